@@ -35,7 +35,7 @@ class Reads:
 
     def __init__(self) -> None:
         self.is_due = False
-        self.are_told = False
+        self.are_reported = False
         """Whether the script reports its metrics itself."""
 
 

@@ -102,11 +102,11 @@ class Training:
         self._step += 1
         if metrics:
             reads = self._reporter.reads
-            reads.are_told = True
+            reads.are_reported = True
             if reads.is_due:
-                self._tell(metrics)
+                self._report_metrics(metrics)
 
-    def _tell(self, metrics: Mapping[str, Any]) -> None:
+    def _report_metrics(self, metrics: Mapping[str, Any]) -> None:
         # As numbers: a tensor may change before the side thread looks at it.
         numbers = {}
         for name, metric in metrics.items():
@@ -138,7 +138,7 @@ class Training:
             )
         self._reporter.end_loop()
         self._reporter.let_go(OWNER)
-        self._reporter.reads.are_told = False
+        self._reporter.reads.are_reported = False
 
     @property
     def _has_epochs(self) -> bool:

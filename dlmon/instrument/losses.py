@@ -35,7 +35,7 @@ class Losses:
     """Follows the loss of one optimiser, from one of its steps to the next.
 
     Args:
-        reporter: says when to read, and takes what was read; Keras tells its metrics itself.
+        reporter: says when to read, and takes what was read; Keras reports its metrics itself.
         clock: CLOCK_MONOTONIC in nanoseconds.
     """
 
@@ -76,7 +76,7 @@ class Losses:
 
     def _go_on(self, optimizer: Any) -> None:
         reads = self._reporter.reads
-        if self._is_off or reads.are_told or self._reporter.is_of(KERAS):
+        if self._is_off or reads.are_reported or self._reporter.is_of(KERAS):
             self._rest()
             return
         if self._state == _COPYING:

@@ -261,7 +261,7 @@ class Reporter:
         self._epochs = self.loops = 0
         self._closing = []
         self.batch_ended = _nothing
-        self.reads.is_due = self.reads.are_told = False
+        self.reads.is_due = self.reads.are_reported = False
 
 
 def guarded(reporter: Reporter) -> Callable[[_Function], _Function]:

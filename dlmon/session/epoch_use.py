@@ -158,7 +158,7 @@ class EpochUses:
             self._pending.popleft()
 
     def fold_epoch(self, epoch: Epoch) -> None:
-        """Take an epoch that has ended; one that is told again has what it had."""
+        """Take an epoch that has ended; one that comes again has what it had."""
         if epoch.begin in self.ended:
             return
         while self._pending and self._pending[0].start < epoch.end:

@@ -82,13 +82,13 @@ class Limit:
         if not self.evidence:
             return tuple(text for _, text in self.measured)
         strongest, *others = self.evidence
-        told = {self.kind} | {KINDS.get(one.rule, LimitKind.UNCLEAR) for one in others}
-        if LimitKind.OTHERS in told:
+        said = {self.kind} | {KINDS.get(one.rule, LimitKind.UNCLEAR) for one in others}
+        if LimitKind.OTHERS in said:
             # Those figures hold what this run took, too.
-            told |= {LimitKind.CPU}
-        if LimitKind.DATA in told:
-            told |= {LimitKind.GPU}
-        rest = (text for kind, text in self.measured if kind not in told)
+            said |= {LimitKind.CPU}
+        if LimitKind.DATA in said:
+            said |= {LimitKind.GPU}
+        rest = (text for kind, text in self.measured if kind not in said)
         return (*strongest.figures, *(one.brief for one in others), *rest)
 
     @property

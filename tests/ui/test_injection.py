@@ -124,6 +124,9 @@ async def test_a_running_session_shows_markup_as_it_is(show_session, name):
     async with show_session(hostile_session(HOSTILE[name])) as shown:
         assert_harmless(shown.app)
         assert HOSTILE[name] in shown.rows("TopLine")[0]
+        # The loss stands in its place.
+        await shown.pilot.press("o")
+        await shown.pilot.pause()
         assert any(HOSTILE[name] in row for row in shown.rows("OutputPane"))
 
 

@@ -26,6 +26,8 @@ from tui.machine.view import MachineView
 from tui.widgets.chart import ChartPicture
 
 # A GPU that nothing uses has some megabytes of its driver's.
+# Labels of time come first in a border: so many cells of it are theirs.
+_ROOM_FOR_TIMES = 20
 _LEAST_PEAK_MIB = 52
 
 
@@ -139,7 +141,7 @@ def show_gpu(
         first=without or _at(view, units.percent(pct)),
         more=brief_words(others),
         marked=_marked(others),
-        below=_memory_text(memory[0], gpu, view, tile) if memory and with_memory else "",
+        below=_memory_text(memory[0], gpu, view, tile, times) if memory and with_memory else "",
     )
     series = view.history.gpu_utilization_pct.get(gpu.index, Series())
     if drawn_axis is not None:
@@ -157,9 +159,14 @@ def drawn_along(view: MachineView, axis: TimeAxis, drawn: TimeAxis) -> MachineVi
     return replace(view, cursor=(at_ns - drawn.start_ns) // drawn.column_ns)
 
 
-def _memory_text(memory: Figure, gpu: Gpu, view: MachineView, tile: ChartTile) -> str:
+def _memory_text(
+    memory: Figure, gpu: Gpu, view: MachineView, tile: ChartTile, times: TimeLabels
+) -> str:
     """Return a GPU's memory with its peak and the run's own, as far as a border has room."""
-    text, room = memory.text, tile.outer_size.width - 6
+    text, room = (
+        memory.text,
+        tile.outer_size.width - 6 - (_ROOM_FOR_TIMES if times.are_shown else 0),
+    )
     for part in _of_memory(gpu, view):
         longer = f"{text}  {part}"
         if len(longer) > room:

@@ -15,7 +15,7 @@ from textual.widget import Widget
 
 from tui.formatting.glyphs import glyphs_in_use
 
-_HELP = "app.help"
+_HELP, _WAY_OUT = "app.help", "leave"
 
 
 class _Part(NamedTuple):
@@ -28,7 +28,8 @@ class _Part(NamedTuple):
 class KeyFooter(Widget):
     """One row of keys and what they do; one that would be cut at the right end is left out.
 
-    Where some are left out, the row ends with the key that lists them all: "… ? all keys".
+    Where some are left out, the row ends with the key that lists them all: "… ? all keys". The one
+    that leaves the screen is always among the others.
 
     It looks as Textual's own footer does, which is a widget for each key, made anew
     whenever the focus moves.
@@ -95,19 +96,27 @@ class KeyFooter(Widget):
             return [part for together in groups for part in together]
         help_key = next((key for key in self.offered if key.binding.action == _HELP), None)
         end = self._end(help_key)
-        left = width + 1 - _cells(end)
-        fitting: list[_Part] = []
-        for together in groups:
-            if help_key is not None and together[0].key == help_key:
-                continue
-            left -= _cells(together)
-            if left < 0:
-                break
-            fitting += together
+        fitting = self._first(groups, help_key, width + 1 - _cells(end))
         if not fitting:
             return end if _cells(end) <= width + 1 else []
         room = width + 1 - _cells(fitting) - _cells(end)
         return [*fitting, _Part(Content(" " * room)), *end]
+
+    def _first(
+        self, groups: list[list[_Part]], help_key: ActiveBinding | None, room: int
+    ) -> list[_Part]:
+        """Return what comes first and has room, and the way out."""
+        kept = [group for group in groups if help_key is None or group[0].key != help_key]
+        way_out = next((group for group in kept if _leaves(group)), [])
+        fitting: list[_Part] = []
+        left = room - _cells(way_out)
+        for group in kept:
+            left -= 0 if group is way_out else _cells(group)
+            if left < 0:
+                break
+            fitting += group
+        is_out = not way_out or way_out[0] in fitting
+        return fitting if is_out or _cells(way_out) > room else [*fitting, *way_out]
 
     def _end(self, help_key: ActiveBinding | None) -> list[_Part]:
         """Return what stands at the right end where keys are left out."""
@@ -170,6 +179,10 @@ class KeyFooter(Widget):
             if column < 0:
                 return part.key
         return None
+
+
+def _leaves(group: list[_Part]) -> bool:
+    return any(part.key is not None and part.key.binding.action == _WAY_OUT for part in group)
 
 
 def _cells(parts: Sequence[_Part]) -> int:

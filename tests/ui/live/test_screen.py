@@ -50,7 +50,7 @@ async def test_each_phase_is_named_with_how_far_it_is(show_session, reached, whe
     async with show_session(recorded_session(reached), size=NARROW) as shown:
         assert shown.rows("TopLine")[0].endswith(where)
         assert shown.rows("ProgressLine")[0].startswith(progress)
-        assert shown.footer.startswith("s Stop  d Detach  l Log  ? Help  q Quit  z Zoom")
+        assert shown.footer.startswith("s Stop  d Detach  l Log  q Quit  z Zoom")
 
 
 async def test_before_the_first_batch_the_chart_says_what_is_being_waited_for(show_session):
@@ -334,13 +334,13 @@ async def test_a_toast_lies_below_what_it_is_of(session_screen):
 async def test_one_gpu_has_its_chart_and_no_rows(show_session):
     async with show_session(recorded_session("training")) as shown:
         above, below = shown.titles("#gpu")
-        figures = "96 %  61 °C  118 of 120 W  4.7 of 6.0 GiB"
+        figures = "96 %  61 °C  118 of 120 W  power cap  1860 MHz"
         assert above.startswith("GPU 0 ─")
         assert above.endswith(figures)
         assert below.endswith("NVIDIA GTX 1060 6GB")
         above, below = shown.titles("#gpu-memory")
         assert above.endswith("4.7 of 6.0 GiB  1.3 left  peak 4.7")
-        assert "┴1:00" in below
+        assert "┴0:15" in below
         assert not shown.screen.query_one(GpuRows).display
 
 
@@ -424,7 +424,7 @@ async def test_stop_is_said_once_and_offered_no_more(show_session):
     async with show_session(recorded_session("training"), size=NARROW) as shown:
         await shown.press("s", "s")
         assert shown.launch.words == ["stop"]
-        assert shown.footer.startswith("l Log  ? Help  q Quit")
+        assert shown.footer.startswith("l Log  q Quit")
         await shown.press("s", "d")
         assert shown.launch.words == ["stop"]
         assert shown.left == []
@@ -533,7 +533,7 @@ async def test_a_session_that_is_over_is_left_without_a_question(show_session):
 
 async def test_an_attached_session_is_left_without_a_question(show_session):
     async with show_session(recorded_session("training"), size=NARROW, ours=False) as shown:
-        assert shown.footer.startswith("s Stop  l Log  ? Help  q Quit")
+        assert shown.footer.startswith("s Stop  l Log  q Quit")
         await shown.press("q")
         assert shown.left == [False]
 
@@ -544,7 +544,7 @@ async def test_an_attached_session_of_this_machine_is_stopped_by_a_signal(show_s
     ) as shown:
         await shown.press("s", "s")
         assert shown.log.was_terminated()
-        assert shown.footer.startswith("l Log  ? Help  q Quit")
+        assert shown.footer.startswith("l Log  q Quit")
         await shown.tick()
         await shown.press("q")
         assert shown.left == [True]

@@ -191,7 +191,7 @@ async def test_each_of_several_gpus_has_a_chart(watch, sensing, clock):
         ]
         assert len(tiles) == 8
         assert all(tile.size.height >= 4 for tile in tiles)
-        assert shown.titles("#gpu-0") == ("GPU 0 ────── 98 %  61 °C", "4.7 of 6.0 GiB")
+        assert shown.titles("#gpu-0") == ("GPU 0 ────── 98 %  61 °C", "4.7 of 6.0 GiB  peak 4.7")
         assert shown.stands_out("#gpu-0") == ""
 
 

@@ -264,7 +264,7 @@ def test_keras_says_its_own(script):
 
 
 def test_a_script_that_tells_its_loss_is_believed(script):
-    script.reporter.reads.are_told = True
+    script.reporter.reads.are_reported = True
     assert trained(script, 0.5, 0.4, 0.3) == []
 
 

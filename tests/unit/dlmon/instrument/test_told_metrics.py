@@ -37,14 +37,14 @@ def test_what_a_step_is_given_is_read_when_it_is_due():
         reporter.reads.is_due = True
         loop.step(32, {"loss": 0.3, "accuracy": 1, "weights": Unreadable()})
         # Then what PyTorch goes backward from is not read beside it.
-        assert reporter.reads.are_told
+        assert reporter.reads.are_reported
     assert told(reporter) == [{"loss": 0.5}, {"loss": 0.3, "accuracy": 1.0}]
-    assert not reporter.reads.are_told
+    assert not reporter.reads.are_reported
 
 
 def test_a_step_without_metrics_tells_none():
     reporter = Reports()
     with Training(reporter=reporter) as loop:
         loop.step(32)
-        assert not reporter.reads.are_told
+        assert not reporter.reads.are_reported
     assert told(reporter) == []

@@ -43,6 +43,9 @@ PICTURES = {
     "hardware": Picture("gpus", "2-gpus-in-depth", "g on the live screen: every GPU in depth"),
     "measuring": Picture("live", "badges", "a run on a machine that was busy at the start"),
     "settings": Picture("live", "training", 'theme = "dlmon-light"', theme=LIGHT),
+    "home": Picture("home", "earlier-runs", "dlmon", (120, 40)),
+    "compare": Picture("live", "earlier-runs", "dlmon run cifar10-cnn", (120, 40)),
+    "replay": Picture("replay", "completed", "dlmon replay last", (120, 40)),
     "commands": Picture("sessions", "earlier-runs", "dlmon attach last, then r", (110, 24)),
 }
 

@@ -14,6 +14,7 @@ import argparse
 import html
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -34,6 +35,7 @@ MOST_BYTES = 1_000_000
 _CELL_WIDTH, _CELL_HEIGHT, _FONT_SIZE = 8.4, 18, 14
 _BACKGROUND = "#121416"
 _FOREGROUND = "#dfe4ea"
+_LOOKS = re.compile(r"\x1b\[[0-9;:]*m")
 _STILL_S = 4.0
 """How long the last picture stands before the animation begins again."""
 
@@ -75,6 +77,17 @@ def terminal(command: Sequence[str], width: int, height: int) -> Iterator[Callab
             tmux("kill-server")
 
 
+def self_contained(rows: Sequence[str]) -> tuple[str, ...]:
+    """Return rows that each begin with the look that tmux goes on with from the row before."""
+    found, carried = [], ""
+    for row in rows:
+        found.append(carried + row)
+        for sequence in _LOOKS.findall(row):
+            resets = sequence[2:-1].partition(";")[0] in ("", "0")
+            carried = sequence if resets else carried + sequence
+    return tuple(found)
+
+
 def record(
     command: Sequence[str], width: int, height: int, every_s: float, most_s: float, until: str
 ) -> list[Frame]:
@@ -84,7 +97,7 @@ def record(
         begin = time.monotonic()
         seen_at = None
         while (now := time.monotonic() - begin) < most_s:
-            rows = tuple(tmux("capture-pane", "-e", "-p").split("\n")[:height])
+            rows = self_contained(tmux("capture-pane", "-e", "-p").split("\n")[:height])
             plain = Text.from_ansi("\n".join(rows)).plain
             if plain.strip() and (not frames or frames[-1].rows != rows):
                 frames.append(Frame(now, rows))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import deque
 
@@ -9,6 +10,8 @@ from dlmon.records import Epoch, Metrics
 from dlmon.statistics.series import Series
 
 LOSS = "loss"
+LEAST_CHANGE = 1e-3
+"""A part of a value: a change that is less is none to speak of."""
 # Metrics are foreign: a forged log may hold any number of them.
 MOST_METRICS = 16
 MOST_VALIDATIONS = 2000
@@ -55,11 +58,14 @@ class Metric:
 
     @property
     def trend(self) -> int:
-        """For how many validations in a row it rose; less than 0 where it fell as often."""
+        """For how many validations in a row it rose; less than 0 where it fell as often.
+
+        What differs by less than `LEAST_CHANGE` is noise, and ends it.
+        """
         count = 0
         values = [value for _, value in self.validations]
         for before, after in zip(reversed(values[:-1]), reversed(values[1:]), strict=True):
-            if before is None or after is None or before == after:
+            if before is None or after is None or math.isclose(before, after, rel_tol=LEAST_CHANGE):
                 break
             step = 1 if after > before else -1
             if count * step < 0:

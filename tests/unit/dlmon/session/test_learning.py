@@ -120,6 +120,9 @@ def test_an_evaluation_that_was_logged_is_not_taken_from_the_epoch_again():
         ((1.0, None, 2.0), 0),
         ((1.0, 2.0, None), 0),
         ((None, 1.0, 2.0), 1),
+        # As the loss of a network that learns nothing: all are written as 2.3026.
+        ((2.30256, 2.30259, 2.30261), 0),
+        ((2.5, 2.4, 2.399), 0),
     ],
 )
 def test_for_how_many_validations_a_metric_rose_or_fell(values, trend):

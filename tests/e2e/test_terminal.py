@@ -309,11 +309,11 @@ def test_the_screen_follows_the_size_of_its_terminal(terminal, log_dir, dlmon_co
     write_log(log_dir, recorded_session("training"))
     shell = terminal()
     shell.run(dlmon_command, "attach", "last", "--log-dir", log_dir)
-    shell.wait_for("Throughput", "Output")
+    shell.wait_for("Throughput", "Loss")
     shell.resize(40, 10)
     shell.wait_for("dlmon needs 60 × 16, this is 40 × 10")
     shell.resize(80, 24)
-    assert "Output" not in shell.wait_for("Throughput", "q Quit")
+    assert "Loss" not in shell.wait_for("Throughput", "q Quit")
     shell.press("C-c")
     shell.wait_for("exit code: 0")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -217,12 +218,17 @@ def test_accelerate(run, how):
     assert process.updates == 3 * 4
 
 
+def without_lines(traceback):
+    """Leave out at which of its lines PyTorch's loader got a batch: that is a matter of time."""
+    return re.sub(r'(dataloader\.py", line )\d+', r"\1N", traceback)
+
+
 @pytest.mark.parametrize("workers", ["0", "2"])
 def test_a_script_that_raises_prints_what_it_prints_alone(run, workers):
     ran = run("raises.py", workers)
     assert ran.watched.returncode == ran.alone.returncode == 1
     assert ran.watched.stdout == ran.alone.stdout == "step\n" * 2
-    assert ran.watched.stderr == ran.alone.stderr
+    assert without_lines(ran.watched.stderr) == without_lines(ran.alone.stderr)
     [epoch] = ran.process.epochs
     assert (epoch.steps, epoch.whole) == (2, False)
 

@@ -126,14 +126,15 @@ def epoch_text(snapshot: Snapshot) -> str:
     progress, model = snapshot.progress, snapshot.model
     if progress is None or model is None:
         return ""
-    if model.epochs is None:
-        return f"{epoch_word(snapshot.header)} {progress.epoch + 1}"
-    number, requested = progress.epoch + 1, max(1, model.epochs)
+    number, result = progress.epoch + 1, snapshot.result
     last = snapshot.epochs[-1] if snapshot.epochs else None
-    stopped = snapshot.result is not None and snapshot.result.status == Status.STOPPED
-    if stopped and last is not None and progress.step == 0:
-        # The epoch that a stop cuts short is recorded, and no batch of another one followed.
+    ended = result is not None and (result.status == Status.STOPPED or model.epochs is None)
+    if ended and last is not None and progress.step == 0:
+        # No batch followed the epoch that was recorded last, of a stop the one it cut short.
         number = last.epoch + 1
+    if model.epochs is None:
+        return f"{epoch_word(snapshot.header)} {number}"
+    requested = max(1, model.epochs)
     extra = f", +{number - requested} extra" if number > requested else ""
     return f"{epoch_word(snapshot.header)} {min(number, requested)}/{requested}{extra}"
 

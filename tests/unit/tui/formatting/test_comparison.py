@@ -4,10 +4,11 @@ from dataclasses import replace
 
 import pytest
 from fakes.recorded import BEGIN_WALL, folded, recorded_session
+from fakes.scripts import script_session
 
 from dlmon.comparison.compare import ComparisonRow
 from dlmon.log.directory import SessionEntry
-from dlmon.records import Model, SessionHeader
+from dlmon.records import Model, Result, SessionHeader
 from tui.formatting.comparison import (
     EARLIER_SESSIONS,
     claim_text,
@@ -15,6 +16,7 @@ from tui.formatting.comparison import (
     default_conditions,
     device_text,
     earlier_sessions,
+    epoch_text,
     factor_of_nearest,
     factor_of_run_before,
     how_to_match,
@@ -517,3 +519,14 @@ def test_a_device_without_a_name_is_named_by_its_number():
 def test_before_the_model_is_built_the_device_is_the_one_that_was_asked_for():
     records = change(recorded_session("importing"), SessionHeader, options={"device": "gpu:1"})
     assert device_text(folded(records).snapshot()) == "gpu:1"
+
+
+@pytest.mark.parametrize("status", ["completed", "stopped", "failed"])
+def test_a_script_whose_epochs_have_no_total_ended_with_the_last_that_it_had(status):
+    records = script_session()
+    header = records[0]
+    running = folded(records).snapshot()
+    number = running.epochs[-1].epoch + 1
+    assert epoch_text(running) == f"epoch {number + 1}"
+    result = Result(status, header.id, "", header.workload, "cpu", {}, 22.0)
+    assert epoch_text(folded([*records, result]).snapshot()) == f"epoch {number}"

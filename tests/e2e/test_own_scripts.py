@@ -298,6 +298,10 @@ def test_a_python_that_has_no_dlmon_is_entered(version, folder, execute, log_dir
 def test_a_python_that_keeps_us_out_is_named(option, folder, execute, log_dir):
     done = execute([sys.executable, option, "-c", "print(1)"], folder("w", {}))
     assert (done.code, done.stdout) == (0, b"1\n")
+    said = done.stderr.decode()
+    # Lines of a pipe are folded nowhere.
+    assert f"dlmon: no training was seen: {option} keeps dlmon out of the script's Python\n" in said
+    assert "too short" not in said
     assert notices_of(log_dir) == [
         f"no training was seen: {option} keeps dlmon out of the script's Python"
     ]

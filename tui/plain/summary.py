@@ -70,9 +70,14 @@ def _throughput(snapshot: Snapshot) -> str:
 
 
 def print_script_outcome(follower: SessionFollower) -> None:
-    """Print the figures of a script's session on stderr: stdout is the script's own."""
+    """Print the figures of a script's session on stderr: stdout is the script's own.
+
+    What dlmon has to say of it comes last: as the script ran, it would have stood in its output.
+    """
     snapshot, errors = follower.snapshot(), line_console(stderr=True)
     _print_summary(errors, follower, snapshot)
+    for notice in snapshot.notices:
+        errors.print(Text(f"dlmon: {clean(notice.text, LONGEST_TEXT)}"))
     print_problem(errors, follower, snapshot)
 
 
@@ -145,9 +150,11 @@ def summary_rows(
         rows.append(("seconds per epoch", _epoch_text(snapshot.seconds_per_epoch, snapshot)))
     elif metric_of(snapshot) != "step_ms":
         rows.append(("seconds per epoch", f"– ({why_no_time(snapshot, status)})"))
+    # Of a script that never trained, nothing was too short.
+    has_trained = not snapshot.header.is_script or snapshot.batches > 0
     if snapshot.samples_per_second is not None:
         rows.append(("throughput", _throughput(snapshot)))
-    else:
+    elif has_trained:
         rows.append(("throughput", f"– ({why.get('samples_per_second', '')})"))
     if snapshot.step_ms is not None:
         step = snapshot.step_ms
@@ -159,7 +166,7 @@ def summary_rows(
     if snapshot.stalls:
         rows.append(("stalls", _stalls(snapshot)))
     validity = snapshot.validity
-    if validity is not None:
+    if validity is not None and has_trained:
         rows.append(("valid" if validity.is_valid else "in doubt", validity_text(validity)))
     if snapshot.limit is not None:
         rows.append(("what limits it", snapshot.limit.text))

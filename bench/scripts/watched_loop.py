@@ -1,4 +1,4 @@
-"""Train in short epochs until it is told to leave, with dlmon's hooks, without, or with a bar.
+"""Train in short epochs until the switch says to leave, with dlmon's hooks, without, or with a bar.
 
 Usage: watched_loop.py FRAMEWORK TIMES SWITCH, under `dlmon exec`. The first byte of SWITCH says
 what the next epoch has: 0 nothing, 1 dlmon's hooks, 2 a progress bar, 3 the end; 4 is the first

@@ -8,11 +8,11 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
-from textual.screen import ModalScreen
-from textual.widgets import Input, Label, Static
+from textual.widgets import Label, Static
 
 from dlmon.records.sanitize import clean
 from tui.options.script import ScriptRun, UnreadableScript, read_script
+from tui.screens.form import FORM_KEYS, FormScreen
 from tui.widgets.key_footer import KeyFooter
 from tui.widgets.text_field import TextField
 
@@ -25,16 +25,14 @@ _FIELDS = (
 )
 
 
-class ScriptForm(ModalScreen[ScriptRun]):
+class ScriptForm(FormScreen[ScriptRun]):
     """Four fields; answers with the script that they amount to, or with nothing."""
 
     CSS_PATH = "script_form.tcss"
     AUTO_FOCUS = "#command-line"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "start", "Run", priority=True),
-        Binding("tab", "app.focus_next", "Next field"),
-        Binding("escape", "cancel", "Back", priority=True),
-        Binding("ctrl+c,ctrl+q", "cancel", show=False, priority=True),
+        *FORM_KEYS,
     ]
 
     def compose(self) -> ComposeResult:
@@ -48,24 +46,7 @@ class ScriptForm(ModalScreen[ScriptRun]):
             yield Static(Content(HINT), id="summary")
         yield KeyFooter()
 
-    def on_input_changed(self, event: Input.Changed) -> None:
-        event.stop()
-        self._check()
-
-    def action_start(self) -> None:
-        """Answer, once what was typed before has arrived: a field takes its keys one by one."""
-        (self.focused or self).call_later(self._start)
-
-    def _start(self) -> None:
-        """Answer with the script, or go to the field that is wrong."""
-        run = self._check(submitted=True)
-        if run is not None:
-            self.dismiss(run)
-
-    def action_cancel(self) -> None:
-        self.dismiss()
-
-    def _check(self, submitted: bool = False) -> ScriptRun | None:
+    def check(self, submitted: bool = False) -> ScriptRun | None:
         """Show what the fields amount to, or what is wrong with them.
 
         While the command is typed it is not there yet: that it isn't is said on submit.

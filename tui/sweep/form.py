@@ -9,20 +9,20 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
-from textual.screen import ModalScreen
-from textual.widgets import Input, Label, Static
+from textual.widgets import Label, Static
 
 from dlmon.records.sanitize import clean
 from dlmon.sweep.plan import Plan, SweepError, read_repeats
 from tui.formatting.glyphs import glyphs_in_use
 from tui.formatting.sweeps import plan_text
+from tui.screens.form import FORM_KEYS, FormScreen
 from tui.widgets.key_footer import KeyFooter
 from tui.widgets.text_field import TextField
 
 HINT = "Enter an option and its values, or a number of runs."
 
 
-class SweepForm(ModalScreen[Plan]):
+class SweepForm(FormScreen[Plan]):
     """Two fields; answers with the plan that they amount to, or with nothing.
 
     Args:
@@ -35,9 +35,7 @@ class SweepForm(ModalScreen[Plan]):
     AUTO_FOCUS = "#vary"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "start", "Sweep", priority=True),
-        Binding("tab", "app.focus_next", "Next field"),
-        Binding("escape", "cancel", "Back", priority=True),
-        Binding("ctrl+c,ctrl+q", "cancel", show=False, priority=True),
+        *FORM_KEYS,
     ]
 
     def __init__(self, workload: str, plan: Callable[[list[str], int], Plan]) -> None:
@@ -61,26 +59,9 @@ class SweepForm(ModalScreen[Plan]):
 
     def on_mount(self) -> None:
         """Say what to type."""
-        self._check()
+        self.check()
 
-    def on_input_changed(self, event: Input.Changed) -> None:
-        event.stop()
-        self._check()
-
-    def action_start(self) -> None:
-        """Answer, once what was typed before has arrived: a field takes its keys one by one."""
-        (self.focused or self).call_later(self._start)
-
-    def _start(self) -> None:
-        """Answer with the plan, if it can be."""
-        plan = self._check(submitted=True)
-        if plan is not None:
-            self.dismiss(plan)
-
-    def action_cancel(self) -> None:
-        self.dismiss()
-
-    def _check(self, submitted: bool = False) -> Plan | None:
+    def check(self, submitted: bool = False) -> Plan | None:
         """Show what the fields amount to, or what is wrong with them.
 
         An empty field is an error only on submit; until then the hint says what to type.

@@ -2,14 +2,17 @@
 
 import random
 import re
+from typing import ClassVar
 
 import pytest
 from fakes.recorded import folded, recorded_session
 from fakes.screens import of_this_boot, screen_text
 from rich.cells import cell_len
+from textual.app import App
 
 from dlmon.records import Output
 from tui.textual_internals import SpansUpdate
+from tui.widgets.rows import RowWidget
 
 SEQUENCE = re.compile(r"\x1b\[([0-9;?]*)([A-Za-z])|([^\x1b])")
 
@@ -121,3 +124,42 @@ async def test_an_update_is_of_spans_not_of_whole_widgets(show_session, monkeypa
         await shown.press("left")
         assert updates
         assert all(isinstance(update, SpansUpdate) for update in updates if update is not None)
+
+
+class Word(RowWidget):
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"word--loud", "word--quiet"}
+    DEFAULT_CSS = """
+    Word { & > .word--loud { color: red; } &.-calm > .word--loud { color: blue; } }
+    """
+
+    def draw(self, width, height):
+        return [(("Word", ("word--loud",)),)]
+
+
+class OneWord(App):
+    def compose(self):
+        yield Word()
+
+
+async def test_a_component_class_in_use_follows_the_style_sheets_and_is_painted_anew():
+    async with OneWord().run_test() as pilot:
+        word = pilot.app.query_one(Word)
+        assert screen_text(pilot.app).startswith("Word")
+        assert word.get_visual_style("word--loud").foreground.hex == "#FF0000"
+        word.add_class("-calm")
+        await pilot.pause()
+        assert word.get_visual_style("word--loud").foreground.hex == "#0000FF"
+        [first, *_] = word.render_line(0)
+        assert first.style.color.triplet.hex == "#0000ff"
+
+
+async def test_a_component_class_that_is_not_declared_has_no_style():
+    async with OneWord().run_test() as pilot:
+        with pytest.raises(KeyError):
+            pilot.app.query_one(Word).get_component_styles("word--lout")
+
+
+async def test_a_component_class_that_nothing_is_drawn_with_costs_nothing():
+    async with OneWord().run_test() as pilot:
+        word = pilot.app.query_one(Word)
+        assert set(word._component_styles) == {"word--loud"}

@@ -12,10 +12,9 @@ from textual.content import Content
 from textual.geometry import Region, Size
 from textual.strip import Strip
 from textual.style import Style
-from textual.widget import Widget
 
 from tui.formatting.glyphs import UNICODE, Glyphs, glyphs_in_use
-from tui.textual_internals import put_border_titles
+from tui.textual_internals import StyledOnUse, put_border_titles
 
 TextRun = tuple[str, tuple[str, ...]]
 """A piece of a row: its text, and the component classes that style it."""
@@ -43,7 +42,7 @@ _TITLE_INDENT = 3
 """A corner, a piece of the border's line and a blank stand before its title."""
 
 
-class RowWidget(Widget):
+class RowWidget(StyledOnUse):
     """A widget that draws its own rows and repaints only those that differ.
 
     A subclass says in `draw` what its rows are, and calls `redraw` when they

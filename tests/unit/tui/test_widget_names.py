@@ -21,7 +21,8 @@ SOURCES = sorted(Path(tui.__file__).parent.rglob("*.py"))
 def all_classes():
     for module in pkgutil.walk_packages(tui.__path__, "tui."):
         for _, cls in inspect.getmembers(importlib.import_module(module.name), inspect.isclass):
-            if cls.__module__ == module.name and issubclass(cls, MessagePump):
+            ours = cls.__module__ == module.name and Path(inspect.getfile(cls)).name != INTERNALS
+            if ours and issubclass(cls, MessagePump):
                 yield cls
 
 
@@ -60,6 +61,7 @@ def private_to(cls):
     return private_names(parsed(cls), ast.Store) | methods(parsed(cls))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cls", sorted(all_classes(), key=lambda cls: cls.__qualname__))
 def test_no_widget_of_ours_takes_a_private_name_of_textual(cls):
     bases = [base for base in cls.__mro__ if base.__module__.startswith("textual.")]
@@ -85,6 +87,7 @@ def imports(tree):
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.name)
 def test_only_one_file_uses_what_textual_and_rich_keep_private(path):
     tree = ast.parse(path.read_text(encoding="utf-8"))

@@ -13,12 +13,12 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null \
 	&& { echo $$p; break; }; done)
 
-.PHONY: run test setup lint fast ui e2e frameworks gpu-wheels clean help
+.PHONY: run test setup lint fast slow ui e2e frameworks gpu-wheels clean help
 
 run: setup ## train mnist-mlp-small and show it
 	@$(BIN)/dlmon run mnist-mlp-small
 
-test: lint fast ui e2e ## run every test
+test: lint fast slow ui e2e ## run every test
 
 setup: $(VENV)/installed ## set up .venv
 
@@ -37,8 +37,11 @@ lint: setup ## ruff, mypy --strict, import-linter
 
 CORES := $(shell getconf _NPROCESSORS_ONLN)
 
-fast: setup ## unit tests
-	$(BIN)/pytest -n $(CORES) tests/unit
+fast: setup ## unit tests, but for the slow ones
+	$(BIN)/pytest -n $(CORES) -m "not slow" tests/unit
+
+slow: setup ## the slow unit tests
+	$(BIN)/pytest -n $(CORES) -m slow tests/unit
 
 # Half of a screen's test is waiting for it.
 ui: setup ## the screens, without a terminal

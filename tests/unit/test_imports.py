@@ -76,18 +76,21 @@ def imported():
     return packages_of([*ENGINE, "workloads", "workloads.catalog"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ENGINE)
 def test_an_engine_module_imports_neither_a_screen_nor_a_framework(imported, name):
     assert not imported[name] & HEAVY
     assert not imported[name] & {"tui", "workloads"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["workloads", "workloads.catalog"])
 def test_the_catalog_opens_at_once(imported, name):
     assert not imported[name] & HEAVY
     assert "tui" not in imported[name]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", [name for name in ENGINE if f"{name}.".startswith(STANDARD_LIBRARY_ONLY)]
 )
@@ -102,12 +105,14 @@ def test_where_psutil_is_missing_the_sensors_import_the_standard_library():
         assert packages - {"dlmon"} <= set(sys.stdlib_module_names)
 
 
+@pytest.mark.slow
 def test_the_supervisor_touches_no_driver(imported):
     names = [name for name in imported if name.startswith("dlmon.supervisor.")]
     assert names
     assert not [name for name in names if "pynvml" in imported[name]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", ELSEWHERE, ids=lambda path: str(path.relative_to(ROOT)))
 def test_what_runs_elsewhere_is_python_3_10(path):
     ast.parse(path.read_text(), feature_version=(3, 10))
@@ -200,6 +205,7 @@ def sources(tmp_path_factory):
     return copy
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("contract", VIOLATIONS)
 def test_a_contract_is_broken_by_an_import_that_it_forbids(sources, contract):
     name, line = VIOLATIONS[contract]

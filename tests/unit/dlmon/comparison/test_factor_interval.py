@@ -57,6 +57,7 @@ def test_there_is_none_where_there_is_no_factor():
     assert factor_with_interval(projected, OTHER, (), False) is None
 
 
+@pytest.mark.slow
 @given(st.floats(0.01, 1e4), st.floats(0.01, 1e4), st.floats(0.001, 0.2), st.floats(0.001, 0.2))
 def test_the_interval_holds_the_factor(this_s, other_s, this_share, other_share):
     this = row("this", this_s, this_s * this_share)

@@ -238,6 +238,7 @@ any_run = st.builds(
 )
 
 
+@pytest.mark.slow
 @given(
     st.lists(any_run, min_size=1, max_size=4),
     st.lists(any_run, min_size=1, max_size=4),

@@ -88,6 +88,7 @@ def test_what_was_measured_before_the_child_died_is_kept(path):
     assert read_peaks(path) == found.peaks
 
 
+@pytest.mark.slow
 def test_a_child_that_takes_too_long_is_ended():
     slow = child(PEAK, ending="import time; time.sleep(600)")
     found = measure_peaks("Some CPU", str, slow, deadline_s=2)

@@ -154,6 +154,7 @@ def test_a_framework_that_answers_and_then_hangs_has_answered(ask):
     assert ask({"torch": hangs + TORCH}, GPUS="1").gpus == ("", "")
 
 
+@pytest.mark.slow
 def test_a_framework_that_hangs_is_ended_with_all_that_it_started(ask, tmp_path: Path):
     pid_file = tmp_path / "pid"
     hangs = (

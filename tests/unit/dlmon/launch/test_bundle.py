@@ -305,6 +305,7 @@ def test_a_module_of_it_runs_from_it_and_not_from_the_working_directory(tmp_path
     assert done.stdout.strip() == f"from the bundle {folder} False 1"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("module", ["workloads", "workloads.calibrate"])
 def test_no_module_of_the_working_directory_is_imported_by_what_runs_from_it(

@@ -38,6 +38,7 @@ def assert_only_text(printed):
     assert all(line.isprintable() for line in lines), next(x for x in lines if not x.isprintable())
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(120)
 def test_a_directory_of_forged_logs_is_listed_with_the_true_one_among_them(forged, dlmon):
     code, printed, complaint = dlmon("sessions", "--log-dir", forged)
@@ -56,6 +57,7 @@ def test_a_directory_of_forged_logs_is_valid_json(forged, dlmon):
     assert len({entry["log"] for entry in reported}) == len(reported) > 500
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", range(8))
 def test_what_is_printed_of_a_forged_log_is_text(forged, tmp_path, capsys, part):
     shown = 0

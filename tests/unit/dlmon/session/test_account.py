@@ -216,6 +216,7 @@ def test_a_log_that_lacks_or_repeats_records_adds_up(places, data):
     assert_adds_up(folded([first, *records]).snapshot())
 
 
+@pytest.mark.slow
 @given(TRAINING_RECORDS | ANY_RECORDS)
 @settings(deadline=None, max_examples=200)
 def test_whatever_a_log_holds_adds_up(records):

@@ -141,6 +141,7 @@ def test_whatever_two_logs_hold_they_are_compared_or_refused(tmp_path_factory, f
         json.dumps(sides_json(compared), allow_nan=False)
 
 
+@pytest.mark.slow
 def test_forged_logs_are_compared_or_refused(tmp_path):
     forge_logs(tmp_path)
     good = read_figures(write_log(tmp_path / "good", recorded_session(), "good"))

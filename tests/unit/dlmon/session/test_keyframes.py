@@ -225,6 +225,7 @@ def test_any_session_comes_to_the_same_figures(records, share):
         assert ends(session) == ends(expected)
 
 
+@pytest.mark.slow
 @settings(max_examples=80, deadline=None)
 @given(st.data())
 def test_a_forged_entry_is_refused_or_can_be_shown(data):
@@ -335,6 +336,7 @@ def change(path, function):
     index.write_bytes(function(index.read_bytes()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "function",
     [

@@ -140,6 +140,7 @@ def steady_run(step_us=20_000, steps=400):
     return [MODEL, Phase(0, "training"), batches(0, [step_us] * steps)]
 
 
+@pytest.mark.slow
 @settings(max_examples=250)
 @given(
     ANY_RECORDS | TRAINING_RECORDS,

@@ -55,6 +55,7 @@ def test_a_batch_longer_than_a_column_fills_several():
     assert line.columns(SECOND, 5).mean == (10.0,) * 4 + (None,)
 
 
+@pytest.mark.slow
 @given(
     st.lists(
         st.tuples(st.integers(-(2**63), 2**63), st.integers(0, 2**63), st.floats(-1e300, 1e300)),

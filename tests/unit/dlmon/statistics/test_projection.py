@@ -88,6 +88,7 @@ def test_how_sure_an_epoch_is_that_ended_before_it_was_steady_is_not_known(whole
     assert (interval.value, interval.low, interval.high) == (0.4, None, None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epochs", [1, 2, 3, 5])
 def test_the_band_of_an_epoch_holds_the_true_mean_as_often_as_it_says(epochs):
     source = random.Random(4)

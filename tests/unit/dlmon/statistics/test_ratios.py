@@ -53,6 +53,7 @@ def test_it_agrees_with_a_t_test_worked_by_hand():
     assert ratio.is_significant
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("base_runs", "new_runs"), [(2, 2), (3, 3), (5, 5), (3, 6)])
 def test_equal_sides_are_called_different_in_about_one_of_twenty_cases_at_most(base_runs, new_runs):
     draw = random.Random(f"{base_runs} {new_runs}")
@@ -138,6 +139,7 @@ def test_one_run_a_side_without_windows_has_no_interval():
     assert ratio_of([100.0], [200.0], None, [Error(0.1, 3), None]).low is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("count", "lasts"), [(6, 0), (10, 0), (19, 0), (10, 1), (19, 1)])
 def test_windows_say_how_sure_the_change_within_two_runs_is(count, lasts):
     draw = random.Random(f"{count} {lasts}")

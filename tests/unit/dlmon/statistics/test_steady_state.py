@@ -226,6 +226,7 @@ def correlated_us(source, seconds, lasts_s, step_us=50_000):
         yield max(1, round(step_us * (1 + 0.1 * state)))
 
 
+@pytest.mark.slow
 def test_the_band_of_throughput_holds_the_true_one_under_noise_that_lasts_for_seconds():
     held = 0
     for seed in range(150):

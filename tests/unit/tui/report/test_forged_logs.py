@@ -54,6 +54,7 @@ def test_a_forged_log_is_reported_or_refused(tmp_path, monkeypatch):
     assert refused
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(records=ANY_RECORDS)
 def test_any_records_are_reported(tmp_path_factory, records):

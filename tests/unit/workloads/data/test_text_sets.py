@@ -241,6 +241,7 @@ def test_synthetic_reviews_are_as_long_and_as_unequal_as_real_ones():
     assert 0.05 < np.mean(made.x_train[:, 0] == 0) < 0.35
 
 
+@pytest.mark.slow
 def test_synthetic_pairs_of_words_nearly_fill_the_estimated_vocabulary():
     made = BIGRAMS.synthesize()
     assert made.vocabulary == ESTIMATED_VOCABULARY
@@ -303,6 +304,7 @@ def test_a_text_of_another_form_is_refused_with_what_is_wrong(datasets, content,
     assert reason in str(reported.value)
 
 
+@pytest.mark.slow
 def test_synthetic_text_has_as_many_samples_as_the_real_and_takes_a_byte_a_value():
     made = NIETZSCHE.synthesize()
     assert NIETZSCHE.train_samples == 200_285

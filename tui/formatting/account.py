@@ -16,7 +16,7 @@ PART_NAMES = {
     AccountPart.COMPILING: "compiling",
     AccountPart.TRAINING: "steps",
     AccountPart.STALLS: "stalls",
-    AccountPart.OPENINGS: "opening epochs",
+    AccountPart.OPENINGS: "starting epochs",
     AccountPart.DATA_WAIT: "waiting for data",
     AccountPart.VALIDATION: "validation",
     AccountPart.EVALUATION: "evaluation",

@@ -10,6 +10,7 @@ from dlmon.records import Gpu, Machine
 from dlmon.remote.host import Age, HostSnapshot, HostState, RunningSession
 from tui.formatting import units
 from tui.formatting.machine import Level
+from tui.formatting.phases import phase_text
 
 ORDERS = ("as named", "name", "free GPUs", "load")
 """What hosts can be sorted by."""
@@ -182,7 +183,7 @@ def session_title(session: RunningSession) -> str:
 def session_progress(session: RunningSession) -> str:
     """Say how far a session is: epoch 3 of 10; its phase where it has no epoch."""
     if session.epoch is None:
-        return session.phase or ("" if session.workload else "recording")
+        return phase_text(session.phase) or ("" if session.workload else "recording")
     of = "" if session.epochs is None else f" of {session.epochs:,}"
     return f"epoch {session.epoch:,}{of}"
 
@@ -191,7 +192,7 @@ def session_rate(session: RunningSession) -> str:
     """Write the throughput of a session; its phase where it has none now."""
     if session.samples_per_second is not None:
         return f"{units.rate(session.samples_per_second)} samples/s"
-    return "" if session.epoch is None else session.phase or ""
+    return "" if session.epoch is None else phase_text(session.phase)
 
 
 def session_device(session: RunningSession) -> str:

@@ -9,6 +9,7 @@ from dlmon.session.snapshot import Progress, Snapshot
 from tui.drawing.plot import bar
 from tui.formatting import units
 from tui.formatting.comparison import epoch_word
+from tui.formatting.phases import phase_text
 from tui.formatting.sessions import after_the_batch
 from tui.widgets.lines import (
     ACCENT,
@@ -136,11 +137,11 @@ def _step(snapshot: Snapshot) -> TextRow:
     if progress is None:
         if snapshot.header.is_script:
             return (("no training was seen yet: the script runs", MUTED),)
-        return ((f"{snapshot.phase or 'starting'} …", MUTED),)
+        return ((f"{phase_text(snapshot.phase) or 'starting'} …", MUTED),)
     if snapshot.header.is_script and snapshot.phase == SCRIPT_PHASE:
         return (("the script runs, and trains nothing at the moment", MUTED),)
     if progress.steps is None:
-        return ((f"{snapshot.phase or 'starting'}  step {progress.step:,}", MUTED),)
+        return ((f"{phase_text(snapshot.phase) or 'starting'}  step {progress.step:,}", MUTED),)
     return ((f"step {progress.step:,} of {progress.steps:,}", MUTED),)
 
 

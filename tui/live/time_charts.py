@@ -14,6 +14,7 @@ from tui.drawing.time_axis import TimeAxis, TimeLabels
 from tui.drawing.time_window import NOTHING_MORE, RunSpan, TimeWindow
 from tui.formatting import units
 from tui.formatting.glyphs import Glyphs, glyphs_in_use
+from tui.formatting.phases import phase_text
 from tui.machine.charts import MachineCharts
 from tui.machine.view import MachineView, gpu_that_trains
 from tui.screens.base import BaseScreen
@@ -148,7 +149,9 @@ class TimeChartsScreen(BaseScreen):
             snapshot,
             top=self._top,
             bottom=self._bottom,
-            reason=f"{snapshot.phase or 'starting'} …" if self._source.running else "no batch",
+            reason=f"{phase_text(snapshot.phase) or 'starting'} …"
+            if self._source.running
+            else "no batch",
             written=units.rate,
         )
         # An area says how much there is, so it begins at 0.

@@ -12,6 +12,7 @@ from tui.formatting.comparison import (
     trainers_text,
     unusual_settings,
 )
+from tui.formatting.phases import phase_text
 from tui.widgets.lines import (
     ACCENT,
     APART,
@@ -107,13 +108,13 @@ class TopLine(Lines):
         parts: list[tuple[str, tuple[str, ...]]] = []
         if self._status == Status.RUNNING:
             before = "recording" if snapshot.header.is_machine_recording else "starting"
-            parts.append((snapshot.phase or before, STRONG))
+            parts.append((phase_text(snapshot.phase) or before, STRONG))
         else:
             good = self._status == Status.COMPLETED
             parts.append((self._status, GOOD if good else BAD))
         epoch = epoch_text(snapshot)
         if epoch:
-            # "opening epoch 4/10" is one phrase.
+            # "starting epoch 4/10" is one phrase.
             opening = self._status == Status.RUNNING and snapshot.phase == "opening"
             cut_off = self._status in (Status.FAILED, Status.STOPPED)
             apart = " " if opening else "  in " if cut_off else "  "

@@ -37,6 +37,7 @@ from dlmon.session.source import SLICE_S
 from dlmon.stop import BY_CTRL_C, TERMINAL_CLOSED, VIEWER_TERMINATED
 from tui.formatting import units
 from tui.formatting.comparison import epoch_text, epoch_word
+from tui.formatting.phases import phase_text
 from tui.formatting.reading import reading_text
 from tui.formatting.sessions import after_the_batch, called
 from tui.plain.console import line_console
@@ -307,7 +308,7 @@ class _ProgressReporter(_LineReporter):
         self._progress.update(
             self._task,
             completed=progress.epoch_fraction if progress else 0.0,
-            description=snapshot.phase or "starting",
+            description=phase_text(snapshot.phase) or "starting",
             figures=_progress_text(snapshot),
         )
         self._progress.refresh()
@@ -360,7 +361,7 @@ def _event(record: Record, follower: SessionFollower) -> tuple[int, str] | None:
     if not isinstance(record, Phase) or record.name in ("validating", "closing"):
         return None
     if record.name == "opening" and record.epoch is not None:
-        return record.t, f"opening {epoch_word(follower.session.header)} {record.epoch + 1}"
+        return record.t, f"{phase_text(record.name)} {epoch_word(follower.session.header)} {record.epoch + 1}"
     return record.t, record.name
 
 
@@ -404,7 +405,7 @@ def _progress_text(snapshot: Snapshot) -> str:
     parts.extend(_machine_parts(snapshot.machine))
     if progress is not None and progress.run_left_s is not None:
         parts.append(units.time_left(progress.run_left_s))
-    return "  ".join(parts) or (snapshot.phase or "starting")
+    return "  ".join(parts) or phase_text(snapshot.phase) or "starting"
 
 
 def _machine_parts(machine: Machine | None) -> list[str]:

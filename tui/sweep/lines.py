@@ -17,6 +17,7 @@ from tui.drawing.plot import COLUMNS_PER_CELL, ascii_rows, bar, braille_rows
 from tui.formatting import units
 from tui.formatting.comparison import epoch_text
 from tui.formatting.glyphs import Glyphs
+from tui.formatting.phases import phase_text
 from tui.formatting.sweeps import swept_text
 from tui.widgets.lines import (
     ACCENT,
@@ -257,7 +258,7 @@ def _place(sweep: Sweep, slot: Slot) -> TextRow:
 
 
 def _doing(snapshot: Snapshot) -> TextRow:
-    runs: list[tuple[str, tuple[str, ...]]] = [(snapshot.phase or "starting", PLAIN)]
+    runs: list[tuple[str, tuple[str, ...]]] = [(phase_text(snapshot.phase) or "starting", PLAIN)]
     epoch = epoch_text(snapshot)
     if epoch:
         runs.append((f"  {epoch}", MUTED))

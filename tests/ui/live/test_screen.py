@@ -43,7 +43,7 @@ def split_before(records, kind):
         ("compiling", "compiling  epoch 1/3  00:03", "step 0 of 500"),
         ("training", "training  epoch 2/3  00:18", "step 250 of 500"),
         ("validating", "validating  epoch 2/3  00:22", "step 500 of 500"),
-        ("opening", "opening epoch 2/3  00:15", "step 0 of 500"),
+        ("opening", "starting epoch 2/3  00:15", "step 0 of 500"),
     ],
 )
 async def test_each_phase_is_named_with_how_far_it_is(show_session, reached, where, progress):

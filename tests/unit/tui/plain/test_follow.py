@@ -68,14 +68,14 @@ def opening_late(records, epoch):
 
 def test_a_long_opening_is_shown_with_its_epoch_and_counted_as_a_stall(tmp_path, capsys):
     told = followed(tmp_path, capsys, opening_late(recorded_session(epochs=4), 2))
-    assert re.findall("  (opening.*)$", told, re.MULTILINE) == ["opening epoch 3"]
+    assert re.findall("  (starting epoch.*)$", told, re.MULTILINE) == ["starting epoch 3"]
     assert re.search("^stalls +the start of 1 epoch took over ten times", told, re.MULTILINE)
 
 
 def test_openings_of_epochs_that_follow_those_asked_for_have_no_line(tmp_path, capsys):
     records = opening_late(recorded_session(epochs=4), 3)
     told = followed(tmp_path, capsys, lasting(records, asked=2))
-    assert "opening epoch" not in told
+    assert "starting epoch" not in told
 
 
 def test_epochs_that_follow_those_asked_for_share_lines_of_ten_seconds(tmp_path, capsys):

@@ -361,7 +361,8 @@ def _event(record: Record, follower: SessionFollower) -> tuple[int, str] | None:
     if not isinstance(record, Phase) or record.name in ("validating", "closing"):
         return None
     if record.name == "opening" and record.epoch is not None:
-        return record.t, f"{phase_text(record.name)} {epoch_word(follower.session.header)} {record.epoch + 1}"
+        epoch = f"{epoch_word(follower.session.header)} {record.epoch + 1}"
+        return record.t, f"{phase_text(record.name)} {epoch}"
     return record.t, record.name
 
 

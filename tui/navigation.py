@@ -161,11 +161,15 @@ class ShownSession:
 
 @record(frozen=True)
 class _Starting:
-    """A launch that its supervisor has still to answer, and the session that it will replace."""
+    """A launch that its supervisor has still to answer, and the session that it will replace.
+
+    `turn` says which of several runs it is, of one that is one of several.
+    """
 
     launch: Lifeline
     detach: bool = False
     replaces: ShownSession | None = None
+    turn: str = ""
 
 
 class NavigatingApp(OwnScriptsApp):
@@ -387,11 +391,12 @@ class NavigatingApp(OwnScriptsApp):
         else:
             self.push_screen(self._awaiting_screen(_Starting(started, options.detach, replaces)))
 
-    def launch_job(self, job: Job, in_place_of: ShownSession | None = None) -> None:
+    def launch_job(self, job: Job, in_place_of: ShownSession | None = None, turn: str = "") -> None:
         started = self._sources.launch(job)
         if in_place_of is not None:
             self._uncover(in_place_of.screen)
-        self.push_screen(self._awaiting_screen(_Starting(started, replaces=in_place_of)))
+        starting = _Starting(started, replaces=in_place_of, turn=turn)
+        self.push_screen(self._awaiting_screen(starting))
 
     def is_busy(self) -> bool:
         """Return whether a run of ours is active, with an error on the screen."""
@@ -527,7 +532,7 @@ class NavigatingApp(OwnScriptsApp):
         if starting.detach:
             starting.launch.send("detach")
             starting.launch.release()
-        self.switch_screen(self._session_screen(follower, lifeline))
+        self.switch_screen(self._session_screen(follower, lifeline, turn=starting.turn))
 
     def _uncover(self, screen: Screen[Any]) -> None:
         """Take off what lies on top of a screen: a palette, the help, sessions."""
@@ -553,7 +558,11 @@ class NavigatingApp(OwnScriptsApp):
             self._pop_starting_screen()
 
     def _session_screen(
-        self, follower: SessionFollower, started: Lifeline | None, link: Link | None = None
+        self,
+        follower: SessionFollower,
+        started: Lifeline | None,
+        link: Link | None = None,
+        turn: str = "",
     ) -> LiveScreen | RecordingScreen:
         """Make the screen of a session, and keep in mind that it is shown."""
         if follower.session.header.is_machine_recording:
@@ -570,7 +579,9 @@ class NavigatingApp(OwnScriptsApp):
         if problem is not None:
             self.call_after_refresh(self.show_error, problem)
         again = not self._sweep_runs and _again(follower) is not None
-        screen = LiveScreen(follower, again, lambda: read_label(follower.path), self._references)
+        screen = LiveScreen(
+            follower, again, lambda: read_label(follower.path), self._references, turn
+        )
         self._shown.append(ShownSession(follower, started, screen, link))
         self._read_sessions(follower.directory, screen.show_entries)
         return screen

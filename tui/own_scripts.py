@@ -28,8 +28,11 @@ class OwnScriptsApp(OtherMachinesApp):
         """Return whether a run of ours is active, with an error on the screen."""
         raise NotImplementedError
 
-    def launch_job(self, job: Job, in_place_of: ShownSession | None = None) -> None:
-        """Start a session and show it, in place of one that is over."""
+    def launch_job(self, job: Job, in_place_of: ShownSession | None = None, turn: str = "") -> None:
+        """Start a session and show it, in place of one that is over.
+
+        `turn` says which of several runs it is, of one that is one of several.
+        """
         raise NotImplementedError
 
     def action_script(self) -> None:
@@ -63,11 +66,10 @@ class OwnScriptsApp(OtherMachinesApp):
         try:
             options = replace(self.settings.run, name=run.name)
             job = make_script_job(run.command, run.directory, self._directory, options)
-            self.launch_job(replace(job, terminal=output_size(*self.size)), ended)
+            turn = f"run {self._made + 1} of {run.repeat}" if run.repeat > 1 else ""
+            self.launch_job(replace(job, terminal=output_size(*self.size)), ended, turn)
         except (LogError, OSError) as error:
             self._repeating = None
             self.show_error(str(error))
             return
         self._made += 1
-        if run.repeat > 1:
-            self.show_notice(f"run {self._made} of {run.repeat}")

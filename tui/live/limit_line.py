@@ -116,7 +116,7 @@ def _in_one_row(limit: Limit, room: int) -> TextRow:
     """Return the headline with as much of the figures and of what to try as has room."""
     headline, figures = _headline(limit), limit.figures
     short = limit.advice.partition(": ")[0]
-    advices = [f"  Try {text}" for text in dict.fromkeys((limit.advice, short)) if text]
+    advices = [f"  Try: {text}" for text in dict.fromkeys((limit.advice, short)) if text]
     choices = [(count, advice) for count in (2, 1) for advice in advices]
     choices += [(0, advice) for advice in advices[-1:]] + [(2, ""), (1, "")]
     row: TextRow = headline

@@ -216,6 +216,7 @@ class LiveScreen(SessionControls, ExportControls, EpochZoom):
         repeatable: bool = False,
         read_label: Callable[[], Label] = Label,
         references: MutableMapping[str, Reference] | None = None,
+        turn: str = "",
     ) -> None:
         """Take the session; nothing is read before the screen is mounted.
 
@@ -224,8 +225,10 @@ class LiveScreen(SessionControls, ExportControls, EpochZoom):
             repeatable: whether the same can be launched once more.
             read_label: returns what it is called now, and its note.
             references: what each workload is compared with, as it was chosen.
+            turn: which of several runs it is, of one that is one of several.
         """
         super().__init__(source)
+        self._turn = turn
         self._read_label = read_label
         self._references = {} if references is None else references
         self._all_earlier: list[SessionEntry] = []
@@ -334,7 +337,7 @@ class LiveScreen(SessionControls, ExportControls, EpochZoom):
         snapshot = self._source.snapshot()
         reading = reading_text(self._source.read_share)
         self.query_one(TopLine).show(
-            snapshot, self._status, reading, self._read_label(), self._source.host
+            snapshot, self._status, reading, self._read_label(), self._source.host, self._turn
         )
         running, problem = self._source.running, self._source.problem
         self.query_one(ProgressLine).show(snapshot, problem, self.is_stopping, reading)

@@ -46,8 +46,9 @@ _UNNAMED = Label()
 HELP: tuple[tuple[str, str], ...] = (
     (
         "First line",
-        "What is trained, in quotes what you call this run, on which other machine if on one, on "
-        "which device and with how many samples in a batch, then your note; at the right what it "
+        "What is trained, in quotes what you call this run, which of several runs it is, on which "
+        "other machine if on one, on which device and with how many samples in a batch, then your "
+        "note; at the right what it "
         "is doing now, which epoch of how many, and the time since it was started. "
         "With --seconds more epochs follow those that were asked for until training has lasted as "
         "long: epoch 1/1, +4 extra is the fourth of them.",
@@ -64,6 +65,7 @@ class TopLine(Lines):
     _status = _reading = ""
     _label = _UNNAMED
     _host: str | None = None
+    _turn = ""
 
     def show(
         self,
@@ -72,6 +74,7 @@ class TopLine(Lines):
         reading: str = "",
         label: Label = _UNNAMED,
         host: str | None = None,
+        turn: str = "",
     ) -> None:
         """Show a session.
 
@@ -81,9 +84,10 @@ class TopLine(Lines):
             reading: how far its log is read, while it is behind.
             label: what a person calls it, and notes of it.
             host: the machine that it is on, where that is another one.
+            turn: which of several runs it is, of one that is one of several.
         """
         self._snapshot, self._status, self._reading = snapshot, status, reading
-        self._label, self._host = label, host
+        self._label, self._host, self._turn = label, host, turn
         self.redraw()
 
     def draw(self, width: int, height: int) -> list[TextRow]:
@@ -93,6 +97,8 @@ class TopLine(Lines):
         called, note = self._label.name, self._label.note
         name: TextRow = ((f'  "{called}"', PLAIN),) if called is not None else ()
         name = cut(name, _LONGEST_NAME, self.ellipsis)
+        if self._turn:
+            name = (*name, (f"  {self._turn}", PLAIN))
         room = width - row_width(right) - APART
         left = _what(self._snapshot, name, self._host, room)
         spare = room - row_width(left)

@@ -399,7 +399,7 @@ def _limit_sentences(snapshot: Snapshot) -> tuple[str, ...]:
     limit = snapshot.limit
     if limit is None:
         return ()
-    return (limit.text, f"Try {limit.advice}" if limit.advice else "")
+    return (limit.text, f"Try: {limit.advice}" if limit.advice else "")
 
 
 def _begin_of(gap: Gap) -> int:

@@ -457,10 +457,10 @@ def test_what_limits_it_has_two_pieces_of_evidence_and_the_next_step():
         (
             118,
             "┃ Waiting for data  41 % of the time in the loader, GPU 0 busy 38 %"
-            "  Try more loader workers: 2 now, 14 cores idle",
+            "  Try: more loader workers: 2 now, 14 cores idle",
         ),
-        (76, "┃ Waiting for data  41 % of the time in the loader  Try more loader workers"),
-        (60, "┃ Waiting for data  Try more loader workers"),
+        (76, "┃ Waiting for data  41 % of the time in the loader  Try: more loader workers"),
+        (60, "┃ Waiting for data  Try: more loader workers"),
     ],
 )
 def test_one_row_holds_the_headline_and_as_much_of_the_rest_as_has_room(width, row):

@@ -25,6 +25,7 @@ _SHRINK_BELOW = 0.4
 _BOTTOMS = (0.0, 0.5, 0.8)
 _TO_SPARE = 0.05
 _LINEAR_SPAN = 30
+_LONGEST_LABEL, _MOST_DECIMALS = 5, 4
 _SUFFIXES = ("", "k", "M", "G", "T", "P")
 
 Span = tuple[int, int]
@@ -184,6 +185,39 @@ def short_number(value: float) -> str:
             return f"{sign}{_rounded(magnitude, suffix)}{suffix}"
         magnitude /= 1000
     return f"{value:.0e}".replace("e+", "e")
+
+
+def axis_numbers(top: float, bottom: float) -> tuple[str, str, str]:
+    """Label the top, the middle and the bottom of an axis, with as many digits as tell them apart.
+
+    Each takes at most five characters; empty is what would need more, or would repeat another.
+    """
+    ends = top, (top + bottom) / 2, bottom
+    found = None
+    for decimals in range(_MOST_DECIMALS + 1) if bottom else ():
+        upper, middle, lower = (_fixed(value, decimals, top - bottom) for value in ends)
+        if upper and lower and (middle or found is None):
+            found = upper, middle, lower
+            if middle:
+                return found
+    short = short_number(ends[0]), short_number(ends[1]), short_number(ends[2])
+    return found or (short if len(set(short)) == len(short) else (short[0], "", ""))
+
+
+def _fixed(value: float, decimals: int, height: float) -> str:
+    """Write a number with so many decimals; empty where that is inexact, or takes too much room."""
+    text = f"{value:.{decimals}f}"
+    is_exact = abs(float(text) - value) < height / 100
+    if len(text) > _LONGEST_LABEL:
+        text = text.replace("0.", ".", 1) if text.startswith(("0.", "-0.")) else ""
+    return text if is_exact and len(text) <= _LONGEST_LABEL else ""
+
+
+def nice_step(least: float) -> float:
+    """Return the smallest of 1, 2 and 5, times a power of ten, that is `least` or more."""
+    exponent = math.floor(math.log10(least))
+    steps = (float(f"{digit}e{exponent + more}") for more in (0, 1) for digit in (1, 2, 5))
+    return next(step for step in steps if step >= least)
 
 
 def bar_fractions(values: Sequence[float]) -> list[float]:

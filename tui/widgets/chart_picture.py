@@ -12,10 +12,10 @@ from tui.drawing.areas import Tone, curve_rows, split_rows
 from tui.drawing.plot import (
     COLUMNS_PER_CELL,
     ascii_rows,
+    axis_numbers,
     braille_rows,
     mark_row,
     row_of,
-    short_number,
 )
 from tui.drawing.time_axis import NO_LABELS, TimeLabels
 from tui.formatting.glyphs import Glyphs
@@ -248,8 +248,7 @@ def _axis_labels(picture: ChartPicture, height: int, axis_width: int, glyphs: Gl
         return [""] * height
     texts = picture.left_labels
     if not texts:
-        ends = picture.top, (picture.top + picture.bottom) / 2, picture.bottom
-        texts = tuple(map(short_number, ends))
+        texts = axis_numbers(picture.top, picture.bottom)
     # Where two labels meet in one row, the upper one stays.
     label_at = {height - 1: texts[-1]} if len(texts) > 1 else {}
     middle = _middle_row(picture, height, glyphs)

@@ -150,10 +150,9 @@ def value_range(least: float, most: float) -> tuple[float, float]:
         return -nice_top(-least), nice_top(most) if most > 0 else 0.0
     if least < _FAR_ABOVE * most or most == least == 0:
         return 0.0, nice_top(most)
-    # Round numbers around them, of the size of what they differ by, with one in the middle too.
+    # Round numbers around them, of the size of what they differ by.
     step = nice_step(max((most - least) / 4, most * 1e-3))
-    first, last = math.floor(least / step), math.ceil(most / step + 1e-9)
-    return first * step, (last + (last - first) % 2) * step
+    return math.floor(least / step) * step, math.ceil(most / step + 1e-9) * step
 
 
 def _at(metric: Metric, axis: TimeAxis, column: int) -> str:

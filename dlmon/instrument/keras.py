@@ -20,6 +20,7 @@ import keras
 from dlmon.instrument.collector import EpochEnd, EpochOpened, EpochStart, Pause
 from dlmon.instrument.emitter import Emitter
 from dlmon.instrument.minimum_time import MinimumTime
+from dlmon.instrument.run_delay import run_delay_ns
 from dlmon.instrument.timed_pass import PipelineTeardowns, TimedPass
 from dlmon.records import Evaluation, Notice, Phase, Validation, finite
 
@@ -100,13 +101,14 @@ class TrainingCallback(_TimingCallback):
         phase: str = "training",
         clock: Callable[[], int] = time.monotonic_ns,
         cpu_clock: Callable[[], int] = time.process_time_ns,
+        delay_clock: Callable[[], int] = run_delay_ns,
     ) -> None:
         super().__init__(emitter, batch_size, samples_per_epoch, capped, phase, clock)
         self._batch_ended, self._reads = emitter.batch_ended, emitter.reads
         self._validation_steps = validation_steps
         self._evaluation_samples = evaluation_samples
         self._minimum_time = minimum_time
-        self._cpu_clock = cpu_clock
+        self._cpu_clock, self._delay_clock = cpu_clock, delay_clock
         self._words = ("epoch", "epochs") if phase == "training" else ("pass", "passes")
         self._teardowns: PipelineTeardowns | None = None
         self._fitting = False
@@ -123,7 +125,7 @@ class TrainingCallback(_TimingCallback):
         on_tensorflow = keras.backend.backend() == "tensorflow"
         self._teardowns = None
         if on_tensorflow:
-            self._teardowns = PipelineTeardowns(self._cpu_clock, *self._words)
+            self._teardowns = PipelineTeardowns(self._cpu_clock, *self._words, self._delay_clock)
         self._emitter.send(Phase(t=self._clock(), name="compiling"))
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from dlmon.instrument.run_delay import run_delay_ns
 from dlmon.records import Validation
 
-# The cause of a pause is named from this length on, where the process was idle meanwhile.
+# The cause of a pause is named from this length on, where the process was idle meanwhile, and
+# not because others took the processors.
 NAMED_PAUSE_NS = 500_000_000
 IDLE_SHARE = 0.2
 
@@ -60,23 +62,32 @@ class PipelineTeardowns:
 
     Keras replaces the iterator of the epoch before between the start of an epoch and its first
     batch. To delete it, TensorFlow waits for a thread of tf.data that sleeps, so this process
-    uses next to no CPU meanwhile.
+    uses next to no CPU meanwhile, and waits for none.
     """
 
-    def __init__(self, cpu_clock: Callable[[], int], word: str, plural: str) -> None:
+    def __init__(
+        self,
+        cpu_clock: Callable[[], int],
+        word: str,
+        plural: str,
+        delay_clock: Callable[[], int] = run_delay_ns,
+    ) -> None:
         self._cpu_clock, self._word, self._plural = cpu_clock, word, plural
-        self._cpu_start = 0
+        self._delay_clock = delay_clock
+        self._cpu_start = self._delay_start = 0
         self._took_ns = 0
         self.count = 0
 
     def mark_start(self) -> None:
-        self._cpu_start = self._cpu_clock()
+        self._cpu_start, self._delay_start = self._cpu_clock(), self._delay_clock()
 
     def explain(self, epoch: int, took_ns: int) -> str:
         """Count an opening that was such a teardown; return a sentence on the first, else ""."""
         if took_ns < NAMED_PAUSE_NS:
             return ""
         if self._cpu_clock() - self._cpu_start > IDLE_SHARE * took_ns:
+            return ""
+        if self._delay_clock() - self._delay_start > IDLE_SHARE * took_ns:
             return ""
         self.count += 1
         self._took_ns += took_ns

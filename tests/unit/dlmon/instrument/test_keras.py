@@ -192,7 +192,11 @@ def build(callback_class):
             "validation_steps": trainer.validation_steps or None,
             **options,
         }
-        clocks = {"clock": trainer.clock, "cpu_clock": lambda: trainer.cpu}
+        clocks = {
+            "clock": trainer.clock,
+            "cpu_clock": lambda: trainer.cpu,
+            "delay_clock": lambda: 0,
+        }
         return emitter, callback_class(emitter, **clocks, **options)
 
     return made

@@ -10,6 +10,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.message import Message
+from textual.screen import ModalScreen
 from textual.widget import Widget
 from textual.widgets import Input
 
@@ -238,10 +239,10 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
             self._filter.focus()
 
     def on_screen_suspend(self) -> None:
-        """Leave the machine to the session's own sensors, but not for what shows the same."""
+        """Leave the machine to the session's own sensors, but not for what shows the same, or a form."""
         from tui.watch.detail_screens import MachineScreen
 
-        if self._is_complete and not isinstance(self.app.screen, MachineScreen):
+        if self._is_complete and not isinstance(self.app.screen, MachineScreen | ModalScreen):
             self._machine.stop()
 
     def action_gpus(self) -> None:

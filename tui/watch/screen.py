@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.content import Content
+from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from dlmon.session.source import MachineSource
@@ -92,10 +93,10 @@ class WatchScreen(BaseScreen):
             self._panel.start()
 
     def on_screen_suspend(self) -> None:
-        """Leave the machine to a session's own sensors, but not for what shows the same."""
+        """Leave the machine to a session's own sensors, but not for what shows the same, or a form."""
         from tui.watch.detail_screens import MachineScreen
 
-        if self.READS_WHEN_COVERED or isinstance(self.app.screen, MachineScreen):
+        if self.READS_WHEN_COVERED or isinstance(self.app.screen, MachineScreen | ModalScreen):
             return
         if self._panel is not None:
             self._panel.stop()

@@ -8,6 +8,7 @@ from fakes.glyphs import drawn_in_ascii
 from fakes.recorded import BEGIN_WALL, recorded_session, write_log
 from fakes.screens import OneScreen, fake_machine, of_this_boot, screen_text
 from textual.events import Key, MouseScrollDown, Paste
+from textual.screen import ModalScreen
 from textual.widgets import Static
 
 import tui.home.screen
@@ -970,6 +971,16 @@ async def test_while_another_screen_is_on_top_nothing_is_sampled_and_nothing_goe
         clock.advance(10)
         await paint(pilot)
         assert "stale 10 s" in shown.text
+
+
+async def test_a_form_over_it_leaves_no_hole_in_its_charts(home, sensing):
+    shown = home()
+    async with shown.app.run_test(size=(120, 40)) as pilot:
+        await pilot.pause()
+        assert [sensors.running for sensors in sensing] == [True]
+        await shown.app.push_screen(ModalScreen())
+        await pilot.pause()
+        assert [sensors.running for sensors in sensing] == [True]
 
 
 async def test_leaving_ends_the_sensors(home, sensing):

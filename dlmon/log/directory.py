@@ -110,6 +110,21 @@ def find_session(text: str, directory: Path) -> Path:
     return find_log(SessionHeader, text, directory)
 
 
+def running_session(directory: Path) -> Path:
+    """Return the log of the one session that runs.
+
+    Raises:
+        NoSuchLog: none runs, or several do.
+    """
+    running = [e for e in list_sessions(directory) if e.status is Status.RUNNING]
+    if len(running) == 1:
+        return running[0].path
+    if not running:
+        raise NoSuchLog("no session is running; dlmon attach last shows the newest")
+    names = ", ".join(entry.label.name or entry.header.id for entry in running)
+    raise NoSuchLog(f"{len(running)} sessions are running, say which: {names}")
+
+
 def find_sessions(text: str, directory: Path) -> list[Path]:
     """Return the logs that a list means, oldest first, each once.
 

@@ -122,6 +122,9 @@ hosts_option = click.option(
     "given several times. --log-dir is then one of these machines.",
 )
 session_argument = click.argument("session", metavar="SESSION", shell_complete=session_names)
+running_session_argument = click.argument(
+    "session", metavar="[SESSION]", required=False, shell_complete=session_names
+)
 sessions_argument = click.argument(
     "sessions", nargs=-1, metavar="SESSION...", shell_complete=session_names
 )

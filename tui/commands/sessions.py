@@ -13,27 +13,31 @@ from tui.commands import click_options, shared
 
 
 @click.command()
-@click_options.session_argument
+@click_options.running_session_argument
 @click_options.plain_option
 @click_options.ascii_option
 @click_options.host_option
 @click_options.log_dir_option
 def attach(
-    session: str, plain: bool, ascii: bool | None, host: str | None, log_dir: Path | None
+    session: str | None, plain: bool, ascii: bool | None, host: str | None, log_dir: Path | None
 ) -> int:
     """Show a session that runs, or a finished one as it ended.
 
-    SESSION is an id, a name, a unique prefix of an id, a path, or last.
+    SESSION is an id, a name, a unique prefix of an id, a path, or last; without it, the one that
+    runs on this machine.
     """
-    from dlmon.log.directory import find_session
+    from dlmon.log.directory import find_session, running_session
 
     settings = shared.settings_of(ascii)
     if host is not None:
         from dlmon.remote.start import RemoteStart
 
+        if session is None:
+            raise click.UsageError("Missing argument 'SESSION'.")
         start = RemoteStart(host, session, shared.on_host(log_dir))
         return shared.show_remote(start, settings, plain=plain)
-    path = find_session(session, shared.chosen_log_directory(log_dir))
+    directory = shared.chosen_log_directory(log_dir)
+    path = running_session(directory) if session is None else find_session(session, directory)
     if plain or not shared.in_terminal():
         from tui.plain.follow import follow
 

@@ -92,12 +92,13 @@ def cpu_figures(machine: Machine | None, facts: MachineFacts) -> list[Figure]:
         found.append(_of_limit(cpu.limit_used_pct, facts.cpu_limit))
     elif facts.cpu_limit is not None and not cpu.throttled_pct:
         found.append(_named("limited", f"to {facts.cpu_limit:g} cores"))
-    found += [*_of_tree(machine.process), *_of_faults(machine)]
+    found += _of_tree(machine.process)
     if cpu.load_1m is not None:
         found.append(_named("load", f"{cpu.load_1m:.2f}"))
     if cpu.power_w is not None:
         found.append(Figure("package", f"{cpu.power_w:.0f} W"))
-    return found
+    # Last, for they come and go, and nothing below is to move.
+    return [*found, *_of_faults(machine)]
 
 
 def _of_limit(used_pct: float, cores: float) -> Figure:

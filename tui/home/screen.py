@@ -239,7 +239,7 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
             self._filter.focus()
 
     def on_screen_suspend(self) -> None:
-        """Leave the machine to the session's own sensors, but not for a form or what shows the same."""
+        """Leave the machine to the session's sensors, but not for a form or what shows the same."""
         from tui.watch.detail_screens import MachineScreen
 
         if self._is_complete and not isinstance(self.app.screen, MachineScreen | ModalScreen):

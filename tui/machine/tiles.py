@@ -37,7 +37,6 @@ _ROW_ORDER = (
         "held by",
         "ECC",
         "PCIe",
-        "faults",
         "load",
         "fan",
         "NVLink",
@@ -46,6 +45,7 @@ _ROW_ORDER = (
         "energy",
         "threads",
         "package",
+        "faults",
     ),
 )
 _LEVEL_STYLES = {"": BRIGHT, "high": HIGH, "bad": BAD}

@@ -93,7 +93,7 @@ class WatchScreen(BaseScreen):
             self._panel.start()
 
     def on_screen_suspend(self) -> None:
-        """Leave the machine to a session's own sensors, but not for a form or what shows the same."""
+        """Leave the machine to a session's sensors, but not for a form or what shows the same."""
         from tui.watch.detail_screens import MachineScreen
 
         if self.READS_WHEN_COVERED or isinstance(self.app.screen, MachineScreen | ModalScreen):

@@ -19,6 +19,7 @@ from dlmon.log.directory import (
     find_sessions,
     list_sessions,
     read_entry,
+    running_session,
     stop_session,
 )
 from dlmon.log.folder import LOG_NAME, id_of, log_directory
@@ -106,6 +107,20 @@ def test_a_lock_that_shows_here_runs_on_whatever_host(tmp_path, hold):
     path = log_of(tmp_path, "one", host="elsewhere")
     hold(path)
     assert read_entry(path).status == Status.RUNNING
+
+
+@on_linux
+def test_the_only_session_that_runs_needs_no_name(tmp_path, hold):
+    paths = [log_of(tmp_path, name) for name in ("one", "two", "three")]
+    with pytest.raises(NoSuchLog, match="no session is running"):
+        running_session(tmp_path)
+    hold(paths[1])
+    assert running_session(tmp_path) == paths[1]
+    write_label(paths[0], Label("first"))
+    hold(paths[0])
+    with pytest.raises(NoSuchLog, match="2 sessions are running, say which: ") as refused:
+        running_session(tmp_path)
+    assert {"first", "two"} == set(str(refused.value).rpartition(": ")[2].split(", "))
 
 
 def test_a_session_may_end_while_it_is_looked_at(tmp_path, monkeypatch):

@@ -64,6 +64,7 @@ _MARKS = 4
 _GAP = 1
 _HEADING_ROWS = 1
 _LATER = "None yet: processes are read every 5 s."
+_SCOPE = f"the run's, those on GPUs, and the {MAX_BUSIEST} busiest"
 
 
 class ProcessList(ScrollingLines):
@@ -228,7 +229,8 @@ class ProcessList(ScrollingLines):
         legend = f"{self.glyphs.dot} this run" if has_run else ""
         typed = f"{count} match" if self._typed.strip() else ""
         last = "as they were last read" if self._over and total else ""
-        below = "  ".join(filter(None, (typed, last, legend)))
+        scope = _SCOPE if self._choosing and self._all else ""
+        below = "  ".join(filter(None, (typed, last, legend, scope)))
         title = f"Processes {count}" if total and not self._typed.strip() else "Processes"
         # The panel of a machine stands below the name of it.
         if self._choosing and self._host is not None:

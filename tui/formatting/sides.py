@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from dlmon.comparison.compiling import compiles
 from dlmon.comparison.sides import (
     ACCOUNT,
     THROUGHPUT,
@@ -17,7 +18,7 @@ from dlmon.records import AccountPart, Status
 from dlmon.statistics.claims import Claim
 from dlmon.statistics.ratios import Basis, Ratio
 from tui.formatting import units
-from tui.formatting.account import PART_NAMES
+from tui.formatting.account import part_name
 from workloads.catalog import WORKLOADS
 
 COLUMNS = ("", "base", "new", "change", "95 % interval", "p", "n")
@@ -61,7 +62,8 @@ class FigureRow:
 
 def figure_rows(comparison: SidesComparison) -> list[FigureRow]:
     """Return the rows of the table."""
-    return [_row(figure) for figure in comparison.figures]
+    compiled = _compiled(comparison)
+    return [_row(figure, compiled) for figure in comparison.figures]
 
 
 def shown_columns(rows: Sequence[FigureRow], width: int) -> list[tuple[int, int]]:
@@ -78,13 +80,23 @@ def shown_columns(rows: Sequence[FigureRow], width: int) -> list[tuple[int, int]
     return widths
 
 
-def _row(figure: SidesFigure) -> FigureRow:
+def _compiled(comparison: SidesComparison) -> bool:
+    """Whether each run compiled with its first batch."""
+    runs = (*comparison.base, *comparison.new)
+    return all(
+        # Of a script, what counts its batches is among the versions.
+        compiles(run.versions, run.versions.get("backend"), run.options.get("jit"))
+        for run in runs
+    )
+
+
+def _row(figure: SidesFigure, compiled: bool) -> FigureRow:
     ratio = figure.ratio
     interval = ""
     if ratio is not None and ratio.low is not None and ratio.high is not None:
         interval = f"{_signed(ratio.low)} to {_signed(ratio.high)} %"
     cells = (
-        figure_name(figure.name),
+        figure_name(figure.name, compiled),
         _number(figure.name, figure.base),
         _number(figure.name, figure.new),
         "" if ratio is None else change_text(ratio),
@@ -95,10 +107,13 @@ def _row(figure: SidesFigure) -> FigureRow:
     return FigureRow(cells, figure.is_better)
 
 
-def figure_name(name: str) -> str:
+def figure_name(name: str, compiled: bool = True) -> str:
     """Write what a figure is, with its unit."""
     if name.startswith(ACCOUNT):
-        return f"{PART_NAMES[AccountPart(name.removeprefix(ACCOUNT))]}, s"
+        part = AccountPart(name.removeprefix(ACCOUNT))
+        return f"{part_name(part, compiles=compiled)}, s"
+    if name == "compile_s" and not compiled:
+        return "first batch more than usual, s"
     return _NAMES.get(name, name)
 
 
@@ -204,8 +219,9 @@ def doubts(comparison: SidesComparison) -> list[str]:
 
 def notes(comparison: SidesComparison) -> list[str]:
     """Say what the figures rest on, and which are not compared."""
+    compiled = _compiled(comparison)
     said = [
-        f"{figure_name(figure.name)} is not compared: {figure.why}"
+        f"{figure_name(figure.name, compiled)} is not compared: {figure.why}"
         for figure in comparison.figures
         if figure.why is not None
     ]

@@ -78,11 +78,22 @@ class Tail(Wheel, Lines, Generic[Line]):
 
     _lines: Sequence[Line] = ()
     _lowest: Line | None = None
-    _titled = ("", "")
+    _titled: tuple[str, str, str, tuple[str, ...]] = ("", "", "", ())
 
-    def show_lines(self, lines: Sequence[Line], title: str, note: str = "") -> None:
-        """Show lines, oldest first, under a title; `note` stands in the bottom of the border."""
-        self._lines, self._titled = lines, (title, note)
+    def show_lines(
+        self,
+        lines: Sequence[Line],
+        title: str,
+        note: str = "",
+        right: str = "",
+        more: tuple[str, ...] = (),
+    ) -> None:
+        """Show lines, oldest first, under a title.
+
+        `note` stands in the bottom of the border, `right` at the right end of its top, and what
+        has room of `more` behind that.
+        """
+        self._lines, self._titled = lines, (title, note, right, more)
         self._put_note()
         self.redraw()
 
@@ -132,6 +143,6 @@ class Tail(Wheel, Lines, Generic[Line]):
         return min(len(self._lines), self.lines_from_top(*self.size))
 
     def _put_note(self) -> None:
-        title, note = self._titled
+        title, note, right, more = self._titled
         below = f"{self.newer_below} newer below" if self.newer_below else ""
-        self.set_titles(title, "  ".join(part for part in (note, below) if part))
+        self.set_titles(title, "  ".join(part for part in (note, below) if part), right, more)

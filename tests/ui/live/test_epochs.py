@@ -20,7 +20,7 @@ async def test_at_most_two_keys_lead_to_the_slow_epoch_alone_and_to_what_differe
     show_session, size, keys
 ):
     async with show_session(SLOW, size=size) as shown:
-        assert "Enter says why" in shown.titles(EpochTable)[1]
+        assert "Enter shows what differed" in shown.titles(EpochTable)[1]
         await shown.press(*keys)
         await shown.settle()
         said = " ".join(shown.rows(EpochLine))
@@ -48,7 +48,7 @@ async def test_another_epoch_is_shown_alone_as_one_goes_through_them(show_sessio
     async with show_session(SLOW) as shown:
         await shown.press("enter", "up")
         await shown.settle()
-        assert "Epoch 7  took 9.16 s, as usual. Nothing that was measured differed." in shown.text
+        assert "Epoch 7  took 9.16 s, as usual. Nothing that is compared differed." in shown.text
         assert shown.rows(EpochTable)[2].split()[:2] == ["▸", "7"]
 
 

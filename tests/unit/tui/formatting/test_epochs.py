@@ -32,11 +32,11 @@ def test_a_slow_epoch_says_what_it_took_longer_for_and_what_the_machine_did():
 def test_where_nothing_differed_that_is_said_and_no_cause_is_guessed():
     nothing = replace(STALLED, parts=(), causes=())
     assert epoch_comparison_text(nothing) == (
-        "took 12.2 s, 3.04 s more than the usual 9.16 s. Nothing that was measured differed."
+        "took 12.2 s, 3.04 s more than the usual 9.16 s. Nothing that is compared differed."
     )
     unread = replace(nothing, is_read=False)
     assert epoch_comparison_text(unread).endswith(
-        "The machine was read too seldom in it to say more."
+        "The machine was read too seldom in it to compare that."
     )
 
 

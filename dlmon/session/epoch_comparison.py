@@ -23,6 +23,7 @@ from dlmon.session.epoch_use import (
     WAITED_S,
     EpochUse,
 )
+from dlmon.statistics.steady_state import STALL_FACTOR
 
 MIN_EPOCHS = 4
 """With fewer whole epochs there is no telling which of them are the usual ones."""
@@ -194,7 +195,24 @@ def _parts_s(epoch: Epoch, use: EpochUse, compiled_s: float) -> dict[str, float]
         trained_until = epoch.validation.end
     parts[ENDING_S] = (epoch.end - trained_until) / 1e9
     parts[STEPS_S] = train_s - compiled_s - sum(known.values())
+    if not _are_stalls(use, epoch.steps, parts):
+        parts[STEPS_S] += parts.pop(STALLED_S)
+        parts[STALLED_S] = 0.0
     return {name: max(0.0, part_s) for name, part_s in parts.items()}
+
+
+def _are_stalls(use: EpochUse, steps: int | None, parts: Mapping[str, float]) -> bool:
+    """Whether what stalled did so beside the epoch's own steps, not only those of the run.
+
+    Where all steps of an epoch are slow, some of them are over ten times those of the others.
+    """
+    stalls = use.values.get(STALLS, 0)
+    if not stalls or steps is None or STALLED_S not in parts:
+        return True
+    others = steps - stalls
+    if others < stalls:
+        return False
+    return parts[STALLED_S] / stalls > STALL_FACTOR * parts[STEPS_S] / others
 
 
 def _causes(use: EpochUse, others: Sequence[EpochUse]) -> list[Differing]:

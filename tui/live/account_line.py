@@ -132,7 +132,8 @@ class AccountLine(GrowingLines):
             rest = all_other(rows, named)
             for with_seconds in (True, False) if over else (False,):
                 words = self._words(named, rest, with_seconds)
-                for heading in _HEADINGS:
+                # A bar without a heading says less than one with fewer names.
+                for heading in _HEADINGS[: 2 if count else 3]:
                     room = width - len(heading) - row_width(words)
                     is_long = heading == _HEADINGS[0]
                     if room >= (_BESIDE_LONG_HEADING if is_long else _SHORTEST_BAR):

@@ -33,6 +33,8 @@ _LEAST_BESIDE = 16
 # What stands beside them begins at one place, be it 9.16 s or 10.7 s.
 _DIGITS_WIDTH = 10
 _UNCLEAR = "no clear difference"
+# A first batch that compiles nothing is worth a word from so much more than a usual one on.
+_A_DELAY_S = 0.1
 
 HELP: tuple[tuple[str, str], ...] = (
     (
@@ -242,7 +244,7 @@ def _facts(snapshot: Snapshot, glyphs: Glyphs = UNICODE) -> tuple[TextRow, TextR
     """Return the time of an epoch, where the figure is that of a whole run, and other facts."""
     timing, per_epoch = timing_of(snapshot), snapshot.seconds_per_epoch
     facts: TextRow = ()
-    if snapshot.compile_s is not None:
+    if snapshot.compile_s is not None and (snapshot.compiles or snapshot.compile_s >= _A_DELAY_S):
         facts = ((compile_text(snapshot.compile_s, snapshot.compiles), MUTED),)
     if snapshot.stalls:
         stalls = units.stalls(

@@ -66,7 +66,7 @@ HELP: tuple[tuple[str, str], ...] = (
 
 _ROW_MARK = 2
 """What marks the chosen row, and a blank."""
-_BORDER = 4
+_BORDER = 6
 """What of a border has no text."""
 
 
@@ -162,7 +162,9 @@ class EpochTable(Tail[Epoch]):
         asked = f"{self._asked}, as asked" if self._asked else ""
         left_out = f"+{units.counted(self._left_out, 'metric')}" if self._left_out else ""
         notes = [note for note in (asked, incomplete, left_out, key) if note]
-        while len(notes) > 1 and cell_len("  ".join(notes)) > self.outer_size.width - _BORDER:
+        below = [self._below] if self._below else []
+        room = self.outer_size.width - _BORDER
+        while len(notes) > 1 and cell_len("  ".join(notes + below)) > room:
             del notes[0]
         return "  ".join(notes)
 
@@ -277,7 +279,7 @@ def _data_texts(model: Model | None) -> tuple[str, tuple[str, ...]]:
     if model is None or model.data != "synthetic":
         return "", ()
     trains = model.mode in (None, "train")
-    return "synthetic data", ("random, nothing to learn",) if trains else ()
+    return "synthetic data", ("(random: nothing to learn)",) if trains else ()
 
 
 def _aligned(texts: Sequence[str], widths: Sequence[int]) -> str:

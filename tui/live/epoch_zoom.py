@@ -86,7 +86,10 @@ class EpochZoom(TimeChartsScreen):
         gpu = snapshot.model.gpu_index if snapshot.model is not None else None
         heading = f"{each.capitalize()} {epoch.epoch + 1}"
         notices = [note.text for note in snapshot.notices if epoch.begin <= note.t <= epoch.end]
-        line.show(heading, epoch_comparison_text(found, each, gpu, notices, snapshot.model))
+        line.show(
+            heading,
+            epoch_comparison_text(found, each, gpu, notices, snapshot.model, snapshot.compiles),
+        )
 
     def zoomed_epoch(self, epochs: Sequence[Epoch]) -> Epoch | None:
         """Return the epoch that the charts show alone."""

@@ -142,7 +142,10 @@ class Tail(Wheel, Lines, Generic[Line]):
                 return index + 1
         return min(len(self._lines), self.lines_from_top(*self.size))
 
+    @property
+    def _below(self) -> str:
+        return f"{self.newer_below} newer below" if self.newer_below else ""
+
     def _put_note(self) -> None:
         title, note, right, more = self._titled
-        below = f"{self.newer_below} newer below" if self.newer_below else ""
-        self.set_titles(title, "  ".join(part for part in (note, below) if part), right, more)
+        self.set_titles(title, "  ".join(part for part in (note, self._below) if part), right, more)

@@ -94,7 +94,8 @@ class EpochComparison:
         is_slow: whether it is clearly slower.
         parts: where it spent longer than usual, what is most beyond it first.
         causes: what of the machine differed meanwhile.
-        is_read: whether the machine was read often enough to say that nothing of it differed.
+        is_read: whether the machine was read often enough, in this epoch and in others, to say
+            that nothing of it differed.
         rest_s: by how much all else took longer than usual, or less where below 0; 0 where that
             is little.
     """
@@ -178,7 +179,8 @@ def compare_epoch(
         is_slow,
         tuple(parts),
         tuple(_causes(use, list(uses.values()))[:MOST_CAUSES]),
-        use.readings >= MIN_READINGS,
+        use.readings >= MIN_READINGS
+        and sum(one.readings > 0 for one in uses.values()) >= MIN_EPOCHS - 1,
         rest_s if parts and abs(rest_s) >= least_s else 0.0,
     )
 

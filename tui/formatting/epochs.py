@@ -19,7 +19,7 @@ from tui.formatting import units
 
 # What is compared names nothing more, or was read too seldom to.
 NOTHING_DIFFERED = "Nothing else that is compared differed."
-NOT_READ = "The machine was read too seldom in it to compare that."
+NOT_READ = "The machine was read too seldom to compare what it did."
 _MOST_NOTICES = 2
 
 _SHARES = {

@@ -196,6 +196,13 @@ def test_without_readings_nothing_is_said_of_the_machine():
     assert (found.causes, found.is_read, found.is_slow) == ((), False, True)
 
 
+def test_without_readings_of_the_others_there_is_nothing_to_compare_with_either():
+    epochs = epochs_of(0.7, 0.7, 0.7, 0.7, 3.6, 0.7)
+    uses = {one.begin: NOTHING for one in epochs} | {epochs[4].begin: EpochUse(3, {})}
+    found = compare_epoch(epochs[4], epochs, lambda one: uses[one.begin], None)
+    assert not found.is_read
+
+
 def test_a_longer_validation_and_a_longer_end_are_parts_of_it():
     epochs = list(epochs_of(10.0, 10.0, 10.0, 14.0, 10.0))
     for number, epoch in enumerate(epochs):

@@ -45,7 +45,7 @@ def test_a_notice_that_came_in_it_is_part_of_what_is_said():
     opened = replace(STALLED, parts=(Differing("opening_s", 0.64, 0.02),), causes=(), is_read=False)
     assert epoch_comparison_text(opened, notices=[notice]).endswith(
         f"its start took 0.64 s (usually 0.02 s). Notice in it: {notice}. "
-        "The machine was read too seldom in it to compare that."
+        "The machine was read too seldom to compare what it did."
     )
 
 
@@ -82,7 +82,7 @@ def test_where_nothing_differed_that_is_said_and_no_cause_is_guessed():
     )
     unread = replace(nothing, is_read=False)
     assert epoch_comparison_text(unread).endswith(
-        "The machine was read too seldom in it to compare that."
+        "The machine was read too seldom to compare what it did."
     )
 
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from typing import Any, Protocol
 
+from dlmon.comparison.compiling import compiled_by
 from dlmon.comparison.conditions import (
     SIZED_BY_DATA,
     VOCABULARY_ESTIMATED,
@@ -87,6 +88,7 @@ class MeasuredRun:
         doubts: what speaks against its figures.
         vcpus: the CPUs that it may use.
         usd_per_hour: what `usd_per_hour_of` says of its price.
+        compiles: whether its first batch compiles, as far as that is known.
     """
 
     label: str
@@ -98,6 +100,7 @@ class MeasuredRun:
     doubts: tuple[str, ...] = ()
     vcpus: int | None = None
     usd_per_hour: float | None = None
+    compiles: bool = True
 
 
 def run_of(metric: str, result: Result, header: SessionHeader | None = None) -> MeasuredRun | None:
@@ -117,6 +120,7 @@ def run_of(metric: str, result: Result, header: SessionHeader | None = None) -> 
         doubts=_doubts_of(result, header),
         vcpus=vcpus,
         usd_per_hour=usd_per_hour_of(result.options, vcpus),
+        compiles=header is None or compiled_by(header),
     )
 
 
@@ -394,7 +398,7 @@ def _run_row(
     elif timing.projected:
         badges.append("projected")
     elif isinstance(timing, SecondsPerEpoch) and timing.epochs == 1 and not timing.first_left_out:
-        badges.append("one epoch, compilation included")
+        badges.append("one epoch, compilation included" if run.compiles else "first epoch only")
     if conditions.workload in SIZED_BY_DATA and conditions.data == "synthetic":
         badges.append(VOCABULARY_ESTIMATED)
     badges += run.doubts

@@ -131,7 +131,7 @@ class SecondsPerEpoch:
         high: its upper end.
         epochs: how many whole epochs stand behind the value.
         projected: whether it is a projection, because no whole epoch was measured.
-        first_left_out: whether the first epoch, which compiles, is not among them.
+        first_left_out: whether the first epoch, which compiles or sets up, is not among them.
     """
 
     value: float
@@ -226,7 +226,8 @@ class Result:
         run_seconds: wall time of the whole run.
         samples_per_second: throughput.
         step_ms: time of a batch.
-        compile_s: how long compiling took.
+        compile_s: how much longer the first batch took than a usual one, and that of each other
+            size and of the first validation: as a rule it compiles; with PyTorch it does not.
         device_name: the product's name of the device.
         data: what the samples were: real or synthetic.
         error: why it failed, in words.
@@ -248,7 +249,9 @@ class Result:
         name: what a person calls the session.
         account: seconds of `wall_s` by what they went into: startup, loading, building, compiling,
             training, stalls, openings, data_wait, validation, evaluation, gaps, closing and
-            script; parts that took no time are left out. Older logs lack it.
+            script; parts that took no time are left out. Of a script, startup is all before it
+            first trains (older logs: under script), and script what lies between its loops
+            and after them. Older logs lack it.
         valid: whether nothing speaks against comparing by these figures; older logs lack it.
         against: what does, in words, by its code: too_short, not_steady, stalls, throttled,
             gpu_shared, busy_at_start, on_battery, steal or inferred_samples.

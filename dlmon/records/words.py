@@ -93,7 +93,7 @@ class AccountPart(OpenWord):
     """What a part of a session's wall time went into, in the order in which they are listed."""
 
     STARTUP = "startup"
-    """Of the interpreter, with the imports."""
+    """Of the interpreter, with the imports; of a script, all before it first trains."""
     LOADING = "loading"
     BUILDING = "building"
     COMPILING = "compiling"
@@ -110,7 +110,7 @@ class AccountPart(OpenWord):
     """In which nothing ran, between passes."""
     CLOSING = "closing"
     SCRIPT = "script"
-    """A script's own code, outside the loops that train."""
+    """A script's own code, between the loops that train and after them."""
     UNKNOWN = "unknown"
 
 

@@ -67,11 +67,13 @@ class AccountState(NamedTuple):
 class TimeAccount:
     """Folds the records of a workload, and says what every second since `start_ns` went into.
 
-    What had no batch for over a second is noted in `gaps`.
+    What had no batch for over a second is noted in `gaps`. Of a script, all that it does before
+    it trains is its start.
     """
 
-    def __init__(self, start_ns: int, gaps: Gaps) -> None:
+    def __init__(self, start_ns: int, gaps: Gaps, is_script: bool = False) -> None:
         self._gaps = gaps
+        self._is_script = is_script
         self._until_ns = start_ns
         """All time before is in the account."""
         self._part = AccountPart.STARTUP
@@ -127,6 +129,9 @@ class TimeAccount:
         open_ns = max(0, now_ns - self._until_ns)
         heard_for_ns = min(heard_ns, now_ns) - self._until_ns
         seconds[self._open_part(heard_for_ns, steady, ended)] += open_ns / 1e9
+        if ended and self._is_script and not self._has_trained:
+            # It was the start of nothing.
+            _move(seconds, AccountPart.STARTUP, AccountPart.SCRIPT, seconds[AccountPart.STARTUP])
         _divide_steps(seconds, steady)
         _move(seconds, AccountPart.TRAINING, AccountPart.DATA_WAIT, (waited_us or 0) / 1e6)
         return {part: spent_s for part, spent_s in seconds.items() if spent_s > 0}
@@ -144,6 +149,8 @@ class TimeAccount:
     def _enter(self, phase: Phase) -> None:
         self._spend(phase.t, self._part, phase.name)
         self._part = _PART_OF_PHASE.get(phase.name, AccountPart.GAPS)
+        if self._part is AccountPart.SCRIPT and not self._has_trained:
+            self._part = AccountPart.STARTUP
         self._closing = phase.name == "closing"
         if phase.epoch is not None:
             self._epoch = phase.epoch
@@ -171,9 +178,10 @@ class TimeAccount:
         self._spend(epoch.end, rest)
         self._part = AccountPart.GAPS
 
-    def _has_trained(self, part: AccountPart) -> bool:
-        """Return whether a script was between loops; what it does first is no gap."""
-        return part is not AccountPart.SCRIPT or self._spent_ns[AccountPart.TRAINING] > 0
+    @property
+    def _has_trained(self) -> bool:
+        """Whether a script has trained, or begun to."""
+        return bool(self._spent_ns[AccountPart.TRAINING] or self._spent_ns[AccountPart.COMPILING])
 
     def _spend(self, until_ns: int, part: AccountPart, before: str = "") -> None:
         """Put the time until then into a part, as far as it isn't in the account."""
@@ -183,7 +191,7 @@ class TimeAccount:
         self._spent_ns[part] += until_ns - start_ns
         self._until_ns = until_ns
         kind = _GAP_KINDS.get(part)
-        if kind is not None and self._has_trained(part):
+        if kind is not None:
             self._gaps.add(kind, start_ns, until_ns, self._epoch, before=before)
 
 

@@ -16,11 +16,14 @@ from dlmon.records import Epoch
 from dlmon.records.record import record
 from dlmon.session.epoch_use import (
     OPENING_S,
+    OTHER_CORES,
+    RUN_CORES,
     STALLED_S,
     STALLS,
     WAITED_S,
     EpochUse,
 )
+from dlmon.statistics.steady_state import STALL_FACTOR
 
 MIN_EPOCHS = 4
 """With fewer whole epochs there is no telling which of them are the usual ones."""
@@ -28,10 +31,13 @@ SPREADS = 4.0
 LEAST_SHARE = 0.05
 # The median distance from the median, as a standard deviation.
 _AS_DEVIATION = 1.4826
-# A part of the time counts from so much of what an epoch took longer, and of an epoch.
+# A part of the time counts from so much of what an epoch took longer, and of an epoch. Of a slow
+# one all is to be accounted for: there is more to it than chance.
 _SHARE_OF_EXCESS, _SHARE_OF_EPOCH = 0.2, 0.02
+_SHARE_OF_SLOW, _SHARE_OF_SLOW_EPOCH = 0.05, 0.01
 MIN_READINGS = 2
-MOST_CAUSES = 3
+MOST_PARTS = 3
+MOST_CAUSES = 4
 
 COMPILING_S, VALIDATION_S, ENDING_S, STEPS_S = "compiling_s", "validation_s", "ending_s", "steps_s"
 
@@ -43,7 +49,8 @@ _LEAST = {
     "power_cap_pct": 25.0,
     "stopped_pct": 5.0,
     "others_gpu_gib": 0.5,
-    "other_cores": 0.5,
+    RUN_CORES: 0.5,
+    OTHER_CORES: 0.5,
     "steal_pct": 5.0,
     "swap_mib_s": 1.0,
     "memory_wait_pct": 10.0,
@@ -51,6 +58,9 @@ _LEAST = {
     "cpu_wait_pct": 10.0,
 }
 _LESS = {"sm_mhz": 0.03, "gpu_pct": 0.1}
+# How much a run computes may vary by far: it did clearly less where that is below this share of
+# the least of all others, and by so many cores below the usual.
+_IDLE_SHARE, _IDLE_CORES = 0.5, 0.1
 
 
 class Usual(NamedTuple):
@@ -82,9 +92,12 @@ class EpochComparison:
         seconds: how long it took.
         usual_s: the median of the others; None where there are too few.
         is_slow: whether it is clearly slower.
-        parts: where it spent longer than usual, the longest first.
+        parts: where it spent longer than usual, what is most beyond it first.
         causes: what of the machine differed meanwhile.
-        is_read: whether the machine was read often enough to say that nothing of it differed.
+        is_read: whether the machine was read often enough, in this epoch and in others, to say
+            that nothing of it differed.
+        rest_s: by how much all else took longer than usual, or less where below 0; 0 where that
+            is little.
     """
 
     epoch: Epoch
@@ -94,6 +107,7 @@ class EpochComparison:
     parts: tuple[Differing, ...] = ()
     causes: tuple[Differing, ...] = ()
     is_read: bool = False
+    rest_s: float = 0.0
 
 
 def seconds_of(epoch: Epoch) -> float:
@@ -136,26 +150,38 @@ def compare_epoch(
     took = _comparable_s(epochs, compile_s)
     usual_s = median(took[one.begin] for one in others)
     excess_s = max(0.0, seconds - usual_s)
+    is_slow = epoch.begin in slow_epochs(epochs, compile_s)
     use = use_of(epoch)
     uses = {one.begin: use_of(one) for one in others}
-    least_s = max(_SHARE_OF_EXCESS * excess_s, _SHARE_OF_EPOCH * usual_s)
+    of_excess, of_epoch = (_SHARE_OF_EXCESS, _SHARE_OF_EPOCH)
+    if is_slow:
+        of_excess, of_epoch = (_SHARE_OF_SLOW, _SHARE_OF_SLOW_EPOCH)
+    least_s = max(of_excess * excess_s, of_epoch * usual_s)
     parts = [] if compiled_s < least_s else [Differing(COMPILING_S, compiled_s, 0.0)]
     own = _parts_s(epoch, use, compiled_s)
     theirs = [_parts_s(one, uses[one.begin], _compiled_s(one, epochs, compile_s)) for one in others]
     for name, part_s in own.items():
         usual = _usual([part[name] for part in theirs if name in part])
-        if usual is not None and usual.is_exceeded(part_s, least_s):
+        if usual is None:
+            continue
+        if is_slow:
+            usual = usual._replace(spread=0.0)
+        if usual.is_exceeded(part_s, least_s):
             count = round(use.values.get(STALLS, 0)) if name == STALLED_S else 0
             parts.append(Differing(name, part_s, usual.value, count))
     parts.sort(key=lambda part: part.usual - part.value)
+    parts = parts[:MOST_PARTS]
+    rest_s = seconds - usual_s - sum(part.value - part.usual for part in parts)
     return EpochComparison(
         epoch,
         seconds,
         usual_s,
-        epoch.begin in slow_epochs(epochs, compile_s),
+        is_slow,
         tuple(parts),
         tuple(_causes(use, list(uses.values()))[:MOST_CAUSES]),
-        use.readings >= MIN_READINGS,
+        use.readings >= MIN_READINGS
+        and sum(one.readings > 0 for one in uses.values()) >= MIN_EPOCHS - 1,
+        rest_s if parts and abs(rest_s) >= least_s else 0.0,
     )
 
 
@@ -170,9 +196,25 @@ def _parts_s(epoch: Epoch, use: EpochUse, compiled_s: float) -> dict[str, float]
         parts[VALIDATION_S] = (epoch.validation.end - epoch.validation.begin) / 1e9
         trained_until = epoch.validation.end
     parts[ENDING_S] = (epoch.end - trained_until) / 1e9
-    # A wait for data may be part of a stall: what is in both is in none of the steps.
     parts[STEPS_S] = train_s - compiled_s - sum(known.values())
+    if not _are_stalls(use, epoch.steps, parts):
+        parts[STEPS_S] += parts.pop(STALLED_S)
+        parts[STALLED_S] = 0.0
     return {name: max(0.0, part_s) for name, part_s in parts.items()}
+
+
+def _are_stalls(use: EpochUse, steps: int | None, parts: Mapping[str, float]) -> bool:
+    """Whether what stalled did so beside the epoch's own steps, not only those of the run.
+
+    Where all steps of an epoch are slow, some of them are over ten times those of the others.
+    """
+    stalls = use.values.get(STALLS, 0)
+    if not stalls or steps is None or STALLED_S not in parts:
+        return True
+    others = steps - stalls
+    if others < stalls:
+        return False
+    return parts[STALLED_S] / stalls > STALL_FACTOR * parts[STEPS_S] / others
 
 
 def _causes(use: EpochUse, others: Sequence[EpochUse]) -> list[Differing]:
@@ -188,12 +230,19 @@ def _causes(use: EpochUse, others: Sequence[EpochUse]) -> list[Differing]:
             continue
         if name in _LEAST:
             differs = usual.is_exceeded(value, least)
+            if name == RUN_CORES:
+                differs = differs or _did_less(value, known, usual)
         else:
             less = Usual(-usual.value, usual.spread)
             differs = less.is_exceeded(-value, least * usual.value)
         if differs:
             found.append(Differing(name, value, usual.value))
     return found
+
+
+def _did_less(cores: float, others: Sequence[float], usual: Usual) -> bool:
+    """Whether a run computed clearly less than in all other epochs."""
+    return cores < _IDLE_SHARE * min(others) and usual.value - cores >= _IDLE_CORES
 
 
 def _comparable_s(epochs: Sequence[Epoch], compile_s: float | None) -> Mapping[int, float]:

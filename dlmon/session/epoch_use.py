@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 from collections import Counter, defaultdict, deque
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -25,6 +26,15 @@ THROTTLES = {
     "power cap": "power_cap_pct",
 }
 STALLS, STALLED_S, OPENING_S, WAITED_S = "stalls", "stalled_s", "opening_s", "waited_s"
+RUN_CORES, OTHER_CORES = "run_cores", "other_cores"
+LOSS_READ = "loss_read"
+"""The mean of the losses that were read in an epoch, where each was a number."""
+LOSS_NAN, LOSS_INFINITE = "loss_nan", "loss_infinite"
+"""How many of them were NaN, or infinite."""
+_NO_NUMBERS = {"NaN": LOSS_NAN, "infinite": LOSS_INFINITE}
+# Of so many of the newest losses, it is not known yet whether they are of the next epoch.
+_NEWEST_LOSSES = 16
+_MEAN, _COUNT = "mean", "count"
 
 
 class EpochUse(NamedTuple):
@@ -33,7 +43,8 @@ class EpochUse(NamedTuple):
     Attributes:
         readings: of the machine, within it.
         values: sums of its batches (stalls, seconds that stalled or waited for data), and means of
-            its readings; what was not measured is left out.
+            its readings, those of the loss among them; what was not measured is left out. A stall
+            that waited for data is in the wait alone.
     """
 
     readings: int
@@ -51,6 +62,14 @@ class Reading(NamedTuple):
     values: dict[str, float]
 
 
+class ReadLoss(NamedTuple):
+    """A loss that was read at a time; None where it was no number."""
+
+    t: int
+    value: float | None
+    why: str
+
+
 class OpenEpoch(NamedTuple):
     """What is known of the epoch that goes on.
 
@@ -61,6 +80,8 @@ class OpenEpoch(NamedTuple):
         batches: what its batches come to so far.
         stall_limit_us: what its batches stall from, where that is known.
         pending: the newest readings, which may be of the next epoch.
+        losses: when the newest losses were read, what they were, and why one was no number.
+        losses_before: those before them: their mean, their number, and how many were no number.
     """
 
     sums: dict[str, float]
@@ -69,6 +90,8 @@ class OpenEpoch(NamedTuple):
     batches: dict[str, float]
     stall_limit_us: float | None
     pending: list[Reading]
+    losses: list[ReadLoss]
+    losses_before: dict[str, float]
 
 
 class EpochUses:
@@ -81,6 +104,8 @@ class EpochUses:
         self._pending: deque[Reading] = deque()
         self._last_ns: int | None = None
         self._stall_limit_us: float | None = None
+        self._losses: deque[ReadLoss] = deque()
+        self._losses_before: dict[str, float] = {}
         self._begin_anew()
 
     def _begin_anew(self) -> None:
@@ -94,13 +119,15 @@ class EpochUses:
         """What is known of the epoch that goes on."""
         sums, counts, batches = dict(self._sums), dict(self._counts), dict(self._batches)
         limit_us, pending = self._stall_limit_us, list(self._pending)
-        return OpenEpoch(sums, counts, self._readings, batches, limit_us, pending)
+        losses = list(self._losses), dict(self._losses_before)
+        return OpenEpoch(sums, counts, self._readings, batches, limit_us, pending, *losses)
 
     @state.setter
     def state(self, state: OpenEpoch) -> None:
-        sums, counts, self._readings, batches, self._stall_limit_us, pending = state
-        self._sums, self._counts = defaultdict(float, sums), Counter(counts)
-        self._batches, self._pending = dict(batches), deque(pending)
+        self._sums, self._counts = defaultdict(float, state.sums), Counter(state.counts)
+        self._readings, self._batches = state.readings, dict(state.batches)
+        self._stall_limit_us, self._pending = state.stall_limit_us, deque(state.pending)
+        self._losses, self._losses_before = deque(state.losses), dict(state.losses_before)
         self._last_ns = self._pending[-1].end if self._pending else None
 
     def fold_reading(self, sample: Machine, gpu_index: int | None) -> None:
@@ -128,23 +155,59 @@ class EpochUses:
                 self._forget_before(record.t - (record.dt_us[0] + (record.opening_us or 0)) * 1000)
             if record.opening_us is not None:
                 self._add(OPENING_S, record.opening_us / 1e6)
-            self._add_stalls(record.dt_us, compiled)
-        elif record.stalls == 1:
-            self._add_stalls(record.step_us[-1:], 0)
-        if record.wait_us is not None:
-            self._add(WAITED_S, record.wait_us / 1e6)
+            self._add_batches(record.dt_us, record.wait_us, compiled)
+        else:
+            self._add_batches(record.step_us[-1:] if record.stalls == 1 else (), record.wait_us, 0)
 
-    def _add_stalls(self, dt_us: Sequence[int], compiled: int) -> None:
+    def _add_batches(self, dt_us: Sequence[int], wait_us: int | None, compiled: int) -> None:
+        """Take what stalled of batches, and what waited for data; what did both waited."""
+        stalls = self._stalls_among(dt_us, compiled)
+        waited_us = 0
+        if wait_us is not None:
+            # A wait in what compiles, as for loaders that start, is in the time for that.
+            waited_us = max(0, wait_us - sum(heapq.nlargest(compiled, dt_us)))
+            self._add(WAITED_S, waited_us / 1e6)
+        if stalls is not None:
+            self._add(STALLS, len(stalls))
+            self._add(STALLED_S, max(0, sum(stalls) - waited_us) / 1e6)
+
+    def _stalls_among(self, dt_us: Sequence[int], compiled: int) -> list[int] | None:
+        """Return the batches that stalled; None where it isn't known what is usual."""
         limit_us = self._stall_limit_us
-        if limit_us is None:
-            return
-        stalls: list[int] = []
-        if max(dt_us) > limit_us:
-            stalls = sorted(us for us in dt_us if us > limit_us)
-            # What compiles takes the longest.
-            stalls = stalls[: max(0, len(stalls) - compiled)]
-        self._add(STALLS, len(stalls))
-        self._add(STALLED_S, sum(stalls) / 1e6)
+        if limit_us is None or not dt_us:
+            return None
+        if max(dt_us) <= limit_us:
+            return []
+        stalls = sorted(us for us in dt_us if us > limit_us)
+        # What compiles takes the longest.
+        return stalls[: max(0, len(stalls) - compiled)]
+
+    def fold_loss(self, t: int, value: float | None, why: str) -> None:
+        """Take a loss that was read as it trained."""
+        self._losses.append(ReadLoss(t, value, why))
+        if len(self._losses) > _NEWEST_LOSSES:
+            self._count_loss(self._losses.popleft())
+
+    def _count_loss(self, read: ReadLoss) -> None:
+        before = self._losses_before
+        name = _COUNT if read.value is not None else _NO_NUMBERS.get(read.why, LOSS_NAN)
+        before[name] = before.get(name, 0) + 1
+        if read.value is not None:
+            # Halved, since two that are as far apart as numbers can be have no difference.
+            mean = before.get(_MEAN, 0.0)
+            before[_MEAN] = mean + 2 * ((read.value / 2 - mean / 2) / before[name])
+
+    def _take_losses(self, epoch: Epoch) -> dict[str, float]:
+        """Return what the losses of an epoch come to, and keep those that came after it."""
+        while self._losses and self._losses[0].t <= epoch.end:
+            read = self._losses.popleft()
+            if read.t >= epoch.begin:
+                self._count_loss(read)
+        before, self._losses_before = self._losses_before, {}
+        none = {name: before[name] for name in _NO_NUMBERS.values() if name in before}
+        if none or not before.get(_COUNT):
+            return none
+        return {LOSS_READ: before[_MEAN]}
 
     def _add(self, name: str, value: float) -> None:
         self._batches[name] = self._batches.get(name, 0.0) + value
@@ -169,7 +232,8 @@ class EpochUses:
             if _is_within(reading, epoch.begin, epoch.end):
                 self._count(reading)
         means = {name: total / self._counts[name] for name, total in self._sums.items()}
-        self.ended[epoch.begin] = EpochUse(self._readings, means | self._batches)
+        values = means | self._batches | self._take_losses(epoch)
+        self.ended[epoch.begin] = EpochUse(self._readings, values)
         while len(self.ended) > MAX_EPOCHS:
             del self.ended[next(iter(self.ended))]
         self._begin_anew()
@@ -197,9 +261,11 @@ def values_of(sample: Machine, gpu_index: int | None) -> dict[str, float]:
     if cpu is not None:
         found |= {"stopped_pct": cpu.throttled_pct, "steal_pct": cpu.steal_pct}
         run_pct = sample.process.cpu_pct if sample.process is not None else None
+        if run_pct is not None:
+            found[RUN_CORES] = run_pct / 100
         if cpu.pct is not None and cpu.cores and run_pct is not None:
             busy_pct = (cpu.pct - (cpu.steal_pct or 0.0)) * len(cpu.cores)
-            found["other_cores"] = max(0.0, busy_pct - run_pct) / 100
+            found[OTHER_CORES] = max(0.0, busy_pct - run_pct) / 100
     if pressure is not None:
         found |= {
             "cpu_wait_pct": pressure.cpu_pct,

@@ -42,7 +42,7 @@ from dlmon.records import (
 from dlmon.records.sanitize import clean
 from dlmon.session.account import AccountState
 from dlmon.session.energy import EnergyCounter, EnergyPoint
-from dlmon.session.epoch_use import EpochUse, OpenEpoch, Reading
+from dlmon.session.epoch_use import EpochUse, OpenEpoch, Reading, ReadLoss
 from dlmon.session.evidence import MIN_SAMPLES
 from dlmon.session.gaps import Gap, GapKind, Meanwhile
 from dlmon.session.learning import is_of_validation
@@ -564,12 +564,26 @@ def _values(values: Any) -> dict[str, float]:
 
 
 def _open_epoch(
-    sums: Any, counts: Any, readings: Any, batches: Any, limit_us: Any, pending: Any
+    sums: Any,
+    counts: Any,
+    readings: Any,
+    batches: Any,
+    limit_us: Any,
+    pending: Any,
+    losses: Any,
+    losses_before: Any,
 ) -> OpenEpoch:
     whole = {name: _whole(count) for name, count in counts.items()}
     limit = None if limit_us is None else _real(limit_us)
     newest = [Reading(_whole(start), _whole(end), _values(v)) for start, end, v in pending]
-    return OpenEpoch(_values(sums), whole, _whole(readings), _values(batches), limit, newest)
+    read = [
+        ReadLoss(_whole(t), None if value is None else _real(value), clean(str(why)))
+        for t, value, why in losses
+    ]
+    before = _values(losses_before)
+    return OpenEpoch(
+        _values(sums), whole, _whole(readings), _values(batches), limit, newest, read, before
+    )
 
 
 def _output(t: Any, stream: Any, text: Any) -> Output:

@@ -39,7 +39,7 @@ from dlmon.session.data_wait import DataWait
 from dlmon.session.epoch_use import EpochUses
 from dlmon.session.evidence import MIN_SAMPLES, Limit
 from dlmon.session.gaps import Gaps
-from dlmon.session.learning import Learning
+from dlmon.session.learning import LOSS, Learning, metric_of
 from dlmon.session.limits import WINDOW_S, find_limit
 from dlmon.session.machine_history import MachineHistory
 from dlmon.session.snapshot import PhaseSpan, Progress, Snapshot
@@ -72,6 +72,7 @@ SUMMARISED = "some batches were written as summaries that don't count them"
 FEW_OPENINGS = (
     f"fewer than {MIN_OPENINGS} epochs have been opened, so the projection leaves that time out"
 )
+KERAS_FRAMEWORKS = ("keras", "tf_keras")
 # The phases whose batches are the ones that count.
 STEADY_PHASES = ("training", "predicting", GRADIENTS_PHASE)
 
@@ -85,7 +86,7 @@ class Session:
         """What does not change about the machine: the newest that was reported."""
         self.machine = MachineHistory(_interval_of(header))
         self.gaps = Gaps(self.machine.interval_s)
-        self.account = TimeAccount(header.t, self.gaps)
+        self.account = TimeAccount(header.t, self.gaps, header.is_script)
         self.throughput = Series()
         self.learning = Learning()
         self.phase_spans: deque[PhaseSpan] = deque(maxlen=MAX_PHASE_SPANS)
@@ -133,6 +134,7 @@ class Session:
             self._keep_reading()
         elif isinstance(record, Metrics):
             self.learning.fold(record, self._training_since)
+            self._fold_losses(record)
         elif isinstance(record, Facts):
             self.facts = newest_facts(self.facts, record.machine)
         elif isinstance(record, Phase):
@@ -239,6 +241,15 @@ class Session:
         start = record.t_last - record.time_us * 1000
         if record.time_us > 0:
             self.throughput.add(start, record.t_last, record.counted / record.time_us * 1e6)
+
+    def _fold_losses(self, record: Metrics) -> None:
+        """Take the loss of a step for the epoch that it is in; Keras reports means by itself."""
+        trainer = self.trainers.known.get(0)
+        if trainer is None or trainer.framework in KERAS_FRAMEWORKS:
+            return
+        for name, value in record.values.items():
+            if metric_of(name) == (LOSS, False):
+                self.epoch_uses.fold_loss(record.t, value, record.why.get(name, ""))
 
     def _opens_cut_epoch(self, record: Batches | BatchSummary) -> bool:
         """Whether an epoch that was cut short begins with these batches."""

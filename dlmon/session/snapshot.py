@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dlmon.comparison.compiling import compiles
 from dlmon.records import (
     AccountPart,
     Epoch,
@@ -100,6 +101,15 @@ class Snapshot:
     why: dict[str, str]
     lacking: dict[str, Requirement]
     """What the run lacks for figures that are unknown, by their names."""
+
+    @property
+    def compiles(self) -> bool:
+        """Whether the first batch compiles; False where that isn't known either."""
+        model = self.model
+        frameworks = [one.trainer.framework for one in self.trainers]
+        if model is None:
+            return compiles(frameworks, self.header.versions.get("backend"), None)
+        return compiles(frameworks, model.backend, model.jit)
 
     @property
     def wall(self) -> float:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from dlmon.records import AccountPart
 from dlmon.session.gaps import Gap, GapKind, Meanwhile
+from dlmon.session.snapshot import Snapshot
 from tui.formatting import units
 
 PART_NAMES = {
@@ -29,6 +30,8 @@ PART_NAMES = {
 _WAITED_PCT, _WAITED_FOR_CPU_PCT = 0.5, 5.0
 _TAKEN_PCT = 1.0
 _SWAPPED_MIB_S = 0.05
+_LEAST_OTHER = 0.005
+"""The share from which on what has no name of its own is a part."""
 
 
 @dataclass(frozen=True)
@@ -46,19 +49,62 @@ class PartRow:
         return f"{self.name} {units.seconds(self.seconds)}, {units.share(self.share)}"
 
 
-def account_rows(account: Mapping[AccountPart, float]) -> tuple[PartRow, ...]:
+def part_name(part: AccountPart, is_script: bool = False, compiles: bool = True) -> str:
+    """Return what a part is called: of a script all before it trains is its start."""
+    if part is AccountPart.STARTUP and is_script:
+        return "start and set-up"
+    if part is AccountPart.COMPILING and not compiles:
+        return "first batch"
+    return PART_NAMES[part]
+
+
+def names_of(snapshot: Snapshot) -> Mapping[AccountPart, str]:
+    """Return what the parts of a session are called."""
+    is_script, compiles = snapshot.header.is_script, snapshot.compiles
+    return {part: part_name(part, is_script, compiles) for part in AccountPart}
+
+
+def account_rows(
+    account: Mapping[AccountPart, float], names: Mapping[AccountPart, str] = PART_NAMES
+) -> tuple[PartRow, ...]:
     """Return the parts that took any time, in the order in which a run has them."""
     total = sum(account.values())
     return tuple(
-        PartRow(part, PART_NAMES[part], account[part], account[part] / total)
+        PartRow(part, names[part], account[part], account[part] / total)
         for part in AccountPart
         if account.get(part, 0.0) > 0
     )
 
 
-def largest_parts(account: Mapping[AccountPart, float], count: int) -> tuple[PartRow, ...]:
-    """Return the parts that took the most, the largest first."""
-    return tuple(sorted(account_rows(account), key=lambda row: -row.seconds)[:count])
+def named_parts(rows: Sequence[PartRow], count: int) -> tuple[PartRow, ...]:
+    """Return the steps and so many of the largest other parts, in the order of a run."""
+    others = [row for row in rows if row.part not in (AccountPart.TRAINING, AccountPart.UNKNOWN)]
+    largest = sorted(others, key=lambda row: -row.seconds)[:count]
+    return tuple(row for row in rows if row in largest or row.part is AccountPart.TRAINING)
+
+
+def all_other(rows: Sequence[PartRow], named: Sequence[PartRow]) -> PartRow | None:
+    """Return what the other parts come to; None where that is next to nothing."""
+    left = [row for row in rows if row not in named]
+    share = sum(row.share for row in left)
+    if share < _LEAST_OTHER:
+        return None
+    unknown = AccountPart.UNKNOWN
+    return PartRow(unknown, PART_NAMES[unknown], sum(row.seconds for row in left), share)
+
+
+def places_of(
+    named: Sequence[PartRow], before: Mapping[AccountPart, int]
+) -> dict[AccountPart, int]:
+    """Return the place of each part among the patterns: 0 is that of the steps.
+
+    A part that was named before keeps its own; others take what is free, in the order of a run.
+    """
+    parts = [row.part for row in named]
+    kept = {part: place for part, place in before.items() if part in parts}
+    places = {part: 0 if part is AccountPart.TRAINING else kept.get(part, -1) for part in parts}
+    free = iter(place for place in range(1, len(parts) + 1) if place not in places.values())
+    return {part: next(free) if place < 0 else place for part, place in places.items()}
 
 
 def longest_gaps(gaps: Sequence[Gap], count: int) -> tuple[Gap, ...]:

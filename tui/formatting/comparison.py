@@ -303,14 +303,25 @@ def factor_of_reference(
     return f"{units.factor(ratio.value)} as {name} ({between}{alone})"
 
 
-def basis_of_epoch(timing: SecondsPerEpoch, compile_s: float | None) -> str:
-    """Say what seconds per epoch rest on: `3 epochs, the first left out: it compiles`."""
+def basis_of_epoch(timing: SecondsPerEpoch, compile_s: float | None, compiles: bool = True) -> str:
+    """Say what seconds per epoch rest on: `3 epochs, the first left out: it compiles`.
+
+    Without a word of compilation where the first batch doesn't compile.
+    """
     if timing.projected:
         return "projected mean epoch"
     if timing.first_left_out:
-        return f"{timing.epochs + 1:,} epochs, the first left out: it compiles"
-    compiled = ", compile included" if timing.epochs == 1 and compile_s is not None else ""
+        why = ": it compiles" if compiles else ""
+        return f"{timing.epochs + 1:,} epochs, the first left out{why}"
+    with_first = timing.epochs == 1 and compile_s is not None
+    compiled = f", {'compile' if compiles else 'first batch'} included" if with_first else ""
     return f"{units.counted(timing.epochs, 'epoch')}{compiled}"
+
+
+def compile_text(compile_s: float, compiles: bool) -> str:
+    """Say what the first batch took beyond a usual one: compile 1.40 s, first batch +1.40 s."""
+    seconds = units.seconds(compile_s)
+    return f"compile {seconds}" if compiles else f"first batch +{seconds}"
 
 
 def difference(badge: str) -> str:
@@ -438,6 +449,7 @@ def comparison_rows(
             doubts=doubts_of(snapshot.validity),
             vcpus=cpus,
             usd_per_hour=usd_per_hour_of(header.options, cpus),
+            compiles=snapshot.compiles,
         )
     rows = compare(
         metric_of(snapshot),

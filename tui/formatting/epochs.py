@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from dlmon.records import Epoch, Model
 from dlmon.session.epoch_comparison import (
     COMPILING_S,
     ENDING_S,
@@ -11,14 +14,13 @@ from dlmon.session.epoch_comparison import (
     Differing,
     EpochComparison,
 )
-from dlmon.session.epoch_use import OPENING_S, STALLED_S, WAITED_S
+from dlmon.session.epoch_use import OPENING_S, OTHER_CORES, RUN_CORES, STALLED_S, WAITED_S
 from tui.formatting import units
 
-_MOST_PARTS = 2
-
-# What the rest of its readings named nothing, or were too few to.
-NOTHING_DIFFERED = "Nothing else that was measured differed."
-NOT_READ = "The machine was read too seldom in it to say more."
+# What is compared names nothing more, or was read too seldom to.
+NOTHING_DIFFERED = "Nothing else that is compared differed."
+NOT_READ = "The machine was read too seldom to compare what it did."
+_MOST_NOTICES = 2
 
 _SHARES = {
     "heat_pct": "slowed by heat",
@@ -33,20 +35,36 @@ _WAITS = {
 }
 
 
-def epoch_comparison_text(it: EpochComparison, each: str = "epoch", gpu: int | None = None) -> str:
+def epoch_comparison_text(
+    it: EpochComparison,
+    each: str = "epoch",
+    gpu: int | None = None,
+    notices: Sequence[str] = (),
+    model: Model | None = None,
+    compiles: bool = True,
+) -> str:
     """Say how long an epoch took beside the others, and what differed.
 
     Args:
         it: what `compare_epoch` found.
         each: what one is called.
         gpu: the GPU that is trained on.
+        notices: those that came in it.
+        model: what is trained, which knows how many steps were asked for.
+        compiles: whether the first batch compiles.
     """
     took = f"took {units.seconds(it.seconds)}"
+    then = [f"Notice in it: {text.rstrip('.')}." for text in notices[:_MOST_NOTICES]]
     if not it.epoch.whole:
-        return f"{took} and was cut short, so it is not compared with the others."
+        asked = steps_asked_for(it.epoch, model)
+        if asked:
+            took += f" for {asked}, as asked: only whole {units.plural(each)} are compared."
+        else:
+            took += " and was cut short, so it is not compared with the others."
+        return " ".join((took, *then))
     if it.usual_s is None:
         least = f"{MIN_EPOCHS} whole {units.plural(each)}"
-        return f"{took}; what is usual shows once there are {least}."
+        return " ".join((f"{took}; what is usual shows once there are {least}.", *then))
     more_s = it.seconds - it.usual_s
     by = units.seconds(abs(more_s))
     usual = f"the usual {units.seconds(it.usual_s)}"
@@ -54,25 +72,44 @@ def epoch_comparison_text(it: EpochComparison, each: str = "epoch", gpu: int | N
         first = f"{took}, as usual"
     else:
         first = f"{took}, {by} {'more' if more_s > 0 else 'less'} than {usual}"
-    parts = ", ".join(map(_part_text, it.parts[:_MOST_PARTS]))
-    sentences = [f"{first}: {parts}." if parts else f"{first}."]
+    parts = ", ".join([*(_part_text(part, compiles) for part in it.parts), *_rest_text(it.rest_s)])
+    sentences = [f"{first}: {parts}." if parts else f"{first}.", *then]
     causes = "; ".join(_cause_text(cause, gpu) for cause in it.causes)
     if causes:
         sentences.append(f"{causes[0].upper()}{causes[1:]}.")
     elif not it.is_read:
         sentences.append(NOT_READ)
     elif it.is_slow or not parts:
-        sentences.append(NOTHING_DIFFERED if parts else NOTHING_DIFFERED.replace(" else", ""))
+        named = parts or then
+        sentences.append(NOTHING_DIFFERED if named else NOTHING_DIFFERED.replace(" else", ""))
     return " ".join(sentences)
 
 
-def _part_text(part: Differing) -> str:
+def steps_asked_for(epoch: Epoch, model: Model | None) -> str:
+    """Return 50 of 1,875 steps, where an epoch had as many as were asked for; else ""."""
+    if model is None or not model.cut_short or epoch.whole:
+        return ""
+    asked, whole = model.steps_cap or 0, model.steps_per_epoch or 0
+    if epoch.steps is None or epoch.steps < asked:
+        return ""
+    return f"{asked:,} of {whole:,} steps" if asked < whole else f"{asked:,} steps"
+
+
+def _rest_text(rest_s: float) -> list[str]:
+    if not rest_s:
+        return []
+    return [f"all else {units.seconds(abs(rest_s))} {'more' if rest_s > 0 else 'less'} than usual"]
+
+
+def _part_text(part: Differing, compiles: bool) -> str:
     took = units.seconds(part.value)
     usually = f"usually {units.seconds(part.usual)}" if part.usual >= 0.005 else "usually none"
     if part.name == STALLED_S:
         return f"{units.counted(part.count, 'stall')} took {took} ({usually})"
     if part.name == COMPILING_S:
-        return f"compiling took {took} of it"
+        if compiles:
+            return f"compiling took {took} of it"
+        return f"its first batch took {took} more than a usual one"
     name = {
         OPENING_S: "its start took",
         WAITED_S: "waiting for data took",
@@ -94,8 +131,10 @@ def _cause_text(cause: Differing, gpu: int | None) -> str:
         return f"{device} clock {value:,.0f} MHz (usually {usual:,.0f})"
     if name == "gpu_pct":
         return f"{device} busy {value:.0f} % (usually {usual:.0f} %)"
-    if name == "other_cores":
-        return f"other programs took {value:.1f} cores (usually {usual:.1f})"
+    if name == RUN_CORES:
+        return f"the run itself used {value:.1f} CPU cores (usually {usual:.1f})"
+    if name == OTHER_CORES:
+        return f"other programs used {value:.1f} CPU cores (usually {usual:.1f})"
     if name == "others_gpu_gib":
         return f"other programs held {value:.1f} GiB on {device} (usually {usual:.1f})"
     if name == "stopped_pct":

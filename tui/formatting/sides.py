@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
+from dlmon.comparison.compiling import compiles
 from dlmon.comparison.sides import (
     ACCOUNT,
     THROUGHPUT,
@@ -17,7 +19,7 @@ from dlmon.records import AccountPart, Status
 from dlmon.statistics.claims import Claim
 from dlmon.statistics.ratios import Basis, Ratio
 from tui.formatting import units
-from tui.formatting.account import PART_NAMES
+from tui.formatting.account import part_name
 from workloads.catalog import WORKLOADS
 
 COLUMNS = ("", "base", "new", "change", "95 % interval", "p", "n")
@@ -32,6 +34,8 @@ LEGEND_ONE_RUN = (
 )
 UNKNOWN = "–"
 
+# Of a script, what counts its batches is among the versions.
+_KERAS = frozenset(("keras", "tf_keras"))
 _NAMES = {
     THROUGHPUT: "samples/s",
     "seconds_per_epoch": "seconds per epoch",
@@ -61,7 +65,8 @@ class FigureRow:
 
 def figure_rows(comparison: SidesComparison) -> list[FigureRow]:
     """Return the rows of the table."""
-    return [_row(figure) for figure in comparison.figures]
+    names = _names_of(comparison)
+    return [_row(figure, names(figure.name)) for figure in comparison.figures]
 
 
 def shown_columns(rows: Sequence[FigureRow], width: int) -> list[tuple[int, int]]:
@@ -78,13 +83,29 @@ def shown_columns(rows: Sequence[FigureRow], width: int) -> list[tuple[int, int]
     return widths
 
 
-def _row(figure: SidesFigure) -> FigureRow:
+def _names_of(comparison: SidesComparison) -> Callable[[str], str]:
+    """Return what names a figure: some have other names where all runs are of scripts."""
+    runs = (*comparison.base, *comparison.new)
+    return partial(
+        figure_name,
+        compiled=all(map(_compiled, runs)),
+        is_script=all("command" in run.options for run in runs),
+    )
+
+
+def _compiled(run: RunFigures) -> bool:
+    if "command" in run.options and not _KERAS.intersection(run.versions):
+        return False
+    return compiles((), run.versions.get("backend"), run.options.get("jit"))
+
+
+def _row(figure: SidesFigure, name: str) -> FigureRow:
     ratio = figure.ratio
     interval = ""
     if ratio is not None and ratio.low is not None and ratio.high is not None:
         interval = f"{_signed(ratio.low)} to {_signed(ratio.high)} %"
     cells = (
-        figure_name(figure.name),
+        name,
         _number(figure.name, figure.base),
         _number(figure.name, figure.new),
         "" if ratio is None else change_text(ratio),
@@ -95,10 +116,13 @@ def _row(figure: SidesFigure) -> FigureRow:
     return FigureRow(cells, figure.is_better)
 
 
-def figure_name(name: str) -> str:
+def figure_name(name: str, compiled: bool = True, is_script: bool = False) -> str:
     """Write what a figure is, with its unit."""
     if name.startswith(ACCOUNT):
-        return f"{PART_NAMES[AccountPart(name.removeprefix(ACCOUNT))]}, s"
+        part = AccountPart(name.removeprefix(ACCOUNT))
+        return f"{part_name(part, is_script, compiled)}, s"
+    if name == "compile_s" and not compiled:
+        return "first batch, extra s"
     return _NAMES.get(name, name)
 
 
@@ -204,8 +228,9 @@ def doubts(comparison: SidesComparison) -> list[str]:
 
 def notes(comparison: SidesComparison) -> list[str]:
     """Say what the figures rest on, and which are not compared."""
+    name = _names_of(comparison)
     said = [
-        f"{figure_name(figure.name)} is not compared: {figure.why}"
+        f"{name(figure.name)} is not compared: {figure.why}"
         for figure in comparison.figures
         if figure.why is not None
     ]

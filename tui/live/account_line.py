@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import ClassVar
 
 from dlmon.records import AccountPart
 from dlmon.session.gaps import Gap
 from dlmon.session.snapshot import Snapshot
 from tui.formatting import units
-from tui.formatting.account import PartRow, account_rows, gap_text, largest_parts, longest_gaps
+from tui.formatting.account import (
+    PartRow,
+    account_rows,
+    all_other,
+    gap_text,
+    longest_gaps,
+    named_parts,
+    names_of,
+    places_of,
+)
 from tui.formatting.comparison import epoch_word
 from tui.widgets.lines import (
     BAR,
@@ -21,22 +31,27 @@ from tui.widgets.lines import (
     row_width,
     wrapped,
 )
-from tui.widgets.rows import TextRow
+from tui.widgets.rows import TextRow, TextRun
 
 _HEADINGS = ("Where the time went  ", "Time  ", "")
 _LONGEST, _HERE = "Longest pause  ", "Pause here  "
-_LARGEST = 3
-_LONGEST_BAR, _SHORTEST_BAR = 40, 6
+_LARGEST = 2
+"""So many are named beside the steps."""
+_LONGEST_BAR, _SHORTEST_BAR = 40, 8
+_BESIDE_LONG_HEADING = 16
+"""A bar of so many cells is worth more than the long heading."""
 _STYLES = (BAR, BRIGHT, PLAIN, TRACK)
-"""Of the three largest parts, and of the rest; each has a character of its own, too."""
+"""Of the steps, of two other parts, and of the rest; each has a character of its own, too."""
 
 HELP: tuple[tuple[str, str], ...] = (
     (
         "Where the time went",
-        "All time since the session began, in the order of a run; the three largest parts are "
-        "named, and the summary that is printed at the end lists them all. Start and imports: "
-        "until the workload has its libraries. Compiling: the first batch of each size, and the "
-        "first of the first validation. Steps: all other batches; what one of over ten times the "
+        "All time since the session began, in the order of a run; the steps and the two largest "
+        "other parts are named, and the summary that is printed at the end lists them all. Start "
+        "and imports: until the workload has its libraries. Start and set-up: all that a script "
+        "does before it first trains. Compiling: the first batch of each size, and the first of "
+        "the first validation, as far as they took longer than a usual one; first batch: the same "
+        "of PyTorch. Steps: all other batches; what one of over ten times the "
         "median took beyond that is under stalls. Opening epochs: before their first batch. Gaps: "
         "what lies between an epoch or the evaluation and what follows. Ending: after the last "
         "batch or the evaluation.",
@@ -60,12 +75,15 @@ class AccountLine(GrowingLines):
     MOST_ROWS: ClassVar[int] = 3
 
     _snapshot: Snapshot | None = None
+    _places: Mapping[AccountPart, int] = MappingProxyType({})
     _read_ns: tuple[int, int] | None = None
     _most_rows = 1
 
     def show(self, snapshot: Snapshot, read_ns: tuple[int, int] | None = None) -> None:
         """Show a session's account of time; `read_ns` is the time that the cursor stands for."""
         self._snapshot, self._read_ns = snapshot, read_ns
+        named = named_parts(account_rows(snapshot.account), _LARGEST)
+        self._places = places_of(named, self._places)
         self.redraw()
 
     def rows_needed(self, width: int) -> int:
@@ -107,44 +125,56 @@ class AccountLine(GrowingLines):
 
     def _bar_row(self, snapshot: Snapshot, width: int) -> TextRow:
         """Return heading, bar and words: in full, or as short as they need to be."""
-        largest = largest_parts(snapshot.account, _LARGEST)
+        rows = account_rows(snapshot.account, names_of(snapshot))
         over = snapshot.result is not None
-        choices = [
-            (heading, self._words(largest[:count], with_seconds))
-            for count in range(len(largest), 0, -1)
-            for with_seconds in ((True, False) if over else (False,))
-            for heading in _HEADINGS
-        ]
-        for heading, words in choices:
-            room = width - len(heading) - row_width(words)
-            if room >= _SHORTEST_BAR:
-                drawn = self._bar(snapshot.account, largest, min(_LONGEST_BAR, room))
-                return ((heading, MUTED), *drawn, *words)
-        return self._bar(snapshot.account, largest, width)
+        for count in range(_LARGEST, -1, -1):
+            named = named_parts(rows, count)
+            rest = all_other(rows, named)
+            for with_seconds in (True, False) if over else (False,):
+                words = self._words(named, rest, with_seconds)
+                # A bar without a heading says less than one with fewer names.
+                for heading in _HEADINGS[: 2 if count else 3]:
+                    room = width - len(heading) - row_width(words)
+                    is_long = heading == _HEADINGS[0]
+                    if room >= (_BESIDE_LONG_HEADING if is_long else _SHORTEST_BAR):
+                        drawn = self._bar(rows, named, rest, min(_LONGEST_BAR, room))
+                        return ((heading, MUTED), *drawn, *words)
+        return self._bar(rows, named, rest, width)
 
-    def _words(self, parts: Sequence[PartRow], with_seconds: bool) -> TextRow:
+    def _words(self, named: Sequence[PartRow], rest: PartRow | None, with_seconds: bool) -> TextRow:
         row: TextRow = ()
-        for part, glyph, style in zip(parts, self.glyphs.parts, _STYLES, strict=False):
+        for part in (*named, *([] if rest is None else [rest])):
             seconds = f" {units.seconds(part.seconds)}," if with_seconds else ""
             words = f" {part.name}{seconds} {part.share * 100:.0f} %"
-            row = (*row, ("  ", PLAIN), (glyph, style), (words, PLAIN))
+            row = (*row, ("  ", PLAIN), self._look(part), (words, PLAIN))
         return row
 
+    def _look(self, part: PartRow) -> TextRun:
+        """Return the character of a part, with its style."""
+        place = self._places.get(part.part, -1)
+        return self.glyphs.parts[place], _STYLES[place]
+
     def _bar(
-        self, account: Mapping[AccountPart, float], largest: Sequence[PartRow], cells: int
+        self,
+        rows: Sequence[PartRow],
+        named: Sequence[PartRow],
+        rest: PartRow | None,
+        cells: int,
     ) -> TextRow:
         """Return the parts in the order of a run, each as long as its share."""
-        looks = {
-            row.part: (glyph, style)
-            for row, glyph, style in zip(largest, self.glyphs.parts, _STYLES, strict=False)
-        }
-        rest = (self.glyphs.parts[-1], _STYLES[-1])
-        drawn: list[tuple[str, tuple[str, ...]]] = []
+        drawn: list[TextRun] = []
         done, end = 0, 0.0
-        for row in account_rows(account):
+        for row in rows:
             end += row.share
-            glyph, style = looks.get(row.part, rest)
+            look = self._look(row) if row in named else self._look(rest) if rest else None
+            if look is None:
+                # Next to nothing, without a name: what follows has its cell.
+                continue
+            glyph, style = look
             until = round(end * cells)
             drawn.append((glyph * (until - done), style))
             done = until
+        if drawn:
+            glyphs, style = drawn[-1]
+            drawn[-1] = (glyphs + glyphs[-1:] * (cells - done), style)
         return tuple(run for run in drawn if run[0])

@@ -15,6 +15,7 @@ from tui.formatting.comparison import (
     NOT_CLEAR,
     UNSURE,
     basis_of_epoch,
+    compile_text,
     epoch_word,
     metric_of,
     timing_of,
@@ -32,6 +33,8 @@ _LEAST_BESIDE = 16
 # What stands beside them begins at one place, be it 9.16 s or 10.7 s.
 _DIGITS_WIDTH = 10
 _UNCLEAR = "no clear difference"
+# A first batch that compiles nothing is worth a word from so much more than a usual one on.
+_A_DELAY_S = 0.1
 
 HELP: tuple[tuple[str, str], ...] = (
     (
@@ -65,11 +68,18 @@ HELP: tuple[tuple[str, str], ...] = (
     ),
     (
         "first left out",
-        "The first epoch includes the compilation, so the figure is the mean of those after it.",
+        "The first epoch includes the compilation, or what else its first batch takes longer for, "
+        "so the figure is the mean of those after it.",
     ),
     (
         "compile",
-        "The extra time of the first batch, in which the network is prepared for the device.",
+        "What the first batch took more than a usual one: in it the network is prepared for the "
+        "device.",
+    ),
+    (
+        "first batch +1.40 s",
+        "The same of PyTorch, which as a rule compiles nothing: loaders start, memory is taken, "
+        "the GPU is set up. Whether a script uses torch.compile is not known.",
     ),
     (
         "1 stall",
@@ -234,8 +244,8 @@ def _facts(snapshot: Snapshot, glyphs: Glyphs = UNICODE) -> tuple[TextRow, TextR
     """Return the time of an epoch, where the figure is that of a whole run, and other facts."""
     timing, per_epoch = timing_of(snapshot), snapshot.seconds_per_epoch
     facts: TextRow = ()
-    if snapshot.compile_s is not None:
-        facts = ((f"compile {units.seconds(snapshot.compile_s)}", MUTED),)
+    if snapshot.compile_s is not None and (snapshot.compiles or snapshot.compile_s >= _A_DELAY_S):
+        facts = ((compile_text(snapshot.compile_s, snapshot.compiles), MUTED),)
     if snapshot.stalls:
         stalls = units.stalls(
             snapshot.stalls, snapshot.opening_stalls or 0, epoch_word(snapshot.header)
@@ -271,7 +281,7 @@ def _basis(snapshot: Snapshot) -> tuple[str, str]:
         return projected, "projected"
     if per_epoch is None or whole_run:
         return "measured", "measured"
-    in_full = basis_of_epoch(per_epoch, snapshot.compile_s)
+    in_full = basis_of_epoch(per_epoch, snapshot.compile_s, snapshot.compiles)
     if per_epoch.first_left_out:
         return in_full, f"first of {per_epoch.epochs + 1:,} left out"
     return in_full, in_full.rpartition(", ")[2]

@@ -14,7 +14,7 @@ class EpochLine(GrowingLines):
     """Takes the place of what limits the run while the charts show one epoch alone."""
 
     DEFAULT_CSS = "EpochLine { height: auto; padding: 0 2; display: none; }"
-    MOST_ROWS: ClassVar[int] = 3
+    MOST_ROWS: ClassVar[int] = 4
 
     _heading = ""
     _sentence = ""

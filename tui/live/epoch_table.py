@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -10,20 +10,42 @@ from rich.cells import cell_len
 from textual import events
 from textual.message import Message
 
-from dlmon.records import Epoch
+from dlmon.records import Epoch, Model
 from dlmon.session.epoch_comparison import seconds_of
+from dlmon.session.epoch_use import NOTHING, EpochUse
 from tui.drawing.bars import thick_bar
 from tui.formatting import units
+from tui.formatting.epochs import steps_asked_for
+from tui.live.epoch_columns import (
+    BAR_HEADING,
+    GAP,
+    LONGEST_BAR,
+    SHORTEST_BAR,
+    EpochColumn,
+    columns_of,
+)
 from tui.widgets.following_lines import Tail
 from tui.widgets.lines import BAR, CHOSEN, HIGH, MUTED, PLAIN, cut
-from tui.widgets.rows import TextRow, fit
+from tui.widgets.rows import TextRow
 
 HELP: tuple[tuple[str, str], ...] = (
     (
         "Epochs",
         "One row for each pass over the training samples: how long it took, its validation "
-        "included, as a bar too; then its validation, and the metrics that it ended with. * marks "
-        "an epoch that was cut short.",
+        "included, as a bar too; then its validation, and the metrics that it ended with, each "
+        "beside that of the validation. + 2 metrics: so many more have no room. * marks an epoch "
+        "that was cut short; one of as many steps as were asked for is not marked.",
+    ),
+    (
+        "mean loss",
+        "Where a script's framework reports no figures of an epoch: the mean of the readings of "
+        "the loss in it, about one a second, each of one step.",
+    ),
+    (
+        "synthetic data",
+        "Random samples of the real shapes and sizes: they train as fast, but there is nothing to "
+        "learn from them. A network's accuracy on samples that it has not seen stays near chance; "
+        "that says nothing against the network. --data real downloads and takes the real ones.",
     ),
     (
         "▲ slow epoch",
@@ -35,22 +57,21 @@ HELP: tuple[tuple[str, str], ...] = (
         "Enter on an epoch",
         "The arrow keys up and down choose an epoch, and begin at the newest slow one; so does "
         "Enter without a choice. Enter, or a click, has all charts show that epoch alone, and says "
-        "what differed in it from the others: parts of its time, and what the machine did. What "
-        "was not measured is not named. Esc goes back.",
+        "what differed in it from the others: parts of its time (its start: before its first "
+        "batch; steps: all else in training), notices, the CPU time of the run and of other "
+        "programs, clock, use and limits of the GPU, and waits for CPU, memory and disk. What was "
+        "not measured is not named, and why it differed may lie elsewhere. Esc goes back.",
     ),
 )
 
-_GAP = 2
-_LONGEST_NAME = 16
-_USUAL_METRIC, _USUAL_TIME = 6, 6
-_SHORTEST_BAR, _LONGEST_BAR = 6, 24
 _ROW_MARK = 2
 """What marks the chosen row, and a blank."""
+_BORDER = 6
+"""What of a border has no text."""
 
-EpochColumn = tuple[str, list[str]]
-"""A heading and its cells."""
 
-_BAR_HEADING = "bar"
+def _no_use(epoch: Epoch) -> EpochUse:
+    return NOTHING
 
 
 class EpochTable(Tail[Epoch]):
@@ -73,7 +94,11 @@ class EpochTable(Tail[Epoch]):
     _longest_s = 0.0
     _compared: tuple[int, Epoch | None, Collection[int]] = (0, None, ())
     _chosen: int | None = None
-    _note = ""
+    _model: Model | None = None
+    _use_of: Callable[[Epoch], EpochUse] = staticmethod(_no_use)
+    _cut_short = False
+    _asked = ""
+    _left_out = 0
     _alone = False
 
     def show(
@@ -83,6 +108,8 @@ class EpochTable(Tail[Epoch]):
         each: str = "epoch",
         slow: Collection[int] = (),
         alone: bool = False,
+        model: Model | None = None,
+        use_of: Callable[[Epoch], EpochUse] = _no_use,
     ) -> None:
         """Show epochs; of a session that is over, no more are to come.
 
@@ -92,36 +119,54 @@ class EpochTable(Tail[Epoch]):
             each: what one is called: an epoch, or a pass where nothing is trained.
             slow: when those began that were slow.
             alone: whether the charts show one of them alone.
+            model: what is trained.
+            use_of: returns what else is known of an epoch.
         """
         self._alone = alone
         self._each = each
+        self._use_of = use_of
         self._empty = (
             f"no {each} has ended yet" if running else f"the run ended before its first {each}"
         )
         newest = epochs[-1] if epochs else None
-        if (len(epochs), newest, slow) != self._compared:
+        if (len(epochs), newest, slow) != self._compared or model != self._model:
             # Of thousands this takes a while, so only where one has come.
             self._compared = (len(epochs), newest, slow)
+            self._model = model
             self._longest_s = max(map(seconds_of, epochs), default=0.0)
             self._slow = slow
-            cut_short = any(not epoch.whole for epoch in epochs)
-            self._note = f"* incomplete {each}" if cut_short else ""
+            asked = [steps_asked_for(epoch, model) for epoch in epochs if not epoch.whole]
+            self._cut_short, self._asked = not all(asked), max(asked, default="")
         self._lines = epochs
         self._show_titles()
 
     def _show_titles(self) -> None:
-        notes = [self._note] if self._note else []
+        name = units.plural(self._each).capitalize()
+        self.show_lines(self._lines, name, self._notes(), *_data_texts(self._model))
+        # What has no room is known once it is drawn.
+        self._titled = (name, self._notes(), *self._titled[2:])
+        self._put_note()
+
+    def _notes(self) -> str:
+        """Return what has room in the border below, of what may be said there."""
         choose = "up/down choose" if self.glyphs.is_ascii else "↑↓ choose"
         if self._alone:
-            notes.append(choose)
+            key = choose
         elif self.chosen is not None:
-            notes.append("Enter shows it alone")
+            key = "Enter shows it alone"
         elif self._slow:
-            slow = f"{self.glyphs.warning} {len(self._slow)} slow"
-            notes.append(f"{slow}: Enter says why")
-        elif self._lines:
-            notes.append(choose)
-        self.show_lines(self._lines, units.plural(self._each).capitalize(), "  ".join(notes))
+            key = f"{self.glyphs.warning} {len(self._slow)} slow: Enter shows what differed"
+        else:
+            key = choose if self._lines else ""
+        incomplete = f"* incomplete {self._each}" if self._cut_short else ""
+        asked = f"{self._asked}, as asked" if self._asked else ""
+        left_out = f"+{units.counted(self._left_out, 'metric')}" if self._left_out else ""
+        notes = [note for note in (asked, incomplete, left_out, key) if note]
+        below = [self._below] if self._below else []
+        room = self.outer_size.width - _BORDER
+        while len(notes) > 1 and cell_len("  ".join(notes + below)) > room:
+            del notes[0]
+        return "  ".join(notes)
 
     @property
     def chosen(self) -> Epoch | None:
@@ -174,12 +219,14 @@ class EpochTable(Tail[Epoch]):
             return [cut(((self._empty, MUTED),), width, self.ellipsis)]
         epochs = self._lines[self._first_in_view(height) : self._end()]
         room = width - _ROW_MARK
-        columns = self._columns(epochs, room)
+        columns, self._left_out = columns_of(
+            epochs, self._number, self._use_of, room, self.ellipsis
+        )
         widths = [max(map(cell_len, (heading, *cells))) for heading, cells in columns]
-        taken = sum(widths) + _GAP * (len(widths) - 1)
+        taken = sum(widths) + GAP * (len(widths) - 1)
         for number, (heading, _) in enumerate(columns):
-            if heading == _BAR_HEADING:
-                widths[number] = min(_LONGEST_BAR, _SHORTEST_BAR + max(0, room - taken))
+            if heading == BAR_HEADING:
+                widths[number] = min(LONGEST_BAR, SHORTEST_BAR + max(0, room - taken))
         rows = [self._heading(columns, widths)]
         rows.extend(
             self._row(epoch, [(heading, cells[number]) for heading, cells in columns], widths)
@@ -188,7 +235,7 @@ class EpochTable(Tail[Epoch]):
         return [cut(row, width, self.ellipsis) for row in rows][:height]
 
     def _heading(self, columns: Sequence[EpochColumn], widths: Sequence[int]) -> TextRow:
-        names = [("" if name == _BAR_HEADING else name) for name, _ in columns]
+        names = [("" if name == BAR_HEADING else name) for name, _ in columns]
         return ((" " * _ROW_MARK + _aligned(names, widths), MUTED),)
 
     def _row(
@@ -201,8 +248,8 @@ class EpochTable(Tail[Epoch]):
         mark = self.glyphs.pointer if chosen else ""
         runs = [(f"{mark:<{_ROW_MARK}}", text_style)]
         for number, ((heading, text), width) in enumerate(zip(cells, widths, strict=True)):
-            gap = " " * _GAP if number else ""
-            if heading == _BAR_HEADING:
+            gap = " " * GAP if number else ""
+            if heading == BAR_HEADING:
                 share = seconds_of(epoch) / self._longest_s if self._longest_s > 0 else None
                 runs.append((gap, text_style))
                 runs.append((thick_bar(share, width, self.glyphs), bar_style))
@@ -218,81 +265,23 @@ class EpochTable(Tail[Epoch]):
         """Return how many epochs fit below the heading."""
         return min(len(self._lines), max(1, height - 1))
 
-    def _columns(self, epochs: Sequence[Epoch], width: int) -> list[EpochColumn]:
-        """Return the columns that have room, in the order that they stand."""
-        number = ("#", [self._number(epoch) for epoch in epochs])
-        time = ("time", [f"{units.seconds(seconds_of(one)):>{_USUAL_TIME}}" for one in epochs])
-        bar = (_BAR_HEADING, [" " * _SHORTEST_BAR for _ in epochs])
-        val = ("val", [f"{_validation_time(epoch):>{_USUAL_TIME}}" for epoch in epochs])
-        # Of all of them: one that was cut short has no metrics of a validation.
-        names = list(dict.fromkeys(name for epoch in epochs for name in epoch.metrics))
-        metrics = {name: self._metric_column(epochs, name) for name in names}
-        losses = [name for name in sorted(names, key=_importance) if name.endswith("loss")]
-        others = [name for name in names if name not in losses]
-        wanted = [*(metrics[name] for name in losses), bar, *(metrics[name] for name in others)]
-        if any(epoch.validation is not None for epoch in epochs):
-            wanted.append(val)
-        speed = ("samples/s", [_samples_per_second(epoch) for epoch in epochs])
-        kept = [number, time]
-        taken = sum(map(_column_width, kept)) - _GAP
-        for column in (*wanted, speed):
-            has_room = taken + _column_width(column) <= width
-            if has_room and (column is not speed or len(kept) == 2 + len(wanted)):
-                taken += _column_width(column)
-                kept.append(column)
-        order = [number, time, bar, val, *metrics.values(), speed]
-        return [column for column in order if any(column is one for one in kept)]
-
     def _number(self, epoch: Epoch) -> str:
-        mark = self.glyphs.warning if epoch.begin in self._slow else "" if epoch.whole else "*"
+        cut_short = not epoch.whole and not steps_asked_for(epoch, self._model)
+        mark = self.glyphs.warning if epoch.begin in self._slow else "*" if cut_short else ""
         return f"{mark}{epoch.epoch + 1}"
-
-    def _metric_column(self, epochs: Sequence[Epoch], name: str) -> EpochColumn:
-        cells = [_cut(f"{_metric(one, name):>{_USUAL_METRIC}}", self.ellipsis) for one in epochs]
-        return _cut(_short(name), self.ellipsis), cells
 
 
 _SLOW: tuple[str, ...] = ("epoch-table--slow",)
 
 
-def _column_width(column: EpochColumn) -> int:
-    heading, cells = column
-    return _GAP + max(map(cell_len, (heading, *cells)))
+def _data_texts(model: Model | None) -> tuple[str, tuple[str, ...]]:
+    """Return what the border says of the data, and what it adds where that has room."""
+    if model is None or model.data != "synthetic":
+        return "", ()
+    trains = model.mode in (None, "train")
+    return "synthetic data", ("(random: nothing to learn)",) if trains else ()
 
 
 def _aligned(texts: Sequence[str], widths: Sequence[int]) -> str:
     pairs = zip(texts, widths, strict=True)
-    return (" " * _GAP).join(" " * (width - cell_len(text)) + text for text, width in pairs)
-
-
-def _importance(name: str) -> tuple[bool, bool]:
-    """Put the loss first, then that of the validation, then other metrics in their own order."""
-    return not name.endswith("loss"), name != "loss"
-
-
-def _validation_time(epoch: Epoch) -> str:
-    validation = epoch.validation
-    return units.seconds((validation.end - validation.begin) / 1e9) if validation else "–"
-
-
-def _samples_per_second(epoch: Epoch) -> str:
-    train_s = (epoch.train_end - epoch.begin) / 1e9
-    known = epoch.samples is not None and train_s > 0
-    return units.rate((epoch.samples or 0) / train_s) if known else "–"
-
-
-def _metric(epoch: Epoch, name: str) -> str:
-    value = epoch.metrics.get(name)
-    return epoch.why.get(name, "–") if value is None else units.metric(value)
-
-
-def _short(name: str) -> str:
-    for kind in ("sparse_categorical_", "categorical_", "binary_"):
-        name = name.replace(f"{kind}accuracy", "acc")
-    return name.replace("accuracy", "acc")
-
-
-def _cut(text: str, ellipsis: str) -> str:
-    if cell_len(text) <= _LONGEST_NAME:
-        return text
-    return fit(text, _LONGEST_NAME, ellipsis)
+    return (" " * GAP).join(" " * (width - cell_len(text)) + text for text, width in pairs)

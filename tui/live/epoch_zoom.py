@@ -56,7 +56,15 @@ class EpochZoom(TimeChartsScreen):
     def _paint_table(self, snapshot: Snapshot) -> None:
         each, alone = epoch_word(snapshot.header), self.window.span_ns is not None
         table = self.query_one(EpochTable)
-        table.show(snapshot.epochs, self._source.running, each, self._slow, alone)
+        table.show(
+            snapshot.epochs,
+            self._source.running,
+            each,
+            self._slow,
+            alone,
+            snapshot.model,
+            self._source.session.epoch_uses.of,
+        )
 
     def _offer(self, has_epochs: bool) -> None:
         if has_epochs != self._has_epochs:
@@ -77,7 +85,11 @@ class EpochZoom(TimeChartsScreen):
         )
         gpu = snapshot.model.gpu_index if snapshot.model is not None else None
         heading = f"{each.capitalize()} {epoch.epoch + 1}"
-        line.show(heading, epoch_comparison_text(found, each, gpu))
+        notices = [note.text for note in snapshot.notices if epoch.begin <= note.t <= epoch.end]
+        line.show(
+            heading,
+            epoch_comparison_text(found, each, gpu, notices, snapshot.model, snapshot.compiles),
+        )
 
     def zoomed_epoch(self, epochs: Sequence[Epoch]) -> Epoch | None:
         """Return the epoch that the charts show alone."""

@@ -129,10 +129,12 @@ class RunOptions:
     data: str = option(
         default="auto",
         label="Data",
-        hint="auto: real where it is cached",
-        help="The samples: auto is real ones where they are cached, else synthetic ones.",
-        explanation="Real samples, or synthetic ones of the same size, which train as fast but "
-        "teach nothing; auto takes real ones where they were downloaded before.",
+        hint="real if downloaded, else random",
+        help="The samples: auto is the real ones if Keras has already downloaded them, else "
+        "synthetic ones: random, of the same shapes.",
+        explanation="Real samples, or synthetic ones: random, of the same shapes, which train as "
+        "fast but teach nothing, so accuracy on new samples stays near chance; auto takes the real "
+        "ones if Keras has already downloaded them.",
         choices=("auto", "synthetic", "real"),
     )
     mode: str = option(

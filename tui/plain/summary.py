@@ -19,7 +19,7 @@ from dlmon.session.follower import SessionFollower
 from dlmon.session.session import Session
 from dlmon.session.snapshot import Snapshot
 from tui.formatting import units
-from tui.formatting.account import account_rows, gap_text, longest_gaps
+from tui.formatting.account import account_rows, gap_text, longest_gaps, names_of
 from tui.formatting.comparison import (
     basis_of_epoch,
     comparable_text,
@@ -162,7 +162,11 @@ def summary_rows(
         text = f"{mean}median {step.median:.3g} ms, 95 % within {step.p95:.3g} ms"
         rows.append(("step", text))
     if snapshot.compile_s is not None:
-        rows.append(("compile", units.seconds(snapshot.compile_s)))
+        seconds = units.seconds(snapshot.compile_s)
+        if snapshot.compiles:
+            rows.append(("compile", seconds))
+        else:
+            rows.append(("first batch", f"{seconds} more than a usual one"))
     if snapshot.stalls:
         rows.append(("stalls", _stalls(snapshot)))
     validity = snapshot.validity
@@ -182,7 +186,7 @@ def summary_rows(
 
 def _print_account(console: Console, snapshot: Snapshot) -> None:
     """Print where the time went, and the longest times without a batch."""
-    rows = account_rows(snapshot.account)
+    rows = account_rows(snapshot.account, names_of(snapshot))
     if not rows:
         return
     console.print()
@@ -227,7 +231,7 @@ def _stalls(snapshot: Snapshot) -> str:
 
 
 def _epoch_text(timing: SecondsPerEpoch, snapshot: Snapshot) -> str:
-    basis = basis_of_epoch(timing, snapshot.compile_s)
+    basis = basis_of_epoch(timing, snapshot.compile_s, snapshot.compiles)
     return f"{units.band(timing)} ({basis}{_left_out(timing, snapshot)})"
 
 

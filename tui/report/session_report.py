@@ -28,7 +28,7 @@ from dlmon.session.gaps import Gap
 from dlmon.session.session import Session
 from dlmon.session.snapshot import Snapshot
 from tui.formatting import units
-from tui.formatting.account import account_rows, gap_text, longest_gaps
+from tui.formatting.account import account_rows, gap_text, longest_gaps, names_of
 from tui.formatting.comparison import (
     comparison_rows,
     earlier_sessions,
@@ -184,7 +184,7 @@ class _Gathered:
         header = snapshot.header
         workload = WORKLOADS.get(header.workload)
         label = read_label(self.path)
-        account = account_rows(snapshot.account)
+        account = account_rows(snapshot.account, names_of(snapshot))
         validity = snapshot.validity
         gaps = [
             Mark((gap.start - header.t) / 1e9, text(gap_text(gap, epoch_word(header))))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dlmon.comparison.compiling import compiled_by
 from dlmon.log.directory import SessionEntry
-from dlmon.records import Result, Status
+from dlmon.records import Result, SessionHeader, Status
 from dlmon.records.sanitize import shown_path
 from dlmon.sweep.log import SweepEntry
 from tui.formatting import units
-from tui.formatting.comparison import unusual_settings
+from tui.formatting.comparison import compile_text, unusual_settings
 from tui.formatting.glyphs import Glyphs
 from tui.formatting.results import cost_text, effective_text, energy_text
 from tui.formatting.sessions import (
@@ -105,7 +106,7 @@ class SessionDetails(Lines):
         lines = wrapped(came, width, max(1, height - 1), self.ellipsis)
         rows: list[TextRow] = [((line, PLAIN),) for line in lines]
         if not entry.header.is_machine_recording:
-            rows.append(((_speed(result, self.glyphs), PLAIN),))
+            rows.append(((_speed(result, entry.header, self.glyphs), PLAIN),))
         return rows
 
 
@@ -134,7 +135,7 @@ def _settings(entry: SessionEntry) -> str:
     return "  ".join(part for part in parts if part)
 
 
-def _speed(result: Result, glyphs: Glyphs) -> str:
+def _speed(result: Result, header: SessionHeader, glyphs: Glyphs) -> str:
     parts = []
     if result.samples_per_second is not None:
         parts.append(
@@ -145,7 +146,7 @@ def _speed(result: Result, glyphs: Glyphs) -> str:
     if result.step_ms is not None:
         parts.append(f"{result.step_ms.median:,.3g} ms per step")
     if result.compile_s is not None:
-        parts.append(f"compile {units.seconds(result.compile_s)}")
+        parts.append(compile_text(result.compile_s, compiled_by(header)))
     parts.append(f"took {units.seconds(result.wall_s)}")
     parts.extend((cost_text(result), energy_text(result), effective_text(result)))
     return "   ".join(part for part in parts if part)

@@ -78,11 +78,22 @@ class Tail(Wheel, Lines, Generic[Line]):
 
     _lines: Sequence[Line] = ()
     _lowest: Line | None = None
-    _titled = ("", "")
+    _titled: tuple[str, str, str, tuple[str, ...]] = ("", "", "", ())
 
-    def show_lines(self, lines: Sequence[Line], title: str, note: str = "") -> None:
-        """Show lines, oldest first, under a title; `note` stands in the bottom of the border."""
-        self._lines, self._titled = lines, (title, note)
+    def show_lines(
+        self,
+        lines: Sequence[Line],
+        title: str,
+        note: str = "",
+        right: str = "",
+        more: tuple[str, ...] = (),
+    ) -> None:
+        """Show lines, oldest first, under a title.
+
+        `note` stands in the bottom of the border, `right` at the right end of its top, and what
+        has room of `more` behind that.
+        """
+        self._lines, self._titled = lines, (title, note, right, more)
         self._put_note()
         self.redraw()
 
@@ -131,7 +142,10 @@ class Tail(Wheel, Lines, Generic[Line]):
                 return index + 1
         return min(len(self._lines), self.lines_from_top(*self.size))
 
+    @property
+    def _below(self) -> str:
+        return f"{self.newer_below} newer below" if self.newer_below else ""
+
     def _put_note(self) -> None:
-        title, note = self._titled
-        below = f"{self.newer_below} newer below" if self.newer_below else ""
-        self.set_titles(title, "  ".join(part for part in (note, below) if part))
+        title, note, right, more = self._titled
+        self.set_titles(title, "  ".join(part for part in (note, self._below) if part), right, more)

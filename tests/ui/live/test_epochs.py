@@ -4,7 +4,7 @@ import pytest
 from fakes.recorded import recorded_session
 from fakes.slow_epoch import with_slow_epoch
 
-from dlmon.records import Epoch
+from dlmon.records import Epoch, Notice
 from tui.live.epoch_line import EpochLine
 from tui.live.epoch_table import EpochTable
 from tui.live.limit_line import LimitLine
@@ -20,7 +20,7 @@ async def test_at_most_two_keys_lead_to_the_slow_epoch_alone_and_to_what_differe
     show_session, size, keys
 ):
     async with show_session(SLOW, size=size) as shown:
-        assert "Enter says why" in shown.titles(EpochTable)[1]
+        assert "Enter shows what differed" in shown.titles(EpochTable)[1]
         await shown.press(*keys)
         await shown.settle()
         said = " ".join(shown.rows(EpochLine))
@@ -30,6 +30,24 @@ async def test_at_most_two_keys_lead_to_the_slow_epoch_alone_and_to_what_differe
         assert axis.start_ns == SLOW_EPOCH.begin
         assert 0 <= axis.end_ns - SLOW_EPOCH.end < 2 * axis.column_ns * shown.screen.plot_columns
         assert "epoch 8 alone, Esc goes back" in shown.text
+
+
+TAKEN_DOWN = "3.0 s at the start of epoch 8: TensorFlow takes down the last epoch's input pipeline"
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_a_notice_that_came_in_the_epoch_is_part_of_what_is_said(show_session, size):
+    at = next(n for n, record in enumerate(SLOW) if getattr(record, "t", 0) > SLOW_EPOCH.begin)
+    notices = [
+        Notice(SLOW_EPOCH.begin - 10**9, "before it"),
+        Notice(SLOW_EPOCH.begin + 10**8, TAKEN_DOWN),
+    ]
+    async with show_session([*SLOW[:at], *notices, *SLOW[at:]], size=size) as shown:
+        await shown.press("enter")
+        await shown.settle()
+        said = " ".join(shown.rows(EpochLine))
+        assert f"Notice in it: {TAKEN_DOWN}." in said
+        assert "before it" not in said
 
 
 async def test_escape_goes_back_to_what_the_charts_showed(show_session):
@@ -48,7 +66,7 @@ async def test_another_epoch_is_shown_alone_as_one_goes_through_them(show_sessio
     async with show_session(SLOW) as shown:
         await shown.press("enter", "up")
         await shown.settle()
-        assert "Epoch 7  took 9.16 s, as usual. Nothing that was measured differed." in shown.text
+        assert "Epoch 7  took 9.16 s, as usual. Nothing that is compared differed." in shown.text
         assert shown.rows(EpochTable)[2].split()[:2] == ["▸", "7"]
 
 

@@ -2,6 +2,7 @@ from pathlib import Path
 
 import pytest
 from fakes.recorded import folded, recorded_machine, recorded_session
+from fakes.scripts import script_session
 from fakes.strategies import ANY_RECORDS, SECOND_NS, TRAINING_RECORDS, header
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -145,6 +146,58 @@ def test_what_comes_after_the_last_batch_of_a_run_that_is_over_is_its_end():
     assert account_of(*FIRST_EPOCH, ended)["closing"] == 3.0
     failed = account_of(*STARTED[:3], ended)
     assert (failed["building"], "closing" in failed) == (9.0, False)
+
+
+SCRIPT = {"command": ("python", "train.py")}
+OUTSIDE = "outside training"
+
+
+def test_all_that_a_script_does_before_it_trains_is_its_start_and_what_follows_is_not():
+    account = account_of(
+        phase(0.04, OUTSIDE),
+        phase(5.5, "compiling"),
+        batches(0, 5.5, 1.0, *[0.1] * 40),
+        epoch(0, 5.5, 10.5, 10.5),
+        phase(10.5, OUTSIDE),
+        phase(12.0, "training"),
+        batches(1, 12.0, *[0.1] * 10),
+        epoch(1, 12.0, 13.0, 13.0),
+        phase(13.0, OUTSIDE),
+        now_s=14,
+        **SCRIPT,
+    )
+    assert (account["startup"], account["script"]) == (5.5, pytest.approx(2.5))
+
+
+def test_what_a_script_without_a_compiling_phase_does_first_is_its_start_too():
+    account = account_of(
+        phase(0.04, OUTSIDE), phase(3.0, "training"), batches(0, 3.0, *[0.1] * 40), **SCRIPT
+    )
+    assert account["startup"] == 3.0
+    assert "script" not in account
+
+
+def test_a_script_that_ended_without_training_was_outside_of_it():
+    ended = Result("completed", "id", "log", "train.py", None, {}, wall_s=4.0, t=at(4.0))
+    assert account_of(phase(0.04, OUTSIDE), now_s=4, **SCRIPT) == {"startup": 4.0}
+    assert account_of(phase(0.04, OUTSIDE), ended, **SCRIPT) == {"script": 4.0}
+
+
+SCRIPT_RUNS = (
+    script_session(),
+    script_session(seconds=0),
+    script_session(validated=True),
+    script_session(samples=None, steps=None),
+)
+
+
+@given(st.sampled_from(SCRIPT_RUNS), st.data())
+@settings(deadline=None, max_examples=40)
+def test_at_any_moment_the_parts_of_a_script_add_up(records, data):
+    session = folded(records[: data.draw(st.integers(1, len(records)))])
+    later_ns = data.draw(st.integers(0, 100 * SECOND_NS))
+    ended = data.draw(st.booleans())
+    assert_adds_up(session.snapshot(session.last_t + later_ns, ended))
 
 
 def test_batches_that_were_not_recorded_are_steps_all_the_same():

@@ -5,11 +5,12 @@ from dataclasses import replace
 
 import pytest
 from fakes.recorded import folded, recorded_session
+from fakes.scripts import script_session
 from fakes.slow_epoch import with_slow_epoch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlmon.records import Epoch, Validation
+from dlmon.records import Batches, Epoch, Metrics, Validation
 from dlmon.session.epoch_comparison import (
     LEAST_SHARE,
     MIN_EPOCHS,
@@ -100,6 +101,83 @@ def test_it_says_by_what_it_differs_where_that_was_measured():
     assert [(part.name, part.value) for part in found.parts] == [("steps_s", 12.0)]
 
 
+def with_values(epochs, number, usual, **changed):
+    uses = {one.begin: EpochUse(3, dict(usual)) for one in epochs}
+    uses[epochs[number].begin] = EpochUse(3, {**usual, **changed})
+    return compare_epoch(epochs[number], epochs, lambda one: uses[one.begin], None)
+
+
+def test_the_parts_that_are_named_come_to_what_a_slow_epoch_took_longer():
+    epochs = epochs_of(2.0, 2.0, 2.0, 2.0, 9.07, 2.0)
+    usual = {"stalls": 0, "stalled_s": 0.0, "opening_s": 0.02}
+    found = with_values(epochs, 4, usual, stalls=3, stalled_s=1.17)
+    assert [(part.name, part.count) for part in found.parts] == [("steps_s", 0), ("stalled_s", 3)]
+    beyond_s = sum(part.value - part.usual for part in found.parts) + found.rest_s
+    assert beyond_s == pytest.approx(7.07, abs=0.05 * 7.07)
+    assert found.rest_s == 0.0
+
+
+def test_in_an_epoch_of_slow_steps_a_stall_is_one_beside_those():
+    epochs = [replace(epoch, steps=40) for epoch in epochs_of(2.0, 2.0, 2.0, 2.0, 9.07, 2.0)]
+    usual = {"stalls": 0, "stalled_s": 0.0}
+    slow_steps = with_values(epochs, 4, usual, stalls=3, stalled_s=1.17)
+    assert [part.name for part in slow_steps.parts] == ["steps_s"]
+    all_slow = with_values(epochs, 4, usual, stalls=39, stalled_s=9.0)
+    assert [part.name for part in all_slow.parts] == ["steps_s"]
+    one_stalled = with_values(epochs, 4, usual, stalls=1, stalled_s=7.0)
+    assert [part.name for part in one_stalled.parts] == ["stalled_s"]
+
+
+@given(
+    st.lists(st.floats(0, 3), min_size=7, max_size=7),
+    st.lists(st.floats(0, 0.2), min_size=6, max_size=6),
+)
+def test_of_whatever_parts_a_slow_epoch_consists_all_of_it_is_accounted_for(more, noise):
+    names = ("stalled_s", "opening_s", "waited_s")
+    epochs, uses, at = [], {}, 0
+    for number in range(7):
+        slow = number == 6
+        parts = {name: 0.1 + more[n] * slow for n, name in enumerate(names)}
+        steps_s = 3 + (more[3] + 2) * slow + (0 if slow else noise[number])
+        train_end = at + int((steps_s + sum(parts.values())) * S)
+        end = train_end + int(more[4] * slow * S)
+        epochs.append(Epoch(number, at, train_end, end, True, 10, {}))
+        uses[at] = EpochUse(3, {**parts, "stalls": 1})
+        at = end
+    found = compare_epoch(epochs[6], epochs, lambda one: uses[one.begin], None)
+    beyond_s = sum(part.value - part.usual for part in found.parts) + found.rest_s
+    if found.is_slow:
+        excess_s = found.seconds - found.usual_s
+        assert beyond_s == pytest.approx(excess_s, abs=max(0.05 * excess_s, 0.01 * found.usual_s))
+    assert all(part.value > part.usual for part in found.parts)
+
+
+def test_a_run_that_did_less_than_half_of_its_least_is_named_however_much_that_varies():
+    epochs = epochs_of(2.0, 2.0, 2.0, 2.0, 9.0, 2.0)
+    cores = iter((0.46, 1.3, 0.6, 0.9, 0.14, 1.1))
+    uses = {one.begin: EpochUse(3, {"run_cores": next(cores)}) for one in epochs}
+
+    def causes_of(number):
+        found = compare_epoch(epochs[number], epochs, lambda one: uses[one.begin], None)
+        return [cause.name for cause in found.causes]
+
+    assert causes_of(4) == ["run_cores"]
+    assert [causes_of(number) for number in (0, 1, 2, 3, 5)] == [[]] * 5
+
+
+def test_a_run_that_computes_next_to_nothing_as_a_rule_is_not_named():
+    epochs = epochs_of(2.0, 2.0, 2.0, 2.0, 9.0, 2.0)
+    found = with_values(epochs, 4, {"run_cores": 0.06}, run_cores=0.0)
+    assert found.causes == ()
+
+
+def test_the_run_and_other_programs_are_both_named_where_both_differ():
+    epochs = epochs_of(2.0, 2.0, 2.0, 2.0, 9.0, 2.0)
+    usual = {"run_cores": 1.8, "other_cores": 0.1, "heat_pct": 0.0, "sm_mhz": 1_800.0}
+    found = with_values(epochs, 4, usual, run_cores=0.4, other_cores=1.5, heat_pct=50.0)
+    assert [cause.name for cause in found.causes] == ["heat_pct", "run_cores", "other_cores"]
+
+
 def test_where_nothing_that_was_measured_differed_no_cause_is_named():
     found = compared(3, epochs_of(9.0, 9.0, 9.0, 12.0, 9.0))
     assert (found.causes, found.is_read) == ((), True)
@@ -116,6 +194,13 @@ def test_without_readings_nothing_is_said_of_the_machine():
     epochs = epochs_of(9.0, 9.0, 9.0, 12.0, 9.0)
     found = compare_epoch(epochs[3], epochs, lambda one: NOTHING, None)
     assert (found.causes, found.is_read, found.is_slow) == ((), False, True)
+
+
+def test_without_readings_of_the_others_there_is_nothing_to_compare_with_either():
+    epochs = epochs_of(0.7, 0.7, 0.7, 0.7, 3.6, 0.7)
+    uses = {one.begin: NOTHING for one in epochs} | {epochs[4].begin: EpochUse(3, {})}
+    found = compare_epoch(epochs[4], epochs, lambda one: uses[one.begin], None)
+    assert not found.is_read
 
 
 def test_a_longer_validation_and_a_longer_end_are_parts_of_it():
@@ -155,6 +240,59 @@ def test_of_a_recorded_run_the_stall_and_the_heat_are_found_and_nothing_in_the_o
         assert [part.name for part in found.parts] == ["compiling_s"]
     else:
         assert (found.causes, found.parts) == ((), ())
+
+
+def script_use(*records):
+    """Return what is known of the first epoch that these end, of a PyTorch script."""
+    session = folded([*script_session(seconds=1, steps=None)[:4], *records])
+    (epoch, *_) = session.snapshot().epochs
+    return session.epoch_uses.of(epoch).values
+
+
+def read_loss(t_s, value, why=None):
+    return Metrics(int(t_s * S), {"loss": value}, why={"loss": why} if why else {})
+
+
+def test_the_losses_that_were_read_in_an_epoch_have_a_mean_there():
+    begin = script_session()[0].t // S + 100
+    epoch = Epoch(0, begin * S, (begin + 4) * S, (begin + 4) * S, True, 100, {})
+    before, after = read_loss(begin - 1, 100.0), read_loss(begin + 4.5, 7.0)
+    inside = [read_loss(begin + n, float(n)) for n in (1, 2, 3)]
+    values = script_use(before, *inside, after, epoch)
+    assert values["loss_read"] == 2.0
+    assert "loss_read" not in script_use(before, after, epoch)
+    no_number = script_use(*inside, read_loss(begin + 3.5, None, "NaN"), epoch)
+    assert "loss_read" not in no_number
+    assert no_number["loss_nan"] == 1
+
+
+def test_of_more_losses_than_are_kept_apart_all_count():
+    begin = script_session()[0].t // S + 100
+    epoch = Epoch(0, begin * S, (begin + 99) * S, (begin + 99) * S, True, 100, {})
+    values = script_use(*(read_loss(begin + n, float(n)) for n in range(1, 100)), epoch)
+    assert values["loss_read"] == pytest.approx(50.0)
+
+
+def test_the_means_that_keras_reports_are_averaged_no_further():
+    session = folded(LONG)
+    uses = [session.epoch_uses.of(epoch).values for epoch in session.snapshot().epochs]
+    assert not any("loss_read" in values for values in uses)
+
+
+def test_a_stall_that_waited_for_data_is_counted_as_the_wait_alone():
+    header, *rest = script_session(seconds=10, wait_ms=2)
+    told = []
+    for record in rest:
+        if isinstance(record, Batches) and record.epoch == 3 and record.first == 50:
+            took_us = (2_000_000, *record.dt_us[1:])
+            record = replace(record, dt_us=took_us, wait_us=1_990_000)
+        told.append(record)
+    session = folded([header, *told])
+    (epoch,) = (one for one in session.snapshot().epochs if one.epoch == 3)
+    values = session.epoch_uses.of(epoch).values
+    assert values["stalls"] == 1
+    assert values["stalled_s"] == pytest.approx(0.01)
+    assert values["waited_s"] == pytest.approx(1.99 + 9 * 0.02)
 
 
 def test_readings_count_for_the_epoch_that_they_lie_in():

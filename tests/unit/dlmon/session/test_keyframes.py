@@ -7,12 +7,23 @@ from dataclasses import replace
 
 import pytest
 from fakes.recorded import BEGIN_NS, recorded_session, write_log
+from fakes.scripts import script_session
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dlmon.log.follower import LogFollower
 from dlmon.log.index import Place, index_of, write_index
-from dlmon.records import Batches, BatchSummary, Facts, Machine, Notice, Output, Result, encode
+from dlmon.records import (
+    Batches,
+    BatchSummary,
+    Facts,
+    Machine,
+    Metrics,
+    Notice,
+    Output,
+    Result,
+    encode,
+)
 from dlmon.session.figures import read_figures
 from dlmon.session.follower import SessionFollower
 from dlmon.session.keyframes import (
@@ -453,3 +464,26 @@ def test_what_is_known_of_each_epoch_comes_with_an_entry(second):
     assert begun.epoch_uses.ended == all_of_it.epoch_uses.ended
     assert begun.epoch_uses.state == all_of_it.epoch_uses.state
     assert all(use.readings >= 8 for use in begun.epoch_uses.ended.values())
+
+
+@pytest.mark.parametrize("second", [45, 60.5, 77])
+def test_the_losses_that_a_script_read_in_each_epoch_come_with_an_entry(second):
+    header, *told = script_session(seconds=100, steps=2_000)
+    losses = [
+        Metrics(header.t + n * SECOND, {"loss": None if n == 30 else 1 / n}, why=why)
+        for n in range(3, 100)
+        for why in [{"loss": "NaN"} if n == 30 else {}]
+    ]
+    records = [header, *sorted((*told, *losses), key=time_of_record)]
+    t = header.t + int(second * SECOND)
+    keyframes, _, _ = indexed(records)
+    begun, all_of_it = by_index(keyframes, records, t), whole(records, t)
+    assert begun.epoch_uses.state == all_of_it.epoch_uses.state
+    assert begun.epoch_uses.state.losses
+    of_epochs = list(begun.epoch_uses.ended.values())
+    assert of_epochs == list(all_of_it.epoch_uses.ended.values())
+    assert of_epochs
+
+
+def time_of_record(record):
+    return getattr(record, "end", None) or getattr(record, "t", 0)

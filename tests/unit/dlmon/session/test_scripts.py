@@ -18,7 +18,7 @@ def test_before_anything_trains_nothing_is_claimed():
     snapshot = session.snapshot(session.header.t + 5 * SECOND)
     assert snapshot.model is snapshot.progress is snapshot.samples_per_second is None
     assert snapshot.why["seconds_per_epoch"] == NOTHING_SEEN
-    assert snapshot.account[AccountPart.SCRIPT] == pytest.approx(4.99)
+    assert snapshot.account == {AccountPart.STARTUP: pytest.approx(5.0)}
     # What a script does before its first loop is no gap in its training.
     assert snapshot.gaps == ()
 

@@ -5,9 +5,10 @@ from dlmon.session.gaps import Gap, GapKind, Meanwhile
 from tui.formatting.account import (
     PART_NAMES,
     account_rows,
+    all_other,
     gap_text,
-    largest_parts,
     longest_gaps,
+    named_parts,
 )
 
 SECOND_NS = 1_000_000_000
@@ -30,7 +31,11 @@ def test_the_parts_have_their_share_in_the_order_of_a_run():
         "steps 7.50 s, 75 %",
         "gaps 0.50 s, 5 %",
     ]
-    assert [row.name for row in largest_parts(account, 2)] == ["steps", "start and imports"]
+    assert [row.name for row in named_parts(rows, 1)] == ["start and imports", "steps"]
+    rest = all_other(rows, named_parts(rows, 1))
+    assert rest is not None
+    assert rest.text == "other 0.50 s, 5 %"
+    assert all_other(rows, rows) is None
     assert account_rows({}) == ()
 
 

@@ -153,3 +153,20 @@ def test_the_mark_is_explained_by_what_the_interval_rests_on():
     judged = compare_sides(side("a", 1.0), side("b", 2.0), side("c", 1.0, 1.01, 0.99))
     assert "allows for how runs differ" in legend(judged)
     assert notes(judged) == ["how runs differ is taken from other runs of the same conditions here"]
+
+
+def test_the_parts_of_scripts_of_pytorch_have_names_that_hold_for_them():
+    values = {"compile_s": 1.4, "account.startup": 5.0, "account.compiling": 1.4}
+    torch = {"options": {"command": "python train.py"}, "versions": {"torch": "2.13.0"}}
+    of_scripts = compare_sides(
+        side("a", 1_000.0, values=values, **torch), side("b", 1_000.0, values=values, **torch)
+    )
+    names = [row.cells[0] for row in figure_rows(of_scripts)]
+    assert {"start and set-up, s", "first batch, s", "first batch, extra s"} <= set(names)
+    assert not any("compil" in name for name in names)
+    keras = {"keras": "3.15.1", "dlmon": "0.1.0", "backend": "tensorflow"}
+    mixed = compare_sides(
+        side("a", 1_000.0, values=values), side("b", 1_000.0, values=values, versions=keras)
+    )
+    names = [row.cells[0] for row in figure_rows(mixed)]
+    assert {"start and imports, s", "compiling, s", "compile, s"} <= set(names)

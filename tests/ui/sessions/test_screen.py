@@ -415,7 +415,7 @@ async def test_a_session_without_a_figure_says_why_in_the_list_and_in_full_below
     async with shown.app.run_test(size=(120, 40)) as pilot:
         await shown.begin(pilot)
         _, short, left = shown.rows("#sessions")
-        assert short.endswith("  too short for a figure")
+        assert short.endswith("  too short to measure")
         assert left.endswith("left no result")
         assert why["seconds_per_epoch"] in shown.text
 

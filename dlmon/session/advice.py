@@ -72,7 +72,7 @@ def against_power_cap(power_w: float | None, limit_w: float | None) -> str:
     """Return that the limit may be raised, where the power is there."""
     if power_w is None or not limit_w or power_w < AT_POWER_LIMIT * limit_w:
         return ""
-    return f"raise the power limit of {limit_w:.0f} W, if the card allows more"
+    return f"raise the power limit: from {limit_w:.0f} W, if the card allows more"
 
 
 def use_a_gpu(gpus: Sequence[Gpu]) -> str:

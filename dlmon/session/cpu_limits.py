@@ -16,8 +16,12 @@ from dlmon.session.program_name import program_name
 CPU_THROTTLED_PCT = 5.0
 IDLE_CORES = 0.5
 WAITED_FOR_CPU = 0.1
+# What mostly sleeps waits a little for a CPU whenever it wakes on a busy machine.
+MOSTLY = 0.5
 # How far over its number of threads a run's CPU time may be: it has others, such as Python's own.
 THREADS_TIME = (0.9, 1.25)
+# How far apart the sensors' slow readings are.
+SLOW_NS = 5_000_000_000
 MAX_CORES = 1_000_000
 NAMED_CORES = 0.1
 
@@ -29,7 +33,7 @@ class CpuUse:
     `allowed` is how many of them the run may use, and `knows_steal` says that what the host of a
     virtual machine took is not among the `others`. `waited` is the share of the time in which the
     run's thread that waited most for a CPU did so: for those others, so it is unknown where a
-    limit of its own stops the run.
+    limit of its own stops the run. `thread` is the share in which its busiest one had a CPU.
     """
 
     cores: int
@@ -39,6 +43,7 @@ class CpuUse:
     idle: float | None = None
     knows_steal: bool = False
     waited: float | None = None
+    thread: float | None = None
 
     @property
     def free(self) -> float | None:
@@ -50,9 +55,12 @@ class CpuUse:
     @property
     def wants_more(self) -> bool:
         """Whether others keep the run from a CPU; by what it takes where no wait is measured."""
-        if self.waited is not None:
-            return self.waited >= WAITED_FOR_CPU
-        return self.own is not None and self.own >= IDLE_CORES
+        if self.own is None:
+            return False
+        if self.waited is None:
+            return self.own >= IDLE_CORES
+        had = min(1.0, self.own) if self.thread is None else self.thread
+        return self.waited >= WAITED_FOR_CPU and had + self.waited >= MOSTLY
 
 
 def cpu_use(samples: Sequence[Machine], facts: MachineFacts, cpus: int | None) -> CpuUse | None:
@@ -68,7 +76,9 @@ def cpu_use(samples: Sequence[Machine], facts: MachineFacts, cpus: int | None) -
         for s in samples
         if s.process and s.cpu and s.process.cpu_pct is not None and s.cpu.pct is not None
     ]
-    waited_pct = mean_of(s.process.cpu_wait_pct if s.process else None for s in samples)
+    of_training = _settled(samples)
+    waited_pct = mean_of(s.process.cpu_wait_pct if s.process else None for s in of_training)
+    thread_pct = mean_of(s.process.busiest_thread_pct if s.process else None for s in of_training)
     if (_stopped_pct(samples) or 0) >= CPU_THROTTLED_PCT:
         waited_pct = None
     if len(both) < MIN_SAMPLES:
@@ -86,7 +96,19 @@ def cpu_use(samples: Sequence[Machine], facts: MachineFacts, cpus: int | None) -
         idle=max(0.0, count - max(busy, own)),
         knows_steal=len(steals) == len(both),
         waited=None if waited_pct is None else waited_pct / 100,
+        thread=None if thread_pct is None else thread_pct / 100,
     )
+
+
+def _settled(samples: Sequence[Machine]) -> Sequence[Machine]:
+    """Return those samples whose slow readings are of the time since the first of them alone.
+
+    What is read every five seconds stands in each sample until it is read again: in the first ones
+    it is of the imports, and of the compilation.
+    """
+    span_ns = samples[-1].t - samples[0].t
+    slow_ns = max(SLOW_NS, span_ns // max(1, len(samples) - 1))
+    return [sample for sample in samples if sample.t - samples[0].t >= 2 * slow_ns]
 
 
 def _stopped_pct(samples: Sequence[Machine]) -> float | None:

@@ -197,6 +197,8 @@ class ProcessTree:
     Attributes:
         cpu_pct: CPU time of all of them together.
         busiest_thread_pct: CPU time of the thread that used the most.
+        cpu_wait_pct: the share of time in which the thread that waited most was ready to run, and
+            waited for a CPU.
         rss_mib: memory that they hold (resident set).
         processes: how many there are.
         threads: how many threads they have.
@@ -209,6 +211,7 @@ class ProcessTree:
     processes: int | None = None
     threads: int | None = None
     major_faults_s: float | None = None
+    cpu_wait_pct: float | None = None
     why: dict[str, str] = field(default_factory=dict)
 
 

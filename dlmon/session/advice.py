@@ -1,7 +1,8 @@
 """What to try against what limits a run, as far as what was measured speaks for it. Pure.
 
-Each returns a phrase whose short form stands before its colon, as in "more loader workers: 2 now,
-14 cores idle", or nothing where no reading speaks for a next step.
+Each returns what stands after "Try:", in the imperative, or nothing where no reading speaks for a
+next step. Its short form stands before its colon, as in "use more loader workers: 2 used, 14 cores
+idle". It holds of a run that is over as well.
 """
 
 from __future__ import annotations
@@ -9,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dlmon.records import Gpu, GpuFacts
+from dlmon.session.evidence import verb
 
-BUSY_SHARE = 0.9
 FREE_SHARE = 0.5
 """A memory with so much of it free has room for a larger batch."""
 LOW_POWER = 0.5
@@ -23,38 +24,30 @@ def cores(count: float) -> str:
     return f"{count:g} core{'' if count == 1 else 's'}"
 
 
-def against_waiting_for_data(
-    workers: int | None,
-    free_cores: float | None,
-    own_share: float | None,
-    others: float | None,
-    io_pct: float | None,
-    least_io_pct: float,
-) -> str:
-    """Return what may bring batches sooner.
+def faster_disk(waited_pct: float) -> str:
+    """Return that the data may come from elsewhere."""
+    waited = f"some program waited for a disk {waited_pct:.0f} % of the time"
+    return f"keep the data in memory or on a faster disk: {waited}"
 
-    Args:
-        workers: the processes that load; None where that isn't known.
-        free_cores: idle cores that the run may use.
-        own_share: how much the run takes of the cores that it may use.
-        others: the cores that other programs take.
-        io_pct: the share of time in which a program waited for a disk,
-        least_io_pct: and from where on that counts.
-    """
-    if io_pct is not None and io_pct >= least_io_pct:
-        return f"keep the data in memory or on a faster disk: waited for {io_pct:.0f} % of the time"
-    idle = int(free_cores or 0)
-    if idle >= 1:
-        if workers is None:
-            return ""
-        if workers == 0:
-            return f"load in worker processes: none now, {cores(idle)} idle"
-        return f"more loader workers: {workers} now, {cores(idle)} idle"
-    if others is not None and others >= 1:
-        return f"fewer other programs: they take {others:.1f} cores"
-    if own_share is not None and own_share >= BUSY_SHARE:
-        return "prepare the data beforehand: no core is free to do it during the run"
-    return ""
+
+def more_workers(workers: int | None, figure: str) -> str:
+    """Return that more processes may load the data, with the figure that speaks for it."""
+    if workers is None:
+        return ""
+    if workers == 0:
+        return f"load the data in worker processes: none used, {figure}"
+    return f"use more loader workers: {workers} used, {figure}"
+
+
+def fewer_others(others: float, ended: bool) -> str:
+    """Return that other programs take so many cores that the run wants."""
+    return f"end or pause other programs: they {verb(ended, 'take', 'took')} {others:.1f} cores"
+
+
+def raise_cpu_limit(limit: float | None, figure: str = "") -> str:
+    """Return that a container may be given more of the CPUs."""
+    now = "" if limit is None else f" of {cores(limit)}"
+    return f"raise the container's CPU limit{now}{f': {figure}' if figure else ''}"
 
 
 def larger_batch(gpus: Sequence[Gpu], facts: GpuFacts | None) -> str:
@@ -63,7 +56,7 @@ def larger_batch(gpus: Sequence[Gpu], facts: GpuFacts | None) -> str:
     used = [gpu.memory_used_mib for gpu in gpus if gpu.memory_used_mib is not None]
     if not total_mib or not used or max(used) > (1 - FREE_SHARE) * total_mib:
         return ""
-    return f"a larger batch: {max(used) / 1024:.1f} of {total_mib / 1024:.1f} GiB used"
+    return f"use a larger batch: {max(used) / 1024:.1f} of {total_mib / 1024:.1f} GiB used"
 
 
 def against_heat(degrees: float | None, fan_pct: float | None) -> str:
@@ -72,14 +65,14 @@ def against_heat(degrees: float | None, fan_pct: float | None) -> str:
         *([] if degrees is None else [f"{degrees:.0f} °C"]),
         *([] if fan_pct is None else [f"fan at {fan_pct:.0f} %"]),
     ]
-    return f"more cooling: {', '.join(known)}" if known else "more cooling"
+    return f"cool the GPU better: {', '.join(known)}" if known else "cool the GPU better"
 
 
 def against_power_cap(power_w: float | None, limit_w: float | None) -> str:
     """Return that the limit may be raised, where the power is there."""
     if power_w is None or not limit_w or power_w < AT_POWER_LIMIT * limit_w:
         return ""
-    return f"a higher power limit: {limit_w:.0f} W now, if the card allows more"
+    return f"raise the power limit: from {limit_w:.0f} W, if the card allows more"
 
 
 def use_a_gpu(gpus: Sequence[Gpu]) -> str:
@@ -89,7 +82,7 @@ def use_a_gpu(gpus: Sequence[Gpu]) -> str:
         busy = [gpu.utilization_pct for gpu in gpus if gpu.index == index]
         known = [pct for pct in busy if pct is not None]
         if known and max(known) < IDLE_PCT:
-            return f"GPU {index}, if the framework can use it: at most {max(known)} % busy"
+            return f"train on GPU {index}, if the framework can use it: at most {max(known)} % busy"
     return ""
 
 
@@ -99,5 +92,5 @@ def against_short_memory(rss_mib: float | None, used_mib: float | None) -> str:
         return ""
     holds = f"{rss_mib / 1024:.1f} of {used_mib / 1024:.1f} GiB in use"
     if rss_mib >= used_mib / 2:
-        return f"less memory for this run: it holds {holds}"
-    return f"less memory for other programs: this run holds {holds}"
+        return f"let this run hold less memory: {holds}"
+    return f"end programs that hold memory: this run {holds}"

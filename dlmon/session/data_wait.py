@@ -9,6 +9,14 @@ from dlmon.session.limits import WINDOW_S
 
 MAX_RECORDS = 4096
 
+_BACKENDS = {"tensorflow": "TensorFlow", "jax": "JAX", "torch": "PyTorch"}
+
+
+def unmeasured_wait(backend: str | None) -> str:
+    """Say that the wait for data is not measured; `backend` is what Keras runs on."""
+    where = f" with Keras on {_BACKENDS.get(backend, backend)}" if backend else ""
+    return f"waiting for data is not measured{where}"
+
 
 class DataWait:
     """Folds batches of which is known how long each waited for its data."""

@@ -58,13 +58,15 @@ class Limit:
     """What limits a run: `rule` names the strongest that held, `text` is for a person.
 
     `evidence` is all that held, the strongest first; none where it isn't clear. `measured` is
-    what the readings come to, whatever holds: each figure with what it is of.
+    what the readings come to, whatever holds: each figure with what it is of. Of a run that has
+    `ended` all is told as what was.
     """
 
     rule: str
     text: str
     evidence: tuple[Evidence, ...] = ()
     measured: tuple[tuple[LimitKind, str], ...] = ()
+    ended: bool = False
 
     @property
     def kind(self) -> LimitKind:
@@ -95,6 +97,11 @@ class Limit:
     def advice(self) -> str:
         """What to try against the strongest for which there is anything; empty for nothing."""
         return next((one.advice for one in self.evidence[:NAMED_IN_FULL] if one.advice), "")
+
+
+def verb(ended: bool, now: str, then: str) -> str:
+    """Return the form of a verb: the last, once the run is over."""
+    return then if ended else now
 
 
 def mean_of(values: Iterable[float | None]) -> float | None:

@@ -219,7 +219,7 @@ class SessionFollower:
         return self.session.last_t
 
     def snapshot(self) -> Snapshot:
-        return self.session.snapshot(self.now())
+        return self.session.snapshot(self.now(), ended=self.status == Status.INTERRUPTED)
 
     async def pause(self) -> None:
         await asyncio.sleep(PAUSE_S)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from dlmon.records import Gpu, GpuFacts, Machine
 from dlmon.session import advice
-from dlmon.session.evidence import MIN_SAMPLES, Evidence, mean_of
+from dlmon.session.evidence import MIN_SAMPLES, Evidence, mean_of, verb
 from dlmon.session.program_name import program_name
 
 BUSY_PCT = 90.0
@@ -32,7 +32,7 @@ _SLOWED_BY = {
 }
 
 
-def gpu_works(gpus: Sequence[Gpu], facts: GpuFacts | None) -> Evidence | None:
+def gpu_works(gpus: Sequence[Gpu], facts: GpuFacts | None, ended: bool) -> Evidence | None:
     """Hold when the GPU's clock is held down while it works, or when it is busy."""
     busy_pct = mean_of(gpu.utilization_pct for gpu in gpus)
     if not gpus or (busy_pct is not None and busy_pct < WORKING_GPU_PCT):
@@ -55,7 +55,7 @@ def gpu_works(gpus: Sequence[Gpu], facts: GpuFacts | None) -> Evidence | None:
             rules[0],
             f"{name}: {', '.join(parts)}",
             f"{name} slowed by {causes[0]}",
-            f"{name} is slowed by {_SLOWED_BY[rules[0]]}",
+            f"{name} {verb(ended, 'is', 'was')} slowed by {_SLOWED_BY[rules[0]]}",
             figures,
             _against_slowing(rules[0], gpus, power_w, limit_w),
         )
@@ -65,7 +65,7 @@ def gpu_works(gpus: Sequence[Gpu], facts: GpuFacts | None) -> Evidence | None:
     share = power_w / limit_w if power_w is not None and limit_w else None
     if share is not None and share >= NEAR_POWER_LIMIT:
         text = f"{name}: {busy[0]}, near its power limit ({power})"
-        headline = f"{name} works near its power limit"
+        headline = f"{name} {verb(ended, 'works', 'worked')} near its power limit"
         brief += ", near its power limit"
         return Evidence("gpu-near-power", text, brief, headline, (busy[0], power))
     text = f"{name}: {busy[0]}{f', at {power}' if power else ''}"
@@ -75,7 +75,7 @@ def gpu_works(gpus: Sequence[Gpu], facts: GpuFacts | None) -> Evidence | None:
         text += ": busy says only that some kernel ran"
         # Its kernels don't fill it: a larger batch gives each of them more to do.
         advised = advice.larger_batch(gpus, facts)
-    return Evidence("gpu", text, brief, f"{name} is busy", figures, advised)
+    return Evidence("gpu", text, brief, f"{name} {verb(ended, 'is', 'was')} busy", figures, advised)
 
 
 def _against_slowing(
@@ -124,6 +124,7 @@ def one_thread(
     gpus: Sequence[Gpu],
     facts: GpuFacts | None,
     waited_share: float | None,
+    ended: bool,
 ) -> Evidence | None:
     """Hold when the GPU waits while one thread has a core: whether it feeds the GPU isn't known."""
     gpu_pct = mean_of(gpu.utilization_pct for gpu in gpus)
@@ -133,20 +134,21 @@ def one_thread(
     if gpu_pct >= WORKING_GPU_PCT or thread_pct < BUSY_PCT:
         return None
     beside = f"GPU {gpus[-1].index} at {gpu_pct:.0f} %"
-    text = f"One thread of this run is at {thread_pct:.0f} % of a core, {beside}"
+    was = verb(ended, "is", "was")
+    text = f"One thread of this run {was} at {thread_pct:.0f} % of a core, {beside}"
     # Where the thread is known not to load data, more work per step gives the GPU more to do.
     loads_nothing = waited_share is not None and waited_share < WAITED_SHARE
     return Evidence(
         "thread",
         text,
         f"one thread at {thread_pct:.0f} %, {beside}",
-        f"GPU {gpus[-1].index} waits, one thread is busy",
+        f"GPU {gpus[-1].index} {verb(ended, 'waits', 'waited')}, one thread {was} busy",
         (f"thread at {thread_pct:.0f} % of a core", beside),
         advice.larger_batch(gpus, facts) if loads_nothing else "",
     )
 
 
-def gpu_shared(samples: Sequence[Machine], gpu_index: int | None) -> Evidence | None:
+def gpu_shared(samples: Sequence[Machine], gpu_index: int | None, ended: bool) -> Evidence | None:
     """Hold when another program has memory on the GPU that is trained on."""
     rows = next((s.processes for s in reversed(samples) if s.processes is not None), ())
     others = [
@@ -161,12 +163,15 @@ def gpu_shared(samples: Sequence[Machine], gpu_index: int | None) -> Evidence | 
     most = max(others, key=lambda row: row.gpu_memory_mib or 0)
     name = program_name(most.command) or "unnamed"
     holds = f"{(most.gpu_memory_mib or 0) / 1024:.1f} GiB"
-    text = f"Another program has {holds} on GPU {gpu_index} ({name}, pid {most.pid})"
+    its = f"{name} (pid {most.pid})"
+    has, is_there = verb(ended, "has", "had"), verb(ended, "is", "was")
+    text = f"Another program {has} {holds} on GPU {gpu_index} ({name}, pid {most.pid})"
     return Evidence(
         "gpu-shared",
         text,
         f"{name} on GPU {gpu_index}",
-        f"Another program is on GPU {gpu_index}",
-        (f"{name}, pid {most.pid}", f"holds {holds}"),
-        f"wait for {name} (pid {most.pid}) to end, if it computes there",
+        f"Another program {is_there} on GPU {gpu_index}",
+        (f"{name}, pid {most.pid}", f"{has} {holds}"),
+        verb(ended, f"wait for {its} to end", f"train without {its} on the GPU")
+        + ", if it computes there",
     )

@@ -35,7 +35,7 @@ from dlmon.records import (
 )
 from dlmon.records.changes import newest_facts
 from dlmon.session.account import TimeAccount
-from dlmon.session.data_wait import DataWait
+from dlmon.session.data_wait import DataWait, unmeasured_wait
 from dlmon.session.epoch_use import EpochUses
 from dlmon.session.evidence import MIN_SAMPLES, Limit
 from dlmon.session.gaps import Gaps
@@ -56,12 +56,17 @@ LIMIT_SAMPLES = 300
 MAX_PHASE_SPANS = 2000
 RATE_NOW_NS = 2_000_000_000
 
-STEADY_TAKES = "that takes 10 batches, a second of warm-up and two more of training"
+STEADY_TAKES = "at least 10 batches and 3 seconds of training are needed"
+"""The batches and the second of the warm-up, and the two seconds that a band takes."""
 NOT_STEADY = f"not steady yet: {STEADY_TAKES}"
-TOO_SHORT = "the run was too short for a figure"
+TOO_SHORT = "too short to measure"
 NEVER_STEADY = f"{TOO_SHORT}: {STEADY_TAKES}"
 NOT_BUILT = "the model is not built yet"
-NOTHING_SEEN = "no training was seen yet"
+NEVER_BUILT = "the run ended before the model was built"
+NOTHING_SEEN = "no training was seen"
+NOTHING_SEEN_YET = f"{NOTHING_SEEN} yet"
+WATCHED = "dlmon watches Keras, PyTorch, Lightning, Transformers and Accelerate"
+WATCHED_TOO = "and what a script reports itself (import dlmon)"
 NO_LENGTH = "the script does not say how long an epoch is, and none has ended"
 NO_WORKLOAD = "no workload was run: the machine alone was recorded"
 NO_BAND = "how sure it is needs two seconds of steady training"
@@ -341,7 +346,9 @@ class Session:
         ended = ended or self.result is not None
         not_steady = NEVER_STEADY if ended else NOT_STEADY
         for name, lack in lacking.items():
-            not_built = NOTHING_SEEN if self.header.is_script else NOT_BUILT
+            not_built = NEVER_BUILT if ended else NOT_BUILT
+            if self.header.is_script:
+                not_built = NOTHING_SEEN if ended else NOTHING_SEEN_YET
             why[name] = not_built if lack == Requirement.MODEL else not_steady
         if self.header.is_machine_recording:
             why, lacking = dict.fromkeys(why, NO_WORKLOAD), {}
@@ -374,7 +381,7 @@ class Session:
             machine_age_s=None if sample is None else max(0, now - sample.t) / 1e9,
             output=tuple(self._output),
             notices=tuple(self._notices),
-            limit=self._limit(),
+            limit=self._limit(ended),
             account=account,
             validity=self._validity(account, ended),
             gaps=self.gaps.found(self._steady.usual_step_us),
@@ -415,7 +422,7 @@ class Session:
         while self._training_samples[0].t < oldest_t:
             self._training_samples.popleft()
 
-    def _limit(self) -> Limit | None:
+    def _limit(self, ended: bool) -> Limit | None:
         cpus, threads = (self.header.options.get(name) for name in ("cpus", "threads"))
         samples = tuple(self._training_samples)
         return find_limit(
@@ -426,7 +433,16 @@ class Session:
             threads,
             self.data_wait.recent_share,
             self.model.workers if self.model is not None else None,
+            self._unmeasured(),
+            ended,
         )
+
+    def _unmeasured(self) -> str | None:
+        """Say that nothing is known of the time in which the run waits for data, if so."""
+        if self.data_wait.recent_share is not None:
+            return None
+        backend = self.model.backend if self.model is not None else None
+        return unmeasured_wait(backend)
 
     @property
     def _gpu_index(self) -> int | None:

@@ -22,6 +22,7 @@ from dlmon.launch.children import PACKAGES_VARIABLE, SAFE_PATH, end_group
 from dlmon.launch.device import DeviceChoice
 from dlmon.launch.job import Job
 from dlmon.records import SCRIPT_PHASE, Failure, FailureKind, Phase, Record
+from dlmon.session.session import NOTHING_SEEN, WATCHED, WATCHED_TOO
 from dlmon.stop import signal_name
 from dlmon.supervisor.child import Child
 from dlmon.supervisor.output import OutputLog
@@ -121,14 +122,11 @@ class Script(Child):
 
     def _why_nothing_trained(self, folder: Path) -> str:
         if (folder / ENTERED).exists():
-            return (
-                "no training was seen: dlmon watches Keras, PyTorch, Lightning, Transformers and "
-                "Accelerate, and what a script reports itself (import dlmon)"
-            )
+            return f"{NOTHING_SEEN}: {WATCHED}, {WATCHED_TOO}"
         closed = _closing_option(self._command)
         if closed is not None:
-            return f"no training was seen: {closed} keeps dlmon out of the script's Python"
-        return "no training was seen: no Python was started that looks at PYTHONPATH"
+            return f"{NOTHING_SEEN}: {closed} keeps dlmon out of the script's Python"
+        return f"{NOTHING_SEEN}: no Python was started that looks at PYTHONPATH"
 
     def _take_output(self, stream: str, data: bytes) -> None:
         for line in self._lines.feed(stream, data, time.monotonic_ns()):

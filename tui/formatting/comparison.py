@@ -32,7 +32,7 @@ from dlmon.records import (
     SessionHeader,
     Status,
 )
-from dlmon.session.session import NEVER_STEADY
+from dlmon.session.session import NEVER_STEADY, NOTHING_SEEN
 from dlmon.session.snapshot import Snapshot
 from dlmon.statistics.claims import Claim, claim_of
 from tui.formatting import units
@@ -369,7 +369,7 @@ def why_no_time(snapshot: Snapshot, status: Status) -> str:
     if snapshot.lacking.get(name) == Requirement.STEADY_STATE:
         return NEVER_STEADY
     if snapshot.model is None and snapshot.header.is_script:
-        return "no training was seen"
+        return NOTHING_SEEN
     if snapshot.model is None:
         return f"the run {_ENDED.get(status, 'ended')} before the model was built"
     return reason

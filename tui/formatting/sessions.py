@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from dlmon.log.directory import SessionEntry
 from dlmon.log.label import Label
 from dlmon.records import MachineUse, Requirement, SessionHeader, Status
+from dlmon.session.session import NOTHING_SEEN, TOO_SHORT
 from dlmon.sweep.log import SWEEP_NAME, SweepEntry, entry_of
 from dlmon.sweep.plan import SweepError
 from tui.formatting import units
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 # The whole reason stands in the details.
 _IN_BRIEF = {
-    Requirement.STEADY_STATE: "too short for a figure",
+    Requirement.STEADY_STATE: TOO_SHORT,
     Requirement.MODEL: "ended before training",
 }
 
@@ -126,12 +127,18 @@ def outcome(entry: SessionEntry, glyphs: Glyphs = UNICODE, whole: bool = False) 
     if timing is None:
         why = result.why.get(metric) or "no figure, and no reason was recorded"
         lack = (result.lacking or {}).get(metric)
-        brief = without_detail(why, 0) if lack is None else _IN_BRIEF[lack]
+        brief = without_detail(why, 0) if lack is None else _lack_in_brief(lack, entry.header)
         return why if whole else brief
     figure = f"{units.band(timing, glyphs)} {timed_unit(metric)}"
     against = result.against or {}
     doubts = f"in doubt: {'; '.join(against.values())}" if whole else in_doubt(against)
     return f"{figure}, {doubts}" if against else figure
+
+
+def _lack_in_brief(lack: Requirement, header: SessionHeader) -> str:
+    if lack == Requirement.MODEL and header.is_script:
+        return NOTHING_SEEN
+    return _IN_BRIEF[lack]
 
 
 def called(id: str, label: Label) -> str:

@@ -5,13 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
+from dlmon.records import FailureKind, Result, Status
 from dlmon.session.evidence import MIN_SAMPLES, Limit, LimitKind
-from dlmon.session.session import STEADY_TAKES
+from dlmon.session.session import (
+    NOTHING_SEEN,
+    NOTHING_SEEN_YET,
+    STEADY_TAKES,
+    TOO_SHORT,
+    WATCHED,
+    WATCHED_TOO,
+)
 from dlmon.session.snapshot import Snapshot
-from tui.widgets.lines import MUTED, PLAIN, Lines, cut, row_width
+from tui.widgets.lines import MUTED, PLAIN, Lines, cut, row_width, wrapped
 from tui.widgets.rows import TextRow
 
-_HEADING, _TRY = "What limits it  ", "Try             "
 _NAMED = 2
 """So many figures stand beside the headline; what more there are is for the second row."""
 
@@ -27,6 +34,8 @@ KIND_STYLES: dict[LimitKind, tuple[str, ...]] = {
         (LimitKind.UNCLEAR, "unclear"),
     )
 }
+_FAILED = ("limit--failed",)
+_SAYS_WHY = {FailureKind.EXCEPTION, FailureKind.REFUSED, FailureKind.NOT_STARTED}
 
 HELP: tuple[tuple[str, str], ...] = (
     (
@@ -34,8 +43,9 @@ HELP: tuple[tuple[str, str], ...] = (
         "What was measured over the last half minute of steady training: the CPU time of this run "
         "apart from that of other programs, held against what the run may use; a GPU that is busy "
         "or slowed down; a container's limit, memory, disk, and what the host of a virtual machine "
-        "took. The strongest is the headline, with the figures that show it; where none holds, it "
-        "isn't clear, and the figures alone are given.",
+        "took. Other programs are named where this run waits for the CPU that they take. The "
+        "strongest is the headline, with the figures that show it; where none holds, it isn't "
+        "clear, and the figures alone are given. Of a run that failed it says why.",
     ),
     (
         "Try",
@@ -51,7 +61,10 @@ class LimitLine(Lines):
     Its height is the style sheet's, so that nothing below it ever moves.
     """
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = {name for (name,) in KIND_STYLES.values()}
+    COMPONENT_CLASSES: ClassVar[set[str]] = {
+        *(name for (name,) in KIND_STYLES.values()),
+        *_FAILED,
+    }
 
     DEFAULT_CSS = """
     LimitLine {
@@ -63,6 +76,7 @@ class LimitLine(Lines):
         & > .limit--memory { color: $text-secondary; text-style: bold; }
         & > .limit--others { color: $text-warning; text-style: bold; }
         & > .limit--unclear { color: $text-muted; text-style: bold; }
+        & > .limit--failed { color: $text-error; text-style: bold; }
     }
     """
 
@@ -75,32 +89,42 @@ class LimitLine(Lines):
         self.redraw()
 
     def draw(self, width: int, height: int) -> list[TextRow]:
-        if self._snapshot is None:
+        snapshot = self._snapshot
+        if snapshot is None:
             return []
-        limit = self._snapshot.limit
+        result, limit = snapshot.result, snapshot.limit
         kind = LimitKind.UNCLEAR if limit is None else limit.kind
-        mark: TextRow = ((f"{self.glyphs.thumb} ", KIND_STYLES[kind]),)
+        has_failed = result is not None and result.status == Status.FAILED
+        style = _FAILED if has_failed else KIND_STYLES[kind]
+        mark: TextRow = ((f"{self.glyphs.thumb} ", style),)
         room = width - row_width(mark)
-        if limit is None:
-            rows = _waiting(self._snapshot, self._unfinished, height)
+        if result is not None and has_failed:
+            rows = _failed(snapshot, result, room, height, self.ellipsis)
+        elif limit is None:
+            rows = _waiting(snapshot, not self._unfinished or result is not None, room)
         elif height < 2:
             rows = [_in_one_row(limit, room)]
         else:
             rows = _in_two_rows(limit, room)
-        return [cut((*mark, *row), width, self.ellipsis) for row in rows]
+        return [cut((*mark, *row), width, self.ellipsis) for row in rows[:height]]
+
+
+def _heading(ended: bool) -> str:
+    return "What limited it  " if ended else "What limits it  "
 
 
 def _in_two_rows(limit: Limit, room: int) -> list[TextRow]:
     """Return the headline with its figures, and what to try; else what more was measured."""
-    figures = limit.figures
-    first: TextRow = ((_HEADING, MUTED), *_headline(limit))
+    figures, heading = limit.figures, _heading(limit.ended)
+    first: TextRow = ((heading, MUTED), *_headline(limit))
     told = _NAMED
     while told > 1 and row_width((*first, _joined(figures[:told]))) > room:
         told -= 1
     first = (*first, _joined(figures[:told]))
+    try_ = ("Try".ljust(len(heading)), MUTED)
     if limit.advice:
-        return [first, ((_TRY, MUTED), (limit.advice, PLAIN))]
-    blank = " " * len(_TRY)
+        return [first, (try_, (limit.advice, PLAIN))]
+    blank = " " * len(heading)
     # What has no room any more is left out whole.
     more = list(figures[told:])
     while len(more) > 1 and len(blank) + len(", ".join(more)) > room:
@@ -109,7 +133,7 @@ def _in_two_rows(limit: Limit, room: int) -> list[TextRow]:
         return [first, ((blank, MUTED), (", ".join(more), PLAIN))]
     if limit.kind is LimitKind.UNCLEAR:
         return [first]
-    return [first, ((_TRY, MUTED), ("no reading speaks for a next step", MUTED))]
+    return [first, (try_, ("no reading speaks for a next step", MUTED))]
 
 
 def _in_one_row(limit: Limit, room: int) -> TextRow:
@@ -136,14 +160,44 @@ def _joined(figures: Sequence[str]) -> tuple[str, tuple[str, ...]]:
     return (f"  {', '.join(figures)}" if figures else "", PLAIN)
 
 
-def _waiting(snapshot: Snapshot, running: bool, height: int) -> list[TextRow]:
+def _waiting(snapshot: Snapshot, over: bool, room: int) -> list[TextRow]:
     """Say what the answer waits for, or why there is none."""
+    heading, more = _heading(over), STEADY_TAKES
     if snapshot.samples_per_second is not None:
         told = "too few readings of the machine in steady training"
-        more = f"it takes {MIN_SAMPLES}"
-    elif running and snapshot.result is None:
-        told, more = "shown once training is steady", STEADY_TAKES
+        more = f"at least {MIN_SAMPLES} are needed"
+    elif snapshot.header.is_script and snapshot.model is None:
+        told, more = (NOTHING_SEEN if over else NOTHING_SEEN_YET), WATCHED
+        whole = f"{WATCHED}, {WATCHED_TOO}"
+        if len(heading) + len(whole) <= room:
+            more = whole
+    elif not over:
+        told = "shown once training is steady"
+    elif snapshot.batches:
+        told = TOO_SHORT
     else:
-        told, more = "the run was never steady for long enough", STEADY_TAKES
-    first: TextRow = ((_HEADING, MUTED), (told, MUTED))
-    return [first, ((" " * len(_HEADING), MUTED), (more, MUTED))][:height]
+        told, more = "the run ended before its first step", ""
+    first: TextRow = ((heading, MUTED), (told, MUTED))
+    return [first, ((" " * len(heading), MUTED), (more, MUTED))] if more else [first]
+
+
+def _failed(
+    snapshot: Snapshot, result: Result, room: int, height: int, ellipsis: str
+) -> list[TextRow]:
+    """Say why it failed; where that is all but the exit code, with the last line of its output."""
+    heading, error = "Failed  ", result.error or "no reason was recorded"
+    lines = wrapped(error, room - len(heading), height, ellipsis)
+    if not lines:
+        return []
+    rows: list[TextRow] = [((heading, _FAILED), (lines[0], PLAIN))]
+    rows += [((" " * len(heading), MUTED), (line, PLAIN)) for line in lines[1:]]
+    batch_size = snapshot.model.batch_size if snapshot.model is not None else None
+    last = next((line.text.strip() for line in reversed(snapshot.output) if line.text.strip()), "")
+    if result.failure == FailureKind.OUT_OF_MEMORY:
+        if (batch_size or 0) > 1:
+            rows.append((("Try     ", MUTED), ("use a smaller batch", PLAIN)))
+    elif last and result.failure not in _SAYS_WHY:
+        if height < 2:
+            return [(*rows[0], (f"  {last}", PLAIN))]
+        rows.append((("Output  ", MUTED), (last, PLAIN)))
+    return rows

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from dlmon.records import SCRIPT_PHASE
+from dlmon.session.session import NOTHING_SEEN_YET
 from dlmon.session.snapshot import Progress, Snapshot
 from tui.drawing.plot import bar
 from tui.formatting import units
@@ -136,7 +137,7 @@ def _step(snapshot: Snapshot) -> TextRow:
     progress = snapshot.progress
     if progress is None:
         if snapshot.header.is_script:
-            return (("no training was seen yet: the script runs", MUTED),)
+            return ((f"{NOTHING_SEEN_YET}: the script runs", MUTED),)
         return ((f"{phase_text(snapshot.phase) or 'starting'} …", MUTED),)
     if snapshot.header.is_script and snapshot.phase == SCRIPT_PHASE:
         return (("the script runs, and trains nothing at the moment", MUTED),)

@@ -173,7 +173,8 @@ def summary_rows(
     if validity is not None and has_trained:
         rows.append(("valid" if validity.is_valid else "in doubt", validity_text(validity)))
     if snapshot.limit is not None:
-        rows.append(("what limits it", snapshot.limit.text))
+        heading = "what limited it" if snapshot.limit.ended else "what limits it"
+        rows.append((heading, snapshot.limit.text))
         if snapshot.limit.advice:
             rows.append(("try", snapshot.limit.advice))
     if snapshot.header.workload in WORKLOADS:

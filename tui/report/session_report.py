@@ -176,7 +176,7 @@ class _Gathered:
     full: bool
 
     def report(self) -> SessionReport:
-        snapshot = self.session.snapshot()
+        snapshot = self.session.snapshot(ended=self.status == Status.INTERRUPTED)
         if snapshot.header.is_machine_recording:
             # Nothing ran whose time or whose figures there is anything to say of.
             snapshot = replace(snapshot, account={}, validity=None)

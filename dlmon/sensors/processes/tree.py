@@ -12,7 +12,17 @@ from dlmon.sensors.processes.stat import Scan, Stat, parse_stat, read_all, read_
 from dlmon.sensors.provider import Provider, Reading
 from dlmon.sensors.rates import BYTES_IN_MIB
 
-FIELDS = ("cpu_pct", "busiest_thread_pct", "rss_mib", "processes", "threads", "major_faults_s")
+FIELDS = (
+    "cpu_pct",
+    "busiest_thread_pct",
+    "cpu_wait_pct",
+    "rss_mib",
+    "processes",
+    "threads",
+    "major_faults_s",
+)
+NO_EARLIER = "no earlier reading yet"
+NO_DELAYS = "the kernel does not say how long a thread waits for a CPU"
 
 
 class ProcessProvider(Provider):
@@ -34,6 +44,7 @@ class ProcessProvider(Provider):
         self._leads_session = False
         self._members: dict[int, Stat] = {}
         self._thread_ticks: dict[tuple[int, int], int] = {}
+        self._thread_delays: dict[tuple[int, int], int] = {}
         self._threads_t: int | None = None
         self._t = 0
         self._nothing = Reading()
@@ -59,7 +70,7 @@ class ProcessProvider(Provider):
         self._t = t
         # Not by an update of the scan: one so soon after another has no window to take a rate over.
         self._find_members(read_all(self._proc))
-        self._find_busiest(t)
+        self._read_threads(t)
 
     def unwatch(self) -> None:
         self._forget()
@@ -85,20 +96,16 @@ class ProcessProvider(Provider):
         )
 
     def slow(self, t: int) -> Reading:
-        """Look for new descendants, and for the thread that was busiest since the call before."""
+        """Look for new descendants, and for what their threads did since the call before."""
         self.scan.update(t, self._members)
         if not self._members:
             return Reading()
         self._find_members({pid: sample.stat for pid, sample in self.scan.samples.items()})
-        busiest = self._find_busiest(t)
-        if busiest is None:
-            why = {"busiest_thread_pct": "no earlier reading yet"}
-            return Reading(process=ProcessTree(why=why))
-        return Reading(process=ProcessTree(busiest_thread_pct=busiest))
+        return Reading(process=self._read_threads(t))
 
     def _forget(self) -> None:
         self._members = {}
-        self._thread_ticks, self._threads_t = {}, None
+        self._thread_ticks, self._thread_delays, self._threads_t = {}, {}, None
 
     def _refresh(self) -> tuple[int, int]:
         """Read the members again, drop those that ended, return their clock ticks and faults."""
@@ -132,27 +139,63 @@ class ProcessProvider(Provider):
         found = descendants(self._members, parents)
         self._members.update({pid: others[pid] for pid in found})
 
-    def _find_busiest(self, t: int) -> float | None:
-        """Return the busiest thread's percent of a core since the last call, or None at first."""
+    def _read_threads(self, t: int) -> ProcessTree:
+        """Return which share of the time since the last call a thread ran, and waited, at most."""
         ticks: dict[tuple[int, int], int] = {}
+        delays: dict[tuple[int, int], int] = {}
         for pid in self._members:
             try:
                 threads = kernel_files.numbered(f"{self._proc}/{pid}/task")
             except OSError:
                 continue
-            for thread in threads:
+            for number in threads:
+                folder = f"{self._proc}/{pid}/task/{number}"
                 try:
-                    stat = parse_stat(kernel_files.read(f"{self._proc}/{pid}/task/{thread}/stat"))
+                    stat = parse_stat(kernel_files.read(f"{folder}/stat"))
+                    thread = (number, stat.started)
+                    ticks[thread] = stat.ticks
+                    # One that did not run is not read again: there may be thousands.
+                    if stat.ticks != self._thread_ticks.get(thread):
+                        delays[thread] = _delay_ns(kernel_files.read(f"{folder}/schedstat"))
                 except (OSError, ValueError):
                     continue
-                ticks[thread, stat.started] = stat.ticks
-        before, before_t = self._thread_ticks, self._threads_t
-        self._thread_ticks, self._threads_t = ticks, t
-        if before_t is None or t <= before_t:
-            return None
-        most = max((spent - before.get(thread, 0) for thread, spent in ticks.items()), default=0)
-        window_s = (t - before_t) / 1e9
-        return min(100.0, round(100 * max(0, most) / self._ticks_per_s / window_s, 1))
+        ticks_before, delays_before = self._thread_ticks, self._thread_delays
+        window_ns = 0 if self._threads_t is None else t - self._threads_t
+        self._thread_ticks, self._thread_delays, self._threads_t = ticks, delays, t
+        if window_ns <= 0:
+            why = dict.fromkeys(("busiest_thread_pct", "cpu_wait_pct"), NO_EARLIER)
+            return ProcessTree(why=why)
+        ran = max(
+            (spent - ticks_before.get(thread, 0) for thread, spent in ticks.items()), default=0
+        )
+        # Of a thread that is not new, the wait before is known only if it was read then.
+        waited = [
+            delay - delays_before.get(thread, 0)
+            for thread, delay in delays.items()
+            if thread in delays_before or thread not in ticks_before
+        ]
+        can_tell = bool(delays or delays_before)
+        return ProcessTree(
+            busiest_thread_pct=_share(ran * 1e9 / self._ticks_per_s, window_ns),
+            cpu_wait_pct=_share(max(waited, default=0), window_ns) if can_tell else None,
+            why={} if can_tell else {"cpu_wait_pct": NO_DELAYS},
+        )
+
+
+def _share(took_ns: float, window_ns: int) -> float:
+    return min(100.0, round(100 * max(0.0, took_ns) / window_ns, 1))
+
+
+def _delay_ns(schedstat: str) -> int:
+    """Return how long a thread was ready to run and waited for a CPU.
+
+    Raises:
+        ValueError: the kernel does not count it.
+    """
+    ran, waited, *_ = map(int, schedstat.split())
+    if ran == 0:
+        raise ValueError("a thread that was never on a CPU")
+    return waited
 
 
 def descendants(roots: Iterable[int], parents: dict[int, int]) -> set[int]:

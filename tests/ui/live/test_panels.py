@@ -55,7 +55,7 @@ WAITS_FOR_DATA = Limit(
             "41 % waiting for data",
             "Waiting for data",
             ("41 % of the time in the loader", "GPU 0 busy 38 %"),
-            "more loader workers: 2 now, 14 cores idle",
+            "use more loader workers: 2 used, 14 cores idle",
         ),
     ),
 )
@@ -433,21 +433,21 @@ def limited(limit, width, height=2):
 def test_what_limits_it_says_what_it_waits_for():
     assert limited(None, 118) == [
         "┃ What limits it  too few readings of the machine in steady training",
-        "┃                 it takes 5",
+        "┃                 at least 5 are needed",
     ]
     early = replace(TRAINING, limit=None, samples_per_second=None)
     assert shown(LimitLine(), early, width=118, height=2) == [
         "┃ What limits it  shown once training is steady",
-        "┃                 that takes 10 batches, a second of warm-up and two more of training",
+        "┃                 at least 10 batches and 3 seconds of training are needed",
     ]
     over = shown(LimitLine(), early, False, width=118)
-    assert over == ["┃ What limits it  the run was never steady for long enough"]
+    assert over == ["┃ What limited it  too short to measure"]
 
 
 def test_what_limits_it_has_two_pieces_of_evidence_and_the_next_step():
     assert limited(WAITS_FOR_DATA, 118) == [
         "┃ What limits it  Waiting for data  41 % of the time in the loader, GPU 0 busy 38 %",
-        "┃ Try             more loader workers: 2 now, 14 cores idle",
+        "┃ Try             use more loader workers: 2 used, 14 cores idle",
     ]
 
 
@@ -455,12 +455,15 @@ def test_what_limits_it_has_two_pieces_of_evidence_and_the_next_step():
     ("width", "row"),
     [
         (
-            118,
+            122,
             "┃ Waiting for data  41 % of the time in the loader, GPU 0 busy 38 %"
-            "  Try: more loader workers: 2 now, 14 cores idle",
+            "  Try: use more loader workers: 2 used, 14 cores idle",
         ),
-        (76, "┃ Waiting for data  41 % of the time in the loader  Try: more loader workers"),
-        (60, "┃ Waiting for data  Try: more loader workers"),
+        (
+            80,
+            "┃ Waiting for data  41 % of the time in the loader  Try: use more loader workers",
+        ),
+        (60, "┃ Waiting for data  Try: use more loader workers"),
     ],
 )
 def test_one_row_holds_the_headline_and_as_much_of_the_rest_as_has_room(width, row):

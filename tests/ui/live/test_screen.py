@@ -198,7 +198,7 @@ async def test_while_nothing_is_steady_the_reason_is_shown_in_full(show_session)
     async with show_session(recorded_session("compiling")) as shown:
         told = " ".join(" ".join(shown.rows("EpochHeadline")).split())
         assert told == (
-            "– not steady yet: that takes 10 batches, a second of warm-up and two more of training"
+            "– not steady yet: at least 10 batches and 3 seconds of training are needed"
         )
         assert [row.split() for row in bars(shown) if "this run" in row] == [
             ["▶", "this", "run", "–"]

@@ -22,7 +22,7 @@ from rich.cells import cell_len
 
 from dlmon.log.directory import SessionEntry, list_sessions
 from dlmon.log.label import Label, write_label
-from dlmon.records import Began, Closed, Ended, Slot
+from dlmon.records import Began, Closed, Ended, Requirement, Slot
 from dlmon.session.session import TOO_SHORT
 from dlmon.sweep.log import SweepEntry, SweepWriter, list_sweeps, new_header
 from tui.sessions.arrangement import matching
@@ -409,13 +409,14 @@ async def test_a_run_between_two_runs_of_a_sweep_does_not_break_its_tree(
 async def test_a_session_without_a_figure_says_why_in_the_list_and_in_full_below(shown, log_dir):
     header, *rest, result = recorded_session(session_id="short")
     why = {"seconds_per_epoch": f"{TOO_SHORT}, about 3 ms per batch: that takes 10 batches"}
-    result = replace(result, seconds_per_epoch=None, why=why)
+    lacking = dict.fromkeys(why, Requirement.STEADY_STATE)
+    result = replace(result, seconds_per_epoch=None, why=why, lacking=lacking)
     write_log(log_dir, of_this_boot([header, *rest, result]))
     write(log_dir, "left", 1, reached="training")
     async with shown.app.run_test(size=(120, 40)) as pilot:
         await shown.begin(pilot)
         _, short, left = shown.rows("#sessions")
-        assert short.endswith("  too short for a figure")
+        assert short.endswith("  too short to measure")
         assert left.endswith("left no result")
         assert why["seconds_per_epoch"] in shown.text
 

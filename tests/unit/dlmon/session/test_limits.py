@@ -42,8 +42,12 @@ BUSY_GPU = Gpu(
 )
 
 
-def reported(sample, facts=FACTS, gpu_index=0, count=10, **options):
-    return find_limit([sample] * count, facts, gpu_index, **options)
+SECOND = 1_000_000_000
+
+
+def reported(sample, facts=FACTS, gpu_index=0, count=20, **options):
+    samples = [replace(sample, t=second * SECOND) for second in range(count)]
+    return find_limit(samples, facts, gpu_index, **options)
 
 
 def rules(limit):
@@ -464,24 +468,25 @@ def test_more_workers_are_advised_where_cores_are_idle_that_the_run_may_use():
     limit = waiting(sample, MachineFacts(cores=16))
     assert limit.kind is LimitKind.DATA
     assert limit.headline == "Waiting for data"
-    assert limit.advice == "more loader workers: 2 now, 14 cores idle"
+    assert limit.advice == "use more loader workers: 2 used, 14 cores idle"
     none_yet = waiting(sample, MachineFacts(cores=16), workers=0)
-    assert none_yet.advice == "load in worker processes: none now, 14 cores idle"
+    assert none_yet.advice == "load the data in worker processes: none used, 14 cores idle"
 
 
 def test_workers_are_not_advised_where_they_would_have_no_core():
     on_two = waiting(on_cores(16, run=1.9, others=0.2), MachineFacts(cores=16), cpus=2)
     assert on_two.evidence[0].advice == (
-        "prepare the data beforehand: no core is free to do it during the run"
+        "prepare the data before the run: no core is free to do it meanwhile"
     )
     shared = waiting(on_cores(4, run=1.6, others=2.3))
-    assert shared.evidence[0].advice == "fewer other programs: they take 2.3 cores"
+    assert shared.evidence[0].advice == "end or pause other programs: they take 2.3 cores"
 
 
 def test_workers_are_not_advised_where_a_disk_is_waited_for_or_nobody_knows_them():
     slow = replace(on_cores(16, run=1.5, others=0.2), pressure=Pressure(io_pct=34.0))
     assert waiting(slow, MachineFacts(cores=16)).advice == (
-        "keep the data in memory or on a faster disk: waited for 34 % of the time"
+        "keep the data in memory or on a faster disk: "
+        "some program waited for a disk 34 % of the time"
     )
     assert waiting(on_cores(16, 1.5, 0.2), MachineFacts(cores=16), workers=None).advice == ""
 
@@ -489,7 +494,7 @@ def test_workers_are_not_advised_where_a_disk_is_waited_for_or_nobody_knows_them
 def test_a_larger_batch_is_advised_where_kernels_leave_power_and_memory_unused():
     free = {"utilization_pct": 95, "power_limit_w": 300.0}
     limit = reported(with_gpu(**free, memory_used_mib=1229), SMALL_GPU)
-    assert limit.advice == "a larger batch: 1.2 of 24.0 GiB used"
+    assert limit.advice == "use a larger batch: 1.2 of 24.0 GiB used"
     assert limit.figures[:2] == ("busy 95 % of the time", "at 90 of 300 W")
     full = with_gpu(**free, memory_used_mib=23_000)
     assert reported(full, SMALL_GPU).advice == ""
@@ -500,7 +505,7 @@ def test_a_larger_batch_is_advised_where_kernels_leave_power_and_memory_unused()
 
 @pytest.mark.parametrize(
     ("share", "advice"),
-    [(0.02, "a larger batch: 1.2 of 24.0 GiB used"), (None, "")],
+    [(0.02, "use a larger batch: 1.2 of 24.0 GiB used"), (None, "")],
     ids=["it loads no data", "it may load data"],
 )
 def test_beside_a_busy_thread_a_larger_batch_is_advised_only_where_it_loads_no_data(share, advice):
@@ -513,23 +518,23 @@ def test_beside_a_busy_thread_a_larger_batch_is_advised_only_where_it_loads_no_d
 
 def test_heat_asks_for_cooling_and_a_power_cap_for_a_higher_limit():
     hot = with_gpu(throttle=("thermal slowdown",), temperature_c=91, fan_pct=40)
-    assert reported(hot).advice == "more cooling: 91 °C, fan at 40 %"
+    assert reported(hot).advice == "cool the GPU better: 91 °C, fan at 40 %"
     assert reported(hot).headline == "GPU 0 is slowed by heat"
     capped = with_gpu(power_w=118.0, throttle=("power cap",))
-    assert reported(capped).advice == "a higher power limit: 120 W now, if the card allows more"
+    assert reported(capped).advice == "raise the power limit: from 120 W, if the card allows more"
     assert reported(with_gpu(power_w=70.0, throttle=("power cap",))).advice == ""
 
 
 def test_more_cpus_and_threads_are_advised_where_there_are_any():
     one = MachineFacts(cores=2)
     on_one = reported(on_cores(8, run=0.97, others=0.1), MachineFacts(cores=8), None, cpus=1)
-    assert on_one.advice == "more CPUs for the run: 1 now, 6 cores idle"
+    assert on_one.advice == "give the run more CPUs: 1 used, 6 cores idle"
     threads = reported(on_cores(2, run=1.02, others=0.1), one, None, threads=1)
-    assert threads.advice == "more threads: --threads 1 now, 0.9 cores idle"
+    assert threads.advice == "use more threads: --threads 1, 0.9 cores idle"
     limited = reported(
         on_cores(16, run=1.48, others=3.0), MachineFacts(cores=16, cpu_limit=1.5), None
     )
-    assert limited.advice == "a higher CPU limit for the container: 1.5 now, 11 cores idle"
+    assert limited.advice == "raise the container's CPU limit of 1.5 cores: 11 cores idle"
     full = replace(on_cores(4, run=3.92, others=0.05), gpus=())
     assert reported(full, gpu_index=None).advice == ""
 
@@ -538,7 +543,7 @@ def test_a_gpu_that_nobody_uses_is_advised_for_a_run_on_the_cpu():
     full = on_cores(4, run=3.92, others=0.05)
     idle = replace(full, gpus=(replace(BUSY_GPU, utilization_pct=0),))
     assert reported(idle, gpu_index=None).advice == (
-        "GPU 0, if the framework can use it: at most 0 % busy"
+        "train on GPU 0, if the framework can use it: at most 0 % busy"
     )
     used = replace(full, gpus=(BUSY_GPU,))
     assert reported(used, gpu_index=None).advice == ""
@@ -548,8 +553,156 @@ def test_the_program_that_takes_the_cpu_is_the_one_to_end():
     row = Process(32614, command="ffmpeg", cpu_pct=98.0, of_run=False)
     limit = reported(on_cores(2, 0.8, 1.2, processes=(row,)), MachineFacts(cores=2), None)
     assert limit.kind is LimitKind.OTHERS
-    assert limit.advice == "end ffmpeg (pid 32614) or wait for it: it takes 1.0 cores"
+    assert limit.advice == "end or pause ffmpeg (pid 32614): it takes 1.0 cores"
     assert limit.figures == ("1.2 of 2 cores", "this run 0.8")
+
+
+# ---- whether the run wants the CPU that others take ----
+
+
+def waits_for_cpu(sample, pct, thread_pct=50.0):
+    tree = replace(sample.process, cpu_wait_pct=pct, busiest_thread_pct=thread_pct)
+    return replace(sample, process=tree)
+
+
+def test_a_loader_that_sleeps_is_given_workers_whatever_others_do():
+    busy = waits_for_cpu(on_cores(2, run=0.04, others=1.9), 2.0)
+    limit = reported(busy, MachineFacts(cores=2), None, waited_share=0.89, workers=0)
+    assert rules(limit) == ["data-wait"]
+    assert limit.advice == "load the data in worker processes: none used, this run 0.0 of 2 cores"
+    more = reported(busy, MachineFacts(cores=2), None, waited_share=0.89, workers=1)
+    assert more.advice == "use more loader workers: 1 used, this run 0.0 of 2 cores"
+    # Whose workers are isn't known.
+    unknown = reported(busy, MachineFacts(cores=2), None, waited_share=0.89, workers=None)
+    assert unknown.advice == ""
+
+
+def test_a_loader_that_wants_the_cpu_is_not_given_workers_that_would_have_none():
+    hungry = waits_for_cpu(on_cores(2, run=0.7, others=1.3), 33.0)
+    limit = reported(hungry, MachineFacts(cores=2), None, waited_share=0.9, workers=0)
+    assert limit.evidence[0].advice == "end or pause other programs: they take 1.3 cores"
+    assert rules(limit) == ["data-wait", "other-programs"]
+
+
+def test_workers_that_wait_for_a_cpu_are_not_joined_by_more():
+    hungry = waits_for_cpu(on_cores(4, run=1.2, others=2.8), 60.0)
+    limit = reported(hungry, FACTS, None, waited_share=0.9, workers=4)
+    assert limit.evidence[0].advice == "end or pause other programs: they take 2.8 cores"
+
+
+def test_a_run_that_does_not_want_the_cpu_names_nobody():
+    row = Process(5802, command="python k.py", cpu_pct=50.0, of_run=False)
+    for sample in (
+        waits_for_cpu(on_cores(2, run=0.1, others=1.9, processes=(row,)), 3.0),
+        # As was measured of one that sleeps 50 ms a batch, beside four programs on two cores.
+        waits_for_cpu(on_cores(2, run=0.1, others=1.9, processes=(row,)), 17.0, thread_pct=9.0),
+        on_cores(2, run=0.1, others=1.9, processes=(row,)),
+    ):
+        limit = reported(sample, MachineFacts(cores=2), None, unmeasured="it is not measured")
+        assert limit.rule == "not-clear"
+        assert "k.py" not in limit.text
+        assert "it is not measured" in limit.text
+        assert limit.advice == ""
+
+
+def test_a_run_that_waits_for_the_cpu_says_how_long():
+    waits = waits_for_cpu(on_cores(2, run=0.7, others=1.3), 34.0)
+    limit = reported(waits, MachineFacts(cores=2), None)
+    assert limit.text == (
+        "Other programs take 1.3 of 2 cores; this run 0.7 and waits for a CPU 34 % of the time."
+    )
+    assert limit.figures == ("1.3 of 2 cores", "this run 0.7, waits for a CPU 34 % of the time")
+    assert limit.advice == "end or pause other programs: they take 1.3 cores"
+
+
+def test_what_the_threads_did_while_it_was_started_is_not_laid_on_the_training():
+    row = Process(5802, command="python k.py", cpu_pct=50.0, of_run=False)
+    trains = on_cores(2, run=0.2, others=1.8, processes=(row,))
+    starting = [waits_for_cpu(trains, 80.0, thread_pct=90.0)] * 8
+    samples = [*starting, *[waits_for_cpu(trains, 2.0, thread_pct=15.0)] * 12]
+    for count in range(MIN_SAMPLES, len(samples) + 1):
+        timed = [replace(one, t=second * SECOND) for second, one in enumerate(samples[:count])]
+        assert find_limit(timed, MachineFacts(cores=2), None).rule == "not-clear"
+
+
+def test_a_wait_that_may_be_that_of_the_containers_own_limit_is_not_laid_on_others():
+    stopped = waits_for_cpu(on_cores(2, run=0.2, others=1.8), 50.0)
+    stopped = replace(stopped, cpu=replace(stopped.cpu, throttled_pct=60.0))
+    facts = MachineFacts(cores=2, cpu_limit=0.3)
+    assert rules(reported(stopped, facts, None)) == ["cpu-quota"]
+
+
+@given(
+    st.integers(1, 64),
+    st.floats(0, 1),
+    st.none() | st.floats(0, 100),
+    st.none() | st.floats(0, 100),
+    st.none() | st.floats(0, 1),
+    st.none() | st.integers(0, 8),
+)
+def test_others_are_only_named_to_a_run_that_wants_the_cpu(
+    cores, own_share, wait_pct, thread_pct, waited_share, workers
+):
+    own = own_share * cores
+    row = Process(5802, command="python k.py", cpu_pct=100.0, of_run=False)
+    sample = waits_for_cpu(
+        on_cores(cores, own, cores - own, processes=(row,)), wait_pct, thread_pct
+    )
+    facts = MachineFacts(cores=cores)
+    limit = reported(sample, facts, None, waited_share=waited_share, workers=workers)
+    had_pct = 100 * min(1.0, own) if thread_pct is None else thread_pct
+    wants = own >= 0.5 if wait_pct is None else wait_pct >= 10 and had_pct + wait_pct >= 49.9
+    if not wants:
+        assert "other-programs" not in rules(limit)
+        assert "5802" not in limit.text + limit.advice
+        assert "other programs" not in limit.advice
+
+
+# ---- after the end ----
+
+
+def test_what_limited_a_run_that_is_over_is_told_as_what_was():
+    row = Process(32614, command="ffmpeg", cpu_pct=98.0, of_run=False)
+    sample = on_cores(2, 0.8, 1.2, processes=(row,))
+    facts = MachineFacts(cores=2)
+    others = reported(sample, facts, None, ended=True)
+    assert others.headline == "Other programs took the CPU"
+    assert others.text == (
+        "Other programs took 1.2 of 2 cores (most: ffmpeg, pid 32614); this run 0.8."
+    )
+    assert others.advice == "train without ffmpeg (pid 32614) beside it: it took 1.0 cores"
+    waited = reported(sample, facts, None, waited_share=0.41, ended=True)
+    assert waited.headline == "Waited for data"
+    assert reported(with_gpu(), ended=True).headline == "GPU 0 was busy"
+
+
+_OF_NOW = {"is", "are", "takes", "take", "keeps", "uses", "waits", "stops", "works", "has", "now"}
+
+
+@pytest.mark.parametrize(
+    ("sample", "options"),
+    [
+        (on_cores(2, 0.8, 1.2), {}),
+        (waits_for_cpu(on_cores(2, 0.7, 1.3), 34.0), {"waited_share": 0.4}),
+        (on_cores(4, 3.92, 0.05), {}),
+        (on_cores(4, 1.96, 0.5), {"cpus": 2}),
+        (on_cores(4, 1.0, 0.1), {"threads": 1}),
+        (replace(on_cores(4, 2.0, 1.9), process=None), {}),
+        (with_gpu(power_w=118.0, throttle=("power cap",)), {"gpu_index": 0}),
+        (with_gpu(power_w=118.0), {"gpu_index": 0}),
+        (replace(IDLE, cpu=replace(IDLE.cpu, throttled_pct=40.0)), {}),
+        (replace(IDLE, cpu=replace(IDLE.cpu, steal_pct=12.0)), {}),
+        (replace(IDLE, memory=Memory(used_mib=9_000, swap_mib_s=25.0)), {}),
+        (replace(IDLE, pressure=Pressure(memory_pct=23.0, io_pct=34.0)), {}),
+    ],
+)
+def test_nothing_of_a_run_that_is_over_is_told_as_what_is(sample, options):
+    options = {"gpu_index": None, **options}
+    limit = reported(sample, ended=True, **options)
+    assert limit.evidence
+    said = " ".join([limit.text, limit.headline, *limit.figures])
+    assert not _OF_NOW & set(said.replace(".", " ").replace(",", " ").split())
+    assert reported(sample, **options).headline != limit.headline or limit.rule == "swap"
 
 
 def test_short_memory_is_asked_of_who_holds_it():
@@ -559,9 +712,9 @@ def test_short_memory_is_asked_of_who_holds_it():
             replace(IDLE, memory=Memory(used_mib=15_360, swap_mib_s=25.0), process=tree)
         )
 
-    assert swapping(12_288).advice == "less memory for this run: it holds 12.0 of 15.0 GiB in use"
+    assert swapping(12_288).advice == "let this run hold less memory: 12.0 of 15.0 GiB in use"
     assert swapping(1_024).advice == (
-        "less memory for other programs: this run holds 1.0 of 15.0 GiB in use"
+        "end programs that hold memory: this run 1.0 of 15.0 GiB in use"
     )
 
 

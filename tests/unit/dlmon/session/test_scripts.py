@@ -10,14 +10,16 @@ from fakes.scripts import SECOND, script_header, script_session
 
 from dlmon.records import AccountPart, Doubt, Epoch, Machine, Model
 from dlmon.session.limits import find_limit
-from dlmon.session.session import NO_LENGTH, NOTHING_SEEN
+from dlmon.session.session import NO_LENGTH, NOTHING_SEEN, NOTHING_SEEN_YET
 
 
 def test_before_anything_trains_nothing_is_claimed():
     session = folded(script_session(seconds=0))
     snapshot = session.snapshot(session.header.t + 5 * SECOND)
     assert snapshot.model is snapshot.progress is snapshot.samples_per_second is None
-    assert snapshot.why["seconds_per_epoch"] == NOTHING_SEEN
+    assert snapshot.why["seconds_per_epoch"] == NOTHING_SEEN_YET
+    over = session.snapshot(ended=True)
+    assert over.why["seconds_per_epoch"] == NOTHING_SEEN
     assert snapshot.account == {AccountPart.STARTUP: pytest.approx(5.0)}
     # What a script does before its first loop is no gap in its training.
     assert snapshot.gaps == ()

@@ -729,10 +729,10 @@ def test_what_limits_a_run_is_held_against_the_options_that_it_was_started_with(
     header, *rest = recorded_session(gpus=0)
     header = replace(header, options={**header.options, "threads": 3, "cpus": 6})
     text = folded([header, *rest]).snapshot().limit.text
-    assert text.startswith("The run keeps its 3 threads (--threads 3) busy: 2.9 cores of CPU time")
+    assert text.startswith("The run kept its 3 threads (--threads 3) busy: 2.9 cores of CPU time")
     one_cpu = replace(header, options={"cpus": 3})
     text = folded([one_cpu, *rest]).snapshot().limit.text
-    assert text.startswith("The run keeps its 3 allowed CPUs (of 8) busy 9")
+    assert text.startswith("The run kept its 3 allowed CPUs (of 8) busy 9")
 
 
 def test_the_run_has_its_own_share_of_the_cpu_over_time():
@@ -749,7 +749,7 @@ def test_a_run_that_was_too_short_for_a_figure_doesnt_promise_one():
     assert "not steady yet" in running.snapshot().why["seconds_per_epoch"]
     over = recorded_session(epochs=1, ended=0, samples=500, status="stopped")
     why = folded(over).snapshot().why["seconds_per_epoch"]
-    assert why.startswith("the run was too short for a figure")
+    assert why.startswith("too short to measure: at least")
 
 
 def test_a_machine_that_is_recorded_in_another_file_is_known_there_as_it_was():

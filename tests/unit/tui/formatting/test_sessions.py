@@ -2,9 +2,11 @@ from dataclasses import replace
 
 import pytest
 from fakes.recorded import recorded_machine, recorded_session, write_log
+from fakes.scripts import script_header, script_session
 
 from dlmon.log.directory import read_entry
-from dlmon.records import MachineUse
+from dlmon.records import MachineUse, Requirement
+from dlmon.session.session import NOTHING_SEEN
 from tui.formatting.sessions import after_the_batch, outcome, use_text, workload_of
 
 
@@ -35,6 +37,20 @@ def test_a_machine_that_is_still_recorded_has_no_outcome_yet(entry):
 )
 def test_what_is_not_known_of_a_machines_use_is_left_out(use, text):
     assert use_text(use) == text
+
+
+def test_of_a_script_that_ended_before_it_trained_no_training_was_seen(entry):
+    lacking = {"seconds_per_epoch": Requirement.MODEL}
+
+    def brief(records):
+        ended = entry(records)
+        why = dict.fromkeys(lacking, "a reason")
+        result = replace(ended.result, seconds_per_epoch=None, why=why, lacking=lacking)
+        return outcome(replace(ended, result=result))
+
+    of_script = replace(recorded_session()[-1], session=script_header().id)
+    assert brief(script_session(seconds=0, result=of_script)) == NOTHING_SEEN
+    assert brief(recorded_session()) == "ended before training"
 
 
 def test_only_a_workload_has_a_batch_to_wait_for():

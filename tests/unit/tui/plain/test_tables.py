@@ -128,7 +128,7 @@ def test_a_run_without_a_figure_says_why(table):
     why = {"seconds_per_epoch": "the run was too short for a figure: that takes 10 batches"}
     records[-1] = replace(records[-1], seconds_per_epoch=None, why=why)
     _, row = table(records)
-    assert row[-1] == "too short for a figure"
+    assert row[-1] == "too short to measure"
 
 
 def test_nothing_is_cut_in_a_pipe(table):

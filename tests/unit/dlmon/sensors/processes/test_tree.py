@@ -37,6 +37,7 @@ class Proc:
         threads: dict[int, int] | None = None,
         session: int = 1,
         faults: int = 0,
+        waited_ms: int = 0,
     ) -> None:
         task_ticks = threads if threads is not None else {pid: ticks}
         process = self.folder / str(pid)
@@ -49,6 +50,8 @@ class Proc:
             (process / "task" / str(thread) / "stat").write_text(
                 line(thread, parent, spent, started, state, len(task_ticks))
             )
+            schedstat = f"{1 + spent} {waited_ms * 1_000_000} 9\n"
+            (process / "task" / str(thread) / "schedstat").write_text(schedstat)
 
     def end(self, pid: int) -> None:
         shutil.rmtree(self.folder / str(pid))
@@ -74,6 +77,12 @@ def watching(proc: Proc, pid: int) -> ProcessProvider:
 
 def tree(provider: ProcessProvider, t: int) -> ProcessTree:
     reported = provider.fast(t).process
+    assert reported is not None
+    return reported
+
+
+def threads_of(provider: ProcessProvider, t: int) -> ProcessTree:
+    reported = provider.slow(t).process
     assert reported is not None
     return reported
 
@@ -152,7 +161,7 @@ def test_a_child_that_vanishes_takes_nothing_down(proc: Proc):
     provider = watching(proc, 10)
     proc.end(11)
     assert tree(provider, SECOND).processes == 1
-    assert provider.slow(SECOND).process == ProcessTree(busiest_thread_pct=0.0)
+    assert provider.slow(SECOND).process == ProcessTree(busiest_thread_pct=0.0, cpu_wait_pct=0.0)
 
 
 def test_a_child_stays_when_its_parent_ends(proc: Proc):
@@ -204,17 +213,50 @@ def test_the_busiest_thread_is_measured_between_slow_readings(proc: Proc):
     proc.stat(10, threads={10: 50, 17: 900})
     provider = watching(proc, 10)
     proc.stat(10, threads={10: 50, 17: 900 + 4 * TICKS_PER_S, 18: TICKS_PER_S})
-    assert provider.slow(5 * SECOND).process == ProcessTree(busiest_thread_pct=80.0)
-    assert provider.slow(10 * SECOND).process == ProcessTree(busiest_thread_pct=0.0)
+    assert threads_of(provider, 5 * SECOND).busiest_thread_pct == 80.0
+    assert threads_of(provider, 10 * SECOND).busiest_thread_pct == 0.0
 
 
-def test_without_a_window_the_busiest_thread_is_unknown_and_not_as_before(proc: Proc):
+def test_the_wait_for_a_cpu_is_that_of_the_thread_that_waited_most(proc: Proc):
+    proc.stat(10, ticks=50, waited_ms=700)
+    proc.stat(11, parent=10, ticks=50, waited_ms=9_000)
+    provider = watching(proc, 10)
+    proc.stat(10, ticks=51, waited_ms=2_450)
+    proc.stat(11, parent=10, ticks=60, waited_ms=9_100)
+    assert threads_of(provider, 5 * SECOND).cpu_wait_pct == 35.0
+    assert threads_of(provider, 10 * SECOND).cpu_wait_pct == 0.0
+
+
+def test_what_a_thread_waited_while_it_was_not_read_counts_for_no_later_time(proc: Proc):
+    proc.stat(10, ticks=50)
+    provider = watching(proc, 10)
+    provider.slow(5 * SECOND)
+    proc.stat(10, ticks=51, waited_ms=4_000)
+    assert threads_of(provider, 10 * SECOND).cpu_wait_pct == 0.0
+    proc.stat(10, ticks=52, waited_ms=5_000)
+    assert threads_of(provider, 15 * SECOND).cpu_wait_pct == 20.0
+
+
+@pytest.mark.parametrize("schedstat", ["", "0 0 0\n", "what is this\n"])
+def test_where_the_kernel_does_not_count_waits_that_is_the_reason(proc: Proc, schedstat):
+    provider = ProcessProvider(proc.folder)
+    for t, ticks in ((0, 50), (5, 60)):
+        proc.stat(10, ticks=ticks)
+        (proc.folder / "10" / "task" / "10" / "schedstat").write_text(schedstat)
+        if t == 0:
+            provider.watch(10, 0)
+    reported = threads_of(provider, 5 * SECOND)
+    assert (reported.cpu_wait_pct, list(reported.why)) == (None, ["cpu_wait_pct"])
+    assert reported.busiest_thread_pct == 100 * 10 / TICKS_PER_S / 5
+
+
+def test_without_a_window_what_threads_did_is_unknown_and_not_as_before(proc: Proc):
     proc.stat(10, threads={10: 50})
     provider = watching(proc, 10)
     provider.slow(5 * SECOND)
     provider.watch(10, 6 * SECOND)
-    reported = provider.slow(6 * SECOND).process
-    assert reported == ProcessTree(why={"busiest_thread_pct": "no earlier reading yet"})
+    why = dict.fromkeys(("busiest_thread_pct", "cpu_wait_pct"), "no earlier reading yet")
+    assert provider.slow(6 * SECOND).process == ProcessTree(why=why)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has this /proc")

@@ -1,0 +1,284 @@
+"""The rules of what limits a run that look at the CPUs, and at who uses them. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from dlmon.records import Machine, MachineFacts, Process
+from dlmon.records.record import record
+from dlmon.session import advice
+from dlmon.session.advice import cores
+from dlmon.session.evidence import MIN_SAMPLES, Evidence, mean_of, verb
+from dlmon.session.gpu_limits import BUSY_PCT
+from dlmon.session.program_name import program_name
+
+CPU_THROTTLED_PCT = 5.0
+IDLE_CORES = 0.5
+WAITED_FOR_CPU = 0.1
+# What mostly sleeps waits a little for a CPU whenever it wakes on a busy machine.
+MOSTLY = 0.5
+# How far over its number of threads a run's CPU time may be: it has others, such as Python's own.
+THREADS_TIME = (0.9, 1.25)
+# How far apart the sensors' slow readings are.
+SLOW_NS = 5_000_000_000
+MAX_CORES = 1_000_000
+NAMED_CORES = 0.1
+
+
+@record(frozen=True)
+class CpuUse:
+    """Who used a machine's cores, in cores; `own` and what follows are None where unknown.
+
+    `allowed` is how many of them the run may use, and `knows_steal` says that what the host of a
+    virtual machine took is not among the `others`. `waited` is the share of the time in which the
+    run's thread that waited most for a CPU did so: for those others, so it is unknown where a
+    limit of its own stops the run. `thread` is the share in which its busiest one had a CPU.
+    """
+
+    cores: int
+    allowed: float
+    own: float | None = None
+    others: float | None = None
+    idle: float | None = None
+    knows_steal: bool = False
+    waited: float | None = None
+    thread: float | None = None
+
+    @property
+    def free(self) -> float | None:
+        """Idle cores that the run may use."""
+        if self.idle is None or self.own is None:
+            return None
+        return max(0.0, min(self.idle, self.allowed - self.own))
+
+    @property
+    def wants_more(self) -> bool:
+        """Whether others keep the run from a CPU; by what it takes where no wait is measured."""
+        if self.own is None:
+            return False
+        if self.waited is None:
+            return self.own >= IDLE_CORES
+        had = min(1.0, self.own) if self.thread is None else self.thread
+        return self.waited >= WAITED_FOR_CPU and had + self.waited >= MOSTLY
+
+
+def cpu_use(samples: Sequence[Machine], facts: MachineFacts, cpus: int | None) -> CpuUse | None:
+    """Return who used the CPUs on average; `cpus` is how many of them the run was given."""
+    per_core = [len(s.cpu.cores) for s in samples if s.cpu and s.cpu.cores]
+    count = per_core[-1] if per_core else facts.cores
+    if not count or count < 1:
+        return None
+    limits = (count, cpus, facts.cores, facts.cpu_limit)
+    allowed = min(float(limit) for limit in limits if limit is not None and limit > 0)
+    both = [
+        (s.process.cpu_pct / 100, s.cpu.pct * count / 100, s.cpu.steal_pct)
+        for s in samples
+        if s.process and s.cpu and s.process.cpu_pct is not None and s.cpu.pct is not None
+    ]
+    of_training = _settled(samples)
+    waited_pct = mean_of(s.process.cpu_wait_pct if s.process else None for s in of_training)
+    thread_pct = mean_of(s.process.busiest_thread_pct if s.process else None for s in of_training)
+    if (_stopped_pct(samples) or 0) >= CPU_THROTTLED_PCT:
+        waited_pct = None
+    if len(both) < MIN_SAMPLES:
+        own_pct = mean_of(s.process.cpu_pct if s.process else None for s in samples)
+        return CpuUse(count, allowed, own=None if own_pct is None else own_pct / 100)
+    own = sum(own for own, *_ in both) / len(both)
+    busy = sum(busy for _, busy, _ in both) / len(both)
+    steals = [steal for *_, steal in both if steal is not None]
+    stolen = sum(steals) / len(steals) * count / 100 if steals else 0.0
+    return CpuUse(
+        count,
+        allowed,
+        own=own,
+        others=max(0.0, busy - stolen - own),
+        idle=max(0.0, count - max(busy, own)),
+        knows_steal=len(steals) == len(both),
+        waited=None if waited_pct is None else waited_pct / 100,
+        thread=None if thread_pct is None else thread_pct / 100,
+    )
+
+
+def _settled(samples: Sequence[Machine]) -> Sequence[Machine]:
+    """Return those samples whose slow readings are of the time since the first of them alone.
+
+    What is read every five seconds stands in each sample until it is read again: in the first ones
+    it is of the imports, and of the compilation.
+    """
+    span_ns = samples[-1].t - samples[0].t
+    slow_ns = max(SLOW_NS, span_ns // max(1, len(samples) - 1))
+    return [sample for sample in samples if sample.t - samples[0].t >= 2 * slow_ns]
+
+
+def _stopped_pct(samples: Sequence[Machine]) -> float | None:
+    """Return in how many of its periods a CPU limit stopped the run."""
+    return mean_of(s.cpu.throttled_pct if s.cpu else None for s in samples)
+
+
+def other_programs(use: CpuUse | None, samples: Sequence[Machine], ended: bool) -> Evidence | None:
+    """Hold when the run wants more, and the others take what it could have."""
+    if use is None or use.own is None or use.others is None or use.idle is None:
+        return None
+    if not use.wants_more:
+        return None
+    take, takes = verb(ended, "take", "took"), verb(ended, "takes", "took")
+    spare = use.cores - BUSY_PCT / 100 * use.allowed
+    if use.others <= spare or use.idle > (1 - BUSY_PCT / 100) * use.cores:
+        return None
+    who = f"Other programs {take}" if use.knows_steal else f"Everything but this run {takes}"
+    took = f"{use.others:.1f} of {cores(use.cores)}"
+    own = f"this run {use.own:.1f}"
+    waited = "" if use.waited is None else f"{100 * use.waited:.0f} % of the time"
+    waits = verb(ended, "waits", "waited")
+    busiest = _busiest_other(samples)
+    named = ""
+    if busiest is not None:
+        # Others may not be seen from here: only what has half of it has the most for certain.
+        share = "most" if busiest.cores >= use.others / 2 else f"{busiest.cores:.1f}"
+        named = f" ({share}: {busiest.name}, pid {busiest.pid})"
+    text = f"{who} {took}{named}; {own}" + (f" and {waits} for a CPU {waited}" if waited else "")
+    advised = ""
+    if busiest is not None and busiest.cores >= IDLE_CORES:
+        its = f"{busiest.name} (pid {busiest.pid})"
+        what = verb(ended, f"end or pause {its}", f"train without {its} beside it")
+        advised = f"{what}: it {takes} {busiest.cores:.1f} cores"
+    elif use.knows_steal:
+        advised = advice.fewer_others(use.others, ended)
+    return Evidence(
+        "other-programs",
+        text,
+        f"others on {took}",
+        f"Other programs {take} the CPU"
+        if use.knows_steal
+        else f"The CPU {verb(ended, 'is', 'was')} taken by others",
+        (took, f"{own}, {waits} for a CPU {waited}" if waited else own),
+        advised,
+    )
+
+
+class _Busiest(NamedTuple):
+    """A program that isn't the run's, and the cores that it takes."""
+
+    pid: int
+    name: str
+    cores: float
+
+
+def _busiest_other(samples: Sequence[Machine]) -> _Busiest | None:
+    """Return the busiest program that isn't the run's, as far as the process table knows one."""
+    took: dict[int, float] = {}
+    rows: dict[int, Process] = {}
+    for sample in samples:
+        for row in sample.processes or ():
+            if row.of_run is False and row.cpu_pct:
+                took[row.pid] = took.get(row.pid, 0.0) + row.cpu_pct / 100 / len(samples)
+                rows[row.pid] = row
+    if not took:
+        return None
+    pid = max(took, key=lambda pid: took[pid])
+    name = program_name(rows[pid].command)
+    if name is None or took[pid] < NAMED_CORES:
+        return None
+    return _Busiest(pid, name, took[pid])
+
+
+def own_cpus(
+    use: CpuUse | None, facts: MachineFacts, on_cpu: Sequence[Machine], ended: bool
+) -> Evidence | None:
+    """Hold when the run itself takes what it may use of the CPUs.
+
+    `on_cpu` are the samples where it trains on them.
+    """
+    if use is None or use.own is None:
+        return None
+    pct = min(100.0, 100 * use.own / use.allowed)
+    if pct < BUSY_PCT:
+        return None
+    by_limit = facts.cpu_limit is not None and use.allowed == facts.cpu_limit
+    idle = 0.0 if use.idle is None else use.idle
+    advised = ""
+    keeps, takes = verb(ended, "keeps", "kept"), verb(ended, "takes", "took")
+    if use.allowed == use.cores:
+        whole = "its one core" if use.cores == 1 else f"all {use.cores} cores"
+        text = f"The run {keeps} {whole} busy {pct:.0f} % of the time"
+    elif by_limit:
+        text = f"The run {takes} {pct:.0f} % of the {cores(use.allowed)} that its container may use"
+        if idle >= 1:
+            advised = advice.raise_cpu_limit(use.allowed, f"{cores(int(idle))} idle")
+    else:
+        allowed = f"{use.allowed:.0f} allowed CPU{'' if use.allowed == 1 else 's'}"
+        text = f"The run {keeps} its {allowed} (of {use.cores}) busy {pct:.0f} % of the time"
+        if idle >= 1:
+            advised = f"give the run more CPUs: {use.allowed:.0f} used, {cores(int(idle))} idle"
+    advised = advised or advice.use_a_gpu([gpu for one in on_cpu for gpu in one.gpus or ()])
+    took = f"this run {use.own:.1f} of {cores(use.allowed)}"
+    figures = (took, *(() if use.idle is None else (f"{use.idle:.1f} idle",)))
+    uses = verb(ended, "uses", "used")
+    headline = f"The run {uses} all of its CPU" + ("" if use.allowed == 1 else "s")
+    return Evidence("cpu", text, f"the run's CPUs {pct:.0f} % busy", headline, figures, advised)
+
+
+def own_threads(use: CpuUse | None, threads: int | None, ended: bool) -> Evidence | None:
+    """Hold when the run takes the time of its threads, and more cores are there for it."""
+    if use is None or use.own is None or use.idle is None or threads is None:
+        return None
+    free = min(use.idle, use.allowed - use.own)
+    least, most = (share * threads for share in THREADS_TIME)
+    if not least <= use.own <= most or free < IDLE_CORES:
+        return None
+    its = f"{threads} thread{'' if threads == 1 else 's'} (--threads {threads})"
+    text = (
+        f"The run {verb(ended, 'keeps', 'kept')} its {its} busy: {use.own:.1f} cores of CPU time, "
+        f"while {use.idle:.1f} of {cores(use.cores)} {verb(ended, 'are', 'were')} idle"
+    )
+    figures = (f"{use.own:.1f} cores of CPU time", f"{use.idle:.1f} of {cores(use.cores)} idle")
+    are, its_one = verb(ended, "are", "were"), verb(ended, "is", "was")
+    headline = (
+        f"The run's threads {are} busy" if threads > 1 else f"The run's one thread {its_one} busy"
+    )
+    advised = f"use more threads: --threads {threads}, {free:.1f} cores idle"
+    brief = f"--threads {threads} at {use.own:.1f} cores"
+    return Evidence("threads", text, brief, headline, figures, advised)
+
+
+def all_cores_busy(use: CpuUse | None, samples: Sequence[Machine], ended: bool) -> Evidence | None:
+    """Hold when all cores are busy, and nobody knows by whom."""
+    if use is None or use.own is not None:
+        return None
+    pct = mean_of(s.cpu.pct if s.cpu else None for s in samples)
+    if pct is None or pct < BUSY_PCT:
+        return None
+    are = verb(ended, "are", "were")
+    busy = f"{cores(use.cores)} {are} busy {pct:.0f} % of the time"
+    unknown = "the run's share of it isn't known"
+    figures = (f"{pct:.0f} % of {cores(use.cores)}", unknown)
+    brief = f"CPU {pct:.0f} %"
+    return Evidence("cores", f"{busy}, {unknown}", brief, f"All cores {are} busy", figures)
+
+
+def quota(samples: Sequence[Machine], facts: MachineFacts, ended: bool) -> Evidence | None:
+    """Hold when the limit of a container stops the run."""
+    pct = _stopped_pct(samples)
+    if pct is None or pct < CPU_THROTTLED_PCT:
+        return None
+    limit = f" of {cores(facts.cpu_limit)}" if facts.cpu_limit is not None else ""
+    text = f"The container's CPU limit{limit} stopped it in {pct:.0f} % of its periods"
+    return Evidence(
+        "cpu-quota",
+        text,
+        f"stopped by the CPU limit in {pct:.0f} % of periods",
+        f"The container's CPU limit {verb(ended, 'stops', 'stopped')} it",
+        (
+            f"in {pct:.0f} % of periods",
+            *([] if facts.cpu_limit is None else [f"limit {cores(facts.cpu_limit)}"]),
+        ),
+        advice.raise_cpu_limit(facts.cpu_limit),
+    )
+
+
+def count_of(value: object) -> int | None:
+    """Return a number of CPUs or threads from a log's options, which may hold anything."""
+    if isinstance(value, int) and not isinstance(value, bool) and 0 < value <= MAX_CORES:
+        return value
+    return None

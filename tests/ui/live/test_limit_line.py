@@ -1,0 +1,101 @@
+"""What the first panel says of a run that failed, is over, or never trained."""
+
+from dataclasses import replace
+
+import pytest
+from fakes.recorded import folded, recorded_session
+from fakes.scripts import script_session
+
+from dlmon.records import FailureKind, Output, Status
+from dlmon.session.session import NOTHING_SEEN, NOTHING_SEEN_YET, TOO_SHORT, WATCHED
+from tui.live.limit_line import LimitLine
+
+TRAINING = folded(recorded_session("training")).snapshot()
+COMPLETED = folded(recorded_session()).snapshot()
+FAILED = folded(recorded_session(status="failed")).snapshot()
+WITHOUT_LIMIT = replace(COMPLETED, limit=None, samples_per_second=None)
+
+
+def rows_of(snapshot, running=False, width=118, height=2):
+    line = LimitLine()
+    line.show(snapshot, running)
+    return ["".join(text for text, _ in row).rstrip() for row in line.draw(width, height)]
+
+
+def failed(error, kind, output=(), **changes):
+    result = replace(FAILED.result, status=Status.FAILED, error=error, failure=kind)
+    lines = tuple(Output(number, "stderr", text) for number, text in enumerate(output))
+    return replace(FAILED, result=result, output=lines, **changes)
+
+
+def test_a_run_that_failed_says_why_and_not_what_limited_it():
+    assert FAILED.limit is not None
+    lost = failed("the data can't be downloaded: no network", FailureKind.EXCEPTION, ["a line"])
+    for height in (1, 2):
+        assert rows_of(lost, height=height) == [
+            "┃ Failed  the data can't be downloaded: no network"
+        ]
+    line = LimitLine()
+    line.show(lost, False)
+    assert {style for _, style in line.draw(118, 2)[0][:2]} == {("limit--failed",)}
+
+
+def test_a_script_that_gives_only_an_exit_code_is_shown_with_its_last_line():
+    said = failed(
+        "the script ended with exit code 1", FailureKind.UNKNOWN, ["ValueError: no such file", " "]
+    )
+    assert rows_of(said) == [
+        "┃ Failed  the script ended with exit code 1",
+        "┃ Output  ValueError: no such file",
+    ]
+    assert rows_of(said, height=1) == [
+        "┃ Failed  the script ended with exit code 1  ValueError: no such file"
+    ]
+
+
+@pytest.mark.parametrize(("batch_size", "tries"), [(64, True), (1, False), (None, False)])
+def test_out_of_memory_a_smaller_batch_is_advised_where_there_is_one(batch_size, tries):
+    model = replace(FAILED.model, batch_size=batch_size)
+    rows = rows_of(failed("memory ran out", FailureKind.OUT_OF_MEMORY, ["x"], model=model))
+    assert rows == ["┃ Failed  memory ran out", *(["┃ Try     use a smaller batch"] * tries)]
+
+
+def test_a_long_reason_has_both_rows():
+    rows = rows_of(failed("word " * 30 + "end", FailureKind.UNKNOWN, ["a line"]), width=100)
+    assert rows[0].startswith("┃ Failed  word")
+    assert rows[1].startswith("┃         word")
+    assert rows[1].endswith("end")
+
+
+def test_a_failure_without_a_reason_says_so():
+    assert rows_of(failed(None, None)) == ["┃ Failed  no reason was recorded"]
+
+
+def test_what_limited_a_run_that_is_over_stands_in_the_past():
+    over, now = rows_of(COMPLETED), rows_of(TRAINING, running=True)
+    assert over[0].startswith("┃ What limited it  GPU 0 was slowed by its power cap")
+    assert over[1].startswith("┃ Try              raise the power limit")
+    assert now[0].startswith("┃ What limits it  GPU 0 is slowed by its power cap")
+
+
+def test_a_session_that_was_interrupted_is_over():
+    snapshot = folded(recorded_session("training")).snapshot(ended=True)
+    assert rows_of(snapshot)[0].startswith("┃ What limited it  GPU 0 was")
+
+
+def test_a_run_that_is_over_and_has_no_figure_says_why():
+    assert rows_of(WITHOUT_LIMIT) == [
+        f"┃ What limited it  {TOO_SHORT}",
+        "┃                  at least 10 batches and 3 seconds of training are needed",
+    ]
+    stopped = replace(WITHOUT_LIMIT, batches=0)
+    assert rows_of(stopped) == ["┃ What limited it  the run ended before its first step"]
+
+
+def test_a_script_that_never_trained_is_told_what_is_watched():
+    silent = folded(script_session(seconds=0)).snapshot()
+    assert rows_of(silent, running=True)[0] == f"┃ What limits it  {NOTHING_SEEN_YET}"
+    assert rows_of(silent, running=True)[1].strip("┃ ") == WATCHED
+    over = rows_of(silent, width=160)
+    assert over[0] == f"┃ What limited it  {NOTHING_SEEN}"
+    assert over[1].endswith("and what a script reports itself (import dlmon)")

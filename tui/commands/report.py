@@ -204,7 +204,7 @@ def _parts(
         from tui.report.charts import write_charts
 
         curves = [one for sweep in made.sweeps for one in sweep.curves]
-        write_charts(charts, made.charts, made.marks, curves, charts_as)
+        write_charts(charts, made.charts, made.metrics, made.marks, curves, charts_as)
     if form == "csv" or made is None:
         return _csv(logs, sweeps, table, full)
     if form == "html":

@@ -14,6 +14,7 @@ from markupsafe import Markup
 
 from tui.drawing.plot import bar_fractions
 from tui.report.charts import draw_sweep, svg_of, templates, text_of_file
+from tui.report.metric_curves import metric_json
 from tui.report.report import Report, chart_json
 from tui.report.session_report import Bar
 
@@ -31,6 +32,7 @@ def html_of(report: Report) -> str:
     )
     drawn = {
         "charts": [chart_json(chart) for chart in report.charts],
+        "metrics": [metric_json(chart) for chart in report.metrics],
         "marks": [{"at": mark.at_s, "text": mark.text} for mark in report.marks],
     }
     return (

@@ -45,6 +45,7 @@ from tui.options.jobs import recorded_options
 from tui.options.option import as_text
 from tui.plain.summary import COMMAND, summary_rows
 from tui.report.curves import Mark, SessionCurves
+from tui.report.metric_curves import MetricCurves
 from tui.report.redact import Redaction
 from workloads.catalog import WORKLOADS
 
@@ -95,6 +96,7 @@ class SessionReport:
         command: what reproduces it; None for what is no run of a workload of ours.
         processes: only where a full report was asked for, as is `output`.
         curves: what is drawn over time.
+        metric_curves: what training said of itself, over time too.
         marks: on its axis.
         as_json: all of this as numbers and words.
     """
@@ -122,6 +124,7 @@ class SessionReport:
     processes: Table | None
     output: tuple[str, ...]
     curves: SessionCurves
+    metric_curves: MetricCurves
     marks: tuple[Mark, ...]
     as_json: Mapping[str, Any]
 
@@ -143,11 +146,13 @@ def session_report(path: Path, full: bool = False, on_read: OnRead = ignore) -> 
         redaction.learn_names(follower.header.host, follower.header.options)
         session = Session(follower.header)
         curves = SessionCurves(follower.header, session.machine.interval_s)
+        metric_curves = MetricCurves(follower.header)
         for record in records_of(follower, on_read):
             kept = redaction.record(record)
             session.fold(kept)
             curves.fold(kept)
-    return _Gathered(path, session, curves, status, redaction, full).report()
+            metric_curves.fold(kept)
+    return _Gathered(path, session, curves, metric_curves, status, redaction, full).report()
 
 
 def records_of(follower: LogFollower, on_read: OnRead = ignore) -> Iterator[Record]:
@@ -171,6 +176,7 @@ class _Gathered:
     path: Path
     session: Session
     curves: SessionCurves
+    metric_curves: MetricCurves
     status: Status
     redaction: Redaction
     full: bool
@@ -235,6 +241,7 @@ class _Gathered:
             processes=self._processes(snapshot) if self.full else None,
             output=tuple(o.text for o in snapshot.output[-SHOWN_OUTPUT:]) if self.full else (),
             curves=self.curves,
+            metric_curves=self.metric_curves.renamed(text),
             marks=(*self.curves.marks, *gaps),
             as_json=self._json(snapshot, bars, label),
         )

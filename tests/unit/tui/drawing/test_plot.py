@@ -20,6 +20,7 @@ from tui.drawing.plot import (
     mark_row,
     nice_top,
     short_number,
+    value_range,
 )
 from tui.formatting.glyphs import ASCII
 
@@ -371,3 +372,24 @@ def test_nothing_lies_below_the_bottom_of_an_axis(current, top, share):
     bottom = fitted_bottom(current, top, least)
     assert 0 <= bottom <= least
     assert bottom == 0 or bottom >= top / 2
+
+
+@pytest.mark.parametrize(
+    ("least", "most", "ends"),
+    [
+        (0.2, 1.8, (0.0, 2.0)),
+        (0.0, 0.0, (0.0, 1.0)),
+        (-1.5, 0.5, (-1.5, 0.5)),
+        (-3.0, -1.0, (-3.0, 0.0)),
+    ],
+)
+def test_an_axis_begins_at_zero_unless_all_lies_far_above(least, most, ends):
+    assert value_range(least, most) == ends
+
+
+@pytest.mark.parametrize(("least", "most"), [(1.9, 2.1), (2.0, 2.0), (500.0, 600.0), (1e-9, 1e-9)])
+def test_an_axis_of_values_far_above_zero_holds_them_all(least, most):
+    bottom, top = value_range(least, most)
+    assert 0 < bottom <= least
+    assert most <= top
+    assert top > bottom

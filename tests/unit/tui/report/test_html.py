@@ -37,7 +37,8 @@ def test_a_page_says_what_ran_and_what_came_of_it(page):
 def test_a_page_draws_throughput_cpu_and_gpu_on_one_axis(page):
     drawn = drawn_in(page)
     titles = [chart["title"] for chart in drawn["charts"]]
-    assert titles == ["Throughput", "Loss", "CPU", "GPU utilisation", "Power", "Memory in use"]
+    assert titles == ["Throughput", "CPU", "GPU utilisation", "Power", "Memory in use"]
+    assert [chart["title"] for chart in drawn["metrics"]] == ["Loss", "Accuracy"]
     assert len({chart["width_s"] for chart in drawn["charts"]}) == 1
     assert [mark["text"] for mark in drawn["marks"]] == ["epoch 1", "epoch 2", "epoch 3"]
     throughput = drawn["charts"][0]["lines"][0]["mean"]

@@ -158,9 +158,9 @@ def summary_rows(
         rows.append(("throughput", f"– ({why.get('samples_per_second', '')})"))
     if snapshot.step_ms is not None:
         step = snapshot.step_ms
-        mean = "" if step.mean is None else f"mean {step.mean:.3g} ms, "
-        text = f"{mean}median {step.median:.3g} ms, 95 % within {step.p95:.3g} ms"
-        rows.append(("step", text))
+        mean = "" if step.mean is None else f"mean {units.step_time(step.mean)}, "
+        within = f"95 % within {units.step_time(step.p95)}"
+        rows.append(("step", f"{mean}median {units.step_time(step.median)}, {within}"))
     if snapshot.compile_s is not None:
         rows.append(("compile", units.seconds(snapshot.compile_s)))
     if snapshot.stalls:

@@ -53,11 +53,17 @@ def html_of(report: Report) -> str:
     )
 
 
-def _lengths(bars: Sequence[Bar]) -> tuple[list[tuple[Bar, float]], bool]:
-    """Return bars with their lengths in percent, and whether these are logarithmic."""
+def _lengths(bars: Sequence[Bar], are_parts: bool = False) -> tuple[list[tuple[Bar, float]], bool]:
+    """Return bars with their lengths in percent, and whether these are logarithmic.
+
+    Those of parts of a whole never are: half the time is half the length.
+    """
     values = [max(0.0, bar.value) for bar in bars]
-    fractions = bar_fractions(values)
     longest = max(values, default=0.0)
+    if are_parts:
+        fractions = [value / longest if longest else 0.0 for value in values]
+    else:
+        fractions = bar_fractions(values)
     pairs = zip(values, fractions, strict=True)
     is_logarithmic = any(abs(share * longest - value) > 1e-9 * longest for value, share in pairs)
     lengths = [round(100 * share, 1) for share in fractions]

@@ -391,7 +391,7 @@ class _Gathered:
     def _epoch_json(self, epoch: Epoch) -> dict[str, Any]:
         began = self.session.header.t
         return {
-            "epoch": epoch.epoch,
+            "epoch": epoch.epoch + 1,
             "begin_s": (epoch.begin - began) / 1e9,
             "seconds": (epoch.end - epoch.begin) / 1e9,
             "train_s": (epoch.train_end - epoch.begin) / 1e9,

@@ -1,6 +1,6 @@
-"""Tables of sessions as CSV: a row an observation, units in the names, times from the start.
+"""Tables of sessions: a row an observation, units in the names, times from the start.
 
-A text that a spreadsheet would take for a formula gets an apostrophe before it.
+In CSV, a text that a spreadsheet would take for a formula gets an apostrophe before it.
 """
 
 from __future__ import annotations
@@ -8,26 +8,39 @@ from __future__ import annotations
 import contextlib
 import csv
 import io
+import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import fields, replace
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from dlmon.log.directory import read_entry
 from dlmon.log.follower import LogFollower
-from dlmon.records import Batches, BatchSummary, Epoch, Machine, Record, SessionHeader
+from dlmon.records import (
+    Batches,
+    BatchSummary,
+    Epoch,
+    Machine,
+    Model,
+    Record,
+    SessionHeader,
+    Trainer,
+)
 from dlmon.records.changes import merge_machine
 from dlmon.records.sanitize import clean
+from dlmon.session.metric_readings import MetricReadings, Pass
 from tui.report.files import ReportError
 from tui.report.redact import Redaction
 from tui.report.session_report import epoch_metrics, records_of
 from tui.report.sweep_report import sweep_report
 
-BATCHES, SAMPLES, EPOCHS, MACHINE = TABLES = ("batches", "samples", "epochs", "machine")
+BATCHES, SAMPLES, EPOCHS, METRICS, MACHINE = TABLES = (
+    "batches", "samples", "epochs", "metrics", "machine",
+)  # fmt: skip
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
+_OPTIONS = ("batch_size", "precision", "mode", "backend", "data")
 _SECOND_NS = 1_000_000_000
 # As the name of a folder, which it is.
 _LONGEST_ID = 255
@@ -49,21 +62,49 @@ def csv_lines(paths: Sequence[Path], table: str | None = None, full: bool = Fals
         LogError: a log can't be read.
         ReportError: there is nothing of that kind in them.
     """
+    for row in _checked_rows(paths, table, full):
+        yield _line(row)
+
+
+def json_lines(paths: Sequence[Path], table: str, full: bool = False) -> Iterator[str]:
+    """Yield the lines of the same table as a list of JSON, an object a row; it raises the same."""
+    rows = _checked_rows(paths, table, full)
+    headings = next(rows)
+    before = "[\n"
+    for row in rows:
+        values = map(_json_value, row)
+        yield before + json.dumps(dict(zip(headings, values, strict=True)), allow_nan=False)
+        before = ",\n"
+    yield "\n]\n"
+
+
+def _json_value(cell: Cell) -> Cell:
+    return None if isinstance(cell, float) and not math.isfinite(cell) else cell
+
+
+def _checked_rows(paths: Sequence[Path], table: str | None, full: bool) -> Iterator[Sequence[Any]]:
+    """Yield the rows of a table, headings first; one that would be empty is refused."""
     rows = _rows(paths, table, full)
     headings = next(rows)
     first = next(rows, None)
     if first is None:
         raise ReportError(f"there are no {table} in what was recorded: the table would be empty")
-    yield _line(headings)
-    for row in chain([first], rows):
-        yield _line(row)
+    yield headings
+    yield first
+    yield from rows
 
 
 def _rows(paths: Sequence[Path], table: str | None, full: bool) -> Iterator[Sequence[Cell]]:
     logs = [_reading(path) for path in paths]
     if table is None:
         return _sessions(paths, full)
-    makers = {BATCHES: _batches, SAMPLES: _samples, EPOCHS: _epochs, MACHINE: _machine}
+    makers = {
+        BATCHES: _batches,
+        SAMPLES: _samples,
+        EPOCHS: _epochs,
+        METRICS: _metrics,
+        MACHINE: _machine,
+    }
     return makers[table](logs)
 
 
@@ -100,7 +141,7 @@ def _sessions(paths: Sequence[Path], full: bool) -> Iterator[Sequence[Cell]]:
         "step_ms_median", "step_ms_p95", "compile_s", "epochs", "batches", "stalls",
         "energy_j_per_epoch_cpu", "energy_j_per_epoch_gpu", "cost_usd", "effective_flop_s",
     )  # fmt: skip
-    options = ("batch_size", "precision", "mode", "backend", "data")
+    options = _OPTIONS
     yield (
         "session",
         "name",
@@ -121,6 +162,7 @@ def _sessions(paths: Sequence[Path], full: bool) -> Iterator[Sequence[Cell]]:
         epoch = result and result.seconds_per_epoch
         run = result and result.run_seconds
         step = result and result.step_ms
+        options_seen = header.options | _settings_seen(path, header)
         energy = (result and result.energy_j_per_epoch) or {}
         device = (result.device, result.device_name) if result else (None, None)
         cells: tuple[Any, ...] = (
@@ -130,7 +172,7 @@ def _sessions(paths: Sequence[Path], full: bool) -> Iterator[Sequence[Cell]]:
             header.workload,
             str(entry.status),
             *device,
-            *(header.options.get(name) for name in options),
+            *(options_seen.get(name) for name in options),
             result and result.wall_s,
             rate and rate.mean,
             rate and rate.band,
@@ -153,6 +195,23 @@ def _sessions(paths: Sequence[Path], full: bool) -> Iterator[Sequence[Cell]]:
         yield [_scalar(redaction.value(cell)) for cell in cells]
 
 
+def _settings_seen(path: Path, header: SessionHeader) -> dict[str, Any]:
+    """Return what a script was seen to train with: its options say nothing of that."""
+    if not header.is_script:
+        return {}
+    model = trainer = None
+    for record in _reading(path)():
+        if isinstance(record, Trainer) and not record.number:
+            trainer = trainer or record
+        elif isinstance(record, Model) and not record.trainer:
+            model = record
+            break
+    seen = {name: getattr(model, name, None) for name in _OPTIONS}
+    if trainer is not None and not seen["backend"]:
+        seen["backend"] = trainer.backend or trainer.framework
+    return {name: value for name, value in seen.items() if value is not None}
+
+
 def _scalar(value: Any) -> Cell:
     """Return a value of an option as a cell: a log may hold anything there."""
     return value if value is None or isinstance(value, (str, int, float)) else str(value)
@@ -171,8 +230,8 @@ def _batches(logs: Sequence[Read]) -> Iterator[Sequence[Cell]]:
             elif isinstance(record, BatchSummary):
                 yield (
                     header.id,
-                    record.epoch,
-                    record.first,
+                    record.epoch + 1,
+                    record.first + 1,
                     record.count,
                     _seconds(record.t_last - header.t),
                     record.samples,
@@ -190,8 +249,8 @@ def _each_batch(header: SessionHeader, record: Batches) -> Iterator[Sequence[Cel
         samples = None if record.samples is None else counted
         yield (
             header.id,
-            record.epoch,
-            record.first + index,
+            record.epoch + 1,
+            record.first + index + 1,
             1,
             _seconds(end_ns - header.t),
             samples,
@@ -261,7 +320,7 @@ def _epochs(logs: Sequence[Read]) -> Iterator[Sequence[Cell]]:
         validation = epoch.validation
         yield (
             header.id,
-            epoch.epoch,
+            epoch.epoch + 1,
             _seconds(epoch.begin - header.t),
             _seconds(epoch.end - epoch.begin),
             _seconds(epoch.train_end - epoch.begin),
@@ -271,6 +330,27 @@ def _epochs(logs: Sequence[Read]) -> Iterator[Sequence[Cell]]:
             epoch.trainer or 0,
             *(epoch.metrics.get(name) for name in metrics),
         )
+
+
+def _metrics(logs: Sequence[Read]) -> Iterator[Sequence[Cell]]:
+    """Yield each value that training reported of itself; what is no number has no row."""
+    yield ("session", "metric", "at_s", "epoch", "value", "is_validation", "phase", "trainer")
+    for read in logs:
+        header = _header(records := read())
+        readings = MetricReadings()
+        for record in records:
+            for one in readings.fold(record):
+                if one.value is not None:
+                    yield (
+                        header.id,
+                        one.metric,
+                        _seconds(one.t - header.t),
+                        None if one.epoch is None else one.epoch + 1,
+                        one.value,
+                        one.of is Pass.VALIDATION,
+                        one.of.value,
+                        one.trainer,
+                    )
 
 
 def _machine(logs: Sequence[Read]) -> Iterator[Sequence[Cell]]:

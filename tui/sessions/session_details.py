@@ -143,7 +143,7 @@ def _speed(result: Result, glyphs: Glyphs) -> str:
             )
         )
     if result.step_ms is not None:
-        parts.append(f"{result.step_ms.median:,.3g} ms per step")
+        parts.append(f"{units.step_time(result.step_ms.median)} per step")
     if result.compile_s is not None:
         parts.append(f"compile {units.seconds(result.compile_s)}")
     parts.append(f"took {units.seconds(result.wall_s)}")

@@ -271,3 +271,10 @@ def test_a_size_is_written_with_its_unit(count, text):
 )
 def test_a_number_of_things_is_written_in_the_plural(number, noun, text):
     assert units.counted(number, noun) == text
+
+
+@pytest.mark.parametrize(
+    ("value_ms", "text"), [(3.584, "3.58 ms"), (42.1, "42.1 ms"), (999, "999 ms"), (1118, "1.12 s")]
+)
+def test_the_time_of_a_step_that_is_long_is_in_seconds(value_ms, text):
+    assert units.step_time(value_ms) == text

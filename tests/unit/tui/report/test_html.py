@@ -159,3 +159,15 @@ def test_a_page_is_not_too_large_to_hand_on(tmp_path, hours, most):
     assert len(text.encode()) < most
     # It would rather be finer than need be.
     assert len(text.encode()) > most / 4
+
+
+def test_bars_of_where_the_time_went_are_as_long_as_their_shares(tmp_path):
+    report = make_report([write_log(tmp_path, recorded_session())], [])
+    page = html_of(report)
+    section = page[page.index("Where the time went") :]
+    lengths = [float(n) for n in re.findall(r'<rect width="([\d.]+)"', section)]
+    seconds = [bar.value for bar in report.sessions[0].account]
+    assert max(seconds) > 30 * min(seconds)
+    expected = [100 * one / max(seconds) for one in seconds]
+    assert lengths[: len(seconds)] == pytest.approx(expected, abs=0.06)
+    assert "logarithmic" not in section

@@ -16,6 +16,7 @@ from dlmon.log.label import Label, read_label
 from dlmon.records import RunSeconds, SecondsPerEpoch, Status, to_json
 from dlmon.records.sanitize import clean, shown_path
 from dlmon.session.follower import SessionFollower
+from dlmon.session.metric_figures import metric_figures
 from dlmon.session.session import Session
 from dlmon.session.snapshot import Snapshot
 from tui.formatting import units
@@ -37,6 +38,7 @@ from tui.formatting.comparison import (
     why_no_time,
 )
 from tui.formatting.comparison_row import peak_share
+from tui.formatting.metrics import evaluation_text, metrics_line
 from tui.formatting.results import result_figures
 from tui.formatting.sessions import device_name, energy_used
 from tui.formatting.validity import validity_text
@@ -48,7 +50,7 @@ WIDTH_FOR_IDS = 100
 # Of a line of the summary: a log may say anything.
 LONGEST_TEXT = 1_000
 SHOWN_OUTPUT = 20
-COMMAND = "command"
+COMMAND, METRICS = "command", "metrics"
 SHOWN_GAPS = 3
 
 
@@ -163,6 +165,11 @@ def summary_rows(
         rows.append(("step", f"{mean}median {units.step_time(step.median)}, {within}"))
     if snapshot.compile_s is not None:
         rows.append(("compile", units.seconds(snapshot.compile_s)))
+    metrics = metric_figures(snapshot.epochs, session.learning)
+    if metrics:
+        rows.append((METRICS, metrics_line(metrics, epoch_word(snapshot.header))))
+    if snapshot.evaluation is not None:
+        rows.append(("evaluation", evaluation_text(snapshot.evaluation)))
     if snapshot.stalls:
         rows.append(("stalls", _stalls(snapshot)))
     validity = snapshot.validity

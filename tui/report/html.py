@@ -15,8 +15,8 @@ from markupsafe import Markup
 from tui.drawing.plot import bar_fractions
 from tui.report.charts import draw_sweep, svg_of, templates, text_of_file
 from tui.report.metric_curves import metric_json
+from tui.report.parts import Bar
 from tui.report.report import Report, chart_json
-from tui.report.session_report import Bar
 
 _SCRIPTS = ("uplot/uPlot.iife.min.js", "templates/report.js")
 _STYLES = ("uplot/uPlot.min.css", "templates/chart.css", "templates/report.css")

@@ -13,7 +13,8 @@ from dlmon.session.figures import OnRead, earlier_runs, ignore, read_figures
 from tui.report.compared import Compared, compared
 from tui.report.curves import Chart, Mark, charts_of
 from tui.report.metric_curves import MetricChart, metric_charts, metric_json
-from tui.report.session_report import SessionReport, Table, session_report
+from tui.report.parts import Table
+from tui.report.session_report import SessionReport, session_report
 from tui.report.sweep_report import SweepReport, sweep_report
 
 MOST_COMPARED = 6
@@ -57,7 +58,7 @@ class Report:
             "comparisons": [one.as_json for one in self.compared if one.as_json is not None],
             "sweeps": [sweep.as_json for sweep in self.sweeps],
             "charts": [chart_json(chart) for chart in self.charts],
-            "metrics": [metric_json(chart) for chart in self.metrics],
+            "metric_charts": [metric_json(chart) for chart in self.metrics],
         }
 
 
@@ -154,9 +155,18 @@ def _names(reports: Sequence[SessionReport]) -> tuple[str, ...]:
     )
 
 
+def _metric_texts(report: SessionReport) -> dict[str, str]:
+    """Return what each metric of a session came to, by its name."""
+    rows = report.metrics.rows if report.metrics is not None else ()
+    return {
+        name: final if best in ("–", final) else f"{final} (best {best})"
+        for name, final, best, _ in rows
+    }
+
+
 def _together(reports: Sequence[SessionReport], names: Sequence[str]) -> Table:
     """Put the figures and settings of sessions side by side; settings only where they differ."""
-    columns = [dict(report.figures) for report in reports]
+    columns = [dict(report.figures) | _metric_texts(report) for report in reports]
     figures = list(dict.fromkeys(name for column in columns for name in column))
     options = [dict(report.options) for report in reports]
     settings = list(dict.fromkeys(name for column in options for name in column))

@@ -30,9 +30,10 @@ from dlmon.records import (
 from dlmon.records.changes import merge_machine
 from dlmon.records.sanitize import clean
 from dlmon.session.metric_readings import MetricReadings, Pass
+from tui.report.epoch_tables import epoch_metrics
 from tui.report.files import ReportError
 from tui.report.redact import Redaction
-from tui.report.session_report import epoch_metrics, records_of
+from tui.report.session_report import records_of
 from tui.report.sweep_report import sweep_report
 
 BATCHES, SAMPLES, EPOCHS, METRICS, MACHINE = TABLES = (

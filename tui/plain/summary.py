@@ -74,17 +74,22 @@ def _throughput(snapshot: Snapshot) -> str:
 def print_script_outcome(follower: SessionFollower) -> None:
     """Print the figures of a script's session on stderr: stdout is the script's own.
 
+    What the script wrote has come through already, its traceback too.
     What dlmon has to say of it comes last: as the script ran, it would have stood in its output.
     """
     snapshot, errors = follower.snapshot(), line_console(stderr=True)
     _print_summary(errors, follower, snapshot)
     for notice in snapshot.notices:
         errors.print(Text(f"dlmon: {clean(notice.text, LONGEST_TEXT)}"))
-    print_problem(errors, follower, snapshot)
+    print_problem(errors, follower, snapshot, is_output_printed=True)
 
 
 def print_problem(
-    errors: Console, follower: SessionFollower, snapshot: Snapshot, is_result_printed: bool = False
+    errors: Console,
+    follower: SessionFollower,
+    snapshot: Snapshot,
+    is_result_printed: bool = False,
+    is_output_printed: bool = False,
 ) -> None:
     """Print what went wrong with a session, or why its result is in no log."""
     if follower.why_result_unwritten is not None:
@@ -94,7 +99,7 @@ def print_problem(
         lost = f"the log {follower.loss} by another program"
         errors.print(Text(f"dlmon: {follower.problem}; {lost if follower.loss else held}"))
     elif snapshot.result is not None and snapshot.result.error:
-        _print_failure(errors, snapshot)
+        _print_failure(errors, snapshot, is_output_printed)
     elif follower.loss is not None and follower.problem:
         errors.print(Text(f"dlmon: {follower.problem}"))
 
@@ -299,8 +304,8 @@ def _cost(row: ComparisonRow) -> str:
     return "" if cost is None else units.dollars(cost).removesuffix(" USD")
 
 
-def _print_failure(errors: Console, snapshot: Snapshot) -> None:
+def _print_failure(errors: Console, snapshot: Snapshot, is_output_printed: bool) -> None:
     assert snapshot.result is not None
-    for line in snapshot.output[-SHOWN_OUTPUT:]:
+    for line in () if is_output_printed else snapshot.output[-SHOWN_OUTPUT:]:
         errors.print(Text(line.text, style="dim"))
     errors.print(Text(f"dlmon: {snapshot.header.workload} failed: {snapshot.result.error}"))

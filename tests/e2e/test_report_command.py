@@ -70,7 +70,15 @@ def test_charts_are_written_beside_the_report(report, tmp_path):
     assert code == 0
     assert printed.startswith("## ")
     names = {path.name for path in folder.iterdir()}
-    expected = ("throughput", "loss", "cpu", "gpu-utilisation", "power", "memory-in-use")
+    expected = (
+        "throughput",
+        "loss",
+        "metric-2",
+        "cpu",
+        "gpu-utilisation",
+        "power",
+        "memory-in-use",
+    )
     assert names == {f"{name}.svg" for name in expected}
 
 

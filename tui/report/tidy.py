@@ -15,25 +15,22 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-from dlmon.log.directory import read_entry
 from dlmon.log.follower import LogFollower
 from dlmon.records import (
     Batches,
     BatchSummary,
     Epoch,
     Machine,
-    Model,
     Record,
     SessionHeader,
-    Trainer,
 )
 from dlmon.records.changes import merge_machine
 from dlmon.records.sanitize import clean
 from dlmon.session.metric_readings import MetricReadings, Pass
 from tui.report.epoch_tables import epoch_metrics
 from tui.report.files import ReportError
-from tui.report.redact import Redaction
 from tui.report.session_report import records_of
+from tui.report.session_table import Cell, scalar, session_rows
 from tui.report.sweep_report import sweep_report
 
 BATCHES, SAMPLES, EPOCHS, METRICS, MACHINE = TABLES = (
@@ -41,12 +38,10 @@ BATCHES, SAMPLES, EPOCHS, METRICS, MACHINE = TABLES = (
 )  # fmt: skip
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
-_OPTIONS = ("batch_size", "precision", "mode", "backend", "data")
 _SECOND_NS = 1_000_000_000
 # As the name of a folder, which it is.
 _LONGEST_ID = 255
 
-Cell = str | int | float | bool | None
 Read = Callable[[], Iterator[Record]]
 """Begins to read a log: its header, and what follows."""
 
@@ -98,7 +93,7 @@ def _checked_rows(paths: Sequence[Path], table: str | None, full: bool) -> Itera
 def _rows(paths: Sequence[Path], table: str | None, full: bool) -> Iterator[Sequence[Cell]]:
     logs = [_reading(path) for path in paths]
     if table is None:
-        return _sessions(paths, full)
+        return session_rows(paths, full)
     makers = {
         BATCHES: _batches,
         SAMPLES: _samples,
@@ -133,89 +128,6 @@ def _cell(cell: Cell) -> str:
     if isinstance(cell, (int, float)):
         return repr(cell)
     return f"'{cell}" if cell.lstrip(" ").startswith(_FORMULA) else cell
-
-
-def _sessions(paths: Sequence[Path], full: bool) -> Iterator[Sequence[Cell]]:
-    figures = (
-        "wall_s", "samples_per_second", "samples_per_second_band", "seconds_per_epoch",
-        "seconds_per_epoch_low", "seconds_per_epoch_high", "projected", "run_seconds",
-        "step_ms_median", "step_ms_p95", "compile_s", "epochs", "batches", "stalls",
-        "energy_j_per_epoch_cpu", "energy_j_per_epoch_gpu", "cost_usd", "effective_flop_s",
-    )  # fmt: skip
-    options = _OPTIONS
-    yield (
-        "session",
-        "name",
-        "wall",
-        "workload",
-        "status",
-        "device",
-        "device_name",
-        *options,
-        *figures,
-    )
-    for path in paths:
-        entry = read_entry(path)
-        header, result = entry.header, entry.result
-        redaction = Redaction(full)
-        redaction.learn_names(header.host, header.options)
-        rate = result and result.samples_per_second
-        epoch = result and result.seconds_per_epoch
-        run = result and result.run_seconds
-        step = result and result.step_ms
-        options_seen = header.options | _settings_seen(path, header)
-        energy = (result and result.energy_j_per_epoch) or {}
-        device = (result.device, result.device_name) if result else (None, None)
-        cells: tuple[Any, ...] = (
-            header.id,
-            entry.label.name,
-            header.wall,
-            header.workload,
-            str(entry.status),
-            *device,
-            *(options_seen.get(name) for name in options),
-            result and result.wall_s,
-            rate and rate.mean,
-            rate and rate.band,
-            epoch and epoch.value,
-            epoch and epoch.low,
-            epoch and epoch.high,
-            epoch and epoch.projected,
-            run and run.value,
-            step and step.median,
-            step and step.p95,
-            result and result.compile_s,
-            result and result.epochs,
-            result and result.batches,
-            result and result.stalls,
-            energy.get("cpu"),
-            energy.get("gpu"),
-            result and result.cost_usd,
-            result and result.effective_flop_s,
-        )
-        yield [_scalar(redaction.value(cell)) for cell in cells]
-
-
-def _settings_seen(path: Path, header: SessionHeader) -> dict[str, Any]:
-    """Return what a script was seen to train with: its options say nothing of that."""
-    if not header.is_script:
-        return {}
-    model = trainer = None
-    for record in _reading(path)():
-        if isinstance(record, Trainer) and not record.number:
-            trainer = trainer or record
-        elif isinstance(record, Model) and not record.trainer:
-            model = record
-            break
-    seen = {name: getattr(model, name, None) for name in _OPTIONS}
-    if trainer is not None and not seen["backend"]:
-        seen["backend"] = trainer.backend or trainer.framework
-    return {name: value for name, value in seen.items() if value is not None}
-
-
-def _scalar(value: Any) -> Cell:
-    """Return a value of an option as a cell: a log may hold anything there."""
-    return value if value is None or isinstance(value, (str, int, float)) else str(value)
 
 
 def _batches(logs: Sequence[Read]) -> Iterator[Sequence[Cell]]:
@@ -416,5 +328,5 @@ def sweep_lines(path: Path, full: bool = False) -> Iterator[str]:
     )  # fmt: skip
     yield _line(("workload", *(f"option_{key}" for key in varied), *figures))
     for row in found:
-        options = (_scalar(row["options"].get(key)) for key in varied)
-        yield _line((row["workload"], *options, *(_scalar(row[name]) for name in figures)))
+        options = (scalar(row["options"].get(key)) for key in varied)
+        yield _line((row["workload"], *options, *(scalar(row[name]) for name in figures)))

@@ -131,14 +131,15 @@
     }
     const axis = { stroke: colour("--faint"), grid: { stroke: colour("--line"), width: 1 }, ticks: { show: false } };
     const say = (plot) => {
-      const at = plot.cursor.idx, known = at !== null && at !== undefined;
-      time.textContent = known ? clock(made.times[at]) + markAt(made.times[at], chart.width_s || 0) : "";
+      const nearest = plot.cursor.idx, known = nearest !== null && nearest !== undefined;
+      const moment = known ? plot.posToVal(plot.cursor.left, "x") : 0;
+      time.textContent = known ? clock(moment) + markAt(moment, chart.width_s || whole / 200) : "";
       made.lines.forEach((line, number) => {
-        let text = line.label;
-        const mean = known ? line.mean[at] : undefined;
-        // Of a line that has no value at that time, nothing is said.
-        if (known && (mean !== undefined || chart.width_s)) {
-          text += " " + figure(mean, unit);
+        let text = line.label, at = known ? nearest : -1;
+        // Of values at their own times, the last that was known by then.
+        if (!chart.width_s) while (at >= 0 && (line.mean[at] === undefined || made.times[at] > moment)) at--;
+        if (at >= 0) {
+          text += " " + figure(line.mean[at], unit);
           const low = line.low && line.low[at], high = line.high && line.high[at];
           if (typeof low === "number" && low < high) text += " (" + figure(low, "").trim() + " to " + figure(high, "").trim() + ")";
         }

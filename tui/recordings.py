@@ -12,6 +12,7 @@ from textual.app import App
 
 from dlmon.log.folder import LogError, id_of
 from dlmon.records.sanitize import clean, shown_path
+from tui.textual_internals import hidden
 
 if TYPE_CHECKING:
     from dlmon.session.figures import OnRead
@@ -63,10 +64,15 @@ class RecordingsApp(App[int]):
             self.run_worker(self._copy_markdown(message.logs))
 
     def save_picture(self) -> None:
-        """Save the screen as an SVG file in the working directory, and say where it is."""
+        """Save the screen as an SVG file in the working directory, and say where it is.
+
+        What was said before lies over it: that is not in the picture.
+        """
         path = _new_path("dlmon", "svg")
+        with hidden(self.screen, "Toast"):
+            picture = self.export_screenshot(title="dlmon")
         try:
-            path.write_text(self.export_screenshot(title="dlmon"), encoding="utf-8")
+            path.write_text(picture, encoding="utf-8")
         except OSError as error:
             self.show_error(f"the picture can't be saved here: {error.strerror}")
         else:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import signal
+from collections.abc import Iterator
 from typing import Any
 
 from rich.console import Console
@@ -88,6 +90,23 @@ def put_border_titles(widget: Widget, title: Content, subtitle: Content) -> None
     The public attributes would repaint the whole widget, twice a second for one number.
     """
     widget._border_title, widget._border_subtitle = title, subtitle
+
+
+@contextlib.contextmanager
+def hidden(screen: Screen[Any], selector: str) -> Iterator[None]:
+    """Lay a screen out at once without some of its widgets, and with them again at the end.
+
+    Nothing of that is sent to the terminal.
+    """
+    widgets = screen.query(selector)
+    with screen.app.batch_update():
+        widgets.set(visible=False)
+        screen._refresh_layout()
+        try:
+            yield
+        finally:
+            widgets.set(visible=True)
+            screen._refresh_layout()
 
 
 def write_to_terminal(app: App[Any], sequence: str) -> None:

@@ -26,6 +26,7 @@ from dlmon.session.measures import Measures, measure
 from dlmon.session.session import NEVER_STEADY, NO_WORKLOAD, STEADY_TAKES, TOO_SHORT
 from dlmon.session.snapshot import Snapshot
 from dlmon.stop import signal_name
+from dlmon.supervisor.exception_line import exception_line
 from dlmon.supervisor.script import describe_end
 
 # What C++ and TensorFlow write before they abort or crash for want of memory.
@@ -233,7 +234,10 @@ def _status(ending: Ending, batch_size: object) -> tuple[Status, str | None, Fai
         if code == -signal.SIGKILL:
             kind = FailureKind.OUT_OF_MEMORY if ending.out_of_memory else FailureKind.KILLED
         memory = "memory ran out: " if kind is FailureKind.OUT_OF_MEMORY else ""
-        return Status.FAILED, f"{memory}{describe_end(code)}", kind
+        # A signal ended it before it could say why: what it wrote last is of something else.
+        line = exception_line(ending.last_output) if code > 0 else None
+        why = f": {line}" if line is not None else ""
+        return Status.FAILED, f"{memory}{describe_end(code)}{why}", kind
     if code is None or code > 0:
         why = f"the workload ended with exit code {code} and gave no reason"
         return Status.FAILED, why, FailureKind.REFUSED if code == _REFUSED else FailureKind.UNKNOWN

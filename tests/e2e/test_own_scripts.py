@@ -308,10 +308,38 @@ def test_a_python_that_keeps_us_out_is_named(option, folder, execute, log_dir):
 
 
 def test_a_command_that_is_no_python_is_recorded_too(folder, execute, log_dir):
-    done = execute(["sh", "-c", "echo hi; exit 3"], folder("w", {}))
-    assert (done.code, done.stdout) == (3, b"hi\n")
+    done = execute(["sh", "-c", "echo hi"], folder("w", {}))
+    assert (done.code, done.stdout) == (0, b"hi\n")
     (notice,) = notices_of(log_dir)
     assert "no Python was started" in notice
+
+
+def test_a_script_that_fails_says_its_exception_once_and_no_more_is_guessed(
+    folder, execute, log_dir
+):
+    script = "print('begun'); raise RuntimeError('CUDA out of memory')"
+    done = execute([sys.executable, "-c", script], folder("w", {}))
+    assert done.code == 1
+    error = "the script ended with exit code 1: RuntimeError: CUDA out of memory"
+    assert records_of(log_dir)[1].result.error == error
+    assert notices_of(log_dir) == []
+    said = done.stderr.decode()
+    assert said.count("Traceback") == 1
+    assert said.rstrip().endswith(f"failed: {error}")
+    assert "begun\n" not in said
+
+
+def test_a_script_that_is_not_there_is_said_once(folder, execute, log_dir):
+    done = execute([sys.executable, "nosuch.py"], folder("w", {}))
+    assert done.code == 2
+    assert notices_of(log_dir) == []
+    error = records_of(log_dir)[1].result.error
+    assert error.startswith("the script ended with exit code 2: can't open file ")
+
+
+def test_a_command_that_fails_without_an_exception_says_its_exit_code(folder, execute, log_dir):
+    done = execute(["sh", "-c", "echo hi; exit 3"], folder("w", {}))
+    assert (done.code, done.stdout) == (3, b"hi\n")
     assert records_of(log_dir)[1].result.error == "the script ended with exit code 3"
 
 

@@ -61,7 +61,7 @@ def test_several_sessions_are_one_report(report):
 def test_a_table_alone_is_a_csv(report):
     code, printed, _ = report("last", "--table", "epochs")
     assert code == 0
-    assert [row["epoch"] for row in csv.DictReader(io.StringIO(printed))] == ["0", "1", "2"]
+    assert [row["epoch"] for row in csv.DictReader(io.StringIO(printed))] == ["1", "2", "3"]
 
 
 def test_charts_are_written_beside_the_report(report, tmp_path):
@@ -70,7 +70,15 @@ def test_charts_are_written_beside_the_report(report, tmp_path):
     assert code == 0
     assert printed.startswith("## ")
     names = {path.name for path in folder.iterdir()}
-    expected = ("throughput", "loss", "cpu", "gpu-utilisation", "power", "memory-in-use")
+    expected = (
+        "throughput",
+        "loss",
+        "metric-2",
+        "cpu",
+        "gpu-utilisation",
+        "power",
+        "memory-in-use",
+    )
     assert names == {f"{name}.svg" for name in expected}
 
 
@@ -98,7 +106,10 @@ def test_a_sweep_is_reported(dlmon):
         (("2026112",), "could be any of 2 sessions"),
         (("last", "--table", "rows"), "'rows' is not one of"),
         (("last", "--format", "xml"), "'xml' is not one of"),
-        (("last", "--table", "epochs", "--format", "md"), "--table is for --format csv, not md"),
+        (
+            ("last", "--table", "epochs", "--format", "md"),
+            "--table is for --format csv or json, not md",
+        ),
         (("last", "-o", "/nowhere/run.html"), "there is no folder /nowhere"),
         (("last", "-o", "/dev/null"), "is no regular file"),
         (("last", "-o", "/"), "/ is a folder"),

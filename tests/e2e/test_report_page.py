@@ -50,7 +50,7 @@ def test_every_chart_is_painted_and_nothing_is_asked_for(browser, page, width, s
     browser.complaints.clear()
     browser.open(page, width, scheme)
     painted = browser.value(PAINTED)
-    assert len(painted) == 6
+    assert len(painted) == 7
     assert all(count > 500 for count, _ in painted)
     assert {url for url in browser.requests if not url.startswith("data:")} == {page.as_uri()}
     assert browser.complaints == []
@@ -81,7 +81,10 @@ def test_the_cursor_reads_all_charts_at_one_time(browser, page):
     browser.mouse("mouseMoved", x + width * 0.5, y + height / 2)
     browser.until(lambda: all(text.startswith("00:") for text in browser.value(READINGS)))
     readings = browser.value(READINGS)
-    assert len({text[:5] for text in readings}) == 1
+    # To a pixel of each chart, which are not all as wide.
+    seconds = {int(text[3:5]) for text in readings}
+    assert max(seconds) - min(seconds) <= 1
+    assert any("training 0." in text and "validation" in text for text in readings)
     assert "samples/s" in readings[0]
     assert sum("GPU 0 9" in text for text in readings) == 1
 

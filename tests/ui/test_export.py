@@ -83,6 +83,21 @@ async def test_two_keys_save_a_picture_of_the_screen_without_the_question(
     assert "Hand" not in text
 
 
+async def test_what_was_said_before_is_not_in_the_picture(dlmon_app, log_dir, log, here):
+    app = dlmon_app(log_dir, log)
+    async with app.run_test(size=(120, 40), notifications=True) as pilot:
+        await on_screen(pilot, app, LiveScreen, log)
+        app.show_notice("an earlier notice")
+        await until(pilot, lambda: "an earlier notice" in screen_text(app))
+        await pilot.press("e", "p")
+        await until(pilot, lambda: "saved" in screen_text(app))
+        assert "an earlier notice" in screen_text(app)
+    (picture,) = here.glob("dlmon-*.svg")
+    text = picture.read_text().replace("&#160;", " ")
+    assert "cifar10" in text
+    assert "earlier notice" not in text
+
+
 @pytest.mark.parametrize(("key", "said"), [("h", "can't be written"), ("p", "can't be saved")])
 async def test_a_folder_that_cant_be_written_is_one_sentence(
     dlmon_app, log_dir, log, here, monkeypatch, key, said

@@ -13,7 +13,7 @@ from tui.commands import click_options, shared
 from tui.commands.candidates import session_names
 
 FORMATS = ("md", "html", "csv", "json")
-TABLES = ("batches", "samples", "epochs", "machine")
+TABLES = ("batches", "samples", "epochs", "metrics", "machine")
 PICTURES = ("svg", "png")
 _SUFFIXES = {".md": "md", ".html": "html", ".htm": "html", ".csv": "csv", ".json": "json"}
 
@@ -54,8 +54,8 @@ left out, unless --full is given.
 @click.option(
     "--table",
     type=click.Choice(TABLES),
-    help="What a row of the CSV is, instead of a session: a batch, the samples of a second, an "
-    "epoch, or a reading of the machine.",
+    help="What a row of the CSV, or of the JSON, is, instead of a session: a batch, the samples of "
+    "a second, an epoch, a value of a metric, or a reading of the machine.",
 )
 @click.option(
     "--charts",
@@ -102,8 +102,8 @@ def report(
     if form is None:
         suffix = path.suffix.lower() if path is not None else ""
         form = _SUFFIXES.get(suffix, "csv" if table is not None else "md")
-    if table is not None and form != "csv":
-        raise shared.UserError(f"--table is for --format csv, not {form}")
+    if table is not None and form not in ("csv", "json"):
+        raise shared.UserError(f"--table is for --format csv or json, not {form}")
     if charts_as is not None and folder is None:
         raise shared.UserError("--charts-as says what the pictures of --charts DIR are: give that")
     logs, sweeps = _logs_of(sessions, host, log_dir)
@@ -197,16 +197,17 @@ def _parts(
     from tui.report.report import make_report
 
     made = None
-    if form != "csv" or charts is not None:
+    is_table = form == "csv" or table is not None
+    if not is_table or charts is not None:
         with ReadingProgress() as on_read:
             made = make_report(logs, sweeps, full, on_read)
     if made is not None and charts is not None:
         from tui.report.charts import write_charts
 
         curves = [one for sweep in made.sweeps for one in sweep.curves]
-        write_charts(charts, made.charts, made.marks, curves, charts_as)
-    if form == "csv" or made is None:
-        return _csv(logs, sweeps, table, full)
+        write_charts(charts, made.charts, made.metrics, made.marks, curves, charts_as)
+    if is_table or made is None:
+        return _table(logs, sweeps, form, table, full)
     if form == "html":
         from tui.report.html import html_of
 
@@ -218,18 +219,23 @@ def _parts(
     return [json.dumps(made.as_json(), indent=1, allow_nan=False) + "\n"]
 
 
-def _csv(
-    logs: Sequence[Path], sweeps: Sequence[Path], table: str | None, full: bool
+def _table(
+    logs: Sequence[Path], sweeps: Sequence[Path], form: str, table: str | None, full: bool
 ) -> Iterable[str]:
     from itertools import chain
 
-    from tui.report.tidy import csv_lines, sweep_lines
+    from tui.report.tidy import csv_lines, json_lines, sweep_lines
 
     if sweeps and logs:
-        raise shared.UserError("a CSV holds sessions, or one sweep: name the one or the other")
+        raise shared.UserError("a table holds sessions, or one sweep: name the one or the other")
     if sweeps and (table is not None or len(sweeps) > 1):
         raise shared.UserError("the CSV of a sweep has a row a combination, and is of one sweep")
-    lines = sweep_lines(sweeps[0], full) if sweeps else csv_lines(logs, table, full)
+    if sweeps:
+        lines = sweep_lines(sweeps[0], full)
+    elif form == "json" and table is not None:
+        lines = json_lines(logs, table, full)
+    else:
+        lines = csv_lines(logs, table, full)
     # With its first line it is known whether there is anything to write.
     first = next(lines)
     return chain([first], lines)

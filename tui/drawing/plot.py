@@ -26,6 +26,8 @@ _BOTTOMS = (0.0, 0.5, 0.8)
 _TO_SPARE = 0.05
 _LINEAR_SPAN = 30
 _LONGEST_LABEL, _MOST_DECIMALS = 5, 4
+# An axis of values begins at zero unless all of them lie far above.
+_FAR_ABOVE = 0.5
 _SUFFIXES = ("", "k", "M", "G", "T", "P")
 
 Span = tuple[int, int]
@@ -165,6 +167,17 @@ def fitted_bottom(current_bottom: float, top: float, least: float) -> float:
     stays = current_bottom if current_bottom in bottoms and current_bottom <= least else 0.0
     higher = [bottom for bottom in bottoms if bottom + _TO_SPARE * top <= least]
     return max([stays, *higher]) if top > 0 else 0.0
+
+
+def value_range(least: float, most: float) -> tuple[float, float]:
+    """Return the ends of an axis for values: from zero, unless all lie far above, or some below."""
+    if least < 0:
+        return -nice_top(-least), nice_top(most) if most > 0 else 0.0
+    if least < _FAR_ABOVE * most or most == least == 0:
+        return 0.0, nice_top(most)
+    # Round numbers around them, of the size of what they differ by.
+    step = nice_step(max((most - least) / 4, most * 1e-3))
+    return math.floor(least / step) * step, math.ceil(most / step + 1e-9) * step
 
 
 def short_number(value: float) -> str:

@@ -25,6 +25,11 @@ def milliseconds(value: float) -> str:
     return f"{_three_digits(value)} ms"
 
 
+def step_time(value_ms: float) -> str:
+    """Write the time of a step that may be long: 3.58 ms, 1.12 s."""
+    return milliseconds(value_ms) if value_ms < 999.5 else seconds(value_ms / 1000)
+
+
 def _three_digits(value: float) -> str:
     if value < 9.995:
         return f"{value:.2f}"
@@ -146,10 +151,10 @@ def percent(value: float | None) -> str:
 
 
 def share(value: float) -> str:
-    """Write a part of 1 in percent: 34 %, 0.15 %, under 0.01 %."""
+    """Write a part of 1 in percent: 34 %, 5.9 %, 0.15 %, under 0.1 %."""
     percentage = 100 * value
-    if 0 < percentage < 0.01:
-        return "under 0.01 %"
+    if 0 < percentage < 0.1:
+        return "under 0.1 %"
     return f"{percentage:.0f} %" if percentage >= 9.5 else f"{percentage:.2g} %"
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 
 from rich.cells import cell_len
 
 from dlmon.session.learning import Learning, Metric
-from tui.drawing.plot import nice_step, nice_top
+from tui.drawing.plot import value_range
 from tui.drawing.time_axis import TimeAxis
 from tui.formatting.glyphs import glyphs_in_use
 from tui.formatting.learning import newest_texts, value_text
@@ -32,8 +31,6 @@ HELP: tuple[tuple[str, str], ...] = (
 )
 
 NOT_SEEN, NEVER_SEEN = "no loss seen so far", "no loss was seen"
-# An axis begins at zero unless all values lie far above.
-_FAR_ABOVE = 0.5
 _LONGEST_TITLE = 20
 # Points that are closer would hide the line.
 _POINT_COLUMNS = 12
@@ -142,17 +139,6 @@ def _validations(metric: Metric, axis: TimeAxis) -> tuple[tuple[int, float], ...
     first = axis.start_ns // axis.column_ns
     groups = {(first + column) // _POINT_COLUMNS: (column, value) for column, value in points}
     return tuple(groups.values())
-
-
-def value_range(least: float, most: float) -> tuple[float, float]:
-    """Return the ends of an axis for values: from zero, unless all lie far above, or some below."""
-    if least < 0:
-        return -nice_top(-least), nice_top(most) if most > 0 else 0.0
-    if least < _FAR_ABOVE * most or most == least == 0:
-        return 0.0, nice_top(most)
-    # Round numbers around them, of the size of what they differ by.
-    step = nice_step(max((most - least) / 4, most * 1e-3))
-    return math.floor(least / step) * step, math.ceil(most / step + 1e-9) * step
 
 
 def _at(metric: Metric, axis: TimeAxis, column: int) -> str:

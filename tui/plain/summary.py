@@ -16,6 +16,7 @@ from dlmon.log.label import Label, read_label
 from dlmon.records import RunSeconds, SecondsPerEpoch, Status, to_json
 from dlmon.records.sanitize import clean, shown_path
 from dlmon.session.follower import SessionFollower
+from dlmon.session.metric_figures import metric_figures
 from dlmon.session.session import Session
 from dlmon.session.snapshot import Snapshot
 from tui.formatting import units
@@ -37,6 +38,7 @@ from tui.formatting.comparison import (
     why_no_time,
 )
 from tui.formatting.comparison_row import peak_share
+from tui.formatting.metrics import evaluation_text, metrics_line
 from tui.formatting.results import result_figures
 from tui.formatting.sessions import device_name, energy_used
 from tui.formatting.validity import validity_text
@@ -48,7 +50,7 @@ WIDTH_FOR_IDS = 100
 # Of a line of the summary: a log may say anything.
 LONGEST_TEXT = 1_000
 SHOWN_OUTPUT = 20
-COMMAND = "command"
+COMMAND, METRICS = "command", "metrics"
 SHOWN_GAPS = 3
 
 
@@ -72,17 +74,22 @@ def _throughput(snapshot: Snapshot) -> str:
 def print_script_outcome(follower: SessionFollower) -> None:
     """Print the figures of a script's session on stderr: stdout is the script's own.
 
+    What the script wrote has come through already, its traceback too.
     What dlmon has to say of it comes last: as the script ran, it would have stood in its output.
     """
     snapshot, errors = follower.snapshot(), line_console(stderr=True)
     _print_summary(errors, follower, snapshot)
     for notice in snapshot.notices:
         errors.print(Text(f"dlmon: {clean(notice.text, LONGEST_TEXT)}"))
-    print_problem(errors, follower, snapshot)
+    print_problem(errors, follower, snapshot, is_output_printed=True)
 
 
 def print_problem(
-    errors: Console, follower: SessionFollower, snapshot: Snapshot, is_result_printed: bool = False
+    errors: Console,
+    follower: SessionFollower,
+    snapshot: Snapshot,
+    is_result_printed: bool = False,
+    is_output_printed: bool = False,
 ) -> None:
     """Print what went wrong with a session, or why its result is in no log."""
     if follower.why_result_unwritten is not None:
@@ -92,7 +99,7 @@ def print_problem(
         lost = f"the log {follower.loss} by another program"
         errors.print(Text(f"dlmon: {follower.problem}; {lost if follower.loss else held}"))
     elif snapshot.result is not None and snapshot.result.error:
-        _print_failure(errors, snapshot)
+        _print_failure(errors, snapshot, is_output_printed)
     elif follower.loss is not None and follower.problem:
         errors.print(Text(f"dlmon: {follower.problem}"))
 
@@ -158,15 +165,20 @@ def summary_rows(
         rows.append(("throughput", f"– ({why.get('samples_per_second', '')})"))
     if snapshot.step_ms is not None:
         step = snapshot.step_ms
-        mean = "" if step.mean is None else f"mean {step.mean:.3g} ms, "
-        text = f"{mean}median {step.median:.3g} ms, 95 % within {step.p95:.3g} ms"
-        rows.append(("step", text))
+        mean = "" if step.mean is None else f"mean {units.step_time(step.mean)}, "
+        within = f"95 % within {units.step_time(step.p95)}"
+        rows.append(("step", f"{mean}median {units.step_time(step.median)}, {within}"))
     if snapshot.compile_s is not None:
         seconds = units.seconds(snapshot.compile_s)
         if snapshot.compiles:
             rows.append(("compile", seconds))
         else:
             rows.append(("first batch", f"{seconds} more than a usual one"))
+    metrics = metric_figures(snapshot.epochs, session.learning)
+    if metrics:
+        rows.append((METRICS, metrics_line(metrics, epoch_word(snapshot.header))))
+    if snapshot.evaluation is not None:
+        rows.append(("evaluation", evaluation_text(snapshot.evaluation)))
     if snapshot.stalls:
         rows.append(("stalls", _stalls(snapshot)))
     validity = snapshot.validity
@@ -297,8 +309,8 @@ def _cost(row: ComparisonRow) -> str:
     return "" if cost is None else units.dollars(cost).removesuffix(" USD")
 
 
-def _print_failure(errors: Console, snapshot: Snapshot) -> None:
+def _print_failure(errors: Console, snapshot: Snapshot, is_output_printed: bool) -> None:
     assert snapshot.result is not None
-    for line in snapshot.output[-SHOWN_OUTPUT:]:
+    for line in () if is_output_printed else snapshot.output[-SHOWN_OUTPUT:]:
         errors.print(Text(line.text, style="dim"))
     errors.print(Text(f"dlmon: {snapshot.header.workload} failed: {snapshot.result.error}"))

@@ -36,6 +36,8 @@ _WIDTH_FOR_ONE_ROW = 140
 # As wide as no row is: in a pipe, none is broken.
 _UNWRAPPED = 100_000
 _LONGEST_NAME, _LONGEST_OUTCOME = 200, 1_000
+# Of a row on a terminal: all of it is in --json, and in the details on the screen.
+_LONGEST_ERROR = 72
 # As the name of a folder, which it is.
 _LONGEST_ID = 255
 
@@ -113,7 +115,7 @@ def print_sessions(
             _name(entry.status),
             _name(name or device),
             *([_name(run.text if run else "")] if in_sweep else []),
-            Text(clean(outcome(entry), _LONGEST_OUTCOME)),
+            Text(_outcome(entry, console.is_terminal)),
         )
     if entries:
         _print_named(console, ["session", *(_id(entry) for entry in entries)], table)
@@ -123,6 +125,13 @@ def print_sessions(
         _print_sweeps(console, sweeps)
         if resumable:
             _print_commands(console, sweeps, by_path)
+
+
+def _outcome(entry: SessionEntry, on_terminal: bool) -> str:
+    """Return what came of a session; on a terminal the beginning of an error, whole in a pipe."""
+    has_failed = entry.result is not None and entry.result.error is not None
+    longest = _LONGEST_ERROR if on_terminal and has_failed else _LONGEST_OUTCOME
+    return clean(outcome(entry), longest)
 
 
 def _print_sweeps(console: Console, sweeps: Sequence[SweepEntry]) -> None:

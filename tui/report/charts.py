@@ -14,17 +14,20 @@ from typing import TypeGuard
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from dlmon.session.learning import LOSS
 from dlmon.statistics.envelope import Columns
 from tui.drawing.plot import nice_top, short_number
 from tui.formatting import units
 from tui.report.curves import Chart, Mark
 from tui.report.files import ReportError, make_folder, write_file
+from tui.report.metric_curves import MetricChart, PointLine
 from tui.report.sweep_report import SweepCurves
 
 SVG, PNG = FORMS = ("svg", "png")
 COLOURS = 6
 
 DrawChart = Callable[[Chart, Sequence[Mark]], str | bytes]
+DrawMetric = Callable[[MetricChart, Sequence[Mark]], str | bytes]
 DrawSweep = Callable[[SweepCurves], str | bytes]
 
 _WIDTH, _HEIGHT = 900, 300
@@ -32,6 +35,7 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 56, 884, 34, 262
 _KEY_WIDTH, _KEY_ROW_HEIGHT, _KEY_ROWS_AT = 150, 16, 292
 _KEYS_IN_A_ROW = (_RIGHT - _LEFT) // _KEY_WIDTH
 _TICKS = 4
+_MOST_TICKS = 6
 _MOST_TIMES = 8
 _MOST_POINTS = 1000
 _SPANS_S = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200)
@@ -39,17 +43,24 @@ _SPANS_S = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400
 
 @dataclass(frozen=True)
 class DrawnLine:
-    """One line in the coordinates of the picture, and its number among the others."""
+    """One line in the coordinates of the picture, and its number among the others.
+
+    Attributes:
+        coloured_as: the number of another line that has the same colour, in place of its own.
+    """
 
     number: int
     label: str
     path: str
     band: str = ""
     dots: tuple[tuple[float, float], ...] = ()
+    coloured_as: int | None = None
+    is_dashed: bool = False
 
     @property
     def colour(self) -> int:
-        return self.number % COLOURS
+        number = self.number if self.coloured_as is None else self.coloured_as
+        return number % COLOURS
 
     @property
     def key_x(self) -> int:
@@ -111,6 +122,7 @@ def svg_of(drawing: Drawing, standalone: bool = True) -> Markup:
 def write_charts(
     folder: Path,
     charts: Sequence[Chart],
+    metrics: Sequence[MetricChart],
     marks: Sequence[Mark],
     sweeps: Sequence[SweepCurves],
     form: str = SVG,
@@ -120,6 +132,7 @@ def write_charts(
     Args:
         folder: where.
         charts: over time.
+        metrics: the same; that of the loss is called so, the others by their numbers.
         marks: on their axis.
         sweeps: what was varied.
         form: svg or png.
@@ -127,8 +140,11 @@ def write_charts(
     Raises:
         ReportError: they can't be written, or there is nothing here that draws them.
     """
-    chart_of, sweep_of = _drawn_as(form)
+    chart_of, metric_of, sweep_of = _drawn_as(form)
     pictures = {_file_name(chart.title): chart_of(chart, marks) for chart in charts}
+    for number, metric in enumerate(metrics, 1):
+        name = LOSS if metric.metric == LOSS else f"metric-{number}"
+        pictures[name] = metric_of(metric, marks)
     pictures |= {f"sweep-{number}": sweep_of(one) for number, one in enumerate(sweeps, 1)}
     make_folder(folder)
     paths = {folder / f"{name}.{form}": picture for name, picture in pictures.items()}
@@ -137,20 +153,21 @@ def write_charts(
     return list(paths)
 
 
-def _drawn_as(form: str) -> tuple[DrawChart, DrawSweep]:
-    """Return what draws a chart, and the curves of a sweep, in a form."""
+def _drawn_as(form: str) -> tuple[DrawChart, DrawMetric, DrawSweep]:
+    """Return what draws a chart, one of a metric, and the curves of a sweep, in a form."""
     if form == SVG:
         return (
             lambda chart, marks: svg_of(draw_chart(chart, marks)),
+            lambda chart, marks: svg_of(draw_metric(chart, marks)),
             lambda curves: svg_of(draw_sweep(curves)),
         )
     try:
-        from tui.report.png import png_of_chart, png_of_sweep
+        from tui.report.png import png_of_chart, png_of_metric, png_of_sweep
     except ImportError:
         raise ReportError(
             "pictures as PNG need matplotlib: pip install 'dlmon[png]', or leave out --charts-as"
         ) from None
-    return png_of_chart, png_of_sweep
+    return png_of_chart, png_of_metric, png_of_sweep
 
 
 def _file_name(title: str) -> str:
@@ -175,18 +192,86 @@ def draw_chart(chart: Chart, marks: Sequence[Mark] = ()) -> Drawing:
                 band=_band(xs, shown, top),
             )
         )
-    days = math.ceil(span_s / 86_400 / _MOST_TIMES)
-    step_s = next((span for span in _SPANS_S if span_s / span <= _MOST_TIMES), 86_400 * days)
-    ticks = range(0, int(span_s) + 1, step_s)
     return Drawing(
         title=chart.title,
         unit=chart.unit,
-        x_ticks=tuple((_x(at / span_s), units.clock(at)) for at in ticks),
+        x_ticks=_time_ticks(span_s),
         y_ticks=_y_ticks(top),
         lines=tuple(lines),
-        marks=tuple(_x(mark.at_s / span_s) for mark in marks if 0 < mark.at_s < span_s),
+        marks=_mark_places(marks, span_s),
         height=_height(len(lines)),
     )
+
+
+def draw_metric(chart: MetricChart, marks: Sequence[Mark] = ()) -> Drawing:
+    """Draw a metric over time: its values at their times, joined."""
+    span_s = chart.end_s or 1.0
+    lines = tuple(
+        _drawn_metric(number, line, chart, span_s) for number, line in enumerate(chart.lines)
+    )
+    values = tick_values(chart.bottom, chart.top)
+    return Drawing(
+        title=chart.title,
+        unit="",
+        x_ticks=_time_ticks(span_s),
+        y_ticks=tuple(
+            (_y(value, chart.top, chart.bottom), label)
+            for value, label in zip(values, tick_labels(values), strict=True)
+        ),
+        lines=lines,
+        marks=_mark_places(marks, span_s),
+        height=_height(len(lines)),
+    )
+
+
+def _drawn_metric(number: int, line: PointLine, chart: MetricChart, span_s: float) -> DrawnLine:
+    xs = [_x(point.t / span_s) for point in line.points]
+    ends = chart.top, chart.bottom
+    columns = line.columns
+    known = [
+        (x, _y(mean, *ends)) for x, mean in zip(xs, columns.mean, strict=True) if mean is not None
+    ]
+    is_alone = len({one.number for one in chart.lines}) == 1
+    return DrawnLine(
+        number=number,
+        label=line.label,
+        path=_path(xs, columns.mean, *ends),
+        band=_band(xs, columns, *ends),
+        dots=tuple(known) if line.has_dots else (),
+        coloured_as=None if is_alone else line.number,
+        is_dashed=line.is_validation,
+    )
+
+
+def tick_values(bottom: float, top: float) -> list[float]:
+    """Return round values of an axis, and its bottom where none of these is near."""
+    rough = (top - bottom) / _MOST_TICKS
+    size = 10.0 ** math.floor(math.log10(rough))
+    step = next((part * size for part in (1, 2, 2.5, 5) if part * size >= rough), 10 * size)
+    first, last = math.ceil(bottom / step - 1e-6), math.floor(top / step + 1e-6)
+    values = [number * step for number in range(first, last + 1)]
+    is_far = not values or values[0] - bottom > 0.6 * step
+    return [bottom, *values] if is_far else values
+
+
+def tick_labels(values: Sequence[float]) -> list[str]:
+    """Return the labels of an axis, with as many digits as they need."""
+    step = min((abs(b - a) for a, b in pairwise(values)), default=1.0)
+    largest = max(map(abs, values), default=0.0)
+    for decimals in range(7) if largest < 1e6 else ():
+        if all(abs(round(value, decimals) - value) <= step / 1000 for value in values):
+            return [f"{value:,.{decimals}f}" for value in values]
+    return [f"{value:.4g}" for value in values]
+
+
+def _time_ticks(span_s: float) -> tuple[tuple[float, str], ...]:
+    days = math.ceil(span_s / 86_400 / _MOST_TIMES)
+    step_s = next((span for span in _SPANS_S if span_s / span <= _MOST_TIMES), 86_400 * days)
+    return tuple((_x(at / span_s), units.clock(at)) for at in range(0, int(span_s) + 1, step_s))
+
+
+def _mark_places(marks: Sequence[Mark], span_s: float) -> tuple[float, ...]:
+    return tuple(_x(mark.at_s / span_s) for mark in marks if 0 < mark.at_s < span_s)
 
 
 def draw_sweep(curves: SweepCurves) -> Drawing:
@@ -225,8 +310,8 @@ def _x(share: float) -> float:
     return round(_LEFT + (_RIGHT - _LEFT) * share, 1)
 
 
-def _y(value: float, top: float) -> float:
-    share = min(1.0, max(0.0, value / top))
+def _y(value: float, top: float, bottom: float = 0.0) -> float:
+    share = min(1.0, max(0.0, (value - bottom) / (top - bottom)))
     return round(_BOTTOM - (_BOTTOM - _TOP) * share, 1)
 
 
@@ -264,26 +349,31 @@ def _fewer(columns: Columns) -> tuple[Columns, int]:
     ), factor
 
 
-def _path(xs: Sequence[float], values: Sequence[float | None], top: float) -> str:
+def _path(
+    xs: Sequence[float], values: Sequence[float | None], top: float, bottom: float = 0.0
+) -> str:
     """Return a line through the values; what is unknown is a gap, and a value alone a dot."""
     parts = []
     for known, group in groupby(zip(xs, values, strict=True), key=lambda pair: _known(pair[1])):
         if known:
-            points = [(x, _y(value or 0.0, top)) for x, value in group]
+            points = [(x, _y(value or 0.0, top, bottom)) for x, value in group]
             first = points[0]
             rest = points[1:] or [(first[0] + 1, first[1])]
             parts.append(f"M{first[0]} {first[1]}L" + " ".join(f"{x} {y}" for x, y in rest))
     return "".join(parts)
 
 
-def _band(xs: Sequence[float], columns: Columns, top: float) -> str:
+def _band(xs: Sequence[float], columns: Columns, top: float, bottom: float = 0.0) -> str:
     if columns.low == columns.high:
         return ""
     parts = []
     of_all = zip(xs, columns.low, columns.high, strict=True)
     for known, group in groupby(of_all, key=lambda one: _known(one[1]) and _known(one[2])):
         if known:
-            spans = [(x, _y(low or 0.0, top), _y(high or 0.0, top)) for x, low, high in group]
+            spans = [
+                (x, _y(low or 0.0, top, bottom), _y(high or 0.0, top, bottom))
+                for x, low, high in group
+            ]
             there = " ".join(f"{x} {high}" for x, _, high in spans)
             back = " ".join(f"{x} {low}" for x, low, _ in reversed(spans))
             parts.append(f"M{there} {back}Z")

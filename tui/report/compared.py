@@ -17,8 +17,9 @@ from tui.formatting.sides import (
 )
 from tui.plain.sides import sides_json
 from tui.plain.summary import COMMAND
+from tui.report.parts import Row, Table
 from tui.report.redact import Redaction
-from tui.report.session_report import Row, Table, as_sentence
+from tui.report.session_report import as_sentence
 
 
 @dataclass(frozen=True)

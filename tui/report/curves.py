@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from dlmon.records import (
     Batches,
     BatchSummary,
-    Epoch,
     Machine,
-    Metrics,
     Model,
-    Phase,
     Record,
     SessionHeader,
 )
 from dlmon.records.changes import merge_machine
-from dlmon.session.learning import LOSS, metric_of
 from dlmon.session.trainers import span_of
 from dlmon.statistics.envelope import BUCKET_NS, Columns, Envelope
 
@@ -27,12 +23,11 @@ _LONGEST_H = 24.0
 _MOST_MARKS = 200
 _MOST_LINES = 16
 
-THROUGHPUT, LOSSES, CPU, GPU, POWER, MEMORY = (
-    "Throughput", "Loss", "CPU", "GPU utilisation", "Power", "Memory in use",
+THROUGHPUT, CPU, GPU, POWER, MEMORY = (
+    "Throughput", "CPU", "GPU utilisation", "Power", "Memory in use",
 )  # fmt: skip
-_CHARTS = {THROUGHPUT: "samples/s", LOSSES: "", CPU: "%", GPU: "%", POWER: "W", MEMORY: "GiB"}
+_CHARTS = {THROUGHPUT: "samples/s", CPU: "%", GPU: "%", POWER: "W", MEMORY: "GiB"}
 _OWN = "this run"
-_VALIDATION = "validation of each epoch"
 
 
 @dataclass(frozen=True)
@@ -82,8 +77,6 @@ class SessionCurves:
     _gpu_index: int | None = None
     _compiled: bool = False
     _epoch: int = -1
-    _read_ns: int = 0
-    _has_read: bool = False
 
     def fold(self, record: Record) -> None:
         """Take one record."""
@@ -101,17 +94,6 @@ class SessionCurves:
             self._compiled = True
         elif isinstance(record, Machine):
             self._fold_machine(record)
-        elif isinstance(record, Phase) and not record.trainer:
-            # What is read next says nothing of the time before.
-            self._read_ns = max(self._read_ns, record.t)
-        elif isinstance(record, Metrics) and not record.trainer:
-            self._fold_loss(record.values, self._read_ns, record.t)
-            self._has_read = True
-            self._read_ns = max(self._read_ns, record.t)
-        elif isinstance(record, Epoch) and not record.trainer:
-            if not self._has_read:
-                self._fold_loss(record.metrics, record.begin, record.train_end)
-            self._fold_loss(record.metrics, record.begin, record.end, of_validation=True)
         elif isinstance(record, Model):
             self._gpu_index = record.gpu_index
 
@@ -135,18 +117,6 @@ class SessionCurves:
         if len(self.marks) < _MOST_MARKS:
             at_s = max(0, start_ns - self.header.t) / 1e9
             self.marks.append(Mark(at_s, f"epoch {epoch + 1}"))
-
-    def _fold_loss(
-        self,
-        values: Mapping[str, float | None],
-        start_ns: int,
-        end_ns: int,
-        of_validation: bool = False,
-    ) -> None:
-        for name, value in values.items():
-            if value is not None and metric_of(name) == (LOSS, of_validation):
-                label = _VALIDATION if of_validation else _OWN
-                self._line(LOSSES, label).add(start_ns, end_ns, value)
 
     def _fold_machine(self, sample: Machine) -> None:
         before, interval_ns = self._latest, int(self.interval_s * 1e9)
@@ -183,7 +153,6 @@ class SessionCurves:
         trained = f"GPU {self._gpu_index or 0}"
         labels = {
             THROUGHPUT: _OWN,
-            LOSSES: _OWN,
             CPU: "machine",
             GPU: trained,
             POWER: trained,
@@ -198,12 +167,15 @@ class SessionCurves:
         }
 
 
-def charts_of(sessions: Sequence[SessionCurves], names: Sequence[str]) -> tuple[Chart, ...]:
+def charts_of(
+    sessions: Sequence[SessionCurves], names: Sequence[str], values_beside: int = 0
+) -> tuple[Chart, ...]:
     """Return the charts of one session, or those of several from their starts on.
 
     Args:
         sessions: what was folded of each.
         names: what to call each.
+        values_beside: how many other numbers the report is to hold.
     """
     found: dict[str, list[tuple[str, Envelope]]] = {title: [] for title in _CHARTS}
     if len(sessions) == 1:
@@ -217,7 +189,7 @@ def charts_of(sessions: Sequence[SessionCurves], names: Sequence[str]) -> tuple[
         title: [(label, line) for label, line in lines if line][:_MOST_LINES]
         for title, lines in found.items()
     }
-    width_ns = _width_of([line for lines in found.values() for _, line in lines])
+    width_ns = _width_of([line for lines in found.values() for _, line in lines], values_beside)
     return tuple(
         Chart(
             title=title,
@@ -241,11 +213,11 @@ def _place(line: tuple[tuple[str, str], Envelope]) -> tuple[bool, int, str]:
     return label != _OWN, int(number) if number.isdecimal() else -1, label
 
 
-def _width_of(lines: Sequence[Envelope]) -> int:
+def _width_of(lines: Sequence[Envelope], values_beside: int) -> int:
     """Return how wide columns must be for a report that isn't too large."""
     longest_ns = max((line.end_ns for line in lines), default=0)
     hours = min(longest_ns / 3.6e12, _LONGEST_H)
-    room = _VALUES + _VALUES_OF_AN_HOUR * hours
+    room = _VALUES + _VALUES_OF_AN_HOUR * hours - values_beside
     width_ns = max((line.width_ns for line in lines), default=BUCKET_NS)
     while sum(3 * line.end_ns / width_ns for line in lines) > room:
         width_ns *= 2

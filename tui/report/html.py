@@ -14,8 +14,9 @@ from markupsafe import Markup
 
 from tui.drawing.plot import bar_fractions
 from tui.report.charts import draw_sweep, svg_of, templates, text_of_file
+from tui.report.metric_curves import metric_json
+from tui.report.parts import Bar
 from tui.report.report import Report, chart_json
-from tui.report.session_report import Bar
 
 _SCRIPTS = ("uplot/uPlot.iife.min.js", "templates/report.js")
 _STYLES = ("uplot/uPlot.min.css", "templates/chart.css", "templates/report.css")
@@ -31,6 +32,7 @@ def html_of(report: Report) -> str:
     )
     drawn = {
         "charts": [chart_json(chart) for chart in report.charts],
+        "metrics": [metric_json(chart) for chart in report.metrics],
         "marks": [{"at": mark.at_s, "text": mark.text} for mark in report.marks],
     }
     return (
@@ -51,11 +53,17 @@ def html_of(report: Report) -> str:
     )
 
 
-def _lengths(bars: Sequence[Bar]) -> tuple[list[tuple[Bar, float]], bool]:
-    """Return bars with their lengths in percent, and whether these are logarithmic."""
+def _lengths(bars: Sequence[Bar], are_parts: bool = False) -> tuple[list[tuple[Bar, float]], bool]:
+    """Return bars with their lengths in percent, and whether these are logarithmic.
+
+    Those of parts of a whole never are: half the time is half the length.
+    """
     values = [max(0.0, bar.value) for bar in bars]
-    fractions = bar_fractions(values)
     longest = max(values, default=0.0)
+    if are_parts:
+        fractions = [value / longest if longest else 0.0 for value in values]
+    else:
+        fractions = bar_fractions(values)
     pairs = zip(values, fractions, strict=True)
     is_logarithmic = any(abs(share * longest - value) > 1e-9 * longest for value, share in pairs)
     lengths = [round(100 * share, 1) for share in fractions]

@@ -10,8 +10,9 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from tui.report.compared import Compared
+from tui.report.parts import Bar, Row, Table
 from tui.report.report import Report
-from tui.report.session_report import Bar, Row, SessionReport, Table
+from tui.report.session_report import SessionReport
 from tui.report.sweep_report import SweepReport
 
 # Words and figures, with such signs between them as mean nothing on a page; nothing that would
@@ -80,6 +81,9 @@ def _session(session: SessionReport) -> Iterator[str]:
         heading = ("", "device", session.per, "")
         yield from _table(Table(heading, rows, (False, False, True, False)))
     yield from _rows("figure", session.figures)
+    if session.metrics is not None:
+        yield "### Metrics"
+        yield from _table(session.metrics)
     yield from _account(session.account)
     if session.gaps:
         yield "### The longest times without a batch"

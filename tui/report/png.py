@@ -10,11 +10,13 @@ from collections.abc import Sequence
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, MaxNLocator
+from matplotlib.ticker import FuncFormatter, MaxNLocator, ScalarFormatter
 
+from dlmon.statistics.envelope import Columns
 from tui.drawing.plot import short_number
 from tui.formatting import units
 from tui.report.curves import Chart, Mark
+from tui.report.metric_curves import MetricChart
 from tui.report.sweep_report import SweepCurves
 
 _SIZE_INCHES, _DOTS_PER_INCH = (9, 3.2), 160
@@ -29,21 +31,48 @@ def png_of_chart(chart: Chart, marks: Sequence[Mark] = ()) -> bytes:
     for number, line in enumerate(chart.lines):
         colour = _COLOURS[number % len(_COLOURS)]
         at_s = [(index + 0.5) * chart.width_s for index in range(len(line.columns.mean))]
-        low, mean, high = (
-            [math.nan if value is None else value for value in values]
-            for values in (line.columns.low, line.columns.mean, line.columns.high)
-        )
+        low, mean, high = _numbers(line.columns)
         axes.fill_between(at_s, low, high, color=colour, alpha=0.18, linewidth=0)
         axes.plot(at_s, mean, color=colour, linewidth=1.4)
     span_s = max(len(line.columns.mean) for line in chart.lines) * chart.width_s
+    _show_time(axes, span_s, marks)
+    axes.set_ylim(0, chart.top)
+    return _png(figure, axes, [line.label for line in chart.lines])
+
+
+def png_of_metric(chart: MetricChart, marks: Sequence[Mark] = ()) -> bytes:
+    """Draw a metric over time: its values at their times, joined."""
+    figure, axes = _axes(chart.title)
+    is_alone = len({line.number for line in chart.lines}) == 1
+    for number, line in enumerate(chart.lines):
+        colour = _COLOURS[(number if is_alone else line.number) % len(_COLOURS)]
+        at_s = [point.t for point in line.points]
+        low, means, high = _numbers(line.columns)
+        axes.fill_between(at_s, low, high, color=colour, alpha=0.18, linewidth=0)
+        marker = "o" if line.has_dots else None
+        style = "--" if line.is_validation else "-"
+        axes.plot(at_s, means, style, color=colour, linewidth=1.4, marker=marker, markersize=3)
+    _show_time(axes, chart.end_s or 1.0, marks)
+    axes.set_ylim(chart.bottom, chart.top)
+    axes.yaxis.set_major_formatter(ScalarFormatter(useOffset=False))
+    return _png(figure, axes, [line.label for line in chart.lines])
+
+
+def _numbers(columns: Columns) -> list[list[float]]:
+    """Return the least, the mean and the greatest; NaN for what is unknown."""
+    return [
+        [math.nan if value is None else value for value in values]
+        for values in (columns.low, columns.mean, columns.high)
+    ]
+
+
+def _show_time(axes: Axes, span_s: float, marks: Sequence[Mark]) -> None:
     for mark in marks:
         if 0 < mark.at_s < span_s:
             axes.axvline(mark.at_s, color=_FAINT, linewidth=0.6, linestyle=(0, (2, 4)), alpha=0.6)
     axes.set_xlim(0, span_s)
-    axes.set_ylim(0, chart.top)
     axes.xaxis.set_major_locator(MaxNLocator(8, steps=[1, 2, 3, 6, 10]))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda at, _: units.clock(max(0.0, at))))
-    return _png(figure, axes, [line.label for line in chart.lines])
 
 
 def png_of_sweep(curves: SweepCurves) -> bytes:
@@ -79,7 +108,7 @@ def _axes(title: str, unit: str = "") -> tuple[Figure, Axes]:
 
 def _png(figure: Figure, axes: Axes, labels: Sequence[str]) -> bytes:
     """Return the picture with the names of its lines below it."""
-    lines = [line for line in axes.get_lines() if line.get_linestyle() == "-"]
+    lines = axes.get_lines()[: len(labels)]
     # A label that begins with "_" would be left out.
     named = [f" {label}" for label in labels]
     legend = figure.legend(

@@ -12,7 +12,9 @@ from dlmon import __version__
 from dlmon.session.figures import OnRead, earlier_runs, ignore, read_figures
 from tui.report.compared import Compared, compared
 from tui.report.curves import Chart, Mark, charts_of
-from tui.report.session_report import SessionReport, Table, session_report
+from tui.report.metric_curves import MetricChart, metric_charts, metric_json
+from tui.report.parts import Table
+from tui.report.session_report import SessionReport, session_report
 from tui.report.sweep_report import SweepReport, sweep_report
 
 MOST_COMPARED = 6
@@ -25,6 +27,7 @@ class Report:
     Attributes:
         names: of the sessions, each another one.
         charts: over time; with several sessions one line each, from their starts on.
+        metrics: what training said of itself over the same time, the loss first.
         marks: on the time axis of a session that is alone.
         together: the figures of several sessions side by side; None of one.
         compared: the first of several beside each of the others.
@@ -35,6 +38,7 @@ class Report:
     sweeps: tuple[SweepReport, ...]
     names: tuple[str, ...]
     charts: tuple[Chart, ...]
+    metrics: tuple[MetricChart, ...]
     marks: tuple[Mark, ...]
     together: Table | None
     compared: tuple[Compared, ...] = ()
@@ -54,6 +58,7 @@ class Report:
             "comparisons": [one.as_json for one in self.compared if one.as_json is not None],
             "sweeps": [sweep.as_json for sweep in self.sweeps],
             "charts": [chart_json(chart) for chart in self.charts],
+            "metric_charts": [metric_json(chart) for chart in self.metrics],
         }
 
 
@@ -83,11 +88,13 @@ def make_report(
     )
     names = _names(reports)
     curves = [report.curves for report in reports]
+    metrics = metric_charts([report.metric_curves for report in reports], names)
     return Report(
         sessions=reports,
         sweeps=tuple(sweep_report(path, full) for path in sweeps),
         names=names,
-        charts=charts_of(curves, names) if curves else (),
+        charts=charts_of(curves, names, sum(chart.count for chart in metrics)) if curves else (),
+        metrics=metrics,
         marks=reports[0].marks if len(reports) == 1 else (),
         together=_together(reports, names) if len(reports) > 1 else None,
         compared=_compared(sessions[:MOST_COMPARED], names, full) if len(reports) > 1 else (),
@@ -148,9 +155,18 @@ def _names(reports: Sequence[SessionReport]) -> tuple[str, ...]:
     )
 
 
+def _metric_texts(report: SessionReport) -> dict[str, str]:
+    """Return what each metric of a session came to, by its name."""
+    rows = report.metrics.rows if report.metrics is not None else ()
+    return {
+        name: final if best in ("–", final) else f"{final} (best {best})"
+        for name, final, best, _ in rows
+    }
+
+
 def _together(reports: Sequence[SessionReport], names: Sequence[str]) -> Table:
     """Put the figures and settings of sessions side by side; settings only where they differ."""
-    columns = [dict(report.figures) for report in reports]
+    columns = [dict(report.figures) | _metric_texts(report) for report in reports]
     figures = list(dict.fromkeys(name for column in columns for name in column))
     options = [dict(report.options) for report in reports]
     settings = list(dict.fromkeys(name for column in options for name in column))

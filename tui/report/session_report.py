@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from dlmon.records import (
 )
 from dlmon.session.figures import OnRead, ignore
 from dlmon.session.gaps import Gap
+from dlmon.session.metric_figures import figures_json, metric_figures
 from dlmon.session.session import Session
 from dlmon.session.snapshot import Snapshot
 from tui.formatting import units
@@ -41,42 +42,20 @@ from tui.formatting.comparison import (
     timing_of,
 )
 from tui.formatting.machine import identity
+from tui.formatting.metrics import evaluation_json
 from tui.options.jobs import recorded_options
-from tui.options.option import as_text
-from tui.plain.summary import COMMAND, summary_rows
+from tui.plain.summary import COMMAND, METRICS, summary_rows
 from tui.report.curves import Mark, SessionCurves
+from tui.report.environment import as_word, environment_rows
+from tui.report.epoch_tables import epoch_table, metric_table
+from tui.report.metric_curves import MetricCurves
+from tui.report.parts import Bar, Row, Table
 from tui.report.redact import Redaction
 from workloads.catalog import WORKLOADS
 
 SHOWN_OUTPUT, SHOWN_GAPS = 40, 10
-MOST_EPOCHS = 1000
-_METRICS = 6
 _READ_AT_ONCE_BYTES = 1 << 20
 NO_WORKLOAD = "the machine alone"
-
-Row = tuple[str, str]
-"""A name and its text."""
-
-
-@dataclass(frozen=True)
-class Bar:
-    """One bar of a picture: `kind` is this, earlier or published, or a part of the account."""
-
-    label: str
-    value: float
-    text: str
-    kind: str = ""
-    note: str = ""
-
-
-@dataclass(frozen=True)
-class Table:
-    """Rows under headings; `numeric` says which columns hold numbers."""
-
-    headings: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    numeric: tuple[bool, ...] = ()
-    left_out: int = 0
 
 
 @dataclass(frozen=True)
@@ -88,6 +67,7 @@ class SessionReport:
         verdict: what it found, a sentence each.
         valid: whether nothing speaks against its figures; None before there are any.
         against: what does.
+        metrics: what each metric came to; None where there is none.
         bars: itself among published and earlier times; `per` is what a time is of.
         account: seconds by what they went into.
         gaps: when there was no batch for longest, and what the machine did meanwhile.
@@ -95,6 +75,7 @@ class SessionReport:
         command: what reproduces it; None for what is no run of a workload of ours.
         processes: only where a full report was asked for, as is `output`.
         curves: what is drawn over time.
+        metric_curves: what training said of itself, over time too.
         marks: on its axis.
         as_json: all of this as numbers and words.
     """
@@ -110,6 +91,7 @@ class SessionReport:
     valid: bool | None
     against: tuple[str, ...]
     figures: tuple[Row, ...]
+    metrics: Table | None
     per: str
     bars: tuple[Bar, ...]
     account: tuple[Bar, ...]
@@ -122,6 +104,7 @@ class SessionReport:
     processes: Table | None
     output: tuple[str, ...]
     curves: SessionCurves
+    metric_curves: MetricCurves
     marks: tuple[Mark, ...]
     as_json: Mapping[str, Any]
 
@@ -143,11 +126,13 @@ def session_report(path: Path, full: bool = False, on_read: OnRead = ignore) -> 
         redaction.learn_names(follower.header.host, follower.header.options)
         session = Session(follower.header)
         curves = SessionCurves(follower.header, session.machine.interval_s)
+        metric_curves = MetricCurves(follower.header)
         for record in records_of(follower, on_read):
             kept = redaction.record(record)
             session.fold(kept)
             curves.fold(kept)
-    return _Gathered(path, session, curves, status, redaction, full).report()
+            metric_curves.fold(kept)
+    return _Gathered(path, session, curves, metric_curves, status, redaction, full).report()
 
 
 def records_of(follower: LogFollower, on_read: OnRead = ignore) -> Iterator[Record]:
@@ -171,6 +156,7 @@ class _Gathered:
     path: Path
     session: Session
     curves: SessionCurves
+    metric_curves: MetricCurves
     status: Status
     redaction: Redaction
     full: bool
@@ -216,7 +202,10 @@ class _Gathered:
             figures=tuple(
                 (name, text(said))
                 for name, said in summary_rows(self.session, snapshot, self.status, label)
-                if self.full or name != COMMAND
+                if name != METRICS and (self.full or name != COMMAND)
+            ),
+            metrics=metric_table(
+                metric_figures(snapshot.epochs, self.session.learning), epoch_word(header), text
             ),
             per=timed_unit(bars[0].metric) if bars else "",
             bars=tuple(self._bar(row, names) for row in bars),
@@ -227,7 +216,7 @@ class _Gathered:
                 for row in account
             ),
             gaps=tuple((units.clock(mark.at_s), mark.text) for mark in gaps),
-            epochs=_epoch_table(snapshot, text),
+            epochs=epoch_table(snapshot.epochs, text),
             notices=tuple(self._notice(notice) for notice in snapshot.notices),
             environment=tuple(self._environment(snapshot)),
             options=tuple(self._options(snapshot)),
@@ -235,6 +224,7 @@ class _Gathered:
             processes=self._processes(snapshot) if self.full else None,
             output=tuple(o.text for o in snapshot.output[-SHOWN_OUTPUT:]) if self.full else (),
             curves=self.curves,
+            metric_curves=self.metric_curves.renamed(text),
             marks=(*self.curves.marks, *gaps),
             as_json=self._json(snapshot, bars, label),
         )
@@ -266,19 +256,8 @@ class _Gathered:
 
     def _environment(self, snapshot: Snapshot) -> list[Row]:
         header = snapshot.header
-        rows = [
-            (name, as_word(value))
-            for name, value in header.versions.items()
-            if name not in ("backend", "backend_version")
-        ]
-        backend = [header.versions.get(name) for name in ("backend", "backend_version")]
-        if backend[0]:
-            rows.append(("backend", " ".join(as_word(part) for part in backend if part)))
-        facts = header.machine
-        if facts.load_1m is not None:
-            rows.append(("load at the start", f"{facts.load_1m:.2f}"))
-        if facts.governor:
-            rows.append(("governor", facts.governor))
+        trainers = self.session.trainers.known.values()
+        rows = environment_rows(header, snapshot.model, trainers)
         if self.full:
             rows += [("host", header.host), ("log", str(self.path))]
         return [(self.redaction.text(name), self.redaction.text(text)) for name, text in rows]
@@ -329,6 +308,7 @@ class _Gathered:
         label: Label,
     ) -> dict[str, Any]:
         header, result, validity = snapshot.header, snapshot.result, snapshot.validity
+        evaluation = snapshot.evaluation
         # What stands beside it here, made anew of what is not left out.
         hidden = ["name", "account", "valid", "against", "options", "t"]
         hidden += [] if self.full else ["log"]
@@ -371,6 +351,8 @@ class _Gathered:
                 }
                 for row in bars
             ],
+            "metrics": figures_json(metric_figures(snapshot.epochs, self.session.learning)),
+            "evaluation": None if evaluation is None else evaluation_json(evaluation),
             "epochs": [self._epoch_json(epoch) for epoch in snapshot.epochs],
             "notices": [
                 {"at_s": (notice.t - header.t) / 1e9, "text": notice.text}
@@ -384,7 +366,7 @@ class _Gathered:
     def _epoch_json(self, epoch: Epoch) -> dict[str, Any]:
         began = self.session.header.t
         return {
-            "epoch": epoch.epoch,
+            "epoch": epoch.epoch + 1,
             "begin_s": (epoch.begin - began) / 1e9,
             "seconds": (epoch.end - epoch.begin) / 1e9,
             "train_s": (epoch.train_end - epoch.begin) / 1e9,
@@ -404,40 +386,6 @@ def _limit_sentences(snapshot: Snapshot) -> tuple[str, ...]:
 
 def _begin_of(gap: Gap) -> int:
     return gap.start
-
-
-def as_word(value: object) -> str:
-    """Return the value of an option or a version as text."""
-    return as_text(value) if isinstance(value, (bool, int, float, str)) else str(value)
-
-
-def epoch_metrics(epochs: Sequence[Epoch]) -> list[str]:
-    """Return the names of what was reported of epochs, in the order they came."""
-    return list(dict.fromkeys(name for epoch in epochs for name in epoch.metrics))
-
-
-def _epoch_table(snapshot: Snapshot, text: Callable[[str], str]) -> Table | None:
-    epochs = snapshot.epochs
-    if not epochs:
-        return None
-    metrics = epoch_metrics(epochs)[:_METRICS]
-    rows = []
-    for epoch in epochs[:MOST_EPOCHS]:
-        validation = epoch.validation
-        values = (epoch.metrics.get(name) for name in metrics)
-        rows.append(
-            (
-                f"{epoch.epoch + 1}{'' if epoch.whole else ' (cut)'}",
-                units.seconds((epoch.end - epoch.begin) / 1e9),
-                units.seconds((epoch.train_end - epoch.begin) / 1e9),
-                units.seconds((validation.end - validation.begin) / 1e9) if validation else "–",
-                "–" if epoch.samples is None else f"{epoch.samples:,}",
-                *("–" if value is None else units.metric(value) for value in values),
-            )
-        )
-    headings = ("epoch", "in all", "training", "validation", "samples", *map(text, metrics))
-    left_out = max(0, len(epochs) - MOST_EPOCHS)
-    return Table(headings, tuple(rows), (True,) * len(headings), left_out)
 
 
 def _without_ids(gpus: Sequence[GpuFacts] | None) -> list[Any] | None:

@@ -30,8 +30,9 @@ from tui.formatting.sweeps import (
     sweep_json,
     table_of,
 )
+from tui.report.parts import Bar, Table
 from tui.report.redact import Redaction
-from tui.report.session_report import Bar, Table, as_sentence
+from tui.report.session_report import as_sentence
 
 
 @dataclass(frozen=True)

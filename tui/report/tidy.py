@@ -1,6 +1,6 @@
-"""Tables of sessions as CSV: a row an observation, units in the names, times from the start.
+"""Tables of sessions: a row an observation, units in the names, times from the start.
 
-A text that a spreadsheet would take for a formula gets an apostrophe before it.
+In CSV, a text that a spreadsheet would take for a formula gets an apostrophe before it.
 """
 
 from __future__ import annotations
@@ -8,31 +8,40 @@ from __future__ import annotations
 import contextlib
 import csv
 import io
+import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import fields, replace
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from dlmon.log.directory import read_entry
 from dlmon.log.follower import LogFollower
-from dlmon.records import Batches, BatchSummary, Epoch, Machine, Record, SessionHeader
+from dlmon.records import (
+    Batches,
+    BatchSummary,
+    Epoch,
+    Machine,
+    Record,
+    SessionHeader,
+)
 from dlmon.records.changes import merge_machine
 from dlmon.records.sanitize import clean
+from dlmon.session.metric_readings import MetricReadings, Pass
+from tui.report.epoch_tables import epoch_metrics
 from tui.report.files import ReportError
-from tui.report.redact import Redaction
-from tui.report.session_report import epoch_metrics, records_of
+from tui.report.session_report import records_of
+from tui.report.session_table import Cell, scalar, session_rows
 from tui.report.sweep_report import sweep_report
 
-BATCHES, SAMPLES, EPOCHS, MACHINE = TABLES = ("batches", "samples", "epochs", "machine")
+BATCHES, SAMPLES, EPOCHS, METRICS, MACHINE = TABLES = (
+    "batches", "samples", "epochs", "metrics", "machine",
+)  # fmt: skip
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 _SECOND_NS = 1_000_000_000
 # As the name of a folder, which it is.
 _LONGEST_ID = 255
 
-Cell = str | int | float | bool | None
 Read = Callable[[], Iterator[Record]]
 """Begins to read a log: its header, and what follows."""
 
@@ -49,21 +58,49 @@ def csv_lines(paths: Sequence[Path], table: str | None = None, full: bool = Fals
         LogError: a log can't be read.
         ReportError: there is nothing of that kind in them.
     """
+    for row in _checked_rows(paths, table, full):
+        yield _line(row)
+
+
+def json_lines(paths: Sequence[Path], table: str, full: bool = False) -> Iterator[str]:
+    """Yield the lines of the same table as a list of JSON, an object a row; it raises the same."""
+    rows = _checked_rows(paths, table, full)
+    headings = next(rows)
+    before = "[\n"
+    for row in rows:
+        values = map(_json_value, row)
+        yield before + json.dumps(dict(zip(headings, values, strict=True)), allow_nan=False)
+        before = ",\n"
+    yield "\n]\n"
+
+
+def _json_value(cell: Cell) -> Cell:
+    return None if isinstance(cell, float) and not math.isfinite(cell) else cell
+
+
+def _checked_rows(paths: Sequence[Path], table: str | None, full: bool) -> Iterator[Sequence[Any]]:
+    """Yield the rows of a table, headings first; one that would be empty is refused."""
     rows = _rows(paths, table, full)
     headings = next(rows)
     first = next(rows, None)
     if first is None:
         raise ReportError(f"there are no {table} in what was recorded: the table would be empty")
-    yield _line(headings)
-    for row in chain([first], rows):
-        yield _line(row)
+    yield headings
+    yield first
+    yield from rows
 
 
 def _rows(paths: Sequence[Path], table: str | None, full: bool) -> Iterator[Sequence[Cell]]:
     logs = [_reading(path) for path in paths]
     if table is None:
-        return _sessions(paths, full)
-    makers = {BATCHES: _batches, SAMPLES: _samples, EPOCHS: _epochs, MACHINE: _machine}
+        return session_rows(paths, full)
+    makers = {
+        BATCHES: _batches,
+        SAMPLES: _samples,
+        EPOCHS: _epochs,
+        METRICS: _metrics,
+        MACHINE: _machine,
+    }
     return makers[table](logs)
 
 
@@ -93,71 +130,6 @@ def _cell(cell: Cell) -> str:
     return f"'{cell}" if cell.lstrip(" ").startswith(_FORMULA) else cell
 
 
-def _sessions(paths: Sequence[Path], full: bool) -> Iterator[Sequence[Cell]]:
-    figures = (
-        "wall_s", "samples_per_second", "samples_per_second_band", "seconds_per_epoch",
-        "seconds_per_epoch_low", "seconds_per_epoch_high", "projected", "run_seconds",
-        "step_ms_median", "step_ms_p95", "compile_s", "epochs", "batches", "stalls",
-        "energy_j_per_epoch_cpu", "energy_j_per_epoch_gpu", "cost_usd", "effective_flop_s",
-    )  # fmt: skip
-    options = ("batch_size", "precision", "mode", "backend", "data")
-    yield (
-        "session",
-        "name",
-        "wall",
-        "workload",
-        "status",
-        "device",
-        "device_name",
-        *options,
-        *figures,
-    )
-    for path in paths:
-        entry = read_entry(path)
-        header, result = entry.header, entry.result
-        redaction = Redaction(full)
-        redaction.learn_names(header.host, header.options)
-        rate = result and result.samples_per_second
-        epoch = result and result.seconds_per_epoch
-        run = result and result.run_seconds
-        step = result and result.step_ms
-        energy = (result and result.energy_j_per_epoch) or {}
-        device = (result.device, result.device_name) if result else (None, None)
-        cells: tuple[Any, ...] = (
-            header.id,
-            entry.label.name,
-            header.wall,
-            header.workload,
-            str(entry.status),
-            *device,
-            *(header.options.get(name) for name in options),
-            result and result.wall_s,
-            rate and rate.mean,
-            rate and rate.band,
-            epoch and epoch.value,
-            epoch and epoch.low,
-            epoch and epoch.high,
-            epoch and epoch.projected,
-            run and run.value,
-            step and step.median,
-            step and step.p95,
-            result and result.compile_s,
-            result and result.epochs,
-            result and result.batches,
-            result and result.stalls,
-            energy.get("cpu"),
-            energy.get("gpu"),
-            result and result.cost_usd,
-            result and result.effective_flop_s,
-        )
-        yield [_scalar(redaction.value(cell)) for cell in cells]
-
-
-def _scalar(value: Any) -> Cell:
-    """Return a value of an option as a cell: a log may hold anything there."""
-    return value if value is None or isinstance(value, (str, int, float)) else str(value)
-
-
 def _batches(logs: Sequence[Read]) -> Iterator[Sequence[Cell]]:
     yield (
         "session", "epoch", "batch", "batches", "end_s", "samples", "duration_ms", "opening_ms",
@@ -171,8 +143,8 @@ def _batches(logs: Sequence[Read]) -> Iterator[Sequence[Cell]]:
             elif isinstance(record, BatchSummary):
                 yield (
                     header.id,
-                    record.epoch,
-                    record.first,
+                    record.epoch + 1,
+                    record.first + 1,
                     record.count,
                     _seconds(record.t_last - header.t),
                     record.samples,
@@ -190,8 +162,8 @@ def _each_batch(header: SessionHeader, record: Batches) -> Iterator[Sequence[Cel
         samples = None if record.samples is None else counted
         yield (
             header.id,
-            record.epoch,
-            record.first + index,
+            record.epoch + 1,
+            record.first + index + 1,
             1,
             _seconds(end_ns - header.t),
             samples,
@@ -261,7 +233,7 @@ def _epochs(logs: Sequence[Read]) -> Iterator[Sequence[Cell]]:
         validation = epoch.validation
         yield (
             header.id,
-            epoch.epoch,
+            epoch.epoch + 1,
             _seconds(epoch.begin - header.t),
             _seconds(epoch.end - epoch.begin),
             _seconds(epoch.train_end - epoch.begin),
@@ -271,6 +243,27 @@ def _epochs(logs: Sequence[Read]) -> Iterator[Sequence[Cell]]:
             epoch.trainer or 0,
             *(epoch.metrics.get(name) for name in metrics),
         )
+
+
+def _metrics(logs: Sequence[Read]) -> Iterator[Sequence[Cell]]:
+    """Yield each value that training reported of itself; what is no number has no row."""
+    yield ("session", "metric", "at_s", "epoch", "value", "is_validation", "phase", "trainer")
+    for read in logs:
+        header = _header(records := read())
+        readings = MetricReadings()
+        for record in records:
+            for one in readings.fold(record):
+                if one.value is not None:
+                    yield (
+                        header.id,
+                        one.metric,
+                        _seconds(one.t - header.t),
+                        None if one.epoch is None else one.epoch + 1,
+                        one.value,
+                        one.of is Pass.VALIDATION,
+                        one.of.value,
+                        one.trainer,
+                    )
 
 
 def _machine(logs: Sequence[Read]) -> Iterator[Sequence[Cell]]:
@@ -335,5 +328,5 @@ def sweep_lines(path: Path, full: bool = False) -> Iterator[str]:
     )  # fmt: skip
     yield _line(("workload", *(f"option_{key}" for key in varied), *figures))
     for row in found:
-        options = (_scalar(row["options"].get(key)) for key in varied)
-        yield _line((row["workload"], *options, *(_scalar(row[name]) for name in figures)))
+        options = (scalar(row["options"].get(key)) for key in varied)
+        yield _line((row["workload"], *options, *(scalar(row[name]) for name in figures)))

@@ -144,7 +144,7 @@ def _speed(result: Result, header: SessionHeader, glyphs: Glyphs) -> str:
             )
         )
     if result.step_ms is not None:
-        parts.append(f"{result.step_ms.median:,.3g} ms per step")
+        parts.append(f"{units.step_time(result.step_ms.median)} per step")
     if result.compile_s is not None:
         parts.append(compile_text(result.compile_s, compiled_by(header)))
     parts.append(f"took {units.seconds(result.wall_s)}")

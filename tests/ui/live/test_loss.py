@@ -6,7 +6,6 @@ import pytest
 from fakes.recorded import recorded_session
 
 from dlmon.records import Epoch, Metrics, Output
-from tui.live.loss_chart import value_range
 from tui.live.side_cell import Part, Room, part_after, parts_shown
 
 WIDE, NARROW, BROAD = (120, 40), (80, 24), (200, 60)
@@ -150,24 +149,3 @@ def test_the_key_goes_round_what_can_be_seen(room, first):
         seen |= shown
         chosen = part_after(room, chosen, first)
     assert seen == (set() if room is Room.NONE else set(Part))
-
-
-@pytest.mark.parametrize(
-    ("least", "most", "ends"),
-    [
-        (0.2, 1.8, (0.0, 2.0)),
-        (0.0, 0.0, (0.0, 1.0)),
-        (-1.5, 0.5, (-1.5, 0.5)),
-        (-3.0, -1.0, (-3.0, 0.0)),
-    ],
-)
-def test_an_axis_begins_at_zero_unless_all_lies_far_above(least, most, ends):
-    assert value_range(least, most) == ends
-
-
-@pytest.mark.parametrize(("least", "most"), [(1.9, 2.1), (2.0, 2.0), (500.0, 600.0), (1e-9, 1e-9)])
-def test_an_axis_of_values_far_above_zero_holds_them_all(least, most):
-    bottom, top = value_range(least, most)
-    assert 0 < bottom <= least
-    assert most <= top
-    assert top > bottom

@@ -22,6 +22,7 @@ from tui.drawing.plot import (
     nice_step,
     nice_top,
     short_number,
+    value_range,
 )
 from tui.formatting.glyphs import ASCII
 
@@ -404,3 +405,24 @@ def test_a_step_is_1_2_or_5_and_not_much_more_than_is_needed(least):
     step = nice_step(least)
     assert least <= step <= 2.5 * least * (1 + 1e-9)
     assert f"{step:e}"[0] in "125"
+
+
+@pytest.mark.parametrize(
+    ("least", "most", "ends"),
+    [
+        (0.2, 1.8, (0.0, 2.0)),
+        (0.0, 0.0, (0.0, 1.0)),
+        (-1.5, 0.5, (-1.5, 0.5)),
+        (-3.0, -1.0, (-3.0, 0.0)),
+    ],
+)
+def test_an_axis_begins_at_zero_unless_all_lies_far_above(least, most, ends):
+    assert value_range(least, most) == ends
+
+
+@pytest.mark.parametrize(("least", "most"), [(1.9, 2.1), (2.0, 2.0), (500.0, 600.0), (1e-9, 1e-9)])
+def test_an_axis_of_values_far_above_zero_holds_them_all(least, most):
+    bottom, top = value_range(least, most)
+    assert 0 < bottom <= least
+    assert most <= top
+    assert top > bottom

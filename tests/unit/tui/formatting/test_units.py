@@ -271,3 +271,25 @@ def test_a_size_is_written_with_its_unit(count, text):
 )
 def test_a_number_of_things_is_written_in_the_plural(number, noun, text):
     assert units.counted(number, noun) == text
+
+
+@pytest.mark.parametrize(
+    ("value_ms", "text"), [(3.584, "3.58 ms"), (42.1, "42.1 ms"), (999, "999 ms"), (1118, "1.12 s")]
+)
+def test_the_time_of_a_step_that_is_long_is_in_seconds(value_ms, text):
+    assert units.step_time(value_ms) == text
+
+
+@pytest.mark.parametrize(
+    ("share", "text"),
+    [
+        (0.0, "0 %"),
+        (0.00005, "under 0.1 %"),
+        (0.00097, "under 0.1 %"),
+        (0.0057, "0.57 %"),
+        (0.059, "5.9 %"),
+        (0.54, "54 %"),
+    ],
+)
+def test_a_small_share_has_two_digits_or_is_under_a_tenth(share, text):
+    assert units.share(share) == text

@@ -228,6 +228,8 @@ def test_a_row_is_one_line_in_a_pipe_and_an_id_is_never_broken(swept, log_dir, c
     assert [swept.header.id] in told
     assert ["failed"] in told
     assert all(len(cell) <= 60 for row in told for cell in row)
+    # On a terminal an error has its beginning.
+    assert 60 < " ".join(cell for row in told for cell in row).count("no room") * 8 <= 72
 
 
 def test_a_session_as_json_holds_the_sweep_that_it_is_a_run_of(swept, log_dir):

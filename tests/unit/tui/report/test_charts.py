@@ -7,11 +7,22 @@ import pytest
 from fakes.recorded import recorded_session, write_log
 
 from dlmon.statistics.envelope import Columns
-from tui.report.charts import draw_chart, draw_sweep, svg_of, write_charts
+from dlmon.statistics.points import Point
+from tui.report.charts import (
+    draw_chart,
+    draw_metric,
+    draw_sweep,
+    svg_of,
+    tick_labels,
+    tick_values,
+    write_charts,
+)
 from tui.report.curves import Chart, Line, Mark
 from tui.report.files import ReportError
+from tui.report.metric_curves import MetricChart, PointLine
 from tui.report.report import make_report
-from tui.report.sweep_report import Point, SweepCurves
+from tui.report.sweep_report import Point as SweepPoint
+from tui.report.sweep_report import SweepCurves
 
 
 def chart(*means, low=None, high=None, top=100.0, width_s=1.0):
@@ -58,6 +69,44 @@ def test_marks_within_the_time_are_drawn():
     assert len(drawing.marks) == 1
 
 
+def metric(*points, bottom=0.0, top=4.0, is_validation=False):
+    line = PointLine("training", tuple(Point(t, y, y, y) for t, y in points), 0, is_validation)
+    return MetricChart("loss", (line,), bottom, top)
+
+
+def test_values_of_a_metric_are_joined_however_far_apart_they_are():
+    (line,) = draw_metric(metric((1, 2.0), (50, 1.0), (51, 0.5))).lines
+    assert line.path.count("M") == 1
+    assert len(line.dots) == 3
+
+
+def test_a_metric_that_was_no_number_has_a_gap():
+    (line,) = draw_metric(metric((1, 2.0), (2, 1.0), (3, None), (4, 1.0), (5, 1.0))).lines
+    assert line.path.count("M") == 2
+
+
+def test_values_of_a_metric_below_zero_are_drawn_where_they_are():
+    (line,) = draw_metric(metric((1, -1.0), (2, 0.0), (3, 1.0), bottom=-1.0, top=1.0)).lines
+    below, zero, above = (y for _, y in line.dots)
+    assert below > zero > above
+    assert below - zero == pytest.approx(zero - above, abs=0.2)
+
+
+@pytest.mark.parametrize(
+    ("ends", "labels"),
+    [
+        ((0.0, 2.5), ["0.0", "0.5", "1.0", "1.5", "2.0", "2.5"]),
+        ((2.16, 2.34), ["2.16", "2.20", "2.25", "2.30"]),
+        ((0.0, 1.0), ["0.0", "0.2", "0.4", "0.6", "0.8", "1.0"]),
+        ((-1.5, 0.5), ["-1.5", "-1.0", "-0.5", "0.0", "0.5"]),
+        ((0.0, 3e8), ["0", "5e+07", "1e+08", "1.5e+08", "2e+08", "2.5e+08", "3e+08"]),
+        ((0.0, 3e-8), ["0", "5e-09", "1e-08", "1.5e-08", "2e-08", "2.5e-08", "3e-08"]),
+    ],
+)
+def test_the_labels_of_an_axis_are_round_numbers(ends, labels):
+    assert tick_labels(tick_values(*ends)) == labels
+
+
 @pytest.mark.parametrize("lines", [1, 2, 20])
 def test_a_picture_is_xml_that_stands_alone(lines):
     tree = ElementTree.fromstring(svg_of(draw_chart(chart(*[[1.0, 2.0]] * lines))))
@@ -69,7 +118,7 @@ def test_a_picture_is_xml_that_stands_alone(lines):
 
 def test_the_axis_of_a_sweep_is_logarithmic_where_its_values_double():
     def places(*xs):
-        points = tuple(Point(x, str(x), 1.0) for x in xs)
+        points = tuple(SweepPoint(x, str(x), 1.0) for x in xs)
         return [x for x, _ in draw_sweep(SweepCurves("t", {"cpu": points})).x_ticks]
 
     first, second, third = places(32, 64, 128)
@@ -81,21 +130,22 @@ def test_the_axis_of_a_sweep_is_logarithmic_where_its_values_double():
 
 
 def test_a_combination_without_a_figure_is_a_gap():
-    points = (Point(1, "1", 2.0), Point(2, "2", None), Point(4, "4", 1.0))
+    points = (SweepPoint(1, "1", 2.0), SweepPoint(2, "2", None), SweepPoint(4, "4", 1.0))
     (line,) = draw_sweep(SweepCurves("t", {"gpu": points})).lines
     assert len(line.dots) == 2
     assert line.path.count("M") == 2
 
 
 def test_a_sweep_without_any_figure_is_drawn_empty():
-    points = (Point(1, "1", None),)
+    points = (SweepPoint(1, "1", None),)
     assert "<svg" in svg_of(draw_sweep(SweepCurves("t", {"gpu": points})))
 
 
 def test_pictures_are_files_that_no_log_names(tmp_path):
     report = make_report([write_log(tmp_path, recorded_session())], [])
-    written = write_charts(tmp_path / "out", report.charts, report.marks, [])
-    assert [path.name for path in written][:2] == ["throughput.svg", "loss.svg"]
+    written = write_charts(tmp_path / "out", report.charts, report.metrics, report.marks, [])
+    names = {path.name for path in written}
+    assert {"throughput.svg", "loss.svg", "metric-2.svg"} <= names
     assert all(ElementTree.parse(path) for path in written)
 
 
@@ -105,18 +155,20 @@ def test_a_picture_is_written_through_no_link(tmp_path):
     (tmp_path / "precious").write_text("before")
     (tmp_path / "out" / "cpu.svg").symlink_to(tmp_path / "precious")
     with pytest.raises(ReportError, match=r"cpu.svg is a link"):
-        write_charts(tmp_path / "out", report.charts, report.marks, [])
+        write_charts(tmp_path / "out", report.charts, report.metrics, report.marks, [])
     assert (tmp_path / "precious").read_text() == "before"
 
 
 def test_pictures_are_png_where_that_is_asked_for(tmp_path):
     pytest.importorskip("matplotlib")
     report = make_report([write_log(tmp_path, recorded_session(gpus=2))], [])
-    points = (Point(1, "$1$", 2.0), Point(2, "2", None), Point(4, "4", 1.0))
+    points = (SweepPoint(1, "$1$", 2.0), SweepPoint(2, "2", None), SweepPoint(4, "4", 1.0))
     sweep = SweepCurves("time along $batch_size$", {"_gpu": points, "cpu": points})
-    written = write_charts(tmp_path / "out", report.charts, report.marks, [sweep], "png")
+    written = write_charts(
+        tmp_path / "out", report.charts, report.metrics, report.marks, [sweep], "png"
+    )
     assert {path.suffix for path in written} == {".png"}
-    assert len(written) == len(report.charts) + 1
+    assert len(written) == len(report.charts) + len(report.metrics) + 1
     for path in written:
         data = path.read_bytes()
         assert data.startswith(b"\x89PNG")
@@ -127,5 +179,5 @@ def test_without_matplotlib_a_sentence_says_what_to_install(tmp_path, monkeypatc
     monkeypatch.setitem(sys.modules, "tui.report.png", None)
     report = make_report([write_log(tmp_path, recorded_session())], [])
     with pytest.raises(ReportError, match=r"pip install 'dlmon\[png\]'"):
-        write_charts(tmp_path / "out", report.charts, report.marks, [], "png")
+        write_charts(tmp_path / "out", report.charts, report.metrics, report.marks, [], "png")
     assert not (tmp_path / "out").exists()

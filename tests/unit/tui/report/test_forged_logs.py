@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from dlmon.log.folder import LOG_NAME, LogError
 from dlmon.records import encode
 from tui.report import session_report
-from tui.report.charts import draw_chart, svg_of
+from tui.report.charts import draw_chart, draw_metric, svg_of
 from tui.report.files import ReportError
 from tui.report.html import html_of
 from tui.report.markdown import markdown_of
@@ -30,6 +30,7 @@ def report_all(path):
     report = make_report([path], [])
     texts = [html_of(report), markdown_of(report), json.dumps(report.as_json(), allow_nan=False)]
     texts += [svg_of(draw_chart(chart, report.marks)) for chart in report.charts]
+    texts += [svg_of(draw_metric(chart, report.marks)) for chart in report.metrics]
     for table in (None, *TABLES):
         # A table of nothing is refused.
         with contextlib.suppress(ReportError):

@@ -37,7 +37,8 @@ def test_a_page_says_what_ran_and_what_came_of_it(page):
 def test_a_page_draws_throughput_cpu_and_gpu_on_one_axis(page):
     drawn = drawn_in(page)
     titles = [chart["title"] for chart in drawn["charts"]]
-    assert titles == ["Throughput", "Loss", "CPU", "GPU utilisation", "Power", "Memory in use"]
+    assert titles == ["Throughput", "CPU", "GPU utilisation", "Power", "Memory in use"]
+    assert [chart["title"] for chart in drawn["metrics"]] == ["Loss", "Accuracy"]
     assert len({chart["width_s"] for chart in drawn["charts"]}) == 1
     assert [mark["text"] for mark in drawn["marks"]] == ["epoch 1", "epoch 2", "epoch 3"]
     throughput = drawn["charts"][0]["lines"][0]["mean"]
@@ -158,3 +159,15 @@ def test_a_page_is_not_too_large_to_hand_on(tmp_path, hours, most):
     assert len(text.encode()) < most
     # It would rather be finer than need be.
     assert len(text.encode()) > most / 4
+
+
+def test_bars_of_where_the_time_went_are_as_long_as_their_shares(tmp_path):
+    report = make_report([write_log(tmp_path, recorded_session())], [])
+    page = html_of(report)
+    section = page[page.index("Where the time went") :]
+    lengths = [float(n) for n in re.findall(r'<rect width="([\d.]+)"', section)]
+    seconds = [bar.value for bar in report.sessions[0].account]
+    assert max(seconds) > 30 * min(seconds)
+    expected = [100 * one / max(seconds) for one in seconds]
+    assert lengths[: len(seconds)] == pytest.approx(expected, abs=0.06)
+    assert "logarithmic" not in section

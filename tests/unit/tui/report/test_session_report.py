@@ -6,7 +6,17 @@ import pytest
 from fakes.recorded import BEGIN_WALL, recorded_session, write_log
 
 from dlmon.log.label import Label, write_label
-from dlmon.records import AccountPart, Doubt, Machine, MachineFacts, Process, Result
+from dlmon.records import (
+    AccountPart,
+    Doubt,
+    Evaluation,
+    Machine,
+    MachineFacts,
+    Model,
+    Process,
+    Result,
+    Trainer,
+)
 from tui.report.html import html_of
 from tui.report.markdown import markdown_of
 from tui.report.report import make_report
@@ -126,3 +136,35 @@ def test_reading_ends_where_what_hears_of_it_raises(tmp_path):
 
     with pytest.raises(EndOfPatience):
         make_report([write_log(tmp_path, recorded_session())], [], on_read=stop)
+
+
+def test_what_metrics_came_to_stands_in_every_form(tmp_path):
+    report = make_report([write_log(tmp_path, recorded_session())], [])
+    (session,) = report.sessions
+    rows = {row[0]: row[1:] for row in session.metrics.rows}
+    assert rows["val_loss"] == ("0.6000", "0.6000", "3")
+    assert session.as_json["metrics"]["val_loss"]["best_epoch"] == 3
+    assert "### Metrics" in markdown_of(report)
+    assert "<h2>Metrics</h2>" in html_of(report)
+
+
+def test_the_result_of_an_evaluation_is_reported(tmp_path):
+    header, *records, result = recorded_session()
+    t = records[-1].t
+    evaluation = Evaluation(t, t + 2 * 10**9, 5, 1000, True, {"loss": 0.4})
+    session = only(write_log(tmp_path, [header, *records, evaluation, result]))
+    assert dict(session.figures)["evaluation"] == "loss 0.4000 (1,000 samples, 2.00 s)"
+    assert session.as_json["evaluation"]["metrics"] == {"loss": 0.4}
+
+
+def test_the_versions_that_a_script_trained_with_stand_in_its_environment(tmp_path):
+    header, *records = recorded_session()
+    header = replace(header, command=("python", "fit.py"), versions={"python": "3.11.7"})
+    model = next(record for record in records if isinstance(record, Model))
+    model = replace(model, backend="tensorflow", backend_version="2.21.0")
+    trainer = Trainer(header.t, 0, 7, "keras", "3.15.1", "3.12.1", "tensorflow")
+    session = only(write_log(tmp_path, [header, trainer, model]))
+    environment = dict(session.environment)
+    assert environment["framework"] == "Keras 3.15.1"
+    assert environment["backend"] == "TensorFlow 2.21.0"
+    assert environment["python of the script"] == "3.12.1"

@@ -2,13 +2,23 @@
 
 import csv
 import io
+import json
+from dataclasses import replace
 
 import pytest
 from fakes.recorded import recorded_session, write_log
 
-from dlmon.records import Batches, BatchSummary, Epoch, Machine
+from dlmon.records import (
+    Batches,
+    BatchSummary,
+    Epoch,
+    Evaluation,
+    Machine,
+    Model,
+    Trainer,
+)
 from tui.report.files import ReportError
-from tui.report.tidy import TABLES, csv_lines
+from tui.report.tidy import TABLES, csv_lines, json_lines
 
 
 def table(paths, name=None):
@@ -94,3 +104,49 @@ def test_a_table_of_nothing_is_refused(tmp_path, records, name):
     path = write_log(tmp_path, records[:1])
     with pytest.raises(ReportError, match=f"there are no {name}"):
         table([path], name)
+
+
+def test_epochs_and_batches_count_from_one_as_on_the_screen(log):
+    assert [row["epoch"] for row in table([log], "epochs")] == ["1", "2", "3"]
+    first = table([log], "batches")[0]
+    assert (first["epoch"], first["batch"]) == ("1", "1")
+
+
+def test_a_row_of_metrics_is_a_value_with_its_time_and_epoch(log, records):
+    rows = table([log], "metrics")
+    validations = [row for row in rows if row["is_validation"] == "true"]
+    losses = [row for row in validations if row["metric"] == "loss"]
+    epochs = [record for record in records if isinstance(record, Epoch)]
+    assert [float(row["value"]) for row in losses] == [e.metrics["val_loss"] for e in epochs]
+    assert [row["epoch"] for row in losses] == ["1", "2", "3"]
+    at_s = [(epoch.end - records[0].t) / 1e9 for epoch in epochs]
+    assert [float(row["at_s"]) for row in losses] == pytest.approx(at_s)
+    assert {row["phase"] for row in rows} == {"training", "validation"}
+    assert {row["metric"] for row in rows} == {"loss", "accuracy"}
+
+
+def test_what_an_evaluation_came_to_is_among_the_metrics(tmp_path, records):
+    t = records[0].t
+    evaluation = Evaluation(t + 10**9, t + 2 * 10**9, 5, 100, True, {"loss": 0.7})
+    (row,) = table([write_log(tmp_path, [records[0], evaluation])], "metrics")
+    assert (row["phase"], row["epoch"], row["value"]) == ("evaluation", "", "0.7")
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_table_as_json_has_the_rows_of_that_as_csv(log, name):
+    rows = json.loads("".join(json_lines([log], name)))
+    of_csv = table([log], name)
+    assert len(rows) == len(of_csv)
+    assert list(rows[0]) == list(of_csv[0])
+
+
+def test_what_a_script_was_seen_to_train_with_stands_in_its_row(tmp_path, records):
+    header = replace(records[0], command=("python", "fit.py"), options={"interval": 1.0})
+    trainer = Trainer(header.t, 0, 7, "torch", "2.9.1")
+    model = next(record for record in records if isinstance(record, Model))
+    seen = replace(model, batch_size=64, backend="tensorflow")
+    (row,) = table([write_log(tmp_path, [header, trainer, seen])])
+    assert (row["batch_size"], row["backend"]) == ("64", "tensorflow")
+    unnamed = [header, trainer, replace(seen, backend=None)]
+    (row,) = table([write_log(tmp_path / "another", unnamed)])
+    assert row["backend"] == "torch"

@@ -1,0 +1,79 @@
+"""What metrics came to: the last value, and the best with its epoch where a name tells which."""
+
+import pytest
+
+from dlmon.records import Epoch, Metrics
+from dlmon.session.learning import Learning
+from dlmon.session.metric_figures import MetricFigure, figures_json, lower_is_better, metric_figures
+
+S = 1_000_000_000
+
+
+def epoch(number, why=None, **metrics):
+    begin = 10 * S * (number + 1)
+    return Epoch(number, begin, begin + 8 * S, begin + 9 * S, True, 1, metrics, why=why or {})
+
+
+def figures_of(*records):
+    learning = Learning()
+    epochs = [record for record in records if isinstance(record, Epoch)]
+    for record in records:
+        if isinstance(record, Epoch):
+            learning.fold_epoch(record)
+        else:
+            learning.fold(record, 0)
+    return metric_figures(epochs, learning)
+
+
+def test_each_metric_has_its_last_value_and_its_best():
+    found = figures_of(
+        epoch(0, accuracy=0.5, loss=2.0, val_loss=1.9),
+        epoch(1, accuracy=0.7, loss=1.0, val_loss=1.2),
+        epoch(2, accuracy=0.6, loss=0.5, val_loss=1.5),
+    )
+    assert found == (
+        MetricFigure("loss", 0.5, "", 0.5, 2, 2),
+        MetricFigure("val_loss", 1.5, "", 1.2, 1, 2),
+        MetricFigure("accuracy", 0.6, "", 0.7, 1, 2),
+    )
+
+
+def test_of_equal_values_the_first_is_the_best():
+    (figure,) = figures_of(epoch(0, accuracy=0.9), epoch(1, accuracy=0.9))
+    assert figure.best_epoch == 0
+
+
+def test_a_last_value_that_is_no_number_says_so_and_is_never_the_best():
+    (figure,) = figures_of(epoch(0, loss=2.0), epoch(1, {"loss": "NaN"}, loss=None))
+    assert figure == MetricFigure("loss", None, "NaN", 2.0, 0, 1)
+
+
+def test_a_loss_that_no_epoch_says_has_no_best():
+    (figure,) = figures_of(Metrics(2 * S, {"loss": 0.9}), Metrics(3 * S, {"loss": 1.1}))
+    assert figure == MetricFigure("loss", 1.1)
+
+
+def test_epochs_count_from_one_in_json():
+    found = figures_json(figures_of(epoch(0, loss=1.0), epoch(1, loss=2.0)))
+    assert found == {"loss": {"final": 2.0, "best": 1.0, "best_epoch": 1}}
+
+
+@pytest.mark.parametrize(
+    ("name", "lower"),
+    [
+        ("loss", True),
+        ("dense_1_loss", True),
+        ("mean_absolute_error", True),
+        ("binary_crossentropy", True),
+        ("customloss", True),
+        ("accuracy", False),
+        ("sparse_categorical_accuracy", False),
+        ("F1", False),
+        ("learning_rate", None),
+        ("grad_norm", None),
+        ("accuracy_loss", True),
+        ("map_error", True),
+    ],
+)
+def test_whether_less_is_better_is_told_by_a_name_or_not_at_all(name, lower):
+    assert lower_is_better(name) is lower

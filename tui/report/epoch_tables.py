@@ -1,0 +1,67 @@
+"""What a report says of epochs, and of what metrics came to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from dlmon.records import Epoch
+from dlmon.session.metric_figures import MetricFigure
+from tui.formatting import units
+from tui.formatting.learning import value_text
+from tui.report.parts import Table
+
+MOST_EPOCHS = 1000
+_METRICS = 6
+
+
+def metric_table(
+    figures: Sequence[MetricFigure], each: str, text: Callable[[str], str]
+) -> Table | None:
+    """Return a row a metric.
+
+    Args:
+        figures: what they came to.
+        each: what an epoch is called.
+        text: as `epoch_table` takes it.
+    """
+    if not figures:
+        return None
+    rows = tuple(
+        (
+            text(figure.name),
+            value_text(figure.final, figure.why),
+            "–" if figure.best is None else units.metric(figure.best),
+            "–" if figure.best_epoch is None else str(figure.best_epoch + 1),
+        )
+        for figure in figures
+    )
+    return Table(("metric", "last", "best", f"best in {each}"), rows, (False, True, True, True))
+
+
+def epoch_metrics(epochs: Sequence[Epoch]) -> list[str]:
+    """Return the names of what was reported of epochs, in the order they came."""
+    return list(dict.fromkeys(name for epoch in epochs for name in epoch.metrics))
+
+
+def epoch_table(epochs: Sequence[Epoch], text: Callable[[str], str]) -> Table | None:
+    """Return a row an epoch; `text` leaves out of a name what is nobody else's business."""
+    if not epochs:
+        return None
+    metrics = epoch_metrics(epochs)[:_METRICS]
+    rows = []
+    for epoch in epochs[:MOST_EPOCHS]:
+        validation = epoch.validation
+        values = (epoch.metrics.get(name) for name in metrics)
+        rows.append(
+            (
+                f"{epoch.epoch + 1}{'' if epoch.whole else ' (cut)'}",
+                units.seconds((epoch.end - epoch.begin) / 1e9),
+                units.seconds((epoch.train_end - epoch.begin) / 1e9),
+                units.seconds((validation.end - validation.begin) / 1e9) if validation else "–",
+                "–" if epoch.samples is None else f"{epoch.samples:,}",
+                *("–" if value is None else units.metric(value) for value in values),
+            )
+        )
+    headings = ("epoch", "in all", "training", "validation", "samples", *map(text, metrics))
+    left_out = max(0, len(epochs) - MOST_EPOCHS)
+    return Table(headings, tuple(rows), (True,) * len(headings), left_out)

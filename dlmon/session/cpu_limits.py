@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from dlmon.records import Machine, MachineFacts, Process
+from dlmon.records import Gpu, Machine, MachineFacts, Process
 from dlmon.records.record import record
 from dlmon.session import advice
 from dlmon.session.advice import cores
@@ -22,6 +22,8 @@ MOSTLY = 0.5
 THREADS_TIME = (0.9, 1.25)
 # How far apart the sensors' slow readings are.
 SLOW_NS = 5_000_000_000
+# A GPU that does no more than this is hardly what a run waits for.
+IDLE_GPU_PCT = 20.0
 MAX_CORES = 1_000_000
 NAMED_CORES = 0.1
 
@@ -240,6 +242,43 @@ def own_threads(use: CpuUse | None, threads: int | None, ended: bool) -> Evidenc
     advised = f"use more threads: --threads {threads}, {free:.1f} cores idle"
     brief = f"--threads {threads} at {use.own:.1f} cores"
     return Evidence("threads", text, brief, headline, figures, advised)
+
+
+def mostly_idle(
+    use: CpuUse | None, gpus: Sequence[Gpu], unmeasured: str | None, ended: bool
+) -> Evidence | None:
+    """Hold when the run neither computes nor wants a CPU: it waits for something else.
+
+    `unmeasured` is what that could be and is not measured of it, as a clause.
+    """
+    if use is None or use.own is None or use.own >= IDLE_CORES:
+        return None
+    gpu_pct = mean_of(gpu.utilization_pct for gpu in gpus)
+    if gpus and (gpu_pct is None or gpu_pct >= IDLE_GPU_PCT):
+        return None
+    if use.waited is not None:
+        wanted = min(use.own, 1.0 if use.thread is None else use.thread) + use.waited
+    elif use.idle is not None and use.idle >= IDLE_CORES:
+        wanted = use.own
+    else:
+        return None
+    if wanted >= MOSTLY:
+        return None
+    waits = verb(ended, "waits", "waited")
+    beside = "" if gpu_pct is None else f", and GPU {gpus[-1].index} at {gpu_pct:.0f} %"
+    text = (
+        f"The run {waits} for something other than a CPU: it {verb(ended, 'uses', 'used')} "
+        f"{use.own:.1f} of {cores(use.allowed)}{beside}"
+    )
+    if unmeasured is not None:
+        text += f"; {unmeasured}"
+    return Evidence(
+        "idle",
+        text,
+        f"this run {use.own:.1f} of {cores(use.allowed)}",
+        f"The run {waits} for something other than a CPU",
+        advice=f"find what it {waits} for: data, a disk, the network, or a pause in the script",
+    )
 
 
 def all_cores_busy(use: CpuUse | None, samples: Sequence[Machine], ended: bool) -> Evidence | None:

@@ -20,6 +20,7 @@ class LimitKind(Word):
     MEMORY = "memory"
     DISK = "disk"
     OTHERS = "other programs"
+    WAITING = "waiting"
     UNCLEAR = "not clear"
 
 
@@ -32,6 +33,7 @@ KINDS = {
     **dict.fromkeys(("cpu", "cpu-quota", "threads", "cores", "thread"), LimitKind.CPU),
     **dict.fromkeys(("swap", "memory-pressure"), LimitKind.MEMORY),
     "io-pressure": LimitKind.DISK,
+    "idle": LimitKind.WAITING,
     **dict.fromkeys(("other-programs", "steal", "gpu-shared"), LimitKind.OTHERS),
 }
 """What each rule's limit is of."""

@@ -20,6 +20,7 @@ from dlmon.session.cpu_limits import (
     all_cores_busy,
     count_of,
     cpu_use,
+    mostly_idle,
     other_programs,
     own_cpus,
     own_threads,
@@ -86,7 +87,10 @@ def find_limit(
         gpu_shared(samples, gpu_index, ended),
     )
     evidence = tuple(one for one in found if one is not None)
-    measured = _measured(use, samples, gpus, None if evidence else unmeasured)
+    if not evidence and (idle := mostly_idle(use, gpus, unmeasured, ended)) is not None:
+        evidence = (idle,)
+    is_clear = bool(evidence) and evidence[0].rule != "idle"
+    measured = _measured(use, samples, gpus, None if is_clear else unmeasured)
     if not evidence:
         listed = ", ".join(text for _, text in measured) or "nothing is measured"
         return Limit("not-clear", f"Not clear: {listed}.", measured=measured, ended=ended)

@@ -31,6 +31,7 @@ KIND_STYLES: dict[LimitKind, tuple[str, ...]] = {
         (LimitKind.MEMORY, "memory"),
         (LimitKind.DISK, "disk"),
         (LimitKind.OTHERS, "others"),
+        (LimitKind.WAITING, "waiting"),
         (LimitKind.UNCLEAR, "unclear"),
     )
 }
@@ -74,7 +75,7 @@ class LimitLine(Lines):
         & > .limit--gpu { color: $text-success; text-style: bold; }
         & > .limit--cpu { color: $text-primary; text-style: bold; }
         & > .limit--memory { color: $text-secondary; text-style: bold; }
-        & > .limit--others { color: $text-warning; text-style: bold; }
+        & > .limit--others, & > .limit--waiting { color: $text-warning; text-style: bold; }
         & > .limit--unclear { color: $text-muted; text-style: bold; }
         & > .limit--failed { color: $text-error; text-style: bold; }
     }

@@ -599,10 +599,43 @@ def test_a_run_that_does_not_want_the_cpu_names_nobody():
         on_cores(2, run=0.1, others=1.9, processes=(row,)),
     ):
         limit = reported(sample, MachineFacts(cores=2), None, unmeasured="it is not measured")
-        assert limit.rule == "not-clear"
-        assert "k.py" not in limit.text
+        assert limit.rule == ("idle" if sample.process.cpu_wait_pct else "not-clear")
+        assert "k.py" not in limit.text + limit.advice
         assert "it is not measured" in limit.text
-        assert limit.advice == ""
+        assert "it is not measured" in limit.figures
+
+
+def test_a_run_that_uses_little_and_wants_no_cpu_waits_for_something_else():
+    idle = waits_for_cpu(on_cores(4, run=0.1, others=0.2), 2.0, thread_pct=8.0)
+    limit = reported(idle, FACTS, None)
+    assert limit.text == ("The run waits for something other than a CPU: it uses 0.1 of 4 cores.")
+    assert limit.advice.startswith("find what it waits for: data, a disk, the network")
+    assert limit.kind is LimitKind.WAITING
+    assert reported(idle, FACTS, None, ended=True).headline == (
+        "The run waited for something other than a CPU"
+    )
+
+
+@pytest.mark.parametrize(
+    "sample",
+    [
+        # Half a core is work; what wants one is not idle; where none is free, nobody knows.
+        waits_for_cpu(on_cores(4, run=0.6, others=0.2), 2.0, thread_pct=40.0),
+        waits_for_cpu(on_cores(4, run=0.3, others=0.2), 30.0, thread_pct=25.0),
+        on_cores(2, run=0.1, others=1.9),
+    ],
+    ids=["works", "wants a CPU", "nobody knows"],
+)
+def test_a_run_that_works_or_may_want_a_cpu_is_not_called_idle(sample):
+    limit = reported(sample, MachineFacts(cores=len(sample.cpu.cores)), None)
+    assert "idle" not in rules(limit)
+
+
+def test_a_run_that_keeps_its_gpu_at_work_is_not_called_idle():
+    idle = waits_for_cpu(on_cores(4, run=0.1, others=0.2), 2.0, thread_pct=8.0)
+    for utilization_pct, is_idle in ((3, True), (60, False)):
+        gpu = replace(BUSY_GPU, utilization_pct=utilization_pct)
+        assert ("idle" in rules(reported(replace(idle, gpus=(gpu,))))) is is_idle
 
 
 def test_a_run_that_waits_for_the_cpu_says_how_long():
@@ -622,7 +655,7 @@ def test_what_the_threads_did_while_it_was_started_is_not_laid_on_the_training()
     samples = [*starting, *[waits_for_cpu(trains, 2.0, thread_pct=15.0)] * 12]
     for count in range(MIN_SAMPLES, len(samples) + 1):
         timed = [replace(one, t=second * SECOND) for second, one in enumerate(samples[:count])]
-        assert find_limit(timed, MachineFacts(cores=2), None).rule == "not-clear"
+        assert find_limit(timed, MachineFacts(cores=2), None).rule in ("not-clear", "idle")
 
 
 def test_a_wait_that_may_be_that_of_the_containers_own_limit_is_not_laid_on_others():

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from dlmon.records import Batches, BatchSummary, Epoch, Machine
 from dlmon.session.gaps import WITHIN
 from dlmon.session.gpu_limits import SHARED_GPU_MIB
+from dlmon.session.training_readings import cores_of
 from dlmon.statistics.steady_state import SteadyState
 
 MAX_EPOCHS = 2000
@@ -196,10 +197,8 @@ def values_of(sample: Machine, gpu_index: int | None) -> dict[str, float]:
     found: dict[str, float | None] = {}
     if cpu is not None:
         found |= {"stopped_pct": cpu.throttled_pct, "steal_pct": cpu.steal_pct}
-        run_pct = sample.process.cpu_pct if sample.process is not None else None
-        if cpu.pct is not None and cpu.cores and run_pct is not None:
-            busy_pct = (cpu.pct - (cpu.steal_pct or 0.0)) * len(cpu.cores)
-            found["other_cores"] = max(0.0, busy_pct - run_pct) / 100
+        cores = cores_of(sample)
+        found["other_cores"] = None if cores is None else cores.others
     if pressure is not None:
         found |= {
             "cpu_wait_pct": pressure.cpu_pct,

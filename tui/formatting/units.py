@@ -241,6 +241,11 @@ def ratio(value: float) -> str:
     return f"{value:,.{decimals}f}×"
 
 
+def times(value: float, glyphs: Glyphs = UNICODE) -> str:
+    """Write a factor that is at least 1: 4.5×, 12×, 1,200×."""
+    return (f"{value:,.0f}" if value >= 9.95 else f"{value:.1f}") + glyphs.times
+
+
 def factor(value: float) -> str:
     """Write how many times as fast: `4.3× as fast`, `as fast`, or as slow where it is slower."""
     ratio = value if value >= 1 else 1 / value

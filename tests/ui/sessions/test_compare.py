@@ -149,6 +149,30 @@ async def test_foreign_text_is_never_markup(tmp_path):
     assert "[/x] [b]GPU[/b]" in text
 
 
+def script(log_dir, name, step_us, *arguments):
+    """Write the log of a script; return its path as a side."""
+    header, *rest = recorded_session(session_id=name, step_us=step_us)
+    command = ("python3", f"/home/ada/{'deep/' * 20}train.py", *arguments)
+    header = replace(header, workload="train.py", command=command)
+    return [write_log(log_dir, [header, *rest], name)]
+
+
+@pytest.mark.parametrize(("ascii", "change"), [(False, "0.005 → 0.001"), (True, "0.005 -> 0.001")])
+async def test_which_arguments_of_a_script_differ_stands_below_the_verdict(tmp_path, ascii, change):
+    sides = (
+        script(tmp_path, "base", 18_000, "--sleep", "0.005"),
+        script(tmp_path, "new", 4_000, "--sleep", "0.001"),
+    )
+    text = await shown(sides, (80, 24), ascii)
+    assert f"Different arguments: --sleep: {change}" in text
+    assert f"new had 4.5{'x' if ascii else '×'} the throughput of base" in text
+
+
+async def test_a_foreign_argument_is_never_markup(tmp_path):
+    sides = script(tmp_path, "base", 18_000), script(tmp_path, "new", 18_000, "[/x][b]markup")
+    assert "argument 1: not given → [/x][b]markup" in await shown(sides)
+
+
 # ---- how one gets there, about, and back ----
 
 

@@ -47,7 +47,8 @@ EARLIER_SESSIONS = 5
 MOST_EARLIER = 100
 """So many one can choose from."""
 
-UNSURE = " (uncertainty unknown)"
+ONE_PUBLISHED = " (one published figure)"
+"""What follows a factor to a published figure whose interval isn't known, where there is room."""
 NOT_CLEAR = ": no clear difference"
 """What follows an interval that holds 1, where there is room for it."""
 
@@ -290,7 +291,7 @@ def factor_of_reference(
             return f"no factor to {name} without {this.missing}"
         return f"no factor to {name} yet"
     if ratio.low is None or ratio.high is None:
-        return f"{units.factor(ratio.value)} as {name}{UNSURE}"
+        return _without_interval(other, ratio.value, name)
     # A run that was made once says nothing of how runs differ.
     alone = "" if ratio.p is not None or other.kind == "published" else ", 1 run each"
     if ratio.low <= 1 <= ratio.high:
@@ -336,7 +337,15 @@ def claim_text(this: ComparisonRow, other: ComparisonRow, value: float, name: st
         return f"no clear difference from {name}: {both}"
     if claim is Claim.ALIKE:
         return f"about as fast as {name}"
-    return f"{units.factor(value)} as {name}{UNSURE if claim is Claim.UNKNOWN else ''}"
+    if claim is Claim.UNKNOWN:
+        return _without_interval(other, value, name)
+    return f"{units.factor(value)} as {name}"
+
+
+def _without_interval(other: ComparisonRow, value: float, name: str) -> str:
+    """Say a factor of which it isn't known how sure it is."""
+    of_one = ONE_PUBLISHED if other.kind == "published" else ""
+    return f"{units.factor(value)} as {name}{of_one}"
 
 
 _ENDED = {

@@ -65,8 +65,10 @@ def _throughput(snapshot: Snapshot) -> str:
     assert snapshot.samples_per_second is not None
     unit = units.rate_unit(snapshot.counts_steps)
     text = units.throughput(snapshot.samples_per_second, unit=unit)
-    spread = trainers_text(snapshot)
-    return f"{text} ({spread})" if spread else text
+    uncertain = units.is_rate_very_uncertain(snapshot.samples_per_second)
+    said = (units.VERY_UNCERTAIN if uncertain else "", trainers_text(snapshot))
+    notes = "; ".join(note for note in said if note)
+    return f"{text} ({notes})" if notes else text
 
 
 def print_script_outcome(follower: SessionFollower) -> None:
@@ -228,6 +230,8 @@ def _stalls(snapshot: Snapshot) -> str:
 
 def _epoch_text(timing: SecondsPerEpoch, snapshot: Snapshot) -> str:
     basis = basis_of_epoch(timing, snapshot.compile_s)
+    if units.is_very_uncertain(timing):
+        basis = f"{units.VERY_UNCERTAIN}; {basis}"
     return f"{units.band(timing)} ({basis}{_left_out(timing, snapshot)})"
 
 

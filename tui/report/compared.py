@@ -77,7 +77,7 @@ def compared(
     except NotComparable as refused:
         return Compared(base_name, new_name, as_sentence(redaction.text(str(refused))))
     for run in (*sides.base, *sides.new):
-        redaction.learn_names(run.host, run.options)
+        redaction.learn_names(run.host, {**run.options, "command": " ".join(run.command or ())})
     text = redaction.text
     if not full:
         sides = replace(sides, arguments=tuple(map(_without_secret, sides.arguments)))

@@ -142,8 +142,8 @@ class SessionsScreen(ExportControls, FilteredScreen):
         (
             "time",
             "How long an epoch, or a whole run, took; ± is its 95 % band, and ~ says that the "
-            "time is projected because no epoch had ended. Where a run failed, its error; where "
-            "there is no time, why.",
+            "time is projected because no epoch had ended, or very uncertain. Where a run failed, "
+            "its error; where there is no time, why.",
         ),
     )
 

@@ -221,7 +221,7 @@ def test_a_run_within_the_band_of_another_is_about_as_fast():
     assert nearest(7.16, 11.16) == (
         "no clear difference from NVIDIA GTX 1060: 9.16 s ± 2.00 and 9.00 s"
     )
-    assert nearest(None, None) == "1.02× as slow as NVIDIA GTX 1060 (uncertainty unknown)"
+    assert nearest(None, None) == "1.02× as slow as NVIDIA GTX 1060 (one published figure)"
 
 
 def test_overlapping_bands_are_no_clear_difference_and_never_about_as_fast():
@@ -233,7 +233,7 @@ def test_overlapping_bands_are_no_clear_difference_and_never_about_as_fast():
     # Earlier versions wrote a band of no width where nothing was known.
     old = replace(other, low=74.6, high=74.6)
     assert claim_text(this, old, 74.6 / 51.6, "the run before") == (
-        "1.45× as fast as the run before (uncertainty unknown)"
+        "1.45× as fast as the run before"
     )
 
 

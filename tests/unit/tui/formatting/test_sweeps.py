@@ -73,7 +73,7 @@ def test_the_band_is_that_of_the_mean_and_is_left_out_where_it_reaches_down_to_z
     assert cells(sweep)[0][2] == "0.933 ± 0.14"
     # Standard deviation 0.52.
     assert cells(sweep)[2][2] == "~0.400"
-    row = sweep_json(new_header(sweep.plan, 7, 1.0), sweep, "sweep.jsonl")["rows"][0]
+    row = sweep_json(new_header(sweep.plan, 7, 1.0), sweep, "sweep.jsonl")["rows"][2]
     assert row["value"] == pytest.approx(0.4)
     assert (row["low"] + row["high"]) / 2 == pytest.approx(row["value"])
     assert row["high"] - row["value"] == pytest.approx(1.29, abs=0.01)

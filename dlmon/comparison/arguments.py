@@ -17,7 +17,16 @@ _OPTION = re.compile(r"-{1,2}[A-Za-z][^=\s]*")
 # As `--lr=0.1`, and as Hydra and env take them: `model.lr=0.1`, `+trainer.fast=1`.
 _ASSIGNED = re.compile(r"([-+~]{0,2}[A-Za-z][\w.@/-]*)=(.*)", re.DOTALL)
 
+_SECRET = re.compile(
+    r"(?<![a-z])(key|token|secret|password|passwd|credentials?)(?![a-z])", re.IGNORECASE
+)
+
 Words = Sequence[str]
+
+
+def is_secret(name: str) -> bool:
+    """Return whether an argument is called as those are whose values are nobody else's business."""
+    return _SECRET.search(name) is not None
 
 
 def arguments_of(commands: Sequence[Words], script: str | None = None) -> list[dict[str, str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -36,6 +37,7 @@ from dlmon.session.session import NEVER_STEADY
 from dlmon.session.snapshot import Snapshot
 from dlmon.statistics.claims import Claim, claim_of
 from tui.formatting import units
+from tui.formatting.arguments import other_arguments
 from tui.formatting.validity import doubts_of
 from workloads.catalog import WORKLOADS, Workload
 
@@ -235,6 +237,7 @@ def factor_of_run_before(
     earlier: Sequence[SessionEntry],
     names: Mapping[str, str],
     steady: bool,
+    header: SessionHeader,
 ) -> str:
     """Return this run against the newest earlier one that it can be compared with."""
     this = next((row for row in rows if row.kind == "this"), None)
@@ -247,6 +250,7 @@ def factor_of_run_before(
             if entry is earlier[-1]:
                 _, comma, otherwise = called.partition(", ")
                 called = f"run before{comma}{otherwise}"
+            called = ", ".join([called, *_other_arguments(entry, header)])
             return claim_text(this, other, value, f"the {called}")
     return ""
 
@@ -456,13 +460,26 @@ def comparison_rows(
         [entry.result for entry in earlier if entry.result is not None],
         {entry.header.id: entry.header for entry in earlier},
     )
-    otherwise = {entry.header.id: other_settings(entry, header) for entry in earlier}
+    by_session = {entry.header.id: entry for entry in earlier}
     return tuple(
-        replace(row, label=", ".join([row.label, *otherwise[row.session]]))
-        if row.kind == "earlier" and row.session in otherwise
+        _with_settings(row, by_session[row.session], header)
+        if row.kind == "earlier" and row.session in by_session
         else row
         for row in rows
     )
+
+
+def _with_settings(row: ComparisonRow, entry: SessionEntry, header: SessionHeader) -> ComparisonRow:
+    """Return the row of an earlier run with what it did otherwise, which its label tells apart."""
+    given = _other_arguments(entry, header)
+    # Repeats of one command are like runs; those of another one are not.
+    command = [] if not given else [shlex.join(entry.header.command or ())]
+    label = ", ".join([row.label, *other_settings(entry, header), *command])
+    return replace(row, label=label, badges=(*given, *row.badges))
+
+
+def _other_arguments(entry: SessionEntry, header: SessionHeader) -> tuple[str, ...]:
+    return other_arguments(entry.header.command, header.command, header.workload)
 
 
 def _conditions_of_script(snapshot: Snapshot) -> Conditions:

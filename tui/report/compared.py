@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from dlmon.comparison.arguments import is_secret
 from dlmon.comparison.sides import (
     Difference,
     NotComparable,
@@ -26,10 +26,6 @@ from tui.formatting.sides import (
 from tui.plain.sides import sides_json
 from tui.report.redact import Redaction
 from tui.report.session_report import Row, Table, as_sentence
-
-_SECRET = re.compile(
-    r"(?<![a-z])(key|token|secret|password|passwd|credentials?)(?![a-z])", re.IGNORECASE
-)
 
 
 @dataclass(frozen=True)
@@ -106,7 +102,7 @@ def compared(
 
 def _without_secret(difference: Difference) -> Difference:
     """Return what differs without the values of an option that is called as secrets are."""
-    if _SECRET.search(difference.name) is None:
+    if not is_secret(difference.name):
         return difference
     return replace(difference, base="(left out)", new="(another)")
 

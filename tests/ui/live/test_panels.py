@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from fakes.glyphs import drawn_in_ascii
 from fakes.recorded import folded, recorded_session
+from fakes.scripts import script_session
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
@@ -15,7 +16,7 @@ from textual._compositor import Compositor
 from textual.app import App, ComposeResult
 
 from dlmon.log.label import Label
-from dlmon.records import AccountPart, Batches, Epoch, Model, Notice, Output
+from dlmon.records import AccountPart, Batches, Epoch, Model, Notice, Output, Trainer
 from dlmon.session.evidence import Evidence, Limit, LimitKind
 from dlmon.session.gaps import Gap, GapKind, Meanwhile
 from tui.formatting import units
@@ -288,6 +289,25 @@ def test_a_run_that_failed_says_the_epoch_that_it_was_in(steps_cap):
     # Two epochs have ended; the third one has started, and no batch of it has ended.
     last_end = max(at for at, record in enumerate(records) if isinstance(record, Epoch))
     assert epoch_of([*records[: last_end + 1], failed], "failed") == "in epoch 3/3"
+
+
+@pytest.mark.parametrize(
+    ("version", "named"),
+    [(None, "Keras 3.15.1 on TensorFlow "), ("2.21.0", "Keras 3.15.1 on TensorFlow 2.21.0 ")],
+)
+def test_a_version_stands_beside_what_it_is_the_version_of(version, named):
+    records = script_session(seconds=3)
+    keras = {"framework": "keras", "framework_version": "3.15.1", "backend": "tensorflow"}
+    records = [
+        replace(r, **keras)
+        if isinstance(r, Trainer)
+        else replace(r, backend_version=version)
+        if isinstance(r, Model)
+        else r
+        for r in records
+    ]
+    (row,) = shown(TopLine(), folded(records).snapshot(), "running", width=160)
+    assert f"{named} " in row
 
 
 def test_a_run_that_was_stopped_says_the_epoch_that_was_cut_short():

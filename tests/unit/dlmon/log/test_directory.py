@@ -240,7 +240,7 @@ def test_what_means_no_session_or_several_is_said(tmp_path, three, name, complai
     [
         ("my", 'did you mean "my first", "my second"?'),
         ("my fist", 'did you mean "my first"?'),
-        ("20261120-145600-x-0009", 'did you mean "20261120-145600-x-0001"?'),
+        ("20261120-145600-x-0022", 'did you mean "20261120-145600-x-0002"?'),
         ("nothing", "dlmon sessions lists what there is"),
         ("", "dlmon sessions lists what there is"),
     ],

@@ -64,11 +64,14 @@ class _Commands(click.Group):
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Watch neural networks train: their speed and the hardware on one time axis.\n\n"
     "\b\n"
-    "  dlmon run cifar10-cnn           train a workload that dlmon brings\n"
+    "  dlmon run cifar10-cnn           train one of the networks that come with dlmon\n"
     "  dlmon exec -- python train.py   run a script of your own, unchanged\n"
     "  dlmon watch HOST                watch a remote machine, over ssh\n"
     "  dlmon sessions                  list the recorded sessions\n\n"
-    "Without a command it opens the terminal UI, where all four can be chosen.",
+    "Without a command it opens the terminal UI, where all four can be chosen.\n\n"
+    "Training and live sensors need Linux, or WSL on Windows; on macOS dlmon can only watch other "
+    "machines and read logs. Its own networks train on random data of the real shape, unless Keras "
+    "has cached the real data (run --data real downloads them).",
 )
 @click.version_option(__version__, message="dlmon %(version)s", help="Print the version.")
 @click.option("--ascii/--no-ascii", default=None, help="Draw the screen with plain characters.")

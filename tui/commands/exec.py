@@ -20,7 +20,7 @@ from tui.options.settings import Settings
 _HOST = replace(
     OPTIONS["host"],
     help="Another machine to run it on, which ssh reaches: the command is one of that machine, and "
-    "it goes on without us.",
+    "it continues when you close dlmon.",
 )
 _OF_A_SCRIPT = (
     *(OPTIONS[name] for name in ("interval", "pcie", "price")),

@@ -221,7 +221,7 @@ def legends(rows: Sequence[FigureRow]) -> list[str]:
 
 def doubts(comparison: SidesComparison) -> list[str]:
     """Say what speaks against comparing these runs by these figures."""
-    said = [f"not like with like: {difference}" for difference in comparison.unlike]
+    said = [f"not comparable: {difference}" for difference in comparison.unlike]
     more = comparison.others_took_more
     if more is not None:
         side = "new" if more > 0 else "base"

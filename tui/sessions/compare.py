@@ -73,7 +73,7 @@ class SidesTable(ScrollingLines):
             for name, side in (("base", comparison.base), ("new", comparison.new))
         ]
         if comparison.unlike and not self._anyway:
-            refused = [f"Not like with like: {each}." for each in comparison.unlike]
+            refused = [f"Not comparable: {each}." for each in comparison.unlike]
             refused.append("Press Enter to see them side by side anyway.")
             lines = [line for each in refused for line in self._lines(each, width, PLAIN)]
             return [*sides, (), *lines]
@@ -168,9 +168,9 @@ class CompareScreen(BaseScreen):
             "have the figure.",
         ),
         (
-            "Not like with like",
-            "Runs of another network, batch size, precision, mode or data did other work: their "
-            "figures don't compare.",
+            "Not comparable",
+            "Runs of another network or script, batch size, precision, mode or data did other "
+            "work: their figures don't compare.",
         ),
     )
 

@@ -130,8 +130,8 @@ class SessionsScreen(ExportControls, FilteredScreen):
         ),
         (
             "Delete",
-            "x or Del deletes what is marked, or highlighted, for good; it asks first. What runs, "
-            "or may run on another machine, can't be deleted.",
+            "x or Del deletes what is marked, or highlighted, permanently; it asks first. What "
+            "runs, or may run on another machine, can't be deleted.",
         ),
         (
             "status",

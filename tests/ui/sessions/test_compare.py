@@ -116,12 +116,12 @@ async def test_unlike_runs_are_refused_until_enter(tmp_path):
         side(tmp_path, "new", 2_000, workload="mnist-mlp-small"),
     )
     refused = await shown(sides)
-    assert "Not like with like: network cifar10-cnn, not mnist-mlp-small." in refused
+    assert "Not comparable: network cifar10-cnn, not mnist-mlp-small." in refused
     assert "median step" not in refused
     assert "Anyway" in refused.splitlines()[-1]
     anyway = await shown(sides, keys=["enter"])
     assert "median step" in anyway
-    assert "not like with like: network" in anyway
+    assert "not comparable: network" in anyway
     assert "Anyway" not in anyway.splitlines()[-1]
 
 

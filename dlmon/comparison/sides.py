@@ -267,9 +267,10 @@ def _measured(side: Sequence[RunFigures]) -> list[RunFigures]:
         raise NotComparable(
             f"none of these {len(side)} runs has a throughput to compare{_because(run)}"
         )
+    which = run.name or run.session
     if run.status == Status.FAILED:
-        raise NotComparable(f"{run.session} has no throughput to compare: it {failed_text(run)}")
-    raise NotComparable(f"{run.session} has no throughput to compare{_because(run)}")
+        raise NotComparable(f"{which} has no throughput to compare: it {failed_text(run)}")
+    raise NotComparable(f"{which} has no throughput to compare{_because(run)}")
 
 
 def _because(run: RunFigures) -> str:

@@ -146,6 +146,8 @@ def _number(name: str, value: float | None) -> str:
         return units.dollars(value).removesuffix(" USD")
     if name.endswith("_pct"):
         return f"{value:.0f}"
+    if name in (RUN_CORES, OTHER_CORES):
+        return f"{value:.2f}"
     if abs(value) >= 999.5:
         return f"{value:,.0f}"
     return f"{value:.3g}" if abs(value) >= 99.95 or abs(value) < 0.01 else f"{value:.2f}"

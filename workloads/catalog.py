@@ -356,9 +356,13 @@ def find(name: str) -> Workload:
     """
     if name in WORKLOADS:
         return WORKLOADS[name]
-    nearest = difflib.get_close_matches(name[:SHOWN_LENGTH].lower(), WORKLOADS, n=1)
+    word = name[:SHOWN_LENGTH].lower()
+    nearest = [known for known in WORKLOADS if word and known.startswith(word)]
+    nearest = nearest or difflib.get_close_matches(word, WORKLOADS, n=1)
     if nearest:
-        raise UnknownWorkload(f"there is no workload {quoted(name)}; did you mean {nearest[0]}?")
+        *others, last = nearest
+        meant = f"{', '.join(others)} or {last}" if others else last
+        raise UnknownWorkload(f"there is no workload {quoted(name)}; did you mean {meant}?")
     raise UnknownWorkload(
         f"there is no workload {quoted(name)}; choose from {', '.join(WORKLOADS)}"
     )

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from dlmon.comparison.arguments import NOT_GIVEN, arguments_of
 from dlmon.records import MachineFacts, Status
 from dlmon.records.sanitize import SHOWN_LENGTH, clean
 from dlmon.statistics.claims import Claim
@@ -25,6 +26,8 @@ from dlmon.statistics.ratios import (
 from dlmon.statistics.series import Series
 
 THROUGHPUT = "samples_per_second"
+RUN_CORES, OTHER_CORES = "run_cores", "other_cores"
+"""How many cores the run took during steady training, and how many other programs did."""
 ACCOUNT = "account."
 """What the name of a part of the account begins with."""
 
@@ -37,6 +40,8 @@ FIGURES = (
     "compile_s",
     "gpu_pct",
     "cpu_pct",
+    RUN_CORES,
+    OTHER_CORES,
     "gpu_power_w",
     "cpu_power_w",
     "energy_j_per_epoch.gpu",
@@ -47,12 +52,16 @@ FIGURES = (
     "cost_usd",
 )
 MORE_IS_BETTER = frozenset({THROUGHPUT})
-NEITHER_IS_BETTER = frozenset({"gpu_pct", "cpu_pct", "gpu_power_w", "cpu_power_w"})
+NEITHER_IS_BETTER = frozenset({"gpu_pct", "cpu_pct", "gpu_power_w", "cpu_power_w", RUN_CORES})
+NO_RATIO = frozenset({RUN_CORES, OTHER_CORES})
+"""Of these the difference counts: of next to nothing, a change in percent says nothing."""
 
 # Where the log is kept and how a run is watched changes nothing of it.
 _OF_NO_EFFECT = frozenset({"log_dir", "detach", "name", "note"})
+NOTICEABLE_CORES = 0.5
 _PRICE = "price"
 _LONGEST_LIST = 4
+_LONGEST_ERROR = 160
 
 
 @dataclass(frozen=True)
@@ -78,6 +87,7 @@ class RunFigures:
 
     Attributes:
         name: what a person called it.
+        command: the words of a script's command; None of a workload.
         log: the path of its log.
         wall: when it began.
         device: what it ran on: cpu, or gpu:N.
@@ -87,6 +97,7 @@ class RunFigures:
         curve: its throughput over time; None where only its result was read.
         is_projected: whether its seconds per epoch are a projection.
         why: why it has no throughput.
+        error: why it failed, of one that did.
         valid: whether its figures can be relied on; None where that wasn't judged.
         against: sentences against them, by the doubt.
     """
@@ -100,6 +111,7 @@ class RunFigures:
     versions: Mapping[str, Any]
     machine: MachineFacts
     name: str | None = None
+    command: tuple[str, ...] | None = None
     log: str | None = None
     device: str | None = None
     device_name: str | None = None
@@ -113,6 +125,7 @@ class RunFigures:
     curve: Curve | None = None
     is_projected: bool | None = None
     why: str | None = None
+    error: str | None = None
     valid: bool | None = None
     against: Mapping[str, str] = field(default_factory=dict)
 
@@ -159,6 +172,7 @@ class SidesComparison:
     Attributes:
         unlike: what differs in their work, so that they don't compare.
         options, environment: what differs in how they computed, and on what.
+        arguments: what differs in the commands of scripts.
         left_out: runs that have no throughput, with the reason.
     """
 
@@ -169,10 +183,23 @@ class SidesComparison:
     options: tuple[Difference, ...] = ()
     environment: tuple[Difference, ...] = ()
     left_out: tuple[RunFigures, ...] = ()
+    arguments: tuple[Difference, ...] = ()
 
     @property
     def throughput(self) -> SidesFigure:
         return self.figures[0]
+
+    @property
+    def others_took_more(self) -> float | None:
+        """How many cores more other programs took beside new than beside base; less is negative.
+
+        None where that isn't known, and where it is too little to matter.
+        """
+        cores = next((figure for figure in self.figures if figure.name == OTHER_CORES), None)
+        if cores is None or cores.base is None or cores.new is None:
+            return None
+        more = cores.new - cores.base
+        return more if abs(more) >= NOTICEABLE_CORES else None
 
     @property
     def claim(self) -> Claim:
@@ -219,6 +246,7 @@ def compare_sides(
         options=_differences(base, new, _options_of),
         environment=_differences(base, new, _environment_of),
         left_out=left_out,
+        arguments=_argument_differences(base, new),
     )
 
 
@@ -234,10 +262,26 @@ def _measured(side: Sequence[RunFigures]) -> list[RunFigures]:
     measured = [run for run in side if THROUGHPUT in run.values]
     if measured:
         return measured
-    which = side[0].session if len(side) == 1 else f"none of these {len(side)} runs"
-    lacks = "has no" if len(side) == 1 else "has a"
-    reason = f": {side[0].why}" if side[0].why else ""
-    raise NotComparable(f"{which} {lacks} throughput to compare{reason}")
+    run = side[0]
+    if len(side) > 1:
+        raise NotComparable(
+            f"none of these {len(side)} runs has a throughput to compare{_because(run)}"
+        )
+    which = run.name or run.session
+    if run.status == Status.FAILED:
+        raise NotComparable(f"{which} has no throughput to compare: it {failed_text(run)}")
+    raise NotComparable(f"{which} has no throughput to compare{_because(run)}")
+
+
+def _because(run: RunFigures) -> str:
+    if run.status == Status.FAILED:
+        return f": {run.session} {failed_text(run)}"
+    return f": {run.why}" if run.why else ""
+
+
+def failed_text(run: RunFigures) -> str:
+    """Say that a run failed, and shortly why: failed (out of memory)."""
+    return f"failed ({clean(run.error, _LONGEST_ERROR)})" if run.error else "failed"
 
 
 def _figure(
@@ -249,23 +293,31 @@ def _figure(
     ours, theirs = _values(name, base), _values(name, new)
     why = _why_unlike(name, (*base, *new)) if ours and theirs else None
     ratio = None
-    if why is None:
+    if why is None and name not in NO_RATIO:
         groups = (_values(name, group) for group in (*repeats, base, new))
         spread = run_spread(group for group in groups if min(group, default=0) > 0)
         single = [side for side in (base, new) if len(side) == 1] if name == THROUGHPUT else []
         within = [window_error(side[0].windows) for side in single]
         ratio = ratio_of(ours, theirs, spread, within)
-    return SidesFigure(name, _center(ours), _center(theirs), ratio, (len(ours), len(theirs)), why)
+    is_geometric = name not in NO_RATIO
+    return SidesFigure(
+        name=name,
+        base=_center(ours, is_geometric),
+        new=_center(theirs, is_geometric),
+        ratio=ratio,
+        runs=(len(ours), len(theirs)),
+        why=why,
+    )
 
 
 def _values(name: str, runs: Iterable[RunFigures]) -> list[float]:
     return [run.values[name] for run in runs if name in run.values]
 
 
-def _center(values: Sequence[float]) -> float | None:
+def _center(values: Sequence[float], is_geometric: bool) -> float | None:
     if not values:
         return None
-    if min(values) > 0:
+    if is_geometric and min(values) > 0:
         return geometric_mean(values)
     return sum(values) / len(values)
 
@@ -300,7 +352,8 @@ def _repeats(runs: Sequence[RunFigures], earlier: Iterable[RunFigures]) -> list[
 def _conditions(run: RunFigures) -> tuple[Any, ...]:
     """Return what repeats have in common; the last of it, the versions, may be any."""
     options = {name: value for name, value in _options_of(run).items() if name != _PRICE}
-    return (run.host, run.workload, run.device, repr(options), repr(run.versions))
+    work = (run.workload, run.command, run.device, repr(options))
+    return (run.host, *work, repr(run.versions))
 
 
 # ---- what differs ----
@@ -308,8 +361,10 @@ def _conditions(run: RunFigures) -> tuple[Any, ...]:
 
 def _unlike(base: Sequence[RunFigures], new: Sequence[RunFigures]) -> tuple[str, ...]:
     """Say what differs in the work of any two of the runs."""
+    scripts = [run.command is not None for run in (*base, *new)]
+    trained = "script" if all(scripts) else "what is trained" if any(scripts) else "network"
     work: dict[str, Callable[[RunFigures], object]] = {
-        "network": lambda run: run.workload,
+        trained: lambda run: run.workload,
         "batch size": lambda run: run.batch_size,
         "precision": lambda run: run.precision,
         "mode": lambda run: run.mode,
@@ -336,6 +391,22 @@ def _differences(
         if texts[0] != texts[1]:
             found.append(Difference(clean(name, SHOWN_LENGTH), *texts))
     return tuple(found)
+
+
+def _argument_differences(
+    base: Sequence[RunFigures], new: Sequence[RunFigures]
+) -> tuple[Difference, ...]:
+    """Return the arguments of scripts that differ, each in full."""
+    runs = [*base, *new]
+    if any(run.command is None for run in runs):
+        return ()
+    scripts = {run.workload for run in runs}
+    script = scripts.pop() if len(scripts) == 1 else None
+    read = arguments_of([run.command or () for run in runs], script)
+    by_run = {run.session: arguments for run, arguments in zip(runs, read, strict=True)}
+    names = dict.fromkeys(name for arguments in read for name in arguments)
+    absent = dict.fromkeys(names, NOT_GIVEN)
+    return _differences(base, new, lambda run: absent | by_run[run.session])
 
 
 def _options_of(run: RunFigures) -> dict[str, object]:
@@ -374,4 +445,4 @@ def _text(value: object) -> str:
         return "–"
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return clean(str(value), SHOWN_LENGTH)
+    return clean(str(value))

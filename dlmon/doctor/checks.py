@@ -34,7 +34,7 @@ NVIDIA_PCI_VENDOR = "0x10de"
 MIN_FREE_MIB = 500
 # A few lines of a terminal; a path may be longer than that.
 LONGEST_TEXT = 500
-_LEFT_ASLEEP = "it was not asked, nor the frameworks, so that it stays so"
+_LEFT_ASLEEP = "it was left asleep, and so the frameworks were not asked"
 
 
 def examine(
@@ -119,7 +119,7 @@ def installed_version(package: str) -> str | None:
 
 def _python(version: tuple[int, int, int]) -> Finding:
     text = f"Python {'.'.join(map(str, version))}"
-    wanted = "Install Python 3.11, 3.12 or 3.13, and make the environment again with it."
+    wanted = "Install Python 3.11, 3.12 or 3.13, and recreate the environment with it."
     if version[:2] < OLDEST_PYTHON:
         return Finding("python", "missing", f"{text}: dlmon needs 3.11 or newer.", wanted)
     if version[:2] >= FIRST_UNTRIED_PYTHON:
@@ -182,14 +182,16 @@ def _cpu(machine: MachineFacts) -> Finding:
 
 def _load(machine: MachineFacts) -> Iterator[Finding]:
     if machine.cpu_pct is not None and machine.cpu_pct >= BUSY_CPU_PCT:
-        text = f"The CPU is {machine.cpu_pct:.0f} % busy now: a result from now would not compare."
+        text = (
+            f"The CPU is {machine.cpu_pct:.0f} % busy: results measured now would not be reliable."
+        )
         yield Finding("load", "warning", text, "Let other programs finish before you measure.")
     if others := machine.foreign_gpu_processes:
         compute = "program computes" if others == 1 else "programs compute"
         text = f"{others} {compute} on the GPUs now."
         yield Finding("load", "warning", text, "Run nvidia-smi to see which.")
     if machine.on_battery:
-        text = "The machine runs on its battery, and so slower."
+        text = "The machine runs on battery, which slows it down."
         yield Finding("load", "warning", text, "Plug it in.")
 
 
@@ -214,8 +216,8 @@ def _gpus(machine: MachineFacts, root: Path) -> Iterator[Finding]:
     if machine.cuda:
         driver += f", CUDA up to {machine.cuda}"
     if not machine.gpus:
-        text = f"No NVIDIA GPU found: the driver answers ({driver}), and has none."
-        step = "In a container or virtual machine, ask for a GPU to be passed in."
+        text = f"No NVIDIA GPU found: the driver works ({driver}), but lists none."
+        step = "In a container or virtual machine, give it access to a GPU."
         yield Finding("gpu", "absent", text, step)
     for gpu in machine.gpus:
         yield _gpu(gpu, driver)
@@ -247,7 +249,7 @@ def _why_no_gpu(state: GpuState | None, why: str, root: Path) -> Finding:
         return Finding("gpu", "missing", f"GPUs can't be watched: {why}.", step)
     if is_wsl(root):
         step = (
-            "If there is one, install its driver in Windows, none in WSL: "
+            "If there is one, install its driver in Windows, not in WSL: "
             "its library is in /usr/lib/wsl/lib."
         )
         return Finding("gpu", "absent", f"No NVIDIA GPU found in WSL: {why}.", step)
@@ -297,11 +299,11 @@ def _energy(root: Path) -> Finding:
     why, is_denied = why_no_cpu_energy(root)
     if why is None:
         return Finding("energy", "ok", "The CPU's energy counter can be read")
-    text = f"The energy that the CPU takes can't be measured: {why}."
+    text = f"The CPU's energy use can't be measured: {why}."
     if is_denied:
         step = "As root: chmod a+r /sys/class/powercap/intel-rapl:*/energy_uj (until a reboot)."
         return Finding("energy", "warning", text, step)
-    return Finding("energy", "missing", text)
+    return Finding("energy", "absent", text)
 
 
 def _calibration(
@@ -322,8 +324,8 @@ def _calibration(
 
 def _peaks_of(name: str, peaks: Sequence[Peak], tensorflow: str | None) -> Finding:
     if not peaks:
-        text = f"The matmul peak of {name} is not known, nor what share of it a run reaches."
-        return Finding("calibration", "missing", text, COMMAND)
+        text = f"The matmul peak of {name} is not measured, so runs show no share of it (optional)."
+        return Finding("calibration", "absent", text, COMMAND)
     rates = ", ".join(f"{peak.precision} {flop_s_text(peak.flop_s)}" for peak in peaks)
     oldest = min(peaks, key=lambda peak: peak.wall)
     day = datetime.fromtimestamp(oldest.wall).strftime("%Y-%m-%d")
@@ -337,9 +339,9 @@ def _peaks_of(name: str, peaks: Sequence[Peak], tensorflow: str | None) -> Findi
 
 def _sessions(directory: Path) -> Finding:
     there = _nearest_existing(directory)
-    step = "Name another place with --log-dir DIR."
+    step = "Choose another place with --log-dir DIR."
     if there is None or not there.is_dir():
-        text = f"Sessions can't be stored in {directory}: {there or directory} is no directory."
+        text = f"Sessions can't be stored in {directory}: {there or directory} is not a directory."
         return Finding("sessions", "missing", text, step)
     if not os.access(there, os.W_OK | os.X_OK):
         text = f"Sessions can't be stored in {directory}: {there} is not writable."
@@ -351,7 +353,7 @@ def _sessions(directory: Path) -> Finding:
         return Finding("sessions", "warning", text)
     text = f"Sessions are stored in {directory} ({free_mib / 1024:.1f} GiB free)"
     if free_mib < MIN_FREE_MIB:
-        step = "Make room, or name another place with --log-dir DIR."
+        step = "Make room, or choose another place with --log-dir DIR."
         return Finding("sessions", "warning", text, step)
     return Finding("sessions", "ok", text)
 

@@ -55,7 +55,7 @@ def what_ends_runs(
     if job is None and (root / "run/systemd/system").is_dir():
         found += _login(root, group, user)
     yield from found or [
-        Finding(TOPIC, "ok", "A detached run goes on when you close the terminal and log out")
+        Finding(TOPIC, "ok", "A detached run continues when you close the terminal and log out")
     ]
 
 
@@ -77,9 +77,9 @@ def _batch_job(environment: Mapping[str, str], group: str | None) -> Finding | N
     system, number = jobs[0]
     end = _day_and_time(environment.get("SLURM_JOB_END_TIME") if system == "Slurm" else None)
     until = f", on {end} at the latest" if end else ""
-    text = f"This is job {number[:40]} of {system}: a detached run ends with the job{until}."
+    text = f"This is {system} job {number[:40]}: a detached run ends with the job{until}."
     step = (
-        "Ask for the time that a run takes, and run it without --detach in the job's script: "
+        "Request enough time for the run, and run it without --detach in the job script: "
         "the job ends when the script does."
     )
     return Finding(TOPIC, "warning", text, step)
@@ -96,12 +96,12 @@ def _host(root: Path, environment: Mapping[str, str]) -> Finding | None:
         text = (
             "This is WSL: Windows stops it, and a detached run, soon after its last window closes."
         )
-        step = "Keep a window of this distribution open while a run goes on."
+        step = "Keep a window of this distribution open until the run is over."
     elif is_container(root, environment):
         text = "This is a container: a detached run ends when the container does."
         step = (
-            "Keep the container up while a run goes on, and let --log-dir be on a volume that "
-            "stays."
+            "Keep the container running until the run is over, and keep the logs in a folder that "
+            "is not deleted with it (--log-dir)."
         )
     else:
         return None
@@ -119,8 +119,8 @@ def _login(root: Path, group: str | None, user: str) -> Iterator[Finding]:
     if group is not None and re.search(r"/user@\d+\.service(/|$)", group):
         if not _lingers(root, user):
             text = (
-                "This terminal belongs to your user manager, which ends at your last logout, and "
-                "a detached run with it."
+                "A detached run ends once you have logged out everywhere: this terminal belongs "
+                "to your systemd user manager, which ends then."
             )
             yield Finding(TOPIC, "warning", text, "loginctl enable-linger")
         return

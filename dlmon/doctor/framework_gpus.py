@@ -75,10 +75,10 @@ def _alike(frameworks: Sequence[Framework], gpus: int) -> Finding:
 def _more(framework: Framework, gpus: Sequence[GpuFacts]) -> Finding:
     seen = f"{framework.title} sees {_gpus(framework)}"
     if framework.platform != "cuda":
-        text = f"{seen}. dlmon watches NVIDIA's alone, so the charts of others stay empty."
+        text = f"{seen}. dlmon watches NVIDIA GPUs only, so the charts of others stay empty."
         return Finding(TOPIC, "warning", text)
     text = f"{seen}, and NVML {len(gpus) or 'none'}: dlmon can't show what the others do."
-    return Finding(TOPIC, "warning", text, "The line on gpu says why; so does nvidia-smi.")
+    return Finding(TOPIC, "warning", text, "See the gpu line above, or run nvidia-smi.")
 
 
 def _not_asked(framework: Framework) -> Finding:
@@ -183,7 +183,7 @@ def _no_device_file(gpus: Sequence[GpuFacts], files: DeviceFiles) -> Reason | No
     if files.cards < len(gpus):
         text = "there is no /dev/nvidia0"
         if files.cards:
-            text = f"of /dev/nvidia0 and on, {files.cards} are there"
+            text = f"only {files.cards} of the device files /dev/nvidia0, … exist"
         step = "Run `sudo nvidia-modprobe -c=0`."
     elif not files.uvm:
         text = "there is no /dev/nvidia-uvm, which CUDA needs and NVML doesn't"
@@ -207,7 +207,7 @@ def _no_driver_library(framework: Framework, files: DeviceFiles) -> Reason | Non
         return None
     step = "Install it: Debian calls it libcuda1, Ubuntu libnvidia-compute-NNN."
     if files.in_wsl:
-        step = "Install NVIDIA's driver in Windows, and let WSL's ldconfig know /usr/lib/wsl/lib."
+        step = "Install NVIDIA's driver in Windows, and add /usr/lib/wsl/lib to WSL's ldconfig."
     if files.in_container:
         step = "Start the container with `-e NVIDIA_DRIVER_CAPABILITIES=compute,utility`."
     return Reason("it does not find the driver's library libcuda.so.1", step)
@@ -226,8 +226,8 @@ def _divided(files: DeviceFiles) -> Reason | None:
     if not files.mig_parts:
         return None
     return Reason(
-        "MIG divides a GPU, and CUDA gives a process one part alone",
-        f"Choose the part by {VISIBLE}=MIG-…, as `nvidia-smi -L` lists them.",
+        "MIG divides the GPU, and CUDA gives a process only one part",
+        f"Choose the part with {VISIBLE}=MIG-…, as `nvidia-smi -L` lists them.",
     )
 
 

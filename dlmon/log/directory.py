@@ -19,7 +19,7 @@ from dlmon.log.follower import Header, LogFollower, RecordFollower
 from dlmon.log.label import Label, read_label
 from dlmon.records import Record, RecordError, Result, SessionHeader, Status, SweepHeader, decode
 from dlmon.records.record import record
-from dlmon.records.sanitize import SHOWN_PATH_LENGTH, clean, quoted
+from dlmon.records.sanitize import SHOWN_LENGTH, SHOWN_PATH_LENGTH, clean, quoted
 from dlmon.stop import BY_COMMAND, signal_that_stops
 
 _Entry = TypeVar("_Entry")
@@ -199,9 +199,23 @@ def find_log(kind: type[Header], text: str, directory: Path) -> Path:
         return paths[meant[0]]
     if meant:
         raise SeveralLogs(f"{quoted(text)} could be any of {len(meant)} {noun}s: {_some(meant)}")
-    raise NoSuchLog(
-        f"there is no {noun} {quoted(text)} in {directory}; dlmon sessions lists what there is"
-    )
+    raise NoSuchLog(f"there is no {noun} {quoted(text)} in {directory}; {_hint(text, paths)}")
+
+
+def _hint(text: str, paths: Mapping[str, Path]) -> str:
+    """Name what was meant, by a name that begins so or is nearly the same; else where to look."""
+    import difflib
+
+    names = {read_label(path).name: None for path in paths.values()}
+    known = [name for name in names if name is not None]
+    word = text[:SHOWN_LENGTH].lower()
+    begun = [name for name in known if word and name.lower().startswith(word)]
+    folded = {name.lower(): name for name in (*known, *paths)}
+    near = difflib.get_close_matches(word, folded, n=1, cutoff=0.75)
+    meant = [f'"{name}"' for name in begun] or [f'"{folded[name]}"' for name in near]
+    if meant:
+        return f"did you mean {_some(meant)}?"
+    return "dlmon sessions lists what there is"
 
 
 def _is_path(text: str) -> bool:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from dlmon.records import Batches, BatchSummary, Epoch, Machine
 from dlmon.session.gaps import WITHIN
 from dlmon.session.gpu_limits import SHARED_GPU_MIB
+from dlmon.session.training_readings import cores_of
 from dlmon.statistics.steady_state import SteadyState
 
 MAX_EPOCHS = 2000
@@ -260,12 +261,11 @@ def values_of(sample: Machine, gpu_index: int | None) -> dict[str, float]:
     found: dict[str, float | None] = {}
     if cpu is not None:
         found |= {"stopped_pct": cpu.throttled_pct, "steal_pct": cpu.steal_pct}
-        run_pct = sample.process.cpu_pct if sample.process is not None else None
-        if run_pct is not None:
-            found[RUN_CORES] = run_pct / 100
-        if cpu.pct is not None and cpu.cores and run_pct is not None:
-            busy_pct = (cpu.pct - (cpu.steal_pct or 0.0)) * len(cpu.cores)
-            found[OTHER_CORES] = max(0.0, busy_pct - run_pct) / 100
+        if sample.process is not None and sample.process.cpu_pct is not None:
+            found[RUN_CORES] = sample.process.cpu_pct / 100
+        cores = cores_of(sample)
+        if cores is not None:
+            found[OTHER_CORES] = cores.others
     if pressure is not None:
         found |= {
             "cpu_wait_pct": pressure.cpu_pct,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import math
-import shlex
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ from dlmon.comparison.sides import (
 )
 from dlmon.log.directory import SessionEntry, list_sessions, read_entry
 from dlmon.log.folder import LogError, log_directory_of
-from dlmon.records import Result, SessionHeader, Status
+from dlmon.records import Result, Status
 from dlmon.session.follower import SessionFollower
 from dlmon.session.session import Session
 from dlmon.session.snapshot import Snapshot
@@ -162,7 +161,8 @@ def _figures(
         wall=header.wall,
         status=entry.status,
         workload=header.workload,
-        options=_with_command(header),
+        command=header.command,
+        options=header.options,
         versions={**header.versions, **_framework_of(snapshot)},
         machine=header.machine,
         device=device,
@@ -178,16 +178,10 @@ def _figures(
         curve=curve,
         is_projected=None if epoch is None else epoch.projected,
         why=None if snapshot is None else snapshot.why.get("samples_per_second"),
+        error=None if result is None else result.error,
         valid=valid,
         against={str(doubt): sentence for doubt, sentence in against.items()},
     )
-
-
-def _with_command(header: SessionHeader) -> dict[str, Any]:
-    """Return the options of a run; what a script was given is in its command."""
-    if header.command is None:
-        return header.options
-    return {**header.options, "command": shlex.join(header.command)}
 
 
 def _framework_of(snapshot: Snapshot | None) -> dict[str, Any]:

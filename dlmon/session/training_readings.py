@@ -27,6 +27,22 @@ class OnGpu(NamedTuple):
     name: str
 
 
+class Cores(NamedTuple):
+    """How many cores the run took, and how many other programs did."""
+
+    run: float
+    others: float
+
+
+def cores_of(sample: Machine) -> Cores | None:
+    """Return who took how many cores; None where a reading doesn't know it."""
+    cpu, run_pct = sample.cpu, sample.process.cpu_pct if sample.process is not None else None
+    if cpu is None or cpu.pct is None or not cpu.cores or run_pct is None:
+        return None
+    busy_pct = (cpu.pct - (cpu.steal_pct or 0.0)) * len(cpu.cores)
+    return Cores(run_pct / 100, max(0.0, busy_pct - run_pct) / 100)
+
+
 class ReadingsState(NamedTuple):
     """What `TrainingReadings` have come to.
 
@@ -74,6 +90,10 @@ class TrainingReadings:
             self._add("cpu_power_w", sample.cpu.power_w)
             self._add("steal_pct", sample.cpu.steal_pct)
             self._add("stopped_pct", sample.cpu.throttled_pct)
+        cores = cores_of(sample)
+        if cores is not None:
+            self._add("run_cores", cores.run)
+            self._add("other_cores", cores.others)
         if sample.process is not None:
             self._keep_most("memory_mib", sample.process.rss_mib)
         for gpu in sample.gpus or ():

@@ -74,7 +74,7 @@ def assert_refused(done, exit_code=2):
         (["run", SMALL, "--epoch", "1"], "--epochs"),
         (["run", SMALL, "--no-such-option"], "--no-such-option"),
         (["run", SMALL, "--log-dir", "/proc/nowhere"], "can't be written"),
-        (["rnu", SMALL], "Did you mean 'run'?"),
+        (["rnu", SMALL], "did you mean run?"),
         (["attach", "nothing"], "no session"),
         (["attach", "last"], "no sessions"),
         (["attach", "/nowhere/session.jsonl"], "there is no log at"),

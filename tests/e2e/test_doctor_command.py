@@ -56,7 +56,7 @@ def test_what_would_end_a_detached_run_is_reported(dlmon):
     reported = findings(
         dlmon("doctor", "--quick", "--json", environment=environment), "detached runs"
     )
-    assert "job 4711 of Slurm" in reported[0]["text"]
+    assert "Slurm job 4711" in reported[0]["text"]
 
 
 def test_quick_asks_no_framework(dlmon):

@@ -104,8 +104,8 @@ def test_a_sweep_is_reported(dlmon):
         ((), "say what to report"),
         (("nothing",), 'there is no session "nothing"'),
         (("2026112",), "could be any of 2 sessions"),
-        (("last", "--table", "rows"), "'rows' is not one of"),
-        (("last", "--format", "xml"), "'xml' is not one of"),
+        (("last", "--table", "rows"), "--table takes "),
+        (("last", "--format", "xml"), "--format takes md, html, csv or json"),
         (
             ("last", "--table", "epochs", "--format", "md"),
             "--table is for --format csv or json, not md",

@@ -8,7 +8,6 @@ import click
 
 from dlmon import __version__
 from dlmon.exit_codes import INTERRUPTED_BY_USER
-from dlmon.records.sanitize import SHOWN_LENGTH, clean
 from tui.commands.shared import UserError
 from tui.commands.terminal_ui import open_terminal_ui
 
@@ -32,16 +31,6 @@ COMMANDS = {
     "completion": "completion.completion",
 }
 
-# What the parser says, and what helps more.
-_MISSING = {
-    "Missing argument 'WORKLOAD'.": "say which workload; dlmon list shows them",
-    "Missing argument 'BASE'.": "say which sessions: dlmon compare BASE NEW",
-    "Missing argument 'NEW'.": "say which session to compare it with: dlmon compare BASE NEW",
-    "Option '--fail-if-slower' requires an argument.": "--fail-if-slower takes a percentage "
-    "from 0 to 99, such as 5%",
-    "Missing argument 'SESSION'.": "say which session: last, or one that dlmon sessions lists",
-}
-
 
 class _Commands(click.Group):
     """Imports a command once it is named, so that no other start pays for it."""
@@ -63,11 +52,9 @@ class _Commands(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0]
         if name not in COMMANDS and not ctx.resilient_parsing:
-            from difflib import get_close_matches
+            from tui.commands.usage_errors import unknown_command
 
-            nearest = get_close_matches(name, COMMANDS, n=1)
-            known = f"Did you mean '{nearest[0]}'?" if nearest else "dlmon --help lists them"
-            ctx.fail(f"No such command '{name}'. {known}")
+            raise UserError(unknown_command(name, COMMANDS))
         return super().resolve_command(ctx, args)
 
 
@@ -77,11 +64,14 @@ class _Commands(click.Group):
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Watch neural networks train: their speed and the hardware on one time axis.\n\n"
     "\b\n"
-    "  dlmon run cifar10-cnn           train a workload that dlmon brings\n"
+    "  dlmon run cifar10-cnn           train one of the networks that come with dlmon\n"
     "  dlmon exec -- python train.py   run a script of your own, unchanged\n"
     "  dlmon watch HOST                watch a remote machine, over ssh\n"
     "  dlmon sessions                  list the recorded sessions\n\n"
-    "Without a command it opens the terminal UI, where all four can be chosen.",
+    "Without a command it opens the terminal UI, where all four can be chosen.\n\n"
+    "Training and live sensors need Linux, or WSL on Windows; on macOS dlmon can only watch other "
+    "machines and read logs. Its own networks train on random data of the real shape, unless Keras "
+    "has cached the real data (run --data real downloads them).",
 )
 @click.version_option(__version__, message="dlmon %(version)s", help="Print the version.")
 @click.option("--ascii/--no-ascii", default=None, help="Draw the screen with plain characters.")
@@ -110,13 +100,8 @@ def run_command(arguments: list[str]) -> int | None:
     except click.exceptions.Exit as leaving:
         return leaving.exit_code
     except click.UsageError as error:
-        raise UserError(_sentence(error)) from None
+        from tui.commands.usage_errors import sentence_of
+
+        raise UserError(sentence_of(error)) from None
     except click.Abort:
         return INTERRUPTED_BY_USER
-
-
-def _sentence(error: click.UsageError) -> str:
-    """Return what was wrong with the arguments, as one line."""
-    words = error.format_message().split()
-    sentence = " ".join(clean(word, SHOWN_LENGTH) for word in words)
-    return _MISSING.get(sentence, sentence)

@@ -128,7 +128,7 @@ fish:
 """
 
 
-@click.command(help=HELP, short_help="Print what lets a shell complete what is typed.")
+@click.command(help=HELP, short_help="Print the script for completion in a shell.")
 @click.argument("shell", metavar="bash|zsh|fish", required=False, shell_complete=_shells)
 @click.pass_context
 def completion(context: click.Context, shell: str | None) -> None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from dlmon.doctor.finding import Finding
 
 
-@click.command()
+@click.command(short_help="Say what this machine offers, and what is missing.")
 @click.option(
     "--calibrate", is_flag=True, help="First measure how fast this machine multiplies matrices."
 )

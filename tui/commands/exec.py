@@ -11,6 +11,7 @@ import click
 
 from dlmon.exit_codes import NOT_STARTED
 from tui.commands import click_options, shared
+from tui.options import checks
 from tui.options.option import UnreadableOption
 from tui.options.read import read_arguments
 from tui.options.run import OPTIONS, RunOptions
@@ -19,7 +20,7 @@ from tui.options.settings import Settings
 _HOST = replace(
     OPTIONS["host"],
     help="Another machine to run it on, which ssh reaches: the command is one of that machine, and "
-    "it goes on without us.",
+    "it continues when you close dlmon.",
 )
 _OF_A_SCRIPT = (
     *(OPTIONS[name] for name in ("interval", "pcie", "price")),
@@ -83,6 +84,9 @@ def exec_script(
         options = read_arguments(texts, settings.run)
     except UnreadableOption as error:
         raise _NotStarted(str(error)) from None
+    problem = _problem(options)
+    if problem is not None:
+        raise _NotStarted(problem)
     try:
         if options.host is not None:
             options = replace(options, log_dir=shared.on_host(log_dir))
@@ -100,6 +104,17 @@ def exec_script(
         return _run_on_screen(command, directory, kept_in, options, settings)
     except shared.UserError as error:
         raise _NotStarted(str(error)) from None
+
+
+def _problem(options: RunOptions) -> str | None:
+    """Say why a script can't be run with these; None where it can."""
+    problems = (
+        checks.check_interval(options.interval),
+        checks.check_price(options.price),
+        checks.check_host(options.host),
+        checks.check_name(options.name),
+    )
+    return next((problem for problem in problems if problem is not None), None)
 
 
 def _run_plain(

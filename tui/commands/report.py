@@ -23,7 +23,7 @@ SESSION is an id, a unique prefix of one, a name, a path, or last; a sweep's too
 'base*' or A,B, are compared side by side.
 
 \b
-A page that opens without a network, to hand on:
+A page that opens without a network, to share:
   dlmon report last -o run.html
 \b
 A text for an issue:

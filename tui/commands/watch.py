@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tui.options.settings import Settings
 
 
-@click.command()
+@click.command(short_help="Watch this machine, or others over ssh.")
 @click.argument("hosts", nargs=-1, metavar="[HOST]...", shell_complete=host_names)
 @click.option(
     "--record",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -36,6 +37,7 @@ from dlmon.session.session import NEVER_STEADY, NOTHING_SEEN
 from dlmon.session.snapshot import Snapshot
 from dlmon.statistics.claims import Claim, claim_of
 from tui.formatting import units
+from tui.formatting.arguments import other_arguments
 from tui.formatting.validity import doubts_of
 from workloads.catalog import WORKLOADS, Workload
 
@@ -47,7 +49,8 @@ EARLIER_SESSIONS = 5
 MOST_EARLIER = 100
 """So many one can choose from."""
 
-UNSURE = " (uncertainty unknown)"
+ONE_PUBLISHED = " (one published figure)"
+"""What follows a factor to a published figure whose interval isn't known, where there is room."""
 NOT_CLEAR = ": no clear difference"
 """What follows an interval that holds 1, where there is room for it."""
 
@@ -234,6 +237,7 @@ def factor_of_run_before(
     earlier: Sequence[SessionEntry],
     names: Mapping[str, str],
     steady: bool,
+    header: SessionHeader,
 ) -> str:
     """Return this run against the newest earlier one that it can be compared with."""
     this = next((row for row in rows if row.kind == "this"), None)
@@ -246,6 +250,7 @@ def factor_of_run_before(
             if entry is earlier[-1]:
                 _, comma, otherwise = called.partition(", ")
                 called = f"run before{comma}{otherwise}"
+            called = ", ".join([called, *_other_arguments(entry, header)])
             return claim_text(this, other, value, f"the {called}")
     return ""
 
@@ -290,7 +295,7 @@ def factor_of_reference(
             return f"no factor to {name} without {this.missing}"
         return f"no factor to {name} yet"
     if ratio.low is None or ratio.high is None:
-        return f"{units.factor(ratio.value)} as {name}{UNSURE}"
+        return _without_interval(other, ratio.value, name)
     # A run that was made once says nothing of how runs differ.
     alone = "" if ratio.p is not None or other.kind == "published" else ", 1 run each"
     if ratio.low <= 1 <= ratio.high:
@@ -347,7 +352,15 @@ def claim_text(this: ComparisonRow, other: ComparisonRow, value: float, name: st
         return f"no clear difference from {name}: {both}"
     if claim is Claim.ALIKE:
         return f"about as fast as {name}"
-    return f"{units.factor(value)} as {name}{UNSURE if claim is Claim.UNKNOWN else ''}"
+    if claim is Claim.UNKNOWN:
+        return _without_interval(other, value, name)
+    return f"{units.factor(value)} as {name}"
+
+
+def _without_interval(other: ComparisonRow, value: float, name: str) -> str:
+    """Say a factor of which it isn't known how sure it is."""
+    of_one = ONE_PUBLISHED if other.kind == "published" else ""
+    return f"{units.factor(value)} as {name}{of_one}"
 
 
 _ENDED = {
@@ -459,13 +472,26 @@ def comparison_rows(
         [entry.result for entry in earlier if entry.result is not None],
         {entry.header.id: entry.header for entry in earlier},
     )
-    otherwise = {entry.header.id: other_settings(entry, header) for entry in earlier}
+    by_session = {entry.header.id: entry for entry in earlier}
     return tuple(
-        replace(row, label=", ".join([row.label, *otherwise[row.session]]))
-        if row.kind == "earlier" and row.session in otherwise
+        _with_settings(row, by_session[row.session], header)
+        if row.kind == "earlier" and row.session in by_session
         else row
         for row in rows
     )
+
+
+def _with_settings(row: ComparisonRow, entry: SessionEntry, header: SessionHeader) -> ComparisonRow:
+    """Return the row of an earlier run with what it did otherwise, which its label tells apart."""
+    given = _other_arguments(entry, header)
+    # Repeats of one command are like runs; those of another one are not.
+    command = [] if not given else [shlex.join(entry.header.command or ())]
+    label = ", ".join([row.label, *other_settings(entry, header), *command])
+    return replace(row, label=label, badges=(*given, *row.badges))
+
+
+def _other_arguments(entry: SessionEntry, header: SessionHeader) -> tuple[str, ...]:
+    return other_arguments(entry.header.command, header.command, header.workload)
 
 
 def _conditions_of_script(snapshot: Snapshot) -> Conditions:

@@ -20,6 +20,8 @@ def row_details(row: ComparisonRow, result: Result | None = None) -> list[Detail
     low, high = row.low, row.high
     known = low is not None and high is not None and low < high
     band = f" ({low:.4g} to {high:.4g} {row.unit})" if known else ""
+    if known and units.is_very_uncertain(row):
+        band = f" ({units.VERY_UNCERTAIN})"
     batch = f", batch {row.published.batch_size}" if row.published else ""
     details = [
         ("time", f"{units.duration(row)} {timed_unit(row.metric)}{batch}{band}"),

@@ -30,6 +30,8 @@ class Glyphs:
     rises: str = "↑"
     falls: str = "↓"
     between: str = " · "
+    # From what a value changed to what.
+    becomes: str = "→"
     # A choice between values.
     to_left: str = "◂"
     to_right: str = "▸"
@@ -76,6 +78,7 @@ ASCII = Glyphs(
     rises="up",
     falls="down",
     between=", ",
+    becomes="->",
     to_left="<",
     to_right=">",
     branch="|",

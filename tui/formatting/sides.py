@@ -9,33 +9,43 @@ from functools import partial
 from dlmon.comparison.compiling import compiles
 from dlmon.comparison.sides import (
     ACCOUNT,
+    OTHER_CORES,
+    RUN_CORES,
     THROUGHPUT,
     Difference,
     RunFigures,
     SidesComparison,
     SidesFigure,
+    failed_text,
 )
 from dlmon.records import AccountPart, Status
+from dlmon.records.sanitize import SHOWN_LENGTH, clean
 from dlmon.statistics.claims import Claim
 from dlmon.statistics.ratios import Basis, Ratio
 from tui.formatting import units
 from tui.formatting.account import part_name
+from tui.formatting.glyphs import UNICODE, Glyphs
 from workloads.catalog import WORKLOADS
 
 COLUMNS = ("", "base", "new", "change", "95 % interval", "p", "n")
+_CHANGE, _RUNS = COLUMNS.index("change"), COLUMNS.index("n")
 GAP = 2
 # What goes first where there is no room.
 _DROPPED = ("n", "p", "95 % interval")
 
-NOT_SIGNIFICANT = "~"
+NOT_SIGNIFICANT, NOT_TESTED = "~", "*"
 LEGEND = "~ no significant difference: the interval, which allows for how runs differ, holds 0 %"
-LEGEND_ONE_RUN = (
-    "~ not significant: runs differ by more than their own seconds show; n is the runs of each side"
-)
+LEGEND_ONE_RUN = "* not tested: one run a side can't show how much runs differ from time to time"
+LEGEND_ALL_ALIKE = "* not tested: the runs of a side don't differ at all"
+ARGUMENTS = "different arguments"
+MOST_DIFFERENCES = 12
 UNKNOWN = "–"
 
 # Of a script, what counts its batches is among the versions.
 _KERAS = frozenset(("keras", "tf_keras"))
+_SHOWN_BEFORE = 8
+"""Of what two long values have in common, so much is shown before what differs."""
+
 _NAMES = {
     THROUGHPUT: "samples/s",
     "seconds_per_epoch": "seconds per epoch",
@@ -44,6 +54,8 @@ _NAMES = {
     "compile_s": "compile, s",
     "gpu_pct": "GPU busy, %",
     "cpu_pct": "CPU busy, %",
+    RUN_CORES: "this run, cores",
+    OTHER_CORES: "other programs, cores",
     "gpu_power_w": "GPU power, W",
     "cpu_power_w": "CPU power, W",
     "energy_j_per_epoch.gpu": "GPU, J per epoch",
@@ -127,9 +139,12 @@ def figure_name(name: str, compiled: bool = True, is_script: bool = False) -> st
 
 
 def change_text(ratio: Ratio) -> str:
-    """Write by how much new differs from base: +4.9 %, or ~ +0.4 % where it isn't significant."""
-    mark = "" if ratio.is_significant else f"{NOT_SIGNIFICANT} "
-    return f"{mark}{_signed(ratio.value)} %"
+    """Write by how much new differs from base: +4.9 %; ~ +0.4 % where it isn't significant.
+
+    * +4.9 % is one of which that can't be tested.
+    """
+    mark = NOT_TESTED if ratio.p is None else "" if ratio.is_significant else NOT_SIGNIFICANT
+    return f"{mark} {_signed(ratio.value)} %".lstrip()
 
 
 def p_text(p: float) -> str:
@@ -155,6 +170,8 @@ def _number(name: str, value: float | None) -> str:
         return units.dollars(value).removesuffix(" USD")
     if name.endswith("_pct"):
         return f"{value:.0f}"
+    if name in (RUN_CORES, OTHER_CORES):
+        return f"{value:.2f}"
     if abs(value) >= 999.5:
         return f"{value:,.0f}"
     return f"{value:.3g}" if abs(value) >= 99.95 or abs(value) < 0.01 else f"{value:.2f}"
@@ -170,7 +187,7 @@ def side_name(runs: Sequence[RunFigures]) -> str:
     return f"{name}, {len(runs)} runs" if name else f"{first} and {len(runs) - 1} more"
 
 
-def verdict(comparison: SidesComparison) -> str:
+def verdict(comparison: SidesComparison, glyphs: Glyphs = UNICODE) -> str:
     """Say what may be said of the new side's throughput beside the base's."""
     ratio, claim = comparison.throughput.ratio, comparison.claim
     if ratio is not None and ratio.low is not None and ratio.high is not None:
@@ -184,35 +201,61 @@ def verdict(comparison: SidesComparison) -> str:
         if claim is Claim.UNCLEAR:
             span = f"{_signed(low)} to {_signed(high)} %"
             return f"no significant difference in throughput: {span}"
-    if ratio is None or min(comparison.throughput.runs) < 2:
-        return f"one run a side does not show how runs differ: {how_to_know(comparison)} does"
+    if ratio is not None and min(comparison.throughput.runs) < 2:
+        had = _factor_text(ratio.value, glyphs)
+        advice = f"can't show how much runs differ from time to time: {_advice(comparison)}"
+        if comparison.throughput.runs == (1, 1):
+            return f"{had} in these two runs; one run each {advice}"
+        return f"{had} in these runs; one run on a side {advice}"
     return "the runs do not differ at all, so how sure the change is can't be known"
 
 
-def how_to_know(comparison: SidesComparison) -> str:
-    """Return the command that makes the repeats which would decide."""
+def _factor_text(ratio: float, glyphs: Glyphs) -> str:
+    """Say how much throughput new had beside base, without a claim that it would be so again."""
+    if abs(ratio - 1) < 0.0005:
+        return "new had the same throughput as base"
+    if 0.5 < ratio < 2:
+        more = "more" if ratio > 1 else "less"
+        return f"new had {_pct(abs(ratio - 1))} % {more} throughput than base"
+    one, other = ("new", "base") if ratio > 1 else ("base", "new")
+    factor = units.times(max(ratio, 1 / ratio), glyphs)
+    return f"{one} had {factor} the throughput of {other}"
+
+
+def _advice(comparison: SidesComparison) -> str:
+    """Return what to do, with the command, so that the difference can be tested."""
     workload = comparison.new[0].workload
-    if workload not in WORKLOADS:
-        return "dlmon exec --repeat 3 -- … for each side"
-    return f"dlmon sweep {workload} --repeat 3 for each side"
+    command = f"dlmon sweep {workload}" if workload in WORKLOADS else "dlmon exec"
+    return f"repeat each 3 times ({command} --repeat 3)"
 
 
 def _pct(share: float) -> str:
     return f"{100 * share:,.1f}"
 
 
-def legend(comparison: SidesComparison) -> str:
-    """Say what `~` means in this table."""
-    ratio = comparison.throughput.ratio
-    is_of_runs = ratio is not None and ratio.basis in (Basis.RUNS, Basis.LIKE_RUNS)
-    return LEGEND if is_of_runs else LEGEND_ONE_RUN
+def legends(rows: Sequence[FigureRow]) -> list[str]:
+    """Say what the signs in a table mean, as far as they are in it."""
+    changes = [(row.cells[_CHANGE], row.cells[_RUNS]) for row in rows]
+    said = [LEGEND] if any(change.startswith(NOT_SIGNIFICANT) for change, _ in changes) else []
+    untested = [runs for change, runs in changes if change.startswith(NOT_TESTED)]
+    if any("1" in runs.split("+") for runs in untested):
+        said.append(LEGEND_ONE_RUN)
+    elif untested:
+        said.append(LEGEND_ALL_ALIKE)
+    return said
 
 
 def doubts(comparison: SidesComparison) -> list[str]:
     """Say what speaks against comparing these runs by these figures."""
-    said = [f"not like with like: {difference}" for difference in comparison.unlike]
+    said = [f"not comparable: {difference}" for difference in comparison.unlike]
+    more = comparison.others_took_more
+    if more is not None:
+        side = "new" if more > 0 else "base"
+        said.append(f"other programs took {abs(more):.1f} cores more in {side}")
     for run in (*comparison.base, *comparison.new):
         name = run.name or run.session
+        if run.status == Status.FAILED:
+            said.append(f"{name} {failed_text(run)}: its figures are those up to then")
         if run.status == Status.RUNNING:
             said.append(f"{name} is still running: its figures are those so far")
         if run.status == Status.UNKNOWN:
@@ -221,8 +264,12 @@ def doubts(comparison: SidesComparison) -> list[str]:
             reasons = "; ".join(run.against.values()) or "its figures may be off"
             said.append(f"{name}: {reasons}")
     for run in comparison.left_out:
+        name = run.name or run.session
+        if run.status == Status.FAILED:
+            said.append(f"{name} is left out, it {failed_text(run)}")
+            continue
         reason = f": {run.why}" if run.why else ""
-        said.append(f"{run.name or run.session} is left out, it has no throughput{reason}")
+        said.append(f"{name} is left out, it has no throughput{reason}")
     return said
 
 
@@ -242,9 +289,44 @@ def notes(comparison: SidesComparison) -> list[str]:
     return said
 
 
-def difference_text(difference: Difference) -> str:
-    """Write what both sides have otherwise: threads: 2, not 4."""
-    return f"{difference.name}: {difference.base}, now {difference.new}"
+def difference_text(difference: Difference, glyphs: Glyphs = UNICODE) -> str:
+    """Write what both sides have otherwise: threads: 2 → 4."""
+    name = clean(difference.name, SHOWN_LENGTH)
+    return f"{name}: {changed_text(difference, glyphs)}"
+
+
+def changed_text(difference: Difference, glyphs: Glyphs = UNICODE) -> str:
+    """Write what both sides have: 2 → 4. Where they are long, it is cut to where they differ."""
+    texts = difference.base, difference.new
+    if max(map(len, texts)) > SHOWN_LENGTH:
+        pairs = enumerate(zip(*texts, strict=False))
+        alike = next((at for at, (ours, theirs) in pairs if ours != theirs), min(map(len, texts)))
+        skipped = max(0, alike - _SHOWN_BEFORE)
+        if skipped > 1:
+            texts = glyphs.ellipsis + texts[0][skipped:], glyphs.ellipsis + texts[1][skipped:]
+    base, new = (clean(text, SHOWN_LENGTH) for text in texts)
+    return f"{base} {glyphs.becomes} {new}"
+
+
+def differences(
+    comparison: SidesComparison, glyphs: Glyphs = UNICODE
+) -> list[tuple[str, list[str]]]:
+    """Return what differs, in words, under its titles; of very much only the first of it."""
+    found = (
+        (ARGUMENTS, comparison.arguments),
+        ("different options", comparison.options),
+        ("different environment", comparison.environment),
+    )
+    return [
+        (title, _first([difference_text(each, glyphs) for each in of_kind]))
+        for title, of_kind in found
+        if of_kind
+    ]
+
+
+def _first(texts: list[str]) -> list[str]:
+    more = len(texts) - MOST_DIFFERENCES
+    return texts if more <= 0 else [*texts[:MOST_DIFFERENCES], f"and {more:,} more"]
 
 
 def why_refused(comparison: SidesComparison) -> str:

@@ -128,7 +128,7 @@ def _status_text(row: CombinationRow, plan: Plan, running: bool) -> str:
 def _time(row: CombinationRow, with_unit: bool, glyphs: Glyphs) -> str:
     if row.value is None:
         return ""
-    mark = "~" if row.projected else ""
+    mark = "~" if row.projected or _is_very_uncertain(row) else ""
     number = amount(row.metric, row.value)
     if not with_unit:
         number = number.rpartition(" ")[0]
@@ -174,12 +174,31 @@ def heading_of(metric: str) -> str:
 
 
 def spread_text(row: CombinationRow, glyphs: Glyphs = UNICODE) -> str:
-    """Write how far the runs agree, ± half of their mean's 95 % interval; else empty."""
+    """Write how far the runs agree, ± half of their mean's 95 % interval.
+
+    Empty where that isn't known, or reaches down to zero.
+    """
+    half = _half(row)
+    return f"{glyphs.plus_minus} {half}" if half and not _is_very_uncertain(row) else ""
+
+
+def time_text(row: CombinationRow, glyphs: Glyphs = UNICODE) -> str:
+    """Write the time of a combination with how far its runs agree: 0.41 ms ± 0.02, ~ 0.41 ms."""
+    assert row.value is not None
+    mark = "~ " if _is_very_uncertain(row) else ""
+    return f"{mark}{amount(row.metric, row.value)} {spread_text(row, glyphs)}".rstrip()
+
+
+def _half(row: CombinationRow) -> str:
     spread = row.spread
     if spread is None or spread.low is None or spread.high is None:
         return ""
-    half = (spread.high - spread.low) / 2
-    return f"{glyphs.plus_minus} {half:.2g}"
+    return f"{(spread.high - spread.low) / 2:.2g}"
+
+
+def _is_very_uncertain(row: CombinationRow) -> bool:
+    half = _half(row)
+    return bool(half) and units.reaches_zero(amount(row.metric, row.value or 0.0).split()[0], half)
 
 
 def plan_text(plan: Plan, glyphs: Glyphs = UNICODE) -> str:

@@ -77,19 +77,43 @@ def time_left(value: float | None) -> str:
     return "" if value is None else f"{clock(value)} left"
 
 
+VERY_UNCERTAIN = "very uncertain"
+"""What a figure is whose band reaches down to zero: ~ before it stands in place of its ±."""
+
+
+def reaches_zero(value: str, half: str) -> bool:
+    """Return whether a figure less half of its band, both as they are shown, is no more than 0."""
+    return float(half.replace(",", "")) >= float(value.replace(",", ""))
+
+
 def band(timing: Timing | ComparisonRow, glyphs: Glyphs = UNICODE) -> str:
-    """Write a time with its band: `9.02 s ± 0.05`, or `~ 9.0 s ± 0.3` for a projection."""
-    mark = "~ " if timing.projected else ""
+    """Write a time with its band: `9.02 s ± 0.05`, or `~ 9.0 s ± 0.3` for a projection.
+
+    One that is very uncertain is `~ 9.0 s`.
+    """
+    mark = "~ " if timing.projected or is_very_uncertain(timing) else ""
     return f"{mark}{duration(timing)} {spread(timing, glyphs)}".rstrip()
 
 
 def spread(timing: Timing | ComparisonRow, glyphs: Glyphs = UNICODE) -> str:
-    """Write the band alone: `± 0.05`; empty where there is none."""
+    """Write the band alone: `± 0.05`; empty where there is none, or it reaches down to zero."""
+    half = _half(timing)
+    return f"{glyphs.plus_minus} {half}" if half and not is_very_uncertain(timing) else ""
+
+
+def is_very_uncertain(timing: Timing | ComparisonRow) -> bool:
+    """Return whether the band of a time reaches down to zero."""
+    half = _half(timing)
+    return bool(half) and reaches_zero(duration(timing).split()[0], half)
+
+
+def _half(timing: Timing | ComparisonRow) -> str:
+    """Write half of a band; empty where there is none."""
     if timing.low is None or timing.high is None:
         return ""
     # No time is below zero, so the lower side may be cut.
     half = max(timing.high - timing.value, timing.value - timing.low)
-    return f"{glyphs.plus_minus} {_digits(half)}" if half > 0 else ""
+    return _digits(half) if half > 0 else ""
 
 
 def _digits(value: float) -> str:
@@ -111,13 +135,28 @@ def rate_unit(counts_steps: bool | None) -> str:
 def throughput(
     measured: SamplesPerSecond, glyphs: Glyphs = UNICODE, unit: str = "samples/s"
 ) -> str:
-    """Write the steady-state throughput with its 95 % band: 5,540 ± 24 samples/s."""
+    """Write the steady-state throughput with its 95 % band: 5,540 ± 24 samples/s.
+
+    One that is very uncertain is `~ 5,540 samples/s`.
+    """
+    mean, half = rate(measured.mean), _half_of_rate(measured)
+    if is_rate_very_uncertain(measured):
+        return f"~ {mean} {unit}"
+    return f"{mean} {glyphs.plus_minus} {half} {unit}" if half else f"{mean} {unit}"
+
+
+def is_rate_very_uncertain(measured: SamplesPerSecond) -> bool:
+    """Return whether the band of a throughput reaches down to zero."""
+    half = _half_of_rate(measured)
+    return bool(half) and reaches_zero(rate(measured.mean), half)
+
+
+def _half_of_rate(measured: SamplesPerSecond) -> str:
     half = measured.band
     if half is None:
-        return f"{rate(measured.mean)} {unit}"
+        return ""
     whole = half >= 10 or (half >= 1 and measured.mean >= 100)
-    digits = f"{half:,.0f}" if whole else f"{half:.2g}"
-    return f"{rate(measured.mean)} {glyphs.plus_minus} {digits} {unit}"
+    return f"{half:,.0f}" if whole else f"{half:.2g}"
 
 
 def stalls(count: int, at_openings: int = 0, epoch: str = "epoch") -> str:
@@ -244,6 +283,11 @@ def ratio(value: float) -> str:
     """Write a bound of a factor: 1.05×, 12.3×."""
     decimals = 2 if value < 9.995 else 1 if value < 99.95 else 0
     return f"{value:,.{decimals}f}×"
+
+
+def times(value: float, glyphs: Glyphs = UNICODE) -> str:
+    """Write a factor that is at least 1: 4.5×, 12×, 1,200×."""
+    return (f"{value:,.0f}" if value >= 9.95 else f"{value:.1f}") + glyphs.times
 
 
 def factor(value: float) -> str:

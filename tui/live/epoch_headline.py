@@ -13,7 +13,7 @@ from dlmon.session.snapshot import Snapshot
 from tui.formatting import units
 from tui.formatting.comparison import (
     NOT_CLEAR,
-    UNSURE,
+    ONE_PUBLISHED,
     basis_of_epoch,
     compile_text,
     epoch_word,
@@ -58,7 +58,8 @@ HELP: tuple[tuple[str, str], ...] = (
         "± band",
         "The mean epoch lies within this range of the figure with 95 % confidence; a single one "
         "may be further off. It is computed from how much the epochs differed, or for one epoch or "
-        "a projection from how much its parts did. Without ±, the uncertainty is unknown.",
+        "a projection from how much its parts did. Without ±, the uncertainty is unknown, or with "
+        "~ before it so large that the range would reach down to zero: very uncertain.",
     ),
     (
         "projected",
@@ -102,8 +103,9 @@ HELP: tuple[tuple[str, str], ...] = (
         "the same settings here differed, or says that there was 1 run each. Where bands overlap "
         "there is "
         "no clear difference; it is about as fast where they also allow no more than a tenth "
-        "between the two. Published figures have no band and count as exact; where our own is "
-        "unknown, so is the uncertainty of the factor (± ?).",
+        "between the two. One run each can't show how much runs differ from time to time. A "
+        "published figure is a single one and counts as exact; where our own has no band yet, the "
+        "factor stands alone, and how sure it is isn't known.",
     ),
     (
         "comparable with --batch-size 64",
@@ -181,7 +183,7 @@ class EpochHeadline(Lines):
         return rows[:height]
 
     def _sentences_in(self, width: int) -> TextRow:
-        """Return the sentences; where one is too wide, a mark says that it isn't sure."""
+        """Return the sentences, in fewer words where they are too wide."""
         wanted = reversed(self._sentences) if self._chosen else self._sentences
         return tuple(self._fitted(sentence, width) for sentence in wanted if sentence)
 
@@ -190,11 +192,14 @@ class EpochHeadline(Lines):
         timing = timing_of(snapshot)
         assert timing is not None
         number, unit_of_time = units.duration(timing).replace(",", "").split()
-        digits = [row.ljust(_DIGITS_WIDTH) for row in _digit_rows(number, timing.projected)]
+        very_uncertain = units.is_very_uncertain(timing)
+        is_about = timing.projected or very_uncertain
+        digits = [row.ljust(_DIGITS_WIDTH) for row in _digit_rows(number, is_about)]
         room = width - cell_len(digits[0]) - len(_APART)
         if room < _LEAST_BESIDE:
             return self._plain(snapshot, width, height)
-        unit: TextRun = (f"{unit_of_time} {units.spread(timing)}".rstrip(), STRONG)
+        spread = units.VERY_UNCERTAIN if very_uncertain else units.spread(timing)
+        unit: TextRun = (f"{unit_of_time} {spread}".rstrip(), STRONG)
         an_epoch, others = _facts(snapshot)
         # Another figure begins a row of its own, or it would be taken for this one's band.
         figure = _with_basis(unit, snapshot, (), room)
@@ -226,17 +231,17 @@ class EpochHeadline(Lines):
         """Return a sentence in fewer words where it is too wide: without the figures it names."""
         shorter = (
             sentence,
-            sentence.replace(UNSURE, " ± ?").removesuffix(NOT_CLEAR),
+            sentence.removesuffix(ONE_PUBLISHED).removesuffix(NOT_CLEAR),
             sentence.partition(": ")[0] if sentence.startswith(_UNCLEAR) else sentence,
         )
         fitting = next((one for one in shorter if cell_len(one) <= width), shorter[-1])
         return fitting.replace("±", self.glyphs.plus_minus), MUTED
 
 
-def _digit_rows(number: str, projected: bool) -> list[str]:
+def _digit_rows(number: str, is_about: bool) -> list[str]:
     parts = Digits(number).render(Style(bold=True))
     rows = [part.text for part in parts if isinstance(part, Segment) and part.text != "\n"]
-    marks = ("  ", "~ ", "  ") if projected else ("",) * len(rows)
+    marks = ("  ", "~ ", "  ") if is_about else ("",) * len(rows)
     return [mark + row for mark, row in zip(marks, rows, strict=True)]
 
 

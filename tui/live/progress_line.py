@@ -40,7 +40,7 @@ HELP: tuple[tuple[str, str], ...] = (
     ),
     (
         "ends 14:32",
-        "The time at which the run is over if all goes on as it did, with the day where that is "
+        "The time at which the run ends if all continues as before, with the day where that is "
         "not today; the end of the training alone where it isn't known what follows, as in a "
         "script, and nothing where it isn't known how many epochs there will be.",
     ),

@@ -442,7 +442,8 @@ class LiveScreen(SessionControls, ExportControls, EpochZoom):
         """Say the factor to what was chosen, else to the run before."""
         chosen = row_of(rows, self._reference)
         if chosen is None:
-            return factor_of_run_before(rows, self._earlier, names, steady)
+            header = self._source.session.header
+            return factor_of_run_before(rows, self._earlier, names, steady, header)
         name = names.get(chosen.session or "", units.device(chosen.label))
         every = comparison_rows(self._source.snapshot(), self._all_earlier)
         return factor_of_reference(every, chosen, name, steady)

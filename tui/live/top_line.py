@@ -157,14 +157,17 @@ def _filled(row: TextRow, settings: list[str], room: int) -> TextRow:
 
 
 def _script_framework(snapshot: Snapshot) -> str:
-    """Name what counts the batches of a script."""
+    """Name what counts the batches of a script, and what that runs on, with their versions."""
     if not snapshot.header.is_script or not snapshot.trainers:
         return ""
     trainer = snapshot.trainers[0].trainer
     name = FRAMEWORKS.get(trainer.framework, trainer.framework)
-    if trainer.backend is not None:
-        name += f" on {TITLES.get(trainer.backend, trainer.backend)}"
-    return f"{name} {trainer.framework_version or ''}".strip()
+    text = f"{name} {trainer.framework_version or ''}".rstrip()
+    if trainer.backend is None:
+        return text
+    model = snapshot.model
+    version = model.backend_version if model is not None else None
+    return f"{text} on {TITLES.get(trainer.backend, trainer.backend)} {version or ''}".rstrip()
 
 
 def _settings(snapshot: Snapshot) -> list[str]:

@@ -67,7 +67,7 @@ class RunOptions:
     epochs: int | None = option(
         default=None,
         label="Epochs",
-        hint="how often all samples are seen",
+        hint="times to train on all samples",
         help="Epochs to train; in other modes, passes over the samples.",
         explanation="How many times training goes through all samples.",
         metavar="N",
@@ -222,10 +222,11 @@ class RunOptions:
         label="Host",
         hint="another machine, by ssh",
         help="Another machine to train on, which ssh reaches: nothing has to be installed there "
-        "but a Python with Keras (--python). What dlmon run starts there goes on without us.",
+        "but a Python with Keras (--python). What dlmon run starts there continues when "
+        "you close dlmon.",
         explanation="Another machine to train on, by the name that ssh knows it by. Nothing has to "
-        "be installed there but a Python that has Keras; the training goes on when dlmon is "
-        "closed.",
+        "be installed there but a Python that has Keras; the training continues when you "
+        "close dlmon.",
         metavar="HOST",
         check=of_value(check_host),
         unset="this machine",
@@ -237,7 +238,7 @@ class RunOptions:
         label="Detach",
         hint="yes: it continues without dlmon",
         help="Start it and leave it running.",
-        explanation="Whether training goes on when dlmon is closed.",
+        explanation="Whether training continues when you close dlmon.",
         yes="yes, leave it running",
         scope=Scope.LAUNCH,
     )

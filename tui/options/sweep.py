@@ -190,7 +190,7 @@ def _workloads(name: str) -> tuple[str, ...]:
     try:
         return (find(name).name,)
     except UnknownWorkload as error:
-        raise SweepError(f"{error}; {ALL} stands for all of them") from None
+        raise SweepError(f"{error} ({ALL} stands for all of them)") from None
 
 
 def _expanded(groups: Mapping[str, Sequence[str]], key: str, texts: Sequence[str]) -> Sequence[str]:

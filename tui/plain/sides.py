@@ -12,11 +12,10 @@ from dlmon.records.sanitize import clean
 from tui.formatting.sides import (
     COLUMNS,
     GAP,
-    NOT_SIGNIFICANT,
-    difference_text,
+    differences,
     doubts,
     figure_rows,
-    legend,
+    legends,
     notes,
     shown_columns,
     side_name,
@@ -50,17 +49,12 @@ def print_sides(comparison: SidesComparison) -> None:
         line.rstrip()
         print_line(console, line)
     console.print()
-    if any(row.cells[COLUMNS.index("change")].startswith(NOT_SIGNIFICANT) for row in rows):
-        print_line(console, Text(legend(comparison), style="dim"))
-    differs = [
-        ("different options", comparison.options),
-        ("different environment", comparison.environment),
-    ]
-    for title, differences in differs:
-        for number, difference in enumerate(differences):
-            lead = title if not number else ""
-            text = Text.assemble((f"{lead:<23}", "dim"), clean(difference_text(difference)))
-            print_line(console, text)
+    for said in legends(rows):
+        print_line(console, Text(said, style="dim"))
+    for title, texts in differences(comparison):
+        for number, each in enumerate(texts):
+            lead = "" if number else title
+            print_line(console, Text.assemble((f"{lead:<23}", "dim"), clean(each)))
     for note in notes(comparison):
         print_line(console, Text(clean(note), style="dim"))
 
@@ -73,6 +67,7 @@ def sides_json(comparison: SidesComparison) -> dict[str, Any]:
         "base": [_run_json(run) for run in comparison.base],
         "new": [_run_json(run) for run in comparison.new],
         "figures": {figure.name: _figure_json(figure) for figure in comparison.figures},
+        "arguments": _differences_json(comparison.arguments),
         "options": _differences_json(comparison.options),
         "environment": _differences_json(comparison.environment),
         "doubts": doubts(comparison),
@@ -114,5 +109,5 @@ def _run_json(run: RunFigures) -> dict[str, Any]:
     }
 
 
-def _differences_json(differences: tuple[Difference, ...]) -> dict[str, Any]:
-    return {each.name: {"base": each.base, "new": each.new} for each in differences}
+def _differences_json(found: tuple[Difference, ...]) -> dict[str, Any]:
+    return {each.name: {"base": each.base, "new": each.new} for each in found}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+from typing import Literal
 
 from rich.console import Console
 from rich.table import Table
@@ -67,8 +68,10 @@ def _throughput(snapshot: Snapshot) -> str:
     assert snapshot.samples_per_second is not None
     unit = units.rate_unit(snapshot.counts_steps)
     text = units.throughput(snapshot.samples_per_second, unit=unit)
-    spread = trainers_text(snapshot)
-    return f"{text} ({spread})" if spread else text
+    uncertain = units.is_rate_very_uncertain(snapshot.samples_per_second)
+    said = (units.VERY_UNCERTAIN if uncertain else "", trainers_text(snapshot))
+    notes = "; ".join(note for note in said if note)
+    return f"{text} ({notes})" if notes else text
 
 
 def print_script_outcome(follower: SessionFollower) -> None:
@@ -245,6 +248,8 @@ def _stalls(snapshot: Snapshot) -> str:
 
 def _epoch_text(timing: SecondsPerEpoch, snapshot: Snapshot) -> str:
     basis = basis_of_epoch(timing, snapshot.compile_s, snapshot.compiles)
+    if units.is_very_uncertain(timing):
+        basis = f"{units.VERY_UNCERTAIN}; {basis}"
     return f"{units.band(timing)} ({basis}{_left_out(timing, snapshot)})"
 
 
@@ -267,26 +272,40 @@ def _print_comparison(console: Console, follower: SessionFollower, snapshot: Sna
     console.print()
     names = run_names(snapshot, entries)
     priced = any(row.kind == "this" and row.cost_usd is not None for row in rows)
-    table = Table(box=None, padding=(0, 2, 0, 0))
     unit, usd = timed_unit(rows[0].metric), ["USD"] if priced else []
-    for heading in ("", "device", unit, *usd, "year", "of peak", "framework", ""):
-        numeric = heading in (unit, "USD", "of peak")
-        table.add_column(heading, justify="right" if numeric else "left")
+    headings = ["", "device", unit, *usd, "year", "of peak", "framework", ""]
+    lines: list[tuple[ComparisonRow, list[Text]]] = []
     # An id is copied into a command, so it stands only where it is not broken.
     ids = not console.is_terminal or console.width >= WIDTH_FOR_IDS
     for row in rows:
         own = [row.session] if ids and row.kind == "earlier" and row.session else []
-        table.add_row(
+        texts = [
             _mark(row),
-            Text(clean(names.get(row.session or "", row.label), LONGEST_TEXT)),
+            names.get(row.session or "", row.label),
             ("~ " if row.projected else "") + units.duration(row),
             *([_cost(row)] if priced else []),
             str(row.year or ""),
             _share(row),
-            Text(clean(row.framework or "", LONGEST_TEXT)),
-            Text(clean("; ".join([*own, *row.badges]), LONGEST_TEXT), style="dim"),
-            style="bold" if row.kind == "this" else "" if row.comparable else "dim",
-        )
+            row.framework or "",
+            "; ".join([*own, *row.badges]),
+        ]
+        lines.append((row, [Text(clean(text, LONGEST_TEXT)) for text in texts]))
+    # Years tell published figures apart; among one's own runs the names do.
+    has_years = any(row.kind == "published" for row in rows)
+    shown = [
+        index
+        for index, heading in enumerate(headings)
+        if any(cells[index].plain for _, cells in lines) and (heading != "year" or has_years)
+    ]
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for index in shown:
+        numeric = headings[index] in (unit, "USD", "of peak")
+        is_note = index == len(headings) - 1
+        justify: Literal["right", "left"] = "right" if numeric else "left"
+        table.add_column(headings[index], justify=justify, style="dim" if is_note else "")
+    for row, cells in lines:
+        style = "bold" if row.kind == "this" else "" if row.comparable else "dim"
+        table.add_row(*(cells[index] for index in shown), style=style)
     print_table(console, table)
     problem = own_published()[1]
     if problem is not None:

@@ -6,17 +6,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from dlmon.comparison.sides import NotComparable, RunFigures, SidesComparison, compare_sides
+from dlmon.comparison.arguments import is_secret
+from dlmon.comparison.sides import (
+    Difference,
+    NotComparable,
+    RunFigures,
+    SidesComparison,
+    compare_sides,
+)
 from tui.formatting.sides import (
     COLUMNS,
-    NOT_SIGNIFICANT,
+    changed_text,
+    doubts,
     figure_rows,
-    legend,
+    legends,
     notes,
     verdict,
 )
 from tui.plain.sides import sides_json
-from tui.plain.summary import COMMAND
 from tui.report.parts import Row, Table
 from tui.report.redact import Redaction
 from tui.report.session_report import as_sentence
@@ -67,12 +74,13 @@ def compared(
     except NotComparable as refused:
         return Compared(base_name, new_name, as_sentence(redaction.text(str(refused))))
     for run in (*sides.base, *sides.new):
-        redaction.learn_names(run.host, run.options)
+        redaction.learn_names(run.host, {**run.options, "command": " ".join(run.command or ())})
     text = redaction.text
+    if not full:
+        sides = replace(sides, arguments=tuple(map(_without_secret, sides.arguments)))
     differences = tuple(
-        (text(each.name.replace("_", " ")), text(f"{each.base}, then {each.new}"))
-        for each in (*sides.options, *sides.environment)
-        if full or each.name != COMMAND
+        (text(each.name.replace("_", " ")), text(changed_text(each)))
+        for each in (*sides.arguments, *sides.options, *sides.environment)
     )
     if sides.unlike:
         unlike = f"these runs do not compare: {'; '.join(sides.unlike)}"
@@ -80,18 +88,24 @@ def compared(
         return Compared(base_name, new_name, said, differences=differences)
     # What speaks against a run stands with it, from records without other people's programs.
     sides = replace(sides, base=_trusted(sides.base), new=_trusted(sides.new))
-    rows = tuple(row.cells for row in figure_rows(sides))
-    uncertain = any(row[COLUMNS.index("change")].startswith(NOT_SIGNIFICANT) for row in rows)
+    figures = figure_rows(sides)
     return Compared(
         base_name,
         new_name,
         as_sentence(text(verdict(sides))),
-        Table(COLUMNS, rows, (False, *(True,) * (len(COLUMNS) - 1))),
-        legend(sides) if uncertain else "",
+        Table(COLUMNS, tuple(row.cells for row in figures), (False, *(True,) * (len(COLUMNS) - 1))),
+        "; ".join(legends(figures)),
         differences,
-        tuple(as_sentence(text(note)) for note in notes(sides)),
+        tuple(as_sentence(text(note)) for note in (*doubts(sides), *notes(sides))),
         redaction.value(_as_json(sides, full)),
     )
+
+
+def _without_secret(difference: Difference) -> Difference:
+    """Return what differs without the values of an option that is called as secrets are."""
+    if not is_secret(difference.name):
+        return difference
+    return replace(difference, base="(left out)", new="(another)")
 
 
 def _trusted(runs: tuple[RunFigures, ...]) -> tuple[RunFigures, ...]:
@@ -104,6 +118,4 @@ def _as_json(sides: SidesComparison, full: bool) -> dict[str, Any]:
         del run["valid"], run["against"]
         if not full:
             del run["log"]
-    if not full:
-        found["options"].pop(COMMAND, None)
     return found

@@ -183,7 +183,7 @@ class _Gathered:
         verdict = [
             self._headline(snapshot),
             factor_of_nearest(bars, steady),
-            factor_of_run_before(bars, entries, names, steady),
+            factor_of_run_before(bars, entries, names, steady, header),
             *_limit_sentences(snapshot),
         ]
         return SessionReport(

@@ -22,13 +22,12 @@ from dlmon.sweep.results import (
 )
 from tui.formatting import units
 from tui.formatting.sweeps import (
-    amount,
     findings,
     heading_of,
     plan_text,
-    spread_text,
     sweep_json,
     table_of,
+    time_text,
 )
 from tui.report.parts import Bar, Table
 from tui.report.redact import Redaction
@@ -144,7 +143,7 @@ def _curves(
 def _bar(row: CombinationRow, best: set[int], text: Callable[[str], str]) -> Bar:
     said = row.reason or str(row.status)
     if row.value is not None:
-        said = f"{amount(row.metric, row.value)} {spread_text(row)}".rstrip()
+        said = time_text(row)
     kind = "this" if row.combination.index in best else ""
     return Bar(text(label(row.combination)), row.value or 0.0, text(said), kind)
 

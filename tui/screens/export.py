@@ -14,7 +14,7 @@ from textual.message import Message
 from tui.screens.base import BaseScreen
 from tui.screens.quit import Answer, QuestionScreen
 
-EXPORT = Binding("e", "export", "Export", tooltip="A report, Markdown or a picture, to hand on")
+EXPORT = Binding("e", "export", "Export", tooltip="A report, Markdown or a picture, to share")
 
 
 class Form(StrEnum):

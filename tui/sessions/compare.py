@@ -14,13 +14,14 @@ from dlmon.comparison.sides import NotComparable, SidesComparison
 from dlmon.log.folder import LogError
 from dlmon.session.figures import OnRead, compare_logs
 from tui.formatting.sides import (
+    ARGUMENTS,
     COLUMNS,
     GAP,
     FigureRow,
-    difference_text,
+    differences,
     doubts,
     figure_rows,
-    legend,
+    legends,
     notes,
     shown_columns,
     side_name,
@@ -72,7 +73,7 @@ class SidesTable(ScrollingLines):
             for name, side in (("base", comparison.base), ("new", comparison.new))
         ]
         if comparison.unlike and not self._anyway:
-            refused = [f"Not like with like: {each}." for each in comparison.unlike]
+            refused = [f"Not comparable: {each}." for each in comparison.unlike]
             refused.append("Press Enter to see them side by side anyway.")
             lines = [line for each in refused for line in self._lines(each, width, PLAIN)]
             return [*sides, (), *lines]
@@ -80,18 +81,18 @@ class SidesTable(ScrollingLines):
         shown = shown_columns(figures, width)
         table = [_cells(COLUMNS, shown, MUTED)]
         table.extend(_cells(row.cells, shown, _style(row)) for row in figures)
-        below = [self._lines(legend(comparison), width, MUTED)]
-        for title, differences in (
-            ("Options that differ", comparison.options),
-            ("Environment that differs", comparison.environment),
-        ):
-            if differences:
-                texts = "; ".join(map(difference_text, differences))
-                below.append(self._lines(f"{title}: {texts}", width, PLAIN))
-        below.extend(self._lines(note, width, MUTED) for note in notes(comparison))
-        said = self._lines(verdict(comparison), width, STRONG)
+        said = self._lines(verdict(comparison, self.glyphs), width, STRONG)
         for doubt in doubts(comparison):
             said.extend(self._lines(doubt, width, HIGH))
+        below = [self._lines(text, width, MUTED) for text in legends(figures)]
+        for title, texts in differences(comparison, self.glyphs):
+            lines = self._lines(f"{title.capitalize()}: {'; '.join(texts)}", width, PLAIN)
+            if title == ARGUMENTS:
+                # What a person gave to a script is what they compare.
+                said.extend(lines)
+            else:
+                below.append(lines)
+        below.extend(self._lines(note, width, MUTED) for note in notes(comparison))
         return [*sides, *said, (), *table, (), *(row for rows in below for row in rows)]
 
     def _lines(self, text: str, width: int, style: tuple[str, ...]) -> list[TextRow]:
@@ -151,7 +152,8 @@ class CompareScreen(BaseScreen):
         (
             "change",
             "By how much new differs from base, each the geometric mean of its runs. ~ says that "
-            "it isn't significant: the interval beside it holds 0 %.",
+            "it isn't significant: the interval beside it holds 0 %. * says that it wasn't tested: "
+            "one run a side can't show how much runs differ from time to time.",
         ),
         (
             "95 % interval",
@@ -166,9 +168,9 @@ class CompareScreen(BaseScreen):
             "have the figure.",
         ),
         (
-            "Not like with like",
-            "Runs of another network, batch size, precision, mode or data did other work: their "
-            "figures don't compare.",
+            "Not comparable",
+            "Runs of another network or script, batch size, precision, mode or data did other "
+            "work: their figures don't compare.",
         ),
     )
 

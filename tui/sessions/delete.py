@@ -21,7 +21,7 @@ class DeleteScreen(QuestionScreen):
         ("stay", "Keep (esc)", "default"),
     )
     CONSEQUENCES: ClassVar[tuple[tuple[str, str], ...]] = (
-        ("Delete", "for good: there is no way back"),
+        ("Delete", "permanently: this cannot be undone"),
         ("Keep", "nothing changes"),
     )
     BINDINGS: ClassVar[list[BindingType]] = [

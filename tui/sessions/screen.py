@@ -130,8 +130,8 @@ class SessionsScreen(ExportControls, FilteredScreen):
         ),
         (
             "Delete",
-            "x or Del deletes what is marked, or highlighted, for good; it asks first. What runs, "
-            "or may run on another machine, can't be deleted.",
+            "x or Del deletes what is marked, or highlighted, permanently; it asks first. What "
+            "runs, or may run on another machine, can't be deleted.",
         ),
         (
             "status",
@@ -142,8 +142,8 @@ class SessionsScreen(ExportControls, FilteredScreen):
         (
             "time",
             "How long an epoch, or a whole run, took; ± is its 95 % band, and ~ says that the "
-            "time is projected because no epoch had ended. Where a run failed, its error; where "
-            "there is no time, why.",
+            "time is projected because no epoch had ended, or very uncertain. Where a run failed, "
+            "its error; where there is no time, why.",
         ),
     )
 

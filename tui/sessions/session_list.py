@@ -49,7 +49,7 @@ class SessionList(RowList):
     title = "Sessions"
     advice: Sequence[str] = (
         "Nothing is recorded yet.",
-        "Every training run is: start one on the home screen, or in a shell with",
+        "Training runs are recorded here: start one on the home screen, or in a shell with",
         "dlmon run cifar10-cnn",
     )
     """What stands there in place of rows while nothing is recorded."""

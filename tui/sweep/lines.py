@@ -60,8 +60,8 @@ HELP: tuple[tuple[str, str], ...] = (
         "throughput in the last seconds, how "
         "busy the machine is, and how far the epoch is. More epochs follow those that were asked "
         "for until training has lasted its least time: epoch 1/1, +4 extra is the fourth of them. "
-        "Where the connection to a machine is lost, the run goes on there, and the line says when "
-        "it is tried again.",
+        "Where the connection to a machine is lost, the run continues there, and the line says "
+        "when it is tried again.",
     ),
 )
 

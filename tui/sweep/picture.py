@@ -23,7 +23,7 @@ from dlmon.sweep.results import (
 )
 from tui.drawing.plot import bar_fractions
 from tui.formatting.glyphs import UNICODE, Glyphs
-from tui.formatting.sweeps import amount, heading_of, spread_text
+from tui.formatting.sweeps import heading_of, time_text
 from tui.sweep.plot import Bar, Point, PointSeries, is_doubling
 
 
@@ -90,7 +90,7 @@ def _bars(rows: Sequence[CombinationRow], best: Collection[int], glyphs: Glyphs)
     for row in rows:
         text = row.reason or row.status
         if row.value is not None:
-            text = f"{amount(row.metric, row.value)} {spread_text(row, glyphs)}".rstrip()
+            text = time_text(row, glyphs)
         bars.append(Bar(label(row.combination), row.value, text, row.combination.index in best))
     values = [row.value for row in rows if row.value is not None]
     is_logarithmic = any(

@@ -31,7 +31,7 @@ HELP: tuple[tuple[str, str], ...] = (
     (
         "ms per sample, …",
         "The median over the runs; ± is the 95 % interval of three or more, and ~ says that it is "
-        "projected from a part of an epoch.",
+        "projected from a part of an epoch, or very uncertain.",
     ),
     (
         "best is",

@@ -29,7 +29,7 @@ _HELP: tuple[tuple[str, str], ...] = (
     (
         "recording since",
         "The readings are kept in a log, by a process of their own; the screen shows that log. It "
-        "stands at the end of the line. When you leave with d, the recording goes on.",
+        "stands at the end of the line. When you leave with d, the recording continues.",
     ),
 )
 # Less of a path says nothing.

@@ -145,7 +145,7 @@ class RepeatedImages:
     def fetch(self) -> None:
         """Refuse: there is nowhere to fetch it from."""
         raise DataError(
-            f"{self.name} can't be fetched: it is not free to hand on, and these networks "
+            f"{self.name} can't be fetched: it is not free to share, and these networks "
             "are timed on synthetic images; choose synthetic data"
         )
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from fakes.glyphs import drawn_in_ascii
 from fakes.recorded import folded, recorded_session
+from fakes.scripts import script_session
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
@@ -15,7 +16,7 @@ from textual._compositor import Compositor
 from textual.app import App, ComposeResult
 
 from dlmon.log.label import Label
-from dlmon.records import AccountPart, Batches, Epoch, Model, Notice, Output
+from dlmon.records import AccountPart, Batches, Epoch, Model, Notice, Output, Trainer
 from dlmon.session.evidence import Evidence, Limit, LimitKind
 from dlmon.session.gaps import Gap, GapKind, Meanwhile
 from tui.formatting import units
@@ -246,6 +247,16 @@ def test_the_headline_is_text_where_it_is_narrow_or_plain():
     assert plain[1].endswith("9.16 s +- 1.30 and 9.20 s +- 2.00")
 
 
+def test_a_band_that_reaches_down_to_zero_is_said_in_words():
+    timing = replace(COMPLETED.seconds_per_epoch, low=0.0, high=40.0)
+    uncertain = replace(COMPLETED, seconds_per_epoch=timing)
+    large = shown(EpochHeadline(), uncertain, "", width=60, height=4)
+    assert "s very uncertain" in large[0]
+    assert "±" not in "".join(large)
+    plain = shown(EpochHeadline(), uncertain, "", width=60, height=2)
+    assert plain[0].startswith("~ 9.16 s   ")
+
+
 def test_the_headline_says_that_the_first_epoch_is_left_out_since_it_compiles():
     row, *_ = shown(EpochHeadline(), STEADY, "", width=90, height=2)
     assert row == "9.16 s ± 0.16   3 epochs, the first left out: it compiles   compile 1.50 s"
@@ -255,13 +266,13 @@ def test_the_headline_says_that_the_first_epoch_is_left_out_since_it_compiles():
 
 
 def test_how_sure_a_factor_is_that_is_not_known_is_said_in_the_room_there_is():
-    unsure = "3.50× as fast as Intel i5-6200U (uncertainty unknown)"
+    unsure = "3.50× as fast as Intel i5-6200U (one published figure)"
     _, wide = shown(EpochHeadline(), COMPLETED, unsure, width=70, height=2)
     assert wide == unsure
     _, narrow = shown(EpochHeadline(), COMPLETED, unsure, width=36, height=2)
-    assert narrow == "3.50× as fast as Intel i5-6200U ± ?"
+    assert narrow == "3.50× as fast as Intel i5-6200U"
     large = shown(EpochHeadline(), COMPLETED, unsure, width=56, height=4)
-    assert large[2].endswith("   3.50× as fast as Intel i5-6200U ± ?")
+    assert large[2].endswith("   3.50× as fast as Intel i5-6200U")
 
 
 def epoch_of(records, status):
@@ -278,6 +289,25 @@ def test_a_run_that_failed_says_the_epoch_that_it_was_in(steps_cap):
     # Two epochs have ended; the third one has started, and no batch of it has ended.
     last_end = max(at for at, record in enumerate(records) if isinstance(record, Epoch))
     assert epoch_of([*records[: last_end + 1], failed], "failed") == "in epoch 3/3"
+
+
+@pytest.mark.parametrize(
+    ("version", "named"),
+    [(None, "Keras 3.15.1 on TensorFlow "), ("2.21.0", "Keras 3.15.1 on TensorFlow 2.21.0 ")],
+)
+def test_a_version_stands_beside_what_it_is_the_version_of(version, named):
+    records = script_session(seconds=3)
+    keras = {"framework": "keras", "framework_version": "3.15.1", "backend": "tensorflow"}
+    records = [
+        replace(r, **keras)
+        if isinstance(r, Trainer)
+        else replace(r, backend_version=version)
+        if isinstance(r, Model)
+        else r
+        for r in records
+    ]
+    (row,) = shown(TopLine(), folded(records).snapshot(), "running", width=160)
+    assert f"{named} " in row
 
 
 def test_a_run_that_was_stopped_says_the_epoch_that_was_cut_short():

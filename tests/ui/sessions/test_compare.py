@@ -116,12 +116,12 @@ async def test_unlike_runs_are_refused_until_enter(tmp_path):
         side(tmp_path, "new", 2_000, workload="mnist-mlp-small"),
     )
     refused = await shown(sides)
-    assert "Not like with like: network cifar10-cnn, not mnist-mlp-small." in refused
+    assert "Not comparable: network cifar10-cnn, not mnist-mlp-small." in refused
     assert "median step" not in refused
     assert "Anyway" in refused.splitlines()[-1]
     anyway = await shown(sides, keys=["enter"])
     assert "median step" in anyway
-    assert "not like with like: network" in anyway
+    assert "not comparable: network" in anyway
     assert "Anyway" not in anyway.splitlines()[-1]
 
 
@@ -147,6 +147,30 @@ async def test_foreign_text_is_never_markup(tmp_path):
     text = await shown((side(tmp_path, "base", 18_000), foreign), (200, 60))
     assert "[@click=app.bell]x[/]" in text
     assert "[/x] [b]GPU[/b]" in text
+
+
+def script(log_dir, name, step_us, *arguments):
+    """Write the log of a script; return its path as a side."""
+    header, *rest = recorded_session(session_id=name, step_us=step_us)
+    command = ("python3", f"/home/ada/{'deep/' * 20}train.py", *arguments)
+    header = replace(header, workload="train.py", command=command)
+    return [write_log(log_dir, [header, *rest], name)]
+
+
+@pytest.mark.parametrize(("ascii", "change"), [(False, "0.005 → 0.001"), (True, "0.005 -> 0.001")])
+async def test_which_arguments_of_a_script_differ_stands_below_the_verdict(tmp_path, ascii, change):
+    sides = (
+        script(tmp_path, "base", 18_000, "--sleep", "0.005"),
+        script(tmp_path, "new", 4_000, "--sleep", "0.001"),
+    )
+    text = await shown(sides, (80, 24), ascii)
+    assert f"Different arguments: --sleep: {change}" in text
+    assert f"new had 4.5{'x' if ascii else '×'} the throughput of base" in text
+
+
+async def test_a_foreign_argument_is_never_markup(tmp_path):
+    sides = script(tmp_path, "base", 18_000), script(tmp_path, "new", 18_000, "[/x][b]markup")
+    assert "argument 1: not given → [/x][b]markup" in await shown(sides)
 
 
 # ---- how one gets there, about, and back ----

@@ -166,6 +166,15 @@ def test_a_misspelt_name_suggests_the_nearest(name, nearest):
     assert str(reported.value) == f'there is no workload "{name}"; did you mean {nearest}?'
 
 
+def test_all_that_begin_with_what_was_typed_are_named():
+    with pytest.raises(UnknownWorkload) as reported:
+        find("mnist")
+    assert str(reported.value) == (
+        'there is no workload "mnist"; did you mean mnist-mlp-small, mnist-mlp-wide, mnist-mlp '
+        "or mnist-cnn?"
+    )
+
+
 @given(name=st.sampled_from([*WORKLOADS]), position=st.integers(0, 100))
 def test_any_one_missing_letter_is_forgiven(name, position):
     position %= len(name)

@@ -311,7 +311,7 @@ def test_an_energy_counter_for_root_alone_says_how_to_open_it(tmp_path: Path, mo
 
 def test_a_machine_without_an_energy_counter_says_so(tmp_path: Path):
     energy = look(tmp_path)["energy"]
-    assert (energy.state, energy.next_step) == ("missing", None)
+    assert (energy.state, energy.next_step) == ("absent", None)
     assert "no energy counter" in energy.text
 
 
@@ -343,7 +343,7 @@ def test_a_device_that_was_not_calibrated_says_how_to(tmp_path: Path, peaks: Pat
     other = replace(CPU_ONLY, cpu_model="Other CPU")
     for file in (peaks, tmp_path / "none.json"):
         (finding,) = calibrations(tmp_path, other, file)
-        assert (finding.state, finding.next_step) == ("missing", "dlmon doctor --calibrate")
+        assert (finding.state, finding.next_step) == ("absent", "dlmon doctor --calibrate")
         assert "Other CPU" in finding.text
 
 

@@ -42,7 +42,7 @@ def ends(root: Path, user: str = "ada") -> str:
 def test_where_nothing_ends_it_one_line_says_so(tmp_path: Path):
     (finding,) = reported(tmp_path)
     assert (finding.state, finding.next_step) == ("ok", None)
-    assert "goes on" in finding.text
+    assert "continues" in finding.text
 
 
 # ---- the login manager ----
@@ -161,7 +161,7 @@ def test_a_slurm_job_ends_it_by_a_time(tmp_path: Path, utc):
     slurm = {"SLURM_JOB_ID": "4711", "SLURM_JOB_END_TIME": "1795185360"}
     (finding,) = reported(tmp_path, slurm)
     assert finding.text == (
-        "This is job 4711 of Slurm: a detached run ends with the job, on 2026-11-20 at 14:36 at "
+        "This is Slurm job 4711: a detached run ends with the job, on 2026-11-20 at 14:36 at "
         "the latest."
     )
     assert "without --detach" in finding.next_step
@@ -176,9 +176,9 @@ def test_an_end_that_is_no_time_is_left_out(tmp_path: Path, end):
 @pytest.mark.parametrize(
     ("environment", "name"),
     [
-        ({"PBS_JOBID": "9.host"}, "job 9.host of PBS"),
-        ({"LSB_JOBID": "9"}, "job 9 of LSF"),
-        ({"JOB_ID": "9", "SGE_O_WORKDIR": "/home/ada"}, "job 9 of Grid Engine"),
+        ({"PBS_JOBID": "9.host"}, "PBS job 9.host"),
+        ({"LSB_JOBID": "9"}, "LSF job 9"),
+        ({"JOB_ID": "9", "SGE_O_WORKDIR": "/home/ada"}, "Grid Engine job 9"),
     ],
 )
 def test_other_batch_systems_end_it_too(tmp_path: Path, environment, name):
@@ -197,7 +197,7 @@ def test_a_job_id_of_something_else_is_no_batch_job(tmp_path: Path):
 def test_by_ssh_in_a_job_the_control_group_decides(tmp_path: Path, group):
     systemd(tmp_path, group)
     (finding,) = reported(tmp_path)
-    assert "job 4711 of Slurm" in finding.text
+    assert "Slurm job 4711" in finding.text
 
 
 def test_in_a_job_the_login_manager_has_no_say(tmp_path: Path):
@@ -212,7 +212,7 @@ def test_a_container_ends_it(tmp_path: Path):
     (finding,) = reported(tmp_path)
     assert finding.state == "warning"
     assert "ends when the container does" in finding.text
-    assert "volume" in finding.next_step
+    assert "--log-dir" in finding.next_step
 
 
 def test_a_container_in_a_job_is_ended_by_both(tmp_path: Path):

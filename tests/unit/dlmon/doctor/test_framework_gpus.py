@@ -83,7 +83,7 @@ def test_gpus_that_nvml_does_not_see_are_reported():
 def test_gpus_of_amd_are_reported():
     found = why(replace(TORCH, gpus=("",), platform="rocm", cuda=None), machine=NONE)
     assert (found.state, found.next_step) == ("warning", None)
-    assert "NVIDIA's alone" in found.text
+    assert "NVIDIA GPUs only" in found.text
 
 
 @pytest.mark.parametrize(
@@ -171,7 +171,7 @@ def test_the_gpus_that_a_choice_leaves(chosen, left):
             "this user may not open /dev/nvidia0 and /dev/nvidia-uvm",
             "group `video` or `render`",
         ),
-        (replace(FILES, mig_parts=3), "MIG divides a GPU", "CUDA_VISIBLE_DEVICES=MIG-"),
+        (replace(FILES, mig_parts=3), "MIG divides the GPU", "CUDA_VISIBLE_DEVICES=MIG-"),
     ],
 )
 def test_what_device_files_show(files, text, step):
@@ -183,7 +183,10 @@ def test_what_device_files_show(files, text, step):
 
 def test_a_second_gpu_without_a_file_is_reported():
     found = why(seeing(TENSORFLOW, "H100"), machine=TWO, files=replace(FILES, cards=1))
-    assert "sees 1 GPU (H100), and NVML 2: of /dev/nvidia0 and on, 1 are there" in found.text
+    assert (
+        "sees 1 GPU (H100), and NVML 2: only 1 of the device files /dev/nvidia0, … exist"
+        in found.text
+    )
 
 
 def test_where_cuda_goes_by_other_files_none_is_missed():

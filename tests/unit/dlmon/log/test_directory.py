@@ -250,6 +250,24 @@ def test_what_means_no_session_or_several_is_said(tmp_path, three, name, complai
     assert complaint in str(error.value)
 
 
+@pytest.mark.parametrize(
+    ("typed", "hint"),
+    [
+        ("my", 'did you mean "my first", "my second"?'),
+        ("my fist", 'did you mean "my first"?'),
+        ("20261120-145600-x-0022", 'did you mean "20261120-145600-x-0002"?'),
+        ("nothing", "dlmon sessions lists what there is"),
+        ("", "dlmon sessions lists what there is"),
+    ],
+)
+def test_what_was_nearly_typed_is_suggested(tmp_path, typed, hint):
+    for number, name in enumerate(("my first", "my second")):
+        write_label(log_of(tmp_path, f"20261120-145600-x-000{number + 1}"), Label(name))
+    with pytest.raises(NoSuchLog) as error:
+        find_session(typed, tmp_path)
+    assert str(error.value).endswith(hint)
+
+
 def test_a_path_that_leads_nowhere_is_shown_in_part_where_it_is_long(tmp_path):
     with pytest.raises(NoSuchLog) as error:
         find_session("/" + "nowhere/" * 500, tmp_path)

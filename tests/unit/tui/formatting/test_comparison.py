@@ -140,13 +140,42 @@ def test_what_both_sessions_have_is_not_shown():
     assert labels["usual"].endswith("6GB, TensorFlow")
 
 
+SCRIPT = ("python3", "/home/ada/experiments/train.py")
+
+
+def earlier_script(session_id, *arguments, **options):
+    earlier = entry(session_id, **options)
+    earlier = with_header(earlier, workload="train.py", command=(*SCRIPT, *arguments))
+    return replace(earlier, result=replace(earlier.result, workload="train.py"))
+
+
+def test_the_arguments_that_an_earlier_run_of_a_script_was_given_otherwise_are_noted():
+    earlier = [
+        earlier_script("like", "--sleep", "0.05", begin_wall=BEGIN_WALL - 2 * DAY_S),
+        earlier_script("other", "--sleep", "0.005", step_us=60_000),
+    ]
+    command = (*SCRIPT, "--sleep", "0.05")
+    records = change(recorded_session(), SessionHeader, workload="train.py", command=command)
+    snapshot = folded(records).snapshot()
+    rows = comparison_rows(snapshot, earlier)
+    notes = {row.session: row.badges for row in rows_of_kind(rows, "earlier")}
+    assert notes == {"like": (), "other": ("--sleep 0.005",)}
+    labels = {row.session: row.label for row in rows}
+    # Repeats say how runs differ, and a run with other arguments is none of them.
+    assert labels["like"] != labels["other"]
+    names = run_names(snapshot, earlier)
+    sentence = factor_of_run_before(rows, earlier, names, True, snapshot.header)
+    assert sentence == "3.33× as fast as the run before, --sleep 0.005"
+
+
 # ---- how many times as fast ----
 
 
 def before(earlier, **options):
     snapshot = session(**options)
     names = run_names(snapshot, earlier)
-    return factor_of_run_before(comparison_rows(snapshot, earlier), earlier, names, True)
+    rows = comparison_rows(snapshot, earlier)
+    return factor_of_run_before(rows, earlier, names, True, snapshot.header)
 
 
 def test_a_run_is_compared_with_the_nearest_published_number():
@@ -160,8 +189,9 @@ def test_a_run_is_compared_with_the_nearest_published_number():
 def test_there_is_no_factor_and_no_rank_while_validation_is_not_in_the_projection():
     snapshot = session(reached="training", ended=0)
     rows = comparison_rows(snapshot, [entry()])
+    names = run_names(snapshot, [entry()])
     assert factor_of_nearest(rows, True) == "no factor without validation"
-    assert factor_of_run_before(rows, [entry()], run_names(snapshot, [entry()]), True) == ""
+    assert factor_of_run_before(rows, [entry()], names, True, snapshot.header) == ""
     assert (rows[-1].kind, rows[-1].missing) == ("this", "validation")
     assert not rows[-1].comparable
     assert rows[-1].badges[0] == "without validation"
@@ -221,7 +251,7 @@ def test_a_run_within_the_band_of_another_is_about_as_fast():
     assert nearest(7.16, 11.16) == (
         "no clear difference from NVIDIA GTX 1060: 9.16 s ± 2.00 and 9.00 s"
     )
-    assert nearest(None, None) == "1.02× as slow as NVIDIA GTX 1060 (uncertainty unknown)"
+    assert nearest(None, None) == "1.02× as slow as NVIDIA GTX 1060 (one published figure)"
 
 
 def test_overlapping_bands_are_no_clear_difference_and_never_about_as_fast():
@@ -233,7 +263,7 @@ def test_overlapping_bands_are_no_clear_difference_and_never_about_as_fast():
     # Earlier versions wrote a band of no width where nothing was known.
     old = replace(other, low=74.6, high=74.6)
     assert claim_text(this, old, 74.6 / 51.6, "the run before") == (
-        "1.45× as fast as the run before (uncertainty unknown)"
+        "1.45× as fast as the run before"
     )
 
 

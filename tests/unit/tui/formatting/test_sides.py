@@ -2,16 +2,18 @@ from dataclasses import replace
 
 import pytest
 
-from dlmon.comparison.sides import RunFigures, compare_sides
+from dlmon.comparison.sides import Difference, NotComparable, RunFigures, compare_sides
 from dlmon.records import MachineFacts, Status
 from dlmon.statistics.ratios import Basis, Ratio
 from tui.formatting.sides import (
     COLUMNS,
     GAP,
     change_text,
+    changed_text,
+    differences,
     doubts,
     figure_rows,
-    legend,
+    legends,
     notes,
     p_text,
     shown_columns,
@@ -55,9 +57,9 @@ def cells(comparison, name):
         (Ratio(1.049, 1.03, 1.07, 0.001, Basis.RUNS), "+4.9 %"),
         (Ratio(0.951, 0.93, 0.97, 0.001, Basis.RUNS), "-4.9 %"),
         (Ratio(1.004, 0.99, 1.02, 0.6, Basis.RUNS), "~ +0.4 %"),
-        (Ratio(1.5, 1.49, 1.51, None, Basis.WITHIN_RUNS), "~ +50.0 %"),
+        (Ratio(1.5, 1.49, 1.51, None, Basis.WITHIN_RUNS), "* +50.0 %"),
         (Ratio(12.5, 12.0, 13.0, 0.001, Basis.RUNS), "+1,150 %"),
-        (Ratio(1e9), "~ over +1,000,000 %"),
+        (Ratio(1e9), "* over +1,000,000 %"),
     ],
 )
 def test_a_change_is_marked_where_it_is_not_significant(ratio, text):
@@ -119,10 +121,6 @@ def test_a_verdict_has_its_interval():
     assert verdict(compare_sides(base, side("b", 1_001.0, 1_002.0, 998.0))).startswith(
         "no significant difference in throughput: -0."
     )
-    assert verdict(compare_sides(base[:1], side("b", 2.0))) == (
-        "one run a side does not show how runs differ: "
-        "dlmon sweep cifar10-cnn --repeat 3 for each side does"
-    )
     assert "do not differ at all" in verdict(compare_sides(side("a", 1, 1), side("b", 2, 2)))
 
 
@@ -145,14 +143,46 @@ def test_a_run_without_a_throughput_is_left_out_and_named():
     ]
 
 
-def test_the_mark_is_explained_by_what_the_interval_rests_on():
-    windows = [(1_000, 1_000_000 + 1_000 * (n % 3)) for n in range(12)]
-    one_each = compare_sides(side("a", 1.0, windows=windows), side("b", 2.0, windows=windows))
-    assert "by more than their own seconds show" in legend(one_each)
+WINDOWS = [(1_000, 1_000_000 + 1_000 * (n % 3)) for n in range(12)]
+
+
+@pytest.mark.parametrize(
+    ("new", "said"),
+    [
+        (4_500.0, "new had 4.5× the throughput of base in these two runs"),
+        (250.0, "base had 4.0× the throughput of new in these two runs"),
+        (1_120.0, "new had 12.0 % more throughput than base in these two runs"),
+        (880.0, "new had 12.0 % less throughput than base in these two runs"),
+        (1_000.0, "new had the same throughput as base in these two runs"),
+    ],
+)
+def test_of_one_run_a_side_it_is_said_what_was_measured_and_what_would_tell(new, said):
+    one_each = compare_sides(side("a", 1_000.0, windows=WINDOWS), side("b", new, windows=WINDOWS))
+    assert verdict(one_each) == (
+        f"{said}; one run each can't show how much runs differ from time to time: "
+        "repeat each 3 times (dlmon sweep cifar10-cnn --repeat 3)"
+    )
+    assert "not significant" not in verdict(one_each)
+
+
+def test_a_script_is_repeated_by_exec():
+    sides = [side(name, 1.0, workload="train.py", command=("train.py",)) for name in "ab"]
+    assert verdict(compare_sides(*sides)).endswith("(dlmon exec --repeat 3)")
+
+
+def test_the_marks_in_a_table_are_explained():
+    one_each = compare_sides(side("a", 1.0, windows=WINDOWS), side("b", 2.0, windows=WINDOWS))
+    assert legends(figure_rows(one_each)) == [
+        "* not tested: one run a side can't show how much runs differ from time to time"
+    ]
     assert "not of how runs do" in notes(one_each)[-1]
-    judged = compare_sides(side("a", 1.0), side("b", 2.0), side("c", 1.0, 1.01, 0.99))
-    assert "allows for how runs differ" in legend(judged)
+    judged = compare_sides(side("a", 1.0), side("b", 1.0), side("c", 1.0, 1.01, 0.99))
+    assert "allows for how runs differ" in legends(figure_rows(judged))[0]
     assert notes(judged) == ["how runs differ is taken from other runs of the same conditions here"]
+    clear = compare_sides(side("a", 1.0, 1.01), side("b", 2.0, 2.01))
+    assert legends(figure_rows(clear)) == []
+    alike = compare_sides(side("a", 1.0, 1.0), side("b", 2.0, 2.0))
+    assert legends(figure_rows(alike)) == ["* not tested: the runs of a side don't differ at all"]
 
 
 def test_the_parts_of_scripts_of_pytorch_have_names_that_hold_for_them():
@@ -170,3 +200,84 @@ def test_the_parts_of_scripts_of_pytorch_have_names_that_hold_for_them():
     )
     names = [row.cells[0] for row in figure_rows(mixed)]
     assert {"start and imports, s", "compiling, s", "compile, s"} <= set(names)
+
+
+# ---- what differs ----
+
+LONG = "/home/ada/work/experiments/of-this-year/torch_loop.py"
+
+
+def script(session, *arguments, **changes):
+    command = ("python3", LONG, *arguments)
+    return side(session, 1_000.0, workload="torch_loop.py", command=command, **changes)
+
+
+def test_only_the_arguments_that_differ_are_named():
+    alike = ("--batch-size", "64", "--sleep", "0.005", "--epochs", "5")
+    comparison = compare_sides(script("a", *alike), script("b", *alike, "--workers", "4"))
+    assert not comparison.unlike
+    assert differences(comparison) == [
+        ("different arguments", ["--workers: not given → 4"]),
+    ]
+
+
+def test_a_long_value_is_cut_to_where_it_differs():
+    ends = [
+        changed_text(Difference("data", f"/{'x' * 200}/{name}", f"/{'x' * 200}/b")) for name in "ac"
+    ]
+    assert ends == ["…xxxxxxx/a → …xxxxxxx/b", "…xxxxxxx/c → …xxxxxxx/b"]
+
+
+def test_of_very_many_arguments_the_first_are_named():
+    comparison = compare_sides(script("a"), script("b", *map(str, range(100))))
+    ((_, texts),) = differences(comparison)
+    assert len(texts) == 13
+    assert texts[-1] == "and 88 more"
+
+
+def test_foreign_arguments_are_cleaned():
+    comparison = compare_sides(script("a"), script("b", "--note", "\x1b[31m[b]red\x1b[0m\n"))
+    assert differences(comparison)[0][1] == ["--note: not given → [b]red"]
+
+
+def test_another_script_is_no_other_network():
+    other = side("b", 1.0, workload="keras_fit.py", command=("keras_fit.py",))
+    assert compare_sides(script("a"), other).unlike == ("script torch_loop.py, not keras_fit.py",)
+    assert compare_sides(side("a", 1.0), other).unlike == (
+        "what is trained cifar10-cnn, not keras_fit.py",
+    )
+
+
+# ---- what else ran ----
+
+
+def test_what_other_programs_took_stands_beside_the_verdict():
+    quiet, busy = {"run_cores": 1.9, "other_cores": 0.1}, {"run_cores": 0.7, "other_cores": 1.4}
+    comparison = compare_sides(side("a", 1.0, values=quiet), side("b", 0.3, values=busy))
+    assert doubts(comparison) == ["other programs took 1.3 cores more in new"]
+    assert cells(comparison, "other programs, cores")[1:4] == ("0.10", "1.40", "")
+    assert cells(comparison, "this run, cores")[1:4] == ("1.90", "0.70", "")
+    turned = compare_sides(side("a", 1.0, values=busy), side("b", 0.3, values=quiet))
+    assert doubts(turned) == ["other programs took 1.3 cores more in base"]
+    same = compare_sides(side("a", 1.0, values=quiet), side("b", 1.0, values=quiet))
+    assert doubts(same) == []
+
+
+# ---- what failed ----
+
+FAILED = replace(
+    RUN, session="bad", status=Status.FAILED, values={}, why="too short", error="out of memory"
+)
+
+
+def test_of_a_run_that_failed_it_is_said_why():
+    with pytest.raises(
+        NotComparable, match=r"bad has no throughput to compare: it failed \(out of"
+    ):
+        compare_sides(side("a", 1.0), [FAILED])
+    comparison = compare_sides([*side("a", 1.0), FAILED], side("b", 2.0))
+    assert doubts(comparison) == ["bad is left out, it failed (out of memory)"]
+    measured = replace(FAILED, values={"samples_per_second": 1.0})
+    assert doubts(compare_sides(side("a", 1.0), [measured])) == [
+        "bad failed (out of memory): its figures are those up to then"
+    ]

@@ -76,6 +76,9 @@ def test_time_left(value, text):
         (9.02, 9.02, 9.02, False, "9.02 s"),
         (9.02, 9.019, 9.021, False, "9.02 s ± 0.01"),
         (382.4, 360.0, 400.0, False, "382 s ± 22"),
+        (6.86, 0.0, 13.72, False, "~ 6.86 s"),
+        (6.86, 0.0, 90.0, True, "~ 6.86 s"),
+        (6.86, 0.01, 13.7, False, "6.86 s ± 6.85"),
     ],
 )
 def test_a_time_with_its_band(value, low, high, projected, text):
@@ -89,7 +92,20 @@ def test_the_band_alone():
     assert units.spread(SecondsPerEpoch(9.02, 8.97, 9.07, 3, False), glyphs=ASCII) == "+- 0.05"
     assert units.spread(SecondsPerEpoch(9.02, 9.02, 9.02, 3, False)) == ""
     assert units.spread(SecondsPerEpoch(9.02, None, None, 1, False)) == ""
-    assert units.spread(SecondsPerEpoch(9.02, 0.0, 45.0, 2, False)) == "± 36"
+    assert units.spread(SecondsPerEpoch(9.02, 5.0, 17.0, 2, False)) == "± 7.98"
+    assert units.spread(SecondsPerEpoch(9.02, 0.0, 45.0, 2, False)) == ""
+
+
+@given(st.floats(0.01, 1e6), st.floats(0, 1e6), st.floats(0, 1e6), st.booleans())
+def test_no_band_reaches_down_to_zero_as_it_is_shown(value, below, above, projected):
+    timing = RunSeconds(value, max(0.0, value - below), value + above, projected)
+    number, _, half = units.band(timing).removeprefix("~ ").replace(",", "").partition(" s ± ")
+    assert not half or float(half) < float(number)
+    rate = SamplesPerSecond(median=1, mean=value, standard_error=None, jitter=0, band=above)
+    text = units.throughput(rate).removesuffix(" samples/s").replace(",", "")
+    mean, _, half = text.removeprefix("~ ").partition(" ± ")
+    assert not half or float(half) < float(mean)
+    assert text.startswith("~") == units.is_rate_very_uncertain(rate)
 
 
 @pytest.mark.parametrize(
@@ -105,6 +121,9 @@ def test_a_rate(value, text):
     ("mean", "band", "text"),
     [
         (5540.2, 24.6, "5,540 ± 25 samples/s"),
+        (8740.0, 44_057.0, "~ 8,740 samples/s"),
+        (891.0, 891.0, "~ 891 samples/s"),
+        (891.0, 880.0, "891 ± 880 samples/s"),
         (5540.2, 3.02, "5,540 ± 3 samples/s"),
         (5540.2, 0.932, "5,540 ± 0.93 samples/s"),
         (12.34, 2.44, "12.3 ± 2.4 samples/s"),

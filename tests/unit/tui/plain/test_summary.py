@@ -5,7 +5,7 @@ import re
 from dataclasses import replace
 
 import pytest
-from fakes.recorded import recorded_machine, recorded_session, write_log
+from fakes.recorded import BEGIN_WALL, recorded_machine, recorded_session, write_log
 from fakes.screens import of_this_boot
 
 from dlmon.log.label import Label, write_label
@@ -82,6 +82,24 @@ def test_the_comparison_names_framework_share_of_the_peak_and_all_that_differs(t
     told = followed(tmp_path, capsys, records)
     row = r"NVIDIA GeForce GTX 1080 Ti +4\.00 s +2019 +26 % +TensorFlow 1\.x +"
     assert re.search(row + "batch 100, not 7; float32, not mixed_float16", told)
+
+
+def test_the_comparison_of_a_script_has_no_empty_columns(tmp_path, capsys):
+    def script(records, *arguments):
+        header, *rest, result = records
+        command = ("python3", "/home/ada/train.py", *arguments)
+        unknown = {"backend": None, "backend_version": None}
+        rest = [replace(r, **unknown) if isinstance(r, Model) else r for r in rest]
+        options = {"interval": 1.0}
+        header = replace(header, workload="train.py", command=command, options=options)
+        return [header, *rest, replace(result, workload="train.py", options=options)]
+
+    before = recorded_session(session_id="before", begin_wall=BEGIN_WALL - 3600, step_us=20_000)
+    write_log(tmp_path, script(before, "--sleep", "0.005"), "before")
+    told = followed(tmp_path, capsys, script(recorded_session()))
+    (heading,) = (line for line in told.splitlines() if "per epoch" in line and "device" in line)
+    assert heading.split() == ["device", "per", "epoch"]
+    assert re.search(r"run of .* s +before; --sleep 0\.005", told)
 
 
 def test_a_run_that_matches_no_published_number_names_the_options_that_would(tmp_path, capsys):

@@ -179,7 +179,7 @@ def test_images_as_large_as_imagenets_are_always_synthetic(datasets, size):
     with pytest.raises(DataError) as reported:
         load(f"imagenet-{size}", "real")
     assert str(reported.value) == (
-        "ImageNet can't be fetched: it is not free to hand on, and these networks "
+        "ImageNet can't be fetched: it is not free to share, and these networks "
         "are timed on synthetic images; choose synthetic data"
     )
     made = load(f"imagenet-{size}", "auto")

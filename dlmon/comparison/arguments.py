@@ -1,0 +1,107 @@
+"""Which arguments of commands differ. Pure.
+
+What takes a value is not known of somebody's script. So a word behind an option is taken for its
+value, unless the commands themselves show that the option takes none.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+NOT_GIVEN, GIVEN = "not given", "given"
+PROGRAM = "program"
+
+_OPTION = re.compile(r"-{1,2}[A-Za-z][^=\s]*")
+# As `--lr=0.1`, and as Hydra and env take them: `model.lr=0.1`, `+trainer.fast=1`.
+_ASSIGNED = re.compile(r"([-+~]{0,2}[A-Za-z][\w.@/-]*)=(.*)", re.DOTALL)
+
+_SECRET = re.compile(
+    r"(?<![a-z])(key|token|secret|password|passwd|credentials?)(?![a-z])", re.IGNORECASE
+)
+
+Words = Sequence[str]
+
+
+def is_secret(name: str) -> bool:
+    """Return whether an argument is called as those are whose values are nobody else's business."""
+    return _SECRET.search(name) is not None
+
+
+def arguments_of(commands: Sequence[Words], script: str | None = None) -> list[dict[str, str]]:
+    """Return the arguments of each command, by name; options that take no value are `GIVEN`.
+
+    All commands are read together, so that an option is read alike in each of them.
+
+    Args:
+        commands: their words, the program first.
+        script: what of a command the positional arguments are counted from, by the end of its path;
+            None counts from the program.
+    """
+    switches = {option for words in commands for option in _without_value(words)}
+    read = [_read(words, switches) for words in commands]
+    # A word behind an option here, and by itself where that option isn't given, is no value of it.
+    alone = [Counter(positional) for _, positional in read]
+    for (options, _), ours in zip(read, alone, strict=True):
+        for (others, _), theirs in zip(read, alone, strict=True):
+            switches |= {
+                name
+                for name, values in options.items()
+                if name not in others and any(theirs[value] > ours[value] for value in values)
+            }
+    return [_named(*_read(words, switches), script) for words in commands]
+
+
+def _without_value(words: Words) -> Iterator[str]:
+    """Yield the options that no value follows."""
+    for word, following in zip(words, [*words[1:], None], strict=False):
+        if _OPTION.fullmatch(word) and (following is None or _is_named(following)):
+            yield word
+
+
+def _is_named(word: str) -> bool:
+    return word == "--" or bool(_OPTION.fullmatch(word) or _ASSIGNED.fullmatch(word))
+
+
+def _read(words: Words, switches: set[str]) -> tuple[dict[str, list[str]], list[str]]:
+    """Return the values of each option, and the positional arguments."""
+    options: dict[str, list[str]] = {}
+    positional: list[str] = []
+    waiting: list[str] | None = None
+    for word in words:
+        assigned = _ASSIGNED.fullmatch(word)
+        if waiting is not None and not _is_named(word):
+            waiting.append(word)
+            waiting = None
+        elif assigned:
+            options.setdefault(assigned[1], []).append(assigned[2])
+            waiting = None
+        elif _OPTION.fullmatch(word):
+            values = options.setdefault(word, [])
+            waiting = None if word in switches else values
+        elif word != "--":
+            positional.append(word)
+    return options, positional
+
+
+def _named(
+    options: dict[str, list[str]], positional: list[str], script: str | None
+) -> dict[str, str]:
+    found = {name: ", ".join(values) or GIVEN for name, values in options.items()}
+    ends = (
+        number
+        for number, word in enumerate(positional)
+        if script and word.replace("\\", "/").rpartition("/")[2] == script
+    )
+    first = next(ends, 0)
+    for number, word in enumerate(positional):
+        place = number - first
+        if number == 0:
+            name = PROGRAM
+        elif place == 0:
+            name = "script"
+        else:
+            name = f"argument {place}" if place > 0 else f"word {number} before the script"
+        found[name] = word
+    return found

@@ -1,0 +1,93 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dlmon.comparison.arguments import GIVEN, arguments_of
+
+LOOP = "python3 /home/ada/work/experiments/torch_loop.py --batch-size 64 --sleep 0.005 --epochs 5"
+
+
+def differing(base, new, script="torch_loop.py"):
+    """Return what differs: by name, what each side has."""
+    ours, theirs = arguments_of([base.split(), new.split()], script)
+    names = dict.fromkeys([*ours, *theirs])
+    found = {name: (ours.get(name), theirs.get(name)) for name in names}
+    return {name: sides for name, sides in found.items() if sides[0] != sides[1]}
+
+
+def test_an_option_that_one_side_lacks_differs_however_long_the_command_is():
+    assert differing(LOOP, f"{LOOP} --workers 4") == {"--workers": (None, "4")}
+
+
+def test_an_option_with_another_value_differs():
+    assert differing(LOOP, LOOP.replace("0.005", "0.05")) == {"--sleep": ("0.005", "0.05")}
+
+
+def test_the_order_of_options_makes_no_difference():
+    assert differing("python torch_loop.py --a 1 --b 2", "python torch_loop.py --b=2 --a 1") == {}
+
+
+@pytest.mark.parametrize(
+    ("base", "new", "found"),
+    [
+        (
+            "python torch_loop.py a.csv",
+            "python torch_loop.py b.csv",
+            {"argument 1": ("a.csv", "b.csv")},
+        ),
+        ("python torch_loop.py a", "python torch_loop.py a b", {"argument 2": (None, "b")}),
+        ("python torch_loop.py", "python torch_loop.py --amp", {"--amp": (None, GIVEN)}),
+        ("python torch_loop.py a", "python torch_loop.py --amp a", {"--amp": (None, GIVEN)}),
+        ("python torch_loop.py a", "python -u torch_loop.py a", {"-u": (None, GIVEN)}),
+        (
+            "python torch_loop.py",
+            "/opt/python torch_loop.py",
+            {"program": ("python", "/opt/python")},
+        ),
+        ("python torch_loop.py lr=1", "python torch_loop.py lr=2", {"lr": ("1", "2")}),
+        (
+            "python torch_loop.py --lr -0.1",
+            "python torch_loop.py --lr -0.2",
+            {"--lr": ("-0.1", "-0.2")},
+        ),
+        (
+            "python torch_loop.py --layer 1 --layer 2",
+            "python torch_loop.py --layer 1",
+            {"--layer": ("1, 2", "1")},
+        ),
+        (
+            "torchrun --nproc-per-node 2 torch_loop.py --lr 1",
+            "torchrun --nproc-per-node 4 torch_loop.py --lr 1",
+            {"--nproc-per-node": ("2", "4")},
+        ),
+        (
+            "python torch_loop.py --amp --lr 1",
+            "python torch_loop.py --lr 1 --amp",
+            {},
+        ),
+        (
+            "python old/torch_loop.py",
+            "python new/torch_loop.py",
+            {"script": ("old/torch_loop.py", "new/torch_loop.py")},
+        ),
+        ("python -m pkg.train a", "python -m pkg.train b", {"argument 1": ("a", "b")}),
+    ],
+)
+def test_what_differs_is_named(base, new, found):
+    assert differing(base, new) == found
+
+
+WORDS = st.lists(st.text(max_size=8) | st.sampled_from(["--a", "-b", "--c=1", "x", "--", "d=2"]))
+
+
+@given(WORDS)
+def test_a_command_differs_in_nothing_from_itself(words):
+    ours, theirs = arguments_of([words, words], "x")
+    assert ours == theirs
+
+
+@given(WORDS, st.text(alphabet="ab1", min_size=1))
+def test_an_option_that_is_added_is_told(words, value):
+    ours, theirs = arguments_of([words, [*words, "--added", value]])
+    assert "--added" not in ours
+    assert theirs["--added"] in (value, GIVEN)

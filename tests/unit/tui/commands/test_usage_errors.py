@@ -1,0 +1,43 @@
+import pytest
+
+from tui.commands.command_line import run_command
+from tui.commands.shared import UserError
+
+
+def refused(*arguments):
+    with pytest.raises(UserError) as error:
+        run_command(list(arguments))
+    assert error.value.exit_code == 2
+    return str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["rum"], 'there is no command "rum"; did you mean run?'),
+        (["zzz"], 'there is no command "zzz"; dlmon --help lists them'),
+        (["run", "x", "--epoch", "3"], 'there is no option "--epoch"; did you mean --epochs?'),
+        (["run", "x", "--zz"], 'there is no option "--zz"; dlmon run --help lists them'),
+        (["list", "-x"], 'there is no option "-x"; dlmon list --help lists them'),
+        (["--asci"], 'there is no option "--asci"; did you mean --ascii?'),
+        (["run", "x", "--batch-size"], "--batch-size needs a value"),
+        (["report", "x", "--format", "pdf"], "--format takes md, html, csv or json"),
+        (["exec", "--repeat", "0", "--", "x"], "--repeat takes a whole number from 1 to 1,000"),
+        (
+            ["compare", "a", "b", "c"],
+            'compare takes two sessions: "c" is too much; join several of one side with commas: '
+            "dlmon compare A,B X,Y",
+        ),
+        (["stop", "a", "b c"], 'stop takes only SESSION: "b c" is too much'),
+        (["list", "all"], 'list takes no arguments: "all" is too much'),
+        (["run"], "say which workload; dlmon list shows them"),
+    ],
+)
+def test_what_is_wrong_with_the_words_is_said_in_one_way(arguments, sentence):
+    assert refused(*arguments) == sentence
+
+
+def test_what_was_typed_is_cleaned_and_cut():
+    assert "\x1b" not in refused("\x1b[31mrun")
+    assert len(refused("x" * 1000)) < 150
+    assert len(refused("list", "x" * 1000)) < 150

@@ -487,4 +487,5 @@ async def test_every_key_is_in_the_footer_and_every_panel_is_explained(watch):
 async def test_a_terminal_that_is_too_small_says_what_is_needed(watch):
     shown = watch()
     async with shown.app.run_test(size=(80, 15)):
-        assert shown.text.strip() == "dlmon needs 60 × 16, this is 80 × 15"
+        assert "This window is too small: 80 columns × 15 rows." in shown.text
+        assert "dlmon needs at least 60 × 16." in shown.text

@@ -17,7 +17,6 @@ from dlmon.host import host_name
 from dlmon.records.sanitize import clean
 from dlmon.session.source import MachineSource
 from tui.home.start_line import StartLine
-from tui.home.workload_choice import last_results
 from tui.home.workload_list import WorkloadList
 from tui.options.run import OPTIONS, RunOptions
 from tui.screens.base import PALETTE, BaseScreen
@@ -29,9 +28,9 @@ if TYPE_CHECKING:
     from dlmon.log.directory import SessionEntry
     from tui.home.about_workload import AboutWorkload
     from tui.home.command_line import CommandLine
+    from tui.home.last_results import LastResult
     from tui.home.recent_sessions import RecentSessions
     from tui.home.run_form import RunForm
-    from tui.home.workload_choice import LastResult
     from tui.machine.panel import MachinePanel
 
 # From here on the recent sessions leave the machine's charts enough rows.
@@ -103,7 +102,8 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
             "Workloads",
             "The networks that can be trained, by data set. Parameters are the numbers that "
             "training adjusts; last here is how long an epoch, or a whole run, took on this "
-            "machine.",
+            "machine with the options beside it, in brackets with others; ~ marks a time that is "
+            "projected.",
         ),
         (
             "FLOP/sample",
@@ -163,7 +163,9 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
         self._workloads = tuple(WORKLOADS.values())
         self._configured = options or RunOptions()
         self._entries: list[SessionEntry] = []
-        self._last: dict[str, LastResult] = {}
+        self._results: dict[str, list[LastResult]] = {}
+        self._last: dict[str, LastResult | None] = {}
+        self._found_for: RunOptions | None = None
         self._filter = FilterField()
         self._list = WorkloadList(self._workloads, id="workloads")
         self._is_complete = False
@@ -261,8 +263,10 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
         self._entries = entries
         if not self._is_complete:
             return
-        self._last = last_results(self._workloads, entries, host_name())
-        self._list.show_results(self._last)
+        from tui.home.last_results import results_here
+
+        self._results = results_here(self._workloads, entries, host_name())
+        self._found_for = None
         self._recent.show(entries)
         self._describe()
 
@@ -384,17 +388,40 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
         self.app.copy_to_clipboard(command)
         self.notify(f"copied to the terminal's clipboard: {clean(command)}", markup=False)
 
+    def _find_last(self, options: RunOptions) -> None:
+        """Find what each workload took here with these options, once for each of them."""
+        if options == self._found_for:
+            return
+        from tui.home.about_workload import last_in_brief
+        from tui.home.last_results import last_result
+
+        self._found_for = options
+        self._last = {
+            each.name: last_result(self._results.get(each.name, ()), each, options)
+            for each in self._workloads
+        }
+        self._list.show_results(
+            {
+                each.name: last_in_brief(self._last[each.name], each, options)
+                for each in self._workloads
+            }
+        )
+
     def _describe(self) -> None:
         from tui.formatting.comparison import comparable_text, match_of_options
+        from tui.home.about_workload import last_text
 
         workload, typed = self._list.highlighted, self._form.typed
+        self._find_last(typed.options)
         if workload is None:
-            self._about.show(None, None)
+            self._about.show(None)
             return
         published = ""
         if not typed.problems(workload):
             published = comparable_text(match_of_options(workload, typed.options))
-        self._about.show(workload, self._last.get(workload.name), published)
+        last = self._last.get(workload.name)
+        what = last_text(last, workload, typed.options, self.glyphs)
+        self._about.show(workload, what, published)
 
     def _check(self) -> None:
         """Mark the options that can't be, and show the command or what is wrong with it."""

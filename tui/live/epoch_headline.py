@@ -96,7 +96,7 @@ HELP: tuple[tuple[str, str], ...] = (
         "unknown, so is the uncertainty of the factor (± ?).",
     ),
     (
-        "comparable with --batch-size 64",
+        "comparable with batch size 64",
         "No published number was taken with the options of this run; with these, some were.",
     ),
 )

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import ActiveBinding, Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.message import Message
 from textual.widget import Widget
@@ -80,7 +80,20 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
             tooltip="Recorded and running sessions",
         ),
         Binding("ctrl+c", "app.quit", "Quit", show=False, priority=True),
-        Binding("q", "quit_while_nothing_is_typed", "Quit", show=False),
+        Binding(
+            "q",
+            "quit_while_nothing_is_typed",
+            "Quit",
+            show=False,
+            tooltip="Leave dlmon, while nothing is typed to filter",
+        ),
+        Binding(
+            "f9",
+            "reset_options",
+            "Reset options",
+            show=False,
+            tooltip="Set all options to their defaults again",
+        ),
         Binding("shift+tab", "previous_option", "Previous option", show=False, priority=True),
         Binding("up", "move(-1)", "Previous workload", show=False),
         Binding("down", "move(1)", "Next workload", show=False),
@@ -114,7 +127,7 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
         (
             "Options",
             "How to train. An empty field means the default that it shows. What is typed stays "
-            "when another workload is highlighted.",
+            "when another workload is highlighted. F9 sets all of them to their defaults again.",
         ),
         *((option.label, option.explanation) for option in OPTIONS.values()),
         (
@@ -272,6 +285,8 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
 
     def on_input_changed(self, event: Input.Changed) -> None:
         self._list.filter(event.value)
+        # Whether q leaves.
+        self.refresh_bindings()
 
     def on_workload_list_highlighted(self) -> None:
         """Say what the highlighted workload is, and what its defaults are."""
@@ -291,6 +306,8 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
     def on_run_form_changed(self) -> None:
         """Check the options; of several problems, that of the focused field is shown."""
         self._check()
+        # Whether there is anything to reset.
+        self.refresh_bindings()
 
     def on_machine_panel_facts_read(self, event: MachinePanel.FactsRead) -> None:
         """Offer the devices that this machine has."""
@@ -302,10 +319,24 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
     def on_command_line_clicked(self) -> None:
         self.action_copy_command()
 
+    @property
+    def active_bindings(self) -> dict[str, ActiveBinding]:
+        """What keys do now; the footer names both that leave, while both do."""
+        active = super().active_bindings
+        quits = active.get("q")
+        if quits is not None and quits.node is self and "ctrl+q" in active:
+            both = active["ctrl+q"]
+            display = f"q {self.app.get_key_display(both.binding)}"
+            binding = replace(both.binding, key_display=display)
+            active = {**active, "ctrl+q": both._replace(binding=binding)}
+        return active
+
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Offer the way back to the list only in the form; `q` never leaves from there."""
         if action == "quit_while_nothing_is_typed":
-            return self._filter.has_focus
+            return self._filter.has_focus and not self._filter.value
+        if action == "reset_options":
+            return self._is_complete and self._form.is_changed
         if action == "launch":
             # Enter opens the session that is chosen there.
             return not (self._is_complete and self._recent.has_focus)
@@ -346,6 +377,10 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
     async def action_quit_while_nothing_is_typed(self) -> None:
         """Leave dlmon; the filter takes the key as a letter otherwise."""
         await self.run_action("app.quit")
+
+    def action_reset_options(self) -> None:
+        """Have every option be what it is by default."""
+        self._form.reset()
 
     def action_pick(self) -> None:
         self._filter.focus()

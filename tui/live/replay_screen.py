@@ -70,6 +70,10 @@ class ReplayScreen(LiveScreen, TransportControls, inherit_bindings=False):
         return self._source
 
     @property
+    def _is_over(self) -> bool:
+        return True
+
+    @property
     def player(self) -> ReplaySource:
         return self._source
 

@@ -45,6 +45,7 @@ class RunOptions:
         default="auto",
         label="Device",
         hint="auto: a GPU if there is one",
+        hints={"cpu": "cpu: the processor", "gpu": "by its number in nvidia-smi"},
         help="What to train on: auto is a GPU if there is one, N the number in nvidia-smi.",
         explanation="What to train on: the processor (cpu), a certain GPU, or what is best here "
         "(auto).",
@@ -130,6 +131,10 @@ class RunOptions:
         default="auto",
         label="Data",
         hint="auto: real where it is cached",
+        hints={
+            "synthetic": "synthetic: random, of the same size",
+            "real": "real: downloaded where it isn't cached",
+        },
         help="The samples: auto is real ones where they are cached, else synthetic ones.",
         explanation="Real samples, or synthetic ones of the same size, which train as fast but "
         "teach nothing; auto takes real ones where they were downloaded before.",

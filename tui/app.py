@@ -255,7 +255,8 @@ class DlmonApp(NavigatingApp):
             if self.settings.ascii:
                 plus_minus = UNICODE.plus_minus, ASCII.plus_minus
                 topics = tuple((name, text.replace(*plus_minus)) for name, text in topics)
-            self.push_screen(HelpScreen(self._keys(), topics))
+            first = getattr(self.screen, "FIRST_STEPS", ())
+            self.push_screen(HelpScreen(self._keys(), topics, first))
 
     def _keys(self) -> list[tuple[str, str]]:
         """Return the keys of the topmost screen, those of one action together, and what they do."""

@@ -64,7 +64,7 @@ from tui.live.progress_line import ProgressLine
 from tui.live.side_cell import Part, Room, SideCell, part_after, parts_shown
 from tui.live.time_charts import machine_view
 from tui.live.top_line import TopLine
-from tui.machine.charts import MACHINE_HELP
+from tui.machine.charts import MACHINE_HELP, OF_GPUS
 from tui.machine.view import MachineView
 from tui.screens.base import HELP, REFRESH_S, SESSIONS, THEME, BaseScreen, hidden
 from tui.screens.export import EXPORT, ExportControls
@@ -190,6 +190,14 @@ class LiveScreen(SessionControls, ExportControls, EpochZoom):
         hidden("ctrl+p", "app.command_palette"),
         hidden("ctrl+c,ctrl+q", "leave"),
     ]
+    FIRST_STEPS: ClassVar[tuple[tuple[str, str], ...]] = (
+        ("Throughput", "Training samples per second; higher is better."),
+        ("What limits it", "What the training waits for most, and the readings that show it."),
+        ("Stalls", "Batches that took over ten times as long as usual."),
+        ("In doubt", "Something speaks against the figures, so don't compare by them yet."),
+        ("s", "Stops the training after the current batch; it asks first."),
+        ("q", "Leaves this screen; it asks first where the run would stop."),
+    )
     TOPICS: ClassVar[tuple[tuple[str, str], ...]] = (
         *top_line.HELP,
         *limit_line.HELP,
@@ -247,6 +255,13 @@ class LiveScreen(SessionControls, ExportControls, EpochZoom):
         self._part: Part | None = None
         self._metric: str | None = None
         self._shown_parts: frozenset[Part] | None = None
+
+    @property
+    def topics(self) -> tuple[tuple[str, str], ...]:
+        """What `?` explains; nothing of GPUs where there is none."""
+        if self._look_at_machine().gpus:
+            return self.TOPICS
+        return tuple(topic for topic in self.TOPICS if topic[0] not in OF_GPUS)
 
     @property
     def shown_session(self) -> SessionSource:

@@ -227,8 +227,9 @@ class ProcessList(ScrollingLines):
         has_run = any(process.of_run for process in self._all or ())
         legend = f"{self.glyphs.dot} this run" if has_run else ""
         typed = f"{count} match" if self._typed.strip() else ""
-        last = "as they were last read" if self._over and total else ""
-        below = "  ".join(filter(None, (typed, last, legend)))
+        last = "as they were last read, every 5 s" if self._over and total else ""
+        of_core = "CPU % of one core" if total else ""
+        below = "  ".join(filter(None, (typed, last, of_core, legend)))
         title = f"Processes {count}" if total and not self._typed.strip() else "Processes"
         # The panel of a machine stands below the name of it.
         if self._choosing and self._host is not None:

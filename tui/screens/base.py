@@ -41,6 +41,8 @@ class BaseScreen(Screen[None]):
     """A screen over the whole terminal. A subclass lays out its parts in `compose_parts`."""
 
     TOPICS: ClassVar[tuple[tuple[str, str], ...]] = ()
+    FIRST_STEPS: ClassVar[tuple[tuple[str, str], ...]] = ()
+    """What `?` says before all else, in a line each."""
 
     @dataclass
     class Left(Message):

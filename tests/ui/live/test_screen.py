@@ -812,3 +812,19 @@ async def test_what_is_read_while_the_app_ends_is_painted_nowhere(show_session, 
     async with show_session(recorded_session(reached="training")):
         pass
     assert ticks
+
+
+# ---- help ----
+
+
+@pytest.mark.parametrize("gpus", [0, 1])
+async def test_help_begins_with_what_matters_and_is_silent_about_gpus_that_are_not_there(
+    show_session, gpus
+):
+    async with show_session(recorded_session("training", gpus=gpus)) as shown:
+        names = {name for name, _ in shown.screen.topics}
+        assert ({"GPU", "NVLink", "ECC"} <= names) == bool(gpus)
+        assert {"CPU", "Memory", "stale"} <= names
+        await shown.press("question_mark")
+        assert "In short" in shown.text.splitlines()[1]
+        assert "higher is better" in shown.text.splitlines()[3]

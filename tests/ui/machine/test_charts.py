@@ -282,6 +282,8 @@ async def test_memory_at_the_cursor_is_shown_too():
         assert shown.rows("#memory-bar")[0].endswith("5.1 of 32.0 GiB")
         assert "this run" not in shown.titles("#memory-bar")[0]
         assert "Cores now" in shown.titles("#cores-beside")[0]
+        await shown.show(shown.pilot, cursor=1, cursor_label="at 00:01", age_s=None)
+        assert "Cores at the end" in shown.titles("#cores-beside")[0]
 
 
 # ---- the GPU that trains, a grid, a row each ----

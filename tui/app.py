@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual import events
 from textual.app import SystemCommand
@@ -25,6 +25,7 @@ from tui.options.settings import remember_theme, remembered_theme
 from tui.palette import Command, Commands
 from tui.signals import end_with_terminal
 from tui.textual_internals import resume_whole, start_with_theme, write_to_terminal
+from tui.widgets.too_small import TooSmall, is_too_small
 
 # Screens are imported when they are first shown.
 if TYPE_CHECKING:
@@ -42,6 +43,9 @@ _PALETTE_ITSELF = "app.command_palette"
 
 # What there may be at the end of a run.
 _BELL, _NOTIFICATION = "bell", "desktop notification"
+
+# What leaves dlmon in a terminal that has no room for a screen.
+_WAYS_OUT = ("ctrl+q", "ctrl+c")
 
 # What every screen of Textual is bound to, and what its own help explains.
 _TEXTUALS_OWN = ("app.focus_next", "app.focus_previous", "screen.copy_text")
@@ -135,11 +139,40 @@ class DlmonApp(NavigatingApp):
         return [*super().get_line_filters(), *self._plain]
 
     async def on_event(self, event: events.Event) -> None:
-        """Clean what is pasted, whichever field takes it; all of them have one line."""
+        """Clean what is pasted, whichever field takes it; all of them have one line.
+
+        Behind the message that there is no room, nothing is typed.
+        """
+        typed = isinstance(event, (events.Key, events.Paste)) and not event.is_forwarded
+        if typed and self._is_covered:
+            await self._leave_if_asked(event)
+            return
         if isinstance(event, events.Paste):
             lines = event.text.strip().splitlines()
             event = events.Paste(clean(lines[0]) if lines else "")
         await super().on_event(event)
+
+    @property
+    def _is_covered(self) -> bool:
+        """Whether all that is seen says that there is no room; a question has a layout for less."""
+        return is_too_small(self.size) and not _fits_any_size(self.screen)
+
+    async def _leave_if_asked(self, event: events.Event) -> None:
+        """Leave dlmon by its keys for that, by `q` where that is no letter; ignore all else."""
+        if not isinstance(event, events.Key):
+            return
+        if event.key in _WAYS_OUT:
+            await self.run_action("app.quit")
+        elif event.key == "q" and not (self.focused and self.focused.check_consume_key("q", "q")):
+            await super().on_event(event)
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Cover what lies over a screen as well, where that has no room; questions have."""
+        if is_too_small(event.size):
+            for screen in self.screen_stack:
+                covers = isinstance(screen, ModalScreen) and not _fits_any_size(screen)
+                if covers and not screen.query(TooSmall):
+                    screen.mount(TooSmall())
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         """Give charts their hues in Textual's own themes too."""
@@ -222,7 +255,8 @@ class DlmonApp(NavigatingApp):
             if self.settings.ascii:
                 plus_minus = UNICODE.plus_minus, ASCII.plus_minus
                 topics = tuple((name, text.replace(*plus_minus)) for name, text in topics)
-            self.push_screen(HelpScreen(self._keys(), topics))
+            first = getattr(self.screen, "FIRST_STEPS", ())
+            self.push_screen(HelpScreen(self._keys(), topics, first))
 
     def _keys(self) -> list[tuple[str, str]]:
         """Return the keys of the topmost screen, those of one action together, and what they do."""
@@ -239,6 +273,10 @@ class DlmonApp(NavigatingApp):
             for action in keys
             if descriptions[action]
         ]
+
+
+def _fits_any_size(screen: Screen[Any]) -> bool:
+    return getattr(screen, "fits_any_size", False)
 
 
 def _own_bindings(screen: Screen[object]) -> list[ActiveBinding]:

@@ -647,6 +647,46 @@ async def test_a_recorded_session_is_opened_from_home_and_left_again(dlmon_app, 
         await until(pilot, lambda: isinstance(app.screen, HomeScreen))
 
 
+async def test_escape_goes_back_from_a_run_that_is_over_once_there_is_nothing_to_undo(
+    dlmon_app, log_dir, sensing
+):
+    write_log(log_dir, of_this_boot(recorded_session()))
+    app = dlmon_app(log_dir)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press("ctrl+r")
+        await until(pilot, lambda: isinstance(app.screen, SessionsScreen))
+        await pilot.pause()
+        await pilot.press("enter")
+        await until(pilot, lambda: live(app))
+        await pilot.pause()
+        assert " q Back " in screen_text(app).splitlines()[-1]
+        assert " Quit " not in screen_text(app).splitlines()[-1]
+        await pilot.press("z", "left")
+        assert app.screen.is_zoomed
+        await pilot.press("escape", "escape")
+        assert not app.screen.is_zoomed
+        assert live(app)
+        await pilot.press("escape")
+        await until(pilot, lambda: isinstance(app.screen, SessionsScreen))
+
+
+async def test_escape_leaves_no_run_that_goes_on_and_closes_no_dlmon(dlmon_app, log_dir, running):
+    log, result = running
+    app = dlmon_app(log_dir, log=log.path)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await until(pilot, lambda: live(app))
+        await pilot.pause()
+        assert " q Quit " in screen_text(app).splitlines()[-1]
+        await pilot.press("escape", "escape")
+        assert live(app)
+        log.write(result)
+        await until(pilot, lambda: not app.screen.shown_session.running)
+        await pilot.press("escape", "escape")
+        await pilot.pause()
+        assert live(app)
+        assert app.is_running
+
+
 def test_a_session_is_shown_with_its_name_wherever_it_is_shown(dlmon_app, log_dir, sensing, capsys):
     log = write_log(log_dir, of_this_boot(recorded_session()))
     write_label(log, Label("first"))

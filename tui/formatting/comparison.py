@@ -38,6 +38,7 @@ from dlmon.session.snapshot import Snapshot
 from dlmon.statistics.claims import Claim, claim_of
 from tui.formatting import units
 from tui.formatting.arguments import other_arguments
+from tui.formatting.option_words import options_words
 from tui.formatting.validity import doubts_of
 from workloads.catalog import WORKLOADS, Workload
 
@@ -417,13 +418,17 @@ def changed_options(match: Match) -> str:
     return " ".join(f"--{name.replace('_', '-')} {value}" for name, value in match.changes)
 
 
-def comparable_text(match: Match | None) -> str:
-    """Say how many published numbers are comparable, and which options would make them so."""
+def comparable_text(match: Match | None, *, as_typed: bool = False) -> str:
+    """Say how many published numbers are comparable, and which options would make them so.
+
+    These are in words, or as one types them in a shell.
+    """
     if match is None:
         return "none comparable"
     if not match.changes:
         return f"{match.count} comparable"
-    return f"none comparable; {match.count} with {changed_options(match)}"
+    options = changed_options(match) if as_typed else options_words(match.changes)
+    return f"none comparable; {match.count} with {options}"
 
 
 def how_to_match(snapshot: Snapshot, room: int) -> str:
@@ -431,9 +436,9 @@ def how_to_match(snapshot: Snapshot, room: int) -> str:
     match = match_of(snapshot)
     if match is None or not match.changes:
         return ""
-    options = changed_options(match)
+    options = options_words(match.changes)
     sentence = f"comparable with {options}"
-    return sentence if len(sentence) <= room else options
+    return sentence if len(sentence) <= room else f"with {options}"
 
 
 def comparison_rows(

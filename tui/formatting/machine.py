@@ -37,7 +37,7 @@ class Figure:
 
     What is near its limit has a level, and may have a word for it. An unknown
     one has its reason for a value. `short` stands in a border, where nothing
-    else names it.
+    else names it; `long` is the value where there is room to write it out.
     """
 
     label: str
@@ -47,6 +47,7 @@ class Figure:
     word: str = ""
     known: bool = True
     short: str = ""
+    long: str = ""
 
     @property
     def text(self) -> str:
@@ -250,8 +251,8 @@ def _of_link(gpu: Gpu, facts: GpuFacts | None) -> list[Figure]:
 
 
 def traffic_text(receive_mib_s: float | None, send_mib_s: float | None) -> str:
-    """Write what goes in and out: `3.0 in  4.0 out MiB/s`; empty where nothing is known."""
-    rates = _rates("", (receive_mib_s, "in"), (send_mib_s, "out"), None)
+    """Write what goes in and out: `in 3.0  out 4.0 MiB/s`; empty where nothing is known."""
+    rates = _rates("", (receive_mib_s, "in", "in"), (send_mib_s, "out", "out"), None)
     return rates.value if rates.known else ""
 
 
@@ -300,11 +301,11 @@ def machine_meters(machine: Machine | None, facts: MachineFacts) -> list[Figure]
     if machine.disk is not None:
         read, write = machine.disk.read_mib_s, machine.disk.write_mib_s
         why = machine.disk.why.get("read_mib_s")
-        found.append(_rates("disk", (read, "read"), (write, "written"), why))
+        found.append(_rates("disk", (read, "read", "read"), (write, "written", "written"), why))
     if machine.network is not None:
         receive, send = machine.network.receive_mib_s, machine.network.send_mib_s
         why = machine.network.why.get("receive_mib_s")
-        found.append(_rates("network", (receive, "in"), (send, "out"), why))
+        found.append(_rates("network", (receive, "in", "received"), (send, "out", "sent"), why))
     if memory is not None and memory.swap_used_mib is not None and facts.swap_mib:
         found.append(memory_figure("swap", memory.swap_used_mib, facts.swap_mib))
     return found
@@ -315,6 +316,14 @@ def without_detail(text: str, width: int) -> str:
     while cell_len(text) > width and ": " in text:
         text = text.rpartition(": ")[0]
     return text
+
+
+NO_GPU = "no GPU"
+
+
+def why_no_gpu(facts: MachineFacts) -> str:
+    """Return why a machine has no GPU; empty where it has one, or that isn't known."""
+    return "" if facts.gpus else facts.why.get("gpus", "")
 
 
 def identity(facts: MachineFacts) -> list[str]:
@@ -332,7 +341,7 @@ def identity(facts: MachineFacts) -> list[str]:
         count = names.count(name)
         parts.append(f"{count} × {name}" if count > 1 else name)
     if facts.gpus == () or (facts.gpus is None and "gpus" in facts.why):
-        parts.append("no GPU")
+        parts.append(NO_GPU)
     if facts.gpus and facts.driver:
         parts.append(f"driver {facts.driver}")
     if facts.gpus and facts.cuda:
@@ -347,16 +356,20 @@ def worst(found: Iterable[Figure]) -> Level:
     return max((figure.level for figure in found), key=LEVELS.index, default="")
 
 
-def _rates(
-    label: str, first: tuple[float | None, str], second: tuple[float | None, str], why: str | None
-) -> Figure:
-    """Return two rates in one unit: `0.5 read  120 written MiB/s`."""
+_RateOf = tuple[float | None, str, str]
+"""A rate in MiB/s, and what to call what it is of, short and long."""
+
+
+def _rates(label: str, first: _RateOf, second: _RateOf, why: str | None) -> Figure:
+    """Return two rates in one unit: `read 0.5  written 120 MiB/s`; each with it in the long."""
     larger = max(first[0] or 0.0, second[0] or 0.0)
     if first[0] is None and second[0] is None:
         return _unknown(label, why or "no reading yet")
     unit, factor = _rate_unit(larger)
-    parts = (f"{_rate(value, factor)} {word}" for value, word in (first, second))
-    return Figure(label, f"{'  '.join(parts)} {unit}")
+    texts = [(_rate(mib_s, factor), word, long) for mib_s, word, long in (first, second)]
+    brief = "  ".join(f"{word} {rate}" for rate, word, _ in texts)
+    long = "  ".join(f"{long} {rate} {unit}" for rate, _, long in texts)
+    return Figure(label, f"{brief} {unit}", long=long)
 
 
 def _rate_unit(mib_s: float) -> tuple[str, float]:

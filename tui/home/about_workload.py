@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import textwrap
+from typing import TYPE_CHECKING
 
 from tui.formatting import units
 from tui.formatting.comparison import timed_unit
 from tui.formatting.glyphs import UNICODE, Glyphs
-from tui.home.workload_choice import LastResult
+from tui.formatting.option_words import options_words
+from tui.home.last_results import LastResult
 from tui.widgets.lines import MUTED, PLAIN, STRONG, Lines, cut
 from tui.widgets.rows import TextRow
 from workloads.catalog import Workload
+
+if TYPE_CHECKING:
+    from tui.options.run import RunOptions
 
 _WIDTH_FOR_WHOLE = 40
 """Where there is less room, a large number of parameters is rounded."""
@@ -25,10 +30,10 @@ class AboutWorkload(Lines):
     DEFAULT_CLASSES = "panel"
 
     _workload: Workload | None = None
-    _last: LastResult | None = None
+    _last = ""
     _published = ""
 
-    def show(self, workload: Workload | None, last: LastResult | None, published: str = "") -> None:
+    def show(self, workload: Workload | None, last: str = "", published: str = "") -> None:
         """Describe a workload, its last result here, and what is published; None: nothing."""
         self._workload, self._last, self._published = workload, last, published
         self.set_titles(workload.name if workload is not None else "")
@@ -40,9 +45,7 @@ class AboutWorkload(Lines):
             return []
         paragraphs = [
             [row for sentence in paragraph for row in wrapped(sentence, width)]
-            for paragraph in described(
-                self._workload, self._last, self._published, width, self.glyphs
-            )
+            for paragraph in described(self._workload, self._last, self._published, width)
         ]
         spacious = [row for rows in paragraphs for row in (*rows, ())][:-1]
         if len(spacious) <= height:
@@ -55,21 +58,38 @@ class AboutWorkload(Lines):
         return rows
 
 
-def described(
-    workload: Workload,
+def last_text(
     last: LastResult | None,
-    published: str,
-    width: int,
+    workload: Workload,
+    wanted: RunOptions,
     glyphs: Glyphs = UNICODE,
-) -> list[list[_Sentence]]:
-    """Return paragraphs of sentences about a workload, some shorter where `width` is small."""
+) -> str:
+    """Say what came of the last run here, and which options it had other than these."""
     if last is None:
-        result: _Sentence = ("", "not trained here yet", MUTED)
-    else:
-        took = units.band(last.timing, glyphs)
-        when = units.day_and_time(last.wall)
-        name = "" if last.name is None else f" ({last.name})"
-        result = ("last here: ", f"{took} {timed_unit(workload.metric)}, {when}{name}", PLAIN)
+        return "not trained here yet"
+    when = units.day_and_time(last.wall)
+    name = "" if last.name is None else f" ({last.name})"
+    if last.timing is None:
+        return f"last run here: {last.ended} ({when}){name}"
+    took = units.band(last.timing, glyphs)
+    other = options_words(last.other_options(workload, wanted))
+    with_other = f" with {other}" if other else ""
+    return f"last here: {took} {timed_unit(workload.metric)}{with_other}, {when}{name}"
+
+
+def last_in_brief(last: LastResult | None, workload: Workload, wanted: RunOptions) -> str:
+    """Return the time alone; in brackets where it is of other options."""
+    if last is None or last.timing is None:
+        return ""
+    mark = "~ " if last.timing.projected else ""
+    took = f"{mark}{units.duration(last.timing)}"
+    return f"({took})" if last.other_options(workload, wanted) else took
+
+
+def described(workload: Workload, last: str, published: str, width: int) -> list[list[_Sentence]]:
+    """Return paragraphs of sentences about a workload, some shorter where `width` is small."""
+    start, colon, rest = last.partition(": ")
+    result: _Sentence = (start + colon, rest, PLAIN) if colon else ("", last, MUTED)
     whole = f"{workload.parameters:,}"
     parameters = whole if width >= _WIDTH_FOR_WHOLE else units.count(workload.parameters)
     flops = f"{mega_or_more(workload.train_flops)}FLOP/sample"

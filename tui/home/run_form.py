@@ -22,6 +22,9 @@ from tui.widgets.choice import Choice
 from tui.widgets.text_field import TextField
 from workloads.catalog import Workload
 
+_TITLE = "Options"
+_TITLE_OF_CHANGED = "Options ─ f9 resets them"
+
 
 class RunForm(Container):
     """A field for every option; empty fields mean the default, which they show.
@@ -45,7 +48,7 @@ class RunForm(Container):
         self._devices = device_choices(MachineFacts())
         self._fields: dict[str, TextField | Choice] = {}
         self._labels: dict[str, Static] = {}
-        self.border_title = "Options"
+        self.border_title = _TITLE
 
     def compose(self) -> ComposeResult:
         for option in OPTIONS.values():
@@ -69,6 +72,24 @@ class RunForm(Container):
         """What the form amounts to."""
         texts = {name: field.value for name, field in self._fields.items()}
         return read_options(texts, self._configured)
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether anything stands in it but the defaults."""
+        return any(self._fields[name].value != self._default(name) for name in self._fields)
+
+    def reset(self) -> None:
+        """Have every field show its default again."""
+        for name, field in self._fields.items():
+            if isinstance(field, Choice):
+                field.choose(self._default(name))
+            else:
+                field.value = self._default(name)
+        self._say_what_it_is()
+
+    def _default(self, name: str) -> str:
+        is_choice = isinstance(self._fields[name], Choice)
+        return as_text(getattr(self._configured, name)) if is_choice else ""
 
     @property
     def focused_option(self) -> str | None:
@@ -103,16 +124,30 @@ class RunForm(Container):
 
     def on_input_changed(self, event: Input.Changed) -> None:
         event.stop()
-        self.post_message(self.Changed())
+        self._take_change()
 
     def on_choice_changed(self, event: Choice.Changed) -> None:
         event.stop()
+        self._say_what_it_is()
+        self._take_change()
+
+    def _take_change(self) -> None:
+        title = _TITLE_OF_CHANGED if self.is_changed else _TITLE
+        if self.border_title != title:
+            self.border_title = title
         self.post_message(self.Changed())
+
+    def _say_what_it_is(self) -> None:
+        """Say what the field is for that has the focus, or what is chosen in it."""
+        name = self.focused_option
+        option = None if name is None else OPTIONS.get(name)
+        hint = "" if option is None else option.hint_for(self._fields[option.name].value)
+        if self.border_subtitle != hint:
+            self.border_subtitle = hint
 
     def on_descendant_focus(self, event: DescendantFocus) -> None:
         """Say what the field is for that has the focus."""
-        hints = {option.name: option.hint for option in OPTIONS.values()}
-        self.border_subtitle = hints.get(event.widget.id or "", "")
+        self._say_what_it_is()
         self.post_message(self.Changed())
 
     def on_descendant_blur(self, event: DescendantBlur) -> None:

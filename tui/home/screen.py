@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import ActiveBinding, Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.message import Message
 from textual.screen import ModalScreen
@@ -18,7 +18,6 @@ from dlmon.host import host_name
 from dlmon.records.sanitize import clean
 from dlmon.session.source import MachineSource
 from tui.home.start_line import StartLine
-from tui.home.workload_choice import last_results
 from tui.home.workload_list import WorkloadList
 from tui.options.run import OPTIONS, RunOptions
 from tui.screens.base import PALETTE, BaseScreen
@@ -30,9 +29,9 @@ if TYPE_CHECKING:
     from dlmon.log.directory import SessionEntry
     from tui.home.about_workload import AboutWorkload
     from tui.home.command_line import CommandLine
+    from tui.home.last_results import LastResult
     from tui.home.recent_sessions import RecentSessions
     from tui.home.run_form import RunForm
-    from tui.home.workload_choice import LastResult
     from tui.machine.panel import MachinePanel
 
 # From here on the recent sessions leave the machine's charts enough rows.
@@ -82,7 +81,20 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
             tooltip="Recorded and running sessions",
         ),
         Binding("ctrl+c", "app.quit", "Quit", show=False, priority=True),
-        Binding("q", "quit_while_nothing_is_typed", "Quit", show=False),
+        Binding(
+            "q",
+            "quit_while_nothing_is_typed",
+            "Quit",
+            show=False,
+            tooltip="Leave dlmon, while nothing is typed to filter",
+        ),
+        Binding(
+            "f9",
+            "reset_options",
+            "Reset options",
+            show=False,
+            tooltip="Set all options to their defaults again",
+        ),
         Binding("shift+tab", "previous_option", "Previous option", show=False, priority=True),
         Binding("up", "move(-1)", "Previous workload", show=False),
         Binding("down", "move(1)", "Next workload", show=False),
@@ -104,7 +116,8 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
             "Workloads",
             "The networks that can be trained, by data set. Parameters are the numbers that "
             "training adjusts; last here is how long an epoch, or a whole run, took on this "
-            "machine.",
+            "machine with the options beside it, in brackets with others; ~ marks a time that is "
+            "projected.",
         ),
         (
             "FLOP/sample",
@@ -115,7 +128,7 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
         (
             "Options",
             "How to train. An empty field means the default that it shows. What is typed stays "
-            "when another workload is highlighted.",
+            "when another workload is highlighted. F9 sets all of them to their defaults again.",
         ),
         *((option.label, option.explanation) for option in OPTIONS.values()),
         (
@@ -164,7 +177,9 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
         self._workloads = tuple(WORKLOADS.values())
         self._configured = options or RunOptions()
         self._entries: list[SessionEntry] = []
-        self._last: dict[str, LastResult] = {}
+        self._results: dict[str, list[LastResult]] = {}
+        self._last: dict[str, LastResult | None] = {}
+        self._found_for: RunOptions | None = None
         self._filter = FilterField()
         self._list = WorkloadList(self._workloads, id="workloads")
         self._is_complete = False
@@ -262,13 +277,17 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
         self._entries = entries
         if not self._is_complete:
             return
-        self._last = last_results(self._workloads, entries, host_name())
-        self._list.show_results(self._last)
+        from tui.home.last_results import results_here
+
+        self._results = results_here(self._workloads, entries, host_name())
+        self._found_for = None
         self._recent.show(entries)
         self._describe()
 
     def on_input_changed(self, event: Input.Changed) -> None:
         self._list.filter(event.value)
+        # Whether q leaves.
+        self.refresh_bindings()
 
     def on_workload_list_highlighted(self) -> None:
         """Say what the highlighted workload is, and what its defaults are."""
@@ -288,6 +307,8 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
     def on_run_form_changed(self) -> None:
         """Check the options; of several problems, that of the focused field is shown."""
         self._check()
+        # Whether there is anything to reset.
+        self.refresh_bindings()
 
     def on_machine_panel_facts_read(self, event: MachinePanel.FactsRead) -> None:
         """Offer the devices that this machine has."""
@@ -299,10 +320,24 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
     def on_command_line_clicked(self) -> None:
         self.action_copy_command()
 
+    @property
+    def active_bindings(self) -> dict[str, ActiveBinding]:
+        """What keys do now; the footer names both that leave, while both do."""
+        active = super().active_bindings
+        quits = active.get("q")
+        if quits is not None and quits.node is self and "ctrl+q" in active:
+            both = active["ctrl+q"]
+            display = f"q {self.app.get_key_display(both.binding)}"
+            binding = replace(both.binding, key_display=display)
+            active = {**active, "ctrl+q": both._replace(binding=binding)}
+        return active
+
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Offer the way back to the list only in the form; `q` never leaves from there."""
         if action == "quit_while_nothing_is_typed":
-            return self._filter.has_focus
+            return self._filter.has_focus and not self._filter.value
+        if action == "reset_options":
+            return self._is_complete and self._form.is_changed
         if action == "launch":
             # Enter opens the session that is chosen there.
             return not (self._is_complete and self._recent.has_focus)
@@ -343,6 +378,10 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
     async def action_quit_while_nothing_is_typed(self) -> None:
         """Leave dlmon; the filter takes the key as a letter otherwise."""
         await self.run_action("app.quit")
+
+    def action_reset_options(self) -> None:
+        """Have every option be what it is by default."""
+        self._form.reset()
 
     def action_pick(self) -> None:
         self._filter.focus()
@@ -385,17 +424,40 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
         self.app.copy_to_clipboard(command)
         self.notify(f"copied to the terminal's clipboard: {clean(command)}", markup=False)
 
+    def _find_last(self, options: RunOptions) -> None:
+        """Find what each workload took here with these options, once for each of them."""
+        if options == self._found_for:
+            return
+        from tui.home.about_workload import last_in_brief
+        from tui.home.last_results import last_result
+
+        self._found_for = options
+        self._last = {
+            each.name: last_result(self._results.get(each.name, ()), each, options)
+            for each in self._workloads
+        }
+        self._list.show_results(
+            {
+                each.name: last_in_brief(self._last[each.name], each, options)
+                for each in self._workloads
+            }
+        )
+
     def _describe(self) -> None:
         from tui.formatting.comparison import comparable_text, match_of_options
+        from tui.home.about_workload import last_text
 
         workload, typed = self._list.highlighted, self._form.typed
+        self._find_last(typed.options)
         if workload is None:
-            self._about.show(None, None)
+            self._about.show(None)
             return
         published = ""
         if not typed.problems(workload):
             published = comparable_text(match_of_options(workload, typed.options))
-        self._about.show(workload, self._last.get(workload.name), published)
+        last = self._last.get(workload.name)
+        what = last_text(last, workload, typed.options, self.glyphs)
+        self._about.show(workload, what, published)
 
     def _check(self) -> None:
         """Mark the options that can't be, and show the command or what is wrong with it."""

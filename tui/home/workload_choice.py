@@ -1,26 +1,10 @@
-"""Filter the workloads, group them by family, and say how long each took here. Pure."""
+"""Filter the workloads, and group them by family. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
-from dlmon.records.record import record
 from workloads.catalog import Workload
-
-# The first screen is painted before any result is read.
-if TYPE_CHECKING:
-    from dlmon.comparison.compare import Timing
-    from dlmon.log.directory import SessionEntry
-
-
-@record(frozen=True)
-class LastResult:
-    """How long a workload took here the last time, when that was, and what it is called."""
-
-    timing: Timing
-    wall: float
-    name: str | None = None
 
 
 def matching(workloads: Iterable[Workload], typed: str) -> list[Workload]:
@@ -63,31 +47,3 @@ def pieces(text: str, typed: str) -> list[tuple[str, bool]]:
         else:
             cut.append((character, mark))
     return cut
-
-
-def last_results(
-    workloads: Iterable[Workload], entries: Sequence[SessionEntry], host: str
-) -> dict[str, LastResult]:
-    """Return the newest result of each workload on `host`; entries come oldest first.
-
-    An incomplete run counts only where there is no complete one; a run that trained nothing
-    (gradients, inference) does not count.
-    """
-    from dlmon.records import WITHOUT_EPOCHS, Status
-    from tui.formatting.comparison import mode_of, timing_of_result
-
-    names = {workload.name for workload in workloads}
-    newest: dict[str, LastResult] = {}
-    completed = set()
-    for entry in entries:
-        name, result = entry.header.workload, entry.result
-        if name not in names or result is None or entry.header.host != host:
-            continue
-        if mode_of(result.options) in WITHOUT_EPOCHS:
-            continue
-        timing = timing_of_result(result, name)
-        whole = result.status == Status.COMPLETED
-        if timing is not None and (whole or name not in completed):
-            newest[name] = LastResult(timing, entry.header.wall, entry.label.name)
-            completed |= {name} if whole else set()
-    return newest

@@ -8,7 +8,7 @@ from textual import events
 from textual.message import Message
 
 from tui.formatting import units
-from tui.home.workload_choice import LastResult, matching, pieces, with_headings
+from tui.home.workload_choice import matching, pieces, with_headings
 from tui.widgets.following_lines import ScrollingLines
 from tui.widgets.lines import CHOSEN, MUTED, PLAIN, UNDERLINED, cut, joined
 from tui.widgets.rows import TextRow, TextRun
@@ -43,11 +43,11 @@ class WorkloadList(ScrollingLines):
         self._all = workloads
         self._shown = matching(workloads, "")
         self._typed = ""
-        self._last: Mapping[str, LastResult] = {}
+        self._last: Mapping[str, str] = {}
         self.highlighted: Workload | None = self._shown[0] if self._shown else None
 
-    def show_results(self, last: Mapping[str, LastResult]) -> None:
-        """Take what each workload took here the last time."""
+    def show_results(self, last: Mapping[str, str]) -> None:
+        """Take what each workload took here the last time, by name."""
         self._last = last
         self.redraw()
 
@@ -140,10 +140,7 @@ class WorkloadList(ScrollingLines):
         if width >= _WIDTH_FOR_PARAMETERS:
             text += f"{units.count(workload.parameters):>{_PARAMETERS_WIDTH}}"
         if width >= _WIDTH_FOR_LAST:
-            last = self._last.get(workload.name)
-            mark = "~ " if last is not None and last.timing.projected else ""
-            took = f"{mark}{units.duration(last.timing)}" if last is not None else ""
-            text += f"{took:>{_LAST_WIDTH}}"
+            text += f"{self._last.get(workload.name, ''):>{_LAST_WIDTH}}"
         return f"{text} " if text else ""
 
     def _name_columns(self) -> None:

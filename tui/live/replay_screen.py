@@ -44,6 +44,9 @@ class ReplayScreen(LiveScreen, TransportControls, inherit_bindings=False):
         Binding("f5", "processes", "Processes", tooltip="Show what ran on the machine"),
         *_KEPT,
     ]
+    FIRST_STEPS: ClassVar[tuple[tuple[str, str], ...]] = tuple(
+        step for step in LiveScreen.FIRST_STEPS if step[0] != "s"
+    )
     TOPICS: ClassVar[tuple[tuple[str, str], ...]] = (*transport_line.HELP, *LiveScreen.TOPICS)
 
     class Left(BaseScreen.Left):
@@ -68,6 +71,10 @@ class ReplayScreen(LiveScreen, TransportControls, inherit_bindings=False):
     def source(self) -> ReplaySource:
         """What is played."""
         return self._source
+
+    @property
+    def _is_over(self) -> bool:
+        return True
 
     @property
     def player(self) -> ReplaySource:

@@ -19,6 +19,7 @@ from dlmon.log.label import Label
 from dlmon.records import Status
 from dlmon.session.snapshot import Snapshot
 from dlmon.session.source import SLICE_S, SessionSource, read_to_end
+from tui.drawing.time_window import TimeWindow, View
 from tui.formatting import units
 from tui.formatting.comparison import (
     EARLIER_SESSIONS,
@@ -63,7 +64,7 @@ from tui.live.progress_line import ProgressLine
 from tui.live.side_cell import Part, Room, SideCell, part_after, parts_shown
 from tui.live.time_charts import machine_view
 from tui.live.top_line import TopLine
-from tui.machine.charts import MACHINE_HELP
+from tui.machine.charts import MACHINE_HELP, OF_GPUS
 from tui.machine.view import MachineView
 from tui.screens.base import HELP, REFRESH_S, SESSIONS, THEME, BaseScreen, hidden
 from tui.screens.export import EXPORT, ExportControls
@@ -174,7 +175,12 @@ class LiveScreen(SessionControls, ExportControls, EpochZoom):
         hidden("home", "go_to_start", "Go to start", "Show where the run began"),
         hidden("end", "go_to_end", "Go to end", "Show where the run is now"),
         hidden("f", "follow", "Follow", "Let the charts follow the run again"),
-        hidden("escape", "escape", "Back to now", "Remove the cursor, then follow"),
+        hidden(
+            "escape",
+            "escape",
+            "Back to now",
+            "Remove the cursor, then follow; go back from a run that is over",
+        ),
         hidden("up", "scroll_log(-1)", "Scroll up", "Older output"),
         hidden("down", "scroll_log(1)", "Scroll down", "Newer output"),
         hidden("pageup", "page_log(-1)", "Page up", "Much older output"),
@@ -184,6 +190,14 @@ class LiveScreen(SessionControls, ExportControls, EpochZoom):
         hidden("ctrl+p", "app.command_palette"),
         hidden("ctrl+c,ctrl+q", "leave"),
     ]
+    FIRST_STEPS: ClassVar[tuple[tuple[str, str], ...]] = (
+        ("Throughput", "Training samples per second; higher is better."),
+        ("What limits it", "What the training waits for most, and the readings that show it."),
+        ("Stalls", "Batches that took over ten times as long as usual."),
+        ("In doubt", "Something speaks against the figures, so don't compare by them yet."),
+        ("s", "Stops the training after the current batch; it asks first."),
+        ("q", "Leaves this screen; it asks first where the run would stop."),
+    )
     TOPICS: ClassVar[tuple[tuple[str, str], ...]] = (
         *top_line.HELP,
         *limit_line.HELP,
@@ -241,6 +255,13 @@ class LiveScreen(SessionControls, ExportControls, EpochZoom):
         self._part: Part | None = None
         self._metric: str | None = None
         self._shown_parts: frozenset[Part] | None = None
+
+    @property
+    def topics(self) -> tuple[tuple[str, str], ...]:
+        """What `?` explains; nothing of GPUs where there is none."""
+        if self._look_at_machine().gpus:
+            return self.TOPICS
+        return tuple(topic for topic in self.TOPICS if topic[0] not in OF_GPUS)
 
     @property
     def shown_session(self) -> SessionSource:
@@ -416,9 +437,38 @@ class LiveScreen(SessionControls, ExportControls, EpochZoom):
         self._share_row()
 
     def action_next_metric(self) -> None:
-        """Show another metric in place of the loss."""
+        """Show another metric in place of the loss, and where that is hidden, show it again."""
+        if self._room is Room.NONE:
+            self.notify("a larger window has room for the loss", severity="warning")
+            return
         self._metric = next_metric(self._source.session.learning, self._metric)
+        if Part.LOSS not in (self._shown_parts or ()):
+            self._part = Part.LOSS
+            self._share_row()
         self._paint_loss(self._source.snapshot())
+
+    @property
+    def _is_over(self) -> bool:
+        """Whether nothing more comes: whoever leaves stops nothing."""
+        return not self._source.running
+
+    @property
+    def is_zoomed(self) -> bool:
+        """Whether a person chose to see a part of the run alone."""
+        part = self.window.shown_part(self.run, self.plot_columns)
+        return self.window.view is not None and part != View.WHOLE
+
+    def action_escape(self) -> None:
+        """Undo the last thing; of a run that is over, where there is nothing to undo, go back."""
+        chosen = self.query_one(EpochTable).chosen
+        looked = self.window.cursor_ns, self.window.span_ns, chosen
+        paused = self.window.is_paused(self.run, self.plot_columns)
+        if any(one is not None for one in looked) or paused:
+            super().action_escape()
+        elif self._is_over and self.is_zoomed:
+            self._look(TimeWindow())
+        elif self._is_over and self.has_way_back:
+            self.action_leave()
 
     @property
     def _reference(self) -> Reference | None:

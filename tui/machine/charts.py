@@ -16,7 +16,7 @@ from tui.machine.gpu_panel import GpuPanel
 from tui.machine.meters import Meters
 from tui.machine.readings import memory_in_use, show_cpu, show_memory
 from tui.machine.tiles import ChartTile
-from tui.machine.view import MachineView
+from tui.machine.view import MachineView, is_over
 
 MACHINE_HELP: tuple[tuple[str, str], ...] = (
     (
@@ -66,6 +66,14 @@ MACHINE_HELP: tuple[tuple[str, str], ...] = (
     ("Memory", "Memory in use that can't be reclaimed, of the total."),
     ("stale", "The last readings are older than they should be: the sensors don't answer."),
 )
+
+OF_GPUS = frozenset(
+    {
+        *("GPU", "held by", "fan", "PCIe", "MIG", "NVLink", "encoder, decoder", "ECC", "energy"),
+        "lost, asleep",
+    }
+)
+"""What of it a machine without a GPU shows nothing of."""
 
 # With fewer rows the CPU's chart has those of the cores, and memory is a bar in place of a chart.
 _CORES_FROM, _CHART_FROM = 14, 20
@@ -141,7 +149,8 @@ class MachineCharts(Horizontal):
         cpu = view.history.latest.cpu if view.history.latest is not None else None
         for cores in (self._cores, self._cores_beside):
             # What each core did at the cursor isn't kept.
-            cores.set_titles("Cores" if view.cursor is None else "Cores now")
+            shown = "" if view.cursor is None else " now"
+            cores.set_titles(f"Cores{' at the end' if is_over(view) else shown}")
         in_left = self._left.size.height >= _CORES_FROM
         if has_gpus:
             self._show_cores(cpu, view, in_left)

@@ -14,6 +14,9 @@ from tui.widgets.rows import TextRow
 
 # "12  95 % ━━━━" and a gap: the least that a core with a bar of its own takes.
 _LABEL, _PERCENT, _LEAST_BAR, _GAP = 3, 6, 4, 2
+# A number alone reads as the beginning of a range: 0 100 %.
+_NAME = "core"
+_LEAST_BAR_OF_NAMED = 8
 _ENTRY = _LABEL + _PERCENT + _LEAST_BAR
 _LONGEST_BAR = 30
 # More bars than that are more than one reads, and each one's number changes every second.
@@ -50,13 +53,15 @@ class CoreRows(Lines):
 
     def _bars(self, in_a_row: int, width: int) -> list[TextRow]:
         entry = (width + _GAP) // in_a_row
-        length = min(_LONGEST_BAR, entry - _GAP - _LABEL - _PERCENT) - 1
-        gap: TextRow = ((" " * (entry - _LABEL - _PERCENT - 1 - length), MUTED),)
+        room = entry - _GAP - _LABEL - _PERCENT - 1
+        name = _NAME if room - len(_NAME) >= _LEAST_BAR_OF_NAMED else ""
+        length = min(_LONGEST_BAR - 1, room - len(name))
+        gap: TextRow = ((" " * (room + _GAP - len(name) - length), MUTED),)
         rows = []
         for first in range(0, len(self._cores), in_a_row):
             cells: list[TextRow] = [
                 (
-                    (f"{number:>{_LABEL}}{pct:>4} % ", MUTED),
+                    (f"{name}{number:>{_LABEL}}{pct:>4} % ", MUTED),
                     (bar(pct / 100, length, self.glyphs), _tint(pct)),
                 )
                 for number, pct in enumerate(self._cores[first : first + in_a_row], first)

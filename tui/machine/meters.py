@@ -16,6 +16,8 @@ from tui.widgets.rows import TextRow, fit
 _LEAST_BAR, _LONGEST_BAR = 6, 20
 _GAP = 2
 _LEAST_WIDTH = 34
+# For the longest rates, lest each of them is written one way and then the other.
+_ROOM_FOR_LONG = 36
 
 
 class Meters(Lines):
@@ -110,6 +112,8 @@ def _meter(figure: Figure, label: int, length: int, width: int, glyphs: Glyphs) 
 
 
 def _with_room(figure: Figure, room: int) -> str:
-    """Return a value with its word, or with a mark in place of it; alone where neither fits."""
+    """Return a value at length, with its word, or with a mark in place of it; else alone."""
+    if figure.long and room >= _ROOM_FOR_LONG:
+        return figure.long
     texts = (figure.text, figure.value + figure.mark)
     return next((text for text in texts if cell_len(text) <= room), figure.value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rich.cells import cell_len
@@ -17,7 +18,15 @@ from dlmon.records import MachineFacts
 from dlmon.session.source import MachineSource
 from tui.drawing.plot import COLUMNS_PER_CELL
 from tui.drawing.time_window import NOTHING_MORE, RunSpan, TimeWindow, View
-from tui.formatting.machine import cpu_meter, identity, machine_meters
+from tui.formatting.machine import (
+    NO_GPU,
+    Figure,
+    cpu_meter,
+    identity,
+    machine_meters,
+    why_no_gpu,
+    without_detail,
+)
 from tui.machine.charts import MACHINE_HELP
 from tui.machine.core_rows import CoreRows
 from tui.machine.gpu_rows import GpuRows
@@ -182,6 +191,7 @@ class MachinePanel(Widget):
             del meters[0]
         if CPU not in places:
             meters.insert(0, cpu_meter(latest, self._facts))
+        self.query_one(Meters).set_titles(_names(meters))
         self.query_one(Meters).show(meters, stale=stale)
         if PROCESSES in places:
             self.query_one(ProcessList).show(view)
@@ -265,8 +275,12 @@ class MachinePanel(Widget):
         places = self.places(self.size)
         for name in (CORES, METERS, GPU_ROWS):
             self.query_one(f"#{name}").set_class(name in places and places[name].border, "panel")
-        meters = "Disk, network, swap" if MEMORY in places else "Memory, disk, network"
-        self.query_one(Meters).set_titles(meters)
+
+
+def _names(figures: Sequence[Figure]) -> str:
+    """Return what a panel shows, as its title: Disk, network, swap."""
+    names = ", ".join(figure.label for figure in figures)
+    return names[:1].upper() + names[1:]
 
 
 class _PlacesLayout(Layout):
@@ -311,8 +325,16 @@ class AboutLines(Lines):
                 rows[-1] = longer
             elif len(rows) < height:
                 rows.append(((part, MUTED),))
-        rows = [cut(row, width, self.ellipsis) for row in rows]
+        rows = [self._with_reason(cut(row, width, self.ellipsis), width) for row in rows]
         if self._notice:
             notice = cut(((self._notice, BAD),), width, self.ellipsis)
             rows = [*rows[: height - 1], notice]
         return rows
+
+    def _with_reason(self, row: TextRow, width: int) -> TextRow:
+        """Say why there is no GPU, where it is said that there is none and the row has room."""
+        reason = without_detail(why_no_gpu(self._facts), 0)
+        if not reason or not row or not row[-1][0].endswith(NO_GPU):
+            return row
+        longer: TextRow = (*row, (f": {reason}", MUTED))
+        return longer if row_width(longer) <= width else row

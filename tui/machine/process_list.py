@@ -228,9 +228,10 @@ class ProcessList(ScrollingLines):
         has_run = any(process.of_run for process in self._all or ())
         legend = f"{self.glyphs.dot} this run" if has_run else ""
         typed = f"{count} match" if self._typed.strip() else ""
-        last = "as they were last read" if self._over and total else ""
+        last = "as they were last read, every 5 s" if self._over and total else ""
+        of_core = "CPU % of one core" if total else ""
         scope = _SCOPE if self._choosing and self._all else ""
-        below = "  ".join(filter(None, (typed, last, legend, scope)))
+        below = "  ".join(filter(None, (typed, last, of_core, legend, scope)))
         title = f"Processes {count}" if total and not self._typed.strip() else "Processes"
         # The panel of a machine stands below the name of it.
         if self._choosing and self._host is not None:

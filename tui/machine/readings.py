@@ -271,7 +271,7 @@ def show_gpu_temperature(
 def show_memory(
     tile: ChartTile, view: MachineView, axis: TimeAxis, times: TimeLabels = NO_LABELS
 ) -> None:
-    """Show the memory in use, and why there is no GPU where there is none."""
+    """Show the memory in use."""
     tile.take_hue("memory")
     in_use, *others = memory_in_use(view, axis)
     known = view.history.latest is not None or view.facts.memory_mib is not None
@@ -283,7 +283,6 @@ def show_memory(
         figures=(in_use, *(figure for figure in others if figure.label == "swap")),
         problem=view.stale,
         first=_at(view, in_use.text) if known else "",
-        note=view.no_gpus,
     )
     top_mib = view.facts.memory_limit_mib or view.facts.memory_mib
     picture = ChartPicture(

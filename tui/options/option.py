@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, ParamSpec
@@ -57,6 +57,7 @@ class Option:
         is_swept: though it is of one launch, a sweep may share and vary it.
         path: `file` or `dir` where its value is the path of one.
         yes: what the form shows for yes, where yes or no is the answer.
+        hints: what some of its values are, in a few words, where `hint` is of another.
         name: what the field, `--vary` and config.toml call it.
     """
 
@@ -76,7 +77,12 @@ class Option:
     is_swept: bool = False
     path: str | None = None
     yes: str = YES
+    hints: Mapping[str, str] = field(default_factory=dict)
     name: str = ""
+
+    def hint_for(self, text: str) -> str:
+        """Say in a few words what it is, or what a text stands for that has a hint of its own."""
+        return self.hints.get(text.partition(":")[0], self.hint)
 
     @property
     def flag(self) -> str:

@@ -45,6 +45,7 @@ class RunOptions:
         default="auto",
         label="Device",
         hint="auto: a GPU if there is one",
+        hints={"cpu": "cpu: the processor", "gpu": "by its number in nvidia-smi"},
         help="What to train on: auto is a GPU if there is one, N the number in nvidia-smi.",
         explanation="What to train on: the processor (cpu), a certain GPU, or what is best here "
         "(auto).",
@@ -130,6 +131,10 @@ class RunOptions:
         default="auto",
         label="Data",
         hint="real if downloaded, else random",
+        hints={
+            "synthetic": "random, of the real shapes",
+            "real": "downloaded where not cached",
+        },
         help="The samples: auto is the real ones if Keras has already downloaded them, else "
         "synthetic ones: random, of the same shapes.",
         explanation="Real samples, or synthetic ones: random, of the same shapes, which train as "

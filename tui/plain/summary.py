@@ -193,7 +193,7 @@ def summary_rows(
         if snapshot.limit.advice:
             rows.append(("try", snapshot.limit.advice))
     if snapshot.header.workload in WORKLOADS:
-        rows.append(("published", comparable_text(match_of(snapshot))))
+        rows.append(("published", comparable_text(match_of(snapshot), as_typed=True)))
     if result is not None:
         rows.append(("wall", units.seconds(result.wall_s)))
         rows.extend(result_figures(result))

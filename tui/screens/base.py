@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from textual.app import ComposeResult
-from textual.binding import Binding
+from textual.binding import ActiveBinding, Binding
 from textual.message import Message
 from textual.screen import ModalScreen, Screen
 
@@ -41,6 +41,8 @@ class BaseScreen(Screen[None]):
     """A screen over the whole terminal. A subclass lays out its parts in `compose_parts`."""
 
     TOPICS: ClassVar[tuple[tuple[str, str], ...]] = ()
+    FIRST_STEPS: ClassVar[tuple[tuple[str, str], ...]] = ()
+    """What `?` says before all else, in a line each."""
 
     @dataclass
     class Left(Message):
@@ -68,6 +70,24 @@ class BaseScreen(Screen[None]):
         """Lay out the last row, and what says that there is no room."""
         yield KeyFooter()
         yield TooSmall()
+
+    @property
+    def has_way_back(self) -> bool:
+        """Whether another screen lies below: without one, whoever leaves this one leaves dlmon."""
+        return self not in self.app.screen_stack[:1]
+
+    @property
+    def active_bindings(self) -> dict[str, ActiveBinding]:
+        """What keys do now; leaving is going back where another screen lies below."""
+        active = super().active_bindings
+        if not self.has_way_back:
+            return active
+        return {
+            key: bound._replace(binding=replace(bound.binding, description="Back"))
+            if bound.node is self and bound.binding.action == "leave"
+            else bound
+            for key, bound in active.items()
+        }
 
     @property
     def topics(self) -> tuple[tuple[str, str], ...]:

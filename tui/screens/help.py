@@ -20,6 +20,7 @@ class HelpScreen(BaseScreen):
     Args:
         keys: each key with what it does.
         topics: each panel or figure with what it means.
+        first: what to know before all else.
     """
 
     CSS_PATH = "help.tcss"
@@ -34,10 +35,13 @@ class HelpScreen(BaseScreen):
         Binding("end", "page(1000)", "Go to end", show=False),
     ]
 
-    def __init__(self, keys: Sequence[Topic], topics: Sequence[Topic]) -> None:
+    def __init__(
+        self, keys: Sequence[Topic], topics: Sequence[Topic], first: Sequence[Topic] = ()
+    ) -> None:
         super().__init__()
+        in_short = [("In short", first, 0)] if first else []
         self._explanations = Explanations(
-            (("Keys", keys, 0), ("On this screen", topics, 1)), id="help"
+            (*in_short, ("Keys", keys, 0), ("On this screen", topics, 1)), id="help"
         )
 
     def compose_parts(self) -> ComposeResult:

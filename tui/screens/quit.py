@@ -24,6 +24,9 @@ Answer = tuple[str, str, Literal["default", "primary", "error"]]
 class QuestionScreen(ModalScreen[str]):
     """Asks a question; one of its answers is `stay`, and changes nothing."""
 
+    fits_any_size = True
+    """It is asked in a terminal that has no room for a screen too."""
+
     QUESTION: ClassVar[str]
     ANSWERS: ClassVar[tuple[Answer, ...]]
     CONSEQUENCES: ClassVar[tuple[tuple[str, str], ...]]

@@ -27,7 +27,8 @@ from tui.formatting.sides import (
     side_name,
     verdict,
 )
-from tui.screens.base import HELP, PALETTE, QUIT, THEME, BaseScreen, hidden
+from tui.screens.base import HELP, PALETTE, QUIT, THEME, hidden
+from tui.screens.export import EXPORT, ExportControls
 from tui.screens.reading import read_in_thread
 from tui.sessions.curves import CurvesChart
 from tui.widgets.following_lines import ScrollingLines
@@ -116,7 +117,7 @@ def _cells(
     return (((" " * GAP).join(cells), style),)
 
 
-class CompareScreen(BaseScreen):
+class CompareScreen(ExportControls):
     """Two sides: what may be said, the table, and their throughput over each other.
 
     Args:
@@ -129,6 +130,7 @@ class CompareScreen(BaseScreen):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up,k", "scroll(-1)", "Scroll", key_display="↑↓", tooltip="Scroll the table"),
         Binding("enter", "anyway", "Anyway", tooltip="Compare runs of different work anyway"),
+        EXPORT,
         Binding("ctrl+l", "refresh", "Refresh", tooltip="Read the sessions again"),
         HELP,
         Binding("q", "leave", "Back", tooltip="Go back"),
@@ -184,6 +186,10 @@ class CompareScreen(BaseScreen):
         self._anyway = False
         self._chart = CurvesChart(id="curves")
         self._table = SidesTable(id="sides")
+
+    @property
+    def exported_logs(self) -> Sequence[Path]:
+        return (*self._base, *self._new)
 
     def compose_parts(self) -> ComposeResult:
         """Lay out the table above the curves."""

@@ -45,7 +45,16 @@ class SessionsScreen(ExportControls, FilteredScreen):
         Binding("enter", "show", "Show", tooltip="Show what is highlighted"),
         Binding("space", "mark", "Mark", tooltip="Mark what is highlighted, or no more"),
         Binding(
+            "c", "compare", "Compare", tooltip="Compare two: space on one, space on the other, c"
+        ),
+        Binding(
             "slash", "filter", "Filter", key_display="/", tooltip="Show only matching sessions"
+        ),
+        Binding(
+            "x,delete",
+            "delete",
+            "Delete",
+            tooltip="Delete what is marked, or highlighted; asks first",
         ),
         # Before the way back, which has the same key where there is nothing to undo.
         Binding("escape", "clear_filter", "Clear", tooltip="Clear the filter"),
@@ -53,7 +62,6 @@ class SessionsScreen(ExportControls, FilteredScreen):
         HELP,
         Binding("q", "leave", "Back", tooltip="Go back"),
         hidden("escape", "leave", "Back"),
-        Binding("c", "compare", "Compare", tooltip="Compare the marked sessions"),
         Binding("v", "replay", "Replay", tooltip="Show it again as it ran"),
         EXPORT,
         hidden("w", "report", "", "Write a report of it, as e h does"),
@@ -64,7 +72,6 @@ class SessionsScreen(ExportControls, FilteredScreen):
             tooltip="Sort by the next column; < goes back, so does a click on its name",
         ),
         Binding("u", "rename", "Rename", tooltip="Give it a name and a note"),
-        Binding("x,delete", "delete", "Delete", tooltip="Delete what is marked; asks first"),
         Binding("i", "reverse_order", "Reverse", tooltip="Reverse the order"),
         Binding("t,f3", "app.change_theme", "Theme", tooltip="Choose other colours"),
         PALETTE,
@@ -110,7 +117,8 @@ class SessionsScreen(ExportControls, FilteredScreen):
         ),
         (
             "Compare",
-            "c puts the oldest of the marked sessions beside the others. Where they have two names "
+            "Space on one session, Space on another, then c compares the two. Of several, c puts "
+            "the oldest of the marked sessions beside the others. Where they have two names "
             "in all, it puts those of the one name beside those of the other.",
         ),
         (
@@ -236,8 +244,6 @@ class SessionsScreen(ExportControls, FilteredScreen):
         match action:
             case "clear_marks":
                 return bool(self._list.marked)
-            case "compare":
-                return sides_of(_sessions(self._list.marked)) is not None
             case "replay":
                 return bool(self._several) or isinstance(self._list.highlighted, SessionEntry)
             case "report" | "export":
@@ -263,9 +269,11 @@ class SessionsScreen(ExportControls, FilteredScreen):
     def action_compare(self) -> None:
         """Ask for a comparison of the marked sessions."""
         sides = sides_of(_sessions(self._list.marked))
-        if sides is not None:
-            base, new = ([entry.path for entry in side] for side in sides)
-            self.post_message(self.CompareRequested(base, new))
+        if sides is None:
+            self.notify("mark two sessions or more with Space; then c compares them")
+            return
+        base, new = ([entry.path for entry in side] for side in sides)
+        self.post_message(self.CompareRequested(base, new))
 
     @property
     def _several(self) -> list[SessionEntry]:

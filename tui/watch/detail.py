@@ -78,7 +78,11 @@ DETAIL_HELP: tuple[tuple[str, str], ...] = (
     ("cost, late by", "What dlmon's own sensors take, and how late their last sample was."),
     ("unknown", "What can't be read stands below each part, with the reason."),
     ("stale", "The last readings are older than they should be: the sensors don't answer."),
-    ("as last read", "The session is over: nothing has been read since."),
+    (
+        "as last read",
+        "The session is over: nothing has been read since. The run's own CPU and memory are read "
+        "more often here than each process is, every 5 seconds: the two need not agree.",
+    ),
 )
 
 _LEAST_COLUMN, _GAP, _MOST_COLUMNS = 36, 2, 4

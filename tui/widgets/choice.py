@@ -72,12 +72,17 @@ class Choice(Lines, can_focus=True):
         text = fit(shown, room, self.ellipsis) if cell_len(shown) > room else shown
         return [((f"{left} ", _ARROWS), (text, PLAIN), (f" {right}", _ARROWS))]
 
+    def choose(self, value: str) -> None:
+        """Choose one of the values."""
+        if value != self.value and value in dict(self._values):
+            self.value = value
+            self.redraw()
+            self.post_message(self.Changed())
+
     def action_go(self, steps: int) -> None:
         """Choose the value that is `steps` further on."""
         values = [value for value, _ in self._values]
-        self.value = values[(values.index(self.value) + steps) % len(values)]
-        self.redraw()
-        self.post_message(self.Changed())
+        self.choose(values[(values.index(self.value) + steps) % len(values)])
 
     def on_click(self, event: events.Click) -> None:
         """Go back on the left arrow, on everywhere else."""

@@ -3,15 +3,31 @@
 from __future__ import annotations
 
 from textual.content import Content
+from textual.geometry import Size
 from textual.widgets import Static
+
+from tui.formatting import units
 
 LEAST_WIDTH, LEAST_HEIGHT = 60, 16
 
 
+def is_too_small(size: Size) -> bool:
+    """Return whether a terminal has no room for any screen."""
+    return size.width < LEAST_WIDTH or size.height < LEAST_HEIGHT
+
+
 class TooSmall(Static):
-    """Says what size dlmon needs; `dlmon.tcss` shows it in place of all else."""
+    """Says what size dlmon needs; `dlmon.tcss` shows it in place of all else.
+
+    The app lets no key do anything meanwhile but leave: what it would change can't be seen.
+    """
 
     def render(self) -> Content:
-        """Say the size that is needed, and the one there is."""
+        """Say the size there is, the one that is needed, and the way out."""
         width, height = self.app.size
-        return Content(f"dlmon needs {LEAST_WIDTH} × {LEAST_HEIGHT}, this is {width} × {height}")
+        columns, rows = units.counted(width, "column"), units.counted(height, "row")
+        return Content(
+            f"This window is too small: {columns} × {rows}.\n"
+            f"dlmon needs at least {LEAST_WIDTH} × {LEAST_HEIGHT}.\n"
+            "Make it larger, or press Ctrl+Q to quit."
+        )

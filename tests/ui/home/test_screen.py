@@ -353,7 +353,7 @@ async def test_pasting_nothing_leaves_the_filter_alone(show_home, pasted):
 
 async def test_the_footer_offers_the_important_keys_first(show_home):
     async with show_home((80, 24)) as shown:
-        important = "⏎ Train  tab Options  ^q Quit  f2 Watch  ^y Copy  ^p Menu"
+        important = "⏎ Train  tab Options  q ^q Quit  f2 Watch  ^y Copy  ^p Menu"
         assert shown.footer.startswith(f" {important} ")
         assert shown.footer.endswith(" … f1 all keys")
         await shown.pilot.resize_terminal(120, 40)
@@ -404,6 +404,52 @@ async def test_a_q_within_a_word_belongs_to_it(show_home):
         await press(shown, "i", "q")
         assert shown.typed("filter") == "iq"
         assert shown.app.is_running
+
+
+async def test_the_footer_names_q_while_it_quits(show_home):
+    async with show_home() as shown:
+
+        def last():
+            return shown.text.splitlines()[-1]
+
+        assert " q ^q Quit " in last()
+        await press(shown, "i")
+        assert " ^q Quit " in last()
+        assert " q ^q Quit " not in last()
+        await press(shown, "backspace")
+        assert " q ^q Quit " in last()
+        await press(shown, "tab")
+        assert " q ^q Quit " not in last()
+
+
+async def test_all_options_are_set_to_their_defaults_again(show_home):
+    async with show_home(options=RunOptions(batch_size=64, jit="on")) as shown:
+
+        def border():
+            return shown.screen.query_one("#options").border_title
+
+        await press(shown, "f9")
+        assert border() == "Options"
+        await enter(shown, "epochs", "3")
+        await enter(shown, "name", "x")
+        shown.screen.query_one("#device").focus()
+        await press(shown, "right")
+        assert "f9" in border()
+        assert "--epochs 3" in shown.text
+        await press(shown, "f9")
+        assert border() == "Options"
+        assert shown.screen._form.typed.options == RunOptions(batch_size=64, jit="on")
+        assert shown.focused == "device"
+
+
+async def test_the_hint_is_of_what_is_chosen(show_home):
+    async with show_home() as shown:
+        shown.screen.query_one("#device").focus()
+        await press(shown)
+        assert "auto: a GPU if there is one" in shown.text
+        await press(shown, "right")
+        assert "a GPU if there is one" not in shown.text
+        assert "cpu: the processor" in shown.text
 
 
 @pytest.mark.parametrize("field", ["device", "data", "detach"])
@@ -995,7 +1041,8 @@ async def test_a_terminal_that_is_too_small_says_what_is_needed(home):
     shown = home()
     async with shown.app.run_test(size=(59, 24)) as pilot:
         await pilot.pause()
-        assert shown.text.strip() == "dlmon needs 60 × 16, this is 59 × 24"
+        assert "This window is too small: 59 columns × 24 rows." in shown.text
+        assert "Workloads" not in shown.text
         await pilot.resize_terminal(60, 16)
         await pilot.pause()
         assert "Workloads" in shown.text

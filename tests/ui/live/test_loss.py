@@ -108,6 +108,14 @@ async def test_another_metric_is_shown_by_a_key(show_session):
         assert titles(shown) == ["Epochs", "Loss"]
 
 
+async def test_another_metric_is_shown_in_place_of_the_output(show_session):
+    async with show_session(recorded_session("training")) as shown:
+        await shown.press("o")
+        assert titles(shown) == ["Epochs", "Output"]
+        await shown.press("O")
+        assert titles(shown) == ["Epochs", "Accuracy"]
+
+
 async def test_the_cursor_reads_the_loss_as_well(show_session):
     async with show_session(recorded_session()) as shown:
         await shown.press("left")

@@ -258,7 +258,7 @@ async def test_what_differs_is_shown_instead_of_a_factor(show_session):
         for record in recorded_session()
     ]
     async with show_session(records) as shown:
-        with_option = "comparable with --batch-size 100"
+        with_option = "comparable with batch size 100"
         assert any(with_option in row for row in shown.rows("EpochHeadline"))
         assert " as fast" not in shown.text
         assert " as slow" not in shown.text
@@ -656,7 +656,8 @@ async def test_it_is_redrawn_for_each_size_and_comes_back_whole(show_session):
         assert all(len(line) <= 80 for line in shown.text.splitlines())
         assert "Output" not in shown.text
         await shown.resize(*TINY)
-        assert shown.text.strip() == "dlmon needs 60 × 16, this is 40 × 10"
+        assert "dlmon needs at least 60 × 16." in shown.text
+        assert "Throughput" not in shown.text
         await shown.resize(*WIDE)
         assert shown.text == wide
 
@@ -814,3 +815,19 @@ async def test_what_is_read_while_the_app_ends_is_painted_nowhere(show_session, 
     async with show_session(recorded_session(reached="training")):
         pass
     assert ticks
+
+
+# ---- help ----
+
+
+@pytest.mark.parametrize("gpus", [0, 1])
+async def test_help_begins_with_what_matters_and_is_silent_about_gpus_that_are_not_there(
+    show_session, gpus
+):
+    async with show_session(recorded_session("training", gpus=gpus)) as shown:
+        names = {name for name, _ in shown.screen.topics}
+        assert ({"GPU", "NVLink", "ECC"} <= names) == bool(gpus)
+        assert {"CPU", "Memory", "stale"} <= names
+        await shown.press("question_mark")
+        assert "In short" in shown.text.splitlines()[1]
+        assert "higher is better" in shown.text.splitlines()[3]

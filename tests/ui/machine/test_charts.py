@@ -117,9 +117,10 @@ async def test_every_gpu_is_shown_and_no_row_is_wider_than_its_room(size, gpus, 
         elif gpus:
             assert shown.titles("#gpu")[0].startswith("GPU 0 ─")
         else:
-            assert shown.titles("#memory-bar" if size[1] < 20 else "#memory")[1].startswith(
-                "no GPU"
-            )
+            # Below the chart, where there is one, stand labels of time.
+            is_bar = is_seen(shown.app.screen.query_one("#memory-bar"))
+            name = "#memory-bar" if is_bar else "#memory"
+            assert shown.titles(name)[1].startswith("no GPU") == is_bar
 
 
 async def test_both_charts_have_the_columns_of_one_axis():
@@ -281,6 +282,8 @@ async def test_memory_at_the_cursor_is_shown_too():
         assert shown.rows("#memory-bar")[0].endswith("5.1 of 32.0 GiB")
         assert "this run" not in shown.titles("#memory-bar")[0]
         assert "Cores now" in shown.titles("#cores-beside")[0]
+        await shown.show(shown.pilot, cursor=1, cursor_label="at 00:01", age_s=None)
+        assert "Cores at the end" in shown.titles("#cores-beside")[0]
 
 
 # ---- the GPU that trains, a grid, a row each ----

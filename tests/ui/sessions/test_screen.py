@@ -593,11 +593,12 @@ def three_shown(log_dir):
 
 async def test_two_marked_sessions_are_compared_the_older_one_is_the_base(three_shown, log_dir):
     logs = {name: log_dir / name / "session.jsonl" for name in ("newest", "failed-one", "oldest")}
-    async with three_shown.app.run_test(size=(120, 40)) as pilot:
+    async with three_shown.app.run_test(size=(120, 40), notifications=True) as pilot:
         await three_shown.begin(pilot)
         await three_shown.press("c", "space", "c")
         assert three_shown.asked_for("CompareRequested") == []
-        assert "Compare" not in three_shown.text
+        assert " c Compare " in three_shown.text
+        assert "mark two sessions" in three_shown.text
         await three_shown.press("space", "c")
         asked = three_shown.asked_for("CompareRequested")
         assert asked == [{"base": [logs["failed-one"]], "new": [logs["newest"]]}]
@@ -606,7 +607,8 @@ async def test_two_marked_sessions_are_compared_the_older_one_is_the_base(three_
 async def test_a_session_is_replayed_and_reported(three_shown, log_dir):
     async with three_shown.app.run_test(size=(80, 24)) as pilot:
         await three_shown.begin(pilot)
-        assert "v Replay  e Export" in three_shown.text
+        for name in ("space Mark", "c Compare", "/ Filter", "x Delete", "q Back"):
+            assert f" {name} " in three_shown.text
         await three_shown.press("v", "w")
         log = log_dir / "newest" / "session.jsonl"
         assert three_shown.asked_for("ReplayRequested") == [{"log": log}]

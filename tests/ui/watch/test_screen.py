@@ -212,7 +212,12 @@ async def test_why_there_is_no_gpu_is_shown_as_far_as_there_is_room(watch, sensi
         await pilot.pause()
         clock.now_ns = speak(sensing[0], gpus=0).t
         await shown.paint(pilot)
-        assert any("no GPU: no NVIDIA driver" in title for title in shown.titles("#memory"))
+        assert shown.text.splitlines()[0].rstrip().endswith("no GPU: no NVIDIA driver")
+        assert not any("no GPU" in title for title in shown.titles("#memory"))
+        assert shown.titles("#memory")[1].count("s") >= 3  # -20s, -15s and so on
+        await pilot.resize_terminal(60, 24)
+        await shown.paint(pilot)
+        assert shown.text.splitlines()[0].rstrip().endswith("no GPU")
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])
@@ -487,4 +492,5 @@ async def test_every_key_is_in_the_footer_and_every_panel_is_explained(watch):
 async def test_a_terminal_that_is_too_small_says_what_is_needed(watch):
     shown = watch()
     async with shown.app.run_test(size=(80, 15)):
-        assert shown.text.strip() == "dlmon needs 60 × 16, this is 80 × 15"
+        assert "This window is too small: 80 columns × 15 rows." in shown.text
+        assert "dlmon needs at least 60 × 16." in shown.text

@@ -116,7 +116,7 @@ def test_a_link_is_shown_where_it_is_less_than_it_should_be(
         (Gpu(0, ecc_corrected=3, ecc_uncorrected=2), "ECC 2 uncorrected", "bad"),
         (Gpu(0, encoder_pct=12), "encoder 12 %", ""),
         (Gpu(0, decoder_pct=7), "decoder 7 %", ""),
-        (Gpu(0, nvlink_receive_mib_s=3.0, nvlink_send_mib_s=0.0), "NVLink 3.0 in  0 out MiB/s", ""),
+        (Gpu(0, nvlink_receive_mib_s=3.0, nvlink_send_mib_s=0.0), "NVLink in 3.0  out 0 MiB/s", ""),
         (Gpu(0, fan_pct=0), "fan 0 %", ""),
         (Gpu(0, mig=True), "MIG on", ""),
     ],
@@ -252,10 +252,10 @@ def test_major_faults_of_the_machine_are_shown_where_the_run_has_none():
 @pytest.mark.parametrize(
     ("disk", "text"),
     [
-        (Disk(0.5, 120.3), "0.5 read  120 written MiB/s"),
-        (Disk(0.01, 0.0), "10 read  0 written KiB/s"),
-        (Disk(2_048.0, 512.0), "2.0 read  0.5 written GiB/s"),
-        (Disk(None, 3.0, why={"read_mib_s": "denied"}), "– read  3.0 written MiB/s"),
+        (Disk(0.5, 120.3), "read 0.5  written 120 MiB/s"),
+        (Disk(0.01, 0.0), "read 10  written 0 KiB/s"),
+        (Disk(2_048.0, 512.0), "read 2.0  written 0.5 GiB/s"),
+        (Disk(None, 3.0, why={"read_mib_s": "denied"}), "read –  written 3.0 MiB/s"),
         (Disk(why={"read_mib_s": "no physical disk was found"}), "no physical disk was found"),
     ],
 )
@@ -269,8 +269,8 @@ def test_memory_swap_disk_and_network_are_shown():
     )
     assert told(machine_meters(reading, FACTS)) == {
         "memory": "8.0 of 32.0 GiB",
-        "disk": "1.0 read  2.0 written MiB/s",
-        "network": "3.0 in  4.0 out MiB/s",
+        "disk": "read 1.0  written 2.0 MiB/s",
+        "network": "in 3.0  out 4.0 MiB/s",
         "swap": "0.5 of 2.0 GiB",
     }
 

@@ -20,9 +20,14 @@ def drawn(cores, width, height, ascii=False):
 
 def test_two_cores_have_a_long_bar_each():
     assert drawn([50, 100], 34, 4) == [
-        "  0  50 % ━━━━━━━━━━━━",
-        "  1 100 % ━━━━━━━━━━━━━━━━━━━━━━━━",
+        "core  0  50 % ━━━━━━━━━━",
+        "core  1 100 % ━━━━━━━━━━━━━━━━━━━━",
     ]
+
+
+def test_many_cores_have_their_numbers_alone():
+    assert drawn([50] * 8, 68, 2)[0].startswith("  0  50 % ━━╸      1  50 % ")
+    assert drawn([50] * 8, 60, 8)[7].startswith("core  7  50 % ━━━")
 
 
 def test_bars_stand_in_even_rows():
@@ -33,9 +38,9 @@ def test_bars_stand_in_even_rows():
 
 
 def test_a_bar_moves_by_half_a_cell():
-    (one,), (same,), (longer,) = (drawn([pct], 34, 1) for pct in (41, 42, 43))
-    assert one.replace("41", "42") == same
-    assert longer == same.replace("42", "43") + "╸"
+    (one,), (same,), (longer,) = (drawn([pct], 34, 1) for pct in (40, 41, 42))
+    assert one.replace("40", "41") == same
+    assert longer == same.replace("41", "42") + "╸"
 
 
 @pytest.mark.parametrize("ascii", [False, True])

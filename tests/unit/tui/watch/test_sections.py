@@ -49,9 +49,9 @@ def test_a_gpu_shows_every_reading_that_there_is():
         "decoder": "7 %",
         "held by": "power cap",
         "PCIe link": "3 × 16 of 3 × 16",
-        "over PCIe": "310 in  12 out MiB/s",
+        "over PCIe": "in 310  out 12 MiB/s",
         "NVLink": "4 active",
-        "over NVLink": "1.8 in  1.7 out GiB/s",
+        "over NVLink": "in 1.8  out 1.7 GiB/s",
         "ECC errors": "3 corrected, 0 uncorrected",
         "MIG": "off",
     }

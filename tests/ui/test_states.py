@@ -20,6 +20,7 @@ from rich.cells import cell_len
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 
 from tui.formatting import units
+from tui.formatting.phases import phase_text
 
 OVER_ANOTHER = (
     *("help", "palette", "home-help", "watch-help", "starting"),
@@ -152,7 +153,7 @@ def standing(told, session):
         return session.result.status
     if not told.locked:
         return "interrupted" if told.header.host == HOST else "unknown"
-    return session.phase
+    return phase_text(session.phase)
 
 
 @every_shape

@@ -22,7 +22,7 @@ class StopScreen(QuestionScreen):
         ("Go on", "nothing changes"),
     )
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("s,y", "answer('stop')", "Stop it"),
+        Binding("s", "answer('stop')", "Stop it"),
         Binding("ctrl+c,ctrl+q", "answer('stop')", show=False),
         Binding("escape", "answer('stay')", "Go on"),
     ]
@@ -52,7 +52,7 @@ class AgainScreen(QuestionScreen):
         ("Go on", "nothing changes"),
     )
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("a,y", "answer('again')", "Stop it and run again"),
+        Binding("a", "answer('again')", "Stop it and run again"),
         Binding("ctrl+c,ctrl+q", "answer('stay')", show=False),
         Binding("escape", "answer('stay')", "Go on"),
     ]

@@ -159,8 +159,7 @@ async def test_before_a_launch_the_batch_size_that_matches_published_numbers_is_
     async with show_home() as shown:
         assert "published: 6 comparable" in shown.about
         await enter(shown, "batch_size", "64")
-        # The column breaks the option at its hyphen.
-        while "none comparable; 6 with --batch-size 100" not in shown.about.replace("- ", "-"):
+        while "none comparable; 6 with batch size 100" not in shown.about:
             await shown.pilot.pause()
         shown.screen.query_one("#batch_size").value = ""
         while "published: 6 comparable" not in shown.about:
@@ -940,7 +939,7 @@ async def test_a_workload_that_is_compared_whole_shows_the_time_of_a_run(home, l
     async with shown.app.run_test() as pilot:
         await pilot.press("down", "down")
         await pilot.pause()
-        assert "last here: 5.66 s per run, 2026-11-20 14:56" in shown.about
+        assert "last here: 5.66 s per run with 3 epochs, 2026-11-20 14:56" in shown.about
 
 
 async def test_results_that_came_meanwhile_are_taken(home, log_dir):

@@ -151,7 +151,7 @@ async def test_the_highlighted_session_is_shown_in_detail(shown, log_dir):
             "newest",
             "cifar10-cnn  on NVIDIA GTX 1060 6GB  3 epochs  synthetic data",
             "9.16 s ± 0.01 per epoch",
-            "5,500 ± 7 samples/s   18 ms per step   compile 1.50 s   took 32.2 s",
+            "5,500 ± 7 samples/s   18.0 ms per step   compile 1.50 s   took 32.2 s",
             str(log_dir / "newest" / "session.jsonl"),
         ]
         await shown.press("down")

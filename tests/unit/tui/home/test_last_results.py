@@ -145,7 +145,7 @@ def test_a_run_too_short_for_a_figure_is_no_run_that_never_was(tmp_path, utc):
     write_log(tmp_path, without_figure(recorded_session()))
     found = newest(ALL, list_sessions(tmp_path), HOST)["cifar10-cnn"]
     told = last_text(found, CIFAR, RunOptions())
-    assert told == "last run here: completed, too short for a figure (2026-11-20 14:56)"
+    assert told == "last run here: completed, too short to measure (2026-11-20 14:56)"
     assert last_in_brief(found, CIFAR, RunOptions()) == ""
     assert last_text(None, CIFAR, RunOptions()) == "not trained here yet"
 

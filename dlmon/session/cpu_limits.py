@@ -270,13 +270,16 @@ def mostly_idle(
         f"The run {waits} for something other than a CPU: it {verb(ended, 'uses', 'used')} "
         f"{use.own:.1f} of {cores(use.allowed)}{beside}"
     )
+    own = f"this run {use.own:.1f} of {cores(use.allowed)}"
     if unmeasured is not None:
         text += f"; {unmeasured}"
+    figures = (own,) if unmeasured is None else (own, unmeasured)
     return Evidence(
         "idle",
         text,
-        f"this run {use.own:.1f} of {cores(use.allowed)}",
+        own,
         f"The run {waits} for something other than a CPU",
+        figures,
         advice=f"find what it {waits} for: data, a disk, the network, or a pause in the script",
     )
 

@@ -92,6 +92,8 @@ class Limit:
             said |= {LimitKind.CPU}
         if LimitKind.DATA in said:
             said |= {LimitKind.GPU}
+        if LimitKind.WAITING in said:
+            said |= {LimitKind.CPU, LimitKind.DATA}
         rest = (text for kind, text in self.measured if kind not in said)
         return (*strongest.figures, *(one.brief for one in others), *rest)
 

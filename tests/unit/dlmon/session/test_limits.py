@@ -611,6 +611,9 @@ def test_a_run_that_uses_little_and_wants_no_cpu_waits_for_something_else():
     assert limit.text == ("The run waits for something other than a CPU: it uses 0.1 of 4 cores.")
     assert limit.advice.startswith("find what it waits for: data, a disk, the network")
     assert limit.kind is LimitKind.WAITING
+    assert limit.figures == ("this run 0.1 of 4 cores",)
+    hidden = reported(idle, FACTS, None, unmeasured="waiting for data is not measured")
+    assert hidden.figures == ("this run 0.1 of 4 cores", "waiting for data is not measured")
     assert reported(idle, FACTS, None, ended=True).headline == (
         "The run waited for something other than a CPU"
     )

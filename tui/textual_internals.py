@@ -73,11 +73,18 @@ class StyledOnUse(Widget):
         """Return the style of component classes; a KeyError where one is not declared."""
         declared = type(self)._declared_component_classes()
         for name in declared.intersection(names).difference(self._component_styles):
-            node = DOMNode(classes=name)
-            node._attach(self)
-            self.app.stylesheet.apply(node)
-            self._component_styles[name] = node.styles
+            self._component_styles[name] = self._component_style(name)
         return super().get_component_styles(*names)
+
+    def _component_style(self, name: str) -> RenderStyles:
+        sheet = self.app.stylesheet
+        # Reading its rules parses what was added. Without that, apply looks for the rules of the
+        # old text among those of the new one after a file was read, and finds none.
+        _ = sheet.rules
+        node = DOMNode(classes=name)
+        node._attach(self)
+        sheet.apply(node)
+        return node.styles
 
     @classmethod
     def _declared_component_classes(cls) -> frozenset[str]:

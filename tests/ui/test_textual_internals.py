@@ -153,6 +153,17 @@ async def test_a_component_class_in_use_follows_the_style_sheets_and_is_painted_
         assert first.style.color.triplet.hex == "#0000ff"
 
 
+async def test_a_component_class_first_used_after_a_file_was_read_has_the_style_of_that_file(tmp_path):
+    file = tmp_path / "loud.tcss"
+    file.write_text("Word > .word--quiet { color: green; }")
+    async with OneWord().run_test() as pilot:
+        pilot.app.stylesheet.read(file)
+        # Parsed rules are kept, of some sixty sources: those of a larger app are made anew.
+        pilot.app.stylesheet.set_variables(pilot.app.get_css_variables())
+        word = pilot.app.query_one(Word)
+        assert word.get_visual_style("word--quiet").foreground.hex == "#008000"
+
+
 async def test_a_component_class_that_is_not_declared_has_no_style():
     async with OneWord().run_test() as pilot:
         with pytest.raises(KeyError):

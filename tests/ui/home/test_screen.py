@@ -6,7 +6,7 @@ from dataclasses import fields, replace
 import pytest
 from fakes.glyphs import drawn_in_ascii
 from fakes.recorded import BEGIN_WALL, recorded_session, write_log
-from fakes.screens import OneScreen, fake_machine, of_this_boot, screen_text
+from fakes.screens import OneScreen, fake_machine, of_this_boot, screen_text, until
 from textual.events import Key, MouseScrollDown, Paste
 from textual.screen import ModalScreen
 from textual.widgets import Static
@@ -101,8 +101,9 @@ def show_home(home):
         shown = home(**options)
         async with shown.app.run_test(size=size) as pilot:
             # The keys in the footer are what comes last.
-            while not any(footer.offered for footer in shown.screen.query(KeyFooter)):
-                await pilot.pause()
+            await until(
+                pilot, lambda: any(footer.offered for footer in shown.screen.query(KeyFooter))
+            )
             await pilot.pause()
             shown.pilot = pilot
             yield shown
@@ -159,18 +160,15 @@ async def test_before_a_launch_the_batch_size_that_matches_published_numbers_is_
     async with show_home() as shown:
         assert "published: 6 comparable" in shown.about
         await enter(shown, "batch_size", "64")
-        while "none comparable; 6 with batch size 100" not in shown.about:
-            await shown.pilot.pause()
+        await until(shown.pilot, lambda: "none comparable; 6 with batch size 100" in shown.about)
         shown.screen.query_one("#batch_size").value = ""
-        while "published: 6 comparable" not in shown.about:
-            await shown.pilot.pause()
+        await until(shown.pilot, lambda: "published: 6 comparable" in shown.about)
 
 
 async def test_a_description_that_is_cut_says_so(show_home):
     async with show_home((80, 24)) as shown:
         await press(shown, *"alexnet")
-        while "AlexNet" not in shown.about:
-            await shown.pilot.pause()
+        await until(shown.pilot, lambda: "AlexNet" in shown.about)
         assert "none comparable; " in shown.about
         assert shown.about.endswith("…")
 
@@ -958,8 +956,7 @@ async def test_results_that_came_meanwhile_are_taken(home, log_dir):
 async def test_until_the_sensors_answer_it_says_that_they_are_waited_for(home, sensing):
     shown = home()
     async with shown.app.run_test(size=(80, 24)) as pilot:
-        while not shown.screen.query(MachinePanel):
-            await pilot.pause()
+        await until(pilot, lambda: shown.screen.query(MachinePanel))
         await paint(pilot)
         assert [sensors.running for sensors in sensing] == [True]
         assert "waiting for the sensors" in shown.text
@@ -968,8 +965,7 @@ async def test_until_the_sensors_answer_it_says_that_they_are_waited_for(home, s
 
 async def test_the_machine_stands_beside_live(show_home, sensing, clock):
     async with show_home((80, 24)) as shown:
-        while not sensing:
-            await shown.pilot.pause()
+        await until(shown.pilot, lambda: sensing)
         clock.now_ns = speak(sensing[0])
         await paint(shown.pilot)
         assert "i7-9700K" in shown.text

@@ -51,8 +51,7 @@ def play(tmp_path):
         app = OneScreen(screen, ascii)
         async with app.run_test(size=size) as pilot:
             await pilot.pause()
-            while source.ahead_share is not None:
-                await pilot.pause(0.01)
+            await until(pilot, lambda: source.ahead_share is None)
             screen.tick()
             await pilot.pause()
             yield Played(app, screen, source, clock, pilot)

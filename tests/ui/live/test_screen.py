@@ -12,7 +12,7 @@ from fakes.recorded import (
     recorded_session,
     write_log,
 )
-from fakes.screens import of_this_boot
+from fakes.screens import of_this_boot, until
 from textual.screen import Screen
 
 from dlmon.records import Batches, Epoch, Gpu, Machine, Model, Notice, Output, Result
@@ -734,8 +734,7 @@ async def test_while_a_log_is_behind_nothing_old_is_shown_as_now(show_session, s
         await shown.press("l")
         assert "l Back" in shown.footer
         slow_reading.finish()
-        while "completed" not in shown.rows("TopLine")[0]:
-            await shown.pilot.pause(0.01)
+        await until(shown.pilot, lambda: "completed" in shown.rows("TopLine")[0])
         assert shown.follower.snapshot().epochs[-1].epoch == 2
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 from fakes.recorded import recorded_machine
-from fakes.screens import FakeLaunch, OneScreen, of_this_boot, screen_text
+from fakes.screens import FakeLaunch, OneScreen, of_this_boot, screen_text, until
 
 from dlmon.records import MachineFacts, Notice
 from dlmon.session.follower import SessionFollower
@@ -30,8 +30,7 @@ class Shown:
 
     async def begin(self, pilot):
         self.pilot = pilot
-        while self.screen._panel is None:
-            await pilot.pause(0.01)
+        await until(pilot, lambda: self.screen._panel is not None)
         await self.tick()
 
     async def tick(self):

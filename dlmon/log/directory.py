@@ -194,11 +194,11 @@ def find_log(kind: type[Header], text: str, directory: Path) -> Path:
         raise SeveralLogs(
             f"{len(named)} {noun}s are called {quoted(text)}: {_some(map(id_of, named))}"
         )
-    meant = [i for i in sorted(paths) if i.startswith(text)] if text else []
-    if len(meant) == 1:
-        return paths[meant[0]]
-    if meant:
-        raise SeveralLogs(f"{quoted(text)} could be any of {len(meant)} {noun}s: {_some(meant)}")
+    likely = [i for i in sorted(paths) if i.startswith(text)] if text else []
+    if len(likely) == 1:
+        return paths[likely[0]]
+    if likely:
+        raise SeveralLogs(f"{quoted(text)} could be any of {len(likely)} {noun}s: {_some(likely)}")
     raise NoSuchLog(f"there is no {noun} {quoted(text)} in {directory}; {_hint(text, paths)}")
 
 
@@ -209,12 +209,12 @@ def _hint(text: str, paths: Mapping[str, Path]) -> str:
     names = {read_label(path).name: None for path in paths.values()}
     known = [name for name in names if name is not None]
     word = text[:SHOWN_LENGTH].lower()
-    begun = [name for name in known if word and name.lower().startswith(word)]
+    longer = [name for name in known if word and name.lower().startswith(word)]
     folded = {name.lower(): name for name in (*known, *paths)}
     near = difflib.get_close_matches(word, folded, n=1, cutoff=0.75)
-    meant = [f'"{name}"' for name in begun] or [f'"{folded[name]}"' for name in near]
-    if meant:
-        return f"did you mean {_some(meant)}?"
+    likely = [f'"{name}"' for name in longer] or [f'"{folded[name]}"' for name in near]
+    if likely:
+        return f"did you mean {_some(likely)}?"
     return "dlmon sessions lists what there is"
 
 

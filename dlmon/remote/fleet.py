@@ -66,7 +66,7 @@ class RecordedHost:
         edge_ns = None
         state, age = HostState.RECORDED, None
         if wall_ns < self.start_ns:
-            state, edge_ns, latest = HostState.NOT_BEGUN, self.start_ns, None
+            state, edge_ns, latest = HostState.NOT_STARTED, self.start_ns, None
         elif wall_ns > self.end_ns + silent_s * 1e9 and not self.source.is_growing:
             state, edge_ns = HostState.ENDED, self.end_ns
         elif latest is not None:

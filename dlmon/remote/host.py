@@ -47,7 +47,7 @@ class HostState(Word):
     """Somebody has to do something first."""
     RECORDED = "recorded"
     """It is shown as it was recorded, as are those of the next two states."""
-    NOT_BEGUN = "not_begun"
+    NOT_STARTED = "not_started"
     ENDED = "ended"
 
 
@@ -149,7 +149,7 @@ class HostSnapshot:
     @property
     def is_recorded(self) -> bool:
         """Whether it is shown as it was recorded; who trained there is not recorded."""
-        return self.state in (HostState.RECORDED, HostState.NOT_BEGUN, HostState.ENDED)
+        return self.state in (HostState.RECORDED, HostState.NOT_STARTED, HostState.ENDED)
 
     @property
     def is_current(self) -> bool:

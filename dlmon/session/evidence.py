@@ -61,7 +61,7 @@ class Limit:
 
     `evidence` is all that held, the strongest first; none where it isn't clear. `measured` is
     what the readings come to, whatever holds: each figure with what it is of. Of a run that has
-    `ended` all is told as what was.
+    `ended` all is said in the past.
     """
 
     rule: str

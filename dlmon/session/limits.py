@@ -65,7 +65,7 @@ def find_limit(
         waited_share: what part of the time it waited for data, 0 to 1, where that is measured.
         workers: how many processes load the data, where that is known.
         unmeasured: what could limit it too and is not measured of it, as a clause.
-        ended: whether it is over, so that it is told as what was.
+        ended: whether it is over, so that the words are in the past.
     """
     if len(samples) < MIN_SAMPLES:
         return None

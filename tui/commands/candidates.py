@@ -42,7 +42,7 @@ def session_names(context: Context, parameter: Parameter, incomplete: str) -> li
 
 
 def sweep_names(context: Context, parameter: Parameter, incomplete: str) -> list[CompletionItem]:
-    """Offer the sweeps that were begun where the command line looks for them."""
+    """Offer the sweeps that were started where the command line looks for them."""
     from dlmon.sweep.log import SWEEP_NAME
 
     return _recorded(context, incomplete, SWEEP_NAME)
@@ -69,10 +69,10 @@ def variations(context: Context, parameter: Parameter, incomplete: str) -> list[
     if name not in VARIED:
         return []
     *before, last = listed.split(",")
-    begun = incomplete.removesuffix(last)
+    start = incomplete.removesuffix(last)
     words = _hosts() if name == "host" else OPTIONS[name].choices
     left = [word for word in words if word not in before]
-    return _starting_with(incomplete, [f"{begun}{word}" for word in left])
+    return _starting_with(incomplete, [f"{start}{word}" for word in left])
 
 
 def host_names(context: Context, parameter: Parameter, incomplete: str) -> list[CompletionItem]:

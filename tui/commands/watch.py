@@ -134,15 +134,15 @@ def _record_hosts(
     job = replace(
         make_recording(Path(), options, for_s), log_dir=options.log_dir or "", outlives_viewer=True
     )
-    begun = shared.result_of(record_on_hosts(hosts, job))
-    for host, session in begun.items():
+    started = shared.result_of(record_on_hosts(hosts, job))
+    for host, session in started.items():
         if isinstance(session, Exception):
             print(f"dlmon: {clean(str(session))}", file=sys.stderr)
         else:
             where = shlex.join(["--host", host, session])
             print(f"{session} is recording on {host}; dlmon attach {where} shows it")
-    failures = [each for each in begun.values() if isinstance(each, Exception)]
-    if len(failures) == len(begun):
+    failures = [each for each in started.values() if isinstance(each, Exception)]
+    if len(failures) == len(started):
         return getattr(failures[0], "exit_code", FAILED)
     if options.detach or plain or not shared.in_terminal():
         return DONE if not failures else FAILED

@@ -29,7 +29,7 @@ def status_of(host: HostSnapshot) -> tuple[str, Level]:
             return f"lost since {_time(host.lost_wall)}", "high"
         case HostState.UNREACHED:
             return "not reached", "high"
-        case HostState.NOT_BEGUN:
+        case HostState.NOT_STARTED:
             return f"begins at {_time(host.edge_wall)}", ""
         case HostState.ENDED:
             return f"ended at {_time(host.edge_wall)}", ""
@@ -62,7 +62,7 @@ def sentence_of(host: HostSnapshot) -> str:
         parts = [host.problem.rstrip("."), figures_since(host), next_try(host)]
         return "; ".join(filter(None, parts))
     parts = []
-    if host.state == HostState.NOT_BEGUN:
+    if host.state == HostState.NOT_STARTED:
         parts.append(f"its recording begins at {_time(host.edge_wall)}")
     elif host.state == HostState.ENDED:
         parts.append(f"its recording ended at {_time(host.edge_wall)}; its last figures are shown")
@@ -231,7 +231,7 @@ def summary(hosts: Sequence[HostSnapshot]) -> list[str]:
         (HostState.NEEDS_PERSON, "needs you", "need you"),
         (HostState.UNREACHED, "not reached", "not reached"),
         (HostState.CONNECTING, "connecting", "connecting"),
-        (HostState.NOT_BEGUN, "not begun", "not begun"),
+        (HostState.NOT_STARTED, "not started", "not started"),
         (HostState.ENDED, "ended", "ended"),
     ):
         count = states.count(state)

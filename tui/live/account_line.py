@@ -52,9 +52,9 @@ HELP: tuple[tuple[str, str], ...] = (
         "does before it first trains. Compiling: the first batch of each size, and the first of "
         "the first validation, as far as they took longer than a usual one; first batch: the same "
         "of PyTorch. Steps: all other batches; what one of over ten times the "
-        "median took beyond that is under stalls. Opening epochs: before their first batch. Gaps: "
-        "what lies between an epoch or the evaluation and what follows. Ending: after the last "
-        "batch or the evaluation.",
+        "median took beyond that is under stalls. Starting epochs: later epochs, before their "
+        "first batch. Gaps: what lies between an epoch or the evaluation and what follows. "
+        "Ending: after the last batch or the evaluation.",
     ),
     (
         "Longest pause",

@@ -118,16 +118,16 @@ def _in_two_rows(limit: Limit, room: int) -> list[TextRow]:
     """Return the headline with its figures, and what to try; else what more was measured."""
     figures, heading = limit.figures, _heading(limit.ended)
     first: TextRow = ((heading, MUTED), *_headline(limit))
-    told = _NAMED
-    while told > 1 and row_width((*first, _joined(figures[:told]))) > room:
-        told -= 1
-    first = (*first, _joined(figures[:told]))
+    named = _NAMED
+    while named > 1 and row_width((*first, _joined(figures[:named]))) > room:
+        named -= 1
+    first = (*first, _joined(figures[:named]))
     try_ = ("Try".ljust(len(heading)), MUTED)
     if limit.advice:
         return [first, (try_, (limit.advice, PLAIN))]
     blank = " " * len(heading)
     # What has no room any more is left out whole.
-    more = list(figures[told:])
+    more = list(figures[named:])
     while len(more) > 1 and len(blank) + len(", ".join(more)) > room:
         more.pop()
     if more:
@@ -165,20 +165,20 @@ def _waiting(snapshot: Snapshot, over: bool, room: int) -> list[TextRow]:
     """Say what the answer waits for, or why there is none."""
     heading, more = _heading(over), STEADY_TAKES
     if snapshot.samples_per_second is not None:
-        told = "too few readings of the machine in steady training"
+        words = "too few readings of the machine in steady training"
         more = f"at least {MIN_SAMPLES} are needed"
     elif snapshot.header.is_script and snapshot.model is None:
-        told, more = (NOTHING_SEEN if over else NOTHING_SEEN_YET), WATCHED
+        words, more = (NOTHING_SEEN if over else NOTHING_SEEN_YET), WATCHED
         whole = f"{WATCHED}, {WATCHED_TOO}"
         if len(heading) + len(whole) <= room:
             more = whole
     elif not over:
-        told = "shown once training is steady"
+        words = "shown once training is steady"
     elif snapshot.batches:
-        told = TOO_SHORT
+        words = TOO_SHORT
     else:
-        told, more = "the run ended before its first step", ""
-    first: TextRow = ((heading, MUTED), (told, MUTED))
+        words, more = "the run ended before its first step", ""
+    first: TextRow = ((heading, MUTED), (words, MUTED))
     return [first, ((" " * len(heading), MUTED), (more, MUTED))] if more else [first]
 
 

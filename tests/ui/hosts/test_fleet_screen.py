@@ -152,7 +152,7 @@ async def test_what_is_not_begun_is_said(play):
         await played.press("space")
         assert "gpu2 ───" in played.text
         assert "begins at 14:56:02" in played.text
-        assert "1 not begun" in played.text.splitlines()[0]
+        assert "1 not started" in played.text.splitlines()[0]
         await played.press("end")
         assert "begin" not in played.text
 

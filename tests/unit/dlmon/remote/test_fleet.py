@@ -75,7 +75,7 @@ def test_every_host_shows_the_same_time_of_day(play):
 def test_a_host_is_named_as_not_begun_and_as_ended_with_the_time(play):
     fleet = play(gpu1={"seconds": 10}, gpu2=5)
     hosts = at(fleet, 2)
-    assert hosts["gpu2"].state == HostState.NOT_BEGUN
+    assert hosts["gpu2"].state == HostState.NOT_STARTED
     assert hosts["gpu2"].edge_wall == pytest.approx(BEGIN_WALL + 5)
     assert hosts["gpu2"].machine is None
     assert not hosts["gpu2"].is_current

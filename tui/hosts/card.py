@@ -342,6 +342,8 @@ def _session_row(session: RunningSession, width: int, chosen: bool, glyphs: Glyp
 # ---- a row for each of many hosts ----
 
 _NAME, _LEAST_LEVELS, _FREE, _OF_MEMORY = 18, 4, 14, 16
+_LEAST_TITLE, _SHORTEST_TITLE = 8, 4
+"""Of a session, before a throughput in full and before a short one."""
 
 
 def compact_heading(width: int, levels: int, *, sessions: bool = True) -> TextRow:
@@ -406,9 +408,10 @@ def _compact_figures(
     total_mib = facts.memory_limit_mib or facts.memory_mib
     in_use = words.whole_memory(memory.used_mib if memory else None, total_mib)
     used = cells + _FREE + _PERCENT + _OF_MEMORY + 2
-    last = _sessions_in_words(host) if host.is_current else words.status_of(host)[0]
+    room = width - used
+    last = _sessions_in_words(host, room, glyphs) if host.is_current else words.status_of(host)[0]
     if session is not None:
-        last = _session_in_words(host, session)
+        last = _session_in_words(host, session, room, glyphs)
     figures: TextRow = (
         *bars,
         (fit(count, _FREE, glyphs.ellipsis), GOOD if free else MUTED),
@@ -421,7 +424,7 @@ def _compact_figures(
         figures = tuple((text, style) for text, _ in figures)
     if session is not None:
         style = CHOSEN
-    return (*figures, (fit(last, width - used, glyphs.ellipsis), style))
+    return (*figures, (fit(last, room, glyphs.ellipsis), style))
 
 
 def _bar_of(gpu: Gpu, glyphs: Glyphs) -> str:
@@ -432,21 +435,28 @@ def _bar_of(gpu: Gpu, glyphs: Glyphs) -> str:
     return levels[round(share * (len(levels) - 1))]
 
 
-def _sessions_in_words(host: HostSnapshot) -> str:
+def _sessions_in_words(host: HostSnapshot, room: int, glyphs: Glyphs) -> str:
     sessions = host.sessions or ()
     if len(sessions) != 1:
         return units.counted(len(sessions), "session") if sessions else ""
-    return _title_and_rate(sessions[0])
+    return _title_and_rate(sessions[0], room, glyphs)
 
 
-def _session_in_words(host: HostSnapshot, id: str) -> str:
+def _session_in_words(host: HostSnapshot, id: str, room: int, glyphs: Glyphs) -> str:
     """Say which of the sessions of a host one is: 2 of 3  cifar10-cnn  5,540 samples/s."""
     shown = shown_sessions(host)
     at = next(number for number, session in enumerate(shown) if session.session == id)
-    text = _title_and_rate(shown[at])
-    return text if len(shown) == 1 else f"{at + 1} of {len(shown)}  {text}"
+    before = "" if len(shown) == 1 else f"{at + 1} of {len(shown)}  "
+    return before + _title_and_rate(shown[at], room - len(before), glyphs)
 
 
-def _title_and_rate(session: RunningSession) -> str:
-    parts = (words.session_title(session), words.session_rate(session))
-    return "  ".join(part for part in parts if part)
+def _title_and_rate(session: RunningSession, room: int, glyphs: Glyphs) -> str:
+    """Return both; where they have no room the title is cut, then the unit is, then the rate."""
+    title, rate = words.session_title(session), words.session_rate(session)
+    if not rate or cell_len(title) + 2 + cell_len(rate) <= room:
+        return f"{title}  {rate}" if rate else title
+    for text, least in ((rate, _LEAST_TITLE), (rate.replace(" samples/s", "/s"), _SHORTEST_TITLE)):
+        left = room - 2 - cell_len(text)
+        if left >= least:
+            return f"{fit(title, left, glyphs.ellipsis).rstrip()}  {text}"
+    return title

@@ -396,6 +396,21 @@ async def test_tab_highlights_a_session_and_enter_asks_for_it(show):
         assert shown.cards.chosen_session is None
 
 
+@pytest.mark.parametrize(
+    ("width", "written"),
+    [(80, "resnet…  5,540/s"), (100, "resnet on every pic…  5,540 samples/s")],
+)
+async def test_the_throughput_of_a_row_has_its_unit_where_the_title_is_cut(show, width, written):
+    shown = show(32)
+    async with shown.app.run_test(size=(width, 24)) as pilot:
+        await shown.begin(pilot)
+        all_live(shown)
+        shown.hosts["gpu2"].run(session(1, name="resnet on every picture there is"))
+        await shown.paint()
+        row = next(row for row in shown.text.splitlines() if row.startswith("gpu2"))
+        assert written in row
+
+
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])
 async def test_tab_highlights_a_session_of_a_row_and_says_all_of_it_below(show, size):
     shown = show(32)

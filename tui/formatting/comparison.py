@@ -52,6 +52,8 @@ MOST_EARLIER = 100
 
 ONE_PUBLISHED = " (one published figure)"
 """What follows a factor to a published figure whose interval isn't known, where there is room."""
+ONE_RUN_EACH = " (1 run each)"
+"""What follows a factor to one earlier run, where there is room: it may be of chance alone."""
 NOT_CLEAR = ": no clear difference"
 """What follows an interval that holds 1, where there is room for it."""
 
@@ -351,16 +353,15 @@ def claim_text(this: ComparisonRow, other: ComparisonRow, value: float, name: st
     if claim is Claim.UNCLEAR:
         both = f"{units.band(this)} and {units.band(other)}"
         return f"no clear difference from {name}: {both}"
-    if claim is Claim.ALIKE:
-        return f"about as fast as {name}"
     if claim is Claim.UNKNOWN:
         return _without_interval(other, value, name)
-    return f"{units.factor(value)} as {name}"
+    times = "about as fast" if claim is Claim.ALIKE else units.factor(value)
+    return f"{times} as {name}{ONE_RUN_EACH if other.kind == 'earlier' else ''}"
 
 
 def _without_interval(other: ComparisonRow, value: float, name: str) -> str:
     """Say a factor of which it isn't known how sure it is."""
-    of_one = ONE_PUBLISHED if other.kind == "published" else ""
+    of_one = {"published": ONE_PUBLISHED, "earlier": ONE_RUN_EACH}.get(other.kind, "")
     return f"{units.factor(value)} as {name}{of_one}"
 
 

@@ -14,6 +14,7 @@ from tui.formatting import units
 from tui.formatting.comparison import (
     NOT_CLEAR,
     ONE_PUBLISHED,
+    ONE_RUN_EACH,
     basis_of_epoch,
     compile_text,
     epoch_word,
@@ -231,7 +232,7 @@ class EpochHeadline(Lines):
         """Return a sentence in fewer words where it is too wide: without the figures it names."""
         shorter = (
             sentence,
-            sentence.removesuffix(ONE_PUBLISHED).removesuffix(NOT_CLEAR),
+            sentence.removesuffix(ONE_PUBLISHED).removesuffix(ONE_RUN_EACH).removesuffix(NOT_CLEAR),
             sentence.partition(": ")[0] if sentence.startswith(_UNCLEAR) else sentence,
         )
         fitting = next((one for one in shorter if cell_len(one) <= width), shorter[-1])

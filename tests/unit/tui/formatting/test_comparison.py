@@ -127,7 +127,7 @@ def test_an_earlier_session_shows_what_computed_otherwise(utc, options, told):
     assert row.comparable
     assert row.badges == ()
     assert run_names(snapshot, [earlier]) == {"earlier": f"run of 19 Nov 14:56{told}"}
-    assert before([earlier]) == f"4.44× as fast as the run before{told}"
+    assert before([earlier]) == f"4.44× as fast as the run before{told} (1 run each)"
 
 
 def test_what_both_sessions_have_is_not_shown():
@@ -165,7 +165,7 @@ def test_the_arguments_that_an_earlier_run_of_a_script_was_given_otherwise_are_n
     assert labels["like"] != labels["other"]
     names = run_names(snapshot, earlier)
     sentence = factor_of_run_before(rows, earlier, names, True, snapshot.header)
-    assert sentence == "3.33× as fast as the run before, --sleep 0.005"
+    assert sentence == "3.33× as fast as the run before, --sleep 0.005 (1 run each)"
 
 
 # ---- how many times as fast ----
@@ -263,13 +263,13 @@ def test_overlapping_bands_are_no_clear_difference_and_never_about_as_fast():
     # Earlier versions wrote a band of no width where nothing was known.
     old = replace(other, low=74.6, high=74.6)
     assert claim_text(this, old, 74.6 / 51.6, "the run before") == (
-        "1.45× as fast as the run before"
+        "1.45× as fast as the run before (1 run each)"
     )
 
 
 def test_a_run_is_compared_with_the_one_before_it():
-    assert before([entry(step_us=80_000)]) == "4.44× as fast as the run before"
-    assert before([entry()]) == "about as fast as the run before"
+    assert before([entry(step_us=80_000)]) == "4.44× as fast as the run before (1 run each)"
+    assert before([entry()]) == "about as fast as the run before (1 run each)"
     assert before([entry("older", step_us=9_000), entry(step_us=80_000)]).startswith("4.44× as")
     assert before([]) == ""
 
@@ -279,7 +279,7 @@ def test_where_the_one_before_is_unlike_it_is_compared_with_an_older_one(utc):
     unlike = entry("unlike", BEGIN_WALL - 3600, samples=10_000)
     options = {**unlike.result.options, "batch_size": 32}
     unlike = replace(unlike, result=replace(unlike.result, options=options))
-    assert before([alike, unlike]) == "4.44× as fast as the run of 19 Nov 14:56"
+    assert before([alike, unlike]) == "4.44× as fast as the run of 19 Nov 14:56 (1 run each)"
     assert before([unlike]) == ""
 
 

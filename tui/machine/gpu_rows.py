@@ -12,9 +12,10 @@ from tui.drawing.plot import COLUMNS_PER_CELL, bar, braille_rows
 from tui.drawing.time_axis import TimeAxis
 from tui.formatting import units
 from tui.formatting.machine import BUSY_PCT, Figure, has_no_readings, no_utilization, worst
+from tui.machine.readings import memory_left, memory_peak_and_own
 from tui.machine.view import MachineView
 from tui.widgets.lines import BAD, BAR, HIGH, MUTED, PLAIN, STRONG, TRACK, Lines, cut, row_width
-from tui.widgets.rows import TextRow, fit
+from tui.widgets.rows import TextRow, TextRun, fit
 
 # The cells that a GPU needs with its number alone.
 _SHORT = 11
@@ -77,12 +78,16 @@ class GpuRows(Lines):
         rows = [self._gpu_cell(view, gpu, digits, width, with_figures=False)]
         below: TextRow = ()
         by_label = {figure.label: figure for figure in view.figures_of(then)}
-        in_columns = [label for label, _ in _COLUMNS]
-        order = [*in_columns, *(label for label in by_label if label not in in_columns)]
+        order = [*_FIRST, *(label for label in by_label if label not in _FIRST)]
+        parts: list[TextRun] = []
         for figure in (by_label[label] for label in order if label in by_label):
-            if not figure.known:
-                continue
-            part: TextRow = ((f"  {figure.brief}", _style_of(figure)),)
+            if figure.known:
+                parts.append((f"  {figure.brief}", _style_of(figure)))
+            if figure.known and figure.label == "memory":
+                about = (*memory_left(gpu, view), *memory_peak_and_own(gpu, view))
+                parts += ((f"  {text}", PLAIN) for text in about)
+        for run in parts:
+            part: TextRow = (run,)
             if below and row_width(below) + row_width(part) > width:
                 rows.append(below)
                 below = ()
@@ -196,6 +201,8 @@ def _ramp(columns: Sequence[float | None], cells: int) -> str:
 
 _RAMP = "_.-=+*#"
 
+# Of a GPU that has several rows, what comes first.
+_FIRST = ("temp", "power", "memory", "held by", "clock")
 # What follows the utilisation, the most important first, and the cells for it with its gap.
 _COLUMNS = (("temp", 9), ("power", 14), ("memory", 19), ("clock", 10), ("held by", 22))
 

@@ -25,9 +25,9 @@ from tui.machine.tiles import ChartTile, TileContent, brief_words
 from tui.machine.view import MachineView
 from tui.widgets.chart import ChartPicture
 
-# A GPU that nothing uses has some megabytes of its driver's.
 # Labels of time come first in a border: so many cells of it are theirs.
 _ROOM_FOR_TIMES = 20
+# A GPU that nothing uses has some megabytes of its driver's.
 _LEAST_PEAK_MIB = 52
 
 
@@ -167,7 +167,7 @@ def _memory_text(
         memory.text,
         tile.outer_size.width - 6 - (_ROOM_FOR_TIMES if times.are_shown else 0),
     )
-    for part in _of_memory(gpu, view):
+    for part in memory_peak_and_own(gpu, view):
         longer = f"{text}  {part}"
         if len(longer) > room:
             break
@@ -175,7 +175,16 @@ def _memory_text(
     return text
 
 
-def _of_memory(gpu: Gpu, view: MachineView) -> list[str]:
+def memory_left(gpu: Gpu, view: MachineView) -> list[str]:
+    """Return what is free of a GPU's memory, in GiB; now only."""
+    facts = view.facts_of(gpu)
+    total_mib = facts.memory_mib if facts is not None else None
+    if view.cursor is not None or gpu.memory_used_mib is None or not total_mib:
+        return []
+    return [f"{max(0, total_mib - gpu.memory_used_mib) / 1024:.1f} left"]
+
+
+def memory_peak_and_own(gpu: Gpu, view: MachineView) -> list[str]:
     """Return the most that was in use, and what of it this run holds, in GiB; now only."""
     if view.cursor is not None:
         return []
@@ -194,10 +203,7 @@ def show_gpu_memory(
     facts = view.facts_of(gpu)
     total_mib = facts.memory_mib if facts is not None else None
     used_mib = view.gpu_at_cursor(gpu, axis).memory_used_mib
-    left = []
-    if used_mib is not None and total_mib and view.cursor is None:
-        left = [f"{max(0, total_mib - used_mib) / 1024:.1f} left"]
-    more = (*left, *_of_memory(gpu, view))
+    more = (*memory_left(gpu, view), *memory_peak_and_own(gpu, view))
     reason = "" if used_mib is not None else gpu.why.get("memory_used_mib", "no reading yet")
     figures = () if used_mib is None else (gpu_memory_figure("memory", used_mib, total_mib),)
     content = TileContent(

@@ -170,6 +170,20 @@ async def test_without_room_for_a_history_there_is_a_bar_and_the_gpu_that_trains
         assert not any("▸" in row for row in shown.rows(GpuRows))
 
 
+@pytest.mark.parametrize(
+    ("width", "below"),
+    [
+        (80, ["61 °C  118 of 120 W", "4.7 of 6.0 GiB  1.3 left  peak 4.7"]),
+        (120, ["61 °C  118 of 120 W  4.7 of 6.0 GiB  1.3 left", "peak 4.7  power cap  1860 MHz"]),
+    ],
+)
+async def test_of_many_gpus_the_one_that_trains_says_what_memory_is_left_and_was_used(width, below):
+    async with charts(width, 13, gpus=8) as shown:
+        rows = [re.sub(" {3,}", "  ", row).strip() for row in shown.rows(GpuRows)]
+        assert rows[1:3] == below
+        assert any(row.startswith("GPU 7 ") for row in rows)
+
+
 async def test_a_row_shows_history_and_figures():
     async with charts(200, 9, gpus=3) as shown:
         first, second = (re.sub(" {2,}", "  ", row) for row in shown.rows(GpuRows))

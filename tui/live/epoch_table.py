@@ -68,6 +68,8 @@ _ROW_MARK = 2
 """What marks the chosen row, and a blank."""
 _BORDER = 6
 """What of a border has no text."""
+_LEAST_LINE = 3
+"""What stands between a border's title and what is right of it, with a blank on either side."""
 
 
 def _no_use(epoch: Epoch) -> EpochUse:
@@ -100,6 +102,7 @@ class EpochTable(Tail[Epoch]):
     _asked = ""
     _left_out = 0
     _alone = False
+    _newest: Sequence[str] = ()
 
     def show(
         self,
@@ -140,12 +143,27 @@ class EpochTable(Tail[Epoch]):
         self._lines = epochs
         self._show_titles()
 
+    def show_newest(self, texts: Sequence[str]) -> None:
+        """Show what a metric came to last, in as many words as have room: the longest first."""
+        if texts != self._newest:
+            self._newest = texts
+            self._show_titles()
+
     def _show_titles(self) -> None:
         name = units.plural(self._each).capitalize()
-        self.show_lines(self._lines, name, self._notes(), *_data_texts(self._model))
+        self.show_lines(self._lines, name, self._notes(), *self._right_texts(name))
         # What has no room is known once it is drawn.
         self._titled = (name, self._notes(), *self._titled[2:])
         self._put_note()
+
+    def _right_texts(self, name: str) -> tuple[str, tuple[str, ...]]:
+        """Return what stands at the right of the border, and what may follow it there."""
+        data, more = _data_texts(self._model)
+        room = self.outer_size.width - _BORDER - cell_len(name) - _LEAST_LINE
+        for text in self._newest:
+            if cell_len(f"{text}  {data}" if data else text) <= room:
+                return (text, (data, *more)) if data else (text, ())
+        return data, more
 
     def _notes(self) -> str:
         """Return what has room in the border below, of what may be said there."""

@@ -37,6 +37,8 @@ from tui.formatting.comparison import (
     run_names,
     timing_of,
 )
+from tui.formatting.glyphs import glyphs_in_use
+from tui.formatting.learning import newest_texts
 from tui.formatting.reading import reading_text
 from tui.formatting.validity import in_doubt
 from tui.live import (
@@ -58,7 +60,7 @@ from tui.live.epoch_line import EpochLine
 from tui.live.epoch_table import EpochTable
 from tui.live.epoch_zoom import EPOCH_ACTIONS, EPOCH_KEYS, EpochZoom
 from tui.live.limit_line import LimitLine
-from tui.live.loss_chart import next_metric
+from tui.live.loss_chart import next_metric, shown_metric
 from tui.live.output_pane import OutputPane
 from tui.live.progress_line import ProgressLine
 from tui.live.side_cell import Part, Room, SideCell, part_after, parts_shown
@@ -383,6 +385,7 @@ class LiveScreen(SessionControls, ExportControls, EpochZoom):
     def _paint_loss(self, snapshot: Snapshot) -> None:
         """Draw the loss on the axis of the other charts; where it is narrower, on one like it."""
         chart = self.query_one(SideCell).loss
+        self._show_newest(snapshot, shown_by_chart=chart.display)
         columns = self.plot_columns
         count = min(columns, chart.plot_columns)
         if count < 1 or not chart.display:
@@ -398,6 +401,18 @@ class LiveScreen(SessionControls, ExportControls, EpochZoom):
             each=epoch_word(snapshot.header),
             columns=columns,
         )
+
+    def _show_newest(self, snapshot: Snapshot, *, shown_by_chart: bool) -> None:
+        """Have the epochs say how training stands where the loss has no room."""
+        learning = self._source.session.learning
+        name = shown_metric(learning, self._metric)
+        texts: tuple[str, ...] = ()
+        if name is not None and not shown_by_chart:
+            newest = newest_texts(
+                learning.metrics[name], glyphs_in_use(), epoch_word(snapshot.header)
+            )
+            texts = tuple(f"{name} {text}" for text in newest)
+        self.query_one(EpochTable).show_newest(texts)
 
     @property
     def _room(self) -> Room:

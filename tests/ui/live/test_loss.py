@@ -44,6 +44,35 @@ async def test_the_newest_values_stand_in_its_title(show_session):
         assert f"─ {newest:.4f} · val 1.8000 ─╮" in shown.text
 
 
+def newest_values():
+    return [r for r in recorded_session("training") if isinstance(r, Metrics)][-1].values
+
+
+async def test_where_its_chart_has_no_room_the_epochs_say_it(show_session):
+    newest = newest_values()
+    said = f"─ loss {newest['loss']:.4f} · val 1.8000  synthetic data ─╮"
+    async with show_session(recorded_session("training"), size=NARROW) as shown:
+        assert said in shown.text
+        await shown.press("O")
+        assert titles(shown) == ["Accuracy"]
+        await shown.press("o", "o")
+        assert titles(shown) == ["Epochs"]
+        assert f"─ accuracy {newest['accuracy']:.4f} · val 0.3500  synthetic data ─╮" in shown.text
+
+
+async def test_where_the_output_is_in_its_place_the_epochs_say_it(show_session):
+    async with show_session(recorded_session("training")) as shown:
+        assert "─ loss " not in shown.text
+        await shown.press("o")
+        assert f"─ loss {newest_values()['loss']:.4f} · val 1.8000  synthetic" in shown.text
+
+
+async def test_without_a_metric_the_epochs_say_none(show_session):
+    records = without_metrics(recorded_session("training"))
+    async with show_session(records, size=NARROW) as shown:
+        assert "─ synthetic data  (random: nothing to learn) ─╮" in shown.text
+
+
 async def test_a_key_exchanges_it_for_the_output_and_back(show_session):
     async with show_session(recorded_session("training")) as shown:
         assert "o Loss" in shown.footer

@@ -20,7 +20,8 @@ from typing import Any, TextIO
 from dlmon.records import MachineFacts
 from dlmon.remote.host import WatchedHost
 from tui.app import DlmonApp
-from tui.navigation import Sources, Start
+from tui.navigation import Start
+from tui.sources import Sources
 
 # How exactly what comes once is timed, and how often the oldest reading is looked for.
 STEP_S, LOOK_S = 0.005, 0.25

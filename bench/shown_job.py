@@ -58,7 +58,8 @@ def main() -> int:
         from tui.plain.follow import follow
     else:
         from tui.app import DlmonApp
-        from tui.navigation import Sources, Start
+        from tui.navigation import Start
+        from tui.sources import Sources
     answer = started.answer()
     if isinstance(answer, Refused):
         print(answer.reason, file=sys.stderr)

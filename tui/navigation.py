@@ -15,12 +15,13 @@ from textual.screen import Screen
 from dlmon.exit_codes import DONE, FAILED, INTERRUPTED_BY_USER, code_of_script
 from dlmon.log.folder import LogError, log_directory
 from dlmon.records.record import record
-from dlmon.session.source import SLICE_S, MachineSource, read_to_end
+from dlmon.session.source import SLICE_S, read_to_end
 from dlmon.stop import TERMINAL_CLOSED
 from tui.formatting.reading import reading_text
 from tui.options.run import RunOptions
 from tui.options.settings import Settings
 from tui.own_scripts import OwnScriptsApp
+from tui.sources import Sources
 from tui.textual_internals import allow_switching
 from workloads.catalog import WORKLOADS, Workload
 
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from dlmon.log.directory import SessionEntry
     from dlmon.remote.fleet import Fleet
     from dlmon.remote.follower import RemoteFollower
-    from dlmon.remote.host import WatchedHost
     from dlmon.remote.link import Link
     from dlmon.remote.start import RemoteStart
     from dlmon.session.follower import SessionFollower
@@ -56,61 +56,6 @@ _READING = "reading"
 _FIRST_SCREEN = 0
 
 _SWEEP_RUNS = "the sweep is still running: another run would distort its figures"
-
-
-def _follow(log: Path, launch: Lifeline | None = None) -> SessionFollower:
-    from dlmon.session.follower import SessionFollower
-
-    return SessionFollower(log, launch=launch, by_index=True)
-
-
-def _replay(log: Path) -> ReplaySource:
-    from dlmon.session.replay import ReplaySource
-
-    return ReplaySource(log)
-
-
-def _fleet(logs: Sequence[Path], names: Sequence[str] | None) -> Fleet:
-    from dlmon.remote.fleet import Fleet
-
-    return Fleet(logs, names)
-
-
-def _this_machine(interval_s: float = 1.0, pcie: bool = False) -> MachineSource:
-    from dlmon.session.local_machine import LocalMachine
-
-    return LocalMachine(interval_s, pcie)
-
-
-def _host(name: str, interval_s: float = 1.0, pcie: bool = False) -> WatchedHost:
-    from dlmon.remote.host import WatchedHost
-
-    return WatchedHost(name, interval_s, pcie)
-
-
-def _launch(job: Job) -> Lifeline:
-    from dlmon.launch.lifeline import launch
-
-    return launch(job)
-
-
-def _link(host: str) -> Link:
-    from dlmon.remote.link import Link
-
-    return Link(host)
-
-
-@record(frozen=True)
-class Sources:
-    """Where the screens get what they show, and what starts a run; a test hands in its own."""
-
-    follow: Callable[..., SessionFollower] = _follow
-    replay: Callable[[Path], ReplaySource] = _replay
-    fleet: Callable[[Sequence[Path], Sequence[str] | None], Fleet] = _fleet
-    machine: Callable[..., MachineSource] = _this_machine
-    hosts: Callable[..., WatchedHost] = _host
-    launch: Callable[[Job], Lifeline] = _launch
-    link: Callable[[str], Link] = _link
 
 
 @record(frozen=True)

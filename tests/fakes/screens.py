@@ -23,8 +23,9 @@ from dlmon.records import Facts, Machine, Record, SessionHeader, encode
 from dlmon.session.local_machine import LocalMachine
 from tui.app import DlmonApp
 from tui.formatting.glyphs import use_glyphs
-from tui.navigation import Sources, Start
+from tui.navigation import Start
 from tui.screens.base import BaseScreen
+from tui.sources import Sources
 
 from .glyphs import GLYPHS
 from .sessions import DEADLINE_S

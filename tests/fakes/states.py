@@ -40,9 +40,10 @@ from dlmon.session.follower import SessionFollower
 from dlmon.session.replay import ReplaySource
 from tui.app import DlmonApp
 from tui.machine.panel import MachinePanel
-from tui.navigation import Sources, Start
+from tui.navigation import Start
 from tui.options.settings import Settings
 from tui.screens.starting import StartingScreen
+from tui.sources import Sources
 
 from .recorded import (
     BEGIN_NS,

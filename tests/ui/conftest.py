@@ -24,7 +24,7 @@ from fakes.screens import (
 from dlmon.log.directory import list_sessions
 from dlmon.session.follower import SessionFollower
 from tui.live.screen import LiveScreen
-from tui.navigation import Sources
+from tui.sources import Sources
 
 # An app is made of tens of thousands of objects, which live as long as its test: looking through
 # all of them for garbage every 700 new ones took a fifth of the time.

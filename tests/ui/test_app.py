@@ -26,7 +26,7 @@ from tui.app import DlmonApp
 from tui.home.screen import HomeScreen
 from tui.live.comparison_bars import ComparisonBars
 from tui.live.screen import LiveScreen
-from tui.navigation import Sources, Start
+from tui.navigation import Start
 from tui.options.run import RunOptions
 from tui.options.settings import Settings, remember_theme
 from tui.plain.follow import follow
@@ -35,6 +35,7 @@ from tui.screens.quit import QuitScreen
 from tui.screens.starting import StartingScreen
 from tui.screens.stop import AgainScreen
 from tui.sessions.screen import SessionsScreen
+from tui.sources import Sources
 from tui.watch.screen import WatchScreen
 from workloads.catalog import WORKLOADS
 

@@ -15,8 +15,9 @@ from dlmon.launch.job import Refused
 from dlmon.log.directory import list_sessions
 from dlmon.records import Output, Phase, Record, Result
 from tui.app import DlmonApp
-from tui.navigation import Sources, Start
+from tui.navigation import Start
 from tui.plain.tables import print_findings, print_sessions, print_workloads
+from tui.sources import Sources
 from workloads.catalog import WORKLOADS
 
 MARKUP = {

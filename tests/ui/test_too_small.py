@@ -10,8 +10,8 @@ from textual.command import CommandPalette
 
 from tui.home.screen import HomeScreen
 from tui.live.screen import LiveScreen
-from tui.navigation import Sources
 from tui.screens.quit import QuitScreen
+from tui.sources import Sources
 from tui.widgets.text_field import TextField
 
 SMALL, LARGE = (100, 13), (100, 30)

@@ -12,7 +12,8 @@ from tui.app import DlmonApp
 from tui.home.screen import HomeScreen
 from tui.home.script_form import ScriptForm
 from tui.live.screen import LiveScreen
-from tui.navigation import Sources, Start
+from tui.navigation import Start
+from tui.sources import Sources
 
 
 @pytest.fixture

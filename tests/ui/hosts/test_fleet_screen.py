@@ -15,8 +15,8 @@ from dlmon.remote.fleet import Fleet
 from dlmon.session.replay import ReplaySource
 from tui.hosts.fleet_screen import FleetScreen
 from tui.live.replay_screen import ReplayScreen
-from tui.navigation import Sources
 from tui.sessions.screen import SessionsScreen
+from tui.sources import Sources
 
 SIZES = [(80, 24), (120, 40), (200, 60)]
 

@@ -27,9 +27,9 @@ from tui.hosts.host_screen import HostScreen
 from tui.hosts.pick import HostPicker
 from tui.hosts.screen import HOSTS_TOPICS, HostsScreen
 from tui.machine.panel import MachinePanel
-from tui.navigation import Sources
 from tui.options.settings import Settings
 from tui.sessions.of_host import HostSessionsScreen
+from tui.sources import Sources
 from tui.watch.detail_screens import GpusScreen, ProcessesScreen
 from tui.widgets.lines import CHOSEN, GOOD, HIGH, MUTED
 from tui.widgets.rows import RowWidget

@@ -32,11 +32,12 @@ from tui.app import DlmonApp
 from tui.formatting.sweeps import slot_text
 from tui.home.screen import HomeScreen
 from tui.live.screen import LiveScreen
-from tui.navigation import Sources, Start
+from tui.navigation import Start
 from tui.options.run import RunOptions
 from tui.options.settings import Settings
 from tui.screens.help import HelpScreen
 from tui.sessions.screen import SessionsScreen
+from tui.sources import Sources
 from tui.sweep.form import SweepForm
 from tui.sweep.quit import SweepQuitScreen
 from tui.sweep.screen import SweepScreen

@@ -1,0 +1,75 @@
+"""Where the screens get what they show, and what starts a run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dlmon.records.record import record
+from dlmon.session.source import MachineSource
+
+# Each is imported when it is first asked for: a start pays for one only.
+if TYPE_CHECKING:
+    from dlmon.launch.job import Job
+    from dlmon.launch.lifeline import Lifeline
+    from dlmon.remote.fleet import Fleet
+    from dlmon.remote.host import WatchedHost
+    from dlmon.remote.link import Link
+    from dlmon.session.follower import SessionFollower
+    from dlmon.session.replay import ReplaySource
+
+
+def _follow(log: Path, launch: Lifeline | None = None) -> SessionFollower:
+    from dlmon.session.follower import SessionFollower
+
+    return SessionFollower(log, launch=launch, by_index=True)
+
+
+def _replay(log: Path) -> ReplaySource:
+    from dlmon.session.replay import ReplaySource
+
+    return ReplaySource(log)
+
+
+def _fleet(logs: Sequence[Path], names: Sequence[str] | None) -> Fleet:
+    from dlmon.remote.fleet import Fleet
+
+    return Fleet(logs, names)
+
+
+def _this_machine(interval_s: float = 1.0, pcie: bool = False) -> MachineSource:
+    from dlmon.session.local_machine import LocalMachine
+
+    return LocalMachine(interval_s, pcie)
+
+
+def _host(name: str, interval_s: float = 1.0, pcie: bool = False) -> WatchedHost:
+    from dlmon.remote.host import WatchedHost
+
+    return WatchedHost(name, interval_s, pcie)
+
+
+def _launch(job: Job) -> Lifeline:
+    from dlmon.launch.lifeline import launch
+
+    return launch(job)
+
+
+def _link(host: str) -> Link:
+    from dlmon.remote.link import Link
+
+    return Link(host)
+
+
+@record(frozen=True)
+class Sources:
+    """Where the screens get what they show, and what starts a run; a test hands in its own."""
+
+    follow: Callable[..., SessionFollower] = _follow
+    replay: Callable[[Path], ReplaySource] = _replay
+    fleet: Callable[[Sequence[Path], Sequence[str] | None], Fleet] = _fleet
+    machine: Callable[..., MachineSource] = _this_machine
+    hosts: Callable[..., WatchedHost] = _host
+    launch: Callable[[Job], Lifeline] = _launch
+    link: Callable[[str], Link] = _link

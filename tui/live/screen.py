@@ -594,11 +594,12 @@ class LiveScreen(SessionControls, ExportControls, EpochZoom):
     def _show_comparison(self, chosen: int | None) -> None:
         from tui.live.comparison_screen import ComparisonScreen
 
-        if self._look_at_comparison().rows:
+        if all(row.kind == "this" for row in self._look_at_comparison().rows):
+            alone = "there is nothing to compare with: no earlier run of this is known"
+            self.notify(alone, severity="warning")
+        else:
             screen = ComparisonScreen(self._look_at_comparison, chosen, self._refer_to)
             self.app.push_screen(screen)
-        else:
-            self.notify("there is nothing to compare with", severity="warning")
 
     def _refer_to(self, row: ComparisonRow | None) -> None:
         """Compare runs of this workload with a row from now on; None is the run before each."""

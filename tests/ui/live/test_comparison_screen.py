@@ -107,10 +107,13 @@ async def test_a_row_stays_chosen_while_this_run_moves_past_it():
         assert not any("–" in row for row in rows(stage, ComparisonBars))
 
 
-async def test_a_script_without_published_numbers_says_that_there_is_nothing_to_compare():
+async def test_the_first_run_of_a_script_says_that_there_is_nothing_to_compare(monkeypatch):
+    said = []
+    monkeypatch.setattr(LiveScreen, "notify", lambda screen, text, **how: said.append(text))
     async with shown("own-script", "live") as stage:
         await stage.press("c")
         assert isinstance(stage.app.screen, LiveScreen)
+        assert said == ["there is nothing to compare with: no earlier run of this is known"]
 
 
 @pytest.mark.parametrize("size", [(60, 16), NARROW, WIDE])

@@ -249,7 +249,7 @@ async def test_published_numbers_and_this_machines_earlier_runs_stand_among_the_
         assert sum("this run" in row for row in told) == 1
         headline = shown.rows("EpochHeadline")
         assert any(row.endswith("  1.02× as slow as NVIDIA GTX 1060") for row in headline)
-        assert any(row.endswith("about as fast as the run before") for row in headline)
+        assert any(row.endswith("about as fast as the run before (1 run each)") for row in headline)
 
 
 async def test_what_differs_is_shown_instead_of_a_factor(show_session):

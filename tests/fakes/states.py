@@ -320,7 +320,9 @@ _OTHER_NAMESPACE = (
 def _own_script() -> list[Record]:
     """Return a session of a script that the catalog doesn't know."""
     header, *rest = recorded_session("training")
-    return [replace(header, workload="train_resnet.py"), *rest]
+    of_its_own = [replace(one, data=None) if isinstance(one, Model) else one for one in rest]
+    command = ("python", "train_resnet.py", "--lr", "1e-3")
+    return [replace(header, workload="train_resnet.py", command=command), *of_its_own]
 
 
 def _earlier(days: int, **options) -> list[Record]:

@@ -15,6 +15,7 @@ _MISSING = {
     "BASE": "say which sessions: dlmon compare BASE NEW",
     "NEW": "say which session to compare it with: dlmon compare BASE NEW",
     "SESSION": "say which session: last, or one that dlmon sessions lists",
+    "HOST": "say from which machine: --host HOST, as ssh knows it",
 }
 _VALUES = {
     "--fail-if-slower": "--fail-if-slower takes a percentage from 0 to 99, such as 5%",

@@ -1,6 +1,7 @@
+import click
 import pytest
 
-from tui.commands.command_line import run_command
+from tui.commands.command_line import COMMANDS, command_line, run_command
 from tui.commands.shared import UserError
 
 
@@ -31,6 +32,7 @@ def refused(*arguments):
         (["stop", "a", "b c"], 'stop takes only SESSION: "b c" is too much'),
         (["list", "all"], 'list takes no arguments: "all" is too much'),
         (["run"], "say which workload; dlmon list shows them"),
+        (["fetch", "last"], "say from which machine: --host HOST, as ssh knows it"),
     ],
 )
 def test_what_is_wrong_with_the_words_is_said_in_one_way(arguments, sentence):
@@ -41,3 +43,15 @@ def test_what_was_typed_is_cleaned_and_cut():
     assert "\x1b" not in refused("\x1b[31mrun")
     assert len(refused("x" * 1000)) < 150
     assert len(refused("list", "x" * 1000)) < 150
+
+
+def needs_a_word(name):
+    command = command_line.get_command(click.Context(command_line), name)
+    return any(each.required for each in command.params)
+
+
+@pytest.mark.parametrize("name", filter(needs_a_word, COMMANDS))
+def test_a_command_without_a_word_says_what_it_needs_in_words_of_ours(name):
+    sentence = refused(name)
+    assert sentence.startswith("say ")
+    assert "Missing" not in sentence

@@ -78,16 +78,17 @@ class BaseScreen(Screen[None]):
 
     @property
     def active_bindings(self) -> dict[str, ActiveBinding]:
-        """What keys do now; leaving is going back where another screen lies below."""
-        active = super().active_bindings
-        if not self.has_way_back:
-            return active
+        """What keys do now, by the names that they have now."""
         return {
-            key: bound._replace(binding=replace(bound.binding, description="Back"))
-            if bound.node is self and bound.binding.action == "leave"
+            key: bound._replace(binding=replace(bound.binding, description=name))
+            if bound.node is self and (name := self.name_of_action(bound.binding.action))
             else bound
-            for key, bound in active.items()
+            for key, bound in super().active_bindings.items()
         }
+
+    def name_of_action(self, action: str) -> str:
+        """Return what one of the screen's keys does now, where that differs from its name."""
+        return "Back" if action == "leave" and self.has_way_back else ""
 
     @property
     def topics(self) -> tuple[tuple[str, str], ...]:

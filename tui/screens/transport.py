@@ -66,6 +66,7 @@ class TransportControls(BaseScreen):
 
     _note = ""
     _sought_s = 0.0
+    _is_playing = True
 
     @property
     def player(self) -> Player:
@@ -80,6 +81,12 @@ class TransportControls(BaseScreen):
         """Show what is played where it has been moved to."""
         raise NotImplementedError
 
+    def name_of_action(self, action: str) -> str:
+        """Return what one of the screen's keys does now, where that differs from its name."""
+        if action == "pause" and not self._is_playing:
+            return "Play"
+        return super().name_of_action(action)
+
     @property
     def is_brief_seek(self) -> bool:
         """Whether a moment is still read for that was gone to just now."""
@@ -88,6 +95,9 @@ class TransportControls(BaseScreen):
     def paint_transport(self) -> None:
         """Show where it is."""
         player = self.player
+        if player.is_playing != self._is_playing:
+            self._is_playing = player.is_playing
+            self.refresh_bindings()
         self.query_one(TransportLine).show(
             Transport(
                 position_s=(player.now() - player.start_ns) / 1e9,

@@ -69,12 +69,15 @@ async def test_the_last_line_says_where_it_is_and_how_fast_it_plays(play):
 
 async def test_space_pauses_it_and_goes_on(play):
     async with play() as played:
+        assert "space Pause" in played.footer
         await played.press("space")
         await played.pass_s(2.0)
         assert played.line.split()[:3] == ["replay", "paused", "00:00"]
+        assert "space Play" in played.footer
         await played.press("space")
         await played.pass_s(2.0)
         assert played.line.split()[:3] == ["replay", "1×", "00:02"]
+        assert "space Pause" in played.footer
 
 
 async def test_brackets_play_slower_and_faster(play):

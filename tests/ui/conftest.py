@@ -20,6 +20,7 @@ from fakes.screens import (
     fake_machine,
     screen_text,
 )
+from textual.app import App
 
 from dlmon.log.directory import list_sessions
 from dlmon.session.follower import SessionFollower
@@ -39,6 +40,12 @@ def pilots_wait_for_the_screen(monkeypatch):
 @pytest.fixture(autouse=True)
 def style_sheets_are_parsed_once(monkeypatch):
     style_sheets.install(monkeypatch)
+
+
+@pytest.fixture(autouse=True)
+def toasts_stay(monkeypatch):
+    """Keep a toast for longer than a busy machine takes to look at it."""
+    monkeypatch.setattr(App, "NOTIFICATION_TIMEOUT", 600)
 
 
 @pytest.fixture

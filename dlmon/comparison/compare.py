@@ -398,7 +398,7 @@ def _run_row(
     elif timing.projected:
         badges.append("projected")
     elif isinstance(timing, SecondsPerEpoch) and timing.epochs == 1 and not timing.first_left_out:
-        badges.append("one epoch, compilation included" if run.compiles else "first epoch only")
+        badges.append("1 epoch, compile included" if run.compiles else "first epoch only")
     if conditions.workload in SIZED_BY_DATA and conditions.data == "synthetic":
         badges.append(VOCABULARY_ESTIMATED)
     badges += run.doubts

@@ -219,7 +219,7 @@ def test_a_run_without_its_evaluation_has_no_factor():
 
 def test_a_lone_epoch_says_beside_others_that_it_holds_the_compilation():
     rows = comparison_rows(session(epochs=1), [entry(epochs=1), entry("longer", epochs=2)])
-    badge = "one epoch, compilation included"
+    badge = "1 epoch, compile included"
     badges = {row.session: row.badges for row in rows if row.kind != "published"}
     assert badges == {session(epochs=1).header.id: (badge,), "earlier": (badge,), "longer": ()}
 

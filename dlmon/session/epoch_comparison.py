@@ -133,6 +133,7 @@ def compare_epoch(
     epochs: Sequence[Epoch],
     use_of: Callable[[Epoch], EpochUse],
     compile_s: float | None,
+    validation_compile_s: float = 0.0,
 ) -> EpochComparison:
     """Return what differed in an epoch from the others.
 
@@ -140,14 +141,15 @@ def compare_epoch(
         epoch: one of `epochs`.
         epochs: all that have ended.
         use_of: what is known of each.
-        compile_s: what compiled in the first, beyond a usual batch.
+        compile_s: what compiled in the first, beyond usual batches.
+        validation_compile_s: what of that did so in its validation.
     """
     seconds = seconds_of(epoch)
-    others = [one for one in epochs if one.whole and one.begin != epoch.begin]
-    if len(others) + 1 < MIN_EPOCHS or not epoch.whole:
+    took = _comparable_s(epochs, compile_s)
+    others = [one for one in epochs if one.begin in took and one.begin != epoch.begin]
+    if len(others) + 1 < MIN_EPOCHS or epoch.begin not in took:
         return EpochComparison(epoch, seconds, None, False)
     compiled_s = _compiled_s(epoch, epochs, compile_s)
-    took = _comparable_s(epochs, compile_s)
     usual_s = median(took[one.begin] for one in others)
     excess_s = max(0.0, seconds - usual_s)
     is_slow = epoch.begin in slow_epochs(epochs, compile_s)
@@ -158,8 +160,15 @@ def compare_epoch(
         of_excess, of_epoch = (_SHARE_OF_SLOW, _SHARE_OF_SLOW_EPOCH)
     least_s = max(of_excess * excess_s, of_epoch * usual_s)
     parts = [] if compiled_s < least_s else [Differing(COMPILING_S, compiled_s, 0.0)]
-    own = _parts_s(epoch, use, compiled_s)
-    theirs = [_parts_s(one, uses[one.begin], _compiled_s(one, epochs, compile_s)) for one in others]
+
+
+    def parts_of(one: Epoch, its_use: EpochUse) -> dict[str, float]:
+        both_s = _compiled_s(one, epochs, compile_s)
+        validated_s = min(validation_compile_s, both_s)
+        return _parts_s(one, its_use, both_s - validated_s, validated_s)
+
+    own = parts_of(epoch, use)
+    theirs = [parts_of(one, uses[one.begin]) for one in others]
     for name, part_s in own.items():
         usual = _usual([part[name] for part in theirs if name in part])
         if usual is None:
@@ -185,15 +194,21 @@ def compare_epoch(
     )
 
 
-def _parts_s(epoch: Epoch, use: EpochUse, compiled_s: float) -> dict[str, float]:
-    """Return what the time of an epoch went into; what is left of its training is its steps."""
+def _parts_s(
+    epoch: Epoch, use: EpochUse, compiled_s: float, validation_compiled_s: float
+) -> dict[str, float]:
+    """Return what the time of an epoch went into, without what compiled in it.
+
+    What is left of its training is its steps.
+    """
     names = (STALLED_S, OPENING_S, WAITED_S)
     known = {name: use.values[name] for name in names if name in use.values}
     train_s = (epoch.train_end - epoch.begin) / 1e9
     trained_until = epoch.train_end
     parts = dict(known)
     if epoch.validation is not None:
-        parts[VALIDATION_S] = (epoch.validation.end - epoch.validation.begin) / 1e9
+        validation_s = (epoch.validation.end - epoch.validation.begin) / 1e9
+        parts[VALIDATION_S] = validation_s - validation_compiled_s
         trained_until = epoch.validation.end
     parts[ENDING_S] = (epoch.end - trained_until) / 1e9
     parts[STEPS_S] = train_s - compiled_s - sum(known.values())

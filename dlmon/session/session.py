@@ -368,6 +368,7 @@ class Session:
             rough_step_ms=None if rough_step_us is None else rough_step_us / 1000,
             step_ms=self._steady.step_time(),
             compile_s=compile_s,
+            validation_compile_s=self._validations.compile_s,
             stalls=stalls,
             opening_stalls=self._steady.opening_stalls(),
             batches=self._steady.batches,

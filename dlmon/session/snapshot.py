@@ -75,6 +75,7 @@ class Snapshot:
     rough_step_ms: float | None
     step_ms: StepTime | None
     compile_s: float | None
+    validation_compile_s: float
     stalls: int | None
     opening_stalls: int | None
     batches: int

@@ -81,7 +81,11 @@ class EpochZoom(TimeChartsScreen):
             return
         each = epoch_word(snapshot.header)
         found = compare_epoch(
-            epoch, snapshot.epochs, self._source.session.epoch_uses.of, snapshot.compile_s
+            epoch,
+            snapshot.epochs,
+            self._source.session.epoch_uses.of,
+            snapshot.compile_s,
+            snapshot.validation_compile_s,
         )
         gpu = snapshot.model.gpu_index if snapshot.model is not None else None
         heading = f"{each.capitalize()} {epoch.epoch + 1}"

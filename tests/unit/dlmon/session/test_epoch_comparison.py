@@ -222,6 +222,31 @@ def test_the_first_epoch_names_what_compiled():
     assert [(part.name, part.value) for part in found.parts] == [("compiling_s", 2.0)]
 
 
+def test_what_compiled_in_the_validation_counts_once():
+    epochs, at = [], 0
+    for number, (train_s, validation_s) in enumerate([(15, 6), *[(10, 1)] * 3]):
+        train_end, end = at + train_s * S, at + (train_s + validation_s) * S
+        passed = Validation(train_end, train_end + S, end, end, 10)
+        epochs.append(Epoch(number, at, train_end, end, True, 1_000, {}, validation=passed))
+        at = end
+    uses = {one.begin: EpochUse(9, {}) for one in epochs}
+    found = compare_epoch(epochs[0], epochs, lambda one: uses[one.begin], 10.0, 5.0)
+    assert [(part.name, part.value) for part in found.parts] == [("compiling_s", 10.0)]
+    assert found.rest_s == 0.0
+
+
+@pytest.mark.parametrize("end_s", [0, -3])
+def test_an_epoch_that_took_no_time_is_compared_with_nothing(end_s):
+    epochs = epochs_of(10.0, 10.0, 10.0, 10.0, 10.0)
+    at = epochs[-1].end
+    broken = Epoch(5, at, at + end_s * S, at + end_s * S, True, 1_000, {})
+    uses = {one.begin: EpochUse(9, {}) for one in (*epochs, broken)}
+    for one in (epochs[1], broken):
+        found = compare_epoch(one, (*epochs, broken), lambda each: uses[each.begin], None)
+        assert (found.is_slow, found.parts, found.causes) == (False, (), ())
+    assert found.usual_s is None
+
+
 @pytest.mark.parametrize("number", range(10))
 def test_of_a_recorded_run_the_stall_and_the_heat_are_found_and_nothing_in_the_others(number):
     session = folded(with_slow_epoch(LONG, 7))

@@ -17,16 +17,19 @@ _OPTION = re.compile(r"-{1,2}[A-Za-z][^=\s]*")
 # As `--lr=0.1`, and as Hydra and env take them: `model.lr=0.1`, `+trainer.fast=1`.
 _ASSIGNED = re.compile(r"([-+~]{0,2}[A-Za-z][\w.@/-]*)=(.*)", re.DOTALL)
 
-_SECRET = re.compile(
-    r"(?<![a-z])(key|token|secret|password|passwd|credentials?)(?![a-z])", re.IGNORECASE
-)
+_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+_SECRETS = {
+    *("key", "keys", "apikey", "apikeys", "accesskey", "authkey", "privatekey", "secretkey"),
+    *("token", "apitoken", "accesstoken", "authtoken", "auth", "secret", "secrets"),
+    *("password", "passwords", "passwd", "passphrase", "pwd", "credential", "credentials"),
+}
 
 Words = Sequence[str]
 
 
 def is_secret(name: str) -> bool:
     """Return whether an argument is called as those are whose values are nobody else's business."""
-    return _SECRET.search(name) is not None
+    return any(word.lower() in _SECRETS for word in _WORD.findall(name))
 
 
 def arguments_of(commands: Sequence[Words], script: str | None = None) -> list[dict[str, str]]:
@@ -56,30 +59,36 @@ def arguments_of(commands: Sequence[Words], script: str | None = None) -> list[d
 def _without_value(words: Words) -> Iterator[str]:
     """Yield the options that no value follows."""
     for word, following in zip(words, [*words[1:], None], strict=False):
-        if _OPTION.fullmatch(word) and (following is None or _is_named(following)):
+        if _OPTION.fullmatch(word) and (following is None or not _may_be_value(following, word)):
             yield word
 
 
-def _is_named(word: str) -> bool:
-    return word == "--" or bool(_OPTION.fullmatch(word) or _ASSIGNED.fullmatch(word))
+def _may_be_value(word: str, option: str) -> bool:
+    """Whether a word behind an option is one that it may take.
+
+    A key in base64 ends as an assignment does, and is no name to be shown.
+    """
+    if word == "--" or _OPTION.fullmatch(word):
+        return False
+    return is_secret(option) or _ASSIGNED.fullmatch(word) is None
 
 
 def _read(words: Words, switches: set[str]) -> tuple[dict[str, list[str]], list[str]]:
     """Return the values of each option, and the positional arguments."""
     options: dict[str, list[str]] = {}
     positional: list[str] = []
-    waiting: list[str] | None = None
+    waiting: str | None = None
     for word in words:
         assigned = _ASSIGNED.fullmatch(word)
-        if waiting is not None and not _is_named(word):
-            waiting.append(word)
+        if waiting is not None and _may_be_value(word, waiting):
+            options[waiting].append(word)
             waiting = None
         elif assigned:
             options.setdefault(assigned[1], []).append(assigned[2])
             waiting = None
         elif _OPTION.fullmatch(word):
-            values = options.setdefault(word, [])
-            waiting = None if word in switches else values
+            options.setdefault(word, [])
+            waiting = None if word in switches else word
         elif word != "--":
             positional.append(word)
     return options, positional

@@ -161,7 +161,6 @@ def compare_epoch(
     least_s = max(of_excess * excess_s, of_epoch * usual_s)
     parts = [] if compiled_s < least_s else [Differing(COMPILING_S, compiled_s, 0.0)]
 
-
     def parts_of(one: Epoch, its_use: EpochUse) -> dict[str, float]:
         both_s = _compiled_s(one, epochs, compile_s)
         validated_s = min(validation_compile_s, both_s)

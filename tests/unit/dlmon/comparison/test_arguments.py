@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlmon.comparison.arguments import GIVEN, arguments_of
+from dlmon.comparison.arguments import GIVEN, arguments_of, is_secret
 
 LOOP = "python3 /home/ada/work/experiments/torch_loop.py --batch-size 64 --sleep 0.005 --epochs 5"
 
@@ -91,3 +91,23 @@ def test_an_option_that_is_added_is_told(words, value):
     ours, theirs = arguments_of([words, [*words, "--added", value]])
     assert "--added" not in ours
     assert theirs["--added"] in (value, GIVEN)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["--api-key", "--apikey", "--apiKey", "--APIKey", "--api-keys", "--authToken", "--wandb_token"]
+    + ["--passphrase", "--pwd", "env.SECRET", "--aws-credentials", "HF_TOKEN"],
+)
+def test_what_is_called_as_secrets_are_is_one(name):
+    assert is_secret(name)
+
+
+@pytest.mark.parametrize("name", ["--max-tokens", "--keyboard", "--monkey", "--lr", "--batch-size"])
+def test_what_is_called_otherwise_is_no_secret(name):
+    assert not is_secret(name)
+
+
+def test_a_key_that_ends_as_an_assignment_does_is_a_value_and_no_name():
+    command = "python torch_loop.py --api-key c2VjcmV0MQ== --lr 0.1"
+    found = differing(command, command.replace("MQ==", "Mg=="))
+    assert found == {"--api-key": ("c2VjcmV0MQ==", "c2VjcmV0Mg==")}

@@ -255,8 +255,11 @@ class DlmonApp(NavigatingApp):
             if self.settings.ascii:
                 plus_minus = UNICODE.plus_minus, ASCII.plus_minus
                 topics = tuple((name, text.replace(*plus_minus)) for name, text in topics)
-            first = getattr(self.screen, "FIRST_STEPS", ())
-            self.push_screen(HelpScreen(self._keys(), topics, first))
+            keys = self._keys()
+            known = {key for names, _ in keys for key in names.split()}
+            steps = getattr(self.screen, "FIRST_STEPS", ())
+            first = tuple(step for step in steps if len(step[0]) > 1 or step[0] in known)
+            self.push_screen(HelpScreen(keys, topics, first))
 
     def _keys(self) -> list[tuple[str, str]]:
         """Return the keys of the topmost screen, those of one action together, and what they do."""

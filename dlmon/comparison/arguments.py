@@ -20,8 +20,8 @@ _ASSIGNED = re.compile(r"([-+~]{0,2}[A-Za-z][\w.@/-]*)=(.*)", re.DOTALL)
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 _SECRETS = {
     *("key", "keys", "apikey", "apikeys", "accesskey", "authkey", "privatekey", "secretkey"),
-    *("token", "apitoken", "accesstoken", "authtoken", "auth", "secret", "secrets"),
-    *("password", "passwords", "passwd", "passphrase", "pwd", "credential", "credentials"),
+    *("token", "apitoken", "accesstoken", "authtoken", "hftoken", "auth", "secret", "secrets"),
+    *("pass", "password", "passwords", "passwd", "passphrase", "pwd", "credential", "credentials"),
 }
 
 Words = Sequence[str]

@@ -33,7 +33,9 @@ def attach(
         from dlmon.remote.start import RemoteStart
 
         if session is None:
-            raise click.UsageError("Missing argument 'SESSION'.")
+            from tui.commands.usage_errors import SAY_WHICH_SESSION
+
+            raise shared.UserError(SAY_WHICH_SESSION)
         start = RemoteStart(host, session, shared.on_host(log_dir))
         return shared.show_remote(start, settings, plain=plain)
     directory = shared.chosen_log_directory(log_dir)

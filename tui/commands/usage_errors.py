@@ -9,12 +9,14 @@ import click
 
 from dlmon.records.sanitize import SHOWN_LENGTH, clean, quoted
 
+SAY_WHICH_SESSION = "say which session: last, or one that dlmon sessions lists"
+
 # What is missing, and what helps more than its name.
 _MISSING = {
     "WORKLOAD": "say which workload; dlmon list shows them",
     "BASE": "say which sessions: dlmon compare BASE NEW",
     "NEW": "say which session to compare it with: dlmon compare BASE NEW",
-    "SESSION": "say which session: last, or one that dlmon sessions lists",
+    "SESSION": SAY_WHICH_SESSION,
     "HOST": "say from which machine: --host HOST, as ssh knows it",
 }
 _VALUES = {
@@ -39,6 +41,9 @@ def sentence_of(error: click.UsageError) -> str:
         if name in _MISSING:
             return _MISSING[name]
     if isinstance(error, click.BadOptionUsage):
+        # click has one kind of error for both, and says in its words alone which it is.
+        if "does not take a value" in error.message:
+            return f"{error.option_name} takes no value"
         return _VALUES.get(error.option_name, f"{error.option_name} needs a value")
     if isinstance(error, click.BadParameter) and isinstance(error.param, click.Option):
         taken = _values_of(error.param.type)
@@ -87,6 +92,7 @@ def _too_much(extra: str, command: str, error: click.UsageError) -> str:
             "commas: dlmon compare A,B X,Y"
         )
     parameters = error.ctx.command.params if error.ctx is not None else []
-    takes = [each.metavar or "" for each in parameters if isinstance(each, click.Argument)]
+    arguments = (each for each in parameters if isinstance(each, click.Argument))
+    takes = [(each.metavar or "").strip("[]") for each in arguments]
     only = f"only {' and '.join(takes)}" if takes else "no arguments"
     return f"{command.removeprefix('dlmon ')} takes {only}: {extra} is too much"

@@ -44,9 +44,6 @@ class ReplayScreen(LiveScreen, TransportControls, inherit_bindings=False):
         Binding("f5", "processes", "Processes", tooltip="Show what ran on the machine"),
         *_KEPT,
     ]
-    FIRST_STEPS: ClassVar[tuple[tuple[str, str], ...]] = tuple(
-        step for step in LiveScreen.FIRST_STEPS if step[0] != "s"
-    )
     TOPICS: ClassVar[tuple[tuple[str, str], ...]] = (*transport_line.HELP, *LiveScreen.TOPICS)
 
     class Left(BaseScreen.Left):

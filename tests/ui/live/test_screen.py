@@ -830,3 +830,12 @@ async def test_help_begins_with_what_matters_and_is_silent_about_gpus_that_are_n
         await shown.press("question_mark")
         assert "In short" in shown.text.splitlines()[1]
         assert "higher is better" in shown.text.splitlines()[3]
+
+
+@pytest.mark.parametrize("over", [False, True])
+async def test_help_names_the_key_that_stops_a_run_only_where_there_is_one(show_session, over):
+    records = recorded_session() if over else recorded_session("training")
+    async with show_session(records) as shown:
+        await shown.press("question_mark")
+        short = shown.text.partition("Keys")[0]
+        assert ("Stops the training after the current batch" in short) is not over

@@ -114,7 +114,7 @@ async def test_what_is_recorded_meanwhile_is_shown_and_heard_of(recording):
         shown.log.write(late, Notice(late.t, "the sensors [b]ended[/b]; they are started again"))
         await shown.tick()
         assert "30.0 of 32.0 GiB" in shown.text
-        await pilot.pause(0.1)
+        await until(pilot, lambda: len(shown.app._notifications))
         assert [toast.message for toast in shown.app._notifications] == [
             "the sensors [b]ended[/b]; they are started again"
         ]

@@ -95,8 +95,11 @@ def test_an_option_that_is_added_is_told(words, value):
 
 @pytest.mark.parametrize(
     "name",
-    ["--api-key", "--apikey", "--apiKey", "--APIKey", "--api-keys", "--authToken", "--wandb_token"]
-    + ["--passphrase", "--pwd", "env.SECRET", "--aws-credentials", "HF_TOKEN"],
+    [
+        *("--api-key", "--apikey", "--apiKey", "--APIKey", "--api-keys", "--authToken"),
+        *("--wandb_token", "--hftoken", "--pass", "--auth", "accessKey", "--passphrase", "--pwd"),
+        *("env.SECRET", "--aws-credentials", "HF_TOKEN"),
+    ],
 )
 def test_what_is_called_as_secrets_are_is_one(name):
     assert is_secret(name)

@@ -859,8 +859,10 @@ async def test_a_command_of_the_palette_does_what_its_key_does(dlmon_app, log_di
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.press("ctrl+p")
         await until(pilot, lambda: isinstance(app.screen, CommandPalette))
+        await until(pilot, lambda: "Copy the command" in screen_text(app))
         await pilot.press(*"watch")
-        await pilot.pause(0.3)
+        await until(pilot, lambda: "Copy the command" not in screen_text(app))
+        await until(pilot, lambda: "Watch" in screen_text(app))
         await pilot.press("enter")
         await until(pilot, lambda: isinstance(app.screen, WatchScreen))
 

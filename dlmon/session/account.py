@@ -39,6 +39,8 @@ _PART_OF_PHASE = {
     "opening": AccountPart.OPENINGS,
     SCRIPT_PHASE: AccountPart.SCRIPT,
 }
+# In these a script trains, or begins to.
+_TRAINS = (AccountPart.COMPILING, AccountPart.TRAINING)
 _GAP_KINDS = {
     AccountPart.OPENINGS: GapKind.OPENING,
     AccountPart.GAPS: GapKind.BETWEEN,
@@ -181,7 +183,7 @@ class TimeAccount:
     @property
     def _has_trained(self) -> bool:
         """Whether a script has trained, or begun to."""
-        return bool(self._spent_ns[AccountPart.TRAINING] or self._spent_ns[AccountPart.COMPILING])
+        return any(self._part is part or self._spent_ns[part] for part in _TRAINS)
 
     def _spend(self, until_ns: int, part: AccountPart, before: str = "") -> None:
         """Put the time until then into a part, as far as it isn't in the account."""

@@ -42,7 +42,7 @@ from dlmon.records import (
 from dlmon.records.sanitize import clean
 from dlmon.session.account import AccountState
 from dlmon.session.energy import EnergyCounter, EnergyPoint
-from dlmon.session.epoch_use import EpochUse, OpenEpoch, Reading, ReadLoss
+from dlmon.session.epoch_use import LOSS_READ, EpochUse, OpenEpoch, Reading, ReadLoss
 from dlmon.session.evidence import MIN_SAMPLES
 from dlmon.session.gaps import Gap, GapKind, Meanwhile
 from dlmon.session.learning import is_of_validation
@@ -63,6 +63,8 @@ MOST_SERIES = 4096
 # A seek is not to keep a key waiting.
 RECORDS_AT_ONCE = 200
 MOST = 1e18
+# A loss that grows without bound may be any number; a sum of it over time has to be one too.
+MOST_OF_METRIC = 1e280
 _FOLLOWING = frozenset({"_ranked"})
 _KEPT = (Epoch, Evaluation, Facts, Model, Notice, Phase, Trainer)
 _METRIC = "metric"
@@ -357,7 +359,8 @@ class Keyframes:
         numbers = [low, high, *(mean for mean in means if mean is not None)]
         if not {type(number) for number in numbers} <= {int, float}:
             raise NoKeyframe("numbers were expected")
-        if not all(-MOST < number < MOST for number in numbers):
+        most = _most_of(name)
+        if not all(-most < number < most for number in numbers):
             raise NoKeyframe("a number that is not finite")
         first, count = _whole(first), _whole(count)
         if not 0 < count <= FINE_BUCKETS or len(means) != -(-count // CELLS_OF_QUARTER):
@@ -442,7 +445,7 @@ class Keyframes:
         for name, (newest, why, last_ns) in state.get("metrics", {}).items():
             metric = session.learning.metric(clean(name, 200))
             if metric is not None:
-                metric.newest = None if newest is None else _real(newest)
+                metric.newest = None if newest is None else _real(newest, math.inf)
                 metric.why, metric.last_ns = clean(str(why)), _whole(last_ns)
                 metric.is_read = True
         waited_us = state["waited_us"]
@@ -482,7 +485,9 @@ class Keyframes:
             series = self._coarse.get(name, CoarseSeries()).series_until(
                 entry.cuts.get(name, 0),
                 cells[name],
-                None if rest is None else (_whole(rest[0]), _whole(rest[1]), _real(rest[2])),
+                None
+                if rest is None
+                else (_whole(rest[0]), _whole(rest[1]), _real(rest[2], _most_of(name))),
                 SECOND_NS if name == "throughput" else session.machine.bucket_ns,
             )
             _put_series(session, name, series)
@@ -499,7 +504,8 @@ class Keyframes:
                 if len(cells) > FINE_BUCKETS:
                     raise NoKeyframe("too many cells")
                 numbered = enumerate(cells, _whole(first))
-                newest[name] += [(n, _real(cell)) for n, cell in numbered if cell is not None]
+                most = _most_of(name)
+                newest[name] += [(n, _real(cell, most)) for n, cell in numbered if cell is not None]
             yield
 
 
@@ -560,7 +566,10 @@ def _readings(sums: Any, counts: Any, most: Any, slowed: Any, on_gpu: Any) -> Re
 def _values(values: Any) -> dict[str, float]:
     if len(values) > MOST_SERIES:
         raise NoKeyframe("too many readings")
-    return {sys.intern(str(name)): _real(value) for name, value in values.items()}
+    return {
+        sys.intern(str(name)): _real(value, math.inf if name == LOSS_READ else MOST)
+        for name, value in values.items()
+    }
 
 
 def _open_epoch(
@@ -577,10 +586,10 @@ def _open_epoch(
     limit = None if limit_us is None else _real(limit_us)
     newest = [Reading(_whole(start), _whole(end), _values(v)) for start, end, v in pending]
     read = [
-        ReadLoss(_whole(t), None if value is None else _real(value), clean(str(why)))
+        ReadLoss(_whole(t), None if value is None else _real(value, math.inf), clean(str(why)))
         for t, value, why in losses
     ]
-    before = _values(losses_before)
+    before = {str(name): _real(value, math.inf) for name, value in losses_before.items()}
     return OpenEpoch(
         _values(sums), whole, _whole(readings), _values(batches), limit, newest, read, before
     )
@@ -602,8 +611,12 @@ def _whole(value: Any) -> int:
     return value
 
 
-def _real(value: Any) -> float:
-    if type(value) not in (int, float) or not -MOST < value < MOST:
+def _most_of(series: str) -> float:
+    return MOST_OF_METRIC if series.startswith(f"{_METRIC}.") else MOST
+
+
+def _real(value: Any, most: float = MOST) -> float:
+    if type(value) not in (int, float) or not (math.isfinite(value) and -most < value < most):
         raise NoKeyframe("a number was expected")
     number: float = value
     return number

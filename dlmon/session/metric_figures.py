@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from dlmon.records import Epoch
 from dlmon.session.learning import Learning, metric_of
@@ -17,6 +18,8 @@ _HIGHER_IS_BETTER = {
     "accuracy", "acc", "auc", "auroc", "precision", "recall", "f1", "iou", "miou", "dice", "bleu",
     "rouge", "map", "r2", "psnr", "ssim", "ndcg", "mrr",
 }  # fmt: skip
+# Of these, such as neg_log_loss or loss_scale, the rest of the name says nothing.
+_TELLS_NOTHING = {"neg", "negative", "scale", "weight", "norm"}
 _WORDS = re.compile(r"[^\W_]+")
 
 
@@ -42,9 +45,18 @@ class MetricFigure:
     last_epoch: int | None = None
 
 
+class _End(NamedTuple):
+    begin: int
+    epoch: int
+    value: float | None
+    why: str
+
+
 def lower_is_better(name: str) -> bool | None:
     """Return whether less of a metric is better; None where its name doesn't tell."""
     words = {word.lower() for word in _WORDS.findall(name)}
+    if words & _TELLS_NOTHING:
+        return None
     lower, higher = bool(words & _LOWER_IS_BETTER), bool(words & _HIGHER_IS_BETTER)
     if lower == higher:
         return True if name.lower().endswith(("loss", "error")) else None
@@ -53,12 +65,13 @@ def lower_is_better(name: str) -> bool | None:
 
 def metric_figures(epochs: Sequence[Epoch], learning: Learning) -> tuple[MetricFigure, ...]:
     """Return what each metric came to: the loss first, each with its validation after it."""
-    ends: dict[tuple[str, bool], list[tuple[int, float | None, str]]] = {}
+    ends: dict[tuple[str, bool], list[_End]] = {}
     for epoch in epochs:
         for name, value in epoch.metrics.items():
             found = ends.setdefault(metric_of(name), [])
-            if not found or found[-1][0] != epoch.epoch:
-                found.append((epoch.epoch, value, epoch.why.get(name, "")))
+            # Not by its number: other programs may give all of them the same.
+            if not found or found[-1].begin != epoch.begin:
+                found.append(_End(epoch.begin, epoch.epoch, value, epoch.why.get(name, "")))
     figures = []
     for name in learning.names:
         metric = learning.metrics[name]
@@ -74,12 +87,10 @@ def metric_figures(epochs: Sequence[Epoch], learning: Learning) -> tuple[MetricF
     return tuple(figures)
 
 
-def _of_epochs(
-    shown: str, name: str, ends: Sequence[tuple[int, float | None, str]]
-) -> MetricFigure:
-    last_epoch, final, why = ends[-1]
+def _of_epochs(shown: str, name: str, ends: Sequence[_End]) -> MetricFigure:
+    _, last_epoch, final, why = ends[-1]
     is_lower = lower_is_better(name)
-    known = [(value, epoch) for epoch, value, _ in ends if value is not None]
+    known = [(value, epoch) for _, epoch, value, _ in ends if value is not None]
     if is_lower is None or not known:
         return MetricFigure(shown, final, why, last_epoch=last_epoch)
     best, best_epoch = min(known, key=lambda one: one[0] if is_lower else -one[0])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 
@@ -12,7 +13,12 @@ MOST_POINTS = 2048
 class Point:
     """What was known at a time: of values that were taken together, the mean and the extremes.
 
-    `mean` is None where it was known to be no number: there the line has a gap.
+    `mean` is None where it was known to be no number: there the line has a gap. A gap is lost
+    where it was taken together with numbers: these alone are then what is known.
+
+    Attributes:
+        count: how many numbers it holds.
+        taken: how many values, with those that are no number.
     """
 
     t: float
@@ -20,6 +26,7 @@ class Point:
     low: float | None
     high: float | None
     count: int = 1
+    taken: int = 1
 
 
 class Points:
@@ -35,9 +42,12 @@ class Points:
 
     def add(self, t: int, value: float | None) -> None:
         """Say that there was a value, or none that is a number, at a time."""
-        new = Point(t, value, value, value)
+        if value is None or not math.isfinite(value):
+            new = Point(t, None, None, None, count=0)
+        else:
+            new = Point(t, value, value, value)
         last = self._points[-1] if self._points else None
-        if last is not None and last.count < self._each:
+        if last is not None and last.taken < self._each:
             self._points[-1] = _together(last, new)
             return
         self._points.append(new)
@@ -46,9 +56,9 @@ class Points:
             self._each *= 2
 
     def at_most(self, most: int) -> tuple[Point, ...]:
-        """Return no more than so many points."""
+        """Return no more than so many points, but one at least where there are any."""
         points = self._points
-        while len(points) > most:
+        while len(points) > max(1, most):
             points = _halved(points)
         return tuple(points)
 
@@ -59,11 +69,14 @@ def _halved(points: list[Point]) -> list[Point]:
 
 
 def _together(one: Point, other: Point) -> Point:
-    count = one.count + other.count
-    t = one.t + (other.t - one.t) * other.count / count
+    taken = one.taken + other.taken
+    t = one.t + (other.t - one.t) * other.taken / taken
     if one.mean is None or one.low is None or one.high is None:
-        return replace(other, t=t, count=count)
+        return replace(other, t=t, taken=taken)
     if other.mean is None or other.low is None or other.high is None:
-        return replace(one, t=t, count=count)
-    mean = one.mean + (other.mean - one.mean) * (other.count / count)
-    return Point(t, mean, min(one.low, other.low), max(one.high, other.high), count)
+        return replace(one, t=t, taken=taken)
+    count = one.count + other.count
+    low, high = min(one.low, other.low), max(one.high, other.high)
+    # Not by their difference: two that are as far apart as numbers can be have none.
+    mean = one.mean * (one.count / count) + other.mean * (other.count / count)
+    return Point(t, min(max(mean, low), high), low, high, count, taken)

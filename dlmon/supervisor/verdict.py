@@ -235,7 +235,7 @@ def _status(ending: Ending, batch_size: object) -> tuple[Status, str | None, Fai
             kind = FailureKind.OUT_OF_MEMORY if ending.out_of_memory else FailureKind.KILLED
         memory = "memory ran out: " if kind is FailureKind.OUT_OF_MEMORY else ""
         # A signal ended it before it could say why: what it wrote last is of something else.
-        line = exception_line(ending.last_output) if code > 0 else None
+        line = exception_line(ending.last_output, code) if code > 0 else None
         why = f": {line}" if line is not None else ""
         return Status.FAILED, f"{memory}{describe_end(code)}{why}", kind
     if code is None or code > 0:

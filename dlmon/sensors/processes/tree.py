@@ -46,6 +46,8 @@ class ProcessProvider(Provider):
         self._thread_ticks: dict[tuple[int, int], int] = {}
         self._thread_delays: dict[tuple[int, int], int] = {}
         self._threads_t: int | None = None
+        self._counts_delays = False
+        """Whether the kernel says how long a thread waits: it has said so once."""
         self._t = 0
         self._nothing = Reading()
 
@@ -143,6 +145,7 @@ class ProcessProvider(Provider):
         """Return which share of the time since the last call a thread ran, and waited, at most."""
         ticks: dict[tuple[int, int], int] = {}
         delays: dict[tuple[int, int], int] = {}
+        tried = False
         for pid in self._members:
             try:
                 threads = kernel_files.numbered(f"{self._proc}/{pid}/task")
@@ -155,8 +158,13 @@ class ProcessProvider(Provider):
                     thread = (number, stat.started)
                     ticks[thread] = stat.ticks
                     # One that did not run is not read again: there may be thousands.
-                    if stat.ticks != self._thread_ticks.get(thread):
+                    if stat.ticks != self._thread_ticks.get(thread) or (
+                        # Unless nothing is known of the kernel: then one of them is tried.
+                        not self._counts_delays and not tried
+                    ):
+                        tried = True
                         delays[thread] = _delay_ns(kernel_files.read(f"{folder}/schedstat"))
+                        self._counts_delays = True
                 except (OSError, ValueError):
                     continue
         ticks_before, delays_before = self._thread_ticks, self._thread_delays
@@ -174,7 +182,7 @@ class ProcessProvider(Provider):
             for thread, delay in delays.items()
             if thread in delays_before or thread not in ticks_before
         ]
-        can_tell = bool(delays or delays_before)
+        can_tell = self._counts_delays
         return ProcessTree(
             busiest_thread_pct=_share(ran * 1e9 / self._ticks_per_s, window_ns),
             cpu_wait_pct=_share(max(waited, default=0), window_ns) if can_tell else None,

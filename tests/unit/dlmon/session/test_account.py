@@ -183,6 +183,15 @@ def test_a_script_that_ended_without_training_was_outside_of_it():
     assert account_of(phase(0.04, OUTSIDE), ended, **SCRIPT) == {"script": 4.0}
 
 
+@pytest.mark.parametrize("name", ["compiling", "training"])
+def test_a_script_that_ended_in_its_first_steps_had_a_start(name):
+    ended = Result("failed", "id", "log", "train.py", None, {}, wall_s=65.0, t=at(65.0))
+    begun = phase(0.04, OUTSIDE), phase(5.0, name)
+    for records in (begun, (*begun, ended)):
+        account = account_of(*records, now_s=65, **SCRIPT)
+        assert (account["startup"], "script" in account) == (5.0, False)
+
+
 SCRIPT_RUNS = (
     script_session(),
     script_session(seconds=0),

@@ -485,5 +485,25 @@ def test_the_losses_that_a_script_read_in_each_epoch_come_with_an_entry(second):
     assert of_epochs
 
 
+@pytest.mark.parametrize("most", [1e30, 1e270, -1e30])
+def test_losses_that_grew_without_bound_come_with_an_entry(most):
+    header, *told = script_session(seconds=100, steps=2_000)
+    losses = [Metrics(header.t + n * SECOND, {"loss": most / n}) for n in range(3, 100)]
+    records = [header, *sorted((*told, *losses), key=time_of_record)]
+    t = header.t + 77 * SECOND
+    keyframes, _, _ = indexed(records)
+    begun, all_of_it = by_index(keyframes, records, t), whole(records, t)
+    assert abs(begun.epoch_uses.state.losses_before["mean"]) > 1e18
+    assert begun.epoch_uses.state == all_of_it.epoch_uses.state
+    assert begun.epoch_uses.ended == all_of_it.epoch_uses.ended
+    assert begun.epoch_uses.ended
+    metric, expected = begun.learning.metrics["loss"], all_of_it.learning.metrics["loss"]
+    assert metric.newest == expected.newest
+    drawn, expected_drawn = (
+        each.series.columns(t - 40 * SECOND, 4 * SECOND, 10) for each in (metric, expected)
+    )
+    assert drawn == pytest.approx(expected_drawn, rel=0.1)
+
+
 def time_of_record(record):
     return getattr(record, "end", None) or getattr(record, "t", 0)

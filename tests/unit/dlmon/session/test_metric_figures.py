@@ -1,5 +1,7 @@
 """What metrics came to: the last value, and the best with its epoch where a name tells which."""
 
+from dataclasses import replace
+
 import pytest
 
 from dlmon.records import Epoch, Metrics
@@ -53,6 +55,16 @@ def test_a_loss_that_no_epoch_says_has_no_best():
     assert figure == MetricFigure("loss", 1.1)
 
 
+def test_epochs_that_all_have_one_number_are_several():
+    ends = [replace(epoch(n, loss=loss), epoch=0) for n, loss in enumerate([2.0, 0.5, 1.0])]
+    assert figures_of(*ends) == (MetricFigure("loss", 1.0, "", 0.5, 0, 0),)
+
+
+def test_of_two_figures_of_one_epoch_the_first_counts():
+    (figure,) = figures_of(epoch(0, loss=2.0, train_loss=3.0))
+    assert figure == MetricFigure("loss", 2.0, "", 2.0, 0, 0)
+
+
 def test_epochs_count_from_one_in_json():
     found = figures_json(figures_of(epoch(0, loss=1.0), epoch(1, loss=2.0)))
     assert found == {"loss": {"final": 2.0, "best": 1.0, "best_epoch": 1}}
@@ -73,6 +85,14 @@ def test_epochs_count_from_one_in_json():
         ("grad_norm", None),
         ("accuracy_loss", True),
         ("map_error", True),
+        ("neg_mean_squared_error", None),
+        ("neg_log_loss", None),
+        ("Negative_Loss", None),
+        ("loss_scale", None),
+        ("loss_weight", None),
+        ("grad_loss_norm", None),
+        ("normal_loss", True),
+        ("weighted_accuracy", False),
     ],
 )
 def test_whether_less_is_better_is_told_by_a_name_or_not_at_all(name, lower):

@@ -13,17 +13,47 @@ TRACEBACK = [
     "    train()",
 ]
 
+HANDLED = [*TRACEBACK, "ConnectionError: reset", "epoch 1 done"]
+OF_CUDA = [
+    "CUDA kernel errors might be asynchronously reported at some other API call, so wait.",
+    "For debugging consider passing CUDA_LAUNCH_BLOCKING=1",
+    "Compile with `TORCH_USE_CUDA_DSA` to enable device-side assertions.",
+    "",
+]
+OF_JAX = [
+    "--------------------",
+    "For simplicity, JAX has removed its internal frames from the traceback of the following.",
+]
+AT_EXIT = [
+    "/usr/lib/python3.12/resource_tracker.py:254: UserWarning: 1 leaked semaphore object",
+    "  warnings.warn('resource_tracker: There appear to be %d '",
+    "[rank0]:[W1123 12:00:00.123 ProcessGroupNCCL.cpp:1250] Warning: was not destroyed",
+    "E1123 12:00:00.123000 17 torch/distributed/elastic/api.py:869] failed (exitcode: 1)",
+    "2026-11-23 12:00:00.123456: W tensorflow/core/framework/local_rendezvous.cc:404] aborting",
+    "srun: error: node1: task 0: Exited with exit code 1",
+]
+
 
 @pytest.mark.parametrize(
     ("output", "line"),
     [
         ([*TRACEBACK, "RuntimeError: CUDA out of memory"], "RuntimeError: CUDA out of memory"),
         (
-            [*TRACEBACK, "torch.OutOfMemoryError: CUDA out of memory.", "Tried 2 GiB", ""],
-            "torch.OutOfMemoryError: CUDA out of memory.",
+            [*TRACEBACK, "RuntimeError: wrong state_dict for Net:", '\tMissing key(s): "fc"', ""],
+            "RuntimeError: wrong state_dict for Net",
         ),
+        ([*TRACEBACK, "RuntimeError: CUDA error", *OF_CUDA], "RuntimeError: CUDA error"),
+        ([*TRACEBACK, "ValueError: no", *OF_JAX], "ValueError: no"),
+        ([*TRACEBACK, "ValueError: no", *AT_EXIT], "ValueError: no"),
+        ([*TRACEBACK, "KeyError: 'x'", "epoch 4", *TRACEBACK, "OSError: y"], "OSError: y"),
+        # Whether the message goes on or the script did is not clear.
+        ([*TRACEBACK, "RuntimeError: out of memory.", "Tried 2 GiB"], None),
+        ([*TRACEBACK, "ConnectionError: reset", "epoch 1 done"], None),
+        ([*HANDLED, "train.py: giving up: quota exceeded"], None),
+        ([*HANDLED, "ValueError: no quota"], "ValueError: no quota"),
         ([*TRACEBACK, "AssertionError"], "AssertionError"),
-        ([*TRACEBACK, "my.Stopped: enough", "cleaning up"], "my.Stopped: enough"),
+        ([*TRACEBACK, "my.Stopped: enough"], "my.Stopped: enough"),
+        ([*TRACEBACK, "my.Stopped: enough", "cleaning up"], None),
         (["ValueError: no data", ""], "ValueError: no data"),
         (
             ["/usr/bin/python3: can't open file '/w/nosuch.py': [Errno 2] No such file"],
@@ -39,7 +69,18 @@ TRACEBACK = [
     ],
 )
 def test_the_exception_that_ended_a_script(output, line):
-    assert exception_line(output) == line
+    assert exception_line(output, 1) == line
+
+
+@pytest.mark.parametrize(
+    "output",
+    [
+        [*TRACEBACK, "ConnectionError: reset"],
+        [*TRACEBACK, "ConnectionError: reset", "usage: train.py", "train.py: error: no quota"],
+    ],
+)
+def test_a_script_with_an_exit_code_of_its_own_was_not_ended_by_an_exception(output):
+    assert exception_line(output, 2) is None
 
 
 def test_of_an_exception_that_came_of_another_the_last_counts():
@@ -48,10 +89,10 @@ def test_of_an_exception_that_came_of_another_the_last_counts():
         "During handling of the above exception, another exception occurred:", "",
         *TRACEBACK[1:], "RuntimeError: no x",
     ]  # fmt: skip
-    assert exception_line(output) == "RuntimeError: no x"
+    assert exception_line(output, 1) == "RuntimeError: no x"
 
 
-@given(st.lists(st.text(max_size=400) | st.sampled_from(TRACEBACK), max_size=8))
-def test_any_output_gives_a_short_line_or_none(output):
-    line = exception_line(output)
+@given(st.lists(st.text(max_size=400) | st.sampled_from(TRACEBACK), max_size=8), st.integers(1, 2))
+def test_any_output_gives_a_short_line_or_none(output, code):
+    line = exception_line(output, code)
     assert line is None or 0 < len(line) <= LONGEST_LINE

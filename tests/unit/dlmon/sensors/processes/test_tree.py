@@ -250,6 +250,25 @@ def test_where_the_kernel_does_not_count_waits_that_is_the_reason(proc: Proc, sc
     assert reported.busiest_thread_pct == 100 * 10 / TICKS_PER_S / 5
 
 
+def test_while_no_thread_runs_none_waits_for_a_cpu(proc: Proc):
+    proc.stat(10, ticks=50)
+    provider = watching(proc, 10)
+    for t in (5, 10, 15):
+        reported = threads_of(provider, t * SECOND)
+        assert (reported.cpu_wait_pct, reported.why) == (0.0, {})
+
+
+def test_a_thread_that_sleeps_since_its_start_shows_that_the_kernel_counts_waits(proc: Proc):
+    proc.stat(10)
+    schedstat = proc.folder / "10" / "task" / "10" / "schedstat"
+    counted = schedstat.read_text()
+    schedstat.write_text("0 0 0\n")
+    provider = watching(proc, 10)
+    schedstat.write_text(counted)
+    reported = threads_of(provider, 5 * SECOND)
+    assert (reported.cpu_wait_pct, reported.why) == (0.0, {})
+
+
 def test_without_a_window_what_threads_did_is_unknown_and_not_as_before(proc: Proc):
     proc.stat(10, threads={10: 50})
     provider = watching(proc, 10)

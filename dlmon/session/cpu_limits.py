@@ -190,7 +190,7 @@ def own_cpus(
 ) -> Evidence | None:
     """Hold when the run itself takes what it may use of the CPUs.
 
-    `on_cpu` are the samples where it trains on them.
+    `on_cpu` are the samples where it is known to train on them.
     """
     if use is None or use.own is None:
         return None
@@ -245,16 +245,17 @@ def own_threads(use: CpuUse | None, threads: int | None, ended: bool) -> Evidenc
 
 
 def mostly_idle(
-    use: CpuUse | None, gpus: Sequence[Gpu], unmeasured: str | None, ended: bool
+    use: CpuUse | None, gpus: Sequence[Gpu], on_cpu: bool, unmeasured: str | None, ended: bool
 ) -> Evidence | None:
     """Hold when the run neither computes nor wants a CPU: it waits for something else.
 
-    `unmeasured` is what that could be and is not measured of it, as a clause.
+    What an unread GPU does isn't known: then this holds only of a run that is known to train
+    `on_cpu`. `unmeasured` is what it may wait for and is not measured of it, as a clause.
     """
     if use is None or use.own is None or use.own >= IDLE_CORES:
         return None
     gpu_pct = mean_of(gpu.utilization_pct for gpu in gpus)
-    if gpus and (gpu_pct is None or gpu_pct >= IDLE_GPU_PCT):
+    if not on_cpu and (gpu_pct is None or gpu_pct >= IDLE_GPU_PCT):
         return None
     if use.waited is not None:
         wanted = min(use.own, 1.0 if use.thread is None else use.thread) + use.waited

@@ -53,19 +53,21 @@ def find_limit(
     workers: int | None = None,
     unmeasured: str | None = None,
     ended: bool = False,
+    on_cpu: bool = False,
 ) -> Limit | None:
     """Return what limits the run, None before there are samples enough to say.
 
     Args:
         samples: whole samples (nothing left out) of steady training, oldest first.
         facts: of the machine.
-        gpu_index: the GPU that is trained on, by NVML's number; None on the CPU.
+        gpu_index: the GPU that is trained on, by NVML's number; None on the CPU, and where it isn't known.
         cpus: the CPUs that the run was given (`--cpus`), if it was.
         threads: the threads that it was to compute with (`--threads`), if that was said.
         waited_share: what part of the time it waited for data, 0 to 1, where that is measured.
         workers: how many processes load the data, where that is known.
         unmeasured: what could limit it too and is not measured of it, as a clause.
         ended: whether it is over, so that the words are in the past.
+        on_cpu: whether it is known to train on the CPU.
     """
     if len(samples) < MIN_SAMPLES:
         return None
@@ -78,7 +80,7 @@ def find_limit(
         gpu_works(gpus, of_gpu, ended),
         quota(samples, facts, ended),
         other_programs(use, samples, ended),
-        own_cpus(use, facts, samples if gpu_index is None else (), ended),
+        own_cpus(use, facts, samples if on_cpu else (), ended),
         own_threads(use, count_of(threads), ended),
         all_cores_busy(use, samples, ended),
         *_scarcity(samples, ended),
@@ -87,7 +89,7 @@ def find_limit(
         gpu_shared(samples, gpu_index, ended),
     )
     evidence = tuple(one for one in found if one is not None)
-    if not evidence and (idle := mostly_idle(use, gpus, unmeasured, ended)) is not None:
+    if not evidence and (idle := mostly_idle(use, gpus, on_cpu, unmeasured, ended)) is not None:
         evidence = (idle,)
     is_clear = bool(evidence) and evidence[0].rule != "idle"
     measured = _measured(use, samples, gpus, None if is_clear else unmeasured)

@@ -435,6 +435,7 @@ class Session:
             self.model.workers if self.model is not None else None,
             self._unmeasured(),
             ended,
+            on_cpu=self.model is not None and self.model.device == "cpu",
         )
 
     def _unmeasured(self) -> str | None:

@@ -47,6 +47,7 @@ SECOND = 1_000_000_000
 
 def reported(sample, facts=FACTS, gpu_index=0, count=20, **options):
     samples = [replace(sample, t=second * SECOND) for second in range(count)]
+    options.setdefault("on_cpu", gpu_index is None)
     return find_limit(samples, facts, gpu_index, **options)
 
 
@@ -641,6 +642,22 @@ def test_a_run_that_keeps_its_gpu_at_work_is_not_called_idle():
         assert ("idle" in rules(reported(replace(idle, gpus=(gpu,))))) is is_idle
 
 
+@pytest.mark.parametrize("gpu_index", [None, 0])
+def test_a_run_whose_gpu_is_not_read_is_not_called_idle(gpu_index):
+    idle = waits_for_cpu(on_cores(8, run=0.3, others=0.2), 2.0, thread_pct=8.0)
+    facts = MachineFacts(cores=8)
+    for gpus in (None, (replace(BUSY_GPU, index=1),)):
+        sample = replace(idle, gpus=gpus)
+        assert reported(sample, facts, gpu_index, on_cpu=False).rule == "not-clear"
+
+
+def test_a_run_that_may_train_on_a_gpu_is_not_told_to():
+    sample = replace(on_cores(8, 7.9, 0.0), gpus=(replace(BUSY_GPU, utilization_pct=2),))
+    facts = MachineFacts(cores=8)
+    assert reported(sample, facts, None).advice.startswith("train on GPU 0")
+    assert reported(sample, facts, None, on_cpu=False).advice == ""
+
+
 def test_a_run_that_waits_for_the_cpu_says_how_long():
     waits = waits_for_cpu(on_cores(2, run=0.7, others=1.3), 34.0)
     limit = reported(waits, MachineFacts(cores=2), None)
@@ -658,7 +675,7 @@ def test_what_the_threads_did_while_it_was_started_is_not_laid_on_the_training()
     samples = [*starting, *[waits_for_cpu(trains, 2.0, thread_pct=15.0)] * 12]
     for count in range(MIN_SAMPLES, len(samples) + 1):
         timed = [replace(one, t=second * SECOND) for second, one in enumerate(samples[:count])]
-        limit = find_limit(timed, MachineFacts(cores=2), None)
+        limit = find_limit(timed, MachineFacts(cores=2), None, on_cpu=True)
         # What is of the training alone is read from the tenth second on.
         assert limit.rule == ("not-clear" if count < 10 + MIN_SAMPLES else "idle")
         assert "5802" not in limit.text + limit.advice

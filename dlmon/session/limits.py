@@ -16,8 +16,10 @@ from dlmon.session import advice
 from dlmon.session.advice import cores
 from dlmon.session.cpu_limits import (
     IDLE_CORES,
+    UNSETTLED,
     CpuUse,
     all_cores_busy,
+    busiest_thread_pct,
     count_of,
     cpu_use,
     mostly_idle,
@@ -43,6 +45,11 @@ STEAL_PCT = 5.0
 PRESSURE_PCT = 10.0
 
 
+def window_s(interval_s: float) -> float:
+    """Return how many seconds of samples to look at, by how far apart they are."""
+    return max(WINDOW_S, (MIN_SAMPLES + UNSETTLED) * interval_s)
+
+
 def find_limit(
     samples: Sequence[Machine],
     facts: MachineFacts,
@@ -60,7 +67,8 @@ def find_limit(
     Args:
         samples: whole samples (nothing left out) of steady training, oldest first.
         facts: of the machine.
-        gpu_index: the GPU that is trained on, by NVML's number; None on the CPU, and where it isn't known.
+        gpu_index: the GPU that is trained on, by NVML's number; None on the CPU, and where it
+            isn't known.
         cpus: the CPUs that the run was given (`--cpus`), if it was.
         threads: the threads that it was to compute with (`--threads`), if that was said.
         waited_share: what part of the time it waited for data, 0 to 1, where that is measured.
@@ -73,6 +81,7 @@ def find_limit(
         return None
     gpus = [gpu for sample in samples for gpu in sample.gpus or () if gpu.index == gpu_index]
     use = cpu_use(samples, facts, count_of(cpus))
+    thread_pct = busiest_thread_pct(samples)
     # What is used up comes first, then what was taken away, then what may be a sign of either.
     of_gpu = next((one for one in facts.gpus or () if one.index == gpu_index), None)
     found = (
@@ -84,7 +93,7 @@ def find_limit(
         own_threads(use, count_of(threads), ended),
         all_cores_busy(use, samples, ended),
         *_scarcity(samples, ended),
-        one_thread(samples, gpus, of_gpu, waited_share, ended),
+        one_thread(thread_pct, gpus, of_gpu, waited_share, ended),
         _io_pressure(samples, ended),
         gpu_shared(samples, gpu_index, ended),
     )
@@ -216,7 +225,7 @@ def _measured(
     gpu_pct = mean_of(gpu.utilization_pct for gpu in gpus)
     if gpu_pct is not None:
         figures.append((LimitKind.GPU, f"GPU {gpus[-1].index} {gpu_pct:.0f} %"))
-    thread_pct = mean_of(s.process.busiest_thread_pct if s.process else None for s in samples)
+    thread_pct = busiest_thread_pct(samples)
     if thread_pct is not None:
         figures.append((LimitKind.CPU, f"busiest thread {thread_pct:.0f} % of a core"))
     return tuple(figures)

@@ -20,7 +20,7 @@ from dlmon.records import (
 )
 from dlmon.records.sanitize import clean
 from dlmon.session.evidence import KINDS, MIN_SAMPLES, LimitKind
-from dlmon.session.limits import find_limit
+from dlmon.session.limits import find_limit, window_s
 from dlmon.session.program_name import program_name
 
 FACTS = MachineFacts(cores=4)
@@ -680,6 +680,37 @@ def test_what_the_threads_did_while_it_was_started_is_not_laid_on_the_training()
         assert limit.rule == ("not-clear" if count < 10 + MIN_SAMPLES else "idle")
         assert "5802" not in limit.text + limit.advice
         assert "80 %" not in limit.text
+
+
+@pytest.mark.parametrize("interval_s", [0.5, 1, 2, 3, 4, 5, 5.6, 6, 10, 30, 60])
+@pytest.mark.parametrize("late_s", [0.0, 0.02])
+def test_how_long_it_waited_for_a_cpu_is_known_at_any_interval(interval_s, late_s):
+    trains = waits_for_cpu(on_cores(8, run=0.6, others=7.3), 0.0, thread_pct=60.0)
+    window = window_s(interval_s)
+    starts_s = [count * interval_s for count in range(int(window / interval_s) + 1)]
+    # The last is on time, so that the first may be just outside the window.
+    late = [late_s * (-1) ** count for count in range(len(starts_s))]
+    times_ns = [int((s + by) * SECOND) for s, by in zip(starts_s, late, strict=True)]
+    times_ns = [t for t in times_ns if t >= times_ns[-1] - window * SECOND]
+    samples = [replace(trains, t=t) for t in times_ns]
+    starting = waits_for_cpu(trains, 90.0, thread_pct=90.0)
+    samples[0] = replace(starting, t=samples[0].t)
+    limit = find_limit(samples, MachineFacts(cores=8), None, on_cpu=True)
+    assert limit.text.startswith("Not clear: ")
+    assert "waited for a CPU 0 % of the time" in limit.text
+
+
+def test_a_thread_that_was_busy_while_it_was_started_is_not_laid_on_the_training():
+    trains = replace(with_gpu(utilization_pct=40), process=ProcessTree(busiest_thread_pct=30.0))
+    compiles = replace(trains, process=ProcessTree(busiest_thread_pct=100.0))
+    samples = [*[compiles] * 8, *[trains] * 12]
+    for count in range(MIN_SAMPLES, len(samples) + 1):
+        timed = [replace(one, t=second * SECOND) for second, one in enumerate(samples[:count])]
+        limit = find_limit(timed, FACTS, 0)
+        assert "thread" not in rules(limit)
+        is_known = count >= 10 + MIN_SAMPLES
+        assert ("busiest thread 30 % of a core" in limit.figures) is is_known
+        assert is_known or "busiest thread" not in limit.text
 
 
 def test_a_wait_that_may_be_that_of_the_containers_own_limit_is_not_laid_on_others():

@@ -197,6 +197,22 @@ def test_a_run_that_fills_its_containers_cores_is_held_against_those():
     assert reported(on_cores(16, run=1.0, others=3.0), facts, None).rule == "not-clear"
 
 
+@pytest.mark.parametrize(
+    ("cpu_limit", "said"),
+    [
+        (4 / 3, "1.33 cores"),
+        (1.0, "1 core"),
+        (1.0001, "1 core"),
+        (0.004, "0.004 cores"),
+        (1024, "1024 cores"),
+    ],
+)
+def test_a_limit_of_cores_is_told_in_few_digits(cpu_limit, said):
+    facts = MachineFacts(cores=2048, cpu_limit=cpu_limit)
+    limit = reported(on_cores(2048, run=cpu_limit, others=0.0), facts, None)
+    assert f"100 % of the {said}" in limit.text
+
+
 def test_threads_that_are_busy_beside_idle_cores_are_named():
     limit = reported(on_cores(2, run=1.02, others=0.1), MachineFacts(cores=2), None, threads=1)
     assert limit.rule == "threads"
@@ -531,7 +547,7 @@ def test_more_cpus_and_threads_are_advised_where_there_are_any():
     on_one = reported(on_cores(8, run=0.97, others=0.1), MachineFacts(cores=8), None, cpus=1)
     assert on_one.advice == "give the run more CPUs: 1 used, 6 cores idle"
     threads = reported(on_cores(2, run=1.02, others=0.1), one, None, threads=1)
-    assert threads.advice == "use more threads: --threads 1, 0.9 cores idle"
+    assert threads.advice == "use more threads: --threads 1 used, 0.9 cores idle"
     limited = reported(
         on_cores(16, run=1.48, others=3.0), MachineFacts(cores=16, cpu_limit=1.5), None
     )

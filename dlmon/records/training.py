@@ -178,7 +178,7 @@ class Model:
 
     @property
     def gpu_index(self) -> int | None:
-        """NVML's number of the GPU that is trained on (`device` is gpu:N); None on the CPU."""
+        """NVML's number of the GPU that is trained on; None on the CPU, or where unknown."""
         number = (self.device or "").removeprefix("gpu:")
         return int(number) if number.isascii() and number.isdecimal() else None
 

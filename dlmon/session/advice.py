@@ -21,7 +21,8 @@ AT_POWER_LIMIT = 0.9
 
 def cores(count: float) -> str:
     """Write a number of cores."""
-    return f"{count:g} core{'' if count == 1 else 's'}"
+    rounded = float(f"{count:.3g}") if count < 100 else round(count)
+    return f"{rounded:g} core{'' if rounded == 1 else 's'}"
 
 
 def faster_disk(waited_pct: float) -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
+from statistics import median
 from typing import NamedTuple
 
 from dlmon.records import Gpu, Machine, MachineFacts, Process
@@ -22,6 +24,10 @@ MOSTLY = 0.5
 THREADS_TIME = (0.9, 1.25)
 # How far apart the sensors' slow readings are.
 SLOW_NS = 5_000_000_000
+# By which share of the time between two samples one may be late.
+LATENESS = 0.1
+UNSETTLED = 2
+"""How many samples are left out at most for such readings, where few are taken."""
 # A GPU that does no more than this is hardly what a run waits for.
 IDLE_GPU_PCT = 20.0
 MAX_CORES = 1_000_000
@@ -78,9 +84,8 @@ def cpu_use(samples: Sequence[Machine], facts: MachineFacts, cpus: int | None) -
         for s in samples
         if s.process and s.cpu and s.process.cpu_pct is not None and s.cpu.pct is not None
     ]
-    of_training = _settled(samples)
-    waited_pct = mean_of(s.process.cpu_wait_pct if s.process else None for s in of_training)
-    thread_pct = mean_of(s.process.busiest_thread_pct if s.process else None for s in of_training)
+    thread_pct = busiest_thread_pct(samples)
+    waited_pct = mean_of(s.process.cpu_wait_pct if s.process else None for s in _settled(samples))
     if (_stopped_pct(samples) or 0) >= CPU_THROTTLED_PCT:
         waited_pct = None
     if len(both) < MIN_SAMPLES:
@@ -102,15 +107,24 @@ def cpu_use(samples: Sequence[Machine], facts: MachineFacts, cpus: int | None) -
     )
 
 
+def busiest_thread_pct(samples: Sequence[Machine]) -> float | None:
+    """Return which share of the time the run's busiest thread had a CPU."""
+    return mean_of(s.process.busiest_thread_pct if s.process else None for s in _settled(samples))
+
+
 def _settled(samples: Sequence[Machine]) -> Sequence[Machine]:
     """Return those samples whose slow readings are of the time since the first of them alone.
 
     What is read every five seconds stands in each sample until it is read again: in the first ones
-    it is of the imports, and of the compilation.
+    it is of the imports, and of the compilation. Where samples are further apart, each has a
+    reading of its own, and only the first one's is of the time before.
     """
-    span_ns = samples[-1].t - samples[0].t
-    slow_ns = max(SLOW_NS, span_ns // max(1, len(samples) - 1))
-    return [sample for sample in samples if sample.t - samples[0].t >= 2 * slow_ns]
+    interval_ns = median(later.t - one.t for one, later in pairwise(samples))
+    # A sample that comes a little early may miss the reading that was due.
+    if interval_ns > (1 + LATENESS) * SLOW_NS:
+        return samples[1:]
+    least_ns = 2 * SLOW_NS - LATENESS * interval_ns
+    return [sample for sample in samples if sample.t - samples[0].t >= least_ns]
 
 
 def _stopped_pct(samples: Sequence[Machine]) -> float | None:
@@ -190,7 +204,7 @@ def own_cpus(
 ) -> Evidence | None:
     """Hold when the run itself takes what it may use of the CPUs.
 
-    `on_cpu` are the samples where it trains on them.
+    `on_cpu` are the samples where it is known to train on them.
     """
     if use is None or use.own is None:
         return None
@@ -239,22 +253,23 @@ def own_threads(use: CpuUse | None, threads: int | None, ended: bool) -> Evidenc
     headline = (
         f"The run's threads {are} busy" if threads > 1 else f"The run's one thread {its_one} busy"
     )
-    advised = f"use more threads: --threads {threads}, {free:.1f} cores idle"
+    advised = f"use more threads: --threads {threads} used, {free:.1f} cores idle"
     brief = f"--threads {threads} at {use.own:.1f} cores"
     return Evidence("threads", text, brief, headline, figures, advised)
 
 
 def mostly_idle(
-    use: CpuUse | None, gpus: Sequence[Gpu], unmeasured: str | None, ended: bool
+    use: CpuUse | None, gpus: Sequence[Gpu], on_cpu: bool, unmeasured: str | None, ended: bool
 ) -> Evidence | None:
     """Hold when the run neither computes nor wants a CPU: it waits for something else.
 
-    `unmeasured` is what that could be and is not measured of it, as a clause.
+    What an unread GPU does isn't known: then this holds only of a run that is known to train
+    `on_cpu`. `unmeasured` is what it may wait for and is not measured of it, as a clause.
     """
     if use is None or use.own is None or use.own >= IDLE_CORES:
         return None
     gpu_pct = mean_of(gpu.utilization_pct for gpu in gpus)
-    if gpus and (gpu_pct is None or gpu_pct >= IDLE_GPU_PCT):
+    if not on_cpu and (gpu_pct is None or gpu_pct >= IDLE_GPU_PCT):
         return None
     if use.waited is not None:
         wanted = min(use.own, 1.0 if use.thread is None else use.thread) + use.waited

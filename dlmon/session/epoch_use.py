@@ -232,7 +232,8 @@ class EpochUses:
             self._pending.popleft()
             if _is_within(reading, epoch.begin, epoch.end):
                 self._count(reading)
-        means = {name: total / self._counts[name] for name, total in self._sums.items()}
+        # In one reading the cores of others may be below 0, on average nothing is.
+        means = {name: max(0.0, total / self._counts[name]) for name, total in self._sums.items()}
         values = means | self._batches | self._take_losses(epoch)
         self.ended[epoch.begin] = EpochUse(self._readings, values)
         while len(self.ended) > MAX_EPOCHS:

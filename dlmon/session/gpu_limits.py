@@ -120,7 +120,7 @@ def _slowed_by(gpus: Sequence[Gpu]) -> list[tuple[str, str]]:
 
 
 def one_thread(
-    samples: Sequence[Machine],
+    thread_pct: float | None,
     gpus: Sequence[Gpu],
     facts: GpuFacts | None,
     waited_share: float | None,
@@ -128,7 +128,6 @@ def one_thread(
 ) -> Evidence | None:
     """Hold when the GPU waits while one thread has a core: whether it feeds the GPU isn't known."""
     gpu_pct = mean_of(gpu.utilization_pct for gpu in gpus)
-    thread_pct = mean_of(s.process.busiest_thread_pct if s.process else None for s in samples)
     if gpu_pct is None or thread_pct is None:
         return None
     if gpu_pct >= WORKING_GPU_PCT or thread_pct < BUSY_PCT:

@@ -43,10 +43,9 @@ from dlmon.records.sanitize import clean
 from dlmon.session.account import AccountState
 from dlmon.session.energy import EnergyCounter, EnergyPoint
 from dlmon.session.epoch_use import LOSS_READ, EpochUse, OpenEpoch, Reading, ReadLoss
-from dlmon.session.evidence import MIN_SAMPLES
 from dlmon.session.gaps import Gap, GapKind, Meanwhile
 from dlmon.session.learning import is_of_validation
-from dlmon.session.limits import WINDOW_S
+from dlmon.session.limits import window_s
 from dlmon.session.marks import Mark, MarkKind, time_of
 from dlmon.session.session import MAX_PHASE_SPANS, Session
 from dlmon.session.training_readings import OnGpu, ReadingsState
@@ -305,7 +304,7 @@ class Keyframes:
         self._coarse: dict[str, CoarseSeries] = {}
         # What limits a run is seen in its last samples.
         interval_s = Session(header).machine.interval_s
-        self._margin_ns = int(max(WINDOW_S, MIN_SAMPLES * interval_s) * SECOND_NS)
+        self._margin_ns = int(window_s(interval_s) * SECOND_NS)
         self.cuts: dict[str, int] = {}
         """Of each series, the cell behind the last that is known."""
         self.marks: list[Mark] = []

@@ -16,8 +16,10 @@ from dlmon.session import advice
 from dlmon.session.advice import cores
 from dlmon.session.cpu_limits import (
     IDLE_CORES,
+    UNSETTLED,
     CpuUse,
     all_cores_busy,
+    busiest_thread_pct,
     count_of,
     cpu_use,
     mostly_idle,
@@ -43,6 +45,11 @@ STEAL_PCT = 5.0
 PRESSURE_PCT = 10.0
 
 
+def window_s(interval_s: float) -> float:
+    """Return how many seconds of samples to look at, by how far apart they are."""
+    return max(WINDOW_S, (MIN_SAMPLES + UNSETTLED) * interval_s)
+
+
 def find_limit(
     samples: Sequence[Machine],
     facts: MachineFacts,
@@ -53,24 +60,28 @@ def find_limit(
     workers: int | None = None,
     unmeasured: str | None = None,
     ended: bool = False,
+    on_cpu: bool = False,
 ) -> Limit | None:
     """Return what limits the run, None before there are samples enough to say.
 
     Args:
         samples: whole samples (nothing left out) of steady training, oldest first.
         facts: of the machine.
-        gpu_index: the GPU that is trained on, by NVML's number; None on the CPU.
+        gpu_index: the GPU that is trained on, by NVML's number; None on the CPU, and where it
+            isn't known.
         cpus: the CPUs that the run was given (`--cpus`), if it was.
         threads: the threads that it was to compute with (`--threads`), if that was said.
         waited_share: what part of the time it waited for data, 0 to 1, where that is measured.
         workers: how many processes load the data, where that is known.
         unmeasured: what could limit it too and is not measured of it, as a clause.
         ended: whether it is over, so that the words are in the past.
+        on_cpu: whether it is known to train on the CPU.
     """
     if len(samples) < MIN_SAMPLES:
         return None
     gpus = [gpu for sample in samples for gpu in sample.gpus or () if gpu.index == gpu_index]
     use = cpu_use(samples, facts, count_of(cpus))
+    thread_pct = busiest_thread_pct(samples)
     # What is used up comes first, then what was taken away, then what may be a sign of either.
     of_gpu = next((one for one in facts.gpus or () if one.index == gpu_index), None)
     found = (
@@ -78,16 +89,16 @@ def find_limit(
         gpu_works(gpus, of_gpu, ended),
         quota(samples, facts, ended),
         other_programs(use, samples, ended),
-        own_cpus(use, facts, samples if gpu_index is None else (), ended),
+        own_cpus(use, facts, samples if on_cpu else (), ended),
         own_threads(use, count_of(threads), ended),
         all_cores_busy(use, samples, ended),
         *_scarcity(samples, ended),
-        one_thread(samples, gpus, of_gpu, waited_share, ended),
+        one_thread(thread_pct, gpus, of_gpu, waited_share, ended),
         _io_pressure(samples, ended),
         gpu_shared(samples, gpu_index, ended),
     )
     evidence = tuple(one for one in found if one is not None)
-    if not evidence and (idle := mostly_idle(use, gpus, unmeasured, ended)) is not None:
+    if not evidence and (idle := mostly_idle(use, gpus, on_cpu, unmeasured, ended)) is not None:
         evidence = (idle,)
     is_clear = bool(evidence) and evidence[0].rule != "idle"
     measured = _measured(use, samples, gpus, None if is_clear else unmeasured)
@@ -214,7 +225,7 @@ def _measured(
     gpu_pct = mean_of(gpu.utilization_pct for gpu in gpus)
     if gpu_pct is not None:
         figures.append((LimitKind.GPU, f"GPU {gpus[-1].index} {gpu_pct:.0f} %"))
-    thread_pct = mean_of(s.process.busiest_thread_pct if s.process else None for s in samples)
+    thread_pct = busiest_thread_pct(samples)
     if thread_pct is not None:
         figures.append((LimitKind.CPU, f"busiest thread {thread_pct:.0f} % of a core"))
     return tuple(figures)

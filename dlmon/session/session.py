@@ -37,10 +37,10 @@ from dlmon.records.changes import newest_facts
 from dlmon.session.account import TimeAccount
 from dlmon.session.data_wait import DataWait, unmeasured_wait
 from dlmon.session.epoch_use import EpochUses
-from dlmon.session.evidence import MIN_SAMPLES, Limit
+from dlmon.session.evidence import Limit
 from dlmon.session.gaps import Gaps
 from dlmon.session.learning import LOSS, Learning, metric_of
-from dlmon.session.limits import WINDOW_S, find_limit
+from dlmon.session.limits import find_limit, window_s
 from dlmon.session.machine_history import MachineHistory
 from dlmon.session.snapshot import PhaseSpan, Progress, Snapshot
 from dlmon.session.trainers import Trainers, span_of
@@ -418,8 +418,7 @@ class Session:
             return
         self.readings.fold(sample, self._gpu_index)
         self._training_samples.append(sample)
-        window_s = max(WINDOW_S, MIN_SAMPLES * self.machine.interval_s)
-        oldest_t = sample.t - int(window_s * 1e9)
+        oldest_t = sample.t - int(window_s(self.machine.interval_s) * 1e9)
         while self._training_samples[0].t < oldest_t:
             self._training_samples.popleft()
 
@@ -436,6 +435,7 @@ class Session:
             self.model.workers if self.model is not None else None,
             self._unmeasured(),
             ended,
+            on_cpu=self.model is not None and self.model.device == "cpu",
         )
 
     def _unmeasured(self) -> str | None:

@@ -28,7 +28,11 @@ class OnGpu(NamedTuple):
 
 
 class Cores(NamedTuple):
-    """How many cores the run took, and how many other programs did."""
+    """How many cores the run took, and how many other programs did.
+
+    The two are not read at the same instant: in one reading the others' may be below 0, which only
+    their mean may not.
+    """
 
     run: float
     others: float
@@ -40,7 +44,7 @@ def cores_of(sample: Machine) -> Cores | None:
     if cpu is None or cpu.pct is None or not cpu.cores or run_pct is None:
         return None
     busy_pct = (cpu.pct - (cpu.steal_pct or 0.0)) * len(cpu.cores)
-    return Cores(run_pct / 100, max(0.0, busy_pct - run_pct) / 100)
+    return Cores(run_pct / 100, (busy_pct - run_pct) / 100)
 
 
 class ReadingsState(NamedTuple):
@@ -135,8 +139,8 @@ class TrainingReadings:
 
     @property
     def means(self) -> dict[str, float]:
-        """The mean of each quantity that was read at all."""
-        return {name: total / self._counts[name] for name, total in self._sums.items()}
+        """The mean of each quantity that was read at all; none of them can be below 0."""
+        return {name: max(0.0, total / self._counts[name]) for name, total in self._sums.items()}
 
     @property
     def most(self) -> dict[str, float]:

@@ -20,7 +20,7 @@ from dlmon.records import (
 )
 from dlmon.records.sanitize import clean
 from dlmon.session.evidence import KINDS, MIN_SAMPLES, LimitKind
-from dlmon.session.limits import find_limit
+from dlmon.session.limits import find_limit, window_s
 from dlmon.session.program_name import program_name
 
 FACTS = MachineFacts(cores=4)
@@ -47,6 +47,7 @@ SECOND = 1_000_000_000
 
 def reported(sample, facts=FACTS, gpu_index=0, count=20, **options):
     samples = [replace(sample, t=second * SECOND) for second in range(count)]
+    options.setdefault("on_cpu", gpu_index is None)
     return find_limit(samples, facts, gpu_index, **options)
 
 
@@ -194,6 +195,22 @@ def test_a_run_that_fills_its_containers_cores_is_held_against_those():
     limit = reported(on_cores(16, run=1.48, others=3.0), facts, None)
     assert limit.text == "The run takes 99 % of the 1.5 cores that its container may use."
     assert reported(on_cores(16, run=1.0, others=3.0), facts, None).rule == "not-clear"
+
+
+@pytest.mark.parametrize(
+    ("cpu_limit", "said"),
+    [
+        (4 / 3, "1.33 cores"),
+        (1.0, "1 core"),
+        (1.0001, "1 core"),
+        (0.004, "0.004 cores"),
+        (1024, "1024 cores"),
+    ],
+)
+def test_a_limit_of_cores_is_told_in_few_digits(cpu_limit, said):
+    facts = MachineFacts(cores=2048, cpu_limit=cpu_limit)
+    limit = reported(on_cores(2048, run=cpu_limit, others=0.0), facts, None)
+    assert f"100 % of the {said}" in limit.text
 
 
 def test_threads_that_are_busy_beside_idle_cores_are_named():
@@ -530,7 +547,7 @@ def test_more_cpus_and_threads_are_advised_where_there_are_any():
     on_one = reported(on_cores(8, run=0.97, others=0.1), MachineFacts(cores=8), None, cpus=1)
     assert on_one.advice == "give the run more CPUs: 1 used, 6 cores idle"
     threads = reported(on_cores(2, run=1.02, others=0.1), one, None, threads=1)
-    assert threads.advice == "use more threads: --threads 1, 0.9 cores idle"
+    assert threads.advice == "use more threads: --threads 1 used, 0.9 cores idle"
     limited = reported(
         on_cores(16, run=1.48, others=3.0), MachineFacts(cores=16, cpu_limit=1.5), None
     )
@@ -641,6 +658,22 @@ def test_a_run_that_keeps_its_gpu_at_work_is_not_called_idle():
         assert ("idle" in rules(reported(replace(idle, gpus=(gpu,))))) is is_idle
 
 
+@pytest.mark.parametrize("gpu_index", [None, 0])
+def test_a_run_whose_gpu_is_not_read_is_not_called_idle(gpu_index):
+    idle = waits_for_cpu(on_cores(8, run=0.3, others=0.2), 2.0, thread_pct=8.0)
+    facts = MachineFacts(cores=8)
+    for gpus in (None, (replace(BUSY_GPU, index=1),)):
+        sample = replace(idle, gpus=gpus)
+        assert reported(sample, facts, gpu_index, on_cpu=False).rule == "not-clear"
+
+
+def test_a_run_that_may_train_on_a_gpu_is_not_told_to():
+    sample = replace(on_cores(8, 7.9, 0.0), gpus=(replace(BUSY_GPU, utilization_pct=2),))
+    facts = MachineFacts(cores=8)
+    assert reported(sample, facts, None).advice.startswith("train on GPU 0")
+    assert reported(sample, facts, None, on_cpu=False).advice == ""
+
+
 def test_a_run_that_waits_for_the_cpu_says_how_long():
     waits = waits_for_cpu(on_cores(2, run=0.7, others=1.3), 34.0)
     limit = reported(waits, MachineFacts(cores=2), None)
@@ -658,11 +691,42 @@ def test_what_the_threads_did_while_it_was_started_is_not_laid_on_the_training()
     samples = [*starting, *[waits_for_cpu(trains, 2.0, thread_pct=15.0)] * 12]
     for count in range(MIN_SAMPLES, len(samples) + 1):
         timed = [replace(one, t=second * SECOND) for second, one in enumerate(samples[:count])]
-        limit = find_limit(timed, MachineFacts(cores=2), None)
+        limit = find_limit(timed, MachineFacts(cores=2), None, on_cpu=True)
         # What is of the training alone is read from the tenth second on.
         assert limit.rule == ("not-clear" if count < 10 + MIN_SAMPLES else "idle")
         assert "5802" not in limit.text + limit.advice
         assert "80 %" not in limit.text
+
+
+@pytest.mark.parametrize("interval_s", [0.5, 1, 2, 3, 4, 5, 5.6, 6, 10, 30, 60])
+@pytest.mark.parametrize("late_s", [0.0, 0.02])
+def test_how_long_it_waited_for_a_cpu_is_known_at_any_interval(interval_s, late_s):
+    trains = waits_for_cpu(on_cores(8, run=0.6, others=7.3), 0.0, thread_pct=60.0)
+    window = window_s(interval_s)
+    starts_s = [count * interval_s for count in range(int(window / interval_s) + 1)]
+    # The last is on time, so that the first may be just outside the window.
+    late = [late_s * (-1) ** count for count in range(len(starts_s))]
+    times_ns = [int((s + by) * SECOND) for s, by in zip(starts_s, late, strict=True)]
+    times_ns = [t for t in times_ns if t >= times_ns[-1] - window * SECOND]
+    samples = [replace(trains, t=t) for t in times_ns]
+    starting = waits_for_cpu(trains, 90.0, thread_pct=90.0)
+    samples[0] = replace(starting, t=samples[0].t)
+    limit = find_limit(samples, MachineFacts(cores=8), None, on_cpu=True)
+    assert limit.text.startswith("Not clear: ")
+    assert "waited for a CPU 0 % of the time" in limit.text
+
+
+def test_a_thread_that_was_busy_while_it_was_started_is_not_laid_on_the_training():
+    trains = replace(with_gpu(utilization_pct=40), process=ProcessTree(busiest_thread_pct=30.0))
+    compiles = replace(trains, process=ProcessTree(busiest_thread_pct=100.0))
+    samples = [*[compiles] * 8, *[trains] * 12]
+    for count in range(MIN_SAMPLES, len(samples) + 1):
+        timed = [replace(one, t=second * SECOND) for second, one in enumerate(samples[:count])]
+        limit = find_limit(timed, FACTS, 0)
+        assert "thread" not in rules(limit)
+        is_known = count >= 10 + MIN_SAMPLES
+        assert ("busiest thread 30 % of a core" in limit.figures) is is_known
+        assert is_known or "busiest thread" not in limit.text
 
 
 def test_a_wait_that_may_be_that_of_the_containers_own_limit_is_not_laid_on_others():

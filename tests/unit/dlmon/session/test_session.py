@@ -25,6 +25,7 @@ from dlmon.records import (
     Notice,
     Output,
     Phase,
+    ProcessTree,
     Result,
     Validation,
     encode,
@@ -733,6 +734,22 @@ def test_what_limits_a_run_is_held_against_the_options_that_it_was_started_with(
     one_cpu = replace(header, options={"cpus": 3})
     text = folded([one_cpu, *rest]).snapshot().limit.text
     assert text.startswith("The run kept its 3 allowed CPUs (of 8) busy 9")
+
+
+def test_only_a_run_that_is_known_to_train_on_the_cpu_is_told_to_train_on_a_gpu():
+    busy = {
+        "cpu": Cpu(pct=99.0, cores=(99,) * 8),
+        "process": ProcessTree(cpu_pct=790.0),
+        "gpus": (Gpu(0, utilization_pct=1),),
+    }
+    records = [
+        replace(one, **busy) if isinstance(one, Machine) else one
+        for one in recorded_session(gpus=0)
+    ]
+    unknown = [replace(one, device=None) if isinstance(one, Model) else one for one in records]
+    assert "train on GPU 0" in folded(records).snapshot().limit.advice
+    limit = folded(unknown).snapshot().limit
+    assert (limit.rule, limit.advice) == ("cpu", "")
 
 
 def test_the_run_has_its_own_share_of_the_cpu_over_time():

@@ -216,7 +216,7 @@ class _Gathered:
                 for row in account
             ),
             gaps=tuple((units.clock(mark.at_s), mark.text) for mark in gaps),
-            epochs=epoch_table(snapshot.epochs, text),
+            epochs=epoch_table(snapshot.epochs, snapshot.model, text),
             notices=tuple(self._notice(notice) for notice in snapshot.notices),
             environment=tuple(self._environment(snapshot)),
             options=tuple(self._options(snapshot)),

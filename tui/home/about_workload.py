@@ -81,7 +81,7 @@ def last_in_brief(last: LastResult | None, workload: Workload, wanted: RunOption
     """Return the time alone; in brackets where it is of other options."""
     if last is None or last.timing is None:
         return ""
-    mark = "~ " if last.timing.projected else ""
+    mark = "~ " if last.timing.projected or units.is_very_uncertain(last.timing) else ""
     took = f"{mark}{units.duration(last.timing)}"
     return f"({took})" if last.other_options(workload, wanted) else took
 

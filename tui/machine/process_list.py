@@ -63,8 +63,20 @@ _MARKS = 4
 """Cells for what points at the chosen one, and for the dot of the run's."""
 _GAP = 1
 _HEADING_ROWS = 1
+_BORDER = 6
+"""What of a border has no text."""
 _LATER = "None yet: processes are read every 5 s."
 _SCOPE = f"the run's, those on GPUs, and the {MAX_BUSIEST} busiest"
+
+
+def notes_with_room(notes: Sequence[str], room: int) -> str:
+    """Join the notes that have room as a whole, the first ones before those behind them."""
+    text = ""
+    for note in filter(None, notes):
+        longer = f"{text}  {note}" if text else note
+        if cell_len(longer) <= room:
+            text = longer
+    return text
 
 
 class ProcessList(ScrollingLines):
@@ -169,8 +181,9 @@ class ProcessList(ScrollingLines):
         return [*rows[:1], *self.with_thumb(rows[1:], len(self._shown), width)]
 
     def on_resize(self, event: events.Resize) -> None:
-        """Keep what is chosen visible."""
+        """Keep what is chosen visible, and the notes whole."""
         self._scroll_to_chosen()
+        self._put_titles_of_table()
         self.redraw()
 
     def on_click(self, event: events.Click) -> None:
@@ -231,7 +244,8 @@ class ProcessList(ScrollingLines):
         last = "as they were last read, every 5 s" if self._over and total else ""
         of_core = "CPU % of one core" if total else ""
         scope = _SCOPE if self._choosing and self._all else ""
-        below = "  ".join(filter(None, (typed, last, of_core, legend, scope)))
+        notes = (typed, last, of_core, legend, scope)
+        below = notes_with_room(notes, self.outer_size.width - _BORDER)
         title = f"Processes {count}" if total and not self._typed.strip() else "Processes"
         # The panel of a machine stands below the name of it.
         if self._choosing and self._host is not None:

@@ -369,6 +369,7 @@ def _event(record: Record, follower: SessionFollower) -> tuple[int, str] | None:
 def _epochs_text(epochs: list[Epoch], follower: SessionFollower) -> str:
     """Say how long consecutive epochs took, and what the last of them ended with."""
     first, last = epochs[0], epochs[-1]
+    steps = last.steps
     metrics = "  ".join(
         f"{name} {value:.4g}" if value is not None else f"{name} {last.why.get(name, '–')}"
         for name, value in last.metrics.items()
@@ -376,13 +377,13 @@ def _epochs_text(epochs: list[Epoch], follower: SessionFollower) -> str:
     took = units.seconds((last.end - first.begin) / 1e9)
     word = epoch_word(follower.session.header)
     if first is not last:
-        cut_short = not last.whole and all(epoch.steps == last.steps for epoch in epochs)
-        each = f" ({last.steps} steps each)" if cut_short else ""
+        cut_short = not last.whole and all(epoch.steps == steps for epoch in epochs)
+        each = f" ({units.counted(steps, 'step')} each)" if cut_short and steps is not None else ""
         words = units.plural(word)
         return (
             f"{words} {first.epoch + 1} to {last.epoch + 1} took {took}{each}  {metrics}".rstrip()
         )
-    part = "" if last.whole else f" ({last.steps} steps)"
+    part = "" if last.whole or steps is None else f" ({units.counted(steps, 'step')})"
     model = follower.session.model
     of = model and model.epochs_in_all
     total = f"/{max(of, last.epoch + 1)}" if of else "" if model else "/?"

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from dlmon.records import Epoch
+from dlmon.records import Epoch, Model
 from dlmon.session.metric_figures import MetricFigure
 from tui.formatting import units
+from tui.formatting.epochs import steps_asked_for
 from tui.formatting.learning import value_text
 from tui.report.parts import Table
 
@@ -43,18 +44,27 @@ def epoch_metrics(epochs: Sequence[Epoch]) -> list[str]:
     return list(dict.fromkeys(name for epoch in epochs for name in epoch.metrics))
 
 
-def epoch_table(epochs: Sequence[Epoch], text: Callable[[str], str]) -> Table | None:
-    """Return a row an epoch; `text` leaves out of a name what is nobody else's business."""
+def epoch_table(
+    epochs: Sequence[Epoch], model: Model | None, text: Callable[[str], str]
+) -> Table | None:
+    """Return a row an epoch; one of as many steps as were asked for is not cut.
+
+    Args:
+        epochs: those that have ended.
+        model: what is trained.
+        text: leaves out of a name what is nobody else's business.
+    """
     if not epochs:
         return None
     metrics = epoch_metrics(epochs)[:_METRICS]
     rows = []
     for epoch in epochs[:MOST_EPOCHS]:
         validation = epoch.validation
+        cut = not epoch.whole and not steps_asked_for(epoch, model)
         values = (epoch.metrics.get(name) for name in metrics)
         rows.append(
             (
-                f"{epoch.epoch + 1}{'' if epoch.whole else ' (cut)'}",
+                f"{epoch.epoch + 1}{' (cut)' if cut else ''}",
                 units.seconds((epoch.end - epoch.begin) / 1e9),
                 units.seconds((epoch.train_end - epoch.begin) / 1e9),
                 units.seconds((validation.end - validation.begin) / 1e9) if validation else "–",

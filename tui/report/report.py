@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -155,18 +155,21 @@ def _names(reports: Sequence[SessionReport]) -> tuple[str, ...]:
     )
 
 
-def _metric_texts(report: SessionReport) -> dict[str, str]:
-    """Return what each metric of a session came to, by its name."""
+def _metric_texts(report: SessionReport, taken: Container[str]) -> dict[str, str]:
+    """Return what each metric of a session came to, by a name that is none of those taken."""
     rows = report.metrics.rows if report.metrics is not None else ()
-    return {
-        name: final if best in ("–", final) else f"{final} (best {best})"
-        for name, final, best, _ in rows
-    }
+    texts = {}
+    for name, final, best, _ in rows:
+        row = f"metric {name}" if name in taken else name
+        texts[row] = final if best in ("–", final) else f"{final} (best {best})"
+    return texts
 
 
 def _together(reports: Sequence[SessionReport], names: Sequence[str]) -> Table:
     """Put the figures and settings of sessions side by side; settings only where they differ."""
-    columns = [dict(report.figures) | _metric_texts(report) for report in reports]
+    # A script may call a metric as a figure of ours is called; of any session, so for all alike.
+    taken = {name for report in reports for name, _ in (*report.figures, *report.options)}
+    columns = [dict(report.figures) | _metric_texts(report, taken) for report in reports]
     figures = list(dict.fromkeys(name for column in columns for name in column))
     options = [dict(report.options) for report in reports]
     settings = list(dict.fromkeys(name for column in options for name in column))

@@ -216,7 +216,7 @@ class _Gathered:
                 for row in account
             ),
             gaps=tuple((units.clock(mark.at_s), mark.text) for mark in gaps),
-            epochs=epoch_table(snapshot.epochs, text),
+            epochs=epoch_table(snapshot.epochs, snapshot.model, text),
             notices=tuple(self._notice(notice) for notice in snapshot.notices),
             environment=tuple(self._environment(snapshot)),
             options=tuple(self._options(snapshot)),
@@ -226,7 +226,7 @@ class _Gathered:
             curves=self.curves,
             metric_curves=self.metric_curves.renamed(text),
             marks=(*self.curves.marks, *gaps),
-            as_json=self._json(snapshot, bars, label),
+            as_json=self._json(snapshot, bars, names, label),
         )
 
     def _headline(self, snapshot: Snapshot) -> str:
@@ -305,6 +305,7 @@ class _Gathered:
         self,
         snapshot: Snapshot,
         bars: Sequence[ComparisonRow],
+        names: Mapping[str, str],
         label: Label,
     ) -> dict[str, Any]:
         header, result, validity = snapshot.header, snapshot.result, snapshot.validity
@@ -337,7 +338,8 @@ class _Gathered:
             "against": {} if validity is None else {str(d): t for d, t in validity.against.items()},
             "comparison": [
                 {
-                    "label": row.label,
+                    # The label of a row may hold a whole command, with its secrets.
+                    "label": names.get(row.session or "", row.label),
                     "kind": row.kind,
                     "metric": row.metric,
                     "value": row.value,

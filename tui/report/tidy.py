@@ -84,7 +84,8 @@ def _checked_rows(paths: Sequence[Path], table: str | None, full: bool) -> Itera
     headings = next(rows)
     first = next(rows, None)
     if first is None:
-        raise ReportError(f"there are no {table} in what was recorded: the table would be empty")
+        what = "readings of the machine" if table == MACHINE else table
+        raise ReportError(f"there are no {what} in what was recorded: the table would be empty")
     yield headings
     yield first
     yield from rows

@@ -7,7 +7,7 @@ import pytest
 from fakes.recorded import BEGIN_WALL, recorded_machine, recorded_session, write_log
 
 import tui.plain.follow
-from dlmon.records import Batches, Facts, Model, Notice, Phase
+from dlmon.records import Batches, Epoch, Facts, Model, Notice, Phase
 from tui.plain.follow import follow
 
 
@@ -174,3 +174,33 @@ def test_a_recording_that_was_interrupted_is_summed_up_from_its_samples(tmp_path
     told = capsys.readouterr().out
     assert re.search(r"^mean CPU +\d\d % *$", told, re.MULTILINE)
     assert re.search(r"^energy +– \(its energy counter was not read\) *$", told, re.MULTILINE)
+
+
+def with_steps(steps):
+    """Return a session whose epochs were cut after so many steps."""
+    return [
+        replace(record, whole=False, steps=steps) if isinstance(record, Epoch) else record
+        for record in recorded_session()
+    ]
+
+
+@pytest.mark.parametrize(
+    ("steps", "said"),
+    [(None, ""), (1, " (1 step)"), (2, " (2 steps)"), (12_000, " (12,000 steps)")],
+)
+def test_an_epoch_that_was_cut_says_after_how_many_steps_where_that_is_known(
+    tmp_path, capsys, steps, said
+):
+    told = followed(tmp_path, capsys, with_steps(steps))
+    lines = re.findall(r"^[0-9:]{8}  epoch .* took [0-9.]+ s(.*?)  ", told, re.MULTILINE)
+    assert lines == [said] * 3
+
+
+@pytest.mark.parametrize(
+    ("steps", "said"), [(None, ""), (1, " (1 step each)"), (12_000, " (12,000 steps each)")]
+)
+def test_epochs_that_share_a_line_count_their_steps_alike(tmp_path, capsys, steps, said):
+    told = followed(tmp_path, capsys, lasting(with_steps(steps), asked=1))
+    lines = re.findall(r"^[0-9:]{8}  epochs .* took [0-9.]+ s(.*?)  ", told, re.MULTILINE)
+    assert lines
+    assert set(lines) == {said}

@@ -1,5 +1,6 @@
 """What a report says of a session: its name, its account, what speaks against its figures."""
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -9,6 +10,7 @@ from dlmon.log.label import Label, write_label
 from dlmon.records import (
     AccountPart,
     Doubt,
+    Epoch,
     Evaluation,
     Machine,
     MachineFacts,
@@ -168,3 +170,44 @@ def test_the_versions_that_a_script_trained_with_stand_in_its_environment(tmp_pa
     assert environment["framework"] == "Keras 3.15.1"
     assert environment["backend"] == "TensorFlow 2.21.0"
     assert environment["python of the script"] == "3.12.1"
+
+
+def of_script(records, *arguments):
+    """Return a session as that of a script which was given these arguments."""
+    header, *rest, result = records
+    command = ("python3", "/home/ada/train.py", *arguments)
+    header = replace(header, workload="train.py", command=command)
+    return [header, *rest, replace(result, workload="train.py")]
+
+
+def test_no_command_of_an_earlier_run_is_in_the_comparison(tmp_path):
+    """Its row is called as it is in every other form, also where other arguments differ."""
+    early = recorded_session(session_id="20261120-a1b2", begin_wall=BEGIN_WALL - 600)
+    write_log(tmp_path, of_script(early, "--lr", "0.1", "--api-key", "sk-abcdef", "--db", "x:hush"))
+    path = write_log(tmp_path, of_script(recorded_session(), "--lr", "0.2"))
+    session = only(path)
+    told = session.as_json["comparison"]
+    assert [row["label"] for row in told] == [bar.label for bar in session.bars]
+    assert any(row["session"] == "20261120-a1b2" for row in told)
+    for secret in ("sk-abcdef", "python3", "/home/ada"):
+        assert secret not in json.dumps(session.as_json)
+
+
+def test_a_metric_takes_no_place_of_a_figure_beside_other_sessions(tmp_path):
+    def training(number):
+        metrics = {"throughput": 7.5, "epochs": 8.5, "loss": 0.5}
+        return [
+            replace(record, metrics=metrics) if isinstance(record, Epoch) else record
+            for record in recorded_session(session_id=f"run-{number}")
+        ]
+
+    logs = [write_log(tmp_path, training(number), f"run-{number}") for number in range(2)]
+    logs.append(write_log(tmp_path, recorded_session(session_id="usual"), "usual"))
+    report = make_report(logs, [])
+    rows = {row[0]: row[1:] for row in report.together.rows}
+    assert len(rows) == len(report.together.rows)
+    figures = [dict(session.figures)["throughput"] for session in report.sessions]
+    assert list(rows["throughput"]) == figures
+    assert rows["metric throughput"] == ("7.5000", "7.5000", "–")
+    assert "loss" in rows
+    assert "metric loss" not in rows

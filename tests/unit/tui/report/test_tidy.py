@@ -102,7 +102,8 @@ def test_a_row_of_the_machine_is_a_number_of_a_reading(log, records):
 @pytest.mark.parametrize("name", TABLES)
 def test_a_table_of_nothing_is_refused(tmp_path, records, name):
     path = write_log(tmp_path, records[:1])
-    with pytest.raises(ReportError, match=f"there are no {name}"):
+    what = {"machine": "readings of the machine"}.get(name, name)
+    with pytest.raises(ReportError, match=f"there are no {what} in what was recorded"):
         table([path], name)
 
 

@@ -10,7 +10,7 @@ from rich.cells import cell_len
 from dlmon.records import Epoch
 from dlmon.session.epoch_comparison import seconds_of
 from dlmon.session.epoch_use import LOSS_INFINITE, LOSS_NAN, LOSS_READ, EpochUse
-from dlmon.session.learning import LOSS, metric_of
+from dlmon.session.learning import LOSS, importance, metric_of
 from tui.formatting import units
 from tui.widgets.rows import fit
 
@@ -95,13 +95,8 @@ def _metrics_of(epochs: Sequence[Epoch]) -> list[list[str]]:
     groups: dict[str, list[str]] = {}
     for name in names:
         groups.setdefault(metric_of(name)[0], []).append(name)
-    ordered = sorted(groups.items(), key=lambda group: _importance(group[0]))
+    ordered = sorted(groups.items(), key=lambda group: importance(group[0]))
     return [sorted(group, key=lambda name: metric_of(name)[1]) for _, group in ordered]
-
-
-def _importance(name: str) -> tuple[bool, bool]:
-    """Put the loss first, then other losses, then other metrics, each in their own order."""
-    return name != LOSS, not name.endswith(LOSS)
 
 
 def _column_width(column: EpochColumn) -> int:

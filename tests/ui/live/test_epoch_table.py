@@ -56,6 +56,11 @@ def test_each_metric_stands_beside_that_of_its_validation():
     assert shown[3:] == ["loss", "val_loss", "acc", "val_acc", "auc", "val_auc", "samples/s"]
 
 
+def test_a_loss_by_any_spelling_stands_before_other_metrics():
+    shown, _ = headings(100, "acc", "Gen_Loss", "loss")
+    assert shown[3:6] == ["loss", "Gen_Loss", "acc"]
+
+
 def test_the_bar_gives_way_before_a_metric_does():
     shown, found = headings(64, *TWO_METRICS)
     assert shown == ["#", "time", "loss", "val_loss", "acc", "val_acc", "auc", "val_auc"]

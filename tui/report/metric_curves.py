@@ -10,7 +10,7 @@ from dlmon.session.learning import MOST_METRICS, drawable, importance
 from dlmon.session.metric_readings import MetricReadings, Pass
 from dlmon.statistics.envelope import Columns
 from dlmon.statistics.points import Point, Points
-from tui.drawing.plot import value_range
+from tui.drawing.value_axis import value_range
 
 # Of all lines together: a point takes some forty characters of a page.
 _ALL_POINTS, _POINTS_OF_A_LINE = 3000, 600

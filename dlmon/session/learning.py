@@ -15,6 +15,8 @@ LEAST_CHANGE = 1e-3
 # Metrics are foreign: a forged log may hold any number of them.
 MOST_METRICS = 16
 MOST_VALIDATIONS = 2000
+LARGEST, SMALLEST = 1e100, 1e-100
+"""What is drawn is less than the one, and more than the other: sums of it are finite."""
 
 _VALIDATION = re.compile(r"(?:val|valid|validation|eval|dev)[_/.](.+)", re.IGNORECASE)
 _TRAINING = re.compile(r"(?:train|training)[_/.](.+)", re.IGNORECASE)
@@ -27,6 +29,18 @@ def metric_of(name: str) -> tuple[str, bool]:
         return validation[1], True
     training = _TRAINING.fullmatch(name)
     return (name if training is None else training[1]), False
+
+
+def importance(name: str) -> tuple[bool, bool]:
+    """Put the loss first, then other losses, then other metrics, each in their own order."""
+    return name != LOSS, not name.lower().endswith(LOSS)
+
+
+def drawable(value: float | None) -> float | None:
+    """Return a value that an axis can hold; what is too large is drawn as what is no number."""
+    if value is None or not abs(value) < LARGEST:
+        return None
+    return value if abs(value) > SMALLEST else 0.0
 
 
 def is_of_validation(record: Metrics) -> bool:
@@ -77,8 +91,9 @@ class Metric:
         """Take a value that was read at a time; until then it was unknown."""
         if t <= self.last_ns:
             return
-        if value is not None:
-            self.series.add(max(since_ns, self.last_ns), t, value)
+        drawn = drawable(value)
+        if drawn is not None:
+            self.series.add(max(since_ns, self.last_ns), t, drawn)
         self.newest, self.why, self.last_ns = value, why, t
 
     def add_validation(self, t: int, value: float | None, why: str) -> None:
@@ -106,7 +121,7 @@ class Learning:
     def names(self) -> list[str]:
         """The metrics that have a value: the loss, other losses, then the others as they came."""
         known = [name for name, metric in self.metrics.items() if metric.is_known]
-        return sorted(known, key=lambda name: (name != LOSS, not name.lower().endswith(LOSS)))
+        return sorted(known, key=importance)
 
     def fold(self, record: Metrics, since_ns: int) -> None:
         """Take what was read; training goes on since a time."""

@@ -25,10 +25,7 @@ _SHRINK_BELOW = 0.4
 _BOTTOMS = (0.0, 0.5, 0.8)
 _TO_SPARE = 0.05
 _LINEAR_SPAN = 30
-_LONGEST_LABEL, _MOST_DECIMALS = 5, 4
-# An axis of values begins at zero unless all of them lie far above.
-_FAR_ABOVE = 0.5
-_SUFFIXES = ("", "k", "M", "G", "T", "P")
+SUFFIXES = ("", "k", "M", "G", "T", "P")
 
 Span = tuple[int, int]
 """The lowest and the highest level that a column covers, both included."""
@@ -169,17 +166,6 @@ def fitted_bottom(current_bottom: float, top: float, least: float) -> float:
     return max([stays, *higher]) if top > 0 else 0.0
 
 
-def value_range(least: float, most: float) -> tuple[float, float]:
-    """Return the ends of an axis for values: from zero, unless all lie far above, or some below."""
-    if least < 0:
-        return -nice_top(-least), nice_top(most) if most > 0 else 0.0
-    if least < _FAR_ABOVE * most or most == least == 0:
-        return 0.0, nice_top(most)
-    # Round numbers around them, of the size of what they differ by.
-    step = nice_step(max((most - least) / 4, most * 1e-3))
-    return math.floor(least / step) * step, math.ceil(most / step + 1e-9) * step
-
-
 def short_number(value: float) -> str:
     """Return `value` in at most five characters and a minus sign: 0.42, 950, 5.5k, 1.25M.
 
@@ -192,45 +178,12 @@ def short_number(value: float) -> str:
     sign = "-" if value < 0 else ""
     if magnitude < 1:
         return _small_number(magnitude, sign)
-    for suffix in _SUFFIXES:
+    for suffix in SUFFIXES:
         # What rounds to a thousand belongs to the next suffix.
         if magnitude < 999.5:
             return f"{sign}{_rounded(magnitude, suffix)}{suffix}"
         magnitude /= 1000
     return f"{value:.0e}".replace("e+", "e")
-
-
-def axis_numbers(top: float, bottom: float) -> tuple[str, str, str]:
-    """Label the top, the middle and the bottom of an axis, with as many digits as tell them apart.
-
-    Each takes at most five characters; empty is what would need more, or would repeat another.
-    """
-    ends = top, (top + bottom) / 2, bottom
-    found = None
-    for decimals in range(_MOST_DECIMALS + 1) if bottom else ():
-        upper, middle, lower = (_fixed(value, decimals, top - bottom) for value in ends)
-        if upper and lower and (middle or found is None):
-            found = upper, middle, lower
-            if middle:
-                return found
-    short = short_number(ends[0]), short_number(ends[1]), short_number(ends[2])
-    return found or (short if len(set(short)) == len(short) else (short[0], "", ""))
-
-
-def _fixed(value: float, decimals: int, height: float) -> str:
-    """Write a number with so many decimals; empty where that is inexact, or takes too much room."""
-    text = f"{value:.{decimals}f}"
-    is_exact = abs(float(text) - value) < height / 100
-    if len(text) > _LONGEST_LABEL:
-        text = text.replace("0.", ".", 1) if text.startswith(("0.", "-0.")) else ""
-    return text if is_exact and len(text) <= _LONGEST_LABEL else ""
-
-
-def nice_step(least: float) -> float:
-    """Return the smallest of 1, 2 and 5, times a power of ten, that is `least` or more."""
-    exponent = math.floor(math.log10(least))
-    steps = (float(f"{digit}e{exponent + more}") for more in (0, 1) for digit in (1, 2, 5))
-    return next(step for step in steps if step >= least)
 
 
 def bar_fractions(values: Sequence[float]) -> list[float]:

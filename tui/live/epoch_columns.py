@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from rich.cells import cell_len
+from rich.cells import cell_len, set_cell_size
 
 from dlmon.records import Epoch
 from dlmon.session.epoch_comparison import seconds_of
 from dlmon.session.epoch_use import LOSS_INFINITE, LOSS_NAN, LOSS_READ, EpochUse
-from dlmon.session.learning import LOSS, metric_of
+from dlmon.session.learning import LOSS, importance, metric_of
 from tui.formatting import units
 from tui.widgets.rows import fit
 
@@ -58,8 +59,11 @@ def columns_of(
     def has_room(columns: Sequence[EpochColumn]) -> bool:
         return taken + sum(map(_column_width, columns)) <= width
 
+    metric_names = _metrics_of(epochs)
+    headings = _headings([name for names in metric_names for name in names], ellipsis)
     groups = [
-        [_metric_column(epochs, name, ellipsis) for name in names] for names in _metrics_of(epochs)
+        [_metric_column(epochs, name, headings[name], ellipsis) for name in names]
+        for names in metric_names
     ]
     read = [_loss_read(use_of(epoch)) for epoch in epochs]
     has_loss = any(metric_of(name)[0] == LOSS for epoch in epochs for name in epoch.metrics)
@@ -95,13 +99,8 @@ def _metrics_of(epochs: Sequence[Epoch]) -> list[list[str]]:
     groups: dict[str, list[str]] = {}
     for name in names:
         groups.setdefault(metric_of(name)[0], []).append(name)
-    ordered = sorted(groups.items(), key=lambda group: _importance(group[0]))
+    ordered = sorted(groups.items(), key=lambda group: importance(group[0]))
     return [sorted(group, key=lambda name: metric_of(name)[1]) for _, group in ordered]
-
-
-def _importance(name: str) -> tuple[bool, bool]:
-    """Put the loss first, then other losses, then other metrics, each in their own order."""
-    return name != LOSS, not name.endswith(LOSS)
 
 
 def _column_width(column: EpochColumn) -> int:
@@ -109,9 +108,31 @@ def _column_width(column: EpochColumn) -> int:
     return GAP + max(map(cell_len, (heading, *cells)))
 
 
-def _metric_column(epochs: Sequence[Epoch], name: str, ellipsis: str) -> EpochColumn:
+def _headings(names: Sequence[str], ellipsis: str) -> dict[str, str]:
+    """Return what stands over each metric: no two alike, and else as short as may be."""
+    spellings = {
+        name: (
+            _cut(_short(name), ellipsis),
+            _cut_inside(_short(name), ellipsis),
+            _cut_inside(name, ellipsis),
+            name,
+        )
+        for name in names
+    }
+    chosen = dict.fromkeys(names, 0)
+    while True:
+        headings = {name: spellings[name][at] for name, at in chosen.items()}
+        uses = Counter(headings.values())
+        alike = [name for name in names if uses[headings[name]] > 1 and headings[name] != name]
+        if not alike:
+            return headings
+        for name in alike:
+            chosen[name] += 1
+
+
+def _metric_column(epochs: Sequence[Epoch], name: str, heading: str, ellipsis: str) -> EpochColumn:
     cells = [_cut(f"{_metric(one, name):>{_USUAL_METRIC}}", ellipsis) for one in epochs]
-    return _cut(_short(name), ellipsis), cells
+    return heading, cells
 
 
 def _loss_read(use: EpochUse) -> str:
@@ -150,3 +171,14 @@ def _cut(text: str, ellipsis: str) -> str:
     if cell_len(text) <= _LONGEST_NAME:
         return text
     return fit(text, _LONGEST_NAME, ellipsis)
+
+
+def _cut_inside(text: str, ellipsis: str) -> str:
+    """Keep the beginning and the end of a text that is too long."""
+    if cell_len(text) <= _LONGEST_NAME:
+        return text
+    room = _LONGEST_NAME - cell_len(ellipsis)
+    end = text
+    while cell_len(end) > room // 2:
+        end = end[1:]
+    return set_cell_size(text, room - room // 2) + ellipsis + end

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 from rich.cells import cell_len
 
-from dlmon.session.learning import Learning, Metric
-from tui.drawing.plot import value_range
+from dlmon.session.learning import Learning, Metric, drawable
 from tui.drawing.time_axis import TimeAxis
+from tui.drawing.value_axis import value_range
 from tui.formatting.glyphs import glyphs_in_use
 from tui.formatting.learning import newest_texts, value_text
 from tui.widgets.chart import Chart, ChartPicture
@@ -114,7 +114,7 @@ def _picture(
     if metric is None:
         reason = NOT_SEEN if is_running else NEVER_SEEN
         return replace(below, columns=(None,) * axis.count, reason=reason, left_labels=("",))
-    columns = axis.columns(metric.series)
+    columns = tuple(map(drawable, axis.columns(metric.series)))
     points = _validations(metric, axis)
     values = [value for value in columns if value is not None] + [value for _, value in points]
     if not values:
@@ -129,9 +129,10 @@ def _picture(
 def _validations(metric: Metric, axis: TimeAxis) -> tuple[tuple[int, float], ...]:
     """Return where validations ended, and their values; of many that are close, the last."""
     points = [
-        (column, value)
+        (column, drawn)
         for t, value in metric.validations
-        if value is not None and 0 <= (column := axis.column_of(t)) < axis.count
+        if (drawn := drawable(value)) is not None
+        and 0 <= (column := axis.column_of(t)) < axis.count
     ]
     if len(points) * _POINT_COLUMNS <= axis.count:
         return tuple(points)

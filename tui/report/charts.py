@@ -261,7 +261,13 @@ def tick_labels(values: Sequence[float]) -> list[str]:
     for decimals in range(7) if largest < 1e6 else ():
         if all(abs(round(value, decimals) - value) <= step / 1000 for value in values):
             return [f"{value:,.{decimals}f}" for value in values]
-    return [f"{value:.4g}" for value in values]
+    labels: list[str] = []
+    for digits in range(4, 16):
+        labels = [f"{value:.{digits}g}" for value in values]
+        pairs = zip(labels, values, strict=True)
+        if all(abs(float(label) - value) <= step / 1000 for label, value in pairs):
+            break
+    return labels
 
 
 def _time_ticks(span_s: float) -> tuple[tuple[float, str], ...]:

@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from dlmon.records import Record, SessionHeader
-from dlmon.session.learning import LOSS, MOST_METRICS
+from dlmon.session.learning import MOST_METRICS, drawable, importance
 from dlmon.session.metric_readings import MetricReadings, Pass
 from dlmon.statistics.envelope import Columns
 from dlmon.statistics.points import Point, Points
-from tui.drawing.plot import value_range
+from tui.drawing.value_axis import value_range
 
 # Of all lines together: a point takes some forty characters of a page.
 _ALL_POINTS, _POINTS_OF_A_LINE = 3000, 600
@@ -18,7 +18,6 @@ _FEWEST_POINTS = 30
 # Of short runs, each value is to be seen.
 MOST_DOTS = 60
 _MOST_SESSIONS = 16
-_LARGEST, _SMALLEST = 1e100, 1e-100
 _OWN = "training"
 _VALIDATION = "validation, at the end of each epoch"
 
@@ -91,7 +90,7 @@ class MetricCurves:
             is_known = reading.metric in self.lines
             if is_drawn and (is_known or len(self.lines) < MOST_METRICS):
                 line = self.lines.setdefault(reading.metric, {}).setdefault(reading.of, Points())
-                line.add(max(0, reading.t - self.header.t), _drawable(reading.value))
+                line.add(max(0, reading.t - self.header.t), drawable(reading.value))
 
     def renamed(self, text: Callable[[str], str]) -> MetricCurves:
         """Return the same with other names of the metrics."""
@@ -101,14 +100,7 @@ class MetricCurves:
     def names(self) -> list[str]:
         """The metrics that have a value: the loss, other losses, then the others as they came."""
         known = [name for name, lines in self.lines.items() if any(lines.values())]
-        return sorted(known, key=lambda name: (name != LOSS, not name.lower().endswith(LOSS)))
-
-
-def _drawable(value: float | None) -> float | None:
-    """Return a value that an axis can hold; what is too large is drawn as what is no number."""
-    if value is None or not abs(value) < _LARGEST:
-        return None
-    return value if abs(value) > _SMALLEST else 0.0
+        return sorted(known, key=importance)
 
 
 def metric_charts(
@@ -117,7 +109,7 @@ def metric_charts(
     """Return a chart of each metric, with a line, or two, of each session."""
     sessions = sessions[:_MOST_SESSIONS]
     metrics = list(dict.fromkeys(name for session in sessions for name in session.names))
-    metrics.sort(key=lambda name: (name != LOSS, not name.lower().endswith(LOSS)))
+    metrics.sort(key=importance)
     found: dict[str, list[tuple[str, Points, int, bool]]] = {}
     for metric in metrics[:MOST_METRICS]:
         for number, session in enumerate(sessions):

@@ -12,12 +12,12 @@ from tui.drawing.areas import Tone, curve_rows, split_rows
 from tui.drawing.plot import (
     COLUMNS_PER_CELL,
     ascii_rows,
-    axis_numbers,
     braille_rows,
     mark_row,
     row_of,
 )
 from tui.drawing.time_axis import NO_LABELS, TimeLabels
+from tui.drawing.value_axis import axis_numbers
 from tui.formatting.glyphs import Glyphs
 from tui.widgets.lines import wrapped
 from tui.widgets.rows import TextRow, TextRun, fit

@@ -56,6 +56,41 @@ def test_each_metric_stands_beside_that_of_its_validation():
     assert shown[3:] == ["loss", "val_loss", "acc", "val_acc", "auc", "val_auc", "samples/s"]
 
 
+def test_a_loss_by_any_spelling_stands_before_other_metrics():
+    shown, _ = headings(100, "acc", "Gen_Loss", "loss")
+    assert shown[3:6] == ["loss", "Gen_Loss", "acc"]
+
+
+@pytest.mark.parametrize(
+    ("names", "shown"),
+    [
+        (("sparse_categorical_accuracy",), ["acc"]),
+        (("sparse_categorical_accuracy", "accuracy"), ["sparse_c…ccuracy", "accuracy"]),
+        (("acc", "accuracy"), ["acc", "accuracy"]),
+        (
+            ("discriminator_total_up", "discriminator_total_lr"),
+            ["discrimi…otal_up", "discrimi…otal_lr"],
+        ),
+        (("discriminator_total_lr",), ["discriminator_t…"]),
+    ],
+)
+def test_a_heading_is_shortened_only_as_far_as_it_tells_the_metrics_apart(names, shown):
+    assert headings(100, *names)[0][3 : 3 + len(names)] == shown
+
+
+@given(
+    st.lists(
+        st.text("ab漢_", max_size=40) | st.from_regex(r"(binary_)?(accuracy|acc)", fullmatch=True),
+        unique=True,
+        max_size=6,
+    )
+)
+def test_no_two_metrics_have_one_heading(names):
+    shown, _ = headings(1000, *names)
+    metrics = shown[3:-1]
+    assert len(metrics) == len(set(metrics)) == len(names)
+
+
 def test_the_bar_gives_way_before_a_metric_does():
     shown, found = headings(64, *TWO_METRICS)
     assert shown == ["#", "time", "loss", "val_loss", "acc", "val_acc", "auc", "val_auc"]

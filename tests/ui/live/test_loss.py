@@ -1,12 +1,22 @@
 """The loss on the live screen: when it is seen, beside what, and what its title claims."""
 
+import math
 from dataclasses import replace
 
 import pytest
 from fakes.recorded import recorded_session
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dlmon.records import Epoch, Metrics, Output
+from dlmon.session.learning import Metric
+from tui.drawing.time_axis import TimeAxis
+from tui.formatting.glyphs import UNICODE
+from tui.live.loss_chart import _picture
 from tui.live.side_cell import Part, Room, part_after, parts_shown
+from tui.widgets.chart_picture import ChartPicture, picture_rows
+
+S = 1_000_000_000
 
 WIDE, NARROW, BROAD = (120, 40), (80, 24), (200, 60)
 
@@ -35,6 +45,19 @@ async def test_the_loss_stands_beside_the_epochs_as_soon_as_one_is_known(show_se
         await shown.tick()
         await shown.pilot.pause()
         assert titles(shown) == ["Epochs", "Loss"]
+
+
+@given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=6))
+def test_any_finite_values_can_be_drawn(values):
+    metric = Metric()
+    for number, value in enumerate(values, 1):
+        metric.add(0, number * S, value, "")
+        metric.add_validation(number * S, value, "")
+    axis = TimeAxis(start_ns=0, column_ns=S // 2, count=24, known=24)
+    picture = _picture(metric, axis, ChartPicture(), is_running=True)
+    drawn = [value for value in picture.columns if value is not None]
+    assert all(map(math.isfinite, (*drawn, picture.top, picture.bottom)))
+    assert len(picture_rows(picture, 30, 8, 6, UNICODE)) == 8
 
 
 async def test_the_newest_values_stand_in_its_title(show_session):

@@ -44,6 +44,23 @@ def test_a_metric_and_its_validation_are_of_one_thing(name, of):
     assert metric_of(name) == of
 
 
+@pytest.mark.parametrize("huge", [1e301, -1e301, 1e100])
+def test_a_value_that_no_axis_can_hold_is_a_gap_in_the_curve_and_still_the_newest(huge):
+    learning = Learning()
+    learning.fold(read(11, loss=2.3), 10 * S)
+    learning.fold(read(12, loss=huge), 10 * S)
+    learning.fold(read(13, loss=5e-324), 10 * S)
+    loss = learning.metrics["loss"]
+    assert loss.series.columns(10 * S, S, 3) == [2.3, None, 0.0]
+    assert loss.newest == 5e-324
+
+
+def test_a_loss_by_any_spelling_stands_before_other_metrics():
+    learning = Learning()
+    learning.fold(read(11, acc=0.5, Gen_Loss=1.0, aux_loss=2.0, loss=3.0), 10 * S)
+    assert learning.names == ["loss", "Gen_Loss", "aux_loss", "acc"]
+
+
 def test_a_metric_has_its_value_since_the_one_before():
     learning = Learning()
     learning.fold(read(12, loss=3.0), 10 * S)

@@ -13,16 +13,13 @@ from hypothesis import strategies as st
 from tui.drawing.areas import split_rows
 from tui.drawing.plot import (
     ascii_rows,
-    axis_numbers,
     bar,
     braille_rows,
     fitted_bottom,
     grown_top,
     mark_row,
-    nice_step,
     nice_top,
     short_number,
-    value_range,
 )
 from tui.formatting.glyphs import ASCII
 
@@ -374,55 +371,3 @@ def test_nothing_lies_below_the_bottom_of_an_axis(current, top, share):
     bottom = fitted_bottom(current, top, least)
     assert 0 <= bottom <= least
     assert bottom == 0 or bottom >= top / 2
-
-
-@pytest.mark.parametrize(
-    ("top", "bottom", "labels"),
-    [
-        (3000, 0, ("3k", "1.5k", "0")),
-        (0.5, 0, ("0.5", "0.25", "0")),
-        (2.305, 2.295, ("2.305", "2.300", "2.295")),
-        (0.0508, 0.05, (".0508", ".0504", ".0500")),
-        (0.3, -0.2, ("0.30", "0.05", "-0.20")),
-        (1004, 1000, ("1004", "1002", "1000")),
-        (100_003, 100_000, ("100k", "", "")),
-        (5.2e-6, 5e-6, ("5e-6", "", "")),
-    ],
-)
-def test_the_labels_of_an_axis_tell_its_ends_apart(top, bottom, labels):
-    assert axis_numbers(top, bottom) == labels
-
-
-@given(st.floats(-1e9, 1e9), st.floats(1e-9, 1e9))
-def test_no_label_of_an_axis_is_repeated_or_too_long(bottom, height):
-    labels = [label for label in axis_numbers(bottom + height, bottom) if label]
-    assert len(set(labels)) == len(labels)
-    assert all(len(label.lstrip("-")) <= 5 for label in labels)
-
-
-@given(st.floats(1e-300, 1e300))
-def test_a_step_is_1_2_or_5_and_not_much_more_than_is_needed(least):
-    step = nice_step(least)
-    assert least <= step <= 2.5 * least * (1 + 1e-9)
-    assert f"{step:e}"[0] in "125"
-
-
-@pytest.mark.parametrize(
-    ("least", "most", "ends"),
-    [
-        (0.2, 1.8, (0.0, 2.0)),
-        (0.0, 0.0, (0.0, 1.0)),
-        (-1.5, 0.5, (-1.5, 0.5)),
-        (-3.0, -1.0, (-3.0, 0.0)),
-    ],
-)
-def test_an_axis_begins_at_zero_unless_all_lies_far_above(least, most, ends):
-    assert value_range(least, most) == ends
-
-
-@pytest.mark.parametrize(("least", "most"), [(1.9, 2.1), (2.0, 2.0), (500.0, 600.0), (1e-9, 1e-9)])
-def test_an_axis_of_values_far_above_zero_holds_them_all(least, most):
-    bottom, top = value_range(least, most)
-    assert 0 < bottom <= least
-    assert most <= top
-    assert top > bottom

@@ -34,4 +34,6 @@ counts = {"samples": samples, "steps": steps, "updates": steps, "epochs": 2}
 line = json.dumps({"rank": dist.get_rank(), "losses": losses, "pid": os.getpid(), **counts})
 sys.stdout.write(line + "\n")
 sys.stdout.flush()
+# A process that leaves while another one still talks to it may abort that one.
+dist.barrier()
 dist.destroy_process_group()

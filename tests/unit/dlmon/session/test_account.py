@@ -186,8 +186,8 @@ def test_a_script_that_ended_without_training_was_outside_of_it():
 @pytest.mark.parametrize("name", ["compiling", "training"])
 def test_a_script_that_ended_in_its_first_steps_had_a_start(name):
     ended = Result("failed", "id", "log", "train.py", None, {}, wall_s=65.0, t=at(65.0))
-    begun = phase(0.04, OUTSIDE), phase(5.0, name)
-    for records in (begun, (*begun, ended)):
+    start = phase(0.04, OUTSIDE), phase(5.0, name)
+    for records in (start, (*start, ended)):
         account = account_of(*records, now_s=65, **SCRIPT)
         assert (account["startup"], "script" in account) == (5.0, False)
 

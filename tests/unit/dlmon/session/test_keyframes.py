@@ -61,7 +61,7 @@ def indexed(records, every_s=10):
 
 
 def by_index(keyframes, records, t):
-    """Return the session at a moment, begun at an entry; None where none is early enough."""
+    """Return the session at a moment, resumed from an entry; None where none is early enough."""
     found = last_of(keyframes.restored_before(t))
     if found is None:
         return None
@@ -460,44 +460,44 @@ def test_what_is_gone_to_in_pieces_is_what_is_gone_to_at_once(log, monkeypatch):
 def test_what_is_known_of_each_epoch_comes_with_an_entry(second):
     t = BEGIN_NS + int(second * SECOND)
     keyframes, _, _ = indexed(LONG)
-    begun, all_of_it = by_index(keyframes, LONG, t), whole(LONG, t)
-    assert begun.epoch_uses.ended == all_of_it.epoch_uses.ended
-    assert begun.epoch_uses.state == all_of_it.epoch_uses.state
-    assert all(use.readings >= 8 for use in begun.epoch_uses.ended.values())
+    resumed, all_of_it = by_index(keyframes, LONG, t), whole(LONG, t)
+    assert resumed.epoch_uses.ended == all_of_it.epoch_uses.ended
+    assert resumed.epoch_uses.state == all_of_it.epoch_uses.state
+    assert all(use.readings >= 8 for use in resumed.epoch_uses.ended.values())
 
 
 @pytest.mark.parametrize("second", [45, 60.5, 77])
 def test_the_losses_that_a_script_read_in_each_epoch_come_with_an_entry(second):
-    header, *told = script_session(seconds=100, steps=2_000)
+    header, *rest = script_session(seconds=100, steps=2_000)
     losses = [
         Metrics(header.t + n * SECOND, {"loss": None if n == 30 else 1 / n}, why=why)
         for n in range(3, 100)
         for why in [{"loss": "NaN"} if n == 30 else {}]
     ]
-    records = [header, *sorted((*told, *losses), key=time_of_record)]
+    records = [header, *sorted((*rest, *losses), key=time_of_record)]
     t = header.t + int(second * SECOND)
     keyframes, _, _ = indexed(records)
-    begun, all_of_it = by_index(keyframes, records, t), whole(records, t)
-    assert begun.epoch_uses.state == all_of_it.epoch_uses.state
-    assert begun.epoch_uses.state.losses
-    of_epochs = list(begun.epoch_uses.ended.values())
+    resumed, all_of_it = by_index(keyframes, records, t), whole(records, t)
+    assert resumed.epoch_uses.state == all_of_it.epoch_uses.state
+    assert resumed.epoch_uses.state.losses
+    of_epochs = list(resumed.epoch_uses.ended.values())
     assert of_epochs == list(all_of_it.epoch_uses.ended.values())
     assert of_epochs
 
 
 @pytest.mark.parametrize("most", [1e30, 1e270, -1e30])
 def test_losses_that_grew_without_bound_come_with_an_entry(most):
-    header, *told = script_session(seconds=100, steps=2_000)
+    header, *rest = script_session(seconds=100, steps=2_000)
     losses = [Metrics(header.t + n * SECOND, {"loss": most / n}) for n in range(3, 100)]
-    records = [header, *sorted((*told, *losses), key=time_of_record)]
+    records = [header, *sorted((*rest, *losses), key=time_of_record)]
     t = header.t + 77 * SECOND
     keyframes, _, _ = indexed(records)
-    begun, all_of_it = by_index(keyframes, records, t), whole(records, t)
-    assert abs(begun.epoch_uses.state.losses_before["mean"]) > 1e18
-    assert begun.epoch_uses.state == all_of_it.epoch_uses.state
-    assert begun.epoch_uses.ended == all_of_it.epoch_uses.ended
-    assert begun.epoch_uses.ended
-    metric, expected = begun.learning.metrics["loss"], all_of_it.learning.metrics["loss"]
+    resumed, all_of_it = by_index(keyframes, records, t), whole(records, t)
+    assert abs(resumed.epoch_uses.state.losses_before["mean"]) > 1e18
+    assert resumed.epoch_uses.state == all_of_it.epoch_uses.state
+    assert resumed.epoch_uses.ended == all_of_it.epoch_uses.ended
+    assert resumed.epoch_uses.ended
+    metric, expected = resumed.learning.metrics["loss"], all_of_it.learning.metrics["loss"]
     assert metric.newest == expected.newest
     drawn, expected_drawn = (
         each.series.columns(t - 40 * SECOND, 4 * SECOND, 10) for each in (metric, expected)

@@ -83,9 +83,9 @@ def test_only_the_newest_earlier_sessions_that_have_a_figure_count():
     entries = [entry(f"{n}", BEGIN_WALL - (20 - n) * 3600) for n in range(9)]
     failed = replace(entries[8], result=replace(entries[8].result, status="failed"))
     nothing = replace(entries[7], result=replace(entries[7].result, seconds_per_epoch=None))
-    told = earlier_sessions([*reversed(entries[:7]), nothing, failed], header)
-    assert [entry.header.id for entry in told] == ["2", "3", "4", "5", "6"]
-    assert len(told) == EARLIER_SESSIONS
+    expected = earlier_sessions([*reversed(entries[:7]), nothing, failed], header)
+    assert [entry.header.id for entry in expected] == ["2", "3", "4", "5", "6"]
+    assert len(expected) == EARLIER_SESSIONS
 
 
 def test_an_earlier_session_is_called_by_when_it_began_and_its_device_where_that_differs(utc):
@@ -107,7 +107,7 @@ def computed(entry, cores=None, **options):
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "expected"),
     [
         ({}, ""),
         ({"backend": "tensorflow", "jit": "auto", "threads": None}, ""),
@@ -119,15 +119,15 @@ def computed(entry, cores=None, **options):
         ({"backend": {}, "threads": "x", "jit": 1, "python": 3, "cpus": "many"}, ""),
     ],
 )
-def test_an_earlier_session_shows_what_computed_otherwise(utc, options, told):
+def test_an_earlier_session_shows_what_computed_otherwise(utc, options, expected):
     earlier = computed(entry(step_us=80_000), **options)
     snapshot = session()
     (row,) = rows_of_kind(comparison_rows(snapshot, [earlier]), "earlier")
-    assert row.label == f"NVIDIA GeForce GTX 1060 6GB{told}"
+    assert row.label == f"NVIDIA GeForce GTX 1060 6GB{expected}"
     assert row.comparable
     assert row.badges == ()
-    assert run_names(snapshot, [earlier]) == {"earlier": f"run of 19 Nov 14:56{told}"}
-    assert before([earlier]) == f"4.44× as fast as the run before{told} (1 run each)"
+    assert run_names(snapshot, [earlier]) == {"earlier": f"run of 19 Nov 14:56{expected}"}
+    assert before([earlier]) == f"4.44× as fast as the run before{expected} (1 run each)"
 
 
 def test_what_both_sessions_have_is_not_shown():
@@ -233,8 +233,8 @@ def test_what_differs_from_all_published_numbers_is_shown_instead():
 def test_all_that_differs_from_the_published_numbers_is_named():
     records = change(recorded_session(), Model, batch_size=32, precision="mixed_float16")
     rows = comparison_rows(folded(records).snapshot(), [])
-    told = "published: batch 100, float32; here: 32, mixed_float16"
-    assert factor_of_nearest(rows, True) == told
+    expected = "published: batch 100, float32; here: 32, mixed_float16"
+    assert factor_of_nearest(rows, True) == expected
 
 
 def test_a_run_within_the_band_of_another_is_about_as_fast():
@@ -478,7 +478,7 @@ def test_a_price_shows_what_an_epoch_costs(price, cost):
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "expected"),
     [
         ({}, []),
         ({"mode": "train", "precision": "float32", "jit": "auto", "backend": "tensorflow"}, []),
@@ -497,8 +497,8 @@ def test_a_price_shows_what_an_epoch_costs(price, cost):
         ({"mode": 3, "precision": ["[/x]"], "jit": None, "backend": {}}, []),
     ],
 )
-def test_settings_are_shown_where_they_are_not_the_default(options, told):
-    assert unusual_settings(options) == told
+def test_settings_are_shown_where_they_are_not_the_default(options, expected):
+    assert unusual_settings(options) == expected
 
 
 def test_a_machine_that_was_busy_at_the_start_badges_its_own_run():

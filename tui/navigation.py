@@ -194,7 +194,7 @@ class NavigatingApp(OwnScriptsApp):
         from tui.home.screen import HomeScreen
 
         options = self.settings.run
-        self._home = HomeScreen(self._sources.machine(pcie=options.pcie), options)
+        self._home = HomeScreen(partial(self._sources.machine, pcie=options.pcie), options)
         # Nothing is painted before the app's own queue is read.
         self.call_later(self._home.call_after_refresh, self._read_sessions_for_home)
         return self._home

@@ -9,7 +9,6 @@ An index is worth nothing without its log: where they don't fit, it is ignored.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import os
 from collections.abc import Iterable, Iterator
@@ -37,6 +36,8 @@ class Place(NamedTuple):
 
 def place_after(end_of_log: bytes, offset: int) -> Place:
     """Return the place at an offset; `end_of_log` are some bytes before it."""
+    import hashlib  # with OpenSSL, which not every screen needs before its first paint
+
     checked = end_of_log[-CHECKED_BYTES:]
     return Place(offset, len(checked), hashlib.sha256(checked).hexdigest()[:16])
 

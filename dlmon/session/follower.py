@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dlmon.host import boot_id, host_name
-from dlmon.launch.lifeline import Lifeline
 from dlmon.log.directory import read_entry, status_without_result, stop_session
 from dlmon.log.folder import LogError, log_directory_of, next_log
 from dlmon.log.follower import LogFollower
@@ -20,7 +19,9 @@ from dlmon.session.session import Session
 from dlmon.session.snapshot import Snapshot
 from dlmon.stop import BY_OTHER_SCREEN, FROM_SCREEN
 
+# A screen that only follows pays for nothing that starts a session.
 if TYPE_CHECKING:
+    from dlmon.launch.lifeline import Lifeline
     from dlmon.session.keyframes import IndexReader, Restored
 
 MIN_FREE_BYTES = 64 * 1024

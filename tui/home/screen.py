@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -42,7 +43,7 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
     """Workloads on one side, the machine and the options on the other.
 
     Args:
-        machine: where the readings of this machine come from.
+        machine: makes the source of this machine's readings, once the first paint is done.
         options: the user's own defaults.
     """
 
@@ -170,10 +171,12 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
 
         log: Path
 
-    def __init__(self, machine: MachineSource, options: RunOptions | None = None) -> None:
+    def __init__(
+        self, machine: Callable[[], MachineSource], options: RunOptions | None = None
+    ) -> None:
         """Read nothing before the screen is shown."""
         super().__init__(classes="-first")
-        self._source = machine
+        self._make_source = machine
         self._workloads = tuple(WORKLOADS.values())
         self._configured = options or RunOptions()
         self._entries: list[SessionEntry] = []
@@ -214,7 +217,7 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
         from tui.machine.panel import MachinePanel
 
         self._about = AboutWorkload(id="about")
-        self._machine = MachinePanel(self._source)
+        self._machine = MachinePanel(self._make_source())
         self._machine.border_title = "This machine"
         self._recent = RecentSessions(id="recent")
         self._form = RunForm(self._configured)

@@ -33,7 +33,7 @@ class ShownHome:
     """The home screen, and what was asked to be trained on it, with which options."""
 
     def __init__(self, entries, machine, options=None, ascii=False):
-        self.screen = HomeScreen(machine, options)
+        self.screen = HomeScreen(lambda: machine, options)
         self.screen.show_entries(entries)
         self.app = OneScreen(self.screen, ascii)
 

@@ -37,6 +37,7 @@ NOT_SIGNIFICANT, NOT_TESTED = "~", "*"
 LEGEND = "~ no significant difference: the interval, which allows for how runs differ, holds 0 %"
 LEGEND_ONE_RUN = "* not tested: one run a side can't show how much runs differ from time to time"
 LEGEND_ALL_ALIKE = "* not tested: the runs of a side don't differ at all"
+LEGEND_BOTH = "* not tested: one run a side, or runs of a side that don't differ at all"
 ARGUMENTS = "different arguments"
 MOST_DIFFERENCES = 12
 UNKNOWN = "–"
@@ -238,10 +239,11 @@ def legends(rows: Sequence[FigureRow]) -> list[str]:
     changes = [(row.cells[_CHANGE], row.cells[_RUNS]) for row in rows]
     said = [LEGEND] if any(change.startswith(NOT_SIGNIFICANT) for change, _ in changes) else []
     untested = [runs for change, runs in changes if change.startswith(NOT_TESTED)]
-    if any("1" in runs.split("+") for runs in untested):
+    of_one_run = ["1" in runs.split("+") for runs in untested]
+    if untested and all(of_one_run):
         said.append(LEGEND_ONE_RUN)
     elif untested:
-        said.append(LEGEND_ALL_ALIKE)
+        said.append(LEGEND_BOTH if any(of_one_run) else LEGEND_ALL_ALIKE)
     return said
 
 

@@ -183,6 +183,9 @@ def test_the_marks_in_a_table_are_explained():
     assert legends(figure_rows(clear)) == []
     alike = compare_sides(side("a", 1.0, 1.0), side("b", 2.0, 2.0))
     assert legends(figure_rows(alike)) == ["* not tested: the runs of a side don't differ at all"]
+    assert legends([*figure_rows(alike), *figure_rows(one_each)]) == [
+        "* not tested: one run a side, or runs of a side that don't differ at all"
+    ]
 
 
 def test_the_parts_of_scripts_of_pytorch_have_names_that_hold_for_them():

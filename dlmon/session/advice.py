@@ -42,7 +42,7 @@ def more_workers(workers: int | None, figure: str) -> str:
 
 def fewer_others(others: float, ended: bool) -> str:
     """Return that other programs take so many cores that the run wants."""
-    return f"end or pause other programs: they {verb(ended, 'take', 'took')} {others:.1f} cores"
+    return f"stop other programs: they {verb(ended, 'take', 'took')} {others:.1f} cores"
 
 
 def raise_cpu_limit(limit: float | None, figure: str = "") -> str:

@@ -496,7 +496,7 @@ def test_workers_are_not_advised_where_they_would_have_no_core():
         "prepare the data before the run: no core is free to do it meanwhile"
     )
     shared = waiting(on_cores(4, run=1.6, others=2.3))
-    assert shared.evidence[0].advice == "end or pause other programs: they take 2.3 cores"
+    assert shared.evidence[0].advice == "stop other programs: they take 2.3 cores"
 
 
 def test_workers_are_not_advised_where_a_disk_is_waited_for_or_nobody_knows_them():
@@ -597,14 +597,14 @@ def test_a_loader_that_sleeps_is_given_workers_whatever_others_do():
 def test_a_loader_that_wants_the_cpu_is_not_given_workers_that_would_have_none():
     hungry = waits_for_cpu(on_cores(2, run=0.7, others=1.3), 33.0)
     limit = reported(hungry, MachineFacts(cores=2), None, waited_share=0.9, workers=0)
-    assert limit.evidence[0].advice == "end or pause other programs: they take 1.3 cores"
+    assert limit.evidence[0].advice == "stop other programs: they take 1.3 cores"
     assert rules(limit) == ["data-wait", "other-programs"]
 
 
 def test_workers_that_wait_for_a_cpu_are_not_joined_by_more():
     hungry = waits_for_cpu(on_cores(4, run=1.2, others=2.8), 60.0)
     limit = reported(hungry, FACTS, None, waited_share=0.9, workers=4)
-    assert limit.evidence[0].advice == "end or pause other programs: they take 2.8 cores"
+    assert limit.evidence[0].advice == "stop other programs: they take 2.8 cores"
 
 
 def test_a_run_that_does_not_want_the_cpu_names_nobody():
@@ -681,7 +681,7 @@ def test_a_run_that_waits_for_the_cpu_says_how_long():
         "Other programs take 1.3 of 2 cores; this run 0.7 and waits for a CPU 34 % of the time."
     )
     assert limit.figures == ("1.3 of 2 cores", "this run 0.7, waits for a CPU 34 % of the time")
-    assert limit.advice == "end or pause other programs: they take 1.3 cores"
+    assert limit.advice == "stop other programs: they take 1.3 cores"
 
 
 def test_what_the_threads_did_while_it_was_started_is_not_laid_on_the_training():

@@ -94,9 +94,10 @@ class TransportLine(Lines):
         return [joined(left, right, width, self.ellipsis)]
 
     def _left(self, transport: Transport, room: int) -> TextRow:
-        state = f"replay {speed_text(transport.speed, self.glyphs.times)}"
+        speed = speed_text(transport.speed, self.glyphs.times)
+        state = f"replay {speed}"
         if not transport.is_playing:
-            state = "replay paused"
+            state = "replay paused" if transport.speed == 1 else f"paused, {speed}"
         at, length = units.clock(transport.position_s), units.clock(transport.length_s)
         end = f"{length} and growing" if transport.is_growing else length
         fixed = len(state) + len(at) + len(end) + 5

@@ -28,15 +28,15 @@ MANY = 1_000_000
 def watch_transformers(module: ModuleType, reporter: Reporter) -> None:
     """Watch Trainers; `module` is transformers.trainer_callback."""
     passes, losses = passes_of(reporter), losses_of(reporter)
-    told_ns = 0
+    reported_ns = 0
 
-    def tell(metrics: dict[str, Any]) -> None:
+    def report_metrics(metrics: dict[str, Any]) -> None:
         """Report what is logged while it trains, about once a second, and every evaluation."""
-        nonlocal told_ns
+        nonlocal reported_ns
         now = time.monotonic_ns()
         is_evaluation = any(name.startswith("eval_") for name in metrics)
-        if is_evaluation or now - told_ns >= READ_NS:
-            told_ns = told_ns if is_evaluation else now
+        if is_evaluation or now - reported_ns >= READ_NS:
+            reported_ns = reported_ns if is_evaluation else now
             # The loss is the mean of many steps: where each step's is read, that is shown.
             shown = {n: v for n, v in metrics.items() if n != LOSS or not losses.has_read}
             reporter.send(MetricsRead(now, shown))
@@ -50,7 +50,7 @@ def watch_transformers(module: ModuleType, reporter: Reporter) -> None:
         elif event == "on_log":
             metrics = _metrics(named.get("logs") or {})
             passes.reports.add_metrics(metrics)
-            tell(metrics)
+            report_metrics(metrics)
         elif event == "on_train_begin":
             asked = state.num_train_epochs
             passes.reports.expect(

@@ -356,7 +356,7 @@ class _KeptMachine(RemoteMachine):
 
 
 def _session_of(sent: Mapping[str, Any]) -> RunningSession | None:
-    """Return a session as a host tells it; None where it has no id."""
+    """Return a session as a host sends it; None where it has no id."""
     session = _text(sent.get("session"))
     if session is None:
         return None

@@ -45,10 +45,10 @@ class QuestionScreen(ModalScreen[str]):
             with Horizontal():
                 for answer, label, variant in self.ANSWERS:
                     yield Button(self.worded(label), id=answer, variant=variant)
-            names = max(_NAMES, *(len(name) + 1 for name, _ in self.CONSEQUENCES))
+            names = max(_NAMES, *(len(name) + 1 for name, _ in self.consequences))
             lines = [
                 Content.assemble((name.ljust(names), "bold"), self.worded(text))
-                for name, text in self.CONSEQUENCES
+                for name, text in self.consequences
             ]
             yield Static(Content("\n").join(lines), id="consequences")
         # Its own keys over those of the session, which do nothing now.
@@ -58,6 +58,11 @@ class QuestionScreen(ModalScreen[str]):
     def question(self) -> str:
         """What is asked."""
         return self.worded(self.QUESTION)
+
+    @property
+    def consequences(self) -> tuple[tuple[str, str], ...]:
+        """What follows from each answer."""
+        return self.CONSEQUENCES
 
     def worded(self, text: str) -> str:
         """Return a text as it is to be read here."""

@@ -14,6 +14,7 @@ class DeleteScreen(QuestionScreen):
 
     Args:
         what: what would be deleted, in words.
+        names: of several, what they are called.
     """
 
     ANSWERS: ClassVar[tuple[Answer, ...]] = (
@@ -30,10 +31,14 @@ class DeleteScreen(QuestionScreen):
         Binding("escape", "answer('stay')", "Keep"),
     ]
 
-    def __init__(self, what: str) -> None:
+    def __init__(self, what: str, names: str = "") -> None:
         super().__init__()
-        self._what = what
+        self._what, self._names = what, names
 
     @property
     def question(self) -> str:
         return f"Delete {self._what}?"
+
+    @property
+    def consequences(self) -> tuple[tuple[str, str], ...]:
+        return ((("Chosen", self._names),) if self._names else ()) + self.CONSEQUENCES

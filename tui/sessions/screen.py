@@ -327,7 +327,7 @@ class SessionsScreen(ExportControls, FilteredScreen):
             if answer == "delete":
                 self.post_message(self.DeleteRequested([entry.path for entry in entries]))
 
-        self.ask(DeleteScreen(_named(entries)), take)
+        self.ask(DeleteScreen(_counted(entries), _listed(entries)), take)
 
     def action_refresh(self) -> None:
         self._list.show(self._read(), self._read_sweeps())
@@ -346,10 +346,17 @@ def _why_it_stays(entry: Recorded) -> str | None:
     return None
 
 
-def _named(entries: list[Recorded]) -> str:
+def _counted(entries: list[Recorded]) -> str:
     """Return what to call recordings in a question: the only one by its name."""
     if len(entries) == 1:
         return clean(called(entries[0].header.id, entries[0].label), _LONGEST_QUESTION)
     sessions = len(_sessions(entries))
     numbers = {"session": sessions, "sweep": len(entries) - sessions}
     return " and ".join(units.counted(count, noun) for noun, count in numbers.items() if count)
+
+
+def _listed(entries: list[Recorded]) -> str:
+    """Name several recordings, for one that is marked may be out of sight; "" for a single one."""
+    if len(entries) == 1:
+        return ""
+    return clean(", ".join(e.label.name or e.header.id for e in entries), _LONGEST_QUESTION)

@@ -716,6 +716,8 @@ async def test_all_that_are_marked_are_deleted_shown_or_not(shown, log_dir):
         await shown.begin(pilot)
         await shown.press("space", "space", "slash", *"mnist", "enter", "x")
         assert "Delete 2 sessions?" in shown.text
+        # One of them is filtered out of the list.
+        assert "Chosen failed-one, newest" in shown.text
         await shown.press("y")
         (asked,) = shown.asked_for("DeleteRequested")
         assert sorted(log.parent.name for log in asked["logs"]) == ["failed-one", "newest"]

@@ -94,10 +94,9 @@ class TransportLine(Lines):
         return [joined(left, right, width, self.ellipsis)]
 
     def _left(self, transport: Transport, room: int) -> TextRow:
-        speed = speed_text(transport.speed, self.glyphs.times)
-        state = f"replay {speed}"
+        state = f"replay {speed_text(transport.speed, self.glyphs.times)}"
         if not transport.is_playing:
-            state = "replay paused" if transport.speed == 1 else f"paused, {speed}"
+            state = "replay paused"
         at, length = units.clock(transport.position_s), units.clock(transport.length_s)
         end = f"{length} and growing" if transport.is_growing else length
         fixed = len(state) + len(at) + len(end) + 5

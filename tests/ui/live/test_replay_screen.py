@@ -88,14 +88,6 @@ async def test_brackets_play_slower_and_faster(play):
         assert "replay 0.25×" in played.line
 
 
-async def test_a_speed_that_is_chosen_while_it_is_paused_is_shown(play):
-    async with play() as played:
-        await played.press("space", "right_square_bracket")
-        assert played.line.startswith("paused, 2×")
-        await played.press("left_square_bracket")
-        assert played.line.startswith("replay paused")
-
-
 async def test_n_and_p_go_from_mark_to_mark_and_say_what_each_is(play):
     async with play() as played:
         await played.press("space", "n", "n")

@@ -21,7 +21,8 @@ class RecordedMachine:
     def __init__(self, session: SessionSource) -> None:
         self._source = session
         self.is_on = False
-        self._noticed_t = session.session.last_t
+        self._since_t = session.session.last_t
+        self._noticed = frozenset(session.snapshot().notices)
 
     @property
     def host(self) -> str | None:
@@ -65,6 +66,8 @@ class RecordedMachine:
     def poll(self) -> list[str]:
         """Read on; return the notices that came since the last call."""
         self._source.poll(SLICE_S)
-        since_t, self._noticed_t = self._noticed_t, self._source.session.last_t
         notices = self._source.snapshot().notices
-        return list(dict.fromkeys(notice.text for notice in notices if notice.t > since_t))
+        # A notice may be read after a sample of the same moment, or of a later one.
+        new = [n.text for n in notices if n not in self._noticed and n.t >= self._since_t]
+        self._noticed = frozenset(notices)
+        return list(dict.fromkeys(new))

@@ -1,7 +1,5 @@
 """The readings of a machine out of a log: as those of its sensors would be."""
 
-from types import SimpleNamespace
-
 import pytest
 from fakes.recorded import BEGIN_NS, folded, recorded_machine
 
@@ -74,9 +72,33 @@ def test_each_notice_is_heard_once_and_none_from_before():
     assert machine.poll() == []
 
 
+def test_a_notice_is_heard_that_is_read_after_a_later_sample():
+    header, *samples = recorded_machine(5, status=None)
+    source = Source(header, *samples[:3])
+    machine = RecordedMachine(source)
+    machine.poll()
+    source.coming = [Notice(samples[2].t, "of the same moment")]
+    assert machine.poll() == ["of the same moment"]
+    source.coming = [samples[3], Notice(samples[2].t + 1, "written late")]
+    assert machine.poll() == ["written late"]
+    source.coming = [samples[4]]
+    assert machine.poll() == []
+
+
+def test_a_replay_that_goes_back_repeats_what_it_passes_again():
+    header, *samples = recorded_machine(5, status=None)
+    lost = Notice(samples[1].t, "lost")
+    machine = RecordedMachine(source := Source(header, samples[0], samples[1], lost))
+    assert machine.poll() == ["lost"]
+    source.session = folded([header, samples[0]])
+    assert machine.poll() == []
+    source.coming = [samples[1], lost]
+    assert machine.poll() == ["lost"]
+
+
 def test_to_stop_it_stops_no_recording():
     source = Source(*recorded_machine(3, status=None))
-    machine = RecordedMachine(SimpleNamespace(session=source.session))
+    machine = RecordedMachine(source)
     assert not machine.is_on
     machine.start()
     assert machine.is_on

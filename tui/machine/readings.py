@@ -21,12 +21,12 @@ from tui.formatting.machine import (
     no_utilization,
     power_figure,
 )
-from tui.machine.tiles import ChartTile, TileContent, brief_words
+from tui.machine.tiles import TEXT_BESIDE_TIMES, ChartTile, TileContent, brief_words
 from tui.machine.view import MachineView
 from tui.widgets.chart import ChartPicture
 
 # Labels of time come first in a border: so many cells of it are theirs.
-_ROOM_FOR_TIMES = 20
+_ROOM_FOR_TIMES = 10
 # A GPU that nothing uses has some megabytes of its driver's.
 _LEAST_PEAK_MIB = 52
 
@@ -163,10 +163,9 @@ def _memory_text(
     memory: Figure, gpu: Gpu, view: MachineView, tile: ChartTile, times: TimeLabels
 ) -> str:
     """Return a GPU's memory with its peak and the run's own, as far as a border has room."""
-    text, room = (
-        memory.text,
-        tile.outer_size.width - 6 - (_ROOM_FOR_TIMES if times.are_shown else 0),
-    )
+    text, room = memory.text, tile.outer_size.width - 6
+    if times.are_shown:
+        room = min(room - _ROOM_FOR_TIMES, TEXT_BESIDE_TIMES)
     for part in memory_peak_and_own(gpu, view):
         longer = f"{text}  {part}"
         if len(longer) > room:

@@ -27,7 +27,7 @@ _LARGE_FROM_HEIGHT = 12
 _WORDS_WIDTH = 36
 _DIGITS_WIDTH = 19
 # So much text stands on the line of the labels of time, or what has room before them.
-_TEXT_BESIDE_TIMES = 34
+TEXT_BESIDE_TIMES = 34
 # In the border, what stood below comes after so many figures.
 _BEFORE_BELOW = 2
 _LABEL = 8
@@ -195,9 +195,9 @@ class ChartTile(Chart):
         room = max(0, self.outer_size.width - 6)
         if self._picture.times.are_shown:
             before = self._plot_start - 5
-            room = min(room, max(_TEXT_BESIDE_TIMES, before))
+            room = min(room, max(TEXT_BESIDE_TIMES, before))
             # A name would take the place of labels.
-            more = more if before >= _TEXT_BESIDE_TIMES else ""
+            more = more if before >= TEXT_BESIDE_TIMES else ""
         longer = "  ".join(filter(None, (text, more)))
         if cell_len(longer) <= room:
             return longer

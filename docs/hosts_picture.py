@@ -38,7 +38,7 @@ def live(
 ) -> None:
     """Let a machine have sampled itself for a while: the GPUs with a user are busy."""
     host.connect()
-    host.link.tell(facts(gpus=gpus, name=name, memory_gib=memory_gib))
+    host.link.report(facts(gpus=gpus, name=name, memory_gib=memory_gib))
     rows = tuple(
         Process(4_000 + gpu, user, f"python3 {user}/train.py", 100.0, 9, gpus=(gpu,))
         for gpu, user in users.items()
@@ -60,7 +60,7 @@ def live(
             for gpu in moment.gpus or ()
         )
         cpu = replace(moment.cpu, pct=12 + 3 * len(users) + wave, load_1m=2.0 + 2 * len(users))
-        host.link.tell(replace(moment, gpus=read or None, cpu=cpu))
+        host.link.report(replace(moment, gpus=read or None, cpu=cpu))
 
 
 def invent(hosts: Sequence[FakeHost], clock: Clock) -> None:

@@ -239,7 +239,7 @@ def test_a_tensorflow_that_cannot_be_imported_is_reported_in_one_line(
     assert says in result["error"]
 
 
-# ---- what it tells of itself and of sessions ----
+# ---- what it prints about itself and of sessions ----
 
 
 def test_version(dlmon):

@@ -40,7 +40,7 @@ MANY = 100_000
 
 
 def assert_totals(log, *, epochs, steps):
-    """Every epoch was told once, whole, and so was every batch of it."""
+    """Every epoch was recorded once, whole, and so was every batch of it."""
     assert [(r.epoch, r.steps, r.whole) for r in log.records(Epoch)] == [
         (epoch, steps, True) for epoch in range(epochs)
     ]
@@ -664,7 +664,7 @@ def test_a_full_disk_can_be_given_up_on(start, small_disk, files):
     eventually(lambda: session.say("stop") or not is_alive(supervisor), "the supervisor to give up")
     assert session.result is None
     assert session.skipped == 0
-    # The viewer that started it has been told why, and how the run ended.
+    # The viewer that started it was sent the reason, and how the run ended.
     said = session.said()
     texts = [record.text for record in said if isinstance(record, Notice)]
     why = "the log can't be written: the disk is full"

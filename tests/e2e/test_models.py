@@ -570,7 +570,7 @@ for dataset in {list(names)}:
     try:
         load(dataset, "real")
     except DataError as error:
-        print("told:", error)
+        print("refused:", error)
 """
     nowhere = "http://127.0.0.1:9"
     reported = subprocess.run(
@@ -580,8 +580,8 @@ for dataset in {list(names)}:
         text=True,
         check=True,
     )
-    sentences = [line for line in reported.stdout.splitlines() if line.startswith("told:")]
+    sentences = [line for line in reported.stdout.splitlines() if line.startswith("refused:")]
     for name, sentence in zip(names.values(), sentences, strict=True):
-        begin = f"told: the {name} data could not be fetched (URL fetch failure on "
+        begin = f"refused: the {name} data could not be fetched (URL fetch failure on "
         assert sentence.startswith(begin)
         assert sentence.endswith(f"; choose synthetic data, or put a copy into {tmp_path}/datasets")

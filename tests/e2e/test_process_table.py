@@ -1,4 +1,4 @@
-"""The table of processes of this machine, as the sensors' own process tells it."""
+"""The table of processes of this machine, as the sensors' own process reports it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_a_busy_process_is_reported_with_user_and_command_and_whether_it_is_of_t
     )
     other = subprocess.Popen([sys.executable, "-c", SPIN, "other"], stdout=subprocess.PIPE)
     sensors = subprocess.Popen(
-        [sys.executable, "-P", "-m", "dlmon.sensors", "--interval", "0.2", "--no-gpus", "untold"],
+        [sys.executable, "-P", "-m", "dlmon.sensors", "--interval", "0.2", "--no-gpus", "unread"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
     )

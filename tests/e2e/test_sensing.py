@@ -17,7 +17,7 @@ LOST, VERSION_MISMATCH = 15, 18
 
 
 class Heard:
-    """All that one `Sensing` tells; `until` waits for it."""
+    """All that one `Sensing` reports; `until` waits for it."""
 
     def __init__(self, **options):
         self.facts, self.samples, self.notices = [], [], []
@@ -61,7 +61,7 @@ def test_what_crosses_the_pcie_links_is_measured_where_asked_for(own_driver, pci
     async def listen():
         heard = Heard(pcie=pcie)
         heard.sensing.start()
-        # What is measured after the first sample is told by the second.
+        # What is measured after the first sample is reported by the second.
         await heard.until(lambda: len(heard.samples) > 1)
         heard.sensing.close()
         return heard

@@ -52,7 +52,7 @@ sys.exit(__main__.main())
 
 
 class Sensors:
-    """A running `python -m dlmon.sensors`, and all that it has told so far."""
+    """A running `python -m dlmon.sensors`, and all that it has sent so far."""
 
     def __init__(
         self,

@@ -94,7 +94,7 @@ class Terminal:
             time.sleep(0.05)
 
     def run(self, *command):
-        """Type a command that tells its exit code when it has ended."""
+        """Type a command that prints its exit code when it has ended."""
         self.type(f"{shlex.join(map(str, command))}; echo exit code: $?")
 
     def viewer(self, part):

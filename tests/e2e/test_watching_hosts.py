@@ -37,8 +37,8 @@ def add_gpus(network, driver_library, tmp_path):
     def add(name, *lines):
         driver = FakeDriver(driver_library, tmp_path)
         driver.says(*lines)
-        told = driver.environment()
-        return network.add(name, environment={key: told[key] for key in OF_DRIVER})
+        variables = driver.environment()
+        return network.add(name, environment={key: variables[key] for key in OF_DRIVER})
 
     return add
 
@@ -122,7 +122,7 @@ def test_an_object_a_host_and_sample(network, add_gpus, watching):
     watched = watching("gpu1", "cpu", "--json", "--interval", "0.5")
 
     def of(host):
-        return [told for told in watched.objects if told["host"] == host]
+        return [entry for entry in watched.objects if entry["host"] == host]
 
     eventually(lambda: len(of("gpu1")) >= 3 and len(of("cpu")) >= 3, "samples")
     eventually(lambda: of("cpu")[-1]["sessions"] == [], "the sessions")
@@ -145,16 +145,16 @@ def test_a_host_that_cannot_be_reached_keeps_none_from_being_watched(network, wa
     gone.stop()
     network.hosts.remove(gone)
     watched = watching("gone", "stranger", "cpu", "--json", "--interval", "0.5")
-    eventually(lambda: sum("cpu" in told for told in watched.objects) >= 2, "samples")
-    problems = {told["host"]: told["problem"] for told in watched.objects if "problem" in told}
+    eventually(lambda: sum("cpu" in entry for entry in watched.objects) >= 2, "samples")
+    problems = {entry["host"]: entry["problem"] for entry in watched.objects if "problem" in entry}
     assert problems == {
         "gone": "gone refuses connections by ssh",
         "stranger": "stranger has a host key that is not known yet: run ssh stranger once, "
         "and check it",
     }
     # Once each, though they are tried again.
-    eventually(lambda: sum("cpu" in told for told in watched.objects) >= 8, "more samples")
-    assert sum("problem" in told for told in watched.objects) == 2
+    eventually(lambda: sum("cpu" in entry for entry in watched.objects) >= 8, "more samples")
+    assert sum("problem" in entry for entry in watched.objects) == 2
 
 
 @pytest.mark.parametrize("as_json", [False, True], ids=["plain", "json"])
@@ -166,7 +166,7 @@ def test_where_no_host_can_be_reached_it_ends_with_the_reasons(network, watching
     watched = watching("gone", "stranger", *(["--json"] if as_json else []))
     assert watched.exit_code() == UNREACHABLE
     if as_json:
-        assert {told["host"] for told in watched.objects} == {"gone", "stranger"}
+        assert {entry["host"] for entry in watched.objects} == {"gone", "stranger"}
         assert watched.errors == ""
     else:
         assert watched.lines == []
@@ -251,9 +251,9 @@ def test_what_cannot_be_is_refused_in_one_sentence(dlmon, arguments, sentence):
 def test_this_machine_is_printed_as_json_too(dlmon_command, network, watching):
     watched = watching("--json", "--interval", "0.25")
     eventually(lambda: len(watched.objects) >= 3, "samples")
-    told = watched.objects[-1]
-    assert told["host"] == os.uname().nodename
-    assert told["memory"]["used_mib"] > 0
-    assert "sessions" not in told
+    newest = watched.objects[-1]
+    assert newest["host"] == os.uname().nodename
+    assert newest["memory"]["used_mib"] > 0
+    assert "sessions" not in newest
     watched.process.send_signal(signal.SIGINT)
     assert watched.exit_code() == INTERRUPTED_BY_USER

@@ -1,4 +1,4 @@
-"""Logs that nobody recorded: each is a log as far as its records go, and none tells the truth."""
+"""Logs that nobody recorded: each is a log as far as its records go, and none is true."""
 
 from __future__ import annotations
 

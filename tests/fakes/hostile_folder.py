@@ -35,9 +35,9 @@ class HostileFolder:
 
 
 def _stdlib_modules(python: str) -> list[str]:
-    told = _told_by(python, "' '.join(sys.stdlib_module_names)")
-    assert told
-    return told.split()
+    names = _printed_by(python, "' '.join(sys.stdlib_module_names)")
+    assert names
+    return names.split()
 
 
 @cache
@@ -46,12 +46,12 @@ def interpreter(version: str) -> str | None:
     name = f"python{version}"
     beside = Path(sys.base_prefix).parent.glob(f"*/bin/{name}")
     for path in filter(None, [shutil.which(name), *map(str, sorted(beside))]):
-        if _told_by(path, "'%d.%d' % sys.version_info[:2]") == version:
+        if _printed_by(path, "'%d.%d' % sys.version_info[:2]") == version:
             return path
     return None
 
 
-def _told_by(python: str, expression: str) -> str | None:
+def _printed_by(python: str, expression: str) -> str | None:
     command = [python, "-c", f"import sys; print({expression})"]
     try:
         done = subprocess.run(command, cwd="/", capture_output=True, text=True, timeout=30)

@@ -108,7 +108,7 @@ class FakeLink:
             if standing.ask == ask:
                 standing.take(answer)
 
-    def tell(self, *records):
+    def report(self, *records):
         """Send records of the machine, as they come from there."""
         for record in records:
             self.say("watch", record=json.loads(encode(record)))
@@ -187,8 +187,8 @@ def sample(t, gpus=2, busy=(0,), processes=None, cpu_pct=12.0, **more):
 
 
 def session(number=1, **more):
-    """Return a session as a host tells it."""
-    told = {
+    """Return a session as a host lists it."""
+    listed = {
         "session": f"20261122-21040{number}-cifar10-cnn-00{number}",
         "workload": "cifar10-cnn",
         "name": None,
@@ -198,14 +198,14 @@ def session(number=1, **more):
         "samples_per_second": 5_540.0,
         "gpu": 0,
     }
-    return {**told, **more}
+    return {**listed, **more}
 
 
 def live(host, clock, gpus=2, seconds=40, **more):
     """Connect a host, and let it send samples of so many seconds up to now."""
     now_ns = clock()
     host.connect()
-    host.link.tell(facts(gpus=gpus))
+    host.link.report(facts(gpus=gpus))
     for second in range(seconds, -1, -1):
-        host.link.tell(sample(now_ns - second * 1_000_000_000, gpus, **more))
+        host.link.report(sample(now_ns - second * 1_000_000_000, gpus, **more))
     return host

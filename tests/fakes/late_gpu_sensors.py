@@ -1,4 +1,4 @@
-"""Sensors whose GPU sleeps until a process is watched, and is told with a newer `facts` then."""
+"""Sensors whose GPU sleeps until a process is watched; newer `facts` report it then."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ GPU = GpuFacts(0, "NVIDIA Late", uuid="GPU-late")
 
 
 def main() -> None:
-    def tell(record):
+    def send(record):
         sys.stdout.buffer.write(encode(record))
         sys.stdout.buffer.flush()
 
-    def tell_facts(machine):
-        tell(Facts(time.monotonic_ns(), time.time(), host_name(), machine))
+    def send_facts(machine):
+        send(Facts(time.monotonic_ns(), time.time(), host_name(), machine))
 
-    tell_facts(MachineFacts(cores=2, why={"gpus": "asleep"}))
+    send_facts(MachineFacts(cores=2, why={"gpus": "asleep"}))
     sys.stdin.readline()
-    tell_facts(MachineFacts(cores=2, gpus=(GPU,)))
+    send_facts(MachineFacts(cores=2, gpus=(GPU,)))
     while True:
-        tell(Machine(time.monotonic_ns(), time.time()))
+        send(Machine(time.monotonic_ns(), time.time()))
         time.sleep(0.02)
 
 

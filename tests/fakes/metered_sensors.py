@@ -13,15 +13,15 @@ INTERVAL_S = 0.02
 
 
 def main() -> None:
-    def tell(record):
+    def send(record):
         sys.stdout.buffer.write(encode(record))
         sys.stdout.buffer.flush()
 
     began = time.monotonic_ns()
-    tell(Facts(began, time.time(), host_name(), MachineFacts()))
+    send(Facts(began, time.time(), host_name(), MachineFacts()))
     while True:
         now = time.monotonic_ns()
-        tell(Machine(now, time.time(), cpu=Cpu(energy_j=1000 + WATTS * (now - began) / 1e9)))
+        send(Machine(now, time.time(), cpu=Cpu(energy_j=1000 + WATTS * (now - began) / 1e9)))
         time.sleep(INTERVAL_S)
 
 

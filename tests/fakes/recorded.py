@@ -103,7 +103,7 @@ def recorded_session(
         epochs: how many are to be trained.
         ended: how many had ended by then; one before a training phase, all before a result that
             is completed, one before any other. The next one is cut.
-        cut_after: batches of the epoch that is cut; half of them where it isn't told.
+        cut_after: batches of the epoch that is cut; half of them where it isn't given.
         status: completed, failed or stopped.
         gpus: how many; 0 is a machine without a driver.
         cores: how many the CPU has.
@@ -268,7 +268,7 @@ class _Recording:
     def __post_init__(self) -> None:
         self.header = self._header()
         self._now = BEGIN_NS
-        self._told: list[tuple[int, Record]] = []
+        self._sent: list[tuple[int, Record]] = []
         self._phases: list[tuple[int, str]] = []
         self._batch = 0
         self._validated = False
@@ -281,7 +281,7 @@ class _Recording:
             if phase == reached:
                 return
             self._pass(took_ms * 500)
-        self._tell(self._model())
+        self._send(self._model())
         self._enter("compiling")
         if reached == "compiling":
             self._pass(_COMPILE_US // 2)
@@ -300,7 +300,7 @@ class _Recording:
                 self._evaluate(cut=reached == "evaluating")
         else:
             if ended < self.epochs:
-                self._cut_epoch(ended, "training", tell=status == "stopped")
+                self._cut_epoch(ended, "training", stopped=status == "stopped")
             if status == "failed":
                 self._fail()
         self._pass(80_000)
@@ -312,9 +312,9 @@ class _Recording:
         if self.silent_s:
             lost = "the sensors gave no sample for 3 s; they are started again"
             at = min(self._now, silent_from + 3_000_000_000)
-            self._told.append((at, Notice(at, f"{lost}, training is not affected")))
-        told = sorted([*self._told, *samples], key=lambda written: written[0])
-        records: list[Record] = [self.header, *(record for _, record in told)]
+            self._sent.append((at, Notice(at, f"{lost}, training is not affected")))
+        in_order = sorted([*self._sent, *samples], key=lambda written: written[0])
+        records: list[Record] = [self.header, *(record for _, record in in_order)]
         if status is not None:
             records.append(self._result(records, status))
         return records
@@ -347,15 +347,15 @@ class _Recording:
     def _pass(self, us: int) -> None:
         self._now += us * 1000
 
-    def _tell(self, record: Record) -> None:
-        self._told.append((self._now, record))
+    def _send(self, record: Record) -> None:
+        self._sent.append((self._now, record))
 
     def _enter(self, phase: str) -> None:
         self._phases.append((self._now, phase))
-        self._tell(Phase(self._now, phase))
+        self._send(Phase(self._now, phase))
 
     def _say(self, text: str) -> None:
-        self._tell(Output(self._now, "stdout", text))
+        self._send(Output(self._now, "stdout", text))
 
     def _model(self) -> Model:
         trained = self.trained
@@ -393,12 +393,12 @@ class _Recording:
         validation = self._validate() if self.trained.validation_samples else None
         self._end_epoch(epoch, begin, train_end, done, validation, whole=self.steps_cap is None)
 
-    def _cut_epoch(self, epoch: int, reached: str, tell: bool = False) -> None:
+    def _cut_epoch(self, epoch: int, reached: str, stopped: bool = False) -> None:
         begin = self._now
         self._say(f"Epoch {epoch + 1}/{self.epochs}")
         if reached == "opening":
             self._phases.append((self._now, "opening"))
-            self._tell(Phase(self._now, "opening", epoch))
+            self._send(Phase(self._now, "opening", epoch))
             self._pass(2_100_000)
             return
         if epoch:
@@ -410,8 +410,8 @@ class _Recording:
             return
         cut_after = self._due() // 2 if self.cut_after is None else self.cut_after
         done = self._train(epoch, cut_after)
-        if tell:
-            self._tell(Notice(self._now, "stopping: asked by its viewer"))
+        if stopped:
+            self._send(Notice(self._now, "stopping: asked by its viewer"))
             self._end_epoch(epoch, begin, self._now, done, None, whole=False)
 
     def _due(self) -> int:
@@ -419,7 +419,7 @@ class _Recording:
         return min(steps, self.steps_cap or steps)
 
     def _train(self, epoch: int, steps: int) -> int:
-        """Train so many batches, told four times a second; return how many."""
+        """Train so many batches, reported four times a second; return how many."""
         packed: list[int] = []
         packed_us = 0
         read_ns = 0
@@ -438,18 +438,18 @@ class _Recording:
                 self._read(epoch, step / max(1, self._due()))
             if packed_us >= _FLUSH_US or step == steps - 1:
                 sizes = self._sizes(first, len(packed))
-                self._tell(Batches(epoch, first, sizes, first_end, tuple(packed)))
+                self._send(Batches(epoch, first, sizes, first_end, tuple(packed)))
                 packed, packed_us = [], 0
         return steps
 
     def _read(self, epoch: int, share: float) -> None:
-        """Tell the metrics of an epoch of which that share has passed."""
+        """Report the metrics of an epoch of which that share has passed."""
         before, after = 2.3 if epoch == 0 else _loss(epoch - 1), _loss(epoch)
         is_nan = self.nan_loss and epoch > 0
         loss = None if is_nan else round(after + (before - after) * (1 - share) ** 3, 4)
         accuracy = round(1 - 0.6 / (epoch + 0.4 + 0.6 * share), 4)
         why = {"loss": "NaN"} if is_nan else {}
-        self._tell(Metrics(self._now, {"accuracy": max(0.0, accuracy), "loss": loss}, why=why))
+        self._send(Metrics(self._now, {"accuracy": max(0.0, accuracy), "loss": loss}, why=why))
 
     def _step_time_us(self) -> int:
         self._batch += 1
@@ -496,7 +496,7 @@ class _Recording:
             why |= {} if loss is not None else {"val_loss": "NaN"}
         self._pass(4_000)
         samples = min(steps * self.trained.batch_size, self.trained.samples)
-        self._tell(
+        self._send(
             Epoch(
                 epoch=epoch,
                 begin=begin,
@@ -510,8 +510,8 @@ class _Recording:
                 why=why,
             )
         )
-        told = "nan" if loss is None else loss
-        self._say(f"{steps}/{steps} - {(self._now - begin) / 1e9:.0f}s - loss: {told}")
+        loss_text = "nan" if loss is None else loss
+        self._say(f"{steps}/{steps} - {(self._now - begin) / 1e9:.0f}s - loss: {loss_text}")
 
     def _evaluate(self, cut: bool) -> None:
         self._enter("evaluating")
@@ -524,15 +524,15 @@ class _Recording:
         if not cut:
             metrics: dict[str, float | None] = {"accuracy": 0.974, "loss": 0.083}
             whole = self.steps_cap is None
-            self._tell(Evaluation(begin, self._now, steps, samples, whole, metrics))
+            self._send(Evaluation(begin, self._now, steps, samples, whole, metrics))
 
     def _fail(self) -> None:
         error = "memory ran out with batch size 100 (ResourceExhaustedError: OOM when allocating)"
         if self.foreign:
             error = FOREIGN_NAME
         for text in ("Traceback (most recent call last):", "  in fit", error):
-            self._tell(Output(self._now, "stderr", text))
-        self._tell(Failure(self._now, error, FailureKind.OUT_OF_MEMORY))
+            self._send(Output(self._now, "stderr", text))
+        self._send(Failure(self._now, error, FailureKind.OUT_OF_MEMORY))
 
     def _result(self, records: Sequence[Record], status: str) -> Result:
         snapshot = folded(records).snapshot(self._now)
@@ -594,7 +594,7 @@ class _Recording:
         )
 
     def _samples(self) -> list[Machine]:
-        """Return a sample a second; what changes slowly is told once."""
+        """Return a sample a second; what changes slowly is sent once."""
         at = range(BEGIN_NS + 200_000_000, self._now + 1, 1_000_000_000)
         return [self._sample(number, t) for number, t in enumerate(at)]
 

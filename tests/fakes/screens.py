@@ -90,7 +90,7 @@ class GrowingLog:
         self._holder.wait()
 
     def was_terminated(self) -> bool:
-        """Wait for the process that holds the lock, and tell whether it got SIGTERM."""
+        """Wait for the process that holds the lock, and return whether it got SIGTERM."""
         return self._holder.wait(10) == -signal.SIGTERM
 
 
@@ -119,14 +119,14 @@ class FakeLaunch:
 
 
 class FakeSensing:
-    """A sensors process that tells what its test says; all of them are in `started`."""
+    """A sensors process that reports what its test says; all of them are in `started`."""
 
     started: list[FakeSensing] = []  # noqa: RUF012 - emptied by the fixture that puts it in place
 
     def __init__(self, interval_s, on_facts, on_sample, on_notice, *, pcie=False) -> None:
         self.interval_s, self.pcie = interval_s, pcie
         self._on_facts, self._on_sample = on_facts, on_sample
-        self.tell = on_notice
+        self.notify = on_notice
         self.running = False
 
     def start(self) -> None:

@@ -13,20 +13,20 @@ REOPENING_S = 3.0
 
 
 def main() -> None:
-    def tell(record):
+    def send(record):
         sys.stdout.buffer.write(encode(record))
         sys.stdout.buffer.flush()
 
-    def tell_gpu(gpu):
-        tell(Machine(time.monotonic_ns(), time.time(), gpus=(gpu,)))
+    def send_gpu(gpu):
+        send(Machine(time.monotonic_ns(), time.time(), gpus=(gpu,)))
 
     facts = MachineFacts(cores=2, gpus=(GpuFacts(0, "NVIDIA Slow", uuid="GPU-slow"),))
-    tell(Facts(time.monotonic_ns(), time.time(), host_name(), facts))
-    tell_gpu(Gpu(0, utilization_pct=50))
-    tell_gpu(Gpu(0, why={"utilization_pct": "lost"}))
+    send(Facts(time.monotonic_ns(), time.time(), host_name(), facts))
+    send_gpu(Gpu(0, utilization_pct=50))
+    send_gpu(Gpu(0, why={"utilization_pct": "lost"}))
     time.sleep(REOPENING_S)
     while True:
-        tell_gpu(Gpu(0, utilization_pct=60))
+        send_gpu(Gpu(0, utilization_pct=60))
         time.sleep(0.02)
 
 

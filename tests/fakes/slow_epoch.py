@@ -25,7 +25,7 @@ def with_slow_epoch(
     """
     (epoch,) = (one for one in records if isinstance(one, Epoch) and one.epoch == number)
     middle, stall_ns = (epoch.begin + epoch.train_end) // 2, int(stall_s * SECOND_NS)
-    told, stalled = list[Record](), False
+    changed, stalled = list[Record](), False
     throttle: dict[int, tuple[str, ...] | None] = {}
     for record in records:
         if isinstance(record, SessionHeader):
@@ -37,7 +37,7 @@ def with_slow_epoch(
         else:
             moved = _moved(record, middle, stall_ns)
         if hot and isinstance(record, Machine):
-            # What a reading leaves out is as before, so what changed is told again.
+            # What a reading leaves out is as before, so what changed is sent again.
             throttle |= {g.index: g.throttle for g in record.gpus or () if g.throttle is not None}
             is_hot = epoch.begin <= record.t <= epoch.end
             gpus = tuple(
@@ -47,8 +47,8 @@ def with_slow_epoch(
                 for gpu in record.gpus or ()
             )
             moved = replace(moved, gpus=gpus or None)
-        told.append(moved)
-    return told
+        changed.append(moved)
+    return changed
 
 
 def _moved(record: Any, since_ns: int, by_ns: int) -> Any:

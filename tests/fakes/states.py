@@ -107,7 +107,7 @@ class State:
 
 def renamed(records: list[Record], text: str) -> list[Record]:
     """Return records that hold `text` wherever a log can hold any, and at their end all kinds."""
-    told: list[Record] = []
+    changed: list[Record] = []
     for record in records:
         if isinstance(record, SessionHeader):
             record = _renamed_header(record, text)
@@ -115,11 +115,11 @@ def renamed(records: list[Record], text: str) -> list[Record]:
             record = replace(record, device_name=text, data=text, backend=text)
         elif isinstance(record, Epoch):
             record = replace(record, metrics={text: 0.5, "loss": None}, why={"loss": text})
-        told.append(record)
+        changed.append(record)
     last = max(getattr(record, "t", 0) for record in records)
     unknown = {"utilization_pct": text}
     return [
-        *told,
+        *changed,
         Machine(last, 0.0, gpus=(Gpu(0, throttle=(text,), sm_mhz=1), Gpu(1, why=unknown))),
         Machine(last, 0.0, processes=_named(text)),
         Output(last, "stdout", text),
@@ -185,12 +185,12 @@ def _in_depth(
     change: Callable[[Gpu], Gpu] = lambda gpu: gpu,
     processes: tuple[Process, ...] | None = None,
 ) -> list[Record]:
-    """Return records of a machine that tells all there is to tell; `change` alters its GPUs."""
+    """Return records of a machine that reports all there is to report; `change` alters its GPUs."""
     header, *rest = records
     assert isinstance(header, SessionHeader)
     gpus = tuple(map(_facts_in_depth, header.machine.gpus or ()))
     facts = replace(header.machine, gpus=gpus or header.machine.gpus, cpu_limit=6.0)
-    told = _processes(len(gpus)) if processes is None else processes
+    table = _processes(len(gpus)) if processes is None else processes
     taken_j = dict.fromkeys(("cpu", *(gpu.index for gpu in gpus)), 4.5e7)
 
     def deepened(machine: Machine) -> Machine:
@@ -208,10 +208,10 @@ def _in_depth(
                 limit_used_pct=48.0,
             ),
             memory=replace(machine.memory, major_faults_s=0.0),
-            process=_tree_of(told, machine.process or ProcessTree()),
+            process=_tree_of(table, machine.process or ProcessTree()),
             gpus=tuple(change(_gpu_in_depth(gpu, taken_j[gpu.index])) for gpu in machine.gpus or ())
             or None,
-            processes=told,
+            processes=table,
         )
 
     return _with_samples([replace(header, machine=facts), *rest], deepened)
@@ -220,9 +220,9 @@ def _in_depth(
 _PACKAGE_W = 64.0
 
 
-def _tree_of(told: tuple[Process, ...], tree: ProcessTree) -> ProcessTree:
+def _tree_of(table: tuple[Process, ...], tree: ProcessTree) -> ProcessTree:
     """Return what the processes of the run take together."""
-    own = [process for process in told if process.of_run]
+    own = [process for process in table if process.of_run]
     return replace(
         tree,
         cpu_pct=sum(process.cpu_pct or 0.0 for process in own),
@@ -247,7 +247,7 @@ def _facts_in_depth(facts: GpuFacts) -> GpuFacts:
 
 def _gpu_in_depth(gpu: Gpu, energy_j: float) -> Gpu:
     works, fanless = gpu.index == 0, gpu.index == 1
-    untold = dict.fromkeys(("fan_pct", "energy_j"), "not supported") if fanless else {}
+    unread = dict.fromkeys(("fan_pct", "energy_j"), "not supported") if fanless else {}
     return replace(
         gpu,
         # What the processes on it hold.
@@ -267,7 +267,7 @@ def _gpu_in_depth(gpu: Gpu, energy_j: float) -> Gpu:
         nvlink_send_mib_s=1_750.0 if works else 0.0,
         ecc_corrected=3 if works else 0,
         ecc_uncorrected=1 if gpu.index == 2 else 0,
-        why={**gpu.why, **untold},
+        why={**gpu.why, **unread},
     )
 
 
@@ -305,9 +305,9 @@ def _processes(gpus: int) -> tuple[Process, ...]:
 
 
 _OUTSIDE = "the driver reports the host's pid, which this container can't see"
-_UNTOLD_HERE = dict.fromkeys(("gpus", "gpu_memory_mib"), _OUTSIDE)
+_UNREAD_HERE = dict.fromkeys(("gpus", "gpu_memory_mib"), _OUTSIDE)
 _OTHER_NAMESPACE = (
-    Process(17, "root", "python train.py", 281.0, 1_900, 42, of_run=True, why=_UNTOLD_HERE),
+    Process(17, "root", "python train.py", 281.0, 1_900, 42, of_run=True, why=_UNREAD_HERE),
     Process(
         48_211,
         gpus=(0,),
@@ -598,8 +598,8 @@ def _be_the_machine(stack: ExitStack, home: Path) -> None:
     patch(dlmon.host, "Path", lambda path: SimpleNamespace(read_text=lambda: BOOT_ID))
     patch(FakeSensing, "started", [])
     stack.callback(time.tzset)
-    told = {"TZ": "UTC", "XDG_STATE_HOME": str(home), "XDG_CONFIG_HOME": str(home)}
-    stack.enter_context(mock.patch.dict(os.environ, told))
+    environment = {"TZ": "UTC", "XDG_STATE_HOME": str(home), "XDG_CONFIG_HOME": str(home)}
+    stack.enter_context(mock.patch.dict(os.environ, environment))
     time.tzset()
     for name in ("NO_COLOR", "COLORTERM", "TERM", "DLMON_CONFIG"):
         os.environ.pop(name, None)

@@ -1,4 +1,4 @@
-"""`dlmon sweep --plain`, or --json, of the scripted workload: told as a line of JSON on stdin.
+"""`dlmon sweep --plain`, or --json, of the scripted workload: described by a line of JSON on stdin.
 
 Its keys: `log_dir`, `vary`, `repeats`, `options` of every run, `scripts` by batch size,
 `refused` batch sizes, and `resume`, the path of a sweep that is taken up again.
@@ -21,18 +21,18 @@ from tui.plain.sweep import show_sweep
 
 
 def main() -> int:
-    told = json.loads(sys.stdin.readline())
-    log_dir = Path(told["log_dir"])
-    scripts, refused = told.get("scripts", {}), told.get("refused", [])
-    if told.get("resume"):
-        writer = SweepWriter.resume(Path(told["resume"]), time.time())
+    asked = json.loads(sys.stdin.readline())
+    log_dir = Path(asked["log_dir"])
+    scripts, refused = asked.get("scripts", {}), asked.get("refused", [])
+    if asked.get("resume"):
+        writer = SweepWriter.resume(Path(asked["resume"]), time.time())
     else:
-        plan = plan_of(told["vary"], told.get("repeats", 1), metric="step_ms")
+        plan = plan_of(asked["vary"], asked.get("repeats", 1), metric="step_ms")
         writer = SweepWriter.create(log_dir, new_header(plan, 1, time.time()))
 
     def make_job(combination):
         varied = dict(combination.varied)
-        options = {**told.get("options", {}), **varied}
+        options = {**asked.get("options", {}), **varied}
         options["script"] = scripts.get(str(varied.get("batch_size")), {})
         return Job(
             workload="fake",

@@ -77,18 +77,18 @@ def result_of(
 
 def completed(ms_per_sample: float | None, took_s: float = 10.0, **result) -> Outcome:
     """Return the outcome of a run that completed."""
-    told = result_of(ms_per_sample, **result)
-    return Outcome(RunStatus.COMPLETED, None, told.session, told, took_s)
+    measured = result_of(ms_per_sample, **result)
+    return Outcome(RunStatus.COMPLETED, None, measured.session, measured, took_s)
 
 
 def sweep_of(plan: Plan, *outcomes: Sequence[Outcome]) -> Sweep:
     """Return a sweep whose combinations ended so, each with the outcomes of its repeats."""
-    told = {
+    by_slot = {
         Slot(index, repeat): outcome
         for index, of_combination in enumerate(outcomes)
         for repeat, outcome in enumerate(of_combination)
     }
-    return Sweep(plan, told)
+    return Sweep(plan, by_slot)
 
 
 def named(combination: Combination) -> dict:

@@ -10,7 +10,7 @@ usual `epochs`, `steps` and `batch_size`:
 
 Moments are `start` (before the stop signal is handled), `importing`,
 `building`, `epoch N` (its begin), `step N` (its end, in the first epoch),
-`end of epoch N`, `trained` and `closed` (nothing is told any more). Actions are
+`end of epoch N`, `trained` and `closed` (nothing is reported any more). Actions are
 the functions of `Actions`.
 """
 

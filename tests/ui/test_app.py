@@ -222,7 +222,7 @@ def test_a_session_that_was_attached_is_left_running(dlmon_app, log_dir, running
     assert "is still running" in capsys.readouterr().out
 
 
-def told_of_a_stopped_run(out, log):
+def summed_up_a_stopped_run(out, log):
     """Whether its summary was printed, and where it is recorded."""
     summary, _, last = out.rpartition(f"\n{ID} ")
     return "throughput  " in summary and last == f"stopped; recorded in {log.path}\n"
@@ -241,7 +241,7 @@ def test_a_session_that_was_stopped_here_is_exit_code_130(dlmon_app, log_dir, ru
         await pilot.press("q")
 
     assert run(dlmon_app(log_dir, log.path, lifeline), stop_it) == 130
-    assert told_of_a_stopped_run(capsys.readouterr().out, log)
+    assert summed_up_a_stopped_run(capsys.readouterr().out, log)
 
 
 def test_whoever_stops_it_on_leaving_leaves_when_it_has_stopped(
@@ -257,7 +257,7 @@ def test_whoever_stops_it_on_leaving_leaves_when_it_has_stopped(
         log.write(result)
 
     assert run(dlmon_app(log_dir, log.path, lifeline), stop_and_leave) == 130
-    assert told_of_a_stopped_run(capsys.readouterr().out, log)
+    assert summed_up_a_stopped_run(capsys.readouterr().out, log)
 
 
 def test_whoever_stops_it_on_leaving_leaves_though_its_end_is_read_between_two_ticks(
@@ -275,7 +275,7 @@ def test_whoever_stops_it_on_leaving_leaves_though_its_end_is_read_between_two_t
         log.write(*(Output(log.header.t + 1, "stdout", "bye") for _ in range(3)), result)
 
     assert run(dlmon_app(log_dir, log.path, lifeline), stop_and_leave) == 130
-    assert told_of_a_stopped_run(capsys.readouterr().out, log)
+    assert summed_up_a_stopped_run(capsys.readouterr().out, log)
 
 
 def test_whoever_doesnt_wait_for_the_stop_is_shown_that_it_is_under_way(
@@ -700,9 +700,9 @@ def test_a_session_is_shown_with_its_name_wherever_it_is_shown(dlmon_app, log_di
         await pilot.press("q")
 
     run(dlmon_app(log_dir, log), rename)
-    told = capsys.readouterr().out
-    assert re.search(r"^name +second$", told, re.MULTILINE)
-    assert f"{recorded_session()[0].id} (second) completed; recorded in" in told
+    printed = capsys.readouterr().out
+    assert re.search(r"^name +second$", printed, re.MULTILINE)
+    assert f"{recorded_session()[0].id} (second) completed; recorded in" in printed
 
 
 async def test_home_names_the_last_session_of_a_workload(dlmon_app, log_dir, sensing):
@@ -763,8 +763,8 @@ async def test_what_can_not_be_deleted_is_said_and_stays_in_the_list(dlmon_app, 
         await until(pilot, lambda: "Delete 2026" in screen_text(app))
         await pilot.press("y")
         await until(pilot, lambda: app._notifications)
-        (told,) = app._notifications
-        assert told.message.endswith("it holds files that dlmon didn't make")
+        (notification,) = app._notifications
+        assert notification.message.endswith("it holds files that dlmon didn't make")
         assert log.with_name("notes.txt").exists()
 
 
@@ -818,11 +818,11 @@ async def test_help_explains_the_screen_and_names_its_keys(dlmon_app, log_dir, s
             await pilot.press(key)
             await until(pilot, lambda app=app: isinstance(app.screen, HelpScreen))
             await pilot.pause()
-            told = " ".join(screen_text(app).replace("│", " ").split())
+            text = " ".join(screen_text(app).replace("│", " ").split())
             for name, sentence in screen.topics:
                 # Both may be wrapped, beside each other.
-                assert all(word in told for word in f"{name} {sentence}".split()), name
-            keys = told.partition("Keys ")[2].partition(" On this screen")[0]
+                assert all(word in text for word in f"{name} {sentence}".split()), name
+            keys = text.partition("Keys ")[2].partition(" On this screen")[0]
             assert {"q", "^q"} & set(keys.split())
             await pilot.press("escape")
             await pilot.pause()
@@ -949,8 +949,8 @@ async def test_the_end_of_a_run_rings_and_notifies_where_wanted(
     dlmon_app, log_dir, running, monkeypatch, wanted
 ):
     log, result = running
-    told_of = Settings(bell=wanted, notification=wanted)
-    app = dlmon_app(log_dir, log.path, FakeLaunch(), settings=told_of)
+    settings = Settings(bell=wanted, notification=wanted)
+    app = dlmon_app(log_dir, log.path, FakeLaunch(), settings=settings)
     rung, written = [], []
     monkeypatch.setattr(app, "bell", lambda: rung.append(True))
     async with app.run_test(size=(120, 40)) as pilot:
@@ -961,9 +961,9 @@ async def test_the_end_of_a_run_rings_and_notifies_where_wanted(
         await until(pilot, lambda: " stopped " in screen_text(app))
         await pilot.pause()
     assert rung == [True] * wanted
-    told = [text for text in written if "\x1b]9;" in text]
-    assert len(told) == int(wanted)
-    assert all("dlmon: cifar10-cnn stopped" in text for text in told)
+    notifications = [text for text in written if "\x1b]9;" in text]
+    assert len(notifications) == int(wanted)
+    assert all("dlmon: cifar10-cnn stopped" in text for text in notifications)
 
 
 async def test_bell_and_notification_are_switched_by_command(dlmon_app, log_dir, sensing):

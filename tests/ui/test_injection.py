@@ -205,7 +205,7 @@ async def test_what_the_sensors_complain_of_is_shown_as_it_is(sensing, name):
     with staged(State(recorded_session("training"), silent_s=60.0), "watch") as stage:
         async with stage.app.run_test(size=(120, 40)) as pilot:
             await stage.begin(pilot)
-            stage.sensors.tell(MARKUP[name])
+            stage.sensors.notify(MARKUP[name])
             await stage.settle()
             assert_harmless(stage.app)
             assert MARKUP[name] in stage.text
@@ -244,10 +244,10 @@ async def test_the_names_of_folders_are_not_obeyed(view, folder):
 def test_a_table_of_sessions_obeys_no_text(log_dir, capsys, name):
     write_log(log_dir, hostile_session(HOSTILE[name], "failed"))
     print_sessions(list_sessions(log_dir), log_dir)
-    told = capsys.readouterr().out
-    assert_printable(told)
+    printed = capsys.readouterr().out
+    assert_printable(printed)
     if name in MARKUP:
-        assert told.count(HOSTILE[name]) == 2
+        assert printed.count(HOSTILE[name]) == 2
 
 
 def test_a_table_of_sessions_shows_a_status_that_is_none_as_unknown(log_dir, capsys):

@@ -96,7 +96,7 @@ def bound():
 
 
 def is_letter(key):
-    """Tell whether a key is a letter, alone or with Ctrl, or F1 to F12."""
+    """Return whether a key is a letter, alone or with Ctrl, or F1 to F12."""
     last = key.removeprefix("ctrl+")
     return last in string.ascii_letters or (key[0] == "f" and key[1:].isdigit())
 
@@ -112,11 +112,11 @@ def test_a_letter_means_the_same_on_every_screen_and_in_every_question():
     for node, key, binding in bound():
         # y is yes in a question, whatever it is about.
         if is_letter(key) and key not in LEAVING and (node, key) != ("DeleteScreen", "y"):
-            told = (TOGGLES | REPLAYED | EXPORTED | WITHOUT_TABLES).get(
+            meaning = (TOGGLES | REPLAYED | EXPORTED | WITHOUT_TABLES).get(
                 (node, key)
             ) or MEANINGS.get(binding.action, binding.action)
-            meanings[key][told].add(node)
-    several = {key: dict(told) for key, told in meanings.items() if len(told) > 1}
+            meanings[key][meaning].add(node)
+    several = {key: dict(meaning) for key, meaning in meanings.items() if len(meaning) > 1}
     assert several == {}
 
 

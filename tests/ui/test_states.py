@@ -133,26 +133,26 @@ async def test_plain_characters_are_all_that_ascii_mode_sends(taken, view, state
 
 @each(("view", "state"), [("live", state) for state in STATES if state not in RECORDINGS])
 async def test_the_live_screen_shows_what_matters_most_at_every_size(taken, view, state):
-    told = STATES[state]
-    session = folded(told.records)
+    recorded = STATES[state]
+    session = folded(recorded.records)
     snapshot = session.snapshot()
     speed = snapshot.samples_per_second_now
     if snapshot.samples_per_second is not None:
         speed = snapshot.samples_per_second.mean
     for text in (await taken(view, state)).values():
-        assert told.header.workload in text
-        assert standing(told, session) in text
+        assert recorded.header.workload in text
+        assert standing(recorded, session) in text
         if speed is not None:
             assert f"{units.rate(speed)} " in text
             assert "samples/s" in text
 
 
-def standing(told, session):
+def standing(recorded, session):
     """Return the word for how a session stands."""
     if session.result is not None:
         return session.result.status
-    if not told.locked:
-        return "interrupted" if told.header.host == HOST else "unknown"
+    if not recorded.locked:
+        return "interrupted" if recorded.header.host == HOST else "unknown"
     return phase_text(session.phase)
 
 

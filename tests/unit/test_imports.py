@@ -37,10 +37,10 @@ for name in json.load(sys.stdin):
         before = set(sys.modules)
         try:
             importlib.import_module(name)
-            told = sorted({loaded.partition(".")[0] for loaded in set(sys.modules) - before})
+            outcome = sorted({loaded.partition(".")[0] for loaded in set(sys.modules) - before})
         except BaseException as error:
-            told = f"{type(error).__name__}: {error}"
-        os.write(1, json.dumps([name, told]).encode() + b"\\n")
+            outcome = f"{type(error).__name__}: {error}"
+        os.write(1, json.dumps([name, outcome]).encode() + b"\\n")
         os._exit(0)
     os.waitpid(child, 0)
 """
@@ -56,7 +56,7 @@ ENGINE = sorted({module_name(path) for path in (ROOT / "dlmon").rglob("*.py")} -
 
 def packages_of(names, program=IMPORT_EACH):
     """Return, for each module, the packages that importing it brings in."""
-    told = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-c", program],
         input=json.dumps(names),
         capture_output=True,
@@ -64,7 +64,7 @@ def packages_of(names, program=IMPORT_EACH):
         cwd=ROOT,
         check=True,
     )
-    found = dict(json.loads(line) for line in told.stdout.splitlines())
+    found = dict(json.loads(line) for line in completed.stdout.splitlines())
     assert set(found) == set(names)
     failures = {name: what for name, what in found.items() if isinstance(what, str)}
     assert not failures

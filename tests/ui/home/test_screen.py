@@ -123,14 +123,14 @@ async def enter(shown, field, text):
 
 
 def speak(sensors, gpus=1, cores=8, samples=20):
-    """Have sensors tell what a machine is, and some samples of it."""
+    """Have sensors report what a machine is, and some samples of it."""
     records = recorded_session(gpus=gpus, cores=cores)
     header = records[0]
     sensors.say(Facts(header.t, header.wall, header.host, header.machine))
     # No run is watched here, and so none has a share of the CPU.
-    told = [replace(record, process=None) for record in records if isinstance(record, Machine)]
-    sensors.say(*told[:samples])
-    return told[:samples][-1].t
+    readings = [replace(record, process=None) for record in records if isinstance(record, Machine)]
+    sensors.say(*readings[:samples])
+    return readings[:samples][-1].t
 
 
 async def paint(pilot):
@@ -818,10 +818,12 @@ async def test_a_default_of_the_user_that_can_not_be_is_shown_at_once(show_home)
 @pytest.mark.parametrize("way", ["key", "click"])
 async def test_the_command_is_copied(show_home, monkeypatch, way):
     async with show_home() as shown:
-        copied, told = [], []
+        copied, notified = [], []
         monkeypatch.setattr(shown.app, "copy_to_clipboard", copied.append)
         monkeypatch.setattr(
-            shown.screen, "notify", lambda text, **options: told.append((text, options["markup"]))
+            shown.screen,
+            "notify",
+            lambda text, **options: notified.append((text, options["markup"])),
         )
         await enter(shown, "epochs", "2")
         if way == "key":
@@ -831,18 +833,18 @@ async def test_the_command_is_copied(show_home, monkeypatch, way):
             await shown.pilot.pause()
         command = "dlmon run cifar10-cnn --epochs 2"
         assert copied == [command]
-        assert told == [(f"copied to the terminal's clipboard: {command}", False)]
+        assert notified == [(f"copied to the terminal's clipboard: {command}", False)]
 
 
 async def test_a_command_that_can_not_be_is_not_copied(show_home, monkeypatch):
     async with show_home() as shown:
-        copied, told = [], []
+        copied, notified = [], []
         monkeypatch.setattr(shown.app, "copy_to_clipboard", copied.append)
-        monkeypatch.setattr(shown.screen, "notify", lambda text, **options: told.append(text))
+        monkeypatch.setattr(shown.screen, "notify", lambda text, **options: notified.append(text))
         await enter(shown, "epochs", "0")
         await press(shown, "ctrl+y")
         assert copied == []
-        assert told == ["not copied: the number of epochs must be at least 1, not 0"]
+        assert notified == ["not copied: the number of epochs must be at least 1, not 0"]
 
 
 # ---- sizes ----
@@ -987,7 +989,7 @@ async def test_sensors_that_fall_silent_are_shown_with_their_reason(home, sensin
         await pilot.pause()
         clock.now_ns = speak(sensing[0])
         clock.advance(7)
-        sensing[0].tell("the sensors ended (segmentation fault); they are started again")
+        sensing[0].notify("the sensors ended (segmentation fault); they are started again")
         await paint(pilot)
         assert "stale 7 s" in shown.text
         assert "the sensors ended (segmentation fault)" in shown.text

@@ -208,11 +208,11 @@ async def test_no_row_is_wider_than_its_room_whatever_a_host_says(show, size, co
         for number, host in enumerate(shown.hosts.values()):
             text = foreign[number % len(foreign)]
             if host.link.is_up:
-                told = facts(gpus=2, name=text, cpu_model=text, why={"gpus": text})
+                foreign_facts = facts(gpus=2, name=text, cpu_model=text, why={"gpus": text})
                 rows = (Process(1, text, text, gpus=(0,)),)
                 newest = sample(shown.clock() + 1, processes=rows)
                 unread = Gpu(1, why={"utilization_pct": text})
-                host.link.tell(told, replace(newest, gpus=(newest.gpus[0], unread)))
+                host.link.report(foreign_facts, replace(newest, gpus=(newest.gpus[0], unread)))
                 host.run(session(1, name=text, workload=text, phase=text, epoch=10**14))
             else:
                 host.link.fail(text, may_pass=False)
@@ -493,8 +493,8 @@ async def test_hosts_that_change_do_not_change_places_all_the_time(show):
         await shown.press("o", "o")
         assert shown.titles() == ["gpu1", "gpu2"]
         shown.clock.advance(1)
-        shown.hosts["gpu1"].link.tell(sample(shown.clock(), 2, busy=(0, 1)))
-        shown.hosts["gpu2"].link.tell(sample(shown.clock(), 2, busy=()))
+        shown.hosts["gpu1"].link.report(sample(shown.clock(), 2, busy=(0, 1)))
+        shown.hosts["gpu2"].link.report(sample(shown.clock(), 2, busy=()))
         shown.cards._times_shown = 1
         await shown.paint()
         assert shown.titles() == ["gpu1", "gpu2"]

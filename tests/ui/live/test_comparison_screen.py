@@ -19,9 +19,9 @@ NARROW, WIDE = (80, 24), (120, 40)
 
 @asynccontextmanager
 async def shown(state="training", view="compare", size=NARROW, **settings):
-    """Show a state; the stage tells what is seen."""
-    told = STATES[state] if isinstance(state, str) else state
-    with staged(told, view, **settings) as stage:
+    """Show a state; the stage holds what is seen."""
+    chosen_state = STATES[state] if isinstance(state, str) else state
+    with staged(chosen_state, view, **settings) as stage:
         async with stage.app.run_test(size=size) as pilot:
             await stage.begin(pilot)
             yield stage

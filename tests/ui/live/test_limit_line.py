@@ -92,7 +92,7 @@ def test_a_run_that_is_over_and_has_no_figure_says_why():
     assert rows_of(stopped) == ["┃ What limited it  the run ended before its first step"]
 
 
-def test_a_script_that_never_trained_is_told_what_is_watched():
+def test_for_a_script_that_never_trained_it_is_shown_what_is_watched():
     silent = folded(script_session(seconds=0)).snapshot()
     assert rows_of(silent, running=True)[0] == f"┃ What limits it  {NOTHING_SEEN_YET}"
     assert rows_of(silent, running=True)[1].strip("┃ ") == WATCHED

@@ -128,13 +128,13 @@ async def test_a_run_that_failed_shows_its_last_words_first(show_session):
 
 
 @pytest.mark.parametrize(
-    ("reached", "told"), [("training", "no loss seen so far"), ("result", "no loss was seen")]
+    ("reached", "line"), [("training", "no loss seen so far"), ("result", "no loss was seen")]
 )
-async def test_where_no_loss_is_known_that_is_said(show_session, reached, told):
+async def test_where_no_loss_is_known_that_is_said(show_session, reached, line):
     async with show_session(without_metrics(recorded_session(reached))) as shown:
         assert titles(shown) == ["Epochs", "Output"]
         await shown.press("o")
-        assert told in [row.strip() for row in shown.rows("LossChart")]
+        assert line in [row.strip() for row in shown.rows("LossChart")]
 
 
 async def test_an_older_log_shows_the_losses_of_its_epochs(show_session):

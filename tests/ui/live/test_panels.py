@@ -445,8 +445,8 @@ def test_the_first_line_has_the_name_and_the_note_as_room_allows_and_never_loses
     width,
 ):
     label = Label("my-run", "warm restarts " * 20)
-    told = (TRAINING, "running", "", label, "gpu1")
-    (row,) = shown(TopLine(), *told, width=width)
+    values = (TRAINING, "running", "", label, "gpu1")
+    (row,) = shown(TopLine(), *values, width=width)
     assert row.endswith("  training  epoch 2/3  00:18")
     assert len(row) <= width
     assert ("warm restarts" in row) == (width >= 160)
@@ -651,8 +651,8 @@ def test_an_endless_notice_leaves_the_progress_its_row():
 
 
 def test_while_it_is_being_stopped_only_that_is_shown():
-    told = noticed("stopping: asked with dlmon stop")
-    rows = shown(ProgressLine(), told, None, True, width=78, height=4)
+    stopping = noticed("stopping: asked with dlmon stop")
+    rows = shown(ProgressLine(), stopping, None, True, width=78, height=4)
     assert rows == ["stopping after the current batch …"]
 
 

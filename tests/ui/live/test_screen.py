@@ -1,4 +1,4 @@
-"""The live screen: what it tells of a session, and what becomes of the session when one leaves."""
+"""The live screen: what it shows of a session, and what becomes of the session when one leaves."""
 
 import re
 from dataclasses import replace
@@ -55,8 +55,8 @@ async def test_each_phase_is_named_with_how_far_it_is(show_session, reached, whe
 
 async def test_before_the_first_batch_the_chart_says_what_is_being_waited_for(show_session):
     async with show_session(recorded_session("compiling"), size=NARROW) as shown:
-        told = [row.strip() for row in shown.rows("#throughput") if row]
-        assert told == ["compiling …"]
+        lines = [row.strip() for row in shown.rows("#throughput") if row]
+        assert lines == ["compiling …"]
         assert shown.rows("EpochTable")[0] == "no epoch has ended yet"
 
 
@@ -137,8 +137,8 @@ async def test_a_log_that_is_removed_under_it_is_said(show_session, reached):
 async def test_of_another_host_it_is_unknown_whether_a_session_runs(show_session):
     async with show_session(recorded_session("training"), running=False) as shown:
         assert "unknown" in shown.rows("TopLine")[0]
-        told = f"recorded on {HOST}: whether it still runs can't be seen from here"
-        assert shown.rows("ProgressLine") == [told]
+        line = f"recorded on {HOST}: whether it still runs can't be seen from here"
+        assert shown.rows("ProgressLine") == [line]
         assert shown.footer.startswith("l Log  ? Help  q Quit")
 
 
@@ -196,8 +196,8 @@ async def test_a_projection_is_marked_until_an_epoch_was_measured(show_session):
 
 async def test_while_nothing_is_steady_the_reason_is_shown_in_full(show_session):
     async with show_session(recorded_session("compiling")) as shown:
-        told = " ".join(" ".join(shown.rows("EpochHeadline")).split())
-        assert told == (
+        reason = " ".join(" ".join(shown.rows("EpochHeadline")).split())
+        assert reason == (
             "– not steady yet: at least 10 batches and 3 seconds of training are needed"
         )
         assert [row.split() for row in bars(shown) if "this run" in row] == [
@@ -219,9 +219,9 @@ async def test_a_nan_loss_stands_in_the_table_as_what_it_is(show_session):
     async with show_session(recorded_session(nan_loss=True), size=NARROW) as shown:
         heading, *epochs = [row.split() for row in shown.rows("EpochTable")]
         assert heading == ["#", "time", "val", "loss", "val_loss", "acc", "val_acc", "samples/s"]
-        told = ["0.06", "s", "NaN", "NaN", "0.8000", "0.7833"]
+        expected = ["0.06", "s", "NaN", "NaN", "0.8000", "0.7833"]
         assert epochs[-1][:3] == ["3", "9.16", "s"]
-        assert epochs[-1][4 : 4 + len(told)] == told
+        assert epochs[-1][4 : 4 + len(expected)] == expected
 
 
 # ---- like with like ----
@@ -238,15 +238,15 @@ async def test_published_numbers_and_this_machines_earlier_runs_stand_among_the_
     write_log(log_dir, other)
     write_log(log_dir, recorded_session(session_id="later", begin_wall=BEGIN_WALL + 60))
     async with show_session(recorded_session()) as shown:
-        told = [" ".join(re.sub("[█▏▎▍▌▋▊▉]", "", row).split()) for row in bars(shown)]
-        assert told[:5] == [
+        labels = [" ".join(re.sub("[█▏▎▍▌▋▊▉]", "", row).split()) for row in bars(shown)]
+        assert labels[:5] == [
             "NVIDIA GTX 1080 Ti 4.00 s 2019",
             "NVIDIA GTX 1060 9.00 s 2019",
             "▶ this run 9.16 s",
             "· run of 19 Nov 14:56 9.16 s",
             "Colab GPU 16.0 s 2019",
         ]
-        assert sum("this run" in row for row in told) == 1
+        assert sum("this run" in row for row in labels) == 1
         headline = shown.rows("EpochHeadline")
         assert any(row.endswith("  1.02× as slow as NVIDIA GTX 1060") for row in headline)
         assert any(row.endswith("about as fast as the run before (1 run each)") for row in headline)

@@ -27,7 +27,7 @@ def titles(shown):
 
 
 def seen(shown):
-    """Return what is told of the part of the run that is on the charts."""
+    """Return what is shown of the part of the run that is on the charts."""
     return shown.titles("#throughput")[1]
 
 
@@ -462,8 +462,8 @@ async def test_notices_stand_in_the_log_whole(show_session):
     records.append(Notice(folded(records).last_t, "the disk is full: make room on it " * 4))
     async with show_session(records, size=NARROW) as shown:
         await shown.press("l")
-        told = " ".join(" ".join(shown.rows("OutputPane")).split())
-        assert told.count("make room") == 4
+        text = " ".join(" ".join(shown.rows("OutputPane")).split())
+        assert text.count("make room") == 4
 
 
 # ---- launching again ----
@@ -488,9 +488,9 @@ async def test_again_is_offered_once_the_session_is_over_and_where_it_can_be_lau
 
 async def test_every_panel_and_every_key_is_explained(show_session):
     async with show_session(recorded_session("training")) as shown:
-        told = {name for name, _ in shown.screen.topics}
-        assert {"Throughput", "Time axis", "Cursor", "CPU", "Epochs", "Output"} <= told
-        assert len(told) == len(shown.screen.topics)
+        topics = {name for name, _ in shown.screen.topics}
+        assert {"Throughput", "Time axis", "Cursor", "CPU", "Epochs", "Output"} <= topics
+        assert len(topics) == len(shown.screen.topics)
         for _, sentence in shown.screen.topics:
             assert sentence.endswith(".")
         for binding in shown.screen.BINDINGS:

@@ -101,18 +101,18 @@ async def test_every_gpu_is_shown_and_no_row_is_wider_than_its_room(size, gpus, 
         assert "CPU" in shown.text
         if gpus > 1:
             rows = "\n".join(shown.rows(GpuRows))
-            told = re.findall(r"(\d+) +[⠀-⣿_.=+*#─━╸-]+ +\d+ %", rows)
+            indices = re.findall(r"(\d+) +[⠀-⣿_.=+*#─━╸-]+ +\d+ %", rows)
             more = re.search(r"(\d+) more$", rows)
             left_out = int(more[1]) if more else 0
             if not is_seen(shown.app.screen.query_one(GpuRows)):
-                told = []
+                indices = []
             charted = [
                 title
                 for tile in shown.app.screen.query(ChartTile)
                 if is_seen(tile) and re.match(r"GPU \d", title := tile._border_title.plain)
             ]
-            told = [re.match(r"GPU (\d+)", title)[1] for title in charted] + told
-            assert [int(index) for index in told] == [*range(gpus - left_out)]
+            indices = [re.match(r"GPU (\d+)", title)[1] for title in charted] + indices
+            assert [int(index) for index in indices] == [*range(gpus - left_out)]
             assert not left_out or size == (60, 6)
         elif gpus:
             assert shown.titles("#gpu")[0].startswith("GPU 0 ─")

@@ -63,8 +63,8 @@ async def test_the_essentials_are_shown_at_every_height(sensing, clock, size, gp
         assert "5.1 of 32.0 GiB" in text or (gpus == 16 and size[1] == 8)
         assert all(len(line) <= size[0] for line in lines)
         assert not any(lines[size[1] :])
-        told = re.findall(r"GPU \d+|^ ?\d+ +[⠀-⣿_.=+*#-]{2}", text, re.MULTILINE)
-        assert bool(told) == bool(gpus) or size[1] <= 12
+        gpu_rows = re.findall(r"GPU \d+|^ ?\d+ +[⠀-⣿_.=+*#-]{2}", text, re.MULTILINE)
+        assert bool(gpu_rows) == bool(gpus) or size[1] <= 12
         for tile in app.screen.query(ChartTile):
             assert tile.region.height == 0 or tile.size.height >= 3
 

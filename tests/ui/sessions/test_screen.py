@@ -1,4 +1,4 @@
-"""The screen of recorded sessions: what it tells of each, how one gets to one and back."""
+"""The screen of recorded sessions: what it shows of each, how one gets to one and back."""
 
 import json
 from dataclasses import fields, replace
@@ -112,7 +112,7 @@ def write_three(log_dir):
     write(log_dir, "newest")
 
 
-# ---- what it tells ----
+# ---- what it shows ----
 
 
 async def test_sessions_are_listed_newest_first_with_what_came_of_them(shown, log_dir):
@@ -200,9 +200,9 @@ async def test_of_a_session_without_a_result_the_device_that_was_asked_for_is_sh
 async def test_without_sessions_it_says_how_to_make_one(shown):
     async with shown.app.run_test(size=(80, 24)) as pilot:
         await shown.begin(pilot)
-        told = " ".join(shown.rows("#sessions"))
-        assert told.startswith("Nothing is recorded yet.")
-        assert told.endswith("dlmon run cifar10-cnn")
+        text = " ".join(shown.rows("#sessions"))
+        assert text.startswith("Nothing is recorded yet.")
+        assert text.endswith("dlmon run cifar10-cnn")
         assert "Show" not in shown.text.splitlines()[-1]
         await shown.press("enter", "down", "pagedown")
         assert shown.shown == []

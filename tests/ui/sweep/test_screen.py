@@ -86,10 +86,10 @@ class StillRun(SweepRun):
         """Make the next runs, ended so."""
         for outcome in outcomes:
             slot = self.sweep.left()[0]
-            self.tell(Began(slot, outcome.session or SESSION, 0.0))
-            self.tell(Ended(slot, outcome, 1.0))
+            self.report(Began(slot, outcome.session or SESSION, 0.0))
+            self.report(Ended(slot, outcome, 1.0))
 
-    def tell(self, event):
+    def report(self, event):
         self._write(event)
 
     def begin(self, follower, host=None):
@@ -99,11 +99,11 @@ class StillRun(SweepRun):
         self.current.pop(host, None)
         self.current[host] = StillCurrentRun(slot, host, follower)
         if follower is not None:
-            self.tell(Began(slot, follower.session.header.id, 0.0))
+            self.report(Began(slot, follower.session.header.id, 0.0))
 
     def end(self, status=RunStatus.COMPLETED):
         self.current.clear()
-        self.tell(Closed(status, 2.0))
+        self.report(Closed(status, 2.0))
         self.over.set()
 
 
@@ -183,12 +183,12 @@ def show():
         app = OneScreen(screen, ascii)
         if ascii:
             app.add_class("-ascii")
-        told = ShownSweep(run, app, screen)
+        sweep_shown = ShownSweep(run, app, screen)
         async with app.run_test(size=size, notifications=True) as pilot:
-            told.pilot = pilot
+            sweep_shown.pilot = pilot
             await pilot.pause()
-            await told.settle()
-            yield told
+            await sweep_shown.settle()
+            yield sweep_shown
 
     return shown
 
@@ -217,8 +217,8 @@ async def test_a_run_under_way_shows_its_phase_throughput_and_machine(make_run, 
     run.begin(training)
     async with show(run) as shown:
         last = next(row for row in shown.text.splitlines() if "samples/s  " in row and "CPU" in row)
-        for told in ("training  epoch 2/3", "CPU ", "GPU 0 ", "epoch ━"):
-            assert told in last
+        for part in ("training  epoch 2/3", "CPU ", "GPU 0 ", "epoch ━"):
+            assert part in last
 
 
 async def test_the_table_grows_as_runs_end(make_run, show):
@@ -237,7 +237,7 @@ async def test_the_place_counts_what_can_be_run(make_run, show):
     run = make_run({"batch_size": [32, 64, 70000]}, repeats=2)
     for slot in run.sweep.left():
         if run.sweep.plan.combinations[slot.combination].varied["batch_size"] == 70000:
-            run.tell(Ended(slot, IMPOSSIBLE_SIZE, 0.0))
+            run.report(Ended(slot, IMPOSSIBLE_SIZE, 0.0))
     run.begin(None)
     async with show(run) as shown:
         assert "combination 1 of 2  round 1 of 2" in shown.text
@@ -254,13 +254,13 @@ async def test_the_highlight_follows_the_runs_until_it_is_moved(make_run, show, 
     run.begin(training)
     async with show(run) as shown:
         assert shown.highlighted.index == run.slot.combination
-        run.tell(Ended(run.slot, completed(0.5), 1.0))
+        run.report(Ended(run.slot, completed(0.5), 1.0))
         run.begin(training)
         await shown.settle()
         assert shown.highlighted.index == run.slot.combination
         await shown.press("home")
         assert shown.highlighted.index == 0
-        run.tell(Ended(run.slot, completed(0.5), 1.0))
+        run.report(Ended(run.slot, completed(0.5), 1.0))
         run.begin(training)
         await shown.settle()
         assert shown.highlighted.index == 0
@@ -271,7 +271,7 @@ async def test_the_highlight_follows_the_runs_until_it_is_moved(make_run, show, 
 async def test_why_a_combination_has_no_figure_is_shown_in_full(make_run, show):
     run = make_run({"batch_size": [32, 70000]})
     slots = {slot.combination: slot for slot in run.sweep.plan.order}
-    run.tell(Ended(slots[1], IMPOSSIBLE_SIZE, 0.0))
+    run.report(Ended(slots[1], IMPOSSIBLE_SIZE, 0.0))
     async with show(run, size=(80, 24)) as shown:
         await shown.press("end")
         assert f"batch 70000: {IMPOSSIBLE_SIZE.reason}" in shown.text
@@ -317,8 +317,8 @@ async def test_s_asks_whether_the_sweep_stops_now_after_this_run_or_goes_on(make
     run.begin(None)
     async with show(run) as shown:
         await shown.press("s")
-        for told in ("Stop this sweep?", "Stop now (s)", "After this run (e)", "Go on (esc)"):
-            assert told in shown.text
+        for label in ("Stop this sweep?", "Stop now (s)", "After this run (e)", "Go on (esc)"):
+            assert label in shown.text
         await shown.press("enter")
         assert shown.app.screen is shown.screen
         assert not run.stops_after_run
@@ -447,7 +447,7 @@ async def test_what_takes_two_machines_is_as_long_as_on_the_slower_one(on_hosts,
             for slot in on_hosts.sweep.left()
             if plan.host_of(slot) == host and slot not in on_hosts.sweep.running
         )
-        on_hosts.tell(Ended(other, completed(0.5, took_s=took_s), 0.0))
+        on_hosts.report(Ended(other, completed(0.5, took_s=took_s), 0.0))
     async with show(on_hosts) as shown:
         assert "~ 01:36 left" in shown.text
         on_hosts.current.pop("gpu2")
@@ -503,7 +503,7 @@ async def test_the_session_of_a_host_is_shown_from_there_and_its_copy_once_it_is
         host, running = highlighted.varied["host"], training.session.header.id
         assert opened == [RemoteStart(host, running)]
         slot = on_hosts.current.pop(host).slot
-        on_hosts.tell(Ended(slot, completed(0.5), 1.0))
+        on_hosts.report(Ended(slot, completed(0.5), 1.0))
         app.screen.action_move(slot.combination - highlighted.index)
         # Without a copy, the host is asked for it.
         await pilot.press("enter")
@@ -643,7 +643,7 @@ def hosts(run, training):
     run.unreached["gpu4"] = reason
     for slot in run.sweep.left():
         if run.sweep.plan.host_of(slot) == "gpu4":
-            run.tell(Ended(slot, Outcome(RunStatus.NOT_RUN, reason), 0.0))
+            run.report(Ended(slot, Outcome(RunStatus.NOT_RUN, reason), 0.0))
 
 
 def following(training, **more):
@@ -673,7 +673,7 @@ async def test_it_looks_right(make_run, training, show, snapshot, case, alphabet
     prepare, plan = CASES[case]
     run = make_run(**plan)
     prepare(run, training)
-    told = ""
+    pictures = ""
     async with show(run, size=SIZES[0], ascii=alphabet == "ascii") as shown:
         for width, height in SIZES:
             await shown.pilot.resize_terminal(width, height)
@@ -681,8 +681,8 @@ async def test_it_looks_right(make_run, training, show, snapshot, case, alphabet
             rows = shown.text.split("\n")
             assert len(rows) == height
             assert max(map(cell_len, rows)) <= width
-            told += f"{f' {case}, {width}×{height} ':═^{width}}\n{shown.text}\n"
-    assert told == snapshot(extension_class=TextFile)
+            pictures += f"{f' {case}, {width}×{height} ':═^{width}}\n{shown.text}\n"
+    assert pictures == snapshot(extension_class=TextFile)
 
 
 @pytest.mark.parametrize("size", [(1, 1), (20, 5), (60, 16), (99, 31), (200, 60)])
@@ -765,16 +765,16 @@ async def test_what_cannot_be_varied_is_shown_while_it_is_typed(at_home):
 
 async def test_the_form_opens_with_a_hint_and_is_red_only_for_what_is_wrong(at_home):
     async with at_home() as (app, pilot, runs):
-        told = app.screen.query_one("#summary")
+        summary = app.screen.query_one("#summary")
         assert "Enter an option and its values" in screen_text(app)
-        assert not told.has_class("-wrong")
+        assert not summary.has_class("-wrong")
         for typed, wrong in (("batch_size", False), ("=", True), ("32", False), (" thr", False)):
             await pilot.press(*typed)
             await pilot.pause()
-            assert told.has_class("-wrong") == wrong, typed
+            assert summary.has_class("-wrong") == wrong, typed
         await pilot.press("ctrl+u", "enter")
         await pilot.pause()
-        assert told.has_class("-wrong")
+        assert summary.has_class("-wrong")
         assert "there is nothing to sweep" in screen_text(app)
         assert runs == []
 
@@ -835,7 +835,7 @@ async def at_sessions(log_dir):
 async def test_enter_on_a_recorded_sweep_goes_on_with_it_and_q_leads_back(make_run, monkeypatch):
     first = make_run(BATCHES)
     first.make(completed(0.5))
-    first.tell(Closed("stopped", 2.0))
+    first.report(Closed("stopped", 2.0))
     first.writer.close()
     monkeypatch.setattr(tui.options.sweep, "run_of", StillRun)
     async with at_sessions(first.directory) as (app, pilot):
@@ -884,6 +884,6 @@ async def test_a_sweep_of_another_machine_is_not_taken_up(make_run, monkeypatch)
     async with at_sessions(run.directory) as (app, pilot):
         await pilot.press("enter")
         await pilot.pause()
-        (told,) = app._notifications
-        assert "resume it there" in told.message
+        (notification,) = app._notifications
+        assert "resume it there" in notification.message
         assert isinstance(app.screen, SessionsScreen)

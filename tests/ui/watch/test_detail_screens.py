@@ -24,9 +24,9 @@ NARROW, WIDE = (80, 24), (120, 40)
 
 @asynccontextmanager
 async def shown(state, view="processes", size=NARROW, **settings):
-    """Show a state; the stage tells what is seen."""
-    told = STATES[state] if isinstance(state, str) else state
-    with staged(told, view, **settings) as stage:
+    """Show a state; the stage holds what is seen."""
+    chosen_state = STATES[state] if isinstance(state, str) else state
+    with staged(chosen_state, view, **settings) as stage:
         async with stage.app.run_test(size=size) as pilot:
             await stage.begin(pilot)
             yield stage
@@ -56,8 +56,8 @@ def footer(stage):
     return stage.text.splitlines()[-1].strip()
 
 
-async def tell(stage, *processes):
-    """Let the session's sensors tell of these processes, a second later."""
+async def report(stage, *processes):
+    """Let the session's sensors report these processes, a second later."""
     stage.app.screen_stack[0]._source.session.fold(
         Machine(stage._clock.now_ns + 1, 0.0, processes=processes)
     )
@@ -129,7 +129,7 @@ async def test_the_watch_s_sensors_go_on_under_it_and_end_with_it():
 async def test_every_topic_and_key_is_explained(view):
     async with shown("in-depth", view) as stage:
         screen = stage.app.screen
-        told = {name for name, _ in screen.topics}
+        topics = {name for name, _ in screen.topics}
         await stage.press("question_mark")
         assert isinstance(stage.app.screen, HelpScreen)
         (_, keys, _), _ = stage.app.screen._explanations._sections
@@ -138,7 +138,7 @@ async def test_every_topic_and_key_is_explained(view):
         "gpus": {"temperature", "held by", "PCIe link", "ECC errors", "energy", "unknown", "stale"},
         "processes": {"Processes", "● this run", "CPU %", "Filter"},
     }
-    assert expected[view] <= told
+    assert expected[view] <= topics
 
 
 @pytest.mark.parametrize("view", ["gpus", "processes"])
@@ -227,7 +227,7 @@ async def test_processes_are_put_in_order_when_others_are_read():
         session.fold(Machine(stage._clock.now_ns + 1, 0.0, why={}))
         stage.app.screen.tick()
         assert arranged == []
-        await tell(stage, Process(5, command="new"))
+        await report(stage, Process(5, command="new"))
         assert arranged == [True]
         assert pids(stage) == [5]
 
@@ -275,7 +275,7 @@ async def test_the_help_offers_to_scroll_where_it_is_longer_than_the_screen():
         assert stage.text != before
 
 
-def told_anew(name, change):
+def changed_state(name, change):
     """Return a state whose GPUs are changed."""
     return State(
         [
@@ -292,7 +292,7 @@ HELD = ("power cap", "thermal slowdown", "hardware thermal slowdown")
 
 @pytest.mark.parametrize("size", [(60, 40), NARROW, WIDE, (200, 60)])
 async def test_all_reasons_that_hold_a_gpu_are_shown_whole(size):
-    state = told_anew("in-depth", lambda gpu: replace(gpu, throttle=HELD))
+    state = changed_state("in-depth", lambda gpu: replace(gpu, throttle=HELD))
     async with shown(state, "gpus", size) as stage:
         text = " ".join(" ".join(row.rstrip(" ┃").split()) for row in rows(stage, MachineDetail))
         assert f"held by {', '.join(HELD)} " in text
@@ -301,7 +301,7 @@ async def test_all_reasons_that_hold_a_gpu_are_shown_whole(size):
 async def test_the_bars_stay_where_the_memory_gets_full():
     async with shown("in-depth", "gpus") as stage:
         usual = rows(stage, MachineDetail)
-    state = told_anew("in-depth", lambda gpu: replace(gpu, memory_used_mib=5_800))
+    state = changed_state("in-depth", lambda gpu: replace(gpu, memory_used_mib=5_800))
     async with shown(state, "gpus") as stage:
         full = rows(stage, MachineDetail)
     assert "5.7 of 6.0 GiB!" in full[1]
@@ -310,8 +310,8 @@ async def test_the_bars_stay_where_the_memory_gets_full():
 
 async def test_a_session_that_is_over_does_not_look_live():
     async with shown("over-in-depth", "gpus", (120, 50)) as stage:
-        told = rows(stage, MachineDetail)
-        headings = [row for row in told if "──" in row and row.startswith((" GPU", " CPU  "))]
+        lines = rows(stage, MachineDetail)
+        headings = [row for row in lines if "──" in row and row.startswith((" GPU", " CPU  "))]
         assert all("as last read" in row for row in headings)
         assert headings
         assert "trains" not in stage.text
@@ -320,7 +320,7 @@ async def test_a_session_that_is_over_does_not_look_live():
 
 
 async def test_what_is_wrong_comes_first_in_a_tile():
-    state = told_anew("in-depth", lambda gpu: replace(gpu, throttle=HELD[1:2]))
+    state = changed_state("in-depth", lambda gpu: replace(gpu, throttle=HELD[1:2]))
     async with shown(state, "watch") as stage:
         assert "held by thermal slowdown" in stage.text
         assert "limited 4 % of the time" in stage.text
@@ -411,9 +411,9 @@ async def test_what_is_chosen_stays_chosen_when_the_order_changes_and_is_shown_w
         assert len(pointed) == 1
         assert "tar c /home" in pointed[0]
         assert rows(stage, ProcessDetails)[0].strip() == "tar c /home"
-        await tell(stage, Process(5, command="new", cpu_pct=900.0), Process(7_311, command="tar"))
+        await report(stage, Process(5, command="new", cpu_pct=900.0), Process(7_311, command="tar"))
         assert chosen(stage) == 7_311
-        await tell(stage, Process(5, command="new", cpu_pct=900.0))
+        await report(stage, Process(5, command="new", cpu_pct=900.0))
         assert chosen(stage) is None
         assert "choose a process" in rows(stage, ProcessDetails)[0]
 
@@ -421,7 +421,7 @@ async def test_what_is_chosen_stays_chosen_when_the_order_changes_and_is_shown_w
 async def test_what_is_chosen_stays_in_sight_where_there_are_many():
     many = tuple(Process(pid, "ada", f"job {pid}", float(pid)) for pid in range(1, 101))
     async with shown("in-depth") as stage:
-        await tell(stage, *many)
+        await report(stage, *many)
         await stage.press("end")
         assert chosen(stage) == 1
         assert 1 in pids(stage)
@@ -497,7 +497,7 @@ async def test_a_kept_filter_leaves_its_keys_to_the_table_and_esc_alone_clears_i
 async def test_the_gpus_of_the_chosen_one_are_shown_whole():
     spread = Process(1, "ada", "train", gpus=(0, 2, 4, 6, 8, 10, 11), gpu_memory_mib=9)
     async with shown("in-depth") as stage:
-        await tell(stage, spread, Process(2, command="idle"))
+        await report(stage, spread, Process(2, command="idle"))
         await stage.press("down")
         details = stage.app.screen.query_one(ProcessDetails)
         assert details._border_title.plain.endswith(" GPUs 0,2,4,6,8,10-11")
@@ -509,10 +509,10 @@ async def test_without_a_command_the_reasons_have_all_rows():
     reason = "a reason that goes on and on for longer than one row of eighty cells has room for it"
     why = dict.fromkeys(("command", "user"), reason)
     async with shown("in-depth") as stage:
-        await tell(stage, Process(1, why=why))
+        await report(stage, Process(1, why=why))
         await stage.press("down")
-        told = " ".join(row.strip() for row in rows(stage, ProcessDetails))
-        assert told == f"{reason}: command, user"
+        text = " ".join(row.strip() for row in rows(stage, ProcessDetails))
+        assert text == f"{reason}: command, user"
 
 
 async def test_processes_of_the_run_that_are_left_out_are_counted():
@@ -523,7 +523,7 @@ async def test_processes_of_the_run_that_are_left_out_are_counted():
         stage.app.screen_stack[0]._source.session.fold(
             Machine(stage._clock.now_ns + 1, 0.0, process=ProcessTree(processes=40))
         )
-        await tell(stage, *own)
+        await report(stage, *own)
         assert table._border_title.plain.startswith("Processes 12, 12 of 40 of this run ")
 
 
@@ -569,13 +569,13 @@ async def test_of_a_session_that_is_over_the_last_ones_are_shown():
 
 async def test_a_reason_for_no_processes_is_shown():
     records = recorded_session("training")
-    told = [
+    hidden = [
         replace(record, why={"processes": "denied: /proc is hidden"})
         if isinstance(record, Machine)
         else record
         for record in records
     ]
-    async with shown(State(told)) as stage:
+    async with shown(State(hidden)) as stage:
         assert "denied: /proc is hidden" in stage.text
 
 

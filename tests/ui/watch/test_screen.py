@@ -1,4 +1,4 @@
-"""The machine alone: what its sensors tell, for as long as the screen is up."""
+"""The machine alone: what its sensors report, for as long as the screen is up."""
 
 import re
 from dataclasses import fields, replace
@@ -68,13 +68,13 @@ def watch(sensing, clock):
 
 
 def speak(sensors, *, change=lambda sample: sample, facts=lambda machine: machine, **options):
-    """Have sensors tell what a machine is, and samples of it; return the last one."""
+    """Have sensors report what a machine is, and samples of it; return the last one."""
     records = recorded_session(**options)
     header = records[0]
     sensors.say(Facts(header.t, header.wall, header.host, facts(header.machine)))
-    told = [change(record) for record in records if isinstance(record, Machine)]
-    sensors.say(*told)
-    return told[-1]
+    samples = [change(record) for record in records if isinstance(record, Machine)]
+    sensors.say(*samples)
+    return samples[-1]
 
 
 async def test_it_samples_at_the_interval_that_was_asked_for_while_it_is_up(watch, sensing):
@@ -250,7 +250,7 @@ async def test_gpus_whose_driver_hangs_stay_in_sight_with_the_reason(watch, sens
         machine = replace(recorded_session()[0].machine, gpus=None, driver=None, why=why)
         sensing[0].say(Facts(last.t, 0.0, "here", machine))
         sensing[0].say(Machine(last.t + 1_000_000_000, 0.0, why=why))
-        sensing[0].tell("the sensors gave no sample for 3 s; they go on without the GPUs")
+        sensing[0].notify("the sensors gave no sample for 3 s; they go on without the GPUs")
         clock.now_ns = last.t + 1_000_000_000
         await shown.paint(pilot)
         for tile in ("#gpu-0", "#gpu-1"):
@@ -277,7 +277,7 @@ async def test_readings_that_are_too_old_say_how_old(watch, sensing, clock):
         await shown.paint(pilot)
         for tile in ("#cpu", "#gpu-0", "#gpu-1"):
             assert shown.titles(tile)[0].endswith("─ stale 7 s")
-        sensing[0].tell("the sensors ended (killed); they are started again")
+        sensing[0].notify("the sensors ended (killed); they are started again")
         await shown.paint(pilot)
         assert shown.rows("#about")[-1].startswith("the sensors ended (killed)")
 
@@ -333,12 +333,12 @@ async def test_an_unknown_value_has_no_digits_and_its_reason_stands_in_the_chart
         await shown.paint(pilot)
         rows = shown.rows("#gpu-0")
         assert not any("█" in row or "▀" in row for row in rows)
-        (told,) = (row for row in rows if "not supported" in row)
+        (reason,) = (row for row in rows if "not supported" in row)
         # As far from the left as from the right, so that no label runs into it.
         width = shown.screen.query_one("#gpu-0").size.width
-        before, after = told.index("not"), width - 2 - len(told)
+        before, after = reason.index("not"), width - 2 - len(reason)
         assert abs(before - 6 - after) <= 4
-        assert "50%" not in told or before > 20
+        assert "50%" not in reason or before > 20
 
 
 async def test_what_is_near_its_limit_stands_out_by_a_word_or_a_mark(watch, sensing, clock):

@@ -47,7 +47,7 @@ class ChartApp(App[None]):
         use_glyphs(GLYPHS[ascii])
         self.chart = WatchedChart(**options)
         self.border = border
-        self.told: list[object] = []
+        self.received: list[object] = []
 
     def compose(self) -> ComposeResult:
         if self.border:
@@ -55,13 +55,13 @@ class ChartApp(App[None]):
         yield self.chart
 
     def on_chart_grabbed(self):
-        self.told.append("grabbed")
+        self.received.append("grabbed")
 
     def on_chart_dragged(self, message):
-        self.told.append(("dragged", message.columns))
+        self.received.append(("dragged", message.columns))
 
     def on_chart_pointed(self, message):
-        self.told.append(message.column)
+        self.received.append(message.column)
 
 
 def rows(chart: Chart) -> list[str]:
@@ -145,8 +145,8 @@ async def test_a_chart_without_any_reading_says_why():
     app = ChartApp()
     async with app.run_test(size=(30, 3)):
         app.chart.show(ChartPicture((None,) * 40, top=100, reason="[GPU] 0: permission denied"))
-        told = [row[6:].strip() for row in rows(app.chart)]
-        assert "  ".join(told).split("  ") == ["[GPU] 0: permission", "denied", ""]
+        lines = [row[6:].strip() for row in rows(app.chart)]
+        assert "  ".join(lines).split("  ") == ["[GPU] 0: permission", "denied", ""]
         assert rows(app.chart)[0][6:] == "  [GPU] 0: permission   "
         app.chart.show(ChartPicture((None, 3), top=100, reason="[GPU] 0: permission denied"))
         assert "denied" not in "".join(rows(app.chart))
@@ -236,15 +236,15 @@ async def test_a_click_shows_the_column_and_a_drag_how_far():
     async with app.run_test(size=(26, 9)) as pilot:
         app.chart.show(RISE)
         await pilot.click(Chart, offset=(1 + 6 + 3, 2))
-        assert app.told == ["grabbed", 6]
-        app.told.clear()
+        assert app.received == ["grabbed", 6]
+        app.received.clear()
         await pilot.mouse_down(Chart, offset=(12, 2))
         await drag(pilot, Chart, (9, 2))
         await drag(pilot, Chart, (12, 2))
         await pilot.mouse_up(Chart, offset=(12, 2))
-        assert app.told[:2] == ["grabbed", ("dragged", -6)]
+        assert app.received[:2] == ["grabbed", ("dragged", -6)]
         # Where it was put back, it was dragged all the same, not clicked.
-        assert set(app.told[2:]) == {("dragged", 0)}
+        assert set(app.received[2:]) == {("dragged", 0)}
 
 
 async def test_the_mouse_without_a_button_drags_nothing():
@@ -254,7 +254,7 @@ async def test_the_mouse_without_a_button_drags_nothing():
         await pilot.mouse_down(Chart, offset=(12, 2))
         await pilot.hover(Chart, offset=(9, 2))
         await drag(pilot, Chart, (6, 2))
-        assert app.told == ["grabbed"]
+        assert app.received == ["grabbed"]
         assert app.mouse_captured is None
 
 
@@ -268,7 +268,7 @@ async def test_a_chart_that_is_hidden_is_dragged_no_more():
         app.chart.display = True
         await pilot.pause()
         await drag(pilot, Chart, (6, 2))
-        assert app.told == ["grabbed"]
+        assert app.received == ["grabbed"]
 
 
 async def test_on_a_picture_of_a_wider_chart_a_click_shows_its_own_column():
@@ -276,7 +276,7 @@ async def test_on_a_picture_of_a_wider_chart_a_click_shows_its_own_column():
     async with app.run_test(size=(20, 4)) as pilot:
         app.chart.show(ChartPicture((1.0,) * 100, top=9))
         await pilot.click(Chart, offset=(6, 1))
-        assert app.told == ["grabbed", 72]
+        assert app.received == ["grabbed", 72]
 
 
 async def test_it_shows_how_many_columns_fit():

@@ -133,11 +133,11 @@ def test_a_special_file_that_is_named_is_said_to_be_one(special):
         LogFollower(find_session(str(path), path.parent))
 
 
-@pytest.mark.parametrize("told_size", [True, False])
-def test_no_more_is_read_than_the_most(tmp_path, monkeypatch, told_size):
+@pytest.mark.parametrize("reported_size", [True, False])
+def test_no_more_is_read_than_the_most(tmp_path, monkeypatch, reported_size):
     path = tmp_path / "large"
     path.write_bytes(b"x" * 1001)
-    if not told_size:  # as of a file that grows, or one of /proc
+    if not reported_size:  # as of a file that grows, or one of /proc
         sizeless = os.stat_result((0o100644, *[0] * 9))
         monkeypatch.setattr("dlmon.files.os.fstat", lambda fd: sizeless)
     assert len(read_regular(path, 1001)) == 1001

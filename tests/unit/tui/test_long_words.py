@@ -42,10 +42,10 @@ def test_a_long_word_is_shortened_where_it_is_refused(words, tmp_path, monkeypat
     monkeypatch.setenv("DLMON_CONFIG", "")
     write_log(tmp_path / "dlmon" / "sessions", recorded_session())
     assert _run(words) == 2
-    told = capsys.readouterr().err
-    assert told.startswith("dlmon: ")
-    assert len(told) < 1000
-    assert "x" * 20 in told or "--resume" in words
+    errors = capsys.readouterr().err
+    assert errors.startswith("dlmon: ")
+    assert len(errors) < 1000
+    assert "x" * 20 in errors or "--resume" in words
 
 
 def test_a_long_key_of_the_settings_is_shortened(tmp_path, monkeypatch, capsys):

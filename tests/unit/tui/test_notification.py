@@ -8,12 +8,12 @@ def test_it_is_one_osc_9_sequence():
 
 
 def test_no_text_can_end_it_early_or_begin_another():
-    told = desktop_notification("a\x07b\x1b]52;c;eA==\x07\x1b\\c\x9c" + "d" * 10_000)
-    assert told.startswith("\x1b]9;dlmon: ab")
-    assert told.count("\x1b") == 1
-    assert told.count("\x07") == 1
-    assert "\x9c" not in told
-    assert len(told) < 300
+    notification = desktop_notification("a\x07b\x1b]52;c;eA==\x07\x1b\\c\x9c" + "d" * 10_000)
+    assert notification.startswith("\x1b]9;dlmon: ab")
+    assert notification.count("\x1b") == 1
+    assert notification.count("\x07") == 1
+    assert "\x9c" not in notification
+    assert len(notification) < 300
 
 
 def test_it_is_never_taken_for_a_progress_report():

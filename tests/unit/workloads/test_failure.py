@@ -1,4 +1,4 @@
-"""Errors as the backends really word them, told in one sentence."""
+"""Errors as the backends really word them, put in one sentence."""
 
 import pytest
 

@@ -87,7 +87,7 @@ def test_a_command_differs_in_nothing_from_itself(words):
 
 
 @given(WORDS, st.text(alphabet="ab1", min_size=1))
-def test_an_option_that_is_added_is_told(words, value):
+def test_an_option_that_is_added_is_reported(words, value):
     ours, theirs = arguments_of([words, [*words, "--added", value]])
     assert "--added" not in ours
     assert theirs["--added"] in (value, GIVEN)

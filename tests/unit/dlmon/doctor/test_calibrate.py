@@ -1,4 +1,4 @@
-"""The child that measures, and what is kept of what it tells."""
+"""The child that measures, and what is kept of what it reports."""
 
 import json
 import os
@@ -21,7 +21,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def child(*lines: object, ending: str = "") -> list[str]:
-    """Return the command of a child that tells these lines, and then runs `ending`."""
+    """Return the command of a child that prints these lines, and then runs `ending`."""
     reported = [line if isinstance(line, str) else json.dumps(line) for line in lines]
     return [sys.executable, "-c", f"for line in {reported!r}: print(line, flush=True)\n{ending}"]
 

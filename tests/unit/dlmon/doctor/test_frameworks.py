@@ -172,7 +172,7 @@ def test_ctrl_c_ends_what_is_asked(ask, tmp_path: Path):
     os.mkfifo(pipe := tmp_path / "pipe")
     hangs = (
         "import os, time\n"
-        f"with open({str(pipe)!r}, 'w') as told: told.write(str(os.getpid()))\n"
+        f"with open({str(pipe)!r}, 'w') as out: out.write(str(os.getpid()))\n"
         "time.sleep(1000)"
     )
     pids = []

@@ -337,7 +337,7 @@ def test_beyond_the_batches_that_keep_their_times_there_is_a_summary_a_second(mo
     kept = [record for record in reported if isinstance(record, Batches)]
     summaries = [record for record in reported if isinstance(record, BatchSummary)]
     assert 50 <= sum(count_of(record) for record in kept) < 50 + 12
-    # 20 ms a batch: 50 in a second, told with the flush that completes it.
+    # 20 ms a batch: 50 in a second, sent with the flush that completes it.
     assert all(50 <= summary.count <= 62 for summary in summaries[:-1])
     assert sum(count_of(record) for record in reported) == epoch.steps == 500
     assert sum(samples_of(record) for record in reported) == epoch.samples == 4_995
@@ -548,7 +548,7 @@ def test_no_batch_is_lost_or_reported_twice(epochs, random, waiting, kept):
 
 
 def check_order(records):
-    """Check that batches are told in order, once, before their epoch, with all their time."""
+    """Check that batches are sent in order, once, before their epoch, with all their time."""
     next_index = samples = time_us = 0
     for record in records:
         assert decode(encode(record)) == record

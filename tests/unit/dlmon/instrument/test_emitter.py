@@ -25,7 +25,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="workloads run o
 
 
 class Pipe:
-    """A pipe with an emitter at its write end, and a reader that reads when it is told to."""
+    """A pipe with an emitter at its write end, and a reader that reads when it is asked to."""
 
     def __init__(self, size=4096):
         self.read_fd, self.write_fd = os.pipe()

@@ -113,7 +113,7 @@ class Keras:
         self.running = watch.running
         self.lists = ModuleType("keras.src.callbacks.callback_list")
         self.lists.Callback = type("Callback", (Callback,), {"__module__": self.lists.__name__})
-        # What Keras's modules call is told from what a script's own loop calls.
+        # What Keras's modules call is distinguished from what a script's own loop calls.
         exec(CALLBACK_LIST, vars(self.lists))
         watch_fits(self.lists, self.reporter)
         self.trainers = ModuleType("keras.src.backend.tensorflow.trainer")

@@ -49,7 +49,7 @@ class KerasProgress(KerasCallback):
 
 
 class Output:
-    """A batch of predictions on a device; `read` tells whether the host has waited for it."""
+    """A batch of predictions on a device; `read` says whether the host has waited for it."""
 
     def __init__(self):
         self.read = False
@@ -541,7 +541,7 @@ def test_validation_says_how_many_batches_its_first_execution_held(build):
 
 
 class Asked:
-    """Stands in for the least time: so many epochs, and what it was told of them."""
+    """Stands in for the least time: so many epochs, and what was reported of them."""
 
     def __init__(self, epochs):
         self.epochs = epochs

@@ -1,4 +1,4 @@
-"""How many epochs follow those that were asked for, and what is told of it."""
+"""How many epochs follow those that were asked for, and what is reported of it."""
 
 from __future__ import annotations
 

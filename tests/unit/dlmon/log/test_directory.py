@@ -28,7 +28,7 @@ from dlmon.records import Failure, Notice, Result, Status, encode
 
 on_linux = pytest.mark.skipif(sys.platform != "linux", reason="locks are probed on Linux")
 
-# Takes the lock of a log as its supervisor does, until it is told to leave.
+# Takes the lock of a log as its supervisor does, until it is asked to leave.
 HOLDER = """
 import fcntl, os, sys
 fd = os.open(sys.argv[1], os.O_WRONLY | os.O_APPEND)

@@ -30,7 +30,7 @@ def move_away(path):
 
 on_linux = pytest.mark.skipif(sys.platform != "linux", reason="locks are probed on Linux")
 
-# Holds a log until it is told to leave.
+# Holds a log until it is asked to leave.
 HOLDER = """
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Leaving out what was told before, and filling it in again."""
+"""Leaving out what was sent before, and filling it in again."""
 
 import json
 from dataclasses import fields, replace

@@ -25,7 +25,7 @@ ZERO_WIDTH = re.compile("[\u00ad\u034f\u180e\u200b-\u200d\u2060-\u2064\ufeff]")
 
 
 def visible(character: str) -> bool:
-    """Tell by Unicode's own categories; the Arabic and Egyptian signs of Cf have a glyph."""
+    """Decide by Unicode's own categories; the Arabic and Egyptian signs of Cf have a glyph."""
     if unicodedata.category(character) == "Cf":
         return any(word in unicodedata.name(character) for word in ("ARABIC", "SYRIAC", "EGYPTIAN"))
     return unicodedata.category(character) not in ("Cc", "Cs", "Zl", "Zp")

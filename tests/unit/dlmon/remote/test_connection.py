@@ -122,7 +122,7 @@ async def test_a_request_that_is_left_takes_no_more_answers(opened):
     assert "t" in await connection.ask_one("ping")
 
 
-async def test_all_who_wait_are_told_of_the_end(opened):
+async def test_all_who_wait_are_notified_of_the_end(opened):
     connection = await opened(answers={"leave": ["END"]})
     waiting = [asyncio.create_task(connection.ask_one("nothing")) for _ in range(3)]
     await asyncio.sleep(0)
@@ -133,14 +133,14 @@ async def test_all_who_wait_are_told_of_the_end(opened):
             await task
 
 
-async def test_who_asks_after_the_end_is_told_too(opened):
+async def test_who_asks_after_the_end_is_notified_too(opened):
     connection = await opened(answers={"leave": ["END"]})
     for _ in range(2):
         with pytest.raises(SshError, match="box: dlmon ended there"):
             await connection.ask_one("leave")
 
 
-async def test_who_waits_when_it_is_closed_is_told(opened):
+async def test_who_waits_when_it_is_closed_is_notified(opened):
     connection = await opened(answers={"nothing": []})
     waiting = asyncio.create_task(connection.ask_one("nothing"))
     await asyncio.sleep(0)

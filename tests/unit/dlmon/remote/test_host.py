@@ -48,17 +48,22 @@ def test_the_machine_stays_on_when_a_screen_of_it_is_left(host):
 
 def test_it_is_connecting_until_a_try_has_ended(host):
     assert host.state == HostState.CONNECTING
-    told = host.snapshot()
-    assert (told.problem, told.lost_wall, told.retry_in_s, told.age) == (None, None, None, None)
+    snapshot = host.snapshot()
+    assert (snapshot.problem, snapshot.lost_wall, snapshot.retry_in_s, snapshot.age) == (
+        None,
+        None,
+        None,
+        None,
+    )
 
 
 def test_one_that_never_answered_is_not_called_lost(host, clock):
     host.link.fail("gpu1 refuses connections by ssh", retry_s=3)
     clock.advance(1)
-    told = host.snapshot()
-    assert told.state == HostState.UNREACHED
-    assert told.problem == "gpu1 refuses connections by ssh"
-    assert told.retry_in_s == 2.0
+    snapshot = host.snapshot()
+    assert snapshot.state == HostState.UNREACHED
+    assert snapshot.problem == "gpu1 refuses connections by ssh"
+    assert snapshot.retry_in_s == 2.0
 
 
 def test_one_that_answered_is_lost_since_it_was_found_missing(host, clock):
@@ -66,10 +71,10 @@ def test_one_that_answered_is_lost_since_it_was_found_missing(host, clock):
     clock.advance(10)
     host.link.fail("gpu1: the connection was closed", retry_s=1)
     clock.advance(5)
-    told = host.snapshot()
-    assert told.state == HostState.LOST
-    assert told.lost_wall == BEGIN_WALL + 10
-    assert told.retry_in_s == 0.0
+    snapshot = host.snapshot()
+    assert snapshot.state == HostState.LOST
+    assert snapshot.lost_wall == BEGIN_WALL + 10
+    assert snapshot.retry_in_s == 0.0
 
 
 def test_one_that_needs_a_person_says_so_whether_or_not_it_was_there(host, clock):
@@ -122,14 +127,14 @@ def test_a_host_that_was_started_anew_has_no_figures_until_its_first_sample(host
     live(host, clock)
     host.link.fail("gone")
     host.link.connect(boot_id="boot-2")
-    told = host.snapshot()
-    assert (told.machine, told.age, told.free_gpus) == (None, None, None)
+    snapshot = host.snapshot()
+    assert (snapshot.machine, snapshot.age, snapshot.free_gpus) == (None, None, None)
 
 
 @pytest.mark.parametrize(
     ("wall_s", "said"), [(0.4, None), (2.0, None), (-2.0, None), (2.1, 2.1), (-40.0, -40.0)]
 )
-def test_a_clock_that_differs_is_told_from_two_seconds_on(host, wall_s, said):
+def test_a_clock_that_differs_is_reported_from_two_seconds_on(host, wall_s, said):
     host.connect()
     host.link.differ(wall_s)
     assert host.snapshot().clock_ahead_s == said
@@ -163,8 +168,8 @@ def test_the_sessions_are_as_the_host_tells_them(host):
 )
 def test_what_can_be_no_number_is_unknown(host, wrong):
     host.run(session(1, **wrong))
-    (told,) = host.snapshot().sessions
-    assert (told.epoch, told.epochs, told.samples_per_second, told.gpu) == (None,) * 4
+    (running,) = host.snapshot().sessions
+    assert (running.epoch, running.epochs, running.samples_per_second, running.gpu) == (None,) * 4
 
 
 def test_what_can_be_no_session_is_left_out(host):
@@ -179,20 +184,20 @@ def test_what_can_be_no_session_is_left_out(host):
 def test_a_host_that_cannot_list_its_sessions_says_why(host):
     host.run(session(1))
     host.link.say("running", error='this version of dlmon knows no "running"')
-    told = host.snapshot()
-    assert told.sessions is None
-    assert told.sessions_problem == 'this version of dlmon knows no "running"'
+    snapshot = host.snapshot()
+    assert snapshot.sessions is None
+    assert snapshot.sessions_problem == 'this version of dlmon knows no "running"'
     host.run()
     assert (host.snapshot().sessions, host.snapshot().sessions_problem) == ((), None)
 
 
-def test_each_sample_is_told_of_once(clock):
-    told = []
-    host = FakeHost("gpu1", clock, on_sample=lambda: told.append(1))
+def test_each_sample_is_reported_once(clock):
+    samples = []
+    host = FakeHost("gpu1", clock, on_sample=lambda: samples.append(1))
     host.start()
     live(host, clock, seconds=2)
-    host.link.tell(sample(clock()))
-    assert len(told) == 3
+    host.link.report(sample(clock()))
+    assert len(samples) == 3
 
 
 # ---- which GPUs are free ----
@@ -204,9 +209,9 @@ def one_gpu(utilization_pct=0, memory_mib=3, mig=None, processes=()):
     return replace(sample(1, processes=processes), gpus=(gpu,))
 
 
-def free(machine, told=None):
+def free(machine, known=None):
     (gpu,) = machine.gpus
-    return is_free(gpu, machine, (told or facts(gpus=1)).machine)
+    return is_free(gpu, machine, (known or facts(gpus=1)).machine)
 
 
 def on_gpu(*gpus, pid=1, **more):
@@ -283,10 +288,10 @@ def test_only_figures_of_now_make_a_gpu_free(host, clock):
 def test_gpus_that_are_known_but_no_longer_reported_stay_with_the_reason(host, clock):
     live(host, clock)
     clock.advance(1)
-    host.link.tell(replace(sample(clock()), gpus=None, why={"gpus": "lost"}))
-    told = host.snapshot()
-    assert [(gpu.index, gpu.why["power_w"]) for gpu in told.gpus] == [(0, "lost"), (1, "lost")]
-    assert told.no_gpus is None
+    host.link.report(replace(sample(clock()), gpus=None, why={"gpus": "lost"}))
+    snapshot = host.snapshot()
+    assert [(gpu.index, gpu.why["power_w"]) for gpu in snapshot.gpus] == [(0, "lost"), (1, "lost")]
+    assert snapshot.no_gpus is None
 
 
 def test_a_host_without_a_gpu_says_why(host, clock):

@@ -84,10 +84,10 @@ def test_no_host_is_an_option_or_more_than_one_word(text):
     try:
         host = check_host(text)
     except HostError as refused:
-        told = str(refused)
-        assert "is no host: " in told
-        assert "\n" not in told
-        assert len(told) < 200
+        reason = str(refused)
+        assert "is no host: " in reason
+        assert "\n" not in reason
+        assert len(reason) < 200
     else:
         assert host == text
         assert not host.startswith("-")
@@ -314,7 +314,7 @@ def test_ssh_knows_every_name_that_is_found(tmp_path):
     hosts = configured_hosts(config)
     assert hosts == ["inner", "quoted", "gpu1", "gpu2", "box#1"]
     for host in [*hosts, "gpu3", "gpu4", "lab1"]:
-        told = subprocess.run(
+        resolved = subprocess.run(
             ["ssh", "-G", "-F", str(config), "--", host], capture_output=True, text=True, check=True
         ).stdout.splitlines()
-        assert ("hostname found" in told) == (host in hosts)
+        assert ("hostname found" in resolved) == (host in hosts)

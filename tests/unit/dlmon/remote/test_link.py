@@ -220,7 +220,7 @@ async def test_what_stands_is_asked_on_each_connection_as_things_stand_then(link
     await until(lambda: link.is_up)
     assert ("watch", {"n": 2}) in host.connections[1].asked
     host.connections[1].take("watch")({"a": 2})
-    # That a connection was lost is the link's to tell.
+    # That a connection was lost is the link's to report.
     assert answers == [{"a": 1}, {"a": 2}]
     link.remove(standing)
     assert host.connections[1].cancelled == [standing.number]

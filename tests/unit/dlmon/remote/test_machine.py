@@ -111,7 +111,7 @@ def test_the_age_of_a_sample_counts_from_when_it_came(link, machine, now):
     assert machine.age_s == 2.5
 
 
-def test_the_time_there_is_told_by_its_clock_or_its_last_sample(link, machine, now):
+def test_the_time_there_is_known_by_its_clock_or_its_last_sample(link, machine, now):
     assert machine.now() == 0
     link.send(sample_at(7))
     assert machine.now() == 7 * SECOND

@@ -150,7 +150,7 @@ def test_what_ssh_prints_becomes_a_sentence(errors, words, may_pass):
         ("exec: Command not found.", 1),
     ],
 )
-def test_a_box_without_python_is_told_from_one_that_lets_nobody_in(errors, exit_code):
+def test_a_box_without_python_is_distinguished_from_one_that_lets_nobody_in(errors, exit_code):
     words, may_pass = words_of(errors, exit_code)
     assert words.startswith("has no python3 that a command over ssh can run")
     assert not may_pass

@@ -148,12 +148,12 @@ def test_a_later_providers_reading_counts():
 
 class FakeTable:
     def __init__(self, reported):
-        self._told = iter(reported)
+        self._tables = iter(reported)
         self.given = []
 
     def read(self, t, reading):
         self.given.append((t, reading))
-        return next(self._told)
+        return next(self._tables)
 
 
 def test_the_table_is_made_in_the_slow_tier_of_what_all_providers_read():

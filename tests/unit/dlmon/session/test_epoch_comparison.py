@@ -306,13 +306,13 @@ def test_the_means_that_keras_reports_are_averaged_no_further():
 
 def test_a_stall_that_waited_for_data_is_counted_as_the_wait_alone():
     header, *rest = script_session(seconds=10, wait_ms=2)
-    told = []
+    records = []
     for record in rest:
         if isinstance(record, Batches) and record.epoch == 3 and record.first == 50:
             took_us = (2_000_000, *record.dt_us[1:])
             record = replace(record, dt_us=took_us, wait_us=1_990_000)
-        told.append(record)
-    session = folded([header, *told])
+        records.append(record)
+    session = folded([header, *records])
     (epoch,) = (one for one in session.snapshot().epochs if one.epoch == 3)
     values = session.epoch_uses.of(epoch).values
     assert values["stalls"] == 1

@@ -453,7 +453,7 @@ def test_what_the_log_can_not_take_comes_from_the_supervisor_with_its_reason(log
     assert follower.problem == "the log can't be written: it is on fire: the result is not recorded"
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="/proc tells")
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc shows it")
 def test_only_a_supervisor_that_is_suspended_is_called_that(log):
     process = subprocess.Popen(["sleep", "60"])
     try:

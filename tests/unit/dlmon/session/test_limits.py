@@ -207,7 +207,7 @@ def test_a_run_that_fills_its_containers_cores_is_held_against_those():
         (1024, "1024 cores"),
     ],
 )
-def test_a_limit_of_cores_is_told_in_few_digits(cpu_limit, said):
+def test_a_limit_of_cores_is_shown_in_few_digits(cpu_limit, said):
     facts = MachineFacts(cores=2048, cpu_limit=cpu_limit)
     limit = reported(on_cores(2048, run=cpu_limit, others=0.0), facts, None)
     assert f"100 % of the {said}" in limit.text
@@ -667,7 +667,7 @@ def test_a_run_whose_gpu_is_not_read_is_not_called_idle(gpu_index):
         assert reported(sample, facts, gpu_index, on_cpu=False).rule == "not-clear"
 
 
-def test_a_run_that_may_train_on_a_gpu_is_not_told_to():
+def test_a_run_that_may_train_on_a_gpu_is_not_advised_to():
     sample = replace(on_cores(8, 7.9, 0.0), gpus=(replace(BUSY_GPU, utilization_pct=2),))
     facts = MachineFacts(cores=8)
     assert reported(sample, facts, None).advice.startswith("train on GPU 0")
@@ -765,7 +765,7 @@ def test_others_are_only_named_to_a_run_that_wants_the_cpu(
 # ---- after the end ----
 
 
-def test_what_limited_a_run_that_is_over_is_told_as_what_was():
+def test_what_limited_a_run_that_is_over_is_shown_as_what_was():
     row = Process(32614, command="ffmpeg", cpu_pct=98.0, of_run=False)
     sample = on_cores(2, 0.8, 1.2, processes=(row,))
     facts = MachineFacts(cores=2)
@@ -800,7 +800,7 @@ _OF_NOW = {"is", "are", "takes", "take", "keeps", "uses", "waits", "stops", "wor
         (replace(IDLE, pressure=Pressure(memory_pct=23.0, io_pct=34.0)), {}),
     ],
 )
-def test_nothing_of_a_run_that_is_over_is_told_as_what_is(sample, options):
+def test_nothing_of_a_run_that_is_over_is_shown_as_what_is(sample, options):
     options = {"gpu_index": None, **options}
     limit = reported(sample, ended=True, **options)
     assert limit.evidence
@@ -846,8 +846,8 @@ def test_what_is_not_clear_has_its_figures():
         "Not clear: this run 1.1 of 4 cores, everything else 0.1, GPU 0 40 %, "
         "busiest thread 50 % of a core."
     )
-    untold = replace(IDLE, process=None)
-    assert reported(untold).text == "Not clear: CPU 30 %."
+    without_process = replace(IDLE, process=None)
+    assert reported(without_process).text == "Not clear: CPU 30 %."
 
 
 @pytest.mark.parametrize(

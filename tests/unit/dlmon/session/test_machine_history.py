@@ -1,4 +1,4 @@
-"""What is kept of a machine's readings: each GPU's own series, gaps where nothing was told."""
+"""What is kept of a machine's readings: each GPU's own series, gaps where nothing was reported."""
 
 import pytest
 

@@ -59,7 +59,7 @@ def sample(t_s: float, cpu: Cpu | None = None, **gpus_j: float | None) -> Machin
 
 
 def cpu_meter(*readings: tuple[float, float | str | None]) -> EnergyMeter:
-    """Return a meter that was told (time in s, joules, or why not, or nothing)."""
+    """Return a meter that was given (time in s, joules, or why not, or nothing)."""
     meter = EnergyMeter()
     for t_s, reported in readings:
         cpu = (

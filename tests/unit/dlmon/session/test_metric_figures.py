@@ -1,4 +1,4 @@
-"""What metrics came to: the last value, and the best with its epoch where a name tells which."""
+"""What metrics came to: the last value, and the best with its epoch where a name shows which."""
 
 from dataclasses import replace
 
@@ -95,5 +95,5 @@ def test_epochs_count_from_one_in_json():
         ("weighted_accuracy", False),
     ],
 )
-def test_whether_less_is_better_is_told_by_a_name_or_not_at_all(name, lower):
+def test_whether_less_is_better_is_known_by_a_name_or_not_at_all(name, lower):
     assert lower_is_better(name) is lower

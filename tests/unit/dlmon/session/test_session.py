@@ -689,7 +689,7 @@ def test_a_stale_sample_reports_its_age():
     assert made.snapshot(9 * SECOND_NS).machine_age_s == 4
 
 
-def told_facts(*gpus, t=2 * SECOND_NS, **changes):
+def newer_facts(*gpus, t=2 * SECOND_NS, **changes):
     return Facts(t, 0.0, "box", MachineFacts(gpus=gpus or None, **changes))
 
 
@@ -698,7 +698,7 @@ def test_the_facts_are_the_headers_until_newer_ones_are_reported():
     made = session(machine=first)
     assert made.facts == first
     late = GpuFacts(0, "Late", uuid="GPU-a", memory_mib=100)
-    made.fold(told_facts(late, cores=2))
+    made.fold(newer_facts(late, cores=2))
     assert made.facts == MachineFacts(cores=2, gpus=(late,))
     assert made.header.machine == first
 
@@ -707,9 +707,9 @@ def test_what_is_known_of_a_gpu_stands_while_it_can_not_be_asked():
     first, second = GpuFacts(0, "One", uuid="GPU-a"), GpuFacts(1, "Two", uuid="GPU-b")
     made = session(machine=MachineFacts(gpus=(first,)))
     lost = GpuFacts(0, "NVIDIA GPU", why={"uuid": "lost"})
-    made.fold(told_facts(lost, second))
+    made.fold(newer_facts(lost, second))
     assert made.facts.gpus == (first, second)
-    made.fold(told_facts(why={"gpus": "lost: the sensors ended"}, cores=4))
+    made.fold(newer_facts(why={"gpus": "lost: the sensors ended"}, cores=4))
     assert made.facts.gpus == (first, second)
     assert made.facts.cores == 4
 
@@ -736,7 +736,7 @@ def test_what_limits_a_run_is_held_against_the_options_that_it_was_started_with(
     assert text.startswith("The run kept its 3 allowed CPUs (of 8) busy 9")
 
 
-def test_only_a_run_that_is_known_to_train_on_the_cpu_is_told_to_train_on_a_gpu():
+def test_only_a_run_that_is_known_to_train_on_the_cpu_is_advised_to_train_on_a_gpu():
     busy = {
         "cpu": Cpu(pct=99.0, cores=(99,) * 8),
         "process": ProcessTree(cpu_pct=790.0),

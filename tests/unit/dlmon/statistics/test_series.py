@@ -82,7 +82,7 @@ def test_a_slow_batch_at_the_very_end_is_no_drop():
     series.add(3 * SECOND, 3 * SECOND + SECOND // 20, 4_600.0)
     # The mean over the second up to 3.05 s.
     assert series.columns(0, SECOND, 5) == [5_500, 5_500, 5_500, pytest.approx(5_455), None]
-    # A column that begins after the end tells nothing, though its bucket began before.
+    # A column that begins after the end shows nothing, though its bucket began before.
     halves = series.columns(0, SECOND // 2, 8)
     assert halves[6] == pytest.approx(5_500, rel=0.02)
     assert halves[7] is None

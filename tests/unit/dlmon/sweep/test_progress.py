@@ -22,7 +22,7 @@ STATUSES = st.sampled_from(
 
 
 def make_some(sweep, statuses, cut):
-    """Make runs until `cut` events were told; return the slots whose runs were made whole."""
+    """Make runs until `cut` events were reported; return the slots whose runs were made whole."""
     made, reported = [], 0
     for slot in sweep.left():
         for event in (

@@ -60,8 +60,8 @@ def test_the_commands_are_offered(ask):
 def test_commands_and_workloads_are_explained(monkeypatch):
     monkeypatch.setenv("COMP_WORDS", "dlmon\nrun\nvgg16")
     monkeypatch.setenv("COMP_CWORD", "vgg16")
-    told = complete(command_line, "fish_complete")
-    assert told == f"plain,vgg16\t{WORKLOADS['vgg16'].title}"
+    completion = complete(command_line, "fish_complete")
+    assert completion == f"plain,vgg16\t{WORKLOADS['vgg16'].title}"
 
 
 @pytest.mark.parametrize(("command", "more"), [("run", []), ("sweep", ["ALL"])])
@@ -282,10 +282,10 @@ def test_what_the_scripts_of_click_lack_is_put_into_them(shell, ours, capsys):
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_the_script_of_a_shell_is_printed(shell, capsys):
     assert _run(["completion", shell]) == DONE
-    told = capsys.readouterr()
-    assert f"_DLMON_COMPLETE={shell}_complete" in told.out
-    assert "dlmon" in told.out
-    assert told.err == ""
+    captured = capsys.readouterr()
+    assert f"_DLMON_COMPLETE={shell}_complete" in captured.out
+    assert "dlmon" in captured.out
+    assert captured.err == ""
 
 
 @pytest.mark.parametrize(

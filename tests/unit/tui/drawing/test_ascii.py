@@ -14,7 +14,7 @@ from tui.drawing.ascii_filter import PlainCharacters
 
 
 @pytest.mark.parametrize(
-    ("drawn", "told"),
+    ("drawn", "in_ascii"),
     [
         ("╭─ CPU ──╮", "+- CPU --+"),
         ("▶ 1.3× as fast", "> 1.3x as fast"),
@@ -23,8 +23,8 @@ from tui.drawing.ascii_filter import PlainCharacters
         ("🔎 a", ">  a"),
     ],
 )
-def test_glyphs_have_plain_forms(drawn, told):
-    assert plain(drawn) == told
+def test_glyphs_have_plain_forms(drawn, in_ascii):
+    assert plain(drawn) == in_ascii
 
 
 @given(st.text().map(clean))
@@ -37,8 +37,8 @@ def test_what_is_left_is_ascii_in_as_many_cells(text):
 
 def test_styles_stay_as_they_are():
     segments = [Segment("─", Style(bold=True)), Segment("a", None)]
-    told = PlainCharacters().apply(segments, Color(0, 0, 0))
-    assert told == [Segment("-", Style(bold=True)), Segment("a", None)]
+    filtered = PlainCharacters().apply(segments, Color(0, 0, 0))
+    assert filtered == [Segment("-", Style(bold=True)), Segment("a", None)]
 
 
 @pytest.mark.parametrize("text", ["👩🏽‍🚀 up", "🇯🇵", "❤️", "é", "漢字"])

@@ -41,9 +41,9 @@ def linear(color):
 
 def seen(color, sight):
     """Return a colour in CIE Lab as an eye sees it."""
-    told = linear(color)
+    channels = linear(color)
     red, green, blue = (
-        min(1.0, max(0.0, sum(weight * part for weight, part in zip(row, told, strict=True))))
+        min(1.0, max(0.0, sum(weight * part for weight, part in zip(row, channels, strict=True))))
         for row in SIGHT[sight]
     )
     x = (0.4124 * red + 0.3576 * green + 0.1805 * blue) / 0.95047
@@ -131,8 +131,8 @@ def test_textuals_own_themes_can_be_chosen_too():
 @pytest.mark.parametrize("name", [DARK, LIGHT])
 @pytest.mark.parametrize("role", ["background", "surface", "panel"])
 def test_what_lies_behind_stays_grey_in_256_colours(name, role):
-    told = RichColor.parse(getattr(THEMES[name], role)).downgrade(ColorSystem.EIGHT_BIT)
-    red, green, blue = told.get_truecolor()
+    downgraded = RichColor.parse(getattr(THEMES[name], role)).downgrade(ColorSystem.EIGHT_BIT)
+    red, green, blue = downgraded.get_truecolor()
     assert max(red, green, blue) - min(red, green, blue) <= 8
 
 

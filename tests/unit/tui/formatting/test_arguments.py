@@ -5,7 +5,7 @@ from tui.formatting.arguments import other_arguments
 OURS = ("python3", "/home/ada/experiments/train.py", "--sleep", "0.05", "--epochs", "5")
 
 
-def told(*theirs, ours=OURS):
+def differences(*theirs, ours=OURS):
     return other_arguments((*OURS[:2], *theirs), ours, "train.py")
 
 
@@ -26,7 +26,7 @@ def told(*theirs, ours=OURS):
     ],
 )
 def test_what_an_earlier_run_was_given_otherwise(theirs, texts):
-    assert told(*theirs) == texts
+    assert differences(*theirs) == texts
 
 
 def test_what_only_this_run_was_given_is_named_as_missing_there():
@@ -35,7 +35,7 @@ def test_what_only_this_run_was_given_is_named_as_missing_there():
 
 
 def test_foreign_and_long_values_are_cleaned_and_cut():
-    (text,) = told("--sleep", "0.05", "--epochs", "\x1b[31m" + "5" * 100)
+    (text,) = differences("--sleep", "0.05", "--epochs", "\x1b[31m" + "5" * 100)
     assert text == f"--epochs {'5' * 19}…"
 
 

@@ -26,53 +26,53 @@ def host(clock):
 
 
 @pytest.fixture
-def told(host):
+def status(host):
     """Return what is said of the host now: its status, its level, and the sentence."""
 
-    def tell():
+    def read():
         snapshot = host.snapshot()
         return (*words.status_of(snapshot), words.sentence_of(snapshot))
 
-    return tell
+    return read
 
 
-def test_what_is_said_of_a_host_follows_its_connection(host, clock, told):
-    assert told() == ("connecting", "", "")
+def test_what_is_said_of_a_host_follows_its_connection(host, clock, status):
+    assert status() == ("connecting", "", "")
     host.link.fail("gpu1 refuses connections by ssh", retry_s=3)
-    assert told() == ("not reached", "high", "gpu1 refuses connections by ssh; next try in 3 s")
+    assert status() == ("not reached", "high", "gpu1 refuses connections by ssh; next try in 3 s")
     clock.advance(0.4)
-    assert told()[2] == "gpu1 refuses connections by ssh; next try in 3 s"
+    assert status()[2] == "gpu1 refuses connections by ssh; next try in 3 s"
     host.link.retry_at_ns = None
-    assert told()[2] == "gpu1 refuses connections by ssh; trying again"
+    assert status()[2] == "gpu1 refuses connections by ssh; trying again"
     host.connect()
-    assert told() == ("waiting for the sensors", "", "waiting for the sensors")
+    assert status() == ("waiting for the sensors", "", "waiting for the sensors")
     live(host, clock, seconds=1)
-    assert told() == ("connected", "", "")
+    assert status() == ("connected", "", "")
     clock.advance(5)
     host.link.fail("gpu1: closed by remote host.", retry_s=300)
-    assert told() == (
+    assert status() == (
         "lost since 21:04:10",
         "high",
         "gpu1: closed by remote host; its figures are from 21:04:05; next try in 05:00",
     )
 
 
-def test_a_host_that_needs_a_person_says_what_to_do(host, told):
+def test_a_host_that_needs_a_person_says_what_to_do(host, status):
     host.link.fail("gpu1 has a host key that is not known yet: run ssh gpu1 once", may_pass=False)
-    assert told()[:2] == ("needs you", "bad")
-    assert told()[2].startswith("gpu1 has a host key that is not known yet: run ssh gpu1 once")
+    assert status()[:2] == ("needs you", "bad")
+    assert status()[2].startswith("gpu1 has a host key that is not known yet: run ssh gpu1 once")
 
 
 def test_missing_samples_are_said_with_their_time_and_are_a_warning_after_half_a_minute(
-    host, clock, told
+    host, clock, status
 ):
     live(host, clock)
     clock.advance(4)
-    assert told() == ("no sample since 21:04:05", "", "no sample since 21:04:05")
+    assert status() == ("no sample since 21:04:05", "", "no sample since 21:04:05")
     clock.advance(30)
-    assert told()[:2] == ("no sample since 21:04:05", "high")
+    assert status()[:2] == ("no sample since 21:04:05", "high")
     host.machine.status = "the sensors ended (killed)"
-    assert told()[2] == "no sample since 21:04:05; the sensors ended (killed)"
+    assert status()[2] == "no sample since 21:04:05; the sensors ended (killed)"
 
 
 @pytest.mark.parametrize(
@@ -129,8 +129,8 @@ def test_who_is_on_a_gpu_is_said_as_far_as_there_is_room(users, width, text):
 
 
 def test_a_host_is_identified_by_its_gpus_else_by_its_processor():
-    def identity(told):
-        return words.identity(HostSnapshot("gpu1", facts=told.machine))
+    def identity(found):
+        return words.identity(HostSnapshot("gpu1", facts=found.machine))
 
     assert identity(facts(gpus=4)) == "4 × NVIDIA H100 80GB HBM3"
     assert identity(facts(gpus=1)) == "NVIDIA H100 80GB HBM3"

@@ -41,7 +41,7 @@ FACTS = MachineFacts(cores=8, memory_mib=32_768, swap_mib=2_048)
 NO_DRIVER = "no GPU: no NVIDIA driver: libnvidia-ml.so.1 was not found"
 
 
-def told(found):
+def texts(found):
     return {figure.label: figure.text for figure in found}
 
 
@@ -61,7 +61,7 @@ def test_a_gpu_shows_its_figures_with_their_limits():
         throttle=("power cap",),
     )
     found = gpu_figures(gpu, CARD)
-    assert told(found) == {
+    assert texts(found) == {
         "temp": "61 of 93 °C",
         "power": "118 of 120 W",
         "held by": "power cap",
@@ -154,7 +154,7 @@ def test_what_a_gpu_took_is_shown_since_the_run_began():
         (Gpu(0, why={"utilization_pct": "denied"}), True),
         (Gpu(0, throttle=()), False),
         (Gpu(0, temperature_c=34), False),
-        # What it told before it was lost is no reading.
+        # What it read before it was lost is no reading.
         (Gpu(0, temperature_c=34, state=GpuState.LOST), True),
     ],
 )
@@ -209,7 +209,7 @@ def test_a_gpu_whose_memory_is_taken_whole_is_in_no_trouble():
 
 def test_the_cpu_shows_how_many_cores_work():
     reading = machine(cpu=Cpu(pct=42.0, cores=(42,) * 8, mhz=4_600, temperature_c=58.0))
-    assert told(cpu_figures(reading, FACTS)) == {
+    assert texts(cpu_figures(reading, FACTS)) == {
         "busy": "3.4 of 8 cores",
         "clock": "4.6 GHz",
         "temp": "58 °C",
@@ -225,13 +225,13 @@ def test_a_cpu_without_a_reading_says_why():
 
 def test_a_cpu_held_at_its_quota_says_for_how_long():
     reading = machine(cpu=Cpu(pct=10.0, throttled_pct=30.0))
-    assert told(cpu_figures(reading, FACTS))["limited"] == "30 % of the time"
+    assert texts(cpu_figures(reading, FACTS))["limited"] == "30 % of the time"
 
 
 def test_the_cpu_shows_its_load_its_power_and_what_the_run_takes():
     tree = ProcessTree(cpu_pct=281.0, rss_mib=1_900, processes=3, threads=42, major_faults_s=12.0)
     reading = machine(cpu=Cpu(load_1m=3.2, power_w=64.4), process=tree)
-    assert told(cpu_figures(reading, MachineFacts(cpu_limit=2.5))) == {
+    assert texts(cpu_figures(reading, MachineFacts(cpu_limit=2.5))) == {
         "limited": "to 2.5 cores",
         "run": "2.8 cores  1.9 GiB",
         "threads": "42 in 3 processes",
@@ -245,7 +245,7 @@ def test_major_faults_of_the_machine_are_shown_where_the_run_has_none():
     memory = Memory(major_faults_s=7.0)
     tree = ProcessTree(major_faults_s=0.0)
     reading = machine(cpu=Cpu(), memory=memory, process=tree)
-    assert told(cpu_figures(reading, FACTS)) == {"faults": "7 per second"}
+    assert texts(cpu_figures(reading, FACTS)) == {"faults": "7 per second"}
     assert cpu_figures(machine(cpu=Cpu(), memory=Memory(major_faults_s=0.0)), FACTS) == []
 
 
@@ -260,14 +260,14 @@ def test_major_faults_of_the_machine_are_shown_where_the_run_has_none():
     ],
 )
 def test_rates_are_shown_in_one_unit_or_with_their_reason(disk, text):
-    assert told(machine_meters(machine(disk=disk), FACTS))["disk"] == text
+    assert texts(machine_meters(machine(disk=disk), FACTS))["disk"] == text
 
 
 def test_memory_swap_disk_and_network_are_shown():
     reading = machine(
         memory=Memory(used_mib=8_192, swap_used_mib=512), disk=Disk(1.0, 2.0), network=Network(3, 4)
     )
-    assert told(machine_meters(reading, FACTS)) == {
+    assert texts(machine_meters(reading, FACTS)) == {
         "memory": "8.0 of 32.0 GiB",
         "disk": "read 1.0  written 2.0 MiB/s",
         "network": "in 3.0  out 4.0 MiB/s",
@@ -320,7 +320,7 @@ def test_a_machine_is_shown_in_parts_and_equal_gpus_are_counted():
 def test_a_limited_cpu_shows_how_much_it_uses_of_that(throttled_pct, used_pct, expected):
     reading = machine(cpu=Cpu(throttled_pct=throttled_pct, limit_used_pct=used_pct))
     found = cpu_figures(reading, MachineFacts(cpu_limit=6.0))
-    assert told(found) == expected
+    assert texts(found) == expected
     assert worst(figure for figure in found if figure.label == "allowed") == ""
     nearly_all = machine(cpu=Cpu(limit_used_pct=97.0))
     assert worst(cpu_figures(nearly_all, MachineFacts(cpu_limit=6.0))) == "high"

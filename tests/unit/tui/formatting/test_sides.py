@@ -156,7 +156,7 @@ WINDOWS = [(1_000, 1_000_000 + 1_000 * (n % 3)) for n in range(12)]
         (1_000.0, "new had the same throughput as base in these two runs"),
     ],
 )
-def test_of_one_run_a_side_it_is_said_what_was_measured_and_what_would_tell(new, said):
+def test_of_one_run_a_side_it_is_said_what_was_measured_and_what_would_show_more(new, said):
     one_each = compare_sides(side("a", 1_000.0, windows=WINDOWS), side("b", new, windows=WINDOWS))
     assert verdict(one_each) == (
         f"{said}; one run each can't show how much runs differ from time to time: "

@@ -22,8 +22,8 @@ THREE = ([0.40, 0.41, 0.42], [0.20, 0.21, 0.22], [0.30, 0.31, 0.32])
 
 def thrice(vary=None, times=THREE, **plan):
     """Return a sweep of three runs of each combination."""
-    told = [[completed(t) for t in of_one] for of_one in times]
-    return sweep_of(plan_of(vary or SIZES, 3, **plan), *told)
+    outcomes = [[completed(t) for t in of_one] for of_one in times]
+    return sweep_of(plan_of(vary or SIZES, 3, **plan), *outcomes)
 
 
 def once(*times, vary=None, **plan):
@@ -170,19 +170,19 @@ def test_where_memory_ran_out_is_shown():
 def test_the_cheapest_is_named_beside_the_fastest():
     plan = plan_of({"cpus": [2, 16]})
     costs = [completed(0.5, cost_usd=0.01)], [completed(0.2, cost_usd=0.04)]
-    told = findings(sweep_of(plan, *costs))
-    assert told[0].startswith("best: cpus 16, ")
-    assert told[1] == "cheapest: cpus 2, 0.50 USD a million samples"
+    found = findings(sweep_of(plan, *costs))
+    assert found[0].startswith("best: cpus 16, ")
+    assert found[1] == "cheapest: cpus 2, 0.50 USD a million samples"
 
 
 def test_a_longer_run_is_not_the_dearer_one():
     plan = plan_of({"epochs": [1, 10]})
     short, long = result_of(0.5, cost_usd=0.01), result_of(0.4, cost_usd=0.08)
     long = replace(long, wall_s=100.0)
-    told = findings(
+    found = findings(
         sweep_of(plan, *[[Outcome(RunStatus.COMPLETED, result=r)] for r in (short, long)])
     )
-    assert told[1] == "cheapest: epochs 10, 0.32 USD a million samples"
+    assert found[1] == "cheapest: epochs 10, 0.32 USD a million samples"
 
 
 @pytest.mark.parametrize("ascii", [False, True])
@@ -195,8 +195,8 @@ def test_the_best_of_each_mode_is_named_and_none_across_them(ascii):
         f"inference: best: tensorflow, 10,000 samples/s{unsure}",
     ]
     assert [row.best for row in table_of(sweep)[1]] == [False, True, True, False]
-    told = sweep_json(new_header(sweep.plan, 7, 1.0), sweep, "sweep.jsonl")
-    assert [row["best"] for row in told["rows"]] == [False, True, True, False]
+    as_json = sweep_json(new_header(sweep.plan, 7, 1.0), sweep, "sweep.jsonl")
+    assert [row["best"] for row in as_json["rows"]] == [False, True, True, False]
     picture = picture_of(sweep, "mnist-mlp-small")
     assert [bar.best for bar in picture.bars] == [False, True, True, False]
 
@@ -209,7 +209,9 @@ def test_of_two_modes_alone_none_is_the_best():
 
 def test_modes_do_not_lead_over_each_other():
     vary = {"mode": ["train", "inference"], "batch_size": [32, 64]}
-    assert not any("less time" in told for told in findings(once(0.5, 0.4, 0.2, 0.1, vary=vary)))
+    assert not any(
+        "less time" in finding for finding in findings(once(0.5, 0.4, 0.2, 0.1, vary=vary))
+    )
 
 
 @pytest.mark.parametrize("metric", ["seconds_per_epoch", "run_seconds"])
@@ -234,18 +236,18 @@ def test_where_fewer_than_two_have_a_throughput_none_is_the_best():
 
 def test_where_one_device_overtakes_the_other_is_shown():
     vary = {"device": ["cpu", "gpu:0"], "batch_size": [32, 64]}
-    told = findings(once(0.1, 0.4, 0.3, 0.2, vary=vary))
+    found = findings(once(0.1, 0.4, 0.3, 0.2, vary=vary))
     unsure = "(single runs; --repeat 3 would show)"
-    assert f"less time: cpu up to batch 32, gpu:0 from batch 64 {unsure}" in told
+    assert f"less time: cpu up to batch 32, gpu:0 from batch 64 {unsure}" in found
 
 
 def test_which_workload_is_for_which_device_is_shown():
     names = ("mnist-mlp-small", "mnist-mlp-wide")
     sweep = once(0.1, 0.4, 0.9, 0.2, vary={"device": ["cpu", "gpu"]}, workloads=names)
-    told = findings(sweep)
+    found = findings(sweep)
     unsure = "(single runs; --repeat 3 would show)"
-    assert told[-1] == f"less time: cpu on mnist-mlp-small; gpu on mnist-mlp-wide {unsure}"
-    assert told[0].startswith("mnist-mlp-small: best: cpu, ")
+    assert found[-1] == f"less time: cpu on mnist-mlp-small; gpu on mnist-mlp-wide {unsure}"
+    assert found[0].startswith("mnist-mlp-small: best: cpu, ")
 
 
 def test_a_sweep_that_has_just_begun_has_found_nothing():
@@ -273,7 +275,7 @@ def test_a_run_is_named_by_what_distinguishes_it_from_the_others():
 
 
 @pytest.mark.parametrize(
-    ("outcome", "told"),
+    ("outcome", "line"),
     [
         (completed(0.5), "completed, 0.500 ms per sample, 2,000 samples/s"),
         (completed(None), "completed, the run was too short for a figure"),
@@ -282,8 +284,8 @@ def test_a_run_is_named_by_what_distinguishes_it_from_the_others():
         (Outcome(RunStatus.FAILED), "failed"),
     ],
 )
-def test_how_a_run_ended_is_shown_in_one_line(outcome, told):
-    assert outcome_text(outcome, "ms_per_sample") == told
+def test_how_a_run_ended_is_shown_in_one_line(outcome, line):
+    assert outcome_text(outcome, "ms_per_sample") == line
 
 
 # ---- the picture ----
@@ -331,8 +333,8 @@ def test_where_nothing_is_varied_workloads_are_put_beside_each_other():
 def test_a_combination_that_has_no_figure_says_why():
     plan = plan_of({"device": ["cpu", "gpu:9"]})
     sweep = sweep_of(plan, [completed(0.5)], [Outcome(RunStatus.IMPOSSIBLE, "there is no GPU 9")])
-    told = [(bar.label, bar.value, bar.text) for bar in picture_of(sweep, "mnist-mlp-small").bars]
-    assert told[1] == ("gpu:9", None, "there is no GPU 9")
+    bars = [(bar.label, bar.value, bar.text) for bar in picture_of(sweep, "mnist-mlp-small").bars]
+    assert bars[1] == ("gpu:9", None, "there is no GPU 9")
 
 
 # ---- JSON ----
@@ -340,9 +342,9 @@ def test_a_combination_that_has_no_figure_says_why():
 
 def test_json_has_a_row_for_each_combination_with_options_status_and_result():
     sweep = sweep_of(plan_of(SIZES), [completed(0.5)], [OOM])
-    told = sweep_json(new_header(sweep.plan, 7, 1.0), sweep, "sweep.jsonl")
-    assert json.loads(json.dumps(told, allow_nan=False)) == told
-    first, second, third = told["rows"]
+    as_json = sweep_json(new_header(sweep.plan, 7, 1.0), sweep, "sweep.jsonl")
+    assert json.loads(json.dumps(as_json, allow_nan=False)) == as_json
+    first, second, third = as_json["rows"]
     assert first["options"]["batch_size"] == 32
     assert first["options"]["device"] == "auto"
     assert (first["status"], first["value"]) == ("completed", pytest.approx(0.5))
@@ -353,8 +355,8 @@ def test_json_has_a_row_for_each_combination_with_options_status_and_result():
 
 
 def test_of_several_runs_the_middle_one_stands_for_all():
-    told = sweep_json(new_header(thrice().plan, 7, 1.0), thrice(), "sweep.jsonl")
-    row = told["rows"][1]
+    as_json = sweep_json(new_header(thrice().plan, 7, 1.0), thrice(), "sweep.jsonl")
+    row = as_json["rows"][1]
     assert row["best"]
     assert row["value"] == pytest.approx(0.21)
     assert row["low"] < 0.21 < row["high"]

@@ -1,4 +1,4 @@
-"""A workload is told with its last result here that is of the form's own options."""
+"""A workload is shown with its last result here that is of the form's own options."""
 
 from dataclasses import replace
 
@@ -119,12 +119,12 @@ def test_of_another_run_what_differed_is_named(tmp_path, utc):
     run_of(tmp_path, 0, epochs=2, steps=400)
     (entry,) = list_sessions(tmp_path)
     found = newest(ALL, [entry], HOST)["mnist-mlp-small"]
-    told = last_text(found, SMALL, RunOptions())
-    assert told == "last here: 5.66 s per run with 2 epochs, 400 steps, 2026-11-20 14:56"
+    text = last_text(found, SMALL, RunOptions())
+    assert text == "last here: 5.66 s per run with 2 epochs, 400 steps, 2026-11-20 14:56"
     assert last_in_brief(found, SMALL, RunOptions()) == "(5.66 s)"
     assert last_in_brief(found, SMALL, RunOptions(epochs=2, steps=400)) == "5.66 s"
-    told = last_text(found, SMALL, RunOptions(epochs=2, steps=100, backend="jax"))
-    assert "with 400 steps, backend tensorflow," in told
+    text = last_text(found, SMALL, RunOptions(epochs=2, steps=100, backend="jax"))
+    assert "with 400 steps, backend tensorflow," in text
 
 
 def test_the_time_of_an_epoch_is_the_same_however_many_there_were(tmp_path):
@@ -144,8 +144,8 @@ def test_what_auto_found_is_the_same_as_asking_for_it(tmp_path):
 def test_a_run_too_short_for_a_figure_is_no_run_that_never_was(tmp_path, utc):
     write_log(tmp_path, without_figure(recorded_session()))
     found = newest(ALL, list_sessions(tmp_path), HOST)["cifar10-cnn"]
-    told = last_text(found, CIFAR, RunOptions())
-    assert told == "last run here: completed, too short to measure (2026-11-20 14:56)"
+    text = last_text(found, CIFAR, RunOptions())
+    assert text == "last run here: completed, too short to measure (2026-11-20 14:56)"
     assert last_in_brief(found, CIFAR, RunOptions()) == ""
     assert last_text(None, CIFAR, RunOptions()) == "not trained here yet"
 

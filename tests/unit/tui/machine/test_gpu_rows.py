@@ -21,10 +21,10 @@ def drawn(width, height, gpus=8, mark=True, without=frozenset(), known=18, **cha
     rows._view = replace(view, **changes)
     rows._axis = TimeAxis(BEGIN_NS, SECOND_NS, 104, known)
     rows._mark, rows._without = mark, without
-    told = rows.draw(width, height)
-    assert len(told) <= height
-    assert all(row_width(row) <= width for row in told)
-    return ["".join(text for text, _ in row).rstrip() for row in told]
+    lines = rows.draw(width, height)
+    assert len(lines) <= height
+    assert all(row_width(row) <= width for row in lines)
+    return ["".join(text for text, _ in row).rstrip() for row in lines]
 
 
 def test_a_history_is_as_long_as_there_is_data_for():

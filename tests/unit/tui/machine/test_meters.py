@@ -9,7 +9,7 @@ from tui.formatting.machine import Figure
 from tui.machine.meters import Meters, meter_rows, meter_rows_wanted
 from tui.widgets.lines import MUTED, row_width
 
-TOLD = [
+FIGURES = [
     Figure("memory", "5.1 of 32.0 GiB", 0.16),
     Figure("disk", "512 read  102 written KiB/s"),
     Figure("network", "103 in  205 out KiB/s"),
@@ -17,18 +17,18 @@ TOLD = [
 ]
 
 
-def drawn(width, height, told=TOLD, stale=False):
+def drawn(width, height, figures=FIGURES, stale=False):
     meters = Meters()
-    meters._figures, meters._stale = tuple(told), stale
+    meters._figures, meters._stale = tuple(figures), stale
     return meters.draw(width, height)
 
 
 @pytest.mark.parametrize("width", range(40, 130))
 def test_every_figure_is_whole_where_it_has_a_row(width):
-    rows = drawn(width, meter_rows_wanted(len(TOLD), width))
+    rows = drawn(width, meter_rows_wanted(len(FIGURES), width))
     text = "\n".join("".join(text for text, _ in row) for row in rows)
     assert all(row_width(row) <= width for row in rows)
-    assert all(figure.value in text for figure in TOLD)
+    assert all(figure.value in text for figure in FIGURES)
 
 
 def test_each_of_two_columns_has_names_as_long_as_its_own():
@@ -38,7 +38,7 @@ def test_each_of_two_columns_has_names_as_long_as_its_own():
 
 
 def test_an_odd_number_of_figures_leaves_the_last_place_blank():
-    rows = drawn(70, 2, TOLD[:3])
+    rows = drawn(70, 2, FIGURES[:3])
     assert len(rows) == 2
     assert "network" in rows[1][0][0]
 
@@ -50,11 +50,13 @@ def test_stale_figures_are_muted():
         assert {style for text, style in row if text.strip()} == {MUTED}
 
 
-FULL = replace(TOLD[0], value="30.1 of 32.0 GiB", fraction=0.94, level="high", word="nearly full")
+FULL = replace(
+    FIGURES[0], value="30.1 of 32.0 GiB", fraction=0.94, level="high", word="nearly full"
+)
 
 
-def texts(told, width, glyphs=UNICODE):
-    return ["".join(text for text, _ in row) for row in meter_rows(told, width, glyphs)]
+def texts(figures, width, glyphs=UNICODE):
+    return ["".join(text for text, _ in row) for row in meter_rows(figures, width, glyphs)]
 
 
 def has_bar(row):
@@ -63,14 +65,14 @@ def has_bar(row):
 
 @pytest.mark.parametrize("width", range(26, 60))
 def test_no_bar_goes_because_one_value_has_a_word(width):
-    usual = texts([replace(FULL, level="", word=""), TOLD[3]], width)
-    full = texts([FULL, TOLD[3]], width)
+    usual = texts([replace(FULL, level="", word=""), FIGURES[3]], width)
+    full = texts([FULL, FIGURES[3]], width)
     assert [has_bar(row) for row in full] == [has_bar(row) for row in usual]
     assert all("30.1 of 32.0 GiB" in rows[0] for rows in (usual, full))
 
 
 @pytest.mark.parametrize(
-    ("width", "told"),
+    ("width", "text"),
     [
         (57, "30.1 of 32.0 GiB nearly full"),
         (50, "30.1 of 32.0 GiB!"),
@@ -78,9 +80,9 @@ def test_no_bar_goes_because_one_value_has_a_word(width):
         (30, "30.1 of 32.0 GiB"),
     ],
 )
-def test_a_word_gives_way_to_a_mark_and_that_to_the_bar(width, told):
-    row, _ = texts([FULL, TOLD[3]], width)
-    assert row.rstrip().endswith(f" {told}")
+def test_a_word_gives_way_to_a_mark_and_that_to_the_bar(width, text):
+    row, _ = texts([FULL, FIGURES[3]], width)
+    assert row.rstrip().endswith(f" {text}")
     assert "━" in row
 
 

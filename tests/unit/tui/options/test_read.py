@@ -96,9 +96,9 @@ def test_what_is_empty_stays_as_it_is_configured():
     ],
 )
 def test_a_text_that_can_not_be_is_refused_in_one_sentence(name, text, sentence):
-    told = problem(name, text)
-    assert told.startswith(sentence)
-    assert len(told) < 200
+    refusal = problem(name, text)
+    assert refusal.startswith(sentence)
+    assert len(refusal) < 200
 
 
 UNSET = [name for name in SETTINGS if OPTIONS[name].default is None]

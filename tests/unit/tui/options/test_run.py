@@ -107,9 +107,9 @@ def test_of_several_wrong_options_the_first_is_complained_of():
 
 @pytest.mark.parametrize("cpus", [0, -1])
 def test_no_cpu_at_all_is_refused(cpus):
-    told = RunOptions(cpus=cpus).problem(CIFAR)
-    assert told.startswith("the number of CPUs must be from 1 to ")
-    assert told.endswith(f", those that this process may use, not {cpus}")
+    reason = RunOptions(cpus=cpus).problem(CIFAR)
+    assert reason.startswith("the number of CPUs must be from 1 to ")
+    assert reason.endswith(f", those that this process may use, not {cpus}")
 
 
 def test_where_a_process_cannot_be_kept_to_some_cpus_only_asking_for_some_is_refused(monkeypatch):
@@ -176,8 +176,8 @@ def test_a_log_directory_may_be_new_but_not_inside_of_a_file(tmp_path):
     assert RunOptions(log_dir=str(tmp_path / "new" / "newer")).problem(CIFAR) is None
     file = tmp_path / "file"
     file.touch()
-    told = RunOptions(log_dir=str(file / "logs")).problem(CIFAR)
-    assert told == f"the log directory can't be there: {file} is not a directory"
+    reason = RunOptions(log_dir=str(file / "logs")).problem(CIFAR)
+    assert reason == f"the log directory can't be there: {file} is not a directory"
 
 
 @pytest.mark.parametrize("log_dir", ["", " "])
@@ -199,8 +199,8 @@ def test_a_log_directory_without_a_name_is_refused(log_dir, tmp_path, monkeypatc
 
 def test_a_log_directory_that_can_not_be_written_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr("tui.options.checks.os.access", lambda path, mode: False)
-    told = RunOptions(log_dir=str(tmp_path)).problem(CIFAR)
-    assert told == f"the log directory can't be there: {tmp_path} is not writable"
+    reason = RunOptions(log_dir=str(tmp_path)).problem(CIFAR)
+    assert reason == f"the log directory can't be there: {tmp_path} is not writable"
 
 
 # ---- the command line ----
@@ -374,6 +374,6 @@ def test_the_options_of_a_recorded_job_come_back(options):
     assert recorded_options(header) == expected
 
 
-@pytest.mark.parametrize("told", [{"epochs": "[/x]"}, {"interval": None}, {"device": 3}])
-def test_a_log_that_records_no_options_has_none(told):
-    assert recorded_options(replace(recorded_session()[0], options=told)) is None
+@pytest.mark.parametrize("options", [{"epochs": "[/x]"}, {"interval": None}, {"device": 3}])
+def test_a_log_that_records_no_options_has_none(options):
+    assert recorded_options(replace(recorded_session()[0], options=options)) is None

@@ -160,8 +160,8 @@ def test_whatever_stands_in_the_file_is_followed_or_refused(text, tmp_path_facto
     try:
         read = read_settings(path)
     except SettingsError as refused:
-        told = str(refused)
-        assert told.startswith(f"{path}")
+        message = str(refused)
+        assert message.startswith(f"{path}")
     else:
         assert isinstance(read, Settings)
 

@@ -42,8 +42,8 @@ def test_every_option_of_a_run_can_be_varied_but_those_of_its_launch():
 
 
 def test_values_are_read_as_in_the_form():
-    told = plan("batch_size=32,64", "device=cpu,gpu:0", "interval=0.5")
-    assert told.variations == (
+    planned = plan("batch_size=32,64", "device=cpu,gpu:0", "interval=0.5")
+    assert planned.variations == (
         Variation("batch_size", (32, 64)),
         Variation("device", ("cpu", "gpu:0")),
         Variation("interval", (0.5,)),
@@ -84,8 +84,8 @@ def test_a_value_that_nobody_could_run_is_a_wrong_argument(vary):
 
 def test_more_cpus_than_there_are_is_a_combination_that_cannot_be(monkeypatch):
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1})
-    told = plan("cpus=1,3")
-    first, second = [refusal(told, combination) for combination in told.combinations]
+    planned = plan("cpus=1,3")
+    first, second = [refusal(planned, combination) for combination in planned.combinations]
     assert first is None
     assert "from 1 to 2" in second
 
@@ -94,16 +94,16 @@ def test_without_keras_here_only_other_interpreters_are_swept(monkeypatch):
     monkeypatch.setattr("tui.options.checks.has_keras", lambda: False)
     with pytest.raises(SweepError, match="no combination can be run: Keras is not installed here"):
         plan("threads=1,2")
-    told = plan("threads=1,2", python=sys.executable)
-    assert [refusal(told, combination) for combination in told.combinations] == [None, None]
+    planned = plan("threads=1,2", python=sys.executable)
+    assert [refusal(planned, combination) for combination in planned.combinations] == [None, None]
 
 
 def test_an_option_that_is_given_and_varied_is_refused():
-    told = plan("batch_size=32,64", "threads=1,2", batch_size=8)
+    planned = plan("batch_size=32,64", "threads=1,2", batch_size=8)
     with pytest.raises(SweepError, match=r"--batch-size and --vary batch_size=.*leave out one"):
-        refuse_shared_and_varied({"batch_size": "8", "threads": None, "epochs": "1"}, told)
+        refuse_shared_and_varied({"batch_size": "8", "threads": None, "epochs": "1"}, planned)
     # What config.toml says is a default, over which --vary stands.
-    refuse_shared_and_varied({"batch_size": None, "threads": None, "epochs": "1"}, told)
+    refuse_shared_and_varied({"batch_size": None, "threads": None, "epochs": "1"}, planned)
 
 
 def test_the_help_shows_sweeps_that_can_be_made():
@@ -118,8 +118,8 @@ def test_the_help_shows_sweeps_that_can_be_made():
 
 
 def test_a_value_that_this_workload_refuses_is_a_combination_that_cannot_be():
-    told = plan("batch_size=32,70000")
-    assert [refusal(told, combination) is None for combination in told.combinations] == [
+    planned = plan("batch_size=32,70000")
+    assert [refusal(planned, combination) is None for combination in planned.combinations] == [
         True,
         False,
     ]
@@ -137,22 +137,24 @@ def test_repeats_of_one_combination_are_a_sweep_and_one_run_is_none():
 
 
 def test_all_stands_for_every_workload_in_the_order_of_the_catalog():
-    told = plan(workload=ALL)
-    assert told.workloads == tuple(WORKLOADS)
-    assert [told.combinations[slot.combination].workload for slot in told.order] == [*WORKLOADS]
+    planned = plan(workload=ALL)
+    assert planned.workloads == tuple(WORKLOADS)
+    assert [planned.combinations[slot.combination].workload for slot in planned.order] == [
+        *WORKLOADS
+    ]
 
 
 def test_how_long_is_varied_where_it_is():
-    told = plan("seconds=0,8")
-    assert [run_options(told, each).seconds for each in told.combinations] == [0.0, 8.0]
+    planned = plan("seconds=0,8")
+    assert [run_options(planned, each).seconds for each in planned.combinations] == [0.0, 8.0]
 
 
 @pytest.mark.parametrize("command", ["run", "sweep"])
 def test_the_help_shows_how_long_a_run_of_a_sweep_lasts_at_least(command):
-    told = CliRunner().invoke(command_line, [command, "--help"], env={"COLUMNS": "500"}).output
-    assert f"in a sweep {LEAST_TIME_IN_SWEEP_S:g}]" in " ".join(told.split())
+    help_text = CliRunner().invoke(command_line, [command, "--help"], env={"COLUMNS": "500"}).output
+    assert f"in a sweep {LEAST_TIME_IN_SWEEP_S:g}]" in " ".join(help_text.split())
     if command == "sweep":
-        assert f"{LEAST_TIME_IN_SWEEP_S:g} seconds" in told
+        assert f"{LEAST_TIME_IN_SWEEP_S:g} seconds" in help_text
 
 
 def test_an_unknown_workload_suggests_one():
@@ -161,8 +163,8 @@ def test_an_unknown_workload_suggests_one():
 
 
 def test_the_combination_stands_over_what_all_runs_share():
-    told = plan("batch_size=32,64", batch_size=128, threads=2, steps=10, seconds=0.0)
-    shown = [run_options(told, combination) for combination in told.combinations]
+    planned = plan("batch_size=32,64", batch_size=128, threads=2, steps=10, seconds=0.0)
+    shown = [run_options(planned, combination) for combination in planned.combinations]
     shared = RunOptions(threads=2, steps=10, seconds=0.0)
     assert shown == [replace(shared, batch_size=size) for size in (32, 64)]
 
@@ -180,15 +182,15 @@ def test_the_combination_stands_over_what_all_runs_share():
     ],
 )
 def test_each_run_of_any_sweep_lasts_long_enough_for_a_figure(vary, options, seconds):
-    told = plan(vary, **options)
-    shown = [run_options(told, combination).seconds for combination in told.combinations]
+    planned = plan(vary, **options)
+    shown = [run_options(planned, combination).seconds for combination in planned.combinations]
     assert shown == [seconds, seconds]
 
 
 def test_a_job_has_the_options_of_its_combination(tmp_path):
-    told = plan("batch_size=32,64", "device=cpu,gpu:0", workload=CNN, steps=10)
+    planned = plan("batch_size=32,64", "device=cpu,gpu:0", workload=CNN, steps=10)
     sweep = tmp_path / "a-sweep" / "sweep.jsonl"
-    job = job_of(told, told.combinations[3], sweep)
+    job = job_of(planned, planned.combinations[3], sweep)
     assert (job.workload, job.device, job.log_dir) == (CNN, "gpu:0", str(tmp_path))
     assert (job.options["batch_size"], job.options["steps"]) == (64, 10)
     assert not job.outlives_viewer
@@ -196,14 +198,14 @@ def test_a_job_has_the_options_of_its_combination(tmp_path):
 
 
 def test_the_runs_of_a_sweep_are_called_as_it_is_by_then(tmp_path):
-    told = plan("batch_size=32,64")
-    run = begin_sweep(tmp_path, told, 1, 0.0, "base")
+    planned = plan("batch_size=32,64")
+    run = begin_sweep(tmp_path, planned, 1, 0.0, "base")
     run.writer.close()
     path = run.writer.path
     assert read_label(path) == Label("base")
-    assert [job_of(told, each, path).name for each in told.combinations] == ["base"] * 2
+    assert [job_of(planned, each, path).name for each in planned.combinations] == ["base"] * 2
     write_label(path, Label("renamed"))
-    assert job_of(told, told.combinations[1], path).name == "renamed"
+    assert job_of(planned, planned.combinations[1], path).name == "renamed"
 
 
 @pytest.mark.parametrize(
@@ -223,8 +225,8 @@ def test_what_is_compared_follows_from_the_workload_and_what_is_varied(workload,
 
 @pytest.mark.parametrize("mode", ["gradients", "inference"])
 def test_runs_that_learn_nothing_are_compared_by_the_time_of_a_batch(mode):
-    told = plan("threads=1,2", workload=CNN, mode=mode)
-    assert told.metrics == {CNN: "step_ms"}
+    planned = plan("threads=1,2", workload=CNN, mode=mode)
+    assert planned.metrics == {CNN: "step_ms"}
 
 
 # ---- other machines ----
@@ -237,9 +239,9 @@ def plan_on(*vary, **options):
 
 
 def test_a_group_stands_for_its_hosts():
-    told = plan_on("host=big,@lab", "batch_size=32,64")
-    assert told.variations[0] == Variation("host", ("big", "gpu1", "gpu2"))
-    assert told.hosts == ("big", "gpu1", "gpu2")
+    planned = plan_on("host=big,@lab", "batch_size=32,64")
+    assert planned.variations[0] == Variation("host", ("big", "gpu1", "gpu2"))
+    assert planned.hosts == ("big", "gpu1", "gpu2")
 
 
 @pytest.mark.parametrize(
@@ -266,9 +268,9 @@ def test_what_is_no_machine_is_one_sentence(vary, says):
 
 
 def test_a_sweep_is_made_on_one_other_machine_as_well():
-    told = plan_on("batch_size=32,64", host="gpu1")
-    assert told.hosts == ("gpu1",)
-    assert [run_options(told, each).host for each in told.combinations] == ["gpu1"] * 2
+    planned = plan_on("batch_size=32,64", host="gpu1")
+    assert planned.hosts == ("gpu1",)
+    assert [run_options(planned, each).host for each in planned.combinations] == ["gpu1"] * 2
     with pytest.raises(SweepError, match="--host names one machine: write --vary host=@lab"):
         plan_on("batch_size=32,64", host="@lab")
     both = plan_on("host=gpu1,gpu2", host="gpu1")
@@ -279,16 +281,16 @@ def test_a_sweep_is_made_on_one_other_machine_as_well():
 def test_what_this_machine_lacks_another_may_have(monkeypatch, tmp_path):
     monkeypatch.setattr("tui.options.checks.has_keras", lambda: False)
     monkeypatch.chdir(tmp_path)
-    told = plan_on("host=gpu1,gpu2", "python=~/tf/bin/python,./python,python3", cpus=4096)
-    assert {refusal(told, each) for each in told.combinations} == {None}
+    planned = plan_on("host=gpu1,gpu2", "python=~/tf/bin/python,./python,python3", cpus=4096)
+    assert {refusal(planned, each) for each in planned.combinations} == {None}
     # Nor is its path one of this machine.
-    assert told.variations[1].values == ("~/tf/bin/python", "./python", "python3")
+    assert planned.variations[1].values == ("~/tf/bin/python", "./python", "python3")
     assert plan_on("host=gpu1,gpu2", python="~/bin/python").options["python"] == "~/bin/python"
 
 
 def test_a_job_for_another_machine_leaves_it_to_that_where_it_is_recorded(tmp_path):
-    told = plan_on("host=gpu1,gpu2")
-    job = job_of(told, told.combinations[0], tmp_path / "a-sweep" / "sweep.jsonl")
+    planned = plan_on("host=gpu1,gpu2")
+    job = job_of(planned, planned.combinations[0], tmp_path / "a-sweep" / "sweep.jsonl")
     assert (job.log_dir, job.command) == ("", ())
     assert "host" not in job.options
 

@@ -1,4 +1,4 @@
-"""The lines of a session that is followed without a screen: when what they tell of happened."""
+"""The lines of a session that is followed without a screen: when each event happened."""
 
 import re
 from dataclasses import replace
@@ -24,26 +24,26 @@ def test_a_mode_that_learns_nothing_shows_passes_and_batches(tmp_path, capsys, m
     options = {**header.options, "mode": mode}
     records = [replace(r, mode=mode) if isinstance(r, Model) else r for r in records]
     result = replace(result, options=options, seconds_per_epoch=None)
-    told = followed(tmp_path, capsys, [replace(header, options=options), *records, result])
-    assert "  pass 3/3 took" in told
-    assert "epoch" not in told
-    assert re.search(r"^step +mean [0-9.]+ ms, median [0-9.]+ ms", told, re.MULTILINE)
-    assert "per batch" in told
+    printed = followed(tmp_path, capsys, [replace(header, options=options), *records, result])
+    assert "  pass 3/3 took" in printed
+    assert "epoch" not in printed
+    assert re.search(r"^step +mean [0-9.]+ ms, median [0-9.]+ ms", printed, re.MULTILINE)
+    assert "per batch" in printed
 
 
 def test_while_a_long_log_is_read_nothing_old_is_printed_as_now(tmp_path, capsys, monkeypatch):
     """A line is due all the time, and each record is a slice of its own."""
     monkeypatch.setattr(tui.plain.follow, "LINE_EVERY_S", 0)
     monkeypatch.setattr(tui.plain.follow, "SLICE_S", 0)
-    told = followed(tmp_path, capsys, recorded_session())
+    printed = followed(tmp_path, capsys, recorded_session())
     shares = [
-        int(share) for share in re.findall(r"  reading the log: (\d+) %$", told, re.MULTILINE)
+        int(share) for share in re.findall(r"  reading the log: (\d+) %$", printed, re.MULTILINE)
     ]
     assert len(shares) > 5
     assert shares == sorted(shares)
     # What happened is printed with the time at which it did; what was so then is not.
-    assert "  epoch 3/3 took" in told
-    assert not re.search(r"  step \d+/", told)
+    assert "  epoch 3/3 took" in printed
+    assert not re.search(r"  step \d+/", printed)
 
 
 def lasting(records, asked):
@@ -56,32 +56,32 @@ def lasting(records, asked):
 
 def opening_late(records, epoch):
     """Return the records with a long opening of an epoch, which takes the end of the one before."""
-    told = []
+    opened = []
     for record in records:
         if isinstance(record, Batches) and (record.epoch, record.first) == (epoch, 0):
             record = replace(record, opening_us=2_100_000)
             begin = record.t - record.dt_us[0] * 1000
-            told.append(Phase(begin - 2_100_000_000, "opening", epoch))
-        told.append(record)
-    return told
+            opened.append(Phase(begin - 2_100_000_000, "opening", epoch))
+        opened.append(record)
+    return opened
 
 
 def test_a_long_opening_is_shown_with_its_epoch_and_counted_as_a_stall(tmp_path, capsys):
-    told = followed(tmp_path, capsys, opening_late(recorded_session(epochs=4), 2))
-    assert re.findall("  (starting epoch.*)$", told, re.MULTILINE) == ["starting epoch 3"]
-    assert re.search("^stalls +the start of 1 epoch took over ten times", told, re.MULTILINE)
+    printed = followed(tmp_path, capsys, opening_late(recorded_session(epochs=4), 2))
+    assert re.findall("  (starting epoch.*)$", printed, re.MULTILINE) == ["starting epoch 3"]
+    assert re.search("^stalls +the start of 1 epoch took over ten times", printed, re.MULTILINE)
 
 
 def test_openings_of_epochs_that_follow_those_asked_for_have_no_line(tmp_path, capsys):
     records = opening_late(recorded_session(epochs=4), 3)
-    told = followed(tmp_path, capsys, lasting(records, asked=2))
-    assert "starting epoch" not in told
+    printed = followed(tmp_path, capsys, lasting(records, asked=2))
+    assert "starting epoch" not in printed
 
 
 def test_epochs_that_follow_those_asked_for_share_lines_of_ten_seconds(tmp_path, capsys):
     records = recorded_session(epochs=40, samples=6_400)
-    told = followed(tmp_path, capsys, lasting(records, asked=2))
-    lines = re.findall("^[0-9:]{8}  (epochs? .* took .*)$", told, re.MULTILINE)
+    printed = followed(tmp_path, capsys, lasting(records, asked=2))
+    lines = re.findall("^[0-9:]{8}  (epochs? .* took .*)$", printed, re.MULTILINE)
     assert lines[0].startswith("epoch 1/40 took ")
     assert lines[1].startswith("epoch 2/40 took ")
     spans = [re.match("epochs ([0-9]+) to ([0-9]+) took ([0-9.]+) s  ", line) for line in lines[2:]]
@@ -91,14 +91,14 @@ def test_epochs_that_follow_those_asked_for_share_lines_of_ten_seconds(tmp_path,
     assert ends[-1] == 40
     assert all(float(span[3]) >= 10 for span in spans[:-1])
     assert "loss" in lines[-1]
-    after = told.partition(lines[2])[2]
+    after = printed.partition(lines[2])[2]
     assert not re.search("^[0-9:]{8}  training$", after, re.MULTILINE)
 
 
 def test_an_epoch_of_more_than_ten_seconds_has_its_own_line(tmp_path, capsys):
     records = recorded_session(epochs=4, step_us=50_000)
-    told = followed(tmp_path, capsys, lasting(records, asked=1))
-    assert re.findall("  (epochs? [^ ]+) took", told) == [f"epoch {n}/4" for n in range(1, 5)]
+    printed = followed(tmp_path, capsys, lasting(records, asked=1))
+    assert re.findall("  (epochs? [^ ]+) took", printed) == [f"epoch {n}/4" for n in range(1, 5)]
 
 
 def test_passes_share_lines_too(tmp_path, capsys):
@@ -106,9 +106,9 @@ def test_passes_share_lines_too(tmp_path, capsys):
     options = {**header.options, "mode": "inference"}
     records = [replace(r, mode="inference") if isinstance(r, Model) else r for r in records]
     result = replace(result, options=options, seconds_per_epoch=None)
-    told = followed(tmp_path, capsys, [replace(header, options=options), *records, result])
-    assert "  pass 1/5 took" in told
-    assert "  passes 2 to 5 took" in told
+    printed = followed(tmp_path, capsys, [replace(header, options=options), *records, result])
+    assert "  pass 1/5 took" in printed
+    assert "  passes 2 to 5 took" in printed
 
 
 def test_lines_are_stamped_with_when_it_happened_not_with_when_they_were_read(
@@ -117,10 +117,10 @@ def test_lines_are_stamped_with_when_it_happened_not_with_when_they_were_read(
     write_log(tmp_path, recorded_session(), "shown")
     assert follow(tmp_path / "shown" / "session.jsonl", None) == 0
     stamped = re.findall("^([0-9:]{8})  (.*)$", capsys.readouterr().out, re.MULTILINE)
-    told = {text.split()[0]: at for at, text in reversed(stamped)}
-    assert told["session"] == told["log"] == "14:56:00"
+    times = {text.split()[0]: at for at, text in reversed(stamped)}
+    assert times["session"] == times["log"] == "14:56:00"
     begun, *_, ended = [at for at, text in stamped if text.startswith("epoch ")]
-    assert "14:56:01" <= told["compiling"] < begun < ended < "14:57:00"
+    assert "14:56:01" <= times["compiling"] < begun < ended < "14:57:00"
     assert [at for at, _ in stamped] == sorted(at for at, _ in stamped)
 
 
@@ -129,8 +129,8 @@ def test_each_own_run_of_the_comparison_has_a_row_that_distinguishes_it_from_the
 ):
     for seconds, session in ((600, "20261120-a1b2"), (590, "20261120-c3d4"), (86_400, "older")):
         write_log(tmp_path, recorded_session(session_id=session, begin_wall=BEGIN_WALL - seconds))
-    told = followed(tmp_path, capsys, recorded_session(session_id="20261120-this"))
-    rows = [line for line in told.splitlines() if line.startswith("·")]
+    printed = followed(tmp_path, capsys, recorded_session(session_id="20261120-this"))
+    rows = [line for line in printed.splitlines() if line.startswith("·")]
     assert {re.match("·  (.+?)  .*  ([^ ]+) *$", row).groups() for row in rows} == {
         ("run of 14:46 (a1b2)", "20261120-a1b2"),
         ("run of 14:46 (c3d4)", "20261120-c3d4"),
@@ -143,8 +143,8 @@ def test_each_sample_of_a_recorded_machine_is_a_line_with_what_did_not_change(tm
     later = replace(header.machine, cpu_model="AMD EPYC")
     notice = Notice(samples[5].t, "the sensors ended; they are started again")
     facts = Facts(samples[5].t, 0.0, "tower", later)
-    told = followed(tmp_path, capsys, [header, *samples[:6], notice, facts, *samples[6:]])
-    lines = told.splitlines()
+    printed = followed(tmp_path, capsys, [header, *samples[:6], notice, facts, *samples[6:]])
+    lines = printed.splitlines()
     assert lines[0].endswith(f"session {header.id}")
     assert lines[2].startswith("tower: Intel(R) Core(TM) i7-9700K CPU @ 3.60GHz, 8 cores, 32.0 GiB")
     sampled = [line for line in lines if re.match(r"\d\d:\d\d:\d\d  CPU", line)]
@@ -157,23 +157,23 @@ def test_each_sample_of_a_recorded_machine_is_a_line_with_what_did_not_change(tm
 
 
 def test_the_summary_of_a_recorded_machine_says_how_long_and_how_it_was_used(tmp_path, capsys):
-    told = followed(tmp_path, capsys, recorded_machine(energy=True))
-    rows = dict(re.findall(r"^(mean \w+(?: 0)?|\w+)  +(.*?) *$", told, re.MULTILINE))
+    printed = followed(tmp_path, capsys, recorded_machine(energy=True))
+    rows = dict(re.findall(r"^(mean \w+(?: 0)?|\w+)  +(.*?) *$", printed, re.MULTILINE))
     assert rows["recorded"] == "the machine tower"
     assert (rows["status"], rows["wall"]) == ("completed", "00:29")
     assert re.fullmatch(r"\d\d %", rows["mean CPU"])
     assert re.fullmatch(r"\d\d %", rows["mean GPU 0"])
     assert rows["energy"] == "CPU 1.16 kJ, GPU 0 2.61 kJ"
     for word in ("epoch", "throughput", "workload", "published"):
-        assert word not in told
+        assert word not in printed
 
 
 def test_a_recording_that_was_interrupted_is_summed_up_from_its_samples(tmp_path, capsys):
     write_log(tmp_path, recorded_machine(30, status=None), "shown")
     assert follow(tmp_path / "shown" / "session.jsonl", None) == 1
-    told = capsys.readouterr().out
-    assert re.search(r"^mean CPU +\d\d % *$", told, re.MULTILINE)
-    assert re.search(r"^energy +– \(its energy counter was not read\) *$", told, re.MULTILINE)
+    printed = capsys.readouterr().out
+    assert re.search(r"^mean CPU +\d\d % *$", printed, re.MULTILINE)
+    assert re.search(r"^energy +– \(its energy counter was not read\) *$", printed, re.MULTILINE)
 
 
 def with_steps(steps):
@@ -191,8 +191,8 @@ def with_steps(steps):
 def test_an_epoch_that_was_cut_says_after_how_many_steps_where_that_is_known(
     tmp_path, capsys, steps, said
 ):
-    told = followed(tmp_path, capsys, with_steps(steps))
-    lines = re.findall(r"^[0-9:]{8}  epoch .* took [0-9.]+ s(.*?)  ", told, re.MULTILINE)
+    printed = followed(tmp_path, capsys, with_steps(steps))
+    lines = re.findall(r"^[0-9:]{8}  epoch .* took [0-9.]+ s(.*?)  ", printed, re.MULTILINE)
     assert lines == [said] * 3
 
 
@@ -200,7 +200,7 @@ def test_an_epoch_that_was_cut_says_after_how_many_steps_where_that_is_known(
     ("steps", "said"), [(None, ""), (1, " (1 step each)"), (12_000, " (12,000 steps each)")]
 )
 def test_epochs_that_share_a_line_count_their_steps_alike(tmp_path, capsys, steps, said):
-    told = followed(tmp_path, capsys, lasting(with_steps(steps), asked=1))
-    lines = re.findall(r"^[0-9:]{8}  epochs .* took [0-9.]+ s(.*?)  ", told, re.MULTILINE)
+    printed = followed(tmp_path, capsys, lasting(with_steps(steps), asked=1))
+    lines = re.findall(r"^[0-9:]{8}  epochs .* took [0-9.]+ s(.*?)  ", printed, re.MULTILINE)
     assert lines
     assert set(lines) == {said}

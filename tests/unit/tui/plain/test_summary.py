@@ -33,55 +33,55 @@ def test_the_summary_shows_what_a_run_cost_and_how_it_computed(tmp_path, capsys)
         effective_flop_s=1.25e12,
         peak_share=0.344,
     )
-    told = followed(tmp_path, capsys, [replace(header, options=options), *records, result])
-    assert re.search(r"^settings +mixed_float16 *$", told, re.MULTILINE)
-    assert re.search(r"^cost +0\.012 USD *$", told, re.MULTILINE)
-    assert re.search(r"^energy +GPU 1\.23 kJ, CPU 85 J per epoch *$", told, re.MULTILINE)
-    assert re.search(r"^effective +1\.25 TFLOP/s, 34 % of peak *$", told, re.MULTILINE)
-    assert re.search(r"^ +device +per epoch +USD +year", told, re.MULTILINE)
+    printed = followed(tmp_path, capsys, [replace(header, options=options), *records, result])
+    assert re.search(r"^settings +mixed_float16 *$", printed, re.MULTILINE)
+    assert re.search(r"^cost +0\.012 USD *$", printed, re.MULTILINE)
+    assert re.search(r"^energy +GPU 1\.23 kJ, CPU 85 J per epoch *$", printed, re.MULTILINE)
+    assert re.search(r"^effective +1\.25 TFLOP/s, 34 % of peak *$", printed, re.MULTILINE)
+    assert re.search(r"^ +device +per epoch +USD +year", printed, re.MULTILINE)
 
 
 def test_a_session_is_shown_with_its_name_and_note(tmp_path, capsys):
     log = write_log(tmp_path, recorded_session(), "shown")
     write_label(log, Label("base", "a <b>note</b> [/x]"))
     assert follow(log, None) == 0
-    told = capsys.readouterr().out
-    assert re.search(r"^name +base *$", told, re.MULTILINE)
-    assert re.search(r"^note +a <b>note</b> \[/x\] *$", told, re.MULTILINE)
-    assert f"session {recorded_session()[0].id} (base)" in told
+    printed = capsys.readouterr().out
+    assert re.search(r"^name +base *$", printed, re.MULTILINE)
+    assert re.search(r"^note +a <b>note</b> \[/x\] *$", printed, re.MULTILINE)
+    assert f"session {recorded_session()[0].id} (base)" in printed
     assert follow(log, None, as_json=True) == 0
     assert json.loads(capsys.readouterr().out)["name"] == "base"
 
 
 def test_without_a_price_no_cost_is_shown(tmp_path, capsys):
-    told = followed(tmp_path, capsys, recorded_session())
-    assert "USD" not in told
-    assert not re.search("^(cost|settings) ", told, re.MULTILINE)
+    printed = followed(tmp_path, capsys, recorded_session())
+    assert "USD" not in printed
+    assert not re.search("^(cost|settings) ", printed, re.MULTILINE)
 
 
 def test_the_summary_says_which_part_a_projection_leaves_out(tmp_path, capsys):
     header, *records, result = recorded_session(ended=0, cut_after=400, status="stopped")
     write_log(tmp_path, [header, *records, result], "shown")
     follow(tmp_path / "shown" / "session.jsonl", None)
-    told = capsys.readouterr().out
-    assert re.search(r"\(projected mean epoch, without validation\) *$", told, re.MULTILINE)
-    assert re.search(r"^▶ +this run +~ 9\.\d+ s .*without validation", told, re.MULTILINE)
+    printed = capsys.readouterr().out
+    assert re.search(r"\(projected mean epoch, without validation\) *$", printed, re.MULTILINE)
+    assert re.search(r"^▶ +this run +~ 9\.\d+ s .*without validation", printed, re.MULTILINE)
     assert "validation" in result.why
     follow(tmp_path / "shown" / "session.jsonl", None, as_json=True)
     assert json.loads(capsys.readouterr().out)["why"]["validation"] == NOT_IN_PROJECTION
 
 
 def test_the_summary_says_that_the_first_epoch_is_left_out(tmp_path, capsys):
-    told = followed(tmp_path, capsys, recorded_session())
-    assert "9.16 s ± 0.01 (3 epochs, the first left out: it compiles)" in told
+    printed = followed(tmp_path, capsys, recorded_session())
+    assert "9.16 s ± 0.01 (3 epochs, the first left out: it compiles)" in printed
 
 
 def test_the_comparison_names_framework_share_of_the_peak_and_all_that_differs(tmp_path, capsys):
     changes = {"batch_size": 7, "precision": "mixed_float16"}
     records = [replace(r, **changes) if isinstance(r, Model) else r for r in recorded_session()]
-    told = followed(tmp_path, capsys, records)
+    printed = followed(tmp_path, capsys, records)
     row = r"NVIDIA GeForce GTX 1080 Ti +4\.00 s +2019 +26 % +TensorFlow 1\.x +"
-    assert re.search(row + "batch 100, not 7; float32, not mixed_float16", told)
+    assert re.search(row + "batch 100, not 7; float32, not mixed_float16", printed)
 
 
 def test_the_comparison_of_a_script_has_no_empty_columns(tmp_path, capsys):
@@ -96,19 +96,19 @@ def test_the_comparison_of_a_script_has_no_empty_columns(tmp_path, capsys):
 
     before = recorded_session(session_id="before", begin_wall=BEGIN_WALL - 3600, step_us=20_000)
     write_log(tmp_path, script(before, "--sleep", "0.005"), "before")
-    told = followed(tmp_path, capsys, script(recorded_session()))
-    (heading,) = (line for line in told.splitlines() if "per epoch" in line and "device" in line)
+    printed = followed(tmp_path, capsys, script(recorded_session()))
+    (heading,) = (line for line in printed.splitlines() if "per epoch" in line and "device" in line)
     assert heading.split() == ["device", "per", "epoch"]
-    assert re.search(r"run of .* s +before; --sleep 0\.005", told)
+    assert re.search(r"run of .* s +before; --sleep 0\.005", printed)
 
 
 def test_a_run_that_matches_no_published_number_names_the_options_that_would(tmp_path, capsys):
-    told = followed(tmp_path, capsys, recorded_session())
-    assert re.search(r"^published +6 comparable *$", told, re.MULTILINE)
+    printed = followed(tmp_path, capsys, recorded_session())
+    assert re.search(r"^published +6 comparable *$", printed, re.MULTILINE)
     other = [replace(r, batch_size=7) if isinstance(r, Model) else r for r in recorded_session()]
-    told = followed(tmp_path / "other", capsys, other)
+    printed = followed(tmp_path / "other", capsys, other)
     named = r"^published +none comparable; 6 with --batch-size 100 *$"
-    assert re.search(named, told, re.MULTILINE)
+    assert re.search(named, printed, re.MULTILINE)
 
 
 @pytest.mark.parametrize(("status", "code"), [("completed", 0), (None, 1)])
@@ -143,8 +143,8 @@ def test_a_reference_figure_of_one_s_own_has_its_mark(tmp_path, capsys, monkeypa
     monkeypatch.setenv("DLMON_PUBLISHED", str(own))
     columns = "workload,device,metric,value,batch_size\n"
     own.write_text(f"{columns}cifar10-cnn,My box,seconds_per_epoch,7.5,100\n")
-    told = followed(tmp_path, capsys, recorded_session())
-    assert re.search(r"^\+ +My box +7\.50 s", told, re.MULTILINE)
+    printed = followed(tmp_path, capsys, recorded_session())
+    assert re.search(r"^\+ +My box +7\.50 s", printed, re.MULTILINE)
 
 
 def test_what_is_wrong_with_reference_figures_is_said_beside_the_summary(

@@ -39,11 +39,11 @@ def test_in_a_terminal_notes_stand_below_the_table_and_nothing_is_wider(capsys, 
     console = Console(width=60, highlight=False, force_terminal=True, color_system=None)
     monkeypatch.setattr(tui.plain.sweep, "table_console", lambda: console)
     print_results(SimpleNamespace(sweep=SWEEP))
-    told = capsys.readouterr().out
-    assert max(len(line.rstrip()) for line in told.splitlines()) <= 60
-    assert f"batch 70000, cpu: {REASON}" in told.replace(" \n", " ").replace("\n", " ")
-    assert [line.split()[0] for line in told.splitlines()[2:5]] == ["32", "▶", "70000"]
-    assert BEST.split()[-1] in told
+    output = capsys.readouterr().out
+    assert max(len(line.rstrip()) for line in output.splitlines()) <= 60
+    assert f"batch 70000, cpu: {REASON}" in output.replace(" \n", " ").replace("\n", " ")
+    assert [line.split()[0] for line in output.splitlines()[2:5]] == ["32", "▶", "70000"]
+    assert BEST.split()[-1] in output
 
 
 def test_a_note_that_fits_in_the_terminal_stands_in_its_row(capsys, monkeypatch):

@@ -50,13 +50,13 @@ def test_every_workload_has_a_row_with_its_figures(capsys):
     print_workloads(tuple(WORKLOADS.values()))
     heading, *rows = capsys.readouterr().out.splitlines()
     assert heading.split()[0] == "name"
-    told = "\n".join(rows)
+    table_rows = "\n".join(rows)
     for workload in WORKLOADS.values():
-        assert f"{workload.name} " in told
-        assert f" {workload.parameters:,} " in told
-        assert workload.title in told
-        assert workload.source in told
-    assert "1,337,002" in told
+        assert f"{workload.name} " in table_rows
+        assert f" {workload.parameters:,} " in table_rows
+        assert workload.title in table_rows
+        assert workload.source in table_rows
+    assert "1,337,002" in table_rows
 
 
 def test_a_workload_shows_how_long_a_run_of_it_is(capsys):
@@ -71,13 +71,13 @@ def test_the_workloads_are_shown_whole_at_any_width(capsys, monkeypatch, width):
     console = Console(width=width, highlight=False, force_terminal=True, color_system=None)
     monkeypatch.setattr("tui.plain.tables.table_console", lambda: console)
     print_workloads(tuple(WORKLOADS.values()))
-    told = capsys.readouterr().out
+    printed = capsys.readouterr().out
     for workload in WORKLOADS.values():
-        assert f"\n{workload.name} " in told
-        assert f" {workload.parameters:,} " in told
-        assert workload.title.split()[-1] in told
+        assert f"\n{workload.name} " in printed
+        assert f" {workload.parameters:,} " in printed
+        assert workload.title.split()[-1] in printed
     if width == 80:
-        assert max(map(cell_len, told.splitlines())) <= width
+        assert max(map(cell_len, printed.splitlines())) <= width
 
 
 def test_without_sessions_it_says_where_none_are(log_dir, capsys):
@@ -140,14 +140,14 @@ def test_nothing_is_cut_in_a_pipe(table):
 def test_a_session_as_json_holds_its_result_and_where_it_is(log_dir):
     path = write_log(log_dir, recorded_session())
     (entry,) = list_sessions(log_dir)
-    told = session_json(entry)
-    assert told["session"] == entry.header.id
-    assert told["status"] == told["result"]["status"] == "completed"
-    assert told["host"] == "tower"
-    assert told["pid"] is None
-    assert Path(told["log"]) == path
-    assert told["result"]["seconds_per_epoch"]["epochs"] == 2
-    assert told["options"]["epochs"] == 3
+    entry_json = session_json(entry)
+    assert entry_json["session"] == entry.header.id
+    assert entry_json["status"] == entry_json["result"]["status"] == "completed"
+    assert entry_json["host"] == "tower"
+    assert entry_json["pid"] is None
+    assert Path(entry_json["log"]) == path
+    assert entry_json["result"]["seconds_per_epoch"]["epochs"] == 2
+    assert entry_json["options"]["epochs"] == 3
 
 
 def test_a_name_has_a_column_where_there_is_one_and_stands_in_json(log_dir, table):
@@ -157,9 +157,9 @@ def test_a_name_has_a_column_where_there_is_one_and_stands_in_json(log_dir, tabl
     heading, row = table()
     assert (heading[2], row[2]) == ("name", "batch 256")
     (entry,) = list_sessions(log_dir)
-    told = session_json(entry)
-    assert (told["name"], told["note"]) == ("batch 256", "after the fix")
-    assert told["result"]["name"] == "batch 256"
+    entry_json = session_json(entry)
+    assert (entry_json["name"], entry_json["note"]) == ("batch 256", "after the fix")
+    assert entry_json["result"]["name"] == "batch 256"
 
 
 def test_a_session_without_a_result_is_null_in_json(log_dir):
@@ -204,8 +204,8 @@ def test_sweeps_stand_below_the_sessions_with_how_to_go_on(swept, log_dir, capsy
 
 
 def test_where_the_directory_was_named_a_sweep_is_named_by_its_path(swept, log_dir, capsys):
-    told = listed(log_dir, capsys, by_path=True)[-1]
-    assert told == [f"1 run left: dlmon sweep --resume {log_dir / swept.header.id}"]
+    rows = listed(log_dir, capsys, by_path=True)[-1]
+    assert rows == [f"1 run left: dlmon sweep --resume {log_dir / swept.header.id}"]
 
 
 def test_a_sweep_alone_has_no_table_of_sessions(log_dir, capsys):
@@ -220,26 +220,26 @@ def test_a_row_is_one_line_in_a_pipe_and_an_id_is_never_broken(swept, log_dir, c
     failed = recorded_session(session_id="failed", status="failed")
     failed[-1] = replace(failed[-1], error="no room " * 60)
     write_log(log_dir, failed)
-    told = listed(log_dir, capsys)
-    assert next(row for row in told if row and row[0] == "failed")[-1] == ("no room " * 60).strip()
+    rows = listed(log_dir, capsys)
+    assert next(row for row in rows if row and row[0] == "failed")[-1] == ("no room " * 60).strip()
     console = Console(width=60, highlight=False, force_terminal=True, color_system=None)
     monkeypatch.setattr("tui.plain.tables.table_console", lambda: console)
-    told = listed(log_dir, capsys)
-    assert [swept.header.id] in told
-    assert ["failed"] in told
-    assert all(len(cell) <= 60 for row in told for cell in row)
+    rows = listed(log_dir, capsys)
+    assert [swept.header.id] in rows
+    assert ["failed"] in rows
+    assert all(len(cell) <= 60 for row in rows for cell in row)
     # On a terminal an error has its beginning.
-    assert 60 < " ".join(cell for row in told for cell in row).count("no room") * 8 <= 72
+    assert 60 < " ".join(cell for row in rows for cell in row).count("no room") * 8 <= 72
 
 
 def test_a_session_as_json_holds_the_sweep_that_it_is_a_run_of(swept, log_dir):
     runs = runs_of_sweeps(list_sweeps(log_dir))
-    told = {
+    by_id = {
         entry.header.id: session_json(entry, runs.get(entry.header.id))
         for entry in list_sessions(log_dir)
     }
-    assert told["alone"]["sweep"] is None
-    sweep = told["run-1"]["sweep"]
+    assert by_id["alone"]["sweep"] is None
+    sweep = by_id["run-1"]["sweep"]
     assert (sweep["id"], sweep["status"], sweep["pid"]) == (swept.header.id, "stopped", None)
     assert (sweep["workloads"], sweep["vary"]) == ([SMALL], {"batch_size": [32, 64]})
     assert (sweep["combinations"], sweep["combinations_done"], sweep["runs_left"]) == (2, 1, 1)

@@ -186,9 +186,9 @@ def test_no_command_of_an_earlier_run_is_in_the_comparison(tmp_path):
     write_log(tmp_path, of_script(early, "--lr", "0.1", "--api-key", "sk-abcdef", "--db", "x:hush"))
     path = write_log(tmp_path, of_script(recorded_session(), "--lr", "0.2"))
     session = only(path)
-    told = session.as_json["comparison"]
-    assert [row["label"] for row in told] == [bar.label for bar in session.bars]
-    assert any(row["session"] == "20261120-a1b2" for row in told)
+    comparison = session.as_json["comparison"]
+    assert [row["label"] for row in comparison] == [bar.label for bar in session.bars]
+    assert any(row["session"] == "20261120-a1b2" for row in comparison)
     for secret in ("sk-abcdef", "python3", "/home/ada"):
         assert secret not in json.dumps(session.as_json)
 

@@ -105,10 +105,10 @@ def test_the_band_of_several_runs_is_drawn_through_the_point():
 
 def test_several_series_are_distinguished_without_colour():
     drawn = [series(3, 2, label="cpu"), series(1, 2.5, label="gpu:0")]
-    told = text(plot_rows(drawn, 40, 10))
-    assert told[0] == "● cpu  ◆ gpu:0"
-    assert sum(row.count("●") for row in told[1:]) == 2
-    assert sum(row.count("◆") for row in told[1:]) == 2
+    lines = text(plot_rows(drawn, 40, 10))
+    assert lines[0] == "● cpu  ◆ gpu:0"
+    assert sum(row.count("●") for row in lines[1:]) == 2
+    assert sum(row.count("◆") for row in lines[1:]) == 2
     plain = text(plot_rows(drawn, 40, 10, glyphs=ASCII))
     assert plain[0] == "o cpu  * gpu:0"
 
@@ -121,9 +121,9 @@ def test_series_that_are_not_drawn_are_counted():
 def test_labels_never_run_into_each_other():
     xs = [10**number for number in range(9)]
     row = text(plot_rows([series(*range(1, 10), xs=xs)], 40, 8))[-1]
-    told = row.split()
-    assert told[-1] == "100000000"
-    assert set(told) <= {str(x) for x in xs}
+    labels = row.split()
+    assert labels[-1] == "100000000"
+    assert set(labels) <= {str(x) for x in xs}
 
 
 def test_bars_are_as_long_as_their_values():
@@ -142,9 +142,9 @@ def test_a_combination_without_a_figure_has_no_bar_but_says_why():
 
 def test_bars_that_have_no_room_are_counted():
     bars = [Bar(f"bar {number}", float(number + 1), "1 s") for number in range(9)]
-    told = text(bar_rows(bars, 40, 4))
-    assert len(told) == 4
-    assert told[-1] == "  … 6 more"
+    lines = text(bar_rows(bars, 40, 4))
+    assert len(lines) == 4
+    assert lines[-1] == "  … 6 more"
     assert text(bar_rows(bars, 40, 4, glyphs=ASCII))[-1] == "  ... 6 more"
 
 
@@ -164,7 +164,7 @@ points = st.lists(
 
 
 @given(
-    st.lists(points.map(lambda told: PointSeries("name", tuple(told))), max_size=8),
+    st.lists(points.map(lambda pairs: PointSeries("name", tuple(pairs))), max_size=8),
     st.integers(-1, 90),
     st.integers(-1, 30),
     st.booleans(),

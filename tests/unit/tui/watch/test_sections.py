@@ -17,8 +17,8 @@ def view_of(name):
     return MachineView(session.machine, session.header.machine, 0.2, 1.0, gpu_index=0)
 
 
-def told(gpu, facts=None):
-    """Return what is told of a single GPU."""
+def section_of(gpu, facts=None):
+    """Return what is shown of a single GPU."""
     history = MachineHistory()
     history.fold(Machine(1, 0.0, gpus=(gpu,)))
     machine = MachineFacts(gpus=(facts or GpuFacts(gpu.index, "T4"),))
@@ -62,16 +62,16 @@ def test_a_gpu_shows_every_reading_that_there_is():
 )
 def test_no_reading_is_unknown_without_a_word(name):
     whole = folded(STATES["in-depth"].records).machine.latest.gpus[0]
-    # Both of a pair, or the other one is told alone.
+    # Both of a pair, or the other one is shown alone.
     unknown = {name} | next((pair for pair in PAIRS if name in pair), set())
     reason = "the driver said no"
     missing = replace(whole, **dict.fromkeys(unknown), why=dict.fromkeys(unknown, reason))
-    section = told(missing)
+    section = section_of(missing)
     if name not in ("power_limit_w", "energy_j"):
         assert reason in dict(section.unknown), name
-    untold = told(replace(missing, why={}))
+    unexplained = section_of(replace(missing, why={}))
     if name not in ("power_limit_w", "energy_j"):
-        assert "no reading" in dict(untold.unknown), name
+        assert "no reading" in dict(unexplained.unknown), name
 
 
 PAIRS = (
@@ -84,7 +84,7 @@ PAIRS = (
 
 def test_what_is_unknown_for_one_reason_is_shown_together():
     why = dict.fromkeys(("fan_pct", "ecc_corrected", "ecc_uncorrected"), "not supported")
-    section = told(Gpu(0, 50, why={**why, "nvlinks": "denied"}))
+    section = section_of(Gpu(0, 50, why={**why, "nvlinks": "denied"}))
     unknown = dict(section.unknown)
     assert unknown["not supported"] == "fan, ECC errors"
     assert unknown["denied"] == "NVLink"
@@ -117,13 +117,13 @@ def test_a_divided_gpu_shows_the_rest():
 def test_a_link_with_fewer_lanes_than_there_could_be_stands_out():
     facts = GpuFacts(0, "T4", pcie_max_generation=4, pcie_max_width=16)
     for width, level in ((16, ""), (8, "high")):
-        section = told(Gpu(0, 5, pcie_generation=1, pcie_width=width), facts)
+        section = section_of(Gpu(0, 5, pcie_generation=1, pcie_width=width), facts)
         (link,) = (figure for figure in section.figures if figure.label == "PCIe link")
         assert (link.text, link.level) == (f"1 × {width} of 4 × 16", level)
 
 
 def test_memory_errors_that_were_not_corrected_are_bad():
-    section = told(Gpu(0, 5, ecc_corrected=3, ecc_uncorrected=1))
+    section = section_of(Gpu(0, 5, ecc_corrected=3, ecc_uncorrected=1))
     (ecc,) = (figure for figure in section.figures if figure.label == "ECC errors")
     assert (ecc.text, ecc.level) == ("3 corrected, 1 uncorrected", "bad")
 
@@ -206,7 +206,7 @@ def test_a_share_of_the_limit_that_cannot_be_read_has_its_reason():
     assert "used of allowed" in dict(section.unknown)["denied"]
 
 
-UNTOLD = dict.fromkeys(("gpus", "gpu_memory_mib"), "denied")
+UNREAD = dict.fromkeys(("gpus", "gpu_memory_mib"), "denied")
 
 
 @pytest.mark.parametrize(
@@ -215,10 +215,10 @@ UNTOLD = dict.fromkeys(("gpus", "gpu_memory_mib"), "denied")
         (None, {"at the start": "0 others on the GPUs"}),
         ((), {"GPUs used by": "0 processes"}),
         ((Process(1, gpus=(0, 1)), Process(2)), {"GPUs used by": "1 process"}),
-        # A container's own processes don't tell it, but the driver tells of those on GPUs.
-        ((Process(1, gpus=(0,)), Process(2, why=UNTOLD)), {"GPUs used by": "1 process"}),
-        ((Process(2, why=UNTOLD),), {}),
-        # No more than these are told.
+        # A container's own processes don't show it, but the driver names those on GPUs.
+        ((Process(1, gpus=(0,)), Process(2, why=UNREAD)), {"GPUs used by": "1 process"}),
+        ((Process(2, why=UNREAD),), {}),
+        # No more than these are shown.
         (
             tuple(Process(pid, gpus=(0,)) for pid in range(1, 17)),
             {"GPUs used by": "16 processes or more"},
@@ -234,7 +234,7 @@ def test_how_many_use_gpus_is_shown_as_of_now_where_it_is_read(processes, expect
 
 
 def test_a_gpu_whose_memory_is_taken_whole_is_in_no_trouble():
-    section = told(Gpu(0, 50, memory_used_mib=6_100), GpuFacts(0, "T4", memory_mib=6_144))
+    section = section_of(Gpu(0, 50, memory_used_mib=6_100), GpuFacts(0, "T4", memory_mib=6_144))
     (memory,) = (figure for figure in section.figures if figure.label == "memory")
     assert (memory.text, memory.level) == ("6.0 of 6.0 GiB full", "high")
 

@@ -1,4 +1,4 @@
-"""CPU utilisation from counters, and what /sys and /proc tell of the CPU."""
+"""CPU utilisation from counters, and what /sys and /proc hold about the CPU."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_utilisation_is_per_core_and_over_all():
 
 
 def readings(*readings):
-    """Return a provider's `cpu_times` that tells one of these after the other."""
+    """Return a provider's `cpu_times` that returns one of these after the other."""
     following = iter(readings)
     return lambda: next(following)
 
@@ -211,7 +211,7 @@ def test_swap_and_major_faults_are_rates_of_what_the_kernel_counts(tmp_path: Pat
     )
 
 
-def test_the_swaps_size_is_told_where_nothing_but_meminfo_is_there(
+def test_the_swaps_size_is_reported_where_nothing_but_meminfo_is_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     memory_tree(tmp_path, 524_288, (5, 6), 100)

@@ -167,7 +167,7 @@ def test_available_memory_is_counted_or_estimated(
     "text",
     ["", "MemTotal: 4 kB\n", "MemFree: 4 kB\n", "MemTotal:\nMemFree: 4 kB\n", "MemTotal: x kB\n"],
 )
-def test_memory_that_is_not_told_is_an_error_and_never_0(root: Path, text: str):
+def test_memory_that_is_not_reported_is_an_error_and_never_0(root: Path, text: str):
     write(root, {"proc/meminfo": text})
     with pytest.raises(ValueError, match=r"not reported|unpack|literal"):
         procfs.virtual_memory(root)

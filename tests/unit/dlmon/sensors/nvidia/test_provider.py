@@ -571,8 +571,8 @@ def test_a_driver_that_is_loaded_later_introduces_its_gpus():
     module = Module("a")
     module.errors["init"] = 9
     provider, _ = opened(module)
-    gpus_told = provider.fast(0).gpus
-    assert gpus_told is None
+    gpus_before = provider.fast(0).gpus
+    assert gpus_before is None
     assert provider.later_facts() is None
     module.errors.clear()
     gpus(provider, 60 * SECOND)

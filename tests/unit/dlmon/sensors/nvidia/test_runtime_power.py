@@ -289,7 +289,7 @@ def idle_provider(module, power):
 
 
 def sampled(provider, begin, end):
-    """Return the last GPU told in each second, every fifth of them with the slow tier."""
+    """Return the last GPU reported in each second, every fifth of them with the slow tier."""
     reported = []
     for t in range(begin, end):
         reported.append(provider.fast(t * SECOND).gpus[-1])

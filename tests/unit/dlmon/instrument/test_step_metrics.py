@@ -1,4 +1,4 @@
-"""The metrics that a script tells itself with each step."""
+"""The metrics that a script passes itself with each step."""
 
 from fakes.loops import KeptReporter
 
@@ -25,7 +25,7 @@ class Unreadable:
         raise LookupError
 
 
-def told(reporter):
+def metrics_sent(reporter):
     return [item.values for item in reporter.queue if isinstance(item, MetricsRead)]
 
 
@@ -38,13 +38,13 @@ def test_what_a_step_is_given_is_read_when_it_is_due():
         loop.step(32, {"loss": 0.3, "accuracy": 1, "weights": Unreadable()})
         # Then what PyTorch goes backward from is not read beside it.
         assert reporter.reads.are_reported
-    assert told(reporter) == [{"loss": 0.5}, {"loss": 0.3, "accuracy": 1.0}]
+    assert metrics_sent(reporter) == [{"loss": 0.5}, {"loss": 0.3, "accuracy": 1.0}]
     assert not reporter.reads.are_reported
 
 
-def test_a_step_without_metrics_tells_none():
+def test_a_step_without_metrics_sends_none():
     reporter = Reports()
     with Training(reporter=reporter) as loop:
         loop.step(32)
         assert not reporter.reads.are_reported
-    assert told(reporter) == []
+    assert metrics_sent(reporter) == []

@@ -29,7 +29,7 @@ PACE_LOW, PACE_HIGH = 0.93, 1.07
 
 
 class Pace:
-    """When batches end: at the rate, which is drawn anew each second."""
+    """When batches end: at the rate, which is drawn again each second."""
 
     def __init__(self, rate: float, vary: bool) -> None:
         self._period_ns = 1e9 / rate

@@ -123,7 +123,7 @@ def write_to_terminal(app: App[Any], sequence: str) -> None:
 
 
 def resume_whole(app: App[Any]) -> None:
-    """Take the terminal anew at each SIGCONT; call this on the loop.
+    """Take the terminal again at each SIGCONT; call this on the loop.
 
     After a SIGSTOP, which no process can handle, Textual would start a second thread that
     reads the keys, and would leave the terminal as an app has it.

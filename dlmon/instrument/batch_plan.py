@@ -43,7 +43,7 @@ class BatchPlan:
     Attributes:
         batch_size: of a whole batch.
         last: of the last batch of each `period`; None where it is not known.
-        period: after so many batches the samples begin anew; None where they don't, or where that
+        period: after so many batches the samples begin again; None where they don't, or where that
             is not known.
         batches: how many there are; None for no end, or where that is not known.
         inferred: how this was found, where it may be wrong.
@@ -122,7 +122,7 @@ def _walk(dataset: Any) -> BatchPlan | None:
 
 
 def _without_period(plan: BatchPlan, batches: int | None) -> BatchPlan:
-    """Return the plan of what begins anew after so many batches of the plan."""
+    """Return the plan of what begins again after so many batches of the plan."""
     never_short = batches is not None and plan.period is not None and batches < plan.period
     if never_short or plan.last == plan.batch_size:
         return replace(plan, last=plan.batch_size, period=None)

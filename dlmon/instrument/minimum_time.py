@@ -16,7 +16,7 @@ from dlmon.records import Model
 
 # Ends a run whose clock stands still.
 MAX_EXTRA_EPOCHS = 100_000
-# How often the number of epochs is estimated anew, and by how much it must differ to be reported.
+# How often the number of epochs is estimated again, and by how much it must differ to be reported.
 ESTIMATE_EVERY_NS = 1_000_000_000
 WORTH_REPORTING = 0.1
 

@@ -55,7 +55,7 @@ class PassReports:
         self.forget()
 
     def forget(self) -> None:
-        """Begin anew, in a forked child."""
+        """Begin again, in a forked child."""
         self.stepped_by: Callable[[], Any] = lambda: None
         """The optimiser that stepped last outside of an epoch that counts."""
         self.open: set[Thread] = set()

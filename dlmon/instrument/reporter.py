@@ -256,7 +256,7 @@ class Reporter:
         self._emitter = None
 
     def _forget(self) -> None:
-        """Begin anew in a forked child, which trains itself or doesn't; the parent goes on."""
+        """Begin again in a forked child, which trains itself or doesn't; the parent goes on."""
         self._emitter, self._owner, self._yields, self._model = None, "", None, None
         self._epochs = self.loops = 0
         self._closing = []

@@ -50,7 +50,7 @@ class BundleError(Exception):
 def bundle_folder(cache: Path | None = None) -> Path:
     """Return a folder with the packages, which stays there as long as this process.
 
-    Nobody but the user may write where it lies, and it is written anew where it
+    Nobody but the user may write where it lies, and it is written again where it
     holds anything but what it should.
 
     Args:

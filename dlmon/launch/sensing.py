@@ -27,7 +27,7 @@ START_S = 20.0
 FACTS_S = 25.0
 """How long to wait for a machine's facts before a run, or in `dlmon doctor`."""
 BACK_OFF_S = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0)
-# What has run so long is not failing over and over: its next loss starts the back-off anew.
+# What has run so long is not failing over and over: its next loss starts the back-off again.
 HEALTHY_S = 60.0
 # A check that is so late was not made for want of our own running.
 SUSPENDED_S = 1.0

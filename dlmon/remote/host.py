@@ -335,7 +335,7 @@ class WatchedHost:
 
     @property
     def _age_s(self) -> float | None:
-        # After a start of the host, its history begins anew.
+        # After a start of the host, its history begins again.
         return None if self.machine.history.latest is None else self.machine.age_s
 
     def _take_sessions(self, answer: Answer) -> None:

@@ -82,7 +82,7 @@ class RemoteMachine:
     def _fields(self) -> dict[str, object]:
         boot_id = None if self.link.box is None else self.link.box.boot_id
         if boot_id != self._boot_id:
-            # Its clock started anew with it.
+            # Its clock started again with it.
             self._boot_id, self.history = boot_id, MachineHistory(self.interval_s)
             self.start_ns = 0
         return {"interval_s": self.interval_s, "pcie": self._pcie}

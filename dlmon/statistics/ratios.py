@@ -164,7 +164,7 @@ def _welch(base: Sequence[float], new: Sequence[float]) -> Error:
 
 
 def _exp(value: float) -> float:
-    """Return the exponential; of what nothing that is measured comes to, a number all the same."""
+    """Return the exponential; of what nothing that is measured comes to, still a number."""
     return math.exp(min(value, 700.0))
 
 

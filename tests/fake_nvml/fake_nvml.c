@@ -238,11 +238,11 @@ static nvmlReturn_t enter_device(const char *function, nvmlDevice_t device)
             return code;                                     \
     } while (0)
 
-static nvmlReturn_t text(char *out, unsigned length, const char *told)
+static nvmlReturn_t text(char *out, unsigned length, const char *reported)
 {
-    if (strlen(told) + 1 > length)
+    if (strlen(reported) + 1 > length)
         return INSUFFICIENT_SIZE;
-    strcpy(out, told);
+    strcpy(out, reported);
     return SUCCESS;
 }
 
@@ -325,11 +325,11 @@ nvmlReturn_t nvmlDeviceGetName(nvmlDevice_t device, char *name, unsigned length)
 
 nvmlReturn_t nvmlDeviceGetUUID(nvmlDevice_t device, char *uuid, unsigned length)
 {
-    char told[64];
+    char reported[64];
     DEVICE_CALL(device);
-    snprintf(told, sizeof told, "GPU-00000000-0000-0000-0000-%012llu",
+    snprintf(reported, sizeof reported, "GPU-00000000-0000-0000-0000-%012llu",
              value_of(device->index, "uuid"));
-    return text(uuid, length, told);
+    return text(uuid, length, reported);
 }
 
 struct memory {
@@ -472,7 +472,7 @@ nvmlReturn_t nvmlDeviceGetPciInfo_v3(nvmlDevice_t device, struct pci *pci)
     return SUCCESS;
 }
 
-/* A call that tells one number of a GPU. */
+/* A call that reports one number of a GPU. */
 #define NUMBER(function, name)                                           \
     nvmlReturn_t function(nvmlDevice_t device, unsigned *number)         \
     {                                                                    \

@@ -1,4 +1,4 @@
-"""Let the apps of one process parse a style sheet once, not each of them anew."""
+"""Let the apps of one process parse a style sheet once, not each of them again."""
 
 from __future__ import annotations
 

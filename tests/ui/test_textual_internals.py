@@ -162,7 +162,7 @@ async def test_a_component_class_first_used_after_a_file_was_read_has_its_style(
     file.write_text("Word > .word--quiet { color: green; }")
     async with OneWord().run_test() as pilot:
         pilot.app.stylesheet.read(file)
-        # Parsed rules are kept, of some sixty sources: those of a larger app are made anew.
+        # Parsed rules are kept, of some sixty sources: those of a larger app are made again.
         pilot.app.stylesheet.set_variables(pilot.app.get_css_variables())
         word = pilot.app.query_one(Word)
         assert word.get_visual_style("word--quiet").foreground.hex == "#008000"

@@ -332,6 +332,6 @@ def _first(texts: list[str]) -> list[str]:
 
 
 def why_refused(comparison: SidesComparison) -> str:
-    """Say why two sides don't compare, and what compares them all the same."""
+    """Say why two sides don't compare, and what compares them nevertheless."""
     differences = "; ".join(comparison.unlike)
     return f"these runs do not compare: {differences}; --anyway shows them side by side"

@@ -430,7 +430,7 @@ class LiveScreen(SessionControls, ExportControls, EpochZoom):
         return Part.LOSS if known and self._source.status != Status.FAILED else Part.OUTPUT
 
     def _share_row(self) -> None:
-        """Show what has room of epochs, loss and output; lay out anew only where that changed."""
+        """Show what has room of epochs, loss and output; lay out again only where that changed."""
         shown = parts_shown(self._room, self._part, self._first_part)
         if self._log_is_open or shown == self._shown_parts:
             return
@@ -638,7 +638,7 @@ class LiveScreen(SessionControls, ExportControls, EpochZoom):
         """Show the output alone, or what the style sheet shows.
 
         By the few styles that differ: a class on the screen would have every widget's
-        looked up anew, and a key answered late.
+        looked up again, and a key answered late.
         """
         alone = self._log_is_open
         panels, cell = self.query_one("#panels"), self.query_one(SideCell)

@@ -145,7 +145,7 @@ class GpuRows(Lines):
         return (*row, (" " * (width - row_width(row)), PLAIN))
 
     def _without_utilization(self, view: MachineView, gpu: Gpu, width: int) -> TextRow:
-        """Return the reason, and what is known all the same."""
+        """Return the reason, and what is known nevertheless."""
         reason = no_utilization(gpu)
         if has_no_readings(gpu):
             return ((fit(reason, width), BAD),)

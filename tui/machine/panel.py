@@ -263,7 +263,7 @@ class MachinePanel(Widget):
         if new:
             self.mount(*new)
         self._give_borders()
-        # Of a part, for that is what makes its container arrange them anew.
+        # Of a part, for that is what makes its container arrange them again.
         self.query_one(CoreRows).refresh(layout=True)
         self.call_after_refresh(self.paint)
 

@@ -310,7 +310,7 @@ class _Gathered:
     ) -> dict[str, Any]:
         header, result, validity = snapshot.header, snapshot.result, snapshot.validity
         evaluation = snapshot.evaluation
-        # What stands beside it here, made anew of what is not left out.
+        # What stands beside it here, made of what is not left out.
         hidden = ["name", "account", "valid", "against", "options", "t"]
         hidden += [] if self.full else ["log"]
         machine = to_json(self.session.facts)

@@ -47,7 +47,7 @@ class CurvesChart(Lines):
         self.redraw()
 
     def on_resize(self, event: object) -> None:
-        """Label the time anew: another width has room for other times."""
+        """Label the time again: another width has room for other times."""
         self._put_axis()
 
     @property

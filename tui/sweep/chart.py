@@ -22,7 +22,7 @@ HELP: tuple[tuple[str, str], ...] = (
 
 
 class SweepChart(Lines):
-    """Shows a picture; draws it anew only where it changed."""
+    """Shows a picture; draws it again only where it changed."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {name for (name,) in SERIES}
     DEFAULT_CSS = """

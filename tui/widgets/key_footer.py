@@ -31,7 +31,7 @@ class KeyFooter(Widget):
     Where some are left out, the row ends with the key that lists them all: "… ? all keys". The one
     that leaves the screen is always among the others.
 
-    It looks as Textual's own footer does, which is a widget for each key, made anew
+    It looks as Textual's own footer does, which is a widget for each key, made again
     whenever the focus moves.
     """
 

@@ -37,7 +37,7 @@ class Data:
         origin: real or synthetic.
         vocabulary: ids that occur, where the data decide how large the network
             is; give it to `Workload.with_vocabulary` before building.
-        augmented: every epoch shifts and flips the images anew, and leaves out
+        augmented: every epoch shifts and flips the images again, and leaves out
             the samples that don't fill a batch.
         repeated: the training samples stand for any number of them.
     """

@@ -33,7 +33,7 @@ class ImageSet:
         name: what `keras.datasets` calls it.
         image_shape: an image as it is stored.
         sample_shape: an image as the network reads it.
-        augmented: every epoch shifts and flips the images anew.
+        augmented: every epoch shifts and flips the images again.
     """
 
     name: str

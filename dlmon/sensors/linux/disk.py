@@ -50,7 +50,7 @@ class DiskProvider(Provider):
         return Reading(disk=Disk(mib_per_second(read_s), mib_per_second(written_s)))
 
     def slow(self, t: int) -> Reading:
-        """Look for disks that came or went, and begin anew then."""
+        """Look for disks that came or went, and begin again then."""
         disks = physical_disks(self._devices)
         if disks != self._disks:
             self._disks = disks

@@ -40,7 +40,7 @@ class NetworkProvider(Provider):
         return Reading(network=Network(mib_per_second(received_s), mib_per_second(sent_s)))
 
     def slow(self, t: int) -> Reading:
-        """Look for interfaces that came or went, and begin anew then."""
+        """Look for interfaces that came or went, and begin again then."""
         hardware = hardware_interfaces(self._devices)
         if hardware != self._hardware:
             self._hardware = hardware

@@ -232,7 +232,7 @@ def what_the_model_is_gets_reported(run):
 
 @pytest.mark.parametrize("flavour", list(FLAVOURS))
 def test_what_scripts_count_is_what_is_reported(flavour):
-    # One test, for starting the script anew for each of them would take minutes.
+    # One test, for starting the script again for each of them would take minutes.
     run = Run(flavour)
     the_script_prints_what_it_prints_alone(run)
     nothing_went_wrong(run)

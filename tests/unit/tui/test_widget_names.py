@@ -1,4 +1,4 @@
-"""What Textual keeps private: no widget of ours uses it, but for one file, nor names it anew."""
+"""What Textual keeps private: no widget of ours uses it, but for one file, nor names it again."""
 
 import ast
 import functools

@@ -162,7 +162,7 @@ def test_a_sequence_that_the_limit_cuts_leaves_nothing():
     assert clean("abc\x1b[38;5;123mdef", 8) == "abc…"
 
 
-# Cleaning starts anew at every introducer, so the work is a sum over the pieces
+# Cleaning starts again at every introducer, so the work is a sum over the pieces
 # between them: this is what keeps a text full of unterminated sequences linear.
 @given(FOREIGN, FOREIGN)
 def test_nothing_reaches_beyond_the_next_escape(left, right):

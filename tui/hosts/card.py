@@ -1,4 +1,4 @@
-"""The rows of one host: a card with a border, or a single row where there are many hosts."""
+"""The rows of one host's card, with its border."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ _SIDES = 4
 LEAST_BODY = 3
 _CPU_ROWS = 1
 _MOST_SESSIONS = 8
-_MOST_GPUS = 16
+MOST_GPUS = 16
 # A chart of the last minute, in what the other columns leave.
 _HISTORY_NS = 60_000_000_000
 _LEAST_HISTORY, _LONGEST_HISTORY = 4, 30
-_LABEL, _PERCENT, _MEMORY, _POWER, _HEAT = 4, 6, 15, 7, 7
-_STYLES: dict[Level, tuple[str, ...]] = {"": MUTED, "high": HIGH, "bad": BAD}
+_LABEL, PERCENT_CELLS, _MEMORY, _POWER, _HEAT = 4, 6, 15, 7, 7
+STATUS_STYLES: dict[Level, tuple[str, ...]] = {"": MUTED, "high": HIGH, "bad": BAD}
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ _PLAIN = Corners(*"++++-|")
 
 def card_height(host: HostSnapshot) -> int:
     """Return in how many rows a host is shown whole."""
-    gpus = min(len(host.gpus), _MOST_GPUS + 1) or 1
+    gpus = min(len(host.gpus), MOST_GPUS + 1) or 1
     if host.is_recorded:
         # What will be shown has its room from the start, so that nothing moves.
         return BORDERS + max(LEAST_BODY, gpus + _CPU_ROWS)
@@ -130,7 +130,7 @@ def _top(
     chosen: bool,
 ) -> TextRow:
     text, level = words.status_of(host)
-    status: TextRow = ((f" {text} ", _STYLES[level]),)
+    status: TextRow = ((f" {text} ", STATUS_STYLES[level]),)
     if host.is_current:
         status = ((f" {glyphs.dot} ", GOOD), (f"{text} ", MUTED))
     room = width - 2 * len("╭─") - row_width(status) - 1
@@ -182,7 +182,7 @@ def _without_figures(host: HostSnapshot, width: int, glyphs: Glyphs) -> list[Tex
     """Say why there are no figures."""
     # A countdown would change how the sentence is broken.
     text = host.problem or words.sentence_of(host)
-    style = _STYLES[words.status_of(host)[1]]
+    style = STATUS_STYLES[words.status_of(host)[1]]
     following = words.next_try(host)
     most = LEAST_BODY - bool(following)
     rows: list[TextRow] = [((line, style),) for line in wrapped(text, width, most, glyphs.ellipsis)]
@@ -196,7 +196,7 @@ def _gpu_rows(host: HostSnapshot, width: int, glyphs: Glyphs) -> list[TextRow]:
         text = without_detail(f"no GPU: {reason}" if reason else "no GPU", width)
         return [((fit(text, width, glyphs.ellipsis), MUTED),)]
     free = host.free_gpus or frozenset()
-    rows = [_gpu_row(host, gpu, gpu.index in free, width, glyphs) for gpu in host.gpus[:_MOST_GPUS]]
+    rows = [_gpu_row(host, gpu, gpu.index in free, width, glyphs) for gpu in host.gpus[:MOST_GPUS]]
     left = len(host.gpus) - len(rows)
     return [*rows, ((f"{glyphs.ellipsis} {left} more", MUTED),)] if left > 0 else rows
 
@@ -209,7 +209,7 @@ def _gpu_row(host: HostSnapshot, gpu: Gpu, free: bool, width: int, glyphs: Glyph
     facts = host.facts_of(gpu)
     memory = words.whole_memory(gpu.memory_used_mib, facts.memory_mib if facts else None)
     hot = gpu.temperature_c is not None and gpu.temperature_c >= GPU_HOT_C[0]
-    room = width - sum((_LABEL, _PERCENT, _MEMORY, _POWER, _HEAT))
+    room = width - sum((_LABEL, PERCENT_CELLS, _MEMORY, _POWER, _HEAT))
     who_cells = _who_cells(width)
     who = "free" if free else words.users_of(gpu, host.machine, who_cells - 2)
     if gpu.mig and not who:
@@ -218,7 +218,7 @@ def _gpu_row(host: HostSnapshot, gpu: Gpu, free: bool, width: int, glyphs: Glyph
     return (
         label,
         (_history(host, series, room - who_cells, glyphs), BAR),
-        _percent(gpu.utilization_pct),
+        percent_cell(gpu.utilization_pct),
         (f"{memory:>{_MEMORY}}", PLAIN),
         (f"{words.power(gpu.power_w):>{_POWER}}", PLAIN),
         (f"{words.temperature(gpu.temperature_c):>{_HEAT}}", HIGH if hot else PLAIN),
@@ -234,14 +234,14 @@ def _cpu_row(host: HostSnapshot, width: int, glyphs: Glyphs) -> TextRow:
     total_mib = facts.memory_limit_mib or facts.memory_mib
     in_use = words.whole_memory(memory.used_mib if memory else None, total_mib)
     who_cells = _who_cells(width)
-    room = width - sum((_LABEL, _PERCENT, _MEMORY, _POWER, _HEAT)) - who_cells
+    room = width - sum((_LABEL, PERCENT_CELLS, _MEMORY, _POWER, _HEAT)) - who_cells
     # Most machines report neither, and a dash would only say that again.
     power = words.power(cpu.power_w) if cpu and cpu.power_w is not None else ""
     heat = words.temperature(cpu.temperature_c) if cpu and cpu.temperature_c is not None else ""
     return (
         (f"{'CPU':<{_LABEL}}", MUTED),
         (_history(host, host.history.cpu_pct, room, glyphs), BAR),
-        _percent(cpu.pct if cpu else None),
+        percent_cell(cpu.pct if cpu else None),
         (f"{in_use:>{_MEMORY}}", PLAIN),
         (f"{power:>{_POWER}}", PLAIN),
         (f"{heat:>{_HEAT}}", PLAIN),
@@ -253,9 +253,10 @@ def _cpu_row(host: HostSnapshot, width: int, glyphs: Glyphs) -> TextRow:
     )
 
 
-def _percent(pct: float | None) -> TextRun:
+def percent_cell(pct: float | None) -> TextRun:
+    """Return a utilisation in `PERCENT_CELLS`."""
     is_high = pct is not None and pct >= BUSY_PCT
-    return (f"{units.percent(pct):>{_PERCENT}}", HIGH if is_high else PLAIN)
+    return (f"{units.percent(pct):>{PERCENT_CELLS}}", HIGH if is_high else PLAIN)
 
 
 def _who_cells(width: int) -> int:
@@ -337,126 +338,3 @@ def _session_row(session: RunningSession, width: int, chosen: bool, glyphs: Glyp
     if not chosen:
         return row
     return ((fit("".join(text for text, _ in row), width, glyphs.ellipsis), CHOSEN),)
-
-
-# ---- a row for each of many hosts ----
-
-_NAME, _LEAST_LEVELS, _FREE, _OF_MEMORY = 18, 4, 14, 16
-_LEAST_TITLE, _SHORTEST_TITLE = 8, 4
-"""Of a session, before a throughput in full and before a short one."""
-
-
-def compact_heading(width: int, levels: int, *, sessions: bool = True) -> TextRow:
-    """Return the names of the columns of `compact_row`, that of the sessions where it is asked."""
-    cells = _level_cells(levels)
-    names = f"{'host':<{_NAME}}{'GPUs':<{cells}}{'':<{_FREE}}{'CPU':>{_PERCENT}}"
-    last = "  sessions" if sessions else ""
-    return ((fit(f"{names}{'memory':>{_OF_MEMORY}}{last}", width), MUTED),)
-
-
-def compact_row(
-    host: HostSnapshot,
-    width: int,
-    levels: int,
-    glyphs: Glyphs,
-    *,
-    chosen: bool = False,
-    session: str | None = None,
-) -> TextRow:
-    """Return a host in one row of exactly `width` cells.
-
-    Args:
-        host: what is known of it.
-        width: of the row.
-        levels: the most GPUs that any of the hosts has.
-        glyphs: the characters to draw with.
-        chosen: it is the highlighted one.
-        session: the session on it that is highlighted, by its id; then the rest of it is not.
-    """
-    session = session if chosen else None
-    name: TextRun = (f"{fit(host.name, _NAME - 1, glyphs.ellipsis)} ", STRONG)
-    text, level = words.status_of(host)
-    row: TextRow
-    if host.machine is None or not host.is_there:
-        status = ": ".join(filter(None, (text, words.short_problem(host))))
-        row = (name, (fit(status, width - _NAME, glyphs.ellipsis), _STYLES[level]))
-    else:
-        figures = _compact_figures(host, width - _NAME, _level_cells(levels), session, glyphs)
-        row = (name, *figures)
-    if chosen and session is None:
-        joint = "".join(text for text, _ in row)
-        return ((fit(joint, width, glyphs.ellipsis), CHOSEN),)
-    return row
-
-
-def _level_cells(levels: int) -> int:
-    return max(_LEAST_LEVELS, min(_MOST_GPUS, levels)) + 2
-
-
-def _compact_figures(
-    host: HostSnapshot, width: int, cells: int, session: str | None, glyphs: Glyphs
-) -> TextRow:
-    machine = host.machine
-    assert machine is not None
-    free = host.free_gpus or frozenset()
-    bars = [
-        (_bar_of(gpu, glyphs), GOOD if gpu.index in free else BAR) for gpu in host.gpus[: cells - 2]
-    ]
-    bars.append((" " * (cells - len(bars)), PLAIN))
-    count = words.free_words(host) if host.gpus else "no GPU"
-    cpu, memory, facts = machine.cpu, machine.memory, host.facts
-    total_mib = facts.memory_limit_mib or facts.memory_mib
-    in_use = words.whole_memory(memory.used_mib if memory else None, total_mib)
-    used = cells + _FREE + _PERCENT + _OF_MEMORY + 2
-    room = width - used
-    last = _sessions_in_words(host, room, glyphs) if host.is_current else words.status_of(host)[0]
-    if session is not None:
-        last = _session_in_words(host, session, room, glyphs)
-    figures: TextRow = (
-        *bars,
-        (fit(count, _FREE, glyphs.ellipsis), GOOD if free else MUTED),
-        _percent(cpu.pct if cpu else None),
-        (f"{in_use:>{_OF_MEMORY}}  ", PLAIN),
-    )
-    style = PLAIN
-    if not host.is_current:
-        style = HIGH if host.age == Age.OLD else MUTED
-        figures = tuple((text, style) for text, _ in figures)
-    if session is not None:
-        style = CHOSEN
-    return (*figures, (fit(last, room, glyphs.ellipsis), style))
-
-
-def _bar_of(gpu: Gpu, glyphs: Glyphs) -> str:
-    if gpu.utilization_pct is None:
-        return "?" if glyphs.is_ascii else "·"
-    levels = glyphs.levels
-    share = max(0.0, min(1.0, gpu.utilization_pct / 100))
-    return levels[round(share * (len(levels) - 1))]
-
-
-def _sessions_in_words(host: HostSnapshot, room: int, glyphs: Glyphs) -> str:
-    sessions = host.sessions or ()
-    if len(sessions) != 1:
-        return units.counted(len(sessions), "session") if sessions else ""
-    return _title_and_rate(sessions[0], room, glyphs)
-
-
-def _session_in_words(host: HostSnapshot, id: str, room: int, glyphs: Glyphs) -> str:
-    """Say which of the sessions of a host one is: 2 of 3  cifar10-cnn  5,540 samples/s."""
-    shown = shown_sessions(host)
-    at = next(number for number, session in enumerate(shown) if session.session == id)
-    before = "" if len(shown) == 1 else f"{at + 1} of {len(shown)}  "
-    return before + _title_and_rate(shown[at], room - len(before), glyphs)
-
-
-def _title_and_rate(session: RunningSession, room: int, glyphs: Glyphs) -> str:
-    """Return both; where they have no room the title is cut, then the unit is, then the rate."""
-    title, rate = words.session_title(session), words.session_rate(session)
-    if not rate or cell_len(title) + 2 + cell_len(rate) <= room:
-        return f"{title}  {rate}" if rate else title
-    for text, least in ((rate, _LEAST_TITLE), (rate.replace(" samples/s", "/s"), _SHORTEST_TITLE)):
-        left = room - 2 - cell_len(text)
-        if left >= least:
-            return f"{fit(title, left, glyphs.ellipsis).rstrip()}  {text}"
-    return title

@@ -12,10 +12,9 @@ from tui.formatting.hosts import ORDERS, in_order, matching
 from tui.hosts.card import (
     card_height,
     card_rows,
-    compact_heading,
-    compact_row,
     shown_sessions,
 )
+from tui.hosts.host_row import compact_heading, compact_row
 from tui.widgets.following_lines import ScrollingLines
 from tui.widgets.lines import MUTED, PLAIN
 from tui.widgets.rows import TextRow

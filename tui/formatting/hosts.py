@@ -6,7 +6,7 @@ import itertools
 import re
 from collections.abc import Iterable, Sequence
 
-from dlmon.records import Gpu, Machine
+from dlmon.records import Gpu, Machine, Process
 from dlmon.remote.host import Age, HostSnapshot, HostState, RunningSession
 from tui.formatting import units
 from tui.formatting.machine import Level
@@ -141,7 +141,34 @@ def load_words(load: float | None) -> str:
 
 def users_of(gpu: Gpu, machine: Machine | None, width: int) -> str:
     """Say who is on a GPU, with a command where one process has room for it; empty for nobody."""
-    rows = [row for row in (machine.processes if machine else None) or () if gpu.index in row.gpus]
+    processes = (machine.processes if machine else None) or ()
+    return _users([row for row in processes if gpu.index in row.gpus], width)
+
+
+def users_of_host(host: HostSnapshot, width: int) -> str:
+    """Say who is on any GPU of a host, as `users_of` says it of one."""
+    processes = (host.machine.processes if host.machine else None) or ()
+    return _users([row for row in processes if row.gpus], width)
+
+
+def gpu_memory_mib(host: HostSnapshot) -> tuple[float | None, float | None]:
+    """Return how much memory of all GPUs is in use, and how much they have; None if not of all."""
+    used = [gpu.memory_used_mib for gpu in host.gpus]
+    facts = [host.facts_of(gpu) for gpu in host.gpus]
+    return _sum(used), _sum([known.memory_mib if known else None for known in facts])
+
+
+def gpu_power_w(host: HostSnapshot) -> float | None:
+    """Return the power of all GPUs together; None where not all report theirs."""
+    return _sum([gpu.power_w for gpu in host.gpus])
+
+
+def _sum(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if len(known) == len(values) else None
+
+
+def _users(rows: Sequence[Process], width: int) -> str:
     if not rows:
         return ""
     users = list(dict.fromkeys(row.user for row in rows if row.user))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from rich.cells import cell_len
 
 from dlmon.records import Gpu
@@ -18,12 +20,39 @@ _LEAST_TITLE, _SHORTEST_TITLE = 8, 4
 """Of a session, before a throughput in full and before a short one."""
 
 
+class _Column(NamedTuple):
+    """A column that only a wide terminal has, with the gap before it."""
+
+    name: str
+    cells: int
+
+
+_GPU_MEMORY, _WHO, _GPU_POWER = _Column("GPU memory", 17), _Column("who", 22), _Column("power", 10)
+_BY_IMPORTANCE = (_GPU_MEMORY, _WHO, _GPU_POWER)
+_IN_ORDER = (_GPU_MEMORY, _GPU_POWER, _WHO)
+# What sessions keep of a row, however much there is to say of GPUs.
+_OF_SESSIONS = 34
+
+
+def _wide_columns(width: int, levels: int) -> list[_Column]:
+    """Return the columns of GPUs that have room beside all others."""
+    left = width - _NAME - _level_cells(levels) - _FREE - PERCENT_CELLS - _OF_MEMORY - 2
+    shown = []
+    for column in _BY_IMPORTANCE if levels else ():
+        left -= column.cells
+        if left < _OF_SESSIONS:
+            break
+        shown.append(column)
+    return [column for column in _IN_ORDER if column in shown]
+
+
 def compact_heading(width: int, levels: int, *, sessions: bool = True) -> TextRow:
     """Return the names of the columns of `compact_row`, that of the sessions where it is asked."""
-    cells = _level_cells(levels)
-    names = f"{'host':<{_NAME}}{'GPUs':<{cells}}{'':<{_FREE}}{'CPU':>{PERCENT_CELLS}}"
-    last = "  sessions" if sessions else ""
-    return ((fit(f"{names}{'memory':>{_OF_MEMORY}}{last}", width), MUTED),)
+    names = f"{'host':<{_NAME}}{'GPUs':<{_level_cells(levels)}}{'':<{_FREE}}"
+    for name, cells in _wide_columns(width, levels):
+        names += f"  {name:<{cells - 2}}" if name == _WHO.name else f"{name:>{cells}}"
+    names += f"{'CPU':>{PERCENT_CELLS}}{'memory':>{_OF_MEMORY}}"
+    return ((fit(f"{names}  sessions" if sessions else names, width), MUTED),)
 
 
 def compact_row(
@@ -53,7 +82,7 @@ def compact_row(
         status = ": ".join(filter(None, (text, words.short_problem(host))))
         row = (name, (fit(status, width - _NAME, glyphs.ellipsis), STATUS_STYLES[level]))
     else:
-        figures = _compact_figures(host, width - _NAME, _level_cells(levels), session, glyphs)
+        figures = _compact_figures(host, width, levels, session, glyphs)
         row = (name, *figures)
     if chosen and session is None:
         joint = "".join(text for text, _ in row)
@@ -66,9 +95,10 @@ def _level_cells(levels: int) -> int:
 
 
 def _compact_figures(
-    host: HostSnapshot, width: int, cells: int, session: str | None, glyphs: Glyphs
+    host: HostSnapshot, width: int, levels: int, session: str | None, glyphs: Glyphs
 ) -> TextRow:
-    machine = host.machine
+    """Return what follows the name of a host, in a row of `width` cells with it."""
+    machine, cells = host.machine, _level_cells(levels)
     assert machine is not None
     free = host.free_gpus or frozenset()
     bars = [
@@ -79,14 +109,16 @@ def _compact_figures(
     cpu, memory, facts = machine.cpu, machine.memory, host.facts
     total_mib = facts.memory_limit_mib or facts.memory_mib
     in_use = words.whole_memory(memory.used_mib if memory else None, total_mib)
-    used = cells + _FREE + PERCENT_CELLS + _OF_MEMORY + 2
-    room = width - used
+    wide = _wide_columns(width, levels)
+    used = _NAME + cells + _FREE + sum(column.cells for column in wide)
+    room = width - used - PERCENT_CELLS - _OF_MEMORY - 2
     last = _sessions_in_words(host, room, glyphs) if host.is_current else words.status_of(host)[0]
     if session is not None:
         last = _session_in_words(host, session, room, glyphs)
     figures: TextRow = (
         *bars,
         (fit(count, _FREE, glyphs.ellipsis), GOOD if free else MUTED),
+        *((_of_gpus(host, column, glyphs.ellipsis), PLAIN) for column in wide),
         percent_cell(cpu.pct if cpu else None),
         (f"{in_use:>{_OF_MEMORY}}  ", PLAIN),
     )
@@ -97,6 +129,18 @@ def _compact_figures(
     if session is not None:
         style = CHOSEN
     return (*figures, (fit(last, room, glyphs.ellipsis), style))
+
+
+def _of_gpus(host: HostSnapshot, column: _Column, ellipsis: str) -> str:
+    """Return what all GPUs of a host come to in a column; nothing where it has none."""
+    text = ""
+    if host.gpus and column == _WHO:
+        text = f"  {words.users_of_host(host, column.cells - 2)}"
+    elif host.gpus and column == _GPU_POWER:
+        text = f"{words.power(words.gpu_power_w(host)):>{column.cells}}"
+    elif host.gpus:
+        text = f"{words.whole_memory(*words.gpu_memory_mib(host)):>{column.cells}}"
+    return fit(text, column.cells, ellipsis)
 
 
 def _bar_of(gpu: Gpu, glyphs: Glyphs) -> str:

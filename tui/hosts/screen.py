@@ -18,7 +18,8 @@ HOSTS_TOPICS: tuple[tuple[str, str], ...] = (
     (
         "Hosts",
         "A card for each machine, reached by the system's own ssh: nothing has to be installed "
-        "there. Where there are many, each has a row. Enter opens the highlighted one in full.",
+        "there. Where there are many, each has a row, in a wide terminal with the memory and the "
+        "power of all its GPUs and who is on them. Enter opens the highlighted one in full.",
     ),
     (
         "GPU rows",

@@ -411,6 +411,27 @@ async def test_the_throughput_of_a_row_has_its_unit_where_the_title_is_cut(show,
         assert written in row
 
 
+@pytest.mark.parametrize(
+    ("width", "columns"),
+    [(80, 0), (113, 0), (114, 1), (135, 1), (136, 2), (146, 3), (200, 3)],
+)
+async def test_a_wide_row_says_more_of_the_gpus_and_sessions_keep_their_room(show, width, columns):
+    shown = show(32)
+    async with shown.app.run_test(size=(width, 24)) as pilot:
+        await shown.begin(pilot)
+        all_live(shown)
+        shown.hosts["gpu2"].run(session(1))
+        await shown.paint()
+        heading = next(row for row in shown.text.splitlines() if row.startswith("host"))
+        row = next(row for row in shown.text.splitlines() if row.startswith("gpu2"))
+        names = [name for name in ("GPU memory", "who", "power") if f" {name} " in heading]
+        assert names == ["GPU memory", "who", "power"][:columns]
+        assert ("71 of 160 GiB" in row, "ada train.py" in row, "583 W" in row) == tuple(
+            name in names for name in ("GPU memory", "who", "power")
+        )
+        assert row.index("cifar") == heading.index("sessions")
+
+
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])
 async def test_tab_highlights_a_session_of_a_row_and_says_all_of_it_below(show, size):
     shown = show(32)

@@ -128,6 +128,24 @@ def test_who_is_on_a_gpu_is_said_as_far_as_there_is_room(users, width, text):
     assert words.users_of(Gpu(0), machine, width) == text
 
 
+def test_all_gpus_of_a_host_are_said_as_one(host, clock):
+    live(host, clock, gpus=2, busy=(0, 1))
+    shown = host.snapshot()
+    assert words.users_of_host(shown, 20) == "ada"
+    assert words.whole_memory(*words.gpu_memory_mib(shown)) == "142 of 160 GiB"
+    assert words.gpu_power_w(shown) == 1024.0
+
+
+def test_a_sum_is_unknown_where_one_gpu_does_not_report(host, clock):
+    gpus = (Gpu(0, memory_used_mib=1024.0, power_w=70.0), Gpu(1, why={"power_w": "lost"}))
+    host.connect()
+    host.link.report(facts(gpus=2))
+    host.link.report(replace(sample(clock()), gpus=gpus))
+    shown = host.snapshot()
+    assert words.gpu_power_w(shown) is None
+    assert words.gpu_memory_mib(shown)[0] is None
+
+
 def test_a_host_is_identified_by_its_gpus_else_by_its_processor():
     def identity(found):
         return words.identity(HostSnapshot("gpu1", facts=found.machine))

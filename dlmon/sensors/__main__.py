@@ -19,7 +19,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from dlmon.records import Record, encode
-from dlmon.sensors.schedule import LineSplitter, first_tick, next_tick, watched_pid
+from dlmon.sensors.schedule import LineSplitter, next_tick, watched_pid
 
 if TYPE_CHECKING:
     from dlmon.sensors.processes.tree import ProcessProvider
@@ -45,7 +45,8 @@ def main() -> int:
     with suppress(BrokenPipeError):
         _write(sampler.facts(wait=time.sleep))
         lines = LineSplitter()
-        start = tick = first_tick(time.monotonic_ns(), interval)
+        # The first at once: somebody waits to see it.
+        start = tick = time.monotonic_ns()
         while _read_commands(tick, lines, process):
             if time.monotonic_ns() >= tick:
                 _write(sampler.sample(tick))

@@ -44,6 +44,8 @@ class Sampler:
         self._clock, self._wall, self._cpu_clock = clock, wall, cpu_clock
         self._changes = Changes()
         self._facts = Facts(0, 0.0, "", MachineFacts())
+        self._first: tuple[int, Reading] | None = None
+        """What was read for the facts, and when: the first sample is of that."""
         self._next_slow = 0
         self._cpu_ns = 0
 
@@ -58,22 +60,23 @@ class Sampler:
         self._read(self._clock(), slow=True)
         wait(FIRST_WINDOW_S)
         t = self._clock()
-        cpu = self._read(t, slow=False).cpu
+        reading = self._read(t, slow=True)
+        cpu = reading.cpu
         if cpu is not None:
             why = {"cpu_pct": cpu.why["pct"]} if "pct" in cpu.why else {}
             facts = merge(facts, MachineFacts(cpu_pct=cpu.pct, why=why))
-        self._next_slow = t
+        self._first, self._next_slow = (t, reading), t + int(SLOW_TIER_S * 1e9)
         self._cpu_ns = self._cpu_clock()
         self._facts = Facts(t, round(self._wall(), 2), os.uname().nodename, facts)
         return self._facts
 
     def sample(self, scheduled: int) -> Machine:
-        """Return one record; `scheduled` is when it should have been taken."""
-        t = self._clock()
-        slow = t >= self._next_slow
-        if slow:
-            self._next_slow = t + int(SLOW_TIER_S * 1e9)
-        reading = self._read(t, slow)
+        """Return one record; `scheduled` is when it should have been taken.
+
+        The first one after the facts waits for nothing: it is what was read for them.
+        """
+        t, reading = self._first or self._new_reading()
+        self._first = None
         before, self._cpu_ns = self._cpu_ns, self._cpu_clock()
         return self._changes.only_changed(
             Machine(
@@ -112,6 +115,13 @@ class Sampler:
                 yield self._facts
             for text in provider.notices():
                 yield Notice(self._clock(), text)
+
+    def _new_reading(self) -> tuple[int, Reading]:
+        t = self._clock()
+        slow = t >= self._next_slow
+        if slow:
+            self._next_slow = t + int(SLOW_TIER_S * 1e9)
+        return t, self._read(t, slow)
 
     def _read(self, t: int, slow: bool) -> Reading:
         reading = Reading()

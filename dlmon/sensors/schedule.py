@@ -3,16 +3,6 @@
 from __future__ import annotations
 
 LONGEST_LINE = 4096
-FIRST_SAMPLE_NS = 250_000_000
-"""How soon after the facts the first sample comes, at most: a rate needs some time to be one."""
-
-
-def first_tick(now: int, interval: int) -> int:
-    """Return when to take the first sample, soon: somebody waits to see it.
-
-    All are in nanoseconds.
-    """
-    return now + min(interval, FIRST_SAMPLE_NS)
 
 
 def next_tick(start: int, interval: int, now: int) -> int:

@@ -20,7 +20,7 @@ from dlmon.records import (
 )
 from dlmon.sensors.provider import GpuProcess, Provider, Reading, merge
 from dlmon.sensors.sampler import Sampler
-from dlmon.sensors.schedule import LONGEST_LINE, LineSplitter, first_tick, next_tick, watched_pid
+from dlmon.sensors.schedule import LONGEST_LINE, LineSplitter, next_tick, watched_pid
 
 SECOND = 1_000_000_000
 
@@ -119,21 +119,40 @@ def test_the_slow_tier_is_read_every_five_seconds():
     provider = FakeProvider()
     sampler = sampler_of(provider, clock=clock)
     sampler.facts(lambda seconds: None)
-    provider.calls.clear()
     begin = clock.now
+    sampler.sample(begin)
+    provider.calls.clear()
     for _ in range(12):
         clock.now += SECOND
         sampler.sample(clock.now)
     slow = [(t - begin) // SECOND for kind, t in provider.calls if kind == "slow"]
-    assert slow == [1, 6, 11]
+    assert slow == [5, 10]
     assert sum(kind == "fast" for kind, _ in provider.calls) == 12
+
+
+def test_the_first_sample_is_what_was_read_for_the_facts():
+    clock = Clock()
+    provider = FakeProvider(
+        MachineFacts(cores=2), Reading(cpu=Cpu(pct=12.5)), Reading(memory=Memory(used_mib=10))
+    )
+    sampler = sampler_of(provider, clock=clock)
+    facts = sampler.facts(lambda seconds: None)
+    calls = len(provider.calls)
+    clock.now += 1_000
+    first = sampler.sample(clock.now)
+    assert (first.t, first.cpu, first.memory) == (facts.t, Cpu(pct=12.5), Memory(used_mib=10))
+    assert len(provider.calls) == calls
+    clock.now += SECOND
+    assert sampler.sample(clock.now).t == clock.now
+    assert len(provider.calls) == calls + 1
 
 
 def test_a_sample_reports_its_own_cost_and_lateness():
     clock = Clock()
-    spent = iter([5_000_000, 7_500_000])
+    spent = iter([5_000_000, 6_000_000, 8_500_000])
     sampler = sampler_of(FakeProvider(), clock=clock, cpu_clock=lambda: next(spent))
     sampler.facts(lambda seconds: None)
+    assert sampler.sample(clock.now + 1).cost == Cost(cpu_ms=1.0, late_ms=0.0)
     clock.now += 3_000_000
     record = sampler.sample(clock.now - 1_250_000)
     assert record.cost == Cost(cpu_ms=2.5, late_ms=1.25)
@@ -176,12 +195,6 @@ def test_why_there_is_no_table_is_reported():
     table = FakeTable([Reading(why={"processes": "denied"})])
     sampler = Sampler([], table, clock=Clock(), wall=lambda: 1.0, cpu_clock=lambda: 0)
     assert sampler.sample(0).why == {"processes": "denied"}
-
-
-@pytest.mark.parametrize(("interval_s", "soon_s"), [(0.1, 0.1), (1.0, 0.25), (3600.0, 0.25)])
-def test_the_first_sample_does_not_wait_for_a_whole_interval(interval_s, soon_s):
-    now = 7_000_000_000
-    assert first_tick(now, int(interval_s * 1e9)) == now + int(soon_s * 1e9)
 
 
 @given(st.integers(0, 10**15), st.integers(10**8, 10**12), st.integers(0, 10**15))

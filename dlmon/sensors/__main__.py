@@ -23,6 +23,7 @@ from dlmon.sensors.schedule import LineSplitter, next_tick, watched_pid
 
 if TYPE_CHECKING:
     from dlmon.sensors.processes.tree import ProcessProvider
+    from dlmon.sensors.sampler import Sampler
 
 STDIN, STDOUT = 0, 1
 
@@ -43,11 +44,12 @@ def main() -> int:
     sampler = Sampler(providers, ProcessTableReader(process))
     interval = int(arguments.interval * 1e9)
     with suppress(BrokenPipeError):
-        _write(sampler.facts(wait=time.sleep))
+        facts = sampler.facts(wait=time.sleep)
+        _write(facts)
         lines = LineSplitter()
-        # The first at once: somebody waits to see it.
-        start = tick = time.monotonic_ns()
-        while _read_commands(tick, lines, process):
+        # The first sample at once: it is of the facts' own time, and somebody waits to see it.
+        start = tick = facts.t
+        while _read_commands(tick, lines, process, sampler):
             if time.monotonic_ns() >= tick:
                 _write(sampler.sample(tick))
                 sampler.read_deferred()
@@ -92,7 +94,9 @@ def _seconds(text: str) -> float:
     return seconds
 
 
-def _read_commands(until: int, lines: LineSplitter, process: ProcessProvider) -> bool:
+def _read_commands(
+    until: int, lines: LineSplitter, process: ProcessProvider, sampler: Sampler
+) -> bool:
     """Wait until `until` or for a command and run it; False when stdin has ended."""
     wait_s = max(0, until - time.monotonic_ns()) / 1e9
     if not select.select([STDIN], [], [], wait_s)[0]:
@@ -102,6 +106,7 @@ def _read_commands(until: int, lines: LineSplitter, process: ProcessProvider) ->
         pid = watched_pid(words)
         if pid is not None:
             process.watch(pid, time.monotonic_ns())
+            sampler.read_all_next()
         elif words == ["unwatch"]:
             process.unwatch()
         else:

@@ -99,6 +99,10 @@ class Sampler:
             )
         )
 
+    def read_all_next(self) -> None:
+        """Have the next sample read the slow tier too, for the table names what is watched."""
+        self._next_slow = 0
+
     def read_deferred(self) -> None:
         """Read what takes too long for a sample; call it once the sample is written."""
         for provider in self._providers:

@@ -130,6 +130,20 @@ def test_the_slow_tier_is_read_every_five_seconds():
     assert sum(kind == "fast" for kind, _ in provider.calls) == 12
 
 
+def test_the_slow_tier_is_read_at_once_where_that_is_asked_for():
+    clock = Clock()
+    provider = FakeProvider()
+    sampler = sampler_of(provider, clock=clock)
+    sampler.facts(lambda seconds: None)
+    sampler.sample(clock.now)
+    sampler.read_all_next()
+    provider.calls.clear()
+    for _ in range(3):
+        clock.now += SECOND
+        sampler.sample(clock.now)
+    assert [kind for kind, _ in provider.calls] == ["fast", "slow", "fast", "fast"]
+
+
 def test_the_first_sample_is_what_was_read_for_the_facts():
     clock = Clock()
     provider = FakeProvider(

@@ -21,7 +21,7 @@ from dlmon.sensors.processes.table import ProcessTableReader
 from dlmon.sensors.processes.tree import ProcessProvider
 from dlmon.sensors.provider import SLOW_TIER_S, Provider, Reading, merge
 
-FIRST_WINDOW_S = 0.25
+FIRST_WINDOW_S = 0.2
 
 
 class Sampler:

@@ -57,6 +57,7 @@ from dlmon.records import (
     Result,
     SessionHeader,
 )
+from dlmon.records.changes import merge_machine
 from dlmon.session.index import SessionIndex
 from dlmon.session.session import Session
 from dlmon.stop import ASKED_BY_WORD, PASS_ON, STOP_SIGNALS, asked_by_signal, signal_name
@@ -107,6 +108,8 @@ class Supervisor:
         self._index: SessionIndex | None = None
         self._early_notices: list[str] = []
         self._later_facts: Facts | None = None
+        self._unwritten: Machine | None = None
+        """What was sampled before there was a log; later samples leave out what is as it was."""
         kind: type[Script | WatchedProcess | Workload] = Script if job.script else Workload
         if job.process is not None:
             kind = WatchedProcess
@@ -314,7 +317,11 @@ class Supervisor:
         if self._ended and self._session is not None:
             # The last epoch's energy needs a reading from after the workload's end.
             self._session.machine.energy.fold(sample)
-        elif self._writer is not None:
+            return
+        sample, self._unwritten = merge_machine(self._unwritten, sample), None
+        if self._writer is None:
+            self._unwritten = sample
+        else:
             self._write(sample)
 
     def _notice(self, text: str) -> None:

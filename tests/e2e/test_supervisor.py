@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from fakes import late_gpu_sensors, metered_sensors
+from fakes import early_sensors, late_gpu_sensors, metered_sensors
 from fakes.sessions import Session, eventually, is_alive, resume, suspend, wait_until_gone
 
 import dlmon.launch.lifeline
@@ -486,6 +486,15 @@ def test_a_gpu_that_is_found_while_the_run_goes_on_stands_in_the_log(start, monk
     assert session.header.machine.gpus is None
     session.wait_for_end()
     assert [facts.machine.gpus for facts in session.records(Facts)] == [(late_gpu_sensors.GPU,)]
+
+
+def test_what_was_read_before_there_was_a_log_is_in_its_first_sample(start, monkeypatch):
+    sense_by(monkeypatch, early_sensors)
+    session = start(epochs=3, steps=100, step_s=0.005)
+    session.wait_for_end()
+    first, second, *_ = session.records(Machine)
+    assert (first.memory, first.cpu.pct) == (early_sensors.MEMORY, 50.0)
+    assert second.memory is None
 
 
 def test_the_energy_that_the_sensors_count_is_in_the_result(start, monkeypatch):

@@ -19,7 +19,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from dlmon.records import Record, encode
-from dlmon.sensors.schedule import LineSplitter, next_tick, watched_pid
+from dlmon.sensors.schedule import LineSplitter, first_tick, next_tick, watched_pid
 
 if TYPE_CHECKING:
     from dlmon.sensors.processes.tree import ProcessProvider
@@ -47,14 +47,12 @@ def main() -> int:
         facts = sampler.facts(wait=time.sleep)
         _write(facts)
         lines = LineSplitter()
-        # The first sample at once: it is of the facts' own time, and somebody waits to see it.
-        start = tick = facts.t
+        # At once what was read for them: somebody waits to see it.
+        _report(sampler, facts.t)
+        start = tick = first_tick(time.monotonic_ns(), interval)
         while _read_commands(tick, lines, process, sampler):
             if time.monotonic_ns() >= tick:
-                _write(sampler.sample(tick))
-                sampler.read_deferred()
-                for record in sampler.events():
-                    _write(record)
+                _report(sampler, tick)
                 tick = next_tick(start, interval, time.monotonic_ns())
     return 0
 
@@ -92,6 +90,14 @@ def _seconds(text: str) -> float:
     if not 0.1 <= seconds <= 3600:
         raise argparse.ArgumentTypeError("a number of seconds from 0.1 to 3600 was expected")
     return seconds
+
+
+def _report(sampler: Sampler, scheduled: int) -> None:
+    """Write a sample, and what became of devices since the last one."""
+    _write(sampler.sample(scheduled))
+    sampler.read_deferred()
+    for record in sampler.events():
+        _write(record)
 
 
 def _read_commands(

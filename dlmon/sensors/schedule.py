@@ -3,6 +3,16 @@
 from __future__ import annotations
 
 LONGEST_LINE = 4096
+SECOND_SAMPLE_NS = 250_000_000
+"""How soon after the facts samples begin to come on a schedule, at most."""
+
+
+def first_tick(now: int, interval: int) -> int:
+    """Return when the schedule begins, soon: a run that is just starting is in no sample yet.
+
+    All are in nanoseconds.
+    """
+    return now + min(interval, SECOND_SAMPLE_NS)
 
 
 def next_tick(start: int, interval: int, now: int) -> int:

@@ -181,7 +181,8 @@ def test_facts_come_first_and_say_why_of_whatever_is_unknown(start):
 
 def test_samples_follow_on_a_schedule_that_does_not_drift(start):
     sensors = start()
-    sensors.facts()
+    facts = sensors.record()
+    assert sensors.sample().t == facts.t
     samples = [sensors.sample() for _ in range(6)]
     scheduled = [s.t - int(s.cost.late_ms * 1e6) for s in samples if s.cost is not None]
     steps = [round((t - scheduled[0]) / 1e8, 3) for t in scheduled]

@@ -20,7 +20,7 @@ from dlmon.records import (
 )
 from dlmon.sensors.provider import GpuProcess, Provider, Reading, merge
 from dlmon.sensors.sampler import Sampler
-from dlmon.sensors.schedule import LONGEST_LINE, LineSplitter, next_tick, watched_pid
+from dlmon.sensors.schedule import LONGEST_LINE, LineSplitter, first_tick, next_tick, watched_pid
 
 SECOND = 1_000_000_000
 
@@ -209,6 +209,12 @@ def test_why_there_is_no_table_is_reported():
     table = FakeTable([Reading(why={"processes": "denied"})])
     sampler = Sampler([], table, clock=Clock(), wall=lambda: 1.0, cpu_clock=lambda: 0)
     assert sampler.sample(0).why == {"processes": "denied"}
+
+
+@pytest.mark.parametrize(("interval_s", "soon_s"), [(0.1, 0.1), (1.0, 0.25), (3600.0, 0.25)])
+def test_the_schedule_begins_before_a_whole_interval_is_over(interval_s, soon_s):
+    now = 7_000_000_000
+    assert first_tick(now, int(interval_s * 1e9)) == now + int(soon_s * 1e9)
 
 
 @given(st.integers(0, 10**15), st.integers(10**8, 10**12), st.integers(0, 10**15))

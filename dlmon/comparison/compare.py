@@ -394,7 +394,7 @@ def _run_row(
     if run.missing:
         badges.append(f"without {run.missing}")
     if timing.projected and is_capped(conditions):
-        badges.append(f"projected from {conditions.steps_cap} steps an epoch")
+        badges.append(f"projected from {conditions.steps_cap} steps per epoch")
     elif timing.projected:
         badges.append("projected")
     elif isinstance(timing, SecondsPerEpoch) and timing.epochs == 1 and not timing.first_left_out:

@@ -107,7 +107,7 @@ def find_differences(metric: str, theirs: Conditions, ours: Conditions) -> tuple
             found.append(differs("samples", "{:,} samples, not {:,}"))
         if theirs.steps_cap != ours.steps_cap:
             steps, our_steps = theirs.steps_cap or "all", ours.steps_cap or "all"
-            found.append(f"{steps} steps an epoch, not {our_steps}")
+            found.append(f"{steps} steps per epoch, not {our_steps}")
     if metric == "run_seconds":
         epochs = "epoch" if theirs.epochs == 1 else "epochs"
         found.append(differs("epochs", f"{{}} {epochs}, not {{}}"))

@@ -403,7 +403,7 @@ def _progress_text(snapshot: Snapshot) -> str:
     if snapshot.seconds_per_epoch is not None:
         missing = missing_part(snapshot.seconds_per_epoch, snapshot.why)
         left_out = f" without {missing}" if missing else ""
-        parts.append(f"{units.band(snapshot.seconds_per_epoch)} an epoch{left_out}")
+        parts.append(f"{units.band(snapshot.seconds_per_epoch)} per epoch{left_out}")
     parts.extend(_machine_parts(snapshot.machine))
     if progress is not None and progress.run_left_s is not None:
         parts.append(units.time_left(progress.run_left_s))

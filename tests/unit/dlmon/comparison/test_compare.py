@@ -532,16 +532,16 @@ def test_a_whole_run_that_was_stopped_early_is_no_whole_run():
 def test_a_capped_session_compares_by_its_projection_and_says_so():
     found = result(options={"steps": 50}, seconds_per_epoch=epoch_s(12.0, projected=True))
     row = earlier_row(found)
-    assert row.badges == ("projected from 50 steps an epoch",)
+    assert row.badges == ("projected from 50 steps per epoch",)
     assert row.comparable
 
 
 def test_a_capped_time_that_is_no_projection_compares_with_the_same_cap_only():
     found = result(options={"steps": 50})
-    assert earlier_row(found).badges == ("50 steps an epoch, not all",)
+    assert earlier_row(found).badges == ("50 steps per epoch, not all",)
     capped = replace(CIFAR, steps_cap=50)
     assert earlier_row(found, capped, this=this_run()).comparable
-    assert earlier_row(result(), capped, this=this_run()).badges == ("all steps an epoch, not 50",)
+    assert earlier_row(result(), capped, this=this_run()).badges == ("all steps per epoch, not 50",)
 
 
 def test_a_cap_beyond_the_end_of_the_epoch_is_none():

@@ -362,7 +362,7 @@ def test_a_projection_says_that_it_is_one():
 def test_a_run_with_capped_steps_is_compared_by_its_projection():
     rows = comparison_rows(session(steps_cap=200), [])
     (this,) = rows_of_kind(rows, "this")
-    assert this.badges == ("projected from 200 steps an epoch",)
+    assert this.badges == ("projected from 200 steps per epoch",)
     assert any(row.comparable for row in rows_of_kind(rows, "published"))
 
 

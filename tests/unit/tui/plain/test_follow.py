@@ -1,6 +1,8 @@
 """The lines of a session that is followed without a screen: when each event happened."""
 
+import io
 import re
+import sys
 from dataclasses import replace
 
 import pytest
@@ -64,6 +66,29 @@ def opening_late(records, epoch):
             opened.append(Phase(begin - 2_100_000_000, "opening", epoch))
         opened.append(record)
     return opened
+
+
+class Terminal(io.StringIO):
+    """A terminal that keeps what is written to it."""
+
+    def isatty(self):
+        return True
+
+
+def test_in_a_terminal_a_bar_stays_below_the_lines_and_goes_with_the_end(tmp_path, monkeypatch):
+    write_log(tmp_path, recorded_session(), "shown")
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setenv("COLUMNS", "160")
+    monkeypatch.setattr(sys, "stdout", Terminal())
+    assert follow(tmp_path / "shown" / "session.jsonl", None) == 0
+    written = sys.stdout.getvalue()
+    rows = re.split(r"[\r\n]+", re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", written))
+    *_, bar = [row for row in rows if "━" in row]
+    figures = "epoch 3/3  step 500/500  9.16 s ± 0.01 per epoch  CPU 42 %  GPU 0 98 %"
+    assert bar.rstrip().endswith(figures)
+    assert any("epoch 3/3 took" in row for row in rows)
+    # It is wiped away at the end.
+    assert "\x1b[2K" in written[written.rindex("━") :]
 
 
 def test_a_long_opening_is_shown_with_its_epoch_and_counted_as_a_stall(tmp_path, capsys):

@@ -44,7 +44,7 @@ class Sensing:
             was found later.
         on_sample: called with each sample.
         on_notice: called with a sentence when the process, or a GPU, is lost or back.
-        pcie: also measure what crosses each GPU's PCIe link, which takes 40 ms a GPU.
+        pcie: also measure what crosses each GPU's PCIe link, which takes 40 ms per GPU.
         wake: which GPU is about to be used, and so may be woken: NVML's number, or "any".
     """
 

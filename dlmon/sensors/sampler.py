@@ -143,7 +143,7 @@ def machine_providers(
 ) -> tuple[Provider, ...]:
     """Return this machine's providers; `no_gpus` says why GPUs must not be asked, if so.
 
-    `pcie` asks for the GPUs' PCIe throughput, which takes the driver 40 ms a GPU; `wake` is a
+    `pcie` asks for the GPUs' PCIe throughput, which takes the driver 40 ms per GPU; `wake` is a
     GPU that is about to be used, and so may be woken.
     The control group comes after memory: where it sets a limit, its usage is
     the one that counts. Another vendor's GPUs are one more provider here.

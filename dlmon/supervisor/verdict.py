@@ -172,7 +172,7 @@ def _too_short(snapshot: Snapshot, status: Status) -> str:
     """Say why a run that is over has no figure, and about how long its batches took."""
     why = NEVER_STEADY
     if snapshot.rough_step_ms is not None:
-        why = f"{TOO_SHORT}, about {snapshot.rough_step_ms:.3g} ms a batch: {STEADY_TAKES}"
+        why = f"{TOO_SHORT}, about {snapshot.rough_step_ms:.3g} ms per batch: {STEADY_TAKES}"
     of_ours = status == Status.COMPLETED and not snapshot.header.is_script
     return f"{why}; --seconds 5 trains so long" if of_ours else why
 

@@ -325,7 +325,7 @@ def _cheapest(rows: Sequence[CombinationRow], plan: Plan) -> list[str]:
         if len(priced) > 1:
             cost, row = min(priced, key=lambda pair: pair[0])
             named = label(row.combination, _distinguishing_keys(plan))
-            sentence = f"cheapest: {named}, {units.dollars(cost)} a million samples"
+            sentence = f"cheapest: {named}, {units.dollars(cost)} per million samples"
             sentences.append(_with_shared(like, sentence))
     return sentences
 

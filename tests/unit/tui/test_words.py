@@ -19,7 +19,8 @@ ODD = (
     r"amounts? to|a begin|the begin|all the same|beside each other|of unlike|is heard|"
     r"hearsay|doubtful of|makes? of it|in vain|wont|"
     r"(?:samples|steps|batches|MiB|KiB|MB|KB|kB|bytes|readings|times|updates) a second|"
-    r"a second each|an hour of this|MB an hour|USD an hour|ms a GPU|a GPU every|W a GPU"
+    r"a second each|an hour of this|MB an hour|USD an hour|ms a GPU|a GPU every|W a GPU|"
+    r"ms a batch|(?:steps|s|samples) an epoch|a million samples"
 )
 PATTERN = re.compile(rf"\b(?:{ODD})\b", re.IGNORECASE)
 # A sentence has blanks; keys of dictionaries and names of styles have none.

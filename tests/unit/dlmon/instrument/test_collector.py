@@ -337,7 +337,7 @@ def test_beyond_the_batches_that_keep_their_times_there_is_a_summary_a_second(mo
     kept = [record for record in reported if isinstance(record, Batches)]
     summaries = [record for record in reported if isinstance(record, BatchSummary)]
     assert 50 <= sum(count_of(record) for record in kept) < 50 + 12
-    # 20 ms a batch: 50 in a second, sent with the flush that completes it.
+    # 20 ms per batch: 50 in a second, sent with the flush that completes it.
     assert all(50 <= summary.count <= 62 for summary in summaries[:-1])
     assert sum(count_of(record) for record in reported) == epoch.steps == 500
     assert sum(samples_of(record) for record in reported) == epoch.samples == 4_995

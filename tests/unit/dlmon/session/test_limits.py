@@ -611,7 +611,7 @@ def test_a_run_that_does_not_want_the_cpu_names_nobody():
     row = Process(5802, command="python k.py", cpu_pct=50.0, of_run=False)
     for sample in (
         waits_for_cpu(on_cores(2, run=0.1, others=1.9, processes=(row,)), 3.0),
-        # As was measured of one that sleeps 50 ms a batch, beside four programs on two cores.
+        # As was measured of one that sleeps 50 ms per batch, beside four programs on two cores.
         waits_for_cpu(on_cores(2, run=0.1, others=1.9, processes=(row,)), 17.0, thread_pct=9.0),
         on_cores(2, run=0.1, others=1.9, processes=(row,)),
     ):

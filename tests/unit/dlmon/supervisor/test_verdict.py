@@ -207,7 +207,7 @@ def test_a_run_that_was_too_short_reports_about_how_long_its_batches_took():
         JOB, "log", snapshot, measures, Ending(0, False, None, False), header.t, 1.0
     )
     assert reported.step_ms is None
-    assert reported.why["step_ms"].startswith("too short to measure, about 3 ms a batch")
+    assert reported.why["step_ms"].startswith("too short to measure, about 3 ms per batch")
     assert "--seconds" in reported.why["step_ms"]
     stopped = Ending(75, True, None, False)
     reported = make_result(JOB, "log", snapshot, measures, stopped, header.t, 1.0)

@@ -172,7 +172,7 @@ def test_the_cheapest_is_named_beside_the_fastest():
     costs = [completed(0.5, cost_usd=0.01)], [completed(0.2, cost_usd=0.04)]
     found = findings(sweep_of(plan, *costs))
     assert found[0].startswith("best: cpus 16, ")
-    assert found[1] == "cheapest: cpus 2, 0.50 USD a million samples"
+    assert found[1] == "cheapest: cpus 2, 0.50 USD per million samples"
 
 
 def test_a_longer_run_is_not_the_dearer_one():
@@ -182,7 +182,7 @@ def test_a_longer_run_is_not_the_dearer_one():
     found = findings(
         sweep_of(plan, *[[Outcome(RunStatus.COMPLETED, result=r)] for r in (short, long)])
     )
-    assert found[1] == "cheapest: epochs 10, 0.32 USD a million samples"
+    assert found[1] == "cheapest: epochs 10, 0.32 USD per million samples"
 
 
 @pytest.mark.parametrize("ascii", [False, True])

@@ -66,7 +66,7 @@ class MachineFacts:
         driver: the version of the NVIDIA driver.
         cuda: the newest CUDA version that the driver supports.
         load_1m: the load average of the last minute, at the start.
-        cpu_pct: utilisation of all cores at the start, over a fifth of a second.
+        cpu_pct: utilisation of all cores at the start, over a quarter of a second.
         foreign_gpu_processes: how many processes used a GPU at the start.
         governor: the frequency governor of the first CPU.
         on_battery: whether the machine ran on its battery.

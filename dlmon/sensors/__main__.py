@@ -19,9 +19,17 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from dlmon.records import Record, encode
-from dlmon.sensors.schedule import LineSplitter, first_tick, next_tick, watched_pid
+from dlmon.sensors.schedule import (
+    FIRST_WINDOW_S,
+    LineSplitter,
+    first_tick,
+    next_tick,
+    watched_pid,
+)
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from dlmon.sensors.processes.tree import ProcessProvider
     from dlmon.sensors.sampler import Sampler
 
@@ -44,7 +52,7 @@ def main() -> int:
     sampler = Sampler(providers, ProcessTableReader(process))
     interval = int(arguments.interval * 1e9)
     with suppress(BrokenPipeError):
-        facts = sampler.facts(wait=time.sleep)
+        facts = sampler.facts(time.sleep, arguments.first_window)
         _write(facts)
         lines = LineSplitter()
         # At once what was read for them: somebody waits to see it.
@@ -61,10 +69,17 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m dlmon.sensors", description=__doc__)
     parser.add_argument(
         "--interval",
-        type=_seconds,
+        type=_seconds_from(0.1, 3600),
         default=1.0,
         metavar="SECONDS",
         help="at least 0.1; 1 by default",
+    )
+    parser.add_argument(
+        "--first-window",
+        type=_seconds_from(0.01, 10),
+        default=FIRST_WINDOW_S,
+        metavar="SECONDS",
+        help="how long to look, before the facts, how busy the CPU is",
     )
     parser.add_argument(
         "--pcie",
@@ -82,13 +97,18 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _seconds(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = 0.0
-    if not 0.1 <= seconds <= 3600:
-        raise argparse.ArgumentTypeError("a number of seconds from 0.1 to 3600 was expected")
+def _seconds_from(least: float, most: float) -> Callable[[str], float]:
+    def seconds(text: str) -> float:
+        try:
+            value = float(text)
+        except ValueError:
+            value = 0.0
+        if not least <= value <= most:
+            raise argparse.ArgumentTypeError(
+                f"a number of seconds from {least:g} to {most:g} was expected"
+            )
+        return value
+
     return seconds
 
 

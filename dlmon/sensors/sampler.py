@@ -20,8 +20,7 @@ from dlmon.sensors.nvidia.provider import NoGpus, NvidiaProvider
 from dlmon.sensors.processes.table import ProcessTableReader
 from dlmon.sensors.processes.tree import ProcessProvider
 from dlmon.sensors.provider import SLOW_TIER_S, Provider, Reading, merge
-
-FIRST_WINDOW_S = 0.2
+from dlmon.sensors.schedule import FIRST_WINDOW_S
 
 
 class Sampler:
@@ -49,16 +48,16 @@ class Sampler:
         self._next_slow = 0
         self._cpu_ns = 0
 
-    def facts(self, wait: Callable[[float], object]) -> Facts:
+    def facts(self, wait: Callable[[float], object], window_s: float = FIRST_WINDOW_S) -> Facts:
         """Find out what there is, and over a first short window how busy it is.
 
-        `wait` is given that window's length in seconds.
+        `wait` is given that window's length, `window_s`.
         """
         facts = MachineFacts()
         for provider in self._providers:
             facts = merge(facts, provider.facts())
         self._read(self._clock(), slow=True)
-        wait(FIRST_WINDOW_S)
+        wait(window_s)
         t = self._clock()
         reading = self._read(t, slow=True)
         cpu = reading.cpu

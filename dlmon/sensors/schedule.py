@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 LONGEST_LINE = 4096
+FIRST_WINDOW_S = 0.25
+"""How long to look how busy the machine is at its start: long enough to judge by it."""
 SECOND_SAMPLE_NS = 250_000_000
 """How soon after the facts samples begin to come on a schedule, at most."""
 

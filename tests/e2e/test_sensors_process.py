@@ -205,6 +205,12 @@ def test_every_sample_reports_the_fast_readings(start):
         assert sample.process is None
 
 
+def test_who_only_watches_has_the_facts_after_a_shorter_window(start):
+    sensors = start("--first-window", "0.1")
+    assert sensors.facts().cpu_pct is not None
+    assert sensors.sample().cpu.pct is not None
+
+
 def test_the_first_sample_comes_soon_whatever_the_interval(start):
     sensors = start("--interval", "3600")
     sensors.facts()

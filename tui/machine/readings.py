@@ -25,8 +25,9 @@ from tui.machine.tiles import TEXT_BESIDE_TIMES, ChartTile, TileContent, brief_w
 from tui.machine.view import MachineView
 from tui.widgets.chart import ChartPicture
 
-# Labels of time come first in a border: so many cells of it are theirs.
-_ROOM_FOR_TIMES = 10
+# Labels of time come first in a border: so many cells of it are theirs. Those that count back from
+# now begin farther right, and end with it.
+_ROOM_FOR_TIMES, _ROOM_TO_NOW = 10, 20
 # A GPU that nothing uses has some megabytes of its driver's.
 _LEAST_PEAK_MIB = 52
 
@@ -165,7 +166,8 @@ def _memory_text(
     """Return a GPU's memory with its peak and the run's own, as far as a border has room."""
     text, room = memory.text, tile.outer_size.width - 6
     if times.are_shown:
-        room = min(room - _ROOM_FOR_TIMES, TEXT_BESIDE_TIMES)
+        of_times = _ROOM_TO_NOW if times.last else _ROOM_FOR_TIMES
+        room = min(room - of_times, TEXT_BESIDE_TIMES)
     for part in memory_peak_and_own(gpu, view):
         longer = f"{text}  {part}"
         if len(longer) > room:

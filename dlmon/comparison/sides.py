@@ -59,6 +59,8 @@ NO_RATIO = frozenset({RUN_CORES, OTHER_CORES})
 # Where the log is kept and how a run is watched changes nothing of it.
 _OF_NO_EFFECT = frozenset({"log_dir", "detach", "name", "note"})
 NOTICEABLE_CORES = 0.5
+NOTICEABLE_CHANGE = 0.0005
+"""A smaller one is 0.0 %, however sure it is: nobody is better off by it."""
 _PRICE = "price"
 _LONGEST_LIST = 4
 _LONGEST_ERROR = 160
@@ -152,6 +154,8 @@ class SidesFigure:
     def is_better(self) -> bool | None:
         """Whether new is the better side; None where that is unclear, or neither would be."""
         if self.ratio is None or not self.ratio.is_significant or self.name in NEITHER_IS_BETTER:
+            return None
+        if abs(self.ratio.value - 1) < NOTICEABLE_CHANGE:
             return None
         return (self.ratio.value > 1) == (self.name in MORE_IS_BETTER)
 

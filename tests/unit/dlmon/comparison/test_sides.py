@@ -81,6 +81,15 @@ def test_less_time_is_better_and_utilisation_is_neither():
     assert figure(compared, "cpu_pct").is_better is None
 
 
+@pytest.mark.parametrize(("change", "better"), [(0.0002, None), (0.001, True)])
+def test_a_difference_of_0_0_percent_is_no_better_however_sure_it_is(change, better):
+    base = side("a", 1_000.0, 1_000.001, 999.999)
+    new = side("b", *(rate * (1 + change) for rate in (1_000.0, 1_000.001, 999.999)))
+    compared = compare_sides(base, new)
+    assert compared.throughput.ratio.is_significant
+    assert compared.throughput.is_better is better
+
+
 def test_one_run_a_side_is_not_significant_however_far_they_lie_apart():
     compared = compare_sides(side("a", 100.0), side("b", 900.0))
     assert compared.claim is Claim.UNKNOWN

@@ -55,7 +55,7 @@ from dlmon.records import (
 )
 from dlmon.records.changes import Changes
 from dlmon.session.follower import SessionFollower
-from dlmon.session.source import SLICE_S
+from dlmon.session.source import SLICE_S, read_to_end
 from dlmon.stop import BY_OTHER_SCREEN
 
 Answer = dict[str, Any]
@@ -194,7 +194,7 @@ async def _running(log_dir: str | None = None, interval_s: float = 1.0) -> Answe
                 if path not in followers:
                     with contextlib.suppress(LogError):
                         followers[path] = SessionFollower(path, by_index=True)
-            shown = [_progress_of(followers[path]) for path in running if path in followers]
+            shown = [await _progress_of(followers[path]) for path in running if path in followers]
             if shown != sent:
                 sent = shown
                 yield {"sessions": shown}
@@ -229,9 +229,13 @@ class RunningLogs:
         return running
 
 
-def _progress_of(follower: SessionFollower) -> Answer:
-    """Return how far a session is, from what there is to read of it now."""
+async def _progress_of(follower: SessionFollower) -> Answer:
+    """Return how far a session is, from all that there is to read of it now.
+
+    From a part of it, what it did long ago would be taken for what it does.
+    """
     follower.poll(SLICE_S)
+    await read_to_end(follower)
     snapshot = follower.snapshot()
     header, progress, model = snapshot.header, snapshot.progress, snapshot.model
     return {

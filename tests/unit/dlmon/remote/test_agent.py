@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import aclosing
 from dataclasses import replace
 
 import pytest
@@ -11,6 +13,7 @@ from fakes.screens import GrowingLog
 from dlmon.host import boot_id, host_name
 from dlmon.remote import agent
 from dlmon.remote.agent import RunningLogs
+from dlmon.session import source
 
 
 def session(name):
@@ -57,3 +60,22 @@ def test_what_has_begun_since_is_found_until_it_is_over(tmp_path):
 
 def test_where_nothing_was_ever_recorded_nothing_runs(tmp_path):
     assert RunningLogs(tmp_path / "nowhere").find() == []
+
+
+def test_what_a_session_does_now_is_sent_and_nothing_that_it_did_before(tmp_path, monkeypatch):
+    """Each record is a slice of its own, as in a log that takes long to read."""
+    monkeypatch.setattr(agent, "SLICE_S", 0.0)
+    monkeypatch.setattr(source, "SLICE_S", 0.0)
+    records = recorded_session("training", session_id="runs")
+    header = replace(records[0], host=host_name(), boot_id=boot_id())
+    log = GrowingLog(tmp_path, [header, *records[1:]])
+
+    async def first_sent():
+        async with aclosing(agent._running(str(tmp_path))) as sent:
+            return (await anext(sent))["sessions"]
+
+    try:
+        (found,) = asyncio.run(first_sent())
+    finally:
+        log.drop_lock()
+    assert (found["session"], found["phase"], found["epoch"]) == ("runs", "training", 2)

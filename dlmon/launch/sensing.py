@@ -22,8 +22,6 @@ from dlmon.launch.children import die_with_parent, end_process, python_command
 from dlmon.records import Facts, Gpu, Machine, Notice, RecordError, decode
 from dlmon.records.sanitize import clean
 
-VIEWER_WINDOW_S = 0.1
-"""The first window where somebody waits to see the machine, and nothing is judged by it."""
 # A driver without persistence mode wakes up for a second or two a GPU.
 START_S = 20.0
 FACTS_S = 25.0
@@ -48,7 +46,8 @@ class Sensing:
         on_notice: called with a sentence when the process, or a GPU, is lost or back.
         pcie: also measure what crosses each GPU's PCIe link, which takes 40 ms per GPU.
         wake: which GPU is about to be used, and so may be woken: NVML's number, or "any".
-        first_window_s: how long it looks how busy the CPU is before it reports anything.
+        at_once: have the first sample with the facts, and both sooner, for somebody who waits to
+            see the machine; how busy the CPU was at the start is then no figure to judge by.
     """
 
     def __init__(
@@ -60,7 +59,7 @@ class Sensing:
         command: list[str] | None = None,
         pcie: bool = False,
         wake: str | None = None,
-        first_window_s: float | None = None,
+        at_once: bool = False,
     ) -> None:
         self._command = command or [
             *python_command("dlmon.sensors"),
@@ -68,7 +67,7 @@ class Sensing:
             str(interval_s),
             *(["--pcie"] if pcie else []),
             *(["--wake", wake] if wake is not None else []),
-            *(["--first-window", str(first_window_s)] if first_window_s is not None else []),
+            *(["--at-once"] if at_once else []),
         ]
         self._deadline_s = max(3 * interval_s, 2.0)
         self._check_s = min(max(interval_s, 0.25), 1.0)

@@ -28,7 +28,7 @@ from dlmon.host import boot_id, host_name
 from dlmon.launch.children import end_group, python_command
 from dlmon.launch.job import Job, Refused
 from dlmon.launch.lifeline import launch
-from dlmon.launch.sensing import VIEWER_WINDOW_S, Sensing
+from dlmon.launch.sensing import Sensing
 from dlmon.log.directory import (
     NoSuchLog,
     SessionEntry,
@@ -172,7 +172,7 @@ async def _watch(interval_s: float = 1.0, pcie: bool = False) -> Answers:
     def notice(text: str) -> None:
         arrived.put_nowait(Notice(time.monotonic_ns(), text))
 
-    sensing = Sensing(interval_s, take, take, notice, pcie=pcie, first_window_s=VIEWER_WINDOW_S)
+    sensing = Sensing(interval_s, take, take, notice, pcie=pcie, at_once=True)
     sensing.start()
     try:
         while True:

@@ -19,19 +19,10 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from dlmon.records import Record, encode
-from dlmon.sensors.schedule import (
-    FIRST_WINDOW_S,
-    LineSplitter,
-    first_tick,
-    next_tick,
-    watched_pid,
-)
+from dlmon.sensors.schedule import LineSplitter, first_tick, next_tick, watched_pid
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from dlmon.sensors.processes.tree import ProcessProvider
-    from dlmon.sensors.sampler import Sampler
 
 STDIN, STDOUT = 0, 1
 
@@ -52,15 +43,17 @@ def main() -> int:
     sampler = Sampler(providers, ProcessTableReader(process))
     interval = int(arguments.interval * 1e9)
     with suppress(BrokenPipeError):
-        facts = sampler.facts(time.sleep, arguments.first_window)
+        facts = sampler.facts(time.sleep, arguments.at_once)
         _write(facts)
         lines = LineSplitter()
-        # At once what was read for them: somebody waits to see it.
-        _report(sampler, facts.t)
-        start = tick = first_tick(time.monotonic_ns(), interval)
-        while _read_commands(tick, lines, process, sampler):
+        start = facts.t if arguments.at_once else first_tick(time.monotonic_ns(), interval)
+        tick = start
+        while _read_commands(tick, lines, process):
             if time.monotonic_ns() >= tick:
-                _report(sampler, tick)
+                _write(sampler.sample(tick))
+                sampler.read_deferred()
+                for record in sampler.events():
+                    _write(record)
                 tick = next_tick(start, interval, time.monotonic_ns())
     return 0
 
@@ -69,17 +62,15 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m dlmon.sensors", description=__doc__)
     parser.add_argument(
         "--interval",
-        type=_seconds_from(0.1, 3600),
+        type=_seconds,
         default=1.0,
         metavar="SECONDS",
         help="at least 0.1; 1 by default",
     )
     parser.add_argument(
-        "--first-window",
-        type=_seconds_from(0.01, 10),
-        default=FIRST_WINDOW_S,
-        metavar="SECONDS",
-        help="how long to look, before the facts, how busy the CPU is",
+        "--at-once",
+        action="store_true",
+        help="sample with the facts, which come sooner: somebody waits to see the machine",
     )
     parser.add_argument(
         "--pcie",
@@ -97,32 +88,17 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _seconds_from(least: float, most: float) -> Callable[[str], float]:
-    def seconds(text: str) -> float:
-        try:
-            value = float(text)
-        except ValueError:
-            value = 0.0
-        if not least <= value <= most:
-            raise argparse.ArgumentTypeError(
-                f"a number of seconds from {least:g} to {most:g} was expected"
-            )
-        return value
-
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0.1 <= seconds <= 3600:
+        raise argparse.ArgumentTypeError("a number of seconds from 0.1 to 3600 was expected")
     return seconds
 
 
-def _report(sampler: Sampler, scheduled: int) -> None:
-    """Write a sample, and what became of devices since the last one."""
-    _write(sampler.sample(scheduled))
-    sampler.read_deferred()
-    for record in sampler.events():
-        _write(record)
-
-
-def _read_commands(
-    until: int, lines: LineSplitter, process: ProcessProvider, sampler: Sampler
-) -> bool:
+def _read_commands(until: int, lines: LineSplitter, process: ProcessProvider) -> bool:
     """Wait until `until` or for a command and run it; False when stdin has ended."""
     wait_s = max(0, until - time.monotonic_ns()) / 1e9
     if not select.select([STDIN], [], [], wait_s)[0]:
@@ -132,7 +108,6 @@ def _read_commands(
         pid = watched_pid(words)
         if pid is not None:
             process.watch(pid, time.monotonic_ns())
-            sampler.read_all_next()
         elif words == ["unwatch"]:
             process.unwatch()
         else:

@@ -20,7 +20,7 @@ from dlmon.sensors.nvidia.provider import NoGpus, NvidiaProvider
 from dlmon.sensors.processes.table import ProcessTableReader
 from dlmon.sensors.processes.tree import ProcessProvider
 from dlmon.sensors.provider import SLOW_TIER_S, Provider, Reading, merge
-from dlmon.sensors.schedule import FIRST_WINDOW_S
+from dlmon.sensors.schedule import FIRST_WINDOW_S, SHORT_WINDOW_S
 
 
 class Sampler:
@@ -44,36 +44,36 @@ class Sampler:
         self._changes = Changes()
         self._facts = Facts(0, 0.0, "", MachineFacts())
         self._first: tuple[int, Reading] | None = None
-        """What was read for the facts, and when: the first sample is of that."""
+        """What was read for the facts, and when, while a sample of it is still to be taken."""
         self._next_slow = 0
         self._cpu_ns = 0
 
-    def facts(self, wait: Callable[[float], object], window_s: float = FIRST_WINDOW_S) -> Facts:
+    def facts(self, wait: Callable[[float], object], at_once: bool = False) -> Facts:
         """Find out what there is, and over a first short window how busy it is.
 
-        `wait` is given that window's length, `window_s`.
+        `wait` is given that window's length in seconds. With `at_once` it is shorter, and the
+        first sample is of what was read at its end.
         """
         facts = MachineFacts()
         for provider in self._providers:
             facts = merge(facts, provider.facts())
         self._read(self._clock(), slow=True)
-        wait(window_s)
+        wait(SHORT_WINDOW_S if at_once else FIRST_WINDOW_S)
         t = self._clock()
-        reading = self._read(t, slow=True)
+        reading = self._read(t, slow=at_once)
         cpu = reading.cpu
         if cpu is not None:
             why = {"cpu_pct": cpu.why["pct"]} if "pct" in cpu.why else {}
             facts = merge(facts, MachineFacts(cpu_pct=cpu.pct, why=why))
-        self._first, self._next_slow = (t, reading), t + int(SLOW_TIER_S * 1e9)
+        self._next_slow = t
+        if at_once:
+            self._first, self._next_slow = (t, reading), t + int(SLOW_TIER_S * 1e9)
         self._cpu_ns = self._cpu_clock()
         self._facts = Facts(t, round(self._wall(), 2), os.uname().nodename, facts)
         return self._facts
 
     def sample(self, scheduled: int) -> Machine:
-        """Return one record; `scheduled` is when it should have been taken.
-
-        The first one after the facts waits for nothing: it is what was read for them.
-        """
+        """Return one record; `scheduled` is when it should have been taken."""
         t, reading = self._first or self._new_reading()
         self._first = None
         before, self._cpu_ns = self._cpu_ns, self._cpu_clock()
@@ -97,10 +97,6 @@ class Sampler:
                 why=reading.why,
             )
         )
-
-    def read_all_next(self) -> None:
-        """Have the next sample read the slow tier too, for the table names what is watched."""
-        self._next_slow = 0
 
     def read_deferred(self) -> None:
         """Read what takes too long for a sample; call it once the sample is written."""

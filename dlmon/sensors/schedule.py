@@ -4,17 +4,19 @@ from __future__ import annotations
 
 LONGEST_LINE = 4096
 FIRST_WINDOW_S = 0.25
-"""How long to look how busy the machine is at its start: long enough to judge by it."""
-SECOND_SAMPLE_NS = 250_000_000
-"""How soon after the facts samples begin to come on a schedule, at most."""
+"""How long to look how busy the machine is at the start: long enough to judge a run by it."""
+SHORT_WINDOW_S = 0.1
+"""The same where somebody waits to see the machine, and nothing is judged by it."""
+FIRST_SAMPLE_NS = 250_000_000
+"""How soon after the facts the first sample comes, at most: a rate needs some time to be one."""
 
 
 def first_tick(now: int, interval: int) -> int:
-    """Return when the schedule begins, soon: a run that is just starting is in no sample yet.
+    """Return when to take the first sample, before a whole interval is over.
 
     All are in nanoseconds.
     """
-    return now + min(interval, SECOND_SAMPLE_NS)
+    return now + min(interval, FIRST_SAMPLE_NS)
 
 
 def next_tick(start: int, interval: int, now: int) -> int:

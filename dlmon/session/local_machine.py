@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
-from dlmon.launch.sensing import VIEWER_WINDOW_S, Sensing
+from dlmon.launch.sensing import Sensing
 from dlmon.records import Facts, MachineFacts
 from dlmon.session.machine_history import MachineHistory
 
@@ -63,7 +63,7 @@ class LocalMachine:
                 self.history.fold,
                 self._take_notice,
                 pcie=self._pcie,
-                first_window_s=VIEWER_WINDOW_S,
+                at_once=True,
             )
             self._sensing.start()
             self._on_since_ns = self.now()

@@ -10,7 +10,6 @@ import sys
 import pytest
 
 from dlmon.records import Facts, Machine, decode
-from dlmon.records.changes import merge_machine
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the sensors run on Linux")
 
@@ -33,13 +32,11 @@ def test_a_busy_process_is_reported_with_user_and_command_and_whether_it_is_of_t
         sensors.stdin.write(f"watch {run.pid}\n".encode())
         sensors.stdin.flush()
         assert isinstance(decode(sensors.stdout.readline()), Facts)
-        reported, machine = {}, None
-        # What was read for the facts knows nothing yet of the run.
-        while any(reported.get(pid) is None for pid in (run.pid, other.pid)):
+        reported = {}
+        while other.pid not in reported or run.pid not in reported:
             record = decode(sensors.stdout.readline())
             assert isinstance(record, Machine)
-            machine = merge_machine(machine, record)
-            reported = {r.pid: r for r in machine.processes or () if r.of_run is not None}
+            reported = {row.pid: row for row in record.processes or ()}
     finally:
         for process in (sensors, run, other):
             process.kill()

@@ -181,8 +181,7 @@ def test_facts_come_first_and_say_why_of_whatever_is_unknown(start):
 
 def test_samples_follow_on_a_schedule_that_does_not_drift(start):
     sensors = start()
-    facts = sensors.record()
-    assert sensors.sample().t == facts.t
+    sensors.facts()
     samples = [sensors.sample() for _ in range(6)]
     scheduled = [s.t - int(s.cost.late_ms * 1e6) for s in samples if s.cost is not None]
     steps = [round((t - scheduled[0]) / 1e8, 3) for t in scheduled]
@@ -205,10 +204,14 @@ def test_every_sample_reports_the_fast_readings(start):
         assert sample.process is None
 
 
-def test_who_only_watches_has_the_facts_after_a_shorter_window(start):
-    sensors = start("--first-window", "0.1")
-    assert sensors.facts().cpu_pct is not None
-    assert sensors.sample().cpu.pct is not None
+def test_who_asks_for_it_at_once_has_a_whole_sample_with_the_facts_and_then_one_an_interval(start):
+    sensors = start("--at-once", "--interval", "0.5")
+    facts = sensors.record()
+    first, second = sensors.sample(), sensors.sample()
+    assert first.t == facts.t
+    assert first.cpu.pct is not None
+    assert first.processes is not None
+    assert second.t - int(second.cost.late_ms * 1e6) == pytest.approx(facts.t + 5e8, abs=1e4)
 
 
 def test_the_first_sample_comes_soon_whatever_the_interval(start):

@@ -124,7 +124,7 @@ class FakeSensing:
     started: list[FakeSensing] = []  # noqa: RUF012 - emptied by the fixture that puts it in place
 
     def __init__(
-        self, interval_s, on_facts, on_sample, on_notice, *, pcie=False, first_window_s=None
+        self, interval_s, on_facts, on_sample, on_notice, *, pcie=False, at_once=False
     ) -> None:
         self.interval_s, self.pcie = interval_s, pcie
         self._on_facts, self._on_sample = on_facts, on_sample

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from dlmon.exit_codes import DONE
 from dlmon.host import host_name
-from dlmon.launch.sensing import VIEWER_WINDOW_S, Sensing
+from dlmon.launch.sensing import Sensing
 from dlmon.records import Facts, Machine, MachineFacts
 from dlmon.records.changes import merge_machine
 from tui.formatting import units
@@ -42,7 +42,7 @@ class _Watching:
             self._print_sample,
             lambda text: self._errors.print(Text(f"dlmon: {text}")),
             pcie=pcie,
-            first_window_s=VIEWER_WINDOW_S,
+            at_once=True,
         )
         self._ended = asyncio.Event()
         self._exit_code = DONE

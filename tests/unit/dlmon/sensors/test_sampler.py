@@ -20,7 +20,15 @@ from dlmon.records import (
 )
 from dlmon.sensors.provider import GpuProcess, Provider, Reading, merge
 from dlmon.sensors.sampler import Sampler
-from dlmon.sensors.schedule import LONGEST_LINE, LineSplitter, first_tick, next_tick, watched_pid
+from dlmon.sensors.schedule import (
+    FIRST_WINDOW_S,
+    LONGEST_LINE,
+    SHORT_WINDOW_S,
+    LineSplitter,
+    first_tick,
+    next_tick,
+    watched_pid,
+)
 
 SECOND = 1_000_000_000
 
@@ -101,10 +109,10 @@ def test_facts_are_joined_and_the_first_window_is_waited_for():
 
     first = FakeProvider(MachineFacts(cores=2), Reading(cpu=Cpu(pct=12.5)))
     second = FakeProvider(MachineFacts(why={"gpus": "no driver"}))
-    facts = sampler_of(first, second, clock=clock).facts(wait, window_s=0.5)
+    facts = sampler_of(first, second, clock=clock).facts(wait)
     assert facts.machine == MachineFacts(cores=2, cpu_pct=12.5, why={"gpus": "no driver"})
     assert facts.t == clock.now
-    assert waited == [0.5]
+    assert waited == [FIRST_WINDOW_S]
 
 
 def test_an_unknown_first_utilisation_has_its_reason():
@@ -118,54 +126,43 @@ def test_the_slow_tier_is_read_every_five_seconds():
     provider = FakeProvider()
     sampler = sampler_of(provider, clock=clock)
     sampler.facts(lambda seconds: None)
-    begin = clock.now
-    sampler.sample(begin)
     provider.calls.clear()
+    begin = clock.now
     for _ in range(12):
         clock.now += SECOND
         sampler.sample(clock.now)
     slow = [(t - begin) // SECOND for kind, t in provider.calls if kind == "slow"]
-    assert slow == [5, 10]
+    assert slow == [1, 6, 11]
     assert sum(kind == "fast" for kind, _ in provider.calls) == 12
 
 
-def test_the_slow_tier_is_read_at_once_where_that_is_asked_for():
+def test_who_asks_for_it_at_once_has_all_that_was_read_for_the_facts_as_the_first_sample():
     clock = Clock()
-    provider = FakeProvider()
-    sampler = sampler_of(provider, clock=clock)
-    sampler.facts(lambda seconds: None)
-    sampler.sample(clock.now)
-    sampler.read_all_next()
-    provider.calls.clear()
-    for _ in range(3):
-        clock.now += SECOND
-        sampler.sample(clock.now)
-    assert [kind for kind, _ in provider.calls] == ["fast", "slow", "fast", "fast"]
-
-
-def test_the_first_sample_is_what_was_read_for_the_facts():
-    clock = Clock()
+    waited = []
     provider = FakeProvider(
         MachineFacts(cores=2), Reading(cpu=Cpu(pct=12.5)), Reading(memory=Memory(used_mib=10))
     )
     sampler = sampler_of(provider, clock=clock)
-    facts = sampler.facts(lambda seconds: None)
+    facts = sampler.facts(waited.append, at_once=True)
+    assert waited == [SHORT_WINDOW_S]
     calls = len(provider.calls)
     clock.now += 1_000
     first = sampler.sample(clock.now)
     assert (first.t, first.cpu, first.memory) == (facts.t, Cpu(pct=12.5), Memory(used_mib=10))
     assert len(provider.calls) == calls
-    clock.now += SECOND
-    assert sampler.sample(clock.now).t == clock.now
-    assert len(provider.calls) == calls + 1
+    times = []
+    for _ in range(6):
+        clock.now += SECOND
+        times.append(sampler.sample(clock.now).t)
+    assert times == [facts.t + n * SECOND + 1_000 for n in range(1, 7)]
+    assert [kind for kind, _ in provider.calls[calls:]] == [*["fast"] * 5, "slow", "fast"]
 
 
 def test_a_sample_reports_its_own_cost_and_lateness():
     clock = Clock()
-    spent = iter([5_000_000, 6_000_000, 8_500_000])
+    spent = iter([5_000_000, 7_500_000])
     sampler = sampler_of(FakeProvider(), clock=clock, cpu_clock=lambda: next(spent))
     sampler.facts(lambda seconds: None)
-    assert sampler.sample(clock.now + 1).cost == Cost(cpu_ms=1.0, late_ms=0.0)
     clock.now += 3_000_000
     record = sampler.sample(clock.now - 1_250_000)
     assert record.cost == Cost(cpu_ms=2.5, late_ms=1.25)
@@ -211,7 +208,7 @@ def test_why_there_is_no_table_is_reported():
 
 
 @pytest.mark.parametrize(("interval_s", "soon_s"), [(0.1, 0.1), (1.0, 0.25), (3600.0, 0.25)])
-def test_the_schedule_begins_before_a_whole_interval_is_over(interval_s, soon_s):
+def test_the_first_sample_does_not_wait_for_a_whole_interval(interval_s, soon_s):
     now = 7_000_000_000
     assert first_tick(now, int(interval_s * 1e9)) == now + int(soon_s * 1e9)
 

@@ -12,7 +12,7 @@ from dlmon.session.local_machine import LocalMachine
 class Sensors:
     """Sensors that say what the test says."""
 
-    def __init__(self, interval_s, on_facts, on_sample, on_notice, *, pcie, first_window_s):
+    def __init__(self, interval_s, on_facts, on_sample, on_notice, *, pcie, at_once):
         self.options = interval_s, pcie
         self.on_facts, self.on_sample, self.on_notice = on_facts, on_sample, on_notice
         self.is_on = False

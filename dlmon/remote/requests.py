@@ -7,10 +7,10 @@ can't do what is asked for.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from dlmon.exit_codes import FAILED
 from dlmon.launch.job import Job
@@ -23,6 +23,21 @@ from dlmon.remote.link import Link, linked
 from dlmon.remote.listing import ListedSession, ListedSweep, listed_sessions, listed_sweeps
 from dlmon.remote.mirror import Mirror
 from dlmon.remote.ssh import SshError
+
+Answer = TypeVar("Answer")
+
+
+async def ask_each(
+    hosts: Sequence[str], ask: Callable[[str], Awaitable[Answer]]
+) -> dict[str, Answer | Exception]:
+    """Ask all hosts at the same time; return the answer of each, or why it gave none."""
+    answers = await asyncio.gather(*(ask(host) for host in hosts), return_exceptions=True)
+    found: dict[str, Answer | Exception] = {}
+    for host, answer in zip(hosts, answers, strict=True):
+        if isinstance(answer, BaseException) and not isinstance(answer, SshError | RefusedRequest):
+            raise answer
+        found[host] = answer
+    return found
 
 
 async def list_remote(
@@ -112,17 +127,7 @@ async def record_on_hosts(hosts: Sequence[str], job: Job) -> dict[str, str | Exc
         hosts: where.
         job: what records the machine that it runs on.
     """
-    begun = await asyncio.gather(
-        *(start_remote(host, job) for host in hosts), return_exceptions=True
-    )
-    found: dict[str, str | Exception] = {}
-    for host, session in zip(hosts, begun, strict=True):
-        if isinstance(session, BaseException) and not isinstance(
-            session, (SshError, RefusedRequest)
-        ):
-            raise session
-        found[host] = session
-    return found
+    return await ask_each(hosts, lambda host: start_remote(host, job))
 
 
 async def launch_remote(link: Link, job: Job) -> str:

@@ -82,6 +82,21 @@ def test_a_session_of_a_host_is_listed_with_its_name(laptop, recorded):
     assert "first" in table
 
 
+def test_the_sessions_of_several_hosts_are_listed_one_host_after_the_other(
+    laptop, recorded, network
+):
+    network.add("empty")
+    both = ("--host", "box", "--host", "empty")
+    table = laptop.dlmon("sessions", *both).stdout
+    assert table.startswith("box:\n")
+    assert recorded in table
+    assert table.endswith("no sessions on empty yet; dlmon run WORKLOAD --host empty starts one\n")
+    asked = laptop.dlmon("sessions", *both, "--host", "nosuch", "--json")
+    assert {each["ssh_host"] for each in json.loads(asked.stdout)} == {"box"}
+    assert (asked.returncode, asked.stderr.count("\n")) == (FAILED, 1)
+    assert "nosuch is not known" in asked.stderr
+
+
 def test_a_session_of_a_host_is_shown_as_it_ended(laptop, recorded):
     shown = laptop.dlmon("attach", "--host", "box", "first", "--plain")
     assert shown.returncode == DONE

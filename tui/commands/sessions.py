@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -146,18 +148,17 @@ def _session_or_sweep(text: str, directory: Path) -> Path:
 
 @click.command(short_help="List what was recorded, and what is running.")
 @click_options.json_option
-@click_options.host_option
+@click_options.hosts_option
 @click_options.log_dir_option
-def sessions(as_json: bool, host: str | None, log_dir: Path | None) -> None:
+def sessions(as_json: bool, hosts: tuple[str, ...], log_dir: Path | None) -> int | None:
     """List what was recorded, and what is running: sessions, and sweeps below them."""
     from dlmon.log.directory import list_sessions
     from dlmon.sweep.log import list_sweeps
     from tui.formatting.sessions import runs_of_sweeps
     from tui.plain.tables import print_sessions, session_json
 
-    if host is not None:
-        _print_sessions_of_host(host, shared.on_host(log_dir), as_json)
-        return
+    if hosts:
+        return _print_sessions_of_hosts(hosts, shared.on_host(log_dir), as_json)
     directory = shared.chosen_log_directory(log_dir)
     if os.path.lexists(directory) and not directory.is_dir():
         raise shared.UserError(f"{directory} is not a directory")
@@ -166,29 +167,39 @@ def sessions(as_json: bool, host: str | None, log_dir: Path | None) -> None:
         runs = runs_of_sweeps(sweeps)
         listed = [session_json(entry, runs.get(entry.header.id)) for entry in entries]
         print(json.dumps(listed, indent=2))
-        return
+        return None
     print_sessions(entries, directory, sweeps, by_path=log_dir is not None)
+    return None
 
 
-def _print_sessions_of_host(host: str, log_dir: str | None, as_json: bool) -> None:
-    """List what was recorded on another machine: sessions, and sweeps below them."""
+def _print_sessions_of_hosts(hosts: Sequence[str], log_dir: str | None, as_json: bool) -> int:
+    """List what was recorded on other machines, one after the other; return the exit code."""
     from dlmon.remote.mirror import mirror_directory
-    from dlmon.remote.requests import list_remote
+    from dlmon.remote.requests import ask_each, list_remote
     from tui.formatting.sessions import runs_of_sweeps, sweeps_of_host
     from tui.plain.tables import print_sessions, session_json
 
-    directory = mirror_directory(host)
-    sessions, listed_sweeps = shared.result_of(list_remote(host, log_dir))
-    entries = [each.entry(directory) for each in sessions]
-    sweeps = sweeps_of_host(listed_sweeps, directory)
-    if as_json:
-        runs = runs_of_sweeps(sweeps)
-        # Its log is on the host; here is none before it is copied.
-        listed = [
-            {**session_json(entry, runs.get(entry.header.id)), "log": None} for entry in entries
-        ]
-        print(json.dumps(listed, indent=2))
-    elif entries or sweeps:
+    answers = shared.result_of(ask_each(hosts, lambda host: list_remote(host, log_dir)))
+    found = {host: each for host, each in answers.items() if not isinstance(each, Exception)}
+    objects: list[dict[str, Any]] = []
+    for number, (host, (listed, listed_sweeps)) in enumerate(found.items()):
+        directory = mirror_directory(host)
+        entries = [session.entry(directory) for session in listed]
+        sweeps = sweeps_of_host(listed_sweeps, directory)
+        if as_json:
+            runs = runs_of_sweeps(sweeps)
+            # Its log is on the host; here is none before it is copied.
+            there = {"ssh_host": host, "log": None}
+            objects += [{**session_json(e, runs.get(e.header.id)), **there} for e in entries]
+            continue
+        if number:
+            print()
+        if not entries and not sweeps:
+            print(f"no sessions on {host} yet; dlmon run WORKLOAD --host {host} starts one")
+            continue
+        if len(hosts) > 1:
+            print(f"{host}:", flush=True)
         print_sessions(entries, directory, sweeps, resumable=False)
-    else:
-        print(f"no sessions on {host} yet; dlmon run WORKLOAD --host {host} starts one")
+    if as_json and found:
+        print(json.dumps(objects, indent=2))
+    return shared.report_failures(answers)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from dlmon.exit_codes import FAILED, WRONG_ARGUMENTS
+from dlmon.exit_codes import DONE, FAILED, WRONG_ARGUMENTS
 from tui.options.settings import Settings, read_settings
 
 # Whoever asks for help, or completes a word, pays for none of what starts a session.
@@ -134,6 +134,18 @@ def result_of(asked: Coroutine[Any, Any, Answer]) -> Answer:
     import asyncio
 
     return asyncio.run(asked)
+
+
+def report_failures(answers: Mapping[str, object]) -> int:
+    """Say why hosts gave no answer, and return the exit code: of the first where none gave one."""
+    from dlmon.records.sanitize import clean
+
+    failures = [answer for answer in answers.values() if isinstance(answer, Exception)]
+    for failure in failures:
+        print(f"dlmon: {clean(str(failure))}", file=sys.stderr)
+    if failures and len(failures) == len(answers):
+        return getattr(failures[0], "exit_code", FAILED)
+    return FAILED if failures else DONE
 
 
 def copies_of(host: str, meant: str, log_dir: Path | None) -> list[Path]:

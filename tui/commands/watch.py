@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,8 +10,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dlmon.exit_codes import DONE, FAILED
-from dlmon.records.sanitize import clean
 from tui.commands import click_options, shared
 from tui.commands.candidates import host_names
 from tui.options.checks import check_interval, check_name
@@ -136,16 +133,13 @@ def _record_hosts(
     )
     started = shared.result_of(record_on_hosts(hosts, job))
     for host, session in started.items():
-        if isinstance(session, Exception):
-            print(f"dlmon: {clean(str(session))}", file=sys.stderr)
-        else:
+        if not isinstance(session, Exception):
             where = shlex.join(["--host", host, session])
             print(f"{session} is recording on {host}; dlmon attach {where} shows it")
-    failures = [each for each in started.values() if isinstance(each, Exception)]
-    if len(failures) == len(started):
-        return getattr(failures[0], "exit_code", FAILED)
-    if options.detach or plain or not shared.in_terminal():
-        return DONE if not failures else FAILED
+    exit_code = shared.report_failures(started)
+    none_records = all(isinstance(each, Exception) for each in started.values())
+    if none_records or options.detach or plain or not shared.in_terminal():
+        return exit_code
     return _watch_hosts(words, settings, options, plain=False, as_json=False)
 
 

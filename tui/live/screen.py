@@ -205,6 +205,7 @@ class LiveScreen(SessionControls, ExportControls, EpochZoom):
         *limit_line.HELP,
         *time_charts.HELP,
         *MACHINE_HELP,
+        ("mem", "The share of a GPU's memory in use, where that has no chart of its own."),
         *epoch_headline.HELP,
         *bars.HELP,
         *account_line.HELP,

@@ -69,8 +69,8 @@ MACHINE_HELP: tuple[tuple[str, str], ...] = (
 
 OF_GPUS = frozenset(
     {
-        *("GPU", "held by", "fan", "PCIe", "MIG", "NVLink", "encoder, decoder", "ECC", "energy"),
-        "lost, asleep",
+        *("GPU", "mem", "held by", "fan", "PCIe", "MIG", "NVLink", "encoder, decoder", "ECC"),
+        *("energy", "lost, asleep"),
     }
 )
 """What of it a machine without a GPU shows nothing of."""

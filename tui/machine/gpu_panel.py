@@ -11,7 +11,9 @@ from textual.containers import Horizontal, Vertical
 from dlmon.records import Gpu
 from tui.drawing.time_axis import TimeAxis, TimeLabels
 from tui.machine.gpu_rows import GpuRows, coarser, gpu_rows_wanted
+from tui.machine.gpu_tile import GpuTile
 from tui.machine.readings import (
+    gpu_memory_shares,
     show_gpu,
     show_gpu_memory,
     show_gpu_power,
@@ -103,12 +105,12 @@ class GpuPanel(Vertical):
 
     def __init__(self) -> None:
         super().__init__()
-        self._first = ChartTile(id="gpu", classes="panel")
+        self._first = GpuTile(id="gpu", classes="panel")
         self._memory = ChartTile(id="gpu-memory", classes="panel")
         self._power = SmallTile(id="gpu-power", classes="panel")
         self._temperature = SmallTile(id="gpu-temperature", classes="panel")
         self._curves = Horizontal(self._power, self._temperature)
-        self._others: list[ChartTile] = []
+        self._others: list[GpuTile] = []
         self._rows = GpuRows(id="gpus")
         self._shape = GpuShape()
         self._axes: tuple[TimeAxis, TimeAxis] | None = None
@@ -164,7 +166,7 @@ class GpuPanel(Vertical):
         self,
         first: Gpu,
         others: list[Gpu],
-        shown: list[ChartTile],
+        shown: list[GpuTile],
         view: MachineView,
         axis: TimeAxis,
         times: TimeLabels,
@@ -174,30 +176,33 @@ class GpuPanel(Vertical):
         own_memory = not shape.memory
         for tile, gpu in zip(shown, (first, *others), strict=False):
             labels = times if tile is lowest else times.unlabelled
-            show_gpu(tile, gpu, view, axis, labels, with_memory=own_memory or tile is not shown[0])
+            with_memory = own_memory or tile is not shown[0]
+            show_gpu(tile, gpu, view, axis, labels, with_memory=with_memory)
+            tile.show_memory(gpu_memory_shares(gpu, view, axis) if with_memory else ())
         if shape.memory:
             labels = times if lowest is self._memory else times.unlabelled
             show_gpu_memory(self._memory, first, view, axis, labels)
         if shape.curves:
-            for tile, show in (
+            for small, show in (
                 (self._power, show_gpu_power),
                 (self._temperature, show_gpu_temperature),
             ):
-                own = coarser(axis, tile.plot_columns)
-                show(tile, first, view, axis, own)
+                own = coarser(axis, small.plot_columns)
+                show(small, first, view, axis, own)
 
     def _show_grid(
-        self, gpus: list[Gpu], shown: list[ChartTile], view: MachineView, axis: TimeAxis
+        self, gpus: list[Gpu], shown: list[GpuTile], view: MachineView, axis: TimeAxis
     ) -> None:
         drawn = coarser(axis, min(tile.plot_columns for tile in shown))
         self._axes = axis, drawn
         for tile, gpu in zip(shown, gpus, strict=False):
             show_gpu(tile, gpu, view, axis, drawn_axis=drawn)
+            tile.show_memory(gpu_memory_shares(gpu, view, drawn))
 
     def _take_shape(self, shape: GpuShape) -> None:
         """Show the parts of a shape; nothing happens where it is the same."""
         new = [
-            ChartTile(id=f"gpu-{number}", classes="panel")
+            GpuTile(id=f"gpu-{number}", classes="panel")
             for number in range(len(self._others), shape.charts - 1)
         ]
         if new:

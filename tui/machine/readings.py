@@ -196,6 +196,16 @@ def memory_peak_and_own(gpu: Gpu, view: MachineView) -> list[str]:
     return parts if own_mib is None else [*parts, f"this run {own_mib / 1024:.1f}"]
 
 
+def gpu_memory_shares(gpu: Gpu, view: MachineView, axis: TimeAxis) -> tuple[float | None, ...]:
+    """Return which share of a GPU's memory was in use over time; none where its size is unknown."""
+    facts = view.facts_of(gpu)
+    total_mib = facts.memory_mib if facts is not None else None
+    if not total_mib:
+        return ()
+    columns = axis.columns(view.history.gpu_memory_mib.get(gpu.index, Series()))
+    return tuple(None if used_mib is None else used_mib / total_mib for used_mib in columns)
+
+
 def show_gpu_memory(
     tile: ChartTile, gpu: Gpu, view: MachineView, axis: TimeAxis, times: TimeLabels = NO_LABELS
 ) -> None:

@@ -335,6 +335,43 @@ async def test_memory_has_a_curve_with_what_is_left_the_peak_and_what_is_the_run
         assert wide.titles("#gpu-memory")[0].endswith("1.3 left  peak 5.0  this run 4.4")
 
 
+@pytest.mark.parametrize(("ascii", "low", "full"), [(False, "⣀", "⣿"), (True, "_", "#")])
+async def test_where_memory_has_no_chart_it_has_the_lowest_row_of_the_gpus(ascii, low, full):
+    async with charts(80, 8, ascii=ascii) as shown:
+        latest = shown.view.history.latest
+        (gpu,) = latest.gpus
+        for second in range(1, 11):
+            used_mib = 100 if second <= 5 else 6100
+            record = replace(
+                latest,
+                t=latest.t + second * SECOND_NS,
+                gpus=(replace(gpu, memory_used_mib=used_mib),),
+            )
+            shown.view.history.fold(record)
+        shown.axis = TimeAxis(latest.t, SECOND_NS, COLUMNS, 11)
+        await shown.show(shown.pilot)
+        *_, ruler, row = shown.rows("#gpu")
+        assert row.startswith("  mem ")
+        drawn = row.partition("mem ")[2]
+        assert drawn.index(low) < drawn.index(full)
+        assert "mem" not in ruler
+
+
+async def test_a_low_chart_gives_the_row_of_its_marks_to_the_memory():
+    async with charts(80, 6) as low, charts(80, 7) as higher:
+        for shown, marked in ((low, False), (higher, True)):
+            await shown.show(shown.pilot, epoch_starts=((1, BEGIN_NS),))
+            rows = shown.rows("#gpu")
+            assert rows[-1].startswith("  mem ")
+            assert rows[-2].startswith("    0 ") is not marked
+
+
+@pytest.mark.parametrize("height", [5, 11])
+async def test_memory_has_no_row_where_the_chart_is_low_or_memory_has_its_own(height):
+    async with charts(80, height) as shown:
+        assert not any("mem" in row for row in shown.rows("#gpu"))
+
+
 def test_what_the_run_holds_of_a_gpu_is_not_known_where_a_process_is_on_several():
     view = Shown(80, 9, False).view
     gpu = view.history.latest.gpus[0]

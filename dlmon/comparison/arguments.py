@@ -18,18 +18,26 @@ _OPTION = re.compile(r"-{1,2}[A-Za-z][^=\s]*")
 _ASSIGNED = re.compile(r"([-+~]{0,2}[A-Za-z][\w.@/-]*)=(.*)", re.DOTALL)
 
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+# Wherever one of these stands in a name, and where it is the last word: of a model's options, such
+# as key_dim and num_key_value_heads, many have these as well.
 _SECRETS = {
-    *("key", "keys", "apikey", "apikeys", "accesskey", "authkey", "privatekey", "secretkey"),
-    *("token", "apitoken", "accesstoken", "authtoken", "hftoken", "auth", "secret", "secrets"),
-    *("pass", "password", "passwords", "passwd", "passphrase", "pwd", "credential", "credentials"),
+    *("apikey", "apikeys", "accesskey", "authkey", "privatekey", "secretkey", "secret", "secrets"),
+    *("apitoken", "accesstoken", "authtoken", "hftoken", "auth", "password", "passwords", "passwd"),
+    *("passphrase", "pwd", "credential", "credentials"),
 }
+_SECRETS_LAST = {"key", "keys", "token", "pass"}
+# Before these, a key or a token is no secret: those of a tokenizer, and what is sorted by.
+_OF_DATA = {"pad", "eos", "bos", "sep", "cls", "unk", "mask", "sort"}
 
 Words = Sequence[str]
 
 
 def is_secret(name: str) -> bool:
     """Return whether an argument is called as those are whose values are nobody else's business."""
-    return any(word.lower() in _SECRETS for word in _WORD.findall(name))
+    words = [word.lower() for word in _WORD.findall(name)]
+    if not words or _SECRETS.intersection(words):
+        return bool(words)
+    return words[-1] in _SECRETS_LAST and not _OF_DATA.intersection(words[-2:-1])
 
 
 def arguments_of(commands: Sequence[Words], script: str | None = None) -> list[dict[str, str]]:
@@ -66,11 +74,12 @@ def _without_value(words: Words) -> Iterator[str]:
 def _may_be_value(word: str, option: str) -> bool:
     """Whether a word behind an option is one that it may take.
 
-    A key in base64 ends as an assignment does, and is no name to be shown.
+    What stands behind an option that is called as secrets are is no name to be shown: a key may
+    begin as a short option does, and in base64 it ends as an assignment does.
     """
-    if word == "--" or _OPTION.fullmatch(word):
-        return False
-    return is_secret(option) or _ASSIGNED.fullmatch(word) is None
+    if is_secret(option):
+        return not word.startswith("--")
+    return _OPTION.fullmatch(word) is None and word != "--" and _ASSIGNED.fullmatch(word) is None
 
 
 def _read(words: Words, switches: set[str]) -> tuple[dict[str, list[str]], list[str]]:

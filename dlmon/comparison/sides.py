@@ -60,6 +60,7 @@ NO_RATIO = frozenset({RUN_CORES, OTHER_CORES})
 _OF_NO_EFFECT = frozenset({"log_dir", "detach", "name", "note"})
 NOTICEABLE_CORES = 0.5
 NOTICEABLE_CHANGE = 0.0005
+NOTICEABLE_DISAGREEMENT = 0.01
 """A smaller one is 0.0 %, however sure it is: nobody is better off by it."""
 _PRICE = "price"
 _LONGEST_LIST = 4
@@ -206,6 +207,16 @@ class SidesComparison:
         return more if abs(more) >= NOTICEABLE_CORES else None
 
     @property
+    def epoch_time_against_throughput(self) -> float | None:
+        """New's seconds per epoch over base's, where these speak for the other side; else None."""
+        epoch = next((figure for figure in self.figures if figure.name == "seconds_per_epoch"), None)
+        if epoch is None or epoch.ratio is None or self.throughput.ratio is None:
+            return None
+        longer, faster = epoch.ratio.value - 1, self.throughput.ratio.value - 1
+        disagree = longer * faster > 0 and min(abs(longer), abs(faster)) >= NOTICEABLE_DISAGREEMENT
+        return epoch.ratio.value if disagree else None
+
+    @property
     def claim(self) -> Claim:
         """What may be said of the new side beside the base; only its interval decides."""
         ratio = self.throughput.ratio
@@ -213,6 +224,8 @@ class SidesComparison:
             return Claim.UNKNOWN
         if not ratio.is_significant:
             return Claim.UNCLEAR
+        if abs(ratio.value - 1) < NOTICEABLE_CHANGE:
+            return Claim.ALIKE
         return Claim.FASTER if ratio.value > 1 else Claim.SLOWER
 
 

@@ -9,6 +9,7 @@ from functools import partial
 from dlmon.comparison.compiling import compiles
 from dlmon.comparison.sides import (
     ACCOUNT,
+    NOTICEABLE_CHANGE,
     OTHER_CORES,
     RUN_CORES,
     THROUGHPUT,
@@ -199,6 +200,9 @@ def verdict(comparison: SidesComparison, glyphs: Glyphs = UNICODE) -> str:
         if claim is Claim.SLOWER:
             span = f"{_pct(1 - high)} to {_pct(1 - low)} %"
             return f"new is {_pct(1 - ratio.value)} % slower than base ({span})"
+        if claim is Claim.ALIKE:
+            span = f"{_signed(low)} to {_signed(high)} %"
+            return f"new is as fast as base: {span}"
         if claim is Claim.UNCLEAR:
             span = f"{_signed(low)} to {_signed(high)} %"
             return f"no significant difference in throughput: {span}"
@@ -213,7 +217,7 @@ def verdict(comparison: SidesComparison, glyphs: Glyphs = UNICODE) -> str:
 
 def _factor_text(ratio: float, glyphs: Glyphs) -> str:
     """Say how much throughput new had beside base, without a claim that it would be so again."""
-    if abs(ratio - 1) < 0.0005:
+    if abs(ratio - 1) < NOTICEABLE_CHANGE:
         return "new had the same throughput as base"
     if 0.5 < ratio < 2:
         more = "more" if ratio > 1 else "less"
@@ -254,6 +258,10 @@ def doubts(comparison: SidesComparison) -> list[str]:
     if more is not None:
         side = "new" if more > 0 else "base"
         said.append(f"other programs took {abs(more):.1f} cores more in {side}")
+    epoch = comparison.epoch_time_against_throughput
+    if epoch is not None:
+        more = "more" if epoch > 1 else "less"
+        said.append(f"an epoch took {_pct(abs(epoch - 1))} % {more} time in new all the same")
     for run in (*comparison.base, *comparison.new):
         name = run.name or run.session
         if run.status == Status.FAILED:

@@ -98,16 +98,29 @@ def test_an_option_that_is_added_is_reported(words, value):
     [
         *("--api-key", "--apikey", "--apiKey", "--APIKey", "--api-keys", "--authToken"),
         *("--wandb_token", "--hftoken", "--pass", "--auth", "accessKey", "--passphrase", "--pwd"),
-        *("env.SECRET", "--aws-credentials", "HF_TOKEN"),
+        *("env.SECRET", "--aws-credentials", "HF_TOKEN", "--auth-header", "--key", "-key"),
     ],
 )
 def test_what_is_called_as_secrets_are_is_one(name):
     assert is_secret(name)
 
 
-@pytest.mark.parametrize("name", ["--max-tokens", "--keyboard", "--monkey", "--lr", "--batch-size"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("--max-tokens", "--keyboard", "--monkey", "--lr", "--batch-size", "--num-key-value-heads"),
+        *("model.key_dim", "pad_token", "--eos-token", "--sort-keys", "--pass-through", "--", ""),
+    ],
+)
 def test_what_is_called_otherwise_is_no_secret(name):
     assert not is_secret(name)
+
+
+def test_a_key_that_begins_as_a_short_option_does_is_a_value_and_no_name():
+    (found,) = arguments_of([["python", "x.py", "--api-key", "-abc123", "--lr", "0.1"]], "x.py")
+    assert found["--api-key"] == "-abc123"
+    assert "-abc123" not in found
+    assert found["--lr"] == "0.1"
 
 
 def test_a_key_that_ends_as_an_assignment_does_is_a_value_and_no_name():

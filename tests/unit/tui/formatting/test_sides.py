@@ -121,6 +121,10 @@ def test_a_verdict_has_its_interval():
     assert verdict(compare_sides(base, side("b", 1_001.0, 1_002.0, 998.0))).startswith(
         "no significant difference in throughput: -0."
     )
+    same = tuple(1_000.0 + number / 1e4 for number in range(5))
+    assert verdict(compare_sides(side("a", *same), side("b", *(each + 0.1 for each in same)))) == (
+        "new is as fast as base: +0.0 to +0.0 %"
+    )
     assert "do not differ at all" in verdict(compare_sides(side("a", 1, 1), side("b", 2, 2)))
 
 
@@ -264,6 +268,19 @@ def test_what_other_programs_took_stands_beside_the_verdict():
     assert doubts(turned) == ["other programs took 1.3 cores more in base"]
     same = compare_sides(side("a", 1.0, values=quiet), side("b", 1.0, values=quiet))
     assert doubts(same) == []
+
+
+def test_that_epochs_took_longer_nevertheless_stands_beside_the_verdict():
+    base = side("a", 1_000.0, values={"seconds_per_epoch": 10.0})
+    slower_epochs = side("b", 1_200.0, values={"seconds_per_epoch": 10.6})
+    faster_epochs = side("b", 1_200.0, values={"seconds_per_epoch": 8.3})
+    assert doubts(compare_sides(base, slower_epochs)) == [
+        "an epoch took 6.0 % more time in new all the same"
+    ]
+    assert doubts(compare_sides(slower_epochs, base)) == [
+        "an epoch took 5.7 % less time in new all the same"
+    ]
+    assert doubts(compare_sides(base, faster_epochs)) == []
 
 
 # ---- what failed ----

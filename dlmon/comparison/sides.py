@@ -209,7 +209,7 @@ class SidesComparison:
     @property
     def epoch_time_against_throughput(self) -> float | None:
         """New's seconds per epoch over base's, where these speak for the other side; else None."""
-        epoch = next((figure for figure in self.figures if figure.name == "seconds_per_epoch"), None)
+        epoch = next((each for each in self.figures if each.name == "seconds_per_epoch"), None)
         if epoch is None or epoch.ratio is None or self.throughput.ratio is None:
             return None
         longer, faster = epoch.ratio.value - 1, self.throughput.ratio.value - 1

@@ -22,6 +22,8 @@ from dlmon.sensors.processes.tree import ProcessProvider
 from dlmon.sensors.provider import SLOW_TIER_S, Provider, Reading, merge
 from dlmon.sensors.schedule import FIRST_WINDOW_S, SHORT_WINDOW_S
 
+SECOND_SLOW_NS = 900_000_000
+
 
 class Sampler:
     """Read every provider. A later one's reading replaces an earlier one's of the same field.
@@ -67,7 +69,8 @@ class Sampler:
             facts = merge(facts, MachineFacts(cpu_pct=cpu.pct, why=why))
         self._next_slow = t
         if at_once:
-            self._first, self._next_slow = (t, reading), t + int(SLOW_TIER_S * 1e9)
+            # Rates over so short a window are coarse: they shall not stand for long.
+            self._first, self._next_slow = (t, reading), t + SECOND_SLOW_NS
         self._cpu_ns = self._cpu_clock()
         self._facts = Facts(t, round(self._wall(), 2), os.uname().nodename, facts)
         return self._facts

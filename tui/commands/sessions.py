@@ -35,9 +35,9 @@ def attach(
         from dlmon.remote.start import RemoteStart
 
         if session is None:
-            from tui.commands.usage_errors import SAY_WHICH_SESSION
+            from tui.commands.usage_errors import SAY_WHICH_OF_HOST
 
-            raise shared.UserError(SAY_WHICH_SESSION)
+            raise shared.UserError(SAY_WHICH_OF_HOST.format(host=host))
         start = RemoteStart(host, session, shared.on_host(log_dir))
         return shared.show_remote(start, settings, plain=plain)
     directory = shared.chosen_log_directory(log_dir)

@@ -10,6 +10,7 @@ import click
 from dlmon.records.sanitize import SHOWN_LENGTH, clean, quoted
 
 SAY_WHICH_SESSION = "say which session: last, or one that dlmon sessions lists"
+SAY_WHICH_OF_HOST = "say which session: last, or one that dlmon sessions --host {host} lists"
 
 # What is missing, and what helps more than its name.
 _MISSING = {

@@ -15,20 +15,27 @@ _FAR_ABOVE = 0.5
 
 
 def value_range(least: float, most: float) -> tuple[float, float]:
-    """Return the ends of an axis for values: from zero, unless all lie far above, or some below.
+    """Return the ends of an axis for values: from zero, unless all lie far from it on one side.
 
     The ends are such that `axis_numbers` can label them, where any are. What `drawable` refuses
     lies outside of them.
     """
     least, most = (max(-LARGEST, min(value, LARGEST)) for value in (least, most))
     least, most = (0.0 if abs(value) <= SMALLEST else value for value in (least, most))
-    if least < 0:
+    if most < 0:
+        ends = [(-high, -low) for low, high in _ends_above_zero(-most, -least)]
+    elif least < 0:
         ends = [(-low, high) for high in _tops(most) for low in _tops(-least)]
-    elif least < _FAR_ABOVE * most or most == 0:
-        ends = [(0.0, top) for top in (_tops(most) if most else (1.0,))]
     else:
-        ends = [*_ends_around(least, most), *((0.0, top) for top in _tops(most))]
+        ends = _ends_above_zero(least, most)
     return next((found for found in ends if any(axis_numbers(found[1], found[0]))), ends[0])
+
+
+def _ends_above_zero(least: float, most: float) -> list[tuple[float, float]]:
+    """Return ends for values none of which is below zero, the better ones first."""
+    if least < _FAR_ABOVE * most or most == 0:
+        return [(0.0, top) for top in (_tops(most) if most else (1.0,))]
+    return [*_ends_around(least, most), *((0.0, top) for top in _tops(most))]
 
 
 def _tops(largest: float) -> tuple[float, ...]:

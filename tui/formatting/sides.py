@@ -260,8 +260,8 @@ def doubts(comparison: SidesComparison) -> list[str]:
         said.append(f"other programs took {abs(more):.1f} cores more in {side}")
     epoch = comparison.epoch_time_against_throughput
     if epoch is not None:
-        more = "more" if epoch > 1 else "less"
-        said.append(f"an epoch took {_pct(abs(epoch - 1))} % {more} time in new all the same")
+        direction = "more" if epoch > 1 else "less"
+        said.append(f"an epoch took {_pct(abs(epoch - 1))} % {direction} time in new all the same")
     for run in (*comparison.base, *comparison.new):
         name = run.name or run.session
         if run.status == Status.FAILED:

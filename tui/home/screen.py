@@ -118,7 +118,7 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
             "The networks that can be trained, by data set. Parameters are the numbers that "
             "training adjusts; last here is how long an epoch, or a whole run, took on this "
             "machine with the options beside it, in brackets with others; ~ marks a time that is "
-            "projected.",
+            "projected, or very uncertain.",
         ),
         (
             "FLOP/sample",

@@ -31,7 +31,7 @@ class DeleteScreen(QuestionScreen):
         Binding("escape", "answer('stay')", "Keep"),
     ]
 
-    def __init__(self, what: str, names: str = "") -> None:
+    def __init__(self, what: str, names: tuple[str, ...] = ()) -> None:
         super().__init__()
         self._what, self._names = what, names
 
@@ -41,4 +41,5 @@ class DeleteScreen(QuestionScreen):
 
     @property
     def consequences(self) -> tuple[tuple[str, str], ...]:
-        return ((("Chosen", self._names),) if self._names else ()) + self.CONSEQUENCES
+        headings = ("Chosen", *[""] * (len(self._names) - 1))
+        return (*zip(headings, self._names, strict=False), *self.CONSEQUENCES)

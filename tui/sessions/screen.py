@@ -28,6 +28,7 @@ from tui.sessions.session_details import SessionDetails
 from tui.sessions.session_list import SessionList
 
 _LONGEST_QUESTION = 60
+_MOST_NAMED = 8
 
 
 class SessionsScreen(ExportControls, FilteredScreen):
@@ -355,8 +356,12 @@ def _counted(entries: list[Recorded]) -> str:
     return " and ".join(units.counted(count, noun) for noun, count in numbers.items() if count)
 
 
-def _listed(entries: list[Recorded]) -> str:
-    """Name several recordings, for one that is marked may be out of sight; "" for a single one."""
+def _listed(entries: list[Recorded]) -> tuple[str, ...]:
+    """Name several recordings, for one that is marked may be out of sight; not a single one."""
     if len(entries) == 1:
-        return ""
-    return clean(", ".join(e.label.name or e.header.id for e in entries), _LONGEST_QUESTION)
+        return ()
+    names = [clean(called(e.header.id, e.label), _LONGEST_QUESTION) for e in entries]
+    if len(names) > _MOST_NAMED:
+        more = len(names) - _MOST_NAMED + 1
+        names = [*names[: _MOST_NAMED - 1], f"and {more} more: all that are marked in the list"]
+    return tuple(names)

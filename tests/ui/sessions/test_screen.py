@@ -1,6 +1,7 @@
 """The screen of recorded sessions: what it shows of each, how one gets to one and back."""
 
 import json
+import re
 from dataclasses import fields, replace
 from pathlib import Path
 
@@ -717,10 +718,23 @@ async def test_all_that_are_marked_are_deleted_shown_or_not(shown, log_dir):
         await shown.press("space", "space", "slash", *"mnist", "enter", "x")
         assert "Delete 2 sessions?" in shown.text
         # One of them is filtered out of the list.
-        assert "Chosen failed-one, newest" in shown.text
+        assert re.search(r"Chosen failed-one\W+newest\W+Delete permanently", shown.text)
         await shown.press("y")
         (asked,) = shown.asked_for("DeleteRequested")
         assert sorted(log.parent.name for log in asked["logs"]) == ["failed-one", "newest"]
+
+
+async def test_of_many_that_are_deleted_the_first_are_named(shown, log_dir):
+    for number in range(12):
+        write(log_dir, f"run-{number:02}")
+    async with shown.app.run_test(size=(80, 24)) as pilot:
+        await shown.begin(pilot)
+        await shown.press(*["space"] * 12, "x")
+        assert "Delete 12 sessions?" in shown.text
+        named, more, _ = shown.text.partition("Chosen")[2].partition("and 5 more")
+        assert len(re.findall(r"run-\d\d", named)) == 7
+        assert more
+        assert "Keep    nothing changes" in shown.text
 
 
 async def test_what_runs_or_may_run_is_not_deleted(shown, log_dir, growing_log):

@@ -108,8 +108,17 @@ def test_what_is_called_as_secrets_are_is_one(name):
 @pytest.mark.parametrize(
     "name",
     [
-        *("--max-tokens", "--keyboard", "--monkey", "--lr", "--batch-size", "--num-key-value-heads"),
-        *("model.key_dim", "pad_token", "--eos-token", "--sort-keys", "--pass-through", "--", ""),
+        *("--max-tokens", "--keyboard", "--monkey", "--lr", "--batch-size"),
+        *(
+            "--num-key-value-heads",
+            "model.key_dim",
+            "pad_token",
+            "--eos-token",
+            "--sort-keys",
+            "--pass-through",
+            "--",
+            "",
+        ),
     ],
 )
 def test_what_is_called_otherwise_is_no_secret(name):

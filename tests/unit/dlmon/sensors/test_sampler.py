@@ -155,7 +155,8 @@ def test_who_asks_for_it_at_once_has_all_that_was_read_for_the_facts_as_the_firs
         clock.now += SECOND
         times.append(sampler.sample(clock.now).t)
     assert times == [facts.t + n * SECOND + 1_000 for n in range(1, 7)]
-    assert [kind for kind, _ in provider.calls[calls:]] == [*["fast"] * 5, "slow", "fast"]
+    # Rates over a tenth of a second are coarse: the next second has better ones.
+    assert [kind for kind, _ in provider.calls[calls:]] == ["fast", "slow", *["fast"] * 5, "slow"]
 
 
 def test_a_sample_reports_its_own_cost_and_lateness():

@@ -37,7 +37,7 @@ def refused(*arguments):
         (["attach", "a", "b"], 'attach takes only SESSION: "b" is too much'),
         (
             ["attach", "--host", "gpu1"],
-            "say which session: last, or one that dlmon sessions lists",
+            "say which session: last, or one that dlmon sessions --host gpu1 lists",
         ),
         (["run"], "say which workload; dlmon list shows them"),
         (["fetch", "last"], "say from which machine: --host HOST, as ssh knows it"),

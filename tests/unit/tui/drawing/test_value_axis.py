@@ -118,3 +118,8 @@ def test_an_axis_of_values_far_above_zero_holds_them_all(least, most):
     assert 0 < bottom <= least
     assert most <= top
     assert top > bottom
+
+
+def test_values_far_below_zero_are_as_near_as_those_far_above():
+    assert value_range(-101.0, -99.0) == (-102.0, -99.0)
+    assert value_range(-3.0, -1.0) == (-3.0, 0.0)

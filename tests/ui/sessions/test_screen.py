@@ -734,7 +734,7 @@ async def test_of_many_that_are_deleted_the_first_are_named(shown, log_dir):
         named, more, _ = shown.text.partition("Chosen")[2].partition("and 5 more")
         assert len(re.findall(r"run-\d\d", named)) == 7
         assert more
-        assert "Keep    nothing changes" in shown.text
+        assert "Keep   nothing changes" in shown.text
 
 
 async def test_what_runs_or_may_run_is_not_deleted(shown, log_dir, growing_log):

@@ -559,33 +559,37 @@ class Session:
         model = self.model
         if model is None:
             return None
-        epoch = max(0, self._epoch_now)
+        validated = self._epoch_in_validation()
+        epoch = max(0, self._epoch_now if validated is None else validated)
         if model.steps_per_epoch is None:
             asked = model.epochs_in_all
             if asked is not None:
                 epoch = max(0, min(epoch, asked - 1))
             return Progress(epoch, asked, self._steps_done, None, None, None)
         steps = max(0, min(model.steps_per_epoch, model.steps_cap or model.steps_per_epoch))
-        validation_steps = model.validation_steps or 0
-        if model.steps_cap:
-            validation_steps = min(validation_steps, model.steps_cap)
         epochs, ended = model.epochs_in_all, False
         if epochs is not None:
             epochs = max(0, epochs)
             ended = epoch >= epochs
             epoch = max(0, min(epoch, epochs - 1))
-        done = steps if ended else min(self._steps_done, steps)
+        done = steps if ended or validated is not None else min(self._steps_done, steps)
         step_us = self._steady.mean_step_us
         epoch_left_s = run_left_s = end_left_s = None
         if step_us is not None and self.result is None:
-            validation_s = self._validations.seconds(validation_steps) or 0.0
+            validating_s = self._time_in("validating", now)
+            validation_steps = self._validation_steps(model)
+            known = validation_steps is not None
+            whole_s = self._validations.seconds(validation_steps or 0) if known else None
+            validation_s = whole_s or 0.0
             opening_us = self._steady.openings.mean_us or 0.0
             epoch_s = (steps * step_us + opening_us) / 1e6 + validation_s + self._mean_pause_s()
-            validating_s = self._time_in("validating", now)
             epoch_left_s = (steps - done) * step_us / 1e6 + max(0.0, validation_s - validating_s)
             epoch_left_s = 0.0 if ended else epoch_left_s
             if epochs is not None:
                 run_left_s = epoch_left_s + (0 if ended else epochs - 1 - epoch) * epoch_s
+            if whole_s is None and validating_s:
+                # The first validation: nobody knows yet how long it takes.
+                epoch_left_s = run_left_s = None
         evaluation_s = self._evaluation_left_s(model, now)
         if run_left_s is not None and self._epochs_are_known(model):
             end_left_s = run_left_s + (evaluation_s or 0.0)
@@ -599,6 +603,23 @@ class Session:
             end_left_s=end_left_s,
             end_of_training=self.header.is_script or evaluation_s is None,
         )
+
+    def _epoch_in_validation(self) -> int | None:
+        """Return the epoch that has ended and is validated now, as loops of PyTorch do it."""
+        span = self.phase_spans[-1] if self.phase_spans else None
+        if span is None or span.phase != "validating" or span.end is not None or not self._epochs:
+            return None
+        last = self._epochs[-1]
+        is_over = (self._epoch_now, self._steps_done) == (last.epoch + 1, 0)
+        return last.epoch if is_over and last.validation is None else None
+
+    def _validation_steps(self, model: Model) -> int | None:
+        """Return how many batches a validation has: as asked for, else as the last one had."""
+        if model.validation_steps is not None:
+            asked = model.validation_steps
+            return min(asked, model.steps_cap) if model.steps_cap else asked
+        passes = (epoch.validation for epoch in reversed(self._epochs))
+        return next((each.steps for each in passes if each is not None), None)
 
     def _mean_pause_s(self) -> float:
         """Return the mean time from the end of an epoch to the start of the next."""

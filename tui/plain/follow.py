@@ -6,6 +6,7 @@ import asyncio
 import signal
 import sys
 import time
+from collections.abc import Collection
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -219,6 +220,7 @@ class _LineReporter(_Reporter):
         self._begun = False
         self._extra: list[Epoch] = []
         self._has_extra_epochs = False
+        self._epoch: Epoch | None = None
         self._next_at = time.monotonic() + LINE_EVERY_S
 
     def show(self, records: list[Record], follower: SessionFollower) -> None:
@@ -235,7 +237,7 @@ class _LineReporter(_Reporter):
             if self._is_of_extra_epochs(record, follower):
                 self._take_extra(record, follower)
                 continue
-            event = _event(record, follower)
+            event = self._event(record, follower)
             if event is not None or isinstance(record, Result):
                 self._print_extra_epochs(follower)
             if event is not None:
@@ -246,6 +248,22 @@ class _LineReporter(_Reporter):
             self._next_at = time.monotonic() + LINE_EVERY_S
             progress = reading_text(follower.read_share) or _progress_text(follower.snapshot())
             self._print(progress, time.time())
+
+    def _event(self, record: Record, follower: SessionFollower) -> tuple[int, str] | None:
+        """Return when a record that is worth a line happened, and the line.
+
+        An epoch that is written again has its validation by then, which has a line of its own.
+        """
+        if not isinstance(record, Epoch):
+            return _event(record, follower)
+        before, self._epoch = self._epoch, record
+        if before is None or (record.epoch, record.begin) != (before.epoch, before.begin):
+            return record.end, _epochs_text([record], follower)
+        took = units.seconds((record.end - before.end) / 1e9)
+        word = epoch_word(follower.session.header)
+        metrics = _metrics_text(record, known=before.metrics)
+        line = f"validation of {word} {record.epoch + 1} took {took}  {metrics}"
+        return record.end, line.rstrip()
 
     def _is_of_extra_epochs(self, record: Record, follower: SessionFollower) -> bool:
         model = follower.session.model
@@ -354,8 +372,6 @@ class _MachineReporter(_Reporter):
 
 def _event(record: Record, follower: SessionFollower) -> tuple[int, str] | None:
     """Return when a record that is worth a line happened, by the session's clock, and the line."""
-    if isinstance(record, Epoch):
-        return record.end, _epochs_text([record], follower)
     if isinstance(record, Notice):
         return record.t, f"notice: {record.text}"
     if not isinstance(record, Phase) or record.name in ("validating", "closing"):
@@ -370,10 +386,7 @@ def _epochs_text(epochs: list[Epoch], follower: SessionFollower) -> str:
     """Say how long consecutive epochs took, and what the last of them ended with."""
     first, last = epochs[0], epochs[-1]
     steps = last.steps
-    metrics = "  ".join(
-        f"{name} {value:.4g}" if value is not None else f"{name} {last.why.get(name, '–')}"
-        for name, value in last.metrics.items()
-    )
+    metrics = _metrics_text(last)
     took = units.seconds((last.end - first.begin) / 1e9)
     word = epoch_word(follower.session.header)
     if first is not last:
@@ -388,6 +401,15 @@ def _epochs_text(epochs: list[Epoch], follower: SessionFollower) -> str:
     of = model and model.epochs_in_all
     total = f"/{max(of, last.epoch + 1)}" if of else "" if model else "/?"
     return f"{word} {last.epoch + 1}{total} took {took}{part}  {metrics}".rstrip()
+
+
+def _metrics_text(epoch: Epoch, known: Collection[str] = ()) -> str:
+    """Say what an epoch ended with, but for what is known already."""
+    return "  ".join(
+        f"{name} {value:.4g}" if value is not None else f"{name} {epoch.why.get(name, '–')}"
+        for name, value in epoch.metrics.items()
+        if name not in known
+    )
 
 
 def _progress_text(snapshot: Snapshot) -> str:

@@ -405,6 +405,45 @@ def test_the_pauses_between_epochs_are_reckoned_into_what_is_left():
     assert left_s == pytest.approx(60 * 0.020 + 2 * (2.0 + 1.0))
 
 
+def validated_after_epochs(measured, validating_s, epochs=3):
+    """Return the progress while an epoch is validated that was written before, as of PyTorch.
+
+    Args:
+        measured: how many epochs were validated before, each in 3 s.
+        validating_s: how long this validation has taken.
+        epochs: how many there are.
+    """
+    records, t = [replace(MODEL, epochs=epochs, validation_steps=None), Phase(0, "training")], 0
+    for epoch in range(measured + 1):
+        begin, t = t, t + 2_000_000_000
+        records.append(batches(0, [20_000] * 100, begin + 20_000_000, epoch))
+        ended = Epoch(epoch, begin, t, t, True, 10_000, {})
+        records += [ended, Phase(t, "validating")]
+        if epoch < measured:
+            begin, t = t, t + 3_000_000_000
+            steps = Validation(begin, begin + 30_000_000, t, t, 100)
+            records += [replace(ended, end=t, validation=steps), Phase(t, "training")]
+    return session(*records).snapshot(t + int(validating_s * 1e9)).progress
+
+
+def test_while_an_epoch_of_a_loop_is_validated_it_is_that_epoch_and_whole():
+    progress = validated_after_epochs(measured=1, validating_s=1.0)
+    assert (progress.epoch, progress.step, progress.steps) == (1, 100, 100)
+
+
+def test_what_is_left_counts_the_validations_of_a_loop_once_one_was_timed():
+    progress = validated_after_epochs(measured=1, validating_s=1.0)
+    assert progress.epoch_left_s == pytest.approx(2.0, rel=0.02)
+    assert progress.run_left_s == pytest.approx(2.0 + 2.0 + 3.0, rel=0.02)
+    last = validated_after_epochs(measured=2, validating_s=1.0)
+    assert (last.epoch, last.run_left_s) == (2, pytest.approx(2.0, rel=0.02))
+
+
+def test_during_the_first_validation_nobody_knows_what_is_left():
+    progress = validated_after_epochs(measured=0, validating_s=1.0)
+    assert (progress.epoch, progress.epoch_left_s, progress.run_left_s) == (0, None, None)
+
+
 def test_the_end_is_that_of_the_training_where_the_evaluation_after_it_was_never_timed():
     assert paused_run(evaluation_steps=20).end_of_training
     assert not paused_run().end_of_training

@@ -7,16 +7,18 @@ from dataclasses import replace
 
 import pytest
 from fakes.recorded import BEGIN_WALL, recorded_machine, recorded_session, write_log
+from fakes.scripts import script_session
 
 import tui.plain.follow
+from dlmon.exit_codes import FAILED
 from dlmon.records import Batches, Epoch, Facts, Model, Notice, Phase
 from tui.plain.follow import follow
 
 
-def followed(tmp_path, capsys, records):
+def followed(tmp_path, capsys, records, exit_code=0):
     """Return what is printed of a session."""
     write_log(tmp_path, records, "shown")
-    assert follow(tmp_path / "shown" / "session.jsonl", None) == 0
+    assert follow(tmp_path / "shown" / "session.jsonl", None) == exit_code
     return capsys.readouterr().out
 
 
@@ -229,3 +231,16 @@ def test_epochs_that_share_a_line_count_their_steps_alike(tmp_path, capsys, step
     lines = re.findall(r"^[0-9:]{8}  epochs .* took [0-9.]+ s(.*?)  ", printed, re.MULTILINE)
     assert lines
     assert set(lines) == {said}
+
+
+def test_an_epoch_that_is_written_again_with_its_validation_has_a_line_for_that(tmp_path, capsys):
+    records = script_session(seconds=6, validated=True)
+    printed = followed(tmp_path, capsys, records, exit_code=FAILED)
+    lines = [line.split("  ", 1)[1] for line in printed.splitlines() if " took " in line]
+    assert [line.split(" took")[0] for line in lines][:4] == [
+        "epoch 1",
+        "validation of epoch 1",
+        "epoch 2",
+        "validation of epoch 2",
+    ]
+    assert "validation of epoch 1 took 0.10 s" in printed

@@ -6,6 +6,7 @@ nothing.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 from dlmon.comparison.conditions import busy_at_start
@@ -43,6 +44,8 @@ def find_doubts(
 ) -> Validity | None:
     """Return what speaks against a session's figures; None before anything of it was steady.
 
+    Of one that ended before it trained there are no figures to speak against.
+
     Args:
         steady: has folded its batches.
         account: where its time went.
@@ -51,7 +54,7 @@ def find_doubts(
         model: what runs.
         ended: whether it is over: until then it may yet last long enough.
     """
-    if not steady.steady and not ended:
+    if not steady.steady and (model is None or not ended):
         return None
     against: dict[Doubt, str] = {}
     if ended and steady.seconds < MIN_STEADY_S:
@@ -110,4 +113,6 @@ def _doubts_of(readings: TrainingReadings, gpu_index: int | None) -> dict[Doubt,
 def _too_short(steady_s: float) -> str:
     if steady_s <= 0:
         return "too short: it was never steady"
-    return f"too short: {steady_s:.1f} s of steady batches, {MIN_STEADY_S:.0f} s are the least"
+    # Rounded up, 4.96 s would be as many as are asked for.
+    seconds = math.floor(10 * steady_s) / 10
+    return f"too short: {seconds:.1f} s of steady batches, {MIN_STEADY_S:.0f} s are the least"

@@ -17,6 +17,8 @@ class Child:
         """Set once it has ended, or could not be started."""
         self.failure: Failure | None = None
         """Why it gave up, or could not be started, in words."""
+        self.why_nothing_trained: str | None = None
+        """Why no training was seen in it, once it has ended and that is so."""
 
     @property
     def pid(self) -> int | None:

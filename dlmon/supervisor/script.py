@@ -119,7 +119,8 @@ class Script(Child):
             self._output.drain()
         if self._folder is not None:
             if not self._trainers.any_trained and not self._has_failed:
-                self._notice(self._why_nothing_trained(self._folder))
+                self.why_nothing_trained = self._why_nothing_trained(self._folder)
+                self._notice(self.why_nothing_trained)
             shutil.rmtree(self._folder, ignore_errors=True)
             self._folder = None
 

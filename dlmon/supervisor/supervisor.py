@@ -509,6 +509,7 @@ class Supervisor:
             out_of_memory=before is not None and after is not None and after > before,
             last_output=tuple(self._last_output),
             is_script=self._job.script,
+            why_nothing_trained=self._workload.why_nothing_trained,
         )
         snapshot = self._session.snapshot(now, ended=True)
         measures = measure_session(self._job, snapshot, self._session.machine.energy, now)

@@ -67,7 +67,8 @@ class Ending:
     `exit_code` is negative for a signal, None when it never started. `failure`
     is the reason that it reported itself. `out_of_memory` says that the kernel
     killed something for want of memory while it ran, `last_output` are the last
-    lines that it printed. `is_script` says that it was a person's own.
+    lines that it printed. `is_script` says that it was a person's own, and
+    `why_nothing_trained` why no training was seen in it.
     """
 
     exit_code: int | None
@@ -76,6 +77,7 @@ class Ending:
     out_of_memory: bool
     last_output: Sequence[str] = ()
     is_script: bool = False
+    why_nothing_trained: str | None = None
 
 
 def make_result(
@@ -95,6 +97,8 @@ def make_result(
     unsteady = [name for name in lacking if lacking[name] == Requirement.STEADY_STATE]
     too_short = _too_short(snapshot, status)
     why = {**snapshot.why, **measures.why, **dict.fromkeys(unsteady, too_short)}
+    if ending.why_nothing_trained is not None:
+        why |= dict.fromkeys(lacking, ending.why_nothing_trained)
     if snapshot.seconds_per_epoch is not None and not snapshot.seconds_per_epoch.projected:
         why.pop("validation", None)
     if model is None:

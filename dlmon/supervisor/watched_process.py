@@ -35,6 +35,7 @@ class WatchedProcess:
         self.ended = asyncio.Event()
         self.failure: Failure | None = None
         self.exit_code: int | None = None
+        self.why_nothing_trained: str | None = None
         self._pid: int | None = None
         self._pidfd = -1
         self._place: Path | None = None

@@ -123,6 +123,13 @@ def epoch_word(header: SessionHeader) -> str:
     return "pass" if mode_of(header.options) in WITHOUT_EPOCHS else "epoch"
 
 
+def ended_after_an_epoch(snapshot: Snapshot) -> bool:
+    """Return whether the last epoch that a run had was whole, and no batch followed it."""
+    last = snapshot.epochs[-1] if snapshot.epochs else None
+    no_batch_followed = snapshot.progress is not None and snapshot.progress.step == 0
+    return snapshot.result is not None and last is not None and last.whole and no_batch_followed
+
+
 def epoch_text(snapshot: Snapshot) -> str:
     """Say which epoch of those that were asked for runs, or a run ended in: epoch 2/3.
 

@@ -103,12 +103,12 @@ def _names_of(comparison: SidesComparison) -> Callable[[str], str]:
     return partial(
         figure_name,
         compiled=all(map(_compiled, runs)),
-        is_script=all("command" in run.options for run in runs),
+        is_script=all(run.command is not None for run in runs),
     )
 
 
 def _compiled(run: RunFigures) -> bool:
-    if "command" in run.options and not _KERAS.intersection(run.versions):
+    if run.command is not None and not _KERAS.intersection(run.versions):
         return False
     return compiles((), run.versions.get("backend"), run.options.get("jit"))
 
@@ -261,7 +261,7 @@ def doubts(comparison: SidesComparison) -> list[str]:
     epoch = comparison.epoch_time_against_throughput
     if epoch is not None:
         direction = "more" if epoch > 1 else "less"
-        said.append(f"an epoch took {_pct(abs(epoch - 1))} % {direction} time in new all the same")
+        said.append(f"an epoch took {_pct(abs(epoch - 1))} % {direction} time in new even so")
     for run in (*comparison.base, *comparison.new):
         name = run.name or run.session
         if run.status == Status.FAILED:

@@ -102,7 +102,11 @@ class LimitLine(Lines):
         if result is not None and has_failed:
             rows = _failed(snapshot, result, room, height, self.ellipsis)
         elif limit is None:
-            rows = _waiting(snapshot, not self._unfinished or result is not None, room)
+            over = not self._unfinished or result is not None
+            if snapshot.header.is_script and snapshot.model is None:
+                rows = _nothing_seen(snapshot, over, room, height, self.ellipsis)
+            else:
+                rows = _waiting(snapshot, over)
         elif height < 2:
             rows = [_in_one_row(limit, room)]
         else:
@@ -161,17 +165,28 @@ def _joined(figures: Sequence[str]) -> tuple[str, tuple[str, ...]]:
     return (f"  {', '.join(figures)}" if figures else "", PLAIN)
 
 
-def _waiting(snapshot: Snapshot, over: bool, room: int) -> list[TextRow]:
+def _nothing_seen(
+    snapshot: Snapshot, over: bool, room: int, height: int, ellipsis: str
+) -> list[TextRow]:
+    """Say that no training was seen in a script: why, once that is known, else what can be."""
+    result, heading = snapshot.result, _heading(over)
+    if result is not None and "samples_per_second" in result.why:
+        heading = heading if height > 1 else ""
+        lines = wrapped(result.why["samples_per_second"], room - len(heading), height, ellipsis)
+    else:
+        whole = f"{WATCHED}, {WATCHED_TOO}"
+        fits = len(heading) + len(whole) <= room
+        lines = [NOTHING_SEEN if over else NOTHING_SEEN_YET, whole if fits else WATCHED]
+    heads = (heading, *[" " * len(heading)] * (len(lines) - 1))
+    return [((head, MUTED), (line, MUTED)) for head, line in zip(heads, lines, strict=False)]
+
+
+def _waiting(snapshot: Snapshot, over: bool) -> list[TextRow]:
     """Say what the answer waits for, or why there is none."""
     heading, more = _heading(over), STEADY_TAKES
     if snapshot.samples_per_second is not None:
         words = "too few readings of the machine in steady training"
         more = f"at least {MIN_SAMPLES} are needed"
-    elif snapshot.header.is_script and snapshot.model is None:
-        words, more = (NOTHING_SEEN if over else NOTHING_SEEN_YET), WATCHED
-        whole = f"{WATCHED}, {WATCHED_TOO}"
-        if len(heading) + len(whole) <= room:
-            more = whole
     elif not over:
         words = "shown once training is steady"
     elif snapshot.batches:

@@ -8,6 +8,7 @@ from dlmon.session.snapshot import Snapshot
 from tui.formatting import units
 from tui.formatting.comparison import (
     device_text,
+    ended_after_an_epoch,
     epoch_text,
     trainers_text,
     unusual_settings,
@@ -123,7 +124,8 @@ class TopLine(Lines):
             # "starting epoch 4/10" is one phrase.
             opening = self._status == Status.RUNNING and snapshot.phase == "opening"
             cut_off = self._status in (Status.FAILED, Status.STOPPED)
-            apart = " " if opening else "  in " if cut_off else "  "
+            place = "  after " if ended_after_an_epoch(snapshot) else "  in "
+            apart = " " if opening else place if cut_off else "  "
             parts.append((f"{apart}{epoch}", PLAIN))
         parts.append((f"  {units.clock(snapshot.elapsed_s)}", PLAIN))
         return tuple(parts)

@@ -241,7 +241,8 @@ class _Gathered:
 
     def _bar(self, row: ComparisonRow, names: Mapping[str, str]) -> Bar:
         label = names.get(row.session or "", row.label)
-        measured = ", ".join(str(part) for part in (row.year, row.framework) if part)
+        year = row.year if row.kind == "published" else None
+        measured = ", ".join(str(part) for part in (year, row.framework) if part)
         return Bar(
             self.redaction.text(label),
             row.value,

@@ -99,3 +99,21 @@ def test_for_a_script_that_never_trained_it_is_shown_what_is_watched():
     over = rows_of(silent, width=160)
     assert over[0] == f"┃ What limited it  {NOTHING_SEEN}"
     assert over[1].endswith("and what a script reports itself (import dlmon)")
+
+
+@pytest.mark.parametrize(
+    ("width", "height", "rows"),
+    [
+        (
+            118,
+            2,
+            ["┃ What limited it  no training was seen: -I keeps dlmon out of the script's Python"],
+        ),
+        (80, 1, ["┃ no training was seen: -I keeps dlmon out of the script's Python"]),
+    ],
+)
+def test_of_a_script_that_kept_dlmon_out_that_is_what_is_said(width, height, rows):
+    why = f"{NOTHING_SEEN}: -I keeps dlmon out of the script's Python"
+    result = replace(COMPLETED.result, why={"samples_per_second": why})
+    snapshot = replace(folded(script_session(seconds=0)).snapshot(), result=result)
+    assert rows_of(snapshot, width=width, height=height) == rows

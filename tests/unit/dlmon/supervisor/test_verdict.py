@@ -3,6 +3,7 @@ from dataclasses import replace
 
 import pytest
 from fakes.recorded import recorded_session
+from fakes.scripts import script_header
 
 from dlmon.comparison.peaks import Peak, calibration_path, write_peaks
 from dlmon.launch.job import Job
@@ -214,6 +215,17 @@ def test_a_run_that_was_too_short_reports_about_how_long_its_batches_took():
     assert "--seconds" not in reported.why["step_ms"]
 
 
+def test_where_no_training_was_seen_in_a_script_the_reason_stands_for_every_figure():
+    session = Session(script_header())
+    job = replace(JOB, script=True)
+    snapshot = session.snapshot(ended=True)
+    measures = measure_session(job, snapshot, session.machine.energy, 1)
+    why = "no training was seen: -I keeps dlmon out of the script's Python"
+    ending = Ending(0, False, None, False, is_script=True, why_nothing_trained=why)
+    reported = make_result(job, "log", snapshot, measures, ending, 1, 1.0)
+    assert {reported.why[name] for name in reported.lacking} == {why}
+
+
 def test_the_result_says_where_the_time_went_and_what_speaks_against_its_figures():
     made = result(0)
     assert made.valid is True
@@ -224,9 +236,11 @@ def test_the_result_says_where_the_time_went_and_what_speaks_against_its_figures
 
 
 def test_what_speaks_against_them_stands_there_by_its_code():
-    snapshot = Session(replace(recorded_session()[0], machine=MachineFacts(cpu_pct=70.0)))
+    records = recorded_session()
+    session = Session(replace(records[0], machine=MachineFacts(cpu_pct=70.0)))
+    session.fold(next(each for each in records if isinstance(each, Model)))
     made = make_result(
-        JOB, "log", snapshot.snapshot(ended=True), Measures(), Ending(1, False, None, False), 0, 1.0
+        JOB, "log", session.snapshot(ended=True), Measures(), Ending(1, False, None, False), 0, 1.0
     )
     assert made.valid is False
     assert made.against == {

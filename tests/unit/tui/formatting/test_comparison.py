@@ -8,7 +8,7 @@ from fakes.scripts import script_session
 
 from dlmon.comparison.compare import ComparisonRow
 from dlmon.log.directory import SessionEntry
-from dlmon.records import Model, Result, SessionHeader
+from dlmon.records import Epoch, Model, Result, SessionHeader
 from tui.formatting.comparison import (
     EARLIER_SESSIONS,
     claim_text,
@@ -16,6 +16,7 @@ from tui.formatting.comparison import (
     default_conditions,
     device_text,
     earlier_sessions,
+    ended_after_an_epoch,
     epoch_text,
     factor_of_nearest,
     factor_of_run_before,
@@ -549,6 +550,15 @@ def test_a_device_without_a_name_is_named_by_its_number():
 def test_before_the_model_is_built_the_device_is_the_one_that_was_asked_for():
     records = change(recorded_session("importing"), SessionHeader, options={"device": "gpu:1"})
     assert device_text(folded(records).snapshot()) == "gpu:1"
+
+
+def test_a_run_that_failed_once_an_epoch_was_whole_failed_after_it():
+    records = script_session(seconds=3)
+    result = Result("failed", records[0].id, "", records[0].workload, "cpu", {}, 22.0)
+    assert not ended_after_an_epoch(folded([*records, result]).snapshot())
+    last = max(number for number, each in enumerate(records) if isinstance(each, Epoch))
+    assert ended_after_an_epoch(folded([*records[: last + 1], result]).snapshot())
+    assert not ended_after_an_epoch(folded(records[: last + 1]).snapshot())
 
 
 @pytest.mark.parametrize("status", ["completed", "stopped", "failed"])

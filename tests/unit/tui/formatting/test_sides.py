@@ -194,7 +194,7 @@ def test_the_marks_in_a_table_are_explained():
 
 def test_the_parts_of_scripts_of_pytorch_have_names_that_hold_for_them():
     values = {"compile_s": 1.4, "account.startup": 5.0, "account.compiling": 1.4}
-    torch = {"options": {"command": "python train.py"}, "versions": {"torch": "2.13.0"}}
+    torch = {"command": ("python", "train.py"), "versions": {"torch": "2.13.0"}}
     of_scripts = compare_sides(
         side("a", 1_000.0, values=values, **torch), side("b", 1_000.0, values=values, **torch)
     )
@@ -275,10 +275,10 @@ def test_that_epochs_took_longer_nevertheless_stands_beside_the_verdict():
     slower_epochs = side("b", 1_200.0, values={"seconds_per_epoch": 10.6})
     faster_epochs = side("b", 1_200.0, values={"seconds_per_epoch": 8.3})
     assert doubts(compare_sides(base, slower_epochs)) == [
-        "an epoch took 6.0 % more time in new all the same"
+        "an epoch took 6.0 % more time in new even so"
     ]
     assert doubts(compare_sides(slower_epochs, base)) == [
-        "an epoch took 5.7 % less time in new all the same"
+        "an epoch took 5.7 % less time in new even so"
     ]
     assert doubts(compare_sides(base, faster_epochs)) == []
 

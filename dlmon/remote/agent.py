@@ -55,7 +55,7 @@ from dlmon.records import (
 )
 from dlmon.records.changes import Changes
 from dlmon.session.follower import SessionFollower
-from dlmon.session.source import SLICE_S, read_to_end
+from dlmon.session.source import SLICE_S
 from dlmon.stop import BY_OTHER_SCREEN
 
 Answer = dict[str, Any]
@@ -194,11 +194,15 @@ async def _running(log_dir: str | None = None, interval_s: float = 1.0) -> Answe
                 if path not in followers:
                     with contextlib.suppress(LogError):
                         followers[path] = SessionFollower(path, by_index=True)
-            shown = [await _progress_of(followers[path]) for path in running if path in followers]
+            read = [followers[path] for path in running if path in followers]
+            for follower in read:
+                follower.poll(SLICE_S)
+            shown = [_progress_of(follower) for follower in read]
             if shown != sent:
                 sent = shown
                 yield {"sessions": shown}
-            await asyncio.sleep(interval_s)
+            is_all_read = all(follower.read_share is None for follower in read)
+            await asyncio.sleep(interval_s if is_all_read else SLICE_S)
     finally:
         for follower in followers.values():
             follower.close()
@@ -229,19 +233,23 @@ class RunningLogs:
         return running
 
 
-async def _progress_of(follower: SessionFollower) -> Answer:
-    """Return how far a session is, from all that there is to read of it now.
+def _progress_of(follower: SessionFollower) -> Answer:
+    """Return how far a session is; of a long log that is still being read, only which it is.
 
     From a part of it, what it did long ago would be taken for what it does.
     """
-    follower.poll(SLICE_S)
-    await read_to_end(follower)
-    snapshot = follower.snapshot()
-    header, progress, model = snapshot.header, snapshot.progress, snapshot.model
-    return {
+    header = follower.session.header
+    which = {
         "session": header.id,
         "workload": header.workload,
         "name": read_label(follower.path).name,
+    }
+    if follower.read_share is not None:
+        return {**which, "phase": "reading the log"}
+    snapshot = follower.snapshot()
+    progress, model = snapshot.progress, snapshot.model
+    return {
+        **which,
         "phase": snapshot.phase,
         "epoch": None if progress is None else progress.epoch + 1,
         "epochs": None if progress is None else progress.epochs,

@@ -13,7 +13,6 @@ from fakes.screens import GrowingLog
 from dlmon.host import boot_id, host_name
 from dlmon.remote import agent
 from dlmon.remote.agent import RunningLogs
-from dlmon.session import source
 
 
 def session(name):
@@ -65,17 +64,21 @@ def test_where_nothing_was_ever_recorded_nothing_runs(tmp_path):
 def test_what_a_session_does_now_is_sent_and_nothing_that_it_did_before(tmp_path, monkeypatch):
     """Each record is a slice of its own, as in a log that takes long to read."""
     monkeypatch.setattr(agent, "SLICE_S", 0.0)
-    monkeypatch.setattr(source, "SLICE_S", 0.0)
     records = recorded_session("training", session_id="runs")
     header = replace(records[0], host=host_name(), boot_id=boot_id())
     log = GrowingLog(tmp_path, [header, *records[1:]])
 
-    async def first_sent():
+    async def sent_at_first():
         async with aclosing(agent._running(str(tmp_path))) as sent:
-            return (await anext(sent))["sessions"]
+            return [(await anext(sent))["sessions"][0] for _ in range(2)]
 
     try:
-        (found,) = asyncio.run(first_sent())
+        first, second = asyncio.run(sent_at_first())
     finally:
         log.drop_lock()
-    assert (found["session"], found["phase"], found["epoch"]) == ("runs", "training", 2)
+    assert (first["session"], first["phase"], first.get("epoch")) == (
+        "runs",
+        "reading the log",
+        None,
+    )
+    assert (second["session"], second["phase"], second["epoch"]) == ("runs", "training", 2)

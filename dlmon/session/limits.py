@@ -61,6 +61,7 @@ def find_limit(
     unmeasured: str | None = None,
     ended: bool = False,
     on_cpu: bool = False,
+    loss: Evidence | None = None,
 ) -> Limit | None:
     """Return what limits the run, None before there are samples enough to say.
 
@@ -76,15 +77,17 @@ def find_limit(
         unmeasured: what could limit it too and is not measured of it, as a clause.
         ended: whether it is over, so that the words are in the past.
         on_cpu: whether it is known to train on the CPU.
+        loss: that its loss is no number, which comes before all that makes it slow.
     """
     if len(samples) < MIN_SAMPLES:
-        return None
+        return None if loss is None else Limit(loss.rule, f"{loss.text}.", (loss,), (), ended)
     gpus = [gpu for sample in samples for gpu in sample.gpus or () if gpu.index == gpu_index]
     use = cpu_use(samples, facts, count_of(cpus))
     thread_pct = busiest_thread_pct(samples)
     # What is used up comes first, then what was taken away, then what may be a sign of either.
     of_gpu = next((one for one in facts.gpus or () if one.index == gpu_index), None)
     found = (
+        loss,
         _data_wait(waited_share, workers, use, gpus, samples, ended),
         gpu_works(gpus, of_gpu, ended),
         quota(samples, facts, ended),

@@ -99,3 +99,17 @@ def test_for_a_script_that_never_trained_it_is_shown_what_is_watched():
     over = rows_of(silent, width=160)
     assert over[0] == f"┃ What limited it  {NOTHING_SEEN}"
     assert over[1].endswith("and what a script reports itself (import dlmon)")
+
+
+def test_a_loss_that_is_no_number_comes_before_what_makes_the_run_slow():
+    snapshot = folded(recorded_session("training", ended=2, nan_loss=True)).snapshot()
+    assert rows_of(snapshot, running=True) == [
+        "┃ What limits it  The loss is NaN  from epoch 2 on, GPU 0 slowed by SW power cap",
+        "┃ Try             stop the run",
+    ]
+    assert rows_of(snapshot, running=True, width=78, height=1) == [
+        "┃ The loss is NaN  from epoch 2 on  Try: stop the run"
+    ]
+    line = LimitLine()
+    line.show(snapshot)
+    assert ("limit--loss",) in {style for _, style in line.draw(118, 2)[0]}

@@ -253,7 +253,7 @@ def own_threads(use: CpuUse | None, threads: int | None, ended: bool) -> Evidenc
     headline = (
         f"The run's threads {are} busy" if threads > 1 else f"The run's one thread {its_one} busy"
     )
-    advised = f"use more threads: --threads {threads} used, {free:.1f} cores idle"
+    advised = f"use more than --threads {threads}: {free:.1f} cores {are} idle"
     brief = f"--threads {threads} at {use.own:.1f} cores"
     return Evidence("threads", text, brief, headline, figures, advised)
 

@@ -547,7 +547,7 @@ def test_more_cpus_and_threads_are_advised_where_there_are_any():
     on_one = reported(on_cores(8, run=0.97, others=0.1), MachineFacts(cores=8), None, cpus=1)
     assert on_one.advice == "give the run more CPUs: 1 used, 6 cores idle"
     threads = reported(on_cores(2, run=1.02, others=0.1), one, None, threads=1)
-    assert threads.advice == "use more threads: --threads 1 used, 0.9 cores idle"
+    assert threads.advice == "use more than --threads 1: 0.9 cores are idle"
     limited = reported(
         on_cores(16, run=1.48, others=3.0), MachineFacts(cores=16, cpu_limit=1.5), None
     )

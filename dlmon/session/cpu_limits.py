@@ -67,7 +67,8 @@ class CpuUse:
             return False
         if self.waited is None:
             return self.own >= IDLE_CORES
-        had = min(1.0, self.own) if self.thread is None else self.thread
+        # What a framework spreads over its threads is more than any of them has.
+        had = max(min(1.0, self.own), self.thread or 0.0)
         return self.waited >= WAITED_FOR_CPU and had + self.waited >= MOSTLY
 
 
@@ -272,7 +273,7 @@ def mostly_idle(
     if not on_cpu and (gpu_pct is None or gpu_pct >= IDLE_GPU_PCT):
         return None
     if use.waited is not None:
-        wanted = min(use.own, 1.0 if use.thread is None else use.thread) + use.waited
+        wanted = use.own + use.waited
     elif use.idle is not None and use.idle >= IDLE_CORES:
         wanted = use.own
     else:

@@ -659,6 +659,18 @@ def test_a_run_that_keeps_its_gpu_at_work_is_not_called_idle():
 
 
 @pytest.mark.parametrize("gpu_index", [None, 0])
+def test_a_run_that_spreads_its_work_over_threads_wants_more_than_its_busiest_one_had():
+    # As was measured of TensorFlow on two busy cores.
+    spread = waits_for_cpu(on_cores(2, run=0.9, others=1.1), 23.1, thread_pct=23.7)
+    limit = reported(spread, MachineFacts(cores=2), None)
+    assert limit.headline == "Other programs take the CPU"
+    assert limit.figures == ("1.1 of 2 cores", "this run 0.9, waits for a CPU 23 % of the time")
+    assert limit.advice == "stop other programs: they take 1.1 cores"
+    # One that uses as much and waits for nothing is told nothing of them.
+    content = waits_for_cpu(on_cores(2, run=0.9, others=1.1), 3.0, thread_pct=23.7)
+    assert rules(reported(content, MachineFacts(cores=2), None)) == []
+
+
 def test_a_run_whose_gpu_is_not_read_is_not_called_idle(gpu_index):
     idle = waits_for_cpu(on_cores(8, run=0.3, others=0.2), 2.0, thread_pct=8.0)
     facts = MachineFacts(cores=8)
@@ -754,7 +766,7 @@ def test_others_are_only_named_to_a_run_that_wants_the_cpu(
     )
     facts = MachineFacts(cores=cores)
     limit = reported(sample, facts, None, waited_share=waited_share, workers=workers)
-    had_pct = 100 * min(1.0, own) if thread_pct is None else thread_pct
+    had_pct = max(100 * min(1.0, own), thread_pct or 0.0)
     wants = own >= 0.5 if wait_pct is None else wait_pct >= 10 and had_pct + wait_pct >= 49.9
     if not wants:
         assert "other-programs" not in rules(limit)

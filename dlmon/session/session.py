@@ -438,6 +438,7 @@ class Session:
             ended,
             on_cpu=self.model is not None and self.model.device == "cpu",
             loss=self._bad_loss(ended),
+            interval_s=self.machine.interval_s,
         )
 
     def _bad_loss(self, ended: bool) -> Evidence | None:

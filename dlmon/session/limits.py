@@ -39,6 +39,7 @@ from dlmon.session.evidence import (
 from dlmon.session.gpu_limits import (
     BUSY_PCT,
     WAITED_SHARE,
+    gpu_lost,
     gpu_shared,
     gpu_works,
     one_thread,
@@ -70,6 +71,7 @@ def find_limit(
     ended: bool = False,
     on_cpu: bool = False,
     loss: Evidence | None = None,
+    latest: Machine | None = None,
     interval_s: float = 1.0,
 ) -> Limit | None:
     """Return what limits the run, None before there are samples enough to say.
@@ -87,17 +89,23 @@ def find_limit(
         ended: whether it is over, so that the words are in the past.
         on_cpu: whether it is known to train on the CPU.
         loss: that its loss is no number, which comes before all that makes it slow.
+        latest: the newest sample, which may be of what follows steady training.
         interval_s: how far apart samples are taken.
     """
     if len(samples) < MIN_SAMPLES:
         return None if loss is None else Limit(loss.rule, f"{loss.text}.", (loss,), (), ended)
     gpus = [gpu for sample in samples for gpu in sample.gpus or () if gpu.index == gpu_index]
+    lost = gpu_lost(samples, latest or samples[-1], gpu_index, ended)
+    if lost is not None:
+        # What it did before says nothing of what limits the run now.
+        gpus = []
     use = cpu_use(samples, facts, count_of(cpus), interval_s)
     thread_pct = busiest_thread_pct(samples, interval_s)
     # What is used up comes first, then what was taken away, then what may be a sign of either.
     of_gpu = next((one for one in facts.gpus or () if one.index == gpu_index), None)
     found = (
         loss,
+        lost,
         _data_wait(waited_share, workers, use, gpus, samples, ended),
         gpu_works(gpus, of_gpu, ended),
         quota(samples, facts, ended),
@@ -108,12 +116,12 @@ def find_limit(
         *_scarcity(samples, ended),
         one_thread(thread_pct, gpus, of_gpu, waited_share, ended),
         _io_pressure(samples, ended),
-        gpu_shared(samples, gpu_index, ended),
+        gpu_shared(samples, gpu_index, ended) if lost is None else None,
     )
     evidence = tuple(one for one in found if one is not None)
     if not evidence and (idle := mostly_idle(use, gpus, on_cpu, unmeasured, ended)) is not None:
         evidence = (idle,)
-    is_clear = any(one.rule not in ("idle", "loss") for one in evidence)
+    is_clear = any(one.rule not in ("idle", "gpu-lost", "loss") for one in evidence)
     measured = _measured(use, samples, gpus, None if is_clear else unmeasured, thread_pct)
     if not evidence:
         listed = ", ".join(text for _, text in measured) or "nothing is measured"

@@ -438,6 +438,7 @@ class Session:
             ended,
             on_cpu=self.model is not None and self.model.device == "cpu",
             loss=self._bad_loss(ended),
+            latest=self.machine.latest,
             interval_s=self.machine.interval_s,
         )
 

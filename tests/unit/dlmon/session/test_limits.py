@@ -12,6 +12,7 @@ from dlmon.records import (
     Cpu,
     Gpu,
     GpuFacts,
+    GpuState,
     Machine,
     MachineFacts,
     Memory,
@@ -575,6 +576,56 @@ def test_the_program_that_takes_the_cpu_is_the_one_to_end():
     assert limit.figures == ("1.2 of 2 cores", "this run 0.8")
 
 
+# ---- a GPU that gives no readings any more ----
+
+
+def unread(sample, reason, state=None):
+    return replace(sample, gpus=(Gpu(0, state=state, why={"utilization_pct": reason}),))
+
+
+CAPPED = with_gpu(power_w=118.0, throttle=("power cap",))
+HUNG = replace(CAPPED, gpus=None, gpus_state=GpuState.LOST, why={"gpus": "lost: no sample for 3 s"})
+
+
+def seen(*samples, **options):
+    timed = [replace(sample, t=second * SECOND) for second, sample in enumerate(samples)]
+    return find_limit(timed, FACTS, 0, **options)
+
+
+@pytest.mark.parametrize(
+    ("gone", "reason"),
+    [
+        (unread(CAPPED, "lost", GpuState.LOST), "lost"),
+        (unread(CAPPED, "asleep (runtime power management)"), "asleep (runtime power management)"),
+        (HUNG, "lost: no sample for 3 s"),
+        (replace(CAPPED, gpus=()), "no reason known"),
+    ],
+    ids=["lost", "asleep", "hung", "not reported"],
+)
+def test_of_a_gpu_that_gives_no_readings_nothing_is_said_that_it_did(gone, reason):
+    limit = seen(*[CAPPED] * 20, gone)
+    assert rules(limit) == ["gpu-lost"]
+    assert limit.text == f"GPU 0 gives no readings now ({reason})."
+    assert limit.figures[0] == reason
+    assert limit.advice == ""
+    assert "power cap" not in " ".join((limit.text, *limit.figures))
+    # Also where that comes after the training that is looked at.
+    assert rules(seen(*[CAPPED] * 20, latest=gone)) == ["gpu-lost"]
+    # Of a run that is over it is said what it did.
+    assert rules(seen(*[CAPPED] * 20, gone, ended=True)) == ["gpu-power-cap"]
+
+
+def test_a_gpu_that_is_back_is_spoken_of_again():
+    assert rules(seen(*[CAPPED] * 20, HUNG, HUNG, CAPPED)) == ["gpu-power-cap"]
+
+
+def test_a_gpu_that_stays_lost_is_called_so_and_one_that_was_never_read_is_not():
+    assert rules(seen(*[HUNG] * 40)) == ["gpu-lost"]
+    assert rules(seen(*[unread(CAPPED, "not supported")] * 40)) == []
+    partly = with_gpu(utilization_pct=None)
+    assert "gpu-lost" not in rules(seen(*[CAPPED] * 20, partly))
+
+
 # ---- whether the run wants the CPU that others take ----
 
 
@@ -606,6 +657,18 @@ def test_workers_that_wait_for_a_cpu_are_not_joined_by_more():
     hungry = waits_for_cpu(on_cores(4, run=1.2, others=2.8), 60.0)
     limit = reported(hungry, FACTS, None, waited_share=0.9, workers=4)
     assert limit.evidence[0].advice == "stop other programs: they take 2.8 cores"
+
+
+def test_a_run_that_spreads_its_work_over_threads_wants_more_than_its_busiest_one_had():
+    # As was measured of TensorFlow on two busy cores.
+    spread = waits_for_cpu(on_cores(2, run=0.9, others=1.1), 23.1, thread_pct=23.7)
+    limit = reported(spread, MachineFacts(cores=2), None)
+    assert limit.headline == "Other programs take the CPU"
+    assert limit.figures == ("1.1 of 2 cores", "this run 0.9, waits for a CPU 23 % of the time")
+    assert limit.advice == "stop other programs: they take 1.1 cores"
+    # One that uses as much and waits for nothing is told nothing of them.
+    content = waits_for_cpu(on_cores(2, run=0.9, others=1.1), 3.0, thread_pct=23.7)
+    assert rules(reported(content, MachineFacts(cores=2), None)) == []
 
 
 def test_a_run_that_does_not_want_the_cpu_names_nobody():
@@ -660,18 +723,6 @@ def test_a_run_that_keeps_its_gpu_at_work_is_not_called_idle():
 
 
 @pytest.mark.parametrize("gpu_index", [None, 0])
-def test_a_run_that_spreads_its_work_over_threads_wants_more_than_its_busiest_one_had():
-    # As was measured of TensorFlow on two busy cores.
-    spread = waits_for_cpu(on_cores(2, run=0.9, others=1.1), 23.1, thread_pct=23.7)
-    limit = reported(spread, MachineFacts(cores=2), None)
-    assert limit.headline == "Other programs take the CPU"
-    assert limit.figures == ("1.1 of 2 cores", "this run 0.9, waits for a CPU 23 % of the time")
-    assert limit.advice == "stop other programs: they take 1.1 cores"
-    # One that uses as much and waits for nothing is told nothing of them.
-    content = waits_for_cpu(on_cores(2, run=0.9, others=1.1), 3.0, thread_pct=23.7)
-    assert rules(reported(content, MachineFacts(cores=2), None)) == []
-
-
 def test_a_run_whose_gpu_is_not_read_is_not_called_idle(gpu_index):
     idle = waits_for_cpu(on_cores(8, run=0.3, others=0.2), 2.0, thread_pct=8.0)
     facts = MachineFacts(cores=8)
@@ -747,6 +798,7 @@ def test_how_long_it_waited_for_a_cpu_is_known_at_any_interval(interval_s, late_
     limit = find_limit(samples, MachineFacts(cores=8), None, on_cpu=True, interval_s=interval_s)
     assert limit.text.startswith("Not clear: ")
     assert "waited for a CPU 0 % of the time" in limit.text
+    assert "busiest thread 60 % of a core" in limit.text
 
 
 def test_a_thread_that_was_busy_while_it_was_started_is_not_laid_on_the_training():
@@ -798,7 +850,6 @@ def test_others_are_only_named_to_a_run_that_wants_the_cpu(
 # ---- after the end ----
 
 
-    assert "busiest thread 60 % of a core" in limit.text
 def test_what_limited_a_run_that_is_over_is_shown_as_what_was():
     row = Process(32614, command="ffmpeg", cpu_pct=98.0, of_run=False)
     sample = on_cores(2, 0.8, 1.2, processes=(row,))

@@ -14,6 +14,10 @@ from dlmon.records import Validation
 # not because others took the processors.
 NAMED_PAUSE_NS = 500_000_000
 IDLE_SHARE = 0.2
+# After the first, only those are named that a viewer shows as pauses: a few, and what is longer
+# than all of them.
+LATER_PAUSE_NS = 1_000_000_000
+MOST_NAMED = 5
 
 
 class TimedPass:
@@ -75,14 +79,17 @@ class PipelineTeardowns:
         self._cpu_clock, self._word, self._plural = cpu_clock, word, plural
         self._delay_clock = delay_clock
         self._cpu_start = self._delay_start = 0
-        self._took_ns = 0
-        self.count = 0
+        self._took_ns = self._longest_named_ns = 0
+        self._named = self.count = 0
 
     def mark_start(self) -> None:
         self._cpu_start, self._delay_start = self._cpu_clock(), self._delay_clock()
 
     def explain(self, epoch: int, took_ns: int) -> str:
-        """Count an opening that was such a teardown; return a sentence on the first, else ""."""
+        """Count an opening that was such a teardown; return a sentence on it, or "".
+
+        There is one on the first, on a few more that were long, and on any that was longer yet.
+        """
         if took_ns < NAMED_PAUSE_NS:
             return ""
         if self._cpu_clock() - self._cpu_start > IDLE_SHARE * took_ns:
@@ -91,16 +98,24 @@ class PipelineTeardowns:
             return ""
         self.count += 1
         self._took_ns += took_ns
-        if self.count > 1:
+        if not self._is_worth_naming(took_ns):
             return ""
+        self._named += 1
+        self._longest_named_ns = max(self._longest_named_ns, took_ns)
         return (
             f"{took_ns / 1e9:.1f} s at the start of {self._word} {epoch + 1}: "
             f"TensorFlow takes down the last {self._word}'s input pipeline"
         )
 
+    def _is_worth_naming(self, took_ns: int) -> bool:
+        if self._named == 0:
+            return True
+        is_among_few = self._named < MOST_NAMED or took_ns > self._longest_named_ns
+        return took_ns >= LATER_PAUSE_NS and is_among_few
+
     def summary(self) -> str:
         """Return how many there were, and how long they took together."""
         return (
-            f"{self._took_ns / 1e9:.1f} s at the start of {self.count:,} {self._plural}: "
+            f"{self._took_ns / 1e9:.1f} s in all at the start of {self.count:,} {self._plural}: "
             f"TensorFlow took down the input pipelines of the {self._plural} before"
         )

@@ -77,7 +77,7 @@ class Sampler:
 
     def sample(self, scheduled: int) -> Machine:
         """Return one record; `scheduled` is when it should have been taken."""
-        t, reading = self._first or self._new_reading()
+        t, reading = self._first or self._new_reading(scheduled)
         self._first = None
         before, self._cpu_ns = self._cpu_ns, self._cpu_clock()
         return self._changes.only_changed(
@@ -118,11 +118,12 @@ class Sampler:
             for text in provider.notices():
                 yield Notice(self._clock(), text)
 
-    def _new_reading(self) -> tuple[int, Reading]:
+    def _new_reading(self, scheduled: int) -> tuple[int, Reading]:
         t = self._clock()
         slow = t >= self._next_slow
         if slow:
-            self._next_slow = t + int(SLOW_TIER_S * 1e9)
+            # From when it was due: by one that is late, the next would come a sample later.
+            self._next_slow = scheduled + int(SLOW_TIER_S * 1e9)
         return t, self._read(t, slow)
 
     def _read(self, t: int, slow: bool) -> Reading:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
-from statistics import median
 from typing import NamedTuple
 
 from dlmon.records import Gpu, Machine, MachineFacts, Process
@@ -14,6 +12,7 @@ from dlmon.session.advice import cores
 from dlmon.session.evidence import MIN_SAMPLES, Evidence, mean_of, verb
 from dlmon.session.gpu_limits import BUSY_PCT
 from dlmon.session.program_name import program_name
+from dlmon.session.slow_readings import settled_after_ns
 
 CPU_THROTTLED_PCT = 5.0
 IDLE_CORES = 0.5
@@ -22,12 +21,8 @@ WAITED_FOR_CPU = 0.1
 MOSTLY = 0.5
 # How far over its number of threads a run's CPU time may be: it has others, such as Python's own.
 THREADS_TIME = (0.9, 1.25)
-# How far apart the sensors' slow readings are.
-SLOW_NS = 5_000_000_000
 # By which share of the time between two samples one may be late.
 LATENESS = 0.1
-UNSETTLED = 2
-"""How many samples are left out at most for such readings, where few are taken."""
 # A GPU that does no more than this is hardly what a run waits for.
 IDLE_GPU_PCT = 20.0
 MAX_CORES = 1_000_000
@@ -67,11 +62,14 @@ class CpuUse:
             return False
         if self.waited is None:
             return self.own >= IDLE_CORES
-        had = min(1.0, self.own) if self.thread is None else self.thread
+        # What a framework spreads over its threads is more than any of them has.
+        had = max(min(1.0, self.own), self.thread or 0.0)
         return self.waited >= WAITED_FOR_CPU and had + self.waited >= MOSTLY
 
 
-def cpu_use(samples: Sequence[Machine], facts: MachineFacts, cpus: int | None) -> CpuUse | None:
+def cpu_use(
+    samples: Sequence[Machine], facts: MachineFacts, cpus: int | None, interval_s: float
+) -> CpuUse | None:
     """Return who used the CPUs on average; `cpus` is how many of them the run was given."""
     per_core = [len(s.cpu.cores) for s in samples if s.cpu and s.cpu.cores]
     count = per_core[-1] if per_core else facts.cores
@@ -84,8 +82,9 @@ def cpu_use(samples: Sequence[Machine], facts: MachineFacts, cpus: int | None) -
         for s in samples
         if s.process and s.cpu and s.process.cpu_pct is not None and s.cpu.pct is not None
     ]
-    thread_pct = busiest_thread_pct(samples)
-    waited_pct = mean_of(s.process.cpu_wait_pct if s.process else None for s in _settled(samples))
+    thread_pct = busiest_thread_pct(samples, interval_s)
+    settled = _settled(samples, interval_s)
+    waited_pct = mean_of(s.process.cpu_wait_pct if s.process else None for s in settled)
     if (_stopped_pct(samples) or 0) >= CPU_THROTTLED_PCT:
         waited_pct = None
     if len(both) < MIN_SAMPLES:
@@ -107,23 +106,20 @@ def cpu_use(samples: Sequence[Machine], facts: MachineFacts, cpus: int | None) -
     )
 
 
-def busiest_thread_pct(samples: Sequence[Machine]) -> float | None:
+def busiest_thread_pct(samples: Sequence[Machine], interval_s: float) -> float | None:
     """Return which share of the time the run's busiest thread had a CPU."""
-    return mean_of(s.process.busiest_thread_pct if s.process else None for s in _settled(samples))
+    settled = _settled(samples, interval_s)
+    return mean_of(s.process.busiest_thread_pct if s.process else None for s in settled)
 
 
-def _settled(samples: Sequence[Machine]) -> Sequence[Machine]:
+def _settled(samples: Sequence[Machine], interval_s: float) -> Sequence[Machine]:
     """Return those samples whose slow readings are of the time since the first of them alone.
 
-    What is read every five seconds stands in each sample until it is read again: in the first ones
-    it is of the imports, and of the compilation. Where samples are further apart, each has a
-    reading of its own, and only the first one's is of the time before.
+    In the ones before, they are of the imports, too, and of the compilation.
     """
-    interval_ns = median(later.t - one.t for one, later in pairwise(samples))
-    # A sample that comes a little early may miss the reading that was due.
-    if interval_ns > (1 + LATENESS) * SLOW_NS:
-        return samples[1:]
-    least_ns = 2 * SLOW_NS - LATENESS * interval_ns
+    interval_ns = int(interval_s * 1e9)
+    # A sample may come a little early.
+    least_ns = settled_after_ns(interval_ns) - LATENESS * interval_ns
     return [sample for sample in samples if sample.t - samples[0].t >= least_ns]
 
 
@@ -253,7 +249,7 @@ def own_threads(use: CpuUse | None, threads: int | None, ended: bool) -> Evidenc
     headline = (
         f"The run's threads {are} busy" if threads > 1 else f"The run's one thread {its_one} busy"
     )
-    advised = f"use more threads: --threads {threads} used, {free:.1f} cores idle"
+    advised = f"use more than --threads {threads}: {free:.1f} cores {are} idle"
     brief = f"--threads {threads} at {use.own:.1f} cores"
     return Evidence("threads", text, brief, headline, figures, advised)
 
@@ -272,7 +268,7 @@ def mostly_idle(
     if not on_cpu and (gpu_pct is None or gpu_pct >= IDLE_GPU_PCT):
         return None
     if use.waited is not None:
-        wanted = min(use.own, 1.0 if use.thread is None else use.thread) + use.waited
+        wanted = use.own + use.waited
     elif use.idle is not None and use.idle >= IDLE_CORES:
         wanted = use.own
     else:

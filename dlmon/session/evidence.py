@@ -14,6 +14,7 @@ NAMED_IN_FULL = 2
 class LimitKind(Word):
     """What a limit is of."""
 
+    LOSS = "loss"
     DATA = "data"
     GPU = "GPU"
     CPU = "CPU"
@@ -25,6 +26,8 @@ class LimitKind(Word):
 
 
 KINDS = {
+    "loss": LimitKind.LOSS,
+    "gpu-lost": LimitKind.UNCLEAR,
     "data-wait": LimitKind.DATA,
     **dict.fromkeys(
         ("gpu", "gpu-near-power", "gpu-thermal", "gpu-power-brake", "gpu-slowdown"), LimitKind.GPU
@@ -99,8 +102,12 @@ class Limit:
 
     @property
     def advice(self) -> str:
-        """What to try against the strongest for which there is anything; empty for nothing."""
-        return next((one.advice for one in self.evidence[:NAMED_IN_FULL] if one.advice), "")
+        """What to try against the strongest for which there is anything; empty for nothing.
+
+        Of a run that learns nothing, to make it faster is no advice.
+        """
+        count = 1 if self.kind is LimitKind.LOSS else NAMED_IN_FULL
+        return next((one.advice for one in self.evidence[:count] if one.advice), "")
 
 
 def verb(ended: bool, now: str, then: str) -> str:

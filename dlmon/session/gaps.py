@@ -12,8 +12,9 @@ from dataclasses import replace
 from enum import Enum
 from typing import NamedTuple
 
-from dlmon.records import Batches, BatchSummary, Machine
+from dlmon.records import Batches, BatchSummary, Machine, Notice
 from dlmon.records.record import record
+from dlmon.session.slow_readings import settled_after_ns
 from dlmon.statistics.steady_state import STALL_FACTOR, SteadyState
 
 MIN_GAP_NS = 1_000_000_000
@@ -23,6 +24,8 @@ MAX_GAPS = 1000
 MAX_READINGS = 600
 WITHIN = 0.8
 """So much of a reading's time lies in a gap that it counts for."""
+# What is said as a gap ends may be a little later: times of batches are whole microseconds.
+NOTICE_LATE_NS = 1_000_000
 
 
 class GapKind(str, Enum):
@@ -51,6 +54,8 @@ class Meanwhile:
         cpu_wait_pct: the share of time in which a program waited for a CPU.
         memory_wait_pct: the share in which one waited for memory.
         io_wait_pct: the share in which one waited for a disk.
+        run_cpu_wait_pct: the share in which the run's thread that waited most for a CPU did so;
+            read so seldom that it is known of long gaps alone.
     """
 
     cpu_pct: float | None = None
@@ -63,6 +68,7 @@ class Meanwhile:
     cpu_wait_pct: float | None = None
     memory_wait_pct: float | None = None
     io_wait_pct: float | None = None
+    run_cpu_wait_pct: float | None = None
 
 
 @record(frozen=True)
@@ -98,7 +104,8 @@ class _Reading(NamedTuple):
     start: int
     end: int
     values: tuple[float | None, ...]
-    """Those of `Meanwhile`, in their order."""
+    """Those of `Meanwhile`, in their order, but for what is read more seldom."""
+    run_cpu_wait_pct: float | None
 
 
 class Gaps:
@@ -106,6 +113,7 @@ class Gaps:
 
     def __init__(self, interval_s: float = 1.0) -> None:
         self._interval_ns = int(interval_s * 1e9)
+        self._settled_ns = settled_after_ns(self._interval_ns)
         self._gaps: list[Gap] = []
         self._last: Gap | None = None
         self._readings: deque[_Reading] = deque(maxlen=MAX_READINGS)
@@ -174,7 +182,8 @@ class Gaps:
         # Up to two missed ticks are lateness; of a longer time this reading says nothing.
         if sample.t - start > 3 * self._interval_ns:
             start = sample.t - self._interval_ns
-        self._readings.append(_Reading(start, sample.t, _values(sample)))
+        waited_pct = sample.process.cpu_wait_pct if sample.process else None
+        self._readings.append(_Reading(start, sample.t, _values(sample), waited_pct))
         # What is known of batches may come before the reading of the same time.
         for number in range(len(self._gaps) - 1, -1, -1):
             if self._gaps[number].end <= start:
@@ -221,7 +230,15 @@ class Gaps:
         if not within:
             return gap
         means = [_mean(values) for values in zip(*(r.values for r in within), strict=True)]
-        return replace(gap, meanwhile=Meanwhile(*means))
+        settled = [r.run_cpu_wait_pct for r in within if r.end - gap.start >= self._settled_ns]
+        return replace(gap, meanwhile=Meanwhile(*(*means, _mean(settled))))
+
+
+def notices_in(gap: Gap, notices: Iterable[Notice]) -> tuple[str, ...]:
+    """Return what was said in a gap, or as it ended: it may say why there was no batch."""
+    return tuple(
+        notice.text for notice in notices if gap.start < notice.t - NOTICE_LATE_NS <= gap.end
+    )
 
 
 def _stall_limit_ns(usual_us: float | None) -> float:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from dlmon.records import Gpu, GpuFacts, Machine
+from dlmon.records.sanitize import clean
 from dlmon.session import advice
 from dlmon.session.evidence import MIN_SAMPLES, Evidence, mean_of, verb
 from dlmon.session.program_name import program_name
@@ -15,6 +16,7 @@ BUSY_PCT = 90.0
 WORKING_GPU_PCT = 60.0
 NEAR_POWER_LIMIT = 0.95
 SHARED_GPU_MIB = 512
+LONGEST_REASON = 80
 # From so much of the time on, what loads the data is worth a look.
 WAITED_SHARE = 0.1
 
@@ -30,6 +32,39 @@ _SLOWED_BY = {
     "gpu-slowdown": "its hardware",
     "gpu-power-cap": "its power cap",
 }
+
+
+def gpu_lost(
+    samples: Sequence[Machine], newest: Machine, gpu_index: int | None, ended: bool
+) -> Evidence | None:
+    """Hold when the GPU that is trained on gave readings, and the `newest` sample has none."""
+    if gpu_index is None or ended:
+        return None
+    rows = [_row_of(sample, gpu_index) for sample in samples]
+    latest = _row_of(newest, gpu_index)
+    state = newest.gpus_state if latest is None else latest.state
+    was_read = any(row is not None and _is_read(row) for row in rows)
+    may_answer = state is not None and state.may_answer_later
+    if (latest is not None and _is_read(latest)) or not (was_read or may_answer):
+        return None
+    why = newest.why.get("gpus") if latest is None else latest.why.get("utilization_pct")
+    reason = clean(why or "", LONGEST_REASON) or (str(state) if may_answer else "no reason known")
+    headline = f"GPU {gpu_index} gives no readings now"
+    brief = f"GPU {gpu_index} gives no readings"
+    return Evidence("gpu-lost", f"{headline} ({reason})", brief, headline, (reason,))
+
+
+def _row_of(sample: Machine, index: int) -> Gpu | None:
+    return next((gpu for gpu in sample.gpus or () if gpu.index == index), None)
+
+
+def _is_read(gpu: Gpu) -> bool:
+    """Whether it tells what it does: of one that is divided or old, not all is known."""
+    is_gone = gpu.state is not None and gpu.state.may_answer_later
+    said = (gpu.utilization_pct, gpu.power_w, gpu.temperature_c, gpu.memory_used_mib)
+    if is_gone and gpu.utilization_pct is None:
+        return False
+    return any(figure is not None for figure in said)
 
 
 def gpu_works(gpus: Sequence[Gpu], facts: GpuFacts | None, ended: bool) -> Evidence | None:

@@ -16,7 +16,6 @@ from dlmon.session import advice
 from dlmon.session.advice import cores
 from dlmon.session.cpu_limits import (
     IDLE_CORES,
-    UNSETTLED,
     CpuUse,
     all_cores_busy,
     busiest_thread_pct,
@@ -37,7 +36,15 @@ from dlmon.session.evidence import (
     mean_of,
     verb,
 )
-from dlmon.session.gpu_limits import BUSY_PCT, WAITED_SHARE, gpu_shared, gpu_works, one_thread
+from dlmon.session.gpu_limits import (
+    BUSY_PCT,
+    WAITED_SHARE,
+    gpu_lost,
+    gpu_shared,
+    gpu_works,
+    one_thread,
+)
+from dlmon.session.slow_readings import settled_after_ns
 
 WINDOW_S = 30.0
 SWAPPING_MIB_S = 1.0
@@ -47,7 +54,9 @@ PRESSURE_PCT = 10.0
 
 def window_s(interval_s: float) -> float:
     """Return how many seconds of samples to look at, by how far apart they are."""
-    return max(WINDOW_S, (MIN_SAMPLES + UNSETTLED) * interval_s)
+    # The first may lie just outside, and what the slow readings leave out comes on top.
+    unsettled_s = settled_after_ns(int(interval_s * 1e9)) / 1e9
+    return max(WINDOW_S, unsettled_s + (MIN_SAMPLES + 1) * interval_s)
 
 
 def find_limit(
@@ -61,6 +70,9 @@ def find_limit(
     unmeasured: str | None = None,
     ended: bool = False,
     on_cpu: bool = False,
+    loss: Evidence | None = None,
+    latest: Machine | None = None,
+    interval_s: float = 1.0,
 ) -> Limit | None:
     """Return what limits the run, None before there are samples enough to say.
 
@@ -76,15 +88,24 @@ def find_limit(
         unmeasured: what could limit it too and is not measured of it, as a clause.
         ended: whether it is over, so that the words are in the past.
         on_cpu: whether it is known to train on the CPU.
+        loss: that its loss is no number, which comes before all that makes it slow.
+        latest: the newest sample, which may be of what follows steady training.
+        interval_s: how far apart samples are taken.
     """
     if len(samples) < MIN_SAMPLES:
-        return None
+        return None if loss is None else Limit(loss.rule, f"{loss.text}.", (loss,), (), ended)
     gpus = [gpu for sample in samples for gpu in sample.gpus or () if gpu.index == gpu_index]
-    use = cpu_use(samples, facts, count_of(cpus))
-    thread_pct = busiest_thread_pct(samples)
+    lost = gpu_lost(samples, latest or samples[-1], gpu_index, ended)
+    if lost is not None:
+        # What it did before says nothing of what limits the run now.
+        gpus = []
+    use = cpu_use(samples, facts, count_of(cpus), interval_s)
+    thread_pct = busiest_thread_pct(samples, interval_s)
     # What is used up comes first, then what was taken away, then what may be a sign of either.
     of_gpu = next((one for one in facts.gpus or () if one.index == gpu_index), None)
     found = (
+        loss,
+        lost,
         _data_wait(waited_share, workers, use, gpus, samples, ended),
         gpu_works(gpus, of_gpu, ended),
         quota(samples, facts, ended),
@@ -95,13 +116,13 @@ def find_limit(
         *_scarcity(samples, ended),
         one_thread(thread_pct, gpus, of_gpu, waited_share, ended),
         _io_pressure(samples, ended),
-        gpu_shared(samples, gpu_index, ended),
+        gpu_shared(samples, gpu_index, ended) if lost is None else None,
     )
     evidence = tuple(one for one in found if one is not None)
     if not evidence and (idle := mostly_idle(use, gpus, on_cpu, unmeasured, ended)) is not None:
         evidence = (idle,)
-    is_clear = bool(evidence) and evidence[0].rule != "idle"
-    measured = _measured(use, samples, gpus, None if is_clear else unmeasured)
+    is_clear = any(one.rule not in ("idle", "gpu-lost", "loss") for one in evidence)
+    measured = _measured(use, samples, gpus, None if is_clear else unmeasured, thread_pct)
     if not evidence:
         listed = ", ".join(text for _, text in measured) or "nothing is measured"
         return Limit("not-clear", f"Not clear: {listed}.", measured=measured, ended=ended)
@@ -204,7 +225,11 @@ def _io_pressure(samples: Sequence[Machine], ended: bool) -> Evidence | None:
 
 
 def _measured(
-    use: CpuUse | None, samples: Sequence[Machine], gpus: Sequence[Gpu], unmeasured: str | None
+    use: CpuUse | None,
+    samples: Sequence[Machine],
+    gpus: Sequence[Gpu],
+    unmeasured: str | None,
+    thread_pct: float | None,
 ) -> tuple[tuple[LimitKind, str], ...]:
     figures: list[tuple[LimitKind, str]] = []
     if use is not None and use.own is not None:
@@ -225,7 +250,6 @@ def _measured(
     gpu_pct = mean_of(gpu.utilization_pct for gpu in gpus)
     if gpu_pct is not None:
         figures.append((LimitKind.GPU, f"GPU {gpus[-1].index} {gpu_pct:.0f} %"))
-    thread_pct = busiest_thread_pct(samples)
     if thread_pct is not None:
         figures.append((LimitKind.CPU, f"busiest thread {thread_pct:.0f} % of a core"))
     return tuple(figures)

@@ -37,10 +37,11 @@ from dlmon.records.changes import newest_facts
 from dlmon.session.account import TimeAccount
 from dlmon.session.data_wait import DataWait, unmeasured_wait
 from dlmon.session.epoch_use import EpochUses
-from dlmon.session.evidence import Limit
+from dlmon.session.evidence import Evidence, Limit
 from dlmon.session.gaps import Gaps
 from dlmon.session.learning import LOSS, Learning, metric_of
 from dlmon.session.limits import find_limit, window_s
+from dlmon.session.loss_limit import loss_is_no_number
 from dlmon.session.machine_history import MachineHistory
 from dlmon.session.snapshot import PhaseSpan, Progress, Snapshot
 from dlmon.session.trainers import Trainers, span_of
@@ -436,6 +437,20 @@ class Session:
             self._unmeasured(),
             ended,
             on_cpu=self.model is not None and self.model.device == "cpu",
+            loss=self._bad_loss(ended),
+            latest=self.machine.latest,
+            interval_s=self.machine.interval_s,
+        )
+
+    def _bad_loss(self, ended: bool) -> Evidence | None:
+        """Return that the loss is no number, if so."""
+        return loss_is_no_number(
+            self.learning.metrics,
+            self._epochs,
+            self._epoch_now,
+            self.model.precision if self.model is not None else None,
+            self.header.is_script,
+            ended,
         )
 
     def _unmeasured(self) -> str | None:

@@ -76,8 +76,8 @@ WORKLOADS = "workloads"
 # Longer than the sensors may take to start with the GPUs, and then without them.
 NO_FACTS = "the sensors did not answer"
 END_S = 1.0
-# Lines of output that may say what a crash was.
-LAST_OUTPUT_LINES = 50
+# Lines of output that may say what a crash was: a traceback may have a hundred, with its message.
+LAST_OUTPUT_LINES = 200
 
 
 class Supervisor:
@@ -114,7 +114,7 @@ class Supervisor:
         if job.process is not None:
             kind = WatchedProcess
         self._workload = kind(self._write, self._notice)
-        self._last_output: deque[str] = deque(maxlen=LAST_OUTPUT_LINES)
+        self._last_output: deque[Output] = deque(maxlen=LAST_OUTPUT_LINES)
         self._lifeline_left = b""
         self._detached = job.outlives_viewer
         self._stop_asked: str | None = None
@@ -335,7 +335,7 @@ class Supervisor:
         assert self._session is not None
         self._writer.write(record)
         if isinstance(record, Output):
-            self._last_output.append(record.text)
+            self._last_output.append(record)
         self._session.fold(record)
         if self._index is not None:
             self._index.take(record)

@@ -16,6 +16,7 @@ from dlmon.records import (
     FailureKind,
     MachineUse,
     Model,
+    Output,
     Requirement,
     Result,
     SessionHeader,
@@ -26,7 +27,7 @@ from dlmon.session.measures import Measures, measure
 from dlmon.session.session import NEVER_STEADY, NO_WORKLOAD, STEADY_TAKES, TOO_SHORT
 from dlmon.session.snapshot import Snapshot
 from dlmon.stop import signal_name
-from dlmon.supervisor.exception_line import exception_line
+from dlmon.supervisor.exception_line import find_error
 from dlmon.supervisor.script import describe_end
 
 # What C++ and TensorFlow write before they abort or crash for want of memory.
@@ -75,7 +76,7 @@ class Ending:
     stop_asked: bool
     failure: Failure | None
     out_of_memory: bool
-    last_output: Sequence[str] = ()
+    last_output: Sequence[Output] = ()
     is_script: bool = False
     why_nothing_trained: str | None = None
 
@@ -239,8 +240,10 @@ def _status(ending: Ending, batch_size: object) -> tuple[Status, str | None, Fai
             kind = FailureKind.OUT_OF_MEMORY if ending.out_of_memory else FailureKind.KILLED
         memory = "memory ran out: " if kind is FailureKind.OUT_OF_MEMORY else ""
         # A signal ended it before it could say why: what it wrote last is of something else.
-        line = exception_line(ending.last_output, code) if code > 0 else None
-        why = f": {line}" if line is not None else ""
+        found = find_error(ending.last_output, code) if code > 0 else None
+        why = ""
+        if found is not None:
+            why = f": {found.line}" if found.ended_it else f"; last traceback: {found.line}"
         return Status.FAILED, f"{memory}{describe_end(code)}{why}", kind
     if code is None or code > 0:
         why = f"the workload ended with exit code {code} and gave no reason"
@@ -251,8 +254,8 @@ def _status(ending: Ending, batch_size: object) -> tuple[Status, str | None, Fai
         return Status.FAILED, why, FailureKind.OUT_OF_MEMORY
     how = SIGNAL_WORDS.get(-code) or f"it ended by {signal_name(-code)}"
     for line in ending.last_output if -code in _CRASHES else ():
-        if _FAILED_ALLOCATION.search(line):
-            memory = "GPU memory" if "GPU" in line else "memory"
+        if _FAILED_ALLOCATION.search(line.text):
+            memory = "GPU memory" if "GPU" in line.text else "memory"
             return Status.FAILED, f"{memory} ran out{size}: {how}", FailureKind.OUT_OF_MEMORY
     kind = FailureKind.KILLED if -code == signal.SIGKILL else FailureKind.SIGNAL
     return Status.FAILED, how, kind

@@ -29,7 +29,10 @@ PART_NAMES = {
 # From so much of the time on, waiting is worth a word.
 _WAITED_PCT, _WAITED_FOR_CPU_PCT = 0.5, 5.0
 _TAKEN_PCT = 1.0
+# A run that has less of a CPU did not wait for one: what waits has some of it.
+_ASLEEP_CORES = 0.05
 _SWAPPED_MIB_S = 0.05
+_MOST_NOTICES = 2
 _LEAST_OTHER = 0.005
 """The share from which on what has no name of its own is a part."""
 
@@ -112,17 +115,32 @@ def longest_gaps(gaps: Sequence[Gap], count: int) -> tuple[Gap, ...]:
     return tuple(sorted(gaps, key=lambda gap: gap.start - gap.end)[:count])
 
 
-def gap_text(gap: Gap, epoch_word: str = "epoch") -> str:
-    """Say how long there was no batch, where, and what the machine did meanwhile.
+def gap_text(gap: Gap, epoch_word: str = "epoch", notices: Sequence[str] = ()) -> str:
+    """Say how long there was no batch, where, why if that is known, and what the machine did.
 
     As in: 2.1 s without a batch at the start of epoch 4: CPU 0 %, disk 0 MiB/s, nothing waited
     for memory.
+
+    Args:
+        gap: the time without a batch.
+        epoch_word: what an epoch is called.
+        notices: those that came in it.
     """
-    text = f"{units.seconds(gap.seconds)} without a batch {_place(gap, epoch_word)}"
+    place = _place(gap, epoch_word)
+    text = f"{units.seconds(gap.seconds)} without a batch {place}"
+    said = "; ".join(_said(notice, place) for notice in notices[:_MOST_NOTICES])
+    if said:
+        text = f"{text}: {said}"
     if gap.meanwhile is None:
         return f"{text}; the machine was not read meanwhile"
-    done = _meanwhile(gap.meanwhile)
-    return f"{text}: {', '.join(done)}" if done else text
+    done = ", ".join(_meanwhile(gap.meanwhile))
+    return f"{text}{'; ' if said else ': '}{done}" if done else text
+
+
+def _said(notice: str, place: str) -> str:
+    """Return what a notice says of a gap: its cause alone where it names the place, too."""
+    _, names_place, cause = notice.rstrip(".").partition(f" {place}: ")
+    return cause if names_place else f"notice in it: {notice.rstrip('.')}"
 
 
 def _place(gap: Gap, epoch_word: str) -> str:
@@ -151,16 +169,28 @@ def _meanwhile(did: Meanwhile) -> list[str]:
     waits = (
         ("memory", did.memory_wait_pct, _WAITED_PCT),
         ("a disk", did.io_wait_pct, _WAITED_PCT),
-        ("a CPU", did.cpu_wait_pct, _WAITED_FOR_CPU_PCT),
     )
     parts += [
         f"programs waited for {what} {pct:.0f} % of the time"
         for what, pct, least_pct in waits
         if pct is not None and pct >= least_pct
     ]
+    parts += _waited_for_cpu(did)
     if did.memory_wait_pct is not None and did.memory_wait_pct < _WAITED_PCT:
         parts.append("nothing waited for memory")
     return parts
+
+
+def _waited_for_cpu(did: Meanwhile) -> list[str]:
+    """Say how long the run waited for a CPU; how long any did, where it may be one of them."""
+    who, pct = "programs", did.cpu_wait_pct
+    if did.run_cpu_wait_pct is not None:
+        who, pct = "this run", did.run_cpu_wait_pct
+    elif did.run_cores is not None and did.run_cores < _ASLEEP_CORES:
+        return []
+    if pct is None or pct < _WAITED_FOR_CPU_PCT:
+        return []
+    return [f"{who} waited for a CPU {pct:.0f} % of the time"]
 
 
 def _cores(did: Meanwhile) -> str:

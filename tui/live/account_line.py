@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import ClassVar
 
 from dlmon.records import AccountPart
-from dlmon.session.gaps import Gap
+from dlmon.session.gaps import Gap, notices_in
 from dlmon.session.snapshot import Snapshot
 from tui.formatting import units
 from tui.formatting.account import (
@@ -59,8 +59,8 @@ HELP: tuple[tuple[str, str], ...] = (
     (
         "Longest pause",
         "The longest time of over a second without a batch that was neither validation nor "
-        "compilation, and what the machine did meanwhile, by the readings that lie within it. With "
-        "the cursor on another one, that one.",
+        "compilation: why, where a notice in it says so, and what the machine did meanwhile, by "
+        "the readings that lie within it. With the cursor on another one, that one.",
     ),
 )
 
@@ -116,7 +116,8 @@ class AccountLine(GrowingLines):
         """Return the longest of these gaps in words."""
         assert self._snapshot is not None
         (gap,) = longest_gaps(gaps, 1)
-        text = heading + gap_text(gap, epoch_word(self._snapshot.header))
+        notices = notices_in(gap, self._snapshot.notices)
+        text = heading + gap_text(gap, epoch_word(self._snapshot.header), notices)
         lines = wrapped(text, width, height, self.ellipsis)
         if not lines or not lines[0].startswith(heading):
             return [((line, PLAIN),) for line in lines]

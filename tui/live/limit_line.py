@@ -25,6 +25,7 @@ _NAMED = 2
 KIND_STYLES: dict[LimitKind, tuple[str, ...]] = {
     kind: (f"limit--{name}",)
     for kind, name in (
+        (LimitKind.LOSS, "loss"),
         (LimitKind.DATA, "data"),
         (LimitKind.GPU, "gpu"),
         (LimitKind.CPU, "cpu"),
@@ -46,7 +47,8 @@ HELP: tuple[tuple[str, str], ...] = (
         "or slowed down; a container's limit, memory, disk, and what the host of a virtual machine "
         "took. Other programs are named where this run waits for the CPU that they take. The "
         "strongest is the headline, with the figures that show it; where none holds, it isn't "
-        "clear, and the figures alone are given. Of a run that failed it says why.",
+        "clear, and the figures alone are given. A loss that is NaN, or infinite, comes before all "
+        "that, as does a GPU that gives no readings any more. Of a run that failed it says why.",
     ),
     (
         "Try",
@@ -77,7 +79,7 @@ class LimitLine(Lines):
         & > .limit--memory { color: $text-secondary; text-style: bold; }
         & > .limit--others, & > .limit--waiting { color: $text-warning; text-style: bold; }
         & > .limit--unclear { color: $text-muted; text-style: bold; }
-        & > .limit--failed { color: $text-error; text-style: bold; }
+        & > .limit--failed, & > .limit--loss { color: $text-error; text-style: bold; }
     }
     """
 

@@ -17,6 +17,7 @@ from dlmon.log.label import Label, read_label
 from dlmon.records import RunSeconds, SecondsPerEpoch, Status, to_json
 from dlmon.records.sanitize import clean, shown_path
 from dlmon.session.follower import SessionFollower
+from dlmon.session.gaps import notices_in
 from dlmon.session.metric_figures import metric_figures
 from dlmon.session.session import Session
 from dlmon.session.snapshot import Snapshot
@@ -215,7 +216,7 @@ def _print_account(console: Console, snapshot: Snapshot) -> None:
     print_table(console, table)
     longest, word = longest_gaps(snapshot.gaps, SHOWN_GAPS), epoch_word(snapshot.header)
     for gap in longest:
-        console.print(Text(f"  {gap_text(gap, word)}"))
+        console.print(Text(f"  {gap_text(gap, word, notices_in(gap, snapshot.notices))}"))
     left = len(snapshot.gaps) - len(longest)
     if left:
         times = "time" if left == 1 else "times"

@@ -117,3 +117,17 @@ def test_of_a_script_that_kept_dlmon_out_that_is_what_is_said(width, height, row
     result = replace(COMPLETED.result, why={"samples_per_second": why})
     snapshot = replace(folded(script_session(seconds=0)).snapshot(), result=result)
     assert rows_of(snapshot, width=width, height=height) == rows
+
+
+def test_a_loss_that_is_no_number_comes_before_what_makes_the_run_slow():
+    snapshot = folded(recorded_session("training", ended=2, nan_loss=True)).snapshot()
+    assert rows_of(snapshot, running=True) == [
+        "┃ What limits it  The loss is NaN  from epoch 2 on, GPU 0 slowed by SW power cap",
+        "┃ Try             stop the run",
+    ]
+    assert rows_of(snapshot, running=True, width=78, height=1) == [
+        "┃ The loss is NaN  from epoch 2 on  Try: stop the run"
+    ]
+    line = LimitLine()
+    line.show(snapshot)
+    assert ("limit--loss",) in {style for _, style in line.draw(118, 2)[0]}

@@ -943,6 +943,14 @@ def test_the_longest_pause_stands_below_where_there_is_room():
     assert "steps 78 %" in row
 
 
+def test_a_pause_is_explained_by_the_notice_in_it():
+    cause = "TensorFlow takes down the last epoch's input pipeline"
+    notice = Notice(8 * SECOND_NS, f"3.0 s at the start of epoch 2: {cause}")
+    explained = replace(WITH_PAUSES, notices=(notice,))
+    rows = shown(AccountLine(), explained, width=140, height=3)
+    assert rows[1:] == [LONGEST.replace("CPU 1 %", f"{cause}; CPU 1 %")]
+
+
 def test_the_pause_at_the_cursor_is_explained():
     here = "Pause here  1.20 s without a batch after epoch 1; the machine was not read meanwhile"
     at_start = (SECOND_NS, 2 * SECOND_NS)

@@ -483,15 +483,28 @@ def test_a_long_pause_after_validation_is_no_validation(build):
     assert closed == [validated, emitter.of(Epoch)[1].end]
 
 
-def test_the_cause_of_a_pause_is_named_once_and_then_counted(build):
+def test_the_cause_of_a_short_pause_is_named_once_and_then_counted(build):
     trainer = Trainer()
     emitter, callback = build(trainer)
-    pausing(trainer, *(f"epoch {epoch} opens" for epoch in (0, 3, 4, 6)))
+    pausing(trainer, *(f"epoch {epoch} opens" for epoch in (0, 3, 4, 6)), wall_ms=900)
     trainer.fit(callback, epochs=7)
     assert [notice.text for notice in emitter.of(Notice)] == [
-        f"2.1 s at the start of epoch 4: {TAKEN_DOWN}",
-        "6.3 s at the start of 3 epochs: "
+        f"0.9 s at the start of epoch 4: {TAKEN_DOWN}",
+        "2.7 s in all at the start of 3 epochs: "
         "TensorFlow took down the input pipelines of the epochs before",
+    ]
+
+
+def test_a_few_long_pauses_are_named_and_any_that_is_longer_yet(build):
+    trainer = Trainer()
+    emitter, callback = build(trainer)
+    pausing(trainer, *(f"epoch {epoch} opens" for epoch in range(1, 9)))
+    pausing(trainer, "epoch 9 opens", wall_ms=3000)
+    trainer.fit(callback, epochs=11)
+    named = [notice.text for notice in emitter.of(Notice)[:-1]]
+    assert named == [
+        *(f"2.1 s at the start of epoch {epoch}: {TAKEN_DOWN}" for epoch in range(2, 7)),
+        f"3.0 s at the start of epoch 10: {TAKEN_DOWN}",
     ]
 
 

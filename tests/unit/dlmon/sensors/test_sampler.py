@@ -136,6 +136,21 @@ def test_the_slow_tier_is_read_every_five_seconds():
     assert sum(kind == "fast" for kind, _ in provider.calls) == 12
 
 
+def test_a_slow_reading_that_is_late_does_not_put_off_the_next():
+    clock = Clock()
+    provider = FakeProvider()
+    sampler = sampler_of(provider, clock=clock)
+    sampler.facts(lambda seconds: None)
+    provider.calls.clear()
+    begin = clock.now
+    for number in range(1, 13):
+        due = begin + number * SECOND
+        clock.now = due + (12 - number) * 1_000_000
+        sampler.sample(due)
+    slow = [(t - begin) // SECOND for kind, t in provider.calls if kind == "slow"]
+    assert slow == [1, 6, 11]
+
+
 def test_who_asks_for_it_at_once_has_all_that_was_read_for_the_facts_as_the_first_sample():
     clock = Clock()
     waited = []

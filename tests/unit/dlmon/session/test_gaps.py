@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 from fakes.strategies import SECOND_NS, header
 
@@ -10,11 +12,12 @@ from dlmon.records import (
     Evaluation,
     Machine,
     Memory,
+    Notice,
     Phase,
     Pressure,
     ProcessTree,
 )
-from dlmon.session.gaps import MAX_GAPS, GapKind, Gaps, Meanwhile
+from dlmon.session.gaps import MAX_GAPS, GapKind, Gaps, Meanwhile, notices_in
 from dlmon.session.session import Session
 
 
@@ -129,6 +132,31 @@ def test_the_readings_that_lie_in_a_gap_say_what_the_machine_did():
     assert gap.meanwhile == expected
     # The same where the batch is known before the last reading is.
     assert the_gap(*before, after[0], batches(0, 8.0, 2.5, first=51), *after[1:]) == gap
+
+
+def waiting(t_s, waited_pct):
+    return replace(reading(t_s), process=ProcessTree(cpu_pct=5.0, cpu_wait_pct=waited_pct))
+
+
+def test_how_long_the_run_waited_for_a_cpu_is_known_of_a_gap_that_is_read_through():
+    # What is read every five seconds is of the time before the gap until the ninth second in it.
+    readings = [waiting(t_s, 80.0 if t_s < 17 else 3.0) for t_s in range(7, 21)]
+    assert the_gap(*readings, batches(0, 8.0, 12.5, first=51)).meanwhile.run_cpu_wait_pct == 3.0
+    assert the_gap(*readings, batches(0, 8.0, 4.7, first=51)).meanwhile.run_cpu_wait_pct is None
+
+
+def test_a_notice_in_a_gap_may_explain_it_and_one_beside_it_does_not():
+    opened = (
+        Epoch(0, at(1), at(8), at(8), True, 5000, {}),
+        Phase(at(8), "opening", epoch=1),
+        Phase(at(10), "training"),
+        # The batch that follows stalls, too.
+        batches(1, 10.0, 2.5, opening_s=2.0),
+    )
+    opening, stall = gaps_of(*opened)
+    said = [Notice(t, str(t)) for t in (at(7.9), at(9), at(10) + 600, at(11), at(12.6))]
+    assert notices_in(opening, said) == (str(at(9)), str(at(10) + 600))
+    assert notices_in(stall, said) == (str(at(11)),)
 
 
 def test_a_gap_in_which_the_machine_was_not_read_has_no_such_figures():

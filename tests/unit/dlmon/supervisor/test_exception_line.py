@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlmon.supervisor.exception_line import LONGEST_LINE, exception_line
+from dlmon.records import Output
+from dlmon.supervisor.exception_line import LONGEST_LINE, find_error
 
 TRACEBACK = [
     "epoch 3",
@@ -13,6 +14,16 @@ TRACEBACK = [
     "    train()",
 ]
 
+
+def found_in(output, code=1, stream="stderr"):
+    return find_error([Output(0, stream, text) for text in output], code)
+
+
+def ended_by(output):
+    found = found_in(output)
+    return found.line if found is not None and found.ended_it else None
+
+
 HANDLED = [*TRACEBACK, "ConnectionError: reset", "epoch 1 done"]
 OF_CUDA = [
     "CUDA kernel errors might be asynchronously reported at some other API call, so wait.",
@@ -20,6 +31,7 @@ OF_CUDA = [
     "Compile with `TORCH_USE_CUDA_DSA` to enable device-side assertions.",
     "",
 ]
+SEARCH = "Search for `cudaErrorAssert' in https://docs.nvidia.com/cuda/cuda-runtime-api for more."
 OF_JAX = [
     "--------------------",
     "For simplicity, JAX has removed its internal frames from the traceback of the following.",
@@ -43,17 +55,18 @@ AT_EXIT = [
             "RuntimeError: wrong state_dict for Net",
         ),
         ([*TRACEBACK, "RuntimeError: CUDA error", *OF_CUDA], "RuntimeError: CUDA error"),
+        (
+            [*TRACEBACK, "AcceleratorError: CUDA error", *OF_CUDA[:1], SEARCH],
+            "AcceleratorError: CUDA error",
+        ),
         ([*TRACEBACK, "ValueError: no", *OF_JAX], "ValueError: no"),
         ([*TRACEBACK, "ValueError: no", *AT_EXIT], "ValueError: no"),
         ([*TRACEBACK, "KeyError: 'x'", "epoch 4", *TRACEBACK, "OSError: y"], "OSError: y"),
-        # Whether the message goes on or the script did is not clear.
-        ([*TRACEBACK, "RuntimeError: out of memory.", "Tried 2 GiB"], None),
         ([*TRACEBACK, "ConnectionError: reset", "epoch 1 done"], None),
         ([*HANDLED, "train.py: giving up: quota exceeded"], None),
         ([*HANDLED, "ValueError: no quota"], "ValueError: no quota"),
         ([*TRACEBACK, "AssertionError"], "AssertionError"),
         ([*TRACEBACK, "my.Stopped: enough"], "my.Stopped: enough"),
-        ([*TRACEBACK, "my.Stopped: enough", "cleaning up"], None),
         (["ValueError: no data", ""], "ValueError: no data"),
         (
             ["/usr/bin/python3: can't open file '/w/nosuch.py': [Errno 2] No such file"],
@@ -69,7 +82,82 @@ AT_EXIT = [
     ],
 )
 def test_the_exception_that_ended_a_script(output, line):
-    assert exception_line(output, 1) == line
+    assert ended_by(output) == line
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        [
+            "OSError: gpt9 is not a local folder and is not a valid model identifier",
+            "If this is a private repository, make sure to pass a token",
+        ],
+        [
+            "tensorflow.errors_impl.InvalidArgumentError: Graph execution error:",
+            "",
+            "Detected at node dense/MatMul defined at (most recent call last):",
+            '  File "train.py", line 12, in <module>',
+            "Matrix size-incompatible: In[0]: [32,10], In[1]: [12,4]",
+        ],
+        [
+            "ValueError: Exception encountered when calling Dense.call().",
+            "",
+            "Dimensions must be equal, but are 10 and 12",
+            "",
+            "Arguments received by Dense.call():",
+            "  • inputs=tf.Tensor(shape=(32, 10), dtype=float32)",
+        ],
+        [
+            "_pickle.UnpicklingError: Weights only load failed.",
+            "Please file an issue with the following so that we can make it better: no",
+        ],
+        [
+            "jax.errors.TracerBoolConversionError: Attempted boolean conversion of traced array.",
+            "The error occurred while tracing the function f at train.py:5 for jit.",
+            "See https://docs.jax.dev/errors.html#jax.errors.TracerBoolConversionError",
+            *OF_JAX,
+        ],
+        ["RuntimeError: no", " 30%|███       | 3/10 [00:01<00:03,  2.31it/s]"],
+        ["RuntimeError: no", "100%|██████████| 10/10 [00:01<00:00,  2.31it/s, loss=0.3]"],
+        ["my.Stopped: enough", "cleaning up"],
+    ],
+    ids=lambda message: message[0].partition(":")[0],
+)
+def test_an_exception_that_more_follows_is_that_of_the_last_traceback(message):
+    assert found_in([*TRACEBACK, *message]) == (message[0].rstrip(":"), False)
+
+
+@pytest.mark.parametrize(
+    "progress",
+    ["Epoch 2/10", "epoch 1: loss 0.31", "  [step 200] loss 0.2", "938/938 ━━━━ 3s 2ms/step"],
+)
+def test_an_exception_after_which_training_went_on_is_no_reason(progress):
+    output = [*TRACEBACK, "ConnectionError: reset", progress, "giving up"]
+    assert found_in(output) is None
+    # Into a pipe the lines of the other stream come late.
+    written = [Output(0, "stderr", text) for text in output[:-2]]
+    late = find_error([*written, Output(0, "stdout", progress)], 1)
+    assert late == ("ConnectionError: reset", False)
+
+
+def of_rank(rank, lines):
+    return [f"[rank{rank}]: {line}" for line in lines]
+
+
+def test_the_exception_of_a_process_of_torchrun_is_the_first_ones():
+    torchrun = [
+        "E1123 12:00:00.123000 17 torch/distributed/elastic/api.py:869] failed (exitcode: 1)",
+        *TRACEBACK[1:],
+        "torch.distributed.elastic.multiprocessing.errors.ChildFailedError:",
+        "============================================================",
+        "train.py FAILED",
+    ]
+    first, second = (of_rank(n, [*TRACEBACK, f"ValueError: {n}", ""]) for n in (0, 1))
+    between = [line for both in zip(first, second, strict=True) for line in both]
+    for output in (first, [*first, *second], between, [*between, *torchrun]):
+        assert found_in(output) == ("ValueError: 0", True)
+    # Of one that says nothing torchrun's own is all there is.
+    assert found_in(torchrun).line.endswith("ChildFailedError")
 
 
 @pytest.mark.parametrize(
@@ -80,7 +168,7 @@ def test_the_exception_that_ended_a_script(output, line):
     ],
 )
 def test_a_script_with_an_exit_code_of_its_own_was_not_ended_by_an_exception(output):
-    assert exception_line(output, 2) is None
+    assert found_in(output, 2) is None
 
 
 def test_of_an_exception_that_came_of_another_the_last_counts():
@@ -89,10 +177,10 @@ def test_of_an_exception_that_came_of_another_the_last_counts():
         "During handling of the above exception, another exception occurred:", "",
         *TRACEBACK[1:], "RuntimeError: no x",
     ]  # fmt: skip
-    assert exception_line(output, 1) == "RuntimeError: no x"
+    assert ended_by(output) == "RuntimeError: no x"
 
 
 @given(st.lists(st.text(max_size=400) | st.sampled_from(TRACEBACK), max_size=8), st.integers(1, 2))
 def test_any_output_gives_a_short_line_or_none(output, code):
-    line = exception_line(output, code)
-    assert line is None or 0 < len(line) <= LONGEST_LINE
+    found = found_in(output, code)
+    assert found is None or 0 < len(found.line) <= LONGEST_LINE

@@ -15,6 +15,7 @@ from dlmon.records import (
     MachineFacts,
     MachineUse,
     Model,
+    Output,
     SessionHeader,
     decode,
     encode,
@@ -48,7 +49,8 @@ def result(
     snapshot, now_ns = session.snapshot(), header.t + 5_000_000_000
     measures = measure_session(job, snapshot, session.machine.energy, now_ns)
     reported = None if failure is None else Failure(0, failure, FailureKind.EXCEPTION)
-    ending = Ending(exit_code, stop_asked, reported, out_of_memory, last_output)
+    output = tuple(Output(0, "stderr", text) for text in last_output)
+    ending = Ending(exit_code, stop_asked, reported, out_of_memory, output)
     return make_result(job, "log", snapshot, measures, ending, now_ns, 1.0)
 
 

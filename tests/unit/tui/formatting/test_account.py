@@ -75,6 +75,14 @@ def test_in_inference_it_is_in_a_pass():
         (Meanwhile(memory_wait_pct=20.0), "programs waited for memory 20 % of the time"),
         (Meanwhile(io_wait_pct=60.0), "programs waited for a disk 60 % of the time"),
         (Meanwhile(cpu_wait_pct=30.0), "programs waited for a CPU 30 % of the time"),
+        (
+            Meanwhile(run_cores=0.4, cpu_wait_pct=97.0),
+            "programs waited for a CPU 97 % of the time",
+        ),
+        (
+            Meanwhile(cpu_wait_pct=97.0, run_cpu_wait_pct=60.0),
+            "this run waited for a CPU 60 % of the time",
+        ),
         (Meanwhile(memory_wait_pct=0.0), "nothing waited for memory"),
     ],
 )
@@ -85,6 +93,38 @@ def test_what_the_machine_did_is_said_where_it_was_measured(did, text):
 def test_what_was_measured_as_nothing_is_not_said():
     did = Meanwhile(swap_mib_s=0.0, throttled_pct=0.0, steal_pct=0.0, io_wait_pct=0.0)
     assert gap_text(gap(meanwhile=did)) == "2.10 s without a batch at the start of epoch 4"
+
+
+@pytest.mark.parametrize(
+    "did",
+    [
+        Meanwhile(100.0, 2.0, run_cores=0.0, cpu_wait_pct=97.0),
+        Meanwhile(100.0, 2.0, run_cores=0.3, cpu_wait_pct=97.0, run_cpu_wait_pct=2.0),
+    ],
+    ids=["asleep", "waited for nothing"],
+)
+def test_a_run_that_did_not_wait_for_a_cpu_is_not_told_that_others_did(did):
+    assert "waited for a CPU" not in gap_text(gap(meanwhile=did))
+
+
+TAKEN_DOWN = "TensorFlow takes down the last epoch's input pipeline"
+
+
+def test_what_a_notice_says_of_a_gap_comes_before_what_the_machine_did():
+    asleep = Meanwhile(100.0, 2.0, 0.0, cpu_wait_pct=97.0)
+    notice = f"2.1 s at the start of epoch 4: {TAKEN_DOWN}"
+    at_start = "2.10 s without a batch at the start of epoch 4"
+    assert gap_text(gap(meanwhile=asleep), notices=(notice,)) == (
+        f"{at_start}: {TAKEN_DOWN}; CPU 100 % (this run 0.0 cores, all else 2.0)"
+    )
+    unread = f"{at_start}: {TAKEN_DOWN}; the machine was not read meanwhile"
+    assert gap_text(gap(), notices=(notice,)) == unread
+    assert gap_text(gap(meanwhile=Meanwhile()), notices=("GPU 0 is lost.",)) == (
+        f"{at_start}: notice in it: GPU 0 is lost"
+    )
+    # Of another place it is not the cause.
+    other = f"2.1 s at the start of epoch 3: {TAKEN_DOWN}"
+    assert f": notice in it: {other}" in gap_text(gap(), notices=(other,))
 
 
 def test_the_longest_come_first():

@@ -1,0 +1,135 @@
+"""A loss that is no number comes before all that makes a run slow."""
+
+import pytest
+from fakes.recorded import recorded_session
+
+from dlmon.records import Batches, Epoch, Machine, Metrics, Model
+from dlmon.session.evidence import LimitKind
+from dlmon.session.learning import Learning
+from dlmon.session.loss_limit import loss_is_no_number
+from dlmon.session.session import Session
+
+SECOND_NS = 1_000_000_000
+
+
+def learned(*records):
+    learning = Learning()
+    for record in records:
+        if isinstance(record, Metrics):
+            learning.fold(record, 0)
+        else:
+            learning.fold_epoch(record)
+    return learning.metrics, [record for record in records if isinstance(record, Epoch)]
+
+
+def epoch(number, loss, name="loss"):
+    begin, end = 10 * number * SECOND_NS, 10 * (number + 1) * SECOND_NS
+    metrics = {} if loss == "unknown" else {name: loss}
+    why = {name: "NaN"} if loss is None else {}
+    return Epoch(number, begin, end, end, True, 100, metrics, why=why)
+
+
+def read(t_s, loss, why="NaN"):
+    why_not = {"loss": why} if loss is None else {}
+    return Metrics(round(t_s * SECOND_NS), {"loss": loss}, why=why_not)
+
+
+def found(*records, epoch_now=0, precision="float32", is_script=True, ended=False):
+    metrics, epochs = learned(*records)
+    return loss_is_no_number(metrics, epochs, epoch_now, precision, is_script, ended)
+
+
+@pytest.mark.parametrize(
+    ("records", "epoch_now", "since"),
+    [
+        ([read(3, None)], 0, ("from epoch 1 on",)),
+        ([epoch(0, 0.5), epoch(1, 0.4), read(23, None)], 2, ("from epoch 3 on",)),
+        ([epoch(0, 0.5), epoch(1, None)], 2, ("from epoch 2 on",)),
+        ([epoch(0, 0.5), epoch(1, None), epoch(2, None), read(33, None)], 3, ("from epoch 2 on",)),
+        ([epoch(0, None), epoch(1, 0.4), epoch(2, None)], 3, ("from epoch 3 on",)),
+        ([epoch(0, 0.5, "train_loss"), read(13, None)], 1, ("from epoch 2 on",)),
+        # An epoch that says nothing of its loss may have had one that was no number.
+        ([epoch(0, "unknown"), read(13, None)], 1, ()),
+        ([epoch(0, 0.5), epoch(1, "unknown"), epoch(2, None)], 3, ()),
+    ],
+)
+def test_it_says_from_which_epoch_on(records, epoch_now, since):
+    evidence = found(*records, epoch_now=epoch_now)
+    assert (evidence.headline, evidence.figures) == ("The loss is NaN", since)
+    assert evidence.text == ", ".join(("The loss is NaN", *since))
+
+
+@pytest.mark.parametrize(
+    "records",
+    [
+        [],
+        [read(3, 0.5)],
+        [read(3, None), read(4, 0.5)],
+        [read(3, None, "not a single number")],
+        [Metrics(SECOND_NS, {"val_loss": None, "accuracy": None}, why={"val_loss": "NaN"})],
+    ],
+    ids=["unknown", "a number", "a number again", "several", "of others"],
+)
+def test_a_loss_that_is_a_number_or_unknown_is_none(records):
+    assert found(*records) is None
+
+
+def test_an_infinite_loss_is_called_so():
+    assert found(read(3, None, "infinite")).headline == "The loss is infinite"
+
+
+@pytest.mark.parametrize(
+    ("precision", "is_script", "ended", "advice"),
+    [
+        ("float32", True, False, "stop the run: then a lower learning rate or gradient clipping"),
+        (
+            "mixed_float16",
+            True,
+            False,
+            "stop the run: then float32, a lower learning rate or gradient clipping",
+        ),
+        ("mixed_bfloat16", True, True, "a lower learning rate or gradient clipping"),
+        # How a workload of dlmon's own learns is fixed.
+        ("float32", False, False, "stop the run"),
+        ("float32", False, True, ""),
+        ("mixed_float16", False, False, "stop the run: then train in float32"),
+        ("mixed_float16", False, True, "train in float32"),
+    ],
+)
+def test_what_to_try_fits_the_run(precision, is_script, ended, advice):
+    evidence = found(read(3, None), precision=precision, is_script=is_script, ended=ended)
+    assert evidence.advice == advice
+    assert evidence.headline == ("The loss was NaN" if ended else "The loss is NaN")
+
+
+def limit_of(records, ended=False):
+    header, *rest = records
+    session = Session(header)
+    for record in rest:
+        session.fold(record)
+    return session.snapshot(ended=ended).limit
+
+
+def test_of_a_run_it_comes_first_and_what_makes_it_slow_after_it():
+    limit = limit_of(recorded_session("training", ended=2, nan_loss=True))
+    assert limit.kind is LimitKind.LOSS
+    assert limit.text.startswith("The loss is NaN, from epoch 2 on. GPU 0: busy 97 % of the time")
+    assert limit.figures[:2] == ("from epoch 2 on", "GPU 0 slowed by SW power cap")
+    assert limit.advice == "stop the run"
+
+
+def test_of_a_run_that_is_over_nothing_is_tried_that_would_make_it_faster():
+    limit = limit_of(recorded_session("training", ended=2, nan_loss=True), ended=True)
+    assert limit.headline == "The loss was NaN"
+    assert limit.evidence[1].advice
+    assert limit.advice == ""
+
+
+def test_it_needs_no_steady_training():
+    kept = (Model, Metrics, Batches)
+    records = recorded_session("training", ended=2, nan_loss=True)
+    early = [records[0], *(record for record in records[1:] if isinstance(record, kept))]
+    assert not any(isinstance(record, Machine) for record in early)
+    limit = limit_of(early)
+    assert (limit.rule, limit.measured) == ("loss", ())
+    assert limit.headline == "The loss is NaN"

@@ -27,6 +27,7 @@ from dlmon.log.directory import SessionEntry
 from dlmon.records import (
     TITLES,
     WITHOUT_EPOCHS,
+    Epoch,
     Requirement,
     Result,
     SecondsPerEpoch,
@@ -124,10 +125,22 @@ def epoch_word(header: SessionHeader) -> str:
 
 
 def ended_after_an_epoch(snapshot: Snapshot) -> bool:
-    """Return whether the last epoch that a run had was whole, and no batch followed it."""
-    last = snapshot.epochs[-1] if snapshot.epochs else None
-    no_batch_followed = snapshot.progress is not None and snapshot.progress.step == 0
-    return snapshot.result is not None and last is not None and last.whole and no_batch_followed
+    """Return whether the epoch that `epoch_text` names was whole when the run ended."""
+    last = _last_without_another(snapshot)
+    return last is not None and last.whole
+
+
+def _last_without_another(snapshot: Snapshot) -> Epoch | None:
+    """Return the epoch that was recorded last, where a run ended before a batch followed it.
+
+    Of a stop it is the one that was cut short. Where it is known how many epochs there are, and
+    nobody stopped it, the next one had begun.
+    """
+    progress, model, result = snapshot.progress, snapshot.model, snapshot.result
+    if progress is None or model is None or result is None or progress.step or not snapshot.epochs:
+        return None
+    ended = result.status == Status.STOPPED or model.epochs is None
+    return snapshot.epochs[-1] if ended else None
 
 
 def epoch_text(snapshot: Snapshot) -> str:
@@ -139,12 +152,8 @@ def epoch_text(snapshot: Snapshot) -> str:
     progress, model = snapshot.progress, snapshot.model
     if progress is None or model is None:
         return ""
-    number, result = progress.epoch + 1, snapshot.result
-    last = snapshot.epochs[-1] if snapshot.epochs else None
-    ended = result is not None and (result.status == Status.STOPPED or model.epochs is None)
-    if ended and last is not None and progress.step == 0:
-        # No batch followed the epoch that was recorded last, of a stop the one it cut short.
-        number = last.epoch + 1
+    last = _last_without_another(snapshot)
+    number = progress.epoch + 1 if last is None else last.epoch + 1
     if model.epochs is None:
         return f"{epoch_word(snapshot.header)} {number}"
     requested = max(1, model.epochs)

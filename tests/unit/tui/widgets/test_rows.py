@@ -7,7 +7,8 @@ from textual.geometry import Region
 
 from tui.widgets.rows import changed_regions
 
-WIDTH = 40
+# As wide as a row may be: five runs of six wide characters.
+WIDTH = 60
 runs = st.tuples(st.text("ab 漢字", max_size=6), st.sampled_from([("quiet",), ("loud",)]))
 rows = st.lists(runs, max_size=5).map(tuple)
 

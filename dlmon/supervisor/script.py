@@ -7,6 +7,7 @@ leaves running is ended.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import shutil
 import signal
@@ -93,7 +94,7 @@ class Script(Child):
                 start_new_session=True,
             )
         except OSError as error:
-            why = f"{command[0]} could not be started: {error.strerror}"
+            why = f"{command[0]} could not be started: {_why_not_started(error, job.directory)}"
             self.failure = Failure(time.monotonic_ns(), why, FailureKind.NOT_STARTED)
             self.ended.set()
         finally:
@@ -144,6 +145,20 @@ class Script(Child):
     def _take_output(self, stream: str, data: bytes) -> None:
         for line in self._lines.feed(stream, data, time.monotonic_ns()):
             self._write(line)
+
+
+def _why_not_started(error: OSError, directory: str | None) -> str:
+    """Say in words what the kernel refused, of a script by what its first line names."""
+    path = Path(directory or ".", str(error.filename))
+    if error.errno == errno.ENOEXEC:
+        return "it has no #! line; start it with its shell, as in bash SCRIPT"
+    if error.errno == errno.ENOENT and path.is_file():
+        with path.open("rb") as file:
+            first = file.readline(256)
+        words = first[2:].decode("utf-8", "replace").split() if first.startswith(b"#!") else []
+        if words:
+            return f"{words[0]}, which its first line names, is not there"
+    return error.strerror or str(error)
 
 
 def check_script(job: Job) -> None:

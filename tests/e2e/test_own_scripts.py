@@ -373,6 +373,23 @@ def test_what_can_not_be_started_is_one_sentence(command, sentence, folder, exec
     assert list_sessions(log_dir) == []
 
 
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("#!/no/python\n", "/no/python, which its first line names, is not there"),
+        ("echo on\n", "it has no #! line; start it with its shell, as in bash SCRIPT"),
+    ],
+)
+def test_a_script_that_the_kernel_refuses_is_said_to_lack_what_it_lacks(
+    text, sentence, folder, execute
+):
+    place = folder("w", {"run.sh": text})
+    (place / "run.sh").chmod(0o755)
+    done = execute(["./run.sh"], place)
+    assert done.code == 125
+    assert f"./run.sh could not be started: {sentence}\n" in done.stderr.decode()
+
+
 def test_a_directory_that_is_not_there_is_one_sentence(folder, execute):
     done = execute(["true"], folder("w", {}), options=["--directory", "nowhere"])
     assert done.code == 125

@@ -32,8 +32,8 @@ A text for an issue:
 Every batch, for pandas:
   dlmon report last --format csv --table batches -o batches.csv
 
-Other people's processes, user names, home folders, the host's name and command lines of scripts are
-left out, unless --full is given.
+Other people's processes, user names, home folders, the host's name and command lines of scripts
+(but for arguments in which two that are compared differ) are left out, unless --full is given.
 """
 
 

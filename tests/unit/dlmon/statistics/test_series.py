@@ -7,7 +7,8 @@ from dlmon.statistics.series import FINE_BUCKETS, FORGOTTEN_AT_ONCE, WHOLE_BUCKE
 
 SECOND = 1_000_000_000
 ANY_TIME = st.integers(-LARGEST, LARGEST) | st.sampled_from([0, 1, LARGEST, -LARGEST])
-VALUES = st.floats(0, 1e6, allow_subnormal=False)
+# Of what is next to nothing, a mean loses digits that no reading has.
+VALUES = st.just(0.0) | st.floats(1e-9, 1e6)
 
 
 def buckets_of(series):

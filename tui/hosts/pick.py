@@ -9,6 +9,7 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.message import Message
+from textual.widgets import Input
 
 from dlmon.records.sanitize import clean
 from dlmon.remote.hosts import GROUP_MARK
@@ -16,12 +17,12 @@ from tui.screens.base import HELP, PALETTE, QUIT, THEME, BaseScreen, hidden
 from tui.widgets.lines import ACCENT, MUTED, PLAIN, wrapped
 from tui.widgets.row_list import RowList
 from tui.widgets.rows import TextRow, fit
+from tui.widgets.text_field import TextField
 
 _LONGEST_NAME = 32
 _NOTHING = (
-    "No host is known yet.",
-    "Name hosts in ~/.ssh/config, or groups of them below [hosts] in config.toml; in a shell,",
-    "dlmon watch gpu1 lab@gpu2 takes any that ssh reaches.",
+    "No host is known yet: type one below.",
+    "Those that ~/.ssh/config names, and groups below [hosts] in config.toml, are listed here.",
 )
 
 
@@ -93,14 +94,19 @@ class HostPicker(BaseScreen):
         hosts: those that ~/.ssh/config names.
     """
 
-    DEFAULT_CSS = "HostPicker #choices { height: 1fr; }"
+    DEFAULT_CSS = """
+    HostPicker #choices { height: 1fr; }
+    HostPicker #typed { margin: 0 1; }
+    """
+    AUTO_FOCUS = ""
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "watch", "Watch", tooltip="Watch what is marked, or highlighted"),
         Binding("space", "mark", "Mark", tooltip="Mark what is highlighted, or no more"),
+        Binding("a", "type", "Another", tooltip="Type a host that is not in the list"),
         HELP,
         Binding("q", "leave", "Back", tooltip="Go back"),
         THEME,
-        hidden("escape", "leave", "Back"),
+        Binding("escape", "leave_field", "Back", show=False, tooltip="Go back"),
         PALETTE,
         QUIT,
         hidden("up", "move(-1)", "Host above"),
@@ -117,6 +123,11 @@ class HostPicker(BaseScreen):
             "watches those that are marked, where none is the highlighted one: GPUs, who is on "
             "them, and what dlmon trains there.",
         ),
+        (
+            "Another host",
+            "Any that ssh reaches: NAME, USER@NAME or ssh://USER@NAME:PORT; several with blanks "
+            "between them. a goes there, esc back to the list.",
+        ),
     )
 
     @dataclass
@@ -131,18 +142,46 @@ class HostPicker(BaseScreen):
 
     def compose_parts(self) -> ComposeResult:
         yield self._choices
+        yield TextField(placeholder="another host: NAME or USER@NAME, as ssh takes it", id="typed")
+
+    @property
+    def _typed(self) -> TextField:
+        return self.query_one("#typed", TextField)
+
+    def on_mount(self) -> None:
+        """Start in the list, or where a host is typed if there is nothing to choose."""
+        self.set_focus(None if self._choices.count else self._typed)
+
+    def on_input_submitted(self, message: Input.Submitted) -> None:
+        """Ask for the cards of the hosts that were typed."""
+        words = tuple(message.value.split())
+        if words:
+            self.post_message(self.Picked(words))
 
     def on_row_list_chosen(self) -> None:
         self.action_watch()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Offer to mark and to watch only where there is something."""
-        return action not in ("mark", "watch") or bool(self._choices.count)
+        """Offer to mark and to watch only where there is something, and nobody types."""
+        in_list = bool(self._choices.count) and not self._typed.has_focus
+        return action not in ("mark", "watch", "type") or in_list
 
     def action_watch(self) -> None:
         """Ask for the cards of what is marked, or highlighted."""
         if self._choices.chosen:
             self.post_message(self.Picked(self._choices.chosen))
+
+    def action_type(self) -> None:
+        self.set_focus(self._typed)
+        self.refresh_bindings()
+
+    def action_leave_field(self) -> None:
+        """Go back to the list, or leave."""
+        if self._typed.has_focus and self._choices.count:
+            self.set_focus(None)
+            self.refresh_bindings()
+        else:
+            self.action_leave()
 
     def action_mark(self) -> None:
         self._choices.toggle_mark()

@@ -885,8 +885,26 @@ async def test_without_a_mark_the_highlighted_host_is_watched(picker):
 async def test_where_no_host_is_known_it_says_where_they_are_named(picker):
     async with picker("") as (app, pilot, made):
         await until(pilot, lambda: "No host is known yet" in screen_text(app))
-        await pilot.press("space", "enter")
+        await pilot.press("enter")
         assert isinstance(app.screen, HostPicker)
-        await pilot.press("q")
+        await pilot.press("escape")
         await until(pilot, lambda: app.screen.query("#options"))
         assert not made
+
+
+async def test_a_host_that_is_not_in_the_list_is_typed(picker):
+    async with picker("") as (app, pilot, made):
+        await until(pilot, lambda: "type one below" in screen_text(app))
+        await pilot.press(*"q1 lab@gpu7", "enter")
+        await until(pilot, lambda: isinstance(app.screen, HostsScreen))
+        assert [host.name for host in made] == ["q1", "lab@gpu7"]
+
+
+async def test_beside_a_list_another_host_is_typed_and_escape_leads_back_to_it(picker):
+    async with picker(CONFIG) as (app, pilot, made):
+        await pilot.press("a", *"-x", "enter")
+        await until(pilot, lambda: '"-x" is no host' in screen_text(app))
+        assert isinstance(app.screen, HostPicker)
+        await pilot.press("escape", "down", "enter")
+        await until(pilot, lambda: isinstance(app.screen, HostsScreen))
+        assert [host.name for host in made] == ["gpu2"]

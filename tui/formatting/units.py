@@ -133,13 +133,17 @@ def rate_unit(counts_steps: bool | None) -> str:
 
 
 def throughput(
-    measured: SamplesPerSecond, glyphs: Glyphs = UNICODE, unit: str = "samples/s"
+    measured: SamplesPerSecond,
+    glyphs: Glyphs = UNICODE,
+    unit: str = "samples/s",
+    *,
+    with_band: bool = True,
 ) -> str:
     """Write the steady-state throughput with its 95 % band: 5,540 ± 24 samples/s.
 
     One that is very uncertain is `~ 5,540 samples/s`.
     """
-    mean, half = rate(measured.mean), _half_of_rate(measured)
+    mean, half = rate(measured.mean), _half_of_rate(measured) if with_band else ""
     if is_rate_very_uncertain(measured):
         return f"~ {mean} {unit}"
     return f"{mean} {glyphs.plus_minus} {half} {unit}" if half else f"{mean} {unit}"

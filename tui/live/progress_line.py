@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import ClassVar, NamedTuple
 
-from dlmon.records import SCRIPT_PHASE
+from dlmon.records import SCRIPT_PHASE, Status
 from dlmon.session.session import NOTHING_SEEN_YET
 from dlmon.session.snapshot import Progress, Snapshot
 from tui.drawing.plot import bar
@@ -104,13 +104,14 @@ class ProgressLine(GrowingLines):
         if self._reading:
             then = f"{self._reading}; the screen shows {units.clock(snapshot.elapsed_s)}"
             return [cut(((then, STRONG),), width, self.ellipsis)]
-        wrong = self._problem or _failure(snapshot)
-        if wrong:
-            return [((line, BAD),) for line in wrapped(wrong, width, height, self.ellipsis)]
+        if self._problem:
+            lines = wrapped(self._problem, width, height, self.ellipsis)
+            return [((line, BAD),) for line in lines]
         result = snapshot.result
         if result is not None:
             after = f"{result.status} after {units.seconds(result.wall_s)}"
-            return [cut(((after, PLAIN),), width, self.ellipsis)]
+            style = BAD if result.status == Status.FAILED else PLAIN
+            return [cut(((after, style),), width, self.ellipsis)]
         if self._stopping:
             when = after_the_batch(snapshot.header)
             return [cut(((f"stopping{when} …", STRONG),), width, self.ellipsis)]
@@ -216,11 +217,6 @@ def _end(snapshot: Snapshot, progress: Progress) -> str:
         return ""
     at = units.moment(snapshot.wall + progress.end_left_s, snapshot.wall)
     return f", training ends {at}" if progress.end_of_training else f", ends {at}"
-
-
-def _failure(snapshot: Snapshot) -> str:
-    result = snapshot.result
-    return f"failed: {result.error}" if result is not None and result.error else ""
 
 
 def _recent_notice(snapshot: Snapshot) -> str:

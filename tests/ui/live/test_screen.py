@@ -94,11 +94,29 @@ async def test_settings_without_room_are_left_out_whole(show_session):
         assert "float32" not in shown.rows("TopLine")[0]
 
 
-async def test_a_failed_run_shows_its_error_and_its_last_words(show_session):
+@pytest.mark.parametrize("size", [NARROW, (120, 40), (200, 60)])
+async def test_a_failed_run_shows_its_error_once_and_what_to_try(show_session, size):
+    async with show_session(recorded_session(status="failed"), size=size) as shown:
+        said = " ".join(" ".join(shown.rows("LimitLine")).replace("┃", " ").split())
+        error = "memory ran out with batch size 100 (ResourceExhaustedError: OOM when allocating)"
+        assert said.startswith(f"Failed {error} Try")
+        assert said.endswith("use a smaller batch")
+        assert shown.rows("ProgressLine") == ["failed after 18.4 s"]
+
+
+async def test_the_error_of_a_run_is_shown_from_when_it_fails_on(show_session):
+    *records, result = recorded_session(status="failed")
+    async with show_session(records, size=NARROW) as shown:
+        assert len(shown.rows("LimitLine")) == 1
+        shown.log.write(result)
+        await shown.tick()
+        await until(shown.pilot, lambda: len(shown.rows("LimitLine")) == 2)
+        assert shown.rows("LimitLine")[0].startswith("┃ Failed  memory ran out")
+
+
+async def test_a_failed_run_shows_its_last_words(show_session):
     async with show_session(recorded_session(status="failed")) as shown:
         assert "failed  in epoch 2/3" in shown.rows("TopLine")[0]
-        error = "failed: memory ran out with batch size 100 (ResourceExhaustedError: OOM when"
-        assert shown.rows("ProgressLine")[0].startswith(error)
         assert "Traceback (most recent call last):" in shown.rows("OutputPane")
 
 

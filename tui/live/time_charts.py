@@ -342,4 +342,5 @@ def machine_view(source: SessionSource, snapshot: Snapshot) -> MachineView:
         interval_s=session.machine.interval_s,
         gpu_index=gpu_that_trains(session.header, snapshot.model),
         host=source.host,
+        goes_on=source.running,
     )

@@ -146,7 +146,7 @@ class GpuRows(Lines):
 
     def _without_utilization(self, view: MachineView, gpu: Gpu, width: int) -> TextRow:
         """Return the reason, and what is known nevertheless."""
-        reason = no_utilization(gpu)
+        reason = no_utilization(gpu, view.no_reading)
         if has_no_readings(gpu):
             return ((fit(reason, width), BAD),)
         known = [figure for figure in view.figures_of(gpu) if figure.known]

@@ -84,7 +84,7 @@ class GpuRows(Lines):
             if figure.known:
                 parts.append((f"  {figure.brief}", _style_of(figure)))
             if figure.known and figure.label == "memory":
-                about = (*memory_left(gpu, view), *memory_peak_and_own(gpu, view))
+                about = (*memory_peak_and_own(gpu, view), *memory_left(gpu, view))
                 parts += ((f"  {text}", PLAIN) for text in about)
         for run in parts:
             part: TextRow = (run,)

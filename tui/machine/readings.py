@@ -209,12 +209,15 @@ def gpu_memory_shares(gpu: Gpu, view: MachineView, axis: TimeAxis) -> tuple[floa
 def show_gpu_memory(
     tile: ChartTile, gpu: Gpu, view: MachineView, axis: TimeAxis, times: TimeLabels = NO_LABELS
 ) -> None:
-    """Show how much of a GPU's memory is in use, is left, was at most, and is this run's own."""
+    """Show how much of a GPU's memory is in use, was at most, is this run's own, and is left.
+
+    That follows from what is in use and the whole, so it is the first to go.
+    """
     tile.take_hue("memory")
     facts = view.facts_of(gpu)
     total_mib = facts.memory_mib if facts is not None else None
     used_mib = view.gpu_at_cursor(gpu, axis).memory_used_mib
-    more = (*memory_left(gpu, view), *memory_peak_and_own(gpu, view))
+    more = (*memory_peak_and_own(gpu, view), *memory_left(gpu, view))
     reason = "" if used_mib is not None else gpu.why.get("memory_used_mib", view.no_reading)
     figures = () if used_mib is None else (gpu_memory_figure("memory", used_mib, total_mib),)
     content = TileContent(

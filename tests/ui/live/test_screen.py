@@ -365,7 +365,7 @@ async def test_one_gpu_has_its_chart_and_no_rows(show_session):
         assert above.endswith(figures)
         assert below.endswith("NVIDIA GTX 1060 6GB")
         above, below = shown.titles("#gpu-memory")
-        assert above.endswith("4.7 of 6.0 GiB  1.3 left  peak 4.7")
+        assert above.endswith("4.7 of 6.0 GiB  peak 4.7  1.3 left")
         assert "┴0:15" in below
         assert not shown.screen.query_one(GpuRows).display
 

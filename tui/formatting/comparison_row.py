@@ -17,14 +17,12 @@ Detail = tuple[str, str]
 
 def row_details(row: ComparisonRow, result: Result | None = None) -> list[Detail]:
     """Return names and texts for a row; `result` is that of a run of ours that is over."""
-    low, high = row.low, row.high
-    known = low is not None and high is not None and low < high
-    band = f" ({low:.4g} to {high:.4g} {row.unit})" if known else ""
-    if known and units.is_very_uncertain(row):
-        band = f" ({units.VERY_UNCERTAIN})"
+    uncertain = units.is_very_uncertain(row)
+    band = units.VERY_UNCERTAIN if uncertain else units.ends_of_band(row)
+    band = f" ({band})" if band else ""
     batch = f", batch {row.published.batch_size}" if row.published else ""
     details = [
-        ("time", f"{units.duration(row)} {timed_unit(row.metric)}{batch}{band}"),
+        ("time", f"{units.duration_with_band(row)} {timed_unit(row.metric)}{batch}{band}"),
         ("to know" if row.comparable else "differs", "; ".join(row.badges)),
         ("measured", ", ".join(str(part) for part in (row.framework, row.year) if part)),
     ]

@@ -25,6 +25,7 @@ _WORKS_PCT = 30
 
 # Throttle reasons that mean a problem; the others come from a setting.
 _SLOWED = ("thermal", "hardware", "brake", "slowdown")
+NO_READING_YET = "no reading yet"
 GPU_READINGS = tuple(spec.name for spec in fields(Gpu) if spec.name not in ("index", "why"))
 _GONE = (GpuState.LOST, GpuState.ASLEEP)
 LEVELS: tuple[Level, ...] = ("", "high", "bad")
@@ -189,11 +190,11 @@ def has_no_readings(gpu: Gpu) -> bool:
     return gone or all(getattr(gpu, name) is None for name in GPU_READINGS)
 
 
-def no_utilization(gpu: Gpu) -> str:
-    """Say why a GPU's utilisation is unknown."""
+def no_utilization(gpu: Gpu, without_reason: str = NO_READING_YET) -> str:
+    """Say why a GPU's utilisation is unknown; its sample may give no reason."""
     if gpu.mig:
         return "MIG on: no utilisation"
-    return gpu.why.get("utilization_pct", "no reading yet")
+    return gpu.why.get("utilization_pct", without_reason)
 
 
 def gpu_temperature(degrees: float, facts: GpuFacts | None) -> Figure:
@@ -364,7 +365,7 @@ def _rates(label: str, first: _RateOf, second: _RateOf, why: str | None) -> Figu
     """Return two rates in one unit: `read 0.5  written 120 MiB/s`; each with it in the long."""
     larger = max(first[0] or 0.0, second[0] or 0.0)
     if first[0] is None and second[0] is None:
-        return _unknown(label, why or "no reading yet")
+        return _unknown(label, why or NO_READING_YET)
     unit, factor = _rate_unit(larger)
     texts = [(_rate(mib_s, factor), word, long) for mib_s, word, long in (first, second)]
     brief = "  ".join(f"{word} {rate}" for rate, word, _ in texts)

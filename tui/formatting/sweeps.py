@@ -129,7 +129,7 @@ def _time(row: CombinationRow, with_unit: bool, glyphs: Glyphs) -> str:
     if row.value is None:
         return ""
     mark = "~" if row.projected or _is_very_uncertain(row) else ""
-    number = amount(row.metric, row.value)
+    number = _amount_with_band(row)
     if not with_unit:
         number = number.rpartition(" ")[0]
     spread = spread_text(row, glyphs)
@@ -144,8 +144,12 @@ def _lead(leader: CombinationRow | None, row: CombinationRow, glyphs: Glyphs) ->
 
 
 def _times(value: float, glyphs: Glyphs) -> str:
-    number = f"{value:.2f}" if value < 9.995 else f"{value:,.0f}"
-    return f"{number}{glyphs.times}"
+    return units.ratio(value).replace("×", glyphs.times)
+
+
+def _number(times: float) -> str:
+    """Write an end of a factor's interval in as many digits as the factor has."""
+    return units.ratio(times).removesuffix("×")
 
 
 def _dollars(value: float | None) -> str:
@@ -178,7 +182,7 @@ def spread_text(row: CombinationRow, glyphs: Glyphs = UNICODE) -> str:
 
     Empty where that isn't known, or reaches down to zero.
     """
-    half = _half(row)
+    half = _time_and_half(row)[1]
     return f"{glyphs.plus_minus} {half}" if half and not _is_very_uncertain(row) else ""
 
 
@@ -186,19 +190,31 @@ def time_text(row: CombinationRow, glyphs: Glyphs = UNICODE) -> str:
     """Write the time of a combination with how far its runs agree: 0.41 ms ± 0.02, ~ 0.41 ms."""
     assert row.value is not None
     mark = "~ " if _is_very_uncertain(row) else ""
-    return f"{mark}{amount(row.metric, row.value)} {spread_text(row, glyphs)}".rstrip()
+    return f"{mark}{_amount_with_band(row)} {spread_text(row, glyphs)}".rstrip()
 
 
-def _half(row: CombinationRow) -> str:
-    spread = row.spread
-    if spread is None or spread.low is None or spread.high is None:
-        return ""
-    return f"{(spread.high - spread.low) / 2:.2g}"
+def _amount_with_band(row: CombinationRow) -> str:
+    """Write a time in as many digits as its band has, to stand beside that."""
+    text = amount(row.metric, row.value or 0.0)
+    if _is_very_uncertain(row):
+        return text
+    return f"{_time_and_half(row)[0]} {text.rpartition(' ')[2]}"
+
+
+def _time_and_half(row: CombinationRow) -> tuple[str, str]:
+    """Write a time and half of its band; that is empty where there is none."""
+    value, spread = row.value or 0.0, row.spread
+    text = amount(row.metric, value).split()[0]
+    if spread is None or spread.low is None or spread.high is None or "e" in text:
+        return text, ""
+    decimals = len(text.partition(".")[2])
+    most = 9 if row.metric in _IN_MILLISECONDS else 2
+    return units.with_half(value, (spread.high - spread.low) / 2, decimals, most)
 
 
 def _is_very_uncertain(row: CombinationRow) -> bool:
-    half = _half(row)
-    return bool(half) and units.reaches_zero(amount(row.metric, row.value or 0.0).split()[0], half)
+    value, half = _time_and_half(row)
+    return bool(half) and units.reaches_zero(value, half)
 
 
 def plan_text(plan: Plan, glyphs: Glyphs = UNICODE) -> str:
@@ -302,8 +318,8 @@ def _best(best: CombinationRow, like: Sequence[CombinationRow], plan: Plan, glyp
     after = min(others, key=lambda row: row.value or 0.0)
     speedup = faster(best.spread, after.spread)
     if speedup is not None:
-        low, high = f"{speedup.low:.3g}", speedup.high
-        reach = f"at least {low}" if high is None else f"{low} to {high:.3g}"
+        low, high = _number(speedup.low), speedup.high
+        reach = f"at least {low}" if high is None else f"{low} to {_number(high)}"
         times = _times(speedup.times, glyphs)
         return f"{named}; {times} as fast as {label(after.combination, keys)} ({reach})"
     if plan.repeats < MIN_RUNS:

@@ -31,21 +31,46 @@ def step_time(value_ms: float) -> str:
 
 
 def _three_digits(value: float) -> str:
-    if value < 9.995:
-        return f"{value:.2f}"
-    return f"{value:.1f}" if value < 99.95 else f"{value:,.0f}"
+    return f"{value:,.{_decimals_of_three(value)}f}"
+
+
+def _decimals_of_three(value: float) -> int:
+    return 2 if value < 9.995 else 1 if value < 99.95 else 0
 
 
 def duration(timing: Timing | ComparisonRow) -> str:
     """Write the time that runs are compared by, in its unit."""
+    return f"{_three_digits(timing.value)} {_unit_of(timing)}"
+
+
+def _unit_of(timing: Timing | ComparisonRow) -> str:
     from dlmon.comparison.compare import ComparisonRow, StepMilliseconds
 
-    in_ms = (
-        timing.unit == "ms"
-        if isinstance(timing, ComparisonRow)
-        else isinstance(timing, StepMilliseconds)
-    )
-    return milliseconds(timing.value) if in_ms else seconds(timing.value)
+    if isinstance(timing, ComparisonRow):
+        return timing.unit
+    return "ms" if isinstance(timing, StepMilliseconds) else "s"
+
+
+def with_half(value: float, half: float, decimals: int, most: int = 9) -> tuple[str, str]:
+    """Write a figure and half of its band with as many decimals: 10.66 and 0.01.
+
+    The band is no narrower than one of the last digit, of at most four where `decimals`, those
+    that the figure has at least, ask for no more: so the true figure lies in what is shown.
+
+    Args:
+        value: the figure.
+        half: of its band, or 0.
+        decimals: how many the figure has without a band.
+        most: decimals that a band may ask for.
+    """
+    if value > 0 and half > 0:
+        whole = value >= 100 and half >= 1
+        of_band = 0 if whole else 1 - math.floor(math.log10(half))
+        decimals = max(decimals, min(of_band, 3 - math.floor(math.log10(value)), most))
+    if half <= 0:
+        return f"{value:,.{decimals}f}", ""
+    half = max(half, 10**-decimals)
+    return f"{value:,.{decimals}f}", f"{half:,.{decimals if half < 9.995 else 0}f}"
 
 
 def dollars(value: float) -> str:
@@ -92,34 +117,44 @@ def band(timing: Timing | ComparisonRow, glyphs: Glyphs = UNICODE) -> str:
     One that is very uncertain is `~ 9.0 s`.
     """
     mark = "~ " if timing.projected or is_very_uncertain(timing) else ""
-    return f"{mark}{duration(timing)} {spread(timing, glyphs)}".rstrip()
+    return f"{mark}{duration_with_band(timing)} {spread(timing, glyphs)}".rstrip()
+
+
+def duration_with_band(timing: Timing | ComparisonRow) -> str:
+    """Write a time in as many digits as its band has, to stand beside that."""
+    if is_very_uncertain(timing):
+        return duration(timing)
+    return f"{_time_and_half(timing)[0]} {_unit_of(timing)}"
 
 
 def spread(timing: Timing | ComparisonRow, glyphs: Glyphs = UNICODE) -> str:
     """Write the band alone: `± 0.05`; empty where there is none, or it reaches down to zero."""
-    half = _half(timing)
+    half = _time_and_half(timing)[1]
     return f"{glyphs.plus_minus} {half}" if half and not is_very_uncertain(timing) else ""
+
+
+def ends_of_band(timing: Timing | ComparisonRow) -> str:
+    """Write the ends of a band: `10.64 to 10.67 s`; empty where `spread` is, or they are one."""
+    if timing.low is None or timing.high is None or not spread(timing):
+        return ""
+    _, _, digits = _time_and_half(timing)[0].partition(".")
+    low, high = (f"{end:,.{len(digits)}f}" for end in (timing.low, timing.high))
+    return f"{low} to {high} {_unit_of(timing)}" if low != high else ""
 
 
 def is_very_uncertain(timing: Timing | ComparisonRow) -> bool:
     """Return whether the band of a time reaches down to zero."""
-    half = _half(timing)
-    return bool(half) and reaches_zero(duration(timing).split()[0], half)
+    value, half = _time_and_half(timing)
+    return bool(half) and reaches_zero(value, half)
 
 
-def _half(timing: Timing | ComparisonRow) -> str:
-    """Write half of a band; empty where there is none."""
-    if timing.low is None or timing.high is None:
-        return ""
-    # No time is below zero, so the lower side may be cut.
-    half = max(timing.high - timing.value, timing.value - timing.low)
-    return _digits(half) if half > 0 else ""
-
-
-def _digits(value: float) -> str:
-    if value < 0.01:
-        return "0.01"
-    return f"{value:.2f}" if value < 9.995 else f"{value:,.0f}"
+def _time_and_half(timing: Timing | ComparisonRow) -> tuple[str, str]:
+    """Write a time and half of its band; that is empty where there is none."""
+    half = 0.0
+    if timing.low is not None and timing.high is not None:
+        # No time is below zero, so the lower side may be cut.
+        half = max(timing.high - timing.value, timing.value - timing.low)
+    return with_half(timing.value, half, _decimals_of_three(timing.value), most=2)
 
 
 def rate(value: float) -> str:
@@ -133,30 +168,37 @@ def rate_unit(counts_steps: bool | None) -> str:
 
 
 def throughput(
-    measured: SamplesPerSecond, glyphs: Glyphs = UNICODE, unit: str = "samples/s"
+    measured: SamplesPerSecond,
+    glyphs: Glyphs = UNICODE,
+    unit: str = "samples/s",
+    *,
+    with_band: bool = True,
 ) -> str:
     """Write the steady-state throughput with its 95 % band: 5,540 ± 24 samples/s.
 
     One that is very uncertain is `~ 5,540 samples/s`.
     """
-    mean, half = rate(measured.mean), _half_of_rate(measured)
     if is_rate_very_uncertain(measured):
-        return f"~ {mean} {unit}"
-    return f"{mean} {glyphs.plus_minus} {half} {unit}" if half else f"{mean} {unit}"
+        return f"~ {rate(measured.mean)} {unit}"
+    mean, half = _rate_and_half(measured)
+    if not with_band or not half:
+        return f"{rate(measured.mean)} {unit}"
+    return f"{mean} {glyphs.plus_minus} {half} {unit}"
 
 
 def is_rate_very_uncertain(measured: SamplesPerSecond) -> bool:
     """Return whether the band of a throughput reaches down to zero."""
-    half = _half_of_rate(measured)
-    return bool(half) and reaches_zero(rate(measured.mean), half)
+    mean, half = _rate_and_half(measured)
+    return bool(half) and reaches_zero(mean, half)
 
 
-def _half_of_rate(measured: SamplesPerSecond) -> str:
+def _rate_and_half(measured: SamplesPerSecond) -> tuple[str, str]:
+    text = rate(measured.mean)
+    _, _, decimals = text.partition(".")
     half = measured.band
-    if half is None:
-        return ""
-    whole = half >= 10 or (half >= 1 and measured.mean >= 100)
-    return f"{half:,.0f}" if whole else f"{half:.2g}"
+    if half is None or "e" in text:
+        return text, ""
+    return with_half(measured.mean, half, len(decimals))
 
 
 def stalls(count: int, at_openings: int = 0, epoch: str = "epoch") -> str:

@@ -86,6 +86,15 @@ class HostChoices(RowList):
         return rows[:height]
 
 
+class _HostField(TextField):
+    """Where hosts are typed."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "submit", "Watch", tooltip="Watch the hosts that are typed"),
+        Binding("escape", "screen.leave_field", "Back", tooltip="Go back"),
+    ]
+
+
 class HostPicker(BaseScreen):
     """Groups and hosts, of which some are picked.
 
@@ -106,7 +115,7 @@ class HostPicker(BaseScreen):
         HELP,
         Binding("q", "leave", "Back", tooltip="Go back"),
         THEME,
-        Binding("escape", "leave_field", "Back", show=False, tooltip="Go back"),
+        hidden("escape", "leave", "Back"),
         PALETTE,
         QUIT,
         hidden("up", "move(-1)", "Host above"),
@@ -142,7 +151,7 @@ class HostPicker(BaseScreen):
 
     def compose_parts(self) -> ComposeResult:
         yield self._choices
-        yield TextField(placeholder="another host: NAME or USER@NAME, as ssh takes it", id="typed")
+        yield _HostField(placeholder="another host: NAME or USER@NAME, as ssh takes it", id="typed")
 
     @property
     def _typed(self) -> TextField:

@@ -22,6 +22,8 @@ from tui.widgets.following_lines import Wheel
 from tui.widgets.lines import ACCENT, BRIGHT, CHOSEN, MUTED, PLAIN, STRONG, Lines, cut, wrapped
 from tui.widgets.rows import TextRow, fit
 
+NOT_COMPARABLE = "not comparable with this run:"
+
 BarStyle = Literal["published", "own", "earlier", "this"]
 
 HELP: tuple[tuple[str, str], ...] = (
@@ -40,8 +42,8 @@ HELP: tuple[tuple[str, str], ...] = (
     (
         "batch 32, not 100",
         "What was different when that number was measured: it was other work, so it stands below "
-        "the others, without a bar or a factor. Where a note has no room, (1) stands instead, and "
-        "the note below the bars.",
+        "the others (not comparable with this run), without a bar or a factor. Where a note has no "
+        "room, (1) stands instead, and the note below the bars.",
     ),
 )
 
@@ -53,6 +55,8 @@ _MARKER_WIDTH = 2
 _GAP = 2
 # With fewer rows, all are for bars.
 _LEAST_ROWS_WITH_SCALE = 3
+# With fewer rows, none is for what stands above the rows that are not comparable.
+_LEAST_ROWS_WITH_HEADING = 6
 # One row in so many may be a note below the bars.
 _ROWS_PER_NOTE = 3
 # Of a text that is cut; less of it says nothing.
@@ -199,6 +203,16 @@ class _Widths(NamedTuple):
     badges_below: bool
 
 
+class _Arranged(NamedTuple):
+    """The bars in view by their indices, how they are drawn, and what stands below them."""
+
+    indices: list[int]
+    rows: list[BarRow]
+    widths: _Widths
+    badges_below: list[str]
+    notes: list[str]
+
+
 class ComparisonBars(Wheel, Lines):
     """Rows of label, bar, value and notes; the row of this run is always in view.
 
@@ -218,7 +232,7 @@ class ComparisonBars(Wheel, Lines):
         index: int
 
     _chosen: int | None = None
-    _indices: Sequence[int] = ()
+    _indices: Sequence[int | None] = ()
     _bars: tuple[BarRow, ...] = ()
     _logarithmic = False
     _heading = ""
@@ -243,8 +257,9 @@ class ComparisonBars(Wheel, Lines):
             self.redraw()
 
     def on_click(self, event: events.Click) -> None:
-        if event.y < len(self._indices):
-            self.post_message(self.Pointed(self._indices[event.y]))
+        index = self._indices[event.y] if event.y < len(self._indices) else None
+        if index is not None:
+            self.post_message(self.Pointed(index))
 
     def scroll_lines(self, delta: int) -> None:
         """Bring other rows into view; up is negative."""
@@ -259,6 +274,27 @@ class ComparisonBars(Wheel, Lines):
             return []
         if height != self._drawn_height:
             self._drawn_height, self._first = height, 0
+        arranged = None
+        if height >= _LEAST_ROWS_WITH_HEADING:
+            arranged = self._arranged(width, height - 1)
+        place = _first_unlike(arranged.rows) if arranged is not None else 0
+        if arranged is None or not place:
+            place, arranged = 0, self._arranged(width, height)
+        indices, in_view, widths, below, notes = arranged
+        self._shown, self._first = len(indices), self._first_of(indices)
+        rows = [
+            self._row(row, widths, below, index == self._chosen)
+            for index, row in zip(indices, in_view, strict=True)
+        ]
+        self._indices = [*indices]
+        if place:
+            rows.insert(place, ((" " * _MARKER_WIDTH + NOT_COMPARABLE, MUTED),))
+            self._indices.insert(place, None)
+        rows.extend(((" " * _MARKER_WIDTH + text, MUTED),) for text in notes)
+        return [cut(row, width, self.ellipsis) for row in rows]
+
+    def _arranged(self, width: int, height: int) -> _Arranged:
+        """Share out so many rows among bars and notes."""
         shared = _shared_badge(self._bars)
         most_notes = max(1, height // _ROWS_PER_NOTE) if height > 1 else 0
         for notes in range(most_notes + 1):
@@ -270,13 +306,7 @@ class ComparisonBars(Wheel, Lines):
             note_rows = _packed(texts, width - _MARKER_WIDTH, most_notes, self.ellipsis)
             if len(note_rows) <= notes:
                 break
-        self._shown, self._first, self._indices = len(indices), self._first_of(indices), indices
-        rows = [
-            self._row(row, widths, below, index == self._chosen)
-            for index, row in zip(indices, in_view, strict=True)
-        ]
-        rows.extend(((" " * _MARKER_WIDTH + text, MUTED),) for text in note_rows[:notes])
-        return [cut(row, width, self.ellipsis) for row in rows]
+        return _Arranged(indices, in_view, widths, below, note_rows[:notes])
 
     def _in_view(self, shown: int) -> list[int]:
         """Return which bars are in view: this run's, and the published ones next to it."""
@@ -414,6 +444,11 @@ def _share_out_notes(free: int, bars: Sequence[BarRow]) -> tuple[int, int, bool]
 def _badges_below(bars: Sequence[BarRow]) -> list[str]:
     """Return the badges that stand beside bars, each once."""
     return list(dict.fromkeys(row.badge for row in bars if row.badge and row.alike))
+
+
+def _first_unlike(rows: Sequence[BarRow]) -> int:
+    """Return before which row those begin that are not comparable; 0 where none is, or all are."""
+    return next((place for place, row in enumerate(rows) if not row.alike), 0)
 
 
 def _is_alike(row: BarRow) -> bool:

@@ -192,7 +192,7 @@ class EpochHeadline(Lines):
         """Return the digits with facts and sentences beside them, and below what is too long."""
         timing = timing_of(snapshot)
         assert timing is not None
-        number, unit_of_time = units.duration(timing).replace(",", "").split()
+        number, unit_of_time = units.duration_with_band(timing).replace(",", "").split()
         very_uncertain = units.is_very_uncertain(timing)
         is_about = timing.projected or very_uncertain
         digits = [row.ljust(_DIGITS_WIDTH) for row in _digit_rows(number, is_about)]

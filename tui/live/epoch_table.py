@@ -220,6 +220,13 @@ class EpochTable(Tail[Epoch]):
         end = min(max(self._end(), place + 1), place + rows, len(self._lines))
         self._lowest = None if end == len(self._lines) else self._lines[end - 1]
 
+    def on_resize(self, event: events.Resize) -> None:
+        """Keep what was chosen in view, and say what has room now."""
+        chosen = self.chosen
+        if chosen is not None:
+            self._bring_into_view(chosen)
+        self._show_titles()
+
     def on_click(self, event: events.Click) -> None:
         """Choose the epoch that was clicked."""
         offset = event.get_content_offset(self)

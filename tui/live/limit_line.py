@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from dlmon.records import FailureKind, Result, Status
+from textual.geometry import Size
+
+from dlmon.records import Status
 from dlmon.session.evidence import MIN_SAMPLES, Limit, LimitKind
 from dlmon.session.session import (
     NOTHING_SEEN,
@@ -16,11 +18,13 @@ from dlmon.session.session import (
     WATCHED_TOO,
 )
 from dlmon.session.snapshot import Snapshot
-from tui.widgets.lines import MUTED, PLAIN, Lines, cut, row_width, wrapped
+from tui.live.failure_rows import FAILED, failure_rows, rows_needed
+from tui.widgets.lines import MUTED, PLAIN, Lines, cut, row_width
 from tui.widgets.rows import TextRow
 
 _NAMED = 2
 """So many figures stand beside the headline; what more there are is for the second row."""
+_MARK_WIDTH = 2
 
 KIND_STYLES: dict[LimitKind, tuple[str, ...]] = {
     kind: (f"limit--{name}",)
@@ -36,8 +40,6 @@ KIND_STYLES: dict[LimitKind, tuple[str, ...]] = {
         (LimitKind.UNCLEAR, "unclear"),
     )
 }
-_FAILED = ("limit--failed",)
-_SAYS_WHY = {FailureKind.EXCEPTION, FailureKind.REFUSED, FailureKind.NOT_STARTED}
 
 HELP: tuple[tuple[str, str], ...] = (
     (
@@ -61,18 +63,20 @@ HELP: tuple[tuple[str, str], ...] = (
 class LimitLine(Lines):
     """What limits the run and what to try, in two rows; in one where there is but one.
 
-    Its height is the style sheet's, so that nothing below it ever moves.
+    Its height is the style sheet's, so that nothing below it ever moves; it grows but once, for
+    why a run failed.
     """
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {
         *(name for (name,) in KIND_STYLES.values()),
-        *_FAILED,
+        *FAILED,
     }
 
     DEFAULT_CSS = """
     LimitLine {
         height: 2;
         padding: 0 1;
+        &.-failed { height: auto; }
         & > .limit--data, & > .limit--disk { color: $text-accent; text-style: bold; }
         & > .limit--gpu { color: $text-success; text-style: bold; }
         & > .limit--cpu { color: $text-primary; text-style: bold; }
@@ -89,7 +93,14 @@ class LimitLine(Lines):
     def show(self, snapshot: Snapshot, running: bool = True) -> None:
         """Show what limits a session, or what that waits for."""
         self._snapshot, self._unfinished = snapshot, running
+        self.set_class(_has_failed(snapshot), "-failed")
         self.redraw()
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        snapshot = self._snapshot
+        if snapshot is None or snapshot.result is None:
+            return 1
+        return rows_needed(snapshot, snapshot.result, width - _MARK_WIDTH, self.ellipsis)
 
     def draw(self, width: int, height: int) -> list[TextRow]:
         snapshot = self._snapshot
@@ -97,12 +108,12 @@ class LimitLine(Lines):
             return []
         result, limit = snapshot.result, snapshot.limit
         kind = LimitKind.UNCLEAR if limit is None else limit.kind
-        has_failed = result is not None and result.status == Status.FAILED
-        style = _FAILED if has_failed else KIND_STYLES[kind]
+        has_failed = _has_failed(snapshot)
+        style = FAILED if has_failed else KIND_STYLES[kind]
         mark: TextRow = ((f"{self.glyphs.thumb} ", style),)
-        room = width - row_width(mark)
+        room = width - _MARK_WIDTH
         if result is not None and has_failed:
-            rows = _failed(snapshot, result, room, height, self.ellipsis)
+            rows = failure_rows(snapshot, result, room, height, self.ellipsis)
         elif limit is None:
             over = not self._unfinished or result is not None
             if snapshot.header.is_script and snapshot.model is None:
@@ -114,6 +125,10 @@ class LimitLine(Lines):
         else:
             rows = _in_two_rows(limit, room)
         return [cut((*mark, *row), width, self.ellipsis) for row in rows[:height]]
+
+
+def _has_failed(snapshot: Snapshot) -> bool:
+    return snapshot.result is not None and snapshot.result.status == Status.FAILED
 
 
 def _heading(ended: bool) -> str:
@@ -197,25 +212,3 @@ def _waiting(snapshot: Snapshot, over: bool) -> list[TextRow]:
         words, more = "the run ended before its first step", ""
     first: TextRow = ((heading, MUTED), (words, MUTED))
     return [first, ((" " * len(heading), MUTED), (more, MUTED))] if more else [first]
-
-
-def _failed(
-    snapshot: Snapshot, result: Result, room: int, height: int, ellipsis: str
-) -> list[TextRow]:
-    """Say why it failed; where that is all but the exit code, with the last line of its output."""
-    heading, error = "Failed  ", result.error or "no reason was recorded"
-    lines = wrapped(error, room - len(heading), height, ellipsis)
-    if not lines:
-        return []
-    rows: list[TextRow] = [((heading, _FAILED), (lines[0], PLAIN))]
-    rows += [((" " * len(heading), MUTED), (line, PLAIN)) for line in lines[1:]]
-    batch_size = snapshot.model.batch_size if snapshot.model is not None else None
-    last = next((line.text.strip() for line in reversed(snapshot.output) if line.text.strip()), "")
-    if result.failure == FailureKind.OUT_OF_MEMORY:
-        if (batch_size or 0) > 1:
-            rows.append((("Try     ", MUTED), ("use a smaller batch", PLAIN)))
-    elif last and result.failure not in _SAYS_WHY:
-        if height < 2:
-            return [(*rows[0], (f"  {last}", PLAIN))]
-        rows.append((("Output  ", MUTED), (last, PLAIN)))
-    return rows

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Iterator
+from typing import ClassVar, NamedTuple
 
-from dlmon.records import SCRIPT_PHASE
+from dlmon.records import SCRIPT_PHASE, Status
 from dlmon.session.session import NOTHING_SEEN_YET
 from dlmon.session.snapshot import Progress, Snapshot
 from tui.drawing.plot import bar
@@ -27,7 +28,7 @@ from tui.widgets.lines import (
 )
 from tui.widgets.rows import TextRow
 
-_LONGEST_BAR, _SHORTEST_BAR = 24, 8
+_LONGEST_BAR, _SHORTEST_BAR = 24, 6
 # Where there is no room for the output, a notice is seen nowhere else.
 NOTICE_S = 15.0
 
@@ -47,11 +48,21 @@ HELP: tuple[tuple[str, str], ...] = (
 )
 
 
+class _Times(NamedTuple):
+    """The time left of the epoch, of the run, and that with the time at which the run ends."""
+
+    epoch: str = ""
+    run: str = ""
+    run_and_end: str = ""
+
+
 class ProgressLine(GrowingLines):
     """A sentence that matters now, else the step; at the right the bar and the time left.
 
     It is one row high, but for what went wrong and for notices, which are shown in full
     where they have room: half a sentence may say the opposite.
+
+    While an epoch lasts, nothing moves because a figure got shorter: each keeps its cells.
     """
 
     DEFAULT_CSS = "ProgressLine { height: auto; padding: 0 1; }"
@@ -61,6 +72,8 @@ class ProgressLine(GrowingLines):
     _problem: str | None = None
     _stopping = False
     _reading = ""
+    _epoch_shown: tuple[str, int] | None = None
+    _widest = _Times()
 
     def show(
         self, snapshot: Snapshot, problem: str | None, stopping: bool = False, reading: str = ""
@@ -71,7 +84,18 @@ class ProgressLine(GrowingLines):
         """
         self._snapshot, self._problem, self._stopping = snapshot, problem, stopping
         self._reading = reading
+        self._keep_cells(snapshot)
         self.redraw()
+
+    def _keep_cells(self, snapshot: Snapshot) -> None:
+        """Remember the longest times of this epoch: 1:00:00 left comes to 59:59 left."""
+        progress = snapshot.progress
+        if progress is None:
+            return
+        epoch, times = (snapshot.header.id, progress.epoch), _times_of(snapshot, progress)
+        widest = self._widest if epoch == self._epoch_shown else times
+        self._epoch_shown = epoch
+        self._widest = _Times(*(max(pair, key=len) for pair in zip(widest, times, strict=True)))
 
     def draw(self, width: int, height: int) -> list[TextRow]:
         snapshot = self._snapshot
@@ -80,13 +104,14 @@ class ProgressLine(GrowingLines):
         if self._reading:
             then = f"{self._reading}; the screen shows {units.clock(snapshot.elapsed_s)}"
             return [cut(((then, STRONG),), width, self.ellipsis)]
-        wrong = self._problem or _failure(snapshot)
-        if wrong:
-            return [((line, BAD),) for line in wrapped(wrong, width, height, self.ellipsis)]
+        if self._problem:
+            lines = wrapped(self._problem, width, height, self.ellipsis)
+            return [((line, BAD),) for line in lines]
         result = snapshot.result
         if result is not None:
             after = f"{result.status} after {units.seconds(result.wall_s)}"
-            return [cut(((after, PLAIN),), width, self.ellipsis)]
+            style = BAD if result.status == Status.FAILED else PLAIN
+            return [cut(((after, style),), width, self.ellipsis)]
         if self._stopping:
             when = after_the_batch(snapshot.header)
             return [cut(((f"stopping{when} …", STRONG),), width, self.ellipsis)]
@@ -107,30 +132,55 @@ class ProgressLine(GrowingLines):
         return ((f"{self.glyphs.warning} " + notice, STRONG),) if notice else ()
 
     def _with_progress(self, left: TextRow, snapshot: Snapshot, width: int) -> TextRow:
-        right = self._right(snapshot, width - row_width(left) - APART)
-        return joined(left, right, width, self.ellipsis)
+        progress = snapshot.progress
+        steps = 0 if progress is None else progress.steps or 0
+        # What the step takes when the epoch ends.
+        room = width - max(row_width(left), len(_step_text(steps, steps))) - APART
+        return joined(left, self._right(snapshot, room), width, self.ellipsis)
 
     def _right(self, snapshot: Snapshot, room: int) -> TextRow:
-        """Return the bar and the times left; what has no room, the whole run's time last, goes."""
-        progress, word = snapshot.progress, f"{epoch_word(snapshot.header)} "
+        """Return the bar and the times left; what matters least goes where there is no room.
+
+        First the bar is shorter, then the time left of the epoch goes, then the bar and its
+        share, as the step says no less; when the run ends goes last.
+        """
+        progress = snapshot.progress
         if progress is None or progress.steps is None:
             return ()
-        fraction = progress.epoch_fraction
-        epoch = f" {fraction * 100:3.0f} %"
-        both, one = _times_left(progress)
-        end = _end(snapshot, progress)
-        choices = [f"{left}{end}" for left in (both, one) if end] + [both, one]
-        fixed = len(word) + len(epoch)
-        times = next((t for t in choices if fixed + len(t) + _SHORTEST_BAR <= room), one)
-        cells = max(_SHORTEST_BAR, min(_LONGEST_BAR, room - fixed - len(times)))
-        done = bar(fraction, cells, self.glyphs).rstrip()
-        track = self.glyphs.track * (cells - len(done))
-        return (
-            (word, MUTED),
-            (done, ACCENT),
-            (track, MUTED),
-            (f"{epoch}{times}", PLAIN),
+        word, share = f"{epoch_word(snapshot.header)} ", f"{progress.epoch_fraction * 100:3.0f} %"
+        times = _Times(
+            *(
+                text.rjust(len(widest))
+                for text, widest in zip(_times_of(snapshot, progress), self._widest, strict=True)
+            )
         )
+        for has_bar, has_share, shown in _layouts(times):
+            left_over = room - len(shown) - has_share * len(word + share)
+            cells = min(_LONGEST_BAR, left_over - 1) if has_bar else 0
+            if left_over >= 0 and (cells >= _SHORTEST_BAR or not has_bar):
+                break
+        if not has_share:
+            return ((shown.lstrip(), PLAIN),)
+        if not has_bar:
+            return ((word, MUTED), (f"{share}{shown}", PLAIN))
+        done = bar(progress.epoch_fraction, cells, self.glyphs).rstrip()
+        track = self.glyphs.track * (cells - len(done))
+        return ((word, MUTED), (done, ACCENT), (track, MUTED), (f" {share}{shown}", PLAIN))
+
+
+def _layouts(times: _Times) -> Iterator[tuple[bool, bool, str]]:
+    """Yield what may be shown, the most first: whether bar and share, and the times."""
+    epoch, run, run_and_end = times
+    yield True, True, _spaced(epoch, run_and_end)
+    for shown in (run_and_end, run):
+        yield True, True, _spaced(shown)
+        yield False, True, _spaced(shown)
+        yield False, False, _spaced(shown)
+
+
+def _spaced(*times: str) -> str:
+    shown = "   ".join(text for text in times if text)
+    return f"  {shown}" if shown else ""
 
 
 def _step(snapshot: Snapshot) -> TextRow:
@@ -143,17 +193,22 @@ def _step(snapshot: Snapshot) -> TextRow:
         return (("the script runs, and trains nothing at the moment", MUTED),)
     if progress.steps is None:
         return ((f"{phase_text(snapshot.phase) or 'starting'}  step {progress.step:,}", MUTED),)
-    return ((f"step {progress.step:,} of {progress.steps:,}", MUTED),)
+    return ((_step_text(progress.step, progress.steps), MUTED),)
 
 
-def _times_left(progress: Progress) -> tuple[str, str]:
-    """Return the time left of the epoch and of the run, and the one that matters more."""
+def _step_text(step: int, steps: int) -> str:
+    return f"step {step:,} of {steps:,}"
+
+
+def _times_of(snapshot: Snapshot, progress: Progress) -> _Times:
+    """Return the times that are known; in the last epoch, which ends with the run, one only."""
     to_end_s = progress.run_left_s if progress.end_left_s is None else progress.end_left_s
     epoch, run = units.time_left(progress.epoch_left_s), units.time_left(to_end_s)
-    if (progress.epochs or 0) <= progress.epoch + 1 or not epoch or not run:
-        only = f"  {run or epoch}" if run or epoch else ""
-        return only, only
-    return f"  {epoch}   run {run}", f"   run {run}"
+    if (progress.epochs or 0) > progress.epoch + 1 and epoch and run:
+        run = f"run {run}"
+    else:
+        epoch, run = "", run or epoch
+    return _Times(epoch, run, f"{run}{_end(snapshot, progress)}")
 
 
 def _end(snapshot: Snapshot, progress: Progress) -> str:
@@ -162,11 +217,6 @@ def _end(snapshot: Snapshot, progress: Progress) -> str:
         return ""
     at = units.moment(snapshot.wall + progress.end_left_s, snapshot.wall)
     return f", training ends {at}" if progress.end_of_training else f", ends {at}"
-
-
-def _failure(snapshot: Snapshot) -> str:
-    result = snapshot.result
-    return f"failed: {result.error}" if result is not None and result.error else ""
 
 
 def _recent_notice(snapshot: Snapshot) -> str:

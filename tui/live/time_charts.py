@@ -13,8 +13,9 @@ from tui.drawing.plot import fitted_bottom, grown_top, short_number
 from tui.drawing.time_axis import TimeAxis, TimeLabels
 from tui.drawing.time_window import NOTHING_MORE, RunSpan, TimeWindow
 from tui.formatting import units
-from tui.formatting.glyphs import Glyphs, glyphs_in_use
+from tui.formatting.glyphs import glyphs_in_use
 from tui.formatting.phases import phase_text
+from tui.live.throughput_title import ThroughputTitle, at_cursor
 from tui.machine.charts import MachineCharts
 from tui.machine.view import MachineView, gpu_that_trains
 from tui.screens.base import BaseScreen
@@ -74,6 +75,7 @@ class TimeChartsScreen(BaseScreen):
         self._throughput = Chart(
             tall_shades=True, hue="throughput", id="throughput", classes="panel"
         )
+        self._throughput_title = ThroughputTitle()
         self._machine = MachineCharts()
         self.window = TimeWindow()
         """The part of the run that is shown."""
@@ -197,16 +199,14 @@ class TimeChartsScreen(BaseScreen):
 
     def _title_throughput(self, snapshot: Snapshot, axis: TimeAxis, cursor: int | None) -> None:
         """Set the chart's titles: the throughput now or at the cursor, and the part shown."""
-        right = _speed(snapshot, glyphs_in_use())
-        if cursor is not None:
-            right = f"{self._cursor_label(axis)}  {self._throughput_at(axis, cursor)}"
-        elif snapshot.stalls:
-            right = f"{right}  {units.stalls(snapshot.stalls)}"
-        title, right = _fitting_title(right, self._throughput.outer_size.width - 6)
+        room = self._throughput.outer_size.width - 6
+        if cursor is None:
+            title, right = self._throughput_title.now(snapshot, room, glyphs_in_use())
+        else:
+            figure = self._throughput_at(axis, cursor)
+            title, right = at_cursor(self._cursor_label(axis), figure, room)
         below = self._shown_part_text(axis)
-        self._throughput.set_titles(
-            title, self._with_axis_note(below, self._throughput.outer_size.width - 6), right=right
-        )
+        self._throughput.set_titles(title, self._with_axis_note(below, room), right=right)
 
     def _with_axis_note(self, text: str, room: int) -> str:
         """Add that the axis doesn't begin at 0, or why it does though it was asked not to."""
@@ -342,23 +342,5 @@ def machine_view(source: SessionSource, snapshot: Snapshot) -> MachineView:
         interval_s=session.machine.interval_s,
         gpu_index=gpu_that_trains(session.header, snapshot.model),
         host=source.host,
+        goes_on=source.running,
     )
-
-
-def _speed(snapshot: Snapshot, glyphs: Glyphs) -> str:
-    unit = units.rate_unit(snapshot.counts_steps)
-    if snapshot.samples_per_second is not None:
-        return units.throughput(snapshot.samples_per_second, glyphs, unit)
-    if snapshot.samples_per_second_now is not None:
-        return f"{units.rate(snapshot.samples_per_second_now)} {unit}"
-    return ""
-
-
-def _fitting_title(right: str, room: int) -> tuple[str, str]:
-    """Return name and figure as they have room: the unit is shortened, then the name goes."""
-    short = right.replace(" samples/s", " /s").replace(" steps/s", " /s")
-    shortest = short.partition(" (")[0]
-    for figure in (right, short, shortest):
-        if len("Throughput") + len(figure) + 3 <= room:
-            return "Throughput", figure
-    return "", right if len(right) <= room else shortest

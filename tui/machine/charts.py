@@ -171,7 +171,7 @@ class MachineCharts(Horizontal):
         self._bar.set_titles("Memory", note, right=_own_memory(view))
         self._bar.show([replace(in_use, label="in use")], stale=bool(view.stale))
         if beside:
-            self._cores_beside.show(cpu, stale=bool(view.stale))
+            self._cores_beside.show(cpu, stale=bool(view.stale), without_reason=view.no_reading)
 
     def _show_cores(self, cpu: Cpu | None, view: MachineView, shown: bool) -> None:
         """Show a bar for each core under the CPU's chart."""
@@ -182,7 +182,7 @@ class MachineCharts(Horizontal):
         width = max(1, self._left.size.width - 4)
         if count:
             self._cores.styles.height = 2 + min(4, core_rows_wanted(count, width, 4))
-        self._cores.show(cpu, stale=bool(view.stale))
+        self._cores.show(cpu, stale=bool(view.stale), without_reason=view.no_reading)
 
 
 def _own_memory(view: MachineView) -> str:

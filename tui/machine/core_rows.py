@@ -8,7 +8,7 @@ from itertools import groupby
 from dlmon.records import Cpu
 from tui.drawing.plot import COLUMNS_PER_CELL, ascii_rows, bar, braille_rows
 from tui.formatting.glyphs import Glyphs
-from tui.formatting.machine import BUSY_PCT
+from tui.formatting.machine import BUSY_PCT, NO_READING_YET
 from tui.widgets.lines import BAD, BAR, BRIGHT, HIGH, MUTED, Lines, cut
 from tui.widgets.rows import TextRow
 
@@ -31,13 +31,17 @@ class CoreRows(Lines):
 
     _cores: tuple[int, ...] = ()
     _reason = ""
+    _without_reason = NO_READING_YET
     _stale = False
 
-    def show(self, cpu: Cpu | None, *, stale: bool = False) -> None:
+    def show(
+        self, cpu: Cpu | None, *, stale: bool = False, without_reason: str = NO_READING_YET
+    ) -> None:
         """Show cores, muted where they are too old; or the reason why nothing is known of them."""
         self._stale = stale
         self._cores = (cpu.cores if cpu is not None else None) or ()
         self._reason = cpu.why.get("cores", "") if cpu is not None else ""
+        self._without_reason = without_reason
         self.redraw()
 
     def draw(self, width: int, height: int) -> list[TextRow]:
@@ -46,7 +50,7 @@ class CoreRows(Lines):
             return []
         if not self._cores:
             style = BAD if self._reason else MUTED
-            return [cut(((self._reason or "no reading yet", style),), width)]
+            return [cut(((self._reason or self._without_reason, style),), width)]
         in_a_row = bars_in_a_row(len(self._cores), width, height)
         rows = self._bars(in_a_row, width) if in_a_row else self._columns(width, height)
         return [tuple((text, MUTED) for text, _ in row) for row in rows] if self._stale else rows

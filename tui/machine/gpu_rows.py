@@ -84,7 +84,7 @@ class GpuRows(Lines):
             if figure.known:
                 parts.append((f"  {figure.brief}", _style_of(figure)))
             if figure.known and figure.label == "memory":
-                about = (*memory_left(gpu, view), *memory_peak_and_own(gpu, view))
+                about = (*memory_peak_and_own(gpu, view), *memory_left(gpu, view))
                 parts += ((f"  {text}", PLAIN) for text in about)
         for run in parts:
             part: TextRow = (run,)
@@ -146,7 +146,7 @@ class GpuRows(Lines):
 
     def _without_utilization(self, view: MachineView, gpu: Gpu, width: int) -> TextRow:
         """Return the reason, and what is known nevertheless."""
-        reason = no_utilization(gpu)
+        reason = no_utilization(gpu, view.no_reading)
         if has_no_readings(gpu):
             return ((fit(reason, width), BAD),)
         known = [figure for figure in view.figures_of(gpu) if figure.known]

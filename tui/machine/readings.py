@@ -75,9 +75,9 @@ def show_cpu(
         marked=marked,
         note=note,
     )
-    reason = "waiting for the first sample"
+    reason = view.no_sample or view.no_reading
     if cpu is not None:
-        reason = "" if cpu.pct is not None else cpu.why.get("pct", "no reading yet")
+        reason = "" if cpu.pct is not None else cpu.why.get("pct", view.no_reading)
     picture = _percent_picture(view.history.cpu_pct, axis, view, reason, times)
     value = "" if pct is None else units.percent(pct)
     tile.show_content(content, replace(picture, part=run_columns, value=value))
@@ -122,7 +122,7 @@ def show_gpu(
     facts = view.facts_of(gpu)
     reason = ""
     if gpu.utilization_pct is None:
-        reason = no_utilization(gpu)
+        reason = no_utilization(gpu, view.no_reading)
     then = view.gpu_at_cursor(gpu, axis)
     pct = then.utilization_pct
     figures = view.figures_of(then)
@@ -209,13 +209,16 @@ def gpu_memory_shares(gpu: Gpu, view: MachineView, axis: TimeAxis) -> tuple[floa
 def show_gpu_memory(
     tile: ChartTile, gpu: Gpu, view: MachineView, axis: TimeAxis, times: TimeLabels = NO_LABELS
 ) -> None:
-    """Show how much of a GPU's memory is in use, is left, was at most, and is this run's own."""
+    """Show how much of a GPU's memory is in use, was at most, is this run's own, and is left.
+
+    That follows from what is in use and the whole, so it is the first to go.
+    """
     tile.take_hue("memory")
     facts = view.facts_of(gpu)
     total_mib = facts.memory_mib if facts is not None else None
     used_mib = view.gpu_at_cursor(gpu, axis).memory_used_mib
-    more = (*memory_left(gpu, view), *memory_peak_and_own(gpu, view))
-    reason = "" if used_mib is not None else gpu.why.get("memory_used_mib", "no reading yet")
+    more = (*memory_peak_and_own(gpu, view), *memory_left(gpu, view))
+    reason = "" if used_mib is not None else gpu.why.get("memory_used_mib", view.no_reading)
     figures = () if used_mib is None else (gpu_memory_figure("memory", used_mib, total_mib),)
     content = TileContent(
         "GPU memory",
@@ -308,7 +311,7 @@ def show_memory(
         marks=axis.marks(view.epoch_starts),
         shades=axis.shades(view.phase_spans),
         left_labels=(f"{top_mib / 1024:.3g}G", "0") if top_mib else ("",),
-        reason="" if known else "no reading yet",
+        reason="" if known and view.goes_on else view.no_sample,
         cursor=view.cursor,
         times=times,
         value=in_use.value,

@@ -9,7 +9,7 @@ from dlmon.session.machine_history import MachineHistory
 from dlmon.session.snapshot import PhaseSpan
 from dlmon.statistics.series import Series
 from tui.drawing.time_axis import TimeAxis
-from tui.formatting.machine import GPU_READINGS, Figure, gpu_figures
+from tui.formatting.machine import GPU_READINGS, NO_READING_YET, Figure, gpu_figures
 
 STALE_INTERVALS = 3.0
 
@@ -42,6 +42,22 @@ class MachineView:
     cursor: int | None = None
     cursor_label: str = ""
     host: str | None = None
+    goes_on: bool = True
+    """Whether more readings may come."""
+
+    @property
+    def no_sample(self) -> str:
+        """Say why nothing is known at all; empty once there was a sample."""
+        if self.history.latest is not None:
+            return ""
+        return "waiting for the first sample" if self.goes_on else "no sample was taken"
+
+    @property
+    def no_reading(self) -> str:
+        """Say why a reading is unknown for which its sample, if there is one, gives no reason."""
+        if self.goes_on:
+            return NO_READING_YET
+        return self.no_sample or "no reading"
 
     @property
     def cores(self) -> int | None:

@@ -52,7 +52,7 @@ def sections(view: MachineView) -> list[Section]:
     machine, facts = view.history.latest, view.facts
     gpus = [gpu_section(view, gpu) for gpu in view.gpus]
     if not gpus:
-        gpus = [Section("GPU", problem=view.no_gpus or "waiting for the first sample")]
+        gpus = [Section("GPU", problem=view.no_gpus or view.no_sample or view.no_reading)]
     if machine is None:
         return gpus
     parts = (
@@ -108,7 +108,7 @@ def gpu_section(view: MachineView, gpu: Gpu) -> Section:
     energy = _energy(gpu, view.energy_j_of(gpu))
     if has_no_readings(gpu):
         left = (Figure("energy", energy),) if energy else ()
-        return Section(title, tuple(about), left, problem=_silence(gpu))
+        return Section(title, tuple(about), left, problem=_silence(gpu, view))
     known = _Readings(
         {**gpu.why, "utilization_pct": "unknown while MIG is on"} if gpu.mig else gpu.why
     )
@@ -145,9 +145,9 @@ def gpu_section(view: MachineView, gpu: Gpu) -> Section:
     return known.section(title, about)
 
 
-def _silence(gpu: Gpu) -> str:
+def _silence(gpu: Gpu, view: MachineView) -> str:
     """Return why a GPU has no readings."""
-    reason = no_utilization(gpu)
+    reason = no_utilization(gpu, view.no_reading)
     return f"{NOT_READ}: {reason}" if reason in ("not supported", "denied") else reason
 
 

@@ -134,13 +134,18 @@ class Tail(Wheel, Lines, Generic[Line]):
         self.redraw()
 
     def _end(self) -> int:
-        """Return the number of lines down to the lowest in view."""
+        """Return the number of lines down to the lowest in view: no room is left below it."""
         if self._lowest is None:
             return len(self._lines)
+        least = min(len(self._lines), self.lines_from_top(*self.size))
         for index in range(len(self._lines) - 1, -1, -1):
             if self._lines[index] is self._lowest:
-                return index + 1
-        return min(len(self._lines), self.lines_from_top(*self.size))
+                return max(index + 1, least)
+        return least
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Say again how many lines lie below."""
+        self._put_note()
 
     @property
     def _below(self) -> str:

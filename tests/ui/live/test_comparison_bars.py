@@ -14,7 +14,14 @@ from textual.app import App, ComposeResult
 from dlmon.comparison.compare import ComparisonRow
 from dlmon.comparison.published import Published
 from tui.formatting.glyphs import use_glyphs
-from tui.live.comparison_bars import BarRow, ComparisonBars, bar_rows, first_in_view, is_logarithmic
+from tui.live.comparison_bars import (
+    NOT_COMPARABLE,
+    BarRow,
+    ComparisonBars,
+    bar_rows,
+    first_in_view,
+    is_logarithmic,
+)
 
 FOUR = (
     BarRow("NVIDIA GTX 1080 Ti", 4 / 36, "4", "2019"),
@@ -475,3 +482,52 @@ async def test_a_figure_of_one_s_own_is_seen_to_be_one():
     async with app.run_test(size=(60, 4)):
         app.bars.show((FOUR[0], replace(FOUR[3], label="My box", badge="", style="own")))
         assert [row[:8] for row in rows(app.bars)[:2]] == ["  NVIDIA", "+ My box"]
+
+
+ALIKE_AND_NOT = (
+    BarRow("this run", None, "181 s", style="this"),
+    *(
+        BarRow(f"box {value}", None, f"{value} s", badge="batch 32, not 100", alike=False)
+        for value in ("25.7", "52.4", "123")
+    ),
+)
+
+
+async def test_what_is_not_comparable_stands_below_a_heading_of_its_own():
+    app = BarsApp()
+    async with app.run_test(size=(60, 8)) as pilot:
+        app.bars.show(ALIKE_AND_NOT)
+        await pilot.pause()
+        shown = [row.strip() for row in rows(app.bars)]
+        assert shown[1] == NOT_COMPARABLE
+        assert shown[0].startswith("▶ this run")
+        assert [row[:8] for row in shown[2:5]] == ["box 25.7", "box 52.4", "box 123 "]
+        app.bars.show(ALIKE_AND_NOT[1:])
+        assert NOT_COMPARABLE not in "".join(rows(app.bars))
+        app.bars.show(ALIKE_AND_NOT[:1])
+        assert NOT_COMPARABLE not in "".join(rows(app.bars))
+
+
+async def test_a_few_rows_are_all_for_bars_and_none_for_a_heading():
+    app = BarsApp()
+    async with app.run_test(size=(60, 4)) as pilot:
+        app.bars.show(ALIKE_AND_NOT)
+        await pilot.pause()
+        assert NOT_COMPARABLE not in "".join(rows(app.bars))
+
+
+async def test_a_click_below_the_heading_is_of_the_row_that_is_there():
+    pointed = []
+
+    class Pointing(BarsApp):
+        def on_comparison_bars_pointed(self, message: ComparisonBars.Pointed) -> None:
+            pointed.append(message.index)
+
+    app = Pointing()
+    async with app.run_test(size=(60, 8)) as pilot:
+        app.bars.show(ALIKE_AND_NOT)
+        await pilot.pause()
+        for y in (0, 1, 2, 4):
+            await pilot.click(WatchedBars, offset=(4, y))
+        await pilot.pause()
+        assert pointed == [0, 1, 3]

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 from fakes.recorded import folded, recorded_session
+from fakes.screens import until
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
@@ -185,3 +186,51 @@ async def test_what_stands_in_the_border_below_has_room_there(width, slow):
         note = str(app.table.border_subtitle)
         assert cell_len(note) <= width - 6
         assert note.endswith("Enter shows what differed" if slow else "choose")
+
+
+def numbers(table):
+    """Return which epochs are in view."""
+    cells = [row.lstrip("▸ ").split()[0] for row in rows_of(table, 60, table.size.height)[1:]]
+    return [int(cell) for cell in cells]
+
+
+async def resized(app, pilot, height):
+    await pilot.resize_terminal(76, height)
+    await until(pilot, lambda: app.table.outer_size.height == height)
+    await pilot.pause()
+
+
+async def test_no_row_is_left_empty_where_the_table_becomes_higher():
+    app = TableApp()
+    async with app.run_test(size=(76, 6)) as pilot:
+        table, epochs = app.table, epochs_with(16)
+        table.show(epochs, False)
+        table.choose(epochs[1])
+        assert numbers(table) == [2, 3, 4, 5, 6]
+        await resized(app, pilot, 10)
+        assert numbers(table) == [*range(1, 10)]
+        assert str(table.border_subtitle).endswith("7 newer below")
+        await resized(app, pilot, 30)
+        assert numbers(table) == [*range(1, 17)]
+        assert "below" not in str(table.border_subtitle)
+
+
+async def test_what_was_chosen_stays_in_view_where_the_table_becomes_lower():
+    app = TableApp()
+    async with app.run_test(size=(76, 12)) as pilot:
+        table, epochs = app.table, epochs_with(16)
+        table.show(epochs, False)
+        table.choose(epochs[4])
+        await resized(app, pilot, 5)
+        assert 5 in numbers(table)
+        assert len(numbers(table)) == 4
+
+
+async def test_where_one_has_scrolled_back_no_room_is_left_below_after_a_resize():
+    app = TableApp()
+    async with app.run_test(size=(76, 6)) as pilot:
+        app.table.show(epochs_with(16), False)
+        app.table.scroll_lines(-100)
+        assert numbers(app.table) == [1, 2, 3, 4, 5]
+        await resized(app, pilot, 10)
+        assert numbers(app.table) == [*range(1, 10)]

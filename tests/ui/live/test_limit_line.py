@@ -5,6 +5,9 @@ from dataclasses import replace
 import pytest
 from fakes.recorded import folded, recorded_session
 from fakes.scripts import script_session
+from hypothesis import given
+from hypothesis import strategies as st
+from textual.geometry import Size
 
 from dlmon.records import FailureKind, Output, Status
 from dlmon.session.session import NOTHING_SEEN, NOTHING_SEEN_YET, TOO_SHORT, WATCHED
@@ -49,7 +52,7 @@ def test_a_script_that_gives_only_an_exit_code_is_shown_with_its_last_line():
         "┃ Output  ValueError: no such file",
     ]
     assert rows_of(said, height=1) == [
-        "┃ Failed  the script ended with exit code 1  ValueError: no such file"
+        "┃ Failed  the script ended with exit code 1  Output: ValueError: no such file"
     ]
 
 
@@ -60,11 +63,46 @@ def test_out_of_memory_a_smaller_batch_is_advised_where_there_is_one(batch_size,
     assert rows == ["┃ Failed  memory ran out", *(["┃ Try     use a smaller batch"] * tries)]
 
 
+def test_at_80_columns_what_to_try_stands_behind_the_reason_or_below_it():
+    out_of_memory = failed("memory ran out " * 6 + "here", FailureKind.OUT_OF_MEMORY)
+    line = LimitLine()
+    line.show(out_of_memory, False)
+    height = line.get_content_height(Size(), Size(), 78)
+    assert rows_of(out_of_memory, width=78, height=height)[-1].endswith(
+        "here  Try: use a smaller batch"
+    )
+    filled = failed("memory ran out " * 8 + "at the very end", FailureKind.OUT_OF_MEMORY)
+    line.show(filled, False)
+    height = line.get_content_height(Size(), Size(), 78)
+    assert rows_of(filled, width=78, height=height)[2:] == ["┃ Try     use a smaller batch"]
+
+
+@given(
+    st.text(st.characters(codec="ascii", categories=["L", "Zs"]), max_size=400),
+    st.sampled_from([FailureKind.OUT_OF_MEMORY, FailureKind.UNKNOWN, FailureKind.EXCEPTION]),
+    st.integers(40, 120),
+)
+def test_all_of_why_it_failed_is_shown_but_of_a_reason_of_over_three_rows(error, kind, width):
+    snapshot = failed(error, kind, ["the last line"])
+    line = LimitLine()
+    line.show(snapshot, False)
+    height = line.get_content_height(Size(), Size(), width)
+    rows = rows_of(snapshot, width=width, height=height)
+    assert len(rows) == height <= 4
+    text = " ".join(row[10:] for row in rows)
+    if not text.count("…"):
+        assert " ".join(error.split()) in " ".join(text.split())
+    if kind == FailureKind.OUT_OF_MEMORY:
+        assert "use a smaller batch" in text
+    if kind == FailureKind.UNKNOWN:
+        assert "the last line" in text
+
+
 def test_a_long_reason_has_both_rows():
     rows = rows_of(failed("word " * 30 + "end", FailureKind.UNKNOWN, ["a line"]), width=100)
     assert rows[0].startswith("┃ Failed  word")
     assert rows[1].startswith("┃         word")
-    assert rows[1].endswith("end")
+    assert rows[1].endswith("end  Output: a line")
 
 
 def test_a_failure_without_a_reason_says_so():

@@ -327,7 +327,7 @@ def test_epochs_that_follow_for_the_least_time_are_counted_apart():
 
 def test_a_lone_epoch_says_that_it_holds_the_compilation():
     row, *_ = shown(EpochHeadline(), TRAINING, "", width=70, height=2)
-    assert row == "10.7 s ± 0.01   1 epoch, compile included   compile 1.50 s"
+    assert row == "10.66 s ± 0.01   1 epoch, compile included   compile 1.50 s"
 
 
 def test_stalls_are_shown_beside_what_the_figure_rests_on():
@@ -384,10 +384,10 @@ def test_the_options_that_would_match_are_named_before_there_is_a_figure():
 
 
 def test_inference_is_headed_by_the_time_of_a_batch():
-    mean, p95 = units.milliseconds(INFERENCE.step_ms.mean), INFERENCE.step_ms.p95
-    assert mean != units.milliseconds(INFERENCE.step_ms.median)
+    p95 = INFERENCE.step_ms.p95
+    assert f"{INFERENCE.step_ms.mean:.2f}" != f"{INFERENCE.step_ms.median:.2f}"
     first, *_ = shown(EpochHeadline(), INFERENCE, "", width=70, height=2)
-    assert first.startswith(f"{mean} ± ")
+    assert first.startswith(f"{INFERENCE.step_ms.mean:.2f} ms ± ")
     assert f"   mean, p95 {units.milliseconds(p95)}" in first
     rows = shown(EpochHeadline(), INFERENCE, "", width=56, height=4)
     assert "   mean, p95" in rows[0]
@@ -568,13 +568,67 @@ def test_the_time_left_is_shown_for_the_epoch_and_for_the_run():
     assert re.search(r"epoch ━{12}─{12}  50 %  00:0\d left   run 00:1\d left, ends 14:56$", row)
 
 
-def test_the_bar_gives_way_first_then_the_time_left_of_the_epoch():
+def test_the_bar_gives_way_first_then_the_time_left_of_the_epoch_and_the_end_last():
     (row,) = shown(ProgressLine(), TRAINING, None, width=78)
     assert re.search(r"epoch ━+─+  50 %  00:0\d left   run 00:1\d left, ends 14:56$", row)
     (row,) = shown(ProgressLine(), TRAINING, None, width=67)
-    assert re.search(r"epoch [━╸]+─+  50 %   run 00:1\d left, ends 14:56$", row)
-    (row,) = shown(ProgressLine(), TRAINING, None, width=56)
-    assert re.search(r"step 250 of 500  epoch ━+─+  50 %   run 00:1\d left$", row)
+    assert re.search(r"epoch [━╸]+─+  50 %  run 00:1\d left, ends 14:56$", row)
+    (row,) = shown(ProgressLine(), TRAINING, None, width=57)
+    assert re.search(r"step 250 of 500 +epoch  50 %  run 00:1\d left, ends 14:56$", row)
+    (row,) = shown(ProgressLine(), TRAINING, None, width=45)
+    assert re.search(r"step 250 of 500 +run 00:1\d left, ends 14:56$", row)
+
+
+def in_an_epoch(step, steps, step_s, epochs, of_training=False):
+    left_s = (steps - step) * step_s
+    run_left_s = left_s + (epochs - 1) * steps * step_s
+    return replace(
+        TRAINING,
+        machine_age_s=step * step_s,
+        progress=replace(
+            TRAINING.progress,
+            epoch=0,
+            epochs=epochs,
+            step=step,
+            steps=steps,
+            epoch_left_s=left_s,
+            run_left_s=run_left_s,
+            end_left_s=run_left_s,
+            end_of_training=of_training,
+        ),
+    )
+
+
+@pytest.mark.parametrize("steps", [500, 1_875, 50_000])
+@pytest.mark.parametrize("step_s", [0.001, 0.02, 1.0, 8.0])
+def test_when_a_run_ends_is_shown_at_80_columns_however_long_it_is(steps, step_s):
+    for step in (0, 9, steps // 2, steps):
+        for of_training in (False, True):
+            (row,) = shown(
+                ProgressLine(), in_an_epoch(step, steps, step_s, 300, of_training), None, width=78
+            )
+            assert row.startswith(f"step {step:,} of {steps:,} ")
+            assert re.search(r"run [\d:]+ left, (training )?ends ([\w ]*\d\d:\d\d|[\d-]{10})$", row)
+
+
+@given(
+    steps=st.integers(1, 100_000),
+    step_s=st.floats(0.001, 60),
+    epochs=st.integers(1, 400),
+    width=st.integers(40, 120),
+)
+def test_nothing_in_the_line_moves_while_an_epoch_lasts(steps, step_s, epochs, width):
+    line, of_the_bar, of_times = ProgressLine(), set(), set()
+    for step in sorted({0, 1, 9, *(steps * part // 10 for part in range(11))}):
+        (row,) = shown(
+            line, in_an_epoch(min(step, steps), steps, step_s, epochs), None, width=width
+        )
+        of_the_bar.add((row.find("epoch"), row.find("%")))
+        before, _, end = row.rpartition("left")
+        # From midnight on, the end's day is left out.
+        of_times.add((len(end), len(before)))
+    assert len(of_the_bar) == 1
+    assert len(of_times) == len(dict(of_times))
 
 
 def ending(left_s, of_training=False):
@@ -603,14 +657,12 @@ def test_in_the_last_epoch_there_is_one_time_left():
     assert row.count("left") == 1
 
 
-@pytest.mark.parametrize(
-    ("snapshot", "problem", "text"),
-    [(FAILED, None, f"failed: {FAILED.result.error}"), (TRAINING, DISK_FULL, DISK_FULL)],
-)
-def test_what_went_wrong_is_shown_in_full_at_80_columns(snapshot, problem, text):
-    rows = shown(ProgressLine(), snapshot, problem, width=78, height=3)
-    assert " ".join(rows) == text
+def test_what_went_wrong_is_shown_in_full_at_80_columns():
+    rows = shown(ProgressLine(), TRAINING, DISK_FULL, width=78, height=3)
+    assert " ".join(rows) == DISK_FULL
     assert len(rows) == 2
+    # Why a run failed stands above all panels.
+    assert shown(ProgressLine(), FAILED, None, width=78, height=3) == ["failed after 18.4 s"]
 
 
 async def test_the_line_grows_for_what_went_wrong_and_shrinks_when_it_is_over():

@@ -94,11 +94,29 @@ async def test_settings_without_room_are_left_out_whole(show_session):
         assert "float32" not in shown.rows("TopLine")[0]
 
 
-async def test_a_failed_run_shows_its_error_and_its_last_words(show_session):
+@pytest.mark.parametrize("size", [NARROW, (120, 40), (200, 60)])
+async def test_a_failed_run_shows_its_error_once_and_what_to_try(show_session, size):
+    async with show_session(recorded_session(status="failed"), size=size) as shown:
+        said = " ".join(" ".join(shown.rows("LimitLine")).replace("┃", " ").split())
+        error = "memory ran out with batch size 100 (ResourceExhaustedError: OOM when allocating)"
+        assert said.startswith(f"Failed {error} Try")
+        assert said.endswith("use a smaller batch")
+        assert shown.rows("ProgressLine") == ["failed after 18.4 s"]
+
+
+async def test_the_error_of_a_run_is_shown_from_when_it_fails_on(show_session):
+    *records, result = recorded_session(status="failed")
+    async with show_session(records, size=NARROW) as shown:
+        assert len(shown.rows("LimitLine")) == 1
+        shown.log.write(result)
+        await shown.tick()
+        await until(shown.pilot, lambda: len(shown.rows("LimitLine")) == 2)
+        assert shown.rows("LimitLine")[0].startswith("┃ Failed  memory ran out")
+
+
+async def test_a_failed_run_shows_its_last_words(show_session):
     async with show_session(recorded_session(status="failed")) as shown:
         assert "failed  in epoch 2/3" in shown.rows("TopLine")[0]
-        error = "failed: memory ran out with batch size 100 (ResourceExhaustedError: OOM when"
-        assert shown.rows("ProgressLine")[0].startswith(error)
         assert "Traceback (most recent call last):" in shown.rows("OutputPane")
 
 
@@ -269,9 +287,13 @@ async def test_a_stall_is_shown_beside_the_throughput(show_session):
     records = recorded_session("training")
     last = max(record.t for record in records if isinstance(record, Batches))
     stall = Batches(1, 250, 100, last + 1_000_000_000, (1_000_000,))
-    async with show_session([*records, stall], size=NARROW) as shown:
+    async with show_session([*records, stall], size=(120, 40)) as shown:
         assert shown.follower.snapshot().stalls == 1
         assert shown.titles("#throughput")[0].endswith("1 stall")
+        await shown.pilot.resize_terminal(*NARROW)
+        await until(shown.pilot, lambda: "stall" not in shown.titles("#throughput")[0])
+        assert shown.titles("#throughput")[0].startswith("Throughput ")
+        assert shown.titles("#throughput")[0].endswith(" samples/s")
 
 
 @pytest.mark.parametrize("size", [NARROW, (120, 40), (200, 60)])
@@ -343,7 +365,7 @@ async def test_one_gpu_has_its_chart_and_no_rows(show_session):
         assert above.endswith(figures)
         assert below.endswith("NVIDIA GTX 1060 6GB")
         above, below = shown.titles("#gpu-memory")
-        assert above.endswith("4.7 of 6.0 GiB  1.3 left  peak 4.7")
+        assert above.endswith("4.7 of 6.0 GiB  peak 4.7  1.3 left")
         assert "┴0:15" in below
         assert not shown.screen.query_one(GpuRows).display
 

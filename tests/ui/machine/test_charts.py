@@ -173,8 +173,8 @@ async def test_without_room_for_a_history_there_is_a_bar_and_the_gpu_that_trains
 @pytest.mark.parametrize(
     ("width", "below"),
     [
-        (80, ["61 °C  118 of 120 W", "4.7 of 6.0 GiB  1.3 left  peak 4.7"]),
-        (120, ["61 °C  118 of 120 W  4.7 of 6.0 GiB  1.3 left", "peak 4.7  power cap  1860 MHz"]),
+        (80, ["61 °C  118 of 120 W", "4.7 of 6.0 GiB  peak 4.7  1.3 left"]),
+        (120, ["61 °C  118 of 120 W  4.7 of 6.0 GiB  peak 4.7", "1.3 left  power cap  1860 MHz"]),
     ],
 )
 async def test_of_many_gpus_the_one_that_trains_says_what_memory_is_left_and_was_used(width, below):
@@ -327,12 +327,12 @@ async def test_memory_has_a_curve_with_what_is_left_the_peak_and_what_is_the_run
             shown.view.history.fold(replace(latest, t=t, gpus=(gpu,), processes=own))
         await shown.show(shown.pilot)
         title = shown.titles("#gpu-memory")[0]
-        assert title.endswith(" 4.7 of 6.0 GiB  1.3 left  peak 5.0")
+        assert title.endswith(" 4.7 of 6.0 GiB  peak 5.0  this run 4.4")
         assert "6G" in shown.rows("#gpu-memory")[0]
     async with charts(160, height=11) as wide:
         wide.view = shown.view
         await wide.show(wide.pilot)
-        assert wide.titles("#gpu-memory")[0].endswith("1.3 left  peak 5.0  this run 4.4")
+        assert wide.titles("#gpu-memory")[0].endswith("peak 5.0  this run 4.4  1.3 left")
 
 
 @pytest.mark.parametrize(("ascii", "low", "full"), [(False, "⣀", "⣿"), (True, "_", "#")])

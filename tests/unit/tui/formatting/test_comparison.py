@@ -259,7 +259,7 @@ def test_overlapping_bands_are_no_clear_difference_and_never_about_as_fast():
     this = ComparisonRow("this run", "seconds_per_epoch", "this", 51.6, 50.3, 52.9)
     other = ComparisonRow("before", "seconds_per_epoch", "earlier", 74.6, 38.6, 110.6)
     assert claim_text(this, other, 74.6 / 51.6, "the run before") == (
-        "no clear difference from the run before: 51.6 s ± 1.30 and 74.6 s ± 36"
+        "no clear difference from the run before: 51.6 s ± 1.3 and 74.6 s ± 36"
     )
     # Earlier versions wrote a band of no width where nothing was known.
     old = replace(other, low=74.6, high=74.6)

@@ -59,7 +59,7 @@ def test_a_run_of_ours_shows_its_band_and_its_own_speed():
     result = Result("completed", "a", "log", "cifar10-cnn", "cpu", {}, 1.0)
     result = replace(result, effective_flop_s=1.25e12, peak_share=0.344)
     assert row_details(row, result) == [
-        ("time", "9.00 s per epoch (8.5 to 9.5 s)"),
+        ("time", "9.00 s per epoch (8.50 to 9.50 s)"),
         ("measured", "JAX"),
         ("speed", "1.25 TFLOP/s, 34 % of peak"),
     ]

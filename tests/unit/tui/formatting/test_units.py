@@ -76,6 +76,11 @@ def test_time_left(value, text):
         (9.02, 9.02, 9.02, False, "9.02 s"),
         (9.02, 9.019, 9.021, False, "9.02 s ± 0.01"),
         (382.4, 360.0, 400.0, False, "382 s ± 22"),
+        (10.656, 10.644, 10.668, False, "10.66 s ± 0.01"),
+        (36.4, 34.0, 38.8, False, "36.4 s ± 2.4"),
+        (382.43, 382.41, 382.45, False, "382.4 s ± 0.1"),
+        (382.4, 378.2, 386.6, False, "382 s ± 4"),
+        (12_345.6, 12_345.5, 12_345.7, False, "12,346 s ± 1"),
         (6.86, 0.0, 13.72, False, "~ 6.86 s"),
         (6.86, 0.0, 90.0, True, "~ 6.86 s"),
         (6.86, 0.01, 13.7, False, "6.86 s ± 6.85"),
@@ -94,6 +99,29 @@ def test_the_band_alone():
     assert units.spread(SecondsPerEpoch(9.02, None, None, 1, False)) == ""
     assert units.spread(SecondsPerEpoch(9.02, 5.0, 17.0, 2, False)) == "± 7.98"
     assert units.spread(SecondsPerEpoch(9.02, 0.0, 45.0, 2, False)) == ""
+
+
+def test_the_ends_of_a_band_have_the_digits_of_the_time_that_they_stand_beside():
+    timing = SecondsPerEpoch(10.656, 10.644, 10.668, 3, False)
+    assert units.duration_with_band(timing) == "10.66 s"
+    assert units.ends_of_band(timing) == "10.64 to 10.67 s"
+    assert units.ends_of_band(SecondsPerEpoch(10.66, None, None, 3, False)) == ""
+    assert units.ends_of_band(SecondsPerEpoch(10.66, 0.0, 30.0, 3, False)) == ""
+    assert units.duration_with_band(SecondsPerEpoch(10.66, 0.0, 30.0, 3, False)) == "10.7 s"
+
+
+@given(st.floats(0.01, 1e6), st.floats(1e-6, 1e6))
+def test_a_figure_lies_within_its_own_band_as_both_are_shown(value, half):
+    timing = RunSeconds(value, max(0.0, value - half), value + half, False)
+    figure, _, shown = units.band(timing).replace(",", "").partition(" s ± ")
+    if shown:
+        assert abs(float(figure) - value) <= float(shown)
+        assert float(shown) >= 10 or len(figure.partition(".")[2]) == len(shown.partition(".")[2])
+        assert len(figure.replace(".", "")) <= 4 or value >= 999
+    ends = units.ends_of_band(timing).replace(",", "").removesuffix(" s")
+    if ends:
+        low, high = map(float, ends.split(" to "))
+        assert low <= float(figure) <= high
 
 
 @given(st.floats(0.01, 1e6), st.floats(0, 1e6), st.floats(0, 1e6), st.booleans())
@@ -125,7 +153,9 @@ def test_a_rate(value, text):
         (891.0, 891.0, "~ 891 samples/s"),
         (891.0, 880.0, "891 ± 880 samples/s"),
         (5540.2, 3.02, "5,540 ± 3 samples/s"),
-        (5540.2, 0.932, "5,540 ± 0.93 samples/s"),
+        (5540.2, 0.932, "5,540 ± 1 samples/s"),
+        (12.34, 0.0441, "12.34 ± 0.04 samples/s"),
+        (0.0123, 0.00044, "0.01230 ± 0.00044 samples/s"),
         (12.34, 2.44, "12.3 ± 2.4 samples/s"),
         (12.34, None, "12.3 samples/s"),
         (45_286.0, 1234.4, "45,286 ± 1,234 samples/s"),

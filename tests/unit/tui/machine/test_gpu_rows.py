@@ -63,7 +63,7 @@ def test_a_history_of_no_room_has_no_columns():
 def test_rows_to_spare_show_all_figures_of_the_gpu_that_trains():
     first, *rows = drawn(38, 7)
     assert re.fullmatch("▸GPU 0 [⠀-⣿]{9} +96 %", first)
-    assert rows[:2] == ["  61 °C  118 of 120 W  4.7 of 6.0 GiB", "  1.3 left  peak 4.7  power cap"]
+    assert rows[:2] == ["  61 °C  118 of 120 W  4.7 of 6.0 GiB", "  peak 4.7  1.3 left  power cap"]
     assert re.fullmatch(r" GPU 1 [⠀-⣿]{5}   0 %   GPU 2 [⠀-⣿]{5}   0 %", rows[2])
 
 

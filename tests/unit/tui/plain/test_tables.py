@@ -101,7 +101,7 @@ def test_sessions_are_listed_oldest_first_with_what_they_took(table):
         ],
         [
             "second", "2026-11-21 14:56", "cifar10-cnn", "stopped",
-            "NVIDIA GeForce GTX 1060 6GB", "10.7 s ± 0.01 per epoch",
+            "NVIDIA GeForce GTX 1060 6GB", "10.66 s ± 0.01 per epoch",
         ],
         [
             "third", "2026-11-22 14:56", "cifar10-cnn", "failed",

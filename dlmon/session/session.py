@@ -48,7 +48,8 @@ from dlmon.session.training_readings import TrainingReadings
 from dlmon.session.validity import Validity, find_doubts
 from dlmon.statistics.projection import ValidationPasses, epoch_interval, project_epoch
 from dlmon.statistics.series import Series
-from dlmon.statistics.steady_state import MIN_OPENINGS, SteadyState
+from dlmon.statistics.steady_batches import MIN_OPENINGS
+from dlmon.statistics.steady_state import SteadyState
 
 OUTPUT_LINES = 500
 NOTICES = 100
@@ -216,9 +217,11 @@ class Session:
         self.gaps.add_batches(record, self._steady)
         self.account.fold(record)
         self.counts_steps |= record.samples is None
-        held = 1 if record.samples is None else record.samples
         sizes = len(self._steady.first_batches)
-        self._steady.add(held, record.dt_us, opening, record.opening_us, per_execution)
+        self._steady.add(
+            *(record.samples, record.dt_us, opening),
+            *(record.opening_us, per_execution, record.first),
+        )
         compiled = len(self._steady.first_batches) - sizes
         self.epoch_uses.fold_batches(record, self._steady, compiled)
         self._steps_done = max(self._steps_done, record.first + len(record.dt_us))

@@ -282,7 +282,7 @@ class PassReports:
 
         The time of a step is that of all batches that were fetched for it, each as much.
         """
-        number, end, samples, wait_ns, updates = item
+        _, end, samples, wait_ns, updates = item
         began, read.reported = read.reported, end
         ahead = read.ahead
         if wait_ns is None or not isinstance(samples, int):

@@ -94,7 +94,8 @@ class SteadyBatches:
         self.opened = _OpenedEpochs()
         """Openings of later epochs."""
         self._sizes: set[int] = set()
-        self._counts_steps = False
+        self.counts_steps = False
+        """Whether each batch counts as one, because the size of the first was not known."""
         self._ended_short = False
         # Of all batches but those that were left out; those of the warm-up are among them.
         self._batches = self._samples = self._us = 0
@@ -133,9 +134,9 @@ class SteadyBatches:
             first: the number of the first of them in its epoch.
         """
         if self.batch_size is None:
-            self._counts_steps = samples is None
+            self.counts_steps = samples is None
             self.batch_size = _first_of(1 if samples is None else samples)
-        if self._counts_steps:
+        if self.counts_steps:
             samples = 1
         elif samples is None:
             return PickedBatches((), 0)

@@ -164,6 +164,11 @@ class SteadyState:
         return self._picked.batch_size
 
     @property
+    def counts_steps(self) -> bool:
+        """Whether steps stand for samples, because the size of the first batch isn't known."""
+        return self._picked.counts_steps
+
+    @property
     def sizes_vary(self) -> bool:
         """Whether others than the last batch of an epoch have another size: then all count."""
         return self._picked.sizes_vary

@@ -21,7 +21,8 @@ from dlmon.records import (
     finite,
 )
 from dlmon.statistics.histogram import StepHistogram
-from dlmon.statistics.steady_state import STALL_FACTOR, SteadyBatches
+from dlmon.statistics.steady_batches import SteadyBatches
+from dlmon.statistics.steady_state import STALL_FACTOR
 
 SUMMARY_S = 1.0
 # A session's first million batches keep their own times (design, section 3).
@@ -610,14 +611,15 @@ class BatchCollector:
     def _count_steady(self, epoch: EpochStart) -> None:
         first, dt_us = self._first, self._dt_us
         samples = self._samples_of(epoch, first, len(dt_us))
-        steady_us = self.steady.pick(
-            1 if samples is None else samples,
+        picked = self.steady.pick(
+            samples,
             dt_us,
             opening=epoch.capped and first == 0,
             opening_us=self._opening_us if first == 0 else None,
             per_execution=epoch.stride,
+            first=first,
         )
-        self.steady_us += sum(steady_us)
+        self.steady_us += sum(picked.dt_us)
 
     def _finish_summary(self) -> None:
         if self._summary is not None:

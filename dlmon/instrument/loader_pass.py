@@ -38,6 +38,8 @@ class Pass:
 
     __slots__ = (
         "__weakref__",
+        "ahead",
+        "ahead_ns",
         "alive",
         "asked",
         "begin",
@@ -62,6 +64,7 @@ class Pass:
         "opened",
         "optimizer",
         "phase",
+        "reported",
         "size",
         "sizes",
         "source",
@@ -104,6 +107,11 @@ class Pass:
         self.updates = self.updates_in_all = self.given = self.stepped = self.late = 0
         self.most = 1
         self.foreign: deque[int] = deque()
+        # Batches that may only have been fetched for a step to come, what they took beside their
+        # fetch, and until when batches were reported.
+        self.ahead: list[MeasuredBatch] = []
+        self.ahead_ns = 0
+        self.reported = created
         self.first_end = self.last_end = self.last_active = created
 
     @property

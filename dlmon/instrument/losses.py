@@ -32,7 +32,7 @@ _IDLE, _READING, _COPYING = 0, 1, 2
 
 
 class Losses:
-    """Follows the loss of one optimiser, from one of its steps to the next.
+    """Follows the loss of the optimiser that stepped first, from one of its steps to the next.
 
     Args:
         reporter: says when to read, and takes what was read; Keras reports its metrics itself.
@@ -82,15 +82,16 @@ class Losses:
         if self._state == _COPYING:
             self._look_at_copy()
             return
-        if self._state == _IDLE:
-            self._begin()
-            return
         followed = self._followed()
         if followed is None or self._others >= GIVEN_UP_AFTER:
-            self._followed, followed = weakref.ref(optimizer), optimizer
+            self._followed, followed, self._others = weakref.ref(optimizer), optimizer, 0
         if followed is not optimizer:
             self._others += 1
             self._sum, self._has_inner = None, False
+            return
+        if self._state == _IDLE:
+            # From one of its steps to the next, so that no part of a loss is left out.
+            self._begin()
             return
         self._others = 0
         if self._sum is None:

@@ -24,10 +24,25 @@ from dlmon.records import SCRIPT_PHASE, Validation, finite
 
 OWNER = "torch"
 
+# Batches without a step that together take no more than this share of the one that steps, waiting
+# apart, were only fetched ahead: so transformers' Trainer does with gradient accumulation.
+AHEAD = 0.1
+# Beyond so much work, or so long, nothing waits for the step.
+AHEAD_WORK_NS = 100_000_000
+AHEAD_SPAN_NS = 2_000_000_000
+
 # Batches that are held back of a pass that has not stepped; beyond them they are none of training.
 MAX_HELD = 100_000
 
 _new = tuple.__new__
+
+
+def _together(batches: list[MeasuredBatch]) -> MeasuredBatch:
+    """Return batches that ended together with the last of them."""
+    last = batches[-1]
+    sizes = tuple(one.samples for one in batches if isinstance(one.samples, int))
+    wait_ns = sum(one.wait_ns or 0 for one in batches)
+    return last._replace(number=batches[0].number, samples=sizes, wait_ns=wait_ns)
 
 
 class PassReports:
@@ -215,6 +230,7 @@ class PassReports:
         self._reporter.send(EpochStart(read.epoch, read.begin, None, None, follows=True))
         self._reporter.send(EpochOpened(read.opened))
         held, read.held, read.state = read.held, None, TRAINING
+        read.reported = read.opened
         for item in held:
             self._send(read, item)
 
@@ -253,9 +269,44 @@ class PassReports:
                 if len(read.held) > MAX_HELD:
                     read.held = None
         elif isinstance(item, MeasuredBatch):
-            self._reporter.batch_ended(item if read.waits else item._replace(wait_ns=None))
+            self._report_batch(read, item if read.waits else item._replace(wait_ns=None))
         else:
+            worked_ns = item.t - read.reported - read.wait_ns
+            if not read.updates or read.ahead_ns > AHEAD * worked_ns:
+                self._report_ahead(read)
+            read.reported += item.end - item.t
             self._reporter.send(item)
+
+    def _report_batch(self, read: Pass, item: MeasuredBatch) -> None:
+        """Report a batch of training, or keep it until it is known whether it was fetched ahead.
+
+        The time of a step is that of all batches that were fetched for it, each as much.
+        """
+        _, end, samples, wait_ns, updates = item
+        began, read.reported = read.reported, end
+        ahead = read.ahead
+        if wait_ns is None or not isinstance(samples, int):
+            self._report_ahead(read)
+        elif not updates:
+            read.ahead_ns += end - began - wait_ns
+            ahead.append(item)
+            span_ns = end - ahead[0].end_ns
+            if read.ahead_ns > AHEAD_WORK_NS or span_ns > AHEAD_SPAN_NS:
+                self._report_ahead(read)
+            return
+        elif ahead:
+            if read.ahead_ns <= AHEAD * (end - began - wait_ns):
+                item = _together([*ahead, item])
+                ahead.clear()
+            self._report_ahead(read)
+        self._reporter.batch_ended(item)
+
+    def _report_ahead(self, read: Pass) -> None:
+        """Report batches that waited for a step as they are."""
+        read.ahead_ns = 0
+        for item in read.ahead:
+            self._reporter.batch_ended(item)
+        read.ahead.clear()
 
     def end_batch(self, read: Pass, now: int) -> None:
         """End the batch that is under way."""
@@ -273,7 +324,8 @@ class PassReports:
             read.idle += 1
         # A tuple's own `__new__` takes half as long as a named one's.
         item = _new(MeasuredBatch, (number, now, read.size, read.wait_ns, updates))
-        if read.state == TRAINING and read.waits:
+        if updates and read.state == TRAINING and read.waits and not read.ahead:
+            read.reported = now
             self._reporter.batch_ended(item)
         else:
             self._send(read, item)
@@ -351,6 +403,7 @@ class PassReports:
             self.end_batch(read, max(read.last_active, read.asked))
         elif read.in_hand and (whole or state != TRAINING):
             self.end_batch(read, now)
+        self._report_ahead(read)
         read.state = OVER
         read.in_hand = False
         if state in (HELD, VALIDATING):

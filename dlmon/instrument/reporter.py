@@ -13,6 +13,7 @@ import atexit
 import os
 import platform
 import socket
+import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -134,6 +135,7 @@ class Reporter:
             on_error=self.turn_off,
         )
         self.attach(emitter)
+        rank, world_size = _rank_and_world_size()
         emitter.send(
             Trainer(
                 t=time.monotonic_ns(),
@@ -143,8 +145,8 @@ class Reporter:
                 framework_version=version,
                 python=platform.python_version(),
                 backend=backend,
-                rank=_whole_number("RANK"),
-                world_size=_whole_number("WORLD_SIZE"),
+                rank=rank,
+                world_size=world_size,
             )
         )
         atexit.register(self.close)
@@ -284,6 +286,22 @@ def guarded(reporter: Reporter) -> Callable[[_Function], _Function]:
 def _whole_number(name: str) -> int | None:
     value = os.environ.get(name, "")
     return int(value) if value.isascii() and value.isdecimal() else None
+
+
+def _rank_and_world_size() -> tuple[int | None, int | None]:
+    """Return what the launcher says of a data-parallel run; else PyTorch, where it is set up.
+
+    `multiprocessing`, and Lightning, start ranks without saying so in the environment.
+    """
+    rank, world_size = _whole_number("RANK"), _whole_number("WORLD_SIZE")
+    distributed = sys.modules.get("torch.distributed")
+    if rank is None and distributed is not None:
+        try:
+            if distributed.is_available() and distributed.is_initialized():
+                return distributed.get_rank(), distributed.get_world_size()
+        except Exception:  # noqa: BLE001 - whatever it is, the script goes on
+            return None, None
+    return rank, world_size
 
 
 def _flush_before_hard_exit(reporter: Reporter) -> None:

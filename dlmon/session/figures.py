@@ -19,7 +19,7 @@ from dlmon.comparison.sides import (
 )
 from dlmon.log.directory import SessionEntry, list_sessions, read_entry
 from dlmon.log.folder import LogError, log_directory_of
-from dlmon.records import Result, Status
+from dlmon.records import Model, Result, SessionHeader, Status
 from dlmon.session.follower import SessionFollower
 from dlmon.session.session import Session
 from dlmon.session.snapshot import Snapshot
@@ -162,7 +162,7 @@ def _figures(
         status=entry.status,
         workload=header.workload,
         command=header.command,
-        options=header.options,
+        options=_options_of(header, model, result),
         versions={**header.versions, **_framework_of(snapshot)},
         machine=header.machine,
         device=device,
@@ -185,9 +185,24 @@ def _figures(
 
 
 def _framework_of(snapshot: Snapshot | None) -> dict[str, Any]:
-    """Return the version of what counts a script's batches, by its name."""
-    trainers = snapshot.trainers if snapshot is not None else ()
-    return {one.trainer.framework: one.trainer.framework_version for one in trainers}
+    """Return the versions of what counts a script's batches, and of what its Keras runs on."""
+    if snapshot is None:
+        return {}
+    found = {one.trainer.framework: one.trainer.framework_version for one in snapshot.trainers}
+    model = snapshot.model
+    if snapshot.header.is_script and model is not None and model.backend is not None:
+        found[model.backend] = model.backend_version
+    return found
+
+
+def _options_of(
+    header: SessionHeader, model: Model | None, result: Result | None
+) -> dict[str, Any]:
+    """Return what a run was asked for; of a script also what its Keras was seen to run on."""
+    if not header.is_script:
+        return header.options
+    seen = model.backend if model is not None else result and result.options.get("backend")
+    return header.options if seen is None else {**header.options, "backend": seen}
 
 
 def _whole(value: object) -> int | None:

@@ -49,7 +49,8 @@ from dlmon.session.training_readings import TrainingReadings
 from dlmon.session.validity import Validity, find_doubts
 from dlmon.statistics.projection import ValidationPasses, epoch_interval, project_epoch
 from dlmon.statistics.series import Series
-from dlmon.statistics.steady_state import MIN_OPENINGS, SteadyState
+from dlmon.statistics.steady_batches import MIN_OPENINGS
+from dlmon.statistics.steady_state import SteadyState
 
 OUTPUT_LINES = 500
 NOTICES = 100
@@ -216,11 +217,13 @@ class Session:
         self.data_wait.fold(record)
         self.gaps.add_batches(record, self._steady)
         self.account.fold(record)
-        self.counts_steps |= record.samples is None
-        held = 1 if record.samples is None else record.samples
         sizes = len(self._steady.first_batches)
-        self._steady.add(held, record.dt_us, opening, record.opening_us, per_execution)
+        self._steady.add(
+            *(record.samples, record.dt_us, opening),
+            *(record.opening_us, per_execution, record.first),
+        )
         compiled = len(self._steady.first_batches) - sizes
+        self.counts_steps = self._steady.counts_steps
         self.epoch_uses.fold_batches(record, self._steady, compiled)
         self._steps_done = max(self._steps_done, record.first + len(record.dt_us))
         self._last_step_ns = record.dt_us[-1] * 1000
@@ -235,7 +238,8 @@ class Session:
 
     def _fold_summary(self, record: BatchSummary) -> None:
         self._enter_epoch(record.epoch)
-        self.counts_steps |= record.samples is None
+        if not self._steady.batches:
+            self.counts_steps = record.samples is None
         self.data_wait.fold(record)
         self.gaps.add_summary(record)
         self.account.fold(record)

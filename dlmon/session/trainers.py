@@ -54,8 +54,10 @@ class Trainers:
             return
         steady = self.steady.setdefault(number, SteadyState())
         if isinstance(record, Batches):
-            samples = 1 if record.samples is None else record.samples
-            steady.add(samples, record.dt_us, False, record.opening_us, record.per_execution or 1)
+            steady.add(
+                *(record.samples, record.dt_us, False),
+                *(record.opening_us, record.per_execution or 1, record.first),
+            )
         else:
             steady.add_summary(record)
 

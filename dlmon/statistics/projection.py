@@ -138,12 +138,11 @@ def project_epoch(
         validation_s: the mean time of its validation.
         validation_half_s: the half-width of that mean's 95 % interval.
     """
-    step_us = steady.mean_step_us
+    steps_s = steady.seconds_of(samples)
     band = steady.relative_band()
-    if step_us is None or band is None or not steady.batch_size or samples < 1:
+    if steps_s is None or band is None or samples < 1:
         return None
     openings = steady.openings
-    steps_s = samples / steady.batch_size * step_us / 1e6
     opening_s = (openings.mean_us or 0.0) / 1e6
     opening_half_s = min(openings.half_us / 1e6, opening_s)
     half = math.hypot(steps_s * min(band, 1.0), validation_half_s, opening_half_s)

@@ -14,61 +14,17 @@ from itertools import pairwise
 from operator import mul
 
 from dlmon.records import BatchSummary, SamplesPerSecond, StepTime
-from dlmon.records.record import record
 from dlmon.statistics.histogram import StepHistogram, weighted_quantile
 from dlmon.statistics.intervals import student_95
+from dlmon.statistics.steady_batches import Openings, PickedBatches, SteadyBatches
 
-WARM_UP_BATCHES = 10
-WARM_UP_US = 1_000_000
 BLOCK_US = 1_000_000
 """How long a block is at first; see `docs/measuring.md`."""
 MAX_BLOCKS = 20
 MAX_AUTOCORRELATION = 0.9
 MIN_BLOCKS_OF_HALF = 5
 STALL_FACTOR = 10
-# So many epochs must have been opened before their openings are used.
-MIN_OPENINGS = 3
 MAD_TO_SIGMA = 1.4826
-
-
-@record(frozen=True)
-class Openings:
-    """What it takes to open an epoch: mean and standard error, None below three of them."""
-
-    count: int
-    mean_us: float | None = None
-    standard_error_us: float | None = None
-
-    @property
-    def half_us(self) -> float:
-        """Return the 95 % half-width of the mean; 0 where openings are not used."""
-        return student_95(self.count - 1) * (self.standard_error_us or 0.0)
-
-
-class _OpenedEpochs:
-    """How long the openings of later epochs took, with the first steps that were left out."""
-
-    def __init__(self) -> None:
-        self.histogram = StepHistogram()
-        self._mean_us = 0.0
-        self._squares = 0.0
-        self._steps = 0
-
-    def add(self, took_us: int, steps: int) -> None:
-        """Take one opening; `steps` of its time are first steps of an epoch."""
-        self.histogram.add(Counter((took_us,)))
-        self._steps += steps
-        beyond = took_us - self._mean_us
-        self._mean_us += beyond / self.histogram.count
-        self._squares += beyond * (took_us - self._mean_us)
-
-    def openings(self, step_us: float | None) -> Openings:
-        """Return what they took beyond usual steps of `step_us`, None where that isn't known."""
-        count = self.histogram.count
-        if count < MIN_OPENINGS or step_us is None:
-            return Openings(count)
-        mean_us = max(0.0, self._mean_us - step_us * self._steps / count)
-        return Openings(count, mean_us, math.sqrt(self._squares / (count - 1) / count))
 
 
 def _rounded(value: float) -> float:
@@ -177,102 +133,6 @@ def _spread(residuals: Sequence[float]) -> tuple[float, float]:
     return squares, len(residuals) * (1 - autocorrelation) / (1 + autocorrelation)
 
 
-class SteadyBatches:
-    """Picks the batches of the steady state out of all of them, in order.
-
-    The first batch compiles, and so may the first of every other size (a short
-    last batch). Those, and at least 10 batches and one second after the first,
-    are left out. Only batches of the usual size are counted from then on.
-    """
-
-    def __init__(self) -> None:
-        self.batch_size: int | None = None
-        self.first: list[tuple[int, float]] = []
-        """How long each execution took that held the first batch of a size, and for how many
-        usual batches; a short one is its share of one."""
-        self.warm_up_batches = 0
-        self.warm_up_us = 0
-        self.opened = _OpenedEpochs()
-        """Openings of later epochs."""
-        self._sizes: set[int] = set()
-
-    @property
-    def warm(self) -> bool:
-        return self.warm_up_batches >= WARM_UP_BATCHES and self.warm_up_us >= WARM_UP_US
-
-    @property
-    def warm_up_left_us(self) -> int:
-        """How long the warm-up goes on for, by the time of its batches so far."""
-        batches_left = max(0, WARM_UP_BATCHES - self.warm_up_batches)
-        step_us = self.warm_up_us // self.warm_up_batches if self.warm_up_batches else 0
-        return max(WARM_UP_US - self.warm_up_us, batches_left * step_us, 0)
-
-    def pick(
-        self,
-        samples: int | Sequence[int],
-        dt_us: Sequence[int],
-        opening: bool = False,
-        opening_us: int | None = None,
-        per_execution: int = 1,
-    ) -> list[int]:
-        """Return the durations of those of consecutive batches that belong to the steady state.
-
-        Args:
-            samples: of each batch; one number when all hold as many.
-            dt_us: the duration of each.
-            opening: leave out the first: an epoch that was cut short begins with it, and what
-                it takes to open an epoch would weigh more than in a whole one.
-            opening_us: the time before the first of them in which an epoch was opened; None
-                where they open none, or where that is not known apart from the first batch.
-            per_execution: so many of them ended together, and one of those may have compiled.
-        """
-        if self.batch_size is None:
-            self.batch_size = samples if isinstance(samples, int) else samples[0]
-        left_out = self._take_firsts(samples, dt_us, per_execution)
-        if 0 not in left_out and (opening or opening_us is not None):
-            steps = min(per_execution, len(dt_us)) if opening else 0
-            self.opened.add((opening_us or 0) + sum(dt_us[:steps]), steps)
-            left_out.update(range(steps))
-        if isinstance(samples, int):
-            # Of batches of one size only the first can be left out.
-            usual = dt_us[len(left_out) :] if samples == self.batch_size else ()
-        else:
-            usual = [
-                took_us
-                for number, (size, took_us) in enumerate(zip(samples, dt_us, strict=True))
-                if size == self.batch_size and number not in left_out
-            ]
-        return list(self._after_warm_up(usual))
-
-    def _take_firsts(
-        self, samples: int | Sequence[int], dt_us: Sequence[int], per_execution: int
-    ) -> set[int]:
-        """Take each execution that holds the first batch of a size; return their batches."""
-        taken: set[int] = set()
-        if isinstance(samples, int) and samples in self._sizes:
-            return taken
-        sizes = (samples,) * len(dt_us) if isinstance(samples, int) else tuple(samples)
-        for size in set(sizes) - self._sizes:
-            self._sizes.add(size)
-            start = sizes.index(size) // per_execution * per_execution
-            if start in taken:
-                continue
-            end = min(start + per_execution, len(dt_us))
-            usual = self.batch_size or 1
-            steps = sum(min(1.0, size / usual) for size in sizes[start:end])
-            self.first.append((sum(dt_us[start:end]), steps))
-            taken.update(range(start, end))
-        return taken
-
-    def _after_warm_up(self, dt_us: Sequence[int]) -> Sequence[int]:
-        position = 0
-        while position < len(dt_us) and not self.warm:
-            self.warm_up_batches += 1
-            self.warm_up_us += dt_us[position]
-            position += 1
-        return dt_us[position:]
-
-
 def _stalled_us(summary: BatchSummary) -> int:
     """Return about what the stalls among batches took beyond as many usual ones."""
     usual_us, longest_us = summary.step_us[len(summary.step_us) // 2], summary.step_us[-1]
@@ -292,14 +152,26 @@ class SteadyState:
         self._summarised = StepHistogram()
         self._summarised_stalls: int | None = 0
         self._summarised_stalled_us = 0
+        # Where sizes vary: what a batch of the first one's size would have taken in proportion.
+        self._in_proportion = StepHistogram()
         self._blocks = _Blocks()
         self._steady_samples = 0
         self._steady_us = 0
 
     @property
     def batch_size(self) -> int | None:
-        """The usual size of a batch; None before the first."""
+        """The usual size of a batch, that of the first where sizes vary; None before it."""
         return self._picked.batch_size
+
+    @property
+    def counts_steps(self) -> bool:
+        """Whether steps stand for samples, because the size of the first batch isn't known."""
+        return self._picked.counts_steps
+
+    @property
+    def sizes_vary(self) -> bool:
+        """Whether others than the last batch of an epoch have another size: then all count."""
+        return self._picked.sizes_vary
 
     @property
     def steady(self) -> bool:
@@ -355,26 +227,48 @@ class SteadyState:
 
     def add(
         self,
-        samples: int | Sequence[int],
+        samples: int | Sequence[int] | None,
         dt_us: Sequence[int],
         opening: bool = False,
         opening_us: int | None = None,
         per_execution: int = 1,
+        first: int = 0,
     ) -> None:
-        """Fold consecutive batches; the arguments are those of `SteadyBatches.pick`."""
+        """Fold consecutive batches of an epoch, as `SteadyBatches.pick` takes them."""
         self.batches += len(dt_us)
-        steady_us = self._picked.pick(samples, dt_us, opening, opening_us, per_execution)
+        picked = self._picked.pick(samples, dt_us, opening, opening_us, per_execution, first)
+        steady_us, held = picked
         if not steady_us or not self.batch_size:
             return
+        if self.sizes_vary:
+            self._add_in_proportion(picked)
         self._histogram.add(Counter(steady_us))
         time_us = sum(steady_us)
+        samples = held * len(steady_us) if isinstance(held, int) else sum(held)
         self._steady_us += time_us
-        self._steady_samples += self.batch_size * len(steady_us)
+        self._steady_samples += samples
         if time_us < BLOCK_US:
-            self._blocks.add(self.batch_size * len(steady_us), time_us)
-        else:
-            for duration in steady_us:
-                self._blocks.add(self.batch_size, duration)
+            self._blocks.add(samples, time_us)
+            return
+        sizes = (held,) * len(steady_us) if isinstance(held, int) else held
+        for size, duration in zip(sizes, steady_us, strict=True):
+            self._blocks.add(size, duration)
+
+    def _add_in_proportion(self, picked: PickedBatches) -> None:
+        """Count the rates of batches, before they are in the histogram of all."""
+        if not self._in_proportion.count:
+            # All so far had one size.
+            self._in_proportion.add(
+                Counter({round(took): count for took, count in self._histogram.ranked()})
+            )
+        dt_us, held = picked
+        sizes = (held,) * len(dt_us) if isinstance(held, int) else held
+        usual = self.batch_size or 1
+        self._in_proportion.add(
+            Counter(
+                round(took * usual / size) for took, size in zip(dt_us, sizes, strict=True) if size
+            )
+        )
 
     def add_summary(self, summary: BatchSummary, opening: bool = False) -> None:
         """Fold batches of which only the quantiles are known; `opening` is as for `add`."""
@@ -415,7 +309,7 @@ class SteadyState:
             return None
         rates = [
             (self.batch_size / max(duration, 0.5) * 1e6, count)
-            for duration, count in reversed(self._ranked())
+            for duration, count in reversed(self._in_proportion.ranked() or self._ranked())
         ]
         median = weighted_quantile(rates, 0.5)
         deviations = sorted((abs(rate - median), count) for rate, count in rates)
@@ -428,6 +322,15 @@ class SteadyState:
             jitter=_rounded(MAD_TO_SIGMA * weighted_quantile(deviations, 0.5)),
             band=None if band is None else mean * band,
         )
+
+    def seconds_of(self, samples: int) -> float | None:
+        """Return what the steps of so many samples take at the mean; None before that is known."""
+        mean_us = self.mean_step_us
+        if mean_us is None or not self.batch_size:
+            return None
+        if self.sizes_vary and self._steady_samples:
+            return samples / self._steady_samples * self._steady_us / 1e6
+        return samples / self.batch_size * mean_us / 1e6
 
     def step_time(self) -> StepTime | None:
         """Return the steady-state time of a batch, None before there is one."""

@@ -7,7 +7,7 @@ import contextlib
 import os
 import socket
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -27,6 +27,9 @@ from dlmon.records import (
 from dlmon.supervisor.records_in import IncomingRecords
 
 READ_BYTES = 1 << 18
+# So long the other ranks of a data-parallel run wait for rank 0 to begin to train. They train in
+# step: the first batch of any ends with the first of all.
+LEADER_S = 3.0
 TRAINER_RECORDS = (
     *(Trainer, Phase, Model, Batches, BatchSummary),
     *(Metrics, Epoch, Evaluation, Notice),
@@ -40,6 +43,10 @@ class Trainers:
 
     A process gets the lowest number that no other has at the time, so one that trains after
     another goes on under its number: its epochs and loops count on from there.
+
+    Number 0 is the one that is shown in full: epochs, validation and losses are its own. Of a
+    data-parallel run that is rank 0, whichever connects first: the others wait for it for
+    `LEADER_S`, and after that the lowest rank of them leads.
 
     Args:
         write: takes the records.
@@ -55,6 +62,9 @@ class Trainers:
         self._notices = 0
         self._epochs: dict[int, int] = {}
         self._loops: dict[int, int] = {}
+        # Those of other ranks than 0, as long as there is no number 0.
+        self._waiting: list[_Connection] = []
+        self._timer: asyncio.TimerHandle | None = None
         self.any_trained = False
         """Whether a process has trained."""
 
@@ -78,6 +88,7 @@ class Trainers:
             while connection.read():
                 pass
             connection.close()
+        self._wait_no_longer()
         asyncio.get_running_loop().remove_reader(self._socket)
         self._socket.close()
         self._socket = None
@@ -102,19 +113,15 @@ class Trainers:
             self._take_notice(record.text)
             return
         if isinstance(record, Trainer):
-            if connection.number is None:
-                self.any_trained = True
-                taken = {other.number for other in self._connections.values()}
-                lowest = next(n for n in range(len(taken) + 1) if n not in taken)
-                connection.number = lowest
-                connection.first_epoch = self._epochs.get(lowest, 0)
-                connection.first_loop = self._loops.get(lowest, 0)
-                connection.trainer = replace(record, number=lowest, ended=None)
-                self._write(connection.trainer)
+            if connection.trainer is None:
+                self._take_trainer(record, connection)
             return
-        if connection.number is None:
+        if connection.trainer is None:
             self._take_notice("a process of the script sent records before it said what trains")
             connection.close()
+            return
+        if connection.number is None:
+            connection.held.append(record)
             return
         own, number, epoch = connection.number, connection.number or None, connection.first_epoch
         if isinstance(record, Model):
@@ -137,11 +144,65 @@ class Trainers:
             record = replace(record, trainer=number)
         self._write(record)
 
+    def _take_trainer(self, trainer: Trainer, connection: _Connection) -> None:
+        """Number a process, or let it wait for rank 0."""
+        self.any_trained = True
+        connection.trainer = trainer
+        leader = next((c for c in self._connections.values() if c.number == 0), None)
+        if leader is None and trainer.rank:
+            self._waiting.append(connection)
+            if self._timer is None:
+                loop = asyncio.get_running_loop()
+                self._timer = loop.call_later(LEADER_S, self._wait_no_longer)
+            return
+        if trainer.rank == 0 and leader is not None:
+            other = leader.trainer.rank if leader.trainer is not None else None
+            if other:
+                self._take_notice(
+                    f"rank 0 began to train after rank {other}: epochs, validation and loss are "
+                    f"those of rank {other}"
+                )
+        self._number(connection)
+        self._wait_no_longer()
+
+    def _wait_no_longer(self) -> None:
+        """Number those that wait, by their ranks, and write what they sent."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        waiting, self._waiting = self._waiting, []
+        waiting.sort(key=lambda one: (one.trainer and one.trainer.rank) or 0)
+        # One may have left already; no other of them gets its number.
+        left = [one for one in waiting if one.fd < 0]
+        for one in waiting:
+            self._number(one, left)
+            held, one.held = one.held, []
+            for record in held:
+                self.take(record, one)
+        for one in left:
+            self._write_end(one)
+
+    def _number(self, connection: _Connection, beside: Iterable[_Connection] = ()) -> None:
+        """Give a process the lowest number that no other has."""
+        assert connection.trainer is not None
+        taken = {other.number for other in (*self._connections.values(), *beside)}
+        lowest = next(n for n in range(len(taken) + 1) if n not in taken)
+        connection.number = lowest
+        connection.first_epoch = self._epochs.get(lowest, 0)
+        connection.first_loop = self._loops.get(lowest, 0)
+        connection.trainer = replace(connection.trainer, number=lowest, ended=None)
+        self._write(connection.trainer)
+
     def left(self, connection: _Connection) -> None:
         """Note that a process has ended."""
         self._connections.pop(connection.fd, None)
+        connection.left_t = time.monotonic_ns()
+        if connection.number is not None:
+            self._write_end(connection)
+
+    def _write_end(self, connection: _Connection) -> None:
         if connection.trainer is not None:
-            self._write(replace(connection.trainer, t=time.monotonic_ns(), ended=True))
+            self._write(replace(connection.trainer, t=connection.left_t, ended=True))
 
     def _take_notice(self, text: str) -> None:
         self._notices += 1
@@ -183,6 +244,9 @@ class _Connection:
         self._peer, self._trainers = peer, trainers
         self.fd = peer.fileno()
         self.number: int | None = None
+        self.held: list[Record] = []
+        """What it sent while it waited for a number."""
+        self.left_t = 0
         self.first_epoch = self.first_loop = 0
         self.trainer: Trainer | None = None
         self._records = IncomingRecords(

@@ -150,7 +150,8 @@ def _options(job: Job, model: Model | None) -> dict[str, Any]:
     """Return what a run was asked for; of a script, as what it trains turned out to be."""
     if not job.script or model is None:
         return job.options
-    seen = {"batch_size": model.batch_size, "epochs": model.epochs, "precision": model.precision}
+    names = ("batch_size", "epochs", "precision", "backend")
+    seen = {name: getattr(model, name) for name in names}
     return {**job.options, **{name: value for name, value in seen.items() if value is not None}}
 
 

@@ -145,6 +145,10 @@ class Reported:
         return [took // 1000 for batches in self.batches for took in batches.dt_us]
 
     @property
+    def took_ms(self) -> list[float]:
+        return [took / 1000 for batches in self.batches for took in batches.dt_us]
+
+    @property
     def wait_ms(self) -> int:
         return sum(batches.wait_us or 0 for batches in self.batches) // 1000
 

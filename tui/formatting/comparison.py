@@ -200,7 +200,7 @@ def run_names(snapshot: Snapshot, earlier: Sequence[SessionEntry]) -> dict[str, 
         result = entry.result
         there = (result.device_name or result.device) if result is not None else None
         elsewhere = [units.device(there)] if there and there != here else []
-        names[entry.header.id] = ", ".join([name, *elsewhere, *other_settings(entry, header)])
+        names[entry.header.id] = ", ".join([name, *elsewhere, *other_settings(entry, snapshot)])
     shared = Counter(names.values())
     return {
         session: name if shared[name] == 1 else f"{name} ({session.rpartition('-')[2]})"
@@ -208,22 +208,30 @@ def run_names(snapshot: Snapshot, earlier: Sequence[SessionEntry]) -> dict[str, 
     }
 
 
-def other_settings(entry: SessionEntry, header: SessionHeader) -> list[str]:
+def other_settings(entry: SessionEntry, snapshot: Snapshot) -> list[str]:
     """Return how an earlier session computed, as far as this one does it otherwise.
 
     It did the same work, so the two compare; but a person should know what makes the difference.
     """
-    theirs, ours = _computed(entry.header), _computed(header)
+    result, model = entry.result, snapshot.model
+    theirs = _computed(entry.header, None if result is None else result.options.get("backend"))
+    ours = _computed(snapshot.header, None if model is None else model.backend)
     return [
         text for option, text in theirs.items() if text and ours[option] and text != ours[option]
     ]
 
 
-def _computed(header: SessionHeader) -> dict[str, str]:
-    """Say how a session computes, by option; empty where that isn't known."""
+def _computed(header: SessionHeader, seen: object) -> dict[str, str]:
+    """Say how a session computes, by option; empty where that isn't known.
+
+    Of a script no option says it: `seen` is what its Keras was seen to run on.
+    """
     options, cpus = header.options, cpus_of(header.options, header.machine)
     backend, threads, python = (options.get(name) for name in ("backend", "threads", "python"))
-    backend = backend if isinstance(backend, str) else "tensorflow"
+    if header.is_script:
+        backend = seen if isinstance(seen, str) else ""
+    elif not isinstance(backend, str):
+        backend = "tensorflow"
     return {
         "backend": TITLES.get(backend, backend),
         "cpus": "" if cpus is None else units.counted(cpus, "CPU"),
@@ -496,19 +504,19 @@ def comparison_rows(
     )
     by_session = {entry.header.id: entry for entry in earlier}
     return tuple(
-        _with_settings(row, by_session[row.session], header)
+        _with_settings(row, by_session[row.session], snapshot)
         if row.kind == "earlier" and row.session in by_session
         else row
         for row in rows
     )
 
 
-def _with_settings(row: ComparisonRow, entry: SessionEntry, header: SessionHeader) -> ComparisonRow:
+def _with_settings(row: ComparisonRow, entry: SessionEntry, snapshot: Snapshot) -> ComparisonRow:
     """Return the row of an earlier run with what it did otherwise, which its label tells apart."""
-    given = _other_arguments(entry, header)
+    given = _other_arguments(entry, snapshot.header)
     # Repeats of one command are like runs; those of another one are not.
     command = [] if not given else [shlex.join(entry.header.command or ())]
-    label = ", ".join([row.label, *other_settings(entry, header), *command])
+    label = ", ".join([row.label, *other_settings(entry, snapshot), *command])
     return replace(row, label=label, badges=(*given, *row.badges))
 
 

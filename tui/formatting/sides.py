@@ -110,7 +110,8 @@ def _names_of(comparison: SidesComparison) -> Callable[[str], str]:
 def _compiled(run: RunFigures) -> bool:
     if run.command is not None and not _KERAS.intersection(run.versions):
         return False
-    return compiles((), run.versions.get("backend"), run.options.get("jit"))
+    backend = run.versions.get("backend") or run.options.get("backend")
+    return compiles((), backend, run.options.get("jit"))
 
 
 def _row(figure: SidesFigure, name: str) -> FigureRow:

@@ -19,7 +19,7 @@ from dlmon.session.session import (
 )
 from dlmon.session.snapshot import Snapshot
 from tui.live.failure_rows import FAILED, failure_rows, rows_needed
-from tui.widgets.lines import MUTED, PLAIN, Lines, cut, row_width
+from tui.widgets.lines import MUTED, PLAIN, Lines, cut, row_width, wrapped
 from tui.widgets.rows import TextRow
 
 _NAMED = 2

@@ -51,6 +51,68 @@ def test_batches_before_the_first_step_count_too(script):
     assert script.reported().counts == [(100, 10, 2)]
 
 
+def accumulate_ahead(script, loader, optimizer, count, ms=40):
+    """Train as transformers' Trainer does: fetch all batches of a step, then compute."""
+    batches = iter(loader)
+    for _ in range(len(loader) // count):
+        for _ in range(count):
+            next(batches)
+        script.took(ms)
+        script.step(optimizer)
+
+
+@pytest.mark.parametrize("count", [2, 4, 16])
+def test_a_step_whose_batches_are_fetched_ahead_takes_each_of_them_as_long(script, count):
+    optimizer, loader = Optimizer(), script.loader(16 * count * 10, 10, wait_ms=1)
+    for _ in range(2):
+        accumulate_ahead(script, loader, optimizer, count)
+    reported = script.reported()
+    assert reported.counts == [(16 * count * 10, 16 * count, 16)] * 2
+    # Each step: its fetches, and 41 ms.
+    assert sum(reported.took_ms) == 2 * 16 * (count + 41)
+    assert all(took == pytest.approx(1 + 41 / count, abs=0.01) for took in reported.took_ms)
+    assert reported.wait_ms == 2 * 16 * count
+
+
+def test_batches_that_compute_take_what_they_took_though_only_some_step(script):
+    optimizer = Optimizer()
+    for number, _ in enumerate(script.loader(80, 10, wait_ms=2)):
+        script.took(20)
+        if number % 4 == 3:
+            script.step(optimizer, ms=3)
+    assert script.reported().dt_ms == [22, 22, 22, 25] * 2
+
+
+def test_what_is_fetched_ahead_and_never_used_counts_as_it_was(script):
+    optimizer, batches = Optimizer(), iter(script.loader(100, 10, wait_ms=2))
+    for _ in range(4):
+        next(batches)
+    script.took(50)
+    script.step(optimizer)
+    for _ in range(3):
+        next(batches)
+    del batches
+    reported = script.reported()
+    assert [sum(batches.counted) for batches in reported.batches] == [60]
+    assert reported.took_ms == [59 / 4] * 4 + [2, 2]
+
+
+def test_a_validation_between_steps_is_in_none_of_the_batches_that_were_fetched_ahead(script):
+    optimizer, batches = Optimizer(), iter(script.loader(80, 10, wait_ms=1))
+    for step in range(2):
+        for _ in range(4):
+            next(batches)
+        script.took(40)
+        script.step(optimizer)
+        if not step:
+            validate(script, script.loader(30, 10))
+    with pytest.raises(StopIteration):
+        next(batches)
+    reported = script.reported()
+    assert reported.counts == [(80, 8, 2)]
+    assert reported.took_ms == [45 / 4] * 8
+
+
 def test_the_step_for_what_was_left_over_after_the_loop_belongs_to_its_epoch(script):
     optimizer = Optimizer()
     for number, _ in enumerate(script.loader(100, 10)):

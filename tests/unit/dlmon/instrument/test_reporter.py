@@ -1,4 +1,6 @@
 import os
+import sys
+from types import SimpleNamespace
 
 import pytest
 from fakes.listener import Listener
@@ -48,6 +50,35 @@ def test_a_trainer_says_who_it_is_and_what_counts_only_at_the_end_is_sent_too(li
     [process] = listener.reported()
     assert (process.trainer.pid, process.trainer.framework) == (os.getpid(), "torch")
     assert process.of(Phase) == [Phase(7, "closing")]
+
+
+@pytest.mark.parametrize(
+    ("launcher", "is_initialized", "said"),
+    [
+        ({"RANK": "3", "WORLD_SIZE": "4"}, True, (3, 4)),
+        ({}, True, (1, 2)),
+        ({}, False, (None, None)),
+    ],
+)
+def test_a_rank_is_what_the_launcher_says_else_pytorch(
+    listener, monkeypatch, launcher, is_initialized, said
+):
+    for name in ("RANK", "WORLD_SIZE"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in launcher.items():
+        monkeypatch.setenv(name, value)
+    distributed = SimpleNamespace(
+        is_available=lambda: True,
+        is_initialized=lambda: is_initialized,
+        get_rank=lambda: 1,
+        get_world_size=lambda: 2,
+    )
+    monkeypatch.setitem(sys.modules, "torch.distributed", distributed)
+    reporter = Reporter(listener.path)
+    reporter.start("torch", "2.13")
+    reporter.close()
+    [process] = listener.reported()
+    assert (process.trainer.rank, process.trainer.world_size) == said
 
 
 def test_an_error_in_a_hook_turns_it_off_and_the_log_says_why(listener):

@@ -12,7 +12,7 @@ from dlmon.comparison.sides import THROUGHPUT, NotComparable, compare_sides
 from dlmon.host import boot_id, host_name
 from dlmon.log.directory import list_sessions, read_entry
 from dlmon.log.folder import LogError
-from dlmon.records import Batches, Result, Status
+from dlmon.records import Batches, Model, Result, SessionHeader, Status
 from dlmon.session.figures import compare_logs, figures_of_entry, read_figures
 from tui.formatting.sides import figure_rows, shown_columns
 from tui.plain.sides import sides_json
@@ -64,6 +64,31 @@ def test_the_price_of_an_epoch_follows_from_its_time(tmp_path):
     header = replace(header, options={**header.options, "price": "3.6"})
     values = read_figures(log_of(tmp_path, records=[header, *rest])).values
     assert values["cost_usd_per_epoch"] == pytest.approx(values["seconds_per_epoch"] / 1000)
+
+
+def keras_script_on(tmp_path, backend):
+    """Return the log of a script whose Keras was seen to run on a backend."""
+    records = []
+    for record in recorded_session(session_id=backend):
+        if isinstance(record, SessionHeader):
+            record = replace(record, command=("python", "train.py"), options={}, versions={})
+        elif isinstance(record, Model):
+            record = replace(record, backend=backend, backend_version="1.2")
+        elif isinstance(record, Result):
+            record = replace(record, options={"backend": backend})
+        records.append(record)
+    return log_of(tmp_path, backend, records)
+
+
+def test_two_runs_of_a_script_differ_in_what_its_keras_ran_on(tmp_path):
+    base, new = (keras_script_on(tmp_path, backend) for backend in ("jax", "torch"))
+    compared = compare_logs([base], [new])
+    options = {one.name: (one.base, one.new) for one in compared.options}
+    assert options["backend"] == ("jax", "torch")
+    environment = {one.name: (one.base, one.new) for one in compared.environment}
+    assert environment["version of jax"] == ("1.2", "–")
+    # Without the log it is known too: a run on another backend is no repeat.
+    assert figures_of_entry(read_entry(new)).options == read_figures(new).options
 
 
 def test_a_run_that_was_too_short_says_so(tmp_path):

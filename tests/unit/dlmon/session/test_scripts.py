@@ -8,7 +8,7 @@ import pytest
 from fakes.recorded import folded, recorded_machine
 from fakes.scripts import SECOND, script_header, script_session
 
-from dlmon.records import AccountPart, Doubt, Epoch, Machine, Model
+from dlmon.records import AccountPart, Batches, Doubt, Epoch, Machine, Model
 from dlmon.session.limits import find_limit
 from dlmon.session.session import NO_LENGTH, NOTHING_SEEN, NOTHING_SEEN_YET
 
@@ -60,6 +60,16 @@ def test_throughput_is_in_steps_where_no_batch_has_a_size():
     assert snapshot.progress.step > 0
     assert snapshot.seconds_per_epoch is None
     assert snapshot.why["seconds_per_epoch"] == NO_LENGTH
+
+
+def test_samples_stay_samples_where_later_batches_have_no_known_size():
+    records = script_session()
+    batches = [record for record in records if isinstance(record, Batches)]
+    unknown = {id(record) for record in batches[len(batches) // 2 :]}
+    mixed = [replace(r, samples=None) if id(r) in unknown else r for r in records]
+    snapshot = folded(mixed).snapshot()
+    assert not snapshot.counts_steps
+    assert snapshot.samples_per_second.mean == pytest.approx(64 / 0.020)
 
 
 def test_an_epoch_is_projected_from_the_loaders_length_before_one_has_ended():

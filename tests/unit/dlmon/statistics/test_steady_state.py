@@ -367,3 +367,108 @@ def test_batches_of_no_size_or_no_duration_divide_nothing_by_zero(samples, dt_us
     if measured is not None:
         figures += [measured.median, measured.mean, measured.jitter, measured.standard_error]
     assert all(figure is None or math.isfinite(figure) for figure in figures)
+
+
+def epochs_of(sizes, epochs, took_us=lambda size: 1_000 * size, packed=None):
+    """Return the state after epochs of batches of such sizes, in records of `packed` batches."""
+    state, packed = SteadyState(), packed or len(sizes)
+    for _ in range(epochs):
+        for first in range(0, len(sizes), packed):
+            part = sizes[first : first + packed]
+            held = part[0] if len(set(part)) == 1 else part
+            state.add(held, [took_us(size) for size in part], first=first)
+    return state
+
+
+@pytest.mark.parametrize("packed", [1, 2, 5, 7, None])
+@pytest.mark.parametrize("sizes", [(24, 32) * 50, (48, 24, 12) * 40, tuple(range(1, 17)) * 8])
+def test_batches_of_every_size_count_where_sizes_vary(sizes, packed):
+    state = epochs_of(sizes, 8, took_us=lambda size: 5_000 + 500 * size, packed=packed)
+    mean_us = statistics.fmean(5_000 + 500 * size for size in sizes)
+    rate = statistics.fmean(sizes) / mean_us * 1e6
+    assert state.samples_per_second().mean == pytest.approx(rate, rel=0.02)
+    assert state.step_time().mean == pytest.approx(mean_us / 1000, rel=0.02)
+    projected = project_epoch(state, sum(sizes), 0.0)
+    assert projected.value == pytest.approx(len(sizes) * mean_us / 1e6, rel=0.02)
+
+
+def test_a_batch_size_that_grows_from_epoch_to_epoch_counts_on():
+    state = SteadyState()
+    for size in (20, 40, 80):
+        state.add(size, [20_000] * 200)
+    assert state.seconds == pytest.approx(600 * 0.02 - 1, abs=0.1)
+    assert state.samples_per_second().mean == pytest.approx(
+        (150 * 20 + 200 * 40 + 200 * 80) / (550 * 0.02), rel=0.02
+    )
+
+
+def test_a_batch_that_is_not_the_last_of_its_epoch_shows_that_sizes_vary():
+    state = SteadyState()
+    state.add(64, [20_000] * 100)
+    state.add((64, 16), [20_000] * 2, first=100)
+    assert not state.sizes_vary
+    state.add(64, [20_000], first=102)
+    assert state.sizes_vary
+
+
+@given(
+    sizes=st.lists(st.integers(1, 128), min_size=1, max_size=40),
+    last=st.integers(1, 128),
+    packed=st.integers(1, 20),
+)
+def test_a_short_last_batch_of_each_epoch_never_counts(sizes, last, packed):
+    usual = 128
+    state = epochs_of((usual,) * len(sizes) + (last,), 5, lambda size: 20_000, packed)
+    if last < usual:
+        assert not state.sizes_vary
+    rates = [state.samples_per_second()] if state.steady else []
+    assert all(rate.mean == pytest.approx(usual * 50) for rate in rates)
+
+
+def test_where_every_shape_is_compiled_that_is_no_step():
+    sizes, seen = (8, 16, 24, 32) * 100, set()
+
+    def took_us(size):
+        new, _ = size not in seen, seen.add(size)
+        return 2_000_000 if new else 10_000
+
+    state = epochs_of(sizes, 2, took_us, packed=25)
+    state.add((8, 40, 8, 40), [10_000, 2_000_000, 10_000, 10_000], first=400)
+    assert state.step_time().mean == pytest.approx(10)
+    assert state.stalls() == 0
+    assert state.compile_us() == pytest.approx(5 * 2_000_000, rel=0.02)
+
+
+def test_batches_that_all_have_a_size_of_their_own_are_measured():
+    state = epochs_of(tuple(range(1_000, 1_500)), 1, lambda size: 20_000, packed=12)
+    assert state.seconds > 7
+    assert state.samples_per_second().mean == pytest.approx(1_270 * 50, rel=0.02)
+
+
+def test_batches_whose_size_is_not_known_count_beside_none_of_known_size():
+    state = SteadyState()
+    state.add(32, [20_000] * 200)
+    state.add(None, [20_000] * 200)
+    assert state.samples_per_second().mean == pytest.approx(32 * 50)
+    state = SteadyState()
+    state.add(None, [20_000] * 200)
+    state.add(32, [20_000] * 200)
+    assert state.samples_per_second().mean == pytest.approx(50)
+
+
+def test_the_median_rate_is_that_of_batches_of_their_own_size():
+    state = epochs_of((10, 20, 40) * 100, 3, took_us=lambda size: 1_000 * size)
+    throughput = state.samples_per_second()
+    assert throughput.median == pytest.approx(1_000, rel=0.01)
+    assert throughput.jitter == pytest.approx(0, abs=5)
+
+
+def test_the_band_of_batches_of_several_sizes_holds_the_true_rate():
+    draw, held = random.Random(3), 0
+    for _ in range(60):
+        state = SteadyState()
+        sizes = [draw.choice((12, 24, 48)) for _ in range(1_500)]
+        state.add(sizes, [int((4_000 + 400 * n) * draw.gauss(1, 0.1)) for n in sizes])
+        throughput = state.samples_per_second()
+        held += abs(throughput.mean - 28 / (4_000 + 400 * 28) * 1e6) <= throughput.band
+    assert held >= 52

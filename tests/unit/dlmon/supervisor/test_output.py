@@ -18,8 +18,7 @@ def lines_of(*chunks, final=True):
     ended = [line for chunk in chunks for line in lines.feed(chunk, 0)]
     if final:
         ended += lines.feed(b"", 0, final=True)
-        standing = lines.state(0, final=True)
-        ended += [standing] if standing is not None else []
+        ended += lines.standing(0, final=True)
     return ended
 
 
@@ -70,6 +69,58 @@ def test_tqdms_bar_leaves_its_last_state():
     assert lines_of("".join(states).encode() + b"\n") == ["100%|██████████| 100/100"]
 
 
+def rich_bar(step, of_two=True):
+    """Return what Rich writes for a bar of two lines, as Lightning's is."""
+    again = "\r\x1b[2K\x1b[1A\x1b[2K" if step else ""
+    return f"{again}Epoch 0 {step}/99\ntrain_loss: {step / 100:.2f}".encode()
+
+
+def nested_tqdm(step):
+    """Return what tqdm writes for the inner one of two bars, then the outer one."""
+    return f"\n\rinner {step}/99\x1b[A\router {step // 10}/9".encode()
+
+
+@pytest.mark.parametrize(
+    ("bar", "first", "last"),
+    [
+        (rich_bar, ["Epoch 0 0/99"], ["Epoch 0 99/99", "train_loss: 0.99"]),
+        (nested_tqdm, [""], ["outer 9/9", "inner 99/99"]),
+    ],
+)
+def test_a_bar_of_two_lines_is_reported_once_a_second(bar, first, last):
+    lines, reported = OutputLines(), []
+    for tick in range(100):
+        t = tick * SECOND // 10
+        ended = lines.feed(bar(tick), t)
+        # When it begins, nobody knows that it is one.
+        assert ended == (first if tick == 0 else [])
+        reported += lines.standing(t)
+    reported += lines.standing(10 * SECOND, final=True)
+    assert 10 <= len(reported) <= 20
+    assert set(last) <= set(reported)
+
+
+def test_what_follows_a_bar_of_two_lines_is_kept_whole_and_in_order():
+    written = b"".join(map(rich_bar, range(20))) + b"\n" + numbered(0, 30)
+    expected = ["Epoch 0 0/99", "Epoch 0 19/99", "train_loss: 0.19", *map(str, range(30))]
+    assert lines_of(written) == expected
+
+
+@pytest.mark.parametrize(
+    ("written", "kept"),
+    [
+        ("one\ntwo\x1b[A\rONE\n", ["one", "ONE", "two"]),
+        ("one\ntwo\x1b[Azz\n", ["one", "onezz", "two"]),
+        ("one\ntwo\x1b[F\x1b[J", ["one"]),
+        ("a\nlonger\x1b[Ax\n", ["a", "a     x", "longer"]),
+        ("only\x1b[9A\rONLY\n", ["ONLY"]),
+        ("one\ntwo\x1b[2A\r1\x1b[2E2\n", ["one", "1ne", "2wo"]),
+    ],
+)
+def test_a_cursor_may_go_up(written, kept):
+    assert lines_of(written.encode()) == kept
+
+
 def test_colours_take_no_room():
     assert lines_of(b"\x1b[31mlong red\x1b[0m\r\x1b[1mblue\x1b[0m\n") == ["blue red"]
 
@@ -114,6 +165,7 @@ PIECES = st.sampled_from(
     [
         *(b"a", b"bc", b"word ", "é".encode(), "漢".encode(), "🦊".encode()),
         *(b"\n", b"\r", b"\r\n", b"\b", b"\b\b\b", b"\t", b"\xff", b"\xe2\x98", b"\x00"),
+        *(b"\x1b[A", b"\x1b[2A", b"\x1b[B", b"\x1b[1F", b"\x1b[J"),
         *(b"\x1b", b"\x1b[", b"\x1b[K", b"\x1b[2K", b"\x1b[31m", b"\x1b[0", b"m", b"\x1b]0;t\x07"),
         b"z" * (LINE_LIMIT - 3),
     ]
@@ -141,13 +193,13 @@ def test_no_character_of_plain_text_is_lost(lines, size):
 def test_a_prompt_is_reported_once_it_has_stood_for_a_second():
     lines = OutputLines()
     assert lines.feed(b"Continue? ", 0) == []
-    assert lines.state(SECOND - 1) is None
-    assert lines.state(SECOND) == "Continue? "
-    assert lines.state(9 * SECOND) is None
+    assert lines.standing(SECOND - 1) == []
+    assert lines.standing(SECOND) == ["Continue? "]
+    assert lines.standing(9 * SECOND) == []
     # It isn't said again when its newline comes, unless it was added to.
     assert lines.feed(b"\n", 10 * SECOND) == []
     lines.feed(b"Continue? ", 11 * SECOND)
-    assert lines.state(12 * SECOND) == "Continue? "
+    assert lines.standing(12 * SECOND) == ["Continue? "]
     assert lines.feed(b"yes\n", 13 * SECOND) == ["Continue? yes"]
 
 
@@ -157,8 +209,7 @@ def test_a_bar_that_rewrites_itself_is_reported_once_a_second():
     for tick in range(100):
         t = tick * SECOND // 10
         assert lines.feed(f"\r{tick} %".encode(), t) == []
-        state = lines.state(t)
-        reported += [(tick, state)] if state is not None else []
+        reported += [(tick, state) for state in lines.standing(t)]
     assert all(later - earlier in (10, 11) for (earlier, _), (later, _) in pairwise(reported))
     assert [state for _, state in reported] == [f"{tick} %" for tick, _ in reported]
     assert len(reported) == 9
@@ -168,7 +219,7 @@ def test_a_bar_that_rewrites_itself_is_reported_once_a_second():
 def test_a_line_without_visible_text_does_not_stand():
     lines = OutputLines()
     lines.feed(b"  \x1b[0m ", 0)
-    assert lines.state(5 * SECOND) is None
+    assert lines.standing(5 * SECOND) == []
 
 
 def test_lines_carry_their_stream_and_time():

@@ -151,6 +151,11 @@ def test_the_result_holds_the_figures_of_the_session():
     assert reported.device is not None
 
 
+def test_the_result_of_a_script_says_what_its_keras_ran_on():
+    assert result(0, job=replace(JOB, script=True)).options["backend"] == "tensorflow"
+    assert "backend" not in result(0).options
+
+
 def test_the_result_reports_what_the_run_cost_and_how_fast_it_computed():
     job = replace(JOB, options={"batch_size": 100, "price": "0.36/cpu", "cpus": 2})
     reported = result(0, job=job)

@@ -22,6 +22,7 @@ from tui.formatting.comparison import (
     factor_of_run_before,
     how_to_match,
     metric_of,
+    other_settings,
     run_names,
     timing_of,
     unusual_settings,
@@ -167,6 +168,20 @@ def test_the_arguments_that_an_earlier_run_of_a_script_was_given_otherwise_are_n
     names = run_names(snapshot, earlier)
     sentence = factor_of_run_before(rows, earlier, names, True, snapshot.header)
     assert sentence == "3.33× as fast as the run before, --sleep 0.005 (1 run each)"
+
+
+@pytest.mark.parametrize(
+    ("theirs", "shown"), [("jax", []), ("tensorflow", ["TensorFlow"]), (None, [])]
+)
+def test_an_earlier_run_of_a_script_shows_what_its_keras_ran_on_where_that_was_another(
+    theirs, shown
+):
+    earlier = earlier_script("earlier")
+    options = {} if theirs is None else {"backend": theirs}
+    earlier = replace(earlier, result=replace(earlier.result, options=options))
+    records = change(recorded_session(), SessionHeader, workload="train.py", command=SCRIPT)
+    records = change(records, Model, backend="jax")
+    assert other_settings(earlier, folded(records).snapshot()) == shown
 
 
 # ---- how many times as fast ----

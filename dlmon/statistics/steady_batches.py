@@ -1,0 +1,239 @@
+"""Which batches of a run belong to its steady state, and what it took to open its epochs.
+
+Pure. Durations of batches are whole microseconds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from dlmon.records.record import record
+from dlmon.statistics.histogram import StepHistogram
+from dlmon.statistics.intervals import student_95
+
+WARM_UP_BATCHES = 10
+WARM_UP_US = 1_000_000
+# So many epochs must have been opened before their openings are used.
+MIN_OPENINGS = 3
+# Where sizes vary: the first batch of a size compiles if it takes so often what is to be expected.
+COMPILE_FACTOR = 5
+
+
+@record(frozen=True)
+class Openings:
+    """What it takes to open an epoch: mean and standard error, None below three of them."""
+
+    count: int
+    mean_us: float | None = None
+    standard_error_us: float | None = None
+
+    @property
+    def half_us(self) -> float:
+        """Return the 95 % half-width of the mean; 0 where openings are not used."""
+        return student_95(self.count - 1) * (self.standard_error_us or 0.0)
+
+
+class _OpenedEpochs:
+    """How long the openings of later epochs took, with the first steps that were left out."""
+
+    def __init__(self) -> None:
+        self.histogram = StepHistogram()
+        self._mean_us = 0.0
+        self._squares = 0.0
+        self._steps = 0
+
+    def add(self, took_us: int, steps: int) -> None:
+        """Take one opening; `steps` of its time are first steps of an epoch."""
+        self.histogram.add(Counter((took_us,)))
+        self._steps += steps
+        beyond = took_us - self._mean_us
+        self._mean_us += beyond / self.histogram.count
+        self._squares += beyond * (took_us - self._mean_us)
+
+    def openings(self, step_us: float | None) -> Openings:
+        """Return what they took beyond usual steps of `step_us`, None where that isn't known."""
+        count = self.histogram.count
+        if count < MIN_OPENINGS or step_us is None:
+            return Openings(count)
+        mean_us = max(0.0, self._mean_us - step_us * self._steps / count)
+        return Openings(count, mean_us, math.sqrt(self._squares / (count - 1) / count))
+
+
+class PickedBatches(NamedTuple):
+    """Batches of the steady state: how long each took, and its samples, one number where equal."""
+
+    dt_us: Sequence[int]
+    samples: int | Sequence[int]
+
+
+class SteadyBatches:
+    """Picks the batches of the steady state out of all of them, in order.
+
+    The first batch compiles, and so may the first of every other size (a short
+    last batch). Those, and at least 10 batches and one second after the first,
+    are left out. Only batches of the usual size are counted from then on.
+
+    That is so as long as nothing but the last batch of an epoch is smaller than the first of all.
+    Once others have another size, batches of every size count; the first of one is left out only
+    before the warm-up is over, or where it took far longer than its size lets expect.
+    """
+
+    def __init__(self) -> None:
+        self.batch_size: int | None = None
+        """The size of the first batch; 1 where sizes aren't known."""
+        self.sizes_vary = False
+        """Whether others than the last batch of an epoch have another size."""
+        self.first: list[tuple[int, float]] = []
+        """How long each execution took that held the first batch of a size and was left out, and
+        for how many usual batches; a short one is its share of one."""
+        self.warm_up_batches = 0
+        self.warm_up_us = 0
+        self.opened = _OpenedEpochs()
+        """Openings of later epochs."""
+        self._sizes: set[int] = set()
+        self.counts_steps = False
+        """Whether each batch counts as one, because the size of the first was not known."""
+        self._ended_short = False
+        # Of all batches but those that were left out; those of the warm-up are among them.
+        self._batches = self._samples = self._us = 0
+
+    @property
+    def warm(self) -> bool:
+        return self.warm_up_batches >= WARM_UP_BATCHES and self.warm_up_us >= WARM_UP_US
+
+    @property
+    def warm_up_left_us(self) -> int:
+        """How long the warm-up goes on for, by the time of its batches so far."""
+        batches_left = max(0, WARM_UP_BATCHES - self.warm_up_batches)
+        step_us = self.warm_up_us // self.warm_up_batches if self.warm_up_batches else 0
+        return max(WARM_UP_US - self.warm_up_us, batches_left * step_us, 0)
+
+    def pick(
+        self,
+        samples: int | Sequence[int] | None,
+        dt_us: Sequence[int],
+        opening: bool = False,
+        opening_us: int | None = None,
+        per_execution: int = 1,
+        first: int = 0,
+    ) -> PickedBatches:
+        """Return those of consecutive batches of an epoch that belong to the steady state.
+
+        Args:
+            samples: of each batch; one number when all hold as many. None where that is not
+                known: each counts as one, unless the sizes of earlier ones were known.
+            dt_us: the duration of each.
+            opening: leave out the first: an epoch that was cut short begins with it, and what
+                it takes to open an epoch would weigh more than in a whole one.
+            opening_us: the time before the first of them in which an epoch was opened; None
+                where they open none, or where that is not known apart from the first batch.
+            per_execution: so many of them ended together, and one of those may have compiled.
+            first: the number of the first of them in its epoch.
+        """
+        if self.batch_size is None:
+            self.counts_steps = samples is None
+            self.batch_size = _first_of(1 if samples is None else samples)
+        if self.counts_steps:
+            samples = 1
+        elif samples is None:
+            return PickedBatches((), 0)
+        self._compare_sizes(samples, len(dt_us), first)
+        left_out = self._take_firsts(samples, dt_us, per_execution)
+        if 0 not in left_out and (opening or opening_us is not None):
+            steps = min(per_execution, len(dt_us)) if opening else 0
+            self.opened.add((opening_us or 0) + sum(dt_us[:steps]), steps)
+            left_out.update(range(steps))
+        return self._after_warm_up(self._usual(samples, dt_us, left_out))
+
+    def _compare_sizes(self, samples: int | Sequence[int], count: int, first: int) -> None:
+        """Find out whether sizes vary, by batches that are larger, or smaller and not the last."""
+        usual = self.batch_size or 0
+        if self.sizes_vary or (isinstance(samples, int) and samples == usual and first == 0):
+            self._ended_short = False
+            return
+        if isinstance(samples, int):
+            last, others = samples, samples if count > 1 else usual
+            largest = samples
+        else:
+            last, others, largest = samples[-1], min(samples[:-1], default=usual), max(samples)
+        goes_on_after_short = self._ended_short and first > 0
+        self.sizes_vary = largest > usual or others < usual or goes_on_after_short
+        self._ended_short = last < usual
+
+    def _take_firsts(
+        self, samples: int | Sequence[int], dt_us: Sequence[int], per_execution: int
+    ) -> set[int]:
+        """Take each execution with the first batch of a size; return the batches to leave out."""
+        taken: set[int] = set()
+        if isinstance(samples, int) and samples in self._sizes:
+            return taken
+        sizes = (samples,) * len(dt_us) if isinstance(samples, int) else tuple(samples)
+        new = set(sizes) - self._sizes
+        self._sizes |= new
+        for start in sorted({sizes.index(size) // per_execution * per_execution for size in new}):
+            end = min(start + per_execution, len(dt_us))
+            took_us, held = sum(dt_us[start:end]), sizes[start:end]
+            if self.sizes_vary and not self._compiles(took_us, held):
+                continue
+            usual = self.batch_size or 1
+            self.first.append((took_us, sum(min(1.0, size / usual) for size in held)))
+            taken.update(range(start, end))
+        return taken
+
+    def _compiles(self, took_us: int, sizes: Sequence[int]) -> bool:
+        """Return whether an execution with the first batch of a size may have compiled.
+
+        As long as little is known, the first ones are taken to; but every batch may have a size of
+        its own, and a run of those has a steady state too.
+        """
+        if not self.warm and len(self.first) < WARM_UP_BATCHES:
+            return True
+        if not self._batches:
+            return False
+        mean_size = self._samples / self._batches or 1.0
+        usual = sum(max(1.0, size / mean_size) for size in sizes)
+        return took_us > COMPILE_FACTOR * usual * self._us / self._batches
+
+    def _usual(
+        self, samples: int | Sequence[int], dt_us: Sequence[int], left_out: set[int]
+    ) -> PickedBatches:
+        """Return the batches that count, but for the warm-up."""
+        usual = self.batch_size or 0
+        if isinstance(samples, int):
+            if samples != usual and not self.sizes_vary:
+                return PickedBatches((), usual)
+            if not left_out:
+                return PickedBatches(dt_us, samples)
+            kept = [took for number, took in enumerate(dt_us) if number not in left_out]
+            return PickedBatches(kept, samples)
+        numbers = [
+            number
+            for number, size in enumerate(samples)
+            if number not in left_out and (self.sizes_vary or size == usual)
+        ]
+        held = [samples[number] for number in numbers] if self.sizes_vary else usual
+        return PickedBatches([dt_us[number] for number in numbers], held)
+
+    def _after_warm_up(self, usual: PickedBatches) -> PickedBatches:
+        """Count batches, and return those that come after the warm-up."""
+        dt_us, samples = usual
+        self._batches += len(dt_us)
+        self._us += sum(dt_us)
+        self._samples += samples * len(dt_us) if isinstance(samples, int) else sum(samples)
+        position = 0
+        while position < len(dt_us) and not self.warm:
+            self.warm_up_batches += 1
+            self.warm_up_us += dt_us[position]
+            position += 1
+        if not position:
+            return usual
+        return PickedBatches(
+            dt_us[position:], samples if isinstance(samples, int) else samples[position:]
+        )
+
+
+def _first_of(samples: int | Sequence[int]) -> int:
+    return samples if isinstance(samples, int) else samples[0]

@@ -14,6 +14,11 @@ _APART = 2
 
 HELP: tuple[tuple[str, str], ...] = (
     (
+        "this run",
+        "How many times as fast this run is as what is chosen, with its 95 % interval; c begins "
+        "with what it is compared with, else with the newest run that it can be compared with.",
+    ),
+    (
         "differs",
         "What was different when this number was measured: a factor would compare other work.",
     ),

@@ -11,7 +11,8 @@ from textual.binding import Binding, BindingType
 
 from dlmon.comparison.compare import ComparisonRow
 from dlmon.records import Result
-from tui.formatting.comparison import Reference, row_of
+from tui.formatting import units
+from tui.formatting.comparison import Reference, factor_of_reference, row_of
 from tui.formatting.comparison_row import row_details
 from tui.live import comparison_bars as bars
 from tui.live import comparison_details
@@ -30,6 +31,8 @@ class Comparison:
         names: those of earlier sessions, by id.
         results: theirs, and this one's once it is over, by id.
         reference: what was chosen to compare with.
+        before: the newest earlier session that this run can be compared with.
+        steady: whether this run has a figure to compare.
     """
 
     title: str
@@ -37,6 +40,8 @@ class Comparison:
     names: Mapping[str, str]
     results: Mapping[str, Result]
     reference: Reference | None = None
+    before: Reference | None = None
+    steady: bool = False
 
 
 class ComparisonScreen(BaseScreen):
@@ -44,7 +49,7 @@ class ComparisonScreen(BaseScreen):
 
     Args:
         look: returns the comparison as it stands.
-        chosen: which of its bars to begin with; None begins with this run's.
+        chosen: which of its bars to begin with; None begins with what this run is compared with.
     """
 
     CSS_PATH = "comparison.tcss"
@@ -133,7 +138,13 @@ class ComparisonScreen(BaseScreen):
             self._details.show("this run", [("time", "not known yet")])
             return
         result = comparison.results.get(row.session or "")
-        self._details.show(drawn[chosen].label, row_details(row, result))
+        details = row_details(row, result)
+        if row.kind != "this":
+            name = comparison.names.get(row.session or "", units.device(row.label))
+            against = factor_of_reference(comparison.rows, row, name, comparison.steady)
+            # What differs stands in a row of its own.
+            details = [("this run", against)] * row.comparable + details
+        self._details.show(drawn[chosen].label, details)
 
     def _find(self, rows: tuple[ComparisonRow | None, ...]) -> int:
         """Return where the chosen row stands now."""
@@ -143,9 +154,11 @@ class ComparisonScreen(BaseScreen):
         if same:
             return same[0]
         if self._chosen is None:
-            reference = row_of(self._look().rows, self._look().reference)
-            if reference is not None:
-                return rows.index(reference)
+            comparison = self._look()
+            for reference in (comparison.reference, comparison.before):
+                row = row_of(comparison.rows, reference)
+                if row is not None:
+                    return rows.index(row)
             kinds = [None if row is None else row.kind for row in rows]
             return kinds.index("this") if "this" in kinds else 0
         return min(self._chosen, len(rows) - 1)

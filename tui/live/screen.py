@@ -616,12 +616,18 @@ class LiveScreen(SessionControls, ExportControls, EpochZoom):
 
         snapshot, earlier = self._source.snapshot(), self._all_earlier
         results = [entry.result for entry in earlier] + [snapshot.result]
+        rows = comparison_rows(snapshot, earlier)
+        alike = {row.session: row for row in rows if row.kind == "earlier" and row.comparable}
+        newest_first = (entry.header.id for entry in reversed(earlier))
+        before = next((alike[session] for session in newest_first if session in alike), None)
         return Comparison(
             title=_TITLES[metric_of(snapshot)],
-            rows=comparison_rows(snapshot, earlier),
+            rows=rows,
             names=run_names(snapshot, earlier),
             results={result.session: result for result in results if result is not None},
             reference=self._reference,
+            before=None if before is None else Reference.of(before),
+            steady=snapshot.samples_per_second is not None,
         )
 
     def _look_at_machine(self) -> MachineView:

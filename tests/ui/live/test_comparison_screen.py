@@ -1,5 +1,6 @@
 """The comparison over the whole screen: one row is chosen, and all that is known of it is shown."""
 
+import re
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
@@ -49,6 +50,19 @@ async def test_a_key_leads_to_all_that_is_known_of_the_rows_and_another_one_back
         assert "this run" in title(stage)
         await stage.press(key)
         assert isinstance(stage.app.screen, LiveScreen)
+
+
+async def test_one_key_says_the_factor_to_the_newest_run_that_is_alike_and_how_sure_it_is():
+    async with shown("earlier-runs", "live") as stage:
+        await stage.press("c")
+        assert "run of 19 Nov 14:56" in title(stage)
+        assert re.match(r"this run \d\.\d\d× to \d\.\d\d× as fast as", details(stage))
+        await stage.press("home")
+        assert "this run 2.66× as slow as NVIDIA GTX 1080 Ti (" in details(stage)
+        # Of other work there is no factor.
+        await stage.press("end")
+        assert "as fast as" not in details(stage)
+        assert "differs" in details(stage)
 
 
 async def test_up_and_down_choose_a_row_whose_device_and_share_of_its_peak_are_shown():
@@ -132,7 +146,7 @@ async def test_many_rows_scroll_with_the_chosen_one(size):
 async def test_what_was_chosen_once_is_compared_with_from_then_on():
     async with shown("earlier-runs", "live", WIDE) as stage:
         assert "1.16× as slow as the run before" in stage.text
-        await stage.press("c", "up", "enter")
+        await stage.press("c", "down", "enter")
         assert isinstance(stage.app.screen, LiveScreen)
         assert "◆ run of 18 Nov 14:56" in stage.text
         assert "× as fast as run of 18 Nov 14:56" in stage.text

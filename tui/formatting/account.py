@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dlmon.records import AccountPart
 from dlmon.session.gaps import Gap, GapKind, Meanwhile
@@ -25,6 +25,14 @@ PART_NAMES = {
     AccountPart.CLOSING: "ending",
     AccountPart.SCRIPT: "outside training",
     AccountPart.UNKNOWN: "other",
+}
+# Where these have no room otherwise.
+BRIEF_NAMES = {
+    AccountPart.STARTUP: "start",
+    AccountPart.LOADING: "loading",
+    AccountPart.OPENINGS: "epoch starts",
+    AccountPart.DATA_WAIT: "data wait",
+    AccountPart.SCRIPT: "outside",
 }
 # From so much of the time on, waiting is worth a word.
 _WAITED_PCT, _WAITED_FOR_CPU_PCT = 0.5, 5.0
@@ -84,6 +92,11 @@ def named_parts(rows: Sequence[PartRow], count: int) -> tuple[PartRow, ...]:
     others = [row for row in rows if row.part not in (AccountPart.TRAINING, AccountPart.UNKNOWN)]
     largest = sorted(others, key=lambda row: -row.seconds)[:count]
     return tuple(row for row in rows if row in largest or row.part is AccountPart.TRAINING)
+
+
+def briefly(rows: Sequence[PartRow]) -> tuple[PartRow, ...]:
+    """Return parts by shorter names, where they have some."""
+    return tuple(replace(row, name=BRIEF_NAMES.get(row.part, row.name)) for row in rows)
 
 
 def all_other(rows: Sequence[PartRow], named: Sequence[PartRow]) -> PartRow | None:

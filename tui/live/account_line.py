@@ -14,6 +14,7 @@ from tui.formatting.account import (
     PartRow,
     account_rows,
     all_other,
+    briefly,
     gap_text,
     longest_gaps,
     named_parts,
@@ -53,8 +54,9 @@ HELP: tuple[tuple[str, str], ...] = (
         "the first validation, as far as they took longer than a usual one; first batch: the same "
         "of PyTorch. Steps: all other batches; what one of over ten times the "
         "median took beyond that is under stalls. Starting epochs: later epochs, before their "
-        "first batch. Gaps: what lies between an epoch or the evaluation and what follows. "
-        "Ending: after the last batch or the evaluation.",
+        "first batch. Waiting for data: in the loader, where that is measured. Gaps: what lies "
+        "between an epoch or the evaluation and what follows. Outside training: the same of a "
+        "script, and all that it does beside. Ending: after the last batch or the evaluation.",
     ),
     (
         "Longest pause",
@@ -126,12 +128,13 @@ class AccountLine(GrowingLines):
 
     def _bar_row(self, snapshot: Snapshot, width: int) -> TextRow:
         """Return heading, bar and words: in full, or as short as they need to be."""
-        rows = account_rows(snapshot.account, names_of(snapshot))
+        in_full = account_rows(snapshot.account, names_of(snapshot))
         over = snapshot.result is not None
+        forms = ((in_full, over), (in_full, False), (briefly(in_full), False))
         for count in range(_LARGEST, -1, -1):
-            named = named_parts(rows, count)
-            rest = all_other(rows, named)
-            for with_seconds in (True, False) if over else (False,):
+            for rows, with_seconds in forms:
+                named = named_parts(rows, count)
+                rest = all_other(rows, named)
                 words = self._words(named, rest, with_seconds)
                 # A bar without a heading says less than one with fewer names.
                 for heading in _HEADINGS[: 2 if count else 3]:
@@ -140,7 +143,8 @@ class AccountLine(GrowingLines):
                     if room >= (_BESIDE_LONG_HEADING if is_long else _SHORTEST_BAR):
                         drawn = self._bar(rows, named, rest, min(_LONGEST_BAR, room))
                         return ((heading, MUTED), *drawn, *words)
-        return self._bar(rows, named, rest, width)
+        named = named_parts(in_full, 0)
+        return self._bar(in_full, named, all_other(in_full, named), width)
 
     def _words(self, named: Sequence[PartRow], rest: PartRow | None, with_seconds: bool) -> TextRow:
         row: TextRow = ()

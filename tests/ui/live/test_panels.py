@@ -985,7 +985,17 @@ def test_without_unicode_the_parts_have_other_characters():
     with drawn_in_ascii():
         (row,) = shown(AccountLine(), IN_ACCOUNT, width=76, height=1)
     assert row.isascii()
-    assert "= start and imports 12 %  # steps 78 %  - other 10 %" in row
+    assert row.startswith("Time  ")
+    assert re.search(r"= start 12 %  . compiling 6 %  # steps 78 %  - other 4 %$", row)
+
+
+def test_in_little_room_shorter_names_leave_room_for_the_parts():
+    (row,) = shown(AccountLine(), IN_ACCOUNT, width=76, height=1)
+    assert row.endswith("▓ start 12 %  ▒ compiling 6 %  █ steps 78 %  ░ other 4 %")
+    waits = {AccountPart.STARTUP: 42.0, AccountPart.TRAINING: 4.0, AccountPart.DATA_WAIT: 40.0}
+    waiting = replace(TRAINING, account={**waits, AccountPart.SCRIPT: 14.0})
+    (row,) = shown(AccountLine(), waiting, width=76, height=1)
+    assert [part in row for part in ("start 42 %", "steps 4 %", "data wait 40 %")] == [True] * 3
 
 
 def test_the_longest_pause_stands_below_where_there_is_room():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 LONGEST_LINE = 4096
 FIRST_WINDOW_S = 0.25
-"""How long to look how busy the machine is at the start: long enough to judge a run by it."""
+"""Over how long the utilisation at the start is measured: long enough to judge a run by it."""
 SHORT_WINDOW_S = 0.1
 """The same where somebody waits to see the machine, and nothing is judged by it."""
 FIRST_SAMPLE_NS = 250_000_000

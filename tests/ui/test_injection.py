@@ -147,7 +147,8 @@ async def test_the_name_of_a_workload_and_of_an_earlier_run_are_not_obeyed(
     header, *rest = recorded_session(session_id="earlier", begin_wall=0.0)
     rest[-1] = replace(rest[-1], device_name=text)
     write_log(log_dir, [header, *rest])
-    async with show_session(recorded_session()) as shown:
+    # So wide that no label is cut.
+    async with show_session(recorded_session(), size=(200, 60)) as shown:
         assert_harmless(shown.app)
         if name in MARKUP:
             assert any(text in row for row in shown.rows("ComparisonBars"))

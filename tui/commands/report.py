@@ -229,7 +229,7 @@ def _table(
     if sweeps and logs:
         raise shared.UserError("a table holds sessions, or one sweep: name the one or the other")
     if sweeps and (table is not None or len(sweeps) > 1):
-        raise shared.UserError("a table of a sweep has a row a combination, and is of one sweep")
+        raise shared.UserError("a table is of one sweep, with one row per combination")
     if sweeps:
         lines = sweep_lines(sweeps[0], full)
     elif form == "json" and table is not None:

@@ -111,7 +111,7 @@ class HostPicker(BaseScreen):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "watch", "Watch", tooltip="Watch what is marked, or highlighted"),
         Binding("space", "mark", "Mark", tooltip="Mark what is highlighted, or no more"),
-        Binding("a", "type", "Another", tooltip="Type a host that is not in the list"),
+        Binding("b", "type", "By name", tooltip="Type a host that is not in the list"),
         HELP,
         Binding("q", "leave", "Back", tooltip="Go back"),
         THEME,
@@ -135,7 +135,7 @@ class HostPicker(BaseScreen):
         (
             "Another host",
             "Any that ssh reaches: NAME, USER@NAME or ssh://USER@NAME:PORT; several with blanks "
-            "between them. a goes there, esc back to the list.",
+            "between them. b goes there, esc back to the list.",
         ),
     )
 

@@ -77,7 +77,7 @@ def _no_use(epoch: Epoch) -> EpochUse:
 
 
 class EpochTable(Tail[Epoch]):
-    """One row an epoch: its time with a bar, its validation, and the metrics that have room."""
+    """One row per epoch: its time with a bar, its validation, and the metrics that have room."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {"epoch-table--slow"}
     DEFAULT_CSS = """

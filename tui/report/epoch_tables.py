@@ -18,7 +18,7 @@ _METRICS = 6
 def metric_table(
     figures: Sequence[MetricFigure], each: str, text: Callable[[str], str]
 ) -> Table | None:
-    """Return a row a metric.
+    """Return one row per metric.
 
     Args:
         figures: what they came to.
@@ -47,7 +47,7 @@ def epoch_metrics(epochs: Sequence[Epoch]) -> list[str]:
 def epoch_table(
     epochs: Sequence[Epoch], model: Model | None, text: Callable[[str], str]
 ) -> Table | None:
-    """Return a row an epoch; one of as many steps as were asked for is not cut.
+    """Return one row per epoch; one of as many steps as were asked for is not cut.
 
     Args:
         epochs: those that have ended.

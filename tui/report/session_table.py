@@ -19,7 +19,7 @@ _OPTIONS = ("batch_size", "precision", "mode", "backend", "data")
 
 
 def session_rows(paths: Sequence[Path], full: bool) -> Iterator[Sequence[Cell]]:
-    """Yield a row a session, headings first; it may raise a LogError."""
+    """Yield one row per session, headings first; it may raise a LogError."""
     figures = (
         "wall_s", "samples_per_second", "samples_per_second_band", "seconds_per_epoch",
         "seconds_per_epoch_low", "seconds_per_epoch_high", "projected", "run_seconds",

@@ -51,7 +51,7 @@ def csv_lines(paths: Sequence[Path], table: str | None = None, full: bool = Fals
 
     Args:
         paths: their logs.
-        table: one of `TABLES`; without one, a row a session.
+        table: one of `TABLES`; without one, one row per session.
         full: leave nothing out.
 
     Raises:
@@ -316,7 +316,7 @@ def _milliseconds(us: int | None) -> float | None:
 
 
 def sweep_lines(path: Path, full: bool = False) -> Iterator[str]:
-    """Yield the lines of a sweep's table: a row a combination.
+    """Yield the lines of a sweep's table: one row per combination.
 
     Raises:
         LogError: it can't be read.

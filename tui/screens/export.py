@@ -28,7 +28,7 @@ class Form(StrEnum):
 class ExportScreen(QuestionScreen):
     """Answers with a `Form`, or `stay`."""
 
-    QUESTION = "Hand this on as"
+    QUESTION = "Share as"
     ANSWERS: ClassVar[tuple[Answer, ...]] = (
         ("html", "Report (h)", "primary"),
         ("markdown", "Markdown (m)", "primary"),

@@ -902,7 +902,7 @@ async def test_a_host_that_is_not_in_the_list_is_typed(picker):
 
 async def test_beside_a_list_another_host_is_typed_and_escape_leads_back_to_it(picker):
     async with picker(CONFIG) as (app, pilot, made):
-        await pilot.press("a", *"-x", "enter")
+        await pilot.press("b", *"-x", "enter")
         await until(pilot, lambda: '"-x" is no host' in screen_text(app))
         assert isinstance(app.screen, HostPicker)
         await pilot.press("escape", "down", "enter")

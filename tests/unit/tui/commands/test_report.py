@@ -17,4 +17,4 @@ SWEEP = Path("sweep.jsonl")
 def test_a_sweep_has_one_table_in_whatever_form(sweeps, form, table):
     with pytest.raises(UserError) as error:
         _table([], sweeps, form, table, False)
-    assert str(error.value) == "a table of a sweep has a row a combination, and is of one sweep"
+    assert str(error.value) == "a table is of one sweep, with one row per combination"

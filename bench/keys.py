@@ -28,7 +28,7 @@ TIMEOUT_S = 60.0
 ANSWER_S = 10.0
 BETWEEN_S = (0.3, 1.0)
 # A press, and what it brings that was not there.
-PRESSES = (("?", "On this screen"), ("q", "Throughput"), ("l", "Output"), ("l", "Throughput"))
+PRESSES = (("?", "In short"), ("q", "Throughput"), ("l", "Output"), ("l", "Throughput"))
 
 
 def main() -> None:

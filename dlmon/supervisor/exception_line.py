@@ -57,7 +57,7 @@ class _Line(NamedTuple):
 
 
 def find_error(output: Sequence[Output], exit_code: int) -> ScriptError | None:
-    """Return the exception of the last traceback, or of the last line; None where none is told of.
+    """Return the exception of the last traceback, or of the last line; None where there is none.
 
     What follows a traceback may belong to its message, or be written by a script that handled it
     and went on: then that traceback is just the last one. Where training went on, it is nothing,

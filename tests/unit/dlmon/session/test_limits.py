@@ -666,7 +666,7 @@ def test_a_run_that_spreads_its_work_over_threads_wants_more_than_its_busiest_on
     assert limit.headline == "Other programs take the CPU"
     assert limit.figures == ("1.1 of 2 cores", "this run 0.9, waits for a CPU 23 % of the time")
     assert limit.advice == "stop other programs: they take 1.1 cores"
-    # One that uses as much and waits for nothing is told nothing of them.
+    # To one that uses as much and waits for nothing they are not named.
     content = waits_for_cpu(on_cores(2, run=0.9, others=1.1), 3.0, thread_pct=23.7)
     assert rules(reported(content, MachineFacts(cores=2), None)) == []
 

@@ -320,7 +320,7 @@ class ComparisonBars(Wheel, Lines):
             if this is not None and this not in indices:
                 indices[0 if this < first else -1] = this
             return indices
-        first = first_in_view(this, self._first, shown, total)
+        first = first_around(this, self._first, shown, total)
         indices = [*range(first, min(first + shown, total))]
         if this is None:
             return indices
@@ -482,6 +482,19 @@ def first_in_view(this_run: int | None, first: int, shown: int, total: int) -> i
     if this_run is None or first <= this_run < first + shown:
         return first
     return min(max(0, this_run - shown // 2), last_first)
+
+
+def first_around(this_run: int | None, first: int, shown: int, total: int) -> int:
+    """Return the first row to show around this run: `first` where it can stay.
+
+    Where this run is near the top or the end, that is in view, whatever was before.
+    """
+    if this_run is not None:
+        last_first = max(0, total - shown)
+        middle = this_run - shown // 2
+        if not 0 < middle < last_first:
+            return min(max(0, middle), last_first)
+    return first_in_view(this_run, first, shown, total)
 
 
 def hidden_text(above: int, below: int) -> str:

@@ -14,8 +14,7 @@ from tui.drawing.plot import (
     DOTS_PER_CELL,
     Span,
     ascii_rows,
-    bits,
-    cells_of,
+    bits_of_cells,
     column_spans,
 )
 from tui.formatting.glyphs import UNICODE, Glyphs
@@ -95,8 +94,8 @@ def _cells_of_columns(
         if span is None:
             continue
         cell, side = divmod(column, COLUMNS_PER_CELL)
-        for row, low, high in cells_of(span, height, per_cell):
-            cells[row][cell] |= bits(low, high) << side * per_cell
+        for row, covered in bits_of_cells(span, height, per_cell):
+            cells[row][cell] |= covered << side * per_cell
     return cells
 
 
@@ -130,11 +129,11 @@ def split_rows(
         shift, highest = side * per_cell, whole[1]
         inside = -1 if inner is None else min(inner[1], highest)
         if inside >= 0:
-            for row, low, high in cells_of((0, inside), height, per_cell):
-                filled[row][cell] |= bits(low, high) << shift
+            for row, covered in bits_of_cells((0, inside), height, per_cell):
+                filled[row][cell] |= covered << shift
         if inside < highest:
-            for row, low, high in cells_of((inside + 1, highest), height, per_cell):
-                kept = bits(low, high) & (-1 if glyphs.is_ascii else _STRIPES)
+            for row, covered in bits_of_cells((inside + 1, highest), height, per_cell):
+                kept = covered & (-1 if glyphs.is_ascii else _STRIPES)
                 striped[row][cell] |= kept << shift
             striped[height - 1 - highest // per_cell][cell] |= 1 << shift + highest % per_cell
     draw = _ascii_cell if glyphs.is_ascii else _braille_cell

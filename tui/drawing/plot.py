@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from functools import lru_cache
 
 from tui.formatting.glyphs import UNICODE, Glyphs
 
@@ -53,8 +54,8 @@ def braille_rows(
             continue
         cell, side = divmod(column, COLUMNS_PER_CELL)
         shift = side * DOTS_PER_CELL
-        for row, low, high in cells_of(span, height, DOTS_PER_CELL):
-            cells[row][cell] |= bits(low, high) << shift
+        for row, levels in bits_of_cells(span, height, DOTS_PER_CELL):
+            cells[row][cell] |= levels << shift
     return ["".join(map(BRAILLE.__getitem__, row)) for row in cells]
 
 
@@ -78,7 +79,7 @@ def ascii_rows(
         if not known:
             continue
         union = min(low for low, _ in known), max(high for _, high in known)
-        touched = list(cells_of(union, height, 2))
+        touched = cells_of(union, height, 2)
         for row, low, high in touched:
             if filled:
                 character = "#" if high else "_"
@@ -287,16 +288,27 @@ def _level(value: float | None, levels: int, top: float, bottom: float) -> int |
     return round((value - bottom) / (top - bottom) * (levels - 1))
 
 
-def cells_of(span: Span, height: int, levels_per_cell: int) -> Iterator[tuple[int, int, int]]:
-    """Yield (row, lowest, highest level within that row's cell) from the bottom up."""
+def cells_of(span: Span, height: int, levels_per_cell: int) -> tuple[tuple[int, int, int], ...]:
+    """Return (row, lowest, highest level within that row's cell) from the bottom up."""
     low, high = span
-    for cell in range(low // levels_per_cell, high // levels_per_cell + 1):
-        floor = cell * levels_per_cell
-        yield (
+    cells = range(low // levels_per_cell, high // levels_per_cell + 1)
+    return tuple(
+        (
             height - 1 - cell,
-            max(low - floor, 0),
-            min(high - floor, levels_per_cell - 1),
+            max(low - cell * levels_per_cell, 0),
+            min(high - cell * levels_per_cell, levels_per_cell - 1),
         )
+        for cell in cells
+    )
+
+
+# A chart that moves draws the same few spans over and over.
+@lru_cache(maxsize=4096)
+def bits_of_cells(span: Span, height: int, levels_per_cell: int) -> tuple[tuple[int, int], ...]:
+    """Return (row, its levels as bits) of the cells that a column covers, from the bottom up."""
+    return tuple(
+        (row, bits(low, high)) for row, low, high in cells_of(span, height, levels_per_cell)
+    )
 
 
 def _braille(levels: int) -> str:

@@ -91,7 +91,8 @@ class ChartTile(Chart):
     @property
     def plot_columns(self) -> int:
         """How many columns of data fit now, beside the figures."""
-        width = self.size.width - self._own_side(*self.size)
+        size = self.size
+        width = size.width - self._own_side(*size)
         return COLUMNS_PER_CELL * max(0, width - self._axis_width(width))
 
     def on_resize(self, event: events.Resize) -> None:
@@ -148,8 +149,9 @@ class ChartTile(Chart):
         times = newest(self._picture, self.plot_columns).times
         if not times.are_shown:
             return NO_RULER
+        start = self._plot_start
         marks = tuple(
-            (self._plot_start + column // COLUMNS_PER_CELL, text)
+            (start + column // COLUMNS_PER_CELL, text)
             for column, text in times.marks
             if column >= 0
         )
@@ -160,8 +162,9 @@ class ChartTile(Chart):
     @property
     def _plot_start(self) -> int:
         """The cell, from the left border on, at which the columns begin."""
-        left = self._aligned_start(*self.size)
-        return 1 + left + self._axis_width(self.size.width - left)
+        size = self.size
+        left = self._aligned_start(*size)
+        return 1 + left + self._axis_width(size.width - left)
 
     def _colour_titles(self, in_border: tuple[Figure, ...], *, all_above: bool = False) -> None:
         """Let a title stand out in which a figure is near its limit, or is too old."""

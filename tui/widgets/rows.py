@@ -129,14 +129,15 @@ class RowWidget(StyledOnUse):
 
     def render_line(self, y: int) -> Strip:
         """Return one line for the compositor, which keeps it until the row is repainted."""
-        if self.size != self._rows_size:
-            self._rows, self._rows_size = self.draw(*self.size), self.size
+        size = self.size
+        if size != self._rows_size:
+            self._rows, self._rows_size = self.draw(*size), size
         row = self._rows[y] if y < len(self._rows) else ()
         segments = [
             Segment(text, self.style_of(components, y).rich_style) for text, components in row
         ]
         blank = self.visual_style.rich_style
-        return Strip(segments).adjust_cell_length(self.size.width, blank)
+        return Strip(segments).adjust_cell_length(size.width, blank)
 
     def notify_style_update(self) -> None:
         """Follow a change of theme: the line inside of the title has the border's colour."""

@@ -16,7 +16,8 @@ from tui.formatting.comparison import Reference, factor_of_reference, row_of
 from tui.formatting.comparison_row import row_details
 from tui.live import comparison_bars as bars
 from tui.live import comparison_details
-from tui.live.comparison_bars import ComparisonBars, bar_rows, is_logarithmic
+from tui.live.bar_rows import bar_rows, is_logarithmic
+from tui.live.comparison_bars import ComparisonBars
 from tui.live.comparison_details import ComparisonDetails
 from tui.screens.base import HELP, PALETTE, QUIT, REFRESH_S, THEME, BaseScreen
 

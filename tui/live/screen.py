@@ -54,7 +54,8 @@ from tui.live import (
 )
 from tui.live import comparison_bars as bars
 from tui.live.account_line import AccountLine
-from tui.live.comparison_bars import ComparisonBars, bar_rows, is_logarithmic
+from tui.live.bar_rows import bar_rows, is_logarithmic
+from tui.live.comparison_bars import ComparisonBars
 from tui.live.epoch_headline import EpochHeadline
 from tui.live.epoch_line import EpochLine
 from tui.live.epoch_table import EpochTable

@@ -36,7 +36,8 @@ from cost import cpu_s, resident_mib
 from harness import CannotRun
 from terminal import Terminal
 
-from dlmon.instrument.collector import BatchCollector, EpochEnd, EpochStart, Queued
+from dlmon.instrument.collector import BatchCollector
+from dlmon.instrument.queued import EpochEnd, EpochStart, Queued
 from dlmon.log.folder import LOG_NAME
 from dlmon.log.index import index_of, place_after, write_index
 from dlmon.records import (

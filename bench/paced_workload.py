@@ -18,8 +18,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from dlmon.instrument.collector import EpochEnd, EpochStart
 from dlmon.instrument.emitter import Emitter
+from dlmon.instrument.queued import EpochEnd, EpochStart
 from dlmon.records import Model, Phase, Validation
 
 STOPPED = 75

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from dlmon.instrument.collector import MeasuredBatch
 from dlmon.instrument.keras_data import Data, HandedData
+from dlmon.instrument.queued import MeasuredBatch
 from dlmon.instrument.reporter import Reporter
 
 _new = tuple.__new__

@@ -6,23 +6,25 @@ Runs in the trained interpreter: standard library only, Python 3.10 syntax.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
-from dlmon.records import (
-    Batches,
-    BatchSummary,
-    Epoch,
-    Metrics,
-    Phase,
-    Record,
-    Validation,
-    finite,
+from dlmon.instrument.batch_summary import UnfinishedSummary
+from dlmon.instrument.queued import (
+    MIN_PAUSE_NS,
+    EpochChanged,
+    EpochEnd,
+    EpochOpened,
+    EpochStart,
+    Interruption,
+    MeasuredBatch,
+    MetricsRead,
+    Pause,
+    Queued,
 )
+from dlmon.records import Batches, Epoch, Phase, Record
 from dlmon.statistics.histogram import StepHistogram
 from dlmon.statistics.steady_batches import SteadyBatches
-from dlmon.statistics.steady_state import STALL_FACTOR
 
 SUMMARY_S = 1.0
 # A session's first million batches keep their own times (design, section 3).
@@ -31,127 +33,6 @@ KEPT_BATCHES = 1_000_000
 WAITING_BATCHES = 200_000
 # Batches in one record, so that a line stays well under a megabyte.
 RECORD_BATCHES = 50_000
-QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
-# A pause is a phase of its own from this long on: epochs of milliseconds would flood the log.
-MIN_PAUSE_NS = 250_000_000
-# Of a network with more of them, the first ones are read.
-MOST_METRICS = 16
-
-
-@dataclass(frozen=True)
-class EpochStart:
-    """The training thread entered an epoch.
-
-    `stride` is Keras's steps_per_execution, `phase` what the compile phase
-    turns into with the first batch that ends, and `capped` says that the epoch
-    is not a whole one. `follows` another of the same `fit`: an `EpochOpened` comes then.
-    Without a `batch_size` each `MeasuredBatch` has its own size, or none is known. `steps` says how
-    many batches a whole epoch has where `samples` doesn't; where neither does, the epoch is whole
-    unless its end says that it was cut.
-    """
-
-    epoch: int
-    t: int
-    batch_size: int | None
-    samples: int | None
-    stride: int = 1
-    phase: str = "training"
-    capped: bool = False
-    follows: bool = False
-    steps: int | None = None
-
-
-@dataclass(frozen=True)
-class EpochOpened:
-    """The first batch of an epoch that `follows` another is about to run."""
-
-    t: int
-
-
-@dataclass(frozen=True)
-class Interruption:
-    """Something else ran within the batch that is under way, which it does not count."""
-
-    t: int
-    end: int
-
-
-@dataclass(frozen=True)
-class Pause:
-    """What follows is a phase of its own, unless something else is sent soon."""
-
-    t: int
-    phase: str
-    epoch: int | None = None
-
-
-@dataclass(frozen=True)
-class EpochEnd:
-    """The training thread left an epoch; all its batches are queued.
-
-    `samples` is how many the framework counted, where that is known better than batch by batch.
-    """
-
-    epoch: int
-    t: int
-    metrics: dict[str, float | None]
-    why: dict[str, str]
-    cut: bool
-    validation: Validation | None = None
-    samples: int | None = None
-
-
-@dataclass(frozen=True)
-class EpochChanged:
-    """More is known of the epoch that ended last; its record is written again.
-
-    `updates` are steps of an optimiser that came after its last batch, `metrics` are added.
-    """
-
-    epoch: int
-    updates: int = 0
-    validation: Validation | None = None
-    metrics: dict[str, float | None] = field(default_factory=dict)
-    why: dict[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class MetricsRead:
-    """What a framework says of the training, as it says it: tensors may not be computed yet."""
-
-    t: int
-    values: Mapping[str, Any]
-
-    def record(self) -> Metrics | None:
-        """Return the numbers among them; None where there is none."""
-        names = [name for name in self.values if isinstance(name, str)][:MOST_METRICS]
-        try:
-            values, why = finite({name: self.values[name] for name in names})
-        except Exception:  # noqa: BLE001 - whatever a framework raises, its training goes on
-            return None
-        for name in [name for name, reason in why.items() if reason not in ("NaN", "infinite")]:
-            del values[name], why[name]
-        return Metrics(self.t, values, why=why) if values else None
-
-
-class MeasuredBatch(NamedTuple):
-    """A batch of a script's own loop: when it ended, and what is known of it alone.
-
-    `samples` is None where its size is not known, and one for each where several batches ended
-    together; `wait_ns` is None where waiting for data can't be measured; `updates` are the steps
-    of an optimiser that ended in it.
-    """
-
-    number: int
-    end_ns: int
-    samples: int | tuple[int, ...] | None = None
-    wait_ns: int | None = None
-    updates: int | None = None
-
-
-# What the training thread queues: a batch's (index, end time), a mark, or a finished record.
-Mark = EpochStart | EpochOpened | EpochEnd | EpochChanged | Interruption | Pause | MetricsRead
-Queued = tuple[int, int] | MeasuredBatch | Mark | Record
 
 
 def _samples_in(epoch: EpochStart, batches: int) -> int | None:
@@ -180,76 +61,6 @@ def _updates_of(values: Sequence[int], start: int, count: int) -> int | None:
 
 def _added(total: int | None, values: Sequence[int]) -> int | None:
     return (total or 0) + sum(values) if values else total
-
-
-def step_quantiles(counts: Counter[int]) -> tuple[int, ...]:
-    """Return the `QUANTILES` of the counted values (nearest rank)."""
-    total = sum(counts.values())
-    ranked = sorted(counts.items())
-    found: list[int] = []
-    seen = 0
-    position = iter(ranked)
-    value, count = next(position)
-    for quantile in QUANTILES:
-        rank = max(1, min(total, round(quantile * total)))
-        while seen + count < rank:
-            seen += count
-            value, count = next(position)
-        found.append(value)
-    return tuple(found)
-
-
-@dataclass
-class _Summary:
-    """Folds batches whose single times are not kept.
-
-    `first_us` are the times of an epoch's first execution, `opening_us` what came before it. In
-    an epoch that was cut short the two belong together, so that batch is no stalled step.
-    """
-
-    epoch: EpochStart
-    first: int
-    t: int
-    opening_us: int | None
-    first_us: Sequence[int]
-    t_last: int = 0
-    samples: int | None = 0
-    time_us: int = 0
-    wait_us: int | None = None
-    updates: int | None = None
-    counts: Counter[int] = field(default_factory=Counter)
-
-    def add(self, end_us: int, dt_us: list[int], samples: int | None) -> None:
-        self.t_last = end_us * 1000
-        known = self.samples is not None and samples is not None
-        self.samples = self.samples + samples if known else None  # type: ignore[operator]
-        self.time_us += sum(dt_us)
-        self.counts.update(dt_us)
-
-    def _stalls(self, usual_us: float) -> int:
-        limit_us = STALL_FACTOR * usual_us
-        slow = sum(count for took_us, count in self.counts.items() if took_us > limit_us)
-        if self.epoch.capped:
-            slow -= sum(took_us > limit_us for took_us in self.first_us)
-        return slow
-
-    def record(self, usual_us: float) -> BatchSummary:
-        return BatchSummary(
-            epoch=self.epoch.epoch,
-            first=self.first,
-            count=sum(self.counts.values()),
-            samples=self.samples,
-            t=self.t,
-            t_last=self.t_last,
-            time_us=self.time_us,
-            step_us=step_quantiles(self.counts),
-            stalls=self._stalls(usual_us),
-            opening_us=self.opening_us,
-            first_us=sum(self.first_us) if self.first_us else None,
-            first_steps=len(self.first_us) if len(self.first_us) > 1 else None,
-            wait_us=self.wait_us,
-            updates=self.updates,
-        )
 
 
 class BatchCollector:
@@ -295,7 +106,7 @@ class BatchCollector:
         self._updates: list[int] = []
         self._epoch_samples: int | None = 0
         self._epoch_updates: int | None = None
-        self._summary: _Summary | None = None
+        self._summary: UnfinishedSummary | None = None
         self._summary_since = 0
         # Of the batches that were only summarised.
         self._summarised = StepHistogram()
@@ -582,7 +393,7 @@ class BatchCollector:
             return
         if self._summary is None:
             is_first = self._first == 0
-            self._summary = _Summary(
+            self._summary = UnfinishedSummary(
                 epoch,
                 self._first,
                 self._first_end_us * 1000,

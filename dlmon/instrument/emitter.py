@@ -20,7 +20,8 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from dlmon.instrument.collector import BatchCollector, Mark, MetricsRead, Queued
+from dlmon.instrument.collector import BatchCollector
+from dlmon.instrument.queued import Mark, MetricsRead, Queued
 from dlmon.records import Notice, Record, encode
 
 FLUSH_S = 0.25

@@ -11,7 +11,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from dlmon.instrument.batch_ends import BatchEnds, last_of
-from dlmon.instrument.collector import (
+from dlmon.instrument.fit_watch import Activity, FitWatch
+from dlmon.instrument.keras_data import Data, claim_latest
+from dlmon.instrument.keras_facts import count_of_samples, framework_of, parameters_of, qualities_of
+from dlmon.instrument.queued import (
     MIN_PAUSE_NS,
     EpochEnd,
     EpochOpened,
@@ -19,9 +22,6 @@ from dlmon.instrument.collector import (
     Interruption,
     Pause,
 )
-from dlmon.instrument.fit_watch import Activity, FitWatch
-from dlmon.instrument.keras_data import Data, claim_latest
-from dlmon.instrument.keras_facts import count_of_samples, framework_of, parameters_of, qualities_of
 from dlmon.instrument.reporter import guarded
 from dlmon.instrument.timed_pass import PipelineTeardowns, TimedPass
 from dlmon.records import SCRIPT_PHASE, Evaluation, Notice, finite

@@ -17,9 +17,9 @@ from typing import Any
 
 import keras
 
-from dlmon.instrument.collector import EpochEnd, EpochOpened, EpochStart, Pause
 from dlmon.instrument.emitter import Emitter
 from dlmon.instrument.minimum_time import MinimumTime
+from dlmon.instrument.queued import EpochEnd, EpochOpened, EpochStart, Pause
 from dlmon.instrument.run_delay import run_delay_ns
 from dlmon.instrument.timed_pass import PipelineTeardowns, TimedPass
 from dlmon.records import Evaluation, Notice, Phase, Validation, finite

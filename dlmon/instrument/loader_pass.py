@@ -9,8 +9,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from dlmon.instrument.collector import Interruption, MeasuredBatch
 from dlmon.instrument.loaders import Loader, Sizes
+from dlmon.instrument.queued import Interruption, MeasuredBatch
 
 # What becomes of a pass: not yet fetched from; held back until it is known; read beside another
 # one; over, or none that counts.

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import Any
 
-from dlmon.instrument.collector import EpochEnd, EpochStart, MeasuredBatch
+from dlmon.instrument.queued import EpochEnd, EpochStart, MeasuredBatch
 from dlmon.instrument.reporter import REPORTER, Reporter
 from dlmon.records import finite
 

@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from dlmon.instrument.collector import (
+from dlmon.instrument.loader_pass import BESIDE, HELD, NEW, OVER, TRAINING, VALIDATING, Pass, Thread
+from dlmon.instrument.loaders import Loader
+from dlmon.instrument.queued import (
     EpochChanged,
     EpochEnd,
     EpochOpened,
@@ -17,8 +19,6 @@ from dlmon.instrument.collector import (
     MeasuredBatch,
     Pause,
 )
-from dlmon.instrument.loader_pass import BESIDE, HELD, NEW, OVER, TRAINING, VALIDATING, Pass, Thread
-from dlmon.instrument.loaders import Loader
 from dlmon.instrument.reporter import Reporter
 from dlmon.records import SCRIPT_PHASE, Validation, finite
 

@@ -20,8 +20,8 @@ from dataclasses import replace
 from functools import wraps
 from typing import Any, TypeVar
 
-from dlmon.instrument.collector import Mark, Queued
 from dlmon.instrument.emitter import Emitter, Reads
+from dlmon.instrument.queued import Mark, Queued
 from dlmon.records import SCRIPT_PHASE, Model, Notice, Phase, Record, Trainer
 
 SOCKET = "DLMON_SOCKET"

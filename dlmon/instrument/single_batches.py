@@ -12,10 +12,10 @@ from functools import wraps
 from types import ModuleType
 from typing import Any
 
-from dlmon.instrument.collector import EpochEnd, EpochStart, MeasuredBatch
 from dlmon.instrument.fit_watch import OWNER, Activity, FitWatch, watch_of
 from dlmon.instrument.keras_data import leading_size
 from dlmon.instrument.keras_facts import parameters_of, qualities_of
+from dlmon.instrument.queued import EpochEnd, EpochStart, MeasuredBatch
 from dlmon.instrument.reporter import Reporter, guarded
 
 _WATCHED = "_dlmon_watched"

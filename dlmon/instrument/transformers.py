@@ -12,10 +12,10 @@ from types import ModuleType
 from typing import Any
 
 from dlmon.instrument.around import after, where_a_monitor_listens
-from dlmon.instrument.collector import MetricsRead
 from dlmon.instrument.emitter import READ_NS
 from dlmon.instrument.losses import LOSS
 from dlmon.instrument.pytorch import losses_of, parameters_of, passes_of
+from dlmon.instrument.queued import MetricsRead
 from dlmon.instrument.reporter import Reporter, guarded
 
 # What it logs beside metrics: where it is, and how fast it was.

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import platform
 import signal
 import sys
 import time
@@ -20,7 +19,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import dlmon
 from dlmon.exit_codes import FAILED, NOT_STARTED, WRONG_ARGUMENTS
 from dlmon.host import boot_id, host_name
 from dlmon.launch.bundle import BundleError, bundle_folder
@@ -39,7 +37,6 @@ from dlmon.launch.interpreter import (
     InterpreterNotExamined,
     check_own_backend,
     examine_interpreter,
-    installed_versions,
 )
 from dlmon.launch.job import Job, Refused, Started
 from dlmon.launch.sensing import FACTS_S, Sensing
@@ -69,6 +66,7 @@ from dlmon.supervisor.verdict import (
     measure_session,
     oom_kills,
 )
+from dlmon.supervisor.versions import own_versions, versions_of_workload
 from dlmon.supervisor.watched_process import WatchedProcess
 from dlmon.supervisor.workload import Workload
 
@@ -227,10 +225,10 @@ class Supervisor:
     def _open_log(self, facts: Facts | None, interpreter: Interpreter | None) -> None:
         job = self._job
         wall = time.time()
-        versions, why = _own_versions(), dict[str, str]()
+        versions, why = own_versions(), dict[str, str]()
         if not job.is_machine_recording and not job.script:
             backend = str(job.options.get("backend") or "tensorflow")
-            versions, why = _versions(backend, interpreter)
+            versions, why = versions_of_workload(backend, interpreter)
         if facts is None:
             why["machine"] = NO_FACTS
             self._notice(f"{NO_FACTS}, so nothing is known of the machine")
@@ -521,35 +519,6 @@ def _is_permanent(error: Exception) -> bool:
     if isinstance(error, (DeviceUnknown, InterpreterNotExamined)):
         return False
     return isinstance(error, (DeviceError, InterpreterError))
-
-
-def _own_versions() -> dict[str, Any]:
-    return {"python": platform.python_version(), "dlmon": dlmon.__version__}
-
-
-def _versions(
-    backend: str, interpreter: Interpreter | None
-) -> tuple[dict[str, Any], dict[str, str]]:
-    """Return the versions that the workload will run with, without importing anything."""
-    if interpreter is None:
-        python, found = platform.python_version(), installed_versions(backend)
-        place = "this Python"
-    else:
-        python, place = interpreter.python, interpreter.command
-        found = {"keras": interpreter.keras, backend: interpreter.backend_version}
-    versions: dict[str, Any] = {
-        "python": python,
-        "backend": backend,
-        "dlmon": dlmon.__version__,
-        "keras": found["keras"],
-        "backend_version": found[backend],
-    }
-    why = {
-        f"versions.{key}": f"no package in {place} gives the version of {module}"
-        for key, module in (("keras", "keras"), ("backend_version", backend))
-        if found[module] is None
-    }
-    return versions, why
 
 
 def _children() -> set[int]:

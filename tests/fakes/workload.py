@@ -25,8 +25,8 @@ import time
 import traceback
 from pathlib import Path
 
-from dlmon.instrument.collector import EpochEnd, EpochStart
 from dlmon.instrument.emitter import Emitter
+from dlmon.instrument.queued import EpochEnd, EpochStart
 from dlmon.records import Failure, Model, Phase, Validation, finite
 from workloads.failure import kind_of
 

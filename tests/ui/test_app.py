@@ -1086,10 +1086,10 @@ async def test_going_back_to_a_session_stops_none_that_lies_above(
         await pilot.press("r")
         await until(pilot, lambda: isinstance(app.screen, SessionsScreen))
         await pilot.pause()
-        app._open(log.path)
+        app.open_session(log.path)
         await until(pilot, lambda: live(app) and app.screen is not first)
         lifeline = app._shown[-1].launch = FakeLaunch()
-        app._open(over)
+        app.open_session(over)
         await pilot.pause()
         assert live(app)
         assert app.screen is not first

@@ -2,46 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
 from dlmon.comparison.compare import ComparisonRow
-from dlmon.records import Result
 from tui.formatting import units
-from tui.formatting.comparison import Reference, factor_of_reference, row_of
+from tui.formatting.comparison import factor_of_reference, row_of
 from tui.formatting.comparison_row import row_details
 from tui.live import comparison_bars as bars
 from tui.live import comparison_details
-from tui.live.comparison_bars import ComparisonBars, bar_rows, is_logarithmic
+from tui.live.bar_rows import bar_rows, is_logarithmic
+from tui.live.comparison import Comparison
+from tui.live.comparison_bars import ComparisonBars
 from tui.live.comparison_details import ComparisonDetails
 from tui.screens.base import HELP, PALETTE, QUIT, REFRESH_S, THEME, BaseScreen
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """A comparison as it stands.
-
-    Attributes:
-        title: what is compared.
-        rows: as `compare` returns them.
-        names: those of earlier sessions, by id.
-        results: theirs, and this one's once it is over, by id.
-        reference: what was chosen to compare with.
-        before: the newest earlier session that this run can be compared with.
-        steady: whether this run has a figure to compare.
-    """
-
-    title: str
-    rows: tuple[ComparisonRow, ...]
-    names: Mapping[str, str]
-    results: Mapping[str, Result]
-    reference: Reference | None = None
-    before: Reference | None = None
-    steady: bool = False
 
 
 class ComparisonScreen(BaseScreen):

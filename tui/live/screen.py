@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, MutableMapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
-from textual.containers import Container, Vertical
+from textual.binding import BindingType
+from textual.containers import Container
 from textual.message import Message
 from textual.worker import Worker
 
-from dlmon.comparison.compare import ComparisonRow
 from dlmon.log.directory import SessionEntry
 from dlmon.log.label import Label
 from dlmon.records import Status
@@ -21,44 +20,19 @@ from dlmon.session.snapshot import Snapshot
 from dlmon.session.source import SLICE_S, SessionSource, read_to_end
 from tui.drawing.time_window import TimeWindow, View
 from tui.formatting import units
-from tui.formatting.comparison import (
-    EARLIER_SESSIONS,
-    MOST_EARLIER,
-    Reference,
-    comparison_rows,
-    earlier_sessions,
-    epoch_word,
-    factor_of_nearest,
-    factor_of_reference,
-    factor_of_run_before,
-    how_to_match,
-    metric_of,
-    row_of,
-    run_names,
-    timing_of,
-)
+from tui.formatting.comparison import Reference, epoch_word, timing_of
 from tui.formatting.glyphs import glyphs_in_use
 from tui.formatting.learning import newest_texts
 from tui.formatting.reading import reading_text
-from tui.formatting.validity import in_doubt
-from tui.live import (
-    account_line,
-    epoch_headline,
-    epoch_table,
-    limit_line,
-    loss_chart,
-    output_pane,
-    progress_line,
-    time_charts,
-    top_line,
-)
-from tui.live import comparison_bars as bars
 from tui.live.account_line import AccountLine
-from tui.live.comparison_bars import ComparisonBars, bar_rows, is_logarithmic
-from tui.live.epoch_headline import EpochHeadline
+from tui.live.comparison import SessionComparison
+from tui.live.comparison_bars import ComparisonBars
+from tui.live.comparison_panel import ComparisonPanel
 from tui.live.epoch_line import EpochLine
 from tui.live.epoch_table import EpochTable
-from tui.live.epoch_zoom import EPOCH_ACTIONS, EPOCH_KEYS, EpochZoom
+from tui.live.epoch_zoom import EPOCH_ACTIONS, EpochZoom
+from tui.live.help import FIRST_STEPS, TOPICS
+from tui.live.keys import CHART_ACTIONS, LIVE_KEYS, LOG_ACTIONS
 from tui.live.limit_line import LimitLine
 from tui.live.loss_chart import next_metric, shown_metric
 from tui.live.output_pane import OutputPane
@@ -66,34 +40,12 @@ from tui.live.progress_line import ProgressLine
 from tui.live.side_cell import Part, Room, SideCell, part_after, parts_shown
 from tui.live.time_charts import machine_view
 from tui.live.top_line import TopLine
-from tui.machine.charts import MACHINE_HELP, OF_GPUS
+from tui.machine.charts import OF_GPUS
 from tui.machine.view import MachineView
-from tui.screens.base import HELP, REFRESH_S, SESSIONS, THEME, BaseScreen, hidden
-from tui.screens.export import EXPORT, ExportControls
+from tui.screens.base import REFRESH_S, BaseScreen
+from tui.screens.export import ExportControls
 from tui.screens.session_controls import SessionControls
 from tui.screens.stop import AgainScreen
-
-if TYPE_CHECKING:
-    from tui.live.comparison_screen import Comparison
-
-_CURSOR = Binding.Group("Cursor", compact=True)
-
-# What there is to do in the charts only, and in the log only.
-_IN_CHARTS = {
-    "next_view",
-    "zoom_in",
-    "zoom_out",
-    "pan",
-    "move_cursor",
-    "go_to_start",
-    "go_to_end",
-    "follow",
-    "fit_axis",
-    "escape",
-    *EPOCH_ACTIONS,
-}
-_IN_LOG = {"close_log", "scroll_log", "page_log"}
-
 
 # An end that the first polls find lies in the past: the second one finds that nobody writes.
 _POLLS_TO_KNOW = 2
@@ -121,99 +73,9 @@ class LiveScreen(SessionControls, ExportControls, EpochZoom):
         (20, "-short"),
         (32, "-tall"),
     ]
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding(
-            "s", "stop", "Stop", tooltip="Stop the training after the current batch; asks first"
-        ),
-        Binding("d", "detach", "Detach", tooltip="Leave dlmon; the training continues"),
-        Binding("a", "again", "Again", tooltip="Run it again with the same options"),
-        Binding("l", "log", "Log", tooltip="All output and notices, over the whole screen"),
-        Binding("l,escape", "close_log", "Back", tooltip="Back from the log to the charts"),
-        HELP,
-        Binding("q", "leave", "Quit", tooltip="Leave this session; asks first while it runs"),
-        Binding("z", "next_view", "Zoom", tooltip="From the last 10 s to the whole run, in steps"),
-        Binding("g,f4", "gpus", "GPU", tooltip="Show every GPU in depth, and the CPU"),
-        Binding("p,f5", "processes", "Processes", tooltip="Show what runs on the machine"),
-        Binding(
-            "left",
-            "move_cursor(-1)",
-            "Cursor back",
-            key_display="←",
-            tooltip="Move the cursor back; all charts show their values there",
-            group=_CURSOR,
-        ),
-        Binding(
-            "right",
-            "move_cursor(1)",
-            "Cursor forward",
-            key_display="→",
-            tooltip="Move the cursor forward; all charts show their values there",
-            group=_CURSOR,
-        ),
-        *EPOCH_KEYS,
-        Binding("o", "next_part", "Loss", tooltip="Show the loss, or the output in its place"),
-        Binding(
-            "c", "compare", "Compare", tooltip="Choose what to compare with, and see its details"
-        ),
-        EXPORT,
-        SESSIONS,
-        THEME,
-        hidden("a", "stop_and_again", "Again", "Stop, and run it again; asks first"),
-        hidden(
-            "shift+left", "move_cursor(-10)", "Cursor 10 back", "Move the cursor 10 samples back"
-        ),
-        hidden(
-            "shift+right",
-            "move_cursor(10)",
-            "Cursor 10 forward",
-            "Move the cursor 10 samples forward",
-        ),
-        hidden("plus,equals_sign", "zoom_in", "Zoom in", "See less time, in more detail"),
-        hidden("minus", "zoom_out", "Zoom out", "See more of the run at once"),
-        hidden("y", "fit_axis", "Fit throughput", "Begin its axis above 0, or at 0 again"),
-        hidden("comma", "pan(-1)", "Pan back", "Move all charts back by a quarter"),
-        hidden("full_stop", "pan(1)", "Pan forward", "Move all charts forward by a quarter"),
-        hidden("O", "next_metric", "Next metric", "Show another metric in place of the loss"),
-        hidden("home", "go_to_start", "Go to start", "Show where the run began"),
-        hidden("end", "go_to_end", "Go to end", "Show where the run is now"),
-        hidden("f", "follow", "Follow", "Let the charts follow the run again"),
-        hidden(
-            "escape",
-            "escape",
-            "Back to now",
-            "Remove the cursor, then follow; go back from a run that is over",
-        ),
-        hidden("up", "scroll_log(-1)", "Scroll up", "Older output"),
-        hidden("down", "scroll_log(1)", "Scroll down", "Newer output"),
-        hidden("pageup", "page_log(-1)", "Page up", "Much older output"),
-        hidden("pagedown", "page_log(1)", "Page down", "Much newer output"),
-        hidden("home", "page_log(-1000)", "Go to start of log", "The oldest output that was kept"),
-        hidden("end", "page_log(1000)", "Go to end of log", "Follow the output again"),
-        hidden("ctrl+p", "app.command_palette"),
-        hidden("ctrl+c,ctrl+q", "leave"),
-    ]
-    FIRST_STEPS: ClassVar[tuple[tuple[str, str], ...]] = (
-        ("Throughput", "Training samples per second; higher is better."),
-        ("What limits it", "What the training waits for most, and the readings that show it."),
-        ("Stalls", "Batches that took over ten times as long as usual."),
-        ("In doubt", "Something speaks against the figures, so don't compare by them yet."),
-        ("s", "Stops the training after the current batch; it asks first."),
-        ("q", "Leaves this screen; it asks first where the run would stop."),
-    )
-    TOPICS: ClassVar[tuple[tuple[str, str], ...]] = (
-        *top_line.HELP,
-        *limit_line.HELP,
-        *time_charts.HELP,
-        *MACHINE_HELP,
-        ("mem", "The share of a GPU's memory in use, where that has no chart of its own."),
-        *epoch_headline.HELP,
-        *bars.HELP,
-        *account_line.HELP,
-        *epoch_table.HELP,
-        *loss_chart.HELP,
-        *output_pane.HELP,
-        *progress_line.HELP,
-    )
+    BINDINGS: ClassVar[list[BindingType]] = LIVE_KEYS
+    FIRST_STEPS: ClassVar[tuple[tuple[str, str], ...]] = FIRST_STEPS
+    TOPICS: ClassVar[tuple[tuple[str, str], ...]] = TOPICS
 
     @dataclass
     class Ended(Message):
@@ -247,8 +109,7 @@ class LiveScreen(SessionControls, ExportControls, EpochZoom):
         super().__init__(source)
         self._turn = turn
         self._read_label = read_label
-        self._references = {} if references is None else references
-        self._all_earlier: list[SessionEntry] = []
+        self._comparison = SessionComparison(source, {} if references is None else references)
         self._repeatable = repeatable
         self._second = -1
         self._again_when_stopped = False
@@ -280,9 +141,7 @@ class LiveScreen(SessionControls, ExportControls, EpochZoom):
         yield EpochLine()
         with Container(id="panels"):
             yield self._throughput
-            with Vertical(id="compared", classes="panel"):
-                yield EpochHeadline()
-                yield ComparisonBars()
+            yield ComparisonPanel()
             yield self._machine
             yield EpochTable()
             yield SideCell()
@@ -291,7 +150,6 @@ class LiveScreen(SessionControls, ExportControls, EpochZoom):
 
     def on_mount(self) -> None:
         """Start the one timer that reads and paints."""
-        self.query_one("#compared").border_title = "Seconds per epoch"
         self.set_interval(REFRESH_S, self._on_timer)
         self.call_after_refresh(self._paint_all)
 
@@ -371,7 +229,8 @@ class LiveScreen(SessionControls, ExportControls, EpochZoom):
         self.query_one(OutputPane).show(
             snapshot.output, snapshot.notices, running, start, not self._log_is_open
         )
-        self._paint_comparison(snapshot)
+        status = Status.RUNNING if running else self._source.status
+        self.query_one(ComparisonPanel).show(snapshot, self._comparison, status)
         self._share_row()
         self.paint_charts(snapshot)
 
@@ -486,57 +345,6 @@ class LiveScreen(SessionControls, ExportControls, EpochZoom):
         elif self._is_over and self.has_way_back:
             self.action_leave()
 
-    @property
-    def _reference(self) -> Reference | None:
-        """What this run is compared with, as it was chosen for its workload."""
-        return self._references.get(self._source.session.header.workload)
-
-    @property
-    def _earlier(self) -> list[SessionEntry]:
-        """The newest earlier sessions, and the one that was chosen."""
-        chosen = self._reference.session if self._reference is not None else None
-        first_of_newest = len(self._all_earlier) - EARLIER_SESSIONS
-        return [
-            entry
-            for number, entry in enumerate(self._all_earlier)
-            if number >= first_of_newest or entry.header.id == chosen
-        ]
-
-    def _against_reference(
-        self, rows: Sequence[ComparisonRow], names: Mapping[str, str], steady: bool
-    ) -> str:
-        """Say the factor to what was chosen, else to the run before."""
-        chosen = row_of(rows, self._reference)
-        if chosen is None:
-            header = self._source.session.header
-            return factor_of_run_before(rows, self._earlier, names, steady, header)
-        name = names.get(chosen.session or "", units.device(chosen.label))
-        every = comparison_rows(self._source.snapshot(), self._all_earlier)
-        return factor_of_reference(every, chosen, name, steady)
-
-    def _paint_comparison(self, snapshot: Snapshot) -> None:
-        rows = comparison_rows(snapshot, self._earlier)
-        panel = self.query_one("#compared")
-        title = _TITLES[metric_of(snapshot)]
-        if panel.border_title != title:
-            panel.border_title = title
-        doubts = in_doubt(snapshot.validity.against if snapshot.validity is not None else ())
-        if panel.border_subtitle != doubts:
-            panel.border_subtitle = doubts
-        steady = snapshot.samples_per_second is not None
-        names = run_names(snapshot, self._earlier)
-        headline = self.query_one(EpochHeadline)
-        nearest = how_to_match(snapshot, headline.size.width) or factor_of_nearest(rows, steady)
-        headline.show(
-            snapshot,
-            nearest,
-            self._against_reference(rows, names, steady),
-            status=Status.RUNNING if self._source.running else self._source.status,
-            chosen=row_of(rows, self._reference) is not None,
-        )
-        bars_shown = bar_rows(rows, names, self._reference)
-        self.query_one(ComparisonBars).show(bars_shown, is_logarithmic(rows), nearest)
-
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Offer only what there is to do now."""
         if action in ("again", "stop_and_again"):
@@ -551,9 +359,9 @@ class LiveScreen(SessionControls, ExportControls, EpochZoom):
             return not self._log_is_open and self._room in (Room.ONE, Room.TWO)
         if action == "next_metric":
             return not self._log_is_open and len(self._source.session.learning.names) > 1
-        if action == "log" or action in _IN_CHARTS:
+        if action == "log" or action in CHART_ACTIONS:
             return not self._log_is_open
-        if action in _IN_LOG:
+        if action in LOG_ACTIONS:
             return self._log_is_open
         return super().check_action(action, parameters)
 
@@ -595,40 +403,12 @@ class LiveScreen(SessionControls, ExportControls, EpochZoom):
     def _show_comparison(self, chosen: int | None) -> None:
         from tui.live.comparison_screen import ComparisonScreen
 
-        if all(row.kind == "this" for row in self._look_at_comparison().rows):
+        if all(row.kind == "this" for row in self._comparison.in_full().rows):
             alone = "there is nothing to compare with: no earlier run of this is known"
             self.notify(alone, severity="warning")
         else:
-            screen = ComparisonScreen(self._look_at_comparison, chosen, self._refer_to)
+            screen = ComparisonScreen(self._comparison.in_full, chosen, self._comparison.refer_to)
             self.app.push_screen(screen)
-
-    def _refer_to(self, row: ComparisonRow | None) -> None:
-        """Compare runs of this workload with a row from now on; None is the run before each."""
-        workload = self._source.session.header.workload
-        if row is None:
-            self._references.pop(workload, None)
-        else:
-            self._references[workload] = Reference.of(row)
-
-    def _look_at_comparison(self) -> Comparison:
-        """Return the comparison as it stands."""
-        from tui.live.comparison_screen import Comparison
-
-        snapshot, earlier = self._source.snapshot(), self._all_earlier
-        results = [entry.result for entry in earlier] + [snapshot.result]
-        rows = comparison_rows(snapshot, earlier)
-        alike = {row.session: row for row in rows if row.kind == "earlier" and row.comparable}
-        newest_first = (entry.header.id for entry in reversed(earlier))
-        before = next((alike[session] for session in newest_first if session in alike), None)
-        return Comparison(
-            title=_TITLES[metric_of(snapshot)],
-            rows=rows,
-            names=run_names(snapshot, earlier),
-            results={result.session: result for result in results if result is not None},
-            reference=self._reference,
-            before=None if before is None else Reference.of(before),
-            steady=snapshot.samples_per_second is not None,
-        )
 
     def _look_at_machine(self) -> MachineView:
         """Return the machine as it is now, or was at the end, wherever the cursor is."""
@@ -672,8 +452,7 @@ class LiveScreen(SessionControls, ExportControls, EpochZoom):
 
     def show_entries(self, entries: list[SessionEntry]) -> None:
         """Compare with the sessions that were recorded before."""
-        header = self._source.session.header
-        self._all_earlier = earlier_sessions(entries, header, MOST_EARLIER)
+        self._comparison.take_entries(entries)
         self.call_after_refresh(self.paint)
 
     def on_screen_resume(self) -> None:
@@ -685,13 +464,6 @@ class LiveScreen(SessionControls, ExportControls, EpochZoom):
     @property
     def _status(self) -> str:
         return "stopping" if self.is_stopping else self._source.status
-
-
-_TITLES = {
-    "seconds_per_epoch": "Seconds per epoch",
-    "run_seconds": "Seconds for the whole run",
-    "step_ms": "Milliseconds per batch",
-}
 
 
 def _end_text(source: SessionSource) -> str:

@@ -11,18 +11,9 @@ from rich.cells import cell_len
 from textual import events
 from textual.app import App, ComposeResult
 
-from dlmon.comparison.compare import ComparisonRow
-from dlmon.comparison.published import Published
 from tui.formatting.glyphs import use_glyphs
-from tui.live.comparison_bars import (
-    NOT_COMPARABLE,
-    BarRow,
-    ComparisonBars,
-    bar_rows,
-    first_around,
-    first_in_view,
-    is_logarithmic,
-)
+from tui.live.bar_rows import BarRow
+from tui.live.comparison_bars import NOT_COMPARABLE, ComparisonBars
 
 FOUR = (
     BarRow("NVIDIA GTX 1080 Ti", 4 / 36, "4", "2019"),
@@ -296,87 +287,6 @@ async def test_a_wide_row_has_room_for_more():
 # ---- the rows of a comparison ----
 
 
-def published(label, value, **options):
-    return ComparisonRow(label, "seconds_per_epoch", "published", value, year=2017, **options)
-
-
-def test_published_rows_are_named_shortly_but_distinguished():
-    cloud = "16 vCPU Skylake (Google Cloud highcpu, preemptible)"
-    bars = bar_rows(
-        [
-            published("NVIDIA GeForce GTX 1060", 9.0, framework="TensorFlow 1.x"),
-            published(cloud, 34.0, framework="TensorFlow 1.2.1 from pip"),
-            published(cloud, 33.1, framework="TensorFlow 1.2.1 compiled for the CPU"),
-            published("NVIDIA K80 (GCE, 1 die)", 3.0),
-            published("NVIDIA K80 (EC2, 1 die)", 4.0),
-        ],
-        {},
-    )[1:]
-    assert [row.label for row in bars] == [
-        "NVIDIA GTX 1060",
-        "16 vCPU Skylake, from pip",
-        "16 vCPU Skylake, compiled for the CPU",
-        "NVIDIA K80 (GCE, 1 die)",
-        "NVIDIA K80 (EC2, 1 die)",
-    ]
-    assert bars[0] == BarRow(
-        "NVIDIA GTX 1060", 9 / 34, "9.00 s", "2017", more=("TensorFlow 1.x", "")
-    )
-
-
-def test_only_rows_that_are_alike_have_bars_and_all_that_differs_is_named():
-    bars = bar_rows(
-        [
-            ComparisonRow("this run", "seconds_per_epoch", "this", 8.0),
-            published("GTX 1060", 16.0),
-            published("K80", 4.0, comparable=False, badges=("batch 32, not 64", "float16")),
-        ],
-        {},
-    )
-    assert [(row.label, row.fraction, row.alike) for row in bars] == [
-        ("this run", 0.5, True),
-        ("GTX 1060", 1.0, True),
-        ("K80", None, False),
-    ]
-    assert bars[2].badge == "batch 32, not 64; float16"
-
-
-def test_a_run_that_nothing_is_like_has_no_bar():
-    this = ComparisonRow("this run", "seconds_per_epoch", "this", 8.0)
-    other = published("K80", 800.0, comparable=False, badges=("batch 32, not 64",))
-    assert [row.fraction for row in bar_rows([this, other], {})] == [None, None]
-    assert not is_logarithmic([this, other])
-
-
-def test_a_run_without_a_figure_stands_above_the_published_rows():
-    first, second, third = bar_rows([published("K80", 3.0), published("P100", 1.5)], {})
-    assert first == BarRow("this run", None, "–", style="this")
-    assert (second.label, second.fraction) == ("K80", 1.0)
-    assert (third.label, third.fraction) == ("P100", 0.5)
-    assert bar_rows([], {}) == ()
-
-
-def test_runs_of_ours_are_named_by_when_they_were_and_marked_where_they_are_projected():
-    this = ComparisonRow(
-        "this run", "seconds_per_epoch", "this", 9.0, projected=True, badges=("projected",)
-    )
-    before = ComparisonRow(
-        "GPU", "seconds_per_epoch", "earlier", 8.0, session="a", badges=("batch 32",)
-    )
-    bars = bar_rows([before, this], {"a": "run of 14:56"})
-    assert [row.label for row in bars] == ["run of 14:56", "this run"]
-    assert [row.value for row in bars] == ["8.00 s", "~9.00 s"]
-    assert [row.badge for row in bars] == ["batch 32", ""]
-    assert [row.style for row in bars] == ["earlier", "this"]
-
-
-@pytest.mark.parametrize(
-    ("values", "logarithmic"), [([], False), ([5.0], False), ([1.0, 30.0], False), ([1, 31], True)]
-)
-def test_the_scale_is_logarithmic_beyond_30_to_1(values, logarithmic):
-    assert is_logarithmic([published("x", value) for value in values]) == logarithmic
-
-
 @given(
     bars=st.lists(
         st.builds(
@@ -403,30 +313,6 @@ def test_bars_never_leave_their_room(bars, size, logarithmic, ascii):
         drawn = widget.draw(*size)
     assert len(drawn) <= size[1]
     assert all(cell_len("".join(text for text, _ in row)) <= size[0] for row in drawn)
-
-
-@given(
-    this_run=st.none() | st.integers(0, 40),
-    first=st.integers(0, 60),
-    shown=st.integers(1, 50),
-    total=st.integers(1, 41),
-)
-def test_the_view_never_leaves_the_rows_nor_this_run(this_run, first, shown, total):
-    if this_run is not None:
-        this_run %= total
-    begin = first_in_view(this_run, first, shown, total)
-    assert 0 <= begin <= max(0, total - shown)
-    assert this_run is None or begin <= this_run < begin + shown
-    around = first_around(this_run, first, shown, total)
-    assert 0 <= around <= max(0, total - shown)
-    assert this_run is None or around <= this_run < around + shown
-
-
-def test_a_run_near_an_end_has_that_in_view_whatever_was_there_before():
-    for before in range(12):
-        assert first_around(2, before, 8, 20) == 0
-        assert first_around(18, before, 8, 20) == 12
-    assert [first_around(10, before, 8, 20) for before in (3, 5, 9, 12)] == [3, 5, 9, 6]
 
 
 async def test_only_the_rows_that_differ_are_repainted():
@@ -477,15 +363,6 @@ async def test_any_size_is_drawn_in_full(size):
 def labels(app: BarsApp) -> list[str]:
     """Return each row up to its bar, without marker."""
     return [re.split(" [█▏▎▍▌▋▊▉]", row[2:])[0].strip() for row in rows(app.bars)]
-
-
-def test_a_figure_of_one_s_own_has_a_mark_of_its_own():
-    row = Published(
-        *("cifar10-cnn", "My box", "gpu", "TensorFlow", 2026, "seconds_per_epoch", 8.0, 100),
-        *(None, None, "session x", "", True),
-    )
-    _, own, other = bar_rows([published("My box", 8.0, published=row), published("K80", 9.0)], {})
-    assert (own.style, other.style) == ("own", "published")
 
 
 async def test_a_figure_of_one_s_own_is_seen_to_be_one():

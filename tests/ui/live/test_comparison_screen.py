@@ -155,7 +155,7 @@ async def test_what_was_chosen_once_is_compared_with_from_then_on():
         stage.app.replay(follower.path)
         await stage.app.workers.wait_for_complete()
         assert isinstance(stage.app.screen, ReplayScreen)
-        assert stage.app.screen._reference.session == "20261118-145600-cifar10-cnn-0002"
+        assert stage.app.screen._comparison.reference.session == "20261118-145600-cifar10-cnn-0002"
         await stage.press("q", "c")
         assert title(stage) == "run of 18 Nov 14:56"
         # This run's own row goes back to the run before.

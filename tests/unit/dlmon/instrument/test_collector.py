@@ -1,27 +1,23 @@
-from collections import Counter, deque
+from collections import deque
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dlmon.instrument import collector as emit
-from dlmon.instrument.collector import (
-    MOST_METRICS,
-    BatchCollector,
+from dlmon.instrument.collector import BatchCollector
+from dlmon.instrument.queued import (
     EpochChanged,
     EpochEnd,
     EpochOpened,
     EpochStart,
     MeasuredBatch,
-    MetricsRead,
     Pause,
-    step_quantiles,
 )
 from dlmon.records import (
     Batches,
     BatchSummary,
     Epoch,
-    Metrics,
     Notice,
     Phase,
     Validation,
@@ -563,17 +559,6 @@ def check_order(records):
             time_us += time_of(record)
 
 
-@given(st.lists(st.integers(0, 10**6), min_size=1, max_size=60))
-def test_the_quantiles_of_a_summary_are_durations_that_occurred(durations):
-    quantiles = step_quantiles(Counter(durations))
-    assert list(quantiles) == sorted(quantiles)
-    assert (quantiles[0], quantiles[-1]) == (min(durations), max(durations))
-    assert set(quantiles) <= set(durations)
-    middle = sorted(durations)
-    assert middle[(len(middle) - 1) // 2 - 1 if len(middle) > 2 else 0] <= quantiles[3]
-    assert quantiles[3] <= middle[min(len(middle) - 1, len(middle) // 2 + 1)]
-
-
 def test_the_record_of_an_epoch_is_written_again_with_what_is_known_later():
     batches = [MeasuredBatch(number, BEGIN + (number + 1) * MS, 10, 0, 1) for number in range(3)]
     checked = Validation(BEGIN + 20 * MS, BEGIN + 21 * MS, BEGIN + 22 * MS, BEGIN + 23 * MS, 2)
@@ -652,32 +637,3 @@ def test_a_pause_for_what_goes_on_anyway_is_no_phase():
     collector.take(queue, finish=True, now=t + 300 * MS)
     names = [record.name for record in collector.records(finish=True)]
     assert names == ["outside training", "evaluating"]
-
-
-class Unreadable:
-    """What a framework says before it is computed, and cannot."""
-
-    def __float__(self):
-        raise LookupError
-
-
-@pytest.mark.parametrize(
-    ("values", "record"),
-    [
-        ({"loss": 0.5, "lr": 1}, Metrics(7, {"loss": 0.5, "lr": 1.0})),
-        ({"loss": float("nan")}, Metrics(7, {"loss": None}, why={"loss": "NaN"})),
-        ({"loss": float("inf")}, Metrics(7, {"loss": None}, why={"loss": "infinite"})),
-        ({"loss": [1, 2], "accuracy": 0.5}, Metrics(7, {"accuracy": 0.5})),
-        ({"loss": Unreadable()}, None),
-        ({3: 0.5}, None),
-        ({}, None),
-    ],
-)
-def test_of_what_was_read_the_numbers_are_recorded(values, record):
-    assert MetricsRead(7, values).record() == record
-
-
-def test_no_more_metrics_are_read_than_can_be_shown():
-    many = MetricsRead(7, {f"metric {number}": 1.0 for number in range(100)}).record()
-    assert many is not None
-    assert len(many.values) == MOST_METRICS

@@ -13,8 +13,8 @@ import pytest
 
 from dlmon.instrument import collector
 from dlmon.instrument import emitter as emitter_module
-from dlmon.instrument.collector import EpochEnd, EpochStart
 from dlmon.instrument.emitter import Emitter
+from dlmon.instrument.queued import EpochEnd, EpochStart
 from dlmon.records import Batches, BatchSummary, Epoch, Failure, Notice, Output, Phase, decode
 
 MS = 1_000_000

@@ -12,10 +12,11 @@ from types import ModuleType, SimpleNamespace
 import pytest
 
 from dlmon.instrument.batch_plan import plan_of_arrays
-from dlmon.instrument.collector import BatchCollector, MetricsRead
+from dlmon.instrument.collector import BatchCollector
 from dlmon.instrument.emitter import Reads
 from dlmon.instrument.fits import callback_class, watch_fits
 from dlmon.instrument.keras_data import HandedData, PlannedData, keep_data
+from dlmon.instrument.queued import MetricsRead
 from dlmon.instrument.reporter import Reporter
 from dlmon.instrument.single_batches import watch_single_batches
 from dlmon.records import Batches, Epoch, Evaluation, Metrics, Model, Notice, Phase

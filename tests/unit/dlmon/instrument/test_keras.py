@@ -13,9 +13,10 @@ from types import ModuleType, SimpleNamespace
 import pytest
 
 import dlmon
-from dlmon.instrument.collector import BatchCollector, MetricsRead
+from dlmon.instrument.collector import BatchCollector
 from dlmon.instrument.emitter import Reads
 from dlmon.instrument.minimum_time import MinimumTime
+from dlmon.instrument.queued import MetricsRead
 from dlmon.records import Batches, Epoch, Evaluation, Metrics, Model, Notice, Phase, Validation
 
 MS = 1_000_000

@@ -6,9 +6,9 @@ from types import SimpleNamespace
 import pytest
 from fakes.loops import KeptReporter
 
-from dlmon.instrument.collector import MetricsRead
 from dlmon.instrument.losses import GIVEN_UP_AFTER, Losses, around_backward
 from dlmon.instrument.pytorch import losses_of, watch_losses, watch_optimizers, watch_scalers
+from dlmon.instrument.queued import MetricsRead
 
 
 class Tensor:

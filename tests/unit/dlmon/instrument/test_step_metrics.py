@@ -2,8 +2,8 @@
 
 from fakes.loops import KeptReporter
 
-from dlmon.instrument.collector import MetricsRead
 from dlmon.instrument.loops import Training
+from dlmon.instrument.queued import MetricsRead
 
 
 class Reports(KeptReporter):

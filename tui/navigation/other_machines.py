@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from dlmon.exit_codes import WRONG_ARGUMENTS
 from dlmon.log.folder import LogError
 from tui.formatting.reading import reading_text
-from tui.recordings import RecordingsApp
+from tui.navigation.sessions import SessionsApp
+from tui.navigation.shown import ShownSession
+from tui.navigation.start import Start
 
 if TYPE_CHECKING:
     from dlmon.log.directory import SessionEntry
@@ -26,43 +28,28 @@ if TYPE_CHECKING:
 _CONNECTING = "connecting"
 
 
-class OtherMachinesApp(RecordingsApp):
+class OtherMachinesApp(SessionsApp):
     """The app as far as it shows what is on other machines."""
 
-    def __init__(self, *, ansi_color: bool | None = None) -> None:
-        super().__init__(ansi_color=ansi_color)
+    def __init__(self, start: Start, *, ansi_color: bool | None = None) -> None:
+        super().__init__(start, ansi_color=ansi_color)
         self._links: list[Link] = []
         self._connecting: StartingScreen | None = None
 
-    def link_to(self, host: str) -> Link:
-        """Return a connection to a host, which is still to be made."""
-        raise NotImplementedError
-
-    def show_in_place_of(
-        self, waiting: StartingScreen, follower: RemoteFollower, link: Link
-    ) -> None:
-        """Show a session of another machine, where its screen waited for it."""
-        raise NotImplementedError
-
-    def give_up_waiting(self, waiting: StartingScreen, error: Exception, exit_code: int) -> None:
-        """Take away the screen that waited for a session, and say why none comes."""
-        raise NotImplementedError
-
-    @property
-    def groups_of_hosts(self) -> Mapping[str, Sequence[str]]:
-        """Hosts by the name of their group."""
-        raise NotImplementedError
-
     def screen_of_hosts(self, names: Sequence[str]) -> HostsScreen:
         """Return the cards of machines, by their names."""
-        raise NotImplementedError
+        from tui.hosts.screen import HostsScreen
+
+        interval_s = self._start.watch_interval_s or self.settings.run.interval
+        pcie = self.settings.run.pcie
+        return HostsScreen([self._sources.hosts(name, interval_s, pcie) for name in names])
 
     def action_hosts(self) -> None:
         """Ask which of the hosts that are known here are to be watched."""
         from dlmon.remote.hosts import configured_hosts
         from tui.hosts.pick import HostPicker
 
-        self.push_screen(HostPicker(self.groups_of_hosts, configured_hosts()))
+        self.push_screen(HostPicker(self.settings.hosts, configured_hosts()))
 
     def on_host_picker_picked(self, message: HostPicker.Picked) -> None:
         """Show the cards of what was picked, in place of the choice."""
@@ -71,7 +58,7 @@ class OtherMachinesApp(RecordingsApp):
         try:
             # A host of a group may be picked beside it.
             words = dict.fromkeys(
-                host for word in message.words for host in hosts_from([word], self.groups_of_hosts)
+                host for word in message.words for host in hosts_from([word], self.settings.hosts)
             )
         except HostError as error:
             self.show_error(str(error))
@@ -135,20 +122,21 @@ class OtherMachinesApp(RecordingsApp):
         from dlmon.remote.connection import RefusedRequest
         from dlmon.remote.ssh import SshError
 
-        link = self.link_to(start.host)
+        link = self._sources.link(start.host)
         self._links.append(link)
         try:
             follower = await self._session_of(link, start, waiting)
         except (SshError, RefusedRequest, NoSuchLog, LogError) as error:
-            await self.close_link(link)
+            await self._close_link(link)
             self._connecting = None
-            self.give_up_waiting(waiting, error, getattr(error, "exit_code", WRONG_ARGUMENTS))
+            self._give_up_waiting(waiting, error, getattr(error, "exit_code", WRONG_ARGUMENTS))
         except asyncio.CancelledError:
-            await self.close_link(link)
+            await self._close_link(link)
             raise
         else:
             self._connecting = None
-            self.show_in_place_of(waiting, follower, link)
+            self.uncover(waiting)
+            self.switch_screen(self.session_screen(follower, None, link))
 
     async def _session_of(
         self, link: Link, start: RemoteStart, waiting: StartingScreen
@@ -169,13 +157,31 @@ class OtherMachinesApp(RecordingsApp):
 
         return await follow_remote(link, meant, start.log_dir, show)
 
+    def _give_up_waiting(self, waiting: StartingScreen, error: Exception, exit_code: int) -> None:
+        """Take away the screen that waited for a session, and say why none comes."""
+        from dlmon.launch.job import Refused
+
+        if self.is_first(waiting):
+            self._refused = Refused(str(error), exit_code)
+            self.exit(exit_code)
+            return
+        self.uncover(waiting)
+        self.pop_screen()
+        self.show_error(str(error))
+
     def stop_connecting(self) -> None:
         """Don't wait for another machine; what was started there goes on."""
         self.workers.cancel_group(self, _CONNECTING)
         self._connecting = None
         self.pop_screen()
 
-    async def close_link(self, link: Link) -> None:
+    def forget_session(self, shown: ShownSession) -> None:
+        """Let go of a session, and of the connection that it came over."""
+        super().forget_session(shown)
+        if shown.link is not None:
+            self.run_worker(self._close_link(shown.link))
+
+    async def _close_link(self, link: Link) -> None:
         """End a connection; what runs there goes on."""
         if link in self._links:
             self._links.remove(link)

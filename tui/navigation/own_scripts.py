@@ -3,37 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dlmon.log.folder import LogError
-from tui.options.settings import Settings
-from tui.other_machines import OtherMachinesApp
+from tui.navigation.launches import LaunchesApp
+from tui.navigation.shown import ShownSession
 
 if TYPE_CHECKING:
-    from dlmon.launch.job import Job
-    from tui.navigation import ShownSession
     from tui.options.script import ScriptRun
 
 
-class OwnScriptsApp(OtherMachinesApp):
+class OwnScriptsApp(LaunchesApp):
     """The app as far as it starts people's own scripts."""
 
-    settings: Settings
-    _directory: Path
     _repeating: ScriptRun | None = None
     _made = 0
-
-    def is_busy(self) -> bool:
-        """Return whether a run of ours is active, with an error on the screen."""
-        raise NotImplementedError
-
-    def launch_job(self, job: Job, in_place_of: ShownSession | None = None, turn: str = "") -> None:
-        """Start a session and show it, in place of one that is over.
-
-        `turn` says which of several runs it is, of one that is one of several.
-        """
-        raise NotImplementedError
 
     def action_script(self) -> None:
         """Ask for the command line of a script, and run it."""

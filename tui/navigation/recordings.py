@@ -8,10 +8,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from textual.app import App
-
 from dlmon.log.folder import LogError, id_of
-from dlmon.records.sanitize import clean, shown_path
+from dlmon.records.sanitize import shown_path
+from tui.navigation.stack import ScreenStackApp
 from tui.textual_internals import hidden
 
 if TYPE_CHECKING:
@@ -20,20 +19,11 @@ if TYPE_CHECKING:
     from tui.screens.export import ExportControls
     from tui.sessions.screen import SessionsScreen
 
-ERROR_LENGTH = 400
 LONG_S = 2.0
 
 
-class RecordingsApp(App[int]):
+class RecordingsApp(ScreenStackApp):
     """The app as far as it works on what was recorded."""
-
-    def is_running_sweep(self, log: Path) -> bool:
-        """Return whether a log is of a sweep that we make: its lock would not keep us from it."""
-        raise NotImplementedError
-
-    def show_recordings_again(self) -> None:
-        """Let the screens that show what is recorded show it as it is now."""
-        raise NotImplementedError
 
     def on_sessions_screen_compare_requested(
         self, message: SessionsScreen.CompareRequested
@@ -132,7 +122,7 @@ class RecordingsApp(App[int]):
             relabel(message.log, message.label)
         except LogError as error:
             self.show_error(str(error))
-        self.show_recordings_again()
+        self._show_recordings_again()
 
     def on_sessions_screen_delete_requested(self, message: SessionsScreen.DeleteRequested) -> None:
         self.run_worker(self._delete(message.logs))
@@ -144,23 +134,28 @@ class RecordingsApp(App[int]):
         problems = []
         for log in logs:
             try:
-                if self.is_running_sweep(log):
+                if self._is_running_sweep(log):
                     raise LogError(f"{id_of(log)} is running: stop it first")
                 await asyncio.to_thread(remove, log)
             except LogError as error:
                 problems.append(str(error))
-        self.show_recordings_again()
+        self._show_recordings_again()
         if problems:
             more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
             self.show_error(problems[0] + more)
 
-    def show_notice(self, sentence: str) -> None:
-        """Show a sentence for a while."""
-        self.notify(sentence, markup=False)
+    def _is_running_sweep(self, log: Path) -> bool:
+        """Return whether a log is of a sweep that we make: its lock would not keep us from it."""
+        return any(run.writer.path == log and not run.ended for run in self._sweeps)
 
-    def show_error(self, reason: str) -> None:
-        """Show for a while why something can't be done."""
-        self.notify(clean(reason, ERROR_LENGTH), severity="error", markup=False, timeout=10)
+    def _show_recordings_again(self) -> None:
+        """Let the screens that show what is recorded show it as it is now."""
+        from tui.sessions.screen import SessionsScreen
+
+        for screen in self.screen_stack:
+            if isinstance(screen, SessionsScreen):
+                screen.action_refresh()
+        self.read_sessions_for_home()
 
 
 def _new_path(name: str, suffix: str) -> Path:

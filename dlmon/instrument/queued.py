@@ -1,0 +1,133 @@
+"""What the training thread queues: batches, and what happens between them.
+
+Runs in the trained interpreter: standard library only, Python 3.10 syntax.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from dlmon.records import Metrics, Record, Validation, finite
+
+# A pause is a phase of its own from this long on: epochs of milliseconds would flood the log.
+MIN_PAUSE_NS = 250_000_000
+# Of a network with more of them, the first ones are read.
+MOST_METRICS = 16
+
+
+@dataclass(frozen=True)
+class EpochStart:
+    """The training thread entered an epoch.
+
+    `stride` is Keras's steps_per_execution, `phase` what the compile phase
+    turns into with the first batch that ends, and `capped` says that the epoch
+    is not a whole one. `follows` another of the same `fit`: an `EpochOpened` comes then.
+    Without a `batch_size` each `MeasuredBatch` has its own size, or none is known. `steps` says how
+    many batches a whole epoch has where `samples` doesn't; where neither does, the epoch is whole
+    unless its end says that it was cut.
+    """
+
+    epoch: int
+    t: int
+    batch_size: int | None
+    samples: int | None
+    stride: int = 1
+    phase: str = "training"
+    capped: bool = False
+    follows: bool = False
+    steps: int | None = None
+
+
+@dataclass(frozen=True)
+class EpochOpened:
+    """The first batch of an epoch that `follows` another is about to run."""
+
+    t: int
+
+
+@dataclass(frozen=True)
+class Interruption:
+    """Something else ran within the batch that is under way, which it does not count."""
+
+    t: int
+    end: int
+
+
+@dataclass(frozen=True)
+class Pause:
+    """What follows is a phase of its own, unless something else is sent soon."""
+
+    t: int
+    phase: str
+    epoch: int | None = None
+
+
+@dataclass(frozen=True)
+class EpochEnd:
+    """The training thread left an epoch; all its batches are queued.
+
+    `samples` is how many the framework counted, where that is known better than batch by batch.
+    """
+
+    epoch: int
+    t: int
+    metrics: dict[str, float | None]
+    why: dict[str, str]
+    cut: bool
+    validation: Validation | None = None
+    samples: int | None = None
+
+
+@dataclass(frozen=True)
+class EpochChanged:
+    """More is known of the epoch that ended last; its record is written again.
+
+    `updates` are steps of an optimiser that came after its last batch, `metrics` are added.
+    """
+
+    epoch: int
+    updates: int = 0
+    validation: Validation | None = None
+    metrics: dict[str, float | None] = field(default_factory=dict)
+    why: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class MetricsRead:
+    """What a framework says of the training, as it says it: tensors may not be computed yet."""
+
+    t: int
+    values: Mapping[str, Any]
+
+    def record(self) -> Metrics | None:
+        """Return the numbers among them; None where there is none."""
+        names = [name for name in self.values if isinstance(name, str)][:MOST_METRICS]
+        try:
+            values, why = finite({name: self.values[name] for name in names})
+        except Exception:  # noqa: BLE001 - whatever a framework raises, its training goes on
+            return None
+        for name in [name for name, reason in why.items() if reason not in ("NaN", "infinite")]:
+            del values[name], why[name]
+        return Metrics(self.t, values, why=why) if values else None
+
+
+class MeasuredBatch(NamedTuple):
+    """A batch of a script's own loop: when it ended, and what is known of it alone.
+
+    `samples` is None where its size is not known, and one for each where several batches ended
+    together; `wait_ns` is None where waiting for data can't be measured; `updates` are the steps
+    of an optimiser that ended in it.
+    """
+
+    number: int
+    end_ns: int
+    samples: int | tuple[int, ...] | None = None
+    wait_ns: int | None = None
+    updates: int | None = None
+
+
+# What the training thread queues: a batch's (index, end time), a mark, or a finished record.
+Mark = EpochStart | EpochOpened | EpochEnd | EpochChanged | Interruption | Pause | MetricsRead
+Queued = tuple[int, int] | MeasuredBatch | Mark | Record

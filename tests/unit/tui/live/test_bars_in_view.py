@@ -1,0 +1,30 @@
+"""Which of the comparison bars are in view where not all have room."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tui.live.bars_in_view import first_around, first_in_view
+
+
+@given(
+    this_run=st.none() | st.integers(0, 40),
+    first=st.integers(0, 60),
+    shown=st.integers(1, 50),
+    total=st.integers(1, 41),
+)
+def test_the_view_never_leaves_the_rows_nor_this_run(this_run, first, shown, total):
+    if this_run is not None:
+        this_run %= total
+    begin = first_in_view(this_run, first, shown, total)
+    assert 0 <= begin <= max(0, total - shown)
+    assert this_run is None or begin <= this_run < begin + shown
+    around = first_around(this_run, first, shown, total)
+    assert 0 <= around <= max(0, total - shown)
+    assert this_run is None or around <= this_run < around + shown
+
+
+def test_a_run_near_an_end_has_that_in_view_whatever_was_there_before():
+    for before in range(12):
+        assert first_around(2, before, 8, 20) == 0
+        assert first_around(18, before, 8, 20) == 12
+    assert [first_around(10, before, 8, 20) for before in (3, 5, 9, 12)] == [3, 5, 9, 6]

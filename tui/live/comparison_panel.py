@@ -1,0 +1,48 @@
+"""The panel of the comparison: the time of an epoch in large, and the bars below it."""
+
+from __future__ import annotations
+
+from textual.app import ComposeResult
+from textual.containers import Vertical
+
+from dlmon.records import Status
+from dlmon.session.snapshot import Snapshot
+from tui.formatting.comparison import factor_of_nearest, how_to_match, row_of
+from tui.formatting.validity import in_doubt
+from tui.live.bar_rows import bar_rows, is_logarithmic
+from tui.live.comparison import SessionComparison
+from tui.live.comparison_bars import ComparisonBars
+from tui.live.epoch_headline import EpochHeadline
+
+
+class ComparisonPanel(Vertical):
+    """This run among others, in short."""
+
+    def __init__(self) -> None:
+        super().__init__(id="compared", classes="panel")
+        self.border_title = "Seconds per epoch"
+        self._headline, self._bars = EpochHeadline(), ComparisonBars()
+
+    def compose(self) -> ComposeResult:
+        yield self._headline
+        yield self._bars
+
+    def show(self, snapshot: Snapshot, comparison: SessionComparison, status: Status) -> None:
+        """Show how a session compares as it stands."""
+        shown = comparison.in_short(snapshot)
+        if self.border_title != shown.title:
+            self.border_title = shown.title
+        doubts = in_doubt(snapshot.validity.against if snapshot.validity is not None else ())
+        if self.border_subtitle != doubts:
+            self.border_subtitle = doubts
+        nearest = how_to_match(snapshot, self._headline.size.width)
+        nearest = nearest or factor_of_nearest(shown.rows, shown.steady)
+        self._headline.show(
+            snapshot,
+            nearest,
+            comparison.against_reference(shown, snapshot),
+            status=status,
+            chosen=row_of(shown.rows, shown.reference) is not None,
+        )
+        bars = bar_rows(shown.rows, shown.names, shown.reference)
+        self._bars.show(bars, is_logarithmic(shown.rows), nearest)

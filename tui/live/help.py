@@ -1,0 +1,41 @@
+"""What `?` explains on the live screen."""
+
+from __future__ import annotations
+
+from tui.live import (
+    account_line,
+    comparison_bars,
+    epoch_headline,
+    epoch_table,
+    limit_line,
+    loss_chart,
+    output_pane,
+    progress_line,
+    time_charts,
+    top_line,
+)
+from tui.machine.charts import MACHINE_HELP
+
+FIRST_STEPS: tuple[tuple[str, str], ...] = (
+    ("Throughput", "Training samples per second; higher is better."),
+    ("What limits it", "What the training waits for most, and the readings that show it."),
+    ("Stalls", "Batches that took over ten times as long as usual."),
+    ("In doubt", "Something speaks against the figures, so don't compare by them yet."),
+    ("s", "Stops the training after the current batch; it asks first."),
+    ("q", "Leaves this screen; it asks first where the run would stop."),
+)
+
+TOPICS: tuple[tuple[str, str], ...] = (
+    *top_line.HELP,
+    *limit_line.HELP,
+    *time_charts.HELP,
+    *MACHINE_HELP,
+    ("mem", "The share of a GPU's memory in use, where that has no chart of its own."),
+    *epoch_headline.HELP,
+    *comparison_bars.HELP,
+    *account_line.HELP,
+    *epoch_table.HELP,
+    *loss_chart.HELP,
+    *output_pane.HELP,
+    *progress_line.HELP,
+)

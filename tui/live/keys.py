@@ -1,0 +1,95 @@
+"""The keys of the live screen, and which of them hold in its charts or its log only."""
+
+from __future__ import annotations
+
+from textual.binding import Binding, BindingType
+
+from tui.live.epoch_zoom import EPOCH_ACTIONS, EPOCH_KEYS
+from tui.screens.base import HELP, SESSIONS, THEME, hidden
+from tui.screens.export import EXPORT
+
+_CURSOR = Binding.Group("Cursor", compact=True)
+
+LIVE_KEYS: list[BindingType] = [
+    Binding("s", "stop", "Stop", tooltip="Stop the training after the current batch; asks first"),
+    Binding("d", "detach", "Detach", tooltip="Leave dlmon; the training continues"),
+    Binding("a", "again", "Again", tooltip="Run it again with the same options"),
+    Binding("l", "log", "Log", tooltip="All output and notices, over the whole screen"),
+    Binding("l,escape", "close_log", "Back", tooltip="Back from the log to the charts"),
+    HELP,
+    Binding("q", "leave", "Quit", tooltip="Leave this session; asks first while it runs"),
+    Binding("z", "next_view", "Zoom", tooltip="From the last 10 s to the whole run, in steps"),
+    Binding("g,f4", "gpus", "GPU", tooltip="Show every GPU in depth, and the CPU"),
+    Binding("p,f5", "processes", "Processes", tooltip="Show what runs on the machine"),
+    Binding(
+        "left",
+        "move_cursor(-1)",
+        "Cursor back",
+        key_display="←",
+        tooltip="Move the cursor back; all charts show their values there",
+        group=_CURSOR,
+    ),
+    Binding(
+        "right",
+        "move_cursor(1)",
+        "Cursor forward",
+        key_display="→",
+        tooltip="Move the cursor forward; all charts show their values there",
+        group=_CURSOR,
+    ),
+    *EPOCH_KEYS,
+    Binding("o", "next_part", "Loss", tooltip="Show the loss, or the output in its place"),
+    Binding("c", "compare", "Compare", tooltip="Choose what to compare with, and see its details"),
+    EXPORT,
+    SESSIONS,
+    THEME,
+    hidden("a", "stop_and_again", "Again", "Stop, and run it again; asks first"),
+    hidden("shift+left", "move_cursor(-10)", "Cursor 10 back", "Move the cursor 10 samples back"),
+    hidden(
+        "shift+right",
+        "move_cursor(10)",
+        "Cursor 10 forward",
+        "Move the cursor 10 samples forward",
+    ),
+    hidden("plus,equals_sign", "zoom_in", "Zoom in", "See less time, in more detail"),
+    hidden("minus", "zoom_out", "Zoom out", "See more of the run at once"),
+    hidden("y", "fit_axis", "Fit throughput", "Begin its axis above 0, or at 0 again"),
+    hidden("comma", "pan(-1)", "Pan back", "Move all charts back by a quarter"),
+    hidden("full_stop", "pan(1)", "Pan forward", "Move all charts forward by a quarter"),
+    hidden("O", "next_metric", "Next metric", "Show another metric in place of the loss"),
+    hidden("home", "go_to_start", "Go to start", "Show where the run began"),
+    hidden("end", "go_to_end", "Go to end", "Show where the run is now"),
+    hidden("f", "follow", "Follow", "Let the charts follow the run again"),
+    hidden(
+        "escape",
+        "escape",
+        "Back to now",
+        "Remove the cursor, then follow; go back from a run that is over",
+    ),
+    hidden("up", "scroll_log(-1)", "Scroll up", "Older output"),
+    hidden("down", "scroll_log(1)", "Scroll down", "Newer output"),
+    hidden("pageup", "page_log(-1)", "Page up", "Much older output"),
+    hidden("pagedown", "page_log(1)", "Page down", "Much newer output"),
+    hidden("home", "page_log(-1000)", "Go to start of log", "The oldest output that was kept"),
+    hidden("end", "page_log(1000)", "Go to end of log", "Follow the output again"),
+    hidden("ctrl+p", "app.command_palette"),
+    hidden("ctrl+c,ctrl+q", "leave"),
+]
+
+CHART_ACTIONS = {
+    "next_view",
+    "zoom_in",
+    "zoom_out",
+    "pan",
+    "move_cursor",
+    "go_to_start",
+    "go_to_end",
+    "follow",
+    "fit_axis",
+    "escape",
+    *EPOCH_ACTIONS,
+}
+"""What there is to do in the charts only."""
+
+LOG_ACTIONS = {"close_log", "scroll_log", "page_log"}
+"""What there is to do in the log only."""

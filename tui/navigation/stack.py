@@ -1,0 +1,103 @@
+"""The stack of screens: what is shown, what of it runs, and how one gets back to a screen."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from textual.app import App
+from textual.screen import Screen
+
+from dlmon.records.sanitize import clean
+from tui.navigation.shown import ShownSession
+from tui.navigation.start import Start
+
+if TYPE_CHECKING:
+    from dlmon.launch.job import Refused
+    from dlmon.log.directory import SessionEntry
+    from dlmon.sweep.runner import SweepRun
+    from tui.formatting.comparison import Reference
+    from tui.home.screen import HomeScreen
+    from tui.sweep.screen import SweepScreen
+
+_ERROR_LENGTH = 400
+
+_FIRST_SCREEN = 0
+
+
+class ScreenStackApp(App[int]):
+    """The app as far as it knows what is shown and what runs."""
+
+    def __init__(self, start: Start, *, ansi_color: bool | None = None) -> None:
+        """Take what is to be shown; nothing is opened."""
+        super().__init__(ansi_color=ansi_color)
+        self.settings = start.settings
+        self._start = start
+        self._directory, self._sources = start.directory, start.sources
+        self._home: HomeScreen | None = None
+        self._shown: list[ShownSession] = []
+        self._sweep = start.sweep
+        self._sweeps: list[SweepRun] = []
+        self._sweep_screen: SweepScreen | None = None
+        self._references: dict[str, Reference] = {}
+        """What each workload is compared with, as it was chosen on a screen."""
+        self._refused: Refused | None = None
+
+    def is_first(self, screen: Screen[Any]) -> bool:
+        """Return whether a screen lies on none: who leaves it leaves dlmon."""
+        return screen is self.screen_stack[_FIRST_SCREEN]
+
+    def shown_on(self, screen: Screen[Any]) -> ShownSession | None:
+        return next((shown for shown in self._shown if shown.screen is screen), None)
+
+    def uncover(self, screen: Screen[Any]) -> None:
+        """Take off what lies on top of a screen: a palette, the help, sessions."""
+        while self.screen is not screen:
+            if self._shown and self._shown[-1].screen is self.screen:
+                self.close_session(self._shown[-1])
+            else:
+                self.pop_screen()
+
+    def close_session(self, shown: ShownSession) -> None:
+        """Take the topmost session off the stack."""
+        self.pop_screen()
+        self.forget_session(shown)
+
+    def forget_session(self, shown: ShownSession) -> None:
+        """Let go of a session whose screen is gone."""
+        self._shown.remove(shown)
+        if shown.launch is not None:
+            shown.launch.release()
+        shown.follower.close()
+
+    def read_sessions(self, directory: Path, show: Callable[[list[SessionEntry]], None]) -> None:
+        """Let a screen know what was recorded, once that is read: it may take a while."""
+        from dlmon.log.directory import list_sessions
+
+        async def read() -> None:
+            show(await asyncio.to_thread(list_sessions, directory))
+
+        self.run_worker(read())
+
+    def read_sessions_for_home(self) -> None:
+        if self._home is not None:
+            self.read_sessions(self._directory, self._home.show_entries)
+
+    @property
+    def _sweep_runs(self) -> bool:
+        return self._sweep is not None and not self._sweep.ended
+
+    @property
+    def _swept_hosts(self) -> tuple[str | None, ...]:
+        """The machines on which the sweep makes its runs; None is this one."""
+        return () if self._sweep is None else self._sweep.sweep.plan.hosts
+
+    def show_notice(self, sentence: str) -> None:
+        """Show a sentence for a while."""
+        self.notify(sentence, markup=False)
+
+    def show_error(self, reason: str) -> None:
+        """Show for a while why something can't be done."""
+        self.notify(clean(reason, _ERROR_LENGTH), severity="error", markup=False, timeout=10)

@@ -21,7 +21,7 @@ from dlmon.records import Batches, BatchSummary, Notice, Result
 
 FAKES = Path(__file__).parent
 FAKE_WORKLOAD = (sys.executable, "-P", str(FAKES / "workload.py"))
-DEADLINE_S = 60.0
+DEADLINE_S = 120.0
 
 
 def eventually(condition, what):

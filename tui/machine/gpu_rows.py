@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from rich.cells import cell_len
 
 from dlmon.records import Gpu
 from dlmon.statistics.series import Series
 from tui.drawing.plot import COLUMNS_PER_CELL, bar, braille_rows
+from tui.drawing.small_curve import ramp
 from tui.drawing.time_axis import TimeAxis
 from tui.formatting import units
 from tui.formatting.machine import BUSY_PCT, Figure, has_no_readings, no_utilization, worst
@@ -180,26 +179,13 @@ class GpuRows(Lines):
         series = view.history.gpu_utilization_pct.get(index, Series())
         columns = axis.columns(series)
         if self.glyphs.is_ascii:
-            return _ramp(columns, cells)
+            return ramp(columns, cells)
         return braille_rows(columns, cells, 1, 100.0, 0.0, True)[0]
 
 
 def _style_of(figure: Figure) -> tuple[str, ...]:
     return {"": PLAIN, "high": HIGH, "bad": BAD}[figure.level]
 
-
-def _ramp(columns: Sequence[float | None], cells: int) -> str:
-    """Draw percentages in plain characters of one row, two columns a cell."""
-    pairs = (columns[at : at + COLUMNS_PER_CELL] for at in range(0, COLUMNS_PER_CELL * cells, 2))
-    known = ([value for value in pair if value is not None] for pair in pairs)
-    last = len(_RAMP) - 1
-    return "".join(
-        _RAMP[round(max(0.0, min(100.0, sum(some) / len(some))) / 100 * last)] if some else " "
-        for some in known
-    )
-
-
-_RAMP = "_.-=+*#"
 
 # Of a GPU that has several rows, what comes first.
 _FIRST = ("temp", "power", "memory", "held by", "clock")

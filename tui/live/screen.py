@@ -37,6 +37,7 @@ from tui.formatting.comparison import (
     run_names,
     timing_of,
 )
+from tui.formatting.comparison_alone import nothing_to_compare
 from tui.formatting.glyphs import glyphs_in_use
 from tui.formatting.learning import newest_texts
 from tui.formatting.reading import reading_text
@@ -250,6 +251,7 @@ class LiveScreen(SessionControls, ExportControls, EpochZoom):
         self._read_label = read_label
         self._references = {} if references is None else references
         self._all_earlier: list[SessionEntry] = []
+        self._entries_are_known = False
         self._repeatable = repeatable
         self._second = -1
         self._again_when_stopped = False
@@ -527,17 +529,19 @@ class LiveScreen(SessionControls, ExportControls, EpochZoom):
             panel.border_subtitle = doubts
         steady = snapshot.samples_per_second is not None
         names = run_names(snapshot, self._earlier)
+        status = Status.RUNNING if self._source.running else self._source.status
         headline = self.query_one(EpochHeadline)
         nearest = how_to_match(snapshot, headline.size.width) or factor_of_nearest(rows, steady)
         headline.show(
             snapshot,
             nearest,
             self._against_reference(rows, names, steady),
-            status=Status.RUNNING if self._source.running else self._source.status,
+            status=status,
             chosen=row_of(rows, self._reference) is not None,
         )
         bars_shown = bar_rows(rows, names, self._reference)
-        self.query_one(ComparisonBars).show(bars_shown, is_logarithmic(rows), nearest)
+        alone = nothing_to_compare(rows, snapshot, status) if self._entries_are_known else ()
+        self.query_one(ComparisonBars).show(bars_shown, is_logarithmic(rows), nearest, alone)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Offer only what there is to do now."""
@@ -675,6 +679,7 @@ class LiveScreen(SessionControls, ExportControls, EpochZoom):
     def show_entries(self, entries: list[SessionEntry]) -> None:
         """Compare with the sessions that were recorded before."""
         header = self._source.session.header
+        self._entries_are_known = True
         self._all_earlier = earlier_sessions(entries, header, MOST_EARLIER)
         self.call_after_refresh(self.paint)
 

@@ -246,7 +246,7 @@ def _state(session: Session) -> dict[str, Any]:
         "account": session.account.state,
         "readings": session.readings.state,
         "metrics": {
-            name: [metric.newest, metric.why, metric.last_ns]
+            name: [metric.newest, metric.why, metric.last_ns, metric.readings]
             for name, metric in session.learning.metrics.items()
             if metric.is_read
         },
@@ -441,11 +441,13 @@ class Keyframes:
         )
         session.account.state = _account(*state["account"])
         session.readings.state = _readings(*state["readings"])
-        for name, (newest, why, last_ns) in state.get("metrics", {}).items():
+        for name, (newest, why, last_ns, *readings) in state.get("metrics", {}).items():
             metric = session.learning.metric(clean(name, 200))
             if metric is not None:
                 metric.newest = None if newest is None else _real(newest, math.inf)
                 metric.why, metric.last_ns = clean(str(why)), _whole(last_ns)
+                # An earlier version did not count them.
+                metric.readings = _whole(*readings) if readings else 0
                 metric.is_read = True
         waited_us = state["waited_us"]
         session.data_wait.waited_us = None if waited_us is None else _whole(waited_us)

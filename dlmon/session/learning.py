@@ -64,6 +64,8 @@ class Metric:
         """Whether it was read as it trained: of others, the epochs say all that there is."""
         self.last_ns = 0
         """When the newest was read."""
+        self.readings = 0
+        """How many values the curve is drawn of."""
 
     @property
     def is_known(self) -> bool:
@@ -94,6 +96,7 @@ class Metric:
         drawn = drawable(value)
         if drawn is not None:
             self.series.add(max(since_ns, self.last_ns), t, drawn)
+            self.readings += 1
         self.newest, self.why, self.last_ns = value, why, t
 
     def add_validation(self, t: int, value: float | None, why: str) -> None:

@@ -58,7 +58,7 @@ LIMIT_SAMPLES = 300
 MAX_PHASE_SPANS = 2000
 RATE_NOW_NS = 2_000_000_000
 
-STEADY_TAKES = "at least 10 batches and 3 seconds of training are needed"
+STEADY_TAKES = "10 batches and 3 seconds of training are needed"
 """The batches and the second of the warm-up, and the two seconds that a band takes."""
 NOT_STEADY = f"not steady yet: {STEADY_TAKES}"
 TOO_SHORT = "too short to measure"

@@ -130,6 +130,12 @@ class Series:
         self.end_ns: int | None = None
 
     @property
+    def start_ns(self) -> int | None:
+        """Where the first bucket with a value begins; None without one."""
+        firsts = (next(iter(b.sums)) * b.width_ns for b in (self._whole, self._fine) if b.sums)
+        return min(firsts, default=None)
+
+    @property
     def mean(self) -> float | None:
         """The mean over all time that is covered; None where none is."""
         covered_ns = sum(self._whole.covered_ns.values())

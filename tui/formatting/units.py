@@ -262,6 +262,11 @@ def memory_in_use(used_mib: float | None, total_mib: float | None) -> str:
     return f"{used} of {gibibytes(total_mib)}"
 
 
+def short_memory_in_use(used_mib: float, total_mib: float) -> str:
+    """Write the same in few cells: 4.7/6G."""
+    return f"{used_mib / 1024:.1f}/{total_mib / 1024:.3g}G"
+
+
 def count(value: float) -> str:
     """Write a large number: 101,770 or 1.23 M or 238 MFLOP's 238 M."""
     for size, suffix in ((1e12, "T"), (1e9, "G"), (1e6, "M")):

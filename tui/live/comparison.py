@@ -66,10 +66,13 @@ class SessionComparison:
         self._source = source
         self._references = references
         self._all_earlier: list[SessionEntry] = []
+        self.is_known = False
+        """Whether the earlier sessions were read."""
 
     def take_entries(self, entries: list[SessionEntry]) -> None:
         """Compare with the sessions that were recorded before."""
         header = self._source.session.header
+        self.is_known = True
         self._all_earlier = earlier_sessions(entries, header, MOST_EARLIER)
 
     @property

@@ -14,7 +14,7 @@ from tui.live.bar_layout import GAP, MARKER_WIDTH, Legend, Widths, aligned, arra
 from tui.live.bar_rows import BarRow, BarStyle
 from tui.live.bars_in_view import around, around_this_run, scrolled_to
 from tui.widgets.following_lines import Wheel
-from tui.widgets.lines import ACCENT, BRIGHT, CHOSEN, MUTED, PLAIN, STRONG, Lines, cut
+from tui.widgets.lines import ACCENT, BRIGHT, CHOSEN, MUTED, PLAIN, STRONG, Lines, cut, wrapped
 from tui.widgets.rows import TextRow, fit
 
 NOT_COMPARABLE = "not comparable with this run:"
@@ -70,18 +70,27 @@ class ComparisonBars(Wheel, Lines):
     _bars: tuple[BarRow, ...] = ()
     _logarithmic = False
     _heading = ""
+    _alone: Sequence[Sequence[str]] = ()
     _first = 0
     _shown = 1
     _drawn_height = 0
     _scrolled = False
 
-    def show(self, bars: tuple[BarRow, ...], logarithmic: bool = False, heading: str = "") -> None:
+    def show(
+        self,
+        bars: tuple[BarRow, ...],
+        logarithmic: bool = False,
+        heading: str = "",
+        alone: Sequence[Sequence[str]] = (),
+    ) -> None:
         """Show `bars` from top to bottom, repainting only the rows that changed.
 
-        `heading` is the sentence above them; it is not repeated below.
+        `heading` is the sentence above them; it is not repeated below. Where there is nothing to
+        compare with, the sentences `alone` take their place: the first of them that have room.
         """
-        if (bars, logarithmic, heading) != (self._bars, self._logarithmic, self._heading):
-            self._bars, self._logarithmic, self._heading = bars, logarithmic, heading
+        new = (bars, logarithmic, heading, alone)
+        if new != (self._bars, self._logarithmic, self._heading, self._alone):
+            self._bars, self._logarithmic, self._heading, self._alone = new
             self.redraw()
 
     def choose(self, index: int) -> None:
@@ -104,8 +113,10 @@ class ComparisonBars(Wheel, Lines):
     def draw(self, width: int, height: int) -> list[TextRow]:
         """Return the rows in view, and below them what a person should know of them."""
         self._indices = []
-        if width < 1 or height < 1 or not self._bars:
+        if width < 1 or height < 1:
             return []
+        if self._alone or not self._bars:
+            return self._in_words(width, height)
         if height != self._drawn_height:
             self._drawn_height, self._first = height, 0
         legend = Legend(self._logarithmic, self._heading)
@@ -123,6 +134,16 @@ class ComparisonBars(Wheel, Lines):
             self._indices.insert(place, None)
         rows.extend(((" " * MARKER_WIDTH + text, MUTED),) for text in arranged.notes)
         return [cut(row, width, self.ellipsis) for row in rows]
+
+    def _in_words(self, width: int, height: int) -> list[TextRow]:
+        """Return what is said in place of bars."""
+        lines: list[str] = []
+        for sentences in self._alone:
+            # With one row more, what is too long is seen to be.
+            lines = [row for one in sentences for row in wrapped(one, width, height + 1)]
+            if len(lines) <= height:
+                break
+        return [((line, MUTED),) for line in lines[:height]]
 
     def _in_view(self, shown: int) -> list[int]:
         """Return which bars are in view: what was scrolled to, the chosen one, or this run's."""

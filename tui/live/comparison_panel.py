@@ -8,6 +8,7 @@ from textual.containers import Vertical
 from dlmon.records import Status
 from dlmon.session.snapshot import Snapshot
 from tui.formatting.comparison import factor_of_nearest, how_to_match, row_of
+from tui.formatting.comparison_alone import nothing_to_compare
 from tui.formatting.validity import in_doubt
 from tui.live.bar_rows import bar_rows, is_logarithmic
 from tui.live.comparison import SessionComparison
@@ -45,4 +46,5 @@ class ComparisonPanel(Vertical):
             chosen=row_of(shown.rows, shown.reference) is not None,
         )
         bars = bar_rows(shown.rows, shown.names, shown.reference)
-        self._bars.show(bars, is_logarithmic(shown.rows), nearest)
+        alone = nothing_to_compare(shown.rows, snapshot, status) if comparison.is_known else ()
+        self._bars.show(bars, is_logarithmic(shown.rows), nearest, alone)

@@ -70,10 +70,15 @@ _BORDER = 6
 """What of a border has no text."""
 _LEAST_LINE = 3
 """What stands between a border's title and what is right of it, with a blank on either side."""
+_SHORTEST_CURVE, _LONGEST_CURVE = 8, 12
 
 
 def _no_use(epoch: Epoch) -> EpochUse:
     return NOTHING
+
+
+def _no_curve(cells: int) -> str:
+    return ""
 
 
 class EpochTable(Tail[Epoch]):
@@ -102,7 +107,9 @@ class EpochTable(Tail[Epoch]):
     _asked = ""
     _left_out = 0
     _alone = False
+    _metric = ""
     _newest: Sequence[str] = ()
+    _curve: Callable[[int], str] = staticmethod(_no_curve)
 
     def show(
         self,
@@ -143,10 +150,17 @@ class EpochTable(Tail[Epoch]):
         self._lines = epochs
         self._show_titles()
 
-    def show_newest(self, texts: Sequence[str]) -> None:
-        """Show what a metric came to last, in as many words as have room: the longest first."""
-        if texts != self._newest:
-            self._newest = texts
+    def show_newest(
+        self, metric: str, texts: Sequence[str], curve: Callable[[int], str] = _no_curve
+    ) -> None:
+        """Show what a metric came to last, in as many words as have room: the longest first.
+
+        `curve` draws it in so many cells, for where these are to spare; it may have nothing to
+        draw.
+        """
+        self._metric, self._newest, self._curve = metric, texts, curve
+        name, _, *right = self._titled
+        if name and (*self._right_texts(name),) != (*right,):
             self._show_titles()
 
     def _show_titles(self) -> None:
@@ -160,9 +174,14 @@ class EpochTable(Tail[Epoch]):
         """Return what stands at the right of the border, and what may follow it there."""
         data, more = _data_texts(self._model)
         room = self.outer_size.width - _BORDER - cell_len(name) - _LEAST_LINE
+        room -= cell_len(f"  {data}") if data else 0
         for text in self._newest:
-            if cell_len(f"{text}  {data}" if data else text) <= room:
-                return (text, (data, *more)) if data else (text, ())
+            spare = room - cell_len(f"{self._metric} {text}")
+            if spare >= 0:
+                cells = min(spare - 1, _LONGEST_CURVE)
+                drawn = self._curve(cells) if cells >= _SHORTEST_CURVE else ""
+                said = " ".join(part for part in (self._metric, drawn, text) if part)
+                return (said, (data, *more)) if data else (said, ())
         return data, more
 
     def _notes(self) -> str:

@@ -30,7 +30,11 @@ TOPICS: tuple[tuple[str, str], ...] = (
     *limit_line.HELP,
     *time_charts.HELP,
     *MACHINE_HELP,
-    ("mem", "The share of a GPU's memory in use, where that has no chart of its own."),
+    (
+        "mem",
+        "The share of a GPU's memory in use, where that has no chart of its own. 4.7/6G: the "
+        "same as a figure, in GiB.",
+    ),
     *epoch_headline.HELP,
     *comparison_bars.HELP,
     *account_line.HELP,

@@ -21,7 +21,9 @@ HELP: tuple[tuple[str, str], ...] = (
         "mean since the epoch began, as its progress bar shows it; with PyTorch what backward() "
         "was called on, added up over one step of the optimizer; or what the script gave "
         "dlmon.step(). ◆ is the loss of a validation, at the end of its epoch. o shows the output "
-        "in its place, O another metric.",
+        "in its place, O another metric. Where the chart is not in view, the border of the epochs "
+        "says the newest value, after a small curve of the whole run from the lowest to the "
+        "highest; a gap is where it was not read, or was no number.",
     ),
     (
         "val 0.45 ↑ for 3 epochs",

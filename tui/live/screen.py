@@ -35,6 +35,7 @@ from tui.live.help import FIRST_STEPS, TOPICS
 from tui.live.keys import CHART_ACTIONS, LIVE_KEYS, LOG_ACTIONS
 from tui.live.limit_line import LimitLine
 from tui.live.loss_chart import next_metric, shown_metric
+from tui.live.loss_curve import LossCurve
 from tui.live.output_pane import OutputPane
 from tui.live.progress_line import ProgressLine
 from tui.live.side_cell import Part, Room, SideCell, part_after, parts_shown
@@ -118,6 +119,7 @@ class LiveScreen(SessionControls, ExportControls, EpochZoom):
         self._catching_up: Worker[None] | None = None
         self._part: Part | None = None
         self._metric: str | None = None
+        self._loss_curve = LossCurve()
         self._shown_parts: frozenset[Part] | None = None
 
     @property
@@ -266,13 +268,13 @@ class LiveScreen(SessionControls, ExportControls, EpochZoom):
         """Have the epochs say how training stands where the loss has no room."""
         learning = self._source.session.learning
         name = shown_metric(learning, self._metric)
-        texts: tuple[str, ...] = ()
-        if name is not None and not shown_by_chart:
-            newest = newest_texts(
-                learning.metrics[name], glyphs_in_use(), epoch_word(snapshot.header)
-            )
-            texts = tuple(f"{name} {text}" for text in newest)
-        self.query_one(EpochTable).show_newest(texts)
+        table = self.query_one(EpochTable)
+        if name is None or shown_by_chart:
+            table.show_newest("", ())
+            return
+        metric, glyphs = learning.metrics[name], glyphs_in_use()
+        texts = newest_texts(metric, glyphs, epoch_word(snapshot.header))
+        table.show_newest(name, texts, lambda cells: self._loss_curve.text(metric, cells, glyphs))
 
     @property
     def _room(self) -> Room:

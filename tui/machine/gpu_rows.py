@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from rich.cells import cell_len
 
 from dlmon.records import Gpu
 from dlmon.statistics.series import Series
 from tui.drawing.plot import COLUMNS_PER_CELL, bar, braille_rows
+from tui.drawing.small_curve import ramp
 from tui.drawing.time_axis import TimeAxis
 from tui.formatting import units
 from tui.formatting.machine import BUSY_PCT, Figure, has_no_readings, no_utilization, worst
-from tui.machine.readings import memory_left, memory_peak_and_own
+from tui.machine.readings import gpu_memory_shares, memory_left, memory_peak_and_own
 from tui.machine.view import MachineView
 from tui.widgets.lines import BAD, BAR, HIGH, MUTED, PLAIN, STRONG, TRACK, Lines, cut, row_width
 from tui.widgets.rows import TextRow, TextRun, fit
@@ -22,6 +24,9 @@ _SHORT = 11
 # A history in fewer cells is unreadable: a bar of the current reading takes its place.
 _LEAST_HISTORY, _LONGEST_HISTORY, _LEAST_BAR = 4, 40, 5
 _PERCENT, _GAP = 6, 2
+# A curve of the memory is worth a row from so many rows, and so many cells, on.
+_LEAST_WITH_MEMORY, _LEAST_WITH_FIGURES = 3, 8
+_MEMORY, _MEMORY_FIGURE = "mem", "memory"
 
 
 class GpuRows(Lines):
@@ -75,24 +80,85 @@ class GpuRows(Lines):
         then = view.gpu_at_cursor(gpu, self._axis)
         if spare == 1 or view.stale or then.utilization_pct is None:
             return [self._gpu_cell(view, gpu, digits, width)]
-        rows = [self._gpu_cell(view, gpu, digits, width, with_figures=False)]
+        figures = {figure.label: figure for figure in view.figures_of(then) if figure.known}
+        about_memory = []
+        if "memory" in figures:
+            about_memory = [*memory_peak_and_own(gpu, view), *memory_left(gpu, view)]
+        order = [*_FIRST, *(label for label in figures if label not in _FIRST)]
+        curves = None
+        first = [_run_of(figures[label]) for label in _FIRST[:3] if label in figures]
+        # What has no room in one row is lost where there is no other one.
+        if spare >= _LEAST_WITH_MEMORY or row_width(tuple(first)) > width:
+            curves = self._with_memory(view, gpu, then, figures, about_memory, digits, width)
+        if curves is not None:
+            rows, shown = [*curves.rows], curves.shown
+            about = [text for text in about_memory if text not in shown]
+            parts = [_run_of(figures[one]) for one in order if one in figures.keys() - shown]
+            parts += ((f"  {text}", PLAIN) for text in about)
+        else:
+            rows = [self._gpu_cell(view, gpu, digits, width, with_figures=False)]
+            parts = []
+            for figure in (figures[label] for label in order if label in figures):
+                parts.append(_run_of(figure))
+                if figure.label == "memory":
+                    parts += ((f"  {text}", PLAIN) for text in about_memory)
         below: TextRow = ()
-        by_label = {figure.label: figure for figure in view.figures_of(then)}
-        order = [*_FIRST, *(label for label in by_label if label not in _FIRST)]
-        parts: list[TextRun] = []
-        for figure in (by_label[label] for label in order if label in by_label):
-            if figure.known:
-                parts.append((f"  {figure.brief}", _style_of(figure)))
-            if figure.known and figure.label == "memory":
-                about = (*memory_peak_and_own(gpu, view), *memory_left(gpu, view))
-                parts += ((f"  {text}", PLAIN) for text in about)
         for run in parts:
             part: TextRow = (run,)
             if below and row_width(below) + row_width(part) > width:
                 rows.append(below)
                 below = ()
             below = (*below, *part)
-        return [*rows, cut(below, width, self.ellipsis)][:spare]
+        return [*rows, *([cut(below, width, self.ellipsis)] if below else [])][:spare]
+
+    def _with_memory(
+        self,
+        view: MachineView,
+        gpu: Gpu,
+        then: Gpu,
+        figures: dict[str, Figure],
+        about_memory: list[str],
+        digits: int,
+        width: int,
+    ) -> _Curves | None:
+        """Return the utilisation and the memory, each as a curve with figures behind it.
+
+        None where that has no room, or the memory isn't known.
+        """
+        facts = view.facts_of(gpu)
+        total_mib = facts.memory_mib if facts is not None else None
+        memory, pct = figures.get("memory"), then.utilization_pct
+        if memory is None or pct is None or not total_mib:
+            return None
+        label = self._label(view, gpu, digits, width)
+        room = width - row_width(label)
+        # As wide as it may become, so that the curves stay as they are.
+        widest = _GAP + cell_len(units.memory_in_use(total_mib, total_mib))
+        first_column = _COLUMNS[0][1]
+        cells = min(_LONGEST_HISTORY, room - max(widest, _PERCENT + first_column))
+        if cells < _LEAST_WITH_FIGURES:
+            return None
+        shares = gpu_memory_shares(gpu, view, self._coarse(cells))
+        in_use = [None if share is None else 100 * share for share in shares]
+        percent = f"{units.percent(pct):>{_PERCENT}}"
+        known = list(figures.values())
+        beside = self._figures_with_room(known, room - cells - _PERCENT, _COLUMNS[:2])
+        upper: TextRow = (
+            *label,
+            (self._history(view, gpu.index, cells), BAR),
+            (percent, HIGH if pct >= BUSY_PCT else PLAIN),
+            *beside,
+        )
+        name: TextRun = (f"{_MEMORY:>{row_width(label) - 1}} ", MUTED)
+        lower: TextRow = (name, (self._drawn(in_use, cells), MUTED), _run_of(memory))
+        columns = [name for name, _ in _COLUMNS[: len(beside)]]
+        shown = {_MEMORY_FIGURE, *(name for name in columns if name in figures)}
+        for text in about_memory:
+            if row_width(lower) + _GAP + cell_len(text) > width:
+                break
+            lower = (*lower, (f"  {text}", PLAIN))
+            shown.add(text)
+        return _Curves((upper, lower), shown)
 
     def _grid(
         self, view: MachineView, gpus: tuple[Gpu, ...], digits: int, width: int, height: int
@@ -115,25 +181,19 @@ class GpuRows(Lines):
         self, view: MachineView, gpu: Gpu, digits: int, width: int, *, with_figures: bool = True
     ) -> TextRow:
         """Return a GPU in exactly `width` cells."""
-        name = f"{gpu.index:<{digits}} "
-        trains = gpu.index == view.gpu_index
-        if width >= self._mark + len("GPU ") + len(name) + _LEAST_HISTORY + _PERCENT:
-            name = f"GPU {name}"
-        if self._mark:
-            pointer = self.glyphs.pointer
-            name = f"{pointer if trains else ' '}{name}"
-        label: TextRow = ((name, STRONG if trains else MUTED),)
-        if worst(view.figures_of(gpu)) == "bad":
-            label = ((f"{name[:-1]}!", BAD),)
+        label = self._label(view, gpu, digits, width)
+        room = width - row_width(label)
         gpu = view.gpu_at_cursor(gpu, self._axis)
         if view.stale:
-            return (*label, (fit(view.stale, width - len(name)), MUTED))
+            return (*label, (fit(view.stale, room), MUTED))
         if gpu.utilization_pct is None:
-            return (*label, *self._without_utilization(view, gpu, width - len(name)))
+            return (*label, *self._without_utilization(view, gpu, room))
         percent = f"{units.percent(gpu.utilization_pct):>{_PERCENT}}"
-        room = width - len(name) - len(percent)
+        room -= len(percent)
         figures = view.figures_of(gpu) if with_figures else []
         more = self._figures_with_room(figures, room - _LEAST_BAR - 1)
+        if len(more) < _UP_TO_MEMORY:
+            more = self._short_memory(view, gpu, figures, room) or more
         cells = min(room - row_width(more), _LONGEST_HISTORY)
         drawn: TextRow
         if cells >= _LEAST_HISTORY:
@@ -144,6 +204,38 @@ class GpuRows(Lines):
         row: TextRow = (*label, *drawn, (percent, style), *more)
         return (*row, (" " * (width - row_width(row)), PLAIN))
 
+    def _label(self, view: MachineView, gpu: Gpu, digits: int, width: int) -> TextRow:
+        """Return which GPU it is, in as many words as have room."""
+        name = f"{gpu.index:<{digits}} "
+        trains = gpu.index == view.gpu_index
+        if width >= self._mark + len("GPU ") + len(name) + _LEAST_HISTORY + _PERCENT:
+            name = f"GPU {name}"
+        if self._mark:
+            name = f"{self.glyphs.pointer if trains else ' '}{name}"
+        if worst(view.figures_of(gpu)) == "bad":
+            return ((f"{name[:-1]}!", BAD),)
+        return ((name, STRONG if trains else MUTED),)
+
+    def _short_memory(
+        self, view: MachineView, gpu: Gpu, figures: list[Figure], room: int
+    ) -> TextRow:
+        """Return the memory in few cells, and what has room behind it; nothing where it has none.
+
+        Of a GPU that somebody else computes on, the memory says so when it is idle for a moment.
+        """
+        facts = view.facts_of(gpu)
+        total_mib = facts.memory_mib if facts is not None else None
+        memory = next((one for one in figures if one.known and one.label == _MEMORY_FIGURE), None)
+        if memory is None or not total_mib or gpu.memory_used_mib is None:
+            return ()
+        text = units.short_memory_in_use(gpu.memory_used_mib, total_mib)
+        cells = _GAP + cell_len(units.short_memory_in_use(total_mib, total_mib))
+        if room - cells < _LEAST_HISTORY:
+            return ()
+        others = [(label, width) for label, width in _COLUMNS if label != _MEMORY_FIGURE]
+        more = self._figures_with_room(figures, room - cells - _LEAST_BAR - 1, others)
+        return ((f"{text:>{cells}}", _style_of(memory)), *more)
+
     def _without_utilization(self, view: MachineView, gpu: Gpu, width: int) -> TextRow:
         """Return the reason, and what is known nevertheless."""
         reason = no_utilization(gpu, view.no_reading)
@@ -153,13 +245,18 @@ class GpuRows(Lines):
         more = self._figures_with_room(known, width - cell_len(reason))
         return ((fit(reason, width - row_width(more)), MUTED), *more)
 
-    def _figures_with_room(self, figures: list[Figure], room: int) -> TextRow:
+    def _figures_with_room(
+        self,
+        figures: list[Figure],
+        room: int,
+        columns: Sequence[tuple[str, int]] | None = None,
+    ) -> TextRow:
         """Return as many figures as have room, each in a column of its own."""
         if not figures:
             return ()
         by_label = {figure.label: figure for figure in figures}
         row: TextRow = ()
-        for label, cells in _COLUMNS:
+        for label, cells in _COLUMNS if columns is None else columns:
             figure = by_label.get(label)
             if cells > room:
                 break
@@ -176,35 +273,47 @@ class GpuRows(Lines):
 
     def _history(self, view: MachineView, index: int, cells: int) -> str:
         """Draw the utilisation over the whole axis in one row of so many cells."""
-        axis = coarser(self._axis, COLUMNS_PER_CELL * cells)
         series = view.history.gpu_utilization_pct.get(index, Series())
-        columns = axis.columns(series)
+        return self._drawn(self._coarse(cells).columns(series), cells)
+
+    def _coarse(self, cells: int) -> TimeAxis:
+        """Return the whole axis in so many cells."""
+        return coarser(self._axis, COLUMNS_PER_CELL * cells)
+
+    def _drawn(self, columns: Sequence[float | None], cells: int) -> str:
+        """Draw percentages in one row of so many cells."""
         if self.glyphs.is_ascii:
-            return _ramp(columns, cells)
+            return ramp(columns, cells)
         return braille_rows(columns, cells, 1, 100.0, 0.0, True)[0]
+
+
+class _Curves(NamedTuple):
+    """Rows of curves, and the labels of the figures and the texts that they show."""
+
+    rows: tuple[TextRow, TextRow]
+    shown: set[str]
+
+
+def _run_of(figure: Figure) -> TextRun:
+    return f"  {figure.brief}", _style_of(figure)
 
 
 def _style_of(figure: Figure) -> tuple[str, ...]:
     return {"": PLAIN, "high": HIGH, "bad": BAD}[figure.level]
 
 
-def _ramp(columns: Sequence[float | None], cells: int) -> str:
-    """Draw percentages in plain characters of one row, two columns a cell."""
-    pairs = (columns[at : at + COLUMNS_PER_CELL] for at in range(0, COLUMNS_PER_CELL * cells, 2))
-    known = ([value for value in pair if value is not None] for pair in pairs)
-    last = len(_RAMP) - 1
-    return "".join(
-        _RAMP[round(max(0.0, min(100.0, sum(some) / len(some))) / 100 * last)] if some else " "
-        for some in known
-    )
-
-
-_RAMP = "_.-=+*#"
-
 # Of a GPU that has several rows, what comes first.
 _FIRST = ("temp", "power", "memory", "held by", "clock")
 # What follows the utilisation, the most important first, and the cells for it with its gap.
-_COLUMNS = (("temp", 9), ("power", 14), ("memory", 19), ("clock", 10), ("held by", 22))
+_COLUMNS: tuple[tuple[str, int], ...] = (
+    ("temp", 9),
+    ("power", 14),
+    ("memory", 19),
+    ("clock", 10),
+    ("held by", 22),
+)
+# So many of them with the memory.
+_UP_TO_MEMORY = 3
 
 
 def gpus_in_a_row(count: int, width: int, height: int) -> int:

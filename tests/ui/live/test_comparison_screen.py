@@ -130,6 +130,20 @@ async def test_the_first_run_of_a_script_says_that_there_is_nothing_to_compare(m
         assert said == ["there is nothing to compare with: no earlier run of this is known"]
 
 
+@pytest.mark.parametrize(
+    ("size", "nothing"),
+    [
+        (NARROW, "No earlier run to compare with."),
+        (WIDE, "No earlier run of this script to compare with."),
+    ],
+)
+async def test_the_first_run_of_a_script_says_what_it_will_be_compared_with(size, nothing):
+    async with shown("own-script", "live", size) as stage:
+        drawn = rows(stage, ComparisonBars)
+        promised = "Once this run completes, the next is compared with it."
+        assert " ".join(row.strip() for row in drawn).strip() == f"{nothing} {promised}"
+
+
 @pytest.mark.parametrize("size", [(60, 16), NARROW, WIDE])
 async def test_many_rows_scroll_with_the_chosen_one(size):
     records = recorded_session("training")

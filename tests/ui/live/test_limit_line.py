@@ -124,7 +124,7 @@ def test_a_session_that_was_interrupted_is_over():
 def test_a_run_that_is_over_and_has_no_figure_says_why():
     assert rows_of(WITHOUT_LIMIT) == [
         f"┃ What limited it  {TOO_SHORT}",
-        "┃                  at least 10 batches and 3 seconds of training are needed",
+        "┃                  10 batches and 3 seconds of training are needed",
     ]
     stopped = replace(WITHOUT_LIMIT, batches=0)
     assert rows_of(stopped) == ["┃ What limited it  the run ended before its first step"]

@@ -1,6 +1,7 @@
 """The loss on the live screen: when it is seen, beside what, and what its title claims."""
 
 import math
+import re
 from dataclasses import replace
 
 import pytest
@@ -12,13 +13,16 @@ from dlmon.records import Epoch, Metrics, Output
 from dlmon.session.learning import Metric
 from tui.drawing.time_axis import TimeAxis
 from tui.formatting.glyphs import UNICODE
+from tui.live import loss_curve
 from tui.live.loss_chart import _picture
+from tui.live.loss_curve import LossCurve
 from tui.live.side_cell import Part, Room, part_after, parts_shown
 from tui.widgets.chart_picture import ChartPicture, picture_rows
 
 S = 1_000_000_000
 
 WIDE, NARROW, BROAD = (120, 40), (80, 24), (200, 60)
+CURVE = "[⠀-⣿ ]{8,12}"
 
 
 def without_metrics(records):
@@ -73,14 +77,16 @@ def newest_values():
 
 async def test_where_its_chart_has_no_room_the_epochs_say_it(show_session):
     newest = newest_values()
-    said = f"─ loss {newest['loss']:.4f} · val 1.8000  synthetic data ─╮"
+    said = f" {newest['loss']:.4f} · val 1.8000  synthetic data ─╮"
     async with show_session(recorded_session("training"), size=NARROW) as shown:
         assert said in shown.text
+        assert re.search(f"─ loss {CURVE}{re.escape(said)}", shown.text)
         await shown.press("O")
         assert titles(shown) == ["Accuracy"]
         await shown.press("o", "o")
         assert titles(shown) == ["Epochs"]
-        assert f"─ accuracy {newest['accuracy']:.4f} · val 0.3500  synthetic data ─╮" in shown.text
+        said = re.escape(f"{newest['accuracy']:.4f} · val 0.3500  synthetic data ─╮")
+        assert re.search(f"─ accuracy {CURVE} {said}", shown.text)
 
 
 async def test_where_the_output_is_in_its_place_the_epochs_say_it(show_session):
@@ -88,6 +94,62 @@ async def test_where_the_output_is_in_its_place_the_epochs_say_it(show_session):
         assert "─ loss " not in shown.text
         await shown.press("o")
         assert f"─ loss {newest_values()['loss']:.4f} · val 1.8000  synthetic" in shown.text
+
+
+def border(shown):
+    return next(row for row in shown.text.splitlines() if "─ Epochs " in row)
+
+
+def losses(records, *values):
+    """Return records of a run that said these losses alone, one a second, at its end."""
+    others = without_metrics(records)
+    end = max(record.t for record in records if isinstance(record, Metrics))
+    return [
+        *others,
+        *(
+            Metrics(end + number * S, {"loss": value}, why={} if value else {"loss": "NaN"})
+            for number, value in enumerate(values)
+        ),
+    ]
+
+
+@pytest.mark.parametrize("values", [(2.0,), (2.0, 1.0), (None, None, None, 2.0, 1.0)])
+async def test_of_fewer_than_three_readings_there_is_no_curve(show_session, values):
+    async with show_session(losses(recorded_session("training"), *values), size=NARROW) as shown:
+        assert f"─ loss {values[-1]:.4f}  synthetic data" in border(shown)
+
+
+async def test_what_is_no_number_leaves_a_gap_in_the_curve_and_is_said(show_session):
+    records = losses(recorded_session("training"), 3.0, 2.0, 1.0, *(None,) * 12)
+    async with show_session(records, size=NARROW) as shown:
+        drawn = border(shown).partition("─ loss ")[2].partition("NaN")[0]
+        assert drawn.endswith("     ")
+        assert drawn.strip()
+
+
+async def test_the_curve_gives_way_to_what_else_the_border_says(show_session):
+    async with show_session(recorded_session("training"), size=(60, 24)) as shown:
+        newest = f"─ loss {newest_values()['loss']:.4f} · val 1.8000  synthetic data ─╮"
+        assert newest in border(shown)
+
+
+async def test_in_plain_characters_the_curve_is_a_ramp(show_session):
+    async with show_session(recorded_session("training"), size=NARROW, ascii=True) as shown:
+        assert re.search(r" loss [_.=+*#-]{8,12} 1\.\d+, val 1\.8000 ", shown.text)
+
+
+def test_a_curve_is_drawn_anew_only_where_more_of_it_can_be_seen(monkeypatch):
+    metric, curve, drawn = Metric(), LossCurve(), []
+    monkeypatch.setattr(loss_curve, "small_curve", lambda columns, *_: drawn.append(columns) or "")
+    for second in range(1, 3_601):
+        metric.add(0, second * S, 1 / second, "")
+        curve.text(metric, 10, UNICODE)
+    late = len(drawn)
+    assert 60 < late < 400
+    for second in range(3_601, 3_601 + 60):
+        metric.add(0, second * S, 1 / second, "")
+        curve.text(metric, 10, UNICODE)
+    assert len(drawn) <= late + 2
 
 
 async def test_without_a_metric_the_epochs_say_none(show_session):

@@ -468,7 +468,7 @@ def test_what_limits_it_says_what_it_waits_for():
     early = replace(TRAINING, limit=None, samples_per_second=None)
     assert shown(LimitLine(), early, width=118, height=2) == [
         "┃ What limits it  shown once training is steady",
-        "┃                 at least 10 batches and 3 seconds of training are needed",
+        "┃                 10 batches and 3 seconds of training are needed",
     ]
     over = shown(LimitLine(), early, False, width=118)
     assert over == ["┃ What limited it  too short to measure"]

@@ -499,6 +499,8 @@ def test_losses_that_grew_without_bound_come_with_an_entry(most):
     assert resumed.epoch_uses.ended
     metric, expected = resumed.learning.metrics["loss"], all_of_it.learning.metrics["loss"]
     assert metric.newest == expected.newest
+    assert metric.readings == expected.readings
+    assert bool(metric.readings) == (abs(most) < 1e100)
     drawn, expected_drawn = (
         each.series.columns(t - 40 * SECOND, 4 * SECOND, 10) for each in (metric, expected)
     )

@@ -62,9 +62,55 @@ def test_a_history_of_no_room_has_no_columns():
 
 def test_rows_to_spare_show_all_figures_of_the_gpu_that_trains():
     first, *rows = drawn(38, 7)
-    assert re.fullmatch("▸GPU 0 [⠀-⣿]{9} +96 %", first)
-    assert rows[:2] == ["  61 °C  118 of 120 W  4.7 of 6.0 GiB", "  peak 4.7  1.3 left  power cap"]
+    assert re.fullmatch("▸GPU 0 [⠀-⣿]{9} +96 %  61 °C", first)
+    assert re.fullmatch("   mem ⣶{9} +4.7 of 6.0 GiB", rows[0])
+    assert rows[1] == "  118 of 120 W  power cap  1860 MHz"
     assert re.fullmatch(r" GPU 1 [⠀-⣿]{5}   0 %   GPU 2 [⠀-⣿]{5}   0 %", rows[2])
+
+
+def test_both_curves_of_the_gpu_that_trains_are_of_one_time_and_do_not_move_with_their_figures():
+    def curves(used_mib, utilization_pct, width):
+        session = folded(recorded_session("training", gpus=8))
+        machine = session.machine.latest
+        first = replace(machine.gpus[0], memory_used_mib=used_mib, utilization_pct=utilization_pct)
+        session.machine.latest = replace(machine, gpus=(first, *machine.gpus[1:]))
+        rows = GpuRows()
+        rows._view = MachineView(session.machine, session.header.machine, 0.2, 1.0, gpu_index=0)
+        rows._axis = TimeAxis(BEGIN_NS, SECOND_NS, 104, 18)
+        rows._mark = True
+        return [row[1][0] for row in rows.draw(width, 8)[:2]]
+
+    for width in (34, 36, 56, 98):
+        seen = [curves(*now, width) for now in ((0, 0), (950, 7), (6_144, 100))]
+        assert seen[0] == seen[1] == seen[2]
+        assert len({len(curve) for curve in seen[0]}) == 1
+
+
+def test_a_gpu_whose_memory_is_unknown_has_its_figures_alone():
+    session = folded(recorded_session("training", gpus=8))
+    machine = session.machine.latest
+    first = replace(machine.gpus[0], memory_used_mib=None)
+    session.machine.latest = replace(machine, gpus=(first, *machine.gpus[1:]))
+    rows = GpuRows()
+    rows._view = MachineView(session.machine, session.header.machine, 0.2, 1.0, gpu_index=0)
+    rows._axis = TimeAxis(BEGIN_NS, SECOND_NS, 104, 18)
+    rows._mark = True
+    drawn = ["".join(text for text, _ in row) for row in rows.draw(56, 8)]
+    assert not any("mem" in row for row in drawn)
+    assert "61 °C  118 of 120 W" in drawn[1]
+
+
+def test_in_two_rows_what_memory_is_in_use_comes_before_the_power():
+    rows = drawn(36, 5, gpus=4)
+    assert rows[0].endswith(" 96 %  61 °C")
+    assert rows[1].endswith(" 4.7 of 6.0 GiB")
+    assert drawn(56, 5, gpus=4)[1].startswith("  61 °C  118 of 120 W  4.7 of 6.0 GiB  peak 4.7")
+
+
+@pytest.mark.parametrize("width", range(20, 120))
+def test_where_the_temperature_of_a_gpu_has_room_its_memory_has_as_well(width):
+    rows = [row for row in drawn(width, 7, gpus=8, mark=False) if "°C" in row]
+    assert all("/6G" in row or "of 6.0 GiB" in row for row in rows)
 
 
 def test_with_fewer_rows_the_most_important_figures_stay():

@@ -17,7 +17,7 @@ from dlmon.comparison import compare as comparison
 from tui.drawing.bars import thick_bar
 from tui.drawing.plot import bar_fractions
 from tui.formatting import units
-from tui.formatting.comparison import Reference, difference, row_of
+from tui.formatting.comparison import Reference, busy_said_once, difference, row_of
 from tui.widgets.following_lines import Wheel
 from tui.widgets.lines import ACCENT, BRIGHT, CHOSEN, MUTED, PLAIN, STRONG, Lines, cut, wrapped
 from tui.widgets.rows import TextRow, fit
@@ -99,8 +99,10 @@ def bar_rows(
 
     `names` are those of earlier sessions, `reference` what was chosen to compare with.
 
-    A run that has no figure to be compared stands above all others, without a bar.
+    A run that has no figure to be compared stands above all others, without a bar. What
+    `busy_said_once` says of all of them is not in their badges.
     """
+    rows, _ = busy_said_once(rows)
     fractions = _fractions(rows)
     labels = _published_labels([row for row in rows if row.kind == "published"])
     drawn = []
@@ -235,19 +237,26 @@ class ComparisonBars(Wheel, Lines):
     _indices: Sequence[int | None] = ()
     _bars: tuple[BarRow, ...] = ()
     _logarithmic = False
-    _heading = ""
+    _heading = _of_all = ""
     _first = 0
     _shown = 1
     _drawn_height = 0
     _scrolled = False
 
-    def show(self, bars: tuple[BarRow, ...], logarithmic: bool = False, heading: str = "") -> None:
+    def show(
+        self,
+        bars: tuple[BarRow, ...],
+        logarithmic: bool = False,
+        heading: str = "",
+        of_all: str = "",
+    ) -> None:
         """Show `bars` from top to bottom, repainting only the rows that changed.
 
-        `heading` is the sentence above them; it is not repeated below.
+        `heading` is the sentence above them; it is not repeated below. `of_all` stands below them.
         """
-        if (bars, logarithmic, heading) != (self._bars, self._logarithmic, self._heading):
-            self._bars, self._logarithmic, self._heading = bars, logarithmic, heading
+        shown = (bars, logarithmic, heading, of_all)
+        if shown != (self._bars, self._logarithmic, self._heading, self._of_all):
+            self._bars, self._logarithmic, self._heading, self._of_all = shown
             self.redraw()
 
     def choose(self, index: int) -> None:
@@ -362,6 +371,8 @@ class ComparisonBars(Wheel, Lines):
         notes.extend(f"({number}) {badge}" for number, badge in enumerate(below, 1))
         if shared and difference(shared) != self._heading:
             notes.append(difference(shared))
+        if self._of_all:
+            notes.append(self._of_all)
         return notes
 
     def _this_run(self) -> int | None:

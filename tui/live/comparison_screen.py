@@ -12,7 +12,7 @@ from textual.binding import Binding, BindingType
 from dlmon.comparison.compare import ComparisonRow
 from dlmon.records import Result
 from tui.formatting import units
-from tui.formatting.comparison import Reference, factor_of_reference, row_of
+from tui.formatting.comparison import Reference, busy_said_once, factor_of_reference, row_of
 from tui.formatting.comparison_row import row_details
 from tui.live import comparison_bars as bars
 from tui.live import comparison_details
@@ -131,7 +131,8 @@ class ComparisonScreen(BaseScreen):
         chosen = self._find(rows)
         self._chosen, self._row = chosen, rows[chosen]
         self._bars.border_title = comparison.title
-        self._bars.show(drawn, is_logarithmic(comparison.rows))
+        of_all = busy_said_once(comparison.rows)[1]
+        self._bars.show(drawn, is_logarithmic(comparison.rows), of_all=of_all)
         self._bars.choose(chosen)
         row = rows[chosen]
         if row is None:

@@ -25,6 +25,7 @@ from tui.formatting.comparison import (
     EARLIER_SESSIONS,
     MOST_EARLIER,
     Reference,
+    busy_said_once,
     comparison_rows,
     earlier_sessions,
     epoch_word,
@@ -535,7 +536,9 @@ class LiveScreen(SessionControls, ExportControls, EpochZoom):
             chosen=row_of(rows, self._reference) is not None,
         )
         bars_shown = bar_rows(rows, names, self._reference)
-        self.query_one(ComparisonBars).show(bars_shown, is_logarithmic(rows), nearest)
+        self.query_one(ComparisonBars).show(
+            bars_shown, is_logarithmic(rows), nearest, busy_said_once(rows)[1]
+        )
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Offer only what there is to do now."""

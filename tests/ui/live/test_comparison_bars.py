@@ -13,6 +13,7 @@ from textual.app import App, ComposeResult
 
 from dlmon.comparison.compare import ComparisonRow
 from dlmon.comparison.published import Published
+from tui.formatting.comparison import busy_said_once
 from tui.formatting.glyphs import use_glyphs
 from tui.live.comparison_bars import (
     NOT_COMPARABLE,
@@ -368,6 +369,27 @@ def test_runs_of_ours_are_named_by_when_they_were_and_marked_where_they_are_proj
     assert [row.value for row in bars] == ["8.00 s", "~9.00 s"]
     assert [row.badge for row in bars] == ["batch 32", ""]
     assert [row.style for row in bars] == ["earlier", "this"]
+
+
+async def test_what_is_so_of_all_runs_stands_once_below_the_bars():
+    busy = "machine was busy at the start: CPU {} %"
+    runs = [
+        ComparisonRow(
+            label, "seconds_per_epoch", kind, 9.0, badges=(text, "1 epoch"), busy=text, session=kind
+        )
+        for label, kind, text in (
+            ("this run", "this", busy.format(30)),
+            ("GPU", "earlier", busy.format(40)),
+        )
+    ]
+    assert [row.badge for row in bar_rows(runs, {})] == ["1 epoch", "1 epoch"]
+    assert bar_rows(runs[:1], {})[0].badge == f"{busy.format(30)}; 1 epoch"
+    app = BarsApp()
+    async with app.run_test(size=(90, 8)) as pilot:
+        app.bars.show(bar_rows(runs, {}), of_all=busy_said_once(runs)[1])
+        await pilot.pause()
+        shown = [row.rstrip() for row in rows(app.bars)]
+    assert shown[2:] == ["  the machine was busy at the start of each run shown", *[""] * 5]
 
 
 @pytest.mark.parametrize(

@@ -481,6 +481,7 @@ def comparison_rows(
         conditions = _conditions_of(snapshot, workload)
         defaults = default_conditions(workload)
     timing = timing_of(snapshot)
+    against = {} if snapshot.validity is None else snapshot.validity.against
     this = None
     if timing is not None:
         cpus = cpus_of(header.options, header.machine)
@@ -490,7 +491,7 @@ def comparison_rows(
             session=header.id,
             framework=_framework(snapshot),
             missing=missing_part(timing, snapshot.why),
-            doubts={} if snapshot.validity is None else snapshot.validity.against,
+            doubts={str(code): text for code, text in against.items()},
             vcpus=cpus,
             usd_per_hour=usd_per_hour_of(header.options, cpus),
             compiles=snapshot.compiles,

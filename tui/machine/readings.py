@@ -261,7 +261,9 @@ def show_gpu_power(
         reason="" if now.power_w is not None else gpu.why.get("power_w", "no reading"),
         cursor=drawn_along(view, axis, drawn_axis).cursor,
     )
-    content = TileContent(_title(view, "GPU power", tile), problem=view.stale, first=_at(view, text))
+    content = TileContent(
+        _title(view, "GPU power", tile), problem=view.stale, first=_at(view, text)
+    )
     tile.show_content(content, picture)
 
 

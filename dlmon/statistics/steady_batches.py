@@ -108,8 +108,9 @@ class SteadyBatches:
     def first(self) -> list[tuple[int, float]]:
         """How long each execution with the first batch of a size took, and for how many usual ones.
 
-        Those that were left out; a short batch is its share of one. Where sizes vary, a usual batch has the mean size, and a larger one takes as much longer:
-        else it would seem to compile what it only computes.
+        Those that were left out; a short batch is its share of one. Where sizes vary, a usual
+        batch has the mean size, and a larger one takes as much longer: else it would seem to
+        compile what it only computes.
         """
         if not self.sizes_vary or not self._batches:
             return self._first

@@ -265,9 +265,13 @@ class DlmonApp(NavigatingApp):
         """Return the keys of the topmost screen, those of one action together, and what they do."""
         keys: dict[str, dict[str, None]] = {}
         descriptions: dict[str, str] = {}
-        for active in _own_bindings(self.screen):
-            action = active.binding.action
-            keys.setdefault(action, {})[self.get_key_display(active.binding)] = None
+        own = _own_bindings(self.screen)
+        displays = {self.get_key_display(active.binding) for active in own}
+        for active in own:
+            action, display = active.binding.action, self.get_key_display(active.binding)
+            # The footer may name one key beside another; here that one has a row of its own.
+            names = [name for name in display.split() if name == display or name not in displays]
+            keys.setdefault(action, {})[" ".join(names)] = None
             descriptions[action] = (
                 descriptions.get(action) or active.tooltip or active.binding.description
             )

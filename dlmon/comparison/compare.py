@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from typing import Any, Protocol
 
@@ -30,6 +30,7 @@ from dlmon.comparison.price import parse_price
 from dlmon.comparison.published import STEP_MS, Published, published, published_metrics
 from dlmon.records import (
     TITLES,
+    Doubt,
     MachineFacts,
     Result,
     RunSeconds,
@@ -85,7 +86,7 @@ class MeasuredRun:
 
     Attributes:
         missing: what `missing_part` says of its projection.
-        doubts: what speaks against its figures.
+        doubts: sentences against its figures, by the doubt.
         vcpus: the CPUs that it may use.
         usd_per_hour: what `usd_per_hour_of` says of its price.
         compiles: whether its first batch compiles, as far as that is known.
@@ -97,7 +98,7 @@ class MeasuredRun:
     year: int | None = None
     framework: str | None = None
     missing: str | None = None
-    doubts: tuple[str, ...] = ()
+    doubts: Mapping[str, str] = field(default_factory=dict)
     vcpus: int | None = None
     usd_per_hour: float | None = None
     compiles: bool = True
@@ -124,12 +125,12 @@ def run_of(metric: str, result: Result, header: SessionHeader | None = None) -> 
     )
 
 
-def _doubts_of(result: Result, header: SessionHeader | None) -> tuple[str, ...]:
+def _doubts_of(result: Result, header: SessionHeader | None) -> Mapping[str, str]:
     """Return what speaks against a result; of an older log what its header says."""
     if result.against is not None:
-        return tuple(result.against.values())
+        return result.against
     busy = busy_at_start(header.machine, result.device) if header else None
-    return () if busy is None else (busy,)
+    return {} if busy is None else {Doubt.BUSY_AT_START: busy}
 
 
 def missing_part(timing: Timing | None, why: Mapping[str, str]) -> str | None:
@@ -218,6 +219,7 @@ class ComparisonRow:
         missing: what the projection leaves out; such a row is ranked among no others.
         comparable: the work is the same as this run's, so that a factor means something.
         badges: what a person should know about the value, in words.
+        busy: the one of them that says that the machine was busy at the start.
         vcpus: how many CPUs it had, where that is known.
         usd_per_hour: what an hour of the machine cost, where that is known.
         session: the id of the run.
@@ -234,6 +236,7 @@ class ComparisonRow:
     missing: str | None = None
     comparable: bool = True
     badges: tuple[str, ...] = ()
+    busy: str | None = None
     year: int | None = None
     framework: str | None = None
     vcpus: int | None = None
@@ -401,7 +404,7 @@ def _run_row(
         badges.append("1 epoch, compile included" if run.compiles else "first epoch only")
     if conditions.workload in SIZED_BY_DATA and conditions.data == "synthetic":
         badges.append(VOCABULARY_ESTIMATED)
-    badges += run.doubts
+    badges += run.doubts.values()
     return ComparisonRow(
         label=run.label,
         metric=metric,
@@ -413,6 +416,7 @@ def _run_row(
         missing=run.missing,
         comparable=not differences and not run.missing,
         badges=tuple(dict.fromkeys(badges)),
+        busy=run.doubts.get(Doubt.BUSY_AT_START),
         year=run.year,
         framework=run.framework,
         vcpus=run.vcpus,

@@ -63,6 +63,8 @@ NOTICEABLE_CHANGE = 0.0005
 NOTICEABLE_DISAGREEMENT = 0.01
 """A smaller one is 0.0 %, however sure it is: nobody is better off by it."""
 _PRICE = "price"
+BACKEND = "backend"
+"""What Keras runs on; of a script what it was seen to run on, where the log says it."""
 _LONGEST_LIST = 4
 _LONGEST_ERROR = 160
 
@@ -260,7 +262,7 @@ def compare_sides(
         new=tuple(new),
         figures=tuple(f for f in figures if f.name == THROUGHPUT or any(f.runs)),
         unlike=_unlike(base, new),
-        options=_differences(base, new, _options_of),
+        options=_differences(base, new, _options_known_of((*base, *new))),
         environment=_differences(base, new, _environment_of),
         left_out=left_out,
         arguments=_argument_differences(base, new),
@@ -358,19 +360,29 @@ def _why_unlike(name: str, runs: Sequence[RunFigures]) -> str | None:
 def _repeats(runs: Sequence[RunFigures], earlier: Iterable[RunFigures]) -> list[list[RunFigures]]:
     """Return earlier runs in groups of the same conditions, those of one of the sides' runs."""
     sessions = {run.session for run in runs}
-    groups: dict[tuple[Any, ...], list[RunFigures]] = defaultdict(list)
+    groups: dict[tuple[tuple[Any, ...], object, str], list[RunFigures]] = defaultdict(list)
     for run in earlier:
         if run.session not in sessions and THROUGHPUT in run.values:
             groups[_conditions(run)].append(run)
     wanted = {_conditions(run)[:-1] for run in runs}
-    return [group for conditions, group in groups.items() if conditions[:-1] in wanted]
+
+    def is_wanted(work: tuple[Any, ...], backend: object) -> bool:
+        # Logs of earlier versions don't say what a script's Keras runs on.
+        seen = {of_run for same, of_run in wanted if same == work}
+        return bool(seen) and (backend is None or None in seen or backend in seen)
+
+    return [group for (work, backend, _), group in groups.items() if is_wanted(work, backend)]
 
 
-def _conditions(run: RunFigures) -> tuple[Any, ...]:
-    """Return what repeats have in common; the last of it, the versions, may be any."""
+def _conditions(run: RunFigures) -> tuple[tuple[Any, ...], object, str]:
+    """Return what repeats have in common: the work and its machine, the backend, the versions.
+
+    The versions may be any, and so may the backend of a script where that isn't known.
+    """
     options = {name: value for name, value in _options_of(run).items() if name != _PRICE}
-    work = (run.workload, run.command, run.device, repr(options))
-    return (run.host, *work, repr(run.versions))
+    backend = options.pop(BACKEND, None) if run.command is not None else ""
+    work = (run.host, run.workload, run.command, run.device, repr(options))
+    return work, None if backend is None else str(backend), repr(run.versions)
 
 
 # ---- what differs ----
@@ -432,6 +444,22 @@ def _options_of(run: RunFigures) -> dict[str, object]:
         for name, value in sorted(run.options.items())
         if name not in _OF_NO_EFFECT and value is not None
     }
+
+
+def _options_known_of(
+    runs: Sequence[RunFigures],
+) -> Callable[[RunFigures], Mapping[str, object]]:
+    """Return what reads the options of these runs: a backend that isn't known of all differs not.
+
+    Of scripts it was not always recorded; of workloads it was.
+    """
+    are_known = all(run.command is None or BACKEND in run.options for run in runs)
+
+    def read(run: RunFigures) -> Mapping[str, object]:
+        options = _options_of(run)
+        return options if are_known else {n: v for n, v in options.items() if n != BACKEND}
+
+    return read
 
 
 def _environment_of(run: RunFigures) -> dict[str, object]:

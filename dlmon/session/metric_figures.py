@@ -105,6 +105,8 @@ def figures_json(figures: Sequence[MetricFigure]) -> Mapping[str, object]:
             "best": figure.best,
             "best_epoch": None if figure.best_epoch is None else figure.best_epoch + 1,
             **({"why": figure.why} if figure.why else {}),
+            # No framework said what an epoch came to.
+            **({"last_read": True} if figure.last_epoch is None else {}),
         }
         for figure in figures
     }

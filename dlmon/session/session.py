@@ -302,10 +302,16 @@ class Session:
 
     def _fold_epoch(self, record: Epoch) -> None:
         last = self._epochs[-1] if self._epochs else None
+        is_again = last is not None and (record.epoch, record.begin) == (last.epoch, last.begin)
         if last is not None and record.end <= last.end:
             # It ended before one that is known: a log that went on in another file repeats it.
+            if is_again and record.end == last.end:
+                # What is known of it later, such as the loss of a validation, takes no time.
+                known, why = {**last.metrics, **record.metrics}, {**last.why, **record.why}
+                self._epochs[-1] = replace(record, metrics=known, why=why)
+                self.learning.fold_epoch(record)
             return
-        if last is not None and (record.epoch, record.begin) == (last.epoch, last.begin):
+        if last is not None and is_again:
             # With the validation that followed it.
             self._epochs.pop()
             if last.whole and last.end > last.begin:

@@ -86,9 +86,9 @@ class SteadyBatches:
         """The size of the first batch; 1 where sizes aren't known."""
         self.sizes_vary = False
         """Whether others than the last batch of an epoch have another size."""
-        self.first: list[tuple[int, float]] = []
+        self._first: list[tuple[int, float]] = []
         """How long each execution took that held the first batch of a size and was left out, and
-        for how many usual batches; a short one is its share of one."""
+        how many batches of the first size its samples would be."""
         self.warm_up_batches = 0
         self.warm_up_us = 0
         self.opened = _OpenedEpochs()
@@ -103,6 +103,19 @@ class SteadyBatches:
     @property
     def warm(self) -> bool:
         return self.warm_up_batches >= WARM_UP_BATCHES and self.warm_up_us >= WARM_UP_US
+
+    @property
+    def first(self) -> list[tuple[int, float]]:
+        """How long each execution with the first batch of a size took, and for how many usual ones.
+
+        Those that were left out; a short batch is its share of one. Where sizes vary, a usual
+        batch has the mean size, and a larger one takes as much longer: else it would seem to
+        compile what it only computes.
+        """
+        if not self.sizes_vary or not self._batches:
+            return self._first
+        of_mean = (self.batch_size or 1) / (self._samples / self._batches or 1.0)
+        return [(took_us, max(1.0, share * of_mean)) for took_us, share in self._first]
 
     @property
     def warm_up_left_us(self) -> int:
@@ -179,7 +192,7 @@ class SteadyBatches:
             if self.sizes_vary and not self._compiles(took_us, held):
                 continue
             usual = self.batch_size or 1
-            self.first.append((took_us, sum(min(1.0, size / usual) for size in held)))
+            self._first.append((took_us, sum(size / usual for size in held)))
             taken.update(range(start, end))
         return taken
 
@@ -189,7 +202,7 @@ class SteadyBatches:
         As long as little is known, the first ones are taken to; but every batch may have a size of
         its own, and a run of those has a steady state too.
         """
-        if not self.warm and len(self.first) < WARM_UP_BATCHES:
+        if not self.warm and len(self._first) < WARM_UP_BATCHES:
             return True
         if not self._batches:
             return False

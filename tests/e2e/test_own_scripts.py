@@ -410,6 +410,18 @@ def test_a_command_may_stand_without_the_dashes_and_keeps_its_options(folder, lo
     assert (done.code, done.stdout) == (0, b"['-c', '--json', '--lr', '1']\n")
 
 
+def test_its_end_says_which_session_it_was_and_how_to_come_back(folder, execute, log_dir):
+    done = execute([sys.executable, "-c", "print(1)"], folder("w", {}), options=["--name", "base"])
+    _, entry = records_of(log_dir)
+    session = entry.header.id
+    said = done.stderr.decode()
+    assert f"\n{session} (base) completed; recorded in {entry.path}\n" in said
+    assert f"\ndlmon attach --log-dir {log_dir} {session} shows it again\n" in said
+    assert done.stdout == b"1\n"
+    attached = _run([*DLMON, "attach", "--plain", "--log-dir", str(log_dir), session], log_dir)
+    assert attached.code == 0
+
+
 def test_json_is_the_result_alone(folder, execute):
     done = execute([sys.executable, "-c", "print(1)"], folder("w", {}), options=["--json"])
     result = json.loads(done.stdout)
@@ -422,6 +434,22 @@ def test_it_runs_as_often_as_is_asked_and_stops_where_it_fails(folder, execute, 
     assert done.code == 1
     assert sorted(done.files) == ["run0", "run1", "run2"]
     assert len(list_sessions(log_dir)) == 3
+    assert done.stdout == b""
+    said = [line for line in done.stderr.decode().splitlines() if line.startswith("dlmon: run")]
+    assert said == [
+        "dlmon: run 1 of 5",
+        "dlmon: run 2 of 5",
+        "dlmon: run 3 of 5",
+        "dlmon: run 3 of 5 ended with exit code 1; the others are not started",
+    ]
+
+
+@pytest.mark.parametrize("option", [["--detach"], ["--host", "gpu1"]])
+def test_what_runs_elsewhere_or_unwatched_is_not_repeated(option, folder, execute, log_dir):
+    done = execute([sys.executable], folder("w", {}), options=["--repeat", "2", *option])
+    assert (done.code, done.stdout) == (125, b"")
+    assert f"not with {option[0]}" in done.stderr.decode()
+    assert not log_dir.exists()
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGUSR1])

@@ -824,6 +824,7 @@ async def test_help_explains_the_screen_and_names_its_keys(dlmon_app, log_dir, s
                 assert all(word in text for word in f"{name} {sentence}".split()), name
             keys = text.partition("Keys ")[2].partition(" On this screen")[0]
             assert {"q", "^q"} & set(keys.split())
+            assert keys.split().count("q") <= 1
             await pilot.press("escape")
             await pilot.pause()
             assert app.screen is screen

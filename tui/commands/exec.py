@@ -6,6 +6,7 @@ import os
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -16,6 +17,9 @@ from tui.options.option import UnreadableOption
 from tui.options.read import read_arguments
 from tui.options.run import OPTIONS, RunOptions
 from tui.options.settings import Settings
+
+if TYPE_CHECKING:
+    from dlmon.launch.job import Job
 
 _HOST = replace(
     OPTIONS["host"],
@@ -84,7 +88,7 @@ def exec_script(
         options = read_arguments(texts, settings.run)
     except UnreadableOption as error:
         raise _NotStarted(str(error)) from None
-    problem = _problem(options)
+    problem = _problem(options, repeat)
     if problem is not None:
         raise _NotStarted(problem)
     try:
@@ -100,15 +104,22 @@ def exec_script(
             shared.leave_running(started, options.name, as_json)
             return None
         if plain or as_json or repeat > 1 or not shared.in_terminal():
-            return _run_plain(command, directory, kept_in, options, repeat, as_json)
+            from tui.options.jobs import make_script_job
+
+            jobs = [make_script_job(command, directory, kept_in, options)] * repeat
+            return _run_plain(jobs, as_json, log_dir)
         return _run_on_screen(command, directory, kept_in, options, settings)
     except shared.UserError as error:
         raise _NotStarted(str(error)) from None
 
 
-def _problem(options: RunOptions) -> str | None:
+def _problem(options: RunOptions, repeat: int) -> str | None:
     """Say why a script can't be run with these; None where it can."""
+    once = [f"--{name}" for name in ("host", "detach") if getattr(options, name)]
     problems = (
+        f"--repeat is of runs here that dlmon waits for, not with {once[0]}"
+        if repeat > 1 and once
+        else None,
         checks.check_interval(options.interval),
         checks.check_price(options.price),
         checks.check_host(options.host),
@@ -117,25 +128,25 @@ def _problem(options: RunOptions) -> str | None:
     return next((problem for problem in problems if problem is not None), None)
 
 
-def _run_plain(
-    command: tuple[str, ...],
-    directory: str | None,
-    kept_in: Path,
-    options: RunOptions,
-    repeat: int,
-    as_json: bool,
-) -> int:
-    from tui.options.jobs import make_script_job
+def _run_plain(jobs: list[Job], as_json: bool, log_dir: Path | None) -> int:
+    """Run one after the other, until one fails; return the exit code of the last."""
     from tui.plain.script import ScriptRefused, run_script
 
     code = 0
-    for _ in range(repeat):
-        job = make_script_job(command, directory, kept_in, options)
+    for number, job in enumerate(jobs, start=1):
+        turn = f"run {number} of {len(jobs)}"
+        is_announced = len(jobs) > 1 and not as_json
+        if is_announced:
+            apart = "\n" if number > 1 else ""
+            print(f"{apart}dlmon: {turn}", file=sys.stderr, flush=True)
         try:
-            code = run_script(job, as_json)
+            code = run_script(job, as_json, log_dir)
         except ScriptRefused as error:
             raise _NotStarted(str(error)) from None
         if code != 0:
+            if is_announced and number < len(jobs):
+                ended = f"dlmon: {turn} ended with exit code {code}; the others are not started"
+                print(ended, file=sys.stderr)
             break
     return code
 

@@ -40,7 +40,6 @@ from dlmon.statistics.claims import Claim, claim_of
 from tui.formatting import units
 from tui.formatting.arguments import other_arguments
 from tui.formatting.option_words import options_words
-from tui.formatting.validity import doubts_of
 from workloads.catalog import WORKLOADS, Workload
 
 if TYPE_CHECKING:
@@ -55,6 +54,8 @@ ONE_PUBLISHED = " (one published figure)"
 """What follows a factor to a published figure whose interval isn't known, where there is room."""
 ONE_RUN_EACH = " (1 run each)"
 """What follows a factor to one earlier run, where there is room: it may be of chance alone."""
+ALL_BUSY = "the machine was busy at the start of each run shown"
+"""What stands once below a comparison where it would else stand in all rows of ours."""
 NOT_CLEAR = ": no clear difference"
 """What follows an interval that holds 1, where there is room for it."""
 
@@ -480,6 +481,7 @@ def comparison_rows(
         conditions = _conditions_of(snapshot, workload)
         defaults = default_conditions(workload)
     timing = timing_of(snapshot)
+    against = {} if snapshot.validity is None else snapshot.validity.against
     this = None
     if timing is not None:
         cpus = cpus_of(header.options, header.machine)
@@ -489,7 +491,7 @@ def comparison_rows(
             session=header.id,
             framework=_framework(snapshot),
             missing=missing_part(timing, snapshot.why),
-            doubts=doubts_of(snapshot.validity),
+            doubts={str(code): text for code, text in against.items()},
             vcpus=cpus,
             usd_per_hour=usd_per_hour_of(header.options, cpus),
             compiles=snapshot.compiles,
@@ -509,6 +511,19 @@ def comparison_rows(
         else row
         for row in rows
     )
+
+
+def busy_said_once(rows: Sequence[ComparisonRow]) -> tuple[tuple[ComparisonRow, ...], str]:
+    """Return rows without a doubt that all runs of ours share, and the sentence that says it.
+
+    The sentence is empty, and the rows are as they were, where there is but one run or one that
+    had the machine for itself.
+    """
+    runs = [row for row in rows if row.kind != "published"]
+    if len(runs) < 2 or any(row.busy is None for row in runs):
+        return tuple(rows), ""
+    told = (replace(row, badges=tuple(b for b in row.badges if b != row.busy)) for row in rows)
+    return tuple(told), ALL_BUSY
 
 
 def _with_settings(row: ComparisonRow, entry: SessionEntry, snapshot: Snapshot) -> ComparisonRow:

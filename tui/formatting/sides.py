@@ -19,7 +19,7 @@ from dlmon.comparison.sides import (
     SidesFigure,
     failed_text,
 )
-from dlmon.records import AccountPart, Status
+from dlmon.records import AccountPart, Doubt, Status
 from dlmon.records.sanitize import SHOWN_LENGTH, clean
 from dlmon.statistics.claims import Claim
 from dlmon.statistics.ratios import Basis, Ratio
@@ -263,7 +263,11 @@ def doubts(comparison: SidesComparison) -> list[str]:
     if epoch is not None:
         direction = "more" if epoch > 1 else "less"
         said.append(f"an epoch took {_pct(abs(epoch - 1))} % {direction} time in new even so")
-    for run in (*comparison.base, *comparison.new):
+    runs = (*comparison.base, *comparison.new)
+    of_all = _doubts_of_all(runs)
+    every = "both" if len(runs) == 2 else f"all {len(runs)}"
+    said.extend(f"{every} runs: {text}" for text in of_all.values())
+    for run in runs:
         name = run.name or run.session
         if run.status == Status.FAILED:
             said.append(f"{name} {failed_text(run)}: its figures are those up to then")
@@ -271,8 +275,9 @@ def doubts(comparison: SidesComparison) -> list[str]:
             said.append(f"{name} is still running: its figures are those so far")
         if run.status == Status.UNKNOWN:
             said.append(f"whether {name} still runs on {run.host} can't be seen from here")
-        if run.valid is False:
-            reasons = "; ".join(run.against.values()) or "its figures may be off"
+        if run.valid is False and (not run.against or run.against.keys() - of_all.keys()):
+            own = (text for doubt, text in run.against.items() if doubt not in of_all)
+            reasons = "; ".join(own) or "its figures may be off"
             said.append(f"{name}: {reasons}")
     for run in comparison.left_out:
         name = run.name or run.session
@@ -282,6 +287,23 @@ def doubts(comparison: SidesComparison) -> list[str]:
         reason = f": {run.why}" if run.why else ""
         said.append(f"{name} is left out, it has no throughput{reason}")
     return said
+
+
+def _doubts_of_all(runs: Sequence[RunFigures]) -> dict[str, str]:
+    """Return what speaks against every one of several runs, a sentence by the doubt.
+
+    By how much a machine was busy differs from run to run; else the sentences are the same.
+    """
+    if len(runs) < 2 or any(run.valid is not False for run in runs):
+        return {}
+    shared = {}
+    for doubt, text in runs[0].against.items():
+        texts = {run.against.get(doubt) for run in runs}
+        if texts == {text}:
+            shared[doubt] = text
+        elif doubt == Doubt.BUSY_AT_START and None not in texts:
+            shared[doubt] = "machine was busy at the start"
+    return shared
 
 
 def notes(comparison: SidesComparison) -> list[str]:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from rich.cells import cell_len
 
 from tui.formatting.comparison import difference
-from tui.live.bar_rows import BarRow
+from tui.live.bar_rows import BarRow, Legend
 from tui.widgets.lines import wrapped
 from tui.widgets.rows import fit
 
@@ -60,13 +60,6 @@ class Arranged(NamedTuple):
     badges_below: list[str]
     notes: list[str]
     heading_at: int = 0
-
-
-class Legend(NamedTuple):
-    """What there is to say of all bars at once: the scale, and the sentence above them."""
-
-    logarithmic: bool
-    heading: str
 
 
 def arrange(
@@ -151,6 +144,8 @@ def _notes(
     notes.extend(f"({number}) {badge}" for number, badge in enumerate(below, 1))
     if shared and difference(shared) != legend.heading:
         notes.append(difference(shared))
+    if legend.of_all:
+        notes.append(legend.of_all)
     return notes
 
 

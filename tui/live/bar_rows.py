@@ -7,12 +7,12 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from dlmon.comparison.compare import ComparisonRow
 from tui.drawing.plot import bar_fractions
 from tui.formatting import units
-from tui.formatting.comparison import Reference, row_of
+from tui.formatting.comparison import Reference, busy_said_once, row_of
 
 BarStyle = Literal["published", "own", "earlier", "this"]
 
@@ -38,6 +38,29 @@ class BarRow:
     is_reference: bool = False
 
 
+class Legend(NamedTuple):
+    """What there is to say of all bars at once.
+
+    Attributes:
+        logarithmic: whether that is their scale.
+        of_all: what is so of each run.
+        heading: the sentence above the bars; it is not repeated below.
+    """
+
+    logarithmic: bool = False
+    of_all: str = ""
+    heading: str = ""
+
+
+NO_LEGEND = Legend()
+
+
+def legend_of(rows: Sequence[ComparisonRow], heading: str = "") -> Legend:
+    """Return what there is to say of all rows of a comparison at once."""
+    _, of_all = busy_said_once(rows)
+    return Legend(_is_logarithmic(rows), of_all, heading)
+
+
 def bar_rows(
     rows: Sequence[ComparisonRow],
     names: Mapping[str, str],
@@ -47,8 +70,10 @@ def bar_rows(
 
     `names` are those of earlier sessions, `reference` what was chosen to compare with.
 
-    A run that has no figure to be compared stands above all others, without a bar.
+    A run that has no figure to be compared stands above all others, without a bar. What their
+    `legend` says of all runs is not in their badges.
     """
+    rows, _ = busy_said_once(rows)
     fractions = _fractions(rows)
     labels = _published_labels([row for row in rows if row.kind == "published"])
     drawn = []
@@ -90,8 +115,7 @@ def _fractions(rows: Sequence[ComparisonRow]) -> dict[ComparisonRow, float]:
     return dict(zip(alike, bar_fractions([row.value for row in alike]), strict=True))
 
 
-def is_logarithmic(rows: Sequence[ComparisonRow]) -> bool:
-    """Return whether the bars of a comparison are logarithmic."""
+def _is_logarithmic(rows: Sequence[ComparisonRow]) -> bool:
     fractions = _fractions(rows)
     longest = max((row.value for row in fractions), default=0.0)
     return any(

@@ -10,8 +10,8 @@ from textual import events
 from textual.message import Message
 
 from tui.drawing.bars import thick_bar
-from tui.live.bar_layout import GAP, MARKER_WIDTH, Legend, Widths, aligned, arrange
-from tui.live.bar_rows import BarRow, BarStyle
+from tui.live.bar_layout import GAP, MARKER_WIDTH, Widths, aligned, arrange
+from tui.live.bar_rows import NO_LEGEND, BarRow, BarStyle, Legend
 from tui.live.bars_in_view import around, around_this_run, scrolled_to
 from tui.widgets.following_lines import Wheel
 from tui.widgets.lines import ACCENT, BRIGHT, CHOSEN, MUTED, PLAIN, STRONG, Lines, cut, wrapped
@@ -68,8 +68,7 @@ class ComparisonBars(Wheel, Lines):
     _chosen: int | None = None
     _indices: Sequence[int | None] = ()
     _bars: tuple[BarRow, ...] = ()
-    _logarithmic = False
-    _heading = ""
+    _legend = NO_LEGEND
     _alone: Sequence[Sequence[str]] = ()
     _first = 0
     _shown = 1
@@ -79,18 +78,16 @@ class ComparisonBars(Wheel, Lines):
     def show(
         self,
         bars: tuple[BarRow, ...],
-        logarithmic: bool = False,
-        heading: str = "",
+        legend: Legend = NO_LEGEND,
         alone: Sequence[Sequence[str]] = (),
     ) -> None:
         """Show `bars` from top to bottom, repainting only the rows that changed.
 
-        `heading` is the sentence above them; it is not repeated below. Where there is nothing to
-        compare with, the sentences `alone` take their place: the first of them that have room.
+        Where there is nothing to compare with, the sentences `alone` take their place: the first
+        of them that have room.
         """
-        new = (bars, logarithmic, heading, alone)
-        if new != (self._bars, self._logarithmic, self._heading, self._alone):
-            self._bars, self._logarithmic, self._heading, self._alone = new
+        if (bars, legend, alone) != (self._bars, self._legend, self._alone):
+            self._bars, self._legend, self._alone = bars, legend, alone
             self.redraw()
 
     def choose(self, index: int) -> None:
@@ -119,8 +116,7 @@ class ComparisonBars(Wheel, Lines):
             return self._in_words(width, height)
         if height != self._drawn_height:
             self._drawn_height, self._first = height, 0
-        legend = Legend(self._logarithmic, self._heading)
-        arranged = arrange(self._bars, self._in_view, (width, height), legend, self.ellipsis)
+        arranged = arrange(self._bars, self._in_view, (width, height), self._legend, self.ellipsis)
         indices, place = arranged.indices, arranged.heading_at
         # After scrolling, this run may stand before the first row of the view.
         self._shown, self._first = len(indices), self._first if self._scrolled else indices[0]

@@ -10,7 +10,7 @@ from dlmon.session.snapshot import Snapshot
 from tui.formatting.comparison import factor_of_nearest, how_to_match, row_of
 from tui.formatting.comparison_alone import nothing_to_compare
 from tui.formatting.validity import in_doubt
-from tui.live.bar_rows import bar_rows, is_logarithmic
+from tui.live.bar_rows import bar_rows, legend_of
 from tui.live.comparison import SessionComparison
 from tui.live.comparison_bars import ComparisonBars
 from tui.live.epoch_headline import EpochHeadline
@@ -47,4 +47,4 @@ class ComparisonPanel(Vertical):
         )
         bars = bar_rows(shown.rows, shown.names, shown.reference)
         alone = nothing_to_compare(shown.rows, snapshot, status) if comparison.is_known else ()
-        self._bars.show(bars, is_logarithmic(shown.rows), nearest, alone)
+        self._bars.show(bars, legend_of(shown.rows, nearest), alone)

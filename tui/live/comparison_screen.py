@@ -14,7 +14,7 @@ from tui.formatting.comparison import factor_of_reference, row_of
 from tui.formatting.comparison_row import row_details
 from tui.live import comparison_bars as bars
 from tui.live import comparison_details
-from tui.live.bar_rows import bar_rows, is_logarithmic
+from tui.live.bar_rows import bar_rows, legend_of
 from tui.live.comparison import Comparison
 from tui.live.comparison_bars import ComparisonBars
 from tui.live.comparison_details import ComparisonDetails
@@ -108,7 +108,7 @@ class ComparisonScreen(BaseScreen):
         chosen = self._find(rows)
         self._chosen, self._row = chosen, rows[chosen]
         self._bars.border_title = comparison.title
-        self._bars.show(drawn, is_logarithmic(comparison.rows))
+        self._bars.show(drawn, legend_of(comparison.rows))
         self._bars.choose(chosen)
         row = rows[chosen]
         if row is None:

@@ -18,7 +18,7 @@ from tui.widgets.rows import fit
 GAP = 2
 SHORTEST_BAR, LONGEST_BAR = 6, 24
 BAR_HEADING = "bar"
-MEAN_LOSS = "mean loss"
+READ_LOSS = "~loss"
 _LONGEST_NAME = 16
 _USUAL_METRIC, _USUAL_TIME = 6, 6
 
@@ -66,9 +66,9 @@ def columns_of(
         for names in metric_names
     ]
     read = [_loss_read(use_of(epoch)) for epoch in epochs]
-    has_loss = any(metric_of(name)[0] == LOSS for epoch in epochs for name in epoch.metrics)
+    has_loss = any(metric_of(name) == (LOSS, False) for epoch in epochs for name in epoch.metrics)
     if any(read) and not has_loss:
-        groups.insert(0, [(MEAN_LOSS, [f"{text or '–':>{_USUAL_METRIC}}" for text in read])])
+        groups.insert(0, [(READ_LOSS, [f"{text or '–':>{_USUAL_METRIC}}" for text in read])])
     metrics: list[EpochColumn] = []
     left_out = 0
     for place, group in enumerate(groups):
@@ -162,6 +162,10 @@ def _metric(epoch: Epoch, name: str) -> str:
 
 
 def _short(name: str) -> str:
+    metric, is_validation = metric_of(name)
+    if is_validation:
+        # As Keras says it, whatever a framework calls it.
+        name = f"val_{metric}"
     for kind in ("sparse_categorical_", "categorical_", "binary_"):
         name = name.replace(f"{kind}accuracy", "acc")
     return name.replace("accuracy", "acc")

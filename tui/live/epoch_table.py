@@ -37,9 +37,10 @@ HELP: tuple[tuple[str, str], ...] = (
         "that was cut short; one of as many steps as were asked for is not marked.",
     ),
     (
-        "mean loss",
-        "Where a script's framework reports no figures of an epoch: the mean of the readings of "
-        "the loss in it, about one a second, each of one step.",
+        "~loss",
+        "Where a script's framework reports no loss of an epoch: the mean of what was read of it, "
+        "about once a second, each time of one step. It is near the mean of all steps, which is "
+        "what Keras reports as loss, and not the same.",
     ),
     (
         "synthetic data",

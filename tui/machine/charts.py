@@ -16,7 +16,7 @@ from tui.machine.gpu_panel import GpuPanel
 from tui.machine.meters import Meters
 from tui.machine.readings import memory_in_use, show_cpu, show_memory
 from tui.machine.tiles import ChartTile
-from tui.machine.view import MachineView, is_over
+from tui.machine.view import MachineView, at_the_end, is_over
 
 MACHINE_HELP: tuple[tuple[str, str], ...] = (
     (
@@ -168,7 +168,7 @@ class MachineCharts(Horizontal):
             return
         in_use, *_ = memory_in_use(view, axis)
         note = without_detail(view.no_gpus, self._bar.size.width - 4)
-        self._bar.set_titles("Memory", note, right=_own_memory(view))
+        self._bar.set_titles(f"Memory{at_the_end(view)}", note, right=_own_memory(view))
         self._bar.show([replace(in_use, label="in use")], stale=bool(view.stale))
         if beside:
             self._cores_beside.show(cpu, stale=bool(view.stale), without_reason=view.no_reading)

@@ -20,7 +20,7 @@ from tui.machine.readings import (
     show_gpu_temperature,
 )
 from tui.machine.tiles import ChartTile
-from tui.machine.view import MachineView
+from tui.machine.view import MachineView, at_the_end
 from tui.widgets.chart import Chart
 
 # A chart with fewer rows, borders and all, is unreadable; the first GPU's shall have some more
@@ -159,7 +159,7 @@ class GpuPanel(Vertical):
         if shape.rows:
             # The chart names the GPU that trains; without it, the rows must.
             without = frozenset({first.index} if shape.charts else ())
-            self._rows.set_titles("GPUs" if shape.framed else "")
+            self._rows.set_titles(f"GPUs{at_the_end(view)}" if shape.framed else "")
             self._rows.show(view, axis, mark=not shape.charts, without=without)
 
     def _show_stack(

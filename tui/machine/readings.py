@@ -22,12 +22,14 @@ from tui.formatting.machine import (
     power_figure,
 )
 from tui.machine.tiles import TEXT_BESIDE_TIMES, ChartTile, TileContent, brief_words
-from tui.machine.view import MachineView
+from tui.machine.view import MachineView, at_the_end
 from tui.widgets.chart import ChartPicture
 
 # Labels of time come first in a border: so many cells of it are theirs. Those that count back from
 # now begin farther right, and end with it.
 _ROOM_FOR_TIMES, _ROOM_TO_NOW = 10, 20
+# With fewer cells a title has room for one word only of when its figures were read.
+_ROOM_FOR_WORDS = 36
 # A GPU that nothing uses has some megabytes of its driver's.
 _LEAST_PEAK_MIB = 52
 
@@ -65,7 +67,7 @@ def show_cpu(
             legend = f"{tile.glyphs.full_cell} this run {share}"
             more, marked = (legend, *more), (legend, *marked)
     content = TileContent(
-        "CPU",
+        _title(view, "CPU", tile),
         headline=_headline(pct),
         level=_busy(pct),
         figures=tuple(figures),
@@ -133,7 +135,7 @@ def show_gpu(
     memory = [figure for figure in figures if figure.label == "memory" and figure.known]
     others = [figure for figure in figures if figure not in memory]
     content = TileContent(
-        f"GPU {gpu.index}",
+        _title(view, f"GPU {gpu.index}", tile),
         name=units.device(facts.name) if facts else "",
         headline=_headline(pct),
         level=_busy(pct),
@@ -221,7 +223,7 @@ def show_gpu_memory(
     reason = "" if used_mib is not None else gpu.why.get("memory_used_mib", view.no_reading)
     figures = () if used_mib is None else (gpu_memory_figure("memory", used_mib, total_mib),)
     content = TileContent(
-        "GPU memory",
+        _title(view, "GPU memory", tile),
         figures=figures,
         problem=view.stale,
         first=_at(view, units.memory_in_use(used_mib, total_mib)),
@@ -259,7 +261,9 @@ def show_gpu_power(
         reason="" if now.power_w is not None else gpu.why.get("power_w", "no reading"),
         cursor=drawn_along(view, axis, drawn_axis).cursor,
     )
-    content = TileContent("GPU power", problem=view.stale, first=_at(view, text))
+    content = TileContent(
+        _title(view, "GPU power", tile), problem=view.stale, first=_at(view, text)
+    )
     tile.show_content(content, picture)
 
 
@@ -280,7 +284,7 @@ def show_gpu_temperature(
         cursor=drawn_along(view, axis, drawn_axis).cursor,
     )
     content = TileContent(
-        "GPU temperature",
+        _title(view, "GPU temperature", tile),
         figures=figures,
         problem=view.stale,
         first=_at(view, figures[0].text if figures else ""),
@@ -297,7 +301,7 @@ def show_memory(
     known = view.history.latest is not None or view.facts.memory_mib is not None
     share = None if in_use.fraction is None else 100 * in_use.fraction
     content = TileContent(
-        "Memory",
+        _title(view, "Memory", tile),
         headline=_headline(share),
         level=in_use.level,
         figures=(in_use, *(figure for figure in others if figure.label == "swap")),
@@ -327,6 +331,14 @@ def memory_in_use(view: MachineView, axis: TimeAxis) -> list[Figure]:
         then = Memory(used_mib=None if used_mib is None else round(used_mib))
         machine = replace(machine, memory=then, disk=None, network=None)
     return machine_meters(machine, view.facts)
+
+
+def _title(view: MachineView, title: str, tile: ChartTile) -> str:
+    """Say when the figures beside a title were read, where that is not now or at the cursor."""
+    when = at_the_end(view)
+    if not when or tile.outer_size.width >= _ROOM_FOR_WORDS:
+        return title + when
+    return f"{title}, last"
 
 
 def _at(view: MachineView, text: str) -> str:

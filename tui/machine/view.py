@@ -158,3 +158,8 @@ class MachineView:
 def is_over(view: MachineView) -> bool:
     """Return whether the readings are the last ones of a session that is over."""
     return view.history.latest is not None and view.age_s is None
+
+
+def at_the_end(view: MachineView) -> str:
+    """Return what follows a title whose figures are the last ones; nothing at a cursor."""
+    return " at the end" if is_over(view) and view.cursor is None else ""

@@ -259,9 +259,12 @@ class _LineReporter(_Reporter):
         before, self._epoch = self._epoch, record
         if before is None or (record.epoch, record.begin) != (before.epoch, before.begin):
             return record.end, _epochs_text([record], follower)
-        took = units.seconds((record.end - before.end) / 1e9)
         word = epoch_word(follower.session.header)
         metrics = _metrics_text(record, known=before.metrics)
+        if record.end == before.end:
+            # The validation had its line; what it came to is said after it.
+            return (record.end, f"{word} {record.epoch + 1}  {metrics}") if metrics else None
+        took = units.seconds((record.end - before.end) / 1e9)
         line = f"validation of {word} {record.epoch + 1} took {took}  {metrics}"
         return record.end, line.rstrip()
 

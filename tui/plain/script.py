@@ -39,11 +39,16 @@ class ScriptRefused(Exception):
     """The script was not started; the message is one sentence for a person."""
 
 
-def run_script(job: Job, as_json: bool) -> int:
+def run_script(job: Job, as_json: bool, log_dir: Path | None = None) -> int:
     """Run a script to its end, and return its exit code.
 
     What it writes goes to stdout and stderr as it is, and what came of it to stderr; with
     `as_json`, its result alone goes to stdout. Signals are passed on to it.
+
+    Args:
+        job: what to run.
+        as_json: print the result alone.
+        log_dir: where a person asked for it to be kept; None for the usual place.
 
     Raises:
         ScriptRefused: it was not started.
@@ -71,7 +76,7 @@ def run_script(job: Job, as_json: bool) -> int:
     if as_json and follower.result is not None:
         print(result_json(follower))
     elif not as_json:
-        print_script_outcome(follower)
+        print_script_outcome(follower, log_dir)
     return script_exit_code(follower)
 
 

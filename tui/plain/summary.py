@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+from pathlib import Path
 from typing import Literal
 
 from rich.console import Console
@@ -25,6 +26,7 @@ from tui.formatting import units
 from tui.formatting.account import account_rows, gap_text, longest_gaps, names_of
 from tui.formatting.comparison import (
     basis_of_epoch,
+    busy_said_once,
     comparable_text,
     comparison_rows,
     device_text,
@@ -42,7 +44,7 @@ from tui.formatting.comparison import (
 from tui.formatting.comparison_row import peak_share
 from tui.formatting.metrics import evaluation_text, metrics_line
 from tui.formatting.results import result_figures
-from tui.formatting.sessions import device_name, energy_used
+from tui.formatting.sessions import called, device_name, energy_used
 from tui.formatting.validity import validity_text
 from tui.plain.console import line_console
 from tui.plain.tables import print_table
@@ -75,17 +77,34 @@ def _throughput(snapshot: Snapshot) -> str:
     return f"{text} ({notes})" if notes else text
 
 
-def print_script_outcome(follower: SessionFollower) -> None:
+def print_script_outcome(follower: SessionFollower, log_dir: Path | None = None) -> None:
     """Print the figures of a script's session on stderr: stdout is the script's own.
 
     What the script wrote has come through already, its traceback too.
     What dlmon has to say of it comes last: as the script ran, it would have stood in its output.
+
+    Args:
+        follower: the session.
+        log_dir: where a person asked for it to be kept; None for the usual place.
     """
     snapshot, errors = follower.snapshot(), line_console(stderr=True)
     _print_summary(errors, follower, snapshot)
+    if follower.loss is None:
+        errors.print(Text(_kept_text(follower, log_dir)))
     for notice in snapshot.notices:
         errors.print(Text(f"dlmon: {clean(notice.text, LONGEST_TEXT)}"))
     print_problem(errors, follower, snapshot, is_output_printed=True)
+
+
+def _kept_text(follower: SessionFollower, log_dir: Path | None) -> str:
+    """Say which session it was, where its log lies, and how to come back to it."""
+    session = follower.session.header.id
+    name = called(session, read_label(follower.path))
+    where = "" if log_dir is None else f"--log-dir {shlex.quote(shown_path(log_dir))} "
+    return (
+        f"\n{name} {follower.status}; recorded in {shown_path(follower.path)}\n"
+        f"dlmon attach {where}{session} shows it again"
+    )
 
 
 def print_problem(
@@ -271,6 +290,7 @@ def _print_comparison(console: Console, follower: SessionFollower, snapshot: Sna
         # Nothing is published of a script: before its second run there is nothing to compare.
         return
     console.print()
+    rows, of_all = busy_said_once(rows)
     names = run_names(snapshot, entries)
     priced = any(row.kind == "this" and row.cost_usd is not None for row in rows)
     unit, usd = timed_unit(rows[0].metric), ["USD"] if priced else []
@@ -308,6 +328,8 @@ def _print_comparison(console: Console, follower: SessionFollower, snapshot: Sna
         style = "bold" if row.kind == "this" else "" if row.comparable else "dim"
         table.add_row(*(cells[index] for index in shown), style=style)
     print_table(console, table)
+    if of_all:
+        console.print(Text(of_all, style="dim"))
     problem = own_published()[1]
     if problem is not None:
         line_console(stderr=True).print(Text(f"dlmon: {problem}; no own figure is shown"))

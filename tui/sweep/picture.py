@@ -23,7 +23,7 @@ from dlmon.sweep.results import (
 )
 from tui.drawing.plot import bar_fractions
 from tui.formatting.glyphs import UNICODE, Glyphs
-from tui.formatting.sweeps import heading_of, time_text
+from tui.formatting.sweeps import beside_its_host, heading_of, time_text
 from tui.sweep.plot import Bar, Point, PointSeries, is_doubling
 
 
@@ -88,7 +88,7 @@ def _points(plan: Plan, rows: Sequence[CombinationRow], axis: str) -> SweepPictu
 def _bars(rows: Sequence[CombinationRow], best: Collection[int], glyphs: Glyphs) -> SweepPicture:
     bars = []
     for row in rows:
-        text = row.reason or row.status
+        text = beside_its_host(row.combination, row.reason) if row.reason else str(row.status)
         if row.value is not None:
             text = time_text(row, glyphs)
         bars.append(Bar(label(row.combination), row.value, text, row.combination.index in best))

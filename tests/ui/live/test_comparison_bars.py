@@ -11,8 +11,9 @@ from rich.cells import cell_len
 from textual import events
 from textual.app import App, ComposeResult
 
+from dlmon.comparison.compare import ComparisonRow
 from tui.formatting.glyphs import use_glyphs
-from tui.live.bar_rows import BarRow
+from tui.live.bar_rows import BarRow, Legend, bar_rows, legend_of
 from tui.live.comparison_bars import NOT_COMPARABLE, ComparisonBars
 
 FOUR = (
@@ -134,7 +135,7 @@ async def test_a_badge_that_all_published_rows_share_is_shown_once():
         assert rows(app.bars)[2].rstrip() == "  published: batch 100; here: 32"
         assert not any("batch" in row or "(1)" in row for row in rows(app.bars)[:2])
         alike = tuple(replace(row, badge=badge) for row in FOUR if row.style == "published")
-        app.bars.show(alike, heading="published: batch 100; here: 32")
+        app.bars.show(alike, Legend(heading="published: batch 100; here: 32"))
         assert not any("batch" in row for row in rows(app.bars))
 
 
@@ -261,7 +262,7 @@ async def test_the_wheel_scrolls():
 async def test_bars_out_of_proportion_say_so():
     app = BarsApp()
     async with app.run_test(size=(60, 5)) as pilot:
-        app.bars.show(FOUR, logarithmic=True)
+        app.bars.show(FOUR, Legend(logarithmic=True))
         assert rows(app.bars)[4].rstrip() == "  logarithmic scale"
         await pilot.resize_terminal(60, 4)
         await pilot.pause()
@@ -287,6 +288,27 @@ async def test_a_wide_row_has_room_for_more():
 # ---- the rows of a comparison ----
 
 
+async def test_what_is_so_of_all_runs_stands_once_below_the_bars():
+    busy = "machine was busy at the start: CPU {} %"
+    runs = [
+        ComparisonRow(
+            label, "seconds_per_epoch", kind, 9.0, badges=(text, "1 epoch"), busy=text, session=kind
+        )
+        for label, kind, text in (
+            ("this run", "this", busy.format(30)),
+            ("GPU", "earlier", busy.format(40)),
+        )
+    ]
+    assert [row.badge for row in bar_rows(runs, {})] == ["1 epoch", "1 epoch"]
+    assert bar_rows(runs[:1], {})[0].badge == f"{busy.format(30)}; 1 epoch"
+    app = BarsApp()
+    async with app.run_test(size=(90, 8)) as pilot:
+        app.bars.show(bar_rows(runs, {}), legend_of(runs))
+        await pilot.pause()
+        shown = [row.rstrip() for row in rows(app.bars)]
+    assert shown[2:] == ["  the machine was busy at the start of each run shown", *[""] * 5]
+
+
 @given(
     bars=st.lists(
         st.builds(
@@ -309,7 +331,7 @@ async def test_a_wide_row_has_room_for_more():
 def test_bars_never_leave_their_room(bars, size, logarithmic, ascii):
     widget = ComparisonBars()
     with drawn_in_ascii(ascii):
-        widget.show(bars, logarithmic)
+        widget.show(bars, Legend(logarithmic))
         drawn = widget.draw(*size)
     assert len(drawn) <= size[1]
     assert all(cell_len("".join(text for text, _ in row)) <= size[0] for row in drawn)

@@ -57,6 +57,15 @@ def test_each_metric_stands_beside_that_of_its_validation():
     assert shown[3:] == ["loss", "val_loss", "acc", "val_acc", "auc", "val_auc", "samples/s"]
 
 
+@pytest.mark.parametrize("name", ["eval_loss", "valid/loss", "val_loss"])
+def test_the_loss_of_a_validation_has_one_heading_whatever_a_framework_calls_it(name):
+    shown, _ = headings(100, "loss", name)
+    assert shown[3:5] == ["loss", "val_loss"]
+    # Of two by the same name, each is spelled as it was reported.
+    both, _ = headings(100, "loss", "eval_loss", "val_loss")
+    assert both[3:6] == ["loss", "eval_loss", "val_loss"]
+
+
 def test_a_loss_by_any_spelling_stands_before_other_metrics():
     shown, _ = headings(100, "acc", "Gen_Loss", "loss")
     assert shown[3:6] == ["loss", "Gen_Loss", "acc"]
@@ -121,12 +130,14 @@ def test_whatever_has_room_fits_and_what_has_none_is_counted(names, validated, w
 def test_the_losses_that_were_read_stand_there_where_no_framework_reports_any():
     uses = [EpochUse(1, values) for values in ({"loss_read": 1.25}, {}, {"loss_nan": 1.0})]
     shown, found = headings(60, uses=uses)
-    assert "mean loss" in shown
-    (cells,) = (cells for heading, cells in found.columns if heading == "mean loss")
+    assert "~loss" in shown
+    (cells,) = (cells for heading, cells in found.columns if heading == "~loss")
     assert [cell.strip() for cell in cells] == ["1.2500", "–", "NaN"]
-    assert "mean loss" not in headings(60, "loss", uses=uses)[0]
-    assert "mean loss" not in headings(60, "train_loss", uses=uses)[0]
-    assert "mean loss" not in headings(60)[0]
+    assert "~loss" not in headings(60, "loss", uses=uses)[0]
+    assert "~loss" not in headings(60, "train_loss", uses=uses)[0]
+    assert "~loss" not in headings(60)[0]
+    # The loss of a validation, as transformers' Trainer reports it, is no loss of the training.
+    assert headings(60, "eval_loss", uses=uses)[0][2:5] == ["bar", "~loss", "val_loss"]
 
 
 async def test_what_has_no_room_is_counted_in_the_border():

@@ -303,6 +303,21 @@ async def test_memory_at_the_cursor_is_shown_too():
         assert "Cores at the end" in shown.titles("#cores-beside")[0]
 
 
+@pytest.mark.parametrize(("width", "says"), [(120, " at the end"), (64, ", last")])
+async def test_of_a_run_that_is_over_titles_say_that_their_figures_are_the_last(width, says):
+    async with charts(width=width, gpus=1) as shown:
+        for part in ("#cpu", "#gpu"):
+            await shown.show(shown.pilot, age_s=0.0)
+            assert says not in shown.titles(part)[0]
+            await shown.show(shown.pilot, age_s=None)
+            assert says in shown.titles(part)[0]
+            await shown.show(shown.pilot, age_s=None, cursor=1, cursor_label="at 00:01")
+            assert says not in shown.titles(part)[0]
+    async with charts(width=width, gpus=0) as shown:
+        await shown.show(shown.pilot, age_s=None)
+        assert "Memory at the end" in shown.titles("#memory-bar")[0]
+
+
 # ---- the GPU that trains, a grid, a row each ----
 
 

@@ -571,7 +571,7 @@ def test_a_run_on_a_busy_machine_wears_it_and_is_still_compared():
         "seconds_per_epoch",
         CIFAR,
         CIFAR,
-        this_run(doubts=(busy_at_start(busy),)),
+        this_run(doubts={"busy_at_start": busy_at_start(busy)}),
         [result()],
         {"earlier": header(busy)},
     )
@@ -586,8 +586,8 @@ def test_what_speaks_against_a_recorded_result_is_worn_in_place_of_what_its_head
     busy = header(MachineFacts(cpu_pct=62.0))
     doubted = replace(result(), against={"steal": "the host took 4.0 % of the CPUs"})
     run = run_of("seconds_per_epoch", doubted, busy)
-    assert run.doubts == ("the host took 4.0 % of the CPUs",)
-    assert run_of("seconds_per_epoch", replace(result(), against={}), busy).doubts == ()
+    assert run.doubts == {"steal": "the host took 4.0 % of the CPUs"}
+    assert run_of("seconds_per_epoch", replace(result(), against={}), busy).doubts == {}
 
 
 def test_a_finished_run_is_read_from_its_result():

@@ -439,6 +439,25 @@ def test_what_is_left_counts_the_validations_of_a_loop_once_one_was_timed():
     assert (last.epoch, last.run_left_s) == (2, pytest.approx(2.0, rel=0.02))
 
 
+def test_what_a_trainer_says_of_a_validation_that_is_over_belongs_to_its_epoch():
+    """Its record is written again with the same end; the last of several evaluations counts."""
+    end, validated = 2_000_000_000, 3_000_000_000
+    ended = Epoch(0, 0, end, end, True, 10_000, {"loss": 1.5})
+    steps = Validation(end, end + 30_000_000, validated, validated, 100)
+    known = replace(ended, end=validated, validation=steps)
+    evaluated = [replace(known, metrics=known.metrics | {"eval_loss": n}) for n in (2.0, 1.25)]
+    folded_once = session(MODEL, batches(0, [20_000] * 100, 20_000_000), ended, known)
+    folded_again = session(
+        MODEL, batches(0, [20_000] * 100, 20_000_000), ended, known, *evaluated, known
+    )
+    [epoch] = folded_again.snapshot().epochs
+    assert epoch.metrics == {"loss": 1.5, "eval_loss": 1.25}
+    # No time is counted a second time.
+    once, again = folded_once.snapshot(), folded_again.snapshot()
+    assert again.account == once.account
+    assert again.seconds_per_epoch == once.seconds_per_epoch
+
+
 def test_during_the_first_validation_nobody_knows_what_is_left():
     progress = validated_after_epochs(measured=0, validating_s=1.0)
     assert (progress.epoch, progress.epoch_left_s, progress.run_left_s) == (0, None, None)

@@ -439,6 +439,14 @@ def test_where_every_shape_is_compiled_that_is_no_step():
     assert state.compile_us() == pytest.approx(5 * 2_000_000, rel=0.02)
 
 
+def test_where_nothing_is_compiled_a_larger_batch_only_takes_longer():
+    """As of PyTorch, with batches in buckets: the time of each is that of its samples."""
+    sizes = (4, 8, 12, 16, 24, 32, 40, 48, 56, 64) * 20
+    state = epochs_of(sizes, 2, lambda size: 2_000 * size, packed=25)
+    # Ten first batches took 0.6 s together; the smaller ones less than a usual one.
+    assert state.compile_us() <= 25_000
+
+
 def test_batches_that_all_have_a_size_of_their_own_are_measured():
     state = epochs_of(tuple(range(1_000, 1_500)), 1, lambda size: 20_000, packed=12)
     assert state.seconds > 7

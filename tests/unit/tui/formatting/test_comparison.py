@@ -11,6 +11,7 @@ from dlmon.log.directory import SessionEntry
 from dlmon.records import Epoch, Model, Result, SessionHeader
 from tui.formatting.comparison import (
     EARLIER_SESSIONS,
+    busy_said_once,
     claim_text,
     comparison_rows,
     default_conditions,
@@ -526,6 +527,21 @@ def test_a_machine_that_was_busy_at_the_start_badges_its_own_run():
     busy_before = with_header(entry(), machine=busy)
     (earlier,) = rows_of_kind(comparison_rows(session(), [busy_before]), "earlier")
     assert earlier.badges == this.badges
+
+
+def test_a_machine_that_was_busy_at_the_start_of_each_run_is_said_once():
+    records = recorded_session()
+    machines = [replace(records[0].machine, cpu_pct=pct) for pct in (30.0, 40.0)]
+    busy_before = with_header(entry(), machine=machines[1])
+    snapshot = folded(change(records, SessionHeader, machine=machines[0])).snapshot()
+    rows, of_all = busy_said_once(comparison_rows(snapshot, [busy_before]))
+    assert of_all == "the machine was busy at the start of each run shown"
+    assert not any("busy" in badge for row in rows for badge in row.badges)
+    for others in ([], [entry("quiet"), busy_before]):
+        rows, of_all = busy_said_once(comparison_rows(snapshot, others))
+        (this,) = rows_of_kind(rows, "this")
+        assert of_all == ""
+        assert "machine was busy at the start: CPU 30 %" in this.badges
 
 
 def test_a_workload_that_is_not_ours_has_no_rows():

@@ -139,6 +139,32 @@ def test_what_speaks_against_a_run_is_said():
     ]
 
 
+def against(run, **doubts):
+    return replace(run, valid=not doubts, against=doubts)
+
+
+def test_what_speaks_against_every_run_is_said_once():
+    (a, b), (c,) = side("a", 1.0, 1.1), side("c", 2.0)
+    busy = "machine was busy at the start: CPU {} %"
+    few = "too short: {} s of steady batches, 5 s are the least"
+    runs = [
+        against(run, busy_at_start=busy.format(pct), too_short=few.format(pct / 10))
+        for run, pct in ((a, 30), (b, 40), (c, 30))
+    ]
+    assert doubts(compare_sides(runs[:2], runs[2:])) == [
+        "all 3 runs: machine was busy at the start",
+        "a-0: too short: 3.0 s of steady batches, 5 s are the least",
+        "a-1: too short: 4.0 s of steady batches, 5 s are the least",
+        "c-0: too short: 3.0 s of steady batches, 5 s are the least",
+    ]
+    alike = [against(run, on_battery="the machine ran on its battery") for run in (a, c)]
+    assert doubts(compare_sides(alike[:1], alike[1:])) == [
+        "both runs: the machine ran on its battery"
+    ]
+    one_quiet = [against(a, busy_at_start=busy.format(30)), against(c)]
+    assert doubts(compare_sides(one_quiet[:1], one_quiet[1:])) == [f"a-0: {busy.format(30)}"]
+
+
 def test_a_run_without_a_throughput_is_left_out_and_named():
     none = replace(RUN, session="early", values={}, why="not steady yet")
     comparison = compare_sides([*side("a", 1.0), none], side("b", 2.0))

@@ -4,7 +4,7 @@ import pytest
 
 from dlmon.comparison.compare import ComparisonRow
 from dlmon.comparison.published import Published
-from tui.live.bar_rows import BarRow, bar_rows, is_logarithmic
+from tui.live.bar_rows import BarRow, bar_rows, legend_of
 
 
 def published(label, value, **options):
@@ -56,7 +56,7 @@ def test_a_run_that_nothing_is_like_has_no_bar():
     this = ComparisonRow("this run", "seconds_per_epoch", "this", 8.0)
     other = published("K80", 800.0, comparable=False, badges=("batch 32, not 64",))
     assert [row.fraction for row in bar_rows([this, other], {})] == [None, None]
-    assert not is_logarithmic([this, other])
+    assert not legend_of([this, other]).logarithmic
 
 
 def test_a_run_without_a_figure_stands_above_the_published_rows():
@@ -85,7 +85,8 @@ def test_runs_of_ours_are_named_by_when_they_were_and_marked_where_they_are_proj
     ("values", "logarithmic"), [([], False), ([5.0], False), ([1.0, 30.0], False), ([1, 31], True)]
 )
 def test_the_scale_is_logarithmic_beyond_30_to_1(values, logarithmic):
-    assert is_logarithmic([published("x", value) for value in values]) == logarithmic
+    rows = [published("x", value) for value in values]
+    assert legend_of(rows).logarithmic == logarithmic
 
 
 def test_a_figure_of_one_s_own_has_a_mark_of_its_own():

@@ -93,8 +93,9 @@ class GpuRows(Lines):
         if curves is not None:
             rows, shown = [*curves.rows], curves.shown
             about = [text for text in about_memory if text not in shown]
-            parts = [_run_of(figures[one]) for one in order if one in figures.keys() - shown]
-            parts += ((f"  {text}", PLAIN) for text in about)
+            # How much is left and what was the peak belong to the curve above.
+            parts = [(f"  {text}", PLAIN) for text in about]
+            parts += (_run_of(figures[one]) for one in order if one in figures.keys() - shown)
         else:
             rows = [self._gpu_cell(view, gpu, digits, width, with_figures=False)]
             parts = []

@@ -29,7 +29,7 @@ from tui.widgets.chart import ChartPicture
 # now begin farther right, and end with it.
 _ROOM_FOR_TIMES, _ROOM_TO_NOW = 10, 20
 # With fewer cells a title has room for one word only of when its figures were read.
-_ROOM_FOR_WORDS = 36
+_ROOM_FOR_WORDS = 48
 # A GPU that nothing uses has some megabytes of its driver's.
 _LEAST_PEAK_MIB = 52
 

@@ -173,8 +173,8 @@ async def test_without_room_for_a_history_there_is_a_bar_and_the_gpu_that_trains
 @pytest.mark.parametrize(
     ("width", "below"),
     [
-        (80, ["4.7 of 6.0 GiB", "118 of 120 W  power cap  1860 MHz"]),
-        (120, ["4.7 of 6.0 GiB", "118 of 120 W  power cap  1860 MHz  peak 4.7  1.3 left"]),
+        (80, ["4.7 of 6.0 GiB", "peak 4.7  1.3 left  118 of 120 W"]),
+        (120, ["4.7 of 6.0 GiB", "peak 4.7  1.3 left  118 of 120 W  power cap  1860 MHz"]),
         (200, ["4.7 of 6.0 GiB  peak 4.7  1.3 left", "power cap  1860 MHz"]),
     ],
 )

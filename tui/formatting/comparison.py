@@ -522,8 +522,8 @@ def busy_said_once(rows: Sequence[ComparisonRow]) -> tuple[tuple[ComparisonRow, 
     runs = [row for row in rows if row.kind != "published"]
     if len(runs) < 2 or any(row.busy is None for row in runs):
         return tuple(rows), ""
-    told = (replace(row, badges=tuple(b for b in row.badges if b != row.busy)) for row in rows)
-    return tuple(told), ALL_BUSY
+    shown = (replace(row, badges=tuple(b for b in row.badges if b != row.busy)) for row in rows)
+    return tuple(shown), ALL_BUSY
 
 
 def _with_settings(row: ComparisonRow, entry: SessionEntry, snapshot: Snapshot) -> ComparisonRow:

@@ -55,6 +55,12 @@ def test_a_loss_that_no_epoch_says_has_no_best():
     assert figure == MetricFigure("loss", 1.1)
 
 
+def test_as_json_a_value_of_one_step_says_that_it_was_only_read_last():
+    read = figures_json(figures_of(Metrics(2 * S, {"loss": 0.9}), Metrics(3 * S, {"loss": 1.1})))
+    assert read == {"loss": {"final": 1.1, "best": None, "best_epoch": None, "last_read": True}}
+    assert "last_read" not in figures_json(figures_of(epoch(0, loss=1.0)))["loss"]
+
+
 def test_epochs_that_all_have_one_number_are_several():
     ends = [replace(epoch(n, loss=loss), epoch=0) for n, loss in enumerate([2.0, 0.5, 1.0])]
     assert figures_of(*ends) == (MetricFigure("loss", 1.0, "", 0.5, 0, 0),)

@@ -64,7 +64,7 @@ def test_rows_to_spare_show_all_figures_of_the_gpu_that_trains():
     first, *rows = drawn(38, 7)
     assert re.fullmatch("▸GPU 0 [⠀-⣿]{9} +96 %  61 °C", first)
     assert re.fullmatch("   mem ⣶{9} +4.7 of 6.0 GiB", rows[0])
-    assert rows[1] == "  118 of 120 W  power cap  1860 MHz"
+    assert rows[1] == "  peak 4.7  1.3 left  118 of 120 W"
     assert re.fullmatch(r" GPU 1 [⠀-⣿]{5}   0 %   GPU 2 [⠀-⣿]{5}   0 %", rows[2])
 
 

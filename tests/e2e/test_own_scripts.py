@@ -448,7 +448,7 @@ def test_it_runs_as_often_as_is_asked_and_stops_where_it_fails(folder, execute, 
 def test_what_runs_elsewhere_or_unwatched_is_not_repeated(option, folder, execute, log_dir):
     done = execute([sys.executable], folder("w", {}), options=["--repeat", "2", *option])
     assert (done.code, done.stdout) == (125, b"")
-    assert f"not with {option[0]}" in done.stderr.decode()
+    assert f": leave out {option[0]}" in done.stderr.decode()
     assert not log_dir.exists()
 
 

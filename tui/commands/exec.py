@@ -117,7 +117,7 @@ def _problem(options: RunOptions, repeat: int) -> str | None:
     """Say why a script can't be run with these; None where it can."""
     once = [f"--{name}" for name in ("host", "detach") if getattr(options, name)]
     problems = (
-        f"--repeat is of runs here that dlmon waits for, not with {once[0]}"
+        f"--repeat waits for each run on this machine: leave out {once[0]}"
         if repeat > 1 and once
         else None,
         checks.check_interval(options.interval),

@@ -12,7 +12,7 @@ LEAST_READINGS = 3
 
 
 class LossCurve:
-    """Draws a metric as it was while it trained, anew only where more of it can be seen."""
+    """Draws a metric as it was while it trained, again only where more of it can be seen."""
 
     def __init__(self) -> None:
         self._drawn: tuple[Metric | None, TimeAxis | None, Glyphs | None] = (None, None, None)

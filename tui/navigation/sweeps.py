@@ -1,4 +1,4 @@
-"""Sweeps: begun, resumed, shown and left."""
+"""Sweeps: started, resumed, shown and left."""
 
 from __future__ import annotations
 

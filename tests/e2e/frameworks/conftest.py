@@ -26,7 +26,7 @@ def interpreter():
 
 
 class Ran:
-    """A script that was run watched, and alone where that is compared."""
+    """A script that was run alone and watched."""
 
     def __init__(self, alone, watched, reported: list[Reported]):
         self.alone, self.watched, self.reported = alone, watched, reported
@@ -40,12 +40,9 @@ class Ran:
 
 @pytest.fixture
 def run(interpreter, tmp_path, tmp_path_factory):
-    """Return a function that runs a script alone and watched, and returns both.
+    """Return a function that runs a script alone and watched, and returns both."""
 
-    Where another case of the same script compares the two, it need not be run alone again.
-    """
-
-    def begin(script, *arguments, module=(), alone=True):
+    def begin(script, *arguments, module=(), environment=None):
         command = [interpreter, *module, str(SCRIPTS / script), *arguments]
         clean = {
             name: value
@@ -55,7 +52,7 @@ def run(interpreter, tmp_path, tmp_path_factory):
         # What is computed must not depend on how many others run.
         clean.update(OMP_NUM_THREADS="1", HF_HUB_OFFLINE="1")
         keep = {"cwd": tmp_path, "capture_output": True, "text": True, "timeout": TIMEOUT_S}
-        ran_alone = subprocess.run(command, env=clean, check=False, **keep) if alone else None
+        alone = subprocess.run(command, env=clean, check=False, **keep)
         with Listener() as listener:
             watching = {
                 **clean,
@@ -66,6 +63,6 @@ def run(interpreter, tmp_path, tmp_path_factory):
             }
             watching.pop("PYTHONDONTWRITEBYTECODE", None)
             watched = subprocess.run(command, env=watching, check=False, **keep)
-            return Ran(ran_alone, watched, listener.reported())
+            return Ran(alone, watched, listener.reported())
 
     return begin

@@ -12,10 +12,9 @@ from dlmon.records import Batches, Epoch, Metrics, Model, Notice
 
 def check(ran):
     """Compare what a script that succeeded printed and counted with what was recorded of it."""
+    assert ran.alone.returncode == 0, ran.alone.stderr
     assert ran.watched.returncode == 0, ran.watched.stderr
-    if ran.alone is not None:
-        assert ran.alone.returncode == 0, ran.alone.stderr
-        assert ran.watched.stdout == ran.alone.stdout
+    assert ran.watched.stdout == ran.alone.stdout
     counted = json.loads(ran.watched.stdout.splitlines()[0])
     compare(ran.process, counted)
     return ran.process
@@ -73,7 +72,7 @@ def test_two_optimisers(run):
 
 @pytest.mark.parametrize("workers", ["0", "2"])
 def test_a_data_set_without_length(run, workers):
-    process = check(run("iterable.py", workers, alone=workers == "2"))
+    process = check(run("iterable.py", workers))
     [model] = process.of(Model)
     assert (model.batch_size, model.samples_per_epoch, model.steps_per_epoch) == (8, None, None)
     assert {"samples_per_epoch", "steps_per_epoch"} <= set(model.why)
@@ -96,7 +95,7 @@ def test_a_loop_without_a_loader(run):
 
 @pytest.mark.parametrize("gradients", ["around", "within"])
 def test_validation_within_an_epoch(run, gradients):
-    process = check(run("nested.py", gradients, alone=gradients == "within"))
+    process = check(run("nested.py", gradients))
     assert process.phases.count("validating") == 4
     # Each of the four takes 0.4 s.
     assert sum(sum(batches.dt_us) for batches in process.of(Batches)) < 1_600_000
@@ -154,8 +153,7 @@ def test_two_processes(run, script, module):
     ids=["whole", "accumulates", "limited", "stream"],
 )
 def test_lightning(run, package, options):
-    known = "stream" in options or "limit_train_batches" in options
-    ran = run("lightning_fit.py", package, json.dumps(options), alone=not known)
+    ran = run("lightning_fit.py", package, json.dumps(options))
     process = check(ran)
     losses = json.loads(ran.watched.stdout.splitlines()[1].partition("]")[0] + "]")
     assert [epoch.metrics["loss"] for epoch in process.epochs] == losses
@@ -177,8 +175,7 @@ def test_lightning(run, package, options):
 
 
 def test_lightning_that_is_asked_for_steps(run):
-    ran = run("lightning_fit.py", "lightning.pytorch", '{"max_steps": 20}', alone=False)
-    process = check(ran)
+    process = check(run("lightning_fit.py", "lightning.pytorch", '{"max_steps": 20}'))
     [model] = process.of(Model)
     assert model.epochs is None
     assert model.why["epochs"] == "it was asked for 20 steps"
@@ -215,7 +212,7 @@ def test_transformers(run, options):
 
 @pytest.mark.parametrize("how", ["sharded", "dispatched"])
 def test_accelerate(run, how):
-    process = check(run("accelerated.py", how, alone=how == "sharded"))
+    process = check(run("accelerated.py", how))
     assert [epoch.validation.steps for epoch in process.epochs] == [4, 4, 4]
     # Its loaders read one batch ahead; each batch still ends with the step that was made of it.
     assert process.updates == 3 * 4
@@ -246,11 +243,11 @@ def test_what_else_a_script_does_with_loaders(run):
 
 @pytest.mark.parametrize("kind", ["plain", "accumulated", "scaled", "lbfgs"])
 def test_the_losses_that_are_read_are_those_that_the_script_printed(run, kind):
-    ran = run("losses.py", kind, alone=kind in ("plain", "lbfgs"))
+    ran = run("losses.py", kind)
     process = check(ran)
     printed = json.loads(ran.watched.stdout.splitlines()[1])
     read = [metrics.values["loss"] for metrics in process.of(Metrics)]
     # For over three seconds, once a second.
     assert 2 <= len(read) <= 6
     assert set(read) <= set(printed)
-    assert ran.alone is None or ran.watched.stderr == ran.alone.stderr
+    assert ran.watched.stderr == ran.alone.stderr

@@ -55,8 +55,12 @@ def resident_mib(pid: int) -> float:
     try:
         statm = Path(f"/proc/{pid}/statm").read_text()
     except OSError:
-        raise CannotRun(f"process {pid} ended while it was measured") from None
-    return int(statm.split()[1]) * PAGE_BYTES / (1 << 20)
+        statm = ""
+    # One that has ended and was not waited for has no pages any more.
+    pages = int(statm.split()[1]) if statm else 0
+    if not pages:
+        raise CannotRun(f"process {pid} ended while it was measured")
+    return pages * PAGE_BYTES / (1 << 20)
 
 
 def processes_of(viewer_pid: int, workload: str) -> dict[str, int]:

@@ -176,6 +176,8 @@ def _open(log: Path, waits: Path, last: str, *more: str) -> Seen:
         terminal.press("q")
         terminal.process.wait(TIMEOUT_S)
     measured = json.loads(waits.read_text())
+    # What is measured next shall not be taken for this.
+    waits.unlink()
     return Seen(first_screen_s, read_s, used_s, memory_mib=memory_mib, **measured)
 
 

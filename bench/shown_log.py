@@ -38,8 +38,9 @@ class WatchedApp(DlmonApp):
 
     def __init__(self, log: Path, seeks: int = 0) -> None:
         """Show a log, or play it and go to so many moments of it."""
-        shown = {"replayed": log} if seeks else {"log": log}
-        super().__init__(Start(log.parent.parent, **shown))
+        directory = log.parent.parent
+        start = Start(directory, replayed=(log,)) if seeks else Start(directory, log=log)
+        super().__init__(start)
         self._seeks = seeks
         self.key_waits_ms: list[float] = []
         self.seeks_s: list[float] = []

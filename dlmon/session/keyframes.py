@@ -11,10 +11,12 @@ import json
 import math
 import sys
 import time
+import zlib
 from bisect import bisect_right
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator
 from dataclasses import astuple
+from functools import partial
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -44,7 +46,7 @@ from dlmon.session.account import AccountState
 from dlmon.session.energy import EnergyCounter, EnergyPoint
 from dlmon.session.epoch_use import LOSS_READ, EpochUse, OpenEpoch, Reading, ReadLoss
 from dlmon.session.gaps import Gap, GapKind, Meanwhile
-from dlmon.session.learning import is_of_validation
+from dlmon.session.learning import Learning, is_of_validation
 from dlmon.session.limits import window_s
 from dlmon.session.marks import Mark, MarkKind, time_of
 from dlmon.session.session import MAX_PHASE_SPANS, Session
@@ -274,7 +276,7 @@ def _state(session: Session) -> dict[str, Any]:
 
 
 class _Entry(NamedTuple):
-    """An entry as far as it is read at once; `state` is the line that is read on demand."""
+    """An entry; its state is read on demand."""
 
     t: int
     place: Place
@@ -286,7 +288,14 @@ class _Entry(NamedTuple):
     energy: dict[str, EnergyPoint]
     cuts: dict[str, int]
     """Of each series, the cell behind the last."""
-    state: bytes
+    packed_state: bytes
+    """Compressed: a day has over a thousand, and few of them are ever read."""
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """All else of the session."""
+        state: dict[str, Any] = json.loads(zlib.decompress(self.packed_state))
+        return state
 
 
 class Keyframes:
@@ -350,17 +359,14 @@ class Keyframes:
         gaps = [_gap(*values) for values in at["gaps"]]
         uses = {_whole(begin): EpochUse(_whole(n), _values(v)) for begin, n, v in at["epoch_uses"]}
         records, cuts = len(self._records), dict(self.cuts)
-        return _Entry(t, place, records, starts, uses, gaps, energy, cuts, state)
+        packed = zlib.compress(state, level=1)
+        return _Entry(t, place, records, starts, uses, gaps, energy, cuts, packed)
 
     def _add_part(
         self, name: str, first: int, count: int, low: Any, high: Any, means: list[Any]
     ) -> None:
-        numbers = [low, high, *(mean for mean in means if mean is not None)]
-        if not {type(number) for number in numbers} <= {int, float}:
-            raise NoKeyframe("numbers were expected")
-        most = _most_of(name)
-        if not all(-most < number < most for number in numbers):
-            raise NoKeyframe("a number that is not finite")
+        _check_numbers([low, high], _most_of(name))
+        _check_numbers(means, _most_of(name))
         first, count = _whole(first), _whole(count)
         if not 0 < count <= FINE_BUCKETS or len(means) != -(-count // CELLS_OF_QUARTER):
             raise NoKeyframe("a part of another length")
@@ -420,7 +426,8 @@ class Keyframes:
         """Bring a session to where it was at an entry, and yield after each piece of work."""
         entries = self._entries[: number + 1]
         entry = entries[-1]
-        state = json.loads(entry.state)
+        state = entry.state
+        session.learning = Learning(partial(Series.of_span, self._header.t, entry.t))
         for at, record in enumerate(self._records[: entry.records]):
             session.fold(record)
             if at % RECORDS_AT_ONCE == 0:
@@ -501,12 +508,12 @@ class Keyframes:
         oldest_ns = entries[-1].t - FINE_BUCKETS * SECOND_NS
         begin = bisect_right(entries, oldest_ns, key=attrgetter("t"))
         for entry in entries[begin:]:
-            for name, (first, cells) in json.loads(entry.state)["series"].items():
+            for name, (first, cells) in entry.state["series"].items():
                 if len(cells) > FINE_BUCKETS:
                     raise NoKeyframe("too many cells")
+                _check_numbers(cells, _most_of(name))
                 numbered = enumerate(cells, _whole(first))
-                most = _most_of(name)
-                newest[name] += [(n, _real(cell, most)) for n, cell in numbered if cell is not None]
+                newest[name] += [pair for pair in numbered if pair[1] is not None]
             yield
 
 
@@ -614,6 +621,16 @@ def _whole(value: Any) -> int:
 
 def _most_of(series: str) -> float:
     return MOST_OF_METRIC if series.startswith(f"{_METRIC}.") else MOST
+
+
+def _check_numbers(values: list[Any], most: float) -> None:
+    """Raise NoKeyframe unless all that are known are numbers below a limit; one may be None."""
+    known = [value for value in values if value is not None]
+    if not {*map(type, known)} <= {int, float}:
+        raise NoKeyframe("numbers were expected")
+    # NaN is not less than anything.
+    if not all(-most < value < most for value in known):
+        raise NoKeyframe("a number that is not finite")
 
 
 def _real(value: Any, most: float = MOST) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import deque
+from collections.abc import Callable
 
 from dlmon.records import Epoch, Metrics
 from dlmon.statistics.series import Series
@@ -51,8 +52,8 @@ def is_of_validation(record: Metrics) -> bool:
 class Metric:
     """One metric: its values while it trains, and in each validation."""
 
-    def __init__(self) -> None:
-        self.series = Series()
+    def __init__(self, series: Series) -> None:
+        self.series = series
         self.validations: deque[tuple[int, float | None]] = deque(maxlen=MOST_VALIDATIONS)
         """When each validation ended, and what it came to; None where that is no number."""
         self.newest: float | None = None
@@ -108,16 +109,21 @@ class Metric:
 
 
 class Learning:
-    """Folds what training says of itself; what is drawn of it is bounded in memory."""
+    """Folds what training says of itself; what is drawn of it is bounded in memory.
 
-    def __init__(self) -> None:
+    Args:
+        new_series: returns an empty series, which a metric is drawn of.
+    """
+
+    def __init__(self, new_series: Callable[[], Series] = Series) -> None:
+        self._new_series = new_series
         self.metrics: dict[str, Metric] = {}
         """By what they are of: accuracy and val_accuracy are one."""
 
     def metric(self, name: str) -> Metric | None:
         """Return a metric, a new one where it is not known; None where there are too many."""
         if name not in self.metrics and len(self.metrics) < MOST_METRICS:
-            self.metrics[name] = Metric()
+            self.metrics[name] = Metric(self._new_series())
         return self.metrics.get(name)
 
     @property

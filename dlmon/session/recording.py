@@ -48,6 +48,7 @@ class Recording:
         self._is_indexed = False
         self._maker: KeyframeMaker | None = None
         self._lines: list[bytes] = []
+        self._is_over = False
         self._status: Status | None = None
         self._look_at = 0.0
         try:
@@ -65,7 +66,7 @@ class Recording:
         """
         until = time.monotonic() + max_s
         self._read_index(until)
-        if self._maker is None:
+        if self._maker is None or self._is_over:
             return
         for record in self._follower.new_records():
             self._session.fold(record)
@@ -84,6 +85,10 @@ class Recording:
         self.read_share = self._follower.read_share
         if self.read_share is None:
             self._write_index()
+            if self._session.result is not None:
+                # Nothing more comes, and a day's session is large.
+                self._is_over = True
+                self._fold_into(Session(self.header))
 
     def _read_index(self, until: float = math.inf) -> None:
         """Take what is beside the log, and go on to read the log where that ends."""
@@ -98,21 +103,20 @@ class Recording:
         except NoKeyframe:
             self._forget_index()
             return
+        session = self._session
         if found is not None:
-            self._session, place = found
+            session, place = found
             self._follower.go_to(place.offset)
-            self._finder = MarkFinder(self._session)
             self.marks = sorted(keyframes.marks, key=attrgetter("t"))[:MAX_MARKS]
         self._is_indexed = found is not None
-        self._maker = KeyframeMaker(self._session, keyframes)
+        self._fold_into(session)
 
     def _forget_index(self) -> None:
         """Go through the log from its start: what lies beside it is nonsense."""
         self._index.keyframes = Keyframes(self.header)
-        self._session = Session(self.header)
-        self._finder, self._maker = MarkFinder(self._session), KeyframeMaker(self._session)
+        self._fold_into(Session(self.header))
         self._follower.go_to(None)
-        self.marks, self._lines, self._is_indexed = [], [], False
+        self.marks, self._lines, self._is_indexed, self._is_over = [], [], False, False
 
     def _write_index(self) -> None:
         """Leave an index beside the log of a session that is over and has none that is any."""
@@ -121,6 +125,12 @@ class Recording:
             return
         self._is_indexed = True
         write_index(self._path, self.header.id, self._lines)
+
+    def _fold_into(self, session: Session) -> None:
+        """Take a session to go on with: at its start, or at the last entry of the index."""
+        self._session = session
+        self._finder = MarkFinder(session)
+        self._maker = KeyframeMaker(session, self._index.keyframes)
 
     def place_before(self, t: int) -> Place | None:
         """Return where `restored_before` has the log read from; None is the start."""
@@ -154,7 +164,9 @@ class Recording:
     @property
     def is_growing(self) -> bool:
         """Whether its session still runs."""
-        return self._session.result is None and self.status_without_result == Status.RUNNING
+        if self._is_over or self._session.result is not None:
+            return False
+        return self.status_without_result == Status.RUNNING
 
     @property
     def is_empty(self) -> bool:

@@ -7,9 +7,9 @@ for all of it. A time that nothing covered is a gap (None), never zero.
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
-from itertools import accumulate, islice
+from itertools import accumulate, chain, islice, repeat
 from typing import NamedTuple
 
 FINE_BUCKETS = 4096
@@ -69,7 +69,12 @@ class _Buckets:
         """Let the extremes of the bucket that a moment lies in hold these too."""
         number = start_ns // self.width_ns
         least, most = self.extremes.get(number, (low, high))
-        self.extremes[number] = (min(least, low), max(most, high))
+        self.extremes[number] = (low if low < least else least, high if high > most else most)
+
+    def widen_all(self, start_ns: int, end_ns: int, value: float) -> None:
+        """Let the extremes of all buckets between two moments hold a value."""
+        for number in range(start_ns // self.width_ns, -(-end_ns // self.width_ns)):
+            self.widen(number * self.width_ns, value, value)
 
     def between(self, start_ns: int, end_ns: int) -> Iterable[int]:
         """Return the numbers of buckets that may lie there, never more than are asked or held."""
@@ -86,10 +91,13 @@ class _Buckets:
             half = number // 2
             self.sums[half] = self.sums.get(half, 0.0) + total
             self.covered_ns[half] = self.covered_ns.get(half, 0.0) + covered[number]
-        extremes, width_ns = self.extremes, self.width_ns
-        self.extremes, self.width_ns = {}, 2 * width_ns
-        for number, (low, high) in extremes.items():
-            self.widen(number * width_ns, low, high)
+        extremes: dict[int, tuple[float, float]] = {}
+        for number, span in self.extremes.items():
+            half = number // 2
+            least, most = extremes.get(half, span)
+            low, high = span
+            extremes[half] = (low if low < least else least, high if high > most else most)
+        self.extremes, self.width_ns = extremes, 2 * self.width_ns
 
 
 class Part(NamedTuple):
@@ -127,7 +135,22 @@ class Series:
     def __init__(self, bucket_ns: int = 1_000_000_000) -> None:
         self._fine = _Buckets(bucket_ns)
         self._whole = _Buckets(bucket_ns)
+        self._fine_since_ns: int | None = None
         self.end_ns: int | None = None
+
+    @classmethod
+    def of_span(cls, start_ns: int, end_ns: int) -> Series:
+        """Return an empty series as coarse as it is once all between two moments was added.
+
+        To add that is quick: what lies too far back is never held finely.
+        """
+        series = cls()
+        fine, whole = series._fine, series._whole
+        oldest_ns = end_ns - FINE_BUCKETS * fine.width_ns
+        series._fine_since_ns = oldest_ns - oldest_ns % fine.width_ns
+        while end_ns - start_ns > WHOLE_BUCKETS * whole.width_ns:
+            whole.double()
+        return series
 
     @property
     def start_ns(self) -> int | None:
@@ -176,12 +199,17 @@ class Series:
             return
         # A forged or broken log may claim a span of years: don't fill buckets for it.
         start_ns = max(start_ns, end_ns - FINE_BUCKETS * self._fine.width_ns)
-        self._fine.add(start_ns, end_ns, value)
-        for number, mean in self._fine.forget_oldest(FINE_BUCKETS):
-            self._whole.widen(number * self._fine.width_ns, mean, mean)
         self._whole.add(start_ns, end_ns, value)
         while len(self._whole.sums) > WHOLE_BUCKETS:
             self._whole.double()
+        if self._fine_since_ns is not None and start_ns < self._fine_since_ns:
+            coarse_end_ns = min(self._fine_since_ns, end_ns)
+            self._whole.widen_all(start_ns, coarse_end_ns, value)
+            self._fine.has_forgotten = True
+            start_ns = coarse_end_ns
+        self._fine.add(start_ns, end_ns, value)
+        for number, mean in self._fine.forget_oldest(FINE_BUCKETS):
+            self._whole.widen(number * self._fine.width_ns, mean, mean)
         self.end_ns = end_ns if self.end_ns is None else max(self.end_ns, end_ns)
 
     def add_beside(self, start_ns: int, end_ns: int, value: float) -> None:
@@ -325,8 +353,9 @@ class CoarseSeries:
         fine, whole, all_of_it = series._fine, series._whole, self._buckets
         whole.width_ns = width_ns = all_of_it.width_ns
         last, within_ns = divmod(end * CELL_NS, width_ns)
-        whole.sums = {n: total for n, total in all_of_it.sums.items() if n < last}
-        whole.covered_ns = {n: ns for n, ns in all_of_it.covered_ns.items() if n < last}
+        before = bisect_left(list(all_of_it.sums), last)
+        whole.sums = dict(islice(all_of_it.sums.items(), before))
+        whole.covered_ns = dict(islice(all_of_it.covered_ns.items(), before))
         whole.extremes = {n: span for n, span in all_of_it.extremes.items() if n <= last}
         if within_ns and last in all_of_it.sums:
             # It reaches further: what it holds until then is as good as all of it.
@@ -334,11 +363,14 @@ class CoarseSeries:
             whole.covered_ns[last] = all_of_it.covered_ns[last] * within_ns / width_ns
         each = CELL_NS // bucket_ns
         if each * bucket_ns == CELL_NS:
-            fine.sums = {
-                n: value * bucket_ns
-                for number, value in cells
-                for n in range(number * each, (number + 1) * each)
-            }
+            # A seek comes by here with a hundred thousand of them.
+            known = list(cells)
+            starts = [number * each for number, _ in known]
+            numbers = map(range, starts, [start + each for start in starts])
+            totals = map(repeat, [value * bucket_ns for _, value in known], repeat(each))
+            fine.sums = dict(
+                zip(chain.from_iterable(numbers), chain.from_iterable(totals), strict=True)
+            )
             fine.covered_ns = dict.fromkeys(fine.sums, float(bucket_ns))
         else:
             for number, value in cells:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from dlmon.records import Epoch, Metrics, Output
 from dlmon.session.learning import Metric
+from dlmon.statistics.series import Series
 from tui.drawing.time_axis import TimeAxis
 from tui.formatting.glyphs import UNICODE
 from tui.live import loss_curve
@@ -53,7 +54,7 @@ async def test_the_loss_stands_beside_the_epochs_as_soon_as_one_is_known(show_se
 
 @given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=6))
 def test_any_finite_values_can_be_drawn(values):
-    metric = Metric()
+    metric = Metric(Series())
     for number, value in enumerate(values, 1):
         metric.add(0, number * S, value, "")
         metric.add_validation(number * S, value, "")
@@ -139,7 +140,7 @@ async def test_in_plain_characters_the_curve_is_a_ramp(show_session):
 
 
 def test_a_curve_is_drawn_anew_only_where_more_of_it_can_be_seen(monkeypatch):
-    metric, curve, drawn = Metric(), LossCurve(), []
+    metric, curve, drawn = Metric(Series()), LossCurve(), []
     monkeypatch.setattr(loss_curve, "small_curve", lambda columns, *_: drawn.append(columns) or "")
     for second in range(1, 3_601):
         metric.add(0, second * S, 1 / second, "")

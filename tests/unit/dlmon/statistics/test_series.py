@@ -231,3 +231,34 @@ def test_the_mean_of_any_time_lies_between_its_extremes(stretches):
     low, high = series.extremes(0, at)
     (mean,) = series.columns(0, at, 1)
     assert low - 1e-6 * abs(low) - 1e-6 <= mean <= high + 1e-6 * abs(high) + 1e-6
+
+
+@given(
+    st.integers(0, 3_000),
+    st.lists(st.tuples(st.integers(1, 9_000), st.floats(-1e6, 1e6)), min_size=1, max_size=40),
+)
+def test_a_series_of_a_span_is_of_the_same_values_as_one_that_grew(start_s, stretches):
+    end = start_s + sum(took_s for took_s, _ in stretches)
+    grown, of_span = Series(), Series.of_span(start_s * SECOND, end * SECOND)
+    at = start_s * SECOND
+    for took_s, value in stretches:
+        for series in (grown, of_span):
+            series.add(at, at + took_s * SECOND, value)
+        at += took_s * SECOND
+    assert of_span.extremes(0, at) == grown.extremes(0, at)
+    assert of_span.mean == pytest.approx(grown.mean, rel=1e-6, abs=1e-6)
+    recent_s = min(end - start_s, FINE_BUCKETS - FORGOTTEN_AT_ONCE)
+    begin = at - recent_s * SECOND
+    mine, theirs = of_span.columns(begin, SECOND, recent_s), grown.columns(begin, SECOND, recent_s)
+    assert mine == pytest.approx(theirs, rel=1e-9, abs=1e-9)
+
+
+def test_a_series_of_a_span_holds_what_is_long_ago_coarsely_at_once():
+    end = 50 * FINE_BUCKETS
+    series = Series.of_span(0, end * SECOND)
+    series.add(0, FINE_BUCKETS * SECOND, 1.0)
+    fine, whole = buckets_of(series)
+    assert fine == 0
+    assert 0 < whole <= WHOLE_BUCKETS / 40
+    series.add((end - 10) * SECOND, end * SECOND, 2.0)
+    assert buckets_of(series)[0] == 10

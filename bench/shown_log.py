@@ -24,6 +24,7 @@ from dlmon.session.replay import SEEKING_S
 from tui.app import DlmonApp
 from tui.live.replay_screen import ReplayScreen
 from tui.navigation import Start
+from tui.start import collect_seldom
 
 LOOK_S = 0.002
 SOUGHT = "all moments were gone to"
@@ -93,6 +94,8 @@ def main() -> int:
     parser.add_argument("waits", type=Path, metavar="WAITS")
     parser.add_argument("--seeks", type=int, default=0)
     arguments = parser.parse_args()
+    # As the command does.
+    collect_seldom()
     app = WatchedApp(arguments.log, arguments.seeks)
     code = app.run_to_exit_code()
     waits = {

@@ -18,12 +18,17 @@ def _leave(number: int, frame: object) -> None:
     os._exit(INTERRUPTED_BY_USER)
 
 
+def collect_seldom() -> None:
+    """Have the garbage collector look through what was made less often."""
+    gc.set_threshold(_ALLOCATIONS_BETWEEN_COLLECTIONS)
+
+
 def main() -> None:
     """Run the command line."""
     # While it is imported, and once it is over, there is nothing to clean up after Ctrl-C.
     if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
         _signal.signal(_signal.SIGINT, _leave)
-    gc.set_threshold(_ALLOCATIONS_BETWEEN_COLLECTIONS)
+    collect_seldom()
     from tui.commands.main import main as run
 
     run()

@@ -16,17 +16,45 @@ from dlmon.instrument.queued import Interruption, MeasuredBatch
 # one; over, or none that counts.
 NEW, HELD, TRAINING, VALIDATING, BESIDE, OVER = range(6)
 
+# A script may take any number without a step.
+MOST_DRAWN = 1000
+
+
+class Drawn:
+    """Batches that a loop took since its last step, each by an iterator of its own.
+
+    Args:
+        loader: what their loader says.
+        source: the loader.
+    """
+
+    __slots__ = ("loader", "sizes", "source", "wait_ns")
+
+    def __init__(self, loader: Loader, source: Callable[[], Any]) -> None:
+        self.loader, self.source = loader.without_passes(), source
+        self.sizes: deque[int | tuple[int, ...] | None] = deque(maxlen=MOST_DRAWN)
+        self.wait_ns = 0
+
+    @property
+    def samples(self) -> int | tuple[int, ...] | None:
+        """How many samples each holds; None where that is not known of all."""
+        known = tuple(size for size in self.sizes if isinstance(size, int))
+        if len(known) < len(self.sizes):
+            return None
+        return known[0] if len(known) == 1 else known
+
 
 class Thread:
     """What one thread reads and does: the passes that are open, each within the one before."""
 
-    __slots__ = ("beside", "inside", "stack", "stepping", "trains")
+    __slots__ = ("beside", "drawn", "inside", "stack", "stepping", "trains")
 
     def __init__(self) -> None:
         self.stack: list[Pass] = []
         self.stepping: list[int] = []
         # Loaders that were read beside another one; a script begins them again within its batches.
         self.beside: deque[Callable[[], Any]] = deque(maxlen=8)
+        self.drawn: Drawn | None = None
         self.inside = False
         """Whether a loader is at work: what it reads itself is none of the script's passes."""
         self.trains = False
@@ -100,7 +128,7 @@ class Pass:
         # Batches that ended, those of them before the first step, and one that is under way.
         self.number = self.idle = 0
         self.in_hand = False
-        self.size: int | None = None
+        self.size: int | tuple[int, ...] | None = None
         self.wait_ns = 0
         self.waits = True
         # Steps in the batch under way, in all, those that a pass below counts too, and later ones.

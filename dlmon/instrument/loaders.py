@@ -53,6 +53,13 @@ class Loader:
         why = {name: reason for name, reason in self.why.items() if name != "steps_per_epoch"}
         return replace(self, samples=samples, steps=steps, why=why)
 
+    def without_passes(self) -> Loader:
+        """Return what it says to a loop that takes single batches and never goes through it."""
+        why = {name: reason for name, reason in self.why.items() if name == "batch_size"}
+        for name in ("samples_per_epoch", "steps_per_epoch", "epochs"):
+            why[name] = "a loop that takes single batches has no epochs"
+        return replace(self, samples=None, steps=None, why=why)
+
 
 def describe(loader: Any) -> Loader:
     """Return what a `DataLoader` says of a pass over it, without a look at its data."""

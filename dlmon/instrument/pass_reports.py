@@ -8,7 +8,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from dlmon.instrument.loader_pass import BESIDE, HELD, NEW, OVER, TRAINING, VALIDATING, Pass, Thread
+from dlmon.instrument.loader_pass import (
+    BESIDE,
+    HELD,
+    NEW,
+    OVER,
+    TRAINING,
+    VALIDATING,
+    Drawn,
+    Pass,
+    Thread,
+)
 from dlmon.instrument.loaders import Loader
 from dlmon.instrument.queued import (
     EpochChanged,
@@ -423,7 +433,9 @@ class PassReports:
             # A look at one batch is no validation; neither is what a pass below has trained with.
             many = whole or (bool(stack) and read.number > 1)
             if not many or not read.held or read.updates_in_all or read.optimizer is not None:
-                if stack:
+                if not stack or stack[-1].optimizer is not None:
+                    self._draw(read)
+                else:
                     stack[-1].wait_ns += read.waited_ns
                 return
             if not stack:
@@ -441,6 +453,20 @@ class PassReports:
             self._reporter.enter("training", now)
         else:
             self._reporter.send(Pause(now, SCRIPT_PHASE))
+
+    def _draw(self, read: Pass) -> None:
+        """Keep a look at one batch for the step that may follow: `next(iter(loader))`."""
+        thread = read.thread
+        assert thread is not None
+        if thread.drawn is None:
+            thread.drawn = Drawn(read.loader, read.source)
+        drawn = thread.drawn
+        # To begin an iterator for each may take longer than to fetch from it: its workers start.
+        drawn.wait_ns += read.opened - read.begin + read.waited_ns
+        if drawn.source() is read.source():
+            # Of another loader's batches only the wait counts, as where they are zipped.
+            batches = (item for item in read.held or () if isinstance(item, MeasuredBatch))
+            drawn.sizes.extend(item.samples for item in batches)
 
     def _report_validation(self, read: Pass, end: int) -> None:
         """Report a pass as the validation of the epoch before it, if it is the first one since."""

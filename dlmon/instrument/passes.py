@@ -342,8 +342,9 @@ class Passes:
             self.reports.end(stretch, self._clock(), whole=False)
             self._begin_stretch(thread, optimizer)
         elif first is optimizer:
+            self._take_drawn(thread, stretch)
             self.fetch(stretch)
-            stretch.in_hand = True
+            self._hand_drawn(thread, stretch)
             if stretch.state == HELD and stretch.number:
                 self.reports.train(stretch)
             # Between two steps another framework may train.
@@ -357,7 +358,31 @@ class Passes:
         stretch.optimizer = self.reports.stepped_by = weakref.ref(optimizer)
         stretch.thread, stretch.waits = thread, False
         self._begin(stretch, now, with_gradients=True)
-        stretch.in_hand = True
+        self._hand_drawn(thread, stretch)
+
+    def _take_drawn(self, thread: Thread, stretch: Pass) -> None:
+        """Count what was waited for the batches that the next step trains on.
+
+        Whether a loop takes a batch for each step shows at its second one: before the first, a
+        batch may only have been looked at.
+        """
+        drawn = thread.drawn
+        if stretch.state == HELD and not stretch.number:
+            if drawn is None:
+                stretch.size = None
+            else:
+                stretch.loader, stretch.waits = drawn.loader, True
+        stretch.wait_ns = 0 if drawn is None else drawn.wait_ns
+
+    def _hand_drawn(self, thread: Thread, stretch: Pass) -> None:
+        """Begin a batch of a stretch, with the samples that were taken for it.
+
+        A step for which none were taken trains on those of the one before.
+        """
+        drawn, thread.drawn = thread.drawn, None
+        if drawn is not None and (stretch.waits or stretch.state == HELD):
+            stretch.size = drawn.samples
+        stretch.wait_ns, stretch.in_hand = 0, True
 
     def _elsewhere(self) -> Pass | None:
         """Return the pass that another thread reads, for a step of a thread that reads nothing."""

@@ -93,6 +93,19 @@ def test_a_loop_without_a_loader(run):
     assert process.phases.count("validating") == 2
 
 
+@pytest.mark.parametrize("workers", ["0", "2"])
+def test_a_loop_that_takes_single_batches(run, workers):
+    process = check(run("single_batches.py", workers))
+    [model] = process.of(Model)
+    assert (model.batch_size, model.workers, model.samples_per_epoch) == (16, int(workers), None)
+    waited_us = sum(batches.wait_us for batches in process.of(Batches))
+    took_us = sum(sum(batches.dt_us) for batches in process.of(Batches))
+    # To start two processes for each batch takes far longer than to train on it.
+    assert waited_us > 0
+    if workers != "0":
+        assert waited_us > took_us / 2
+
+
 @pytest.mark.parametrize("gradients", ["around", "within"])
 def test_validation_within_an_epoch(run, gradients):
     process = check(run("nested.py", gradients))

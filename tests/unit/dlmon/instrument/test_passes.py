@@ -5,6 +5,7 @@ from fakes.loops import MS, FakeLoader, Optimizer, Script
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dlmon.instrument.loader_pass import MOST_DRAWN
 from dlmon.records import Batches
 
 
@@ -380,6 +381,89 @@ def test_a_loop_without_a_loader_ends_when_a_pass_trains_and_goes_on_through_val
     alone = [batches for batches in reported.batches if batches.samples is None]
     assert sum(len(batches.dt_us) for batches in alone) == 6
     assert max(took for batches in alone for took in batches.dt_us) <= 5000
+
+
+def draw(script, loader, optimizer, steps, batches=1, ms=5):
+    """Train as scripts do that count steps, not epochs: an iterator for each batch."""
+    for _ in range(steps):
+        for _ in range(batches):
+            next(iter(loader))
+        script.took(ms)
+        script.step(optimizer)
+
+
+def test_a_loop_that_takes_single_batches_has_samples_and_waits_for_them(script):
+    loader = script.loader(100, 10, wait_ms=2, opens_ms=30)
+    draw(script, loader, Optimizer(), steps=6)
+    reported = script.reported()
+    assert reported.epochs == []
+    [model] = reported.models
+    assert (model.batch_size, model.samples_per_epoch) == (10, None)
+    assert model.why["samples_per_epoch"] == "a loop that takes single batches has no epochs"
+    # From step to step: one of the step, 30 of opening, two of waiting, five of work.
+    assert reported.dt_ms == [38] * 5 + [1]
+    assert [batches.samples for batches in reported.batches] == [10]
+    assert reported.wait_ms == 5 * 32
+    assert "validating" not in reported.phases
+
+
+def test_several_single_batches_for_a_step_all_count(script):
+    draw(script, script.loader(100, 10, wait_ms=2), Optimizer(), steps=5, batches=3)
+    reported = script.reported()
+    assert [sum(batches.counted) for batches in reported.batches] == [150]
+    assert reported.wait_ms == 4 * 3 * 2
+
+
+def test_of_two_loaders_that_give_single_batches_the_first_counts_and_both_are_waited_for(script):
+    optimizer, mine = Optimizer(), script.loader(100, 10, wait_ms=2)
+    other = script.loader(100, 50, wait_ms=3)
+    for _ in range(5):
+        next(iter(mine))
+        next(iter(other))
+        script.step(optimizer)
+    reported = script.reported()
+    assert [sum(batches.counted) for batches in reported.batches] == [50]
+    assert reported.wait_ms == 4 * 5
+
+
+def test_a_step_that_takes_no_batch_trains_on_the_one_before(script):
+    optimizer, loader = Optimizer(), script.loader(100, 10, wait_ms=2)
+    draw(script, loader, optimizer, steps=3)
+    script.step(optimizer)
+    draw(script, loader, optimizer, steps=2)
+    reported = script.reported()
+    assert [sum(batches.counted) for batches in reported.batches] == [60]
+    assert reported.wait_ms == 4 * 2
+
+
+def test_a_loop_over_one_batch_that_was_taken_before_it_has_no_samples(script):
+    optimizer = Optimizer()
+    next(iter(script.loader(100, 10)))
+    for _ in range(5):
+        script.took(5)
+        script.step(optimizer)
+    reported = script.reported()
+    [model] = reported.models
+    assert model.batch_size is None
+    assert {batches.samples for batches in reported.batches} == {None}
+    assert {batches.wait_us for batches in reported.batches} == {None}
+
+
+def test_any_number_of_looks_takes_bounded_memory(script):
+    loader = script.loader(100, 10)
+    for _ in range(MOST_DRAWN + 5):
+        next(iter(loader))
+    assert len(script.passes.thread().drawn.sizes) == MOST_DRAWN
+
+
+def test_single_batches_beside_a_validation_take_none_of_its_samples(script):
+    optimizer, loader = Optimizer(), script.loader(100, 10, wait_ms=2)
+    for _ in range(3):
+        draw(script, loader, optimizer, steps=2)
+        with script.no_grad():
+            next(iter(script.loader(100, 25)))
+    reported = script.reported()
+    assert sum(sum(batches.counted) for batches in reported.batches) == 60
 
 
 def test_one_step_outside_of_any_loop_is_no_loop(script):

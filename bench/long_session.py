@@ -174,7 +174,8 @@ def _open(log: Path, waits: Path, last: str, *more: str) -> Seen:
         read_s = terminal.first_seen(0)
         memory_mib, used_s = resident_mib(terminal.pid), cpu_s(terminal.pid)
         terminal.press("q")
-        terminal.process.wait(TIMEOUT_S)
+        if terminal.process.wait(TIMEOUT_S) or not waits.exists():
+            raise CannotRun(f"the screen ended in an error: {terminal.last_output}")
     measured = json.loads(waits.read_text())
     # What is measured next shall not be taken for this.
     waits.unlink()

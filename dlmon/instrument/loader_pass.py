@@ -39,7 +39,7 @@ class Drawn:
     def samples(self) -> int | tuple[int, ...] | None:
         """How many samples each holds; None where that is not known of all."""
         known = tuple(size for size in self.sizes if isinstance(size, int))
-        if len(known) < len(self.sizes):
+        if not known or len(known) < len(self.sizes):
             return None
         return known[0] if len(known) == 1 else known
 

@@ -87,7 +87,7 @@ class Recording:
             self._write_index()
             if self._session.result is not None:
                 # Nothing more comes, and a day's session is large.
-                self._is_over = True
+                self._is_over, self._lines = True, []
                 self._fold_into(Session(self.header))
 
     def _read_index(self, until: float = math.inf) -> None:

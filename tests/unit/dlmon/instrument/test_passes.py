@@ -5,7 +5,8 @@ from fakes.loops import MS, FakeLoader, Optimizer, Script
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlmon.instrument.loader_pass import MOST_DRAWN
+from dlmon.instrument.loader_pass import MOST_DRAWN, Drawn
+from dlmon.instrument.loaders import Loader
 from dlmon.records import Batches
 
 
@@ -454,6 +455,15 @@ def test_any_number_of_looks_takes_bounded_memory(script):
     for _ in range(MOST_DRAWN + 5):
         next(iter(loader))
     assert len(script.passes.thread().drawn.sizes) == MOST_DRAWN
+
+
+@pytest.mark.parametrize(
+    ("sizes", "samples"), [([], None), ([10], 10), ([10, 5], (10, 5)), ([10, None], None)]
+)
+def test_the_samples_of_single_batches_are_known_where_those_of_each_are(sizes, samples):
+    drawn = Drawn(Loader(batch_size=10), lambda: None)
+    drawn.sizes.extend(sizes)
+    assert drawn.samples == samples
 
 
 def test_single_batches_beside_a_validation_take_none_of_its_samples(script):

@@ -343,9 +343,9 @@ def test_the_marks_of_an_index_are_those_of_the_log(log):
 
 
 def test_what_is_over_is_held_by_its_entries_alone(log):
-    """A day's session takes as much memory as the screen that shows it."""
     recording = read_whole(log)
     assert recording._session.machine.cpu_pct.start_ns is None
+    assert recording._lines == []
     assert not recording.is_growing
     session, place = last_of(recording.restored_before(recording.end_ns))
     assert session.machine.cpu_pct.mean is not None

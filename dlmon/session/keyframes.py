@@ -51,7 +51,7 @@ from dlmon.session.limits import window_s
 from dlmon.session.marks import Mark, MarkKind, time_of
 from dlmon.session.session import MAX_PHASE_SPANS, Session
 from dlmon.session.training_readings import OnGpu, ReadingsState
-from dlmon.statistics.series import CELLS_OF_QUARTER, FINE_BUCKETS, CoarseSeries, Series
+from dlmon.statistics.series import CELLS_OF_QUARTER, FINE_BUCKETS, CoarseSeries, Earlier, Series
 from dlmon.statistics.state import state_of, with_state
 from dlmon.statistics.steady_state import SteadyState
 
@@ -63,6 +63,8 @@ EARLIER_OUTPUT = "(earlier output is in the log)"
 MOST_SERIES = 4096
 # A seek is not to keep a key waiting.
 RECORDS_AT_ONCE = 200
+# What is drawn finely lies within so long, but for the whole of a session of about an hour.
+RECENT_NS = 720 * SECOND_NS
 MOST = 1e18
 # A loss that grows without bound may be any number; a sum of it over time has to be one too.
 MOST_OF_METRIC = 1e280
@@ -72,6 +74,9 @@ _METRIC = "metric"
 _GPU_SERIES = ("gpu_utilization_pct", "gpu_memory_mib", "gpu_power_w", "gpu_temperature_c")
 _SERIES = ("cpu_pct", "run_cpu_pct", "cpu_power_w", "memory_mib")
 
+
+_Cells = defaultdict[str, list[tuple[int, float]]]
+"""The cells of each series, each with its number."""
 
 Restored = tuple[Session, Place] | None
 """A session, and the place in its log from which it is to be read on."""
@@ -485,9 +490,16 @@ class Keyframes:
             else:
                 energy.gpus[int(name)] = counter
         yield
-        cells: dict[str, list[tuple[int, float]]] = defaultdict(list)
-        for _ in self._collect_cells(entries, cells):
+        oldest, recent = (
+            bisect_right(entries, entry.t - span_ns, key=attrgetter("t"))
+            for span_ns in (FINE_BUCKETS * SECOND_NS, RECENT_NS)
+        )
+        cells: _Cells = defaultdict(list)
+        for each in entries[recent:]:
+            _collect_cells(each, cells)
             yield
+        earlier = _EarlierCells(entries[oldest:recent])
+        firsts = entries[oldest - 1].cuts if oldest else {}
         for name in {**entry.cuts, **state["rest"]}:
             rest = state["rest"].get(name)
             series = self._coarse.get(name, CoarseSeries()).series_until(
@@ -497,24 +509,43 @@ class Keyframes:
                 if rest is None
                 else (_whole(rest[0]), _whole(rest[1]), _real(rest[2], _most_of(name))),
                 SECOND_NS if name == "throughput" else session.machine.bucket_ns,
+                Earlier(firsts.get(name, 0), partial(earlier.take, name)),
             )
             _put_series(session, name, series)
             yield
 
-    def _collect_cells(
-        self, entries: list[_Entry], newest: dict[str, list[tuple[int, float]]]
-    ) -> Iterator[None]:
-        """Collect the cells of the entries, as many as a series keeps finely; yield after each."""
-        oldest_ns = entries[-1].t - FINE_BUCKETS * SECOND_NS
-        begin = bisect_right(entries, oldest_ns, key=attrgetter("t"))
-        for entry in entries[begin:]:
-            for name, (first, cells) in entry.state["series"].items():
-                if len(cells) > FINE_BUCKETS:
-                    raise NoKeyframe("too many cells")
-                _check_numbers(cells, _most_of(name))
-                numbered = enumerate(cells, _whole(first))
-                newest[name] += [pair for pair in numbered if pair[1] is not None]
-            yield
+
+class _EarlierCells:
+    """The cells of entries before those that a seek reads; read when one of them is drawn.
+
+    Args:
+        entries: in the order of time.
+    """
+
+    def __init__(self, entries: list[_Entry]) -> None:
+        self._entries = entries
+        self._cells: _Cells | None = None
+
+    def take(self, name: str) -> list[tuple[int, float]]:
+        """Return those of a series; none where an entry holds what can't be."""
+        if self._cells is None:
+            self._cells = defaultdict(list)
+            try:
+                for entry in self._entries:
+                    _collect_cells(entry, self._cells)
+            except _MALFORMED:
+                self._cells = defaultdict(list)
+        return self._cells.pop(name, [])
+
+
+def _collect_cells(entry: _Entry, cells: _Cells) -> None:
+    """Collect the cells of an entry, by their series."""
+    for name, (first, means) in entry.state["series"].items():
+        if len(means) > FINE_BUCKETS:
+            raise NoKeyframe("too many cells")
+        _check_numbers(means, _most_of(name))
+        numbered = enumerate(means, _whole(first))
+        cells[name] += [pair for pair in numbered if pair[1] is not None]
 
 
 def last_of(restored: Iterator[Restored]) -> Restored:

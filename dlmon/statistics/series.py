@@ -8,7 +8,7 @@ for all of it. A time that nothing covered is a gap (None), never zero.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate, chain, islice, repeat
 from typing import NamedTuple
 
@@ -52,6 +52,23 @@ class _Buckets:
             start_ns = until_ns
             number += 1
             edge_ns += width
+
+    def add_cells(self, cells: Iterable[tuple[int, float]]) -> None:
+        """Add the means of cells of `CELL_NS`, each with its number, to empty buckets."""
+        each = CELL_NS // self.width_ns
+        if each * self.width_ns == CELL_NS:
+            # A seek comes by here with many thousands of them.
+            known = list(cells)
+            starts = [number * each for number, _ in known]
+            numbers = map(range, starts, [start + each for start in starts])
+            totals = map(repeat, [value * self.width_ns for _, value in known], repeat(each))
+            self.sums = dict(
+                zip(chain.from_iterable(numbers), chain.from_iterable(totals), strict=True)
+            )
+            self.covered_ns = dict.fromkeys(self.sums, float(self.width_ns))
+        else:
+            for number, value in cells:
+                self.add(number * CELL_NS, (number + 1) * CELL_NS, value)
 
     def forget_oldest(self, keep: int) -> list[tuple[int, float]]:
         """Keep so many at most, and forget several at once; return these, each with its mean.
@@ -120,6 +137,15 @@ class Part(NamedTuple):
         return [_mean(self.cells[at : at + CELLS_OF_QUARTER]) for at in range(0, count, 4)]
 
 
+class Earlier(NamedTuple):
+    """Cells before those that a series is given: it reads them once they are asked for."""
+
+    first: int
+    """None of them has a lower number."""
+    read: Callable[[], Iterable[tuple[int, float]]]
+    """Returns them, each with its number, in the order of time."""
+
+
 def _mean(values: list[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     return sum(known) / len(known) if known else None
@@ -136,6 +162,7 @@ class Series:
         self._fine = _Buckets(bucket_ns)
         self._whole = _Buckets(bucket_ns)
         self._fine_since_ns: int | None = None
+        self._earlier: Earlier | None = None
         self.end_ns: int | None = None
 
     @classmethod
@@ -210,6 +237,7 @@ class Series:
         self._fine.add(start_ns, end_ns, value)
         for number, mean in self._fine.forget_oldest(FINE_BUCKETS):
             self._whole.widen(number * self._fine.width_ns, mean, mean)
+            self._earlier = None
         self.end_ns = end_ns if self.end_ns is None else max(self.end_ns, end_ns)
 
     def add_beside(self, start_ns: int, end_ns: int, value: float) -> None:
@@ -252,6 +280,8 @@ class Series:
         batch at the end would look like a drop.
         """
         column_ns = max(1, column_ns)
+        if self._earlier is not None:
+            self._read_earlier(self._earlier, start_ns)
         buckets = self._fine
         if buckets.has_forgotten and (
             not buckets.sums or start_ns < next(iter(buckets.sums)) * buckets.width_ns
@@ -289,6 +319,21 @@ class Series:
                 covered_ns = covered[last]
                 means[last] = (mean * covered_ns + before * open_ns) / (covered_ns + open_ns)
         return means
+
+    def _read_earlier(self, earlier: Earlier, start_ns: int) -> None:
+        """Read the earlier cells if they reach back to a moment that the others don't."""
+        fine = self._fine
+        begin_ns = next(iter(fine.sums)) * fine.width_ns if fine.sums else self.end_ns or 0
+        if not earlier.first * CELL_NS <= start_ns < begin_ns:
+            return
+        self._earlier = None
+        newer, newer_covered_ns = fine.sums, fine.covered_ns
+        fine.sums, fine.covered_ns = {}, {}
+        fine.add_cells(earlier.read())
+        fine.sums |= newer
+        fine.covered_ns |= newer_covered_ns
+        # Their extremes are among the coarse ones.
+        fine.forget_oldest(FINE_BUCKETS)
 
     def extremes(self, start_ns: int, end_ns: int) -> tuple[float, float] | None:
         """Return the least and the greatest mean of the finest buckets between two moments.
@@ -340,6 +385,7 @@ class CoarseSeries:
         cells: Iterable[tuple[int, float]],
         rest: tuple[int, int, float] | None,
         bucket_ns: int,
+        earlier: Earlier | None = None,
     ) -> Series:
         """Return the series as it was up to a cell.
 
@@ -348,8 +394,10 @@ class CoarseSeries:
             cells: the newest before it, each with its number.
             rest: (start, end, value) of what lies behind.
             bucket_ns: the series' finest resolution.
+            earlier: cells before those.
         """
         series = Series(bucket_ns)
+        series._earlier = earlier
         fine, whole, all_of_it = series._fine, series._whole, self._buckets
         whole.width_ns = width_ns = all_of_it.width_ns
         last, within_ns = divmod(end * CELL_NS, width_ns)
@@ -361,20 +409,7 @@ class CoarseSeries:
             # It reaches further: what it holds until then is as good as all of it.
             whole.sums[last] = all_of_it.sums[last] * within_ns / width_ns
             whole.covered_ns[last] = all_of_it.covered_ns[last] * within_ns / width_ns
-        each = CELL_NS // bucket_ns
-        if each * bucket_ns == CELL_NS:
-            # A seek comes by here with a hundred thousand of them.
-            known = list(cells)
-            starts = [number * each for number, _ in known]
-            numbers = map(range, starts, [start + each for start in starts])
-            totals = map(repeat, [value * bucket_ns for _, value in known], repeat(each))
-            fine.sums = dict(
-                zip(chain.from_iterable(numbers), chain.from_iterable(totals), strict=True)
-            )
-            fine.covered_ns = dict.fromkeys(fine.sums, float(bucket_ns))
-        else:
-            for number, value in cells:
-                fine.add(number * CELL_NS, (number + 1) * CELL_NS, value)
+        fine.add_cells(cells)
         if whole.sums:
             series.end_ns = end * CELL_NS
         if rest is not None:

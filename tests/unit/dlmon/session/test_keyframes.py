@@ -4,6 +4,7 @@ import json
 import random
 import shutil
 from dataclasses import replace
+from unittest.mock import patch
 
 import pytest
 from fakes.recorded import BEGIN_NS, recorded_session, write_log
@@ -12,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dlmon.log.follower import LogFollower
-from dlmon.log.index import Place, index_of, write_index
+from dlmon.log.index import Place, index_of, line_of, write_index
 from dlmon.records import (
     Batches,
     BatchSummary,
@@ -29,6 +30,7 @@ from dlmon.session.follower import SessionFollower
 from dlmon.session.keyframes import (
     EARLIER_OUTPUT,
     LAST_OUTPUT_LINES,
+    RECENT_NS,
     IndexReader,
     KeyframeMaker,
     Keyframes,
@@ -236,12 +238,50 @@ def test_any_session_comes_to_the_same_figures(records, share):
         assert ends(session) == ends(expected)
 
 
+def columns_of(session, *asked):
+    return {name: series.columns(*asked) for name, series in series_of(session).items()}
+
+
+@pytest.mark.parametrize("recent_s", [5, 20, 60])
+def test_what_is_longer_ago_is_drawn_as_finely_once_it_is_asked_for(recent_s, monkeypatch):
+    keyframes, _, full = indexed(LONG)
+    expected = by_index(keyframes, LONG, full.last_t)
+    monkeypatch.setattr("dlmon.session.keyframes.RECENT_NS", recent_s * SECOND)
+    found = by_index(keyframes, LONG, full.last_t)
+    held = found.throughput._fine.sums
+    assert len(held) < len(expected.throughput._fine.sums)
+    newest = full.last_t - 4 * SECOND, SECOND, 4
+    assert columns_of(found, *newest) == columns_of(expected, *newest)
+    assert found.throughput._fine.sums is held
+    all_of_it = BEGIN_NS, SECOND, (full.last_t - BEGIN_NS) // SECOND
+    assert columns_of(found, *all_of_it) == columns_of(expected, *all_of_it)
+
+
+def test_what_is_longer_ago_is_drawn_coarsely_where_its_entry_cannot_be(monkeypatch):
+    _, lines, full = indexed(LONG)
+    number = next(n for n, line in enumerate(lines) if line.startswith(b'{"type":"state"'))
+    state = json.loads(lines[number])
+    state["series"]["cpu_pct"] = [0, ["much"]]
+    keyframes = Keyframes(LONG[0])
+    for line in [*lines[:number], line_of(state), *lines[number + 1 :]]:
+        keyframes.add(line)
+    monkeypatch.setattr("dlmon.session.keyframes.RECENT_NS", 20 * SECOND)
+    found = by_index(keyframes, LONG, full.last_t)
+    span = BEGIN_NS, 20 * SECOND, (full.last_t - BEGIN_NS) // (20 * SECOND)
+    for name, columns in columns_of(found, *span).items():
+        expected = series_of(full)[name].columns(*span)
+        for mean, known in zip(columns, expected, strict=True):
+            assert mean is None or mean == pytest.approx(known, rel=0.5, abs=30), name
+    assert None not in columns_of(found, *span)["cpu_pct"]
+
+
 @pytest.mark.slow
 @settings(max_examples=80, deadline=None)
 @given(st.data())
 def test_a_forged_entry_is_refused_or_can_be_shown(data):
     _, lines, _ = indexed(LONG, every_s=30)
-    number = data.draw(st.integers(0, len(lines) - 1))
+    own = [n for n, line in enumerate(lines) if line.startswith((b'{"type":"at"', b'{"type":"st'))]
+    number = data.draw(st.sampled_from(own) | st.integers(0, len(lines) - 1))
     fields = json.loads(lines[number])
     path, holder = [], fields
     while isinstance(holder, (dict, list)) and holder:
@@ -256,12 +296,14 @@ def test_a_forged_entry_is_refused_or_can_be_shown(data):
     holder[key] = data.draw(
         st.sampled_from([None, -1, 0, 2**63, 1e300, "x", [], {}, [[]], [1e308], True, -(2**62)])
     )
-    forged = [*lines[:number], json.dumps(fields).encode() + b"\n", *lines[number + 1 :]]
+    forged = [*lines[:number], line_of(fields), *lines[number + 1 :]]
     keyframes = Keyframes(LONG[0])
+    recent_ns = data.draw(st.sampled_from([RECENT_NS, 20 * SECOND]))
     try:
         for line in forged:
             keyframes.add(line)
-        found = keyframes.last_session()
+        with patch("dlmon.session.keyframes.RECENT_NS", recent_ns):
+            found = keyframes.last_session()
     except NoKeyframe:
         return
     if found is not None:

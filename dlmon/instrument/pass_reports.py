@@ -5,6 +5,7 @@ Runs in the trained interpreter: standard library only, Python 3.10 syntax.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -43,6 +44,9 @@ AHEAD_SPAN_NS = 2_000_000_000
 
 # Batches that are held back of a pass that has not stepped; beyond them they are none of training.
 MAX_HELD = 100_000
+
+# So many loaders are remembered that gave more than one batch in a pass.
+MOST_LOADERS = 8
 
 _new = tuple.__new__
 
@@ -91,8 +95,10 @@ class PassReports:
         self._loops = 0
         self._last: Pass | None = None
         self._unvalidated: Pass | None = None
-        # Ran to its end with gradients on, and has not stepped: when, and what.
+        # Ran to its end with gradients on and has not stepped, or was left after its first batch,
+        # which did: when, and what.
         self._undecided: tuple[Pass, int] | None = None
+        self._asked_again: deque[Callable[[], Any]] = deque(maxlen=MOST_LOADERS)
 
     @property
     def others_train(self) -> bool:
@@ -127,37 +133,122 @@ class PassReports:
         return self._undecided is not None and self._undecided[0].thread is thread
 
     def train_after_all(self) -> None:
-        """Take the pass that ended without a step as training, with one step at its end."""
+        """Take the pass that ended as training, with one more step at its end."""
+        assert self._undecided is not None
+        read, _ = self._undecided
+        assert read.held
+        was_left = read.updates_in_all > 0
+        last = read.held[-1]
+        if isinstance(last, MeasuredBatch):
+            read.held[-1] = last._replace(updates=(last.updates or 0) + 1)
+        read.updates_in_all += 1
+        self._train_undecided(whole=not was_left)
+        if read.state == OVER:
+            # One more by a second optimiser; a loop without a loader may begin here too.
+            read.idle = 1
+
+    def _train_undecided(self, whole: bool) -> None:
         assert self._undecided is not None
         (read, ended), self._undecided = self._undecided, None
         assert read.thread is not None
-        assert read.held
-        last = read.held[-1]
-        if isinstance(last, MeasuredBatch):
-            read.held[-1] = last._replace(updates=1)
-        read.updates_in_all = 1
         read.state = HELD
         read.thread.stack.append(read)
         self.train(read)
         if read.state == TRAINING:
-            self.end(read, ended, whole=True, end=ended)
-            # One more by a second optimiser; a loop without a loader may begin here too.
-            read.idle = 1
+            self.end(read, ended, whole, end=ended if whole else None)
 
     def decide(self) -> None:
-        """Take it as validation: something else begins."""
+        """Decide what the pass that ended last was: something else begins."""
         if self._undecided is None:
             return
-        (read, ended), self._undecided = self._undecided, None
+        read, ended = self._undecided
         assert read.thread is not None
+        if read.updates_in_all:
+            self._train_undecided(whole=False)
+            return
+        self._undecided = None
         if self._claim(read.thread):
             self._reporter.enter(read.phase, read.begin)
             self._report_validation(read, ended)
             self._release(read.thread)
 
+    def awaits_more(self, read: Pass) -> bool:
+        """Return whether a pass that stepped is no epoch before it is asked for a second batch.
+
+        A loop may take one batch of it, and the next one of another.
+        """
+        source = read.source()
+        is_first = not read.number and read.optimizer is None and read.loader.steps != 1
+        return is_first and not (source is None or any(s() is source for s in self._asked_again))
+
+    def stepped(self, read: Pass) -> None:
+        """Take a pass that stepped as training, once it is known what kind of it."""
+        assert read.thread is not None
+        if not self.awaits_more(read):
+            self.train(read)
+            return
+        read.thread.trains = True
+        if not self._claim(read.thread):
+            self.drop(read)
+
+    def asked_again(self, read: Pass) -> None:
+        """Note that a pass whose first batch stepped is asked for more: it is an epoch."""
+        self._asked_again.append(read.source)
+        self.train(read)
+
+    def take_singles(self, read: Pass) -> bool:
+        """Begin a loop of single batches with the pass that ended last, now that one begins.
+
+        It is one if the other was left after a batch that stepped, and both are over one loader.
+        """
+        if self._undecided is None or not self._undecided[0].updates_in_all:
+            return False
+        first, _ = self._undecided
+        source, thread = read.source(), first.thread
+        assert thread is not None
+        if source is None or first.source() is not source or thread is not read.thread:
+            return False
+        self._undecided = None
+        loop = Pass(first.loader.without_passes(), first.begin, first.created_after)
+        loop.optimizer, loop.source, loop.thread = self.stepped_by, first.source, thread
+        loop.opened, loop.phase = first.opened, first.phase
+        thread.stack.append(loop)
+        self.open.add(thread)
+        # What was taken before the first step may only have been looked at.
+        thread.drawn = None
+        first.begin = first.opened
+        self.train(loop)
+        if loop.state == TRAINING:
+            self._count_single(loop, first)
+        return True
+
+    def _count_single(self, loop: Pass, read: Pass) -> None:
+        """Count a pass that was left after its first step as a batch of a loop, up to the step."""
+        assert read.thread is not None
+        if loop.in_hand:
+            self.end_batch(loop, read.begin)
+        self._draw(read)
+        drawn, read.thread.drawn = read.thread.drawn, None
+        loop.wait_ns = 0 if drawn is None else drawn.wait_ns
+        interruptions = [item for item in read.held or () if isinstance(item, Interruption)]
+        for item in interruptions:
+            self._send(loop, item)
+        loop.size = None if drawn is None else drawn.samples
+        loop.updates += read.updates_in_all
+        loop.updates_in_all += read.updates_in_all
+        # A new iterator opens before the one that it replaces is dropped.
+        loop.last_active = read.last_active
+        self.end_batch(loop, read.last_active)
+        if interruptions:
+            self._reporter.enter("training", read.last_active)
+
     def add_metrics(self, metrics: dict[str, Any]) -> None:
         """Add metrics to the epoch under way, or to the one that ended last."""
         values, why = finite(metrics)
+        self.decide()
+        for each in tuple(self.open):
+            if each.stack and each.stack[0].state == HELD and each.stack[0].updates_in_all:
+                self.train(each.stack[0])
         thread = self._counting
         if thread is not None and thread.stack and thread.stack[0].state == TRAINING:
             current = thread.stack[0]
@@ -171,7 +262,8 @@ class PassReports:
         self.decide()
         for thread in tuple(self.open):
             while thread.stack:
-                self.abandon(thread.stack[0])
+                self.abandon(thread.stack[-1])
+        self.decide()
 
     def _claim(self, thread: Thread) -> bool:
         """Return whether this thread's passes are the ones that count."""
@@ -379,8 +471,10 @@ class PassReports:
         self.leave_inner(read, now)
         if read.foreign:
             self._take_foreign(read)
+        if read.state == OVER:
+            return
         is_inner = len(stack) > 1 and stack[-2].state != TRAINING
-        if is_inner and read.state == HELD and read.updates_in_all:
+        if (is_inner or whole) and read.state == HELD and read.updates_in_all:
             self.train(read)
         stack.pop()
         self._finish(read, now, whole, end)
@@ -405,7 +499,9 @@ class PassReports:
                 read.updates += inner.updates_in_all
                 read.updates_in_all += inner.updates_in_all
                 read.last_active = inner.last_active
-                self.train(read)
+                self.stepped(read)
+                if read.state == OVER:
+                    return
 
     def _finish(self, read: Pass, now: int, whole: bool, end: int | None) -> None:
         state = read.state
@@ -430,6 +526,14 @@ class PassReports:
         assert read.thread is not None
         stack = read.thread.stack
         if state == HELD:
+            is_loop = bool(stack) and stack[-1].optimizer is not None
+            if read.updates_in_all and (is_loop or not stack) and read.held:
+                # Left after a batch that stepped.
+                if is_loop:
+                    self._count_single(stack[-1], read)
+                else:
+                    self._undecided = read, now
+                return
             # A look at one batch is no validation; neither is what a pass below has trained with.
             many = whole or (bool(stack) and read.number > 1)
             if not many or not read.held or read.updates_in_all or read.optimizer is not None:

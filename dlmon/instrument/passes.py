@@ -287,7 +287,8 @@ class Passes:
         read.state, read.held = HELD, []
         read.number = read.idle = read.updates = read.updates_in_all = 0
         if not stack:
-            self.reports.decide()
+            if not self.reports.take_singles(read):
+                self.reports.decide()
             self.reports.last_is_over()
         stack.append(read)
         self.reports.open.add(thread)
@@ -298,10 +299,13 @@ class Passes:
         """Decide of a pass within another that goes on and has stepped."""
         assert read.thread is not None
         stack = read.thread.stack
-        if len(stack) > 1 and read.updates_in_all:
-            below = stack[stack.index(read) - 1]
-            if below.state != TRAINING or read.stepped >= TAKES_OVER:
-                self.reports.train(read)
+        if not read.updates_in_all:
+            return
+        below = stack[stack.index(read) - 1] if len(stack) > 1 else None
+        if below is None or below.optimizer is not None:
+            self.reports.asked_again(read)
+        elif below.state != TRAINING or read.stepped >= TAKES_OVER:
+            self.reports.train(read)
 
     def _stepped(self, top: Pass) -> None:
         """Decide what a step says of a pass that has not trained so far."""
@@ -309,11 +313,15 @@ class Passes:
         stack = top.thread.stack
         if len(stack) == 1:
             if top.optimizer is None:
-                self.reports.train(top)
+                self.reports.stepped(top)
             return
         below = stack[-2]
         if below.optimizer is not None and top.state == HELD:
-            self.reports.train(top)
+            source = top.source()
+            if source is not None and below.source() is source:
+                self.reports.stepped(top)
+            else:
+                self.reports.train(top)
         elif below.state == TRAINING:
             top.given += 1
             below.updates += 1

@@ -93,9 +93,9 @@ def test_a_loop_without_a_loader(run):
     assert process.phases.count("validating") == 2
 
 
-@pytest.mark.parametrize("workers", ["0", "2"])
-def test_a_loop_that_takes_single_batches(run, workers):
-    process = check(run("single_batches.py", workers))
+@pytest.mark.parametrize(("workers", "how"), [("0", ""), ("2", ""), ("2", "named")])
+def test_a_loop_that_takes_single_batches(run, workers, how):
+    process = check(run("single_batches.py", workers, how))
     [model] = process.of(Model)
     assert (model.batch_size, model.workers, model.samples_per_epoch) == (16, int(workers), None)
     waited_us = sum(batches.wait_us for batches in process.of(Batches))

@@ -11,14 +11,18 @@ torch.manual_seed(0)
 data = torch.randn(203, 4)
 
 
-def main(workers):
+def main(workers, named):
     loader = DataLoader(TensorDataset(data), batch_size=16, shuffle=True, num_workers=workers)
     model = nn.Linear(4, 4)
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
     samples = 0
     losses = []
     for _ in range(8):
-        (batch,) = next(iter(loader))
+        if named:
+            batches = iter(loader)
+            (batch,) = next(batches)
+        else:
+            (batch,) = next(iter(loader))
         optimizer.zero_grad(set_to_none=True)
         error = ((model(batch) - batch) ** 2).mean()
         error.backward()
@@ -30,4 +34,4 @@ def main(workers):
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]))
+    main(int(sys.argv[1]), named="named" in sys.argv)

@@ -450,6 +450,117 @@ def test_a_loop_over_one_batch_that_was_taken_before_it_has_no_samples(script):
     assert {batches.wait_us for batches in reported.batches} == {None}
 
 
+def hold(script, loader, optimizer, steps, batches=1, ms=5):
+    """Train with single batches of iterators that have a name."""
+    for _ in range(steps):
+        for _ in range(batches):
+            batches_of_loader = iter(loader)
+            next(batches_of_loader)
+        script.took(ms)
+        script.step(optimizer)
+    del batches_of_loader
+
+
+def test_single_batches_count_though_their_iterators_have_a_name(script):
+    loader = script.loader(100, 10, wait_ms=2, opens_ms=30)
+    hold(script, loader, Optimizer(), steps=6)
+    reported = script.reported()
+    assert reported.epochs == []
+    [model] = reported.models
+    assert (model.batch_size, model.samples_per_epoch) == (10, None)
+    assert model.why["epochs"] == "a loop that takes single batches has no epochs"
+    # Up to each step; to open the first iterator is none of it.
+    assert reported.dt_ms == [8] + [38] * 5
+    assert [sum(batches.counted) for batches in reported.batches] == [60]
+    assert reported.wait_ms == 2 + 5 * 32
+    assert "validating" not in reported.phases
+
+
+def test_a_single_batch_whose_iterator_is_kept_to_the_end_counts(script):
+    optimizer, loader, kept = Optimizer(), script.loader(100, 10), []
+    for _ in range(5):
+        kept.append(iter(loader))
+        next(kept[-1])
+        script.step(optimizer)
+    reported = script.reported()
+    assert reported.epochs == []
+    assert [sum(batches.counted) for batches in reported.batches] == [50]
+
+
+def test_several_single_batches_with_a_name_all_count_from_the_second_step_on(script):
+    hold(script, script.loader(100, 10, wait_ms=2), Optimizer(), steps=5, batches=3)
+    reported = script.reported()
+    assert reported.epochs == []
+    # Those before the first step may only have been looked at.
+    assert [sum(batches.counted) for batches in reported.batches] == [130]
+
+
+def test_of_two_loaders_that_give_named_single_batches_the_first_counts(script):
+    optimizer, mine = Optimizer(), script.loader(100, 10, wait_ms=2)
+    other = script.loader(100, 50, wait_ms=3)
+    for _ in range(5):
+        one, two = iter(mine), iter(other)
+        next(one), next(two)
+        script.step(optimizer)
+    del one, two
+    reported = script.reported()
+    assert reported.epochs == []
+    assert [sum(batches.counted) for batches in reported.batches] == [50]
+    assert reported.wait_ms == 5 * 5
+
+
+def test_a_validation_between_named_single_batches_takes_no_time_of_them(script):
+    optimizer, loader, checks = Optimizer(), script.loader(100, 10, wait_ms=2), script.loader(30)
+    for number in range(6):
+        one = iter(loader)
+        next(one)
+        script.step(optimizer, 10)
+        if number % 2:
+            with script.no_grad():
+                validate(script, checks, ms=50)
+    del one
+    reported = script.reported()
+    assert reported.epochs == []
+    assert sum(sum(batches.counted) for batches in reported.batches) == 60
+    assert reported.dt_ms == [12] * 6
+    assert reported.phases.count("validating") == 3
+
+
+def test_epochs_follow_on_a_loop_that_took_single_batches_by_name(script):
+    optimizer, loader = Optimizer(), script.loader(100, 10)
+    hold(script, loader, optimizer, steps=5)
+    train(script, loader, optimizer)
+    reported = script.reported()
+    assert reported.counts == [(100, 10, 10)]
+    assert sum(sum(batches.counted) for batches in reported.batches) == 150
+
+
+@pytest.mark.parametrize("steps", [1, 2])
+def test_a_loop_that_is_left_after_its_first_step_is_an_epoch_where_no_other_follows(script, steps):
+    optimizer, loader = Optimizer(), script.loader(100, 10)
+    for _ in loader:
+        for _ in range(steps):
+            script.step(optimizer)
+        break
+    with script.no_grad():
+        validate(script, script.loader(30))
+    reported = script.reported()
+    assert reported.counts == [(10, 1, steps)]
+    assert not reported.epochs[0].whole
+    assert reported.epochs[0].validation is not None
+
+
+def test_metrics_after_the_first_step_are_those_of_its_epoch(script):
+    optimizer = Optimizer()
+    train(script, script.loader(50, 10), optimizer)
+    for number, _ in enumerate(script.loader(100, 10)):
+        script.step(optimizer)
+        if number == 0:
+            script.passes.reports.add_metrics({"loss": 0.5})
+    first, second = script.reported().epochs
+    assert (first.metrics, second.metrics) == ({}, {"loss": 0.5})
+
+
 def test_any_number_of_looks_takes_bounded_memory(script):
     loader = script.loader(100, 10)
     for _ in range(MOST_DRAWN + 5):

@@ -15,6 +15,7 @@ from typing import NamedTuple
 from dlmon.records import Epoch
 from dlmon.records.record import record
 from dlmon.session.epoch_use import (
+    COMPILED_S,
     OPENING_S,
     OTHER_CORES,
     RUN_CORES,
@@ -115,12 +116,14 @@ def seconds_of(epoch: Epoch) -> float:
     return max(0, epoch.end - epoch.begin) / 1e9
 
 
-def slow_epochs(epochs: Sequence[Epoch], compile_s: float | None) -> frozenset[int]:
+def slow_epochs(
+    epochs: Sequence[Epoch], use_of: Callable[[Epoch], EpochUse], compile_s: float | None
+) -> frozenset[int]:
     """Return when those epochs began that are clearly slower than the others.
 
-    What compiled is taken out of the first: it always takes longer for that.
+    What compiled is taken out: the first always takes longer for that.
     """
-    took = _comparable_s(epochs, compile_s)
+    took = _comparable_s(epochs, _compiled_s(epochs, use_of, compile_s))
     usual = _usual(list(took.values()), MIN_EPOCHS)
     if usual is None or usual.value <= 0:
         return frozenset()
@@ -141,18 +144,19 @@ def compare_epoch(
         epoch: one of `epochs`.
         epochs: all that have ended.
         use_of: what is known of each.
-        compile_s: what compiled in the first, beyond usual batches.
-        validation_compile_s: what of that did so in its validation.
+        compile_s: what compiled in all of them, beyond usual batches.
+        validation_compile_s: what of that did so in the first one's validation.
     """
     seconds = seconds_of(epoch)
-    took = _comparable_s(epochs, compile_s)
+    compiled = _compiled_s(epochs, use_of, compile_s)
+    took = _comparable_s(epochs, compiled)
     others = [one for one in epochs if one.begin in took and one.begin != epoch.begin]
     if len(others) + 1 < MIN_EPOCHS or epoch.begin not in took:
         return EpochComparison(epoch, seconds, None, False)
-    compiled_s = _compiled_s(epoch, epochs, compile_s)
+    compiled_s = compiled.get(epoch.begin, 0.0)
     usual_s = median(took[one.begin] for one in others)
     excess_s = max(0.0, seconds - usual_s)
-    is_slow = epoch.begin in slow_epochs(epochs, compile_s)
+    is_slow = epoch.begin in slow_epochs(epochs, use_of, compile_s)
     use = use_of(epoch)
     uses = {one.begin: use_of(one) for one in others}
     of_excess, of_epoch = (_SHARE_OF_EXCESS, _SHARE_OF_EPOCH)
@@ -162,8 +166,8 @@ def compare_epoch(
     parts = [] if compiled_s < least_s else [Differing(COMPILING_S, compiled_s, 0.0)]
 
     def parts_of(one: Epoch, its_use: EpochUse) -> dict[str, float]:
-        both_s = _compiled_s(one, epochs, compile_s)
-        validated_s = min(validation_compile_s, both_s)
+        both_s = compiled.get(one.begin, 0.0)
+        validated_s = min(validation_compile_s, both_s) if one.epoch == 0 else 0.0
         return _parts_s(one, its_use, both_s - validated_s, validated_s)
 
     own = parts_of(epoch, use)
@@ -259,18 +263,28 @@ def _did_less(cores: float, others: Sequence[float], usual: Usual) -> bool:
     return cores < _IDLE_SHARE * min(others) and usual.value - cores >= _IDLE_CORES
 
 
-def _comparable_s(epochs: Sequence[Epoch], compile_s: float | None) -> Mapping[int, float]:
+def _comparable_s(epochs: Sequence[Epoch], compiled_s: Mapping[int, float]) -> dict[int, float]:
     """Return the seconds of each whole epoch without what compiled, by when it began."""
     return {
-        epoch.begin: seconds_of(epoch) - _compiled_s(epoch, epochs, compile_s)
+        epoch.begin: seconds_of(epoch) - compiled_s.get(epoch.begin, 0.0)
         for epoch in epochs
         if epoch.whole and epoch.end > epoch.begin
     }
 
 
-def _compiled_s(epoch: Epoch, epochs: Sequence[Epoch], compile_s: float | None) -> float:
-    is_first = bool(epochs) and epoch.begin == epochs[0].begin and epoch.epoch == 0
-    return min(compile_s or 0.0, seconds_of(epoch)) if is_first else 0.0
+def _compiled_s(
+    epochs: Sequence[Epoch], use_of: Callable[[Epoch], EpochUse], compile_s: float | None
+) -> dict[int, float]:
+    """Return how long each compiled, by when it began: what none of the others did, the first."""
+    found = {}
+    for epoch in epochs:
+        later_s = use_of(epoch).values.get(COMPILED_S)
+        if later_s:
+            found[epoch.begin] = min(later_s, seconds_of(epoch))
+    if epochs and epochs[0].epoch == 0 and compile_s:
+        first, rest_s = epochs[0], compile_s - sum(found.values())
+        found[first.begin] = min(max(0.0, rest_s), seconds_of(first))
+    return found
 
 
 def _usual(values: Sequence[float], least: int = MIN_EPOCHS - 1) -> Usual | None:

@@ -27,6 +27,8 @@ THROTTLES = {
     "power cap": "power_cap_pct",
 }
 STALLS, STALLED_S, OPENING_S, WAITED_S = "stalls", "stalled_s", "opening_s", "waited_s"
+COMPILED_S = "compiled_s"
+"""What compiled in an epoch after the first, as for batches of another size, beyond usual ones."""
 RUN_CORES, OTHER_CORES = "run_cores", "other_cores"
 LOSS_READ = "loss_read"
 """The mean of the losses that were read in an epoch, where each was a number."""
@@ -157,6 +159,8 @@ class EpochUses:
             if record.opening_us is not None:
                 self._add(OPENING_S, record.opening_us / 1e6)
             self._add_batches(record.dt_us, record.wait_us, compiled)
+            if compiled and record.epoch > 0:
+                self._add_compiled(steady, compiled)
         else:
             self._add_batches(record.step_us[-1:] if record.stalls == 1 else (), record.wait_us, 0)
 
@@ -171,6 +175,13 @@ class EpochUses:
         if stalls is not None:
             self._add(STALLS, len(stalls))
             self._add(STALLED_S, max(0, sum(stalls) - waited_us) / 1e6)
+
+    def _add_compiled(self, steady: SteadyState, count: int) -> None:
+        usual_us = steady.usual_step_us
+        if usual_us is not None:
+            firsts = steady.first_batches[-count:]
+            beyond_us = sum(max(0.0, took_us - usual_us * steps) for took_us, steps in firsts)
+            self._add(COMPILED_S, beyond_us / 1e6)
 
     def _stalls_among(self, dt_us: Sequence[int], compiled: int) -> list[int] | None:
         """Return the batches that stalled; None where it isn't known what is usual."""

@@ -51,7 +51,14 @@ from dlmon.session.limits import window_s
 from dlmon.session.marks import Mark, MarkKind, time_of
 from dlmon.session.session import MAX_PHASE_SPANS, Session
 from dlmon.session.training_readings import OnGpu, ReadingsState
-from dlmon.statistics.series import CELLS_OF_QUARTER, FINE_BUCKETS, CoarseSeries, Earlier, Series
+from dlmon.statistics.series import (
+    CELL_NS,
+    CELLS_OF_QUARTER,
+    FINE_BUCKETS,
+    CoarseSeries,
+    Earlier,
+    Series,
+)
 from dlmon.statistics.state import state_of, with_state
 from dlmon.statistics.steady_state import SteadyState
 
@@ -505,9 +512,7 @@ class Keyframes:
             series = self._coarse.get(name, CoarseSeries()).series_until(
                 entry.cuts.get(name, 0),
                 cells[name],
-                None
-                if rest is None
-                else (_whole(rest[0]), _whole(rest[1]), _real(rest[2], _most_of(name))),
+                None if rest is None else _rest(name, *rest),
                 SECOND_NS if name == "throughput" else session.machine.bucket_ns,
                 Earlier(firsts.get(name, 0), partial(earlier.take, name)),
             )
@@ -638,6 +643,13 @@ def _output(t: Any, stream: Any, text: Any) -> Output:
     line = decode(encode(Output(_whole(t), str(stream), str(text))))
     assert isinstance(line, Output)
     return line
+
+
+def _rest(series: str, start: Any, end: Any, value: Any) -> tuple[int, int, float]:
+    # What lies behind a series' last whole cell is no longer than a cell.
+    if not 0 <= _whole(end) - _whole(start) <= CELL_NS:
+        raise NoKeyframe("a rest of another length")
+    return start, end, _real(value, _most_of(series))
 
 
 def _point(t: Any, joules: Any, segment: Any) -> EnergyPoint:

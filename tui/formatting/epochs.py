@@ -72,7 +72,9 @@ def epoch_comparison_text(
         first = f"{took}, as usual"
     else:
         first = f"{took}, {by} {'more' if more_s > 0 else 'less'} than {usual}"
-    parts = ", ".join([*(_part_text(part, compiles) for part in it.parts), *_rest_text(it.rest_s)])
+    is_first = it.epoch.epoch == 0
+    named = [_part_text(part, compiles, is_first) for part in it.parts]
+    parts = ", ".join([*named, *_rest_text(it.rest_s)])
     sentences = [f"{first}: {parts}." if parts else f"{first}.", *then]
     causes = "; ".join(_cause_text(cause, gpu) for cause in it.causes)
     if causes:
@@ -80,8 +82,8 @@ def epoch_comparison_text(
     elif not it.is_read:
         sentences.append(NOT_READ)
     elif it.is_slow or not parts:
-        named = parts or then
-        sentences.append(NOTHING_DIFFERED if named else NOTHING_DIFFERED.replace(" else", ""))
+        is_named = parts or then
+        sentences.append(NOTHING_DIFFERED if is_named else NOTHING_DIFFERED.replace(" else", ""))
     return " ".join(sentences)
 
 
@@ -101,7 +103,7 @@ def _rest_text(rest_s: float) -> list[str]:
     return [f"all else {units.seconds(abs(rest_s))} {'more' if rest_s > 0 else 'less'} than usual"]
 
 
-def _part_text(part: Differing, compiles: bool) -> str:
+def _part_text(part: Differing, compiles: bool, is_first: bool) -> str:
     took = units.seconds(part.value)
     usually = f"usually {units.seconds(part.usual)}" if part.usual >= 0.005 else "usually none"
     if part.name == STALLED_S:
@@ -109,7 +111,8 @@ def _part_text(part: Differing, compiles: bool) -> str:
     if part.name == COMPILING_S:
         if compiles:
             return f"compiling took {took} of it"
-        return f"its first batch took {took} more than a usual one"
+        batch = "its first batch" if is_first else "its first batch of another size"
+        return f"{batch} took {took} more than a usual one"
     name = {
         OPENING_S: "its start took",
         WAITED_S: "waiting for data took",

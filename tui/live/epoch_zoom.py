@@ -48,7 +48,8 @@ class EpochZoom(TimeChartsScreen):
         if known != self._slow_of:
             # Of thousands this takes a while, so only where one has come.
             self._slow_of = known
-            self._slow = slow_epochs(epochs, snapshot.compile_s)
+            use_of = self._source.session.epoch_uses.of
+            self._slow = slow_epochs(epochs, use_of, snapshot.compile_s)
         self._paint_table(snapshot)
         self._paint_line(snapshot)
         self._offer(bool(epochs))

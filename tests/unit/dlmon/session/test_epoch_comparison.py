@@ -34,6 +34,10 @@ def epochs_of(*seconds, whole=True):
     return tuple(found)
 
 
+def nothing(epoch):
+    return NOTHING
+
+
 def numbers(epochs, slow):
     return [epoch.epoch for epoch in epochs if epoch.begin in slow]
 
@@ -48,37 +52,54 @@ def compared(number, epochs, compile_s=None, **values):
 
 def test_an_epoch_that_took_longer_than_all_others_is_slow():
     epochs = epochs_of(9.1, 9.0, 9.2, 12.0, 9.1)
-    assert numbers(epochs, slow_epochs(epochs, None)) == [3]
+    assert numbers(epochs, slow_epochs(epochs, nothing, None)) == [3]
 
 
 def test_too_few_epochs_leave_none_slow():
     epochs = epochs_of(9.0, 9.0, 30.0)
     assert len(epochs) < MIN_EPOCHS
-    assert slow_epochs(epochs, None) == frozenset()
+    assert slow_epochs(epochs, nothing, None) == frozenset()
 
 
 def test_what_compiled_doesnt_make_the_first_epoch_slow():
     epochs = epochs_of(11.0, 9.0, 9.0, 9.0, 9.0)
-    assert numbers(epochs, slow_epochs(epochs, None)) == [0]
-    assert slow_epochs(epochs, 2.0) == frozenset()
-    assert numbers(epochs_of(14.0, 9.0, 9.0, 9.0), slow_epochs(epochs_of(14.0, 9.0, 9.0, 9.0), 2.0))
+    assert numbers(epochs, slow_epochs(epochs, nothing, None)) == [0]
+    assert slow_epochs(epochs, nothing, 2.0) == frozenset()
+    assert numbers(
+        epochs_of(14.0, 9.0, 9.0, 9.0), slow_epochs(epochs_of(14.0, 9.0, 9.0, 9.0), nothing, 2.0)
+    )
+
+
+def test_what_compiled_in_a_later_epoch_is_taken_out_of_that_one():
+    epochs = epochs_of(11.0, 9.0, 9.0, 14.0, 9.0, 9.0)
+    use = {epochs[3].begin: EpochUse(9, {"compiled_s": 5.0})}
+
+    def use_of(epoch):
+        return use.get(epoch.begin, NOTHING)
+
+    assert numbers(epochs, slow_epochs(epochs, nothing, 7.0)) == [3]
+    assert slow_epochs(epochs, use_of, 7.0) == frozenset()
+    found = compare_epoch(epochs[3], epochs, use_of, 7.0, 1.0)
+    assert [(part.name, part.value) for part in found.parts] == [("compiling_s", 5.0)]
+    found = compare_epoch(epochs[0], epochs, use_of, 7.0)
+    assert [(part.name, part.value) for part in found.parts] == [("compiling_s", 2.0)]
 
 
 def test_an_epoch_that_was_cut_short_is_never_slow_nor_one_of_the_usual():
     *whole, last = epochs_of(9.0, 9.0, 9.0, 9.0, 40.0)
     epochs = (*whole, replace(last, whole=False))
-    assert slow_epochs(epochs, None) == frozenset()
+    assert slow_epochs(epochs, nothing, None) == frozenset()
 
 
 def test_epochs_that_vary_by_themselves_are_not_slow():
     epochs = epochs_of(8.0, 10.0, 9.0, 11.0, 9.5, 12.0)
-    assert slow_epochs(epochs, None) == frozenset()
+    assert slow_epochs(epochs, nothing, None) == frozenset()
 
 
 @given(st.lists(st.floats(0.01, 1e5), min_size=1, max_size=60))
 def test_fewer_than_half_are_slow_and_each_is_longer_than_those_that_are_not(seconds):
     epochs = epochs_of(*seconds)
-    slow = slow_epochs(epochs, None)
+    slow = slow_epochs(epochs, nothing, None)
     took = [seconds_of(epoch) for epoch in epochs]
     assert 2 * len(slow) < len(epochs)
     usual = [seconds_of(epoch) for epoch in epochs if epoch.begin not in slow]
@@ -90,7 +111,7 @@ def test_fewer_than_half_are_slow_and_each_is_longer_than_those_that_are_not(sec
 def test_noise_of_one_percent_marks_nothing(seed, count):
     chance = random.Random(seed)
     epochs = epochs_of(*(chance.gauss(100, 1) for _ in range(count)))
-    assert slow_epochs(epochs, None) == frozenset()
+    assert slow_epochs(epochs, nothing, None) == frozenset()
 
 
 def test_it_says_by_what_it_differs_where_that_was_measured():
@@ -318,6 +339,28 @@ def test_a_stall_that_waited_for_data_is_counted_as_the_wait_alone():
     assert values["stalls"] == 1
     assert values["stalled_s"] == pytest.approx(0.01)
     assert values["waited_s"] == pytest.approx(1.99 + 9 * 0.02)
+
+
+def test_the_first_batch_of_another_size_compiles_in_the_epoch_that_it_lies_in():
+    header, *rest = script_session(seconds=10)
+    records = []
+    for record in rest:
+        if isinstance(record, Batches) and record.epoch == 3 and record.first == 50:
+            took_us, samples = list(record.dt_us), list(record.counted)
+            took_us[4], samples[4] = 2_000_000, 1 + samples[4]
+            record = replace(record, dt_us=tuple(took_us), samples=tuple(samples))
+        records.append(record)
+    session = folded([header, *records])
+    snapshot = session.snapshot()
+    use_of = session.epoch_uses.of
+    [epoch] = (one for one in snapshot.epochs if "compiled_s" in use_of(one).values)
+    assert epoch.epoch == 3
+    compiled_s = use_of(epoch).values["compiled_s"]
+    assert compiled_s == pytest.approx(2.0, abs=0.05)
+    assert use_of(epoch).values.get("stalls", 0) == 0
+    [part] = compare_epoch(epoch, snapshot.epochs, use_of, snapshot.compile_s).parts[:1]
+    assert (part.name, part.value) == ("compiling_s", compiled_s)
+    assert compiled_s == pytest.approx(snapshot.compile_s)
 
 
 def test_readings_count_for_the_epoch_that_they_lie_in():

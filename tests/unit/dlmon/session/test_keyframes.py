@@ -238,6 +238,29 @@ def test_any_session_comes_to_the_same_figures(records, share):
         assert ends(session) == ends(expected)
 
 
+def entry_with(state_number, change):
+    """Return the entries of a session, one of them with another state."""
+    _, lines, full = indexed(LONG)
+    numbers = [n for n, line in enumerate(lines) if line.startswith(b'{"type":"state"')]
+    state = json.loads(lines[numbers[state_number]])
+    change(state)
+    lines[numbers[state_number]] = line_of(state)
+    keyframes = Keyframes(LONG[0])
+    for line in lines:
+        keyframes.add(line)
+    return keyframes, full
+
+
+@pytest.mark.parametrize("start", [-(2**62), -1, 2**62])
+def test_a_rest_that_is_longer_than_a_cell_is_refused_before_it_fills_the_memory(start):
+    def change(state):
+        state["rest"]["cpu_pct"][0] = start
+
+    keyframes, _ = entry_with(-1, change)
+    with pytest.raises(NoKeyframe, match="a rest of another length"):
+        keyframes.last_session()
+
+
 def columns_of(session, *asked):
     return {name: series.columns(*asked) for name, series in series_of(session).items()}
 
@@ -258,13 +281,10 @@ def test_what_is_longer_ago_is_drawn_as_finely_once_it_is_asked_for(recent_s, mo
 
 
 def test_what_is_longer_ago_is_drawn_coarsely_where_its_entry_cannot_be(monkeypatch):
-    _, lines, full = indexed(LONG)
-    number = next(n for n, line in enumerate(lines) if line.startswith(b'{"type":"state"'))
-    state = json.loads(lines[number])
-    state["series"]["cpu_pct"] = [0, ["much"]]
-    keyframes = Keyframes(LONG[0])
-    for line in [*lines[:number], line_of(state), *lines[number + 1 :]]:
-        keyframes.add(line)
+    def change(state):
+        state["series"]["cpu_pct"] = [0, ["much"]]
+
+    keyframes, full = entry_with(0, change)
     monkeypatch.setattr("dlmon.session.keyframes.RECENT_NS", 20 * SECOND)
     found = by_index(keyframes, LONG, full.last_t)
     span = BEGIN_NS, 20 * SECOND, (full.last_t - BEGIN_NS) // (20 * SECOND)

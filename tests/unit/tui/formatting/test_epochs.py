@@ -70,9 +70,14 @@ def test_an_epoch_of_as_many_steps_as_were_asked_for_is_not_called_cut_short():
 def test_where_the_first_batch_compiles_nothing_no_compilation_is_named():
     first = replace(STALLED, parts=(Differing("compiling_s", 1.4, 0.0),))
     assert "compiling took 1.40 s of it" in epoch_comparison_text(first)
-    text = epoch_comparison_text(first, compiles=False)
+    of_first = replace(first, epoch=replace(first.epoch, epoch=0))
+    text = epoch_comparison_text(of_first, compiles=False)
     assert "its first batch took 1.40 s more than a usual one" in text
-    assert "compil" not in text
+    later = epoch_comparison_text(
+        replace(first, epoch=replace(first.epoch, epoch=3)), compiles=False
+    )
+    assert "its first batch of another size took 1.40 s more than a usual one" in later
+    assert "compil" not in text + later
 
 
 def test_where_nothing_differed_that_is_said_and_no_cause_is_guessed():

@@ -24,7 +24,7 @@ from tui.navigation import NavigatingApp, Start
 from tui.options.settings import remember_theme, remembered_theme
 from tui.palette import Command, Commands
 from tui.signals import end_with_terminal
-from tui.textual_internals import resume_whole, start_with_theme, write_to_terminal
+from tui.textual_internals import give_and_take_terminal, start_with_theme, write_to_terminal
 from tui.widgets.too_small import TooSmall, is_too_small
 
 # Screens are imported when they are first shown.
@@ -99,7 +99,7 @@ class DlmonApp(NavigatingApp):
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self.exit, 1)
         if not self.is_headless:
             end_with_terminal(self.report_closed_terminal)
-            resume_whole(self)
+            give_and_take_terminal(self)
         self.theme_changed_signal.subscribe(self, lambda theme: self._keep_theme(theme.name))
         # At once: what is said of a change itself comes after it.
         self.screen_change_signal.subscribe(self, self._clear_toasts, immediate=True)

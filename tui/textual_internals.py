@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import signal
 from collections.abc import Iterator
 from typing import Any
@@ -122,25 +123,35 @@ def write_to_terminal(app: App[Any], sequence: str) -> None:
         app._driver.write(sequence)
 
 
-def resume_whole(app: App[Any]) -> None:
-    """Take the terminal again at each SIGCONT; call this on the loop.
+def give_and_take_terminal(app: App[Any]) -> None:
+    """Leave the terminal at each SIGTSTP and take it again at each SIGCONT; call this on the loop.
 
-    After a SIGSTOP, which no process can handle, Textual would start a second thread that
-    reads the keys, and would leave the terminal as an app has it.
+    Textual does the first within the signal, wherever the main thread is. While that holds the lock
+    of what is to be written, it would wait for itself, for ever. And after a SIGSTOP, which no
+    process can handle, Textual would start a second thread that reads the keys, and would leave
+    the terminal as an app has it.
     """
     driver: Any = app._driver
     if driver is None or not driver.can_suspend:
         return
 
-    def resume() -> None:
-        if not driver._auto_restart:
-            return
-        if not driver._must_signal_resume:
+    def leave() -> None:
+        if driver._auto_restart and not driver._must_signal_resume:
             driver.suspend_application_mode()
             driver._must_signal_resume = True
-        driver.resume_application_mode()
 
-    asyncio.get_running_loop().add_signal_handler(signal.SIGCONT, resume)
+    def suspend() -> None:
+        leave()
+        os.kill(os.getpid(), signal.SIGSTOP)
+
+    def resume() -> None:
+        if driver._auto_restart:
+            leave()
+            driver.resume_application_mode()
+
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGTSTP, suspend)
+    loop.add_signal_handler(signal.SIGCONT, resume)
 
 
 def allow_switching(app: App[Any], screen: Screen[Any]) -> None:

@@ -400,6 +400,18 @@ def test_a_suspended_screen_gives_the_terminal_back_and_catches_up(run_on_screen
     assert log.wait_for_end().status == "stopped"
 
 
+def test_a_screen_is_suspended_even_while_it_writes(terminal):
+    shell = terminal()
+    shell.type(shlex.join((sys.executable, str(FAKES / "suspended_viewer.py"))))
+    shell.wait_for("Stopped")
+    shell.assert_left_as_it_was()
+    shell.type("fg; echo back with $?")
+    shell.wait_for("cores", "q Quit")
+    shell.press("q")
+    shell.wait_for("back with 0")
+    shell.assert_left_as_it_was()
+
+
 def test_a_screen_that_was_stopped_unasked_takes_keys_and_gives_the_terminal_back(run_on_screen):
     shell, log = run_on_screen(epochs=MANY)
     shell.wait_for(TRAINING)

@@ -168,6 +168,15 @@ def test_a_framework_that_hangs_is_ended_with_all_that_it_started(ask, tmp_path:
     assert is_gone(int(pid_file.read_text()))
 
 
+@pytest.fixture
+def heeds_ctrl_c():
+    """Have Ctrl+C interrupt us, also where we run in the background of a shell that ignores it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("heeds_ctrl_c")
 def test_ctrl_c_ends_what_is_asked(ask, tmp_path: Path):
     os.mkfifo(pipe := tmp_path / "pipe")
     hangs = (

@@ -362,7 +362,7 @@ def difference(badge: str) -> str:
     sides = [part.partition(", not ") for part in badge.split("; ")]
     theirs = ", ".join(theirs for theirs, _, _ in sides)
     ours = ", ".join(ours for _, _, ours in sides if ours)
-    return f"published: {theirs}; here: {ours}" if ours else f"published: {theirs}"
+    return f"published {theirs}; here {ours}" if ours else f"published: {theirs}"
 
 
 def claim_text(this: ComparisonRow, other: ComparisonRow, value: float, name: str) -> str:

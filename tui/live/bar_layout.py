@@ -102,6 +102,8 @@ def _bars_and_notes(
         indices = in_view(height - notes)
         rows = [_without(bars[index], shared) for index in indices]
         widths = _share_out(width, rows)
+        rows = [_without_cut(row, widths.bar, legend) for row in rows]
+        widths = _share_out(width, rows)
         below = _badges_below(rows) if widths.badges_below else []
         hidden = _hidden(indices, len(bars), ellipsis)
         texts = [*hidden, *_notes(hidden, shared, below, size, legend)]
@@ -115,6 +117,12 @@ def _without(row: BarRow, badge: str) -> BarRow:
     """Return a row without a badge that all published ones share."""
     shares = badge and row.style == "published"
     return replace(row, badge="") if shares else row
+
+
+def _without_cut(row: BarRow, bar: int, legend: Legend) -> BarRow:
+    """Return a row without what would be cut in the place of its bar, where it is whole above."""
+    above = row.badge in legend.heading or difference(row.badge) == legend.heading
+    return replace(row, badge="") if above and not row.alike and cell_len(row.badge) > bar else row
 
 
 def _hidden(indices: list[int], total: int, ellipsis: str) -> list[str]:

@@ -132,11 +132,23 @@ async def test_a_badge_that_all_published_rows_share_is_shown_once():
     badge = "batch 100, not 32"
     async with app.run_test(size=(56, 8)):
         app.bars.show(tuple(replace(row, badge=badge) for row in FOUR if row.style == "published"))
-        assert rows(app.bars)[2].rstrip() == "  published: batch 100; here: 32"
+        assert rows(app.bars)[2].rstrip() == "  published batch 100; here 32"
         assert not any("batch" in row or "(1)" in row for row in rows(app.bars)[:2])
         alike = tuple(replace(row, badge=badge) for row in FOUR if row.style == "published")
-        app.bars.show(alike, Legend(heading="published: batch 100; here: 32"))
+        app.bars.show(alike, Legend(heading="published batch 100; here 32"))
         assert not any("batch" in row for row in rows(app.bars))
+
+
+async def test_what_differs_gives_way_to_a_name_where_it_is_cut_and_stands_above():
+    app = BarsApp()
+    badge = "50,000 samples, not 1,000"
+    unlike = BarRow("NVIDIA GTX 1060", None, "4.00 s", badge=badge, alike=False)
+    async with app.run_test(size=(36, 3)):
+        app.bars.show((FOUR[0], unlike))
+        assert "NVIDIA GTX 10… 50,000 sam…" in rows(app.bars)[1]
+        app.bars.show((FOUR[0], unlike), Legend(heading="published 50,000 samples; here 1,000"))
+        assert "NVIDIA GTX 1060  " in rows(app.bars)[1]
+        assert "50,0" not in rows(app.bars)[1]
 
 
 async def test_units_stand_under_each_other_and_so_do_decimals():

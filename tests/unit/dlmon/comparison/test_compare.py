@@ -250,7 +250,7 @@ def test_the_tpu_row_wears_its_note_and_yields_no_factor():
     rows = compare("seconds_per_epoch", CIFAR, CIFAR, this_run())
     tpu = one(rows, label="Colab TPU runtime")
     assert tpu.badges == (
-        "the published code sets no TPU strategy, so the host CPU almost certainly did the work",
+        "the host CPU almost certainly did this: the published code sets no TPU strategy",
     )
     assert factor(one(rows, kind="this"), tpu, steady=True) is None
 

@@ -244,13 +244,13 @@ def test_a_lone_epoch_says_beside_others_that_it_holds_the_compilation():
 def test_what_differs_from_all_published_numbers_is_shown_instead():
     records = change(recorded_session(), Model, batch_size=32)
     rows = comparison_rows(folded(records).snapshot(), [])
-    assert factor_of_nearest(rows, True) == "published: batch 100; here: 32"
+    assert factor_of_nearest(rows, True) == "published batch 100; here 32"
 
 
 def test_all_that_differs_from_the_published_numbers_is_named():
     records = change(recorded_session(), Model, batch_size=32, precision="mixed_float16")
     rows = comparison_rows(folded(records).snapshot(), [])
-    expected = "published: batch 100, float32; here: 32, mixed_float16"
+    expected = "published batch 100, float32; here 32, mixed_float16"
     assert factor_of_nearest(rows, True) == expected
 
 

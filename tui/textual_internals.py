@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from rich.console import Console
@@ -16,7 +16,9 @@ from textual.app import App
 from textual.content import Content
 from textual.css.styles import RenderStyles
 from textual.dom import DOMNode
+from textual.geometry import Region
 from textual.screen import Screen
+from textual.strip import Strip
 from textual.widget import Widget
 
 
@@ -41,14 +43,61 @@ class SpansUpdate(ChopsUpdate):
 
 
 class _SpansCompositor(Compositor):
-    """A compositor whose partial updates are short."""
+    """A compositor whose partial updates are short, and render no more than they send.
+
+    Textual's own renders each widget that overlaps a region around all changes, which on a screen
+    with a change in two corners is every widget.
+    """
+
+    _spans: list[_Span] | None = None
 
     def render_partial_update(self) -> ChopsUpdate | None:
         """Return what changed, None for nothing."""
-        update = super().render_partial_update()
+        self._spans = list(self._regions_to_spans(self._dirty_regions))
+        try:
+            update = super().render_partial_update()
+        finally:
+            self._spans = None
         if update is None:
             return None
         return SpansUpdate(update.chops, update.spans, update.chop_ends)
+
+    def _get_renders(
+        self, crop: Region | None = None
+    ) -> Iterable[tuple[Region, Region, list[Strip]]]:
+        """Yield the place of each widget that is needed, its clip, and its rows within that."""
+        if self._spans is None:
+            yield from super()._get_renders(crop)
+            return
+        uncovered = self._spans
+        # The front comes first; what it covers needs no widget behind it.
+        for widget, (region, clip) in self.visible_widgets.items():
+            seen = region.intersection(clip)
+            ys = [y for y, start, end in uncovered if _meets(seen, y, start, end)]
+            if not ys:
+                continue
+            rows = Region(seen.x, ys[0], seen.width, ys[-1] + 1 - ys[0])
+            yield region, rows, widget.render_lines(rows.translate(-region.offset))
+            uncovered = [rest for span in uncovered for rest in _without(seen, span)]
+            if not uncovered:
+                return
+
+
+_Span = tuple[int, int, int]
+"""A row of the screen, the first cell of what changed in it, and the cell after the last."""
+
+
+def _meets(region: Region, y: int, start: int, end: int) -> bool:
+    return region.y <= y < region.bottom and start < region.right and region.x < end
+
+
+def _without(region: Region, span: _Span) -> list[_Span]:
+    """Return the parts of a span that lie outside of a region."""
+    y, start, end = span
+    if not _meets(region, y, start, end):
+        return [span]
+    sides = ((y, start, region.x), (y, region.right, end))
+    return [(y, first, last) for y, first, last in sides if first < last]
 
 
 def send_short_updates(screen: Screen[Any]) -> None:

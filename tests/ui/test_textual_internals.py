@@ -9,9 +9,10 @@ from fakes.recorded import folded, recorded_session
 from fakes.screens import of_this_boot, screen_text
 from rich.cells import cell_len
 from textual.app import App
+from textual.geometry import Region
 
 from dlmon.records import Output
-from tui.textual_internals import SpansUpdate
+from tui.textual_internals import SpansUpdate, send_short_updates
 from tui.widgets.rows import RowWidget
 
 SEQUENCE = re.compile(r"\x1b\[([0-9;?]*)([A-Za-z])|([^\x1b])")
@@ -178,3 +179,84 @@ async def test_a_component_class_that_nothing_is_drawn_with_costs_nothing():
     async with OneWord().run_test() as pilot:
         word = pilot.app.query_one(Word)
         assert set(word._component_styles) == {"word--loud"}
+
+
+class Letters(RowWidget):
+    DEFAULT_CSS = "Letters { position: absolute; width: auto; height: auto; }"
+
+    def __init__(self, region, layer):
+        super().__init__()
+        self.letter, self.rendered = "a", 0
+        styles = self.styles
+        styles.offset, styles.layer = region.offset, layer
+        styles.width, styles.height = region.size
+
+    def draw(self, width, height):
+        return [((self.letter * width, ()),) for _ in range(height)]
+
+    def render_lines(self, crop):
+        self.rendered += 1
+        return super().render_lines(crop)
+
+
+class Pile(App):
+    """Widgets that lie over each other, on a screen of short updates."""
+
+    CSS = "Screen { layers: l0 l1 l2 l3 l4 l5; }"
+
+    def __init__(self, regions):
+        super().__init__()
+        self.letters = [Letters(region, f"l{n}") for n, region in enumerate(regions)]
+
+    def get_default_screen(self):
+        screen = super().get_default_screen()
+        send_short_updates(screen)
+        return screen
+
+    def compose(self):
+        yield from self.letters
+
+
+@pytest.mark.parametrize("seed", range(5))
+async def test_what_is_written_of_widgets_over_each_other_gives_the_picture(written, seed):
+    draw = random.Random(seed)
+    places = [
+        Region(draw.randint(-4, 30), draw.randint(-2, 8), draw.randint(1, 20), draw.randint(1, 6))
+        for _ in range(6)
+    ]
+    async with Pile(places).run_test(size=(40, 12)) as pilot:
+        await pilot.pause()
+        sequences = written(pilot.app)
+        grid = Grid(screen_text(pilot.app), 40, 12)
+        for _ in range(20):
+            for widget in draw.sample(pilot.app.letters, draw.randint(1, 3)):
+                widget.letter = draw.choice("abcdefgh")
+                widget.redraw()
+            if draw.random() < 0.2:
+                hidden_one = draw.choice(pilot.app.letters)
+                hidden_one.visible = not hidden_one.visible
+            await pilot.pause()
+            grid.take("".join(sequences))
+            sequences.clear()
+            assert grid.text == "\n".join(
+                line.rstrip() for line in screen_text(pilot.app).split("\n")
+            )
+
+
+async def test_only_what_is_sent_is_rendered(written):
+    corners = [Region(0, 0, 5, 2), Region(10, 4, 5, 2), Region(30, 9, 5, 2)]
+    hidden_one, front = Region(20, 0, 4, 2), Region(19, 0, 8, 3)
+    async with Pile([*corners, hidden_one, front]).run_test(size=(40, 12)) as pilot:
+        await pilot.pause()
+        first, between, last, behind, before = pilot.app.letters
+        for widget in pilot.app.letters:
+            widget.rendered = 0
+        for widget in (first, last, behind):
+            widget.letter = "x"
+            widget.redraw()
+        await pilot.pause()
+        assert (first.rendered, last.rendered) == (1, 1)
+        assert (between.rendered, behind.rendered) == (0, 0)
+        before.visible = False
+        await pilot.pause()
+        assert screen_text(pilot.app).split("\n")[0] == "xxxxx" + " " * 15 + "xxxx"

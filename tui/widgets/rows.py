@@ -7,6 +7,7 @@ from itertools import zip_longest
 
 from rich.cells import cell_len, set_cell_size
 from rich.segment import Segment
+from rich.style import Style as RichStyle
 from textual import events
 from textual.content import Content
 from textual.geometry import Region, Size
@@ -66,6 +67,8 @@ class RowWidget(StyledOnUse):
         super().__init__(id=id, classes=classes)
         self._rows: list[TextRow] = []
         self._rows_size = Size(0, 0)
+        self._run_styles: dict[tuple[tuple[str, ...], int], RichStyle] = {}
+        self._styled_as: tuple[object, ...] = ()
         self._title_texts = ("", "", "")
         self._title_more: tuple[str, ...] = ()
         self._title_row: TextRow = ()
@@ -133,15 +136,27 @@ class RowWidget(StyledOnUse):
         if size != self._rows_size:
             self._rows, self._rows_size = self.draw(*size), size
         row = self._rows[y] if y < len(self._rows) else ()
-        segments = [
-            Segment(text, self.style_of(components, y).rich_style) for text, components in row
-        ]
+        styles = self._styles_of_runs(row, y)
+        segments = [Segment(text, styles[components, y]) for text, components in row]
         blank = self.visual_style.rich_style
         return Strip(segments).adjust_cell_length(size.width, blank)
+
+    def _styles_of_runs(self, row: TextRow, y: int) -> dict[tuple[tuple[str, ...], int], RichStyle]:
+        """Return the styles of the runs in a row, among those of other rows."""
+        # All that a style may follow beside the style sheets: to look one up asks for it each time.
+        styled_as = (self.size, self.mouse_hover, self.has_focus, self.is_disabled)
+        if styled_as != self._styled_as:
+            self._styled_as = styled_as
+            self._run_styles.clear()
+        for _, components in row:
+            if (components, y) not in self._run_styles:
+                self._run_styles[components, y] = self.style_of(components, y).rich_style
+        return self._run_styles
 
     def notify_style_update(self) -> None:
         """Follow a change of theme: the line inside of the title has the border's colour."""
         super().notify_style_update()
+        self._run_styles.clear()
         if self.is_mounted and (self._title_texts[2] or self._ruler.marks):
             self._bottom_row = None
             self._put_titles()

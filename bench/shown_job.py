@@ -60,6 +60,10 @@ def main() -> int:
         from tui.app import DlmonApp
         from tui.navigation import Start
         from tui.sources import Sources
+        from tui.start import collect_seldom
+
+        # As the command does.
+        collect_seldom()
     answer = started.answer()
     if isinstance(answer, Refused):
         print(answer.reason, file=sys.stderr)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 
 from dlmon.records import Batches, BatchSummary
-from dlmon.session.limits import WINDOW_S
+from dlmon.session.limits.find import WINDOW_S
 
 MAX_RECORDS = 4096
 

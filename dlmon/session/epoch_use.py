@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from dlmon.records import Batches, BatchSummary, Epoch, Machine
 from dlmon.session.gaps import WITHIN
-from dlmon.session.gpu_limits import SHARED_GPU_MIB
+from dlmon.session.limits.gpu import SHARED_GPU_MIB
 from dlmon.session.training_readings import cores_of
 from dlmon.statistics.steady_state import SteadyState
 

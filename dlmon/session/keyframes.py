@@ -47,7 +47,7 @@ from dlmon.session.energy import EnergyCounter, EnergyPoint
 from dlmon.session.epoch_use import LOSS_READ, EpochUse, OpenEpoch, Reading, ReadLoss
 from dlmon.session.gaps import Gap, GapKind, Meanwhile
 from dlmon.session.learning import Learning, is_of_validation
-from dlmon.session.limits import window_s
+from dlmon.session.limits.find import window_s
 from dlmon.session.marks import Mark, MarkKind, time_of
 from dlmon.session.session import MAX_PHASE_SPANS, Session
 from dlmon.session.training_readings import OnGpu, ReadingsState

@@ -37,11 +37,11 @@ from dlmon.records.changes import newest_facts
 from dlmon.session.account import TimeAccount
 from dlmon.session.data_wait import DataWait, unmeasured_wait
 from dlmon.session.epoch_use import EpochUses
-from dlmon.session.evidence import Evidence, Limit
 from dlmon.session.gaps import Gaps
 from dlmon.session.learning import LOSS, Learning, metric_of
-from dlmon.session.limits import find_limit, window_s
-from dlmon.session.loss_limit import loss_is_no_number
+from dlmon.session.limits.evidence import Evidence, Limit
+from dlmon.session.limits.find import find_limit, window_s
+from dlmon.session.limits.loss import loss_is_no_number
 from dlmon.session.machine_history import MachineHistory
 from dlmon.session.snapshot import PhaseSpan, Progress, Snapshot
 from dlmon.session.trainers import Trainers, span_of

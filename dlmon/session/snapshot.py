@@ -20,8 +20,8 @@ from dlmon.records import (
     StepTime,
 )
 from dlmon.records.record import record
-from dlmon.session.evidence import Limit
 from dlmon.session.gaps import Gap
+from dlmon.session.limits.evidence import Limit
 from dlmon.session.trainers import TrainerRate
 from dlmon.session.validity import Validity
 

@@ -6,8 +6,8 @@ from collections import Counter, defaultdict
 from typing import NamedTuple
 
 from dlmon.records import Machine
-from dlmon.session.evidence import MIN_SAMPLES
-from dlmon.session.gpu_limits import SHARED_GPU_MIB
+from dlmon.session.limits.evidence import MIN_SAMPLES
+from dlmon.session.limits.gpu import SHARED_GPU_MIB
 from dlmon.session.program_name import program_name
 
 # Not the power cap: a GPU at the limit that it is set to runs as it always does.

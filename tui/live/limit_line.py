@@ -8,7 +8,7 @@ from typing import ClassVar
 from textual.geometry import Size
 
 from dlmon.records import Status
-from dlmon.session.evidence import MIN_SAMPLES, Limit, LimitKind
+from dlmon.session.limits.evidence import MIN_SAMPLES, Limit, LimitKind
 from dlmon.session.session import (
     NOTHING_SEEN,
     NOTHING_SEEN_YET,

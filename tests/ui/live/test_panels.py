@@ -17,8 +17,8 @@ from textual.app import App, ComposeResult
 
 from dlmon.log.label import Label
 from dlmon.records import AccountPart, Batches, Epoch, Model, Notice, Output, Trainer
-from dlmon.session.evidence import Evidence, Limit, LimitKind
 from dlmon.session.gaps import Gap, GapKind, Meanwhile
+from dlmon.session.limits.evidence import Evidence, Limit, LimitKind
 from tui.formatting import units
 from tui.live.account_line import AccountLine
 from tui.live.epoch_headline import EpochHeadline

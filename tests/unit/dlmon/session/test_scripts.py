@@ -9,7 +9,7 @@ from fakes.recorded import folded, recorded_machine
 from fakes.scripts import SECOND, script_header, script_session
 
 from dlmon.records import AccountPart, Batches, Doubt, Epoch, Machine, Model
-from dlmon.session.limits import find_limit
+from dlmon.session.limits.find import find_limit
 from dlmon.session.session import NO_LENGTH, NOTHING_SEEN, NOTHING_SEEN_YET
 
 

@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from dlmon.records import Gpu, Machine, MachineFacts
-from dlmon.session import advice
-from dlmon.session.advice import cores
-from dlmon.session.cpu_limits import (
+from dlmon.session.limits import advice
+from dlmon.session.limits.advice import cores
+from dlmon.session.limits.cpu import (
     IDLE_CORES,
     CpuUse,
     all_cores_busy,
@@ -27,7 +27,7 @@ from dlmon.session.cpu_limits import (
     own_threads,
     quota,
 )
-from dlmon.session.evidence import (
+from dlmon.session.limits.evidence import (
     MIN_SAMPLES,
     NAMED_IN_FULL,
     Evidence,
@@ -36,7 +36,7 @@ from dlmon.session.evidence import (
     mean_of,
     verb,
 )
-from dlmon.session.gpu_limits import (
+from dlmon.session.limits.gpu import (
     BUSY_PCT,
     WAITED_SHARE,
     gpu_lost,

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from dlmon.records import Gpu, GpuFacts, Machine
 from dlmon.records.sanitize import clean
-from dlmon.session import advice
-from dlmon.session.evidence import MIN_SAMPLES, Evidence, mean_of, verb
+from dlmon.session.limits import advice
+from dlmon.session.limits.evidence import MIN_SAMPLES, Evidence, mean_of, verb
 from dlmon.session.program_name import program_name
 
 BUSY_PCT = 90.0

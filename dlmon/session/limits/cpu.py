@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 from dlmon.records import Gpu, Machine, MachineFacts, Process
 from dlmon.records.record import record
-from dlmon.session import advice
-from dlmon.session.advice import cores
-from dlmon.session.evidence import MIN_SAMPLES, Evidence, mean_of, verb
-from dlmon.session.gpu_limits import BUSY_PCT
+from dlmon.session.limits import advice
+from dlmon.session.limits.advice import cores
+from dlmon.session.limits.evidence import MIN_SAMPLES, Evidence, mean_of, verb
+from dlmon.session.limits.gpu import BUSY_PCT
 from dlmon.session.program_name import program_name
 from dlmon.session.slow_readings import settled_after_ns
 

@@ -21,8 +21,8 @@ from dlmon.records import (
     ProcessTree,
 )
 from dlmon.records.sanitize import clean
-from dlmon.session.evidence import KINDS, MIN_SAMPLES, LimitKind
-from dlmon.session.limits import find_limit, window_s
+from dlmon.session.limits.evidence import KINDS, MIN_SAMPLES, LimitKind
+from dlmon.session.limits.find import find_limit, window_s
 from dlmon.session.program_name import program_name
 
 FACTS = MachineFacts(cores=4)

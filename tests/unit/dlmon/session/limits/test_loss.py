@@ -4,9 +4,9 @@ import pytest
 from fakes.recorded import recorded_session
 
 from dlmon.records import Batches, Epoch, Machine, Metrics, Model
-from dlmon.session.evidence import LimitKind
 from dlmon.session.learning import Learning
-from dlmon.session.loss_limit import loss_is_no_number
+from dlmon.session.limits.evidence import LimitKind
+from dlmon.session.limits.loss import loss_is_no_number
 from dlmon.session.session import Session
 
 SECOND_NS = 1_000_000_000

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dlmon.records import Gpu, GpuFacts
-from dlmon.session.evidence import verb
+from dlmon.session.limits.evidence import verb
 
 FREE_SHARE = 0.5
 """A memory with so much of it free has room for a larger batch."""

@@ -60,7 +60,7 @@ from dlmon.records import (
     SessionHeader,
     encode,
 )
-from dlmon.session.keyframes import KeyframeMaker
+from dlmon.session.keyframes.maker import KeyframeMaker
 from dlmon.session.marks import MarkFinder
 from dlmon.session.session import Session
 

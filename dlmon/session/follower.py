@@ -22,7 +22,8 @@ from dlmon.stop import BY_OTHER_SCREEN, FROM_SCREEN
 # A screen that only follows pays for nothing that starts a session.
 if TYPE_CHECKING:
     from dlmon.launch.lifeline import Lifeline
-    from dlmon.session.keyframes import IndexReader, Restored
+    from dlmon.session.keyframes.entries import Restored
+    from dlmon.session.keyframes.reader import IndexReader
 
 MIN_FREE_BYTES = 64 * 1024
 # A key goes through several queues before it is answered, so it needs more than one turn of the
@@ -133,7 +134,7 @@ class SessionFollower:
                 self._by_index = False
                 return True
             # Who follows a short log waits for none of this.
-            from dlmon.session.keyframes import IndexReader
+            from dlmon.session.keyframes.reader import IndexReader
 
             self._index = IndexReader(self.path, self._follower)
         if self._restoring is None:

@@ -14,7 +14,10 @@ from dlmon.log.folder import LogError, reason_of
 from dlmon.log.follower import LogFollower
 from dlmon.log.index import Place, write_index
 from dlmon.records import Status
-from dlmon.session.keyframes import IndexReader, KeyframeMaker, Keyframes, NoKeyframe, Restored
+from dlmon.session.keyframes.entries import Keyframes, Restored
+from dlmon.session.keyframes.maker import KeyframeMaker
+from dlmon.session.keyframes.reader import IndexReader
+from dlmon.session.keyframes.values import NoKeyframe
 from dlmon.session.marks import Mark, MarkFinder, time_of
 from dlmon.session.session import Session
 

@@ -11,7 +11,7 @@ from dlmon.log.folder import LogError, log_directory_of
 from dlmon.log.follower import LogFollower
 from dlmon.records import Record, Result, Status
 from dlmon.session.follower import PAUSE_S
-from dlmon.session.keyframes import Restored
+from dlmon.session.keyframes.entries import Restored
 from dlmon.session.marks import Mark, time_of
 from dlmon.session.recording import Recording
 from dlmon.session.session import Session

@@ -55,7 +55,7 @@ from dlmon.records import (
     SessionHeader,
 )
 from dlmon.records.changes import merge_machine
-from dlmon.session.index import SessionIndex
+from dlmon.session.keyframes.writer import SessionIndex
 from dlmon.session.session import Session
 from dlmon.stop import ASKED_BY_WORD, PASS_ON, STOP_SIGNALS, asked_by_signal, signal_name
 from dlmon.supervisor.script import Script, ScriptError, check_script

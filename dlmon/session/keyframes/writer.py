@@ -5,7 +5,7 @@ from __future__ import annotations
 from dlmon.log.index import IndexWriter
 from dlmon.log.writer import LogWriter
 from dlmon.records import Record
-from dlmon.session.keyframes import EVERY_BYTES, EVERY_NS, KeyframeMaker
+from dlmon.session.keyframes.maker import EVERY_BYTES, EVERY_NS, KeyframeMaker
 from dlmon.session.marks import MarkFinder
 from dlmon.session.session import Session
 

@@ -8,8 +8,9 @@ from fakes.recorded import recorded_session
 from dlmon.log.follower import LogFollower
 from dlmon.log.index import index_of
 from dlmon.log.writer import LogWriter
-from dlmon.session.index import SessionIndex
-from dlmon.session.keyframes import IndexReader, last_of
+from dlmon.session.keyframes.entries import last_of
+from dlmon.session.keyframes.reader import IndexReader
+from dlmon.session.keyframes.writer import SessionIndex
 from dlmon.session.session import Session
 
 RECORDS = recorded_session(epochs=12)

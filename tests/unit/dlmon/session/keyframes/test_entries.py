@@ -27,17 +27,17 @@ from dlmon.records import (
 )
 from dlmon.session.figures import read_figures
 from dlmon.session.follower import SessionFollower
-from dlmon.session.keyframes import (
+from dlmon.session.keyframes.entries import (
     EARLIER_OUTPUT,
     LAST_OUTPUT_LINES,
     RECENT_NS,
-    IndexReader,
-    KeyframeMaker,
     Keyframes,
-    NoKeyframe,
     last_of,
-    series_of,
 )
+from dlmon.session.keyframes.maker import KeyframeMaker
+from dlmon.session.keyframes.reader import IndexReader
+from dlmon.session.keyframes.series import series_of
+from dlmon.session.keyframes.values import NoKeyframe
 from dlmon.session.marks import MarkFinder, time_of
 from dlmon.session.recording import Recording
 from dlmon.session.replay import ReplaySource
@@ -269,7 +269,7 @@ def columns_of(session, *asked):
 def test_what_is_longer_ago_is_drawn_as_finely_once_it_is_asked_for(recent_s, monkeypatch):
     keyframes, _, full = indexed(LONG)
     expected = by_index(keyframes, LONG, full.last_t)
-    monkeypatch.setattr("dlmon.session.keyframes.RECENT_NS", recent_s * SECOND)
+    monkeypatch.setattr("dlmon.session.keyframes.entries.RECENT_NS", recent_s * SECOND)
     found = by_index(keyframes, LONG, full.last_t)
     held = found.throughput._fine.sums
     assert len(held) < len(expected.throughput._fine.sums)
@@ -285,7 +285,7 @@ def test_what_is_longer_ago_is_drawn_coarsely_where_its_entry_cannot_be(monkeypa
         state["series"]["cpu_pct"] = [0, ["much"]]
 
     keyframes, full = entry_with(0, change)
-    monkeypatch.setattr("dlmon.session.keyframes.RECENT_NS", 20 * SECOND)
+    monkeypatch.setattr("dlmon.session.keyframes.entries.RECENT_NS", 20 * SECOND)
     found = by_index(keyframes, LONG, full.last_t)
     span = BEGIN_NS, 20 * SECOND, (full.last_t - BEGIN_NS) // (20 * SECOND)
     for name, columns in columns_of(found, *span).items():
@@ -322,7 +322,7 @@ def test_a_forged_entry_is_refused_or_can_be_shown(data):
     try:
         for line in forged:
             keyframes.add(line)
-        with patch("dlmon.session.keyframes.RECENT_NS", recent_ns):
+        with patch("dlmon.session.keyframes.entries.RECENT_NS", recent_ns):
             found = keyframes.last_session()
     except NoKeyframe:
         return

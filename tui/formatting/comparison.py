@@ -522,8 +522,22 @@ def busy_said_once(rows: Sequence[ComparisonRow]) -> tuple[tuple[ComparisonRow, 
     runs = [row for row in rows if row.kind != "published"]
     if len(runs) < 2 or any(row.busy is None for row in runs):
         return tuple(rows), ""
-    shown = (replace(row, badges=tuple(b for b in row.badges if b != row.busy)) for row in rows)
-    return tuple(shown), ALL_BUSY
+    return tuple(_without_busy(row) for row in rows), ALL_BUSY
+
+
+def busy_said_of_each(rows: Sequence[ComparisonRow]) -> tuple[tuple[ComparisonRow, ...], str]:
+    """Return the same for a page that says what speaks against this run before its comparison.
+
+    There this run has no badge of it either, unless another one has.
+    """
+    shown, of_all = busy_said_once(rows)
+    if of_all or any(row.busy is not None for row in rows if row.kind == "earlier"):
+        return shown, of_all
+    return tuple(_without_busy(row) for row in shown), ""
+
+
+def _without_busy(row: ComparisonRow) -> ComparisonRow:
+    return replace(row, badges=tuple(badge for badge in row.badges if badge != row.busy))
 
 
 def _with_settings(row: ComparisonRow, entry: SessionEntry, snapshot: Snapshot) -> ComparisonRow:

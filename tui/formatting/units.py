@@ -263,8 +263,10 @@ def memory_in_use(used_mib: float | None, total_mib: float | None) -> str:
 
 
 def short_memory_in_use(used_mib: float, total_mib: float) -> str:
-    """Write the same in few cells: 4.7/6G."""
-    return f"{used_mib / 1024:.1f}/{total_mib / 1024:.3g}G"
+    """Write the same in few cells, of a whole number of GiB: 4.7/6G, 79.1/80G, 139/140G."""
+    used, total = used_mib / 1024, total_mib / 1024
+    decimals = 1 if used < 9.95 or total < 100 else 0
+    return f"{used:.{decimals}f}/{total:.{'0f' if total >= 2 else '2g'}}G"
 
 
 def count(value: float) -> str:

@@ -30,6 +30,9 @@ _MEMORY, _CURVES = 5, 5
 _LEAST_CELL = 28
 _MOST_COLUMNS = 4
 _GRID_FROM = 4
+# Curves in rows have columns of their own, but the time of the chart beside them, which labels it.
+_OF_TIME = ("curves over the time of the CPU chart", "time as in CPU chart")
+_AROUND_TITLE = 6
 
 
 @dataclass(frozen=True)
@@ -159,7 +162,12 @@ class GpuPanel(Vertical):
         if shape.rows:
             # The chart names the GPU that trains; without it, the rows must.
             without = frozenset({first.index} if shape.charts else ())
-            self._rows.set_titles(f"GPUs{at_the_end(view)}" if shape.framed else "")
+            if shape.framed:
+                room = self.size.width - _AROUND_TITLE
+                of_time = next((text for text in _OF_TIME if len(text) <= room), "")
+                self._rows.set_titles(f"GPUs{at_the_end(view)}", of_time)
+            else:
+                self._rows.set_titles("")
             self._rows.show(view, axis, mark=not shape.charts, without=without)
 
     def _show_stack(

@@ -27,6 +27,7 @@ _PERCENT, _GAP = 6, 2
 # A curve of the memory is worth a row from so many rows, and so many cells, on.
 _LEAST_WITH_MEMORY, _LEAST_WITH_FIGURES = 3, 8
 _MEMORY, _MEMORY_FIGURE = "mem", "memory"
+_WORD = "GPU "
 
 
 class GpuRows(Lines):
@@ -71,7 +72,8 @@ class GpuRows(Lines):
             return self._grid(view, gpus, digits, width, height)
         trains = next(gpu for gpu in gpus if gpu.index == view.gpu_index)
         rows = self._with_all_figures(view, trains, digits, width, spare)
-        return [*rows, *self._grid(view, others, digits, width, height - len(rows))]
+        # That row says what the numbers of the others are.
+        return [*rows, *self._grid(view, others, digits, width, height - len(rows), below=True)]
 
     def _with_all_figures(
         self, view: MachineView, gpu: Gpu, digits: int, width: int, spare: int
@@ -162,12 +164,24 @@ class GpuRows(Lines):
         return _Curves((upper, lower), shown)
 
     def _grid(
-        self, view: MachineView, gpus: tuple[Gpu, ...], digits: int, width: int, height: int
+        self,
+        view: MachineView,
+        gpus: tuple[Gpu, ...],
+        digits: int,
+        width: int,
+        height: int,
+        *,
+        below: bool = False,
     ) -> list[TextRow]:
+        """Return GPUs side by side; `below` another one they may do without the word."""
         in_a_row = gpus_in_a_row(len(gpus), width, height)
         each = (width - _GAP * (in_a_row - 1)) // in_a_row
         room = height * in_a_row
-        cells = [self._gpu_cell(view, gpu, digits, each) for gpu in gpus[:room]]
+        memory = self._cells_of_memory(view, gpus, digits, each) if below else 0
+        if memory:
+            cells = [self._narrow_cell(view, gpu, digits, each, memory) for gpu in gpus[:room]]
+        else:
+            cells = [self._gpu_cell(view, gpu, digits, each) for gpu in gpus[:room]]
         if len(gpus) > room:
             cells[-1] = ((fit(f"{self.ellipsis} {len(gpus) - room + 1} more", each), MUTED),)
         gap: TextRow = ((" " * _GAP, PLAIN),)
@@ -196,21 +210,60 @@ class GpuRows(Lines):
         if len(more) < _UP_TO_MEMORY:
             more = self._short_memory(view, gpu, figures, room) or more
         cells = min(room - row_width(more), _LONGEST_HISTORY)
-        drawn: TextRow
-        if cells >= _LEAST_HISTORY:
-            drawn = ((self._history(view, gpu.index, cells), BAR),)
-        else:
-            drawn = self._bar(gpu.utilization_pct, max(0, cells))
+        drawn = self._history_or_bar(view, gpu.index, gpu.utilization_pct, cells)
         style = HIGH if gpu.utilization_pct >= BUSY_PCT else PLAIN
         row: TextRow = (*label, *drawn, (percent, style), *more)
         return (*row, (" " * (width - row_width(row)), PLAIN))
+
+    def _cells_of_memory(
+        self, view: MachineView, gpus: tuple[Gpu, ...], digits: int, width: int
+    ) -> int:
+        """Return the cells for the memory of GPUs where it has room in a narrow cell only; else 0.
+
+        It is worth more than the word GPU and most of the history.
+        """
+        facts = [view.facts_of(gpu) for gpu in gpus]
+        totals_mib = [one.memory_mib for one in facts if one is not None and one.memory_mib]
+        if not totals_mib or view.stale:
+            return 0
+        widest = max(cell_len(units.short_memory_in_use(mib, mib)) for mib in totals_mib)
+        number = self._mark + digits + 1
+        usual = number + len(_WORD) + _LEAST_HISTORY + _PERCENT + _GAP + widest
+        return 1 + widest if number + _PERCENT + 1 + widest <= width < usual else 0
+
+    def _narrow_cell(
+        self, view: MachineView, gpu: Gpu, digits: int, width: int, memory_cells: int
+    ) -> TextRow:
+        """Return a GPU's number, utilisation and memory in exactly `width` cells."""
+        label = self._label(view, gpu, digits, 0)
+        then = view.gpu_at_cursor(gpu, self._axis)
+        if then.utilization_pct is None:
+            room = width - row_width(label)
+            return (*label, *self._without_utilization(view, then, room))
+        memory = next((one for one in view.figures_of(then) if one.label == _MEMORY_FIGURE), None)
+        facts = view.facts_of(gpu)
+        total_mib = facts.memory_mib if facts is not None else None
+        text, style = "", PLAIN
+        if memory is not None and memory.known and total_mib and then.memory_used_mib is not None:
+            text = units.short_memory_in_use(then.memory_used_mib, total_mib)
+            style = _style_of(memory)
+        cells = width - row_width(label) - _PERCENT - memory_cells
+        return (
+            *label,
+            *self._history_or_bar(view, gpu.index, then.utilization_pct, cells),
+            (
+                f"{units.percent(then.utilization_pct):>{_PERCENT}}",
+                HIGH if then.utilization_pct >= BUSY_PCT else PLAIN,
+            ),
+            (f"{text:>{memory_cells}}", style),
+        )
 
     def _label(self, view: MachineView, gpu: Gpu, digits: int, width: int) -> TextRow:
         """Return which GPU it is, in as many words as have room."""
         name = f"{gpu.index:<{digits}} "
         trains = gpu.index == view.gpu_index
-        if width >= self._mark + len("GPU ") + len(name) + _LEAST_HISTORY + _PERCENT:
-            name = f"GPU {name}"
+        if width >= self._mark + len(_WORD) + len(name) + _LEAST_HISTORY + _PERCENT:
+            name = f"{_WORD}{name}"
         if self._mark:
             name = f"{self.glyphs.pointer if trains else ' '}{name}"
         if worst(view.figures_of(gpu)) == "bad":
@@ -266,6 +319,14 @@ class GpuRows(Lines):
             style = _style_of(figure) if figure is not None else PLAIN
             row = (*row, (f"  {fit(text, cells - _GAP):>{cells - _GAP}}", style))
         return row
+
+    def _history_or_bar(
+        self, view: MachineView, index: int, utilization_pct: float, cells: int
+    ) -> TextRow:
+        """Draw the utilisation over time, or, where that has no room, what it is now."""
+        if cells >= _LEAST_HISTORY:
+            return ((self._history(view, index, cells), BAR),)
+        return self._bar(utilization_pct, max(0, cells))
 
     def _bar(self, pct: float, cells: int) -> TextRow:
         """Draw a bar of the utilisation in so many cells."""

@@ -80,6 +80,8 @@ def _session(session: SessionReport) -> Iterator[str]:
         )
         heading = ("", "device", session.per, "")
         yield from _table(Table(heading, rows, (False, False, True, False)))
+        if session.of_all:
+            yield inline(session.of_all)
     yield from _rows("figure", session.figures)
     if session.metrics is not None:
         yield "### Metrics"

@@ -31,6 +31,7 @@ from dlmon.session.snapshot import Snapshot
 from tui.formatting import units
 from tui.formatting.account import account_rows, gap_text, longest_gaps, names_of
 from tui.formatting.comparison import (
+    busy_said_of_each,
     comparison_rows,
     earlier_sessions,
     epoch_word,
@@ -68,7 +69,8 @@ class SessionReport:
         valid: whether nothing speaks against its figures; None before there are any.
         against: what does.
         metrics: what each metric came to; None where there is none.
-        bars: itself among published and earlier times; `per` is what a time is of.
+        bars: itself among published and earlier times; `per` is what a time is of, and `of_all`
+            what there is to say of each of its own.
         account: seconds by what they went into.
         gaps: when there was no batch for longest, and what the machine did meanwhile.
         notices: when they were written, and what they say.
@@ -94,6 +96,7 @@ class SessionReport:
     metrics: Table | None
     per: str
     bars: tuple[Bar, ...]
+    of_all: str
     account: tuple[Bar, ...]
     gaps: tuple[Row, ...]
     epochs: Table | None
@@ -178,6 +181,7 @@ class _Gathered:
         ]
         entries = earlier_sessions(list_sessions(log_directory_of(self.path)), header)
         bars = comparison_rows(snapshot, entries)
+        shown, of_all = busy_said_of_each(bars)
         names = run_names(snapshot, entries)
         steady = snapshot.samples_per_second is not None
         verdict = [
@@ -208,7 +212,8 @@ class _Gathered:
                 metric_figures(snapshot.epochs, self.session.learning), epoch_word(header), text
             ),
             per=timed_unit(bars[0].metric) if bars else "",
-            bars=tuple(self._bar(row, names) for row in bars),
+            bars=tuple(self._bar(row, names) for row in shown),
+            of_all=as_sentence(of_all) if of_all else "",
             account=tuple(
                 Bar(
                     row.name, row.seconds, f"{units.seconds(row.seconds)}, {units.share(row.share)}"

@@ -17,7 +17,7 @@ from dlmon.records import Cpu, Process, ProcessTree
 from dlmon.session.machine_history import MachineHistory
 from tui.drawing.time_axis import TimeAxis
 from tui.machine.charts import MachineCharts
-from tui.machine.gpu_panel import gpu_shape
+from tui.machine.gpu_panel import GpuPanel, gpu_shape
 from tui.machine.gpu_rows import GpuRows
 from tui.machine.tiles import ChartTile
 from tui.machine.view import MachineView
@@ -185,6 +185,17 @@ async def test_of_many_gpus_the_one_that_trains_says_what_memory_is_left_and_was
         assert rows[1].startswith("mem ⣶")
         assert [memory, rows[2]] == below
         assert any(row.startswith("GPU 7 ") for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("width", "said"),
+    [(120, "curves over the time of the CPU chart"), (64, "time as in CPU chart")],
+)
+async def test_rows_in_a_frame_say_what_time_their_curves_are_of(width, said):
+    async with charts(width, 13, gpus=8) as shown:
+        assert any(said in title for title in shown.titles("#gpus"))
+        panel = shown.app.screen.query_one(GpuPanel)
+        assert panel.shape.framed
 
 
 async def test_a_row_shows_history_and_figures():

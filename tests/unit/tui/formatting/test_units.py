@@ -203,6 +203,23 @@ def test_memory_in_use(used, total, text):
 
 
 @pytest.mark.parametrize(
+    ("used", "total", "text"),
+    [
+        (0, 6_078, "0.0/6G"),
+        (6_000, 6_144, "5.9/6G"),
+        (2_970, 81_559, "2.9/80G"),
+        (81_000, 81_559, "79.1/80G"),
+        (2_970, 143_771, "2.9/140G"),
+        (10_200, 143_771, "10/140G"),
+        (142_000, 143_771, "139/140G"),
+        (500, 1_536, "0.5/1.5G"),
+    ],
+)
+def test_memory_in_use_in_few_cells_is_of_whole_gibibytes(used, total, text):
+    assert units.short_memory_in_use(used, total) == text
+
+
+@pytest.mark.parametrize(
     ("value", "text"),
     [(0, "0"), (101_770, "101,770"), (1_234_567, "1.23 M"), (238e6, "238 M"), (7.6e9, "7.6 G"),
      (2e12, "2 T")],

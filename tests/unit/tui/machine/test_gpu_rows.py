@@ -9,7 +9,7 @@ from fakes.recorded import BEGIN_NS, folded, recorded_session
 from tui.drawing.time_axis import TimeAxis
 from tui.machine.gpu_rows import GpuRows, coarser
 from tui.machine.view import MachineView, gpu_that_trains
-from tui.widgets.lines import row_width
+from tui.widgets.lines import HIGH, PLAIN, row_width
 
 SECOND_NS = 1_000_000_000
 
@@ -65,7 +65,7 @@ def test_rows_to_spare_show_all_figures_of_the_gpu_that_trains():
     assert re.fullmatch("▸GPU 0 [⠀-⣿]{9} +96 %  61 °C", first)
     assert re.fullmatch("   mem ⣶{9} +4.7 of 6.0 GiB", rows[0])
     assert rows[1] == "  peak 4.7  1.3 left  118 of 120 W"
-    assert re.fullmatch(r" GPU 1 [⠀-⣿]{5}   0 %   GPU 2 [⠀-⣿]{5}   0 %", rows[2])
+    assert rows[2] == " 1 ──   0 % 0.0/6G   2 ──   0 % 0.0/6G"
 
 
 def test_both_curves_of_the_gpu_that_trains_are_of_one_time_and_do_not_move_with_their_figures():
@@ -111,6 +111,51 @@ def test_in_two_rows_what_memory_is_in_use_comes_before_the_power():
 def test_where_the_temperature_of_a_gpu_has_room_its_memory_has_as_well(width):
     rows = [row for row in drawn(width, 7, gpus=8, mark=False) if "°C" in row]
     assert all("/6G" in row or "of 6.0 GiB" in row for row in rows)
+
+
+def others_at_80_columns(used_mib, total_mib, gpus=8):
+    """Return the rows of the GPUs that don't train, with the styles of their text."""
+    session = folded(recorded_session("training", gpus=gpus))
+    first, *others = session.machine.latest.gpus
+    others = [
+        replace(gpu, memory_used_mib=used) for gpu, used in zip(others, used_mib, strict=False)
+    ]
+    session.machine.latest = replace(session.machine.latest, gpus=(first, *others))
+    facts = session.header.machine
+    facts = replace(facts, gpus=tuple(replace(gpu, memory_mib=total_mib) for gpu in facts.gpus))
+    rows = GpuRows()
+    rows._view = MachineView(session.machine, facts, 0.2, 1.0, gpu_index=0)
+    rows._axis = TimeAxis(BEGIN_NS, SECOND_NS, 104, 18)
+    rows._mark = True
+    lines = rows.draw(38, 7)
+    assert all(row_width(row) <= 38 for row in lines)
+    return [row for row in lines if "GPU 0" not in row[0][0] and "/" in "".join(t for t, _ in row)]
+
+
+@pytest.mark.parametrize("total_mib", [6_078, 24_564, 81_559, 143_771, 294_912])
+@pytest.mark.parametrize("gpus", range(4, 9))
+def test_the_memory_of_every_other_gpu_stands_at_80_columns_in_even_columns(total_mib, gpus):
+    used_mib = [0, 2_970, total_mib // 2, total_mib - 1_000, 500, total_mib, 0]
+    rows = others_at_80_columns(used_mib, total_mib, gpus)
+    texts = ["".join(text for text, _ in row) for row in rows]
+    found = [match for text in texts for match in re.finditer(r"[\d.]+/\d+G", text)]
+    assert len(found) == gpus - 1
+    assert len({match.end() for match in found}) == (1 if gpus < 6 else 2)
+
+
+def test_memory_that_is_nearly_full_is_marked_where_it_stands_in_few_cells():
+    styles = {
+        text.strip(): style
+        for row in others_at_80_columns([3_000, 5_800, 6_100, 0, 0, 0, 0], 6_144)
+        for text, style in row
+    }
+    assert styles["2.9/6G"] == PLAIN
+    assert styles["5.7/6G"] == styles["6.0/6G"] == HIGH
+
+
+def test_a_gpu_whose_memory_is_unknown_keeps_its_column_empty():
+    first, *_ = others_at_80_columns([None, *[3_000] * 6], 6_144)
+    assert "".join(text for text, _ in first) == " 1 ──   0 %          2 ──   0 % 2.9/6G"
 
 
 def test_with_fewer_rows_the_most_important_figures_stay():

@@ -66,6 +66,42 @@ def test_what_speaks_against_figures_is_said(tmp_path):
     assert session.as_json["against"][Doubt.ON_BATTERY] == "the machine ran on its battery"
 
 
+def began_busy(records, cpu_pct):
+    """Return a session whose machine was busy when it began."""
+    header, *rest = records
+    return [replace(header, machine=replace(header.machine, cpu_pct=cpu_pct)), *rest]
+
+
+def test_a_run_that_alone_began_on_a_busy_machine_has_it_above_its_comparison_only(tmp_path):
+    path = write_log(tmp_path, began_busy(recorded_session(), 30.0))
+    session = only(path)
+    assert "Machine was busy at the start: CPU 30 %." in session.against
+    assert not any("busy" in bar.note for bar in session.bars)
+    assert session.of_all == ""
+
+
+def test_runs_that_all_began_on_a_busy_machine_have_it_once_below_their_comparison(tmp_path):
+    early = recorded_session(session_id="20261120-a1b2", begin_wall=BEGIN_WALL - 600)
+    write_log(tmp_path, began_busy(early, 40.0))
+    path = write_log(tmp_path, began_busy(recorded_session(), 30.0))
+    session = only(path)
+    assert any(bar.kind == "earlier" for bar in session.bars)
+    assert not any("busy" in bar.note for bar in session.bars)
+    once = "The machine was busy at the start of each run shown."
+    for text in (markdown_of(make_report([path], [])), html_of(make_report([path], []))):
+        assert text.count(once) == 1
+
+
+def test_where_only_an_earlier_run_had_the_machine_for_itself_each_bar_says_what_it_had(tmp_path):
+    quiet = recorded_session(session_id="20261120-a1b2", begin_wall=BEGIN_WALL - 900)
+    write_log(tmp_path, quiet)
+    early = recorded_session(session_id="20261120-c3d4", begin_wall=BEGIN_WALL - 600)
+    write_log(tmp_path, began_busy(early, 40.0))
+    session = only(write_log(tmp_path, began_busy(recorded_session(), 30.0)))
+    notes = [bar.note for bar in session.bars if "busy at the start" in bar.note]
+    assert [note[-8:] for note in notes] in (["CPU 30 %", "CPU 40 %"], ["CPU 40 %", "CPU 30 %"])
+
+
 def test_nothing_speaks_against_a_steady_run(tmp_path):
     session = only(write_log(tmp_path, recorded_session()))
     assert (session.valid, session.against) == (True, ())

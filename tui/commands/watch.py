@@ -135,7 +135,8 @@ def _record_hosts(
     for host, session in started.items():
         if not isinstance(session, Exception):
             where = shlex.join(["--host", host, session])
-            print(f"{session} is recording on {host}; dlmon attach {where} shows it")
+            called = shared.called(session, job.name)
+            print(f"{called} is recording on {host}; dlmon attach {where} shows it")
     exit_code = shared.report_failures(started)
     none_records = all(isinstance(each, Exception) for each in started.values())
     if none_records or options.detach or plain or not shared.in_terminal():
@@ -173,7 +174,8 @@ def _record(job: Job, settings: Settings, *, plain: bool) -> int | None:
         started.send("detach")
         started.release()
         session = answer.session
-        print(f"{session} is recording; dlmon attach {session} shows it, dlmon stop ends it")
+        called = shared.called(session, job.name)
+        print(f"{called} is recording; dlmon attach {session} shows it, dlmon stop ends it")
         return None
     if plain or not shared.in_terminal():
         from tui.plain.follow import follow

@@ -78,13 +78,21 @@ def called(session: str, name: str | None) -> str:
     return session if name is None else f"{session} ({name})"
 
 
-def leave_running(started: Lifeline, name: str | None, as_json: bool) -> None:
+def leave_running(started: Lifeline, name: str | None, as_json: bool, log_dir: Path | None) -> None:
     """Leave a session that was started to itself, and say how to come back to it.
+
+    Args:
+        started: it.
+        name: what it is called, where it has a name.
+        as_json: say it as JSON.
+        log_dir: where a person asked for it to be kept; None for the usual place.
 
     Raises:
         UserError: its supervisor refused to start it.
     """
     import json
+
+    from tui.formatting.sessions import log_dir_option
 
     answer = answer_of(started)
     started.send("detach")
@@ -92,7 +100,8 @@ def leave_running(started: Lifeline, name: str | None, as_json: bool) -> None:
     if as_json:
         print(json.dumps({**asdict(answer), "name": name}))
     else:
-        print(f"{called(answer.session, name)} is running; dlmon attach {answer.session} shows it")
+        meant = f"{log_dir_option(log_dir)}{answer.session}"
+        print(f"{called(answer.session, name)} is running; dlmon attach {meant} shows it")
 
 
 def start_on_host(host: str, job: Job, as_json: bool) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dlmon.records.sanitize import clean, shown_path
@@ -12,15 +13,19 @@ if TYPE_CHECKING:
     from dlmon.sweep.runner import SweepRun
 
 
-def print_exit_message(follower: SessionFollower, *, stops: bool) -> None:
+def print_exit_message(
+    follower: SessionFollower, *, stops: bool, usual: Path | None = None
+) -> None:
     """Print what came of a session and where it is recorded, or how to come back.
 
     Args:
         follower: the session; it is closed.
         stops: it was ours, and stops now that its lifeline is released.
+        usual: where sessions are kept that name no place; None where that isn't known.
     """
+    from dlmon.log.folder import log_directory_of
     from dlmon.log.label import read_label
-    from tui.formatting.sessions import called
+    from tui.formatting.sessions import called, log_dir_option
     from tui.plain.summary import print_outcome, unrecorded_result
 
     follower.poll()
@@ -31,7 +36,10 @@ def print_exit_message(follower: SessionFollower, *, stops: bool) -> None:
     elif follower.running and stops:
         print(f"{name} is stopping; it is recorded in {path}")
     elif follower.running:
-        where = f"--host {follower.host} " if follower.host is not None else ""
+        kept_in = log_directory_of(follower.path)
+        where = log_dir_option(None if usual in (None, kept_in) else kept_in)
+        if follower.host is not None:
+            where = f"--host {follower.host} "
         print(f"{name} is still running; dlmon attach {where}{session} shows it")
     else:
         print_outcome(follower)

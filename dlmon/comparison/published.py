@@ -285,20 +285,30 @@ def published_row(result: Result, name: str) -> str:
     return _line(_cells_of(result, name), COLUMNS)
 
 
-def write_published_row(result: Result, name: str, path: Path | None = None) -> Path:
+def write_published_row(
+    result: Result, name: str, path: Path | None = None, *, epochs: int | None = None
+) -> Path:
     """Add the time of a session to a person's own reference figures; return their file.
 
+    Args:
+        result: of the session.
+        name: what to call its device.
+        path: the file; without it, the usual one.
+        epochs: how many a whole run of its workload has, where that is known.
+
     Raises:
-        PublishedError: it has no time, or the file that is there is wrong or can't be written.
+        PublishedError: it has no time, or that of another run than the published ones, or stands
+            there already, or the file that is there is wrong or can't be written.
     """
     try:
         path = path or own_published_path()
     except RuntimeError:
         raise PublishedError("there is no home directory: set DLMON_PUBLISHED") from None
     cells, before = _cells_of(result, name), ""
+    _refuse_other_epochs(result, cells["metric"], epochs)
     try:
         if path.exists():
-            read_own_published(path)
+            _refuse_twice(cells, read_own_published(path))
             before = read_regular(path, _LARGEST_FILE).decode("utf-8-sig")
         names = next(csv.reader(io.StringIO(before, newline="")), None) or COLUMNS
         added = "" if before else _line(dict(zip(COLUMNS, COLUMNS, strict=True)), COLUMNS)
@@ -311,6 +321,22 @@ def write_published_row(result: Result, name: str, path: Path | None = None) -> 
         shown = clean(str(path), SHOWN_PATH_LENGTH)
         raise PublishedError(f"{shown} can't be written: {error.strerror}") from None
     return path
+
+
+def _refuse_other_epochs(result: Result, metric: str, epochs: int | None) -> None:
+    """Refuse the time of a whole run with more or fewer epochs: no column says how many it had."""
+    asked = result.options.get("epochs")
+    if metric == "run_seconds" and epochs is not None and asked not in (None, epochs):
+        raise PublishedError(
+            f"{result.session} was a run of other length than the published ones: make one with "
+            f"--epochs {epochs}"
+        )
+
+
+def _refuse_twice(cells: Mapping[str, Any], rows: Iterable[Published]) -> None:
+    for row in rows:
+        if (row.device, row.source) == (cells["device"], cells["source"]):
+            raise PublishedError(f"{row.device} has the time of this session already")
 
 
 def _cells_of(result: Result, name: str) -> dict[str, Any]:

@@ -61,6 +61,8 @@ def _problem(text: str) -> str | None:
         return f"it is longer than {_LONGEST_HOST} characters"
     if not text.isprintable() or any(map(str.isspace, text)) or clean(text) != text:
         return "it may hold neither blanks nor characters that can't be seen"
+    if text.startswith(GROUP_MARK):
+        return "a group can't stand here; name one host"
     if text.startswith(_SCHEME):
         parts = _URI.fullmatch(text.removeprefix(_SCHEME))
         if parts is None:

@@ -35,8 +35,8 @@ def record(dlmon, log_dir):
         log = Log(the_log_in(log_dir))
         pids.append(log.supervisor_pid)
         assert ran.stdout == (
-            f"{log.header.id} is recording; dlmon attach {log.header.id} shows it, "
-            "dlmon stop ends it\n"
+            f"{log.header.id} is recording; dlmon attach --log-dir {log_dir} {log.header.id} "
+            "shows it, dlmon stop ends it\n"
         )
         return log
 

@@ -210,7 +210,19 @@ def test_a_session_that_is_left_running_says_how_to_come_back(dlmon_app, log_dir
     assert run(dlmon_app(log_dir, log.path, lifeline), leave_it) == 0
     assert lifeline.words == ["detach"]
     assert lifeline.released
-    assert capsys.readouterr().out == f"{ID} is still running; dlmon attach {ID} shows it\n"
+    there = f"--log-dir {log_dir} {ID}"
+    assert capsys.readouterr().out == f"{ID} is still running; dlmon attach {there} shows it\n"
+
+
+def test_a_session_in_the_usual_place_is_found_there(dlmon_app, log_dir, running, capsys):
+    settings = Settings(log_dir=str(log_dir))
+
+    async def quit_at_once(pilot):
+        await pilot.pause()
+        await pilot.press("q")
+
+    assert run(dlmon_app(log_dir, running[0].path, settings=settings), quit_at_once) == 0
+    assert f"dlmon attach {ID} shows it" in capsys.readouterr().out
 
 
 def test_a_session_that_was_attached_is_left_running(dlmon_app, log_dir, running, capsys):

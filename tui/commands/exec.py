@@ -101,7 +101,7 @@ def exec_script(
             from tui.options.jobs import make_script_job
 
             started = launch(make_script_job(command, directory, kept_in, options))
-            shared.leave_running(started, options.name, as_json)
+            shared.leave_running(started, options.name, as_json, log_dir)
             return None
         if plain or as_json or repeat > 1 or not shared.in_terminal():
             from tui.options.jobs import make_script_job

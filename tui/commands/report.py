@@ -125,14 +125,17 @@ def _publish(logs: Sequence[Path], sweeps: Sequence[Path], name: str) -> None:
     from dlmon.comparison.published import PublishedError, write_published_row
     from dlmon.log.directory import read_entry
     from dlmon.records.sanitize import clean, shown_path
+    from workloads.catalog import WORKLOADS
 
     if sweeps or len(logs) != 1:
         raise shared.UserError("--as-published takes one session, and no sweep")
     entry = read_entry(logs[0])
     if entry.result is None:
         raise shared.UserError(f"{clean(entry.header.id)} has no result to publish")
+    workload = WORKLOADS.get(entry.result.workload)
+    epochs = None if workload is None else workload.epochs
     try:
-        written = write_published_row(entry.result, name)
+        written = write_published_row(entry.result, name, epochs=epochs)
     except PublishedError as error:
         raise shared.UserError(str(error)) from None
     print(f"{clean(name)} stands among the published figures now: {shown_path(written)}")

@@ -54,7 +54,7 @@ def run(
 
     started = launch(make_job(chosen, directory, options))
     if options.detach:
-        shared.leave_running(started, options.name, as_json)
+        shared.leave_running(started, options.name, as_json, log_dir)
         return None
     if plain or as_json or not shared.in_terminal():
         from tui.plain.follow import follow

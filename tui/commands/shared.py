@@ -73,13 +73,26 @@ def answer_of(started: Lifeline) -> Started:
     return answer
 
 
-def leave_running(started: Lifeline, name: str | None, as_json: bool) -> None:
+def called(session: str, name: str | None) -> str:
+    """Return the id of a session, with its name where it has one."""
+    return session if name is None else f"{session} ({name})"
+
+
+def leave_running(started: Lifeline, name: str | None, as_json: bool, log_dir: Path | None) -> None:
     """Leave a session that was started to itself, and say how to come back to it.
+
+    Args:
+        started: it.
+        name: what it is called, where it has a name.
+        as_json: say it as JSON.
+        log_dir: where a person asked for it to be kept; None for the usual place.
 
     Raises:
         UserError: its supervisor refused to start it.
     """
     import json
+
+    from tui.formatting.sessions import log_dir_option
 
     answer = answer_of(started)
     started.send("detach")
@@ -87,8 +100,8 @@ def leave_running(started: Lifeline, name: str | None, as_json: bool) -> None:
     if as_json:
         print(json.dumps({**asdict(answer), "name": name}))
     else:
-        called = answer.session if name is None else f"{answer.session} ({name})"
-        print(f"{called} is running; dlmon attach {answer.session} shows it")
+        meant = f"{log_dir_option(log_dir)}{answer.session}"
+        print(f"{called(answer.session, name)} is running; dlmon attach {meant} shows it")
 
 
 def start_on_host(host: str, job: Job, as_json: bool) -> None:
@@ -106,9 +119,8 @@ def start_on_host(host: str, job: Job, as_json: bool) -> None:
     if as_json:
         print(json.dumps({"session": session, "host": host, "name": job.name}))
     else:
-        called = session if job.name is None else f"{session} ({job.name})"
         where = f"--host {host} {session}"
-        print(f"{called} is running on {host}; dlmon attach {where} shows it")
+        print(f"{called(session, job.name)} is running on {host}; dlmon attach {where} shows it")
 
 
 def end_before_start(what: str) -> None:

@@ -93,7 +93,7 @@ def watch(
         directory = shared.chosen_log_directory(log_dir, settings)
         options = replace(options, detach=detach)
         job = make_recording(directory, options, for_s=for_s)
-        return _record(job, settings, plain=plain)
+        return _record(job, settings, log_dir, plain=plain)
     _refuse_without_recording(of_recording)
     if plain or as_json or not shared.in_terminal():
         from tui.plain.watch import watch_machine
@@ -135,7 +135,8 @@ def _record_hosts(
     for host, session in started.items():
         if not isinstance(session, Exception):
             where = shlex.join(["--host", host, session])
-            print(f"{session} is recording on {host}; dlmon attach {where} shows it")
+            called = shared.called(session, job.name)
+            print(f"{called} is recording on {host}; dlmon attach {where} shows it")
     exit_code = shared.report_failures(started)
     none_records = all(isinstance(each, Exception) for each in started.values())
     if none_records or options.detach or plain or not shared.in_terminal():
@@ -163,9 +164,10 @@ def _watch_hosts(
     return DlmonApp(start).run_to_exit_code()
 
 
-def _record(job: Job, settings: Settings, *, plain: bool) -> int | None:
+def _record(job: Job, settings: Settings, log_dir: Path | None, *, plain: bool) -> int | None:
     """Record this machine, and show it unless that is to go on without us."""
     from dlmon.launch.lifeline import launch
+    from tui.formatting.sessions import log_dir_option
 
     started = launch(job)
     if job.outlives_viewer:
@@ -173,7 +175,8 @@ def _record(job: Job, settings: Settings, *, plain: bool) -> int | None:
         started.send("detach")
         started.release()
         session = answer.session
-        print(f"{session} is recording; dlmon attach {session} shows it, dlmon stop ends it")
+        called, where = shared.called(session, job.name), log_dir_option(log_dir)
+        print(f"{called} is recording; dlmon attach {where}{session} shows it, dlmon stop ends it")
         return None
     if plain or not shared.in_terminal():
         from tui.plain.follow import follow

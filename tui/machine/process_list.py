@@ -66,7 +66,7 @@ _HEADING_ROWS = 1
 _BORDER = 6
 """What of a border has no text."""
 _LATER = "None yet: processes are read every 5 s."
-_SCOPE = f"the run's, those on GPUs, and the {MAX_BUSIEST} busiest"
+_SCOPE = f"those on GPUs, and the {MAX_BUSIEST} busiest"
 
 
 def notes_with_room(notes: Sequence[str], room: int) -> str:
@@ -243,7 +243,9 @@ class ProcessList(ScrollingLines):
         typed = f"{count} match" if self._typed.strip() else ""
         last = "as they were last read, every 5 s" if self._over and total else ""
         of_core = "CPU % of one core" if total else ""
-        scope = _SCOPE if self._choosing and self._all else ""
+        scope = f"the run's, {_SCOPE}" if has_run else _SCOPE
+        if not (self._choosing and self._all):
+            scope = ""
         notes = (typed, last, of_core, legend, scope)
         below = notes_with_room(notes, self.outer_size.width - _BORDER)
         title = f"Processes {count}" if total and not self._typed.strip() else "Processes"

@@ -351,7 +351,7 @@ class _MachineReporter(_Reporter):
         if not self._begun:
             self._begun = True
             began = units.time_of_day(header.wall)
-            self._print(f"{began}  session {header.id}")
+            self._print(f"{began}  session {called(header.id, read_label(follower.path))}")
             self._print(f"{began}  log {shown_path(follower.path)}")
             self._print(facts_line(header.host, header.machine))
         for record in records:

@@ -44,7 +44,7 @@ from tui.formatting.comparison import (
 from tui.formatting.comparison_row import peak_share
 from tui.formatting.metrics import evaluation_text, metrics_line
 from tui.formatting.results import result_figures
-from tui.formatting.sessions import called, device_name, energy_used
+from tui.formatting.sessions import called, device_name, energy_used, log_dir_option
 from tui.formatting.validity import validity_text
 from tui.plain.console import line_console
 from tui.plain.tables import print_table
@@ -100,10 +100,9 @@ def _kept_text(follower: SessionFollower, log_dir: Path | None) -> str:
     """Say which session it was, where its log lies, and how to come back to it."""
     session = follower.session.header.id
     name = called(session, read_label(follower.path))
-    where = "" if log_dir is None else f"--log-dir {shlex.quote(shown_path(log_dir))} "
     return (
         f"\n{name} {follower.status}; recorded in {shown_path(follower.path)}\n"
-        f"dlmon attach {where}{session} shows it again"
+        f"dlmon attach {log_dir_option(log_dir)}{session} shows it again"
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -102,29 +102,50 @@ def print_sessions(
         )
         return
     runs = runs_of_sweeps(sweeps)
-    in_sweep = ("in a sweep",) if runs else ()
-    named = _name_heading(entries)
-    table = plain_table("started", *named, "workload", "status", "device", *in_sweep, "result")
-    for entry in entries:
-        run = runs.get(entry.header.id)
-        device, name = device_of(entry)
-        table.add_row(
-            units.day_and_time(entry.header.wall),
-            *([_name(entry.label.name or "")] if named else []),
-            _name(workload_of(entry)),
-            _name(entry.status),
-            _name(name or device),
-            *([_name(run.text if run else "")] if in_sweep else []),
-            Text(_outcome(entry, console.is_terminal)),
-        )
     if entries:
-        _print_named(console, ["session", *(_id(entry) for entry in entries)], table)
+        ids = ["session", *(_id(entry) for entry in entries)]
+        table = _table_of_sessions(console, entries, runs, with_device=True)
+        if not _stands_beside(console, ids, table):
+            # What has no room beside the rest stands beside the id above it.
+            devices = ["device", *(_device(entry).plain for entry in entries)]
+            ids = [f"{id}  {device}".rstrip() for id, device in zip(ids, devices, strict=True)]
+            table = _table_of_sessions(console, entries, runs, with_device=False)
+        _print_named(console, ids, table)
     if entries and sweeps:
         console.print()
     if sweeps:
         _print_sweeps(console, sweeps)
         if resumable:
             _print_commands(console, sweeps, by_path)
+
+
+def _table_of_sessions(
+    console: Console,
+    entries: Sequence[SessionEntry],
+    runs: Mapping[str, RunOfSweep],
+    with_device: bool,
+) -> Table:
+    device = ("device",) if with_device else ()
+    in_sweep = ("in a sweep",) if any(entry.header.id in runs for entry in entries) else ()
+    named = _name_heading(entries)
+    table = plain_table("started", *named, "workload", "status", *device, *in_sweep, "result")
+    for entry in entries:
+        run = runs.get(entry.header.id)
+        table.add_row(
+            units.day_and_time(entry.header.wall),
+            *([_name(entry.label.name or "")] if named else []),
+            _name(workload_of(entry)),
+            _name(entry.status),
+            *([_device(entry)] if device else []),
+            *([_name(run.text if run else "")] if in_sweep else []),
+            Text(_outcome(entry, console.is_terminal)),
+        )
+    return table
+
+
+def _device(entry: SessionEntry) -> Text:
+    device, name = device_of(entry)
+    return _name(name or device)
 
 
 def _outcome(entry: SessionEntry, on_terminal: bool) -> str:
@@ -249,8 +270,7 @@ def _print_named(console: Console, names: Sequence[str], table: Table) -> None:
     for line in lines:
         line.rstrip()
     width = max(cell_len(name) for name in names) + 2
-    widest = width + max(line.cell_len for line in lines)
-    beside = not console.is_terminal or widest <= console.width
+    beside = _stands_beside(console, names, table)
     for index, (name, line) in enumerate(zip(names, lines, strict=True)):
         named = Text(name, style="bold" if index else "dim")
         if beside:
@@ -258,7 +278,15 @@ def _print_named(console: Console, names: Sequence[str], table: Table) -> None:
             print_line(console, named + line)
         else:
             print_line(console, named)
-            print_line(console, Text("  ") + line)
+            for number, part in enumerate(line.wrap(console, max(1, console.width - 4))):
+                print_line(console, Text("    " if number else "  ") + part)
+
+
+def _stands_beside(console: Console, names: Sequence[str], table: Table) -> bool:
+    """Return whether there is room for each name before its line of a table."""
+    widest = max(cell_len(name) for name in names) + 2
+    widest += max(cell_len(line.plain.rstrip()) for line in unwrapped(console, table))
+    return not console.is_terminal or widest <= console.width
 
 
 def unwrapped(console: Console, table: Table) -> list[Text]:

@@ -68,11 +68,12 @@ def compared(
         full: leave nothing out.
     """
     (base_run, base_name), (new_run, new_name) = base, new
+    names = tuple(filter(None, (base_run.name, new_run.name)))
     redaction = Redaction(full)
     try:
         sides = compare_sides([base_run], [new_run], earlier)
     except NotComparable as refused:
-        return Compared(base_name, new_name, as_sentence(redaction.text(str(refused))))
+        return Compared(base_name, new_name, as_sentence(redaction.text(str(refused)), names))
     for run in (*sides.base, *sides.new):
         redaction.learn_names(run.host, {**run.options, "command": " ".join(run.command or ())})
     text = redaction.text
@@ -96,7 +97,7 @@ def compared(
         Table(COLUMNS, tuple(row.cells for row in figures), (False, *(True,) * (len(COLUMNS) - 1))),
         "; ".join(legends(figures)),
         differences,
-        tuple(as_sentence(text(note)) for note in (*doubts(sides), *notes(sides))),
+        tuple(as_sentence(text(note), names) for note in (*doubts(sides), *notes(sides))),
         redaction.value(_as_json(sides, full)),
     )
 

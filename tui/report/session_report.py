@@ -410,7 +410,8 @@ def _without_ids(gpus: Sequence[GpuFacts] | None) -> list[Any] | None:
 _END = re.compile(r"[.!?…]$")
 
 
-def as_sentence(text: str) -> str:
-    """Return a text as a sentence: a capital first, a full stop last."""
-    text = text[:1].upper() + text[1:]
+def as_sentence(text: str, names: tuple[str, ...] = ()) -> str:
+    """Return a text as a sentence: a capital first, but of `names`, and a full stop last."""
+    if not text.startswith(names):
+        text = text[:1].upper() + text[1:]
     return text if _END.search(text) else f"{text}."

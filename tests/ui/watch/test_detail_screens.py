@@ -527,6 +527,13 @@ async def test_processes_of_the_run_that_are_left_out_are_counted():
         assert table._border_title.plain.startswith("Processes 12, 12 of 40 of this run ")
 
 
+async def test_without_a_run_no_process_is_said_to_be_of_it():
+    async with shown("in-depth", size=WIDE) as stage:
+        await report(stage, Process(1, "ada", "train.py"))
+        below = stage.app.screen.query_one(ProcessList)._border_subtitle.plain
+        assert below == "CPU % of one core  those on GPUs, and the 8 busiest"
+
+
 async def test_the_help_names_how_many_are_shown_and_how_unknown_looks():
     async with shown("in-depth", "processes-help", (120, 60), ascii=True) as stage:
         text = " ".join(stage.text.replace("|", " ").split())

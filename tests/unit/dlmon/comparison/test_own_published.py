@@ -245,6 +245,26 @@ def test_what_can_t_be_a_reference_figure_is_refused(own, changes, name, says):
     assert not own.exists()
 
 
+def test_a_whole_run_of_other_epochs_than_the_published_ones_is_refused(own):
+    whole = RunSeconds(52.0, None, None, projected=False)
+    run = {"workload": "mnist-mlp-small", "run_seconds": whole}
+    options = {"batch_size": 32, "epochs": 3}
+    with pytest.raises(PublishedError, match="make one with --epochs 10"):
+        write_published_row(result(**run, options=options), "Box", epochs=10)
+    assert not own.exists()
+    write_published_row(result(**run, options=options | {"epochs": 10}), "Box", epochs=10)
+    write_published_row(result(options=options), "Other", epochs=10)
+    assert [row.metric for row in read_own_published(own)] == ["run_seconds", "seconds_per_epoch"]
+
+
+def test_a_session_stands_there_once(own):
+    write_published_row(result(), "Box")
+    before = own.read_text()
+    with pytest.raises(PublishedError, match="Box has the time of this session already"):
+        write_published_row(result(), "Box")
+    assert own.read_text() == before
+
+
 def test_a_wrong_file_is_left_as_it_is(own):
     own.write_text("nonsense\n")
     with pytest.raises(PublishedError, match="line 1"):

@@ -54,7 +54,7 @@ def test_a_host_is_returned_as_it_was_given(host):
         ("gpu\u202e1", '"gpu1" is no host: it may hold neither blanks nor'),
         ("gpu\udc801", '"gpu1" is no host: it may hold neither blanks nor'),
         ("x" * 256, "it is longer than 255 characters"),
-        ("@lab", 'the user is missing before "@"'),
+        ("@lab", '"@lab" is no host: a group can\'t stand here; name one host'),
         ("ssh://@gpu1", 'the user is missing before "@"'),
         ("lab@", 'the name is missing after "@"'),
         ("gpu1;ls", "ssh takes no ; in it"),

@@ -130,7 +130,7 @@ def test_every_key_is_taken(config):
         ("[hosts]\nlab = [1]", "hosts.lab must be a list of hosts in quotes, not [1]"),
         ("[hosts]\nlab.x = ['a']", "hosts.lab must be a list of hosts in quotes, not {'x'"),
         ("[hosts]\nlab = ['-x']", 'hosts.lab: "-x" is no host: neither a name'),
-        ("[hosts]\nlab = ['@x']", 'hosts.lab: "@x" is no host: the user is missing'),
+        ("[hosts]\nlab = ['@x']", 'hosts.lab: "@x" is no host: a group can\'t stand here'),
         ("[hosts]\nlab = ['a', 'a']", 'hosts.lab: "a" of "@lab" is named twice'),
         ("[hosts]\n'my lab' = ['a']", 'hosts can\'t be grouped as "my lab": name a group with'),
         ('[hosts]\n"l\\u001bab" = []', "hosts can't be grouped as"),

@@ -1,5 +1,6 @@
 """The tables of `dlmon list`, `sessions` and `doctor`."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -226,10 +227,35 @@ def test_a_row_is_one_line_in_a_pipe_and_an_id_is_never_broken(swept, log_dir, c
     monkeypatch.setattr("tui.plain.tables.table_console", lambda: console)
     rows = listed(log_dir, capsys)
     assert [swept.header.id] in rows
-    assert ["failed"] in rows
+    assert ["failed", failed[-1].device_name] in rows
     assert all(len(cell) <= 60 for row in rows for cell in row)
     # On a terminal an error has its beginning.
     assert 60 < " ".join(cell for row in rows for cell in row).count("no room") * 8 <= 72
+
+
+def test_in_a_narrow_terminal_the_device_stands_beside_the_id(log_dir, capsys, monkeypatch):
+    header, *records, result = recorded_session()
+    write_log(log_dir, [header, *records, replace(result, error="no room " * 9)])
+    console = Console(width=80, highlight=False, force_terminal=True, color_system=None)
+    monkeypatch.setattr("tui.plain.tables.table_console", lambda: console)
+    print_sessions(list_sessions(log_dir), log_dir)
+    heading, columns, first, second, *rest = capsys.readouterr().out.splitlines()
+    assert heading.split() == ["session", "device"]
+    assert first == f"{header.id}  {result.device_name}"
+    assert columns.split() == ["started", "workload", "status", "result"]
+    assert columns.index("result") == second.index("no room")
+    # What goes on below stands further in.
+    assert rest
+    assert all(re.match(" {4}\\w", line) and len(line) <= 80 for line in rest)
+
+
+def test_sessions_that_no_sweep_ran_have_no_column_for_it(log_dir, capsys):
+    write_log(log_dir, recorded_session())
+    header = new_header(plan_of(), 1, BEGIN_WALL)
+    sweep = SweepWriter.create(log_dir, header)
+    sweep.write(Began(Slot(0, 0), "elsewhere", BEGIN_WALL))
+    sweep.close()
+    assert "in a sweep" not in listed(log_dir, capsys)[0]
 
 
 def test_a_session_as_json_holds_the_sweep_that_it_is_a_run_of(swept, log_dir):

@@ -22,6 +22,7 @@ from dlmon.records import (
 from tui.report.html import html_of
 from tui.report.markdown import markdown_of
 from tui.report.report import make_report
+from tui.report.session_report import as_sentence
 
 
 def only(path, full=False):
@@ -247,3 +248,15 @@ def test_a_metric_takes_no_place_of_a_figure_beside_other_sessions(tmp_path):
     assert rows["metric throughput"] == ("7.5000", "7.5000", "–")
     assert "loss" in rows
     assert "metric loss" not in rows
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("new had more", "New had more."),
+        ("batch 256 has no throughput.", "batch 256 has no throughput."),
+    ],
+)
+def test_a_sentence_begins_with_a_capital_but_for_a_name(text, said):
+    assert as_sentence(text, ("batch 256",)) == said
+    assert as_sentence(text) == said[:1].upper() + said[1:]

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dlmon.comparison.arguments import NOT_GIVEN, arguments_of
-from dlmon.records import MachineFacts, Status
+from dlmon.records import AccountPart, MachineFacts, Status
 from dlmon.records.sanitize import SHOWN_LENGTH, clean
 from dlmon.statistics.claims import Claim
 from dlmon.statistics.ratios import (
@@ -29,6 +29,8 @@ THROUGHPUT = "samples_per_second"
 RUN_CORES, OTHER_CORES = "run_cores", "other_cores"
 """How many cores the run took during steady training, and how many other programs did."""
 ACCOUNT = "account."
+# Of a run without it, it may not have been measured.
+_DATA_WAIT = f"{ACCOUNT}{AccountPart.DATA_WAIT}"
 """What the name of a part of the account begins with."""
 
 # What is compared, in this order. The parts of the account follow.
@@ -330,6 +332,10 @@ def _figure(
 
 
 def _values(name: str, runs: Iterable[RunFigures]) -> list[float]:
+    """Return a figure of the runs that have it; a part of an account that took no time is 0."""
+    if name.startswith(ACCOUNT) and name != _DATA_WAIT:
+        accounts = (run.values for run in runs if any(of.startswith(ACCOUNT) for of in run.values))
+        return [account.get(name, 0.0) for account in accounts]
     return [run.values[name] for run in runs if name in run.values]
 
 

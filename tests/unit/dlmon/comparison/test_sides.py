@@ -68,6 +68,24 @@ def test_a_side_has_the_geometric_mean_of_its_runs():
     assert compared.throughput.ratio.value == pytest.approx(1)
 
 
+def test_a_part_of_the_time_that_a_run_had_none_of_is_0_and_not_unknown():
+    stalled = {"account.training": 9.0, "account.stalls": 0.5}
+    base = [run("a", values={"account.training": 9.0}), run("b", values=stalled)]
+    new = [run("c", values=stalled), run("d", values={})]
+    stalls = figure(compare_sides(base, new), "account.stalls")
+    assert stalls.runs == (2, 1)
+    assert (stalls.base, stalls.new) == (0.25, 0.5)
+    assert stalls.ratio is None
+
+
+def test_a_wait_for_data_that_was_not_measured_stays_unknown():
+    waited = {"account.training": 9.0, "account.data_wait": 0.5}
+    compared = compare_sides(
+        [run("a", values=waited)], [run("b", values={"account.training": 9.0})]
+    )
+    assert figure(compared, "account.data_wait").runs == (1, 0)
+
+
 def test_less_time_is_better_and_utilisation_is_neither():
     times = {"seconds_per_epoch": 9.0, "cpu_pct": 50.0}
     base = [run(f"a{n}", 1_000 + n, {k: v + n / 100 for k, v in times.items()}) for n in range(3)]

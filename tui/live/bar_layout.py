@@ -208,8 +208,14 @@ def _badges_below(bars: Sequence[BarRow]) -> list[str]:
 
 
 def _first_unlike(rows: Sequence[BarRow]) -> int:
-    """Return before which row those begin that are not comparable; 0 where none is, or all are."""
-    return next((place for place, row in enumerate(rows) if not row.alike), 0)
+    """Return before which row those begin that are not comparable with this run.
+
+    0 where none is, or all are, or this run lacks what would make it comparable itself.
+    """
+    unlike = [place for place, row in enumerate(rows) if not row.alike]
+    if any(rows[place].style == "this" for place in unlike):
+        return 0
+    return next(iter(unlike), 0)
 
 
 def _shared_badge(bars: Sequence[BarRow]) -> str:

@@ -430,6 +430,16 @@ async def test_what_is_not_comparable_stands_below_a_heading_of_its_own():
         assert NOT_COMPARABLE not in "".join(rows(app.bars))
 
 
+async def test_this_run_never_stands_among_what_is_not_comparable_with_it():
+    app = BarsApp()
+    this, *others = ALIKE_AND_NOT
+    unfinished = replace(this, badge="without its evaluation", alike=False)
+    async with app.run_test(size=(60, 8)) as pilot:
+        app.bars.show((replace(others[0], alike=True), unfinished, *others[1:]))
+        await pilot.pause()
+        assert NOT_COMPARABLE not in "".join(rows(app.bars))
+
+
 async def test_a_few_rows_are_all_for_bars_and_none_for_a_heading():
     app = BarsApp()
     async with app.run_test(size=(60, 4)) as pilot:

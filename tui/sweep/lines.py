@@ -71,13 +71,14 @@ class SweepProgress:
     """How far a sweep is, as its screen shows it.
 
     `status` is a word: running, stopping, completed, stopped or failed. `current` are
-    the runs that are being made; with `last_run` the sweep stops after them.
+    the runs that are being made; with `last_run` the sweep stops after them. `elapsed_s` is
+    None where no run was left to make: the sweep was over before it was shown.
     """
 
     sweep: Sweep
     status: str
     current: tuple[Slot, ...]
-    elapsed_s: float
+    elapsed_s: float | None
     seconds_left: float | None = None
     last_run: bool = False
 
@@ -222,11 +223,13 @@ def _how_far(progress: SweepProgress, glyphs: Glyphs) -> TextRow:
     left = sweep.left()
     done = len(plan.order) - len(left)
     runs: list[tuple[str, tuple[str, ...]]] = []
+    elapsed_s = progress.elapsed_s
+    clock = () if elapsed_s is None else ((f"  {units.clock(elapsed_s)}", PLAIN),)
     if progress.status not in ("running", "stopping"):
         style = GOOD if progress.status == "completed" else BAD
         runs.append((progress.status, style))
         runs.append((f"  {done} of {len(plan.order)} runs done", PLAIN))
-        return (*runs, (f"  {units.clock(progress.elapsed_s)}", PLAIN))
+        return (*runs, *clock)
     if progress.status == "stopping" or progress.last_run:
         these = "these runs" if len(progress.current) > 1 else "this run"
         text = "stopping" if progress.status == "stopping" else f"stops after {these}"
@@ -235,7 +238,7 @@ def _how_far(progress: SweepProgress, glyphs: Glyphs) -> TextRow:
         runs.append((f"{done} of {len(plan.order)} runs done", PLAIN))
     elif progress.current:
         runs.extend(_place(sweep, progress.current[0]))
-    runs.append((f"  {units.clock(progress.elapsed_s)}", PLAIN))
+    runs.extend(clock)
     left_s = progress.seconds_left
     if left_s is not None and not progress.last_run and progress.status == "running":
         runs.append((f"  ~ {units.time_left(left_s)}", PLAIN))

@@ -108,6 +108,7 @@ class SweepScreen(BaseScreen):
         self._run = run
         self._clock = clock
         self._begun_at = clock()
+        self._was_over = not run.sweep.left()
         self._ended_at: float | None = None
         self._changed = True
         self._findings: list[str] = []
@@ -233,7 +234,7 @@ class SweepScreen(BaseScreen):
         status = "stopping" if run.stopping else "running"
         if run.ended:
             status = "failed" if run.problem is not None else run.sweep.closed or "stopped"
-        elapsed_s = (self._ended_at or self._clock()) - self._begun_at
+        elapsed_s = None if self._was_over else (self._ended_at or self._clock()) - self._begun_at
         return SweepProgress(
             sweep=run.sweep,
             status=status,

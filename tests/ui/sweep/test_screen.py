@@ -397,6 +397,16 @@ async def test_q_leaves_a_sweep_that_is_over(make_run, show):
         assert shown.left == [False]
 
 
+async def test_a_sweep_that_was_over_before_is_given_no_time_of_this_screen(make_run, show):
+    run = make_run()
+    run.make(*[completed(time) for time in (0.5, 0.4, 0.3, 0.2)])
+    run.end()
+    async with show(run) as shown:
+        first = shown.text.splitlines()[0]
+        assert "4 of 4 runs done" in first
+        assert "00:00" not in first
+
+
 async def test_a_question_goes_away_when_the_sweep_ends_meanwhile(make_run, show):
     run = make_run()
     async with show(run) as shown:

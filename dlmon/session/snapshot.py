@@ -113,6 +113,11 @@ class Snapshot:
         return compiles(frameworks, model.backend, model.jit)
 
     @property
+    def first_batch_s(self) -> float | None:
+        """What training's first batch took beyond a usual one, without that of a validation."""
+        return None if self.compile_s is None else self.compile_s - self.validation_compile_s
+
+    @property
     def wall(self) -> float:
         """The time of this moment, in seconds since 1970.
 

@@ -41,7 +41,20 @@ class _NotStarted(shared.UserError):
         super().__init__(message, NOT_STARTED)
 
 
+class _Exec(click.Command):
+    """A command whose wrong arguments have the exit code of a script that was not started."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except click.UsageError as error:
+            from tui.commands.usage_errors import sentence_of
+
+            raise _NotStarted(sentence_of(error)) from None
+
+
 @click.command(
+    cls=_Exec,
     name="exec",
     short_help="Run a script of your own and watch it.",
     # What follows the command's first word is its own, with or without the --.

@@ -137,7 +137,7 @@ def figure_name(name: str, compiled: bool = True, is_script: bool = False) -> st
         part = AccountPart(name.removeprefix(ACCOUNT))
         return f"{part_name(part, is_script, compiled)}, s"
     if name == "compile_s" and not compiled:
-        return "first batch, extra s"
+        return "first batches, extra s"
     return _NAMES.get(name, name)
 
 

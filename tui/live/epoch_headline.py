@@ -250,8 +250,9 @@ def _facts(snapshot: Snapshot, glyphs: Glyphs = UNICODE) -> tuple[TextRow, TextR
     """Return the time of an epoch, where the figure is that of a whole run, and other facts."""
     timing, per_epoch = timing_of(snapshot), snapshot.seconds_per_epoch
     facts: TextRow = ()
-    if snapshot.compile_s is not None and (snapshot.compiles or snapshot.compile_s >= _A_DELAY_S):
-        facts = ((compile_text(snapshot.compile_s, snapshot.compiles), MUTED),)
+    first_s = snapshot.compile_s if snapshot.compiles else snapshot.first_batch_s
+    if first_s is not None and (snapshot.compiles or first_s >= _A_DELAY_S):
+        facts = ((compile_text(first_s, snapshot.compiles), MUTED),)
     if snapshot.stalls:
         stalls = units.stalls(
             snapshot.stalls, snapshot.opening_stalls or 0, epoch_word(snapshot.header)

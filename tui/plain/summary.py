@@ -56,6 +56,8 @@ LONGEST_TEXT = 1_000
 SHOWN_OUTPUT = 20
 COMMAND, METRICS = "command", "metrics"
 SHOWN_GAPS = 3
+# What a first batch of a validation takes less than that of is not worth a word.
+_A_DELAY_S = 0.01
 
 
 def print_outcome(follower: SessionFollower) -> None:
@@ -190,12 +192,10 @@ def summary_rows(
         mean = "" if step.mean is None else f"mean {units.step_time(step.mean)}, "
         within = f"95 % within {units.step_time(step.p95)}"
         rows.append(("step", f"{mean}median {units.step_time(step.median)}, {within}"))
-    if snapshot.compile_s is not None:
-        seconds = units.seconds(snapshot.compile_s)
-        if snapshot.compiles:
-            rows.append(("compile", seconds))
-        else:
-            rows.append(("first batch", f"{seconds} more than a usual one"))
+    if snapshot.compile_s is not None and snapshot.compiles:
+        rows.append(("compile", units.seconds(snapshot.compile_s)))
+    elif (first_s := snapshot.first_batch_s) is not None:
+        rows.append(("first batch", _first_batch(first_s, snapshot.validation_compile_s)))
     metrics = metric_figures(snapshot.epochs, session.learning)
     if metrics:
         rows.append((METRICS, metrics_line(metrics, epoch_word(snapshot.header))))
@@ -253,6 +253,14 @@ def _machine_summary(session: Session, snapshot: Snapshot, status: Status) -> li
         *((f"mean {device_name(gpu)}", units.percent(pct)) for gpu, pct in use.gpu_pct.items()),
         ("energy", energy_used(use) or f"– ({why})"),
     ]
+
+
+def _first_batch(more_s: float, in_validation_s: float) -> str:
+    """Say what it took beyond a usual one, and that of the first validation."""
+    text = f"{units.seconds(more_s)} more than a usual one"
+    if in_validation_s < _A_DELAY_S:
+        return text
+    return f"{text}, and {units.seconds(in_validation_s)} in validation"
 
 
 def _stalls(snapshot: Snapshot) -> str:

@@ -13,6 +13,8 @@ from tui.commands.shared import UserError
         ("--interval", "0", "the interval must be from 0.1"),
         ("--price", "x", "give US dollars per hour"),
         ("--host", "-x", "host"),
+        ("--repeat", "0", "--repeat takes a whole number from 1 to 1,000"),
+        ("--repeats", "2", "there is no option"),
     ],
 )
 def test_a_wrong_option_is_refused_before_the_script_is_started(tmp_path, option, value, says):

@@ -23,7 +23,6 @@ def refused(*arguments):
         (["--asci"], 'there is no option "--asci"; did you mean --ascii?'),
         (["run", "x", "--batch-size"], "--batch-size needs a value"),
         (["report", "x", "--format", "pdf"], "--format takes md, html, csv or json"),
-        (["exec", "--repeat", "0", "--", "x"], "--repeat takes a whole number from 1 to 1,000"),
         (
             ["compare", "a", "b", "c"],
             'compare takes two sessions: "c" is too much; join several of one side with commas: '

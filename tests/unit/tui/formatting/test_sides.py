@@ -225,7 +225,7 @@ def test_the_parts_of_scripts_of_pytorch_have_names_that_hold_for_them():
         side("a", 1_000.0, values=values, **torch), side("b", 1_000.0, values=values, **torch)
     )
     names = [row.cells[0] for row in figure_rows(of_scripts)]
-    assert {"start and set-up, s", "first batch, s", "first batch, extra s"} <= set(names)
+    assert {"start and set-up, s", "first batch, s", "first batches, extra s"} <= set(names)
     assert not any("compil" in name for name in names)
     keras = {"keras": "3.15.1", "dlmon": "0.1.0", "backend": "tensorflow"}
     mixed = compare_sides(

@@ -5,14 +5,16 @@ import re
 from dataclasses import replace
 
 import pytest
-from fakes.recorded import BEGIN_WALL, recorded_machine, recorded_session, write_log
+from fakes.recorded import BEGIN_WALL, folded, recorded_machine, recorded_session, write_log
 from fakes.screens import of_this_boot
+from fakes.scripts import script_session
 
 from dlmon.log.label import Label, write_label
 from dlmon.records import Model
 from dlmon.session.follower import SessionFollower
 from dlmon.session.session import NOT_IN_PROJECTION
 from tui.plain.follow import follow
+from tui.plain.summary import summary_rows
 
 
 def followed(tmp_path, capsys, records):
@@ -100,6 +102,13 @@ def test_the_comparison_of_a_script_has_no_empty_columns(tmp_path, capsys):
     (heading,) = (line for line in printed.splitlines() if "per epoch" in line and "device" in line)
     assert heading.split() == ["device", "per", "epoch"]
     assert re.search(r"run of .* s +before; --sleep 0\.005", printed)
+
+
+@pytest.mark.parametrize(("validated", "also"), [(False, ""), (True, ", and 0.10 s in validation")])
+def test_a_first_batch_is_told_from_that_of_a_validation(validated, also):
+    session = folded(script_session(validated=validated))
+    rows = dict(summary_rows(session, session.snapshot(), "completed", Label()))
+    assert rows["first batch"] == f"0.00 s more than a usual one{also}"
 
 
 def test_a_run_that_matches_no_published_number_names_the_options_that_would(tmp_path, capsys):

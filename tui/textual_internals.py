@@ -12,13 +12,14 @@ from typing import Any
 from rich.console import Console
 from rich.control import Control
 from textual._compositor import ChopsUpdate, Compositor
-from textual.app import App
+from textual.app import App, ReturnType
 from textual.content import Content
 from textual.css.styles import RenderStyles
 from textual.dom import DOMNode
 from textual.geometry import Region
 from textual.screen import Screen
 from textual.strip import Strip
+from textual.timer import Timer, TimerCallback
 from textual.widget import Widget
 
 
@@ -139,6 +140,29 @@ class StyledOnUse(Widget):
     @classmethod
     def _declared_component_classes(cls) -> frozenset[str]:
         return super()._get_component_classes()
+
+
+class PunctualApp(App[ReturnType]):
+    """An app whose timers fire however busy the machine is.
+
+    A timer of Textual's that is to fire once takes the moment as missed, and never fires, where its
+    start is held up for as long as it waits. After a resize that is 8 ms, and the app then stays at
+    the old size for ever: it waits for that timer with each later resize.
+    """
+
+    def set_timer(
+        self,
+        delay: float,
+        callback: TimerCallback | None = None,
+        *,
+        name: str | None = None,
+        pause: bool = False,
+    ) -> Timer:
+        """Call a function after a delay, in seconds."""
+        timer = super().set_timer(delay, callback, name=name, pause=pause)
+        # Its task has not begun yet.
+        timer._skip = False
+        return timer
 
 
 def put_border_titles(widget: Widget, title: Content, subtitle: Content) -> None:

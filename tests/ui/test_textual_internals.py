@@ -1,5 +1,7 @@
 """What is written to the terminal: short, and in the end the picture that was meant."""
 
+import asyncio
+import itertools
 import random
 import re
 from typing import ClassVar
@@ -12,7 +14,7 @@ from textual.app import App
 from textual.geometry import Region
 
 from dlmon.records import Output
-from tui.textual_internals import SpansUpdate, send_short_updates
+from tui.textual_internals import PunctualApp, SpansUpdate, send_short_updates
 from tui.widgets.rows import RowWidget
 
 SEQUENCE = re.compile(r"\x1b\[([0-9;?]*)([A-Za-z])|([^\x1b])")
@@ -260,3 +262,17 @@ async def test_only_what_is_sent_is_rendered(written):
         before.visible = False
         await pilot.pause()
         assert screen_text(pilot.app).split("\n")[0] == "xxxxx" + " " * 15 + "xxxx"
+
+
+@pytest.mark.parametrize("kind", [App, PunctualApp])
+async def test_a_timer_fires_though_its_start_was_held_up(kind, monkeypatch):
+    fired = asyncio.Event()
+    async with kind().run_test() as pilot:
+        # Between any two looks at the clock, more time passes than the timer waits.
+        seconds = itertools.count()
+        monkeypatch.setattr("textual.timer._time.get_time", lambda: float(next(seconds)))
+        timer = pilot.app.set_timer(0.001, fired.set)
+        await asyncio.wait([timer._task], timeout=60)
+        await pilot.pause()
+        # Where Textual's own fires as well, ours is not needed any more.
+        assert fired.is_set() == (kind is PunctualApp)

@@ -7,12 +7,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from textual.app import App
 from textual.screen import Screen
 
 from dlmon.records.sanitize import clean
 from tui.navigation.shown import ShownSession
 from tui.navigation.start import Start
+from tui.textual_internals import PunctualApp
 
 if TYPE_CHECKING:
     from dlmon.launch.job import Refused
@@ -27,7 +27,7 @@ _ERROR_LENGTH = 400
 _FIRST_SCREEN = 0
 
 
-class ScreenStackApp(App[int]):
+class ScreenStackApp(PunctualApp[int]):
     """The app as far as it knows what is shown and what runs."""
 
     def __init__(self, start: Start, *, ansi_color: bool | None = None) -> None:

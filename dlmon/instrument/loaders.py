@@ -41,6 +41,7 @@ class Loader:
     may_vary: bool = False
     workers: int | None = None
     inferred: str | None = None
+    has_passes: bool = True
     why: dict[str, str] = field(default_factory=dict, compare=False)
 
     def limited(self, steps: int) -> Loader:
@@ -58,7 +59,7 @@ class Loader:
         why = {name: reason for name, reason in self.why.items() if name == "batch_size"}
         for name in ("samples_per_epoch", "steps_per_epoch", "epochs"):
             why[name] = "a loop that takes single batches has no epochs"
-        return replace(self, samples=None, steps=None, why=why)
+        return replace(self, samples=None, steps=None, has_passes=False, why=why)
 
 
 def describe(loader: Any) -> Loader:

@@ -357,6 +357,7 @@ class PassReports:
                 "steps_per_epoch": loader.steps,
                 "workers": loader.workers,
                 "inferred": loader.inferred,
+                "has_epochs": None if loader.has_passes else False,
                 **device,
                 **asked,
             }

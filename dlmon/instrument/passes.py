@@ -36,12 +36,13 @@ from dlmon.instrument.reporter import Reporter
 TAKES_OVER = 16
 
 NO_LOADER = Loader(
+    has_passes=False,
     why={
         "batch_size": "there is no loader that says how many samples a step has",
         "samples_per_epoch": "a loop without a loader has no epochs",
         "steps_per_epoch": "a loop without a loader has no epochs",
         "epochs": "a loop without a loader has no epochs",
-    }
+    },
 )
 
 

@@ -95,7 +95,7 @@ class SingleBatches(Activity):
         self._is_described = parameters is not None
         qualities = qualities_of(model, self._package)
         why = {**dict.fromkeys(unknown, _NO_LENGTH), **qualities.pop("why", {})}
-        self._reporter.begin_loop(parameters=parameters, why=why, **qualities)
+        self._reporter.begin_loop(parameters=parameters, has_epochs=False, why=why, **qualities)
         self._epoch, self._count = self._reporter.next_epoch(), 0
         self._reporter.send(EpochStart(self._epoch, now, batch_size=None, samples=None))
         self.in_epoch, self.has_batches = True, False

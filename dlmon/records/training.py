@@ -125,6 +125,7 @@ class Model:
         workers: how many processes load its data.
         inferred: how the samples of a batch were found, where that may be wrong; absent where the
             framework says how many there are.
+        has_epochs: false of a script's loop that goes through no set of samples; absent elsewhere.
         trainer: as in `Phase`.
     """
 
@@ -156,6 +157,7 @@ class Model:
     inferred: str | None = None
     device_uuid: str | None = None
     trainer: int | None = None
+    has_epochs: bool | None = None
     why: dict[str, str] = field(default_factory=dict)
 
     @property

@@ -69,6 +69,7 @@ NOTHING_SEEN = "no training was seen"
 NOTHING_SEEN_YET = f"{NOTHING_SEEN} yet"
 WATCHED = "dlmon watches Keras, PyTorch, Lightning, Transformers and Accelerate"
 WATCHED_TOO = "and what a script reports itself (import dlmon)"
+NO_PASSES = "the script's loop has no epochs"
 NO_LENGTH = "the script does not say how long an epoch is, and none has ended"
 NO_WORKLOAD = "no workload was run: the machine alone was recorded"
 NO_BAND = "how sure it is needs two seconds of steady training"
@@ -502,7 +503,8 @@ class Session:
             why["seconds_per_epoch"] = Requirement.MODEL
             return None
         if self.model.samples_per_epoch is None:
-            why["seconds_per_epoch"] = NO_LENGTH
+            has_epochs = self.model.has_epochs is not False
+            why["seconds_per_epoch"] = NO_LENGTH if has_epochs else NO_PASSES
             return None
         if self.model.epochs == 0 or self.model.samples_per_epoch < 1:
             why["seconds_per_epoch"] = NO_EPOCHS

@@ -147,11 +147,13 @@ def _last_without_another(snapshot: Snapshot) -> Epoch | None:
 def epoch_text(snapshot: Snapshot) -> str:
     """Say which epoch of those that were asked for runs, or a run ended in: epoch 2/3.
 
+    Nothing of a script's loop that has none.
+
     Epochs that follow so that training lasts as long as `--seconds` says are counted apart:
     epoch 1/1, +4 extra.
     """
     progress, model = snapshot.progress, snapshot.model
-    if progress is None or model is None:
+    if progress is None or model is None or model.has_epochs is False:
         return ""
     last = _last_without_another(snapshot)
     number = progress.epoch + 1 if last is None else last.epoch + 1

@@ -136,9 +136,11 @@ class EpochTable(Tail[Epoch]):
         self._alone = alone
         self._each = each
         self._use_of = use_of
-        self._empty = (
-            f"no {each} has ended yet" if running else f"the run ended before its first {each}"
-        )
+        if model is not None and model.has_epochs is False:
+            self._empty = f"the script's loop has no {each}s"
+        else:
+            ended = f"the run ended before its first {each}"
+            self._empty = f"no {each} has ended yet" if running else ended
         newest = epochs[-1] if epochs else None
         if (len(epochs), newest, slow) != self._compared or model != self._model:
             # Of thousands this takes a while, so only where one has come.

@@ -93,7 +93,7 @@ class TimeChartsScreen(BaseScreen):
         session = self._source.session
         view = replace(
             machine_view(self._source, snapshot),
-            epoch_starts=tuple(session.epoch_starts),
+            epoch_starts=_marked_epochs(session),
             phase_spans=_shaded(session, snapshot),
             cursor=cursor,
             cursor_label=self._cursor_label(axis),
@@ -182,7 +182,7 @@ class TimeChartsScreen(BaseScreen):
             columns=columns,
             top=top,
             bottom=bottom,
-            marks=axis.marks(session.epoch_starts),
+            marks=axis.marks(_marked_epochs(session)),
             shades=axis.shades(_shaded(session, snapshot)),
             reason=reason,
             cursor=cursor,
@@ -324,6 +324,12 @@ class TimeChartsScreen(BaseScreen):
             self.action_zoom_in()
         else:
             self.action_zoom_out()
+
+
+def _marked_epochs(session: Session) -> tuple[tuple[int, int], ...]:
+    """Return when epochs began; none of a script's loop that has none."""
+    has_epochs = session.model is None or session.model.has_epochs is not False
+    return tuple(session.epoch_starts) if has_epochs else ()
 
 
 def _shaded(session: Session, snapshot: Snapshot) -> tuple[PhaseSpan, ...]:

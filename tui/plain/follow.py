@@ -416,10 +416,9 @@ def _metrics_text(epoch: Epoch, known: Collection[str] = ()) -> str:
 
 
 def _progress_text(snapshot: Snapshot) -> str:
-    parts = []
-    progress = snapshot.progress
+    epoch, progress = epoch_text(snapshot), snapshot.progress
+    parts = [epoch] if epoch else []
     if progress is not None:
-        parts.append(epoch_text(snapshot))
         of = "" if progress.steps is None else f"/{progress.steps:,}"
         parts.append(f"step {progress.step:,}{of}")
     if snapshot.samples_per_second_now is not None:

@@ -1,8 +1,11 @@
 """The live screen of a person's own script: what it says in each of its states."""
 
+from dataclasses import replace
+
 import pytest
 from fakes.scripts import script_session
 
+from dlmon.records import Epoch, Model
 from tui.screens.quit import QuitScriptScreen
 from tui.screens.stop import StopScriptScreen
 
@@ -37,6 +40,19 @@ async def test_a_loop_whose_batches_have_no_size_is_in_steps(show_session):
         assert "steps/s" in str(shown.titles("#throughput"))
         assert "samples/s" not in str(shown.titles("#throughput"))
         assert shown.rows("ProgressLine")[0].startswith("training  step 1,000")
+
+
+async def test_of_a_loop_that_has_no_epochs_none_is_named(show_session):
+    records = [
+        replace(record, has_epochs=False) if isinstance(record, Model) else record
+        for record in script_session(samples=None, steps=None)
+        if not isinstance(record, Epoch)
+    ]
+    async with show_session(records, size=WIDE) as shown:
+        assert "epoch" not in shown.rows("TopLine")[0]
+        assert shown.rows("EpochTable")[0] == "the script's loop has no epochs"
+        assert shown.text.count("the script's loop has no epochs") == 2
+        assert "┊1" not in shown.text
 
 
 async def test_the_wait_for_data_is_named_where_the_time_went(show_session):

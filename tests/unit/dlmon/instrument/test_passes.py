@@ -445,7 +445,7 @@ def test_a_loop_over_one_batch_that_was_taken_before_it_has_no_samples(script):
         script.step(optimizer)
     reported = script.reported()
     [model] = reported.models
-    assert model.batch_size is None
+    assert (model.batch_size, model.has_epochs) == (None, False)
     assert {batches.samples for batches in reported.batches} == {None}
     assert {batches.wait_us for batches in reported.batches} == {None}
 
@@ -469,6 +469,7 @@ def test_single_batches_count_though_their_iterators_have_a_name(script):
     [model] = reported.models
     assert (model.batch_size, model.samples_per_epoch) == (10, None)
     assert model.why["epochs"] == "a loop that takes single batches has no epochs"
+    assert model.has_epochs is False
     # Up to each step; to open the first iterator is none of it.
     assert reported.dt_ms == [8] + [38] * 5
     assert [sum(batches.counted) for batches in reported.batches] == [60]

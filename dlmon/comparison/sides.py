@@ -29,9 +29,9 @@ THROUGHPUT = "samples_per_second"
 RUN_CORES, OTHER_CORES = "run_cores", "other_cores"
 """How many cores the run took during steady training, and how many other programs did."""
 ACCOUNT = "account."
+"""What the name of a part of the account begins with."""
 # Of a run without it, it may not have been measured.
 _DATA_WAIT = f"{ACCOUNT}{AccountPart.DATA_WAIT}"
-"""What the name of a part of the account begins with."""
 
 # What is compared, in this order. The parts of the account follow.
 FIGURES = (

@@ -48,6 +48,7 @@ from dlmon.records import (
     Facts,
     Machine,
     MachineFacts,
+    Model,
     Notice,
     Output,
     Record,
@@ -58,14 +59,9 @@ from dlmon.records.changes import merge_machine
 from dlmon.session.keyframes.writer import SessionIndex
 from dlmon.session.session import Session
 from dlmon.stop import ASKED_BY_WORD, PASS_ON, STOP_SIGNALS, asked_by_signal, signal_name
+from dlmon.supervisor.kernel_kills import KernelKills
 from dlmon.supervisor.script import Script, ScriptError, check_script
-from dlmon.supervisor.verdict import (
-    Ending,
-    make_machine_result,
-    make_result,
-    measure_session,
-    oom_kills,
-)
+from dlmon.supervisor.verdict import Ending, make_machine_result, make_result, measure_session
 from dlmon.supervisor.versions import own_versions, versions_of_workload
 from dlmon.supervisor.watched_process import WatchedProcess
 from dlmon.supervisor.workload import Workload
@@ -121,7 +117,8 @@ class Supervisor:
         self._ended = False
         self._stop_waiting = asyncio.Event()
         self._reported_lost_lines = 0
-        self._oom_kills = oom_kills()
+        self._kernel_kills = KernelKills()
+        self._memory_ran_out = False
 
     async def run(self) -> None:
         loop = asyncio.get_running_loop()
@@ -269,6 +266,7 @@ class Supervisor:
             self._workload.start(command, self._job, device)
         if self._workload.pid is not None:
             self._sensing.watch(self._workload.pid)
+        self._read_kernel_kills()
         ticking = asyncio.create_task(self._tick())
         if launch is not None:
             await self._workload.ended.wait()
@@ -334,19 +332,26 @@ class Supervisor:
         self._writer.write(record)
         if isinstance(record, Output):
             self._last_output.append(record)
+        if isinstance(record, Model):
+            self._read_kernel_kills()
         self._session.fold(record)
         if self._index is not None:
             self._index.take(record)
 
     async def _tick(self) -> None:
-        """Once a second: unfinished output lines, and another try at a full disk."""
+        """Once a second: unfinished output, the kernel's kills, and another try at a full disk."""
         assert self._writer is not None
         while True:
             await asyncio.sleep(1.0)
             self._workload.tick(time.monotonic_ns())
+            self._read_kernel_kills()
             self._check_log()
             if self._writer.retry():
                 self._report_lost_lines()
+
+    def _read_kernel_kills(self) -> None:
+        if self._workload.pid is not None:
+            self._kernel_kills.read(self._workload.pid)
 
     def _check_log(self) -> str:
         """Continue the log in a new file if it was lost.
@@ -455,6 +460,7 @@ class Supervisor:
                 return
             exit_code = os.waitstatus_to_exitcode(status)
             if pid == self._workload.pid:
+                self._memory_ran_out = self._kernel_kills.has_just_killed()
                 self._workload.reaped(exit_code)
             else:
                 self._sensing.reaped(pid, exit_code)
@@ -499,12 +505,11 @@ class Supervisor:
                 now_ns=now,
                 wall=time.time(),
             )
-        before, after = self._oom_kills, oom_kills()
         ending = Ending(
             exit_code=self._workload.exit_code,
             stop_asked=self._stop_asked is not None,
             failure=self._workload.failure,
-            out_of_memory=before is not None and after is not None and after > before,
+            out_of_memory=self._memory_ran_out,
             last_output=tuple(self._last_output),
             is_script=self._job.script,
             why_nothing_trained=self._workload.why_nothing_trained,

@@ -6,7 +6,6 @@ import re
 import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from dlmon.comparison.peaks import calibration_path, peak_of_run
@@ -67,7 +66,7 @@ class Ending:
 
     `exit_code` is negative for a signal, None when it never started. `failure`
     is the reason that it reported itself. `out_of_memory` says that the kernel
-    killed something for want of memory while it ran, `last_output` are the last
+    had just killed something for want of memory, `last_output` are the last
     lines that it printed. `is_script` says that it was a person's own, and
     `why_nothing_trained` why no training was seen in it.
     """
@@ -212,18 +211,6 @@ def _peak(job: Job, snapshot: Snapshot) -> tuple[float | None, str | None]:
     except RuntimeError:
         return None, "there is no home directory, so no calibration is kept"
     return peak_of_run(path, model.device, _device_name(snapshot), model.precision)
-
-
-def oom_kills() -> int | None:
-    """Return how many processes the kernel has killed for want of memory since it booted."""
-    try:
-        with Path("/proc/vmstat").open() as lines:
-            for line in lines:
-                if line.startswith("oom_kill "):
-                    return int(line.split()[1])
-    except OSError:
-        return None
-    return None
 
 
 def _status(ending: Ending, batch_size: object) -> tuple[Status, str | None, FailureKind | None]:

@@ -345,12 +345,16 @@ def _removed(group):
     return True
 
 
-def test_running_out_of_memory_is_reported_with_the_batch_size(start, limited_memory):
+def test_running_out_of_memory_is_reported_with_the_batch_size(start, limited_memory, files):
+    go_on = files()
     session = start(
         command=(*limited_memory, *FAKE_WORKLOAD),
         batch_size=48,
-        script={"end of epoch 0": [["allocate"]]},
+        script={"end of epoch 0": [["wait_for", go_on], ["allocate"]]},
     )
+    # A group that a workload moves to is known once its model is.
+    session.wait_for(Batches)
+    Path(go_on).touch()
     result = session.wait_for_end()
     assert result.status == "failed"
     assert result.error == "memory ran out (batch size 48) and the kernel killed it"

@@ -8,12 +8,11 @@ one counts.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
+from dlmon.control_groups import Group, own_group
 from dlmon.records import Cpu, MachineFacts, Memory
 from dlmon.sensors import kernel_files
 from dlmon.sensors.linux.ask import ask
@@ -22,28 +21,7 @@ from dlmon.sensors.rates import BYTES_IN_MIB, Rates, mib_per_second
 
 Limit = TypeVar("Limit", int, float)
 
-UNIFIED = ""
 MACHINE_ONLY = "reported for the whole machine only"
-
-
-@dataclass(frozen=True)
-class Mount:
-    """A mounted hierarchy: its controllers (`UNIFIED` alone for version 2) and what is seen of it.
-
-    `root` is the group that stands at `point`: inside a container not "/".
-    """
-
-    controllers: frozenset[str]
-    root: str
-    point: str
-
-
-@dataclass(frozen=True)
-class Group:
-    """The directories of one controller's group and of its ancestors, innermost first."""
-
-    version: int
-    directories: tuple[Path, ...]
 
 
 class CgroupProvider(Provider):
@@ -161,59 +139,6 @@ class CgroupProvider(Provider):
         return Memory(**values, why=why)
 
 
-def parse_mounts(mountinfo: str) -> tuple[Mount, ...]:
-    """Return the control group hierarchies in /proc/self/mountinfo (proc(5))."""
-    mounts = []
-    for line in mountinfo.splitlines():
-        before, _, after = line.partition(" - ")
-        places, kind = before.split(), after.split()
-        if len(places) < 5 or len(kind) < 3:
-            continue
-        root, point = (_unescaped(place) for place in places[3:5])
-        if kind[0] == "cgroup2":
-            mounts.append(Mount(frozenset({UNIFIED}), root, point))
-        elif kind[0] == "cgroup":
-            mounts.append(Mount(frozenset(kind[2].split(",")), root, point))
-    return tuple(mounts)
-
-
-def parse_membership(cgroup: str) -> dict[str, str]:
-    """Return the group that each controller (`UNIFIED` for version 2) has this process in."""
-    paths = {}
-    for line in cgroup.splitlines():
-        columns = line.split(":", 2)
-        if len(columns) == 3:
-            paths.update(dict.fromkeys(columns[1].split(","), columns[2]))
-    return paths
-
-
-def own_group(controller: str, root: Path) -> Group:
-    """Return the group of this process where `controller`'s limits are.
-
-    Raises:
-        OSError: what is mounted can't be read.
-        ValueError: no hierarchy has this controller.
-    """
-    mounts = parse_mounts(kernel_files.read(root / "proc/self/mountinfo"))
-    paths = parse_membership(kernel_files.read(root / "proc/self/cgroup"))
-    return find_group(controller, mounts, paths, root)
-
-
-def find_group(
-    controller: str, mounts: tuple[Mount, ...], paths: dict[str, str], root: Path = Path("/")
-) -> Group:
-    """Return where `controller`'s limits are; version 1 has it if both are mounted.
-
-    Raises:
-        ValueError: no hierarchy has this controller.
-    """
-    for version, name in ((1, controller), (2, UNIFIED)):
-        for mount in mounts:
-            if name in mount.controllers and name in paths:
-                return Group(version, _directories(mount, paths[name], root))
-    raise ValueError("no control group is mounted")
-
-
 def cpu_limit(version: int, directory: Path) -> float | None:
     """Return the cores that a group may use, or None for no limit ("max 100000", or -1)."""
     if version == 2:
@@ -329,21 +254,6 @@ def throttled_pct(last: tuple[int, int], now: tuple[int, int]) -> float:
     return min(100.0, round(100 * throttled / periods, 1)) if periods > 0 else 0.0
 
 
-def _directories(mount: Mount, path: str, root: Path) -> tuple[Path, ...]:
-    """Return the group's directory below the mount and those above it, innermost first."""
-    top = root / mount.point.lstrip("/")
-    prefix = mount.root.rstrip("/")
-    # A path outside of what is mounted here belongs to a parent namespace.
-    inside = path == mount.root or path.startswith(prefix + "/")
-    below = [part for part in path[len(prefix) :].split("/") if part] if inside else []
-    directories = [top]
-    for part in below:
-        if part == ".." or not (directories[-1] / part).is_dir():
-            return (top,)
-        directories.append(directories[-1] / part)
-    return tuple(reversed(directories))
-
-
 def _lowest_limit(
     group: Group, limit: Callable[[int, Path], Limit | None], why_none: str
 ) -> tuple[Limit, Path]:
@@ -379,8 +289,3 @@ def _numbers(text: str) -> dict[str, int]:
     """Return a flat-keyed file ("name value" lines) as a dictionary."""
     pairs = (line.split() for line in text.splitlines())
     return {pair[0]: int(pair[1]) for pair in pairs if len(pair) == 2}
-
-
-def _unescaped(path: str) -> str:
-    """Undo the octal escapes for blanks and backslashes in mountinfo."""
-    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), path)

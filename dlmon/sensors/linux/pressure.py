@@ -10,10 +10,10 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
+from dlmon.control_groups import UNIFIED, own_group
 from dlmon.records import MachineFacts, Pressure
 from dlmon.sensors import kernel_files
 from dlmon.sensors.linux.ask import ask
-from dlmon.sensors.linux.cgroup import UNIFIED, own_group
 from dlmon.sensors.provider import Provider, Reading
 from dlmon.sensors.rates import Rates
 

@@ -10,14 +10,10 @@ import pytest
 from dlmon.records import Cpu, Memory
 from dlmon.sensors.linux.cgroup import (
     MACHINE_ONLY,
-    UNIFIED,
     CgroupProvider,
     cpu_limit,
-    find_group,
     memory_limit,
     memory_used,
-    parse_membership,
-    parse_mounts,
     swap_limit,
     throttled_pct,
     throttled_periods,
@@ -60,70 +56,6 @@ def v2_machine(root: Path, files: dict[str, str]) -> Path:
 def hybrid_machine(root: Path, files: dict[str, str]) -> Path:
     base = {"proc/self/mountinfo": HYBRID_MOUNTS, "proc/self/cgroup": HYBRID_MEMBERSHIP}
     return write(root, base | {f"sys/fs/cgroup/{name}": text for name, text in files.items()})
-
-
-def test_mounts_of_a_hybrid_machine_are_distinguished():
-    mounts = parse_mounts(HYBRID_MOUNTS)
-    assert [mount.point.rsplit("/", 1)[1] for mount in mounts] == [
-        "cpu,cpuacct",
-        "memory",
-        "systemd",
-        "unified",
-    ]
-    assert mounts[-1].controllers == {UNIFIED}
-    assert {"cpu", "cpuacct"} <= mounts[0].controllers
-
-
-def test_escapes_in_a_mount_point_are_undone():
-    (mount,) = parse_mounts("1 2 0:1 /a\\040b /x\\134y rw - cgroup2 none rw\n")
-    assert (mount.root, mount.point) == ("/a b", "/x\\y")
-
-
-def test_lines_that_are_no_mounts_are_passed_over():
-    assert parse_mounts("nonsense\n\n1 2 3\n") == ()
-
-
-def test_membership_names_each_controller():
-    paths = parse_membership(HYBRID_MEMBERSHIP)
-    assert paths["cpuacct"] == "/jobs"
-    assert paths["memory"] == "/jobs/a"
-    assert paths[UNIFIED] == "/"
-
-
-def test_a_group_path_may_hold_colons():
-    assert parse_membership("0::/a:b/c\n") == {UNIFIED: "/a:b/c"}
-
-
-def test_a_hybrid_machine_is_asked_by_version_1(tmp_path: Path):
-    root = hybrid_machine(tmp_path, {"memory/jobs/a/x": ""})
-    group = find_group(
-        "memory", parse_mounts(HYBRID_MOUNTS), parse_membership(HYBRID_MEMBERSHIP), root
-    )
-    assert group.version == 1
-    assert [str(d.relative_to(root)) for d in group.directories] == [
-        "sys/fs/cgroup/memory/jobs/a",
-        "sys/fs/cgroup/memory/jobs",
-        "sys/fs/cgroup/memory",
-    ]
-
-
-def test_inside_a_container_the_mount_itself_is_the_group(tmp_path: Path):
-    # Version 1 without a group namespace: the path is the host's, and so is the mount's root.
-    mountinfo = "9 8 0:33 /docker/abc /sys/fs/cgroup/memory ro - cgroup cgroup rw,memory\n"
-    group = find_group("memory", parse_mounts(mountinfo), {"memory": "/docker/abc"}, tmp_path)
-    assert group.directories == (tmp_path / "sys/fs/cgroup/memory",)
-
-
-@pytest.mark.parametrize("path", ["/../other", "/gone/away", "/"])
-def test_a_path_that_is_not_seen_from_here_is_the_outermost_group(tmp_path: Path, path: str):
-    root = v2_machine(tmp_path, {"slice/job/x": ""})
-    group = find_group("cpu", parse_mounts(V2_MOUNT), {UNIFIED: path}, root)
-    assert group.directories == (root / "sys/fs/cgroup",)
-
-
-def test_no_hierarchy_is_said_so():
-    with pytest.raises(ValueError, match="no control group is mounted"):
-        find_group("cpu", (), {})
 
 
 @pytest.mark.parametrize(

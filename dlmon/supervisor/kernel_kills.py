@@ -1,0 +1,67 @@
+"""Whether the kernel has just killed something for want of memory where a process runs.
+
+What was killed has nobody to say so. The count is that of the process's own
+control group where there is one (memory.events in version 2, memory.oom_control
+in version 1; Linux, Documentation/admin-guide/cgroup-v2.rst), else of the
+machine (oom_kill in /proc/vmstat): in another container, memory runs out too.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from pathlib import Path
+
+from dlmon.control_groups import own_group
+
+_COUNTERS = {1: "memory.oom_control", 2: "memory.events"}
+_READINGS_KEPT = 2
+
+
+class KernelKills:
+    """The kernel's count of processes killed for want of memory, read once a second."""
+
+    def __init__(self, root: Path = Path("/")) -> None:
+        self._root = root
+        self._of_machine = root / "proc/vmstat"
+        self._counter = self._of_machine
+        self._counts: deque[int | None] = deque(maxlen=_READINGS_KEPT)
+
+    def read(self, pid: int) -> None:
+        """Read the count where a process is, which may have moved since the last time."""
+        counter = self._find_counter(pid)
+        if counter != self._counter:
+            # What another group has counted says nothing of this one.
+            self._counts.clear()
+            self._counter = counter
+        self._counts.append(self._count())
+
+    def has_just_killed(self) -> bool:
+        """Return whether the count has risen since the last reading but one."""
+        before, after = self._counts[0] if self._counts else None, self._count()
+        return before is not None and after is not None and after > before
+
+    def _find_counter(self, pid: int) -> Path:
+        """Return where its group's count is; where it was, once the process is gone."""
+        try:
+            group = own_group("memory", self._root, str(pid))
+        except OSError:
+            return self._counter
+        except ValueError:
+            return self._of_machine
+        is_outermost = len(group.directories) == 1
+        if group.version == 1 and is_outermost and self._counter != self._of_machine:
+            # Version 1 shows a process that is ending in the outermost group.
+            return self._counter
+        # In version 2 the machine's outermost group has no such file.
+        counters = [directory / _COUNTERS[group.version] for directory in group.directories]
+        return next((c for c in counters if c.exists()), self._of_machine)
+
+    def _count(self) -> int | None:
+        try:
+            for line in self._counter.read_text().splitlines():
+                name, _, count = line.partition(" ")
+                if name == "oom_kill":
+                    return int(count)
+        except (OSError, ValueError):
+            return None
+        return None

@@ -723,7 +723,7 @@ async def test_a_run_outlives_the_connection_and_is_stopped_over_another(trainer
 async def running_on(link, session):
     async for answer in link.ask("running", interval_s=0.1):
         for each in answer["sessions"]:
-            if each["session"] == session and each["epoch"]:
+            if each["session"] == session and each.get("epoch"):
                 return each
     raise AssertionError("the box listed no such session")
 

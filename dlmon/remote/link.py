@@ -19,7 +19,7 @@ from dlmon.remote.hosts import HostError
 from dlmon.remote.ssh import SshError
 
 BACK_OFF_S = (1.0, 3.0, 15.0, 60.0, 300.0)
-PING_S = 5.0
+PING_S = 10.0
 # A host that answers nothing for so long is as good as gone, whatever its connection says.
 SILENCE_S = 20.0
 _ROUND_TRIPS = 12

@@ -11,6 +11,8 @@ from fakes.recorded import recorded_session, write_log
 from fakes.screens import GrowingLog
 
 from dlmon.host import boot_id, host_name
+from dlmon.records import Cpu, Machine
+from dlmon.records.codec import decode
 from dlmon.remote import agent
 from dlmon.remote.agent import RunningLogs
 
@@ -59,6 +61,31 @@ def test_what_has_begun_since_is_found_until_it_is_over(tmp_path):
 
 def test_where_nothing_was_ever_recorded_nothing_runs(tmp_path):
     assert RunningLogs(tmp_path / "nowhere").find() == []
+
+
+def test_a_sample_s_time_is_sent_in_whole_milliseconds(monkeypatch):
+    """What two machines' clocks can't tell apart would be three bytes a sample."""
+
+    class Samples:
+        pids = ()
+
+        def __init__(self, interval_s, on_facts, on_sample, on_notice, **_):
+            self._on_sample = on_sample
+
+        def start(self):
+            self._on_sample(Machine(t=2_195_331_256_705, wall=1.0, cpu=Cpu(pct=3.0)))
+
+        def close(self):
+            pass
+
+    monkeypatch.setattr(agent, "Sensing", Samples)
+
+    async def first():
+        async with aclosing(agent._watch()) as sent:
+            return decode((await anext(sent))["record"])
+
+    sample = asyncio.run(first())
+    assert (sample.t, sample.cpu.pct) == (2_195_331_000_000, 3.0)
 
 
 def test_what_a_session_does_now_is_sent_and_nothing_that_it_did_before(tmp_path, monkeypatch):

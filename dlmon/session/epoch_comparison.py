@@ -27,7 +27,7 @@ from dlmon.session.epoch_use import (
 from dlmon.statistics.steady_state import STALL_FACTOR
 
 MIN_EPOCHS = 4
-"""With fewer whole epochs there is no telling which of them are the usual ones."""
+"""With fewer comparable epochs there is no telling which of them are the usual ones."""
 SPREADS = 4.0
 LEAST_SHARE = 0.05
 # The median distance from the median, as a standard deviation.
@@ -264,11 +264,18 @@ def _did_less(cores: float, others: Sequence[float], usual: Usual) -> bool:
 
 
 def _comparable_s(epochs: Sequence[Epoch], compiled_s: Mapping[int, float]) -> dict[int, float]:
-    """Return the seconds of each whole epoch without what compiled, by when it began."""
+    """Return the seconds of each whole epoch without what compiled, by when it began.
+
+    Where all are capped (`--steps`), those compare that have as many steps as were asked for.
+    """
+    counted = [epoch for epoch in epochs if epoch.whole]
+    if not counted:
+        most = max((epoch.steps or 0 for epoch in epochs), default=0)
+        counted = [epoch for epoch in epochs if epoch.steps and epoch.steps == most]
     return {
         epoch.begin: seconds_of(epoch) - compiled_s.get(epoch.begin, 0.0)
-        for epoch in epochs
-        if epoch.whole and epoch.end > epoch.begin
+        for epoch in counted
+        if epoch.end > epoch.begin
     }
 
 

@@ -55,16 +55,15 @@ def epoch_comparison_text(
     """
     took = f"took {units.seconds(it.seconds)}"
     then = [f"Notice in it: {text.rstrip('.')}." for text in notices[:_MOST_NOTICES]]
-    if not it.epoch.whole:
-        asked = steps_asked_for(it.epoch, model)
-        if asked:
-            took += f" for {asked}, as asked: only whole {units.plural(each)} are compared."
-        else:
-            took += " and was cut short, so it is not compared with the others."
-        return " ".join((took, *then))
     if it.usual_s is None:
-        least = f"{MIN_EPOCHS} whole {units.plural(each)}"
-        return " ".join((f"{took}; what is usual shows once there are {least}.", *then))
+        asked = steps_asked_for(it.epoch, model)
+        if not it.epoch.whole and not asked:
+            took += " and was cut short, so it is not compared with the others."
+            return " ".join((took, *then))
+        of_asked = f" for {asked}, as asked" if asked else ""
+        least = f"{MIN_EPOCHS} {'such' if asked else 'whole'} {units.plural(each)}"
+        took += f"{of_asked}; what is usual shows once there are {least}."
+        return " ".join((took, *then))
     more_s = it.seconds - it.usual_s
     by = units.seconds(abs(more_s))
     usual = f"the usual {units.seconds(it.usual_s)}"

@@ -29,7 +29,7 @@ def epochs_of(*seconds, whole=True):
     found, at = [], 0
     for number, took in enumerate(seconds):
         end = at + int(took * S)
-        found.append(Epoch(number, at, end, end, whole, 1_000, {}))
+        found.append(Epoch(number, at, end, end, whole, 1_000, {}, steps=500))
         at = end
     return tuple(found)
 
@@ -88,6 +88,22 @@ def test_what_compiled_in_a_later_epoch_is_taken_out_of_that_one():
 def test_an_epoch_that_was_cut_short_is_never_slow_nor_one_of_the_usual():
     *whole, last = epochs_of(9.0, 9.0, 9.0, 9.0, 40.0)
     epochs = (*whole, replace(last, whole=False))
+    assert slow_epochs(epochs, nothing, None) == frozenset()
+
+
+def test_epochs_of_as_many_steps_as_were_asked_for_are_compared_with_each_other():
+    *capped, slow = epochs_of(9.0, 9.0, 9.0, 9.0, 40.0, whole=False)
+    (stopped,) = epochs_of(5.0, whole=False)
+    stopped = replace(stopped, begin=slow.end, end=slow.end + 5 * S, steps=400)
+    epochs = (*capped, slow, stopped)
+    assert numbers(epochs, slow_epochs(epochs, nothing, None)) == [slow.epoch]
+    found = compare_epoch(slow, epochs, nothing, None)
+    assert (found.usual_s, found.is_slow) == (9.0, True)
+    assert compare_epoch(stopped, epochs, nothing, None).usual_s is None
+
+
+def test_capped_epochs_whose_steps_nobody_counted_are_not_compared():
+    epochs = tuple(replace(e, steps=None) for e in epochs_of(9.0, 9.0, 9.0, 40.0, whole=False))
     assert slow_epochs(epochs, nothing, None) == frozenset()
 
 

@@ -58,8 +58,11 @@ def test_an_epoch_of_as_many_steps_as_were_asked_for_is_not_called_cut_short():
     asked = replace(EPOCH, whole=False, steps=50)
     few = EpochComparison(asked, 4.0, None, False)
     assert epoch_comparison_text(few, model=model()) == (
-        "took 4.00 s for 50 of 1,875 steps, as asked: only whole epochs are compared."
+        "took 4.00 s for 50 of 1,875 steps, as asked; "
+        "what is usual shows once there are 4 such epochs."
     )
+    usual = EpochComparison(asked, 4.0, 4.0, False)
+    assert epoch_comparison_text(usual, model=model()).startswith("took 4.00 s, as usual")
     assert steps_asked_for(asked, model(samples_per_epoch=0, steps_per_epoch=50)) == "50 steps"
     cut_off = replace(asked, steps=49)
     assert steps_asked_for(cut_off, model()) == steps_asked_for(asked, None) == ""

@@ -254,7 +254,7 @@ class Result:
             and after them. Older logs lack it.
         valid: whether nothing speaks against comparing by these figures; older logs lack it.
         against: what does, in words, by its code: too_short, not_steady, stalls, throttled,
-            gpu_shared, busy_at_start, on_battery, steal or inferred_samples.
+            gpu_shared, cpu_shared, busy_at_start, on_battery, steal or inferred_samples.
         machine: how much of the machine was used, where it alone was recorded.
         counts_steps: true where `samples_per_second` are steps, because the size of a script's
             batches isn't known.

@@ -123,6 +123,7 @@ class Doubt(OpenWord):
     STALLS = "stalls"
     THROTTLED = "throttled"
     GPU_SHARED = "gpu_shared"
+    CPU_SHARED = "cpu_shared"
     BUSY_AT_START = "busy_at_start"
     ON_BATTERY = "on_battery"
     STEAL = "steal"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from dlmon.comparison.conditions import busy_at_start
+from dlmon.comparison.conditions import BUSY_CPU_PCT, busy_at_start
 from dlmon.records import AccountPart, Doubt, MachineFacts, Model
 from dlmon.records.record import record
 from dlmon.session.training_readings import TrainingReadings
@@ -68,7 +68,12 @@ def find_doubts(
     if stalled_s > STALLED * training_s:
         share = 100 * stalled_s / training_s
         against[Doubt.STALLS] = f"stalls took {share:.1f} % of the time of its batches"
-    of_readings = _doubts_of(readings, model.gpu_index if model is not None else None)
+    gpu_index = model.gpu_index if model is not None else None
+    of_readings = _doubts_of(readings, gpu_index)
+    others = _cpu_shared(readings, machine.cores)
+    # A GPU may train as fast while others compute beside it.
+    if others is not None and gpu_index is None:
+        of_readings[Doubt.CPU_SHARED] = others
     busy = busy_at_start(machine, model.device if model is not None else None)
     at_start = {
         Doubt.BUSY_AT_START: busy,
@@ -108,6 +113,14 @@ def _doubts_of(readings: TrainingReadings, gpu_index: int | None) -> dict[Doubt,
     if steal_pct > STEAL_PCT:
         found[Doubt.STEAL] = f"the host took {steal_pct:.1f} % of this virtual machine's CPUs"
     return found
+
+
+def _cpu_shared(readings: TrainingReadings, cores: int | None) -> str | None:
+    """Say what other programs took of the CPUs, by the measure of a machine busy at the start."""
+    took = readings.mean_or_zero("other_cores")
+    if cores is None or took < BUSY_CPU_PCT / 100 * cores:
+        return None
+    return f"other programs took {took:.1f} of {cores} cores"
 
 
 def _too_short(steady_s: float) -> str:

@@ -46,6 +46,11 @@ UNKNOWN = "–"
 # Of a script, what counts its batches is among the versions.
 _KERAS = frozenset(("keras", "tf_keras"))
 _SHOWN_BEFORE = 8
+# By how much a machine was busy differs from run to run; elsewhere the sentences are the same.
+_VARYING_DOUBTS: dict[str, str] = {
+    Doubt.CPU_SHARED: "other programs took part of the CPUs",
+    Doubt.BUSY_AT_START: "machine was busy at the start",
+}
 """Of what two long values have in common, so much is shown before what differs."""
 
 _NAMES = {
@@ -290,10 +295,7 @@ def doubts(comparison: SidesComparison) -> list[str]:
 
 
 def _doubts_of_all(runs: Sequence[RunFigures]) -> dict[str, str]:
-    """Return what speaks against every one of several runs, a sentence by the doubt.
-
-    By how much a machine was busy differs from run to run; else the sentences are the same.
-    """
+    """Return what speaks against every one of several runs, a sentence by the doubt."""
     if len(runs) < 2 or any(run.valid is not False for run in runs):
         return {}
     shared = {}
@@ -301,8 +303,8 @@ def _doubts_of_all(runs: Sequence[RunFigures]) -> dict[str, str]:
         texts = {run.against.get(doubt) for run in runs}
         if texts == {text}:
             shared[doubt] = text
-        elif doubt == Doubt.BUSY_AT_START and None not in texts:
-            shared[doubt] = "machine was busy at the start"
+        elif doubt in _VARYING_DOUBTS and None not in texts:
+            shared[doubt] = _VARYING_DOUBTS[doubt]
     return shared
 
 

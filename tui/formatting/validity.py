@@ -13,6 +13,7 @@ DOUBT_NAMES = {
     Doubt.STALLS: "stalls",
     Doubt.THROTTLED: "throttled",
     Doubt.GPU_SHARED: "GPU shared",
+    Doubt.CPU_SHARED: "CPU shared",
     Doubt.BUSY_AT_START: "busy at the start",
     Doubt.ON_BATTERY: "on battery",
     Doubt.STEAL: "CPUs taken by the host",

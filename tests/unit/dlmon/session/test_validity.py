@@ -14,6 +14,7 @@ from dlmon.records import (
     MachineFacts,
     Model,
     Process,
+    ProcessTree,
     Result,
 )
 from dlmon.session.session import Session
@@ -183,6 +184,29 @@ def test_another_program_on_the_gpu_is_named():
 )
 def test_other_processes_are_none(changes, model):
     assert doubts_of(readings=other(**changes), model=model) == {}
+
+
+def shared(others_pct, count=20, **of_process):
+    """Return readings of a run that takes one of two cores, and of others beside it."""
+    cpu = Cpu(pct=50 + others_pct, cores=(100, 2 * others_pct))
+    process = ProcessTree(**{"cpu_pct": 100.0, **of_process})
+    return [Machine(SECOND_NS * t, 0.0, cpu=cpu, process=process) for t in range(count)]
+
+
+def test_programs_that_took_a_fifth_of_the_cpus_meanwhile_speak_against_it():
+    two_cores = MachineFacts(cores=2, cpu_pct=1.0)
+    assert doubts_of(readings=shared(20), machine=two_cores) == {
+        Doubt.CPU_SHARED: "other programs took 0.4 of 2 cores"
+    }
+    assert doubts_of(readings=shared(19), machine=two_cores) == {}
+    assert doubts_of(readings=shared(50, count=4), machine=two_cores) == {}
+    assert doubts_of(readings=shared(50), machine=two_cores, model=GPU) == {}
+
+
+def test_where_the_run_s_own_share_is_not_known_nobody_is_said_to_have_the_rest():
+    two_cores = MachineFacts(cores=2)
+    assert doubts_of(readings=shared(50, cpu_pct=None), machine=two_cores) == {}
+    assert doubts_of(readings=shared(50), machine=MachineFacts()) == {}
 
 
 def test_a_machine_that_was_busy_at_the_start_is_said():

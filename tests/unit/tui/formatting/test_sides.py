@@ -161,6 +161,11 @@ def test_what_speaks_against_every_run_is_said_once():
     assert doubts(compare_sides(alike[:1], alike[1:])) == [
         "both runs: the machine ran on its battery"
     ]
+    others = "other programs took {} of 2 cores"
+    varied = [against(run, cpu_shared=others.format(n)) for run, n in ((a, 0.5), (c, 0.7))]
+    assert doubts(compare_sides(varied[:1], varied[1:])) == [
+        "both runs: other programs took part of the CPUs"
+    ]
     one_quiet = [against(a, busy_at_start=busy.format(30)), against(c)]
     assert doubts(compare_sides(one_quiet[:1], one_quiet[1:])) == [f"a-0: {busy.format(30)}"]
 

@@ -65,6 +65,8 @@ TOO_SHORT = "too short to measure"
 NEVER_STEADY = f"{TOO_SHORT}: {STEADY_TAKES}"
 NOT_BUILT = "the model is not built yet"
 NEVER_BUILT = "the run ended before the model was built"
+NO_BATCH = "no batch ended"
+NO_BATCH_YET = "no batch has ended yet"
 NOTHING_SEEN = "no training was seen"
 NOTHING_SEEN_YET = f"{NOTHING_SEEN} yet"
 WATCHED = "dlmon watches Keras, PyTorch, Lightning, Transformers and Accelerate"
@@ -336,6 +338,7 @@ class Session:
         result is about to be made of them has `ended`.
         """
         now = self.last_t if now_ns is None or self.result is not None else now_ns
+        ended = ended or self.result is not None
         why: dict[str, str] = {}
         compile_us = self._steady.compile_us()
         compile_s = None if compile_us is None else compile_us / 1e6 + self._validations.compile_s
@@ -352,10 +355,9 @@ class Session:
         if samples_per_second is not None and stalls is None:
             why["stalls"] = SUMMARISED
         if compile_s is None:
-            why["compile_s"] = "no batch has ended yet"
+            why["compile_s"] = NO_BATCH if ended else NO_BATCH_YET
         run_seconds = self._run_seconds(seconds_per_epoch, compile_s, why)
         lacking = {name: lack for name, lack in why.items() if isinstance(lack, Requirement)}
-        ended = ended or self.result is not None
         not_steady = NEVER_STEADY if ended else NOT_STEADY
         for name, lack in lacking.items():
             not_built = NEVER_BUILT if ended else NOT_BUILT

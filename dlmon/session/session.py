@@ -151,6 +151,7 @@ class Session:
             self._fold_phase(record)
         elif isinstance(record, Model):
             self.model = record
+            self.gaps.has_epochs = record.has_epochs is not False
         elif isinstance(record, Epoch):
             self._fold_epoch(record)
         elif isinstance(record, Evaluation):

@@ -22,7 +22,7 @@ from dlmon.instrument.queued import (
     Pause,
     Queued,
 )
-from dlmon.records import Batches, Epoch, Phase, Record
+from dlmon.records import Batches, Epoch, Phase, Record, Validation
 from dlmon.statistics.histogram import StepHistogram
 from dlmon.statistics.steady_batches import SteadyBatches
 
@@ -61,6 +61,17 @@ def _updates_of(values: Sequence[int], start: int, count: int) -> int | None:
 
 def _added(total: int | None, values: Sequence[int]) -> int | None:
     return (total or 0) + sum(values) if values else total
+
+
+def _validation_after(train_end: int, validation: Validation | None) -> Validation | None:
+    """Return a validation that begins when the training has ended.
+
+    On JAX the host begins it while the device still works at the batches before: the time until
+    their end is theirs, and not of the opening of the validation, which compiles.
+    """
+    if validation is None or validation.begin >= train_end:
+        return validation
+    return replace(validation, begin=min(train_end, validation.first_end))
 
 
 class BatchCollector:
@@ -221,10 +232,11 @@ class BatchCollector:
         epoch = self._epoch
         if epoch is None:
             return
+        train_end = self._last_us * 1000 if self._next else epoch.t
         self._ended = Epoch(
             epoch=mark.epoch,
             begin=epoch.t,
-            train_end=self._last_us * 1000 if self._next else epoch.t,
+            train_end=train_end,
             end=mark.t,
             whole=not mark.cut and self._next >= self._steps_due,
             samples=self._samples_so_far(epoch, self._next)
@@ -232,7 +244,7 @@ class BatchCollector:
             else mark.samples,
             metrics=mark.metrics,
             steps=self._next,
-            validation=mark.validation,
+            validation=_validation_after(train_end, mark.validation),
             updates=self._epoch_updates,
             why=mark.why,
         )

@@ -80,7 +80,7 @@ class Gap:
         end: when it ended.
         kind: what it was.
         epoch: the epoch, from 0, that it is in, opens or follows; None where none is known.
-        step: the index in that epoch of the batch that took so long.
+        step: the index in that epoch, or in a loop without epochs, of the batch that took so long.
         steps: how many batches ended together.
         before: the phase that follows what lies between.
         meanwhile: what the machine did; None where no reading lies within the gap.
@@ -112,6 +112,8 @@ class Gaps:
     """Collects the gaps of a session, and the readings of its machine that lie in them."""
 
     def __init__(self, interval_s: float = 1.0) -> None:
+        self.has_epochs = True
+        """Whether what trains has epochs: a gap is in none of a loop without."""
         self._interval_ns = int(interval_s * 1e9)
         self._settled_ns = settled_after_ns(self._interval_ns)
         self._gaps: list[Gap] = []
@@ -131,6 +133,7 @@ class Gaps:
     ) -> None:
         """Take a time without a batch; a short one is left out, but for one that goes on."""
         piece = self._last
+        epoch = epoch if self.has_epochs else None
         if kind is GapKind.BETWEEN and piece and (piece.kind, piece.end) == (kind, start):
             # What lies between two passes may come in pieces.
             start = piece.start

@@ -49,7 +49,7 @@ def measure(
     peak_flop_s: float | None,
     why_no_peak: str | None = None,
 ) -> Measures:
-    """Return the measures of a run that has ended, or so far.
+    """Return the measures of a run that has ended.
 
     Args:
         model: what runs; its `flops_per_sample` are those of its mode.
@@ -84,7 +84,7 @@ _Figure = tuple[float | None, str | None]
 def _effective_flop_s(model: Model | None, samples_per_second: SamplesPerSecond | None) -> _Figure:
     """Return the floating-point operations per second that reached the model."""
     if model is None:
-        return None, "the model is not built yet"
+        return None, "the run ended before the model was built"
     if model.flops_per_sample is None:
         return None, model.why.get("flops_per_sample", "the model's operations are not counted")
     if samples_per_second is None:

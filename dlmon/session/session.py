@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from dlmon.records import (
     GRADIENTS_PHASE,
+    SCRIPT_PHASE,
     AccountPart,
     Batches,
     BatchSummary,
@@ -65,6 +66,8 @@ TOO_SHORT = "too short to measure"
 NEVER_STEADY = f"{TOO_SHORT}: {STEADY_TAKES}"
 NOT_BUILT = "the model is not built yet"
 NEVER_BUILT = "the run ended before the model was built"
+NO_BATCH = "no batch ended"
+NO_BATCH_YET = "no batch has ended yet"
 NOTHING_SEEN = "no training was seen"
 NOTHING_SEEN_YET = f"{NOTHING_SEEN} yet"
 WATCHED = "dlmon watches Keras, PyTorch, Lightning, Transformers and Accelerate"
@@ -149,6 +152,7 @@ class Session:
             self._fold_phase(record)
         elif isinstance(record, Model):
             self.model = record
+            self.gaps.has_epochs = record.has_epochs is not False
         elif isinstance(record, Epoch):
             self._fold_epoch(record)
         elif isinstance(record, Evaluation):
@@ -336,6 +340,7 @@ class Session:
         result is about to be made of them has `ended`.
         """
         now = self.last_t if now_ns is None or self.result is not None else now_ns
+        ended = ended or self.result is not None
         why: dict[str, str] = {}
         compile_us = self._steady.compile_us()
         compile_s = None if compile_us is None else compile_us / 1e6 + self._validations.compile_s
@@ -352,10 +357,9 @@ class Session:
         if samples_per_second is not None and stalls is None:
             why["stalls"] = SUMMARISED
         if compile_s is None:
-            why["compile_s"] = "no batch has ended yet"
+            why["compile_s"] = NO_BATCH if ended else NO_BATCH_YET
         run_seconds = self._run_seconds(seconds_per_epoch, compile_s, why)
         lacking = {name: lack for name, lack in why.items() if isinstance(lack, Requirement)}
-        ended = ended or self.result is not None
         not_steady = NEVER_STEADY if ended else NOT_STEADY
         for name, lack in lacking.items():
             not_built = NEVER_BUILT if ended else NOT_BUILT
@@ -586,20 +590,21 @@ class Session:
         model = self.model
         if model is None:
             return None
-        validated = self._epoch_in_validation()
-        epoch = max(0, self._epoch_now if validated is None else validated)
+        over = self._epoch_that_is_over()
+        epoch = max(0, self._epoch_now if over is None else over.epoch)
         if model.steps_per_epoch is None:
             asked = model.epochs_in_all
             if asked is not None:
                 epoch = max(0, min(epoch, asked - 1))
-            return Progress(epoch, asked, self._steps_done, None, None, None)
+            done = self._steps_done if over is None else over.steps or 0
+            return Progress(epoch, asked, done, None, None, None)
         steps = max(0, min(model.steps_per_epoch, model.steps_cap or model.steps_per_epoch))
         epochs, ended = model.epochs_in_all, False
         if epochs is not None:
             epochs = max(0, epochs)
             ended = epoch >= epochs
             epoch = max(0, min(epoch, epochs - 1))
-        done = steps if ended or validated is not None else min(self._steps_done, steps)
+        done = steps if ended or over is not None else min(self._steps_done, steps)
         step_us = self._steady.mean_step_us
         epoch_left_s = run_left_s = end_left_s = None
         if step_us is not None and self.result is None:
@@ -611,7 +616,8 @@ class Session:
             opening_us = self._steady.openings.mean_us or 0.0
             epoch_s = (steps * step_us + opening_us) / 1e6 + validation_s + self._mean_pause_s()
             epoch_left_s = (steps - done) * step_us / 1e6 + max(0.0, validation_s - validating_s)
-            epoch_left_s = 0.0 if ended else epoch_left_s
+            if ended or (over is not None and over.validation is not None):
+                epoch_left_s = 0.0
             if epochs is not None:
                 run_left_s = epoch_left_s + (0 if ended else epochs - 1 - epoch) * epoch_s
             if whole_s is None and validating_s:
@@ -631,14 +637,20 @@ class Session:
             end_of_training=self.header.is_script or evaluation_s is None,
         )
 
-    def _epoch_in_validation(self) -> int | None:
-        """Return the epoch that has ended and is validated now, as loops of PyTorch do it."""
+    def _epoch_that_is_over(self) -> Epoch | None:
+        """Return the epoch that ended last, as long as a loop of PyTorch has begun no other.
+
+        It is validated then, or the script does something else, and may never begin another.
+        """
         span = self.phase_spans[-1] if self.phase_spans else None
-        if span is None or span.phase != "validating" or span.end is not None or not self._epochs:
+        if span is None or span.end is not None or not self._epochs:
             return None
-        last = self._epochs[-1]
-        is_over = (self._epoch_now, self._steps_done) == (last.epoch + 1, 0)
-        return last.epoch if is_over and last.validation is None else None
+        last, is_script = self._epochs[-1], self.header.is_script
+        if (self._epoch_now, self._steps_done) != (last.epoch + 1, 0):
+            return None
+        if span.phase == "validating":
+            return last if is_script or last.validation is None else None
+        return last if is_script and span.phase == SCRIPT_PHASE else None
 
     def _validation_steps(self, model: Model) -> int | None:
         """Return how many batches a validation has: as asked for, else as the last one had."""

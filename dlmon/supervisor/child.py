@@ -18,7 +18,7 @@ class Child:
         self.failure: Failure | None = None
         """Why it gave up, or could not be started, in words."""
         self.why_nothing_trained: str | None = None
-        """Why no training was seen in it, once it has ended and that is so."""
+        """Why no training was seen in it, once it has ended and that is so, however it ended."""
 
     @property
     def pid(self) -> int | None:

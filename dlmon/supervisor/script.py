@@ -36,12 +36,6 @@ ENTERED = "entered"
 """What the first interpreter that could be entered leaves beside the socket."""
 # These keep an interpreter from looking at PYTHONPATH, or for what it imports first.
 _CLOSED_BY = ("I", "E", "S")
-# The exit codes of what somebody ended, as the system and as a shell gives them.
-_INTERRUPTED = {
-    code
-    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
-    for code in (-number, 128 + number)
-}
 
 
 class ScriptError(Exception):
@@ -119,20 +113,13 @@ class Script(Child):
         if self._output is not None:
             self._output.drain()
         if self._folder is not None:
-            if not self._trainers.any_trained and not self._has_failed:
+            if not self._trainers.any_trained and self.failure is None:
                 self.why_nothing_trained = self._why_nothing_trained(self._folder)
-                self._notice(self.why_nothing_trained)
             shutil.rmtree(self._folder, ignore_errors=True)
             self._folder = None
 
     def report_refused_records(self) -> None:
         """Do nothing: each process that sent some has been reported."""
-
-    @property
-    def _has_failed(self) -> bool:
-        """Whether it ended by a fault of its own: then that is why nothing trained."""
-        code = self.exit_code
-        return code != 0 and code not in _INTERRUPTED
 
     def _why_nothing_trained(self, folder: Path) -> str:
         if (folder / ENTERED).exists():

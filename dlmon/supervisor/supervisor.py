@@ -61,7 +61,13 @@ from dlmon.session.session import Session
 from dlmon.stop import ASKED_BY_WORD, PASS_ON, STOP_SIGNALS, asked_by_signal, signal_name
 from dlmon.supervisor.kernel_kills import KernelKills
 from dlmon.supervisor.script import Script, ScriptError, check_script
-from dlmon.supervisor.verdict import Ending, make_machine_result, make_result, measure_session
+from dlmon.supervisor.verdict import (
+    Ending,
+    make_machine_result,
+    make_result,
+    measure_session,
+    why_nothing_trained,
+)
 from dlmon.supervisor.versions import own_versions, versions_of_workload
 from dlmon.supervisor.watched_process import WatchedProcess
 from dlmon.supervisor.workload import Workload
@@ -284,7 +290,11 @@ class Supervisor:
         self._workload.report_refused_records()
         self._report_lost_lines()
         self._check_log()
-        path, result = self._writer.path, self._result(now)
+        ending = self._ending()
+        nothing_trained = why_nothing_trained(ending)
+        if nothing_trained is not None:
+            self._notice(nothing_trained)
+        path, result = self._writer.path, self._result(ending, now)
         self._write(result)
         await self._wait_for_disk()
         why = self._check_log()
@@ -492,7 +502,18 @@ class Supervisor:
             with contextlib.suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self._stop_waiting.wait(), 1.0)
 
-    def _result(self, now: int) -> Result:
+    def _ending(self) -> Ending:
+        return Ending(
+            exit_code=self._workload.exit_code,
+            stop_asked=self._stop_asked is not None,
+            failure=self._workload.failure,
+            out_of_memory=self._memory_ran_out,
+            last_output=tuple(self._last_output),
+            is_script=self._job.script,
+            why_nothing_trained=self._workload.why_nothing_trained,
+        )
+
+    def _result(self, ending: Ending, now: int) -> Result:
         assert self._session is not None
         assert self._writer is not None
         log = str(self._writer.path)
@@ -505,15 +526,6 @@ class Supervisor:
                 now_ns=now,
                 wall=time.time(),
             )
-        ending = Ending(
-            exit_code=self._workload.exit_code,
-            stop_asked=self._stop_asked is not None,
-            failure=self._workload.failure,
-            out_of_memory=self._memory_ran_out,
-            last_output=tuple(self._last_output),
-            is_script=self._job.script,
-            why_nothing_trained=self._workload.why_nothing_trained,
-        )
         snapshot = self._session.snapshot(now, ended=True)
         measures = measure_session(self._job, snapshot, self._session.machine.energy, now)
         return make_result(self._job, log, snapshot, measures, ending, now, time.time())

@@ -23,7 +23,7 @@ from dlmon.records import (
 )
 from dlmon.session.energy import EnergyMeter
 from dlmon.session.measures import Measures, measure
-from dlmon.session.session import NEVER_STEADY, NO_WORKLOAD, STEADY_TAKES, TOO_SHORT
+from dlmon.session.session import NEVER_STEADY, NO_WORKLOAD, NOTHING_SEEN, STEADY_TAKES, TOO_SHORT
 from dlmon.session.snapshot import Snapshot
 from dlmon.stop import signal_name
 from dlmon.supervisor.exception_line import find_error
@@ -57,6 +57,7 @@ _FIGURES_OF_A_RUN = (
     "batches",
     "stalls",
 )
+_FIGURES_OF_A_MODEL = ("device", "compile_s", "effective_flop_s", "peak_share")
 _CRASHES = (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS)
 
 
@@ -68,7 +69,7 @@ class Ending:
     is the reason that it reported itself. `out_of_memory` says that the kernel
     had just killed something for want of memory, `last_output` are the last
     lines that it printed. `is_script` says that it was a person's own, and
-    `why_nothing_trained` why no training was seen in it.
+    `why_nothing_trained` why no training was seen in it, whatever ended it.
     """
 
     exit_code: int | None
@@ -97,11 +98,12 @@ def make_result(
     unsteady = [name for name in lacking if lacking[name] == Requirement.STEADY_STATE]
     too_short = _too_short(snapshot, status)
     why = {**snapshot.why, **measures.why, **dict.fromkeys(unsteady, too_short)}
-    if ending.why_nothing_trained is not None:
-        why |= dict.fromkeys(lacking, ending.why_nothing_trained)
     if snapshot.seconds_per_epoch is not None and not snapshot.seconds_per_epoch.projected:
         why.pop("validation", None)
-    if model is None:
+    if model is None and ending.is_script:
+        nothing_trained = why_nothing_trained(ending) or NOTHING_SEEN
+        why |= dict.fromkeys((*lacking, *_FIGURES_OF_A_MODEL), nothing_trained)
+    elif model is None:
         why["device"] = "the workload ended before it chose one"
     elif model.device is None:
         why["device"] = model.why.get("device", "a script does not say which one it uses")
@@ -143,6 +145,14 @@ def make_result(
         wall=wall,
         why=why,
     )
+
+
+def why_nothing_trained(ending: Ending) -> str | None:
+    """Return why no training was seen in a script; None where an exception says it."""
+    code = ending.exit_code
+    if code is not None and code > 0 and find_error(ending.last_output, code) is not None:
+        return None
+    return ending.why_nothing_trained
 
 
 def _options(job: Job, model: Model | None) -> dict[str, Any]:

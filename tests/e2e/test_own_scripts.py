@@ -341,6 +341,19 @@ def test_a_command_that_fails_without_an_exception_says_its_exit_code(folder, ex
     done = execute(["sh", "-c", "echo hi; exit 3"], folder("w", {}))
     assert (done.code, done.stdout) == (3, b"hi\n")
     assert records_of(log_dir)[1].result.error == "the script ended with exit code 3"
+    assert done.stderr.decode().endswith(
+        "dlmon: no training was seen: no Python was started that looks at PYTHONPATH\n"
+        "dlmon: sh failed: the script ended with exit code 3\n"
+    )
+
+
+@pytest.mark.parametrize("how", ["SIGSEGV", "SIGTERM"])
+def test_a_script_that_a_signal_ends_is_told_why_no_training_was_seen(how, folder, execute):
+    script = f"import os, signal; os.kill(os.getpid(), signal.{how})"
+    said = execute([sys.executable, "-c", script], folder("w", {})).stderr.decode()
+    first, second = said.splitlines()[-2:]
+    assert first.startswith("dlmon: no training was seen: dlmon watches Keras, ")
+    assert second.endswith(f"failed: the script ended by {how}")
 
 
 def test_what_it_leaves_running_goes_on(folder, execute):

@@ -159,11 +159,14 @@ def _said(notice: str, place: str) -> str:
 def _place(gap: Gap, epoch_word: str) -> str:
     if gap.before == "evaluating":
         return "before the evaluation"
-    if gap.epoch is None:
-        return "between two phases"
-    epoch = f"{epoch_word} {gap.epoch + 1:,}"
+    step = None
     if gap.kind is GapKind.STALL and gap.step is not None:
-        return f"at step {gap.step + 1:,} of {epoch}"
+        step = f"at step {gap.step + 1:,}"
+    if gap.epoch is None:
+        return step or "between two phases"
+    epoch = f"{epoch_word} {gap.epoch + 1:,}"
+    if step is not None:
+        return f"{step} of {epoch}"
     return f"at the start of {epoch}" if gap.kind is GapKind.OPENING else f"after {epoch}"
 
 

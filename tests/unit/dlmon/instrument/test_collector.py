@@ -1,4 +1,5 @@
 from collections import deque
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -227,7 +228,7 @@ def test_batches_beyond_a_set_that_was_said_to_end_are_taken_for_whole_ones():
 
 
 def test_an_epoch_follows_its_batches_and_sums_them_up():
-    validation = Validation(1, 2, 3, 4, 5)
+    validation = Validation(*(BEGIN + ms * MS for ms in (210, 220, 230, 240)), 5)
     queued = [begin(samples=95), *ends(10), end(validation=validation, why={"loss": "NaN"})]
     record, epoch = collect(queued)
     assert isinstance(record, Batches)
@@ -294,6 +295,23 @@ def test_the_compile_phase_turns_into_the_phase_that_its_epoch_names():
     assert [record.name for record in reported if isinstance(record, Phase)] == [
         *("compiling", "predicting"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("first_end_ms", "begin_ms"),
+    # Hooks run on a thread pool: the first batch of the validation may be said to end too early.
+    [(250, 200), (190, 190)],
+)
+def test_a_validation_that_the_host_began_while_the_device_trained_begins_after_it(
+    first_end_ms, begin_ms
+):
+    first_end, last_end = BEGIN + first_end_ms * MS, BEGIN + 300 * MS
+    validation = Validation(BEGIN + 120 * MS, first_end, last_end, last_end, 5)
+    *_, epoch = collect([begin(), *ends(10), end(validation=validation)])
+    # Records have times of whole microseconds.
+    assert epoch.train_end == (BEGIN + 200 * MS) // 1000 * 1000
+    assert epoch.validation.begin // 1000 == (BEGIN + begin_ms * MS) // 1000
+    assert epoch.validation == replace(validation, begin=epoch.validation.begin)
 
 
 def test_the_compile_phase_of_validation_is_not_ended_by_a_late_batch():

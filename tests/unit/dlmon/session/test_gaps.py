@@ -12,6 +12,7 @@ from dlmon.records import (
     Evaluation,
     Machine,
     Memory,
+    Model,
     Notice,
     Phase,
     Pressure,
@@ -68,6 +69,15 @@ def test_a_step_of_over_a_second_that_stalled_is_one():
     gap = the_gap(batches(0, 8.0, 0.1, 2.5, 0.1, first=51))
     assert (gap.kind, gap.epoch, gap.step) == (GapKind.STALL, 0, 52)
     assert (gap.start, gap.end, gap.seconds) == (at(8.1), at(10.6), 2.5)
+
+
+def test_one_of_a_loop_without_epochs_is_in_none():
+    loop = Model(None, None, None, None, None, None, has_epochs=False)
+    session = Session(header())
+    for record in (loop, *TRAINED, batches(0, 8.0, 0.1, 2.5, 0.1, first=51)):
+        session.fold(record)
+    (gap,) = session.snapshot().gaps
+    assert (gap.epoch, gap.step) == (None, 52)
 
 
 @pytest.mark.parametrize("step_s", [0.9, 0.1])

@@ -246,7 +246,7 @@ def test_effective_operations_are_those_of_a_sample_times_the_mean_rate():
 @pytest.mark.parametrize(
     ("model", "rate", "why"),
     [
-        (None, RATE, "not built"),
+        (None, RATE, "before the model was built"),
         (replace(ON_CPU, flops_per_sample=None), RATE, "not counted"),
         (replace(ON_CPU, flops_per_sample=None, why={"flops_per_sample": "no"}), RATE, "no"),
         (replace(ON_CPU, flops_per_sample=0), RATE, "no operation"),

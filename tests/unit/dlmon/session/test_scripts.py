@@ -8,7 +8,16 @@ import pytest
 from fakes.recorded import folded, recorded_machine
 from fakes.scripts import SECOND, script_header, script_session
 
-from dlmon.records import AccountPart, Batches, Doubt, Epoch, Machine, Model
+from dlmon.records import (
+    SCRIPT_PHASE,
+    AccountPart,
+    Batches,
+    Doubt,
+    Epoch,
+    Machine,
+    Model,
+    Phase,
+)
 from dlmon.session.limits.find import find_limit
 from dlmon.session.session import NO_LENGTH, NOTHING_SEEN, NOTHING_SEEN_YET
 
@@ -77,6 +86,25 @@ def test_an_epoch_is_projected_from_the_loaders_length_before_one_has_ended():
     assert snapshot.seconds_per_epoch.projected
     assert snapshot.seconds_per_epoch.value == pytest.approx(100, rel=0.01)
     assert (snapshot.progress.steps, snapshot.progress.run_left_s) == (5000, None)
+
+
+@pytest.mark.parametrize("phase", ["validating", SCRIPT_PHASE])
+@pytest.mark.parametrize("steps", [100, None])
+def test_as_long_as_no_other_epoch_has_begun_the_one_that_ended_is_shown(phase, steps):
+    records = script_session(steps=100, validated=True)
+    last = max(number for number, each in enumerate(records) if isinstance(each, Epoch))
+    ended = records[last]
+    seen = [
+        replace(each, steps_per_epoch=steps) if isinstance(each, Model) else each
+        for each in [*records[: last + 1], Phase(ended.end, phase)]
+    ]
+    session = folded(seen)
+    progress = session.snapshot(ended.end + SECOND).progress
+    assert (progress.epoch, progress.step) == (ended.epoch, 100)
+    assert progress.epoch_left_s == (None if steps is None else 0.0)
+    session.fold(Phase(ended.end + SECOND, "training"))
+    progress = session.snapshot(ended.end + 2 * SECOND).progress
+    assert (progress.epoch, progress.step) == (ended.epoch + 1, 0)
 
 
 def test_an_epoch_that_is_written_again_with_its_validation_counts_once():

@@ -21,8 +21,14 @@ from dlmon.records import (
     encode,
 )
 from dlmon.session.measures import Measures
-from dlmon.session.session import Session
-from dlmon.supervisor.verdict import Ending, make_machine_result, make_result, measure_session
+from dlmon.session.session import NOTHING_SEEN, Session
+from dlmon.supervisor.verdict import (
+    Ending,
+    make_machine_result,
+    make_result,
+    measure_session,
+    why_nothing_trained,
+)
 from workloads.__main__ import REFUSED
 
 JOB = Job("cifar10-cnn", ("true",), {"batch_size": 100}, "/tmp")
@@ -222,15 +228,48 @@ def test_a_run_that_was_too_short_reports_about_how_long_its_batches_took():
     assert "--seconds" not in reported.why["step_ms"]
 
 
-def test_where_no_training_was_seen_in_a_script_the_reason_stands_for_every_figure():
+KEPT_OUT = "no training was seen: -I keeps dlmon out of the script's Python"
+RAISED = ("Traceback (most recent call last):", '  File "a.py", line 1', "ValueError: no luck")
+
+
+def script_that_never_trained(exit_code, written=()):
+    """Return the ending and the result of a script in which no training was seen."""
     session = Session(script_header())
     job = replace(JOB, script=True)
     snapshot = session.snapshot(ended=True)
     measures = measure_session(job, snapshot, session.machine.energy, 1)
-    why = "no training was seen: -I keeps dlmon out of the script's Python"
-    ending = Ending(0, False, None, False, is_script=True, why_nothing_trained=why)
-    reported = make_result(job, "log", snapshot, measures, ending, 1, 1.0)
-    assert {reported.why[name] for name in reported.lacking} == {why}
+    output = tuple(Output(0, "stderr", text) for text in written)
+    ending = Ending(
+        exit_code, False, None, False, output, is_script=True, why_nothing_trained=KEPT_OUT
+    )
+    return ending, make_result(job, "log", snapshot, measures, ending, 1, 1.0)
+
+
+@pytest.mark.parametrize("exit_code", [0, 7, -11, -15])
+def test_where_no_training_was_seen_in_a_script_the_reason_stands_for_every_figure(exit_code):
+    ending, reported = script_that_never_trained(exit_code)
+    assert why_nothing_trained(ending) == KEPT_OUT
+    own = {"energy_j_per_epoch", "cost_usd"}
+    assert {reported.why[name] for name in reported.lacking} == {KEPT_OUT}
+    assert {text for name, text in reported.why.items() if name not in own} == {KEPT_OUT}
+
+
+def test_of_a_script_that_an_exception_ended_no_other_reason_is_guessed():
+    ending, reported = script_that_never_trained(1, RAISED)
+    assert why_nothing_trained(ending) is None
+    assert {reported.why[name] for name in reported.lacking} == {NOTHING_SEEN}
+
+
+@pytest.mark.parametrize("is_script", [True, False])
+def test_no_reason_of_a_run_that_is_over_speaks_of_what_may_come(is_script):
+    _, reported = script_that_never_trained(1, RAISED)
+    if not is_script:
+        session = Session(recorded_session()[0])
+        snapshot = session.snapshot(ended=True)
+        measures = measure_session(JOB, snapshot, session.machine.energy, 1)
+        ending = Ending(1, False, None, False)
+        reported = make_result(JOB, "log", snapshot, measures, ending, 1, 1.0)
+    assert not [text for text in reported.why.values() if "yet" in text]
 
 
 def test_the_result_says_where_the_time_went_and_what_speaks_against_its_figures():

@@ -50,6 +50,7 @@ def test_a_gap_says_where_it_is_and_what_the_machine_did():
     ("where", "text"),
     [
         (gap(kind=GapKind.STALL, epoch=0, step=42), "at step 43 of epoch 1"),
+        (gap(kind=GapKind.STALL, epoch=None, step=42), "at step 43"),
         (gap(kind=GapKind.BETWEEN), "after epoch 4"),
         (gap(kind=GapKind.BETWEEN, before="evaluating"), "before the evaluation"),
         (gap(kind=GapKind.BETWEEN, epoch=None), "between two phases"),

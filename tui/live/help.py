@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from tui.live import (
     account_line,
-    comparison_bars,
-    epoch_headline,
     epoch_table,
     limit_line,
     loss_chart,
@@ -14,6 +12,8 @@ from tui.live import (
     time_charts,
     top_line,
 )
+from tui.live.comparison import bars as comparison_bars
+from tui.live.comparison import headline
 from tui.machine.charts import MACHINE_HELP
 
 FIRST_STEPS: tuple[tuple[str, str], ...] = (
@@ -35,7 +35,7 @@ TOPICS: tuple[tuple[str, str], ...] = (
         "The share of a GPU's memory in use, where that has no chart of its own. 4.7/6G: the "
         "same as a figure, in GiB.",
     ),
-    *epoch_headline.HELP,
+    *headline.HELP,
     *comparison_bars.HELP,
     *account_line.HELP,
     *epoch_table.HELP,

@@ -25,9 +25,9 @@ from tui.formatting.glyphs import glyphs_in_use
 from tui.formatting.learning import newest_texts
 from tui.formatting.reading import reading_text
 from tui.live.account_line import AccountLine
-from tui.live.comparison import SessionComparison
-from tui.live.comparison_bars import ComparisonBars
-from tui.live.comparison_panel import ComparisonPanel
+from tui.live.comparison.bars import ComparisonBars
+from tui.live.comparison.panel import ComparisonPanel
+from tui.live.comparison.session_comparison import SessionComparison
 from tui.live.epoch_line import EpochLine
 from tui.live.epoch_table import EpochTable
 from tui.live.epoch_zoom import EPOCH_ACTIONS, EpochZoom
@@ -403,7 +403,7 @@ class LiveScreen(SessionControls, ExportControls, EpochZoom):
         self._show_comparison(message.index)
 
     def _show_comparison(self, chosen: int | None) -> None:
-        from tui.live.comparison_screen import ComparisonScreen
+        from tui.live.comparison.screen import ComparisonScreen
 
         if all(row.kind == "this" for row in self._comparison.in_full().rows):
             alone = "there is nothing to compare with: no earlier run of this is known"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from tui.live import (
     account_line,
-    epoch_table,
     limit_line,
     loss_chart,
     output_pane,
@@ -14,6 +13,7 @@ from tui.live import (
 )
 from tui.live.comparison import bars as comparison_bars
 from tui.live.comparison import headline
+from tui.live.epochs import table as epoch_table
 from tui.machine.charts import MACHINE_HELP
 
 FIRST_STEPS: tuple[tuple[str, str], ...] = (

@@ -28,9 +28,9 @@ from tui.live.account_line import AccountLine
 from tui.live.comparison.bars import ComparisonBars
 from tui.live.comparison.panel import ComparisonPanel
 from tui.live.comparison.session_comparison import SessionComparison
-from tui.live.epoch_line import EpochLine
-from tui.live.epoch_table import EpochTable
-from tui.live.epoch_zoom import EPOCH_ACTIONS, EpochZoom
+from tui.live.epochs.line import EpochLine
+from tui.live.epochs.table import EpochTable
+from tui.live.epochs.zoom import EPOCH_ACTIONS, EpochZoom
 from tui.live.help import FIRST_STEPS, TOPICS
 from tui.live.keys import CHART_ACTIONS, LIVE_KEYS, LOG_ACTIONS
 from tui.live.limit_line import LimitLine

@@ -22,7 +22,7 @@ from dlmon.session.limits.evidence import Evidence, Limit, LimitKind
 from tui.formatting import units
 from tui.live.account_line import AccountLine
 from tui.live.comparison.headline import EpochHeadline
-from tui.live.epoch_table import EpochTable
+from tui.live.epochs.table import EpochTable
 from tui.live.limit_line import LimitLine
 from tui.live.output_pane import OutputPane, ends_of
 from tui.live.progress_line import ProgressLine

@@ -950,6 +950,13 @@ def test_each_pattern_in_the_bar_has_its_name_at_any_width():
         assert not words or drawn <= {word[0] for word in words}, width
 
 
+def test_no_part_is_named_that_takes_0_percent_at_any_width():
+    account = {AccountPart.STARTUP: 3.0, AccountPart.TRAINING: 996.5, AccountPart.STALLS: 2.5}
+    for width in range(20, 200):
+        (row,) = shown(AccountLine(), replace(TRAINING, account=account), width=width, height=1)
+        assert not re.search(r"\b0 %", row), width
+
+
 def test_a_part_keeps_its_pattern_while_it_is_named():
     line = AccountLine()
     parts = dict(PARTS)

@@ -8,7 +8,7 @@ import pytest
 from fakes.glyphs import drawn_in_ascii
 from fakes.recorded import folded, recorded_session
 from fakes.scripts import script_session
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
 from textual import events
@@ -618,6 +618,8 @@ def test_when_a_run_ends_is_shown_at_80_columns_however_long_it_is(steps, step_s
     width=st.integers(40, 120),
 )
 def test_nothing_in_the_line_moves_while_an_epoch_lasts(steps, step_s, epochs, width):
+    # On New Year's Eve an end of next year gets its day and time: longer, once.
+    assume(steps * step_s < 30 * 86_400)
     line, of_the_bar, of_times = ProgressLine(), set(), set()
     for step in sorted({0, 1, 9, *(steps * part // 10 for part in range(11))}):
         (row,) = shown(

@@ -33,7 +33,8 @@ TOPICS: tuple[tuple[str, str], ...] = (
     (
         "mem",
         "The share of a GPU's memory in use, where that has no chart of its own. 4.7/6G: the "
-        "same as a figure, in GiB.",
+        "same as a figure, in GiB. 96/79%: the utilisation and that share, where there are so many "
+        "GPUs that no more has room.",
     ),
     *headline.HELP,
     *comparison_bars.HELP,

@@ -121,7 +121,7 @@ class DlmonApp(NavigatingApp):
 
         One that is read when its screen opens has Textual read all others again.
         """
-        self.stylesheet.read_all(sorted(_STYLE_SHEETS.glob("*/*.tcss")))
+        self.stylesheet.read_all(sorted(_STYLE_SHEETS.glob("*/**/*.tcss")))
 
     def run_to_exit_code(self) -> int:
         """Run the app, say what became of its sessions, and return the exit code."""

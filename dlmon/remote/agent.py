@@ -252,12 +252,16 @@ def _progress_of(follower: SessionFollower) -> Answer:
         return {**which, "phase": "reading the log"}
     snapshot = follower.snapshot()
     progress, model = snapshot.progress, snapshot.model
+    if model is not None and model.has_epochs is False:
+        progress = None
     return {
         **which,
         "phase": snapshot.phase,
         "epoch": None if progress is None else progress.epoch + 1,
         "epochs": None if progress is None else progress.epochs,
+        "mode": None if model is None else model.mode,
         "samples_per_second": _rounded(snapshot.samples_per_second_now),
+        "counts_steps": snapshot.counts_steps,
         "gpu": None if model is None else model.gpu_index,
     }
 

@@ -77,8 +77,9 @@ class RemoteFollower(SessionFollower):
 def lost_text(link: Link, now_ns: int) -> str:
     """Say since when a host is not connected, and when it is tried again."""
     problem = link.problem or f"{link.host} is not connected yet"
-    if link.lost_at_ns is not None:
-        problem += f", for {(now_ns - link.lost_at_ns) / 1e9:.0f} s"
+    lost_s = 0 if link.lost_at_ns is None else round((now_ns - link.lost_at_ns) / 1e9)
+    if lost_s > 0:
+        problem += f", for {lost_s} s"
     if link.retry_at_ns is None:
         return f"{problem}; connecting"
     return f"{problem}; next try in {max(0.0, (link.retry_at_ns - now_ns) / 1e9):.0f} s"

@@ -84,10 +84,12 @@ class RunningSession:
         workload: what it trains.
         name: what a person calls it.
         phase: what it does.
-        epoch: the epoch that it is in, from 1.
+        epoch: the epoch that it is in, from 1; None where it has no epochs.
         epochs: how many it will have.
         samples_per_second: its throughput now.
         gpu: NVML's number of the GPU that trains.
+        mode: whether it trains, or what else it does.
+        counts_steps: whether its throughput is of steps, as how many samples they have isn't known.
     """
 
     session: str
@@ -98,6 +100,8 @@ class RunningSession:
     epochs: int | None = None
     samples_per_second: float | None = None
     gpu: int | None = None
+    mode: str | None = None
+    counts_steps: bool = False
 
 
 @record(frozen=True)
@@ -369,6 +373,8 @@ def _session_of(sent: Mapping[str, Any]) -> RunningSession | None:
         epochs=_count(sent.get("epochs")),
         samples_per_second=_rate(sent.get("samples_per_second")),
         gpu=_count(sent.get("gpu")),
+        mode=_text(sent.get("mode")),
+        counts_steps=sent.get("counts_steps") is True,
     )
 
 

@@ -41,6 +41,7 @@ class FakeLink:
         self.is_started = self.is_closed = False
         self.retries = 0
         self.answers = {}
+        self.asked = []
         self.standing = []
         self._clock = clock
         self._failure = None
@@ -63,6 +64,7 @@ class FakeLink:
         """Yield what a test has put into `answers`; without it there is no connection."""
         if self._failure is not None:
             raise self._failure
+        self.asked.append((ask, fields.get("log_dir")))
         for answer in self.answers[ask]:
             yield answer
 

@@ -24,7 +24,7 @@ from dlmon.log.label import Label, read_label, write_label
 from dlmon.records import Output, Result
 from tui.app import DlmonApp
 from tui.home.screen import HomeScreen
-from tui.live.comparison_bars import ComparisonBars
+from tui.live.comparison.bars import ComparisonBars
 from tui.live.screen import LiveScreen
 from tui.navigation import Start
 from tui.options.run import RunOptions

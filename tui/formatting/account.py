@@ -41,8 +41,6 @@ _TAKEN_PCT = 1.0
 _ASLEEP_CORES = 0.05
 _SWAPPED_MIB_S = 0.05
 _MOST_NOTICES = 2
-_LEAST_OTHER = 0.005
-"""The share from which on what has no name of its own is a part."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +56,11 @@ class PartRow:
     def text(self) -> str:
         """Return the part in a few words: steps 12.3 s, 62 %."""
         return f"{self.name} {units.seconds(self.seconds)}, {units.share(self.share)}"
+
+    @property
+    def percent(self) -> int:
+        """Return its share in whole percent."""
+        return round(100 * self.share)
 
 
 def part_name(part: AccountPart, is_script: bool = False, compiles: bool = True) -> str:
@@ -88,10 +91,14 @@ def account_rows(
 
 
 def named_parts(rows: Sequence[PartRow], count: int) -> tuple[PartRow, ...]:
-    """Return the steps and so many of the largest other parts, in the order of a run."""
-    others = [row for row in rows if row.part not in (AccountPart.TRAINING, AccountPart.UNKNOWN)]
+    """Return the steps and so many of the largest other parts, in the order of a run.
+
+    None that takes 0 % of it.
+    """
+    known = [row for row in rows if row.part is not AccountPart.UNKNOWN and row.percent]
+    others = [row for row in known if row.part is not AccountPart.TRAINING]
     largest = sorted(others, key=lambda row: -row.seconds)[:count]
-    return tuple(row for row in rows if row in largest or row.part is AccountPart.TRAINING)
+    return tuple(row for row in known if row in largest or row.part is AccountPart.TRAINING)
 
 
 def briefly(rows: Sequence[PartRow]) -> tuple[PartRow, ...]:
@@ -100,13 +107,11 @@ def briefly(rows: Sequence[PartRow]) -> tuple[PartRow, ...]:
 
 
 def all_other(rows: Sequence[PartRow], named: Sequence[PartRow]) -> PartRow | None:
-    """Return what the other parts come to; None where that is next to nothing."""
+    """Return what the other parts come to; None where that is 0 %."""
     left = [row for row in rows if row not in named]
-    share = sum(row.share for row in left)
-    if share < _LEAST_OTHER:
-        return None
-    unknown = AccountPart.UNKNOWN
-    return PartRow(unknown, PART_NAMES[unknown], sum(row.seconds for row in left), share)
+    unknown, share = AccountPart.UNKNOWN, sum(row.share for row in left)
+    rest = PartRow(unknown, PART_NAMES[unknown], sum(row.seconds for row in left), share)
+    return rest if rest.percent else None
 
 
 def places_of(

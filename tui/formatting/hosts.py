@@ -6,7 +6,7 @@ import itertools
 import re
 from collections.abc import Iterable, Sequence
 
-from dlmon.records import Gpu, Machine, Process
+from dlmon.records import WITHOUT_EPOCHS, Gpu, Machine, Process
 from dlmon.remote.host import Age, HostSnapshot, HostState, RunningSession
 from tui.formatting import units
 from tui.formatting.machine import Level
@@ -208,17 +208,19 @@ def session_title(session: RunningSession) -> str:
 
 
 def session_progress(session: RunningSession) -> str:
-    """Say how far a session is: epoch 3 of 10; its phase where it has no epoch."""
+    """Say how far a session is: epoch 3 of 10, or pass; its phase where it has neither."""
     if session.epoch is None:
         return phase_text(session.phase) or ("" if session.workload else "recording")
     of = "" if session.epochs is None else f" of {session.epochs:,}"
-    return f"epoch {session.epoch:,}{of}"
+    each = "pass" if session.mode in WITHOUT_EPOCHS else "epoch"
+    return f"{each} {session.epoch:,}{of}"
 
 
 def session_rate(session: RunningSession) -> str:
     """Write the throughput of a session; its phase where it has none now."""
     if session.samples_per_second is not None:
-        return f"{units.rate(session.samples_per_second)} samples/s"
+        unit = units.rate_unit(session.counts_steps)
+        return f"{units.rate(session.samples_per_second)} {unit}"
     return "" if session.epoch is None else phase_text(session.phase)
 
 

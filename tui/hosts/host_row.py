@@ -171,7 +171,8 @@ def _title_and_rate(session: RunningSession, room: int, glyphs: Glyphs) -> str:
     title, rate = words.session_title(session), words.session_rate(session)
     if not rate or cell_len(title) + 2 + cell_len(rate) <= room:
         return f"{title}  {rate}" if rate else title
-    for text, least in ((rate, _LEAST_TITLE), (rate.replace(" samples/s", "/s"), _SHORTEST_TITLE)):
+    short = rate.replace(f" {units.rate_unit(session.counts_steps)}", "/s")
+    for text, least in ((rate, _LEAST_TITLE), (short, _SHORTEST_TITLE)):
         left = room - 2 - cell_len(text)
         if left >= least:
             return f"{fit(title, left, glyphs.ellipsis).rstrip()}  {text}"

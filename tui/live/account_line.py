@@ -150,7 +150,7 @@ class AccountLine(GrowingLines):
         row: TextRow = ()
         for part in (*named, *([] if rest is None else [rest])):
             seconds = f" {units.seconds(part.seconds)}," if with_seconds else ""
-            words = f" {part.name}{seconds} {part.share * 100:.0f} %"
+            words = f" {part.name}{seconds} {part.percent} %"
             row = (*row, ("  ", PLAIN), self._look(part), (words, PLAIN))
         return row
 

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from tui.live import (
     account_line,
-    comparison_bars,
-    epoch_headline,
-    epoch_table,
     limit_line,
     loss_chart,
     output_pane,
@@ -14,6 +11,9 @@ from tui.live import (
     time_charts,
     top_line,
 )
+from tui.live.comparison import bars as comparison_bars
+from tui.live.comparison import headline
+from tui.live.epochs import table as epoch_table
 from tui.machine.charts import MACHINE_HELP
 
 FIRST_STEPS: tuple[tuple[str, str], ...] = (
@@ -33,9 +33,10 @@ TOPICS: tuple[tuple[str, str], ...] = (
     (
         "mem",
         "The share of a GPU's memory in use, where that has no chart of its own. 4.7/6G: the "
-        "same as a figure, in GiB.",
+        "same as a figure, in GiB. 96/79%: the utilisation and that share, where there are so many "
+        "GPUs that no more has room.",
     ),
-    *epoch_headline.HELP,
+    *headline.HELP,
     *comparison_bars.HELP,
     *account_line.HELP,
     *epoch_table.HELP,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from textual.binding import Binding, BindingType
 
-from tui.live.epoch_zoom import EPOCH_ACTIONS, EPOCH_KEYS
+from tui.live.epochs.zoom import EPOCH_ACTIONS, EPOCH_KEYS
 from tui.screens.base import HELP, SESSIONS, THEME, hidden
 from tui.screens.export import EXPORT
 

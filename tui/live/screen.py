@@ -25,12 +25,12 @@ from tui.formatting.glyphs import glyphs_in_use
 from tui.formatting.learning import newest_texts
 from tui.formatting.reading import reading_text
 from tui.live.account_line import AccountLine
-from tui.live.comparison import SessionComparison
-from tui.live.comparison_bars import ComparisonBars
-from tui.live.comparison_panel import ComparisonPanel
-from tui.live.epoch_line import EpochLine
-from tui.live.epoch_table import EpochTable
-from tui.live.epoch_zoom import EPOCH_ACTIONS, EpochZoom
+from tui.live.comparison.bars import ComparisonBars
+from tui.live.comparison.panel import ComparisonPanel
+from tui.live.comparison.session_comparison import SessionComparison
+from tui.live.epochs.line import EpochLine
+from tui.live.epochs.table import EpochTable
+from tui.live.epochs.zoom import EPOCH_ACTIONS, EpochZoom
 from tui.live.help import FIRST_STEPS, TOPICS
 from tui.live.keys import CHART_ACTIONS, LIVE_KEYS, LOG_ACTIONS
 from tui.live.limit_line import LimitLine
@@ -403,7 +403,7 @@ class LiveScreen(SessionControls, ExportControls, EpochZoom):
         self._show_comparison(message.index)
 
     def _show_comparison(self, chosen: int | None) -> None:
-        from tui.live.comparison_screen import ComparisonScreen
+        from tui.live.comparison.screen import ComparisonScreen
 
         if all(row.kind == "this" for row in self._comparison.in_full().rows):
             alone = "there is nothing to compare with: no earlier run of this is known"

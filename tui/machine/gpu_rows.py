@@ -27,6 +27,8 @@ _PERCENT, _GAP = 6, 2
 # A curve of the memory is worth a row from so many rows, and so many cells, on.
 _LEAST_WITH_MEMORY, _LEAST_WITH_FIGURES = 3, 8
 _MEMORY, _MEMORY_FIGURE = "mem", "memory"
+# Utilisation and share of the memory, where cells have no room for more, and what says so.
+_BOTH_SHARES, _NAMED_SHARES = len("100/100%"), "  busy/memory"
 _WORD = "GPU "
 
 
@@ -69,14 +71,27 @@ class GpuRows(Lines):
         if spare < 1:
             spare = height - gpu_rows_wanted(len(others), width)[1]
         if not self._mark or not 0 < len(others) < len(gpus) or spare < 1:
-            return self._grid(view, gpus, digits, width, height)
+            return self._grid(view, gpus, digits, width, height, below=bool(self._without))
         trains = next(gpu for gpu in gpus if gpu.index == view.gpu_index)
         rows = self._with_all_figures(view, trains, digits, width, spare)
-        # That row says what the numbers of the others are.
-        return [*rows, *self._grid(view, others, digits, width, height - len(rows), below=True)]
+        left = height - len(rows)
+        if len(rows) > 1 and self._only_shares_fit(view, others, digits, width, left):
+            # That row says what the numbers of the others are.
+            named = self._with_named_shares(view, trains, digits, width)
+            if named:
+                rows = self._with_all_figures(view, trains, digits, width, spare, named)
+                left = height - len(rows)
+                return [*rows, *self._grid(view, others, digits, width, left, shares=True)]
+        return [*rows, *self._grid(view, others, digits, width, left, below=True)]
 
     def _with_all_figures(
-        self, view: MachineView, gpu: Gpu, digits: int, width: int, spare: int
+        self,
+        view: MachineView,
+        gpu: Gpu,
+        digits: int,
+        width: int,
+        spare: int,
+        first_row: TextRow = (),
     ) -> list[TextRow]:
         """Return a GPU in a row of its own, and its figures in more where those are to spare."""
         then = view.gpu_at_cursor(gpu, self._axis)
@@ -90,7 +105,7 @@ class GpuRows(Lines):
         curves = None
         first = [_run_of(figures[label]) for label in _FIRST[:3] if label in figures]
         # What has no room in one row is lost where there is no other one.
-        if spare >= _LEAST_WITH_MEMORY or row_width(tuple(first)) > width:
+        if not first_row and (spare >= _LEAST_WITH_MEMORY or row_width(tuple(first)) > width):
             curves = self._with_memory(view, gpu, then, figures, about_memory, digits, width)
         if curves is not None:
             rows, shown = [*curves.rows], curves.shown
@@ -99,7 +114,7 @@ class GpuRows(Lines):
             parts = [(f"  {text}", PLAIN) for text in about]
             parts += (_run_of(figures[one]) for one in order if one in figures.keys() - shown)
         else:
-            rows = [self._gpu_cell(view, gpu, digits, width, with_figures=False)]
+            rows = [first_row or self._gpu_cell(view, gpu, digits, width, with_figures=False)]
             parts = []
             for figure in (figures[label] for label in order if label in figures):
                 parts.append(_run_of(figure))
@@ -172,23 +187,31 @@ class GpuRows(Lines):
         height: int,
         *,
         below: bool = False,
+        shares: bool = False,
     ) -> list[TextRow]:
-        """Return GPUs side by side; `below` another one they may do without the word."""
-        in_a_row = gpus_in_a_row(len(gpus), width, height)
-        each = (width - _GAP * (in_a_row - 1)) // in_a_row
+        """Return GPUs side by side; `below` another one they may do without the word.
+
+        With `shares`, of each the number and two percentages alone.
+        """
+        in_a_row, each = _cells(len(gpus), width, height)
         room = height * in_a_row
         memory = self._cells_of_memory(view, gpus, digits, each) if below else 0
-        if memory:
+        if shares:
+            cells = [self._shares_cell(view, gpu, digits, each) for gpu in gpus[:room]]
+        elif memory:
             cells = [self._narrow_cell(view, gpu, digits, each, memory) for gpu in gpus[:room]]
         else:
             cells = [self._gpu_cell(view, gpu, digits, each) for gpu in gpus[:room]]
         if len(gpus) > room:
             cells[-1] = ((fit(f"{self.ellipsis} {len(gpus) - room + 1} more", each), MUTED),)
         gap: TextRow = ((" " * _GAP, PLAIN),)
+        # Below the pointer stands nothing.
+        used = each * in_a_row + _GAP * (in_a_row - 1)
+        indent: TextRow = ((" ", PLAIN),) if shares and used < width else ()
         rows = []
         for start in range(0, len(cells), in_a_row):
             first, *more = cells[start : start + in_a_row]
-            row = (*first, *(run for cell in more for run in (*gap, *cell)))
+            row = (*indent, *first, *(run for cell in more for run in (*gap, *cell)))
             rows.append(cut(row, width))
         return rows
 
@@ -222,14 +245,60 @@ class GpuRows(Lines):
 
         It is worth more than the word GPU and most of the history.
         """
-        facts = [view.facts_of(gpu) for gpu in gpus]
-        totals_mib = [one.memory_mib for one in facts if one is not None and one.memory_mib]
-        if not totals_mib or view.stale:
+        widest = _widest_memory(view, gpus)
+        if not widest:
             return 0
-        widest = max(cell_len(units.short_memory_in_use(mib, mib)) for mib in totals_mib)
         number = self._mark + digits + 1
         usual = number + len(_WORD) + _LEAST_HISTORY + _PERCENT + _GAP + widest
         return 1 + widest if number + _PERCENT + 1 + widest <= width < usual else 0
+
+    def _only_shares_fit(
+        self, view: MachineView, gpus: tuple[Gpu, ...], digits: int, width: int, height: int
+    ) -> bool:
+        """Return whether the memory of GPUs has room as a percentage, and no more than that."""
+        _, each = _cells(len(gpus), width, height)
+        widest = _widest_memory(view, gpus)
+        least = self._mark + digits + 1 + _PERCENT + 1 + widest
+        return widest > 0 and digits + 1 + _BOTH_SHARES <= each < least
+
+    def _with_named_shares(self, view: MachineView, gpu: Gpu, digits: int, width: int) -> TextRow:
+        """Return a GPU with both of its shares, and what they are; nothing without room."""
+        then = view.gpu_at_cursor(gpu, self._axis)
+        label = self._label(view, gpu, digits, width)
+        cells = width - row_width(label) - _BOTH_SHARES - 1 - len(_NAMED_SHARES)
+        if cells < _LEAST_HISTORY or _memory_pct(view, gpu, then) is None:
+            return ()
+        return (
+            *label,
+            (self._history(view, gpu.index, cells), BAR),
+            (" ", PLAIN),
+            *self._shares(view, gpu, then, _BOTH_SHARES),
+            (_NAMED_SHARES, MUTED),
+        )
+
+    def _shares_cell(self, view: MachineView, gpu: Gpu, digits: int, width: int) -> TextRow:
+        """Return a GPU's number, and how much of its time and memory is taken, in `width` cells."""
+        ((name, style),) = self._label(view, gpu, digits, 0)
+        name = name[self._mark :]
+        then = view.gpu_at_cursor(gpu, self._axis)
+        room = width - len(name)
+        if then.utilization_pct is None:
+            return ((name, style), *self._without_utilization(view, then, room))
+        return ((name, style), *self._shares(view, gpu, then, room))
+
+    def _shares(self, view: MachineView, gpu: Gpu, then: Gpu, cells: int) -> TextRow:
+        """Return the utilisation and the share of the memory in use, as 96/78%, to the right."""
+        pct, memory_pct = then.utilization_pct, _memory_pct(view, gpu, then)
+        assert pct is not None
+        memory = next((one for one in view.figures_of(then) if one.label == _MEMORY_FIGURE), None)
+        style = PLAIN if memory is None or memory_pct is None else _style_of(memory)
+        in_use = "–" if memory_pct is None else f"{memory_pct:.0f}"
+        busy = f"{pct:.0f}"
+        return (
+            (busy.rjust(cells - len(f"/{in_use}%")), HIGH if pct >= BUSY_PCT else PLAIN),
+            ("/", MUTED),
+            (f"{in_use}%", style),
+        )
 
     def _narrow_cell(
         self, view: MachineView, gpu: Gpu, digits: int, width: int, memory_cells: int
@@ -347,6 +416,30 @@ class GpuRows(Lines):
         if self.glyphs.is_ascii:
             return ramp(columns, cells)
         return braille_rows(columns, cells, 1, 100.0, 0.0, True)[0]
+
+
+def _cells(count: int, width: int, height: int) -> tuple[int, int]:
+    """Return how many GPUs stand side by side, and the cells of each."""
+    in_a_row = gpus_in_a_row(count, width, height)
+    return in_a_row, (width - _GAP * (in_a_row - 1)) // in_a_row
+
+
+def _widest_memory(view: MachineView, gpus: Sequence[Gpu]) -> int:
+    """Return the cells of the longest figure of a memory; 0 where none is known."""
+    facts = [view.facts_of(gpu) for gpu in gpus]
+    totals_mib = [one.memory_mib for one in facts if one is not None and one.memory_mib]
+    if view.stale:
+        return 0
+    return max((cell_len(units.short_memory_in_use(mib, mib)) for mib in totals_mib), default=0)
+
+
+def _memory_pct(view: MachineView, gpu: Gpu, then: Gpu) -> float | None:
+    """Return the share of a GPU's memory that was in use `then`, in percent."""
+    facts = view.facts_of(gpu)
+    total_mib = facts.memory_mib if facts is not None else None
+    if not total_mib or then.memory_used_mib is None:
+        return None
+    return 100 * then.memory_used_mib / total_mib
 
 
 class _Curves(NamedTuple):

@@ -77,27 +77,44 @@ class OtherMachinesApp(SessionsApp):
 
     def on_hosts_screen_sessions_requested(self, message: HostsScreen.SessionsRequested) -> None:
         """List what was recorded on a host."""
-        from tui.sessions.of_host import HostSessionsScreen
+        self._list_sessions_of(message.host.link, None)
 
-        host = message.host
+    def action_sessions(self) -> None:
+        """List the sessions where the one that is shown was recorded.
+
+        Of one of another machine, what is here is a copy, which doesn't tell whether it still runs.
+        """
+        shown = self._shown[-1] if self._shown else None
+        if shown is None or shown.link is None:
+            super().action_sessions()
+        else:
+            self._list_sessions_of(shown.link, shown.log_dir)
+
+    def _list_sessions_of(self, link: Link, log_dir: str | None) -> None:
+        from tui.sessions.of_host import HostSessionsScreen
 
         async def ask() -> tuple[list[SessionEntry], list[SweepEntry]]:
             from dlmon.remote.listing import listed_sessions, listed_sweeps
             from dlmon.remote.mirror import mirror_directory
             from tui.formatting.sessions import sweeps_of_host
 
-            directory = mirror_directory(host.name)
-            sessions = [each.entry(directory) for each in await listed_sessions(host.link)]
-            return sessions, sweeps_of_host(await listed_sweeps(host.link), directory)
+            directory = mirror_directory(link.host)
+            sessions = [each.entry(directory) for each in await listed_sessions(link, log_dir)]
+            return sessions, sweeps_of_host(await listed_sweeps(link, log_dir), directory)
 
-        self.push_screen(HostSessionsScreen(host.name, ask))
+        self.push_screen(HostSessionsScreen(link.host, ask, log_dir))
 
     def on_host_sessions_screen_session_requested(
         self, message: HostSessionsScreen.SessionRequested
     ) -> None:
+        """Show a session of a host, or go back to it where it is shown."""
         from dlmon.remote.start import RemoteStart
 
-        self.open_remote(RemoteStart(message.host, message.session))
+        top = self._shown[-1] if self._shown else None
+        if top is not None and top.is_of(message.host, message.session):
+            self.uncover(top.screen)
+        else:
+            self.open_remote(RemoteStart(message.host, message.session, message.log_dir))
 
     def open_remote(self, start: RemoteStart) -> None:
         """Show a session of another machine over what is shown."""
@@ -136,7 +153,7 @@ class OtherMachinesApp(SessionsApp):
         else:
             self._connecting = None
             self.uncover(waiting)
-            self.switch_screen(self.session_screen(follower, None, link))
+            self.switch_screen(self.session_screen(follower, None, link, log_dir=start.log_dir))
 
     async def _session_of(
         self, link: Link, start: RemoteStart, waiting: StartingScreen

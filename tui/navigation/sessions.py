@@ -118,6 +118,7 @@ class SessionsApp(ScreenStackApp):
         started: Lifeline | None,
         link: Link | None = None,
         turn: str = "",
+        log_dir: str | None = None,
     ) -> LiveScreen | RecordingScreen:
         """Make the screen of a session, and keep in mind that it is shown.
 
@@ -126,12 +127,13 @@ class SessionsApp(ScreenStackApp):
             started: its lifeline, where it is ours.
             link: the connection that it comes over from another machine.
             turn: which of several runs it is, of one that is one of several.
+            log_dir: where sessions live on that machine; None for where they do by default.
         """
         if follower.session.header.is_machine_recording:
             from tui.watch.recording import RecordingScreen
 
             recording = RecordingScreen(follower, follower.path.parent)
-            self._shown.append(ShownSession(follower, started, recording, link))
+            self._shown.append(ShownSession(follower, started, recording, link, log_dir))
             return recording
         from dlmon.comparison.published import own_published
         from dlmon.log.label import read_label
@@ -144,7 +146,7 @@ class SessionsApp(ScreenStackApp):
         screen = LiveScreen(
             follower, again, lambda: read_label(follower.path), self._references, turn
         )
-        self._shown.append(ShownSession(follower, started, screen, link))
+        self._shown.append(ShownSession(follower, started, screen, link, log_dir))
         self.read_sessions(follower.directory, screen.show_entries)
         return screen
 

@@ -23,6 +23,13 @@ class ShownSession:
     launch: Lifeline | None
     screen: LiveScreen | RecordingScreen
     link: Link | None = None
+    log_dir: str | None = None
+    """Where sessions live on the machine that it comes from; None for where they do by default."""
+
+    def is_of(self, host: str, session: str) -> bool:
+        """Return whether it is a session of a host."""
+        same = self.follower.session.header.id == session
+        return same and self.link is not None and self.link.host == host
 
     @property
     def needs_us(self) -> bool:

@@ -27,6 +27,7 @@ class HostSessionsScreen(SessionsScreen):
     Args:
         host: its name, as ssh knows it.
         ask: asks it for them.
+        log_dir: where they live there; None for where they do by default.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -39,17 +40,20 @@ class HostSessionsScreen(SessionsScreen):
 
         host: str
         session: str
+        log_dir: str | None = None
 
     def __init__(
         self,
         host: str,
         ask: Callable[[], Awaitable[tuple[list[SessionEntry], list[SweepEntry]]]],
+        log_dir: str | None = None,
     ) -> None:
         """Ask for nothing before the screen is shown."""
         super().__init__(list)
         self._details.host = clean(host)
         self._host = host
         self._ask = ask
+        self._log_dir = log_dir
         self._list.title = f"Sessions on {clean(host)}"
         self._list.advice = (
             "Nothing is recorded there yet.",
@@ -79,7 +83,8 @@ class HostSessionsScreen(SessionsScreen):
         """Ask for the highlighted session."""
         entry = self._list.highlighted
         if isinstance(entry, SessionEntry):
-            self.post_message(self.SessionRequested(self._host, entry.path.parent.name))
+            session = entry.path.parent.name
+            self.post_message(self.SessionRequested(self._host, session, self._log_dir))
 
     def action_refresh(self) -> None:
         self.run_worker(self._ask_host(), exclusive=True)

@@ -10,7 +10,7 @@ from functools import partial
 
 import pytest
 from fakes.hosts import FakeHost, FakeLink, facts, live, sample, session
-from fakes.recorded import recorded_session
+from fakes.recorded import recorded_session, write_log
 from fakes.screens import Clock, OneScreen, dlmon_app_with, fake_machine, screen_text, until
 from fakes.states import LONG_NAME, RIGHT_TO_LEFT_NAME, WIDE_NAME
 from fakes.sweeps import completed, plan_of
@@ -800,6 +800,31 @@ async def test_a_sweep_of_a_host_is_listed_with_its_runs_below_it(listed):
         assert "Show" not in screen_text(app).splitlines()[-1]
         await pilot.press("enter")
         assert isinstance(app.screen, HostSessionsScreen)
+
+
+async def test_from_a_session_of_a_host_the_sessions_there_are_listed_not_the_copies_here(
+    app_of, clock, tmp_path
+):
+    app, _ = app_of("gpu1")
+    link = FakeLink("gpu1", clock)
+    there = {**recorded_there("first"), "status": "running", "result": None}
+    link.answers |= {"sessions": [there], "sweeps": []}
+    # Nobody here holds the lock of the copy.
+    copy = write_log(tmp_path / "copies", recorded_session("training", session_id="first"), "first")
+    async with app.run_test(size=(120, 40), notifications=True) as pilot:
+        screen = app.session_screen(app._sources.follow(copy), None, link, log_dir="/there")
+        app.push_screen(screen)
+        await until(pilot, lambda: app.screen is screen)
+        await pilot.press("r")
+        await until(pilot, lambda: "1 recorded" in screen_text(app))
+        text = screen_text(app)
+        assert "Sessions on gpu1" in text
+        assert "running" in text
+        assert "interrupted" not in text
+        assert link.asked == [("sessions", "/there"), ("sweeps", "/there")]
+        # The session that is shown is not copied once more.
+        await pilot.press("enter")
+        await until(pilot, lambda: app.screen is screen)
 
 
 async def test_a_host_where_nothing_is_recorded_says_how_to_change_that(listed):

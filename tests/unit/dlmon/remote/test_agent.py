@@ -9,9 +9,10 @@ from dataclasses import replace
 import pytest
 from fakes.recorded import recorded_session, write_log
 from fakes.screens import GrowingLog
+from fakes.scripts import script_session
 
 from dlmon.host import boot_id, host_name
-from dlmon.records import Cpu, Machine
+from dlmon.records import Cpu, Machine, Model
 from dlmon.records.codec import decode
 from dlmon.remote import agent
 from dlmon.remote.agent import RunningLogs
@@ -88,24 +89,50 @@ def test_a_sample_s_time_is_sent_in_whole_milliseconds(monkeypatch):
     assert (sample.t, sample.cpu.pct) == (2_195_331_000_000, 3.0)
 
 
+def sent_of(tmp_path, records):
+    """Return what a box says of a session that runs on it, until it has read its log."""
+    header = replace(records[0], host=host_name(), boot_id=boot_id())
+    log = GrowingLog(tmp_path, [header, *records[1:]])
+
+    async def answered():
+        said = []
+        async with aclosing(agent._running(str(tmp_path))) as sent:
+            while not said or said[-1]["phase"] == "reading the log":
+                said.append((await anext(sent))["sessions"][0])
+        return said
+
+    try:
+        return asyncio.run(answered())
+    finally:
+        log.drop_lock()
+
+
 def test_what_a_session_does_now_is_sent_and_nothing_that_it_did_before(tmp_path, monkeypatch):
     """Each record is a slice of its own, as in a log that takes long to read."""
     monkeypatch.setattr(agent, "SLICE_S", 0.0)
     records = recorded_session("training", session_id="runs")
-    header = replace(records[0], host=host_name(), boot_id=boot_id())
-    log = GrowingLog(tmp_path, [header, *records[1:]])
-
-    async def sent_at_first():
-        async with aclosing(agent._running(str(tmp_path))) as sent:
-            return [(await anext(sent))["sessions"][0] for _ in range(2)]
-
-    try:
-        first, second = asyncio.run(sent_at_first())
-    finally:
-        log.drop_lock()
+    first, second = sent_of(tmp_path, records)
     assert (first["session"], first["phase"], first.get("epoch")) == (
         "runs",
         "reading the log",
         None,
     )
     assert (second["session"], second["phase"], second["epoch"]) == ("runs", "training", 2)
+
+
+@pytest.mark.parametrize("has_epochs", [None, False])
+def test_a_loop_that_has_no_epochs_is_sent_as_in_none(tmp_path, has_epochs):
+    records = [
+        replace(record, has_epochs=has_epochs, mode="train")
+        if isinstance(record, Model)
+        else record
+        for record in recorded_session("training", session_id="runs")
+    ]
+    *_, sent = sent_of(tmp_path, records)
+    assert (sent["epoch"], sent["epochs"]) == ((None, None) if has_epochs is False else (2, 3))
+    assert (sent["phase"], sent["mode"]) == ("training", "train")
+
+
+def test_a_throughput_of_steps_is_sent_as_one(tmp_path):
+    *_, sent = sent_of(tmp_path, script_session(samples=None))
+    assert sent["counts_steps"] is True

@@ -172,6 +172,12 @@ def test_what_can_be_no_number_is_unknown(host, wrong):
     assert (running.epoch, running.epochs, running.samples_per_second, running.gpu) == (None,) * 4
 
 
+def test_what_a_session_counts_and_does_is_as_the_host_tells_it_and_of_an_older_one_samples(host):
+    host.run(session(1), session(2, mode="inference", counts_steps=True), session(3, mode=7))
+    found = [(each.mode, each.counts_steps) for each in host.snapshot().sessions]
+    assert found == [(None, False), ("inference", True), (None, False)]
+
+
 def test_what_can_be_no_session_is_left_out(host):
     host.run("text", None, {}, {"session": 7}, {"session": ""}, session(1))
     assert len(host.snapshot().sessions) == 1

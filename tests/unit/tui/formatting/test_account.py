@@ -1,4 +1,6 @@
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dlmon.records import AccountPart
 from dlmon.session.gaps import Gap, GapKind, Meanwhile
@@ -37,6 +39,25 @@ def test_the_parts_have_their_share_in_the_order_of_a_run():
     assert rest.text == "other 0.50 s, 5 %"
     assert all_other(rows, rows) is None
     assert account_rows({}) == ()
+
+
+@given(
+    account=st.dictionaries(
+        st.sampled_from(AccountPart),
+        st.floats(0.001, 10_000),
+        min_size=1,
+        max_size=len(AccountPart),
+    ),
+    count=st.integers(0, 5),
+)
+def test_no_part_is_named_that_takes_0_percent_and_nothing_is_named_twice_or_lost(account, count):
+    rows = account_rows(account)
+    named = named_parts(rows, count)
+    rest = all_other(rows, named)
+    shown = [*named, *([] if rest is None else [rest])]
+    assert all(row.percent for row in shown)
+    assert len([row for row in named if row.part is not AccountPart.TRAINING]) <= count
+    assert sum(row.share for row in shown) == pytest.approx(1, abs=0.0051)
 
 
 def test_a_gap_says_where_it_is_and_what_the_machine_did():

@@ -162,7 +162,10 @@ def test_a_session_is_called_by_its_name_and_says_how_far_and_how_fast_it_is():
     assert words.session_title(replace(run, name="base")) == "base"
     assert words.session_progress(run) == "epoch 3 of 10"
     assert words.session_progress(replace(run, epochs=None)) == "epoch 3"
+    assert words.session_progress(replace(run, mode="train")) == "epoch 3 of 10"
+    assert words.session_progress(replace(run, mode="inference")) == "pass 3 of 10"
     assert words.session_rate(run) == "5,540 samples/s"
+    assert words.session_rate(replace(run, counts_steps=True)) == "5,540 steps/s"
     assert words.session_device(run) == "GPU 1"
     early = replace(run, phase="compiling", epoch=None, samples_per_second=None, gpu=None)
     assert words.session_progress(early) == "compiling"

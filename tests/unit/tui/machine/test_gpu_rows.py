@@ -160,10 +160,53 @@ def test_a_gpu_whose_memory_is_unknown_keeps_its_column_empty():
 
 def test_with_fewer_rows_the_most_important_figures_stay():
     rows = drawn(38, 7, gpus=16)
-    assert rows[0].startswith("▸GPU 0 ")
+    assert re.fullmatch("▸GPU 0  [⠀-⣿]+ +96/79%  busy/memory", rows[0])
     assert rows[1] == "  61 °C  118 of 120 W  4.7 of 6.0 GiB"
-    assert rows[2] == " 1  ─   0 %   2  ─   0 %   3  ─   0 %"
-    assert rows[6] == " 13 ─   0 %   14 ─   0 %   15 ─   0 %"
+    assert rows[2] == " 1      0/0%  2      0/0%  3      0/0%"
+    assert rows[6] == " 13     0/0%  14     0/0%  15     0/0%"
+
+
+def of_16(first_mib, others_mib, busy_pct=100.0):
+    """Return the rows of 16 GPUs at 80 columns, with the styles of their text."""
+    session = folded(recorded_session("training", gpus=16))
+    first, *others = session.machine.latest.gpus
+    first = replace(first, memory_used_mib=first_mib)
+    others = [
+        replace(gpu, memory_used_mib=used, utilization_pct=busy_pct)
+        for gpu, used in zip(others, others_mib, strict=True)
+    ]
+    session.machine.latest = replace(session.machine.latest, gpus=(first, *others))
+    rows = GpuRows()
+    rows._view = MachineView(session.machine, session.header.machine, 0.2, 1.0, gpu_index=0)
+    rows._axis, rows._mark = TimeAxis(BEGIN_NS, SECOND_NS, 104, 18), True
+    lines = rows.draw(38, 7)
+    assert all(row_width(row) <= 38 for row in lines)
+    return lines, ["".join(text for text, _ in row).rstrip() for row in lines]
+
+
+def test_the_memory_of_16_gpus_has_room_at_80_columns_as_a_percentage_that_the_first_row_names():
+    _, rows = of_16(4_800, [6_144, 3_072, 61, *[0] * 12])
+    assert rows[0].endswith(" 96/78%  busy/memory")
+    assert rows[2] == " 1  100/100%  2   100/50%  3    100/1%"
+
+
+def test_full_memory_is_marked_there_and_what_is_unknown_is_a_dash():
+    lines, rows = of_16(4_800, [6_144, None, 3_000, *[0] * 12])
+    assert rows[2] == " 1  100/100%  2    100/–%  3   100/49%"
+    styles = {text.strip(): style for text, style in lines[2]}
+    assert (styles["100%"], styles["49%"], styles["100"]) == (HIGH, PLAIN, HIGH)
+
+
+def test_without_a_row_that_names_it_no_percentage_stands_for_the_memory():
+    _, rows = of_16(None, [3_000] * 15)
+    assert rows[0].endswith(" 96 %")
+    assert rows[2] == " 1  ━ 100 %   2  ━ 100 %   3  ━ 100 %"
+
+
+def test_below_the_chart_of_a_gpu_the_others_show_their_memory_rather_than_a_history():
+    rows = drawn(58, 5, gpus=16, mark=False, without=frozenset({0}))
+    assert len(rows) == 5
+    assert rows[4] == "13 ──   0 % 0.0/6G  14 ──   0 % 0.0/6G  15 ──   0 % 0.0/6G"
 
 
 def test_a_stale_gpu_has_no_figures():

@@ -16,7 +16,7 @@ from dlmon.session.epoch_use import NOTHING, EpochUse
 from tui.drawing.bars import thick_bar
 from tui.formatting import units
 from tui.formatting.epochs import steps_asked_for
-from tui.live.epoch_columns import (
+from tui.live.epochs.columns import (
     BAR_HEADING,
     GAP,
     LONGEST_BAR,

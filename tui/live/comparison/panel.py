@@ -10,10 +10,10 @@ from dlmon.session.snapshot import Snapshot
 from tui.formatting.comparison import factor_of_nearest, how_to_match, row_of
 from tui.formatting.comparison_alone import nothing_to_compare
 from tui.formatting.validity import in_doubt
-from tui.live.bar_rows import bar_rows, legend_of
-from tui.live.comparison import SessionComparison
-from tui.live.comparison_bars import ComparisonBars
-from tui.live.epoch_headline import EpochHeadline
+from tui.live.comparison.bar_rows import bar_rows, legend_of
+from tui.live.comparison.bars import ComparisonBars
+from tui.live.comparison.headline import EpochHeadline
+from tui.live.comparison.session_comparison import SessionComparison
 
 
 class ComparisonPanel(Vertical):

@@ -9,9 +9,9 @@ from fakes.recorded import recorded_session
 from fakes.states import STATES, State, staged
 
 from dlmon.records import Model, SessionHeader
-from tui.live.comparison_bars import ComparisonBars
-from tui.live.comparison_details import ComparisonDetails
-from tui.live.comparison_screen import ComparisonScreen
+from tui.live.comparison.bars import ComparisonBars
+from tui.live.comparison.details import ComparisonDetails
+from tui.live.comparison.screen import ComparisonScreen
 from tui.live.replay_screen import ReplayScreen
 from tui.live.screen import LiveScreen
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tui.live.bar_rows import BarRow
+from tui.live.comparison.bar_rows import BarRow
 
 
 def scrolled_to(bars: Sequence[BarRow], first: int, shown: int) -> list[int]:

@@ -13,8 +13,8 @@ from tui.drawing.time_axis import TimeAxis
 from tui.drawing.time_window import TimeWindow
 from tui.formatting.comparison import epoch_word
 from tui.formatting.epochs import epoch_comparison_text
-from tui.live.epoch_line import EpochLine
-from tui.live.epoch_table import EpochTable
+from tui.live.epochs.line import EpochLine
+from tui.live.epochs.table import EpochTable
 from tui.live.limit_line import LimitLine
 from tui.live.time_charts import TimeChartsScreen
 from tui.screens.base import hidden

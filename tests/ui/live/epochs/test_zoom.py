@@ -5,8 +5,8 @@ from fakes.recorded import recorded_session
 from fakes.slow_epoch import with_slow_epoch
 
 from dlmon.records import Epoch, Notice
-from tui.live.epoch_line import EpochLine
-from tui.live.epoch_table import EpochTable
+from tui.live.epochs.line import EpochLine
+from tui.live.epochs.table import EpochTable
 from tui.live.limit_line import LimitLine
 
 SLOW = with_slow_epoch(recorded_session("training", epochs=12, ended=10), 7)

@@ -12,8 +12,8 @@ from textual.app import App, ComposeResult
 
 from dlmon.records import Epoch
 from dlmon.session.epoch_use import NOTHING, EpochUse
-from tui.live.epoch_columns import columns_of
-from tui.live.epoch_table import EpochTable
+from tui.live.epochs.columns import columns_of
+from tui.live.epochs.table import EpochTable
 
 MODEL = folded(recorded_session("training")).snapshot().model
 TWO_METRICS = ("accuracy", "auc", "loss", "val_accuracy", "val_auc", "val_loss")

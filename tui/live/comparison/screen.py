@@ -12,12 +12,12 @@ from dlmon.comparison.compare import ComparisonRow
 from tui.formatting import units
 from tui.formatting.comparison import factor_of_reference, row_of
 from tui.formatting.comparison_row import row_details
-from tui.live import comparison_bars as bars
-from tui.live import comparison_details
-from tui.live.bar_rows import bar_rows, legend_of
-from tui.live.comparison import Comparison
-from tui.live.comparison_bars import ComparisonBars
-from tui.live.comparison_details import ComparisonDetails
+from tui.live.comparison import bars
+from tui.live.comparison import details as comparison_details
+from tui.live.comparison.bar_rows import bar_rows, legend_of
+from tui.live.comparison.bars import ComparisonBars
+from tui.live.comparison.details import ComparisonDetails
+from tui.live.comparison.session_comparison import Comparison
 from tui.screens.base import HELP, PALETTE, QUIT, REFRESH_S, THEME, BaseScreen
 
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tui.live.bars_in_view import first_around, first_in_view
+from tui.live.comparison.bars_in_view import first_around, first_in_view
 
 
 @given(

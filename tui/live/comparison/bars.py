@@ -10,9 +10,9 @@ from textual import events
 from textual.message import Message
 
 from tui.drawing.bars import thick_bar
-from tui.live.bar_layout import GAP, MARKER_WIDTH, Widths, aligned, arrange
-from tui.live.bar_rows import NO_LEGEND, BarRow, BarStyle, Legend
-from tui.live.bars_in_view import around, around_this_run, scrolled_to
+from tui.live.comparison.bar_layout import GAP, MARKER_WIDTH, Widths, aligned, arrange
+from tui.live.comparison.bar_rows import NO_LEGEND, BarRow, BarStyle, Legend
+from tui.live.comparison.bars_in_view import around, around_this_run, scrolled_to
 from tui.widgets.following_lines import Wheel
 from tui.widgets.lines import ACCENT, BRIGHT, CHOSEN, MUTED, PLAIN, STRONG, Lines, cut, wrapped
 from tui.widgets.rows import TextRow, fit

@@ -13,8 +13,8 @@ from textual.app import App, ComposeResult
 
 from dlmon.comparison.compare import ComparisonRow
 from tui.formatting.glyphs import use_glyphs
-from tui.live.bar_rows import BarRow, Legend, bar_rows, legend_of
-from tui.live.comparison_bars import NOT_COMPARABLE, ComparisonBars
+from tui.live.comparison.bar_rows import BarRow, Legend, bar_rows, legend_of
+from tui.live.comparison.bars import NOT_COMPARABLE, ComparisonBars
 
 FOUR = (
     BarRow("NVIDIA GTX 1080 Ti", 4 / 36, "4", "2019"),

@@ -1,0 +1,1 @@
+"""The epochs of a session: their table, and one of them alone on all charts."""

@@ -212,11 +212,17 @@ class SidesComparison:
 
     @property
     def epoch_time_against_throughput(self) -> float | None:
-        """New's seconds per epoch over base's, where these speak for the other side; else None."""
+        """New's seconds per epoch over base's, where these speak for the other side; else None.
+
+        Nor is that said of what may be chance, where it is known how runs differ.
+        """
         epoch = next((each for each in self.figures if each.name == "seconds_per_epoch"), None)
         if epoch is None or epoch.ratio is None or self.throughput.ratio is None:
             return None
-        longer, faster = epoch.ratio.value - 1, self.throughput.ratio.value - 1
+        ratios = (epoch.ratio, self.throughput.ratio)
+        if any(ratio.p is not None and not ratio.is_significant for ratio in ratios):
+            return None
+        longer, faster = (ratio.value - 1 for ratio in ratios)
         disagree = longer * faster > 0 and min(abs(longer), abs(faster)) >= NOTICEABLE_DISAGREEMENT
         return epoch.ratio.value if disagree else None
 

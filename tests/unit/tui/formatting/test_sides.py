@@ -314,6 +314,24 @@ def test_that_epochs_took_longer_nevertheless_stands_beside_the_verdict():
     assert doubts(compare_sides(base, faster_epochs)) == []
 
 
+def test_epochs_that_took_longer_by_chance_alone_are_not_said_to():
+    took_s = (5.0, 10.0, 40.0)
+    (base,) = side("a", 1_000.0, values={"seconds_per_epoch": 10.0})
+    runs = [
+        replace(
+            base,
+            session=f"b-{s}",
+            values={"samples_per_second": 1_200.0 + s, "seconds_per_epoch": s},
+        )
+        for s in took_s
+    ]
+    comparison = compare_sides([base], runs)
+    epoch = next(each for each in comparison.figures if each.name == "seconds_per_epoch")
+    assert epoch.ratio.value > 1.2
+    assert not epoch.ratio.is_significant
+    assert doubts(comparison) == []
+
+
 # ---- what failed ----
 
 FAILED = replace(

@@ -105,7 +105,9 @@ def table_of(
             cells.append(_dollars(row.usd_per_million))
         if plan.repeats >= MIN_RUNS:
             cells.append("best" if is_best else _lead(leader, judged[combination.index], glyphs))
-        status, note = (RunStatus.RUNNING, "") if is_running else (row.status, _note(row))
+        status = RunStatus.RUNNING if is_running else row.status
+        # What is said of the runs that its figure is of holds while another one runs.
+        note = _note(row) if row.completed or not is_running else ""
         table.append(SweepTableRow(combination, tuple(cells), status, is_best, note))
     return columns, tuple(table)
 

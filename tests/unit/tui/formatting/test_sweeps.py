@@ -135,6 +135,15 @@ def test_what_speaks_against_its_runs_is_named_beside_a_row():
     assert second.note == "projected"
 
 
+def test_what_speaks_against_a_run_holds_while_the_next_one_runs():
+    outcome = completed(0.5)
+    doubted = replace(outcome, result=replace(outcome.result, against={"steal": "why"}))
+    sweep = sweep_of(plan_of(SIZES, 2), [doubted])
+    sweep.fold(Began(Slot(0, 1), "session", 0.0))
+    row = table_of(sweep)[1][0]
+    assert (row.status, row.note) == (RunStatus.RUNNING, "in doubt: CPUs taken by the host")
+
+
 def test_a_price_brings_a_column():
     sweep = sweep_of(plan_of({"threads": [1, 2]}), [completed(0.5, cost_usd=0.01234)])
     assert headings(sweep)[-1] == "USD/M samples"

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 
 from dlmon.log.directory import NoSuchLog, SeveralLogs
+from dlmon.log.folder import place_options
 from dlmon.records import Status
 from dlmon.remote.link import Link
 from dlmon.remote.listing import ListedSession, listed_sessions
@@ -92,7 +93,8 @@ async def find_remote(link: Link, meant: str, log_dir: str | None = None) -> Lis
         RefusedRequest: none is meant.
         SshError: the connection was lost.
     """
-    found = await listed_sessions(link, log_dir, meant)
+    where = place_options(log_dir, link.host)
+    found = await listed_sessions(link, log_dir, meant, where)
     if not found:
         raise NoSuchLog(f"{link.host} lists no session of that name that can be copied")
     if len(found) > 1:

@@ -29,6 +29,7 @@ class RemoteFollower(SessionFollower):
         super().__init__(mirror.path, clock, by_index=True)
         self._mirror = mirror
         self.host = mirror.link.host
+        self.log_dir_there = mirror.log_dir
 
     @property
     def link(self) -> Link:

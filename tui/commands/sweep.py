@@ -113,7 +113,7 @@ def sweep(
     if plain or as_json or not shared.in_terminal():
         from tui.plain.sweep import show_sweep
 
-        return show_sweep(run, as_json=as_json)
+        return show_sweep(run, as_json=as_json, log_dir=log_dir)
     from tui.app import DlmonApp
     from tui.navigation import Start
 

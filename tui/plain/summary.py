@@ -14,6 +14,7 @@ from rich.text import Text
 from dlmon.comparison.compare import ComparisonRow, missing_part
 from dlmon.comparison.published import own_published
 from dlmon.log.directory import list_sessions
+from dlmon.log.folder import place_options
 from dlmon.log.label import Label, read_label
 from dlmon.records import RunSeconds, SecondsPerEpoch, Status, to_json
 from dlmon.records.sanitize import clean, shown_path
@@ -44,7 +45,7 @@ from tui.formatting.comparison import (
 from tui.formatting.comparison_row import peak_share
 from tui.formatting.metrics import evaluation_text, metrics_line
 from tui.formatting.results import result_figures
-from tui.formatting.sessions import called, device_name, energy_used, log_dir_option
+from tui.formatting.sessions import called, device_name, energy_used
 from tui.formatting.validity import validity_text
 from tui.plain.console import line_console
 from tui.plain.tables import print_table
@@ -104,7 +105,7 @@ def _kept_text(follower: SessionFollower, log_dir: Path | None) -> str:
     name = called(session, read_label(follower.path))
     return (
         f"\n{name} {follower.status}; recorded in {shown_path(follower.path)}\n"
-        f"dlmon attach {log_dir_option(log_dir)}{session} shows it again"
+        f"dlmon attach{place_options(log_dir)} {session} shows it again"
     )
 
 

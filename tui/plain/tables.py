@@ -14,6 +14,7 @@ from rich.text import Text
 
 from dlmon.doctor.finding import Finding
 from dlmon.log.directory import SessionEntry
+from dlmon.log.folder import place_options
 from dlmon.records import to_json
 from dlmon.records.sanitize import clean, shown_path
 from dlmon.sweep.log import SweepEntry
@@ -97,8 +98,10 @@ def print_sessions(
     """
     console = table_console()
     if not entries and not sweeps:
+        where = place_options(directory if by_path else None)
         print_line(
-            console, Text(f"no sessions in {shown_path(directory)} yet; dlmon run starts one")
+            console,
+            Text(f"no sessions in {shown_path(directory)} yet; dlmon run{where} starts one"),
         )
         return
     runs = runs_of_sweeps(sweeps)

@@ -85,6 +85,9 @@ def test_without_sessions_it_says_where_none_are(log_dir, capsys):
     print_sessions([], log_dir)
     said = capsys.readouterr().out.replace("\n", "")
     assert said == f"no sessions in {log_dir} yet; dlmon run starts one"
+    print_sessions([], log_dir, by_path=True)
+    said = capsys.readouterr().out.replace("\n", "")
+    assert said.endswith(f"yet; dlmon run --log-dir {log_dir} starts one")
 
 
 def test_sessions_are_listed_oldest_first_with_what_they_took(table):

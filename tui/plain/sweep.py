@@ -15,7 +15,7 @@ from rich.text import Text
 from dlmon.exit_codes import INTERRUPTED_BY_USER
 from dlmon.log.folder import place_options
 from dlmon.log.label import read_label
-from dlmon.records import Began, Ended, Event
+from dlmon.records import Began, Ended, Event, RunStatus
 from dlmon.records.sanitize import clean
 from dlmon.sweep.runner import SweepRun
 from tui.formatting import units
@@ -135,9 +135,15 @@ class _Showing:
 
 
 def print_results(run: SweepRun) -> None:
-    """Print the table of a sweep, and what it found."""
+    """Print the table of a sweep, and what it found; of one of which nothing ran, that alone."""
     console = table_console()
     columns, rows = table_of(run.sweep)
+    if all(row.status == RunStatus.NOT_RUN for row in rows):
+        # Why not stands at each run above.
+        count = len(run.sweep.plan.order)
+        said = f"none of the {count:,} runs was made" if count > 1 else "the run was not made"
+        _print_sentences(console, [said])
+        return
     table = plain_table()
     table.add_column("")
     for column in columns:

@@ -230,6 +230,15 @@ def test_no_command_of_an_earlier_run_is_in_the_comparison(tmp_path):
         assert secret not in json.dumps(session.as_json)
 
 
+def test_an_earlier_run_names_its_framework_as_this_one_does(tmp_path):
+    early = recorded_session(session_id="20261120-a1b2", begin_wall=BEGIN_WALL - 600)
+    write_log(tmp_path, [*early[:-1], replace(early[-1], options={"backend": "tensorflow"})])
+    session = only(write_log(tmp_path, recorded_session()))
+    notes = {bar.kind: bar.note for bar in session.bars if "published" not in bar.kind}
+    (version,) = {note.partition(";")[0] for note in notes.values()}
+    assert version == "TensorFlow 2.21.0"
+
+
 def test_a_metric_takes_no_place_of_a_figure_beside_other_sessions(tmp_path):
     def training(number):
         metrics = {"throughput": 7.5, "epochs": 8.5, "loss": 0.5}

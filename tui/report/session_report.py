@@ -248,12 +248,15 @@ class _Gathered:
         label = names.get(row.session or "", row.label)
         year = row.year if row.kind == "published" else None
         measured = ", ".join(str(part) for part in (year, row.framework) if part)
+        own = row.published if row.published is not None and row.published.own else None
+        # What a person wrote of their own figure; of the others, each note is of the same article.
+        note = own.note if own is not None and own.note not in row.badges else ""
         return Bar(
             self.redaction.text(label),
             row.value,
             ("~ " if row.projected else "") + units.duration(row),
             row.kind if row.comparable or row.kind == "this" else f"{row.kind} other",
-            self.redaction.text("; ".join(part for part in (measured, *row.badges) if part)),
+            self.redaction.text("; ".join(part for part in (measured, *row.badges, note) if part)),
         )
 
     def _notice(self, notice: Notice) -> Row:

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 from fakes.recorded import BEGIN_WALL, recorded_session, write_log
 
+from dlmon.comparison.published import published
 from dlmon.log.label import Label, write_label
 from dlmon.records import (
     AccountPart,
@@ -237,6 +238,27 @@ def test_an_earlier_run_names_its_framework_as_this_one_does(tmp_path):
     notes = {bar.kind: bar.note for bar in session.bars if "published" not in bar.kind}
     (version,) = {note.partition(";")[0] for note in notes.values()}
     assert version == "TensorFlow 2.21.0"
+
+
+def test_the_note_of_an_own_reference_figure_stands_beside_it_and_no_article_s_does(
+    tmp_path, monkeypatch
+):
+    figures = tmp_path / "published.csv"
+    figures.write_text(
+        "workload,device,metric,value,batch_size,note\n"
+        "cifar10-cnn,My box,seconds_per_epoch,7.5,100,with <b>fans</b> | off\n"
+    )
+    monkeypatch.setenv("DLMON_PUBLISHED", str(figures))
+    report = make_report([write_log(tmp_path, recorded_session())], [])
+    (own,) = (bar for bar in report.sessions[0].bars if bar.label == "My box")
+    assert own.note == "with <b>fans</b> | off"
+    assert "with &lt;b&gt;fans&lt;/b&gt; | off" in html_of(report)
+    assert "`with <b>fans</b> ¦ off`" in markdown_of(report)
+    # What keeps a number from standing for its device is said in any case.
+    others = {row.note for row in published("cifar10-cnn") if row.note and not row.caveats}
+    others.discard(own.note)
+    assert others
+    assert not any(note in bar.note for note in others for bar in report.sessions[0].bars)
 
 
 def test_a_metric_takes_no_place_of_a_figure_beside_other_sessions(tmp_path):

@@ -135,6 +135,27 @@ def test_a_run_without_a_figure_says_why(table):
     assert row[-1] == "too short to measure"
 
 
+@pytest.mark.parametrize("width", [34, 40, 60, 61, 80])
+def test_a_device_that_has_no_room_beside_the_id_is_cut_and_breaks_no_line(
+    log_dir, capsys, monkeypatch, width
+):
+    console = Console(width=width, highlight=False, force_terminal=True, color_system=None)
+    monkeypatch.setattr("tui.plain.tables.table_console", lambda: console)
+    id = "20261120-145600-cifar10-cnn-7f3a"
+    write_log(log_dir, recorded_session(session_id=id))
+    print_sessions(list_sessions(log_dir), log_dir)
+    whole = f"{id}  NVIDIA GeForce GTX 1060 6GB"
+    lines = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
+    (line,) = (line for line in lines if line.startswith("2026"))
+    if len(whole) <= width:
+        assert line == whole
+    elif width <= len(id) + 2:
+        # An id is never cut: one copies it into a command.
+        assert line == id
+    else:
+        assert line == f"{whole[: width - 1]}…"
+
+
 def test_nothing_is_cut_in_a_pipe(table):
     session_id = "20261120-145600-" + "long-" * 8 + "7f3a"
     _, row = table(recorded_session(session_id=session_id))

@@ -56,6 +56,7 @@ WIDTH_FOR_IDS = 100
 LONGEST_TEXT = 1_000
 SHOWN_OUTPUT = 20
 COMMAND, METRICS = "command", "metrics"
+VALID, IN_DOUBT = "valid", "in doubt"
 SHOWN_GAPS = 3
 # What a first batch of a validation takes less than that of is not worth a word.
 _A_DELAY_S = 0.01
@@ -206,7 +207,7 @@ def summary_rows(
         rows.append(("stalls", _stalls(snapshot)))
     validity = snapshot.validity
     if validity is not None and has_trained:
-        rows.append(("valid" if validity.is_valid else "in doubt", validity_text(validity)))
+        rows.append((VALID if validity.is_valid else IN_DOUBT, validity_text(validity)))
     if snapshot.limit is not None:
         heading = "what limited it" if snapshot.limit.ended else "what limits it"
         rows.append((heading, snapshot.limit.text))

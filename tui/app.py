@@ -128,7 +128,7 @@ class DlmonApp(NavigatingApp):
         code = self.run()
         self.release()
         for run in self._sweeps:
-            print_sweep_exit_message(run)
+            print_sweep_exit_message(run, self._usual_directory())
         if self._refused is not None:
             print(f"dlmon: {clean(self._refused.reason)}", file=sys.stderr)
         for shown in self._shown:

@@ -23,9 +23,9 @@ def print_exit_message(
         stops: it was ours, and stops now that its lifeline is released.
         usual: where sessions are kept that name no place; None where that isn't known.
     """
-    from dlmon.log.folder import log_directory_of
+    from dlmon.log.folder import log_directory_of, place_options
     from dlmon.log.label import read_label
-    from tui.formatting.sessions import called, log_dir_option
+    from tui.formatting.sessions import called
     from tui.plain.summary import print_outcome, unrecorded_result
 
     follower.poll()
@@ -37,10 +37,10 @@ def print_exit_message(
         print(f"{name} is stopping; it is recorded in {path}")
     elif follower.running:
         kept_in = log_directory_of(follower.path)
-        where = log_dir_option(None if usual in (None, kept_in) else kept_in)
+        where = place_options(None if usual in (None, kept_in) else kept_in)
         if follower.host is not None:
-            where = f"--host {follower.host} "
-        print(f"{name} is still running; dlmon attach {where}{session} shows it")
+            where = place_options(follower.log_dir_there, follower.host)
+        print(f"{name} is still running; dlmon attach{where} {session} shows it")
     else:
         print_outcome(follower)
         # The log of another machine stays there.
@@ -50,8 +50,14 @@ def print_exit_message(
     follower.close()
 
 
-def print_sweep_exit_message(run: SweepRun) -> None:
-    """Print what a sweep found, what went wrong, and how to go on with what is left of it."""
+def print_sweep_exit_message(run: SweepRun, usual: Path | None = None) -> None:
+    """Print what a sweep found, what went wrong, and how to go on with what is left of it.
+
+    Args:
+        run: the sweep.
+        usual: as for `print_exit_message`.
+    """
+    from dlmon.log.folder import place_options
     from dlmon.log.label import read_label
     from tui.formatting import units
     from tui.formatting.sessions import called
@@ -66,6 +72,8 @@ def print_sweep_exit_message(run: SweepRun) -> None:
         if problem is not None:
             print(f"dlmon: {clean(problem)}", file=sys.stderr)
     if left:
-        print(f"{name} has {units.counted(left, 'run')} left: dlmon sweep --resume {sweep}")
+        where = place_options(None if usual in (None, run.directory) else run.directory)
+        runs = units.counted(left, "run")
+        print(f"{name} has {runs} left: dlmon sweep --resume {sweep}{where}")
     else:
         print(f"{name} completed; recorded in {shown_path(run.writer.path)}")

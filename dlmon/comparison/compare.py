@@ -104,19 +104,32 @@ class MeasuredRun:
     compiles: bool = True
 
 
+def framework_of(backend: object, header: SessionHeader | None) -> str | None:
+    """Name what a session trained with, as the published numbers do; None where that isn't known.
+
+    Args:
+        backend: what Keras ran on.
+        header: of the session, which has the version where that was recorded.
+    """
+    if not isinstance(backend, str) or not backend:
+        return None
+    version = None if header is None else header.versions.get("backend_version")
+    name = TITLES.get(backend, backend)
+    return f"{name} {version}" if isinstance(version, str) else name
+
+
 def run_of(metric: str, result: Result, header: SessionHeader | None = None) -> MeasuredRun | None:
     """Return what a recorded run measured of a metric, None where it has no such value."""
     timing = timing_by(metric, result)
     if timing is None:
         return None
-    backend = result.options.get("backend")
     vcpus = cpus_of(result.options, header.machine if header else None)
     return MeasuredRun(
         label=result.device_name or result.device or "device not known",
         timing=timing,
         session=result.session,
         year=_year(header.wall if header else result.wall),
-        framework=TITLES.get(backend, backend) if isinstance(backend, str) else None,
+        framework=framework_of(result.options.get("backend"), header),
         missing=missing_part(timing, result.why),
         doubts=_doubts_of(result, header),
         vcpus=vcpus,

@@ -261,7 +261,7 @@ def compare_sides(
     if both:
         raise NotComparable(f"{min(both)} is on both sides: a run can't be compared with itself")
     left_out = tuple(run for run in (*base, *new) if THROUGHPUT not in run.values)
-    base, new = _measured(base), _measured(new)
+    base, new = _measured(base, "base"), _measured(new, "new")
     repeats = _repeats((*base, *new), earlier)
     names = [*FIGURES, *_account_names((*base, *new))]
     figures = (_figure(name, base, new, repeats) for name in names)
@@ -285,14 +285,15 @@ def is_slower_by(comparison: SidesComparison, share: float) -> bool:
     return ratio.high < 1 - share
 
 
-def _measured(side: Sequence[RunFigures]) -> list[RunFigures]:
+def _measured(side: Sequence[RunFigures], side_is: str) -> list[RunFigures]:
     measured = [run for run in side if THROUGHPUT in run.values]
     if measured:
         return measured
     run = side[0]
     if len(side) > 1:
         raise NotComparable(
-            f"none of these {len(side)} runs has a throughput to compare{_because(run)}"
+            f"none of the {len(side)} runs of {side_is} has a throughput to compare"
+            f"{_because_of_all(side)}"
         )
     which = run.name or run.session
     if run.status == Status.FAILED:
@@ -300,9 +301,21 @@ def _measured(side: Sequence[RunFigures]) -> list[RunFigures]:
     raise NotComparable(f"{which} has no throughput to compare{_because(run)}")
 
 
+def _because_of_all(side: Sequence[RunFigures]) -> str:
+    """Say why no run of a side has a throughput: the reason of all, or the first's, with its name.
+
+    A failure is always of one run.
+    """
+    first = side[0]
+    name = first.name or first.session
+    if first.status == Status.FAILED:
+        return f": {name} {failed_text(first)}"
+    if first.why and any((run.status, run.why) != (first.status, first.why) for run in side):
+        return f"; of {name}: {first.why}"
+    return _because(first)
+
+
 def _because(run: RunFigures) -> str:
-    if run.status == Status.FAILED:
-        return f": {run.session} {failed_text(run)}"
     return f": {run.why}" if run.why else ""
 
 

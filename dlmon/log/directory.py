@@ -101,17 +101,26 @@ def status_without_result(follower: RecordFollower[Header]) -> tuple[Status, int
     return Status.INTERRUPTED, None
 
 
-def find_session(text: str, directory: Path) -> Path:
+def find_session(text: str, directory: Path, where: str = "") -> Path:
     """Return the log that an id, a name, a unique prefix of an id, a path, or `last` means.
+
+    Args:
+        text: what a person calls it.
+        directory: where it is looked for.
+        where: as `place_options` returns it: with what a command looks there.
 
     Raises:
         NoSuchLog: none, or several, are meant.
     """
-    return find_log(SessionHeader, text, directory)
+    return find_log(SessionHeader, text, directory, where)
 
 
-def running_session(directory: Path) -> Path:
+def running_session(directory: Path, where: str = "") -> Path:
     """Return the log of the one session that runs.
+
+    Args:
+        directory: where it is looked for.
+        where: as for `find_session`.
 
     Raises:
         NoSuchLog: none runs, or several do.
@@ -120,53 +129,56 @@ def running_session(directory: Path) -> Path:
     if len(running) == 1:
         return running[0].path
     if not running:
-        raise NoSuchLog("no session is running; dlmon attach last shows the newest")
+        raise NoSuchLog(f"no session is running; dlmon attach{where} last shows the newest")
     names = ", ".join(entry.label.name or entry.header.id for entry in running)
     raise NoSuchLog(f"{len(running)} sessions are running, say which: {names}")
 
 
-def find_sessions(text: str, directory: Path) -> list[Path]:
+def find_sessions(text: str, directory: Path, where: str = "") -> list[Path]:
     """Return the logs that a list means, oldest first, each once.
 
     Its parts, with commas between them, are what `find_session` takes; a name means all that bear
     it, and a glob such as `base*` all whose name or id it matches.
+
+    Args:
+        text: the list.
+        directory: where they are looked for.
+        where: as for `find_session`.
 
     Raises:
         NoSuchLog: a part means none, or is a prefix of several ids.
     """
     # A path may have a comma.
     parts = [text] if _is_path(text) and os.path.exists(text) else text.split(",")  # noqa: PTH110
-    found = {path: None for part in parts for path in _meant_by(part.strip(), directory)}
+    found = {path: None for part in parts for path in _meant_by(part.strip(), directory, where)}
     return sorted(found, key=lambda path: (_began(SessionHeader, path), path))
 
 
-def _meant_by(text: str, directory: Path) -> list[Path]:
+def _meant_by(text: str, directory: Path, where: str) -> list[Path]:
     """Return the logs that one part of a list means."""
     if not _is_path(text):
         paths = _by_id(SessionHeader, directory)
         if any(character in text for character in _OF_GLOBS):
-            return _matching(text, paths, directory)
+            return _matching(text, paths, directory, where)
         if text != _LAST and text not in paths:
             named = _named(text, paths)
             if named:
                 return named
-    return [find_session(text, directory)]
+    return [find_session(text, directory, where)]
 
 
-def _matching(glob: str, paths: Mapping[str, Path], directory: Path) -> list[Path]:
+def _matching(glob: str, paths: Mapping[str, Path], directory: Path, where: str) -> list[Path]:
     found = [
         path
         for id, path in paths.items()
         if fnmatchcase(id, glob) or fnmatchcase(read_label(path).name or "", glob)
     ]
     if not found:
-        raise NoSuchLog(
-            f"no session in {directory} matches {quoted(glob)}; dlmon sessions lists what there is"
-        )
+        raise NoSuchLog(f"no session in {directory} matches {quoted(glob)}; {_listing(where)}")
     return found
 
 
-def find_log(kind: type[Header], text: str, directory: Path) -> Path:
+def find_log(kind: type[Header], text: str, directory: Path, where: str = "") -> Path:
     """Return the log of a kind that a text means, as `find_session` does.
 
     Raises:
@@ -182,7 +194,9 @@ def find_log(kind: type[Header], text: str, directory: Path) -> Path:
         raise NoSuchLog(f"there is no log at {clean(str(path), SHOWN_PATH_LENGTH)}")
     paths = _by_id(kind, directory)
     if not paths:
-        raise NoSuchLog(f"there are no {noun}s in {directory} yet; {_MADE_BY[kind]} makes one")
+        raise NoSuchLog(
+            f"there are no {noun}s in {directory} yet; {_MADE_BY[kind]}{where} makes one"
+        )
     if text == _LAST:
         return max(paths.values(), key=lambda path: _began(kind, path))
     if text in paths:
@@ -199,10 +213,12 @@ def find_log(kind: type[Header], text: str, directory: Path) -> Path:
         return paths[likely[0]]
     if likely:
         raise SeveralLogs(f"{quoted(text)} could be any of {len(likely)} {noun}s: {_some(likely)}")
-    raise NoSuchLog(f"there is no {noun} {quoted(text)} in {directory}; {_hint(text, paths)}")
+    raise NoSuchLog(
+        f"there is no {noun} {quoted(text)} in {directory}; {_hint(text, paths, where)}"
+    )
 
 
-def _hint(text: str, paths: Mapping[str, Path]) -> str:
+def _hint(text: str, paths: Mapping[str, Path], where: str) -> str:
     """Name what was meant, by a name that begins so or is nearly the same; else where to look."""
     import difflib
 
@@ -215,7 +231,11 @@ def _hint(text: str, paths: Mapping[str, Path]) -> str:
     likely = [f'"{name}"' for name in longer] or [f'"{folded[name]}"' for name in near]
     if likely:
         return f"did you mean {_some(likely)}?"
-    return "dlmon sessions lists what there is"
+    return _listing(where)
+
+
+def _listing(where: str) -> str:
+    return f"dlmon sessions{where} lists what there is"
 
 
 def _is_path(text: str) -> bool:

@@ -8,10 +8,13 @@ from __future__ import annotations
 import errno
 import os
 import re
+import shlex
 import time
 from pathlib import Path
 
 import platformdirs
+
+from dlmon.records.sanitize import shown_path
 
 LOG_NAME = "session.jsonl"
 # The log of a session that was removed, replaced or cut short goes on in the next of these.
@@ -42,6 +45,20 @@ def log_directory(chosen: Path | None = None) -> Path:
         return Path(platformdirs.user_state_path("dlmon", appauthor=False)) / "sessions"
     except RuntimeError:
         raise LogError("there is no home directory to keep sessions in; use --log-dir") from None
+
+
+def place_options(log_dir: str | os.PathLike[str] | None, host: str | None = None) -> str:
+    """Return with what a command looks where sessions are kept, such as ` --host lab`.
+
+    It is empty for the usual place on this machine.
+
+    Args:
+        log_dir: where they are kept; None for the usual place.
+        host: on which machine; None for this one.
+    """
+    machine = "" if host is None else f" --host {shlex.quote(host)}"
+    folder = "" if log_dir is None else f" --log-dir {shlex.quote(shown_path(log_dir))}"
+    return machine + folder
 
 
 def is_log(path: Path) -> bool:

@@ -258,6 +258,8 @@ class Result:
         machine: how much of the machine was used, where it alone was recorded.
         counts_steps: true where `samples_per_second` are steps, because the size of a script's
             batches isn't known.
+        validation_compile_s: how much of `compile_s` is of the first validation; older logs lack
+            it.
     """
 
     TYPE: ClassVar[str] = "result"
@@ -296,4 +298,5 @@ class Result:
     wall: float | None = None
     machine: MachineUse | None = None
     counts_steps: bool | None = None
+    validation_compile_s: float | None = None
     why: dict[str, str] = field(default_factory=dict)

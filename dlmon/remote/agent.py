@@ -271,13 +271,18 @@ def _rounded(rate: float | None) -> float | None:
     return None if rate is None else float(f"{rate:.3g}")
 
 
-async def _sessions(log_dir: str | None = None, meant: str | None = None) -> Answers:
-    """Yield each session that is meant, all where none is."""
+async def _sessions(
+    log_dir: str | None = None, meant: str | None = None, where: str = ""
+) -> Answers:
+    """Yield each session that is meant, all where none is.
+
+    With `where`, as `place_options` returns it, a command on the viewer's machine looks here.
+    """
     directory = _directory(log_dir)
     if meant is None:
         entries = await asyncio.to_thread(list_sessions, directory)
     else:
-        entries = [read_entry(path) for path in _meant(meant, directory)]
+        entries = [read_entry(path) for path in _meant(meant, directory, where)]
     for entry in entries:
         yield _listed(entry)
 
@@ -316,11 +321,11 @@ async def _sweeps(log_dir: str | None = None) -> Answers:
                     yield {"sweep": id, "record": encode(record)}
 
 
-def _meant(text: str, directory: Path) -> list[Path]:
+def _meant(text: str, directory: Path, where: str = "") -> list[Path]:
     """Return the sessions that are meant; a viewer names none of our files by a path."""
     if os.sep in text or text.endswith(".jsonl"):
         raise RequestError(f"a session of {host_name()} is named by its id or name, not by a path")
-    return find_sessions(text, directory)
+    return find_sessions(text, directory, where)
 
 
 async def _follow(

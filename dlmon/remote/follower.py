@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 
 from dlmon.log.directory import NoSuchLog, SeveralLogs
+from dlmon.log.folder import place_options
 from dlmon.records import Status
 from dlmon.remote.link import Link
 from dlmon.remote.listing import ListedSession, listed_sessions
@@ -28,6 +29,7 @@ class RemoteFollower(SessionFollower):
         super().__init__(mirror.path, clock, by_index=True)
         self._mirror = mirror
         self.host = mirror.link.host
+        self.log_dir_there = mirror.log_dir
 
     @property
     def link(self) -> Link:
@@ -93,7 +95,8 @@ async def find_remote(link: Link, meant: str, log_dir: str | None = None) -> Lis
         RefusedRequest: none is meant.
         SshError: the connection was lost.
     """
-    found = await listed_sessions(link, log_dir, meant)
+    where = place_options(log_dir, link.host)
+    found = await listed_sessions(link, log_dir, meant, where)
     if not found:
         raise NoSuchLog(f"{link.host} lists no session of that name that can be copied")
     if len(found) > 1:

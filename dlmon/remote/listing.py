@@ -69,15 +69,22 @@ class Asks(Protocol):
 
 
 async def listed_sessions(
-    host: Asks, log_dir: str | None = None, meant: str | None = None
+    host: Asks, log_dir: str | None = None, meant: str | None = None, where: str = ""
 ) -> list[ListedSession]:
     """Return the sessions of a host, oldest first; those that `meant` names, as in `find_sessions`.
+
+    Args:
+        host: what is asked.
+        log_dir: where sessions live there; None for where they do by default.
+        meant: which of them; None for all.
+        where: as for `find_session`.
 
     Raises:
         RefusedRequest: none is meant, or several by a prefix.
         SshError: the connection was lost.
     """
-    answers = [answer async for answer in host.ask("sessions", log_dir=log_dir, meant=meant)]
+    asked = host.ask("sessions", log_dir=log_dir, meant=meant, where=where)
+    answers = [answer async for answer in asked]
     read = (_read(answer) for answer in answers)
     return [session for session in read if session is not None]
 

@@ -91,7 +91,7 @@ class Mirror:
         self.is_gone = False
         """Whether nothing of the session runs any more."""
         self._session = listed.session
-        self._log_dir = log_dir
+        self.log_dir = log_dir
         self._size = listed.size
         self._folder = mirror_directory(link.host) / listed.session
         self._fd = -1
@@ -132,7 +132,7 @@ class Mirror:
 
     def stop_session(self) -> None:
         """Ask for the session to be stopped."""
-        self.link.send("stop", self._take_refusal, session=self._session, log_dir=self._log_dir)
+        self.link.send("stop", self._take_refusal, session=self._session, log_dir=self.log_dir)
 
     def _take_refusal(self, answer: Answer) -> None:
         if "error" in answer:
@@ -164,7 +164,7 @@ class Mirror:
         place = place_after(os.pread(self._fd, checked, self._at - checked), self._at)
         return {
             "session": self._session,
-            "log_dir": self._log_dir,
+            "log_dir": self.log_dir,
             "file": self.path.name,
             **place._asdict(),
         }

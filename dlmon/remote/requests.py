@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from dlmon.exit_codes import FAILED
 from dlmon.launch.job import Job
-from dlmon.log.folder import LogError
+from dlmon.log.folder import LogError, place_options
 from dlmon.log.label import Label, refuse_name, refuse_note
 from dlmon.records import SessionHeader
 from dlmon.remote.connection import RefusedRequest
@@ -94,7 +94,7 @@ async def copy_remote(
         LogError: the copies can't be kept.
     """
     async with linked(host) as link:
-        listed = await listed_sessions(link, log_dir, meant)
+        listed = await listed_sessions(link, log_dir, meant, place_options(log_dir, host))
         copies = []
         for number, session in enumerate(listed):
             mirror = Mirror(link, session, log_dir)

@@ -54,6 +54,8 @@ class SessionFollower:
         by_index: bool = False,
     ) -> None:
         self.host: str | None = None
+        self.log_dir_there: str | None = None
+        """Where its host keeps it; None where that is the usual place."""
         """The machine that it is on, as ssh knows it; None for this one."""
         self._lifeline = launch
         self._index: IndexReader | None = None

@@ -122,6 +122,9 @@ def make_result(
         samples_per_second=snapshot.samples_per_second,
         step_ms=snapshot.step_ms,
         compile_s=snapshot.compile_s,
+        validation_compile_s=None
+        if snapshot.compile_s is None
+        else round(snapshot.validation_compile_s, 6),
         error=error,
         failure=kind,
         exit_code=ending.exit_code,

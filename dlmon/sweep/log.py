@@ -182,13 +182,18 @@ def list_sweeps(directory: Path) -> list[SweepEntry]:
     return sorted(entries, key=lambda entry: entry.header.wall)
 
 
-def find_sweep(name: str, directory: Path) -> Path:
+def find_sweep(name: str, directory: Path, where: str = "") -> Path:
     """Return the log that an id of a sweep, its name, a unique prefix, a path, or `last` means.
+
+    Args:
+        name: what a person calls it.
+        directory: where it is looked for.
+        where: as for `find_session`.
 
     Raises:
         NoSuchLog: none, or several, are meant.
     """
-    return find_log(SweepHeader, name, directory)
+    return find_log(SweepHeader, name, directory, where)
 
 
 def read_sweep(path: Path) -> tuple[SweepHeader, Sweep]:

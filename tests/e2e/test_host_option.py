@@ -104,6 +104,18 @@ def test_a_session_of_a_host_is_shown_as_it_ended(laptop, recorded):
     assert shown.stderr == ""
 
 
+@pytest.mark.parametrize(
+    "command", [("attach", "--plain"), ("stop",), ("name", "--note", "x"), ("report",), ("fetch",)]
+)
+def test_who_names_no_session_of_a_host_is_told_what_lists_those_of_that_host(
+    laptop, recorded, command
+):
+    refused = laptop.dlmon(*command, "--host", "box", "nosuch")
+    assert refused.returncode == WRONG_ARGUMENTS
+    assert refused.stderr.startswith('dlmon: box: there is no session "nosuch" in ')
+    assert refused.stderr.endswith("; dlmon sessions --host box lists what there is\n")
+
+
 def test_a_session_of_a_host_is_reported_here(laptop, recorded):
     reported = laptop.dlmon("report", "--host", "box", recorded, "--format", "json")
     (session,) = json.loads(reported.stdout)["sessions"]

@@ -36,7 +36,7 @@ def record(dlmon, log_dir):
         pids.append(log.supervisor_pid)
         assert ran.stdout == (
             f"{log.header.id} is recording; dlmon attach --log-dir {log_dir} {log.header.id} "
-            "shows it, dlmon stop ends it\n"
+            f"shows it, dlmon stop --log-dir {log_dir} {log.header.id} ends it\n"
         )
         return log
 

@@ -31,6 +31,13 @@ OVER = """(() => {
 })()"""
 
 
+# Of each row of a comparison: how wide its bar may be, whether its note is seen, where it ends.
+BARS = """[...document.querySelectorAll("table.bars")[0].rows].map((row) => {
+  const [, bar, , note] = [...row.cells].map((cell) => cell.getBoundingClientRect());
+  return [bar.width, note.height > 10, Math.max(bar.right, note.right)];
+})"""
+
+
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory):
     with browser_in(tmp_path_factory.mktemp("chromium")) as browser:
@@ -58,6 +65,16 @@ def test_every_chart_is_painted_and_nothing_is_asked_for(browser, page, width, s
     assert browser.value("document.documentElement.scrollWidth <= innerWidth")
     paper = browser.value("getComputedStyle(document.body).backgroundColor")
     assert paper == ("rgb(255, 255, 255)" if scheme == "light" else "rgb(18, 20, 22)")
+
+
+@pytest.mark.parametrize("width", [1200, 400])
+def test_bars_have_one_scale_and_their_notes_at_any_width(browser, page, width):
+    browser.open(page, width)
+    rows = browser.value(BARS)
+    assert len(rows) > 5
+    assert len({round(bar) for bar, _, _ in rows}) == 1
+    assert all(is_seen for _, is_seen, _ in rows)
+    assert all(right <= width for _, _, right in rows)
 
 
 def test_a_drag_zooms_all_charts_and_a_button_shows_the_whole_run_again(browser, page):

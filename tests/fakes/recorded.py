@@ -552,6 +552,7 @@ class _Recording:
             samples_per_second=snapshot.samples_per_second,
             step_ms=snapshot.step_ms,
             compile_s=snapshot.compile_s,
+            validation_compile_s=snapshot.validation_compile_s,
             error=failures[-1].text if failures else None,
             failure=failures[-1].kind if failures else None,
             exit_code={"completed": 0, "failed": 1}.get(status, 75),

@@ -97,10 +97,11 @@ def _sides(
 ) -> tuple[list[Path], list[Path]]:
     """Return the logs of both sides; those of another machine are copied first."""
     from dlmon.log.directory import NoSuchLog, find_sessions
+    from dlmon.log.folder import place_options
 
     if host is None:
-        directory = shared.chosen_log_directory(log_dir)
-        return find_sessions(base, directory), find_sessions(new, directory)
+        directory, where = shared.chosen_log_directory(log_dir), place_options(log_dir)
+        return find_sessions(base, directory, where), find_sessions(new, directory, where)
     try:
         here = find_sessions(base, shared.chosen_log_directory(None))
     except NoSuchLog:

@@ -27,14 +27,16 @@ def replay(
     such as 'lab*', or a list with commas.
     """
     if not sessions:
-        raise shared.UserError("say what to play: last, or a session that dlmon sessions lists")
+        from tui.commands.usage_errors import last_or_listed
+
+        raise shared.UserError(f"say what to play: {last_or_listed(log_dir, hosts)}")
     settings = shared.settings_of(ascii)
     names: tuple[str, ...] = ()
     if hosts:
         found = [(path, host) for host in hosts for path in _copies(host, sessions, log_dir)]
         logs, names = tuple(path for path, _ in found), tuple(host for _, host in found)
     else:
-        logs = tuple(_logs_here(sessions, shared.chosen_log_directory(log_dir)))
+        logs = tuple(_logs_here(sessions, log_dir))
     if not shared.in_terminal():
         raise shared.UserError("replay needs a terminal; dlmon attach --plain prints a session")
     from dlmon.log.folder import log_directory_of
@@ -51,9 +53,11 @@ def _copies(host: str, sessions: Sequence[str], log_dir: Path | None) -> list[Pa
     return list(dict.fromkeys(path for paths in copies for path in paths))
 
 
-def _logs_here(sessions: Sequence[str], directory: Path) -> list[Path]:
+def _logs_here(sessions: Sequence[str], log_dir: Path | None) -> list[Path]:
     """Return the logs that are meant, each once."""
     from dlmon.log.directory import find_sessions
+    from dlmon.log.folder import place_options
 
-    found = (find_sessions(session, directory) for session in sessions)
+    directory, where = shared.chosen_log_directory(log_dir), place_options(log_dir)
+    found = (find_sessions(session, directory, where) for session in sessions)
     return list(dict.fromkeys(path for paths in found for path in paths))

@@ -92,7 +92,10 @@ def report(
     from tui.report.files import ReportError, refuse_unwritable, write_file
 
     if not sessions:
-        raise shared.UserError("say what to report: last, or a session that dlmon sessions lists")
+        from tui.commands.usage_errors import last_or_listed
+
+        hosts = () if host is None else (host,)
+        raise shared.UserError(f"say what to report: {last_or_listed(log_dir, hosts)}")
     if as_published is not None:
         if (form, output, table, charts, charts_as) != (None,) * 5:
             raise shared.UserError("--as-published makes no report: leave out the other options")
@@ -160,21 +163,23 @@ def _logs_of(
     if host is not None:
         copies = [shared.copies_of(host, name, log_dir) for name in names]
         return list(dict.fromkeys(path for paths in copies for path in paths)), []
-    return _logs_here(names, shared.chosen_log_directory(log_dir))
+    return _logs_here(names, log_dir)
 
 
-def _logs_here(names: Sequence[str], directory: Path) -> tuple[list[Path], list[Path]]:
+def _logs_here(names: Sequence[str], log_dir: Path | None) -> tuple[list[Path], list[Path]]:
     from dlmon.log.directory import NoSuchLog, find_sessions
+    from dlmon.log.folder import place_options
     from dlmon.sweep.log import SWEEP_NAME, find_sweep
 
+    directory, where = shared.chosen_log_directory(log_dir), place_options(log_dir)
     logs: dict[Path, None] = {}
     sweeps: dict[Path, None] = {}
     for name in names:
         if name.endswith(SWEEP_NAME):
-            sweeps[find_sweep(name, directory)] = None
+            sweeps[find_sweep(name, directory, where)] = None
             continue
         try:
-            logs |= dict.fromkeys(find_sessions(name, directory))
+            logs |= dict.fromkeys(find_sessions(name, directory, where))
         except NoSuchLog:
             try:
                 sweeps[find_sweep(name, directory)] = None

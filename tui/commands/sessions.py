@@ -29,19 +29,24 @@ def attach(
     runs on this machine.
     """
     from dlmon.log.directory import find_session, running_session
+    from dlmon.log.folder import place_options
 
     settings = shared.settings_of(ascii)
     if host is not None:
         from dlmon.remote.start import RemoteStart
 
         if session is None:
-            from tui.commands.usage_errors import SAY_WHICH_OF_HOST
+            from tui.commands.usage_errors import say_which_session
 
-            raise shared.UserError(SAY_WHICH_OF_HOST.format(host=host))
+            raise shared.UserError(say_which_session(log_dir, [host]))
         start = RemoteStart(host, session, shared.on_host(log_dir))
         return shared.show_remote(start, settings, plain=plain)
     directory = shared.chosen_log_directory(log_dir)
-    path = running_session(directory) if session is None else find_session(session, directory)
+    where = place_options(log_dir)
+    if session is None:
+        path = running_session(directory, where)
+    else:
+        path = find_session(session, directory, where)
     if plain or not shared.in_terminal():
         from tui.plain.follow import follow
 
@@ -63,6 +68,7 @@ def stop(session: str, host: str | None, log_dir: Path | None) -> None:
     SESSION is an id, a name, a unique prefix of an id, a path, or last.
     """
     from dlmon.log.directory import find_session, read_entry, stop_session
+    from dlmon.log.folder import place_options
     from dlmon.records import Status
     from tui.formatting.sessions import after_the_batch
 
@@ -72,7 +78,8 @@ def stop(session: str, host: str | None, log_dir: Path | None) -> None:
         stopped = shared.result_of(stop_remote(host, session, shared.on_host(log_dir)))
         print(f"{stopped.id} of {host} is stopping{after_the_batch(stopped)}")
         return
-    entry = read_entry(find_session(session, shared.chosen_log_directory(log_dir)))
+    directory = shared.chosen_log_directory(log_dir)
+    entry = read_entry(find_session(session, directory, place_options(log_dir)))
     if entry.status == Status.UNKNOWN:
         raise shared.UserError(
             f"{entry.header.id} was recorded on {entry.header.host}: whether it still runs can't "
@@ -123,20 +130,22 @@ def name(
         of_host = name_remote(host, session, changed, shared.on_host(log_dir))
         id, after = shared.result_of(of_host)
     else:
-        path = _session_or_sweep(session, shared.chosen_log_directory(log_dir))
+        path = _session_or_sweep(session, log_dir)
         id, after = id_of(path), changed(read_label(path))
         relabel(path, after)
     called = "has no name" if after.name is None else f'is called "{after.name}"'
     print(f"{shown_path(id)} {called}{'; noted' if note else ''}")
 
 
-def _session_or_sweep(text: str, directory: Path) -> Path:
+def _session_or_sweep(text: str, log_dir: Path | None) -> Path:
     """Return the log of the session that is meant, else that of the sweep."""
     from dlmon.log.directory import NoSuchLog, SeveralLogs, find_session
+    from dlmon.log.folder import place_options
     from dlmon.sweep.log import find_sweep
 
+    directory = shared.chosen_log_directory(log_dir)
     try:
-        return find_session(text, directory)
+        return find_session(text, directory, place_options(log_dir))
     except SeveralLogs:
         raise
     except NoSuchLog as no_session:

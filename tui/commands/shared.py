@@ -92,7 +92,7 @@ def leave_running(started: Lifeline, name: str | None, as_json: bool, log_dir: P
     """
     import json
 
-    from tui.formatting.sessions import log_dir_option
+    from dlmon.log.folder import place_options
 
     answer = answer_of(started)
     started.send("detach")
@@ -100,8 +100,8 @@ def leave_running(started: Lifeline, name: str | None, as_json: bool, log_dir: P
     if as_json:
         print(json.dumps({**asdict(answer), "name": name}))
     else:
-        meant = f"{log_dir_option(log_dir)}{answer.session}"
-        print(f"{called(answer.session, name)} is running; dlmon attach {meant} shows it")
+        meant = f"{place_options(log_dir)} {answer.session}"
+        print(f"{called(answer.session, name)} is running; dlmon attach{meant} shows it")
 
 
 def start_on_host(host: str, job: Job, as_json: bool) -> None:
@@ -113,14 +113,15 @@ def start_on_host(host: str, job: Job, as_json: bool) -> None:
     """
     import json
 
+    from dlmon.log.folder import place_options
     from dlmon.remote.requests import start_remote
 
     session = result_of(start_remote(host, job))
     if as_json:
         print(json.dumps({"session": session, "host": host, "name": job.name}))
     else:
-        where = f"--host {host} {session}"
-        print(f"{called(session, job.name)} is running on {host}; dlmon attach {where} shows it")
+        where = f"{place_options(job.log_dir or None, host)} {session}"
+        print(f"{called(session, job.name)} is running on {host}; dlmon attach{where} shows it")
 
 
 def end_before_start(what: str) -> None:

@@ -103,7 +103,7 @@ def sweep(
     try:
         if resume is not None:
             _refuse_beside_resume(workload, vary, repeat, texts)
-            run = _resumed_sweep(resume, directory)
+            run = _resumed_sweep(resume, directory, log_dir)
         elif workload is None:
             raise shared.UserError("name a workload to sweep, or ALL; dlmon list shows them")
         else:
@@ -113,7 +113,7 @@ def sweep(
     if plain or as_json or not shared.in_terminal():
         from tui.plain.sweep import show_sweep
 
-        return show_sweep(run, as_json=as_json)
+        return show_sweep(run, as_json=as_json, log_dir=log_dir)
     from tui.app import DlmonApp
     from tui.navigation import Start
 
@@ -143,12 +143,13 @@ def _new_sweep(
     return begin_sweep(directory, plan, seed, time.time(), options.name)
 
 
-def _resumed_sweep(name: str, directory: Path) -> SweepRun:
+def _resumed_sweep(name: str, directory: Path, log_dir: Path | None) -> SweepRun:
     """Take up a sweep again; nothing runs before it is shown."""
+    from dlmon.log.folder import place_options
     from dlmon.sweep.log import SweepWriter, find_sweep, read_sweep
     from tui.options.sweep import check_plan, run_of
 
-    path = find_sweep(name, directory)
+    path = find_sweep(name, directory, place_options(log_dir))
     check_plan(read_sweep(path)[1].plan)
     return run_of(SweepWriter.resume(path, time.time()))
 

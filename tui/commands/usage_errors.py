@@ -4,26 +4,41 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from pathlib import Path
 
 import click
 
 from dlmon.records.sanitize import SHOWN_LENGTH, clean, quoted
-
-SAY_WHICH_SESSION = "say which session: last, or one that dlmon sessions lists"
-SAY_WHICH_OF_HOST = "say which session: last, or one that dlmon sessions --host {host} lists"
 
 # What is missing, and what helps more than its name.
 _MISSING = {
     "WORKLOAD": "say which workload; dlmon list shows them",
     "BASE": "say which sessions: dlmon compare BASE NEW",
     "NEW": "say which session to compare it with: dlmon compare BASE NEW",
-    "SESSION": SAY_WHICH_SESSION,
     "HOST": "say from which machine: --host HOST, as ssh knows it",
 }
 _VALUES = {
     "--fail-if-slower": "--fail-if-slower takes a percentage from 0 to 99, such as 5%",
 }
 _EXTRA = re.compile(r"Got unexpected extra arguments? \((.*)\)", re.DOTALL)
+
+
+def say_which_session(log_dir: Path | None, hosts: Iterable[str] = ()) -> str:
+    """Return the sentence for a session that isn't named.
+
+    Args:
+        log_dir: where a person has it looked for; None for the usual place.
+        hosts: on which machines; none for this one.
+    """
+    return f"say which session: {last_or_listed(log_dir, hosts)}"
+
+
+def last_or_listed(log_dir: Path | None, hosts: Iterable[str] = ()) -> str:
+    """Return what names a session; with the arguments as for `say_which_session`."""
+    from dlmon.log.folder import place_options
+
+    machines = "".join(place_options(None, host) for host in hosts)
+    return f"last, or one that dlmon sessions{machines}{place_options(log_dir)} lists"
 
 
 def unknown_command(name: str, commands: Iterable[str]) -> str:
@@ -39,6 +54,10 @@ def sentence_of(error: click.UsageError) -> str:
         return _unknown_option(error, command)
     if isinstance(error, click.MissingParameter):
         name = (error.param.metavar if error.param is not None else None) or ""
+        if name == "SESSION":
+            given = error.ctx.params if error.ctx is not None else {}
+            log_dir = given.get("from_dir") or given.get("log_dir")
+            return say_which_session(log_dir, filter(None, [given.get("host")]))
         if name in _MISSING:
             return _MISSING[name]
     if isinstance(error, click.BadOptionUsage):

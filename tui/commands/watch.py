@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -123,6 +122,7 @@ def _record_hosts(
     plain: bool,
 ) -> int:
     """Have each host record itself, which goes on without us; then show them, unless detached."""
+    from dlmon.log.folder import place_options
     from dlmon.remote.hosts import hosts_from
     from dlmon.remote.requests import record_on_hosts
     from tui.options.jobs import make_recording
@@ -134,9 +134,9 @@ def _record_hosts(
     started = shared.result_of(record_on_hosts(hosts, job))
     for host, session in started.items():
         if not isinstance(session, Exception):
-            where = shlex.join(["--host", host, session])
+            where = place_options(options.log_dir, host)
             called = shared.called(session, job.name)
-            print(f"{called} is recording on {host}; dlmon attach {where} shows it")
+            print(f"{called} is recording on {host}; dlmon attach{where} {session} shows it")
     exit_code = shared.report_failures(started)
     none_records = all(isinstance(each, Exception) for each in started.values())
     if none_records or options.detach or plain or not shared.in_terminal():
@@ -167,7 +167,7 @@ def _watch_hosts(
 def _record(job: Job, settings: Settings, log_dir: Path | None, *, plain: bool) -> int | None:
     """Record this machine, and show it unless that is to go on without us."""
     from dlmon.launch.lifeline import launch
-    from tui.formatting.sessions import log_dir_option
+    from dlmon.log.folder import place_options
 
     started = launch(job)
     if job.outlives_viewer:
@@ -175,8 +175,9 @@ def _record(job: Job, settings: Settings, log_dir: Path | None, *, plain: bool) 
         started.send("detach")
         started.release()
         session = answer.session
-        called, where = shared.called(session, job.name), log_dir_option(log_dir)
-        print(f"{called} is recording; dlmon attach {where}{session} shows it, dlmon stop ends it")
+        called, where = shared.called(session, job.name), place_options(log_dir)
+        said = f"dlmon attach{where} {session} shows it, dlmon stop{where} {session} ends it"
+        print(f"{called} is recording; {said}")
         return None
     if plain or not shared.in_terminal():
         from tui.plain.follow import follow

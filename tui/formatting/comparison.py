@@ -15,6 +15,7 @@ from dlmon.comparison.compare import (
     compare,
     cpus_of,
     factor,
+    framework_of,
     missing_part,
     timing_by,
     usd_per_hour_of,
@@ -491,7 +492,7 @@ def comparison_rows(
             label="this run",
             timing=timing,
             session=header.id,
-            framework=_framework(snapshot),
+            framework=framework_of(snapshot.model and snapshot.model.backend, header),
             missing=missing_part(timing, snapshot.why),
             doubts={str(code): text for code, text in against.items()},
             vcpus=cpus,
@@ -582,17 +583,6 @@ def _conditions_of(snapshot: Snapshot, workload: Workload) -> Conditions:
         data=model.data if model else None,
         steps_cap=steps_cap if isinstance(steps_cap, int) else None,
     )
-
-
-def _framework(snapshot: Snapshot) -> str | None:
-    """Name what a session trains with, and its version where that was recorded."""
-    backend = snapshot.model.backend if snapshot.model else None
-    if not backend:
-        return None
-    version = snapshot.header.versions.get("backend_version")
-    # As the published numbers write it.
-    name = TITLES.get(backend, backend)
-    return f"{name} {version}" if isinstance(version, str) else name
 
 
 def trainers_text(snapshot: Snapshot) -> str:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from dlmon.log.directory import SessionEntry
 from dlmon.log.label import Label
 from dlmon.records import MachineUse, Requirement, SessionHeader, Status
-from dlmon.records.sanitize import shown_path
 from dlmon.session.session import NOTHING_SEEN, TOO_SHORT
 from dlmon.sweep.log import SWEEP_NAME, SweepEntry, entry_of
 from dlmon.sweep.plan import SweepError
@@ -145,15 +144,6 @@ def _lack_in_brief(lack: Requirement, header: SessionHeader) -> str:
 def called(id: str, label: Label) -> str:
     """Return the id of a session or a sweep, with its name where it has one."""
     return id if label.name is None else f"{id} ({label.name})"
-
-
-def log_dir_option(directory: Path | None) -> str:
-    """Return what a command needs to find a session that is not kept in the usual place.
-
-    Args:
-        directory: where it is kept; None for the usual place.
-    """
-    return "" if directory is None else f"--log-dir {shlex.quote(shown_path(directory))} "
 
 
 def workload_of(entry: Recorded) -> str:

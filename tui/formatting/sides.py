@@ -186,13 +186,15 @@ def _number(name: str, value: float | None) -> str:
 
 
 def side_name(runs: Sequence[RunFigures]) -> str:
-    """Return what to call a side: by the one name of its runs, or by the first of them."""
+    """Return what to call a side: by the one name of its runs, by both, or by the first of them."""
     names = {run.name for run in runs}
     name = names.pop() if len(names) == 1 else None
     if len(runs) == 1:
         return name or runs[0].session
-    first = runs[0].name or runs[0].session
-    return f"{name}, {len(runs)} runs" if name else f"{first} and {len(runs) - 1} more"
+    if name:
+        return f"{name}, {len(runs)} runs"
+    first, second = (run.name or run.session for run in runs[:2])
+    return f"{first} and {second if len(runs) == 2 else f'{len(runs) - 1} more'}"
 
 
 def verdict(comparison: SidesComparison, glyphs: Glyphs = UNICODE) -> str:

@@ -18,6 +18,7 @@ from rich.text import Text
 from dlmon.comparison.compare import missing_part
 from dlmon.exit_codes import DONE, FAILED, INTERRUPTED_BY_USER, code_of_script
 from dlmon.launch.lifeline import Lifeline
+from dlmon.log.folder import place_options
 from dlmon.log.label import read_label
 from dlmon.records import (
     Epoch,
@@ -98,10 +99,9 @@ async def _follow_on_host(start: RemoteStart, as_json: bool) -> int:
         if start.job is not None and start.job.script and not follower.running:
             code = code_of_script(None if follower.result is None else follower.result.exit_code)
         if follower.running and start.job is not None:
-            where = f"--host {start.host} {meant}"
+            where = f"{place_options(start.log_dir, start.host)} {meant}"
             print(
-                f"dlmon: it goes on there; dlmon attach {where} shows it, dlmon stop {where} ends "
-                "it",
+                f"dlmon: it goes on there; dlmon attach{where} shows it, dlmon stop{where} ends it",
                 file=sys.stderr,
             )
         return code

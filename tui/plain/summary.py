@@ -14,6 +14,7 @@ from rich.text import Text
 from dlmon.comparison.compare import ComparisonRow, missing_part
 from dlmon.comparison.published import own_published
 from dlmon.log.directory import list_sessions
+from dlmon.log.folder import place_options
 from dlmon.log.label import Label, read_label
 from dlmon.records import RunSeconds, SecondsPerEpoch, Status, to_json
 from dlmon.records.sanitize import clean, shown_path
@@ -44,7 +45,7 @@ from tui.formatting.comparison import (
 from tui.formatting.comparison_row import peak_share
 from tui.formatting.metrics import evaluation_text, metrics_line
 from tui.formatting.results import result_figures
-from tui.formatting.sessions import called, device_name, energy_used, log_dir_option
+from tui.formatting.sessions import called, device_name, energy_used
 from tui.formatting.validity import validity_text
 from tui.plain.console import line_console
 from tui.plain.tables import print_table
@@ -55,6 +56,7 @@ WIDTH_FOR_IDS = 100
 LONGEST_TEXT = 1_000
 SHOWN_OUTPUT = 20
 COMMAND, METRICS = "command", "metrics"
+VALID, IN_DOUBT = "valid", "in doubt"
 SHOWN_GAPS = 3
 # What a first batch of a validation takes less than that of is not worth a word.
 _A_DELAY_S = 0.01
@@ -104,7 +106,7 @@ def _kept_text(follower: SessionFollower, log_dir: Path | None) -> str:
     name = called(session, read_label(follower.path))
     return (
         f"\n{name} {follower.status}; recorded in {shown_path(follower.path)}\n"
-        f"dlmon attach {log_dir_option(log_dir)}{session} shows it again"
+        f"dlmon attach{place_options(log_dir)} {session} shows it again"
     )
 
 
@@ -205,7 +207,7 @@ def summary_rows(
         rows.append(("stalls", _stalls(snapshot)))
     validity = snapshot.validity
     if validity is not None and has_trained:
-        rows.append(("valid" if validity.is_valid else "in doubt", validity_text(validity)))
+        rows.append((VALID if validity.is_valid else IN_DOUBT, validity_text(validity)))
     if snapshot.limit is not None:
         heading = "what limited it" if snapshot.limit.ended else "what limits it"
         rows.append((heading, snapshot.limit.text))

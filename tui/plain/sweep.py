@@ -7,13 +7,15 @@ import json
 import sys
 import time
 from collections.abc import Sequence
+from pathlib import Path
 
 from rich.console import Console
 from rich.text import Text
 
 from dlmon.exit_codes import INTERRUPTED_BY_USER
+from dlmon.log.folder import place_options
 from dlmon.log.label import read_label
-from dlmon.records import Began, Ended, Event
+from dlmon.records import Began, Ended, Event, RunStatus
 from dlmon.records.sanitize import clean
 from dlmon.sweep.runner import SweepRun
 from tui.formatting import units
@@ -33,7 +35,7 @@ from tui.signals import on_signals
 _LOOK_S = 1.0
 
 
-def show_sweep(run: SweepRun, as_json: bool = False) -> int:
+def show_sweep(run: SweepRun, as_json: bool = False, log_dir: Path | None = None) -> int:
     """Run a sweep, print a line for each run, and return the exit code.
 
     Ctrl-C stops the current run and the sweep, and ends with 130; what
@@ -42,6 +44,7 @@ def show_sweep(run: SweepRun, as_json: bool = False) -> int:
     Args:
         run: a sweep of which nothing has been run yet by this process.
         as_json: print nothing but the rows, as JSON.
+        log_dir: where a person asked for it to be kept; None for the usual place.
     """
     errors = line_console(stderr=True)
     showing = _Showing(run, table_console(), errors, silent=as_json)
@@ -58,7 +61,7 @@ def show_sweep(run: SweepRun, as_json: bool = False) -> int:
         if problem is not None:
             errors.print(Text(f"dlmon: {clean(problem)}"))
     if left := len(run.sweep.left()):
-        resume = f"dlmon sweep --resume {run.writer.header.id}"
+        resume = f"dlmon sweep --resume {run.writer.header.id}{place_options(log_dir)}"
         errors.print(Text(f"dlmon: {units.counted(left, 'run')} left: {resume}"))
     return run.exit_code if showing.exit_code is None else showing.exit_code
 
@@ -132,9 +135,15 @@ class _Showing:
 
 
 def print_results(run: SweepRun) -> None:
-    """Print the table of a sweep, and what it found."""
+    """Print the table of a sweep, and what it found; of one of which nothing ran, that alone."""
     console = table_console()
     columns, rows = table_of(run.sweep)
+    if all(row.status == RunStatus.NOT_RUN for row in rows):
+        # Why not stands at each run above.
+        count = len(run.sweep.plan.order)
+        said = f"none of the {count:,} runs was made" if count > 1 else "the run was not made"
+        _print_sentences(console, [said])
+        return
     table = plain_table()
     table.add_column("")
     for column in columns:

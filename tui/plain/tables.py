@@ -14,6 +14,7 @@ from rich.text import Text
 
 from dlmon.doctor.finding import Finding
 from dlmon.log.directory import SessionEntry
+from dlmon.log.folder import place_options
 from dlmon.records import to_json
 from dlmon.records.sanitize import clean, shown_path
 from dlmon.sweep.log import SweepEntry
@@ -97,8 +98,10 @@ def print_sessions(
     """
     console = table_console()
     if not entries and not sweeps:
+        where = place_options(directory if by_path else None)
         print_line(
-            console, Text(f"no sessions in {shown_path(directory)} yet; dlmon run starts one")
+            console,
+            Text(f"no sessions in {shown_path(directory)} yet; dlmon run{where} starts one"),
         )
         return
     runs = runs_of_sweeps(sweeps)
@@ -108,7 +111,8 @@ def print_sessions(
         if not _stands_beside(console, ids, table):
             # What has no room beside the rest stands beside the id above it.
             devices = ["device", *(_device(entry).plain for entry in entries)]
-            ids = [f"{id}  {device}".rstrip() for id, device in zip(ids, devices, strict=True)]
+            pairs = zip(ids, devices, strict=True)
+            ids = [_with_device(id, device, console) for id, device in pairs]
             table = _table_of_sessions(console, entries, runs, with_device=False)
         _print_named(console, ids, table)
     if entries and sweeps:
@@ -146,6 +150,15 @@ def _table_of_sessions(
 def _device(entry: SessionEntry) -> Text:
     device, name = device_of(entry)
     return _name(name or device)
+
+
+def _with_device(id: str, device: str, console: Console) -> str:
+    """Return an id with its device; on a terminal as much of that as has room in the line."""
+    if not console.is_terminal:
+        return f"{id}  {device}".rstrip()
+    beside = Text(device)
+    beside.truncate(max(0, console.width - cell_len(id) - 2), overflow="ellipsis")
+    return f"{id}  {beside.plain}".rstrip()
 
 
 def _outcome(entry: SessionEntry, on_terminal: bool) -> str:

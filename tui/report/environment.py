@@ -15,7 +15,7 @@ _NAMES = {**TITLES, "keras": "Keras", "tf_keras": "tf-keras"}
 def environment_rows(
     header: SessionHeader, model: Model | None, trainers: Iterable[Trainer]
 ) -> list[tuple[str, str]]:
-    """Return names and versions, as far as the log has them.
+    """Return names and versions; of what the log could not have, why.
 
     Args:
         header: of the session.
@@ -23,18 +23,22 @@ def environment_rows(
         trainers: the processes of a script that trained.
     """
     rows = [
-        (name, as_word(value))
+        (name, _known(value, header.why.get(f"versions.{name}")))
         for name, value in header.versions.items()
         if name not in ("backend", "backend_version")
     ]
     backend = header.versions.get("backend")
     version = header.versions.get("backend_version")
     if backend:
-        rows.append(("backend", " ".join(as_word(part) for part in (backend, version) if part)))
+        why = header.why.get("versions.backend_version")
+        known = "" if version is None and why is None else f" {_known(version, why)}"
+        rows.append(("backend", f"{as_word(backend)}{known}"))
     rows += _of_script(header, model, list(trainers))
     facts = header.machine
-    if facts.load_1m is not None:
-        rows.append(("load at the start", f"{facts.load_1m:.2f}"))
+    load, why_no_load = facts.load_1m, facts.why.get("load_1m")
+    if load is not None or why_no_load is not None:
+        said = _known(None if load is None else f"{load:.2f}", why_no_load)
+        rows.append(("load at the start", said))
     if facts.governor:
         rows.append(("governor", facts.governor))
     return list(dict.fromkeys(rows))
@@ -60,6 +64,12 @@ def _of_script(
         if trainer.python is not None and trainer.python != own:
             rows.append(("python of the script", trainer.python))
     return rows
+
+
+def _known(value: object, why: str | None) -> str:
+    if value is None:
+        return "–" if why is None else f"– ({why})"
+    return as_word(value)
 
 
 def as_word(value: object) -> str:

@@ -50,7 +50,7 @@ def inline(text: str) -> str:
 
 
 def _compared(it: Compared) -> Iterator[str]:
-    yield f"## {inline(it.new)} beside {inline(it.base)}"
+    yield f"## {inline(it.new)} (new) beside {inline(it.base)} (base)"
     yield f"**{inline(it.verdict)}**"
     if it.table is not None:
         yield from _table(it.table)

@@ -169,7 +169,9 @@ def _together(reports: Sequence[SessionReport], names: Sequence[str]) -> Table:
     """Put the figures and settings of sessions side by side; settings only where they differ."""
     # A script may call a metric as a figure of ours is called; of any session, so for all alike.
     taken = {name for report in reports for name, _ in (*report.figures, *report.options)}
-    columns = [dict(report.figures) | _metric_texts(report, taken) for report in reports]
+    columns = [
+        dict((*report.figures, *report.judged)) | _metric_texts(report, taken) for report in reports
+    ]
     figures = list(dict.fromkeys(name for column in columns for name in column))
     options = [dict(report.options) for report in reports]
     settings = list(dict.fromkeys(name for column in options for name in column))

@@ -45,7 +45,7 @@ from tui.formatting.comparison import (
 from tui.formatting.machine import identity
 from tui.formatting.metrics import evaluation_json
 from tui.options.jobs import recorded_options
-from tui.plain.summary import COMMAND, METRICS, summary_rows
+from tui.plain.summary import COMMAND, IN_DOUBT, METRICS, VALID, summary_rows
 from tui.report.curves import Mark, SessionCurves
 from tui.report.environment import as_word, environment_rows
 from tui.report.epoch_tables import epoch_table, metric_table
@@ -57,6 +57,8 @@ from workloads.catalog import WORKLOADS
 SHOWN_OUTPUT, SHOWN_GAPS = 40, 10
 _READ_AT_ONCE_BYTES = 1 << 20
 NO_WORKLOAD = "the machine alone"
+# A report says these above its figures, a sentence each.
+_JUDGED = (VALID, IN_DOUBT)
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,7 @@ class SessionReport:
         verdict: what it found, a sentence each.
         valid: whether nothing speaks against its figures; None before there are any.
         against: what does.
+        judged: both in one row, for a table of several sessions.
         metrics: what each metric came to; None where there is none.
         bars: itself among published and earlier times; `per` is what a time is of, and `of_all`
             what there is to say of each of its own.
@@ -92,6 +95,7 @@ class SessionReport:
     verdict: tuple[str, ...]
     valid: bool | None
     against: tuple[str, ...]
+    judged: tuple[Row, ...]
     figures: tuple[Row, ...]
     metrics: Table | None
     per: str
@@ -183,6 +187,11 @@ class _Gathered:
         bars = comparison_rows(snapshot, entries)
         shown, of_all = busy_said_of_each(bars)
         names = run_names(snapshot, entries)
+        rows = [
+            (name, text(said))
+            for name, said in summary_rows(self.session, snapshot, self.status, label)
+            if name != METRICS and (self.full or name != COMMAND)
+        ]
         steady = snapshot.samples_per_second is not None
         verdict = [
             self._headline(snapshot),
@@ -203,11 +212,8 @@ class _Gathered:
             against=tuple(
                 as_sentence(text(one)) for one in (validity.against.values() if validity else ())
             ),
-            figures=tuple(
-                (name, text(said))
-                for name, said in summary_rows(self.session, snapshot, self.status, label)
-                if name != METRICS and (self.full or name != COMMAND)
-            ),
+            judged=tuple(row for row in rows if row[0] in _JUDGED),
+            figures=tuple(row for row in rows if row[0] not in _JUDGED),
             metrics=metric_table(
                 metric_figures(snapshot.epochs, self.session.learning), epoch_word(header), text
             ),
@@ -248,12 +254,15 @@ class _Gathered:
         label = names.get(row.session or "", row.label)
         year = row.year if row.kind == "published" else None
         measured = ", ".join(str(part) for part in (year, row.framework) if part)
+        own = row.published if row.published is not None and row.published.own else None
+        # What a person wrote of their own figure; of the others, each note is of the same article.
+        note = own.note if own is not None and own.note not in row.badges else ""
         return Bar(
             self.redaction.text(label),
             row.value,
             ("~ " if row.projected else "") + units.duration(row),
             row.kind if row.comparable or row.kind == "this" else f"{row.kind} other",
-            self.redaction.text("; ".join(part for part in (measured, *row.badges) if part)),
+            self.redaction.text("; ".join(part for part in (measured, *row.badges, note) if part)),
         )
 
     def _notice(self, notice: Notice) -> Row:

@@ -47,6 +47,9 @@ def session_rows(paths: Sequence[Path], full: bool) -> Iterator[Sequence[Cell]]:
         run = result and result.run_seconds
         step = result and result.step_ms
         options_seen = header.options | _settings_seen(path, header)
+        if result is not None and result.data is not None:
+            # Asked for was, as a rule, whichever there is.
+            options_seen["data"] = result.data
         energy = (result and result.energy_j_per_epoch) or {}
         device = (result.device, result.device_name) if result else (None, None)
         cells: tuple[Any, ...] = (

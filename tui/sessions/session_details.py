@@ -146,7 +146,10 @@ def _speed(result: Result, header: SessionHeader, glyphs: Glyphs) -> str:
     if result.step_ms is not None:
         parts.append(f"{units.step_time(result.step_ms.median)} per step")
     if result.compile_s is not None:
-        parts.append(compile_text(result.compile_s, compiled_by(header)))
+        compiled = compiled_by(header)
+        # A first batch that compiles nothing is told from that of a validation, as it is live.
+        beside_s = 0.0 if compiled else result.validation_compile_s or 0.0
+        parts.append(compile_text(max(0.0, result.compile_s - beside_s), compiled))
     parts.append(f"took {units.seconds(result.wall_s)}")
     parts.extend((cost_text(result), energy_text(result), effective_text(result)))
     return "   ".join(part for part in parts if part)

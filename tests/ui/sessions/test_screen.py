@@ -160,6 +160,22 @@ async def test_the_highlighted_session_is_shown_in_detail(shown, log_dir):
         assert shown.rows("#details")[2].startswith("memory ran out with batch size 100 (Resource")
 
 
+@pytest.mark.parametrize(
+    ("of_validation_s", "said"),
+    [(0.5, "first batch +1.00 s"), (0.0, "first batch +1.50 s"), (None, "first batch +1.50 s")],
+)
+async def test_a_first_batch_that_compiles_nothing_is_said_without_that_of_validation(
+    shown, log_dir, of_validation_s, said
+):
+    header, *records, result = recorded_session()
+    header = replace(header, versions={**header.versions, "backend": "torch"})
+    result = replace(result, compile_s=1.5, validation_compile_s=of_validation_s)
+    write_log(log_dir, [header, *records, result])
+    async with shown.app.run_test(size=(120, 40)) as pilot:
+        await shown.begin(pilot)
+        assert f"   {said}   took " in shown.rows("#details")[3]
+
+
 async def test_a_recorded_machine_is_listed_as_one_and_how_it_was_used(shown, log_dir):
     write_log(log_dir, recorded_machine(energy=True))
     async with shown.app.run_test(size=(180, 24)) as pilot:

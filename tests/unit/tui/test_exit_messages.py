@@ -6,7 +6,7 @@ import pytest
 from fakes.recorded import recorded_session, write_log
 from fakes.sweeps import plan_of
 
-from dlmon.records import Ended, Outcome, RunStatus
+from dlmon.records import Ended, Outcome, RunStatus, Status
 from dlmon.session.follower import SessionFollower
 from dlmon.sweep.log import SweepWriter, new_header
 from dlmon.sweep.runner import SweepRun
@@ -23,6 +23,35 @@ def test_a_session_that_is_over_says_where_its_log_is(tmp_path, capsys, host, wh
     print_exit_message(follower, stops=False)
     name = follower.session.header.id
     assert capsys.readouterr().out.splitlines()[-1] == f"{name} completed; {where} {log}"
+
+
+@pytest.mark.parametrize(
+    ("host", "log_dir", "where"),
+    [
+        (None, None, ""),
+        ("gpu1", None, " --host gpu1"),
+        ("gpu1", "/there", " --host gpu1 --log-dir /there"),
+    ],
+)
+def test_a_session_that_goes_on_says_how_to_come_back(tmp_path, capsys, host, log_dir, where):
+    follower = SessionFollower(write_log(tmp_path, recorded_session("training"), "first"))
+    follower.host, follower.log_dir_there = host, log_dir
+    follower.status_without_result = lambda: Status.RUNNING
+    print_exit_message(follower, stops=False)
+    name = follower.session.header.id
+    said = f"{name} is still running; dlmon attach{where} {name} shows it\n"
+    assert capsys.readouterr().out == said
+
+
+@pytest.mark.parametrize("is_usual", [True, False])
+def test_a_sweep_that_has_runs_left_says_where_to_go_on(tmp_path, capsys, is_usual):
+    plan = plan_of({"batch_size": ["1", "2"]})
+    run = SweepRun(SweepWriter.create(tmp_path, new_header(plan, 1, 1.0)), None, None)
+    print_sweep_exit_message(run, tmp_path if is_usual else tmp_path / "elsewhere")
+    run.writer.close()
+    where = "" if is_usual else f" --log-dir {tmp_path}"
+    said = capsys.readouterr().out
+    assert said.endswith(f"left: dlmon sweep --resume {run.writer.header.id}{where}\n")
 
 
 def test_a_sweep_says_which_machines_were_away_and_what_may_still_run_there(tmp_path, capsys):

@@ -227,8 +227,18 @@ def test_a_run_without_a_throughput_is_refused_with_its_reason():
         NotComparable, match="a has no throughput to compare: the run was too short"
     ):
         compare_sides([none], [run("b")])
-    with pytest.raises(NotComparable, match="none of these 2 runs has a throughput"):
-        compare_sides([run("b")], [none, replace(none, session="c")])
+
+
+def test_a_side_of_which_no_run_has_a_throughput_is_named_with_what_is_true_of_all():
+    short = replace(run("a"), values={}, why="the run was too short")
+    none_of = "none of the 2 runs of {} has a throughput to compare"
+    with pytest.raises(NotComparable, match=f"{none_of.format('new')}: the run was too short"):
+        compare_sides([run("b")], [short, replace(short, session="c")])
+    with pytest.raises(NotComparable, match=f"{none_of.format('base')}; of a: the run was"):
+        compare_sides([short, replace(short, session="c", why="no batch")], [run("b")])
+    failed = replace(short, name="big", status=Status.FAILED, error="out of memory")
+    with pytest.raises(NotComparable, match=none_of.format("base") + r": big failed \(out of mem"):
+        compare_sides([failed, short], [run("b")])
 
 
 def test_of_several_runs_one_without_a_throughput_is_left_out():

@@ -268,6 +268,29 @@ def test_what_was_nearly_typed_is_suggested(tmp_path, typed, hint):
     assert str(error.value).endswith(hint)
 
 
+@pytest.mark.parametrize(
+    ("find", "typed", "hint"),
+    [
+        (find_session, "nothing", "dlmon sessions --host lab lists what there is"),
+        (find_sessions, "nothing", "dlmon sessions --host lab lists what there is"),
+        (find_sessions, "no*", "dlmon sessions --host lab lists what there is"),
+    ],
+)
+def test_what_lists_sessions_is_told_where_to_look(tmp_path, find, typed, hint):
+    log_of(tmp_path, "20261120-145600-x-0001")
+    with pytest.raises(NoSuchLog) as error:
+        find(typed, tmp_path, " --host lab")
+    assert str(error.value).endswith(hint)
+
+
+def test_what_makes_or_shows_a_session_is_told_where_too(tmp_path):
+    where = " --log-dir /logs"
+    with pytest.raises(NoSuchLog, match="yet; dlmon run --log-dir /logs makes one"):
+        find_session("last", tmp_path, where)
+    with pytest.raises(NoSuchLog, match="dlmon attach --log-dir /logs last shows the newest"):
+        running_session(tmp_path, where)
+
+
 def test_a_path_that_leads_nowhere_is_shown_in_part_where_it_is_long(tmp_path):
     with pytest.raises(NoSuchLog) as error:
         find_session("/" + "nowhere/" * 500, tmp_path)

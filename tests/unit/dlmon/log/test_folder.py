@@ -1,4 +1,6 @@
-from dlmon.log.folder import new_session_id
+from pathlib import Path
+
+from dlmon.log.folder import new_session_id, place_options
 
 
 def test_ids_sort_by_time_and_are_safe_as_names():
@@ -8,3 +10,11 @@ def test_ids_sort_by_time_and_are_safe_as_names():
     assert len(nasty) < 70
     assert new_session_id("a", 1e9) < new_session_id("a", 1e9 + 3_600)
     assert new_session_id("a", 1e9) != new_session_id("a", 1e9)
+
+
+def test_a_place_is_named_by_the_options_with_which_a_command_looks_there():
+    assert place_options(None) == ""
+    assert place_options(None, "lab") == " --host lab"
+    assert place_options("/logs", "lab") == " --host lab --log-dir /logs"
+    assert place_options(Path("/my logs")) == " --log-dir '/my logs'"
+    assert "\x1b" not in place_options("/\x1b[31m")

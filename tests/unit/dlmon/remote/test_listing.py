@@ -42,8 +42,9 @@ def answer(**changed):
 
 async def test_a_session_is_listed_as_its_host_knows_it(tmp_path):
     host = Asked(answer())
-    (listed,) = await listed_sessions(host, "/logs", "base")
-    assert host.asked == ("sessions", {"log_dir": "/logs", "meant": "base"})
+    (listed,) = await listed_sessions(host, "/logs", "base", " --host lab")
+    asked = {"log_dir": "/logs", "meant": "base", "where": " --host lab"}
+    assert host.asked == ("sessions", asked)
     assert (listed.session, listed.file, listed.size) == (HEADER.id, "session.jsonl", 1234)
     assert (listed.status, listed.label.name, listed.label.note) == (
         Status.COMPLETED,

@@ -38,6 +38,34 @@ def refused(*arguments):
             ["attach", "--host", "gpu1"],
             "say which session: last, or one that dlmon sessions --host gpu1 lists",
         ),
+        (
+            ["attach", "--host", "gpu1", "--log-dir", "/a b"],
+            "say which session: last, or one that dlmon sessions --host gpu1 --log-dir '/a b' "
+            "lists",
+        ),
+        (["stop"], "say which session: last, or one that dlmon sessions lists"),
+        (
+            ["stop", "--host", "gpu1"],
+            "say which session: last, or one that dlmon sessions --host gpu1 lists",
+        ),
+        (
+            ["name", "--log-dir", "/logs"],
+            "say which session: last, or one that dlmon sessions --log-dir /logs lists",
+        ),
+        (
+            ["fetch", "--host", "gpu1", "--from-dir", "/there", "--log-dir", "/here"],
+            "say which session: last, or one that dlmon sessions --host gpu1 --log-dir /there "
+            "lists",
+        ),
+        (
+            ["report", "--host", "gpu1"],
+            "say what to report: last, or one that dlmon sessions --host gpu1 lists",
+        ),
+        (
+            ["replay", "--host", "gpu1", "--host", "gpu2", "--log-dir", "/logs"],
+            "say what to play: last, or one that dlmon sessions --host gpu1 --host gpu2 "
+            "--log-dir /logs lists",
+        ),
         (["run"], "say which workload; dlmon list shows them"),
         (["fetch", "last"], "say from which machine: --host HOST, as ssh knows it"),
     ],

@@ -106,6 +106,8 @@ def test_columns_go_where_there_is_no_room(width, columns):
 def test_a_side_is_called_by_its_name_where_all_its_runs_bear_it():
     assert side_name(side("a", 1.0)) == "a-0"
     assert side_name(side("a", 1.0, 2.0, 3.0)) == "a-0 and 2 more"
+    assert side_name(side("a", 1.0, 2.0)) == "a-0 and a-1"
+    assert side_name([*side("a", 1.0, name="first"), *side("b", 1.0)]) == "first and b-0"
     assert side_name(side("a", 1.0, name="baseline")) == "baseline"
     assert side_name(side("a", 1.0, 2.0, name="baseline")) == "baseline, 2 runs"
 

@@ -46,6 +46,17 @@ def test_in_a_terminal_notes_stand_below_the_table_and_nothing_is_wider(capsys, 
     assert BEST.split()[-1] in output
 
 
+def test_where_nothing_ran_one_sentence_says_so_in_place_of_a_table_without_figures(capsys):
+    not_run = [Outcome(RunStatus.NOT_RUN, "nosuch is not known")]
+    plan = plan_of({"host": ["nosuch", "neither"]})
+    print_results(SimpleNamespace(sweep=sweep_of(plan, not_run, not_run)))
+    assert capsys.readouterr().out == "\nnone of the 2 runs was made\n"
+    print_results(SimpleNamespace(sweep=sweep_of(plan_of({"host": ["nosuch"]}), not_run)))
+    assert capsys.readouterr().out == "\nthe run was not made\n"
+    print_results(SimpleNamespace(sweep=sweep_of(plan, not_run, [completed(0.5)])))
+    assert "nosuch is not known" in capsys.readouterr().out
+
+
 def test_a_note_that_fits_in_the_terminal_stands_in_its_row(capsys, monkeypatch):
     console = Console(width=400, highlight=False, force_terminal=True, color_system=None)
     monkeypatch.setattr(tui.plain.sweep, "table_console", lambda: console)

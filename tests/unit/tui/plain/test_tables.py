@@ -85,6 +85,9 @@ def test_without_sessions_it_says_where_none_are(log_dir, capsys):
     print_sessions([], log_dir)
     said = capsys.readouterr().out.replace("\n", "")
     assert said == f"no sessions in {log_dir} yet; dlmon run starts one"
+    print_sessions([], log_dir, by_path=True)
+    said = capsys.readouterr().out.replace("\n", "")
+    assert said.endswith(f"yet; dlmon run --log-dir {log_dir} starts one")
 
 
 def test_sessions_are_listed_oldest_first_with_what_they_took(table):
@@ -130,6 +133,27 @@ def test_a_run_without_a_figure_says_why(table):
     records[-1] = replace(records[-1], seconds_per_epoch=None, why=why)
     _, row = table(records)
     assert row[-1] == "too short to measure"
+
+
+@pytest.mark.parametrize("width", [34, 40, 60, 61, 80])
+def test_a_device_that_has_no_room_beside_the_id_is_cut_and_breaks_no_line(
+    log_dir, capsys, monkeypatch, width
+):
+    console = Console(width=width, highlight=False, force_terminal=True, color_system=None)
+    monkeypatch.setattr("tui.plain.tables.table_console", lambda: console)
+    id = "20261120-145600-cifar10-cnn-7f3a"
+    write_log(log_dir, recorded_session(session_id=id))
+    print_sessions(list_sessions(log_dir), log_dir)
+    whole = f"{id}  NVIDIA GeForce GTX 1060 6GB"
+    lines = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
+    (line,) = (line for line in lines if line.startswith("2026"))
+    if len(whole) <= width:
+        assert line == whole
+    elif width <= len(id) + 2:
+        # An id is never cut: one copies it into a command.
+        assert line == id
+    else:
+        assert line == f"{whole[: width - 1]}…"
 
 
 def test_nothing_is_cut_in_a_pipe(table):

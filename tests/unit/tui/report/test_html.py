@@ -12,6 +12,7 @@ from fakes.recorded import BEGIN_NS, BEGIN_WALL, recorded_session, write_log
 
 from dlmon.records import Batches, Cpu, Gpu, Machine, Memory, ProcessTree, Result
 from tui.report.html import html_of
+from tui.report.markdown import markdown_of
 from tui.report.report import make_report
 
 HOUR_S = 3600
@@ -89,6 +90,10 @@ def test_two_sessions_are_compared_as_sides(tmp_path):
     assert "one run each can't show" in it.verdict
     assert it.table.rows[0][0] == "samples/s"
     page = html_of(report)
+    # The table and the verdict speak of base and new alone.
+    said = f"{OTHER} (new) beside {report.names[0]} (base)"
+    assert said in page
+    assert f"## {said}\n" in markdown_of(report).replace("`", "")
     assert escape(it.verdict).replace("&#x27;", "&#39;") in page
     assert report.as_json()["comparisons"][0]["figures"]
 

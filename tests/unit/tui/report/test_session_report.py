@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 from fakes.recorded import BEGIN_WALL, recorded_session, write_log
 
+from dlmon.comparison.published import published
 from dlmon.log.label import Label, write_label
 from dlmon.records import (
     AccountPart,
@@ -65,6 +66,20 @@ def test_what_speaks_against_figures_is_said(tmp_path):
     assert session.valid is False
     assert "The machine ran on its battery." in session.against
     assert session.as_json["against"][Doubt.ON_BATTERY] == "the machine ran on its battery"
+
+
+def test_what_speaks_against_figures_is_said_once_of_a_session_and_in_a_row_of_several(tmp_path):
+    header, *records = recorded_session()
+    busy = MachineFacts(**{**vars(header.machine), "on_battery": True})
+    doubted = write_log(tmp_path, [replace(header, machine=busy), *records])
+    alone = make_report([doubted], [])
+    assert markdown_of(alone).count("\n- The machine ran on its battery.\n") == 1
+    assert all("in doubt" not in text for text in (html_of(alone), markdown_of(alone)))
+    other = write_log(tmp_path, recorded_session(session_id="20261120-a1b2"))
+    together = make_report([doubted, other], []).together
+    rows = {row[0]: row[1:] for row in together.rows}
+    assert "ran on its battery" in rows["in doubt"][0]
+    assert rows["in doubt"][1] == "–"
 
 
 def began_busy(records, cpu_pct):
@@ -228,6 +243,36 @@ def test_no_command_of_an_earlier_run_is_in_the_comparison(tmp_path):
     assert any(row["session"] == "20261120-a1b2" for row in comparison)
     for secret in ("sk-abcdef", "python3", "/home/ada"):
         assert secret not in json.dumps(session.as_json)
+
+
+def test_an_earlier_run_names_its_framework_as_this_one_does(tmp_path):
+    early = recorded_session(session_id="20261120-a1b2", begin_wall=BEGIN_WALL - 600)
+    write_log(tmp_path, [*early[:-1], replace(early[-1], options={"backend": "tensorflow"})])
+    session = only(write_log(tmp_path, recorded_session()))
+    notes = {bar.kind: bar.note for bar in session.bars if "published" not in bar.kind}
+    (version,) = {note.partition(";")[0] for note in notes.values()}
+    assert version == "TensorFlow 2.21.0"
+
+
+def test_the_note_of_an_own_reference_figure_stands_beside_it_and_no_article_s_does(
+    tmp_path, monkeypatch
+):
+    figures = tmp_path / "published.csv"
+    figures.write_text(
+        "workload,device,metric,value,batch_size,note\n"
+        "cifar10-cnn,My box,seconds_per_epoch,7.5,100,with <b>fans</b> | off\n"
+    )
+    monkeypatch.setenv("DLMON_PUBLISHED", str(figures))
+    report = make_report([write_log(tmp_path, recorded_session())], [])
+    (own,) = (bar for bar in report.sessions[0].bars if bar.label == "My box")
+    assert own.note == "with <b>fans</b> | off"
+    assert "with &lt;b&gt;fans&lt;/b&gt; | off" in html_of(report)
+    assert "`with <b>fans</b> ¦ off`" in markdown_of(report)
+    # What keeps a number from standing for its device is said in any case.
+    others = {row.note for row in published("cifar10-cnn") if row.note and not row.caveats}
+    others.discard(own.note)
+    assert others
+    assert not any(note in bar.note for note in others for bar in report.sessions[0].bars)
 
 
 def test_a_metric_takes_no_place_of_a_figure_beside_other_sessions(tmp_path):

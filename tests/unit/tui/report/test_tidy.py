@@ -44,6 +44,14 @@ def test_without_a_table_a_row_is_a_session(log):
     assert row["cost_usd"] == ""
 
 
+def test_the_data_of_a_session_is_what_it_trained_with_and_not_what_was_asked_for(tmp_path):
+    header, *records, result = recorded_session()
+    header = replace(header, options={**header.options, "data": "auto"})
+    ended = write_log(tmp_path, [header, *records, replace(result, data="synthetic")], "ended")
+    (row,) = table([ended])
+    assert row["data"] == "synthetic"
+
+
 def test_a_row_of_batches_is_a_batch(log, records):
     rows = table([log], "batches")
     of_records = [record for record in records if isinstance(record, Batches)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from tui.sweep.picture import SweepPicture
-from tui.sweep.plot import SERIES, bar_rows, plot_rows
+from tui.sweep.plot import GRID, SERIES, bar_rows, plot_rows
 from tui.widgets.lines import MUTED, Lines
 from tui.widgets.rows import TextRow
 
@@ -24,7 +24,7 @@ HELP: tuple[tuple[str, str], ...] = (
 class SweepChart(Lines):
     """Shows a picture; draws it again only where it changed."""
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = {name for (name,) in SERIES}
+    COMPONENT_CLASSES: ClassVar[set[str]] = {name for (name,) in (*SERIES, GRID)}
     DEFAULT_CSS = """
     SweepChart {
         & > .sweep-chart--series-0 { color: $text-primary; }
@@ -33,6 +33,9 @@ class SweepChart(Lines):
         & > .sweep-chart--series-3 { color: $text-accent; }
         & > .sweep-chart--series-4 { color: $text-error; }
         & > .sweep-chart--series-5 { color: $text-secondary; }
+        & > .sweep-chart--grid { color: $foreground 22%; }
+        /* The terminal's own colours can't be made fainter. */
+        &:ansi > .sweep-chart--grid { color: ansi_bright_black; }
     }
     """
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -24,6 +24,7 @@ from tui.widgets.rows import TextRow, fit
 
 SERIES = tuple((f"sweep-chart--series-{number}",) for number in range(6))
 """The component classes of the series; what comes after the last one is not drawn."""
+GRID = ("sweep-chart--grid",)
 
 _LEVELS, _ASCII_LEVELS = 4, 2
 """How many heights of a line one cell can show."""
@@ -32,6 +33,7 @@ _MARGIN = 2
 """Cells between an end of the axis and the outermost points, so that their labels have room."""
 _GAP = 2
 _LABEL_SHARE = 0.5
+_LEAST_WITH_MIDDLE = 5
 _SHORTEST_BAR = 6
 
 
@@ -96,6 +98,7 @@ def plot_rows(
     for number, one in enumerate(drawn):
         _draw_series(cells, one, place, top, number, glyphs)
     labels = _vertical_labels(top, plot_height, labels_width)
+    cells.put_grid({place.column(point.x) // COLUMNS_PER_CELL for point in points}, glyphs)
     rows = [(*_label(text), *cells.row(y)) for y, text in enumerate(labels)]
     under = _horizontal_labels(points, place, plot_width)
     rows.append((*_label(" " * labels_width), (under, MUTED)))
@@ -161,6 +164,15 @@ class _Cells:
         if 0 <= x < self.width and 0 <= y < self.height:
             self._cells[y][x] = (character, style)
 
+    def put_grid(self, columns: Collection[int], glyphs: Glyphs) -> None:
+        """Draw the grid where nothing else is: at the values, and at the labelled middle."""
+        level, up, both = tuple(glyphs.grid)
+        middle = _middle_row(self.height)
+        for y, row in enumerate(self._cells):
+            for x in range(self.width) if y == middle else sorted(columns):
+                if row[x][0] == " ":
+                    self.put(x, y, level if x not in columns else both if y == middle else up, GRID)
+
     def row(self, y: int) -> TextRow:
         """Return a row, cells of one style together."""
         runs: list[tuple[str, tuple[str, ...]]] = []
@@ -217,14 +229,20 @@ def _vertical_labels(top: float, height: int, width: int) -> list[str]:
     if not width:
         return [""] * height
     values = {0: top, height - 1: 0.0}
-    if height >= 5:
-        values[(height - 1) // 2] = top / 2
+    middle = _middle_row(height)
+    if middle is not None:
+        values[middle] = top / 2
     if height == 1:
         values = {0: top}
     return [
         f"{short_number(values[y]):>{width - 1}} " if y in values else " " * width
         for y in range(height)
     ]
+
+
+def _middle_row(height: int) -> int | None:
+    """Return the row of half of the axis, where there is room to label it."""
+    return (height - 1) // 2 if height >= _LEAST_WITH_MIDDLE else None
 
 
 def _label(text: str) -> TextRow:

@@ -54,13 +54,13 @@ def test_an_axis_is_logarithmic_where_its_values_double(xs, doubling):
 
 def test_points_are_joined_and_labelled():
     assert text(plot_rows([series(0.8, 0.4, 0.2)], 40, 8)) == [
-        "  0.8   ●⠒⠤⣀",
-        "            ⠉⠒⠤⣀",
-        "                ⠉⠒⠤⣀",
-        "  0.4               ⠉⠒●⠤⢄⣀⡀",
-        "                          ⠈⠉⠉⠒⠒⠤⠤⢄⣀⡀",
-        "                                   ⠈⠉●",
-        "    0",
+        "  0.8   ●⠒⠤⣀          ┊              ┊",
+        "        ┊   ⠉⠒⠤⣀      ┊              ┊",
+        "        ┊       ⠉⠒⠤⣀  ┊              ┊",
+        "  0.4 ┈┈┼┈┈┈┈┈┈┈┈┈┈┈⠉⠒●⠤⢄⣀⡀┈┈┈┈┈┈┈┈┈┈┼┈┈",
+        "        ┊             ┊   ⠈⠉⠉⠒⠒⠤⠤⢄⣀⡀ ┊",
+        "        ┊             ┊            ⠈⠉●",
+        "    0   ┊             ┊              ┊",
         "        32            64            128",
     ]
 
@@ -84,7 +84,7 @@ def test_a_combination_without_a_figure_parts_the_line():
     whole = text(plot_rows([series(1.0, 1.0, 1.0)], 40, 6))[0]
     parted = text(plot_rows([series(1.0, None, 1.0)], 40, 6))[0]
     assert " " not in whole[8:].strip()
-    assert parted.replace("1", "").split() == ["●", "●"]
+    assert parted.replace("1", "").split() == ["●", "┊", "●"]
 
 
 def test_where_memory_ran_out_a_cross_stands_at_the_top():

@@ -99,6 +99,7 @@ class TrainingReadings:
             self._add("run_cores", cores.run)
             self._add("other_cores", cores.others)
         if sample.process is not None:
+            self._add("run_cpu_wait_pct", sample.process.cpu_wait_pct)
             self._keep_most("memory_mib", sample.process.rss_mib)
         for gpu in sample.gpus or ():
             if gpu.index != gpu_index:

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dlmon.comparison.conditions import BUSY_CPU_PCT, busy_at_start
 from dlmon.records import AccountPart, Doubt, MachineFacts, Model
 from dlmon.records.record import record
+from dlmon.session.limits.cpu import WAITED_FOR_CPU
 from dlmon.session.training_readings import TrainingReadings
 from dlmon.statistics.steady_state import SteadyState
 
@@ -70,9 +71,8 @@ def find_doubts(
         against[Doubt.STALLS] = f"stalls took {share:.1f} % of the time of its batches"
     gpu_index = model.gpu_index if model is not None else None
     of_readings = _doubts_of(readings, gpu_index)
-    others = _cpu_shared(readings, machine.cores)
-    # A GPU may train as fast while others compute beside it.
-    if others is not None and gpu_index is None:
+    others = _cpu_shared(readings, machine.cores, gpu_index is not None)
+    if others is not None:
         of_readings[Doubt.CPU_SHARED] = others
     busy = busy_at_start(machine, model.device if model is not None else None)
     at_start = {
@@ -115,12 +115,21 @@ def _doubts_of(readings: TrainingReadings, gpu_index: int | None) -> dict[Doubt,
     return found
 
 
-def _cpu_shared(readings: TrainingReadings, cores: int | None) -> str | None:
-    """Say what other programs took of the CPUs, by the measure of a machine busy at the start."""
+def _cpu_shared(readings: TrainingReadings, cores: int | None, on_gpu: bool) -> str | None:
+    """Say what other programs took of the CPUs, by the measure of a machine busy at the start.
+
+    A GPU may train as fast while others compute beside it: there the run has to wait for a CPU.
+    """
     took = readings.mean_or_zero("other_cores")
     if cores is None or took < BUSY_CPU_PCT / 100 * cores:
         return None
-    return f"other programs took {took:.1f} of {cores} cores"
+    text = f"other programs took {took:.1f} of {cores} cores"
+    if not on_gpu:
+        return text
+    waited_pct = readings.mean_or_zero("run_cpu_wait_pct")
+    if waited_pct < 100 * WAITED_FOR_CPU:
+        return None
+    return f"{text}, and the run waited for a CPU {waited_pct:.0f} % of the time"
 
 
 def _too_short(steady_s: float) -> str:

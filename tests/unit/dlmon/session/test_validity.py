@@ -200,7 +200,20 @@ def test_programs_that_took_a_fifth_of_the_cpus_meanwhile_speak_against_it():
     }
     assert doubts_of(readings=shared(19), machine=two_cores) == {}
     assert doubts_of(readings=shared(50, count=4), machine=two_cores) == {}
+
+
+def test_of_a_run_on_a_gpu_they_do_where_it_waits_for_a_cpu():
+    two_cores = MachineFacts(cores=2, cpu_pct=1.0)
     assert doubts_of(readings=shared(50), machine=two_cores, model=GPU) == {}
+    waited = shared(50, cpu_wait_pct=9.0)
+    assert doubts_of(readings=waited, machine=two_cores, model=GPU) == {}
+    waited = shared(50, cpu_wait_pct=12.0)
+    assert doubts_of(readings=waited, machine=two_cores, model=GPU) == {
+        Doubt.CPU_SHARED: "other programs took 1.0 of 2 cores, and the run waited for a CPU 12 % "
+        "of the time"
+    }
+    few = shared(10, cpu_wait_pct=90.0)
+    assert doubts_of(readings=few, machine=two_cores, model=GPU) == {}
 
 
 def test_where_the_run_s_own_share_is_not_known_nobody_is_said_to_have_the_rest():

@@ -67,4 +67,7 @@ def _more(snapshot: Snapshot, result: Result) -> _More:
     if result.failure in _SAYS_WHY:
         return _More()
     last = next((line.text.strip() for line in reversed(snapshot.output) if line.text.strip()), "")
-    return _More("Output", last, f"  Output: {last}") if last else _More()
+    # A script's own exception is in the reason already.
+    if not last or last in (result.error or ""):
+        return _More()
+    return _More("Output", last, f"  Output: {last}")

@@ -69,6 +69,17 @@ def test_the_exception_that_a_script_printed_last_is_not_said_twice():
         assert rows_of(said, height=height) == [f"┃ Failed  {error}"]
 
 
+def test_a_script_that_found_nothing_to_read_is_told_how_it_can():
+    error = "the script ended with exit code 1: EOFError: EOF when reading a line"
+    asked = folded(script_session(seconds=0)).snapshot()
+    said = replace(asked, result=failed(error, FailureKind.UNKNOWN).result)
+    assert rows_of(said) == [
+        f"┃ Failed  {error}",
+        "┃ Try     exec --plain, if the script is to read what you type",
+    ]
+    assert rows_of(replace(said, header=COMPLETED.header))[1:] == []
+
+
 @pytest.mark.parametrize(("batch_size", "tries"), [(64, True), (1, False), (None, False)])
 def test_out_of_memory_a_smaller_batch_is_advised_where_there_is_one(batch_size, tries):
     model = replace(FAILED.model, batch_size=batch_size)

@@ -118,7 +118,8 @@ def _gpu_numbered(index: int, gpus: Sequence[GpuFacts]) -> GpuFacts:
     gpu = next((gpu for gpu in gpus if gpu.index == index), None)
     if gpu is None:
         there = ", ".join(f"gpu:{gpu.index}" for gpu in gpus)
-        raise DeviceError(f"there is no GPU {index} here; there is {there}")
+        verb = "is" if len(gpus) == 1 else "are"
+        raise DeviceError(f"there is no GPU {index} here; there {verb} {there}")
     if gpu.uuid is None:
         reason = gpu.why.get("uuid", "it does not answer")
         kind = DeviceUnknown if _may_answer(gpu.state) else DeviceError

@@ -1,6 +1,7 @@
 """Keep a connection to a host: connect, connect again when it is lost, and ask again what stands.
 
-A connection that is lost is tried again after 1, 3, 15 and 60 s, then every 5 minutes.
+A connection that is lost is tried again after 1, 3, 15 and 60 s, then every 5 minutes. A try that
+a person asks for comes on top of these and puts none of them off.
 """
 
 from __future__ import annotations
@@ -74,6 +75,8 @@ class Link:
         self.lost_at_ns: int | None = None
         self.retry_at_ns: int | None = None
         self.connections = 0
+        self.tries = 0
+        """How often it was tried to connect, a try that is under way included."""
         self._connect = connect
         self._clock = clock
         self._connection: Connection | None = None
@@ -175,8 +178,9 @@ class Link:
         return answers[0] if answers else {}
 
     async def _keep(self) -> None:
-        failures = 0
+        failures, due_ns = 0, None
         while True:
+            self.tries += 1
             try:
                 connection = await self._connect(self.host)
             except SshError as error:
@@ -193,16 +197,24 @@ class Link:
                 # One that is lost at once, again and again, is tried less and less often too.
                 if self._clock() - began_ns > SILENCE_S * 1e9:
                     failures = 0
-            delay_s = BACK_OFF_S[min(failures, len(BACK_OFF_S) - 1)]
-            failures += 1
-            await self._wait_to_retry(delay_s)
+                due_ns = None
+            if due_ns is None or due_ns <= self._clock():
+                due_ns = self._clock() + int(BACK_OFF_S[min(failures, len(BACK_OFF_S) - 1)] * 1e9)
+                failures += 1
+            if not await self._is_asked_for_before(due_ns):
+                due_ns = None
 
-    async def _wait_to_retry(self, delay_s: float) -> None:
-        self.retry_at_ns = self._clock() + int(delay_s * 1e9)
+    async def _is_asked_for_before(self, due_ns: int) -> bool:
+        """Wait until the next try is due; return whether a person wants one before."""
+        self.retry_at_ns = due_ns
         self._retry.clear()
-        with contextlib.suppress(asyncio.TimeoutError):
-            await asyncio.wait_for(self._retry.wait(), delay_s)
-        self.retry_at_ns = None
+        try:
+            await asyncio.wait_for(self._retry.wait(), max(0, due_ns - self._clock()) / 1e9)
+        except asyncio.TimeoutError:
+            return False
+        finally:
+            self.retry_at_ns = None
+        return True
 
     async def _serve(self, connection: Connection) -> None:
         """Use a connection until it is lost."""

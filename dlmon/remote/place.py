@@ -47,7 +47,7 @@ class OtherMachine:
         self._follower: RemoteFollower | None = None
         self._stopping = False
         self._stop_asked_on = 0
-        self._retried_at_ns: int | None = None
+        self._tries_before: int | None = None
 
     async def open(self) -> Refused | None:
         self._link.start()
@@ -144,10 +144,10 @@ class OtherMachine:
             self.lost = link.problem
         elif self._stopping and link.retry_at_ns is not None:
             # No longer than it takes to try once more.
-            if self._retried_at_ns is None:
-                self._retried_at_ns = link.retry_at_ns
+            if self._tries_before is None:
+                self._tries_before = link.tries
                 link.retry_now()
-            elif link.retry_at_ns != self._retried_at_ns:
+            elif link.tries > self._tries_before:
                 self.lost = link.problem
 
     def stop(self) -> None:

@@ -591,13 +591,15 @@ class Session:
         if model is None:
             return None
         over = self._epoch_that_is_over()
+        # While it is validated, that is still a part of it.
+        is_over = over is not None and (self.phase != "validating" or over.validation is not None)
         epoch = max(0, self._epoch_now if over is None else over.epoch)
         if model.steps_per_epoch is None:
             asked = model.epochs_in_all
             if asked is not None:
                 epoch = max(0, min(epoch, asked - 1))
             done = self._steps_done if over is None else over.steps or 0
-            return Progress(epoch, asked, done, None, None, None)
+            return Progress(epoch, asked, done, None, None, None, is_over=is_over)
         steps = max(0, min(model.steps_per_epoch, model.steps_cap or model.steps_per_epoch))
         epochs, ended = model.epochs_in_all, False
         if epochs is not None:
@@ -635,6 +637,7 @@ class Session:
             run_left_s=run_left_s,
             end_left_s=end_left_s,
             end_of_training=self.header.is_script or evaluation_s is None,
+            is_over=is_over,
         )
 
     def _epoch_that_is_over(self) -> Epoch | None:

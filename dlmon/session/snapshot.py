@@ -54,6 +54,8 @@ class Progress:
     """Until the end, with the pauses between epochs and the evaluation; None where not known."""
     end_of_training: bool = False
     """Whether that is the end of the training alone, as what follows it is not known."""
+    is_over: bool = False
+    """Whether the epoch is over and no other has begun, as while a script does something else."""
 
     @property
     def epoch_fraction(self) -> float:

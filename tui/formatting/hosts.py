@@ -243,9 +243,15 @@ def free_words(host: HostSnapshot) -> str:
     return "" if free is None or not host.gpus else f"{len(free)} of {len(host.gpus)} free"
 
 
-def summary(hosts: Sequence[HostSnapshot]) -> list[str]:
-    """Say of all hosts, part by part, how many there are and how they stand."""
-    parts = [units.counted(len(hosts), "host")]
+def summary(hosts: Sequence[HostSnapshot], among: int | None = None) -> list[str]:
+    """Say of hosts, part by part, how many there are and how they stand.
+
+    Args:
+        hosts: those that are shown.
+        among: how many there are in all, where a filter may hide some.
+    """
+    all_hosts = units.counted(len(hosts) if among is None else among, "host")
+    parts = [all_hosts if among in (None, len(hosts)) else f"{len(hosts):,} of {all_hosts}"]
     current = [host for host in hosts if host.is_current]
     gpus = sum(len(host.gpus) for host in current)
     if gpus:

@@ -38,6 +38,9 @@ class HostCards(ScrollingLines):
     class Highlighted(Message):
         """Another host, or session, is highlighted."""
 
+    class Filtered(Message):
+        """Other hosts match than before."""
+
     class Chosen(Message):
         """A host or a session was clicked twice."""
 
@@ -66,6 +69,7 @@ class HostCards(ScrollingLines):
         """Show only hosts that match."""
         self._typed = text
         self._put()
+        self.post_message(self.Filtered())
 
     def sort_by_next(self, step: int) -> None:
         """Sort in another way, so many further."""
@@ -107,6 +111,11 @@ class HostCards(ScrollingLines):
         if (self.chosen_host, self.chosen_session) != before:
             self.post_message(self.Highlighted())
         self.redraw()
+
+    @property
+    def shown_hosts(self) -> Sequence[HostSnapshot]:
+        """Those that match the filter."""
+        return self._hosts
 
     @property
     def chosen_host(self) -> str | None:

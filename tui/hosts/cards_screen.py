@@ -74,7 +74,8 @@ class CardsScreen(FilteredScreen):
 
     def _show_more(self) -> None:
         """Show how the hosts stand together, and what is highlighted."""
-        self._summary.show(words.summary(self._snapshots), self.remark)
+        shown = words.summary(self._cards.shown_hosts, among=len(self._snapshots))
+        self._summary.show(shown, self.remark)
         self._details.show(self.chosen_snapshot, self._session_in_row)
 
     @property
@@ -95,6 +96,10 @@ class CardsScreen(FilteredScreen):
         if host is None or not self._cards.is_compact:
             return None
         return next((each for each in host.sessions or () if each.session == id), None)
+
+    def on_host_cards_filtered(self) -> None:
+        """Say at once how many are left."""
+        self._show_more()
 
     def on_host_cards_highlighted(self) -> None:
         """Show what is highlighted, and what hosts are sorted by."""

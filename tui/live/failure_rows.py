@@ -13,6 +13,9 @@ FAILED: tuple[str, ...] = ("limit--failed",)
 _MOST_ROWS = 4
 
 _HEADING = "Failed  "
+_NOTHING_TO_READ = "EOFError: EOF when reading a line"
+"""What Python's input() raises at the end of stdin, which is there at once below a screen."""
+_READS = "exec --plain, if the script is to read what you type"
 _SAYS_WHY = {FailureKind.EXCEPTION, FailureKind.REFUSED, FailureKind.NOT_STARTED}
 
 
@@ -64,7 +67,12 @@ def _more(snapshot: Snapshot, result: Result) -> _More:
         batch_size = snapshot.model.batch_size if snapshot.model is not None else None
         advice = "use a smaller batch"
         return _More("Try", advice, f"  Try: {advice}") if (batch_size or 0) > 1 else _More()
+    if snapshot.header.is_script and (result.error or "").endswith(_NOTHING_TO_READ):
+        return _More("Try", _READS, f"  Try: {_READS}")
     if result.failure in _SAYS_WHY:
         return _More()
     last = next((line.text.strip() for line in reversed(snapshot.output) if line.text.strip()), "")
-    return _More("Output", last, f"  Output: {last}") if last else _More()
+    # A script's own exception is in the reason already.
+    if not last or last in (result.error or ""):
+        return _More()
+    return _More("Output", last, f"  Output: {last}")

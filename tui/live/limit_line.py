@@ -25,6 +25,7 @@ from tui.widgets.rows import TextRow
 _NAMED = 2
 """So many figures stand beside the headline; what more there are is for the second row."""
 _MARK_WIDTH = 2
+_MOST_ROWS = 4
 
 KIND_STYLES: dict[LimitKind, tuple[str, ...]] = {
     kind: (f"limit--{name}",)
@@ -64,7 +65,7 @@ class LimitLine(Lines):
     """What limits the run and what to try, in two rows; in one where there is but one.
 
     Its height is the style sheet's, so that nothing below it ever moves; it grows but once, for
-    why a run failed.
+    why a run failed, or trained nothing.
     """
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {
@@ -76,7 +77,7 @@ class LimitLine(Lines):
     LimitLine {
         height: 2;
         padding: 0 1;
-        &.-failed { height: auto; }
+        &.-whole { height: auto; }
         & > .limit--data, & > .limit--disk { color: $text-accent; text-style: bold; }
         & > .limit--gpu { color: $text-success; text-style: bold; }
         & > .limit--cpu { color: $text-primary; text-style: bold; }
@@ -93,14 +94,19 @@ class LimitLine(Lines):
     def show(self, snapshot: Snapshot, running: bool = True) -> None:
         """Show what limits a session, or what that waits for."""
         self._snapshot, self._unfinished = snapshot, running
-        self.set_class(_has_failed(snapshot), "-failed")
+        trained_nothing = _why_nothing_trained(snapshot) is not None
+        self.set_class(trained_nothing or _has_failed(snapshot), "-whole")
         self.redraw()
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         snapshot = self._snapshot
         if snapshot is None or snapshot.result is None:
             return 1
-        return rows_needed(snapshot, snapshot.result, width - _MARK_WIDTH, self.ellipsis)
+        room = width - _MARK_WIDTH
+        why = None if _has_failed(snapshot) else _why_nothing_trained(snapshot)
+        if why is not None:
+            return len(wrapped(why, room - len(_heading(ended=True)), _MOST_ROWS, self.ellipsis))
+        return rows_needed(snapshot, snapshot.result, room, self.ellipsis)
 
     def draw(self, width: int, height: int) -> list[TextRow]:
         snapshot = self._snapshot
@@ -129,6 +135,13 @@ class LimitLine(Lines):
 
 def _has_failed(snapshot: Snapshot) -> bool:
     return snapshot.result is not None and snapshot.result.status == Status.FAILED
+
+
+def _why_nothing_trained(snapshot: Snapshot) -> str | None:
+    """Return why no training was seen in a script that is over; None where there was some."""
+    if snapshot.result is None or not snapshot.header.is_script or snapshot.model is not None:
+        return None
+    return snapshot.result.why.get("samples_per_second")
 
 
 def _heading(ended: bool) -> str:
@@ -186,10 +199,10 @@ def _nothing_seen(
     snapshot: Snapshot, over: bool, room: int, height: int, ellipsis: str
 ) -> list[TextRow]:
     """Say that no training was seen in a script: why, once that is known, else what can be."""
-    result, heading = snapshot.result, _heading(over)
-    if result is not None and "samples_per_second" in result.why:
+    why, heading = _why_nothing_trained(snapshot), _heading(over)
+    if why is not None:
         heading = heading if height > 1 else ""
-        lines = wrapped(result.why["samples_per_second"], room - len(heading), height, ellipsis)
+        lines = wrapped(why, room - len(heading), height, ellipsis)
     else:
         whole = f"{WATCHED}, {WATCHED_TOO}"
         fits = len(heading) + len(whole) <= room

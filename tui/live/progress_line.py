@@ -147,6 +147,8 @@ class ProgressLine(GrowingLines):
         progress = snapshot.progress
         if progress is None or progress.steps is None:
             return ()
+        if progress.is_over:
+            return self._right_after_an_epoch(snapshot, progress, room)
         word, share = f"{epoch_word(snapshot.header)} ", f"{progress.epoch_fraction * 100:3.0f} %"
         times = _Times(
             *(
@@ -166,6 +168,17 @@ class ProgressLine(GrowingLines):
         done = bar(progress.epoch_fraction, cells, self.glyphs).rstrip()
         track = self.glyphs.track * (cells - len(done))
         return ((word, MUTED), (done, ACCENT), (track, MUTED), (f" {share}{shown}", PLAIN))
+
+    def _right_after_an_epoch(self, snapshot: Snapshot, progress: Progress, room: int) -> TextRow:
+        """Return when the training ends, where more epochs are known to come.
+
+        A bar that is full and 00:00 left would read as the end of a script that runs on.
+        """
+        if not _more_are_to_come(progress):
+            return ()
+        times = _times_of(snapshot, progress)
+        shown = next((text for text in (times.run_and_end, times.run) if len(text) <= room), "")
+        return ((shown, PLAIN),) if shown else ()
 
 
 def _layouts(times: _Times) -> Iterator[tuple[bool, bool, str]]:
@@ -189,11 +202,27 @@ def _step(snapshot: Snapshot) -> TextRow:
         if snapshot.header.is_script:
             return ((f"{NOTHING_SEEN_YET}: the script runs", MUTED),)
         return ((f"{phase_text(snapshot.phase) or 'starting'} …", MUTED),)
+    if progress.is_over:
+        return ((_after_an_epoch(snapshot, progress), MUTED),)
     if snapshot.header.is_script and snapshot.phase == SCRIPT_PHASE:
         return (("the script runs, and trains nothing at the moment", MUTED),)
     if progress.steps is None:
         return ((f"{phase_text(snapshot.phase) or 'starting'}  step {progress.step:,}", MUTED),)
     return ((_step_text(progress.step, progress.steps), MUTED),)
+
+
+def _after_an_epoch(snapshot: Snapshot, progress: Progress) -> str:
+    """Say which epoch is over, and what is done meanwhile: whether another follows is not known."""
+    of = "" if progress.epochs is None else f" of {progress.epochs:,}"
+    over = f"{epoch_word(snapshot.header)} {progress.epoch + 1:,}{of} is over"
+    if snapshot.phase != SCRIPT_PHASE:
+        return f"{over}; {phase_text(snapshot.phase)}"
+    runs = "" if _more_are_to_come(progress) else " runs on, and"
+    return f"{over}; the script{runs} trains nothing now"
+
+
+def _more_are_to_come(progress: Progress) -> bool:
+    return progress.epochs is not None and progress.epoch + 1 < progress.epochs
 
 
 def _step_text(step: int, steps: int) -> str:

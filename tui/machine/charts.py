@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from rich.cells import cell_len
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 
@@ -168,7 +169,8 @@ class MachineCharts(Horizontal):
             return
         in_use, *_ = memory_in_use(view, axis)
         note = without_detail(view.no_gpus, self._bar.size.width - 4)
-        self._bar.set_titles(f"Memory{at_the_end(view)}", note, right=_own_memory(view))
+        title, own = _memory_titles(view, self._bar.outer_size.width - 6)
+        self._bar.set_titles(title, note, right=own)
         self._bar.show([replace(in_use, label="in use")], stale=bool(view.stale))
         if beside:
             self._cores_beside.show(cpu, stale=bool(view.stale), without_reason=view.no_reading)
@@ -183,6 +185,17 @@ class MachineCharts(Horizontal):
         if count:
             self._cores.styles.height = 2 + min(4, core_rows_wanted(count, width, 4))
         self._cores.show(cpu, stale=bool(view.stale), without_reason=view.no_reading)
+
+
+def _memory_titles(view: MachineView, room: int) -> tuple[str, str]:
+    """Say that the memory is the last reading, shorter where it would run into the run's own."""
+    own, when = _own_memory(view), at_the_end(view)
+    if not when or not own:
+        return f"Memory{when}", own
+    for title in (f"Memory{when}", "Memory, last"):
+        if cell_len(f"{title}   {own}") <= room:
+            return title, own
+    return f"Memory{when}", ""
 
 
 def _own_memory(view: MachineView) -> str:

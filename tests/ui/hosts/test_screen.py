@@ -530,12 +530,15 @@ async def test_the_filter_shows_only_hosts_that_match(show):
         await shown.begin(pilot)
         await shown.press("slash", *"gpu", "enter")
         assert shown.titles() == ["gpu1", "gpu2"]
+        assert shown.text.startswith(" 2 of 3 hosts   2 connecting")
         await shown.press("slash", *"9")
         assert "no host matches" in shown.text
+        assert shown.text.startswith(" 0 of 3 hosts\n")
         await shown.press("enter", "enter")
         assert shown.app.asked == []
         await shown.press("escape")
         assert shown.titles() == ["gpu1", "gpu2", "cpu"]
+        assert shown.text.startswith(" 3 hosts   3 connecting")
 
 
 async def test_retry_tries_all_that_are_not_connected(show):

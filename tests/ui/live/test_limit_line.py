@@ -10,7 +10,13 @@ from hypothesis import strategies as st
 from textual.geometry import Size
 
 from dlmon.records import FailureKind, Output, Status
-from dlmon.session.session import NOTHING_SEEN, NOTHING_SEEN_YET, TOO_SHORT, WATCHED
+from dlmon.session.session import (
+    NOTHING_SEEN,
+    NOTHING_SEEN_YET,
+    TOO_SHORT,
+    WATCHED,
+    WATCHED_TOO,
+)
 from tui.live.limit_line import LimitLine
 
 TRAINING = folded(recorded_session("training")).snapshot()
@@ -54,6 +60,24 @@ def test_a_script_that_gives_only_an_exit_code_is_shown_with_its_last_line():
     assert rows_of(said, height=1) == [
         "┃ Failed  the script ended with exit code 1  Output: ValueError: no such file"
     ]
+
+
+def test_the_exception_that_a_script_printed_last_is_not_said_twice():
+    error = "the script ended with exit code 1: ValueError: no such file"
+    said = failed(error, FailureKind.UNKNOWN, ["ValueError: no such file"])
+    for height in (1, 2):
+        assert rows_of(said, height=height) == [f"┃ Failed  {error}"]
+
+
+def test_a_script_that_found_nothing_to_read_is_told_how_it_can():
+    error = "the script ended with exit code 1: EOFError: EOF when reading a line"
+    asked = folded(script_session(seconds=0)).snapshot()
+    said = replace(asked, result=failed(error, FailureKind.UNKNOWN).result)
+    assert rows_of(said) == [
+        f"┃ Failed  {error}",
+        "┃ Try     exec --plain, if the script is to read what you type",
+    ]
+    assert rows_of(replace(said, header=COMPLETED.header))[1:] == []
 
 
 @pytest.mark.parametrize(("batch_size", "tries"), [(64, True), (1, False), (None, False)])
@@ -159,6 +183,19 @@ def test_of_a_script_that_kept_dlmon_out_that_is_what_is_said(width, height, row
     result = replace(COMPLETED.result, why={"samples_per_second": why})
     snapshot = replace(folded(script_session(seconds=0)).snapshot(), result=result)
     assert rows_of(snapshot, width=width, height=height) == rows
+
+
+@pytest.mark.parametrize(("size", "rows"), [((80, 24), 3), ((120, 40), 2)])
+async def test_why_a_script_trained_nothing_is_shown_in_full_once_it_is_over(
+    show_session, size, rows
+):
+    why = f"{NOTHING_SEEN}: {WATCHED}, {WATCHED_TOO}"
+    result = replace(COMPLETED.result, why={"samples_per_second": why})
+    async with show_session(script_session(seconds=0, result=result), size=size) as shown:
+        said = shown.rows("LimitLine")
+        assert len(said) == rows
+        words = " ".join(" ".join(row.strip("┃ ") for row in said).split())
+        assert words == f"What limited it {why}"
 
 
 def test_a_loss_that_is_no_number_comes_before_what_makes_the_run_slow():

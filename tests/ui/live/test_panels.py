@@ -16,7 +16,17 @@ from textual._compositor import Compositor
 from textual.app import App, ComposeResult
 
 from dlmon.log.label import Label
-from dlmon.records import AccountPart, Batches, Epoch, Model, Notice, Output, Trainer
+from dlmon.records import (
+    SCRIPT_PHASE,
+    AccountPart,
+    Batches,
+    Epoch,
+    Model,
+    Notice,
+    Output,
+    Phase,
+    Trainer,
+)
 from dlmon.session.gaps import Gap, GapKind, Meanwhile
 from dlmon.session.limits.evidence import Evidence, Limit, LimitKind
 from tui.formatting import units
@@ -651,6 +661,40 @@ def test_a_pass_that_trains_nothing_is_not_called_an_epoch():
     (row,) = shown(ProgressLine(), replace(TRAINING, header=header), None, width=118)
     assert row.startswith("step 250 of 500   ")
     assert re.search(r" pass ━+─+  50 %", row)
+
+
+def after_an_epoch(epochs=None, doing=SCRIPT_PHASE):
+    """Return a script that does something else since an epoch ended."""
+    records = script_session(steps=100, validated=True)
+    last = max(number for number, each in enumerate(records) if isinstance(each, Epoch))
+    seen = [
+        replace(each, epochs=epochs) if isinstance(each, Model) else each
+        for each in [*records[: last + 1], Phase(records[last].end, doing)]
+    ]
+    return folded(seen).snapshot(records[last].end + 1_000_000_000)
+
+
+@pytest.mark.parametrize(
+    ("epochs", "doing", "said"),
+    [
+        (None, SCRIPT_PHASE, "epoch 10 is over; the script runs on, and trains nothing now"),
+        (10, SCRIPT_PHASE, "epoch 10 of 10 is over; the script runs on, and trains nothing now"),
+        (None, "validating", "epoch 10 is over; validating"),
+    ],
+)
+def test_after_an_epoch_that_may_be_the_last_no_bar_or_time_says_that_the_script_ends(
+    epochs, doing, said
+):
+    assert shown(ProgressLine(), after_an_epoch(epochs, doing), None, width=78) == [said]
+
+
+def test_between_epochs_of_which_more_are_to_come_the_end_of_training_stays():
+    (row,) = shown(ProgressLine(), after_an_epoch(epochs=15), None, width=118)
+    said = "epoch 10 of 15 is over; the script trains nothing now "
+    assert row.startswith(said)
+    assert re.fullmatch(r"run 00:10 left, training ends \d\d:\d\d", row.removeprefix(said).strip())
+    (row,) = shown(ProgressLine(), after_an_epoch(epochs=15), None, width=78)
+    assert row.endswith(" run 00:10 left")
 
 
 def test_in_the_last_epoch_there_is_one_time_left():

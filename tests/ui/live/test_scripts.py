@@ -5,7 +5,9 @@ from dataclasses import replace
 import pytest
 from fakes.scripts import script_session
 
-from dlmon.records import Epoch, Model
+from dlmon.records import Doubt, Epoch, Model
+from dlmon.session import session as sessions
+from dlmon.session.validity import Validity
 from tui.screens.quit import QuitScriptScreen
 from tui.screens.stop import StopScriptScreen
 
@@ -67,3 +69,20 @@ async def test_to_stop_it_means_to_interrupt_it(show_session):
         await shown.press("escape")
         await shown.press("q")
         assert isinstance(shown.app.screen, QuitScriptScreen)
+
+
+@pytest.mark.parametrize(
+    ("size", "said"),
+    [
+        (WIDE, "in doubt: not steady, stalls, CPU shared"),
+        (NARROW, "in doubt: not steady, 2 more"),
+    ],
+)
+async def test_doubts_that_have_no_room_below_the_figure_are_counted(
+    show_session, monkeypatch, size, said
+):
+    found = Validity(dict.fromkeys([Doubt.NOT_STEADY, Doubt.STALLS, Doubt.CPU_SHARED], "why"))
+    monkeypatch.setattr(sessions, "find_doubts", lambda *measured: found)
+    async with show_session(script_session(), size=size) as shown:
+        assert shown.titles("#compared")[1] == said
+        assert f"─ {said} ─╯" in shown.text

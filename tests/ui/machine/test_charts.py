@@ -329,6 +329,15 @@ async def test_of_a_run_that_is_over_titles_say_that_their_figures_are_the_last(
         assert "Memory at the end" in shown.titles("#memory-bar")[0]
 
 
+async def test_the_title_of_the_last_memory_does_not_run_into_that_of_the_run():
+    async with charts(width=78, gpus=0) as shown:
+        for age_s, title in ((0.0, "Memory ─"), (None, "Memory, last ─")):
+            await shown.show(shown.pilot, age_s=age_s)
+            above = shown.titles("#memory-bar")[0]
+            assert above.startswith(title)
+            assert "─ this run " in above
+
+
 # ---- the GPU that trains, a grid, a row each ----
 
 

@@ -15,6 +15,9 @@ from tui.live.comparison.bars import ComparisonBars
 from tui.live.comparison.headline import EpochHeadline
 from tui.live.comparison.session_comparison import SessionComparison
 
+_AROUND_A_SUBTITLE = 6
+"""The corner, the line and the space on either side of it."""
+
 
 class ComparisonPanel(Vertical):
     """This run among others, in short."""
@@ -33,7 +36,8 @@ class ComparisonPanel(Vertical):
         shown = comparison.in_short(snapshot)
         if self.border_title != shown.title:
             self.border_title = shown.title
-        doubts = in_doubt(snapshot.validity.against if snapshot.validity is not None else ())
+        validity, room = snapshot.validity, self.outer_size.width - _AROUND_A_SUBTITLE
+        doubts = in_doubt(validity.against if validity is not None else (), room)
         if self.border_subtitle != doubts:
             self.border_subtitle = doubts
         nearest = how_to_match(snapshot, self._headline.size.width)

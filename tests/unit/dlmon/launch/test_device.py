@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -134,8 +136,11 @@ def test_a_gpu_that_was_not_reported_may_be_there_another_time(facts, may_be_the
 
 
 def test_a_gpu_number_that_is_not_there_is_refused_with_those_that_are():
-    with pytest.raises(DeviceError, match="there is no GPU 2 here; there is gpu:0, gpu:1"):
+    with pytest.raises(DeviceError, match=r"there is no GPU 2 here; there are gpu:0, gpu:1$"):
         choose_device("gpu:2", TWO_GPUS, {})
+    alone = replace(TWO_GPUS, gpus=TWO_GPUS.gpus[:1])
+    with pytest.raises(DeviceError, match=r"there is no GPU 1 here; there is gpu:0$"):
+        choose_device("gpu:1", alone, {})
 
 
 @pytest.mark.parametrize("asked", ["auto", "gpu"])

@@ -121,7 +121,7 @@ async def delays(link, host, clock, count):
     for _ in range(count):
         await until(lambda: link.retry_at_ns is not None)
         found.append((link.retry_at_ns - clock()) / 1e9)
-        tries = host.tries
+        tries, clock.now_ns = host.tries, link.retry_at_ns
         link.retry_now()
         await until(lambda tries=tries: host.tries > tries)
         await until(lambda: link.is_up or link.retry_at_ns is not None)
@@ -142,6 +142,32 @@ async def test_it_is_tried_again_at_once_where_a_person_wants_it(failing, host):
     await until(lambda: failing.is_up)
     assert (failing.problem, failing.lost_at_ns, failing.retry_at_ns) == (None, None, None)
     assert failing.box.host_name == "big"
+
+
+async def test_a_try_that_a_person_asks_for_puts_off_none_of_the_others(failing, host, clock):
+    assert await delays(failing, host, clock, 2) == [1, 3]
+    due_ns = failing.retry_at_ns
+    assert due_ns - clock() == 15 * SECOND
+    for seconds in (9, 3):
+        clock.now_ns += seconds * SECOND
+        tries = host.tries
+        failing.retry_now()
+        await until(lambda tries=tries: host.tries > tries and failing.retry_at_ns is not None)
+        assert failing.retry_at_ns == due_ns
+    assert failing.tries == host.tries == 5
+    assert await delays(failing, host, clock, 2) == [3, 60]
+
+
+async def test_after_a_connection_that_was_asked_for_the_next_try_is_soon(failing, host, clock):
+    await delays(failing, host, clock, 2)
+    host.outcome = None
+    failing.retry_now()
+    await until(lambda: failing.is_up)
+    clock.now_ns += int(SILENCE_S * SECOND) + 1
+    host.outcome = SshError("box refuses connections by ssh")
+    host.connections[-1].lose()
+    await until(lambda: failing.retry_at_ns is not None)
+    assert failing.retry_at_ns - clock() == SECOND
 
 
 async def test_it_is_tried_again_by_itself(host, monkeypatch):

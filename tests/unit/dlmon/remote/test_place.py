@@ -32,7 +32,7 @@ class FakeLink:
         self.looks = 0
         self.problem = None
         self.retry_at_ns = None
-        self.connections = 1
+        self.connections = self.tries = 1
         self.asked, self.sent = [], []
         self.answers = {}
         self.retries = 0
@@ -199,10 +199,12 @@ async def test_a_stop_without_a_connection_waits_for_one_more_try(running, link)
     running.stop()
     running.tend()
     assert (running.lost, link.retries) == (None, 1)
-    link.retry_at_ns = None
+    running.tend()
+    assert running.lost is None, "it is not tried yet"
+    link.retry_at_ns, link.tries = None, 2
     running.tend()
     assert running.lost is None, "it is being tried"
-    link.retry_at_ns = 2
+    link.retry_at_ns = 1
     running.tend()
     assert (running.lost, link.retries) == ("box closed the connection", 1)
 

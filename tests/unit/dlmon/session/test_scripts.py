@@ -102,9 +102,20 @@ def test_as_long_as_no_other_epoch_has_begun_the_one_that_ended_is_shown(phase, 
     progress = session.snapshot(ended.end + SECOND).progress
     assert (progress.epoch, progress.step) == (ended.epoch, 100)
     assert progress.epoch_left_s == (None if steps is None else 0.0)
+    assert progress.is_over
     session.fold(Phase(ended.end + SECOND, "training"))
     progress = session.snapshot(ended.end + 2 * SECOND).progress
-    assert (progress.epoch, progress.step) == (ended.epoch + 1, 0)
+    assert (progress.epoch, progress.step, progress.is_over) == (ended.epoch + 1, 0, False)
+
+
+def test_an_epoch_that_is_validated_is_not_over():
+    records = script_session(steps=100, validated=False)
+    last = max(number for number, each in enumerate(records) if isinstance(each, Epoch))
+    ended = records[last]
+    session = folded([*records[: last + 1], Phase(ended.end, "validating")])
+    assert not session.snapshot(ended.end + SECOND).progress.is_over
+    session.fold(Phase(ended.end + SECOND, SCRIPT_PHASE))
+    assert session.snapshot(ended.end + 2 * SECOND).progress.is_over
 
 
 def test_an_epoch_that_is_written_again_with_its_validation_counts_once():

@@ -197,6 +197,12 @@ def test_the_summary_counts_only_what_is_known_now(clock):
     ]
 
 
+def test_the_summary_of_a_part_of_the_hosts_says_of_how_many():
+    assert words.summary(named("a"), among=3)[0] == "1 of 3 hosts"
+    assert words.summary([], among=1)[0] == "0 of 1 host"
+    assert words.summary(named("a", "b"), among=2)[0] == "2 hosts"
+
+
 def named(*names):
     return [HostSnapshot(name) for name in names]
 

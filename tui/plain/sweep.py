@@ -29,6 +29,7 @@ from tui.formatting.sweeps import (
     table_of,
 )
 from tui.plain.console import line_console, table_console
+from tui.plain.summary import lasting_part
 from tui.plain.tables import plain_table, print_line, unwrapped
 from tui.signals import on_signals
 
@@ -99,8 +100,7 @@ class _Showing:
             if host is None or current.follower is None:
                 continue
             problem = current.follower.problem
-            # It also says for how long.
-            kind = problem.partition(" for ")[0] if problem else None
+            kind = lasting_part(problem)
             if problem and kind != self._reported.get(host):
                 self._errors.print(Text(f"dlmon: {problem}"))
             self._reported[host] = kind

@@ -66,7 +66,7 @@ CHUNK_BYTES = 128 * 1024
 POLL_S = 0.25
 # A supervisor ends its sensors after the session; one that hangs is waited for 10 s.
 LOOK_FOR_END_S, LOOKS_FOR_END = 0.05, 200
-# A viewer asks something at least every few seconds; one that is silent so long is gone, though
+# A viewer asks something every ten seconds at least; one that is silent so long is gone, though
 # its connection may look alive from here.
 SILENCE_S = 120.0
 _MS_NS = 1_000_000

@@ -67,10 +67,18 @@ class RemoteFollower(SessionFollower):
         self._mirror.close()
         super().close()
 
+    @property
+    def lasting_problem(self) -> str | None:
+        return _what_is_lost(self.link) if self._is_lost else super().lasting_problem
+
+    @property
+    def _is_lost(self) -> bool:
+        return self.running and self._mirror.problem is None and not self.link.is_up
+
     def _find_problem(self) -> str | None:
         if self.running and self._mirror.problem is not None:
             return self._mirror.problem
-        if self.running and not self.link.is_up:
+        if self._is_lost:
             return lost_text(self.link, self._clock())
         self.loss = self._mirror.loss
         return super()._find_problem() or self._mirror.refusal
@@ -78,13 +86,17 @@ class RemoteFollower(SessionFollower):
 
 def lost_text(link: Link, now_ns: int) -> str:
     """Say since when a host is not connected, and when it is tried again."""
-    problem = link.problem or f"{link.host} is not connected yet"
+    problem = _what_is_lost(link)
     lost_s = 0 if link.lost_at_ns is None else round((now_ns - link.lost_at_ns) / 1e9)
     if lost_s > 0:
         problem += f", for {lost_s} s"
     if link.retry_at_ns is None:
         return f"{problem}; connecting"
     return f"{problem}; next try in {max(0.0, (link.retry_at_ns - now_ns) / 1e9):.0f} s"
+
+
+def _what_is_lost(link: Link) -> str:
+    return link.problem or f"{link.host} is not connected yet"
 
 
 async def find_remote(link: Link, meant: str, log_dir: str | None = None) -> ListedSession:

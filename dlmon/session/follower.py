@@ -54,9 +54,9 @@ class SessionFollower:
         by_index: bool = False,
     ) -> None:
         self.host: str | None = None
+        """The machine that it is on, as ssh knows it; None for this one."""
         self.log_dir_there: str | None = None
         """Where its host keeps it; None where that is the usual place."""
-        """The machine that it is on, as ssh knows it; None for this one."""
         self._lifeline = launch
         self._index: IndexReader | None = None
         self._restoring: Iterator[Restored] | None = None
@@ -72,6 +72,7 @@ class SessionFollower:
         self._last_record_at = clock()
         self.status = Status.RUNNING
         self.problem: str | None = None
+        self._why_silent: str | None = None
         self.read_share: float | None = None
         """How much of the log is read, 0 to 1, while there is more of it; else None."""
         self.why_result_unwritten: str | None = None
@@ -103,6 +104,7 @@ class SessionFollower:
         elif not ending and at_end and not self._go_on_in(following):
             self.status = status
         self.loss = self._follower.find_loss()
+        self._why_silent = None
         self.problem = self._find_problem()
         return records
 
@@ -231,6 +233,11 @@ class SessionFollower:
     def close(self) -> None:
         self._follower.close()
 
+    @property
+    def lasting_problem(self) -> str | None:
+        """`problem` without its seconds: the same text as long as nothing else is wrong."""
+        return self._why_silent or self.problem
+
     def _find_problem(self) -> str | None:
         """Say why nothing comes any more from a session that still runs, or what is missing."""
         if self.unreadable is not None:
@@ -253,15 +260,18 @@ class SessionFollower:
         if self._follower.was_cut:
             return "the log was cut short by another program: some of it is missing here"
         silent_s = (self._clock() - self._last_record_at) / 1e9
-        return self._why_silent(silent_s) if silent_s >= self._silence_s else None
+        if silent_s < self._silence_s:
+            return None
+        self._why_silent = self._explained("no new record")
+        return self._explained(f"no new record for {silent_s:.0f} s")
 
-    def _why_silent(self, silent_s: float) -> str:
+    def _explained(self, silent: str) -> str:
+        """Return why nothing comes, where `silent` says that nothing does."""
         if _free_bytes(self.path) < MIN_FREE_BYTES:
             full = "the disk that holds the log is full: make room on it; "
             if self.session.header.is_machine_recording:
                 return f"{full}no sample is kept until then"
             return f"{full}training goes on, and its epochs are kept until they can be written"
-        silent = f"no new record for {silent_s:.0f} s"
         pid = self._follower.writer_pid()
         suspended = is_suspended(pid) if pid is not None and self._same_clock else None
         if suspended is None:

@@ -45,12 +45,12 @@ UNKNOWN = "–"
 
 # Of a script, what counts its batches is among the versions.
 _KERAS = frozenset(("keras", "tf_keras"))
-_SHOWN_BEFORE = 8
 # By how much a machine was busy differs from run to run; elsewhere the sentences are the same.
 _VARYING_DOUBTS: dict[str, str] = {
     Doubt.CPU_SHARED: "other programs took part of the CPUs",
     Doubt.BUSY_AT_START: "machine was busy at the start",
 }
+_SHOWN_BEFORE = 8
 """Of what two long values have in common, so much is shown before what differs."""
 
 _NAMES = {

@@ -44,7 +44,7 @@ from tui.formatting.reading import reading_text
 from tui.formatting.sessions import after_the_batch, called
 from tui.plain.console import line_console
 from tui.plain.progress import ReadingProgress
-from tui.plain.summary import lasting_part, print_outcome, print_problem, result_json
+from tui.plain.summary import print_outcome, print_problem, result_json
 from tui.plain.watch import facts_line, machine_line
 from tui.signals import on_signals
 
@@ -192,10 +192,10 @@ class _Following:
 
     def _report_problem(self) -> None:
         problem = self._follower.problem if self._follower.running else None
-        kind = lasting_part(problem)
-        if problem and kind != self._problem:
+        lasting = self._follower.lasting_problem if problem else None
+        if lasting and lasting != self._problem:
             self._errors.print(Text(f"dlmon: {problem}"))
-        self._problem = kind
+        self._problem = lasting
 
 
 class _Reporter:

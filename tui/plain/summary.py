@@ -110,11 +110,6 @@ def _kept_text(follower: SessionFollower, log_dir: Path | None) -> str:
     )
 
 
-def lasting_part(problem: str | None) -> str | None:
-    """Return what a problem is, without since when and what is tried: these change each second."""
-    return problem.partition("; ")[0].partition(", for ")[0] if problem else None
-
-
 def print_problem(
     errors: Console,
     follower: SessionFollower,

@@ -29,7 +29,6 @@ from tui.formatting.sweeps import (
     table_of,
 )
 from tui.plain.console import line_console, table_console
-from tui.plain.summary import lasting_part
 from tui.plain.tables import plain_table, print_line, unwrapped
 from tui.signals import on_signals
 
@@ -100,10 +99,10 @@ class _Showing:
             if host is None or current.follower is None:
                 continue
             problem = current.follower.problem
-            kind = lasting_part(problem)
-            if problem and kind != self._reported.get(host):
+            lasting = current.follower.lasting_problem
+            if lasting and lasting != self._reported.get(host):
                 self._errors.print(Text(f"dlmon: {problem}"))
-            self._reported[host] = kind
+            self._reported[host] = lasting
 
     def _end(self, exit_code: int) -> None:
         self.exit_code = exit_code

@@ -175,9 +175,14 @@ def test_silence_is_trouble_after_three_intervals(log):
     log.clock.passes(0.2)
     follower.poll()
     assert follower.problem == "no new record for 3 s: the supervisor may be suspended"
+    lasting = follower.lasting_problem
+    log.clock.passes(9.0)
+    follower.poll()
+    assert follower.problem == "no new record for 12 s: the supervisor may be suspended"
+    assert follower.lasting_problem == lasting == "no new record: the supervisor may be suspended"
     log.append(log.records[4])
     follower.poll()
-    assert follower.problem is None
+    assert follower.problem is follower.lasting_problem is None
 
 
 def test_a_slow_sampling_interval_is_no_silence(tmp_path, monkeypatch):

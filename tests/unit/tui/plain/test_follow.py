@@ -13,7 +13,8 @@ import tui.plain.follow
 from dlmon.exit_codes import FAILED
 from dlmon.log.label import Label, write_label
 from dlmon.records import Batches, Epoch, Facts, Model, Notice, Phase
-from tui.plain.follow import follow
+from tui.plain.console import line_console
+from tui.plain.follow import _Following, _Reporter, follow
 
 
 def followed(tmp_path, capsys, records, exit_code=0):
@@ -254,3 +255,22 @@ def test_an_epoch_that_is_written_again_with_its_validation_has_a_line_for_that(
         "validation of epoch 2",
     ]
     assert "validation of epoch 1 took 0.10 s" in printed
+
+
+class Lost:
+    """A follower whose host stays lost while its text counts the seconds."""
+
+    running = True
+    lasting_problem = "box closed the connection"
+    since = iter(("; next try in 1 s", ", for 1 s; connecting", ", for 2 s; next try in 3 s"))
+
+    @property
+    def problem(self):
+        return self.lasting_problem + next(self.since)
+
+
+def test_what_lasts_is_said_once_however_its_seconds_count(capsys):
+    following = _Following(Lost(), None, _Reporter(), line_console(stderr=True))
+    for _ in range(3):
+        following._report_problem()
+    assert capsys.readouterr().err == "dlmon: box closed the connection; next try in 1 s\n"

@@ -14,7 +14,7 @@ from dlmon.records import Model
 from dlmon.session.follower import SessionFollower
 from dlmon.session.session import NOT_IN_PROJECTION
 from tui.plain.follow import follow
-from tui.plain.summary import lasting_part, summary_rows
+from tui.plain.summary import summary_rows
 
 
 def followed(tmp_path, capsys, records):
@@ -170,11 +170,3 @@ def test_what_is_wrong_with_reference_figures_is_said_beside_the_summary(
         f"dlmon: {own}, line 1: the column workload is missing in its first line; "
         "no own figure is shown\n"
     )
-
-
-@pytest.mark.parametrize(
-    "since", ["; next try in 1 s", ", for 1 s; connecting", ", for 9 s; next try"]
-)
-def test_a_host_that_stays_lost_is_one_problem_however_long_it_is(since):
-    assert lasting_part(f"box closed the connection{since}") == "box closed the connection"
-    assert lasting_part(None) is None

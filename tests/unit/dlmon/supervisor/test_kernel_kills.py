@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from fakes.control_groups import V2_MOUNT
 
 from dlmon.supervisor.kernel_kills import KernelKills
 
 PID = 4711
 V1_MOUNT = "36 31 0:33 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n"
-V2_MOUNT = "29 22 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n"
 MACHINES = {
     "version 1": (V1_MOUNT, "4:memory:{}\n0::/\n", "sys/fs/cgroup/memory{}/memory.oom_control"),
     "version 2": (V2_MOUNT, "0::{}\n", "sys/fs/cgroup{}/memory.events"),

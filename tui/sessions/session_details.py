@@ -147,7 +147,7 @@ def _speed(result: Result, header: SessionHeader, glyphs: Glyphs) -> str:
         parts.append(f"{units.step_time(result.step_ms.median)} per step")
     if result.compile_s is not None:
         compiled = compiled_by(header)
-        # Without compilation, first batches of training and validation stand apart, as they do live.
+        # Without compilation, the first batches stand apart, as they do live.
         beside_s = 0.0 if compiled else result.validation_compile_s or 0.0
         parts.append(compile_text(max(0.0, result.compile_s - beside_s), compiled))
     parts.append(f"took {units.seconds(result.wall_s)}")

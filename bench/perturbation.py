@@ -98,6 +98,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--workloads", default="mnist-mlp-small,cifar10-cnn", metavar="A,B,...")
     parser.add_argument("--exec", choices=("keras", "pytorch"), dest="framework")
     parser.add_argument("--python", default=sys.executable, help="runs the script of --exec")
+    parser.add_argument(
+        "--network", choices=("small", "convnet"), default="small", help="of the script of --exec"
+    )
     parser.add_argument("--device", default="cpu", help="as for dlmon run")
     parser.add_argument("--backend", help="as for dlmon run")
     parser.add_argument("--interval", type=float, default=1.0, help="of the sensors, in seconds")
@@ -192,6 +195,7 @@ def _compare_windows(workload: Workload, arguments: argparse.Namespace) -> None:
 def _compare_script(arguments: argparse.Namespace) -> None:
     """Compare windows of a script under `dlmon exec`."""
     name, script = arguments.framework, "watched_loop.py"
+    shown = f"{name} {arguments.network}"
     with tempfile.TemporaryDirectory(prefix="dlmon-bench-") as path:
         folder = Path(path)
         times = folder / "times"
@@ -199,7 +203,7 @@ def _compare_script(arguments: argparse.Namespace) -> None:
         command += ["--interval", str(arguments.interval)]
         command += [f"--{name}" for name in ("plain", "pcie") if getattr(arguments, name)]
         command += ["--", arguments.python, str(harness.ROOT / "bench" / "scripts" / script)]
-        command += [name, str(times), str(folder / "switch")]
+        command += [name, arguments.network, str(times), str(folder / "switch")]
         rounds = _measure(command, script, (DLMON, BARE, PROGRESS_BAR), folder, arguments)
         epochs: list[tuple[int, int, int, int, int | None]] = json.loads(times.read_text())
 
@@ -219,12 +223,12 @@ def _compare_script(arguments: argparse.Namespace) -> None:
     found = {
         side: [step_ms(side, one[side]) for one in rounds] for side in (DLMON, BARE, PROGRESS_BAR)
     }
-    _print(name, found[DLMON], found[BARE], [one[DLMON].own_pct for one in rounds], "dlmon exec")
+    _print(shown, found[DLMON], found[BARE], [one[DLMON].own_pct for one in rounds], "dlmon exec")
     turns = _turns_ms(epochs)
-    _compare_sides(name, "slow-down, hooks alone", turns[DLMON], turns[BARE], BAR_PCT)
-    _compare_sides(name, "hooks alone against bar", turns[DLMON], turns[PROGRESS_BAR], 0.0)
-    _compare_sides(name, "slow-down, progress bar", found[PROGRESS_BAR], found[BARE], None)
-    _compare_sides(name, "dlmon exec against bar", found[DLMON], found[PROGRESS_BAR], 0.0)
+    _compare_sides(shown, "slow-down, hooks alone", turns[DLMON], turns[BARE], BAR_PCT)
+    _compare_sides(shown, "hooks alone against bar", turns[DLMON], turns[PROGRESS_BAR], 0.0)
+    _compare_sides(shown, "slow-down, progress bar", found[PROGRESS_BAR], found[BARE], None)
+    _compare_sides(shown, "dlmon exec against bar", found[DLMON], found[PROGRESS_BAR], 0.0)
 
 
 def _turns_ms(epochs: list[tuple[int, int, int, int, int | None]]) -> dict[str, list[float]]:

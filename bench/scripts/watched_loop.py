@@ -1,6 +1,9 @@
 """Train in short epochs until the switch says to leave, with dlmon's hooks, without, or with a bar.
 
-Usage: watched_loop.py FRAMEWORK TIMES SWITCH, under `dlmon exec`. The first byte of SWITCH says
+Usage: watched_loop.py FRAMEWORK NETWORK TIMES SWITCH, under `dlmon exec`. NETWORK is `small`, one
+hidden layer on one thread, or `convnet`, that of the framework's own example for MNIST on as many
+threads as the framework takes (github.com/pytorch/examples, mnist/main.py; keras.io/examples,
+vision/mnist_convnet), on random data of its shape. The first byte of SWITCH says
 what the next epoch has: 0 nothing, 1 dlmon's hooks, 2 a progress bar, 3 the end; 4 is the first
 three in turn, in random order. TIMES takes, as JSON, what each epoch had, its steps, its begin and
 its end (in monotonic ns), and its number among those of a turn, None where there is none.
@@ -20,7 +23,16 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 BARE, HOOKS, PROGRESS_BAR, LEAVE, IN_TURN = 0, 1, 2, 3, 4
 # Longer than dlmon's thread waits before it sends what ended.
 TURN_EPOCHS = 4
+SMALL, CONVNET = "small", "convnet"
 BATCH, FEATURES, CLASSES = 64, 64, 10
+SIDE = 28
+# So that an epoch takes a fraction of a second.
+STEPS = {
+    ("pytorch", SMALL): 300,
+    ("keras", SMALL): 200,
+    ("pytorch", CONVNET): 10,
+    ("keras", CONVNET): 10,
+}
 
 
 class Nowhere(io.StringIO):
@@ -35,7 +47,7 @@ class Nowhere(io.StringIO):
         return True
 
 
-def pytorch():
+def pytorch(network):
     """Return what trains an epoch, and what sets the hooks."""
     import torch
     from torch import nn
@@ -44,11 +56,19 @@ def pytorch():
     from tqdm import tqdm
 
     torch.manual_seed(0)
-    torch.set_num_threads(1)
-    samples = 300 * BATCH
-    data = TensorDataset(torch.randn(samples, FEATURES), torch.randint(0, CLASSES, (samples,)))
+    samples = STEPS["pytorch", network] * BATCH
+    if network == SMALL:
+        torch.set_num_threads(1)
+        shape = (FEATURES,)
+        layers = [nn.Linear(FEATURES, 256), nn.ReLU(), nn.Linear(256, CLASSES)]
+    else:
+        shape = (1, SIDE, SIDE)
+        layers = [nn.Conv2d(1, 32, 3), nn.ReLU(), nn.Conv2d(32, 64, 3), nn.ReLU()]
+        layers += [nn.MaxPool2d(2), nn.Dropout(0.25), nn.Flatten(), nn.Linear(9216, 128)]
+        layers += [nn.ReLU(), nn.Dropout(0.5), nn.Linear(128, CLASSES)]
+    data = TensorDataset(torch.randn(samples, *shape), torch.randint(0, CLASSES, (samples,)))
     loader = DataLoader(data, batch_size=BATCH)
-    model = nn.Sequential(nn.Linear(FEATURES, 256), nn.ReLU(), nn.Linear(256, CLASSES))
+    model = nn.Sequential(*layers)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     loss_of = nn.CrossEntropyLoss()
     nowhere = Nowhere()
@@ -76,20 +96,27 @@ def pytorch():
     return train, set_hooks
 
 
-def keras():
+def keras(network):
     """Return what trains an epoch, and what sets the hooks."""
     import keras
     import numpy as np
+    from keras import layers
     from keras.src.callbacks import callback_list
     from keras.src.trainers import epoch_iterator
 
     keras.utils.set_random_seed(0)
-    samples = 200 * BATCH
-    inputs = np.random.rand(samples, FEATURES).astype("float32")
+    samples = STEPS["keras", network] * BATCH
+    if network == SMALL:
+        shape = (FEATURES,)
+        stack = [layers.Dense(256, "relu")]
+    else:
+        shape = (SIDE, SIDE, 1)
+        stack = [layers.Conv2D(32, 3, activation="relu"), layers.MaxPooling2D()]
+        stack += [layers.Conv2D(64, 3, activation="relu"), layers.MaxPooling2D()]
+        stack += [layers.Flatten(), layers.Dropout(0.5)]
+    inputs = np.random.rand(samples, *shape).astype("float32")
     targets = np.random.randint(0, CLASSES, samples)
-    model = keras.Sequential(
-        [keras.Input((FEATURES,)), keras.layers.Dense(256, "relu"), keras.layers.Dense(CLASSES)]
-    )
+    model = keras.Sequential([keras.Input(shape), *stack, layers.Dense(CLASSES)])
     model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
     nowhere, shown = Nowhere(), sys.stdout
 
@@ -125,8 +152,8 @@ def patches(places):
 
 
 def main():
-    framework, times, place = sys.argv[1:]
-    train, set_hooks = {"pytorch": pytorch, "keras": keras}[framework]()
+    framework, network, times, place = sys.argv[1:]
+    train, set_hooks = {"pytorch": pytorch, "keras": keras}[framework](network)
     epochs = []
     with Path(place).open("rb") as file:
         switch = mmap.mmap(file.fileno(), 1, access=mmap.ACCESS_READ)

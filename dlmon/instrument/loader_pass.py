@@ -71,6 +71,7 @@ class Pass:
         "alive",
         "asked",
         "begin",
+        "certain",
         "clipped",
         "created",
         "created_after",
@@ -110,6 +111,7 @@ class Pass:
     def __init__(self, loader: Loader, created: int, created_after: int) -> None:
         self.loader = loader
         self.sizes = Sizes(loader)
+        self.certain = self.sizes.certain
         self.state = NEW
         self.thread: Thread | None = None
         self.source: Callable[[], Any] = _nobody

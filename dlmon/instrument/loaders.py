@@ -127,6 +127,11 @@ class Sizes:
     def __init__(self, loader: Loader) -> None:
         self._loader = loader
         self._is_leading = True
+        self.certain = 0
+        """How many batches are whole for certain: they need no look."""
+        is_counted = None not in (loader.batch_size, loader.samples)
+        if is_counted and loader.steps is not None and not loader.may_vary:
+            self.certain = loader.steps - 1
 
     def of(self, number: int, leading: int | None) -> int | None:
         """Return the samples of a batch.
@@ -139,15 +144,18 @@ class Sizes:
         whole = loader.batch_size
         if whole is None or leading == whole:
             return leading
-        is_last = loader.steps is None or number + 1 >= loader.steps
-        if not is_last and not loader.may_vary:
-            self._is_leading = False
-            return whole
+        rest = None
+        if loader.samples is not None and loader.steps == number + 1:
+            rest = loader.samples - number * whole
+        if not loader.may_vary:
+            if rest is not None:
+                return rest
+            if loader.steps is not None and number + 1 < loader.steps:
+                self._is_leading = False
+                return whole
         if leading is not None and leading < whole and self._is_leading:
             return leading
-        if is_last and loader.samples is not None and loader.steps == number + 1:
-            return loader.samples - number * whole
-        return whole
+        return whole if rest is None else rest
 
 
 def leading_size(batch: Any) -> int | None:

@@ -168,7 +168,11 @@ class Passes:
 
     def step_began(self, optimizer: Any) -> None:
         """Note that an optimiser begins to step."""
-        thread = self.thread()
+        try:
+            # What `thread` returns, without its call.
+            thread = self._local.thread
+        except AttributeError:
+            thread = self.thread()
         stepping, key = thread.stepping, id(optimizer)
         if stepping:
             if key in stepping:
@@ -184,7 +188,7 @@ class Passes:
 
     def step_ended(self, optimizer: Any) -> None:
         """Note that it stepped; one that another one calls does not count beside it."""
-        thread = self.thread()
+        thread = self._local.thread
         stepping = thread.stepping
         if len(stepping) == 1:
             stepping.clear()

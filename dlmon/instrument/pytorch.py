@@ -24,9 +24,6 @@ from dlmon.instrument.losses import Losses, around_backward
 from dlmon.instrument.passes import Passes
 from dlmon.instrument.reporter import Reporter, guarded
 
-MARK = "_dlmon_pass"
-"""What an iterator carries: a place in memory is used again by the next one."""
-
 
 @cache
 def passes_of(reporter: Reporter) -> Passes:
@@ -45,6 +42,8 @@ def watch_loaders(module: ModuleType, reporter: Reporter) -> None:
     """Watch every `DataLoader`; `module` is torch.utils.data.dataloader."""
     passes = passes_of(reporter)
     loader, base = module.DataLoader, module._BaseDataLoaderIter
+    # An iterator carries its pass: a place in memory is used again by the next one.
+    base._dlmon_pass = None
     opening = _opening(loader.__iter__, base, passes, reporter)
     base.__next__ = _fetching(base.__next__, passes, reporter)
     loader.__iter__ = opening
@@ -120,13 +119,13 @@ def _opening(
 
     @guarded(reporter)
     def mark(iterator: Any, loader: Any, created: int) -> None:
-        last = iterator.__dict__.get(MARK)
+        last = iterator._dlmon_pass
         if last is not None:
             # Persistent workers have one iterator for all passes.
             passes.abandoned(last)
         read = passes.new(describe(loader), created, weakref.ref(loader))
         read.alive = weakref.ref(iterator, _leaving(read, passes, reporter))
-        setattr(iterator, MARK, read)
+        iterator._dlmon_pass = read
 
     @wraps(following)
     def __iter__(self: Any) -> Any:
@@ -159,7 +158,10 @@ def _zeroing(following: Callable[..., Any], losses: Losses) -> Callable[..., Any
         if losses.is_reading:
             losses.zeroed()
         try:
-            return following(self, *arguments, **named)
+            if arguments or named:
+                return following(self, *arguments, **named)
+            # As nearly always, and in half the time.
+            return following(self)
         except BaseException as error:
             hide_this_frame(error)
             raise
@@ -209,7 +211,7 @@ def _fetching(
 
     @wraps(following)
     def __next__(self: Any) -> Any:
-        read = self.__dict__.get(MARK)
+        read = self._dlmon_pass
         if read is None or read.state == OVER:
             return following(self)
         try:
@@ -233,7 +235,8 @@ def _fetching(
             raise
         thread.inside = False
         try:
-            fetched(read, leading_size(batch))
+            is_certain = read.number < read.certain
+            fetched(read, read.loader.batch_size if is_certain else leading_size(batch))
         except Exception as error:  # noqa: BLE001 - as above
             read.state = OVER
             reporter.turn_off(error)

@@ -170,3 +170,24 @@ def test_without_a_batch_size_the_first_array_is_all_there_is():
 def test_any_batch_of_an_iterated_data_set_may_be_short():
     sizes = Sizes(Loader(10, None, None, may_vary=True))
     assert [sizes.of(0, 10), sizes.of(1, 4), sizes.of(2, 10), sizes.of(3, 20)] == [10, 4, 10, 10]
+
+
+@given(st.integers(1, 200), st.integers(1, 20), st.integers(1, 500))
+def test_batches_that_are_whole_for_certain_need_no_look(samples, batch_size, other):
+    sizes = Sizes(Loader(batch_size, samples, -(-samples // batch_size)))
+    assert sizes.certain == -(-samples // batch_size) - 1
+    assert {sizes.of(number, other) for number in range(sizes.certain)} <= {batch_size}
+
+
+@pytest.mark.parametrize(
+    "loader",
+    [Loader(), Loader(10, None, 5), Loader(None, 50, 5), Loader(10, 50, 5, may_vary=True)],
+)
+def test_batches_of_other_loaders_are_all_looked_at(loader):
+    assert Sizes(loader).certain == 0
+
+
+def test_the_last_batch_of_an_iterated_data_set_may_be_shorter_than_what_is_left():
+    """Each of its workers ends with a short one."""
+    sizes = Sizes(Loader(10, 27, 3, may_vary=True))
+    assert [sizes.of(0, 10), sizes.of(1, 4), sizes.of(2, 3)] == [10, 4, 3]

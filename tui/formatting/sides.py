@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -126,8 +127,8 @@ def _row(figure: SidesFigure, name: str) -> FigureRow:
         interval = f"{_signed(ratio.low)} to {_signed(ratio.high)} %"
     cells = (
         name,
-        _number(figure.name, figure.base),
-        _number(figure.name, figure.new),
+        _number(figure.name, figure.base, figure.new),
+        _number(figure.name, figure.new, figure.base),
         "" if ratio is None else change_text(ratio),
         interval,
         "" if ratio is None or ratio.p is None else p_text(ratio.p),
@@ -169,7 +170,8 @@ def _signed(ratio: float) -> str:
     return f"{round(change, 1) + 0:+.1f}"
 
 
-def _number(name: str, value: float | None) -> str:
+def _number(name: str, value: float | None, other: float | None) -> str:
+    """Write one side of a figure, to the same digit as the other side where both are small."""
     if value is None:
         return UNKNOWN
     if name.endswith("_mib"):
@@ -182,7 +184,12 @@ def _number(name: str, value: float | None) -> str:
         return f"{value:.2f}"
     if abs(value) >= 999.5:
         return f"{value:,.0f}"
-    return f"{value:.3g}" if abs(value) >= 99.95 or abs(value) < 0.01 else f"{value:.2f}"
+    if abs(value) >= 99.95:
+        return f"{value:.0f}"
+    smallest = min((abs(side) for side in (value, other) if side), default=1.0)
+    if smallest < 0.01 and abs(value) < 1:
+        return f"{value:.{2 - math.floor(math.log10(smallest))}f}" if value else "0"
+    return f"{value:.2f}"
 
 
 def side_name(runs: Sequence[RunFigures]) -> str:

@@ -52,6 +52,23 @@ def cells(comparison, name):
 
 
 @pytest.mark.parametrize(
+    ("base", "new", "shown"),
+    [
+        (0.00699, 0.01, ("0.00699", "0.01000")),
+        (0.0123, 0.5, ("0.01", "0.50")),
+        (0.0, 0.00699, ("0", "0.00699")),
+        (0.00699, 12.3, ("0.00699", "12.30")),
+        (101.4, 1_250.4, ("101", "1,250")),
+        (None, 0.005, ("–", "0.00500")),
+    ],
+)
+def test_both_sides_of_a_small_figure_have_the_same_digits(base, new, shown):
+    values = [None if one is None else {"compile_s": one} for one in (base, new)]
+    sides = [side(name, 900.0, values=one) for name, one in zip("ab", values, strict=True)]
+    assert cells(compare_sides(*sides), "compile, s")[1:3] == shown
+
+
+@pytest.mark.parametrize(
     ("ratio", "text"),
     [
         (Ratio(1.049, 1.03, 1.07, 0.001, Basis.RUNS), "+4.9 %"),

@@ -53,9 +53,14 @@ class PartRow:
     share: float
 
     @property
+    def time(self) -> str:
+        """Write its time, which is more than none."""
+        return "under 0.01 s" if self.seconds < 0.005 else units.seconds(self.seconds)
+
+    @property
     def text(self) -> str:
         """Return the part in a few words: steps 12.3 s, 62 %."""
-        return f"{self.name} {units.seconds(self.seconds)}, {units.share(self.share)}"
+        return f"{self.name} {self.time}, {units.share(self.share)}"
 
     @property
     def percent(self) -> int:

@@ -9,7 +9,6 @@ from typing import ClassVar
 from dlmon.records import AccountPart
 from dlmon.session.gaps import Gap, notices_in
 from dlmon.session.snapshot import Snapshot
-from tui.formatting import units
 from tui.formatting.account import (
     PartRow,
     account_rows,
@@ -149,7 +148,7 @@ class AccountLine(GrowingLines):
     def _words(self, named: Sequence[PartRow], rest: PartRow | None, with_seconds: bool) -> TextRow:
         row: TextRow = ()
         for part in (*named, *([] if rest is None else [rest])):
-            seconds = f" {units.seconds(part.seconds)}," if with_seconds else ""
+            seconds = f" {part.time}," if with_seconds else ""
             words = f" {part.name}{seconds} {part.percent} %"
             row = (*row, ("  ", PLAIN), self._look(part), (words, PLAIN))
         return row

@@ -232,7 +232,7 @@ def _print_account(console: Console, snapshot: Snapshot) -> None:
     for justify in ("left", "right", "right"):
         table.add_column(justify=justify)
     for row in rows:
-        table.add_row(f"  {row.name}", units.seconds(row.seconds), units.share(row.share))
+        table.add_row(f"  {row.name}", row.time, units.share(row.share))
     print_table(console, table)
     longest, word = longest_gaps(snapshot.gaps, SHOWN_GAPS), epoch_word(snapshot.header)
     for gap in longest:

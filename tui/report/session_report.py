@@ -221,9 +221,7 @@ class _Gathered:
             bars=tuple(self._bar(row, names) for row in shown),
             of_all=as_sentence(of_all) if of_all else "",
             account=tuple(
-                Bar(
-                    row.name, row.seconds, f"{units.seconds(row.seconds)}, {units.share(row.share)}"
-                )
+                Bar(row.name, row.seconds, f"{row.time}, {units.share(row.share)}")
                 for row in account
             ),
             gaps=tuple((units.clock(mark.at_s), mark.text) for mark in gaps),

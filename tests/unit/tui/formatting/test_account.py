@@ -41,6 +41,11 @@ def test_the_parts_have_their_share_in_the_order_of_a_run():
     assert account_rows({}) == ()
 
 
+def test_a_part_that_took_any_time_is_not_said_to_have_taken_none():
+    (row, _) = account_rows({AccountPart.LOADING: 0.004, AccountPart.TRAINING: 9.996})
+    assert row.text == "loading data under 0.01 s, under 0.1 %"
+
+
 @given(
     account=st.dictionaries(
         st.sampled_from(AccountPart),

@@ -25,14 +25,18 @@ _LOOPS = "instrument.loops"
 _PLACES = {"training": _LOOPS, "step": _LOOPS, "epoch": _LOOPS, "start": "notebook"}
 
 
-def _module(place: str) -> Any:
+def module_that_reports(place: str) -> Any:
+    """Return a module of ours for a script that reports itself.
+
+    Under `dlmon exec`, what watches the script is not this package: it may be another version, and
+    two would report everything twice.
+    """
     import sys
     from importlib import import_module
 
-    # Under `dlmon exec`, what watches the script is not this package: it may be another version.
     for finder in sys.meta_path:
         load = getattr(finder, "load_of_dlmon", None)
-        if load is not None and place == _LOOPS:
+        if load is not None and place.startswith("instrument."):
             return load(place)
     return import_module(f"dlmon.{place}")
 
@@ -40,5 +44,5 @@ def _module(place: str) -> Any:
 def __getattr__(name: str) -> Any:
     # Most of what imports dlmon needs none of these.
     if name in _PLACES:
-        return getattr(_module(_PLACES[name]), name)
+        return getattr(module_that_reports(_PLACES[name]), name)
     raise AttributeError(f"dlmon has no {name}")

@@ -12,14 +12,16 @@ import sys
 
 import keras
 
-from dlmon.instrument.fits import callback_class
-from dlmon.instrument.keras_iterators import watch_data
-from dlmon.instrument.reporter import REPORTER
+from dlmon import module_that_reports
+
+_REPORTER = module_that_reports("instrument.reporter").REPORTER
+_fits = module_that_reports("instrument.fits")
 
 # It is found by this name where it is copied or pickled.
-ThroughputCallback = callback_class(keras.callbacks.Callback, REPORTER)
+ThroughputCallback = _fits.callback_class(keras.callbacks.Callback, _REPORTER)
 ThroughputCallback.__module__, ThroughputCallback.__qualname__ = __name__, "ThroughputCallback"
 ThroughputCallback.__name__ = "ThroughputCallback"
 
-if REPORTER.is_on:
-    watch_data(sys.modules["keras.src.trainers.epoch_iterator"], REPORTER)
+if _REPORTER.is_on:
+    _data = sys.modules["keras.src.trainers.epoch_iterator"]
+    module_that_reports("instrument.keras_iterators").watch_data(_data, _REPORTER)

@@ -22,6 +22,8 @@ from dlmon.instrument.reporter import Reporter
 
 OWNER = "keras"
 _PACKAGES = ("keras", "tf_keras")
+# Inside a script, this package has another name than elsewhere.
+_OURS = __name__.partition(".")[0] + "."
 
 
 class Activity:
@@ -117,7 +119,7 @@ def _calling_frame() -> tuple[int, Any] | None:
     frame = sys._getframe(1)
     while frame is not None:
         module = frame.f_globals.get("__name__", "")
-        if not module.startswith("dlmon.") and ".callbacks" not in module:
+        if not module.startswith(_OURS) and ".callbacks" not in module:
             in_keras = module.partition(".")[0] in _PACKAGES
             return (id(frame), frame.f_code) if in_keras else None
         frame = frame.f_back  # type: ignore[assignment]

@@ -14,11 +14,12 @@ import pytest
 from fakes.listener import Listener
 
 from dlmon.instrument.reporter import SOCKET
+from dlmon.launch.bundle import script_folder
 from dlmon.records import Batches, Epoch, Evaluation, Metrics, Model, Notice, Phase, Trainer
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[2]
-SCRIPT, HOOKS = HERE / "keras_script.py", HERE / "with_hooks.py"
+SCRIPT = HERE / "keras_script.py"
 CALLBACK_SCRIPT = HERE / "callback_script.py"
 LOSSES_SCRIPT = HERE / "keras_losses_script.py"
 FRAMEWORKS = os.environ.get("DLMON_TEST_FRAMEWORKS")
@@ -66,14 +67,19 @@ def interpreter(flavour):
     return sys.executable
 
 
+def watching(listener):
+    """Return the environment in which `dlmon exec` enters a script's Python."""
+    return {**listener.environment(), "PYTHONPATH": f"{script_folder() / 'entry'}:{ROOT}"}
+
+
 def start(flavour, environment, *arguments):
     backend = "tensorflow" if flavour == "tf_keras" else flavour
     environment = {
+        "PYTHONPATH": str(ROOT),
         **environment,
         "FLAVOUR": flavour,
         "KERAS_BACKEND": backend,
         "TF_CPP_MIN_LOG_LEVEL": "3",
-        "PYTHONPATH": str(ROOT),
     }
     command = [interpreter(flavour), *map(str, arguments)]
     return subprocess.Popen(
@@ -97,7 +103,7 @@ class Run:
     def __init__(self, flavour):
         with Listener() as listener:
             cases = FLAVOURS[flavour]
-            watched = start(flavour, listener.environment(), HOOKS, SCRIPT, *cases)
+            watched = start(flavour, watching(listener), SCRIPT, *cases)
             alone = start(flavour, without_monitor(), SCRIPT, *ALONE)
             self.printed, self.printed_alone = output_of(watched), output_of(alone)
             connections = listener.records()
@@ -125,7 +131,7 @@ def test_a_callback_that_the_script_names_counts_nothing_twice():
     with Listener() as named, Listener() as watched:
         processes = [
             start("tensorflow", named.environment(), CALLBACK_SCRIPT),
-            start("tensorflow", watched.environment(), HOOKS, CALLBACK_SCRIPT),
+            start("tensorflow", watching(watched), CALLBACK_SCRIPT),
             start("tensorflow", without_monitor(), CALLBACK_SCRIPT),
         ]
         printed = [untimed(output_of(process)) for process in processes]
@@ -251,7 +257,7 @@ def test_what_scripts_count_is_what_is_reported(flavour):
 @pytest.mark.parametrize("flavour", list(FLAVOURS))
 def test_the_losses_that_are_read_are_those_that_the_script_printed(flavour):
     with Listener() as listener:
-        watched = start(flavour, listener.environment(), HOOKS, LOSSES_SCRIPT)
+        watched = start(flavour, watching(listener), LOSSES_SCRIPT)
         alone = start(flavour, without_monitor(), LOSSES_SCRIPT)
         printed, printed_alone = output_of(watched), output_of(alone)
         (records,) = listener.records()

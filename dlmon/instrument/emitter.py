@@ -169,7 +169,8 @@ class Emitter:
                 continue
             except OSError:
                 # EPIPE: the supervisor is gone, so nobody is left to train for.
-                self._unsent.clear()
+                # Not cleared: the error's traceback may hold a view of it.
+                self._unsent = bytearray()
                 self.stop_requested = True
                 self._close_pipe()
                 return

@@ -120,6 +120,8 @@ class Reporter:
             connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
             connection.settimeout(CLOSE_S)
             connection.connect(self._path)
+            # Python's own timeout would hold for what is sent, too: a monitor may be busy longer.
+            connection.setblocking(False)
         except OSError:
             self._path = None
             return False

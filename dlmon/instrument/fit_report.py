@@ -12,7 +12,7 @@ from typing import Any
 
 from dlmon.instrument.batch_ends import BatchEnds, last_of
 from dlmon.instrument.fit_watch import Activity, FitWatch
-from dlmon.instrument.keras_data import Data, claim_latest
+from dlmon.instrument.keras_data import Data, PlannedData, claim_latest
 from dlmon.instrument.keras_facts import count_of_samples, framework_of, parameters_of, qualities_of
 from dlmon.instrument.queued import (
     MIN_PAUSE_NS,
@@ -26,9 +26,21 @@ from dlmon.instrument.reporter import guarded
 from dlmon.instrument.timed_pass import PipelineTeardowns, TimedPass
 from dlmon.records import SCRIPT_PHASE, Evaluation, Notice, finite
 
+# Packages whose callbacks do nothing between an epoch's start and its first batch; one is ours.
+_TRUSTED = ("keras", "tf_keras", __name__.partition(".")[0])
+
 
 def _nothing(batch: int) -> None:
     """Count no batch."""
+
+
+def _opens_epochs(callback: Any) -> bool:
+    """Return whether a callback runs code of a script's own where an epoch begins."""
+    if "on_epoch_begin" in getattr(callback, "__dict__", ()) or hasattr(callback, "schedule"):
+        return True
+    hook = getattr(type(callback), "on_epoch_begin", None)
+    module = getattr(hook, "__module__", None) or ""
+    return hook is not None and module.partition(".")[0] not in _TRUSTED
 
 
 class FitReport(Activity):
@@ -96,12 +108,22 @@ class FitReport(Activity):
         self._claimed = self._test_data = None
         self._stride = self._steps_per_execution()
         self._on_tensorflow = framework_of(self._package)[2] == "tensorflow"
-        if self._on_tensorflow:
+        if self._on_tensorflow and not self._script_opens_epochs():
             self._teardowns = PipelineTeardowns(time.process_time_ns, "epoch", "epochs")
         if self._watch.is_compiled(self.model, self._compiled_size()):
             self._follows = self.has_batches = True
         else:
             self._reporter.enter("compiling", self._begin)
+
+    def _script_opens_epochs(self) -> bool:
+        """Return whether code of the script's own may run before an epoch's first batch.
+
+        What it waits for there is no doing of TensorFlow's.
+        """
+        callbacks = None if self._list is None else self._list()
+        if callbacks is None or not isinstance(self._data, PlannedData):
+            return True
+        return any(_opens_epochs(one) for one in callbacks.callbacks)
 
     def _steps_per_execution(self) -> int:
         steps: Any = getattr(self.model, "steps_per_execution", None)

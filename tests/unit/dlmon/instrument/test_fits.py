@@ -153,11 +153,14 @@ class Keras:
 
 
 FIT = """
-def fit(made, model, iterator, callbacks, pass_time, epochs=2, initial_epoch=0, validate=None):
+def fit(
+    made, model, iterator, callbacks, pass_time, epochs=2, initial_epoch=0, validate=None, open_ms=0
+):
     callbacks = made(callbacks, model=model, epochs=epochs, steps=iterator.num_batches)
     callbacks.on_train_begin()
     for epoch in range(initial_epoch, epochs):
         callbacks.on_epoch_begin(epoch)
+        pass_time(open_ms)
         for batch in range(iterator.num_batches):
             callbacks.on_train_batch_begin(batch)
             pass_time(10)
@@ -219,6 +222,31 @@ def test_a_model_that_has_trained_is_not_compiled_again(keras):
     keras.fit(model, epochs=1)
     keras.fit(keras.model(), epochs=1)
     assert [phase.name for phase in keras.of(Phase)].count("compiling") == 2
+
+
+TAKEN_DOWN = "TensorFlow takes down the last epoch's input pipeline"
+
+
+def test_an_idle_start_of_an_epoch_is_tensorflows_where_nothing_of_the_scripts_runs_in_it(keras):
+    model = keras.model()
+    keras.fit(model, epochs=1)
+    keras.fit(model, callbacks=[Hooks(on_epoch_end=lambda *_: None)], open_ms=700)
+    (first, in_all) = keras.of(Notice)
+    assert TAKEN_DOWN in first.text
+    assert in_all.text.startswith("1.4 s in all")
+
+
+def test_what_a_callback_of_the_scripts_own_waits_for_is_no_doing_of_tensorflows(keras):
+    class Waits:
+        def on_epoch_begin(self, epoch, logs=None):
+            keras.pass_time(700)
+
+    model = keras.model()
+    keras.fit(model, epochs=1)
+    keras.fit(model, callbacks=[Waits()])
+    keras.fit(model, callbacks=[Hooks(on_epoch_begin=lambda *_: keras.pass_time(700))])
+    keras.fit(model, callbacks=[Hooks(schedule=lambda epoch: 0.1)], open_ms=700)
+    assert keras.of(Notice) == []
 
 
 def test_a_persons_list_of_callbacks_stays_as_it_is(keras):

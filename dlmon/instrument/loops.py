@@ -20,6 +20,17 @@ OWNER = "dlmon"
 NO_SIZE = "the script does not say how many samples a step has"
 
 
+def _whole(number: Any) -> int | None:
+    """Return a number of samples or the like, which a script may have as NumPy's; None if none."""
+    if type(number) is int:
+        return number if number >= 0 else None
+    try:
+        whole = int(number) if number == int(number) else None
+    except Exception:  # noqa: BLE001 - whatever it is, the script goes on
+        return None
+    return whole if whole is not None and whole >= 0 else None
+
+
 class Training:
     """A loop that a script reports itself: `with dlmon.training(...)`.
 
@@ -44,10 +55,11 @@ class Training:
         reporter: Reporter | None = None,
         clock: Any = time.monotonic_ns,
     ) -> None:
-        self._samples, self._epochs, self._batch_size = samples, epochs, batch_size
-        self._steps, self._network = steps, network
-        if steps is None and samples is not None and batch_size:
-            self._steps = -(-samples // batch_size)
+        self._samples, self._epochs = _whole(samples), _whole(epochs)
+        self._batch_size, self._steps = _whole(batch_size), _whole(steps)
+        self._network = network if isinstance(network, str) else None
+        if self._steps is None and self._samples is not None and self._batch_size:
+            self._steps = -(-self._samples // self._batch_size)
         self._reporter = reporter or REPORTER
         self._clock = clock
         self._is_on = False
@@ -97,7 +109,7 @@ class Training:
             return
         if self._epoch is None:
             self._begin_epoch()
-        held = self._batch_size if samples is None else samples
+        held = self._batch_size if samples is None else _whole(samples)
         self._reporter.batch_ended(MeasuredBatch(self._step, self._clock(), held))
         self._step += 1
         if metrics:

@@ -1,9 +1,11 @@
 """The metrics that a script passes itself with each step."""
 
+import numpy as np
+import pytest
 from fakes.loops import KeptReporter
 
 from dlmon.instrument.loops import Training
-from dlmon.instrument.queued import MetricsRead
+from dlmon.instrument.queued import MeasuredBatch, MetricsRead
 
 
 class Reports(KeptReporter):
@@ -48,3 +50,29 @@ def test_a_step_without_metrics_sends_none():
         loop.step(32)
         assert not reporter.reads.are_reported
     assert metrics_sent(reporter) == []
+
+
+@pytest.mark.parametrize(
+    ("given", "held"),
+    [
+        (32, 32),
+        (np.int64(32), 32),
+        (np.array(32), 32),
+        (32.0, 32),
+        (True, 1),
+        (32.5, None),
+        (-1, None),
+        (float("nan"), None),
+        ("32", None),
+        (Unreadable(), None),
+        (np.array([1, 2]), None),
+    ],
+)
+def test_a_size_that_is_no_whole_number_is_not_known(given, held):
+    reporter = Reports()
+    with Training(samples=given, batch_size=given, reporter=reporter) as loop:
+        loop.step(given)
+        loop.step()
+    sizes = [item.samples for item in reporter.queue if isinstance(item, MeasuredBatch)]
+    assert sizes == [held, held]
+    assert all(type(size) is int for size in sizes if size is not None)

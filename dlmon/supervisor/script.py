@@ -19,7 +19,7 @@ from pathlib import Path
 
 from dlmon.instrument.reporter import SOCKET
 from dlmon.launch.bundle import script_folder
-from dlmon.launch.children import PACKAGES_VARIABLE, SAFE_PATH, end_group
+from dlmon.launch.children import PACKAGES_VARIABLE, SAFE_PATH, end_group, end_process
 from dlmon.launch.device import DeviceChoice
 from dlmon.launch.job import Job
 from dlmon.records import SCRIPT_PHASE, Failure, FailureKind, Phase, Record
@@ -36,6 +36,8 @@ ENTERED = "entered"
 """What the first interpreter that could be entered leaves beside the socket."""
 # These keep an interpreter from looking at PYTHONPATH, or for what it imports first.
 _CLOSED_BY = ("I", "E", "S")
+# No terminal sends these: a scheduler does, to say that time is nearly up.
+_OF_THE_PROCESS = (signal.SIGUSR1, signal.SIGUSR2)
 
 
 class ScriptError(Exception):
@@ -69,11 +71,11 @@ class Script(Child):
         self._command = tuple(command)
         self._trainers.gpus = device.gpus
         copies = job.copy_fds
-        if job.terminal is not None:
-            self._output = TerminalOutput(job.terminal, copies and copies[0], self._take_output)
-        else:
-            self._output = FileOutput(copies, self._take_output)
         try:
+            if job.terminal is not None:
+                self._output = TerminalOutput(job.terminal, copies and copies[0], self._take_output)
+            else:
+                self._output = FileOutput(copies, self._take_output)
             self._folder = _socket_folder()
             place = self._folder / "socket"
             self._trainers.listen(place)
@@ -95,7 +97,8 @@ class Script(Child):
             if job.stdin_fd is not None:
                 os.close(job.stdin_fd)
         self._write(Phase(time.monotonic_ns(), SCRIPT_PHASE))
-        self._output.started()
+        if self._output is not None:
+            self._output.started()
 
     def ask_to_end(self) -> None:
         """Interrupt it, as Ctrl-C does where it runs alone."""
@@ -103,8 +106,13 @@ class Script(Child):
             end_group(self.pid, signal.SIGINT)
 
     def pass_on(self, number: signal.Signals) -> None:
-        """Send it a signal that was meant for it."""
-        if self.pid is not None:
+        """Send it a signal that was meant for it; to its group what a terminal would send there."""
+        if self.pid is None:
+            return
+        if number in _OF_THE_PROCESS:
+            # It would end those that load its data.
+            end_process(self.pid, number)
+        else:
             end_group(self.pid, number)
 
     def drain(self) -> None:

@@ -76,6 +76,8 @@ WORKLOADS = "workloads"
 # Longer than the sensors may take to start with the GPUs, and then without them.
 NO_FACTS = "the sensors did not answer"
 END_S = 1.0
+# Of what is passed on to a script, these ask it to end.
+_ENDS = frozenset((signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT))
 # Lines of output that may say what a crash was: a traceback may have a hundred, with its message.
 LAST_OUTPUT_LINES = 200
 
@@ -118,6 +120,8 @@ class Supervisor:
         self._lifeline_left = b""
         self._detached = job.outlives_viewer
         self._stop_asked: str | None = None
+        self._end_passed_on = False
+        """Whether a script got a signal that asks it to end; it may go on."""
         self._stopping = asyncio.Event()
         self._stop_timer: asyncio.TimerHandle | None = None
         self._ended = False
@@ -437,10 +441,13 @@ class Supervisor:
 
     def _pass_on(self, script: Script, word: bytes) -> None:
         """Send the script a signal that its viewer got; what becomes of it is the script's own."""
-        if word.isdigit() and int(word) in set(STOP_SIGNALS):
-            number = signal.Signals(int(word))
+        if not word.isdigit() or int(word) not in STOP_SIGNALS:
+            return
+        number = signal.Signals(int(word))
+        if script.pid is None:
             self._stop_asked = f"it got {signal_name(number)}"
-            script.pass_on(number)
+        self._end_passed_on |= number in _ENDS
+        script.pass_on(number)
 
     def _escalate_stop(self, pid: int, reason: str) -> None:
         loop = asyncio.get_running_loop()
@@ -505,7 +512,7 @@ class Supervisor:
     def _ending(self) -> Ending:
         return Ending(
             exit_code=self._workload.exit_code,
-            stop_asked=self._stop_asked is not None,
+            stop_asked=self._stop_asked is not None or self._end_passed_on,
             failure=self._workload.failure,
             out_of_memory=self._memory_ran_out,
             last_output=tuple(self._last_output),

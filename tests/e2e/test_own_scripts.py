@@ -12,7 +12,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from fakes.sessions import DEADLINE_S, eventually
+from fakes.sessions import DEADLINE_S, eventually, is_alive
 
 from dlmon.log.directory import list_sessions
 from dlmon.records import Batches, Epoch, Notice, Output, Phase, Trainer, decode
@@ -485,6 +485,42 @@ time.sleep(60)
     process.send_signal(number)
     stdout, _ = process.communicate(timeout=DEADLINE_S)
     assert (process.returncode, stdout) == (5, b"got %d\n" % number)
+
+
+@pytest.mark.parametrize(
+    ("number", "status"), [(signal.SIGUSR1, "failed"), (signal.SIGTERM, "stopped")]
+)
+def test_a_signal_that_a_script_goes_on_after_decides_nothing(number, status, folder, log_dir):
+    """What asks it to end makes its end a stop; what it leaves running goes on after either."""
+    script = f"""
+import signal, subprocess, time
+left = subprocess.Popen(["sleep", "60"], start_new_session={number == signal.SIGTERM})
+handled = []
+signal.signal({int(number)}, lambda *_: handled.append(1))
+print(left.pid, flush=True)
+while not handled:
+    time.sleep(0.01)
+raise ValueError("later, of its own")
+"""
+    path = folder("w", {"script.py": script})
+    words = [*DLMON, "exec", "--plain", "--log-dir", str(log_dir), "--"]
+    process = subprocess.Popen(
+        [*words, sys.executable, "script.py"],
+        cwd=path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    )
+    left = int(process.stdout.readline())
+    try:
+        process.send_signal(number)
+        assert process.wait(DEADLINE_S) == 1
+        (session,) = list_sessions(log_dir)
+        result = session.result
+        assert result.status == status
+        assert ("of its own" in (result.error or "")) == (status == "failed")
+        assert is_alive(left)
+    finally:
+        os.kill(left, signal.SIGKILL)
 
 
 def test_one_that_has_a_terminal_writes_to_one(folder, log_dir):

@@ -518,6 +518,7 @@ class Supervisor:
             last_output=tuple(self._last_output),
             is_script=self._job.script,
             why_nothing_trained=self._workload.why_nothing_trained,
+            was_not_ours=self._job.process is not None,
         )
 
     def _result(self, ending: Ending, now: int) -> Result:

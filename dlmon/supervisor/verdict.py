@@ -69,7 +69,8 @@ class Ending:
     is the reason that it reported itself. `out_of_memory` says that the kernel
     had just killed something for want of memory, `last_output` are the last
     lines that it printed. `is_script` says that it was a person's own, and
-    `why_nothing_trained` why no training was seen in it, whatever ended it.
+    `why_nothing_trained` why no training was seen in it, whatever ended it. Of
+    one that ran already, how it ended can't be known: it `was_not_ours`.
     """
 
     exit_code: int | None
@@ -79,6 +80,7 @@ class Ending:
     last_output: Sequence[Output] = ()
     is_script: bool = False
     why_nothing_trained: str | None = None
+    was_not_ours: bool = False
 
 
 def make_result(
@@ -100,6 +102,8 @@ def make_result(
     why = {**snapshot.why, **measures.why, **dict.fromkeys(unsteady, too_short)}
     if snapshot.seconds_per_epoch is not None and not snapshot.seconds_per_epoch.projected:
         why.pop("validation", None)
+    if ending.was_not_ours:
+        why["exit_code"] = "dlmon did not start its process, and can't know how it ended"
     if model is None and ending.is_script:
         nothing_trained = why_nothing_trained(ending) or NOTHING_SEEN
         why |= dict.fromkeys((*lacking, *_FIGURES_OF_A_MODEL), nothing_trained)
@@ -229,7 +233,7 @@ def _peak(job: Job, snapshot: Snapshot) -> tuple[float | None, str | None]:
 def _status(ending: Ending, batch_size: object) -> tuple[Status, str | None, FailureKind | None]:
     """Return completed, stopped or failed; and of what failed why, in words and as a code."""
     code = ending.exit_code
-    if code == 0:
+    if code == 0 or (ending.was_not_ours and not ending.stop_asked):
         return Status.COMPLETED, None, None
     if ending.stop_asked:
         return Status.STOPPED, None, None

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -66,7 +65,6 @@ class WatchedProcess:
             asyncio.get_running_loop().remove_reader(self._pidfd)
             os.close(self._pidfd)
             self._pidfd = -1
-        self.exit_code = 0
         self.ended.set()
 
     def reaped(self, exit_code: int) -> None:
@@ -78,9 +76,6 @@ class WatchedProcess:
     def ask_to_end(self) -> None:
         """End the session."""
         self._end()
-
-    def pass_on(self, number: signal.Signals) -> None:
-        """Do nothing: its signals are its own."""
 
     def drain(self) -> None:
         """Read what it has left behind, and hear no more of it."""

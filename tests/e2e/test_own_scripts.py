@@ -580,6 +580,8 @@ def test_a_notebooks_process_is_recorded_until_it_ends(folder, log_dir, tmp_path
     assert entry.header.id.encode() in done.stdout
     assert [(e.epoch, e.samples) for e in records if isinstance(e, Epoch)] == [(0, 1280), (1, 1280)]
     assert entry.result.status == "completed"
+    assert entry.result.exit_code is None
+    assert "did not start its process" in entry.result.why["exit_code"]
 
 
 def test_stopping_a_notebooks_session_leaves_its_process_alone(folder, log_dir, tmp_path):
@@ -602,6 +604,7 @@ print("still here")
     stopped = subprocess.run([*DLMON, "stop", "last"], env=environment, timeout=DEADLINE_S)
     assert stopped.returncode == 0
     eventually(lambda: records_of(logs)[1].result is not None, "its result")
+    assert records_of(logs)[1].result.status == "stopped"
     stdout, _ = process.communicate(b"", timeout=DEADLINE_S)
     assert (process.returncode, stdout.splitlines()[-1]) == (0, b"still here")
 

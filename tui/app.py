@@ -16,7 +16,6 @@ from textual.app import SystemCommand
 from textual.binding import ActiveBinding, Binding, BindingType
 from textual.screen import ModalScreen, Screen
 
-from dlmon.log.folder import LogError, log_directory
 from dlmon.records.sanitize import clean
 from tui.drawing.themes import DARK, OWN_THEMES, chart_hues
 from tui.exit_messages import print_exit_message, print_sweep_exit_message
@@ -128,20 +127,12 @@ class DlmonApp(NavigatingApp):
         code = self.run()
         self.release()
         for run in self._sweeps:
-            print_sweep_exit_message(run, self._usual_directory())
+            print_sweep_exit_message(run, self.usual_directory())
         if self._refused is not None:
             print(f"dlmon: {clean(self._refused.reason)}", file=sys.stderr)
         for shown in self._shown:
-            print_exit_message(shown.follower, stops=shown.needs_us, usual=self._usual_directory())
+            print_exit_message(shown.follower, stops=shown.needs_us, usual=self.usual_directory())
         return self.return_code or 0 if code is None else code
-
-    def _usual_directory(self) -> Path | None:
-        """Return where sessions are kept that name no place."""
-        chosen = self.settings.log_dir
-        try:
-            return log_directory(None if chosen is None else Path(chosen))
-        except LogError:
-            return None
 
     def get_line_filters(self) -> Sequence[LineFilter]:
         """Let nothing but ASCII through where that was asked for."""

@@ -57,11 +57,10 @@ def print_sweep_exit_message(run: SweepRun, usual: Path | None = None) -> None:
         run: the sweep.
         usual: as for `print_exit_message`.
     """
-    from dlmon.log.folder import place_options
     from dlmon.log.label import read_label
     from tui.formatting import units
     from tui.formatting.sessions import called
-    from tui.formatting.sweeps import findings, left_running_text
+    from tui.formatting.sweeps import findings, left_running_text, resume_command
 
     sweep, left = run.writer.header.id, len(run.sweep.left())
     name = called(sweep, read_label(run.writer.path))
@@ -72,8 +71,7 @@ def print_sweep_exit_message(run: SweepRun, usual: Path | None = None) -> None:
         if problem is not None:
             print(f"dlmon: {clean(problem)}", file=sys.stderr)
     if left:
-        where = place_options(None if usual in (None, run.directory) else run.directory)
-        runs = units.counted(left, "run")
-        print(f"{name} has {runs} left: dlmon sweep --resume {sweep}{where}")
+        command = resume_command(sweep, run.directory, usual)
+        print(f"{name} has {units.counted(left, 'run')} left: {command}")
     else:
         print(f"{name} completed; recorded in {shown_path(run.writer.path)}")

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+from dlmon.log.folder import place_options
 from dlmon.records import Outcome, RunStatus, SweepHeader, to_json
 from dlmon.statistics.repeats import MIN_RUNS, faster, time_of
 from dlmon.sweep.crossovers import lead_changes
@@ -427,3 +429,15 @@ def _typical_run(row: CombinationRow) -> Outcome | None:
         timed.sort(key=lambda pair: pair[0])
         return timed[(len(timed) - 1) // 2][1]
     return with_result[-1] if with_result else None
+
+
+def resume_command(sweep: str, directory: Path, usual: Path | None) -> str:
+    """Return the command that runs the rest of a sweep.
+
+    Args:
+        sweep: its id.
+        directory: where it and its sessions are kept.
+        usual: where sessions are kept that name no place; None where that isn't known.
+    """
+    place = place_options(None if usual in (None, directory) else directory)
+    return f"dlmon sweep --resume {sweep}{place}"

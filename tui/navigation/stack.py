@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from textual.screen import Screen
 
+from dlmon.log.folder import LogError, log_directory
 from dlmon.records.sanitize import clean
 from tui.navigation.shown import ShownSession
 from tui.navigation.start import Start
@@ -44,6 +45,14 @@ class ScreenStackApp(PunctualApp[int]):
         self._references: dict[str, Reference] = {}
         """What each workload is compared with, as it was chosen on a screen."""
         self._refused: Refused | None = None
+
+    def usual_directory(self) -> Path | None:
+        """Return where sessions are kept that name no place; None where there is none."""
+        chosen = self.settings.log_dir
+        try:
+            return log_directory(None if chosen is None else Path(chosen))
+        except LogError:
+            return None
 
     def is_first(self, screen: Screen[Any]) -> bool:
         """Return whether a screen lies on none: who leaves it leaves dlmon."""

@@ -27,7 +27,8 @@ class SweepsApp(LaunchesApp):
         """Make the screen of a sweep, which begins to make its runs."""
         from tui.sweep.screen import SweepScreen
 
-        self._sweep, self._sweep_screen = run, SweepScreen(run)
+        self._sweep = run
+        self._sweep_screen = SweepScreen(run, usual_directory=self.usual_directory())
         self._sweeps.append(run)
         return self._sweep_screen
 

@@ -251,8 +251,12 @@ def _place(sweep: Sweep, slot: Slot) -> TextRow:
     round_of = [
         other
         for other in plan.order
-        if other.repeat == slot.repeat
-        and getattr(sweep.outcomes.get(other), "status", None) != RunStatus.IMPOSSIBLE
+        # One that has just turned out not to be is still the current one.
+        if other == slot
+        or (
+            other.repeat == slot.repeat
+            and getattr(sweep.outcomes.get(other), "status", None) != RunStatus.IMPOSSIBLE
+        )
     ]
     text = f"combination {round_of.index(slot) + 1} of {len(round_of)}"
     if plan.repeats > 1:

@@ -21,11 +21,12 @@ class SweepQuestionScreen(QuestionScreen):
 
     Args:
         runs: how many there are.
+        resume: the command that runs the rest of the sweep.
     """
 
-    def __init__(self, runs: int = 1) -> None:
+    def __init__(self, runs: int = 1, resume: str = "") -> None:
         super().__init__()
-        self._runs = runs
+        self._runs, self._resume = runs, resume
 
     def worded(self, text: str) -> str:
         for one, several in _PLURALS if self._runs > 1 else ():
@@ -46,7 +47,6 @@ class SweepQuitScreen(SweepQuestionScreen):
         ("Now", "the current run counts as not run"),
         ("After", "this run finishes, and no other one starts"),
         ("Stay", "nothing changes"),
-        ("", "The rest is run by  dlmon sweep --resume last"),
     )
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("s", "answer('stop')", "Stop now"),
@@ -54,6 +54,11 @@ class SweepQuitScreen(SweepQuestionScreen):
         Binding("e", "answer('after')", "Stop after this run"),
         Binding("escape", "answer('stay')", "Stay"),
     ]
+
+    @property
+    def consequences(self) -> tuple[tuple[str, str], ...]:
+        """What follows from each answer, and how the rest is run later."""
+        return (*self.CONSEQUENCES, ("", f"The rest is run by  {self._resume}"))
 
 
 class SweepStopScreen(SweepQuitScreen):
@@ -67,7 +72,6 @@ class SweepStopScreen(SweepQuitScreen):
     CONSEQUENCES: ClassVar[tuple[tuple[str, str], ...]] = (
         *SweepQuitScreen.CONSEQUENCES[:2],
         ("Go on", "nothing changes"),
-        *SweepQuitScreen.CONSEQUENCES[3:],
     )
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "answer('stay')", "Go on")]
 
@@ -90,5 +94,5 @@ class SweepGoOnScreen(SweepQuestionScreen):
         Binding("s", "answer('stop')", "Stop now"),
         Binding("ctrl+c,ctrl+q", "answer('stop')", show=False),
         Binding("m", "answer('go_on')", "Finish the sweep"),
-        Binding("escape", "answer('stay')", "Go on"),
+        Binding("escape", "answer('stay')", "No change"),
     ]

@@ -20,6 +20,7 @@ from tui.formatting.sweeps import (
     findings,
     left_running_text,
     plan_text,
+    resume_command,
     slot_text,
     table_of,
 )
@@ -102,10 +103,16 @@ class SweepScreen(BaseScreen):
         run: SweepRun
         interrupted: bool
 
-    def __init__(self, run: SweepRun, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        run: SweepRun,
+        clock: Callable[[], float] = time.monotonic,
+        usual_directory: Path | None = None,
+    ) -> None:
         """Take the sweep; nothing is run before the screen is mounted."""
         super().__init__()
         self._run = run
+        self._resume = resume_command(run.writer.header.id, run.directory, usual_directory)
         self._clock = clock
         self._begun_at = clock()
         self._was_over = not run.sweep.left()
@@ -293,7 +300,7 @@ class SweepScreen(BaseScreen):
     def action_stop(self) -> None:
         """Ask whether the sweep is to stop, and when; or to go on where it would stop soon."""
         last, runs = self._run.stops_after_run, len(self._run.current)
-        question = SweepGoOnScreen(runs) if last else SweepStopScreen(runs)
+        question = SweepGoOnScreen(runs) if last else SweepStopScreen(runs, self._resume)
         self.ask(question, self._take_stop_answer)
 
     def _take_stop_answer(self, answer: str) -> None:
@@ -313,7 +320,7 @@ class SweepScreen(BaseScreen):
         elif self._leave_when_ended:
             self._go(interrupted=True)
         else:
-            self.ask(SweepQuitScreen(len(self._run.current)), self._take_answer)
+            self.ask(SweepQuitScreen(len(self._run.current), self._resume), self._take_answer)
 
     def _take_answer(self, answer: str) -> None:
         if self._run.ended:

@@ -249,6 +249,15 @@ async def test_the_place_counts_what_can_be_run(make_run, show):
         assert "~ 00:16 left" in shown.text
 
 
+async def test_a_run_that_turned_out_impossible_is_shown_until_its_place_is_left(make_run, show):
+    run = make_run({"batch_size": [32, 64, 70000]}, repeats=2)
+    run.begin(None)
+    async with show(run) as shown:
+        run.report(Ended(run.slot, IMPOSSIBLE_SIZE, 0.0))
+        await shown.settle()
+        assert "combination 1 of 3  round 1 of 2" in shown.text
+
+
 async def test_the_highlight_follows_the_runs_until_it_is_moved(make_run, show, training):
     run = make_run()
     run.begin(training)
@@ -348,7 +357,8 @@ async def test_q_asks_and_stay_changes_nothing(make_run, show):
     async with show(run) as shown:
         await shown.press("q")
         assert isinstance(shown.app.screen, SweepQuitScreen)
-        assert "dlmon sweep --resume last" in shown.text
+        assert "dlmon sweep --resume" in shown.text
+        assert run.writer.header.id in shown.text
         await shown.press("escape")
         assert shown.app.screen is shown.screen
         assert not run.stops_after_run

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from fakes.glyphs import GLYPHS
@@ -12,7 +13,15 @@ from fakes.sweeps import completed, plan_of, result_of, sweep_of
 from dlmon.records import Began, Outcome, RunStatus, Slot
 from dlmon.sweep.log import new_header
 from tui.formatting.glyphs import ASCII, UNICODE
-from tui.formatting.sweeps import findings, outcome_text, plan_text, slot_text, sweep_json, table_of
+from tui.formatting.sweeps import (
+    findings,
+    outcome_text,
+    plan_text,
+    resume_command,
+    slot_text,
+    sweep_json,
+    table_of,
+)
 from tui.sweep.picture import picture_of
 
 SIZES = {"batch_size": [32, 64, 128]}
@@ -389,3 +398,10 @@ def test_of_several_runs_the_middle_one_stands_for_all():
     assert row["value"] == pytest.approx(0.21)
     assert row["low"] < 0.21 < row["high"]
     assert row["result"] == row["runs"][1]["result"]
+
+
+def test_the_command_for_the_rest_of_a_sweep_names_its_place_where_that_is_not_the_usual_one():
+    usual, other = Path("/home/a/sessions"), Path("/data/my runs")
+    assert resume_command("s1", usual, usual) == "dlmon sweep --resume s1"
+    assert resume_command("s1", other, None) == "dlmon sweep --resume s1"
+    assert resume_command("s1", other, usual) == "dlmon sweep --resume s1 --log-dir '/data/my runs'"

@@ -270,11 +270,6 @@ class BatchSummary:
     updates: int | None = None
     trainer: int | None = None
 
-    @property
-    def counted(self) -> int:
-        """The samples of all batches; the batches, or steps, where they are not known."""
-        return self.count if self.samples is None else self.samples
-
     def counted_in(self, steps: bool) -> int | None:
         """Return the batches in steps, else their samples; None where these aren't known."""
         return self.count if steps else self.samples

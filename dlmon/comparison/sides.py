@@ -73,11 +73,12 @@ _LONGEST_ERROR = 160
 
 @dataclass(frozen=True)
 class Curve:
-    """The throughput of a run over time."""
+    """The throughput of a run over time; `counts_steps` is as for `RunFigures`."""
 
     series: Series
     start_ns: int
     end_ns: int
+    counts_steps: bool = False
 
     @property
     def seconds(self) -> float:
@@ -99,6 +100,8 @@ class RunFigures:
         wall: when it began.
         device: what it ran on: cpu, or gpu:N.
         samples: of a whole epoch.
+        counts_steps: whether its throughput is of steps, as the size of a script's batches isn't
+            known.
         values: its figures by their names, those of `FIGURES` and of the account.
         windows: samples and microseconds of consecutive windows of steady training.
         curve: its throughput over time; None where only its result was read.
@@ -127,6 +130,7 @@ class RunFigures:
     mode: str | None = None
     data: str | None = None
     samples: int | None = None
+    counts_steps: bool = False
     values: Mapping[str, float] = field(default_factory=dict)
     windows: Windows = ()
     curve: Curve | None = None
@@ -142,7 +146,8 @@ class SidesFigure:
     """One figure of both sides.
 
     Attributes:
-        base, new: the geometric mean of each side; None where no run has it.
+        base, new: the geometric mean of each side; None where no run has it, or its runs have it
+            in different units.
         ratio: new over base; None where it can't be compared.
         runs: how many runs of each side have it.
         why: why it isn't compared though both sides have it.
@@ -331,7 +336,7 @@ def _figure(
     repeats: Sequence[Sequence[RunFigures]],
 ) -> SidesFigure:
     ours, theirs = _values(name, base), _values(name, new)
-    why = _why_unlike(name, (*base, *new)) if ours and theirs else None
+    why = _why_unlike(name, base, new) if ours and theirs else None
     ratio = None
     if why is None and name not in NO_RATIO:
         groups = (_values(name, group) for group in (*repeats, base, new))
@@ -340,10 +345,11 @@ def _figure(
         within = [window_error(side[0].windows) for side in single]
         ratio = ratio_of(ours, theirs, spread, within)
     is_geometric = name not in NO_RATIO
+    mixed = [name == THROUGHPUT and len(_counts_steps(side)) > 1 for side in (base, new)]
     return SidesFigure(
         name=name,
-        base=_center(ours, is_geometric),
-        new=_center(theirs, is_geometric),
+        base=None if mixed[0] else _center(ours, is_geometric),
+        new=None if mixed[1] else _center(theirs, is_geometric),
         ratio=ratio,
         runs=(len(ours), len(theirs)),
         why=why,
@@ -371,8 +377,18 @@ def _account_names(runs: Iterable[RunFigures]) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def _why_unlike(name: str, runs: Sequence[RunFigures]) -> str | None:
-    """Say why a figure of an epoch doesn't compare though the throughput does."""
+def _counts_steps(runs: Iterable[RunFigures]) -> set[bool]:
+    """Return whether the throughputs of runs are of steps: both where they differ in that."""
+    return {run.counts_steps for run in runs}
+
+
+def _why_unlike(name: str, base: Sequence[RunFigures], new: Sequence[RunFigures]) -> str | None:
+    """Say why a figure doesn't compare though the work is alike."""
+    runs = (*base, *new)
+    if name == THROUGHPUT and len(_counts_steps(runs)) > 1:
+        if len(_counts_steps(base)) == len(_counts_steps(new)) == 1:
+            return "one side counts steps, the other samples"
+        return "some runs count steps, others samples"
     if "epoch" not in name:
         return None
     if len({run.samples for run in runs}) > 1:
@@ -406,7 +422,7 @@ def _conditions(run: RunFigures) -> tuple[tuple[Any, ...], object, str]:
     """
     options = {name: value for name, value in _options_of(run).items() if name != _PRICE}
     backend = options.pop(BACKEND, None) if run.command is not None else ""
-    work = (run.host, run.workload, run.command, run.device, repr(options))
+    work = (run.host, run.workload, run.command, run.device, run.counts_steps, repr(options))
     return work, None if backend is None else str(backend), repr(run.versions)
 
 

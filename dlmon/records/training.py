@@ -224,6 +224,12 @@ class Batches:
         samples = 1 if self.samples is None else self.samples
         return (samples,) * len(self.dt_us) if isinstance(samples, int) else samples
 
+    def counted_in(self, steps: bool) -> tuple[int, ...] | None:
+        """Return 1 for each batch in steps, else its samples; None where these aren't known."""
+        if steps:
+            return (1,) * len(self.dt_us)
+        return None if self.samples is None else self.counted
+
 
 @record(frozen=True)
 class BatchSummary:
@@ -264,10 +270,9 @@ class BatchSummary:
     updates: int | None = None
     trainer: int | None = None
 
-    @property
-    def counted(self) -> int:
-        """The samples of all batches; the batches, or steps, where they are not known."""
-        return self.count if self.samples is None else self.samples
+    def counted_in(self, steps: bool) -> int | None:
+        """Return the batches in steps, else their samples; None where these aren't known."""
+        return self.count if steps else self.samples
 
 
 @record(frozen=True)

@@ -79,7 +79,9 @@ def read_figures(log: Path, on_read: OnRead = ignore) -> RunFigures:
     values = {} if result is None else _values_of_result(result)
     values |= _values_of(snapshot) | session.readings.means | session.readings.most
     start, end = session.training_start, session.throughput.end_ns
-    curve = None if start is None or end is None else Curve(session.throughput, start, end)
+    curve = None
+    if start is not None and end is not None:
+        curve = Curve(session.throughput, start, end, session.counts_steps)
     return _figures(entry, result, values, snapshot, session.steady_windows, curve)
 
 
@@ -173,6 +175,7 @@ def _figures(
         mode=(model.mode if model else None) or _word(options.get("mode"), "train"),
         data=made_of.data if made_of else None,
         samples=made_of.samples_per_epoch if made_of else None,
+        counts_steps=bool(figures is not None and figures.counts_steps),
         values={name: value for name, value in values.items() if 0 <= value < math.inf},
         windows=windows,
         curve=curve,

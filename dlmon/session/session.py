@@ -172,7 +172,10 @@ class Session:
         if isinstance(record, (Batches, BatchSummary, Epoch)):
             self.trainers.fold(record)
         if isinstance(record, (Batches, BatchSummary)):
-            self.throughput.add_beside(*span_of(record))
+            steps = self.counts_steps if self._steady.batches else record.samples is None
+            span = span_of(record, steps)
+            if span is not None:
+                self.throughput.add_beside(*span)
 
     @property
     def steady(self) -> SteadyState:
@@ -233,8 +236,9 @@ class Session:
         self._steps_done = max(self._steps_done, record.first + len(record.dt_us))
         self._last_step_ns = record.dt_us[-1] * 1000
         self.last_t = max(self.last_t, start + sum(record.dt_us) * 1000)
-        samples = record.counted
-        dt_us = record.dt_us
+        samples, dt_us = record.counted_in(self.counts_steps), record.dt_us
+        if samples is None:
+            return
         if compiling:
             # The first execution's time is compilation: it says nothing of throughput.
             start += sum(dt_us[:per_execution]) * 1000
@@ -253,9 +257,9 @@ class Session:
         self._steps_done = max(self._steps_done, record.first + record.count)
         self._last_step_ns = record.time_us * 1000 // record.count
         self.last_t = max(self.last_t, record.t_last)
-        start = record.t_last - record.time_us * 1000
-        if record.time_us > 0:
-            self.throughput.add(start, record.t_last, record.counted / record.time_us * 1e6)
+        start, counted = record.t_last - record.time_us * 1000, record.counted_in(self.counts_steps)
+        if record.time_us > 0 and counted is not None:
+            self.throughput.add(start, record.t_last, counted / record.time_us * 1e6)
 
     def _fold_losses(self, record: Metrics) -> None:
         """Take the loss of a step for the epoch that it is in; Keras reports means by itself."""

@@ -273,9 +273,9 @@ class SteadyState:
     def add_summary(self, summary: BatchSummary, opening: bool = False) -> None:
         """Fold batches of which only the quantiles are known; `opening` is as for `add`."""
         count, time_us = summary.count, summary.time_us
-        samples = summary.counted
+        samples = summary.counted_in(self.counts_steps)
         self.batches += count
-        if not self.batch_size or not self._picked.warm:
+        if samples is None or not self.batch_size or not self._picked.warm:
             return
         if self._summarised_stalls is not None:
             stalls = summary.stalls

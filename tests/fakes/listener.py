@@ -46,9 +46,9 @@ class Reported:
         """How many samples all batches hold; None where that is not known of one."""
         total = 0
         for batches in self.of(Batches, BatchSummary):
-            if batches.samples is None:
+            counted = batches.counted_in(steps=False)
+            if counted is None:
                 return None
-            counted = batches.counted
             total += counted if isinstance(counted, int) else sum(counted)
         return total
 

@@ -54,8 +54,9 @@ _VARYING_DOUBTS: dict[str, str] = {
 _SHOWN_BEFORE = 8
 """Of what two long values have in common, so much is shown before what differs."""
 
+_RATE = "throughput"
+"""What the throughput is called where it has no unit in common."""
 _NAMES = {
-    THROUGHPUT: "samples/s",
     "seconds_per_epoch": "seconds per epoch",
     "step_ms.median": "median step, ms",
     "step_ms.p95": "95 % of steps, ms",
@@ -86,7 +87,10 @@ class FigureRow:
 def figure_rows(comparison: SidesComparison) -> list[FigureRow]:
     """Return the rows of the table."""
     names = _names_of(comparison)
-    return [_row(figure, names(figure.name)) for figure in comparison.figures]
+    return [
+        _row(figure, names(figure.name), _own_units(figure, comparison))
+        for figure in comparison.figures
+    ]
 
 
 def shown_columns(rows: Sequence[FigureRow], width: int) -> list[tuple[int, int]]:
@@ -110,7 +114,18 @@ def _names_of(comparison: SidesComparison) -> Callable[[str], str]:
         figure_name,
         compiled=all(map(_compiled, runs)),
         is_script=all(run.command is not None for run in runs),
+        rate=_RATE
+        if comparison.throughput.why is not None
+        else units.rate_unit(runs[0].counts_steps),
     )
+
+
+def _own_units(figure: SidesFigure, comparison: SidesComparison) -> list[str]:
+    """Return the unit of each side's number; empty but for a throughput that has two units."""
+    sides = (comparison.base, comparison.new)
+    if figure.name != THROUGHPUT or figure.why is None:
+        return [""] * len(sides)
+    return [f" {units.rate_unit(side[0].counts_steps)}" for side in sides]
 
 
 def _compiled(run: RunFigures) -> bool:
@@ -120,15 +135,20 @@ def _compiled(run: RunFigures) -> bool:
     return compiles((), backend, run.options.get("jit"))
 
 
-def _row(figure: SidesFigure, name: str) -> FigureRow:
+def _row(figure: SidesFigure, name: str, own_units: Sequence[str]) -> FigureRow:
     ratio = figure.ratio
+    numbers = ((figure.base, figure.new), (figure.new, figure.base))
+    base, new = (
+        UNKNOWN if value is None else f"{_number(figure.name, value, other)}{unit}"
+        for (value, other), unit in zip(numbers, own_units, strict=True)
+    )
     interval = ""
     if ratio is not None and ratio.low is not None and ratio.high is not None:
         interval = f"{_signed(ratio.low)} to {_signed(ratio.high)} %"
     cells = (
         name,
-        _number(figure.name, figure.base, figure.new),
-        _number(figure.name, figure.new, figure.base),
+        base,
+        new,
         "" if ratio is None else change_text(ratio),
         interval,
         "" if ratio is None or ratio.p is None else p_text(ratio.p),
@@ -137,8 +157,12 @@ def _row(figure: SidesFigure, name: str) -> FigureRow:
     return FigureRow(cells, figure.is_better)
 
 
-def figure_name(name: str, compiled: bool = True, is_script: bool = False) -> str:
-    """Write what a figure is, with its unit."""
+def figure_name(
+    name: str, compiled: bool = True, is_script: bool = False, rate: str = _RATE
+) -> str:
+    """Write what a figure is, with its unit; `rate` names the throughput."""
+    if name == THROUGHPUT:
+        return rate
     if name.startswith(ACCOUNT):
         part = AccountPart(name.removeprefix(ACCOUNT))
         return f"{part_name(part, is_script, compiled)}, s"
@@ -170,10 +194,8 @@ def _signed(ratio: float) -> str:
     return f"{round(change, 1) + 0:+.1f}"
 
 
-def _number(name: str, value: float | None, other: float | None) -> str:
+def _number(name: str, value: float, other: float | None) -> str:
     """Write one side of a figure, to the same digit as the other side where both are small."""
-    if value is None:
-        return UNKNOWN
     if name.endswith("_mib"):
         return f"{value / 1024:.2f}"
     if "usd" in name:
@@ -206,6 +228,8 @@ def side_name(runs: Sequence[RunFigures]) -> str:
 
 def verdict(comparison: SidesComparison, glyphs: Glyphs = UNICODE) -> str:
     """Say what may be said of the new side's throughput beside the base's."""
+    if comparison.throughput.why is not None:
+        return f"{_RATE} is not compared: {comparison.throughput.why}"
     ratio, claim = comparison.throughput.ratio, comparison.claim
     if ratio is not None and ratio.low is not None and ratio.high is not None:
         low, high = ratio.low, ratio.high
@@ -318,12 +342,12 @@ def _doubts_of_all(runs: Sequence[RunFigures]) -> dict[str, str]:
 
 
 def notes(comparison: SidesComparison) -> list[str]:
-    """Say what the figures rest on, and which are not compared."""
+    """Say what the figures rest on, and which are not compared beside the throughput."""
     name = _names_of(comparison)
     said = [
         f"{name(figure.name)} is not compared: {figure.why}"
         for figure in comparison.figures
-        if figure.why is not None
+        if figure.why is not None and figure.name != THROUGHPUT
     ]
     ratio = comparison.throughput.ratio
     if ratio is not None and ratio.basis is Basis.LIKE_RUNS:

@@ -26,12 +26,13 @@ _BUCKET_NS = 1_000_000_000
 HELP: tuple[tuple[str, str], ...] = (
     (
         "Throughput",
-        "How many training samples go through the network each second: the line is the mean "
-        "of each column's time, the figure that of all steady training so far; the true one "
-        "lies within ± with 95 % confidence. Where a column is longer than a second, the band "
-        "around the line reaches from its slowest second to its fastest. Time in which no batch "
-        "ended is a gap. y lets the axis begin above 0 where all values are in its upper half; "
-        "the border then says where, and the area below the line is left out.",
+        "How many training samples go through the network each second, or how many steps it takes "
+        "where the size of a script's batches isn't known: the line is the mean of each column's "
+        "time, the figure that of all steady training so far; the true one lies within ± with 95 "
+        "% confidence. Where a column is longer than a second, the band around the line reaches "
+        "from its slowest second to its fastest. Time in which no batch ended is a gap. y lets "
+        "the axis begin above 0 where all values are in its upper half; the border then says "
+        "where, and the area below the line is left out.",
     ),
     (
         "Time axis",

@@ -104,6 +104,7 @@ def _run_json(run: RunFigures) -> dict[str, Any]:
         "status": run.status,
         "wall": run.wall,
         "figures": dict(run.values),
+        "counts_steps": run.counts_steps,
         "valid": run.valid,
         "against": dict(run.against),
     }

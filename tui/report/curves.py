@@ -16,6 +16,7 @@ from dlmon.records import (
 from dlmon.records.changes import merge_machine
 from dlmon.session.trainers import span_of
 from dlmon.statistics.envelope import BUCKET_NS, Columns, Envelope
+from tui.formatting.units import rate_unit
 
 # A report of an hour is to have under 500 KB, one of a day under 3 MB; a number takes about six.
 _VALUES, _VALUES_OF_AN_HOUR = 40_000, 12_000
@@ -23,10 +24,17 @@ _LONGEST_H = 24.0
 _MOST_MARKS = 200
 _MOST_LINES = 16
 
-THROUGHPUT, CPU, GPU, POWER, MEMORY = (
-    "Throughput", "CPU", "GPU utilisation", "Power", "Memory in use",
+THROUGHPUT, IN_STEPS, CPU, GPU, POWER, MEMORY = (
+    "Throughput", "Throughput in steps", "CPU", "GPU utilisation", "Power", "Memory in use",
 )  # fmt: skip
-_CHARTS = {THROUGHPUT: "samples/s", CPU: "%", GPU: "%", POWER: "W", MEMORY: "GiB"}
+_CHARTS = {
+    THROUGHPUT: rate_unit(counts_steps=False),
+    IN_STEPS: rate_unit(counts_steps=True),
+    CPU: "%",
+    GPU: "%",
+    POWER: "W",
+    MEMORY: "GiB",
+}
 _OWN = "this run"
 
 
@@ -67,10 +75,13 @@ class SessionCurves:
 
     Attributes:
         interval_s: between two readings of the hardware.
+        counts_steps: whether steps stand for samples, because the size of the first batch isn't
+            known; None before it.
     """
 
     header: SessionHeader
     interval_s: float = 1.0
+    counts_steps: bool | None = None
     lines: dict[tuple[str, str], Envelope] = field(default_factory=dict)
     marks: list[Mark] = field(default_factory=list)
     _latest: Machine | None = None
@@ -80,35 +91,41 @@ class SessionCurves:
 
     def fold(self, record: Record) -> None:
         """Take one record."""
-        if isinstance(record, (Batches, BatchSummary)) and record.trainer:
-            start, end, rate = span_of(record)
-            self._line(THROUGHPUT, _OWN).add_beside(start, end, rate)
-        elif isinstance(record, Batches):
-            self._fold_batches(record)
-        elif isinstance(record, BatchSummary):
-            self._enter_epoch(record.epoch, record.t_last - record.time_us * 1000)
-            if record.time_us > 0:
-                start = record.t_last - record.time_us * 1000
-                rate = record.counted / record.time_us * 1e6
-                self._line(THROUGHPUT, _OWN).add(start, record.t_last, rate)
-            self._compiled = True
+        if isinstance(record, (Batches, BatchSummary)):
+            if self.counts_steps is None:
+                self.counts_steps = record.samples is None
+            if record.trainer:
+                span = span_of(record, self.counts_steps)
+                if span is not None:
+                    self._throughput().add_beside(*span)
+            elif isinstance(record, Batches):
+                self._fold_batches(record, record.counted_in(self.counts_steps))
+            else:
+                self._fold_summary(record, record.counted_in(self.counts_steps))
         elif isinstance(record, Machine):
             self._fold_machine(record)
         elif isinstance(record, Model):
             self._gpu_index = record.gpu_index
 
-    def _fold_batches(self, record: Batches) -> None:
+    def _throughput(self) -> Envelope:
+        return self._line(IN_STEPS if self.counts_steps else THROUGHPUT, _OWN)
+
+    def _fold_batches(self, record: Batches, counted: tuple[int, ...] | None) -> None:
         start = record.t - record.dt_us[0] * 1000
         self._enter_epoch(record.epoch, start - (record.opening_us or 0) * 1000)
-        dt_us = record.dt_us
-        samples = record.counted
-        if not self._compiled:
-            # The first execution compiles: it says nothing of throughput.
-            first = record.per_execution or 1
-            start += sum(dt_us[:first]) * 1000
-            dt_us, samples = dt_us[first:], samples[first:]
-            self._compiled = True
-        self._line(THROUGHPUT, _OWN).add_batches(start, dt_us, samples)
+        # The first execution compiles: it says nothing of throughput.
+        first = 0 if self._compiled else record.per_execution or 1
+        start += sum(record.dt_us[:first]) * 1000
+        self._compiled = True
+        if counted is not None:
+            self._throughput().add_batches(start, record.dt_us[first:], counted[first:])
+
+    def _fold_summary(self, record: BatchSummary, counted: int | None) -> None:
+        start = record.t_last - record.time_us * 1000
+        self._enter_epoch(record.epoch, start)
+        if record.time_us > 0 and counted is not None:
+            self._throughput().add(start, record.t_last, counted / record.time_us * 1e6)
+        self._compiled = True
 
     def _enter_epoch(self, epoch: int, start_ns: int) -> None:
         if epoch <= self._epoch:
@@ -153,6 +170,7 @@ class SessionCurves:
         trained = f"GPU {self._gpu_index or 0}"
         labels = {
             THROUGHPUT: _OWN,
+            IN_STEPS: _OWN,
             CPU: "machine",
             GPU: trained,
             POWER: trained,
@@ -171,6 +189,8 @@ def charts_of(
     sessions: Sequence[SessionCurves], names: Sequence[str], values_beside: int = 0
 ) -> tuple[Chart, ...]:
     """Return the charts of one session, or those of several from their starts on.
+
+    Sessions that count steps have a chart of throughput of their own.
 
     Args:
         sessions: what was folded of each.
@@ -192,7 +212,7 @@ def charts_of(
     width_ns = _width_of([line for lines in found.values() for _, line in lines], values_beside)
     return tuple(
         Chart(
-            title=title,
+            title=THROUGHPUT if title == IN_STEPS and not found[THROUGHPUT] else title,
             unit=unit,
             top=100.0 if unit == "%" else None,
             width_s=width_ns / 1e9,

@@ -245,7 +245,8 @@ class _Gathered:
         if timing is not None and snapshot.header.workload in WORKLOADS:
             return f"{units.band(timing)} {timed_unit(metric_of(snapshot))}"
         if snapshot.samples_per_second is not None:
-            return units.throughput(snapshot.samples_per_second)
+            unit = units.rate_unit(snapshot.counts_steps)
+            return units.throughput(snapshot.samples_per_second, unit=unit)
         return ""
 
     def _bar(self, row: ComparisonRow, names: Mapping[str, str]) -> Bar:

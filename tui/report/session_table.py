@@ -43,6 +43,9 @@ def session_rows(paths: Sequence[Path], full: bool) -> Iterator[Sequence[Cell]]:
         redaction = Redaction(full)
         redaction.learn_names(header.host, header.options)
         rate = result and result.samples_per_second
+        if result is not None and result.counts_steps:
+            # They are steps: how many samples went by isn't known.
+            rate = None
         epoch = result and result.seconds_per_epoch
         run = result and result.run_seconds
         step = result and result.step_ms

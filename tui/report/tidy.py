@@ -158,9 +158,8 @@ def _batches(logs: Sequence[Read]) -> Iterator[Sequence[Cell]]:
 
 def _each_batch(header: SessionHeader, record: Batches) -> Iterator[Sequence[Cell]]:
     end_ns = record.t - record.dt_us[0] * 1000
-    for index, (dt_us, counted) in enumerate(zip(record.dt_us, record.counted, strict=True)):
+    for index, (dt_us, samples) in enumerate(zip(record.dt_us, _sizes(record), strict=True)):
         end_ns += dt_us * 1000
-        samples = None if record.samples is None else counted
         yield (
             header.id,
             record.epoch + 1,
@@ -185,32 +184,37 @@ def _samples(logs: Sequence[Read]) -> Iterator[Sequence[Cell]]:
     for read in logs:
         header = _header(records := read())
         seconds: dict[int, list[int]] = {}
+        unknown: set[int] = set()
         for record in records:
             is_first = not getattr(record, "trainer", None)
             for end_ns, batches, samples, took_us in _ended(record):
-                counted = seconds.setdefault((end_ns - header.t) // _SECOND_NS, [0, 0, 0])
+                second = (end_ns - header.t) // _SECOND_NS
+                counted = seconds.setdefault(second, [0, 0, 0])
                 counted[0] += batches if is_first else 0
-                counted[1] += samples
+                counted[1] += samples or 0
                 counted[2] += took_us if is_first else 0
-        for second, counted in sorted(seconds.items()):
-            yield _second(header, second, counted)
+                if samples is None:
+                    unknown.add(second)
+        for second, (batches, total, took_us) in sorted(seconds.items()):
+            in_all = None if second in unknown else total
+            rate = None if in_all is None or not took_us else in_all / took_us * 1e6
+            yield header.id, second, batches, in_all, took_us / 1e6, rate
 
 
-def _second(header: SessionHeader, second: int, counted: Sequence[int]) -> Sequence[Cell]:
-    batches, samples, took_us = counted
-    rate = samples / took_us * 1e6 if took_us else None
-    return header.id, second, batches, samples, took_us / 1e6, rate
-
-
-def _ended(record: Record) -> Iterator[tuple[int, int, int, int]]:
+def _ended(record: Record) -> Iterator[tuple[int, int, int | None, int]]:
     """Yield when batches ended, how many, their samples, and the time that they took in µs."""
     if isinstance(record, BatchSummary):
-        yield record.t_last, record.count, record.counted, record.time_us
+        yield record.t_last, record.count, record.samples, record.time_us
     elif isinstance(record, Batches):
         end_ns = record.t - record.dt_us[0] * 1000
-        for dt_us, counted in zip(record.dt_us, record.counted, strict=True):
+        for dt_us, samples in zip(record.dt_us, _sizes(record), strict=True):
             end_ns += dt_us * 1000
-            yield end_ns, 1, counted, dt_us
+            yield end_ns, 1, samples, dt_us
+
+
+def _sizes(record: Batches) -> Sequence[int | None]:
+    """Return the samples of each batch, None where they aren't known."""
+    return record.counted_in(steps=False) or (None,) * len(record.dt_us)
 
 
 def _epochs(logs: Sequence[Read]) -> Iterator[Sequence[Cell]]:

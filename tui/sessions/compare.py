@@ -147,9 +147,10 @@ class CompareScreen(ExportControls):
     TOPICS: ClassVar[tuple[tuple[str, str], ...]] = (
         (
             "Throughput",
-            "Samples per second of both sides over the time since each began to train. The base "
-            "is dotted. Where a side has several runs, all of them are drawn. The axis begins at "
-            "zero, unless all lies in its upper half.",
+            "Samples per second of both sides over the time since each began to train; steps per "
+            "second where a script's batches have no known size. The base is dotted. Where a side "
+            "has several runs, all of them are drawn. The axis begins at zero, unless all lies in "
+            "its upper half.",
         ),
         (
             "change",

@@ -10,6 +10,7 @@ from dlmon.comparison.sides import Curve
 from tui.drawing.plot import COLUMNS_PER_CELL, ascii_rows, braille_rows, nice_top, short_number
 from tui.drawing.time_axis import TimeAxis
 from tui.formatting.glyphs import Glyphs
+from tui.formatting.units import rate_unit
 from tui.widgets.lines import MUTED, Lines
 from tui.widgets.rows import Ruler, TextRow, TextRun
 
@@ -17,7 +18,8 @@ BASE: tuple[str, ...] = ("curves-chart--base",)
 NEW: tuple[str, ...] = ("curves-chart--new",)
 
 _LABELS_WIDTH = 6
-_TITLE = "Throughput, samples/s"
+_TITLE = "Throughput"
+_TWO_UNITS = "not drawn over each other: some runs count steps, others samples"
 # The base is a dotted line, so that the two differ without colours too.
 _DOTTED = 3
 # Of an axis that doesn't begin at zero: with less, its labels would be alike.
@@ -27,7 +29,10 @@ _BLANK = " \u2800"
 
 
 class CurvesChart(Lines):
-    """Both sides' curves on one axis of time since training began; the base is dotted."""
+    """Both sides' curves on one axis of time since training began; the base is dotted.
+
+    Steps and samples per second are not drawn over each other.
+    """
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {*BASE, *NEW}
     DEFAULT_CSS = """
@@ -54,9 +59,13 @@ class CurvesChart(Lines):
     def _span_s(self) -> float:
         return max((curve.seconds for side in self._sides or () for curve in side), default=0.0)
 
+    @property
+    def _units(self) -> set[str]:
+        return {rate_unit(curve.counts_steps) for side in self._sides or () for curve in side}
+
     def _put_axis(self) -> None:
         columns = COLUMNS_PER_CELL * (self.size.width - _LABELS_WIDTH)
-        if self._span_s <= 0 or columns < 1:
+        if self._span_s <= 0 or columns < 1 or len(self._units) > 1:
             self.set_titles(_TITLE)
             return
         base, new = ("'", "*") if self.glyphs.is_ascii else ("⠒ ⠒", "━━")
@@ -66,13 +75,17 @@ class CurvesChart(Lines):
         marks = tuple(
             (1 + _LABELS_WIDTH + column // COLUMNS_PER_CELL, text) for column, text in times.marks
         )
-        self.set_titles(_TITLE, right=f"{base} base  {new} new", ruler=Ruler(marks, "training"))
+        (unit,) = self._units
+        title, right = f"{_TITLE}, {unit}", f"{base} base  {new} new"
+        self.set_titles(title, right=right, ruler=Ruler(marks, "training"))
 
     def draw(self, width: int, height: int) -> list[TextRow]:
         """Return the rows of the picture."""
         plot_width = width - _LABELS_WIDTH
         if self._sides is None or plot_width < 2 or height < 1:
             return []
+        if len(self._units) > 1:
+            return [((_TWO_UNITS[:width], MUTED),)]
         count = COLUMNS_PER_CELL * plot_width
         sides = [[curve.columns(self._span_s, count) for curve in side] for side in self._sides]
         values = [v for side in sides for columns in side for v in columns if v is not None]

@@ -7,11 +7,13 @@ from dataclasses import replace
 import pytest
 from fakes.recorded import FOREIGN_NAME, recorded_session, write_log
 from fakes.screens import OneScreen, screen_text, until
+from fakes.scripts import script_session
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 
+from dlmon.records import Model
 from tui.app import DlmonApp
 from tui.navigation import Start
 from tui.screens.help import HelpScreen
@@ -108,6 +110,27 @@ async def test_the_curves_of_both_sides_lie_over_each_other(three):
     top = next(index for index, line in enumerate(lines) if "⠒ ⠒ base  ━━ new" in line)
     drawn = "".join(line[8:-1] for line in lines[top + 1 : -2])
     assert len({character for character in drawn if character > "\u2800"}) > 3
+
+
+def sized(log_dir, name, samples):
+    """Write the log of a script whose batches have so many samples; return it as a side."""
+    header, *records = script_session(samples=samples)
+    model = next(record for record in records if isinstance(record, Model))
+    records[records.index(model)] = replace(model, batch_size=None, samples_per_epoch=None)
+    return [write_log(log_dir, [replace(header, id=name), *records], name)]
+
+
+async def test_the_curves_of_runs_that_count_steps_are_of_steps(tmp_path):
+    text = await shown((sized(tmp_path, "a", None), sized(tmp_path, "b", None)))
+    assert "─ Throughput, steps/s ─" in text
+    assert "samples/s" not in text
+
+
+async def test_steps_and_samples_are_not_drawn_over_each_other(tmp_path):
+    text = await shown((sized(tmp_path, "a", None), sized(tmp_path, "b", 64)))
+    assert "throughput is not compared: one side counts steps, the other samples" in text
+    assert "─ Throughput ─" in text
+    assert "not drawn over each other: some runs count steps, others samples" in text
 
 
 async def test_unlike_runs_are_refused_until_enter(tmp_path):

@@ -180,7 +180,7 @@
     place.replaceChildren();
     following = true;
     // The loss stands below the throughput: the machine comes after what it trains.
-    const first = drawn.charts.length && drawn.charts[0].title === "Throughput" ? 1 : 0;
+    const first = drawn.charts.filter((chart) => chart.title.startsWith("Throughput")).length;
     plots = drawn.charts.slice(0, first).map(drawChart);
     if (drawn.metrics.length) {
       const grid = element("div", place, undefined, "metrics");

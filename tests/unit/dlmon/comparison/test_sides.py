@@ -129,6 +129,7 @@ def test_earlier_runs_of_the_same_conditions_say_how_runs_differ():
         {"workload": "mnist-mlp"},
         {"device": "gpu:0"},
         {"options": OPTIONS | {"threads": 4}},
+        {"counts_steps": True},
     ],
 )
 def test_earlier_runs_of_other_conditions_say_nothing(change):
@@ -153,6 +154,37 @@ def test_where_one_side_has_several_runs_they_say_how_runs_differ():
     compared = compare_sides(side("a", 1_000.0, 1_010.0, 990.0), side("b", 1_500.0))
     assert compared.throughput.ratio.basis is Basis.LIKE_RUNS
     assert compared.claim is Claim.FASTER
+
+
+# ---- steps and samples ----
+
+
+def test_runs_that_all_count_steps_are_compared():
+    base = side("a", 50.0, 50.5, 49.5, counts_steps=True)
+    assert compare_sides(base, side("b", 60.0, 60.5, 59.5, counts_steps=True)).claim is Claim.FASTER
+
+
+def test_steps_are_not_compared_with_samples():
+    base = side("a", 1_000.0, 1_010.0, 990.0, values={"step_ms.median": 10.0})
+    new = side("b", 50.0, 50.5, 49.5, values={"step_ms.median": 20.0}, counts_steps=True)
+    compared = compare_sides(base, new)
+    throughput = compared.throughput
+    assert throughput.why == "one side counts steps, the other samples"
+    assert throughput.ratio is throughput.is_better is None
+    assert (throughput.base, throughput.new) == pytest.approx((1_000, 50), rel=0.01)
+    assert compared.claim is Claim.UNKNOWN
+    assert not is_slower_by(compared, 0.05)
+    # What a step takes is another matter.
+    assert figure(compared, "step_ms.median").ratio.value == pytest.approx(2)
+
+
+def test_a_side_of_both_has_no_throughput_of_its_own():
+    mixed = [*side("a", 1_000.0), *side("b", 50.0, counts_steps=True)]
+    throughput = compare_sides(mixed, side("c", 50.0, counts_steps=True)).throughput
+    assert throughput.why == "some runs count steps, others samples"
+    assert throughput.base is throughput.ratio is None
+    assert throughput.new == pytest.approx(50)
+    assert throughput.runs == (2, 1)
 
 
 # ---- unlike runs ----

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 from fakes.forged_logs import forge_logs
 from fakes.recorded import recorded_session, write_log
+from fakes.scripts import script_session
 from fakes.strategies import ANY_RECORDS, header
 from hypothesis import given, settings
 
@@ -58,6 +59,18 @@ def test_windows_and_the_curve_are_of_steady_training(tmp_path):
     columns = run.curve.columns(run.curve.seconds, 10)
     assert sum(columns[1:5]) / 4 == pytest.approx(run.values[THROUGHPUT], rel=0.2)
     assert run.curve.columns(2 * run.curve.seconds, 10)[-3:] == [None] * 3
+
+
+def test_a_script_whose_batches_have_no_known_size_counts_steps(tmp_path):
+    *_, result = recorded_session()
+    records = script_session(samples=None, result=replace(result, counts_steps=True))
+    log = log_of(tmp_path, "steps", records)
+    run = read_figures(log)
+    assert run.counts_steps is run.curve.counts_steps is True
+    assert run.values[THROUGHPUT] == pytest.approx(50)
+    assert figures_of_entry(read_entry(log)).counts_steps
+    of_samples = read_figures(log_of(tmp_path, "samples", script_session()))
+    assert of_samples.counts_steps is of_samples.curve.counts_steps is False
 
 
 def test_the_price_of_an_epoch_follows_from_its_time(tmp_path):

@@ -71,14 +71,30 @@ def test_throughput_is_in_steps_where_no_batch_has_a_size():
     assert snapshot.why["seconds_per_epoch"] == NO_LENGTH
 
 
-def test_samples_stay_samples_where_later_batches_have_no_known_size():
-    records = script_session()
+def with_samples_in_later_batches(records, samples):
+    """Return the records with so many samples in each batch of the later half."""
     batches = [record for record in records if isinstance(record, Batches)]
-    unknown = {id(record) for record in batches[len(batches) // 2 :]}
-    mixed = [replace(r, samples=None) if id(r) in unknown else r for r in records]
-    snapshot = folded(mixed).snapshot()
+    later = {id(record) for record in batches[len(batches) // 2 :]}
+    return [replace(r, samples=samples) if id(r) in later else r for r in records]
+
+
+def test_samples_stay_samples_where_later_batches_have_no_known_size():
+    session = folded(with_samples_in_later_batches(script_session(), None))
+    snapshot = session.snapshot()
     assert not snapshot.counts_steps
     assert snapshot.samples_per_second.mean == pytest.approx(64 / 0.020)
+    # On the chart, what isn't known is a gap.
+    rates = session.throughput.columns(session.training_start, SECOND, 20)
+    assert rates[5] == pytest.approx(64 / 0.020, rel=0.02)
+    assert rates[15] is snapshot.samples_per_second_now is None
+
+
+def test_steps_stay_steps_where_later_batches_have_a_known_size():
+    session = folded(with_samples_in_later_batches(script_session(samples=None), 64))
+    snapshot = session.snapshot()
+    assert snapshot.counts_steps
+    assert snapshot.samples_per_second.mean == pytest.approx(50)
+    assert session.throughput.columns(session.training_start, SECOND, 20)[15] == pytest.approx(50)
 
 
 def test_an_epoch_is_projected_from_the_loaders_length_before_one_has_ended():

@@ -304,6 +304,14 @@ def test_a_summary_counts_as_its_batches():
     assert state.stalls() == 1
 
 
+@pytest.mark.parametrize(("samples", "summarised"), [(100, None), (None, 6_400)])
+def test_a_summary_does_not_mix_steps_and_samples(samples, summarised):
+    state = steady([20_000] * 200, samples)
+    before = state.samples_per_second().mean
+    state.add_summary(summary(100, summarised, 2_000_000, (20_000,) * 7))
+    assert state.samples_per_second().mean == pytest.approx(before)
+
+
 def test_the_stalls_of_a_summary_are_those_that_were_counted():
     state = steady([3_000_000] + [20_000] * 100)
     quantiles = (19_000, 19_500, 20_000, 20_000, 20_000, 21_000, 900_000)

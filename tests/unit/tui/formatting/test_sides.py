@@ -259,6 +259,38 @@ def test_the_parts_of_scripts_of_pytorch_have_names_that_hold_for_them():
     assert {"start and imports, s", "compiling, s", "compile, s"} <= set(names)
 
 
+# ---- steps and samples ----
+
+IN_STEPS = {"counts_steps": True, "workload": "train.py", "command": ("train.py",)}
+IN_SAMPLES = {**IN_STEPS, "counts_steps": False}
+
+
+def test_the_throughput_of_runs_that_count_steps_is_of_steps():
+    comparison = compare_sides(side("a", 50.0, **IN_STEPS), side("b", 60.0, **IN_STEPS))
+    assert cells(comparison, "steps/s")[1:4] == ("50.00", "60.00", "* +20.0 %")
+    assert "new had 20.0 % more throughput than base" in verdict(comparison)
+
+
+def test_steps_and_samples_each_have_their_unit_and_no_verdict():
+    comparison = compare_sides(
+        side("a", 50.0, 50.5, **IN_STEPS), side("b", 1_600.0, 1_601.0, **IN_SAMPLES)
+    )
+    assert cells(comparison, "throughput") == (
+        "throughput", "50.25 steps/s", "1,600 samples/s", "", "", "", "2+2",
+    )  # fmt: skip
+    said = "throughput is not compared: one side counts steps, the other samples"
+    assert verdict(comparison) == said
+    assert notes(comparison) == []
+    assert [row.is_better for row in figure_rows(comparison)] == [None]
+
+
+def test_a_side_of_runs_of_both_has_a_dash():
+    mixed = [*side("a", 50.0, **IN_STEPS), *side("b", 1_600.0, **IN_SAMPLES)]
+    comparison = compare_sides(mixed, side("c", 50.0, **IN_STEPS))
+    assert cells(comparison, "throughput")[1:4] == ("–", "50.00 steps/s", "")
+    assert verdict(comparison).endswith(": some runs count steps, others samples")
+
+
 # ---- what differs ----
 
 LONG = "/home/ada/work/experiments/of-this-year/torch_loop.py"

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 from fakes.recorded import BEGIN_WALL, recorded_session, write_log
+from fakes.scripts import script_session
 
 from dlmon.comparison.published import published
 from dlmon.log.label import Label, write_label
@@ -222,6 +223,15 @@ def test_the_versions_that_a_script_trained_with_stand_in_its_environment(tmp_pa
     assert environment["framework"] == "Keras 3.15.1"
     assert environment["backend"] == "TensorFlow 2.21.0"
     assert environment["python of the script"] == "3.12.1"
+
+
+def test_the_sentence_of_a_script_has_the_unit_of_its_figures(tmp_path):
+    session = only(write_log(tmp_path, script_session(samples=None)))
+    figures = dict(session.figures)
+    assert session.verdict[0] == "50 steps/s."
+    assert figures["throughput"].startswith("50 steps/s")
+    of_samples = only(write_log(tmp_path, script_session(), "samples"))
+    assert of_samples.verdict[0] == "3,200 samples/s."
 
 
 def of_script(records, *arguments):

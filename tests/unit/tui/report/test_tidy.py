@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 from fakes.recorded import recorded_session, write_log
+from fakes.scripts import script_session
 
 from dlmon.records import (
     Batches,
@@ -82,6 +83,32 @@ def test_a_row_of_samples_is_a_second(log, records):
     seconds = [int(row["second"]) for row in rows]
     assert seconds == sorted(set(seconds))
     assert float(rows[10]["samples_per_second"]) == pytest.approx(5_500, rel=0.05)
+
+
+def test_samples_are_empty_where_a_script_s_batches_have_no_known_size(tmp_path):
+    *_, result = recorded_session()
+    result = replace(result, counts_steps=True)
+    path = write_log(tmp_path, script_session(samples=None, result=result))
+    for name in ("batches", "epochs"):
+        assert {row["samples"] for row in table([path], name)} == {""}
+    rows = table([path], "samples")
+    assert {(row["samples"], row["samples_per_second"]) for row in rows} == {("", "")}
+    assert sum(int(row["batches"]) for row in rows) == len(table([path], "batches"))
+    (row,) = table([path])
+    assert (row["samples_per_second"], row["samples_per_second_band"]) == ("", "")
+    assert float(row["step_ms_median"]) == result.step_ms.median
+    (row,) = json.loads("".join(json_lines([path], "samples")))[:1]
+    assert row["samples"] is row["samples_per_second"] is None
+
+
+def test_of_a_second_with_a_batch_of_unknown_size_the_samples_are_not_known(tmp_path, records):
+    batches = [record for record in records if isinstance(record, Batches)]
+    of_one = batches[len(batches) // 2]
+    unknown = [replace(each, samples=None) if each is of_one else each for each in records]
+    rows = table([write_log(tmp_path, unknown)], "samples")
+    ended_s = [row["second"] for row in rows if row["samples"] == ""]
+    assert 1 <= len(ended_s) <= 2
+    assert str((of_one.t - records[0].t) // 10**9) in ended_s
 
 
 def test_a_row_of_epochs_is_an_epoch_with_its_metrics(log, records):

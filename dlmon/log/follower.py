@@ -154,7 +154,7 @@ class RecordFollower(Generic[_Header]):
         self._at_end = False
 
     def close(self) -> None:
-        """Close the file; a later call finds nothing, and no other file of that number."""
+        """Close the file; a later read raises OSError, and meets no other file of that number."""
         os.close(self._fd)
         self._fd = -1
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import tempfile
 import time
@@ -39,7 +40,8 @@ def start(name: str | None = None, *, interval: float = 1.0) -> str:
         return _session
     if os.environ.get(reporter.SOCKET):
         raise RuntimeError("this process is watched by dlmon exec already")
-    place = Path(tempfile.mkdtemp(prefix="dlmon-")) / "socket"
+    folder = Path(tempfile.mkdtemp(prefix="dlmon-"))
+    place = folder / "socket"
     job = Job(
         workload="notebook" if "ipykernel" in sys.modules else Path(sys.argv[0] or "python").name,
         command=(sys.executable, *sys.argv[:1]),
@@ -56,6 +58,7 @@ def start(name: str | None = None, *, interval: float = 1.0) -> str:
     lifeline = launch(job)
     answer = lifeline.answer()
     if isinstance(answer, Refused):
+        shutil.rmtree(folder, ignore_errors=True)
         raise RuntimeError(answer.reason)
     lifeline.send("detach")
     lifeline.release()

@@ -26,6 +26,7 @@ from dlmon.comparison.conditions import (
     find_differences,
     is_capped,
 )
+from dlmon.comparison.like_runs import Settings, settings_of
 from dlmon.comparison.price import parse_price
 from dlmon.comparison.published import STEP_MS, Published, published, published_metrics
 from dlmon.records import (
@@ -90,6 +91,7 @@ class MeasuredRun:
         vcpus: the CPUs that it may use.
         usd_per_hour: what `usd_per_hour_of` says of its price.
         compiles: whether its first batch compiles, as far as that is known.
+        settings: how it was made, of a recorded run.
     """
 
     label: str
@@ -102,6 +104,7 @@ class MeasuredRun:
     vcpus: int | None = None
     usd_per_hour: float | None = None
     compiles: bool = True
+    settings: Settings | None = None
 
 
 def framework_of(backend: object, header: SessionHeader | None) -> str | None:
@@ -135,6 +138,14 @@ def run_of(metric: str, result: Result, header: SessionHeader | None = None) -> 
         vcpus=vcpus,
         usd_per_hour=usd_per_hour_of(result.options, vcpus),
         compiles=header is None or compiled_by(header),
+        settings=settings_of(
+            host=header.host if header else None,
+            workload=result.workload,
+            command=header.command if header else None,
+            device=result.device,
+            options=result.options,
+            versions=header.versions if header else {},
+        ),
     )
 
 
@@ -237,6 +248,7 @@ class ComparisonRow:
         usd_per_hour: what an hour of the machine cost, where that is known.
         session: the id of the run.
         published: what a published row was read from.
+        settings: how an earlier run was made.
     """
 
     label: str
@@ -256,6 +268,7 @@ class ComparisonRow:
     usd_per_hour: float | None = None
     session: str | None = None
     published: Published | None = None
+    settings: Settings | None = None
 
     @property
     def unit(self) -> str:
@@ -435,6 +448,7 @@ def _run_row(
         vcpus=run.vcpus,
         usd_per_hour=run.usd_per_hour,
         session=run.session,
+        settings=run.settings,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dlmon.comparison.compare import ComparisonRow, factor
+from dlmon.comparison.like_runs import Settings
 from dlmon.statistics.intervals import student_95_of
 from dlmon.statistics.ratios import Error, Ratio, ratio_of, run_spread
 
@@ -31,11 +32,11 @@ def factor_with_interval(
 
 
 def _like_runs(rows: Sequence[ComparisonRow]) -> list[list[float]]:
-    """Return the times of earlier runs in groups of the same work and the same settings."""
-    groups: dict[str, list[float]] = {}
+    """Return the times of earlier runs in groups of the same device and the same settings."""
+    groups: dict[tuple[str, Settings | None], list[float]] = {}
     for row in rows:
         if row.kind == "earlier" and row.comparable and not row.projected:
-            groups.setdefault(row.label, []).append(row.value)
+            groups.setdefault((row.label, row.settings), []).append(row.value)
     return list(groups.values())
 
 

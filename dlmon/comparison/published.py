@@ -272,19 +272,6 @@ def _positive(name: str, text: str) -> float:
     return value
 
 
-def published_row(result: Result, name: str) -> str:
-    """Return the time of a session as a line of own reference figures, in the order of `COLUMNS`.
-
-    Args:
-        result: of the session.
-        name: what to call its device.
-
-    Raises:
-        PublishedError: it has no time to compare by, or the name is empty.
-    """
-    return _line(_cells_of(result, name), COLUMNS)
-
-
 def write_published_row(
     result: Result, name: str, path: Path | None = None, *, epochs: int | None = None
 ) -> Path:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dlmon.comparison.arguments import NOT_GIVEN, arguments_of
+from dlmon.comparison.like_runs import BACKEND, Settings, options_with_effect, settings_of
 from dlmon.records import AccountPart, MachineFacts, Status
 from dlmon.records.sanitize import SHOWN_LENGTH, clean
 from dlmon.statistics.claims import Claim
@@ -58,15 +59,10 @@ NEITHER_IS_BETTER = frozenset({"gpu_pct", "cpu_pct", "gpu_power_w", "cpu_power_w
 NO_RATIO = frozenset({RUN_CORES, OTHER_CORES})
 """Of these the difference counts: of next to nothing, a change in percent says nothing."""
 
-# Where the log is kept and how a run is watched changes nothing of it.
-_OF_NO_EFFECT = frozenset({"log_dir", "detach", "name", "note"})
 NOTICEABLE_CORES = 0.5
 NOTICEABLE_CHANGE = 0.0005
 NOTICEABLE_DISAGREEMENT = 0.01
 """A smaller one is 0.0 %, however sure it is: nobody is better off by it."""
-_PRICE = "price"
-BACKEND = "backend"
-"""What Keras runs on; of a script what it was seen to run on, where the log says it."""
 _LONGEST_LIST = 4
 _LONGEST_ERROR = 160
 
@@ -399,31 +395,36 @@ def _why_unlike(name: str, base: Sequence[RunFigures], new: Sequence[RunFigures]
 
 
 def _repeats(runs: Sequence[RunFigures], earlier: Iterable[RunFigures]) -> list[list[RunFigures]]:
-    """Return earlier runs in groups of the same conditions, those of one of the sides' runs."""
+    """Return earlier runs in groups of the same settings, those of one of the sides' runs.
+
+    The versions may be others than theirs, and so may the backend of a script where that isn't
+    known.
+    """
     sessions = {run.session for run in runs}
-    groups: dict[tuple[tuple[Any, ...], object, str], list[RunFigures]] = defaultdict(list)
+    groups: dict[Settings, list[RunFigures]] = defaultdict(list)
     for run in earlier:
         if run.session not in sessions and THROUGHPUT in run.values:
-            groups[_conditions(run)].append(run)
-    wanted = {_conditions(run)[:-1] for run in runs}
+            groups[_settings_of(run)].append(run)
+    wanted = [_settings_of(run) for run in runs]
 
-    def is_wanted(work: tuple[Any, ...], backend: object) -> bool:
+    def is_wanted(settings: Settings) -> bool:
         # Logs of earlier versions don't say what a script's Keras runs on.
-        seen = {of_run for same, of_run in wanted if same == work}
+        backend, seen = settings.backend, {s.backend for s in wanted if s.work == settings.work}
         return bool(seen) and (backend is None or None in seen or backend in seen)
 
-    return [group for (work, backend, _), group in groups.items() if is_wanted(work, backend)]
+    return [group for settings, group in groups.items() if is_wanted(settings)]
 
 
-def _conditions(run: RunFigures) -> tuple[tuple[Any, ...], object, str]:
-    """Return what repeats have in common: the work and its machine, the backend, the versions.
-
-    The versions may be any, and so may the backend of a script where that isn't known.
-    """
-    options = {name: value for name, value in _options_of(run).items() if name != _PRICE}
-    backend = options.pop(BACKEND, None) if run.command is not None else ""
-    work = (run.host, run.workload, run.command, run.device, run.counts_steps, repr(options))
-    return work, None if backend is None else str(backend), repr(run.versions)
+def _settings_of(run: RunFigures) -> Settings:
+    return settings_of(
+        run.host,
+        run.workload,
+        run.command,
+        run.device,
+        run.options,
+        run.versions,
+        counts_steps=run.counts_steps,
+    )
 
 
 # ---- what differs ----
@@ -479,14 +480,6 @@ def _argument_differences(
     return _differences(base, new, lambda run: absent | by_run[run.session])
 
 
-def _options_of(run: RunFigures) -> dict[str, object]:
-    return {
-        name: value
-        for name, value in sorted(run.options.items())
-        if name not in _OF_NO_EFFECT and value is not None
-    }
-
-
 def _options_known_of(
     runs: Sequence[RunFigures],
 ) -> Callable[[RunFigures], Mapping[str, object]]:
@@ -497,7 +490,7 @@ def _options_known_of(
     are_known = all(run.command is None or BACKEND in run.options for run in runs)
 
     def read(run: RunFigures) -> Mapping[str, object]:
-        options = _options_of(run)
+        options = options_with_effect(run.options)
         return options if are_known else {n: v for n, v in options.items() if n != BACKEND}
 
     return read

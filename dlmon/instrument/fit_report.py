@@ -24,7 +24,7 @@ from dlmon.instrument.queued import (
 )
 from dlmon.instrument.reporter import guarded
 from dlmon.instrument.timed_pass import PipelineTeardowns, TimedPass
-from dlmon.records import SCRIPT_PHASE, Evaluation, Notice, finite
+from dlmon.records import EPOCH_NUMBER, SCRIPT_PHASE, Evaluation, Notice, finite
 
 # Packages whose callbacks do nothing between an epoch's start and its first batch; one is ours.
 _TRUSTED = ("keras", "tf_keras", __name__.partition(".")[0])
@@ -212,9 +212,9 @@ class FitReport(Activity):
             self._ends.opened(now)
             self._reporter.send(EpochOpened(now))
             if self._teardowns is not None:
-                text = self._teardowns.explain(self._epoch, now - self._epoch_start)
+                text = self._teardowns.explain(EPOCH_NUMBER, now - self._epoch_start)
                 if text:
-                    self._reporter.send(Notice(now, text))
+                    self._reporter.send(Notice(now, text, self._epoch))
         elif batch >= self._stride:
             self.is_due = False
             self._has_trained()

@@ -145,7 +145,8 @@ class TrainingCallback(_TimingCallback):
             now = self._clock()
             self._emitter.send(EpochOpened(now))
             if self._teardowns is not None:
-                text = self._teardowns.explain(self._epoch, now - self._epoch_start)
+                number = f"{self._epoch + 1:,}"
+                text = self._teardowns.explain(number, now - self._epoch_start)
                 if text:
                     self._emitter.send(Notice(now, text))
 

@@ -85,10 +85,14 @@ class PipelineTeardowns:
     def mark_start(self) -> None:
         self._cpu_start, self._delay_start = self._cpu_clock(), self._delay_clock()
 
-    def explain(self, epoch: int, took_ns: int) -> str:
+    def explain(self, number: str, took_ns: int) -> str:
         """Count an opening that was such a teardown; return a sentence on it, or "".
 
         There is one on the first, on a few more that were long, and on any that was longer yet.
+
+        Args:
+            number: of the epoch, counted from 1.
+            took_ns: how long it took to open.
         """
         if took_ns < NAMED_PAUSE_NS:
             return ""
@@ -103,7 +107,7 @@ class PipelineTeardowns:
         self._named += 1
         self._longest_named_ns = max(self._longest_named_ns, took_ns)
         return (
-            f"{took_ns / 1e9:.1f} s at the start of {self._word} {epoch + 1}: "
+            f"{took_ns / 1e9:.1f} s at the start of {self._word} {number}: "
             f"TensorFlow takes down the last {self._word}'s input pipeline"
         )
 

@@ -12,7 +12,6 @@ from itertools import islice
 from pathlib import Path
 from typing import TypeVar
 
-from dlmon.files import open_regular
 from dlmon.host import boot_id, host_name
 from dlmon.log.folder import LogError, id_of, log_of
 from dlmon.log.follower import Header, LogFollower, RecordFollower
@@ -77,13 +76,21 @@ def read_entry(path: Path) -> SessionEntry:
     Raises:
         LogError: not a log that this version can read.
     """
-    with contextlib.closing(LogFollower(path)) as follower:
-        # The lock first: a result that is written between the two is then found.
-        status, pid = status_without_result(follower)
-        result = _last_result(path)
-        if result is not None:
-            status = result.status
-        return SessionEntry(follower.header, path, status, result, pid, read_label(path))
+    with contextlib.closing(LogFollower(path)) as log:
+        status, result, pid = standing_of(log)
+        return SessionEntry(log.header, path, status, result, pid, read_label(path))
+
+
+def standing_of(log: LogFollower) -> tuple[Status, Result | None, int | None]:
+    """Return how the session of an open log stands, its result and its writer.
+
+    Raises:
+        OSError: the log can't be read any more.
+    """
+    # The lock first: a result that is written between the two is then found.
+    status, pid = status_without_result(log)
+    result = _last_result(log)
+    return (status if result is None else result.status), result, pid
 
 
 def status_without_result(follower: RecordFollower[Header]) -> tuple[Status, int | None]:
@@ -295,18 +302,15 @@ def stop_session(entry: SessionEntry, asked_by: signal.Signals = BY_COMMAND) -> 
     return True
 
 
-def _last_result(path: Path) -> Result | None:
+def _last_result(log: LogFollower) -> Result | None:
     """Read the last whole line that is a record, and return it if it is a result."""
-    with os.fdopen(open_regular(path), "rb") as log:
-        size = log.seek(0, os.SEEK_END)
-        tail_bytes = _TAIL_BYTES
-        while True:
-            log.seek(max(0, size - tail_bytes))
-            lines = log.read(tail_bytes).split(b"\n")
-            record = _last_record(lines if tail_bytes >= size else lines[1:])
-            if record is not None or tail_bytes >= size:
-                return record if isinstance(record, Result) else None
-            tail_bytes *= 8
+    size, tail_bytes = log.size, _TAIL_BYTES
+    while True:
+        lines = log.read_bytes(max(0, size - tail_bytes), tail_bytes).split(b"\n")
+        record = _last_record(lines if tail_bytes >= size else lines[1:])
+        if record is not None or tail_bytes >= size:
+            return record if isinstance(record, Result) else None
+        tail_bytes *= 8
 
 
 def _last_record(lines: list[bytes]) -> Record | None:

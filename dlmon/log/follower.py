@@ -154,7 +154,7 @@ class RecordFollower(Generic[_Header]):
         self._at_end = False
 
     def close(self) -> None:
-        """Close the file; a later call finds nothing, and no other file of that number."""
+        """Close the file; a later read raises OSError, and meets no other file of that number."""
         os.close(self._fd)
         self._fd = -1
 
@@ -242,6 +242,19 @@ class LogFollower(RecordFollower[SessionHeader]):
 
     def __init__(self, path: Path) -> None:
         super().__init__(path, SessionHeader)
+
+    def open_next(self, path: Path | None) -> LogFollower | None:
+        """Open the log at a path if the session goes on there; None where it doesn't."""
+        if path is None:
+            return None
+        try:
+            following = LogFollower(path)
+        except LogError:
+            return None
+        if following.header.id == self.header.id:
+            return following
+        following.close()
+        return None
 
 
 def _schema_of(line: bytes, kind: str) -> int | None:

@@ -33,8 +33,9 @@ class Label:
 
 def refuse_name(name: str) -> str | None:
     """Say in one sentence why nothing can be called that; None where it can."""
-    if not name.strip() or len(name) > LONGEST_NAME:
-        return f"a name has 1 to {LONGEST_NAME} characters, not {len(name.strip()):,}"
+    length = len(name.strip())
+    if not 1 <= length <= LONGEST_NAME:
+        return f"a name has 1 to {LONGEST_NAME} characters, not {length:,}"
     if name != clean(name):
         return "a name has no control characters and no invisible ones"
     if name != name.strip():

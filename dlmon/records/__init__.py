@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         ProcessTree,
     )
     from dlmon.records.session import (
+        EPOCH_NUMBER,
         Facts,
         Failure,
         MachineUse,

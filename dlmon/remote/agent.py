@@ -36,6 +36,7 @@ from dlmon.log.directory import (
     list_sessions,
     log_paths,
     read_entry,
+    standing_of,
     status_without_result,
     stop_session,
 )
@@ -350,23 +351,25 @@ async def _follow(
     try:
         while True:
             # The status first: what was written before the lock was dropped is sent now.
-            entry = read_entry(path)
-            status, pid = entry.status, entry.pid or pid
-            following = next_log(path)
+            status, _, writer = standing_of(log)
+            pid = writer or pid
+            next_path = next_log(path)
             while data := log.read_bytes(at, CHUNK_BYTES):
                 yield {"at": at, "text": data.decode("latin-1")}
                 at += len(data)
+            following = log.open_next(next_path)
             if following is not None:
                 log.close()
-                path, at = following, 0
-                log = LogFollower(path)
+                log, path, at = following, following.path, 0
                 yield {"file": path.name, "at": at, "size": log.size}
                 continue
+            loss = log.find_loss()
             label = read_label(path)
-            if label != sent_label:
+            # Where the log is gone its name may be, too.
+            if loss is None and label != sent_label:
                 sent_label = label
                 yield {"name": label.name, "note": label.note}
-            now: Answer = {"status": str(status), "loss": log.find_loss()}
+            now: Answer = {"status": str(status), "loss": loss}
             if now != sent:
                 sent = now
                 yield now

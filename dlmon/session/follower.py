@@ -167,17 +167,11 @@ class SessionFollower:
 
     def _go_on_in(self, path: Path | None) -> bool:
         """Follow the log that goes on where ours ended, if it does."""
-        if path is None:
-            return False
-        try:
-            following = LogFollower(path)
-        except LogError:
-            return False
-        if following.header.id != self.session.header.id:
-            following.close()
+        following = self._follower.open_next(path)
+        if following is None:
             return False
         self._follower.close()
-        self._follower, self.path = following, path
+        self._follower, self.path = following, following.path
         return True
 
     @property

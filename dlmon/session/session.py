@@ -206,13 +206,14 @@ class Session:
             facts = Facts(self.header.t, self.header.wall, self.header.host, self.facts)
         passed: list[tuple[int, Record]] = [
             *((span.start, Phase(span.start, span.phase)) for span in self.phase_spans),
-            *((epoch.end, epoch) for epoch in self._epochs),
+            *((epoch.end, epoch) for epoch in (*self._epochs, *self.trainers.epochs)),
         ]
         if self._evaluation is not None:
             passed.append((self._evaluation.end, self._evaluation))
         in_order = (record for _, record in sorted(passed, key=lambda timed: timed[0]))
         # What did not change since is in no later sample. A run's samples are not folded here.
-        records = (facts, self.model, *in_order, self.machine.latest)
+        trainers = self.trainers.known.values()
+        records = (facts, *trainers, self.model, *in_order, self.machine.latest)
         return [record for record in records if record is not None]
 
     def _fold_batches(self, record: Batches) -> None:

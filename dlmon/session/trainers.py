@@ -44,7 +44,7 @@ class Trainers:
         self.known: dict[int, Trainer] = {}
         self.steady: dict[int, SteadyState] = {}
         """Of each but number 0."""
-        self._epoch_samples: defaultdict[int, dict[int, int]] = defaultdict(dict)
+        self._epochs: defaultdict[int, dict[int, Epoch]] = defaultdict(dict)
 
     def fold(self, record: Trainer | Batches | BatchSummary | Epoch) -> None:
         """Take a record of any of them."""
@@ -56,8 +56,7 @@ class Trainers:
         if number not in self.known:
             return
         if isinstance(record, Epoch):
-            if record.samples is not None:
-                self._epoch_samples[record.epoch][number] = record.samples
+            self._epochs[record.epoch][number] = record
             return
         steady = self.steady.setdefault(number, SteadyState())
         if isinstance(record, Batches):
@@ -68,12 +67,18 @@ class Trainers:
         else:
             steady.add_summary(record)
 
+    @property
+    def epochs(self) -> list[Epoch]:
+        """The epochs of each but number 0, as they were written last."""
+        return [epoch for of_all in self._epochs.values() for epoch in of_all.values()]
+
     def with_samples(self, epoch: Epoch) -> Epoch:
         """Return an epoch of number 0 with the samples of all of them."""
-        others = self._epoch_samples.get(epoch.epoch)
+        others = self._epochs.get(epoch.epoch)
         if not others or epoch.samples is None:
             return epoch
-        return replace(epoch, samples=epoch.samples + sum(others.values()))
+        samples = sum(other.samples or 0 for other in others.values())
+        return replace(epoch, samples=epoch.samples + samples)
 
     def together(self, own: SamplesPerSecond | None) -> SamplesPerSecond | None:
         """Return the throughput of all of them, of which `own` is that of number 0.

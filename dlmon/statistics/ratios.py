@@ -19,7 +19,6 @@ Windows = Sequence[tuple[int, int]]
 """Samples and microseconds of consecutive windows of one run."""
 
 MIN_WINDOWS = 4
-SIGNIFICANT_P = 0.05
 
 
 class Basis(Word):

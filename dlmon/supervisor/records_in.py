@@ -27,7 +27,6 @@ class IncomingRecords:
         self._kinds, self._take, self._notice = kinds, take, notice
         self._left = b""
         self._refused = 0
-        self._not_finite: set[str] = set()
 
     def feed(self, data: bytes) -> None:
         """Take what arrived."""
@@ -43,8 +42,6 @@ class IncomingRecords:
                 continue
             if isinstance(record, self._kinds):
                 self._take(record)
-                if isinstance(record, Epoch):
-                    self._report_not_finite(record)
             elif record is not None:
                 self._refuse(f"a {record.TYPE} record, which it must not send")
 
@@ -53,15 +50,27 @@ class IncomingRecords:
         if self._refused > 1:
             self._notice(f"the workload sent {self._refused:,} lines that are no records")
 
-    def _report_not_finite(self, epoch: Epoch) -> None:
-        """Report once each metric that became NaN or infinite."""
-        for name, reason in epoch.why.items():
-            if reason in ("NaN", "infinite") and name not in self._not_finite:
-                self._not_finite.add(name)
-                self._notice(f"{name} became {reason} in epoch {epoch.epoch + 1}")
-
     def _refuse(self, reason: str) -> None:
         """Report the first line that is no record, and count the others."""
         if self._refused == 0:
             self._notice(f"the workload sent something that is no record: {reason}")
         self._refused += 1
+
+
+class LostMetrics:
+    """Reports once each metric of what trains that became NaN or infinite.
+
+    Args:
+        notice: takes, in words, what a person should know.
+    """
+
+    def __init__(self, notice: Callable[[str], None]) -> None:
+        self._notice = notice
+        self._reported: set[str] = set()
+
+    def take(self, epoch: Epoch) -> None:
+        """Take an epoch as it was written."""
+        for name, reason in epoch.why.items():
+            if reason in ("NaN", "infinite") and name not in self._reported:
+                self._reported.add(name)
+                self._notice(f"{name} became {reason} in epoch {epoch.epoch + 1:,}")

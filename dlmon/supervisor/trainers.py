@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from dlmon.records import (
+    EPOCH_NUMBER,
     Batches,
     BatchSummary,
     Epoch,
@@ -24,7 +25,7 @@ from dlmon.records import (
     Record,
     Trainer,
 )
-from dlmon.supervisor.records_in import IncomingRecords
+from dlmon.supervisor.records_in import IncomingRecords, LostMetrics
 
 READ_BYTES = 1 << 18
 # So long the other ranks of a data-parallel run wait for rank 0 to begin to train. They train in
@@ -109,7 +110,7 @@ class Trainers:
 
     def take(self, record: Record, connection: _Connection) -> None:
         """Take a record of a process, under its number."""
-        if isinstance(record, Notice):
+        if isinstance(record, Notice) and record.epoch is None:
             self._take_notice(record.text)
             return
         if isinstance(record, Trainer):
@@ -142,7 +143,13 @@ class Trainers:
             record = replace(record, trainer=number, epoch=opened)
         elif isinstance(record, (Evaluation, Metrics)):
             record = replace(record, trainer=number)
+        elif isinstance(record, Notice):
+            shown = (record.epoch or 0) + epoch + 1
+            self._take_notice(record.text.replace(EPOCH_NUMBER, f"{shown:,}"))
+            return
         self._write(record)
+        if isinstance(record, Epoch):
+            connection.lost_metrics.take(record)
 
     def _take_trainer(self, trainer: Trainer, connection: _Connection) -> None:
         """Number a process, or let it wait for rank 0."""
@@ -249,6 +256,7 @@ class _Connection:
         self.left_t = 0
         self.first_epoch = self.first_loop = 0
         self.trainer: Trainer | None = None
+        self.lost_metrics = LostMetrics(trainers.notice)
         self._records = IncomingRecords(
             TRAINER_RECORDS, lambda record: trainers.take(record, self), trainers.notice
         )

@@ -30,7 +30,7 @@ from dlmon.records import (
 )
 from dlmon.supervisor.child import Child
 from dlmon.supervisor.output import OutputLog
-from dlmon.supervisor.records_in import IncomingRecords
+from dlmon.supervisor.records_in import IncomingRecords, LostMetrics
 
 RECORDS_FD = "DLMON_RECORDS_FD"
 PIPE_BYTES = 1 << 20
@@ -58,6 +58,7 @@ class Workload(Child):
         self._notice = notice
         self._open_pipes: dict[int, str] = {}
         self._records = IncomingRecords(WORKLOAD_RECORDS, self._take_record, notice)
+        self._lost_metrics = LostMetrics(notice)
         self._output = OutputLog()
 
     def ask_to_end(self) -> None:
@@ -146,6 +147,8 @@ class Workload(Child):
         if isinstance(record, Failure):
             self.failure = record
         self._write(record)
+        if isinstance(record, Epoch):
+            self._lost_metrics.take(record)
 
     def report_refused_records(self) -> None:
         self._records.report_refused()

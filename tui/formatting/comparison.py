@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -544,11 +543,9 @@ def _without_busy(row: ComparisonRow) -> ComparisonRow:
 
 
 def _with_settings(row: ComparisonRow, entry: SessionEntry, snapshot: Snapshot) -> ComparisonRow:
-    """Return the row of an earlier run with what it did otherwise, which its label tells apart."""
+    """Return the row of an earlier run with what it did otherwise."""
     given = _other_arguments(entry, snapshot.header)
-    # Repeats of one command are like runs; those of another one are not.
-    command = [] if not given else [shlex.join(entry.header.command or ())]
-    label = ", ".join([row.label, *other_settings(entry, snapshot), *command])
+    label = ", ".join([row.label, *other_settings(entry, snapshot)])
     return replace(row, label=label, badges=(*given, *row.badges))
 
 

@@ -17,6 +17,7 @@ from dlmon.comparison.compare import (
     usd_per_hour_of,
 )
 from dlmon.comparison.conditions import Conditions, busy_at_start, conditions_of, find_differences
+from dlmon.comparison.like_runs import settings_of
 from dlmon.comparison.published import WEIGHT_UPDATE, published, published_metrics
 from dlmon.records import (
     MachineFacts,
@@ -592,7 +593,11 @@ def test_what_speaks_against_a_recorded_result_is_worn_in_place_of_what_its_head
 
 def test_a_finished_run_is_read_from_its_result():
     assert run_of("seconds_per_epoch", result(12.0), header()) == MeasuredRun(
-        label="AMD Ryzen 7 5800X", timing=epoch_s(12.0), session="earlier", year=2025
+        label="AMD Ryzen 7 5800X",
+        timing=epoch_s(12.0),
+        session="earlier",
+        year=2025,
+        settings=settings_of("box", "cifar10-cnn", None, "cpu", {}, {}),
     )
     assert run_of("run_seconds", result()) is None
     assert run_of("train_step_ms", result()) is None

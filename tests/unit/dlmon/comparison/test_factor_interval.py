@@ -4,8 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlmon.comparison.compare import ComparisonRow, factor
+from dlmon.comparison.compare import ComparisonRow, compare, factor
+from dlmon.comparison.conditions import Conditions
 from dlmon.comparison.factor_interval import factor_with_interval
+from dlmon.records import MachineFacts, Result, SecondsPerEpoch, SessionHeader
 from dlmon.statistics.ratios import Basis
 
 
@@ -38,6 +40,71 @@ def test_runs_of_other_settings_say_nothing_of_how_these_differ():
     other = ComparisonRow("GPU", "seconds_per_epoch", "earlier", 5.0, 4.9, 5.1, session="d")
     ratio = factor_with_interval(THIS, OTHER, (THIS, OTHER, other), True)
     assert ratio.basis is Basis.WITHIN_RUNS
+
+
+WORK = Conditions("train.py", batch_size=100, samples=50_000, epochs=3)
+COMMAND = ("python", "train.py")
+
+
+def recorded(session, seconds, options=(), command=COMMAND, versions=(("keras", "3.12"),)):
+    """Return the result and the header of an earlier run of a script."""
+    header = SessionHeader(
+        schema=1,
+        id=session,
+        host="box",
+        boot_id="boot",
+        t=0,
+        wall=1.0,
+        workload=WORK.workload,
+        options={},
+        machine=MachineFacts(),
+        versions=dict(versions),
+        command=command,
+    )
+    result = Result(
+        status="completed",
+        session=session,
+        log="",
+        workload=WORK.workload,
+        device="cpu",
+        options=dict(options),
+        wall_s=99.0,
+        seconds_per_epoch=SecondsPerEpoch(seconds, seconds - 0.1, seconds + 0.1, 3, False),
+    )
+    return result, header
+
+
+def ratio_to_the_first(*runs):
+    results = [result for result, _ in runs]
+    headers = {header.id: header for _, header in runs}
+    rows = compare("seconds_per_epoch", WORK, WORK, None, results, headers)
+    other = next(row for row in rows if row.session == results[0].session)
+    return factor_with_interval(row("this", 10.0), other, rows, True)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"options": {"backend": "jax"}},
+        {"options": {"cpus": 1}},
+        {"options": {"threads": 1}},
+        {"options": {"jit": "off"}},
+        {"command": (*COMMAND, "--fast")},
+        {"versions": {"keras": "3.13"}.items()},
+    ],
+)
+def test_recorded_runs_of_other_settings_say_nothing_of_how_like_runs_differ(other):
+    like = [recorded("a", 12.0), recorded("b", 12.1)]
+    ratio = ratio_to_the_first(*like)
+    assert ratio.basis is Basis.LIKE_RUNS
+    assert ratio_to_the_first(*like, recorded("c", 4.0, **other)) == ratio
+    assert ratio_to_the_first(like[0], recorded("c", 4.0, **other)).basis is Basis.WITHIN_RUNS
+
+
+def test_where_a_recorded_run_keeps_its_log_and_what_it_costs_makes_it_no_other():
+    watched = {"log_dir": "/elsewhere", "price": "0.9", "name": "mine"}
+    runs = recorded("a", 12.0), recorded("b", 12.1, options=watched)
+    assert ratio_to_the_first(*runs).basis is Basis.LIKE_RUNS
 
 
 def test_a_published_figure_counts_as_exact():

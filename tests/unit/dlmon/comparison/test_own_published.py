@@ -16,7 +16,6 @@ from dlmon.comparison.published import (
     own_published,
     own_published_path,
     published,
-    published_row,
     read_own_published,
     write_published_row,
 )
@@ -198,14 +197,16 @@ def test_the_metric_is_that_of_the_published_figures(own):
         ),
         ({"workload": "my-script.py"}, "seconds_per_epoch", "9.02346"),
     ):
-        (cells,) = csv.reader([published_row(result(**changes), "Box")])
-        named = dict(zip(COLUMNS, cells, strict=True))
+        own.unlink(missing_ok=True)
+        write_published_row(result(**changes), "Box")
+        (named,) = csv.DictReader(own.read_text().splitlines())
         assert (named["metric"], named["value"]) == (metric, value)
 
 
 def test_a_projection_says_so(own):
     projected = SecondsPerEpoch(9.0, 8.9, 9.1, 0, projected=True)
-    assert published_row(result(seconds_per_epoch=projected), "Box").endswith(",projected\n")
+    write_published_row(result(seconds_per_epoch=projected), "Box")
+    assert read_own_published(own)[0].note == "projected"
 
 
 def test_what_speaks_against_a_figure_stands_beside_it(own):
@@ -287,11 +288,14 @@ def test_no_cell_is_a_formula(own, name):
 
 
 @given(st.text(max_size=400), st.text(max_size=50), st.text(max_size=50))
-def test_foreign_text_makes_one_clean_row(name, workload, session):
+def test_foreign_text_makes_one_clean_row(tmp_path_factory, name, workload, session):
+    path = tmp_path_factory.mktemp("own") / "published.csv"
     try:
-        line = published_row(result(workload=workload, session=session), name)
+        write_published_row(result(workload=workload, session=session), name, path)
     except PublishedError:
         return
+    names, line = path.read_bytes().decode().split("\n", 1)
+    assert names == ",".join(COLUMNS)
     assert line.endswith("\n")
     assert not {c for c in line[:-1] if ord(c) < 32}
     (cells,) = csv.reader(io.StringIO(line, newline=""))

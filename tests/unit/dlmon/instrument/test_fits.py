@@ -465,3 +465,12 @@ def test_metrics_are_read_when_they_are_due(keras):
     keras.model().train_on_batch(SimpleNamespace(shape=(7,)))
     # The first of all batches, and one a while later.
     assert [read.values for read in keras.of(Metrics)] == [{"loss": 1.0}, {"loss": 0.5}]
+
+
+def test_a_notice_on_an_epoch_leaves_its_number_to_who_knows_those_of_all_processes(keras):
+    model = keras.model()
+    keras.fit(model, epochs=1)
+    keras.fit(model, epochs=1, open_ms=900)
+    (notice,) = [notice for notice in keras.of(Notice) if notice.epoch is not None]
+    assert notice.epoch == 1
+    assert notice.text.startswith("0.9 s at the start of epoch {epoch}: TensorFlow takes down")

@@ -57,10 +57,10 @@ def teardowns(waited_ns):
 
 
 def test_an_idle_pause_is_a_teardown():
-    assert "TensorFlow takes down" in teardowns(100_000_000).explain(1, 2_000_000_000)
+    assert "TensorFlow takes down" in teardowns(100_000_000).explain("2", 2_000_000_000)
 
 
 def test_a_pause_in_which_others_had_the_processors_is_not_called_one():
     found = teardowns(900_000_000)
-    assert found.explain(1, 2_000_000_000) == ""
+    assert found.explain("2", 2_000_000_000) == ""
     assert found.count == 0

@@ -23,6 +23,7 @@ from dlmon.log.directory import (
     stop_session,
 )
 from dlmon.log.folder import LOG_NAME, id_of, log_directory
+from dlmon.log.follower import LogFollower
 from dlmon.log.label import Label, refuse_name, write_label
 from dlmon.records import Failure, Notice, Result, Status, encode
 
@@ -159,11 +160,11 @@ def test_a_session_that_vanishes_while_it_is_listed_is_passed_over(tmp_path, mon
     gone = log_of(tmp_path, "gone")
     log_of(tmp_path, "stays")
 
-    def vanish(follower):
+    def vanish(path):
         gone.unlink(missing_ok=True)
-        return Status.INTERRUPTED, None
+        return LogFollower(path)
 
-    monkeypatch.setattr("dlmon.log.directory.status_without_result", vanish)
+    monkeypatch.setattr("dlmon.log.directory.LogFollower", vanish)
     assert [entry.header.id for entry in list_sessions(tmp_path)] == ["stays"]
 
 

@@ -37,6 +37,13 @@ def follow(path):
     return contextlib.closing(LogFollower(path))
 
 
+def test_a_log_that_was_closed_is_read_no_more(tmp_path):
+    follower = LogFollower(write_log(tmp_path, [header(), epoch(0)]))
+    follower.close()
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        follower.poll()
+
+
 def test_a_line_that_is_not_whole_yet_is_left_for_later(tmp_path):
     path = write_log(tmp_path, [header()])
     line = encode(Notice(1, "caf\u00e9"))

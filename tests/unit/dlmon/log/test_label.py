@@ -86,6 +86,7 @@ def test_a_file_that_is_no_log_has_no_label(log):
         ("-x", "can't start with a hyphen"),
         ("last", "means the session that began last"),
         (" x", 'blanks around "x"'),
+        ("x" * 59 + "  ", "leave out the blanks around"),
         ("a\nb", "no control characters"),
         ("a\x1b[31mb", "no control characters"),
         ("a\u202eb", "no invisible ones"),

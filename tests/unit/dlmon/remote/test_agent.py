@@ -12,8 +12,9 @@ from fakes.screens import GrowingLog
 from fakes.scripts import script_session
 
 from dlmon.host import boot_id, host_name
+from dlmon.log.label import Label, write_label
 from dlmon.records import Cpu, Machine, Model
-from dlmon.records.codec import decode
+from dlmon.records.codec import decode, encode
 from dlmon.remote import agent
 from dlmon.remote.agent import RunningLogs
 
@@ -136,3 +137,139 @@ def test_a_loop_that_has_no_epochs_is_sent_as_in_none(tmp_path, has_epochs):
 def test_a_throughput_of_steps_is_sent_as_one(tmp_path):
     *_, sent = sent_of(tmp_path, script_session(samples=None))
     assert sent["counts_steps"] is True
+
+
+# ---- a session that is followed ----
+
+
+class Followed:
+    """A session that is followed by a viewer, as its records and its files come and go.
+
+    Attributes:
+        log: its log, with the lock of its supervisor.
+        texts: what was sent of each file.
+        said: all other answers.
+    """
+
+    def __init__(self, tmp_path):
+        self.records = session("runs")
+        self.log = GrowingLog(tmp_path, self.records[:5])
+        self.path = self.log.path
+        self.texts, self.said, self._file = {}, [], ""
+        self._answers = agent._follow("runs", "session.jsonl", log_dir=str(tmp_path))
+
+    @property
+    def standings(self):
+        return [(a["status"], a["loss"]) for a in self.said if "status" in a]
+
+    async def until(self, is_enough):
+        """Take answers until there are enough."""
+        async with asyncio.timeout(20):
+            while not is_enough():
+                self._take(await anext(self._answers))
+
+    async def until_end(self):
+        async with asyncio.timeout(20):
+            async for answer in self._answers:
+                self._take(answer)
+
+    def _take(self, answer):
+        if "text" in answer:
+            self.texts[self._file] += answer["text"].encode("latin-1")
+            return
+        self.said.append(answer)
+        if "file" in answer:
+            self._file = answer["file"]
+            self.texts.setdefault(self._file, b"")
+
+    async def close(self):
+        await self._answers.aclose()
+        if self.log.is_locked:
+            self.log.drop_lock()
+
+
+@pytest.fixture
+def followed(tmp_path, monkeypatch):
+    """Return a function that runs a coroutine with a `Followed`, and returns that."""
+    monkeypatch.setattr(agent, "POLL_S", 0.005)
+
+    def run(play):
+        async def playing():
+            shown = Followed(tmp_path)
+            try:
+                await shown.until(lambda: shown.standings == [("running", None)])
+                await play(shown)
+            finally:
+                await shown.close()
+            return shown
+
+        return asyncio.run(playing())
+
+    return run
+
+
+def test_a_session_whose_log_was_removed_is_followed_into_the_next(followed):
+    async def play(shown):
+        shown.path.unlink()
+        await shown.until(lambda: shown.standings[-1] == ("running", "was removed"))
+        second = shown.path.with_name("session-2.jsonl")
+        second.write_bytes(b"".join(map(encode, shown.records)))
+        shown.log.drop_lock()
+        await shown.until_end()
+
+    shown = followed(play)
+    assert shown.texts == {
+        "session.jsonl": b"".join(map(encode, shown.records[:5])),
+        "session-2.jsonl": b"".join(map(encode, shown.records)),
+    }
+    assert shown.standings[-1] == ("completed", None)
+
+
+def test_a_removed_log_that_is_not_continued_stands_as_its_lock_says(followed):
+    async def play(shown):
+        shown.path.unlink()
+        await shown.until(lambda: shown.standings[-1] == ("running", "was removed"))
+        shown.log.drop_lock()
+        await shown.until_end()
+
+    assert followed(play).standings[-1] == ("interrupted", "was removed")
+
+
+def test_what_is_written_to_a_removed_log_is_sent_with_its_result(followed):
+    async def play(shown):
+        with shown.path.open("ab") as log:
+            shown.path.unlink()
+            log.write(b"".join(map(encode, shown.records[5:])))
+        await shown.until(lambda: shown.standings[-1] == ("completed", "was removed"))
+        shown.log.drop_lock()
+        await shown.until_end()
+
+    shown = followed(play)
+    assert shown.texts == {"session.jsonl": b"".join(map(encode, shown.records))}
+
+
+def test_a_log_that_was_moved_away_with_its_folder_keeps_its_name(followed, tmp_path):
+    async def play(shown):
+        write_label(shown.path, Label("mine"))
+        await shown.until(lambda: {"name": "mine", "note": None} in shown.said)
+        shown.path.parent.rename(tmp_path / "elsewhere")
+        await shown.until(lambda: shown.standings[-1] == ("running", "was moved away"))
+        shown.log.drop_lock()
+        await shown.until_end()
+
+    shown = followed(play)
+    assert [answer["name"] for answer in shown.said if "name" in answer] == [None, "mine"]
+    assert shown.standings[-1] == ("interrupted", "was moved away")
+
+
+def test_the_log_of_another_session_is_no_continuation(followed):
+    async def play(shown):
+        other = [replace(shown.records[0], id="another"), *shown.records[1:]]
+        second = shown.path.with_name("session-2.jsonl")
+        second.write_bytes(b"".join(map(encode, other)))
+        shown.path.unlink()
+        await shown.until(lambda: shown.standings[-1] == ("running", "was removed"))
+        shown.log.drop_lock()
+        await shown.until_end()
+
+    assert list(followed(play).texts) == ["session.jsonl"]

@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 
 from dlmon.statistics.ratios import (
     MIN_WINDOWS,
-    SIGNIFICANT_P,
     Basis,
     Error,
     geometric_mean,
@@ -88,8 +87,8 @@ def test_the_sign_comes_from_the_interval_and_p_agrees_with_it(base, new):
         return
     assert ratio.low <= ratio.value * (1 + 1e-9)
     assert ratio.value <= ratio.high * (1 + 1e-9)
-    if abs(ratio.p - SIGNIFICANT_P) > 1e-6:
-        assert ratio.is_significant == (ratio.p < SIGNIFICANT_P)
+    if abs(ratio.p - 0.05) > 1e-6:
+        assert ratio.is_significant == (ratio.p < 0.05)
 
 
 @given(throughputs, throughputs)

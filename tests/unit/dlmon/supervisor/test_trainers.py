@@ -5,7 +5,7 @@ import socket
 
 import pytest
 
-from dlmon.records import Epoch, GpuFacts, Model, Trainer, encode
+from dlmon.records import EPOCH_NUMBER, Epoch, GpuFacts, Model, Notice, Trainer, encode
 from dlmon.supervisor import trainers as module
 from dlmon.supervisor.trainers import Trainers, with_gpu_number
 
@@ -77,6 +77,10 @@ class Script:
         who = Trainer(1, 0, 100 if pid is None else pid, "torch", rank=rank, world_size=2)
         epoch = Epoch(0, 10, 10, 10 + (rank or 0) + 1, True, 5, {})
         connection.sendall(encode(who) + encode(epoch))
+        await self.heard()
+
+    async def send(self, rank, *records):
+        self.sockets[rank].sendall(b"".join(map(encode, records)))
         await self.heard()
 
     async def leave(self, rank):
@@ -179,3 +183,50 @@ def test_rank_0_is_not_waited_for_without_end_and_it_is_said_whose_epochs_are_sh
     assert notice == (
         "rank 0 began to train after rank 1: epochs, validation and loss are those of rank 1"
     )
+
+
+def lost(epoch):
+    """Return an epoch whose loss is NaN."""
+    return Epoch(epoch, 20, 20, 30, True, 5, {"loss": None}, why={"loss": "NaN"})
+
+
+TAKEN_DOWN = "2.1 s at the start of epoch {}: TensorFlow takes down the last epoch's input pipeline"
+
+
+def taken_down(epoch):
+    """Return what a process says of its own epoch, which it can't number."""
+    return Notice(25, TAKEN_DOWN.format(EPOCH_NUMBER), epoch)
+
+
+def test_notices_name_the_epochs_as_the_log_counts_them(scripted):
+    async def play(script):
+        await script.train(None)
+        await script.send(None, Epoch(2, 10, 10, 11, True, 5, {}))
+        await script.leave(None)
+        await script.train(None)
+        await script.send(None, taken_down(1), lost(1), lost(2))
+
+    script = scripted(play)
+    epochs = [record.epoch for record in script.written if isinstance(record, Epoch)]
+    assert epochs == [0, 2, 3, 4, 5]
+    assert script.notices == [TAKEN_DOWN.format(5), "loss became NaN in epoch 5"]
+
+
+def test_notices_on_epochs_wait_with_their_process_for_its_number(scripted):
+    async def play(script):
+        await script.train(1)
+        await script.send(1, taken_down(1), lost(1), Notice(26, "something else"))
+        assert script.notices == ["something else"]
+        await script.train(0)
+
+    script = scripted(play)
+    assert script.notices[1:] == [TAKEN_DOWN.format(2), "loss became NaN in epoch 2"]
+
+
+def test_each_process_says_once_that_its_loss_is_lost(scripted):
+    async def play(script):
+        for rank in (0, 1):
+            await script.train(rank)
+            await script.send(rank, lost(1), lost(2))
+
+    assert scripted(play).notices == ["loss became NaN in epoch 2"] * 2

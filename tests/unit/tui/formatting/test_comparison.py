@@ -163,9 +163,9 @@ def test_the_arguments_that_an_earlier_run_of_a_script_was_given_otherwise_are_n
     rows = comparison_rows(snapshot, earlier)
     notes = {row.session: row.badges for row in rows_of_kind(rows, "earlier")}
     assert notes == {"like": (), "other": ("--sleep 0.005",)}
-    labels = {row.session: row.label for row in rows}
+    settings = {row.session: row.settings for row in rows}
     # Repeats say how runs differ, and a run with other arguments is none of them.
-    assert labels["like"] != labels["other"]
+    assert settings["like"] != settings["other"]
     names = run_names(snapshot, earlier)
     sentence = factor_of_run_before(rows, earlier, names, True, snapshot.header)
     assert sentence == "3.33× as fast as the run before, --sleep 0.005 (1 run each)"

@@ -1,0 +1,50 @@
+"""Like runs: what they have in common, and what of two runs may differ all the same."""
+
+import pytest
+
+from dlmon.comparison.like_runs import options_with_effect, settings_of
+
+OPTIONS = {"batch_size": 100, "threads": 2}
+VERSIONS = {"keras": "3.12"}
+COMMAND = ("python", "train.py")
+
+
+def settings(host="tower", workload="cifar10-cnn", command=None, device="cpu", **more):
+    """Return the settings of a run; `more` are its options and versions."""
+    given = {"options": OPTIONS, "versions": VERSIONS, **more}
+    return settings_of(host, workload, command, device, **given)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"host": "another"},
+        {"workload": "mnist-mlp"},
+        {"command": COMMAND},
+        {"device": "gpu:0"},
+        {"options": {**OPTIONS, "backend": "jax"}},
+        {"versions": {"keras": "4"}},
+    ],
+)
+def test_runs_that_differ_in_what_may_matter_are_not_alike(change):
+    assert settings(**change) != settings()
+    assert settings(**change) == settings(**change)
+
+
+@pytest.mark.parametrize(
+    "more", [{"log_dir": "/x"}, {"note": "mine"}, {"price": "3.6"}, {"jit": None}]
+)
+def test_what_changes_nothing_of_a_run_may_differ(more):
+    assert settings(options={**more, **OPTIONS}) == settings()
+
+
+def test_the_backend_of_a_script_stands_apart_as_older_logs_lack_it():
+    jax = settings(command=COMMAND, options={"backend": "jax"})
+    unknown = settings(command=COMMAND, options={})
+    assert jax.work == unknown.work
+    assert (jax.backend, unknown.backend, settings().backend) == ("jax", None, "")
+
+
+def test_options_are_those_that_were_given_in_the_order_of_their_names():
+    given = {"threads": 2, "name": "mine", "jit": None, "batch_size": 100}
+    assert list(options_with_effect(given).items()) == [("batch_size", 100), ("threads", 2)]

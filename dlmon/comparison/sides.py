@@ -389,7 +389,8 @@ def _why_unlike(name: str, base: Sequence[RunFigures], new: Sequence[RunFigures]
         return None
     if len({run.samples for run in runs}) > 1:
         return "their epochs differ in length"
-    if name == "seconds_per_epoch" and len({run.is_projected for run in runs}) > 1:
+    projected = {run.is_projected for run in runs if name in run.values}
+    if name == "seconds_per_epoch" and len(projected) > 1:
         return "one is measured, the other a projection"
     return None
 

@@ -223,6 +223,9 @@ def test_a_projection_is_not_compared_with_what_was_measured():
     times = {"seconds_per_epoch": 9.0}
     compared = compare_sides([run("a", values=times)], [run("b", values=times, is_projected=True)])
     assert figure(compared, "seconds_per_epoch").ratio is None
+    # One that was never steady has neither.
+    compared = compare_sides([run("a", values=times)], [run("b", is_projected=None)])
+    assert figure(compared, "seconds_per_epoch").why is None
 
 
 def test_options_and_environment_that_differ_are_named():

@@ -266,7 +266,7 @@ class DlmonApp(NavigatingApp):
                 topics = tuple((name, text.replace(*plus_minus)) for name, text in topics)
             keys = self._keys()
             known = {key for names, _ in keys for key in names.split()}
-            steps = getattr(self.screen, "FIRST_STEPS", ())
+            steps = getattr(self.screen, "first_steps", ())
             first = tuple(step for step in steps if len(step[0]) > 1 or step[0] in known)
             self.push_screen(HelpScreen(keys, topics, first))
 

@@ -504,6 +504,22 @@ async def test_a_launch_that_nobody_wants_to_wait_for_is_given_up(
         assert isinstance(app.screen, HomeScreen)
 
 
+@pytest.mark.parametrize("key", ["question_mark", "f1"])
+async def test_help_explains_what_is_waited_for_and_makes_way_for_it(
+    dlmon_app, log_dir, running, launched, sensing, key
+):
+    launches = launched(Started(ID, str(running[0].path)), at_once=False)
+    app = dlmon_app(log_dir)
+    async with app.run_test() as pilot:
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(app.screen, StartingScreen))
+        await pilot.press(key)
+        await until(pilot, lambda: isinstance(app.screen, HelpScreen))
+        await until(pilot, lambda: "identify the hardware" in screen_text(app))
+        launches[0].may_answer.set()
+        await until(pilot, lambda: live(app))
+
+
 async def test_the_options_of_the_settings_are_launched(
     dlmon_app, log_dir, running, launched, sensing
 ):

@@ -340,6 +340,14 @@ def test_a_number_of_things_is_written_in_the_plural(number, noun, text):
 
 
 @pytest.mark.parametrize(
+    ("count", "text"),
+    [(1, "1 core"), (1.0, "1 core"), (0.5, "0.5 cores"), (2.5, "2.5 cores"), (192, "192 cores")],
+)
+def test_cores(count, text):
+    assert units.cores(count) == text
+
+
+@pytest.mark.parametrize(
     ("value_ms", "text"), [(3.584, "3.58 ms"), (42.1, "42.1 ms"), (999, "999 ms"), (1118, "1.12 s")]
 )
 def test_the_time_of_a_step_that_is_long_is_in_seconds(value_ms, text):

@@ -196,7 +196,9 @@ def test_an_interrupted_session_is_exit_code_1(dlmon_app, log_dir, capsys):
     said = capsys.readouterr()
     assert said.out.endswith(f"\n{ID} interrupted; recorded in {log}\n")
     assert re.search("^status +interrupted", said.out, re.MULTILINE)
-    assert said.err.startswith("dlmon: interrupted: its supervisor is gone and left no result")
+    assert said.err.startswith(
+        "dlmon: interrupted: the process that recorded it ended without a result"
+    )
 
 
 def test_a_session_that_is_left_running_says_how_to_come_back(dlmon_app, log_dir, running, capsys):

@@ -138,7 +138,7 @@ async def test_a_session_that_lost_its_supervisor_is_interrupted(show_session):
         shown.log.drop_lock()
         await shown.tick()
         assert "interrupted  epoch 2/3" in shown.rows("TopLine")[0]
-        gone = "interrupted: its supervisor is gone and left no result"
+        gone = "interrupted: the process that recorded it ended without a result"
         assert shown.rows("ProgressLine") == [gone]
         assert shown.footer.startswith("l Log  ? Help  q Quit")
 

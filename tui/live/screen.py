@@ -132,6 +132,12 @@ class LiveScreen(SessionControls, ExportControls, EpochZoom):
     def first_steps(self) -> tuple[tuple[str, str], ...]:
         return FIRST_STEPS_OF_SCRIPT if self._is_script else FIRST_STEPS
 
+    def name_of_action(self, action: str) -> str:
+        """Return what one of the screen's keys does now, where that differs from its name."""
+        if action == "next_part" and (part := self._next_part) is not None:
+            return part.capitalize()
+        return super().name_of_action(action)
+
     def tooltip_of_action(self, action: str) -> str:
         """Return what one of the screen's keys does, where that differs from its tooltip."""
         if action == "stop" and self._is_script:
@@ -321,9 +327,13 @@ class LiveScreen(SessionControls, ExportControls, EpochZoom):
         self.refresh_bindings()
         self.call_after_refresh(self._paint_all)
 
+    @property
+    def _next_part(self) -> Part | None:
+        return part_after(self._room, self._part, self._first_part)
+
     def action_next_part(self) -> None:
         """Show the loss, the output, or where there is little room the epochs."""
-        self._part = part_after(self._room, self._part, self._first_part)
+        self._part = self._next_part
         self._share_row()
 
     def action_next_metric(self) -> None:

@@ -63,7 +63,7 @@ STOP_SIGNALS = tuple(
 
 def asked_by_signal(number: int) -> str:
     """Return in words who asked by that signal, as far as it is known."""
-    return _ASKED_BY_SIGNAL.get(number, f"its supervisor got {signal_name(number)}")
+    return _ASKED_BY_SIGNAL.get(number, f"the process that records it got {signal_name(number)}")
 
 
 def signal_name(number: int) -> str:

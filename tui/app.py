@@ -253,11 +253,10 @@ class DlmonApp(NavigatingApp):
         topics = getattr(self.screen, "topics", ())
         if topics:
             if self.settings.ascii:
-                plus_minus = UNICODE.plus_minus, ASCII.plus_minus
-                topics = tuple((name, text.replace(*plus_minus)) for name, text in topics)
+                topics = tuple((_in_ascii(name), _in_ascii(text)) for name, text in topics)
             keys = self._keys()
             known = {key for names, _ in keys for key in names.split()}
-            steps = getattr(self.screen, "FIRST_STEPS", ())
+            steps = getattr(self.screen, "first_steps", ())
             first = tuple(step for step in steps if len(step[0]) > 1 or step[0] in known)
             self.push_screen(HelpScreen(keys, topics, first))
 
@@ -294,6 +293,16 @@ def _own_bindings(screen: Screen[object]) -> list[ActiveBinding]:
         if active.node is screen and active.binding.action not in _TEXTUALS_OWN
     ]
     return sorted(own, key=lambda active: not active.binding.show)
+
+
+def _in_ascii(text: str) -> str:
+    """Write with several characters what ASCII has no single one for."""
+    for glyph, plain in (
+        (UNICODE.plus_minus, ASCII.plus_minus),
+        (UNICODE.ellipsis, ASCII.ellipsis),
+    ):
+        text = text.replace(glyph, plain)
+    return text
 
 
 def _on_or_off(value: bool) -> str:

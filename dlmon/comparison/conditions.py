@@ -81,11 +81,15 @@ def busy_at_start(machine: MachineFacts, device: str | None = None) -> str | Non
         found.append(f"CPU {machine.cpu_pct:.0f} %")
     load_per_core = (machine.load_1m or 0) / (machine.cores or math.inf)
     if machine.cpu_pct is None and load_per_core >= BUSY_LOAD_PER_CORE:
-        found.append(f"load {machine.load_1m:.1f} on {machine.cores} cores")
+        found.append(f"load {machine.load_1m:.1f} on {_cores(machine.cores)}")
     others = machine.foreign_gpu_processes
     if others and device != "cpu":
         found.append(f"{others} other GPU process{'es' if others > 1 else ''}")
     return f"machine was busy at the start: {', '.join(found)}" if found else None
+
+
+def _cores(count: int | None) -> str:
+    return "1 core" if count == 1 else f"{count} cores"
 
 
 def find_differences(metric: str, theirs: Conditions, ours: Conditions) -> tuple[str, ...]:

@@ -97,5 +97,6 @@ def answer_from_line(line: bytes) -> Started | Refused:
     try:
         fields = json.loads(line)
     except ValueError:
-        return Refused("the supervisor ended before it could start the session", FAILED)
+        early = "the process that was to record the session ended before it could start it"
+        return Refused(early, FAILED)
     return Started(**fields) if "session" in fields else Refused(**fields)

@@ -244,7 +244,7 @@ class SessionFollower:
         if self.status == Status.INTERRUPTED:
             if self._follower.was_cut:
                 return "the log was cut short by another program, and holds no result"
-            return "interrupted: its supervisor is gone and left no result"
+            return "interrupted: the process that recorded it ended without a result"
         if self.running and self._why_unwritten is not None:
             return self._why_unwritten
         if self.loss is not None:
@@ -269,10 +269,10 @@ class SessionFollower:
         pid = self._follower.writer_pid()
         suspended = is_suspended(pid) if pid is not None and self._same_clock else None
         if suspended is None:
-            return f"{silent}: the supervisor may be suspended"
+            return f"{silent}: the process that records it may be suspended"
         if suspended:
-            return f"{silent}: the supervisor is suspended"
-        return f"{silent}, though the supervisor runs: it may be unable to write"
+            return f"{silent}: the process that records it is suspended"
+        return f"{silent}: the process that records it may be unable to write"
 
 
 def _free_bytes(path: Path) -> int:

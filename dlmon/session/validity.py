@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dlmon.comparison.conditions import BUSY_CPU_PCT, busy_at_start
 from dlmon.records import AccountPart, Doubt, MachineFacts, Model
 from dlmon.records.record import record
+from dlmon.session.limits import advice
 from dlmon.session.limits.cpu import WAITED_FOR_CPU
 from dlmon.session.training_readings import TrainingReadings
 from dlmon.statistics.steady_state import SteadyState
@@ -123,7 +124,7 @@ def _cpu_shared(readings: TrainingReadings, cores: int | None, on_gpu: bool) -> 
     took = readings.mean_or_zero("other_cores")
     if cores is None or took < BUSY_CPU_PCT / 100 * cores:
         return None
-    text = f"other programs took {took:.1f} of {cores} cores"
+    text = f"other programs took {took:.1f} of {advice.cores(cores)}"
     if not on_gpu:
         return text
     waited_pct = readings.mean_or_zero("run_cpu_wait_pct")

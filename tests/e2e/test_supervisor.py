@@ -263,7 +263,7 @@ def test_a_stop_by_a_signal_from_elsewhere_is_called_that(start):
     session.wait_for(Epoch)
     os.kill(session.supervisor_pid, signal.SIGTERM)
     assert session.wait_for_end().status == "stopped"
-    assert "stopping: its supervisor got SIGTERM" in session.notices()
+    assert "stopping: the process that records it got SIGTERM" in session.notices()
 
 
 # ---- signals that end a process ----

@@ -39,6 +39,7 @@ from dlmon.records import (
 from dlmon.session.follower import SessionFollower
 from dlmon.session.replay import ReplaySource
 from tui.app import DlmonApp
+from tui.formatting.glyphs import under_way
 from tui.machine.panel import MachinePanel
 from tui.navigation import Start
 from tui.options.settings import Settings
@@ -509,7 +510,7 @@ async def _open_sessions(stage: Stage, *keys: str) -> None:
 
 
 async def _push_starting(stage: Stage) -> None:
-    sentence = "starting the session: waiting for the sensors …"
+    sentence = under_way("starting the session: waiting for the sensors")
     stage.app.push_screen(StartingScreen(sentence))
 
 

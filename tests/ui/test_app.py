@@ -196,7 +196,9 @@ def test_an_interrupted_session_is_exit_code_1(dlmon_app, log_dir, capsys):
     said = capsys.readouterr()
     assert said.out.endswith(f"\n{ID} interrupted; recorded in {log}\n")
     assert re.search("^status +interrupted", said.out, re.MULTILINE)
-    assert said.err.startswith("dlmon: interrupted: its supervisor is gone and left no result")
+    assert said.err.startswith(
+        "dlmon: interrupted: the process that recorded it ended without a result"
+    )
 
 
 def test_a_session_that_is_left_running_says_how_to_come_back(dlmon_app, log_dir, running, capsys):
@@ -502,6 +504,22 @@ async def test_a_launch_that_nobody_wants_to_wait_for_is_given_up(
         launches[0].may_answer.set()
         await pilot.pause(0.05)
         assert isinstance(app.screen, HomeScreen)
+
+
+@pytest.mark.parametrize("key", ["question_mark", "f1"])
+async def test_help_explains_what_is_waited_for_and_makes_way_for_it(
+    dlmon_app, log_dir, running, launched, sensing, key
+):
+    launches = launched(Started(ID, str(running[0].path)), at_once=False)
+    app = dlmon_app(log_dir)
+    async with app.run_test() as pilot:
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(app.screen, StartingScreen))
+        await pilot.press(key)
+        await until(pilot, lambda: isinstance(app.screen, HelpScreen))
+        await until(pilot, lambda: "identify the hardware" in screen_text(app))
+        launches[0].may_answer.set()
+        await until(pilot, lambda: live(app))
 
 
 async def test_the_options_of_the_settings_are_launched(
@@ -840,6 +858,21 @@ async def test_help_explains_the_screen_and_names_its_keys(dlmon_app, log_dir, s
             await pilot.press("escape")
             await pilot.pause()
             assert app.screen is screen
+
+
+async def test_help_in_ascii_writes_points_and_bands_as_the_screen_does(
+    dlmon_app, log_dir, sensing
+):
+    log = write_log(log_dir, of_this_boot(recorded_session()))
+    for app, words in (
+        (dlmon_app(log_dir, settings=Settings(ascii=True)), "$ dlmon run ..."),
+        (dlmon_app(log_dir, log, settings=Settings(ascii=True)), "+- band"),
+    ):
+        async with app.run_test(size=(120, 300)) as pilot:
+            await pilot.pause()
+            await pilot.press("f1")
+            await until(pilot, lambda app=app: isinstance(app.screen, HelpScreen))
+            await until(pilot, lambda app=app, words=words: words in screen_text(app))
 
 
 async def test_every_action_of_a_screen_is_in_the_command_palette(dlmon_app, log_dir, sensing):

@@ -16,9 +16,12 @@ from tui.options import checks
 from tui.options.option import UnreadableOption
 from tui.options.read import read_arguments
 from tui.options.run import OPTIONS, RunOptions
+from tui.options.script import MOST_REPEATS
 from tui.options.settings import Settings
 
 if TYPE_CHECKING:
+    from click.types import OptionHelpExtra
+
     from dlmon.launch.job import Job
 
 _HOST = replace(
@@ -53,6 +56,15 @@ class _Exec(click.Command):
             raise _NotStarted(sentence_of(error)) from None
 
 
+class _RangeInWords(click.Option):
+    """An option whose help says in words from where to where its values go."""
+
+    def get_help_extra(self, ctx: click.Context) -> OptionHelpExtra:
+        extra = super().get_help_extra(ctx)
+        extra.pop("range", None)
+        return extra
+
+
 @click.command(
     cls=_Exec,
     name="exec",
@@ -70,9 +82,11 @@ class _Exec(click.Command):
 @click.option(
     "--repeat",
     metavar="N",
-    type=click.IntRange(1, 1000),
+    cls=_RangeInWords,
+    type=click.IntRange(1, MOST_REPEATS),
     default=1,
-    help="Run it so many times, one after the other, as --plain does.",
+    help="Run it so many times, one after the other, without the live screen "
+    f"(1 to {MOST_REPEATS:,}).",
 )
 @click_options.plain_option
 @click_options.json_option

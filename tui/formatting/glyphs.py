@@ -113,3 +113,8 @@ def use_glyphs(glyphs: Glyphs) -> None:
 def glyphs_in_use() -> Glyphs:
     """Return the set that is drawn with."""
     return _in_use.get()
+
+
+def under_way(doing: str) -> str:
+    """Write what takes a while with points behind it, as in "importing …"."""
+    return f"{doing} {glyphs_in_use().ellipsis}"

@@ -73,7 +73,7 @@ def sentence_of(host: HostSnapshot) -> str:
         parts.append("no sample yet")
     elif host.state == HostState.CONNECTED and host.age is None:
         parts.append(host.notice or "waiting for the sensors")
-    parts.append(f"its {clock_words(host)}" if host.clock_ahead_s else "")
+    parts.append(clock_sentence(host))
     parts.append(sessions_problem(host))
     return "; ".join(filter(None, parts))
 
@@ -98,12 +98,23 @@ def sessions_problem(host: HostSnapshot) -> str:
 
 def clock_words(host: HostSnapshot) -> str:
     """Say how far the clock of a host is from ours: clock 12 s ahead; empty where it is not."""
+    away = _clock_away(host)
+    return f"clock {away}" if away else ""
+
+
+def clock_sentence(host: HostSnapshot) -> str:
+    """Say the same in a sentence: its clock is 12 s ahead."""
+    away = _clock_away(host)
+    return f"its clock is {away}" if away else ""
+
+
+def _clock_away(host: HostSnapshot) -> str:
     ahead_s = host.clock_ahead_s
     if not ahead_s:
         return ""
     away_s = abs(ahead_s)
     away = f"{away_s:.0f} s" if away_s < 99.5 else units.clock(away_s)
-    return f"clock {away} {'ahead' if ahead_s > 0 else 'behind'}"
+    return f"{away} {'ahead' if ahead_s > 0 else 'behind'}"
 
 
 def _time(wall: float | None) -> str:

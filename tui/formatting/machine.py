@@ -81,7 +81,7 @@ def cpu_figures(machine: Machine | None, facts: MachineFacts) -> list[Figure]:
     cores = len(cpu.cores or ()) or facts.cores
     if cores and cpu.pct is not None:
         busy = cpu.pct * cores / 100
-        found.append(Figure("busy", f"{busy:.1f} of {cores} cores", cpu.pct / 100))
+        found.append(Figure("busy", f"{busy:.1f} of {units.cores(cores)}", cpu.pct / 100))
     if cpu.mhz:
         found.append(Figure("clock", f"{cpu.mhz / 1000:.1f} GHz"))
     if cpu.temperature_c is not None:
@@ -93,7 +93,7 @@ def cpu_figures(machine: Machine | None, facts: MachineFacts) -> list[Figure]:
     if facts.cpu_limit is not None and cpu.limit_used_pct is not None:
         found.append(_of_limit(cpu.limit_used_pct, facts.cpu_limit))
     elif facts.cpu_limit is not None and not cpu.throttled_pct:
-        found.append(_named("limited", f"to {facts.cpu_limit:g} cores"))
+        found.append(_named("limited", f"to {units.cores(facts.cpu_limit)}"))
     found += _of_tree(machine.process)
     if cpu.load_1m is not None:
         found.append(_named("load", f"{cpu.load_1m:.2f}"))
@@ -107,10 +107,10 @@ def _of_limit(used_pct: float, cores: float) -> Figure:
     """Return the share that is used of what a control group may use."""
     return Figure(
         "allowed",
-        f"{used_pct:.0f} % of {cores:g} cores",
+        f"{used_pct:.0f} % of {units.cores(cores)}",
         used_pct / 100,
         level="high" if used_pct >= BUSY_PCT else "",
-        short=f"{used_pct:.0f} % of its {cores:g} cores",
+        short=f"{used_pct:.0f} % of its {units.cores(cores)}",
     )
 
 

@@ -100,7 +100,7 @@ def table_of(
         is_running = combination.index in running
         cells = [combination.workload] if _names_workloads(plan) else []
         cells += [f"{value}" for value in combination.varied.values()]
-        cells.append(_status_text(row, plan, is_running))
+        cells.append(_status_text(row, plan, is_running, glyphs))
         cells.append(_time(row, with_unit, glyphs))
         cells.append("" if row.samples_per_second is None else units.rate(row.samples_per_second))
         if priced:
@@ -118,7 +118,7 @@ def _names_workloads(plan: Plan) -> bool:
     return len(plan.workloads) > 1 or not plan.variations
 
 
-def _status_text(row: CombinationRow, plan: Plan, running: bool) -> str:
+def _status_text(row: CombinationRow, plan: Plan, running: bool, glyphs: Glyphs) -> str:
     """Say how a combination stands; of several runs, how many completed."""
     if running and plan.repeats == 1:
         return "running"
@@ -126,7 +126,7 @@ def _status_text(row: CombinationRow, plan: Plan, running: bool) -> str:
     if plan.repeats == 1 or (over and not row.completed):
         return row.status
     count = f"{row.completed} of {plan.repeats}"
-    return f"{count} …" if running else count
+    return f"{count} {glyphs.ellipsis}" if running else count
 
 
 def _time(row: CombinationRow, with_unit: bool, glyphs: Glyphs) -> str:

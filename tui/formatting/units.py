@@ -11,6 +11,8 @@ from tui.formatting.glyphs import UNICODE, Glyphs
 
 # The first screen writes no time that is compared, so it doesn't pay for these.
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from dlmon.comparison.compare import ComparisonRow, Timing
     from dlmon.records import SamplesPerSecond
 
@@ -83,10 +85,22 @@ def dollars(value: float) -> str:
 
 def energy(joules: float) -> str:
     """Write an amount of energy: 85 J, 1.23 kJ."""
-    for size, suffix in ((1e9, "GJ"), (1e6, "MJ"), (1e3, "kJ")):
-        if joules >= size:
-            return f"{joules / size:.3g} {suffix}"
-    return f"{joules:.3g} J"
+    return _scaled(joules, ("J", "kJ", "MJ", "GJ"))
+
+
+def _scaled(value: float, prefixed: Sequence[str]) -> str:
+    """Write a figure in the first unit in which it is below 1,000, or in the last."""
+    *smaller, largest = prefixed
+    for unit in smaller:
+        if value < 999.5:
+            return f"{_three_figures(value)} {unit}"
+        value /= 1000
+    return f"{_three_figures(value)} {largest}"
+
+
+def _three_figures(value: float) -> str:
+    """Write a figure in three digits, or in as many as it has before its point: 1.2, 85, 12,346."""
+    return f"{value:,.0f}" if value >= 99.95 else f"{value:.3g}"
 
 
 def clock(value: float) -> str:
@@ -159,7 +173,7 @@ def _time_and_half(timing: Timing | ComparisonRow) -> tuple[str, str]:
 
 def rate(value: float) -> str:
     """Write samples per second: 5,540 or 12.3."""
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+    return _three_figures(value)
 
 
 def rate_unit(counts_steps: bool | None) -> str:
@@ -214,6 +228,12 @@ def stalls(count: int, at_openings: int = 0, epoch: str = "epoch") -> str:
 def counted(number: int, noun: str) -> str:
     """Write how many there are of something: 1 run, 2 processes, 1,200 epochs."""
     return f"1 {noun}" if number == 1 else f"{number:,} {plural(noun)}"
+
+
+def cores(count: float) -> str:
+    """Write how many cores there are, or may be used: 1 core, 1.5 cores, 16 cores."""
+    text = _three_figures(count)
+    return f"{text} core{'' if text == '1' else 's'}"
 
 
 def plural(noun: str) -> str:
@@ -271,10 +291,7 @@ def short_memory_in_use(used_mib: float, total_mib: float) -> str:
 
 def count(value: float) -> str:
     """Write a large number: 101,770 or 1.23 M or 238 MFLOP's 238 M."""
-    for size, suffix in ((1e12, "T"), (1e9, "G"), (1e6, "M")):
-        if value >= size:
-            return f"{value / size:.3g} {suffix}"
-    return f"{value:,.0f}"
+    return f"{value:,.0f}" if value < 999_999.5 else _scaled(value / 1e6, ("M", "G", "T"))
 
 
 def day_and_time(wall: float) -> str:

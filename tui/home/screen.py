@@ -68,6 +68,10 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
         Binding("ctrl+s", "sweep", "Sweep", tooltip="Train once for each of several values"),
         Binding("f3", "app.change_theme", "Theme", tooltip="Choose other colours"),
         Binding("f4", "gpus", "GPU", tooltip="Show every GPU in depth, and the CPU"),
+        Binding("up", "move(-1)", "Previous workload", show=False),
+        Binding("down", "move(1)", "Next workload", show=False),
+        Binding("pageup", "move_page(-1)", "Page up", show=False),
+        Binding("pagedown", "move_page(1)", "Page down", show=False),
         Binding(
             "f5", "processes", "Processes", show=False, tooltip="Show what runs on this machine"
         ),
@@ -97,10 +101,6 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
             tooltip="Set all options to their defaults again",
         ),
         Binding("shift+tab", "previous_option", "Previous option", show=False, priority=True),
-        Binding("up", "move(-1)", "Previous workload", show=False),
-        Binding("down", "move(1)", "Next workload", show=False),
-        Binding("pageup", "move_page(-1)", "Page up", show=False),
-        Binding("pagedown", "move_page(1)", "Page down", show=False),
     ]
     TOPICS: ClassVar[tuple[tuple[str, str], ...]] = (
         (

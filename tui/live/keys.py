@@ -12,12 +12,12 @@ _CURSOR = Binding.Group("Cursor", compact=True)
 
 LIVE_KEYS: list[BindingType] = [
     Binding("s", "stop", "Stop", tooltip="Stop the training after the current batch; asks first"),
-    Binding("d", "detach", "Detach", tooltip="Leave dlmon; the training continues"),
+    Binding("d", "detach", "Detach", tooltip="Leave it running without you"),
     Binding("a", "again", "Again", tooltip="Run it again with the same options"),
     Binding("l", "log", "Log", tooltip="All output and notices, over the whole screen"),
     Binding("l,escape", "close_log", "Back", tooltip="Back from the log to the charts"),
     HELP,
-    Binding("q", "leave", "Quit", tooltip="Leave this session; asks first while it runs"),
+    Binding("q", "leave", "Quit", tooltip="Leave it; asks first where the run would stop"),
     Binding("z", "next_view", "Zoom", tooltip="From the last 10 s to the whole run, in steps"),
     Binding("g,f4", "gpus", "GPU", tooltip="Show every GPU in depth, and the CPU"),
     Binding("p,f5", "processes", "Processes", tooltip="Show what runs on the machine"),
@@ -75,6 +75,9 @@ LIVE_KEYS: list[BindingType] = [
     hidden("ctrl+p", "app.command_palette"),
     hidden("ctrl+c,ctrl+q", "leave"),
 ]
+
+STOPS_SCRIPT = "Interrupt the script as Ctrl-C does; asks first"
+"""What `s` does to a person's own script."""
 
 CHART_ACTIONS = {
     "next_view",

@@ -11,6 +11,7 @@ from dlmon.session.snapshot import Progress, Snapshot
 from tui.drawing.plot import bar
 from tui.formatting import units
 from tui.formatting.comparison import epoch_word
+from tui.formatting.glyphs import under_way
 from tui.formatting.phases import phase_text
 from tui.formatting.sessions import after_the_batch
 from tui.widgets.lines import (
@@ -114,7 +115,7 @@ class ProgressLine(GrowingLines):
             return [cut(((after, style),), width, self.ellipsis)]
         if self._stopping:
             when = after_the_batch(snapshot.header)
-            return [cut(((f"stopping{when} …", STRONG),), width, self.ellipsis)]
+            return [cut(((under_way(f"stopping{when}"), STRONG),), width, self.ellipsis)]
         step, notice = _step(snapshot), self._notice(snapshot)
         if not notice:
             return [self._with_progress(step, snapshot, width)]
@@ -201,7 +202,7 @@ def _step(snapshot: Snapshot) -> TextRow:
     if progress is None:
         if snapshot.header.is_script:
             return ((f"{NOTHING_SEEN_YET}: the script runs", MUTED),)
-        return ((f"{phase_text(snapshot.phase) or 'starting'} …", MUTED),)
+        return ((under_way(phase_text(snapshot.phase) or "starting"), MUTED),)
     if progress.is_over:
         return ((_after_an_epoch(snapshot, progress), MUTED),)
     if snapshot.header.is_script and snapshot.phase == SCRIPT_PHASE:

@@ -12,6 +12,7 @@ from dlmon.log.label import Label
 from dlmon.session.replay import SEEKING_S, ReplaySource
 from dlmon.session.source import SLICE_S
 from tui.formatting.comparison import Reference, epoch_word
+from tui.live.help import FIRST_STEPS_OF_REPLAY
 from tui.live.screen import LiveScreen
 from tui.screens.base import BaseScreen
 from tui.screens.transport import FAST_REFRESH_S, TRANSPORT_KEYS, TransportControls
@@ -19,7 +20,6 @@ from tui.widgets import transport_line
 from tui.widgets.transport_line import TransportLine, mark_text
 
 _OF_A_RUN = {"stop", "detach", "again", "stop_and_again"}
-
 
 # Of the live screen's keys, one is another here, and what a run alone can do is none.
 _MOVED = {"processes", "go_to_start", "go_to_end"}
@@ -63,6 +63,16 @@ class ReplayScreen(LiveScreen, TransportControls, inherit_bindings=False):
         super().__init__(source, read_label=read_label, references=references)
         self.set_class(source.session.header.is_machine_recording, "-machine-alone")
         self._closes = closes
+
+    @property
+    def first_steps(self) -> tuple[tuple[str, str], ...]:
+        return FIRST_STEPS_OF_REPLAY
+
+    def tooltip_of_action(self, action: str) -> str:
+        """Return what one of the screen's keys does, where that differs from its tooltip."""
+        if action == "leave":
+            return "Leave the replay"
+        return super().tooltip_of_action(action)
 
     @property
     def source(self) -> ReplaySource:

@@ -31,8 +31,8 @@ from tui.live.comparison.session_comparison import SessionComparison
 from tui.live.epochs.line import EpochLine
 from tui.live.epochs.table import EpochTable
 from tui.live.epochs.zoom import EPOCH_ACTIONS, EpochZoom
-from tui.live.help import FIRST_STEPS, TOPICS
-from tui.live.keys import CHART_ACTIONS, LIVE_KEYS, LOG_ACTIONS
+from tui.live.help import FIRST_STEPS, FIRST_STEPS_OF_SCRIPT, TOPICS
+from tui.live.keys import CHART_ACTIONS, LIVE_KEYS, LOG_ACTIONS, STOPS_SCRIPT
 from tui.live.limit_line import LimitLine
 from tui.live.loss_chart import next_metric, shown_metric
 from tui.live.loss_curve import LossCurve
@@ -75,7 +75,6 @@ class LiveScreen(SessionControls, ExportControls, EpochZoom):
         (32, "-tall"),
     ]
     BINDINGS: ClassVar[list[BindingType]] = LIVE_KEYS
-    FIRST_STEPS: ClassVar[tuple[tuple[str, str], ...]] = FIRST_STEPS
     TOPICS: ClassVar[tuple[tuple[str, str], ...]] = TOPICS
 
     @dataclass
@@ -128,6 +127,26 @@ class LiveScreen(SessionControls, ExportControls, EpochZoom):
         if self._look_at_machine().gpus:
             return self.TOPICS
         return tuple(topic for topic in self.TOPICS if topic[0] not in OF_GPUS)
+
+    @property
+    def first_steps(self) -> tuple[tuple[str, str], ...]:
+        return FIRST_STEPS_OF_SCRIPT if self._is_script else FIRST_STEPS
+
+    def name_of_action(self, action: str) -> str:
+        """Return what one of the screen's keys does now, where that differs from its name."""
+        if action == "next_part" and (part := self._next_part) is not None:
+            return part.capitalize()
+        return super().name_of_action(action)
+
+    def tooltip_of_action(self, action: str) -> str:
+        """Return what one of the screen's keys does, where that differs from its tooltip."""
+        if action == "stop" and self._is_script:
+            return STOPS_SCRIPT
+        return super().tooltip_of_action(action)
+
+    @property
+    def _is_script(self) -> bool:
+        return self._source.session.header.is_script
 
     @property
     def shown_session(self) -> SessionSource:
@@ -308,9 +327,13 @@ class LiveScreen(SessionControls, ExportControls, EpochZoom):
         self.refresh_bindings()
         self.call_after_refresh(self._paint_all)
 
+    @property
+    def _next_part(self) -> Part | None:
+        return part_after(self._room, self._part, self._first_part)
+
     def action_next_part(self) -> None:
         """Show the loss, the output, or where there is little room the epochs."""
-        self._part = part_after(self._room, self._part, self._first_part)
+        self._part = self._next_part
         self._share_row()
 
     def action_next_metric(self) -> None:

@@ -13,7 +13,7 @@ from tui.drawing.plot import fitted_bottom, grown_top, short_number
 from tui.drawing.time_axis import TimeAxis, TimeLabels
 from tui.drawing.time_window import NOTHING_MORE, RunSpan, TimeWindow
 from tui.formatting import units
-from tui.formatting.glyphs import glyphs_in_use
+from tui.formatting.glyphs import glyphs_in_use, under_way
 from tui.formatting.phases import phase_text
 from tui.live.throughput_title import ThroughputTitle, at_cursor
 from tui.machine.charts import MachineCharts
@@ -152,7 +152,7 @@ class TimeChartsScreen(BaseScreen):
             snapshot,
             top=self._top,
             bottom=self._bottom,
-            reason=f"{phase_text(snapshot.phase) or 'starting'} …"
+            reason=under_way(phase_text(snapshot.phase) or "starting")
             if self._source.running
             else "no batch",
             written=units.rate,

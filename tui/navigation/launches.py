@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from dlmon.exit_codes import FAILED, INTERRUPTED_BY_USER
 from dlmon.log.folder import LogError
 from dlmon.records.record import record
+from tui.formatting.glyphs import under_way
 from tui.navigation.other_machines import OtherMachinesApp
 from tui.navigation.sessions import how_to_repeat
 from tui.navigation.shown import ShownSession
@@ -116,7 +117,8 @@ class LaunchesApp(OtherMachinesApp):
         from tui.screens.starting import StartingScreen
 
         self._starting = starting
-        self._starting_screen = StartingScreen("starting the session: waiting for the sensors …")
+        sentence = under_way("starting the session: waiting for the sensors")
+        self._starting_screen = StartingScreen(sentence)
         self.run_worker(self._take_answer(starting))
         return self._starting_screen
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from dlmon.exit_codes import WRONG_ARGUMENTS
 from dlmon.log.folder import LogError
+from tui.formatting.glyphs import under_way
 from tui.formatting.reading import reading_text
 from tui.navigation.sessions import SessionsApp
 from tui.navigation.shown import ShownSession
@@ -125,7 +126,7 @@ class OtherMachinesApp(SessionsApp):
         """Return what stands until a session of another machine is here."""
         from tui.screens.starting import StartingScreen
 
-        waiting = self._connecting = StartingScreen(f"connecting to {start.host} …")
+        waiting = self._connecting = StartingScreen(under_way(f"connecting to {start.host}"))
         # Nothing is painted before the app's own queue is read.
         self.call_later(
             waiting.call_after_refresh,
@@ -166,7 +167,7 @@ class OtherMachinesApp(SessionsApp):
         await link.wait_until_up()
         meant = start.session
         if start.job is not None:
-            waiting.show_text(f"starting the session on {start.host} …")
+            waiting.show_text(under_way(f"starting the session on {start.host}"))
             meant = await launch_remote(link, start.job)
 
         def show(share: float) -> None:

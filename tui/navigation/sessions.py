@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from dlmon.exit_codes import DONE
 from dlmon.log.folder import LogError
 from dlmon.session.source import SLICE_S, read_to_end
+from tui.formatting.glyphs import under_way
 from tui.formatting.reading import reading_text
 from tui.navigation.shown import ShownSession
 from tui.navigation.stack import ScreenStackApp
@@ -85,7 +86,7 @@ class SessionsApp(ScreenStackApp):
 
         lifeline = self._start.started if follower is self._first_follower else None
         name = follower.session.header.id
-        waiting = StartingScreen(f"reading {name} …")
+        waiting = StartingScreen(under_way(f"reading {name}"))
         self._being_read = follower
 
         async def read() -> None:

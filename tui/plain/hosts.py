@@ -104,10 +104,10 @@ class _WatchingHosts:
         if problem != said:
             self._reported[host.name] = problem
             self._print_problem(host.name, problem)
-        ahead = words.clock_words(host.snapshot())
+        ahead = words.clock_sentence(host.snapshot())
         if ahead and problem is None and host.name not in self._clocks_reported:
             self._clocks_reported.add(host.name)
-            self._print_error(f"{host.name}: its {ahead}")
+            self._print_error(f"{host.name}: {ahead}")
 
     def _print_problem(self, name: str, problem: str | None) -> None:
         if self._as_json:

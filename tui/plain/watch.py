@@ -86,10 +86,11 @@ class _Watching:
 def facts_line(host: str, machine: MachineFacts) -> str:
     """Say in a line what a machine is."""
     gpus = ", ".join(gpu.name for gpu in machine.gpus or ())
-    cores = f"{machine.cores} cores" if machine.cores else "cores unknown"
+    cores = units.cores(machine.cores) if machine.cores else "cores unknown"
+    memory_mib = machine.memory_limit_mib or machine.memory_mib
     return (
         f"{host}: {machine.cpu_model or 'CPU'}, {cores}, "
-        f"{units.gibibytes(machine.memory_mib)}; "
+        f"{units.gibibytes(memory_mib)}; "
         f"GPU: {gpus or machine.why.get('gpus', 'none')}"
     )
 

@@ -41,8 +41,6 @@ class BaseScreen(Screen[None]):
     """A screen over the whole terminal. A subclass lays out its parts in `compose_parts`."""
 
     TOPICS: ClassVar[tuple[tuple[str, str], ...]] = ()
-    FIRST_STEPS: ClassVar[tuple[tuple[str, str], ...]] = ()
-    """What `?` says before all else, in a line each."""
 
     @dataclass
     class Left(Message):
@@ -78,17 +76,32 @@ class BaseScreen(Screen[None]):
 
     @property
     def active_bindings(self) -> dict[str, ActiveBinding]:
-        """What keys do now, by the names that they have now."""
+        """What keys do now, by the names and tooltips that they have now."""
         return {
-            key: bound._replace(binding=replace(bound.binding, description=name))
-            if bound.node is self and (name := self.name_of_action(bound.binding.action))
-            else bound
+            key: self._as_it_is_now(bound) if bound.node is self else bound
             for key, bound in super().active_bindings.items()
         }
+
+    def _as_it_is_now(self, bound: ActiveBinding) -> ActiveBinding:
+        action = bound.binding.action
+        if name := self.name_of_action(action):
+            bound = bound._replace(binding=replace(bound.binding, description=name))
+        if tooltip := self.tooltip_of_action(action):
+            bound = bound._replace(tooltip=tooltip)
+        return bound
 
     def name_of_action(self, action: str) -> str:
         """Return what one of the screen's keys does now, where that differs from its name."""
         return "Back" if action == "leave" and self.has_way_back else ""
+
+    def tooltip_of_action(self, action: str) -> str:
+        """Return what one of the screen's keys does, where that differs from its tooltip."""
+        return ""
+
+    @property
+    def first_steps(self) -> tuple[tuple[str, str], ...]:
+        """What `?` says before all else, in a line each."""
+        return ()
 
     @property
     def topics(self) -> tuple[tuple[str, str], ...]:

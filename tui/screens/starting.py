@@ -9,7 +9,7 @@ from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.widgets import Static
 
-from tui.screens.base import BaseScreen
+from tui.screens.base import HELP, BaseScreen
 
 
 class StartingScreen(BaseScreen):
@@ -23,14 +23,19 @@ class StartingScreen(BaseScreen):
     #waiting { height: 1fr; content-align: center middle; color: $text-muted; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("q", "leave", "Quit", tooltip="Don't wait, and don't start the run"),
+        HELP,
+        Binding("q", "leave", "Quit", tooltip="Don't wait for it"),
         Binding("escape,ctrl+c,ctrl+q", "leave", "Quit", show=False),
     ]
     TOPICS: ClassVar[tuple[tuple[str, str], ...]] = (
         (
             "Starting",
             "The sensors identify the hardware before training starts, so that it is recorded with "
-            "every run. This takes about a second.",
+            "every run. This takes about a second; whoever leaves before starts nothing.",
+        ),
+        (
+            "Connecting",
+            "ssh connects to the other machine. What has been started there goes on without you.",
         ),
         (
             "Reading",

@@ -144,9 +144,9 @@ class SessionsScreen(ExportControls, FilteredScreen):
         ),
         (
             "status",
-            "completed, stopped by a person, or failed; running; interrupted if its "
-            "supervisor vanished; unknown if that can't be determined, as for another "
-            "machine's session.",
+            "completed, stopped by a person, or failed; running; interrupted if the process that "
+            "recorded it ended without a result; unknown if that can't be determined, as for "
+            "another machine's session.",
         ),
         (
             "time",

@@ -27,7 +27,7 @@ from tui.widgets.rows import TextRow
 
 _UNFINISHED = {
     Status.RUNNING: "still running: Enter shows it live",
-    Status.INTERRUPTED: "its supervisor is gone and left no result; Enter shows what was recorded",
+    Status.INTERRUPTED: "its recording ended without a result; Enter shows what there is",
     Status.UNKNOWN: "recorded on another machine: whether it still runs can't be seen from here",
 }
 

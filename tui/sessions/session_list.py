@@ -12,7 +12,7 @@ from dlmon.log.directory import SessionEntry
 from dlmon.records import Status
 from dlmon.sweep.log import SweepEntry
 from tui.formatting import units
-from tui.formatting.glyphs import Glyphs
+from tui.formatting.glyphs import Glyphs, under_way
 from tui.formatting.sessions import (
     Recorded,
     RunOfSweep,
@@ -197,7 +197,7 @@ class SessionList(RowList):
     def empty_rows(self, width: int, height: int) -> list[TextRow]:
         """Say why there is nothing to see, and what to do about it."""
         if self._all is None:
-            texts = ["Reading the sessions …"]
+            texts = [under_way("Reading the sessions")]
         elif self._all:
             texts = ["No session matches that.", "Esc clears the filter."]
         else:

@@ -16,7 +16,7 @@ from dlmon.sweep.results import key_text
 from tui.drawing.plot import COLUMNS_PER_CELL, ascii_rows, bar, braille_rows
 from tui.formatting import units
 from tui.formatting.comparison import epoch_text
-from tui.formatting.glyphs import Glyphs
+from tui.formatting.glyphs import Glyphs, under_way
 from tui.formatting.phases import phase_text
 from tui.formatting.sweeps import swept_text
 from tui.widgets.lines import (
@@ -98,7 +98,7 @@ class ShownRun:
     name: str
     session: Session | None = None
     snapshot: Snapshot | None = None
-    doing: str = "starting …"
+    doing: str = "starting"
     problem: str | None = None
 
 
@@ -207,7 +207,7 @@ def _levels(run: ShownRun, name_cells: int, glyphs: Glyphs) -> list[tuple[TextRo
     if run.problem is not None:
         return [((*named, (run.problem, BAD)), ())] * _LEVELS
     if session is None or snapshot is None:
-        return [((*named, (run.doing, MUTED)), ())] * _LEVELS
+        return [((*named, (under_way(run.doing), MUTED)), ())] * _LEVELS
     doing, machine = (*named, *_doing(snapshot)), _machine(snapshot)
     spark = ((f" {_spark(session, snapshot, glyphs)}", ACCENT),)
     return [

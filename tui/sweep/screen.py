@@ -224,7 +224,7 @@ class SweepScreen(BaseScreen):
             current = run.current.get(host)
             if current is None:
                 if host in run.connecting:
-                    shown.append(ShownRun(f"{host}", doing="connecting …"))
+                    shown.append(ShownRun(f"{host}", doing="connecting"))
                 continue
             slot, follower = current.slot, current.follower
             name = slot_text(plan, plan.combinations[slot.combination], slot.repeat)

@@ -163,7 +163,7 @@ def _cpu(machine: Machine, facts: MachineFacts, energy_j: float | None) -> Secti
     cores = len(cpu.cores or ()) or facts.cores
     busy = None
     if cpu.pct is not None and cores:
-        busy = Figure("", f"{cpu.pct * cores / 100:.1f} of {cores} cores", cpu.pct / 100)
+        busy = Figure("", f"{cpu.pct * cores / 100:.1f} of {units.cores(cores)}", cpu.pct / 100)
     known.add("busy", busy, "pct")
     known.measure("clock", cpu.mhz, lambda mhz: f"{mhz / 1000:.1f} GHz", "mhz")
     known.measure("load average", cpu.load_1m, "{:.2f}".format, "load_1m")
@@ -182,7 +182,7 @@ def _cpu(machine: Machine, facts: MachineFacts, energy_j: float | None) -> Secti
 
 def _cores(cores: int, physical: int | None) -> str:
     """Write how many cores there are to use; a physical one may count as two."""
-    text = f"{cores} core{'s' if cores > 1 else ''}"
+    text = units.cores(cores)
     return f"{text}, {physical} physical" if physical and physical < cores else text
 
 
@@ -191,9 +191,9 @@ def _allowed(cores: float | None, used_pct: float | None) -> Figure:
     if cores is None:
         return Figure("", "all cores")
     if used_pct is None:
-        return Figure("", f"{cores:g} cores")
+        return Figure("", units.cores(cores))
     level: Level = "high" if used_pct >= BUSY_PCT else ""
-    return Figure("", f"{cores:g} cores, {used_pct:.0f} % of it used", level=level)
+    return Figure("", f"{units.cores(cores)}, {used_pct:.0f} % of it used", level=level)
 
 
 def _held_back(pct: float) -> Figure:

@@ -23,6 +23,10 @@ class TextField(Input):
         super().__init__(placeholder=placeholder, tooltip=tooltip, id=id, compact=True)
         self.cursor_blink = False
 
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Leave the keys that scroll to the screen: one row has nothing to scroll."""
+        return not action.startswith(("scroll_", "page_"))
+
 
 class _Filter(TextField):
     """What a list is filtered by; a screen has one at most."""

@@ -517,6 +517,17 @@ async def test_the_apps_actions_have_their_keys(show_home, key, action):
         assert shown.typed("filter") == ""
 
 
+async def test_help_and_the_palette_have_the_keys_that_choose_a_workload(show_home):
+    async with show_home((120, 60)) as shown:
+        commands = {command.name: command.keys for command in shown.app.commands_of(shown.screen)}
+        assert commands["Next workload"] == "↓"
+        assert commands["Previous workload"] == "↑"
+        assert {"Page up", "Page down"} <= commands.keys()
+        await press(shown, "question_mark")
+        for words in ("↑ Previous workload", "↓ Next workload", "Page up", "Page down"):
+            assert words in " ".join(screen_text(shown.app).split())
+
+
 # ---- the form ----
 
 

@@ -170,6 +170,15 @@ async def test_leaving_asks_nothing(play):
         assert isinstance(left, ReplayScreen.Left)
 
 
+async def test_help_promises_no_question_before_leaving(play):
+    async with play(size=(120, 60)) as played:
+        await played.press("question_mark")
+        assert "Pauses the replay" in played.text
+        assert "Leaves the replay." in played.text
+        assert "Leave the replay" in played.text.partition("Keys")[2]
+        assert "asks first" not in played.text.partition("On this screen")[0]
+
+
 async def test_it_plays_on_under_another_screen(play):
     async with play() as played:
         await played.press("question_mark")

@@ -74,7 +74,7 @@ async def test_a_session_is_followed_from_its_first_record_to_its_last(show_sess
         await shown.tick()
         assert "completed  epoch 3/3  00:32" in shown.rows("TopLine")[0]
         assert shown.rows("ProgressLine") == ["completed after 32.2 s"]
-        assert shown.footer.startswith("l Log  ? Help  q Quit")
+        assert shown.footer.startswith("l Log  q Quit")
 
 
 async def test_a_run_on_a_gpu_is_headed_by_what_it_trains_and_how(show_session):
@@ -138,9 +138,9 @@ async def test_a_session_that_lost_its_supervisor_is_interrupted(show_session):
         shown.log.drop_lock()
         await shown.tick()
         assert "interrupted  epoch 2/3" in shown.rows("TopLine")[0]
-        gone = "interrupted: its supervisor is gone and left no result"
+        gone = "interrupted: the process that recorded it ended without a result"
         assert shown.rows("ProgressLine") == [gone]
-        assert shown.footer.startswith("l Log  ? Help  q Quit")
+        assert shown.footer.startswith("l Log  q Quit")
 
 
 @pytest.mark.parametrize("reached", ["training", "result"])
@@ -157,7 +157,7 @@ async def test_of_another_host_it_is_unknown_whether_a_session_runs(show_session
         assert "unknown" in shown.rows("TopLine")[0]
         line = f"recorded on {HOST}: whether it still runs can't be seen from here"
         assert shown.rows("ProgressLine") == [line]
-        assert shown.footer.startswith("l Log  ? Help  q Quit")
+        assert shown.footer.startswith("l Log  q Quit")
 
 
 async def test_a_session_that_falls_silent_says_so(show_session, clock):

@@ -71,6 +71,14 @@ async def test_to_stop_it_means_to_interrupt_it(show_session):
         assert isinstance(shown.app.screen, QuitScriptScreen)
 
 
+async def test_help_says_that_stopping_interrupts_it(show_session):
+    async with show_session(script_session(), size=(120, 60)) as shown:
+        await shown.press("question_mark")
+        assert "Interrupts the script as Ctrl-C does; it asks first." in shown.text
+        assert "Interrupt the script as Ctrl-C does; asks first" in shown.text
+        assert "current batch" not in shown.text.partition("On this screen")[0]
+
+
 @pytest.mark.parametrize(
     ("size", "said"),
     [

@@ -167,7 +167,7 @@ async def test_one_that_was_interrupted_says_so(recording):
         await shown.tick()
         lines = shown.text.splitlines()
         assert "(00:29), interrupted " in lines[-3]
-        assert "interrupted: its supervisor is gone and left no result" in lines[-2]
+        assert "interrupted: the process that recorded it ended without a result" in lines[-2]
 
 
 async def test_a_log_that_was_cut_short_is_said(recording):

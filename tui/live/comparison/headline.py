@@ -93,8 +93,11 @@ HELP: tuple[tuple[str, str], ...] = (
         "What speaks against comparing by the figure. Too short: fewer than 5 s of steady batches. "
         "Not steady: the second half of the run was faster or slower than the first, by 2 % at "
         "least. Stalls: over 2 % of the time of the batches. Throttled: slowed by heat or stopped "
-        "by a CPU limit in over 5 % of the readings. Another program on the GPU, a machine that "
-        "was busy at the start or ran on its battery, a host that took over 2 % of the CPUs.",
+        "by a CPU limit in over 5 % of the readings. GPU shared: another program had memory of it. "
+        "CPU shared: other programs took a fifth of the CPUs or more. Busy at the start, on "
+        "battery: the machine was, before the run began. CPUs taken by the host: over 2 % of "
+        "those of a virtual machine. Samples inferred: a script's data don't say how many samples "
+        "there are, so their number may be a little off.",
     ),
     (
         "× as fast",

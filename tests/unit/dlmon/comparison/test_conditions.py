@@ -15,6 +15,11 @@ from dlmon.records import MachineFacts
             None,
             "machine was busy at the start: load 1.5 on 2 cores",
         ),
+        (
+            MachineFacts(load_1m=1.5, cores=1),
+            None,
+            "machine was busy at the start: load 1.5 on 1 core",
+        ),
         (MachineFacts(load_1m=0.5, cores=2), None, None),
         (MachineFacts(load_1m=40.0), None, None),
         (MachineFacts(load_1m=40.0, cores=0), None, None),

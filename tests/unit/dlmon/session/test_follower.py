@@ -174,12 +174,13 @@ def test_silence_is_trouble_after_three_intervals(log):
     assert follower.problem is None
     log.clock.passes(0.2)
     follower.poll()
-    assert follower.problem == "no new record for 3 s: the supervisor may be suspended"
+    suspended = "the process that records it may be suspended"
+    assert follower.problem == f"no new record for 3 s: {suspended}"
     lasting = follower.lasting_problem
     log.clock.passes(9.0)
     follower.poll()
-    assert follower.problem == "no new record for 12 s: the supervisor may be suspended"
-    assert follower.lasting_problem == lasting == "no new record: the supervisor may be suspended"
+    assert follower.problem == f"no new record for 12 s: {suspended}"
+    assert follower.lasting_problem == lasting == f"no new record: {suspended}"
     log.append(log.records[4])
     follower.poll()
     assert follower.problem is follower.lasting_problem is None
@@ -466,12 +467,12 @@ def test_only_a_supervisor_that_is_suspended_is_called_that(log):
         follower = log.view()
         log.clock.passes(5)
         follower.poll()
-        runs = "though the supervisor runs: it may be unable to write"
-        assert follower.problem == f"no new record for 5 s, {runs}"
+        runs = "the process that records it may be unable to write"
+        assert follower.problem == f"no new record for 5 s: {runs}"
         process.send_signal(signal.SIGSTOP)
         os.waitpid(process.pid, os.WUNTRACED)
         follower.poll()
-        assert follower.problem == "no new record for 5 s: the supervisor is suspended"
+        assert follower.problem == "no new record for 5 s: the process that records it is suspended"
     finally:
         process.kill()
         process.wait()

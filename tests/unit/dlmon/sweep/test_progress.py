@@ -151,9 +151,9 @@ def test_any_other_failure_is_one():
 
 def test_what_was_stopped_or_interrupted_has_still_to_be_run():
     assert outcome_of(result_of(0.5, status="stopped"), "s", 1.0).status == RunStatus.NOT_RUN
-    interrupted = outcome_of(None, "s", 1.0, "interrupted: its supervisor is gone")
+    interrupted = outcome_of(None, "s", 1.0, "interrupted: the process ended")
     assert (interrupted.status, interrupted.session) == (RunStatus.NOT_RUN, "s")
-    assert "supervisor" in interrupted.reason
+    assert "the process ended" in interrupted.reason
 
 
 # ---- on several machines ----

@@ -20,7 +20,7 @@ from dlmon.sweep.runner import SweepRun
 NO_GPU = Refused("there is no GPU here: NVML found none; use --device cpu", 2, permanent=True)
 FULL = Refused("the log directory can't be written (the disk is full)", 2)
 STOPPED = Refused("stopped before it began: asked by its sweep", 1)
-DIED = Refused("the supervisor ended before it could start the session", 1)
+DIED = Refused("the process that was to record it ended", 1)
 
 
 class RefusedLaunch:

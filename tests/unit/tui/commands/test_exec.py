@@ -1,7 +1,9 @@
+import click
 import pytest
 
 from dlmon.exit_codes import NOT_STARTED
 from tui.commands.command_line import run_command
+from tui.commands.exec import exec_script
 from tui.commands.shared import UserError
 
 
@@ -24,3 +26,9 @@ def test_a_wrong_option_is_refused_before_the_script_is_started(tmp_path, option
         run_command(["exec", f"{option}={value}", "--log-dir", str(tmp_path), "--", *script])
     assert refused.value.exit_code == NOT_STARTED
     assert not ran.exists()
+
+
+def test_help_says_in_words_how_often_a_script_may_be_repeated():
+    text = " ".join(exec_script.get_help(click.Context(exec_script)).split())
+    assert "one after the other, without the live screen (1 to 1,000)." in text
+    assert "<=" not in text

@@ -5,7 +5,7 @@ from dataclasses import fields
 import pytest
 from fakes.glyphs import drawn_in_ascii
 
-from tui.formatting.glyphs import ASCII, UNICODE, Glyphs, glyphs_in_use
+from tui.formatting.glyphs import ASCII, UNICODE, Glyphs, glyphs_in_use, under_way
 
 NAMES = [field.name for field in fields(Glyphs) if field.name != "is_ascii"]
 
@@ -25,3 +25,9 @@ def test_the_set_is_chosen_once_for_all_that_is_drawn():
     with drawn_in_ascii():
         assert glyphs_in_use() is ASCII
     assert glyphs_in_use() is UNICODE
+
+
+def test_what_is_under_way_ends_in_the_points_of_the_set():
+    assert under_way("importing") == "importing …"
+    with drawn_in_ascii():
+        assert under_way("importing") == "importing ..."

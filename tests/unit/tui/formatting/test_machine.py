@@ -223,6 +223,16 @@ def test_a_cpu_without_a_reading_says_why():
     assert cpu_meter(machine(cpu=Cpu(why={"pct": "denied"})), FACTS).text == "denied"
 
 
+def test_one_core_is_one():
+    facts = MachineFacts(cores=1, cpu_limit=1.0)
+    assert texts(cpu_figures(machine(cpu=Cpu(pct=40.0)), facts)) == {
+        "busy": "0.4 of 1 core",
+        "limited": "to 1 core",
+    }
+    reading = machine(cpu=Cpu(limit_used_pct=48.0))
+    assert texts(cpu_figures(reading, facts)) == {"allowed": "48 % of 1 core"}
+
+
 def test_a_cpu_held_at_its_quota_says_for_how_long():
     reading = machine(cpu=Cpu(pct=10.0, throttled_pct=30.0))
     assert texts(cpu_figures(reading, FACTS))["limited"] == "30 % of the time"

@@ -100,6 +100,7 @@ def test_a_run_that_is_being_made_is_shown():
     twice = sweep_of(plan_of(SIZES, 2), [completed(0.5)])
     twice.fold(Began(Slot(0, 1), "session", 0.0))
     assert cells(twice)[0][1] == "1 of 2 …"
+    assert cells(twice, ASCII)[0][1] == "1 of 2 ..."
 
 
 def test_a_run_that_is_made_again_does_not_say_why_it_was_stopped():

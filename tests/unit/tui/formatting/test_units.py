@@ -1,5 +1,7 @@
 """How figures are written: one table of examples for each kind."""
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -48,8 +50,10 @@ def test_dollars(value, text):
 
 
 @pytest.mark.parametrize(
-    ("joules", "text"), [(85.2, "85.2 J"), (1234, "1.23 kJ"), (5.6e6, "5.6 MJ"), (2e9, "2 GJ")]
-)
+    ("joules", "text"),
+    [(0, "0 J"), (85.2, "85.2 J"), (999.4, "999 J"), (999.7, "1 kJ"), (1234, "1.23 kJ"),
+     (999_700, "1 MJ"), (5.6e6, "5.6 MJ"), (2e9, "2 GJ"), (5e12, "5,000 GJ")],
+)  # fmt: skip
 def test_energy(joules, text):
     assert units.energy(joules) == text
 
@@ -183,6 +187,24 @@ def test_a_metric_has_room_in_its_column(value):
     assert len(units.metric(value)) <= 11
 
 
+@given(st.just(0.0) | st.floats(1e-4, 1e18))
+def test_no_figure_is_written_with_an_exponent(value):
+    timing = RunSeconds(value, value / 2, value * 1.5, False)
+    measured = SamplesPerSecond(value, value, 1.0, 1.0, value / 10)
+    for text in (
+        *(write(value) for write in (units.seconds, units.milliseconds, units.step_time)),
+        *(write(value) for write in (units.dollars, units.energy, units.rate, units.count)),
+        *(write(value) for write in (units.percent, units.share, units.gibibytes, units.cores)),
+        *(write(value) for write in (units.ratio, units.times)),
+        *(write(timing) for write in (units.band, units.duration, units.ends_of_band)),
+        units.size(int(value)),
+        units.throughput(measured),
+        units.memory_in_use(value, value),
+        units.short_memory_in_use(value, max(1, value)),
+    ):
+        assert not re.search(r"\de[+-]?\d", text), text
+
+
 @pytest.mark.parametrize(("value", "text"), [(None, "–"), (0.0, "0 %"), (96.6, "97 %")])
 def test_a_share(value, text):
     assert units.percent(value) == text
@@ -221,8 +243,9 @@ def test_memory_in_use_in_few_cells_is_of_whole_gibibytes(used, total, text):
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(0, "0"), (101_770, "101,770"), (1_234_567, "1.23 M"), (238e6, "238 M"), (7.6e9, "7.6 G"),
-     (2e12, "2 T")],
+    [(0, "0"), (101_770, "101,770"), (999_999.4, "999,999"), (999_999.6, "1 M"),
+     (1_234_567, "1.23 M"), (238e6, "238 M"), (999_700_000, "1 G"), (7.6e9, "7.6 G"),
+     (2e12, "2 T"), (5e15, "5,000 T")],
 )  # fmt: skip
 def test_a_large_number(value, text):
     assert units.count(value) == text
@@ -337,6 +360,21 @@ def test_a_size_is_written_with_its_unit(count, text):
 )
 def test_a_number_of_things_is_written_in_the_plural(number, noun, text):
     assert units.counted(number, noun) == text
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [
+        (1, "1 core"),
+        (1.0, "1 core"),
+        (0.5, "0.5 cores"),
+        (2.5, "2.5 cores"),
+        (4 / 3, "1.33 cores"),
+        (192, "192 cores"),
+    ],
+)
+def test_cores(count, text):
+    assert units.cores(count) == text
 
 
 @pytest.mark.parametrize(

@@ -188,6 +188,8 @@ def test_the_cores_are_those_that_the_first_line_shows(cores, physical, text):
     ("limit", "used_pct", "text", "level"),
     [
         (None, None, "all cores", ""),
+        (1.0, None, "1 core", ""),
+        (1.0, 75.0, "1 core, 75 % of it used", ""),
         (2.5, None, "2.5 cores", ""),
         (6.0, 75.0, "6 cores, 75 % of it used", ""),
         (6.0, 99.0, "6 cores, 99 % of it used", "high"),

@@ -1,0 +1,12 @@
+"""What the headline of the comparison explains."""
+
+import pytest
+
+from dlmon.records import Doubt
+from tui.formatting.validity import DOUBT_NAMES
+from tui.live.comparison.headline import HELP
+
+
+@pytest.mark.parametrize("doubt", [one for one in Doubt if one is not Doubt.UNKNOWN])
+def test_every_doubt_is_explained_by_the_name_that_it_has_on_the_screen(doubt):
+    assert DOUBT_NAMES[doubt].casefold() in dict(HELP)["in doubt"].casefold()

@@ -65,6 +65,9 @@ class ReadingsState(NamedTuple):
     on_gpu: OnGpu | None
 
 
+_CORES = "cores"
+
+
 class TrainingReadings:
     """Folds the readings of a machine during steady training."""
 
@@ -94,6 +97,7 @@ class TrainingReadings:
             self._add("cpu_power_w", sample.cpu.power_w)
             self._add("steal_pct", sample.cpu.steal_pct)
             self._add("stopped_pct", sample.cpu.throttled_pct)
+            self._keep_most(_CORES, len(sample.cpu.cores) if sample.cpu.cores else None)
         cores = cores_of(sample)
         if cores is not None:
             self._add("run_cores", cores.run)
@@ -146,4 +150,9 @@ class TrainingReadings:
     @property
     def most(self) -> dict[str, float]:
         """The greatest of each quantity of which that counts."""
-        return dict(self._most)
+        return {name: value for name, value in self._most.items() if name != _CORES}
+
+    @property
+    def cores(self) -> int | None:
+        """How many the machine has, of which this run may use a part."""
+        return round(self._most[_CORES]) if _CORES in self._most else None

@@ -116,16 +116,18 @@ def _doubts_of(readings: TrainingReadings, gpu_index: int | None) -> dict[Doubt,
     return found
 
 
-def _cpu_shared(readings: TrainingReadings, cores: int | None, on_gpu: bool) -> str | None:
+def _cpu_shared(readings: TrainingReadings, allowed: int | None, on_gpu: bool) -> str | None:
     """Say what other programs took of the CPUs, by the measure of a machine busy at the start.
 
-    A GPU may train as fast while others compute beside it: there the run has to wait for a CPU.
+    A GPU may train as fast while others compute beside it, and so may a run that is `allowed` some
+    of the CPUs only: there it has to wait for one.
     """
+    cores = readings.cores or allowed
     took = readings.mean_or_zero("other_cores")
     if cores is None or took < BUSY_CPU_PCT / 100 * cores:
         return None
     text = f"other programs took {took:.1f} of {advice.cores(cores)}"
-    if not on_gpu:
+    if not on_gpu and allowed is not None and allowed >= cores:
         return text
     waited_pct = readings.mean_or_zero("run_cpu_wait_pct")
     if waited_pct < 100 * WAITED_FOR_CPU:

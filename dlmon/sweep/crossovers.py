@@ -52,8 +52,8 @@ def _leader(rivals: Sequence[CombinationRow], by: str) -> str | None:
     """Return the value that takes the least time; None where that is unclear."""
     if len(rivals) < 2:
         return None
-    first, second = sorted(rivals, key=lambda row: row.value or 0.0)[:2]
-    if _are_repeated(first) and faster(first.spread, second.spread) is None:
+    first, *others = sorted(rivals, key=lambda row: row.value or 0.0)
+    if _are_repeated(first) and None in [faster(first.spread, row.spread) for row in others]:
         return None
     return value_text(by, first.combination.varied[by])
 
@@ -74,7 +74,7 @@ def _sentence(leaders: Mapping[object, str | None], axis: str | None) -> str:
             by_leader.setdefault(leader, []).append(f"{place}")
         parts = [f"{leader} on {' and '.join(where)}" for leader, where in by_leader.items()]
         return f"less time: {'; '.join(parts)}"
-    ordered = sorted(known.items(), key=itemgetter(0))
+    ordered = sorted(leaders.items(), key=itemgetter(0))
     ranges = [
         (leader, [place for place, _ in places])
         for leader, places in groupby(ordered, key=itemgetter(1))
@@ -82,10 +82,15 @@ def _sentence(leaders: Mapping[object, str | None], axis: str | None) -> str:
     name = key_text(axis)
     if len(ranges) == 1:
         return f"less time at every {name}: {ranges[0][0]}"
-    (lowest, below), *between, (highest, above) = ranges
-    parts = [f"{lowest} up to {name} {below[-1]}"]
-    for leader, where in between:
-        at = f"at {name} {where[0]}" if len(where) == 1 else f"from {where[0]} to {where[-1]}"
-        parts.append(f"{leader} {at}")
-    parts.append(f"{highest} from {name} {above[0]}")
+    parts = []
+    for number, (leader, where) in enumerate(ranges):
+        if leader is None:
+            continue
+        if number == 0:
+            parts.append(f"{leader} up to {name} {where[-1]}")
+        elif number == len(ranges) - 1:
+            parts.append(f"{leader} from {name} {where[0]}")
+        else:
+            several = f"from {name} {where[0]} to {where[-1]}"
+            parts.append(f"{leader} {f'at {name} {where[0]}' if len(where) == 1 else several}")
     return f"less time: {', '.join(parts)}"

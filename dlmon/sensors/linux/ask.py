@@ -16,6 +16,7 @@ def ask(questions: Mapping[str, Callable[[], Any]]) -> tuple[dict[str, Any], dic
     for name, question in questions.items():
         try:
             values[name] = question()
-        except (OSError, ValueError, system.Error) as error:
+        # psutil looks for a line of a file that may not have it.
+        except (OSError, ValueError, LookupError, system.Error) as error:
             why[name] = kernel_files.reason(error)
     return values, why

@@ -7,6 +7,7 @@ Memory outside of the package is not in it.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from dlmon.sensors.rates import Rates
 DENIED = "denied: only root may read the CPU's energy counter"
 NO_COUNTER = "this system has no energy counter of the CPU"
 READ_TOO_SELDOM = "read too seldom to know how often the energy counter began again"
+BEGAN_AGAIN = "the energy counter began again before its range, as after a suspend"
 # More than any package draws; a counter can't have gone around sooner than at this power.
 _MAX_PACKAGE_W = 1000
 _FIELDS = ("energy_j", "power_w")
@@ -32,16 +34,21 @@ class Package:
     last_uj: int = 0
     turns: int = 0
 
-    def total_uj(self) -> int:
+    def total_uj(self, most_uj: float) -> int:
         """Read the counter and add the turns that it has made since it was first read.
 
+        Args:
+            most_uj: more than it can have taken since it was last read.
+
         Raises:
-            OSError, ValueError: it can't be read, or holds no number.
+            OSError, ValueError: it can't be read, holds no number, or began again by itself.
         """
-        now_uj = int(kernel_files.read(self.counter))
-        if now_uj < self.last_uj:
-            self.turns += 1
+        last_uj, now_uj = self.last_uj, int(kernel_files.read(self.counter))
         self.last_uj = now_uj
+        if now_uj < last_uj:
+            if now_uj + self.range_uj + 1 - last_uj > most_uj:
+                raise ValueError(BEGAN_AGAIN)
+            self.turns += 1
         return self.turns * (self.range_uj + 1) + now_uj
 
 
@@ -71,8 +78,9 @@ class EnergyProvider(Provider):
         """Read every package's counter; their power is the mean since the reading before."""
         if self._why is not None:
             return _unknown(self._why)
+        most_uj = math.inf if self._last_t is None else (t - self._last_t) / 1e3 * _MAX_PACKAGE_W
         try:
-            energy_uj = sum(package.total_uj() for package in self._packages)
+            energy_uj = sum(package.total_uj(most_uj) for package in self._packages)
         except (OSError, ValueError) as error:
             if isinstance(error, PermissionError):
                 self._why, self.is_denied = DENIED, True

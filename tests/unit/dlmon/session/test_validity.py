@@ -212,6 +212,23 @@ def test_one_core_is_one():
     }
 
 
+def test_of_a_run_that_may_use_some_of_the_cpus_they_do_where_it_waits_for_one():
+    """Others may keep those busy that it does not use."""
+    some = MachineFacts(cores=4, cpu_pct=1.0)
+
+    def beside(others, **of_process):
+        cpu = Cpu(pct=100 * (3.9 + others) / 64, cores=(60,) * 64)
+        process = ProcessTree(cpu_pct=390.0, **of_process)
+        return [Machine(SECOND_NS * t, 0.0, cpu=cpu, process=process) for t in range(20)]
+
+    assert doubts_of(readings=beside(34.5), machine=some) == {}
+    assert doubts_of(readings=beside(34.5, cpu_wait_pct=12.0), machine=some) == {
+        Doubt.CPU_SHARED: "other programs took 34.5 of 64 cores, and the run waited for a CPU 12 % "
+        "of the time"
+    }
+    assert doubts_of(readings=beside(12.0, cpu_wait_pct=12.0), machine=some) == {}
+
+
 def test_of_a_run_on_a_gpu_they_do_where_it_waits_for_a_cpu():
     two_cores = MachineFacts(cores=2, cpu_pct=1.0)
     assert doubts_of(readings=shared(50), machine=two_cores, model=GPU) == {}

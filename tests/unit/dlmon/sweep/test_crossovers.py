@@ -25,6 +25,33 @@ def test_a_device_that_leads_throughout_is_reported_once():
     assert reported == [f"less time at every batch: gpu:0 {UNSURE}"]
 
 
+def test_a_place_where_none_leads_is_not_said_to_have_a_leader():
+    rows = devices([(0.3, 0.1), (0.3, 0.1), (0.3, None)])
+    assert lead_changes(rows, "device", "batch_size") == [
+        f"less time: gpu:0 up to batch 64 {UNSURE}"
+    ]
+    rows = devices([(0.3, None), (0.3, 0.1), (0.3, 0.1)])
+    assert lead_changes(rows, "device", "batch_size") == [
+        f"less time: gpu:0 from batch 64 {UNSURE}"
+    ]
+    rows = devices([(0.3, 0.1), (0.3, None), (0.3, 0.1)])
+    assert lead_changes(rows, "device", "batch_size") == [
+        f"less time: gpu:0 up to batch 32, gpu:0 from batch 128 {UNSURE}"
+    ]
+    rows = devices([(0.3, None), (0.3, 0.1), (0.3, 0.1), (0.3, None)], sizes=(32, 64, 128, 256))
+    assert lead_changes(rows, "device", "batch_size") == [
+        f"less time: gpu:0 from batch 64 to 128 {UNSURE}"
+    ]
+
+
+def test_one_leads_only_where_it_is_clear_of_all_others():
+    """The third takes so different times that it may be the first."""
+    times = ([0.10, 0.11, 0.12], [0.20, 0.21, 0.22], [0.05, 0.40, 1.00])
+    plan = plan_of({"backend": ["tensorflow", "torch", "jax"], "batch_size": [32, 64]}, repeats=3)
+    reported = [[completed(t) for t in of_one] for of_one in times for _ in range(2)]
+    assert lead_changes(rows_of(sweep_of(plan, *reported)), "backend", "batch_size") == []
+
+
 def test_the_values_of_the_axis_are_put_in_order():
     rows = devices([(0.1, 0.05), (0.1, 0.3), (0.1, 0.2)], sizes=(128, 32, 64))
     reported = lead_changes(rows, "device", "batch_size")

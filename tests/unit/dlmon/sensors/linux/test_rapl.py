@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from dlmon.records import Cpu, MachineFacts
 from dlmon.sensors import kernel_files
 from dlmon.sensors.linux import rapl
 from dlmon.sensors.linux.rapl import (
+    BEGAN_AGAIN,
     DENIED,
     NO_COUNTER,
     READ_TOO_SELDOM,
@@ -71,10 +73,10 @@ def test_however_often_it_begins_again_nothing_is_lost(range_uj, shares, start):
     reported = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(kernel_files, "read", lambda path: str(total % (range_uj + 1)))
-        first = package.total_uj()
+        first = package.total_uj(math.inf)
         for share in shares:
             total += int(share * range_uj)
-            reported.append(package.total_uj() - first)
+            reported.append(package.total_uj(math.inf) - first)
     grown = 0
     for share, value in zip(shares, reported, strict=True):
         grown += int(share * range_uj)
@@ -154,6 +156,19 @@ def test_power_is_right_where_a_counter_begins_again(tmp_path: Path):
     provider.fast(0)
     counter.write_text("80000000\n")
     assert provider.fast(2 * SECOND).cpu.power_w == 45.0
+
+
+def test_a_counter_that_is_set_back_has_not_gone_around(tmp_path: Path):
+    """Nothing takes 262 kJ in a second: it began again by itself."""
+    counter = zone(tmp_path, "intel-rapl:0", "package-0", 200_040_000_000)
+    provider = opened(tmp_path)
+    provider.fast(0)
+    counter.write_text("5000000\n")
+    assert provider.fast(SECOND).cpu == unknown(BEGAN_AGAIN)
+    counter.write_text("25000000\n")
+    assert provider.fast(2 * SECOND).cpu == Cpu(energy_j=25.0, why=NO_EARLIER)
+    counter.write_text("45000000\n")
+    assert provider.fast(3 * SECOND).cpu == Cpu(energy_j=45.0, power_w=20.0)
 
 
 def test_nothing_more_is_read_in_the_slow_tier(tmp_path: Path):

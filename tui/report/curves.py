@@ -145,7 +145,9 @@ class SessionCurves:
         found: list[tuple[str, str, float | None]] = []
         if now.cpu is not None:
             found += [(CPU, "machine", now.cpu.pct), (POWER, "CPU", now.cpu.power_w)]
-        cores = self.header.machine.cores
+        # The machine's percentage is of all cores, of which the run may use but some.
+        each = now.cpu.cores if now.cpu is not None else None
+        cores = len(each or ()) or self.header.machine.cores
         if now.process is not None and now.process.cpu_pct is not None and cores:
             found.append((CPU, _OWN, now.process.cpu_pct / cores))
         if now.memory is not None and now.memory.used_mib is not None:

@@ -1,4 +1,4 @@
-"""What a report draws over time: the throughput in its unit."""
+"""What a report draws over time: the throughput in its unit, and the machine."""
 
 from dataclasses import replace
 
@@ -6,8 +6,8 @@ import pytest
 from fakes.recorded import recorded_session
 from fakes.scripts import SECOND, script_session
 
-from dlmon.records import Batches, BatchSummary
-from tui.report.curves import IN_STEPS, THROUGHPUT, SessionCurves, charts_of
+from dlmon.records import Batches, BatchSummary, Cpu, Machine, ProcessTree
+from tui.report.curves import CPU, IN_STEPS, THROUGHPUT, SessionCurves, charts_of
 
 
 def throughput(*sessions):
@@ -85,3 +85,22 @@ def test_batches_whose_size_is_not_known_are_a_gap_among_others():
     assert chart.unit == "samples/s"
     assert len(chart.lines[0].columns.mean) == pytest.approx(12 / chart.width_s, abs=2)
     assert drawn(chart)[-3] == pytest.approx(3_200, rel=0.02)
+
+
+def test_a_run_that_may_use_some_of_the_cores_is_drawn_in_percent_of_all_as_the_machine_is():
+    header = recorded_session(cores=4)[0]
+    curves = SessionCurves(header)
+    busy = Cpu(60.0, cores=(60,) * 64)
+    curves.fold(Machine(header.t + SECOND, 0.0, cpu=busy, process=ProcessTree(cpu_pct=390.0)))
+    (chart,) = charts_of([curves], ["run"])
+    assert chart.title == CPU
+    means = {line.label: line.columns.mean[0] for line in chart.lines}
+    assert means == {"this run": pytest.approx(6.1, abs=0.01), "machine": 60.0}
+
+
+def test_where_the_cores_are_not_read_a_run_is_drawn_in_percent_of_those_it_may_use():
+    header = recorded_session(cores=4)[0]
+    curves = SessionCurves(header)
+    curves.fold(Machine(header.t + SECOND, 0.0, process=ProcessTree(cpu_pct=200.0)))
+    (chart,) = charts_of([curves], ["run"])
+    assert drawn(chart)[0] == 50.0

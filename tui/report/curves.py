@@ -104,7 +104,7 @@ class SessionCurves:
                 self._fold_summary(record, record.counted_in(self.counts_steps))
         elif isinstance(record, Machine):
             self._fold_machine(record)
-        elif isinstance(record, Model):
+        elif isinstance(record, Model) and not record.trainer:
             self._gpu_index = record.gpu_index
 
     def _throughput(self) -> Envelope:

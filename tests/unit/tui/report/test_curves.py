@@ -6,8 +6,8 @@ import pytest
 from fakes.recorded import recorded_session
 from fakes.scripts import SECOND, script_session
 
-from dlmon.records import Batches, BatchSummary, Cpu, Machine, ProcessTree
-from tui.report.curves import CPU, IN_STEPS, THROUGHPUT, SessionCurves, charts_of
+from dlmon.records import Batches, BatchSummary, Cpu, Machine, Model, ProcessTree
+from tui.report.curves import CPU, GPU, IN_STEPS, THROUGHPUT, SessionCurves, charts_of
 
 
 def throughput(*sessions):
@@ -104,3 +104,14 @@ def test_where_the_cores_are_not_read_a_run_is_drawn_in_percent_of_those_it_may_
     curves.fold(Machine(header.t + SECOND, 0.0, process=ProcessTree(cpu_pct=200.0)))
     (chart,) = charts_of([curves], ["run"])
     assert drawn(chart)[0] == 50.0
+
+
+def test_among_others_a_session_has_the_gpu_of_its_first_process():
+    header, *records = script_session(trainers=2)
+    readings = [record for record in recorded_session(gpus=2) if isinstance(record, Machine)]
+    curves = SessionCurves(header)
+    for record in [*records, *readings]:
+        if isinstance(record, Model):
+            record = replace(record, device=f"gpu:{record.trainer or 0}")
+        curves.fold(record)
+    assert curves.overlaid()[GPU] is curves.lines[GPU, "GPU 0"]

@@ -20,6 +20,8 @@ from tui.formatting.units import rate_unit
 
 # A report of an hour is to have under 500 KB, one of a day under 3 MB; a number takes about six.
 _VALUES, _VALUES_OF_AN_HOUR = 40_000, 12_000
+# However much else a report holds.
+_FEWEST_VALUES = 10_000
 _LONGEST_H = 24.0
 _MOST_MARKS = 200
 _MOST_LINES = 16
@@ -239,7 +241,7 @@ def _width_of(lines: Sequence[Envelope], values_beside: int) -> int:
     """Return how wide columns must be for a report that isn't too large."""
     longest_ns = max((line.end_ns for line in lines), default=0)
     hours = min(longest_ns / 3.6e12, _LONGEST_H)
-    room = _VALUES + _VALUES_OF_AN_HOUR * hours - values_beside
+    room = max(_FEWEST_VALUES, _VALUES + _VALUES_OF_AN_HOUR * hours - values_beside)
     width_ns = max((line.width_ns for line in lines), default=BUCKET_NS)
     while sum(3 * line.end_ns / width_ns for line in lines) > room:
         width_ns *= 2

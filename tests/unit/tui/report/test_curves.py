@@ -5,8 +5,11 @@ from dataclasses import replace
 import pytest
 from fakes.recorded import recorded_session
 from fakes.scripts import SECOND, script_session
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dlmon.records import Batches, BatchSummary, Cpu, Machine, Model, ProcessTree
+from dlmon.statistics.envelope import Envelope
 from tui.report.curves import CPU, GPU, IN_STEPS, THROUGHPUT, SessionCurves, charts_of
 
 
@@ -115,3 +118,26 @@ def test_among_others_a_session_has_the_gpu_of_its_first_process():
             record = replace(record, device=f"gpu:{record.trainer or 0}")
         curves.fold(record)
     assert curves.overlaid()[GPU] is curves.lines[GPU, "GPU 0"]
+
+
+LONGEST_NS = 100 * 24 * 3600 * SECOND
+MOST_VALUES = 330_000
+
+
+@pytest.mark.slow
+@given(
+    st.lists(st.dictionaries(st.sampled_from([CPU, GPU]), st.integers(1, LONGEST_NS)), max_size=16),
+    st.integers(0, 10**9),
+)
+def test_a_report_has_room_for_charts_whatever_else_it_holds(sessions, values_beside):
+    header = recorded_session()[0]
+    curves = []
+    for ends_ns in sessions:
+        curves.append(SessionCurves(header))
+        for chart, end_ns in ends_ns.items():
+            line = curves[-1].lines[chart, "machine" if chart == CPU else "GPU 0"] = Envelope(0)
+            line.add(end_ns - 1, end_ns, 1.0)
+    charts = charts_of(curves, ["run"] * len(curves), values_beside)
+    lines = [line for chart in charts for line in chart.lines]
+    assert len(lines) == sum(map(len, sessions))
+    assert sum(3 * len(line.columns.mean) for line in lines) <= MOST_VALUES

@@ -30,6 +30,20 @@ OVER = """(() => {
   return [x, y, width, height];
 })()"""
 
+# Of each chart, how many lines it has, and of each dot under the cursor its colour, and that of the
+# canvas below its middle.
+DOTS = """[...document.querySelectorAll(".panel")].map((panel) => {
+  const canvas = panel.querySelector("canvas"), {x, y} = canvas.getBoundingClientRect();
+  const dots = [...panel.querySelectorAll(".u-cursor-pt")].filter((dot) => dot.offsetWidth);
+  return [panel.querySelectorAll(".legend i").length, dots.map((dot) => {
+    const {left, right, top, bottom} = dot.getBoundingClientRect();
+    const middle = [(left + right) / 2 - x, (top + bottom) / 2 - y];
+    const {data} = canvas.getContext("2d").getImageData(...middle, 1, 1);
+    const colour = getComputedStyle(dot).backgroundColor.match(/\\d+/g).map(Number);
+    return [colour, [...data.slice(0, colour.length)]];
+  })];
+})"""
+
 
 # Of each row of a comparison: how wide its bar may be, whether its note is seen, where it ends.
 BARS = """[...document.querySelectorAll("table.bars")[0].rows].map((row) => {
@@ -104,6 +118,17 @@ def test_the_cursor_reads_all_charts_at_one_time(browser, page):
     assert any("training 0." in text and "validation" in text for text in readings)
     assert "samples/s" in readings[0]
     assert sum("GPU 0 9" in text for text in readings) == 1
+
+
+def test_under_the_cursor_each_line_has_a_dot_and_no_band_has_one(browser, page):
+    browser.open(page, 1200)
+    x, y, width, height = browser.value(OVER)
+    browser.mouse("mouseMoved", x + width * 0.5, y + height / 2)
+    browser.until(lambda: all(text.startswith("00:") for text in browser.value(READINGS)))
+    for lines, dots in browser.value(DOTS):
+        assert len(dots) == lines
+        # An edge of a line is softened.
+        assert all(painted == pytest.approx(colour, abs=10) for colour, painted in dots)
 
 
 def test_a_hostile_log_runs_nothing(browser, tmp_path):

@@ -156,7 +156,11 @@
         { ...axis, size: 34, values: (_, splits) => splits.map(clock), incrs: [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400] },
         { ...axis, size: 64, values: (_, splits) => splits.map(tick) },
       ],
-      cursor: { sync: { key: "dlmon" }, drag: { x: true, y: false }, points: { show: (_, number) => means.includes(number) ? undefined : false } },
+      cursor: {
+        sync: { key: "dlmon" }, drag: { x: true, y: false },
+        // A band has none.
+        points: { size: (plot, number) => means.includes(number) ? plot.series[number].points.size : 0 },
+      },
       hooks: {
         draw: [marks], setCursor: [say],
         setScale: [(plot, key) => {

@@ -34,8 +34,8 @@ class Envelope:
         self._origin_ns = origin_ns
         # Of each bucket: value × time, time, least, greatest.
         self._buckets: dict[int, list[float]] = {}
-        # What another source adds where no value is known yet: value × time, and value.
-        self._beside: dict[int, list[float]] = {}
+        # Of each bucket, what other sources had in it: value × time.
+        self._beside: dict[int, float] = {}
 
     def __bool__(self) -> bool:
         """Whether anything is known."""
@@ -71,13 +71,7 @@ class Envelope:
         width = self.width_ns
         for number in range(start_ns // width, -(-end_ns // width)):
             covered = min(end_ns, (number + 1) * width) - max(start_ns, number * width)
-            added = [value * covered, value * covered / width]
-            bucket = self._buckets.get(number)
-            if bucket is not None:
-                _raise(bucket, added)
-            else:
-                waiting = self._beside.setdefault(number, [0.0, 0.0])
-                waiting[:] = [waiting[0] + added[0], waiting[1] + added[1]]
+            self._beside[number] = self._beside.get(number, 0.0) + value * covered
 
     def add_batches(self, start_ns: int, dt_us: Sequence[int], samples: Sequence[int]) -> None:
         """Add the throughput, in samples per second, of consecutive batches.
@@ -103,19 +97,27 @@ class Envelope:
         """
         while self.width_ns < width_ns:
             self._double()
-        found = [self._buckets.get(number) for number in range(count)]
+        found = [self._column(number) for number in range(count)]
         return Columns(
-            mean=tuple(None if one is None else one[0] / one[1] for one in found),
-            low=tuple(None if one is None else one[2] for one in found),
-            high=tuple(None if one is None else one[3] for one in found),
+            mean=tuple(mean for mean, _, _ in found),
+            low=tuple(low for _, low, _ in found),
+            high=tuple(high for _, _, high in found),
         )
+
+    def _column(self, number: int) -> tuple[float | None, float | None, float | None]:
+        """Return the mean, the least and the greatest of a bucket."""
+        bucket = self._buckets.get(number)
+        if bucket is None:
+            return None, None, None
+        area, covered, low, high = bucket
+        # Together they train and pause: in a pause the others had nothing either.
+        beside = self._beside.get(number, 0.0) / covered
+        return area / covered + beside, low + beside, high + beside
 
     def _put(self, number: int, area: float, covered: float, low: float, high: float) -> None:
         bucket = self._buckets.get(number)
         if bucket is None:
             self._buckets[number] = [area, covered, low, high]
-            if number in self._beside:
-                _raise(self._buckets[number], self._beside.pop(number))
             return
         bucket[0] += area
         bucket[1] += covered
@@ -124,14 +126,12 @@ class Envelope:
 
     def _double(self) -> None:
         finer, self._buckets = self._buckets, {}
-        # What nothing was added to by now has no value.
-        self._beside = {}
         for number, (area, covered, low, high) in finer.items():
             self._put(number // 2, area, covered, low, high)
+        finer_beside, self._beside = self._beside, {}
+        last = max(finer, default=-1)
+        for number, area in finer_beside.items():
+            # Where there is no value by now, there will be none.
+            if number in finer or number > last:
+                self._beside[number // 2] = self._beside.get(number // 2, 0.0) + area
         self.width_ns *= 2
-
-
-def _raise(bucket: list[float], added: list[float]) -> None:
-    bucket[0] += added[0]
-    bucket[2] += added[1]
-    bucket[3] += added[1]

@@ -1,11 +1,16 @@
 """The page of a report in a real browser: what it draws, what it asks for, what it complains of."""
 
+from dataclasses import replace
+
 import pytest
 from fakes.browser import CHROMIUM, browser_in
 from fakes.hostile_log import hostile_log
 from fakes.recorded import recorded_session, write_log
 
+from dlmon.statistics.points import Point
+from tui.formatting import units
 from tui.report.html import html_of
+from tui.report.metric_curves import MetricChart, PointLine
 from tui.report.report import make_report
 
 pytestmark = [
@@ -29,6 +34,20 @@ OVER = """(() => {
   const {x, y, width, height} = over.getBoundingClientRect();
   return [x, y, width, height];
 })()"""
+
+# Of each chart, how many lines it has, and of each dot under the cursor its colour, and that of the
+# canvas below its middle.
+DOTS = """[...document.querySelectorAll(".panel")].map((panel) => {
+  const canvas = panel.querySelector("canvas"), {x, y} = canvas.getBoundingClientRect();
+  const dots = [...panel.querySelectorAll(".u-cursor-pt")].filter((dot) => dot.offsetWidth);
+  return [panel.querySelectorAll(".legend i").length, dots.map((dot) => {
+    const {left, right, top, bottom} = dot.getBoundingClientRect();
+    const middle = [(left + right) / 2 - x, (top + bottom) / 2 - y];
+    const {data} = canvas.getContext("2d").getImageData(...middle, 1, 1);
+    const colour = getComputedStyle(dot).backgroundColor.match(/\\d+/g).map(Number);
+    return [colour, [...data.slice(0, colour.length)]];
+  })];
+})"""
 
 
 # Of each row of a comparison: how wide its bar may be, whether its note is seen, where it ends.
@@ -104,6 +123,36 @@ def test_the_cursor_reads_all_charts_at_one_time(browser, page):
     assert any("training 0." in text and "validation" in text for text in readings)
     assert "samples/s" in readings[0]
     assert sum("GPU 0 9" in text for text in readings) == 1
+
+
+def test_a_metric_reads_under_the_cursor_as_in_a_table(browser, tmp_path):
+    values = (0.0, 3e-5, 5e-5, 4.2e-12, 1.5e-4, 0.00123, 0.5, 2.3026, 123.45, 1234.6, 56_789.0)
+    charts = []
+    for value in values:
+        points = (Point(0.0, value, value, 2 * value), Point(60.0, value, value, value))
+        line = PointLine("training", points, 0, is_validation=False)
+        charts.append(MetricChart("loss", (line,), bottom=0.0, top=1.0))
+    report = make_report([write_log(tmp_path, recorded_session())], [])
+    path = tmp_path / "run.html"
+    path.write_text(html_of(replace(report, charts=(), metrics=tuple(charts))))
+    browser.open(path, 1200)
+    x, y, width, height = browser.value(OVER)
+    browser.mouse("mouseMoved", x + width * 0.5, y + height / 2)
+    browser.until(lambda: all(text.startswith("00:") for text in browser.value(READINGS)))
+    readings = [text.split("training ")[1] for text in browser.value(READINGS)]
+    mean, *banded = [(units.metric(value), units.metric(2 * value)) for value in values]
+    assert readings == [mean[0], *(f"{low} ({low} to {high})" for low, high in banded)]
+
+
+def test_under_the_cursor_each_line_has_a_dot_and_no_band_has_one(browser, page):
+    browser.open(page, 1200)
+    x, y, width, height = browser.value(OVER)
+    browser.mouse("mouseMoved", x + width * 0.5, y + height / 2)
+    browser.until(lambda: all(text.startswith("00:") for text in browser.value(READINGS)))
+    for lines, dots in browser.value(DOTS):
+        assert len(dots) == lines
+        # An edge of a line is softened.
+        assert all(painted == pytest.approx(colour, abs=10) for colour, painted in dots)
 
 
 def test_a_hostile_log_runs_nothing(browser, tmp_path):

@@ -89,7 +89,7 @@ def cpu_figures(machine: Machine | None, facts: MachineFacts) -> list[Figure]:
     elif "temperature_c" in cpu.why:
         found.append(_unknown("temp", cpu.why["temperature_c"]))
     if cpu.throttled_pct:
-        found.append(_named("limited", f"{cpu.throttled_pct:.0f} % of the time", level="high"))
+        found.append(_named("limited", f"{cpu.throttled_pct:.0f} % of periods", level="high"))
     if facts.cpu_limit is not None and cpu.limit_used_pct is not None:
         found.append(_of_limit(cpu.limit_used_pct, facts.cpu_limit))
     elif facts.cpu_limit is not None and not cpu.throttled_pct:

@@ -20,6 +20,8 @@ from tui.formatting.units import rate_unit
 
 # A report of an hour is to have under 500 KB, one of a day under 3 MB; a number takes about six.
 _VALUES, _VALUES_OF_AN_HOUR = 40_000, 12_000
+# However much else a report holds.
+_FEWEST_VALUES = 10_000
 _LONGEST_H = 24.0
 _MOST_MARKS = 200
 _MOST_LINES = 16
@@ -104,7 +106,7 @@ class SessionCurves:
                 self._fold_summary(record, record.counted_in(self.counts_steps))
         elif isinstance(record, Machine):
             self._fold_machine(record)
-        elif isinstance(record, Model):
+        elif isinstance(record, Model) and not record.trainer:
             self._gpu_index = record.gpu_index
 
     def _throughput(self) -> Envelope:
@@ -145,7 +147,9 @@ class SessionCurves:
         found: list[tuple[str, str, float | None]] = []
         if now.cpu is not None:
             found += [(CPU, "machine", now.cpu.pct), (POWER, "CPU", now.cpu.power_w)]
-        cores = self.header.machine.cores
+        # The machine's percentage is of all cores, of which the run may use but some.
+        each = now.cpu.cores if now.cpu is not None else None
+        cores = len(each or ()) or self.header.machine.cores
         if now.process is not None and now.process.cpu_pct is not None and cores:
             found.append((CPU, _OWN, now.process.cpu_pct / cores))
         if now.memory is not None and now.memory.used_mib is not None:
@@ -237,7 +241,7 @@ def _width_of(lines: Sequence[Envelope], values_beside: int) -> int:
     """Return how wide columns must be for a report that isn't too large."""
     longest_ns = max((line.end_ns for line in lines), default=0)
     hours = min(longest_ns / 3.6e12, _LONGEST_H)
-    room = _VALUES + _VALUES_OF_AN_HOUR * hours - values_beside
+    room = max(_FEWEST_VALUES, _VALUES + _VALUES_OF_AN_HOUR * hours - values_beside)
     width_ns = max((line.width_ns for line in lines), default=BUCKET_NS)
     while sum(3 * line.end_ns / width_ns for line in lines) > room:
         width_ns *= 2

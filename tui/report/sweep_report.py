@@ -22,6 +22,7 @@ from dlmon.sweep.results import (
 )
 from tui.formatting import units
 from tui.formatting.sweeps import (
+    SweepTableRow,
     findings,
     heading_of,
     plan_text,
@@ -86,10 +87,7 @@ def sweep_report(path: Path, full: bool = False) -> SweepReport:
     columns, rows = table_of(sweep)
     table = Table(
         (*(text(column.heading) for column in columns), "note"),
-        tuple(
-            (*(text(cell) for cell in row.cells), text("best" if row.best else row.note))
-            for row in rows
-        ),
+        tuple((*(text(cell) for cell in row.cells), text(_note(row))) for row in rows),
         (*(column.numeric for column in columns), False),
     )
     ranked, axis = ranking_rows(sweep), axis_of(plan.variations)
@@ -119,6 +117,11 @@ def sweep_report(path: Path, full: bool = False) -> SweepReport:
         ),
         as_json=redaction.value(as_json),
     )
+
+
+def _note(row: SweepTableRow) -> str:
+    """Say whether a row is the best, and what speaks against it."""
+    return "; ".join(note for note in ("best" if row.best else "", row.note) if note)
 
 
 def _curves(

@@ -58,8 +58,8 @@ DETAIL_HELP: tuple[tuple[str, str], ...] = (
     ),
     (
         "allowed, held back",
-        "What the container may use of the CPU, how much of that it uses, and how often it wanted "
-        "more.",
+        "What the container may use of the CPU, how much of that it uses, and in how many periods "
+        "(of 0.1 s, as a rule) it was stopped, for it had used all that is allowed in one.",
     ),
     (
         "major faults",

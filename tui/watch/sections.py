@@ -197,7 +197,7 @@ def _allowed(cores: float | None, used_pct: float | None) -> Figure:
 
 
 def _held_back(pct: float) -> Figure:
-    return Figure("", f"{pct:.0f} % of the time", level="high" if pct else "")
+    return Figure("", f"{pct:.0f} % of periods", level="high" if pct else "")
 
 
 def _memory(machine: Machine, facts: MachineFacts) -> Section:

@@ -323,7 +323,7 @@ async def test_what_is_wrong_comes_first_in_a_tile():
     state = changed_state("in-depth", lambda gpu: replace(gpu, throttle=HELD[1:2]))
     async with shown(state, "watch") as stage:
         assert "held by thermal slowdown" in stage.text
-        assert "limited 4 % of the time" in stage.text
+        assert "limited 4 % of periods" in stage.text
 
 
 async def test_new_readings_repaint_the_rows_that_they_change_alone():

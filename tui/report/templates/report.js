@@ -13,10 +13,23 @@
     return hours ? hours + ":" + rest : rest;
   };
 
+  // As a table writes it.
+  const metric = (value) => {
+    if (value === 0 || (Math.abs(value) >= 1e-3 && Math.abs(value) < 1e3)) return value.toFixed(4);
+    const rounded = Number(value.toPrecision(4)), size = Math.abs(rounded);
+    if (size >= 1e-4 && size < 1e4) return String(rounded);
+    return rounded.toExponential().replace(/(?<=[+-])\d$/, "0$&");
+  };
+
+  // What has no unit is a metric.
+  const written = (value, unit) => {
+    if (!unit) return metric(value);
+    return value.toLocaleString("en", { maximumFractionDigits: value >= 100 ? 0 : value >= 10 ? 1 : 2 });
+  };
+
   const figure = (value, unit) => {
     if (value === null || value === undefined) return "–";
-    const digits = value >= 100 ? 0 : value >= 10 ? 1 : unit ? 2 : 4;
-    return value.toLocaleString("en", { maximumFractionDigits: digits }) + " " + unit;
+    return written(value, unit) + (unit ? " " + unit : "");
   };
 
   const element = (kind, parent, text, name) => {
@@ -141,7 +154,7 @@
         if (at >= 0) {
           text += " " + figure(line.mean[at], unit);
           const low = line.low && line.low[at], high = line.high && line.high[at];
-          if (typeof low === "number" && low < high) text += " (" + figure(low, "").trim() + " to " + figure(high, "").trim() + ")";
+          if (typeof low === "number" && low < high) text += " (" + written(low, unit) + " to " + written(high, unit) + ")";
         }
         readings[number].textContent = text;
       });
@@ -156,7 +169,11 @@
         { ...axis, size: 34, values: (_, splits) => splits.map(clock), incrs: [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400] },
         { ...axis, size: 64, values: (_, splits) => splits.map(tick) },
       ],
-      cursor: { sync: { key: "dlmon" }, drag: { x: true, y: false }, points: { show: (_, number) => means.includes(number) ? undefined : false } },
+      cursor: {
+        sync: { key: "dlmon" }, drag: { x: true, y: false },
+        // A band has none.
+        points: { size: (plot, number) => means.includes(number) ? plot.series[number].points.size : 0 },
+      },
       hooks: {
         draw: [marks], setCursor: [say],
         setScale: [(plot, key) => {

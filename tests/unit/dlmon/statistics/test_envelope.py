@@ -55,6 +55,76 @@ def test_a_batch_longer_than_a_column_fills_several():
     assert line.columns(SECOND, 5).mean == (10.0,) * 4 + (None,)
 
 
+def test_what_others_had_meanwhile_is_added_where_a_value_is_known():
+    line = Envelope(0, SECOND)
+    line.add_beside(0, 3 * SECOND, 5.0)
+    line.add(0, SECOND // 2, 1.0)
+    line.add(SECOND // 2, SECOND, 3.0)
+    columns = line.columns(SECOND, 3)
+    assert columns.mean == (7.0, None, None)
+    assert (columns.low, columns.high) == ((6.0, None, None), (8.0, None, None))
+
+
+def test_a_pause_takes_nothing_from_what_others_had_before_it():
+    line = Envelope(0, SECOND)
+    line.add(0, SECOND // 4, 1.0)
+    line.add_beside(0, SECOND // 4, 2.0)
+    columns = line.columns(SECOND, 1)
+    assert columns.mean == columns.low == columns.high == (3.0,)
+
+
+def test_what_others_had_where_no_value_is_known_counts_in_no_wider_column():
+    line = Envelope(0, SECOND)
+    for second in (0, 3):
+        line.add(second * SECOND, (second + 1) * SECOND, 1.0)
+    line.add_beside(0, 4 * SECOND, 2.0)
+    columns = line.columns(4 * SECOND, 1)
+    assert columns.mean == columns.low == columns.high == (3.0,)
+
+
+def test_what_others_had_before_the_line_is_known_that_far_is_kept():
+    line = Envelope(0, 1)
+    line.add_beside(0, 2 * MOST_BUCKETS, 2.0)
+    line.add(0, 2 * MOST_BUCKETS, 1.0)
+    assert set(line.columns(2, MOST_BUCKETS).low) == {3.0}
+
+
+# Of a process: when it begins and how long a batch takes, in µs, the samples of a batch, and how
+# many batches a record has.
+PROCESSES = st.tuples(
+    st.integers(0, 2_000_000),
+    st.integers(10_000, 1_500_000),
+    st.integers(1, 256),
+    st.integers(1, 9),
+)
+
+
+@pytest.mark.slow
+@given(st.lists(PROCESSES, min_size=1, max_size=8), st.sampled_from([1, 2, 4]), st.randoms())
+def test_constant_throughputs_come_to_their_sum_without_a_band(processes, columns_wide, random):
+    line, end_us = Envelope(0, SECOND), 10_000_000
+    records = [
+        (number, begin_us)
+        for number, (start_us, dt_us, _, count) in enumerate(processes)
+        for begin_us in range(start_us, end_us, dt_us * count)
+    ]
+    random.shuffle(records)
+    for number, begin_us in records:
+        _, dt_us, samples, count = processes[number]
+        if number:
+            line.add_beside(
+                begin_us * 1000, (begin_us + dt_us * count) * 1000, samples / dt_us * 1e6
+            )
+        else:
+            line.add_batches(begin_us * 1000, (dt_us,) * count, (samples,) * count)
+    width_us = columns_wide * 1_000_000
+    first, end = -(-max(start for start, *_ in processes) // width_us), end_us // width_us
+    columns = line.columns(width_us * 1000, end)
+    together = sum(samples / dt_us * 1e6 for _, dt_us, samples, _ in processes)
+    for values in (columns.mean, columns.low, columns.high):
+        assert values[first:] == pytest.approx((together,) * (end - first))
+
+
 @pytest.mark.slow
 @given(
     st.lists(

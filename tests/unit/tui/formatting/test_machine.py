@@ -233,9 +233,9 @@ def test_one_core_is_one():
     assert texts(cpu_figures(reading, facts)) == {"allowed": "48 % of 1 core"}
 
 
-def test_a_cpu_held_at_its_quota_says_for_how_long():
+def test_a_cpu_held_at_its_quota_says_how_often():
     reading = machine(cpu=Cpu(pct=10.0, throttled_pct=30.0))
-    assert texts(cpu_figures(reading, FACTS))["limited"] == "30 % of the time"
+    assert texts(cpu_figures(reading, FACTS))["limited"] == "30 % of periods"
 
 
 def test_the_cpu_shows_its_load_its_power_and_what_the_run_takes():
@@ -324,7 +324,7 @@ def test_a_machine_is_shown_in_parts_and_equal_gpus_are_counted():
     [
         (None, None, {"limited": "to 6 cores"}),
         (0.0, 48.0, {"allowed": "48 % of 6 cores"}),
-        (4.0, 48.0, {"limited": "4 % of the time", "allowed": "48 % of 6 cores"}),
+        (4.0, 48.0, {"limited": "4 % of periods", "allowed": "48 % of 6 cores"}),
     ],
 )
 def test_a_limited_cpu_shows_how_much_it_uses_of_that(throttled_pct, used_pct, expected):

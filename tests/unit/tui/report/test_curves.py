@@ -1,13 +1,16 @@
-"""What a report draws over time: the throughput in its unit."""
+"""What a report draws over time: the throughput in its unit, and the machine."""
 
 from dataclasses import replace
 
 import pytest
 from fakes.recorded import recorded_session
 from fakes.scripts import SECOND, script_session
+from hypothesis import given
+from hypothesis import strategies as st
 
-from dlmon.records import Batches, BatchSummary
-from tui.report.curves import IN_STEPS, THROUGHPUT, SessionCurves, charts_of
+from dlmon.records import Batches, BatchSummary, Cpu, Machine, Model, ProcessTree
+from dlmon.statistics.envelope import Envelope
+from tui.report.curves import CPU, GPU, IN_STEPS, THROUGHPUT, SessionCurves, charts_of
 
 
 def throughput(*sessions):
@@ -85,3 +88,56 @@ def test_batches_whose_size_is_not_known_are_a_gap_among_others():
     assert chart.unit == "samples/s"
     assert len(chart.lines[0].columns.mean) == pytest.approx(12 / chart.width_s, abs=2)
     assert drawn(chart)[-3] == pytest.approx(3_200, rel=0.02)
+
+
+def test_a_run_that_may_use_some_of_the_cores_is_drawn_in_percent_of_all_as_the_machine_is():
+    header = recorded_session(cores=4)[0]
+    curves = SessionCurves(header)
+    busy = Cpu(60.0, cores=(60,) * 64)
+    curves.fold(Machine(header.t + SECOND, 0.0, cpu=busy, process=ProcessTree(cpu_pct=390.0)))
+    (chart,) = charts_of([curves], ["run"])
+    assert chart.title == CPU
+    means = {line.label: line.columns.mean[0] for line in chart.lines}
+    assert means == {"this run": pytest.approx(6.1, abs=0.01), "machine": 60.0}
+
+
+def test_where_the_cores_are_not_read_a_run_is_drawn_in_percent_of_those_it_may_use():
+    header = recorded_session(cores=4)[0]
+    curves = SessionCurves(header)
+    curves.fold(Machine(header.t + SECOND, 0.0, process=ProcessTree(cpu_pct=200.0)))
+    (chart,) = charts_of([curves], ["run"])
+    assert drawn(chart)[0] == 50.0
+
+
+def test_among_others_a_session_has_the_gpu_of_its_first_process():
+    header, *records = script_session(trainers=2)
+    readings = [record for record in recorded_session(gpus=2) if isinstance(record, Machine)]
+    curves = SessionCurves(header)
+    for record in [*records, *readings]:
+        if isinstance(record, Model):
+            record = replace(record, device=f"gpu:{record.trainer or 0}")
+        curves.fold(record)
+    assert curves.overlaid()[GPU] is curves.lines[GPU, "GPU 0"]
+
+
+LONGEST_NS = 100 * 24 * 3600 * SECOND
+MOST_VALUES = 330_000
+
+
+@pytest.mark.slow
+@given(
+    st.lists(st.dictionaries(st.sampled_from([CPU, GPU]), st.integers(1, LONGEST_NS)), max_size=16),
+    st.integers(0, 10**9),
+)
+def test_a_report_has_room_for_charts_whatever_else_it_holds(sessions, values_beside):
+    header = recorded_session()[0]
+    curves = []
+    for ends_ns in sessions:
+        curves.append(SessionCurves(header))
+        for chart, end_ns in ends_ns.items():
+            line = curves[-1].lines[chart, "machine" if chart == CPU else "GPU 0"] = Envelope(0)
+            line.add(end_ns - 1, end_ns, 1.0)
+    charts = charts_of(curves, ["run"] * len(curves), values_beside)
+    lines = [line for chart in charts for line in chart.lines]
+    assert len(lines) == sum(map(len, sessions))
+    assert sum(3 * len(line.columns.mean) for line in lines) <= MOST_VALUES

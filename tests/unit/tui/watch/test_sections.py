@@ -136,7 +136,7 @@ def test_the_rest_of_the_machine_follows_with_the_run_s_own_share():
         "power": "64 W",
         "energy": "1.15 kJ",
         "allowed": "6 cores, 48 % of it used",
-        "held back": "4 % of the time",
+        "held back": "4 % of periods",
         "runs on": "mains",
     }.items() <= texts(cpu).items()
     assert {"disk read": "512 KiB/s", "major faults": "0 per second"}.items() <= texts(

@@ -229,8 +229,9 @@ class DlmonApp(NavigatingApp):
         """Notify that a session is over; during a sweep, only its end is notified."""
         if not self._sweep_runs:
             self._notify_end(message.text)
-        if self._shown and not self._shown[-1].follower.running:
-            self.run_again(self._shown[-1])
+        shown = self.shown_on(message.screen)
+        if shown is not None:
+            self.run_again(shown)
 
     def on_sweep_screen_ended(self, message: SweepScreen.Ended) -> None:
         self._notify_end(message.text)

@@ -82,13 +82,19 @@ class SessionFollower:
         self._why_unwritten: str | None = None
         self.unreadable: str | None = None
         """Why the log can't be read any more, where it can't."""
+        self._is_closed = False
 
     def poll(self, max_s: float | None = None) -> list[Record]:
         """Fold what is new, decide how the session stands, and return the new records.
 
         Args:
             max_s: leave what is not folded by then to the next call; `read_share` says so.
+
+        Nothing is new of one that is closed: a screen that is going may still ask.
         """
+        if self._is_closed:
+            self.read_share = None
+            return []
         ending = self.status != Status.RUNNING or self.session.result is not None
         status = Status.RUNNING if ending else self.status_without_result()
         following = None if ending else next_log(self.path)
@@ -225,6 +231,7 @@ class SessionFollower:
         await asyncio.sleep(PAUSE_S)
 
     def close(self) -> None:
+        self._is_closed = True
         self._follower.close()
 
     @property

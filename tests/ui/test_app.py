@@ -25,6 +25,7 @@ from dlmon.records import Output, Result
 from tui.app import DlmonApp
 from tui.home.screen import HomeScreen
 from tui.live.comparison.bars import ComparisonBars
+from tui.live.replay_screen import ReplayScreen
 from tui.live.screen import LiveScreen
 from tui.navigation import Start
 from tui.options.run import RunOptions
@@ -488,6 +489,46 @@ async def test_a_long_log_of_the_list_is_read_before_it_is_shown(
         await pilot.press("enter")
         await until(pilot, lambda: live(app))
         await until(pilot, lambda: "completed after 32.2 s" in screen_text(app))
+
+
+async def test_a_log_whose_screen_is_taken_off_is_read_no_more(
+    dlmon_app, log_dir, slow_reading, sensing
+):
+    write_log(log_dir, recorded_session())
+    app = dlmon_app(log_dir, sources=slow_reading.sources)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await until(pilot, lambda: isinstance(app.screen, HomeScreen))
+        home = app.screen
+        await pilot.press("ctrl+r")
+        await until(pilot, lambda: "completed" in screen_text(app))
+        await pilot.press("enter")
+        await until(pilot, lambda: "reading the log: " in screen_text(app))
+        app.uncover(home)
+        slow_reading.finish()
+        await until(pilot, lambda: not list(app.workers))
+        assert app.screen_stack == [home]
+        # Another one can be opened.
+        await pilot.press("ctrl+r")
+        await until(pilot, lambda: "completed" in screen_text(app))
+        await pilot.press("enter")
+        await until(pilot, lambda: live(app))
+
+
+async def test_a_replay_that_is_left_twice_at_once_takes_nothing_else_with_it(
+    dlmon_app, log_dir, sensing
+):
+    log = write_log(log_dir, recorded_session())
+    app = dlmon_app(log_dir)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await until(pilot, lambda: isinstance(app.screen, HomeScreen))
+        home = app.screen
+        app.replay(log)
+        await until(pilot, lambda: isinstance(app.screen, ReplayScreen))
+        left = app.screen.Left(app.screen)
+        app.on_replay_screen_left(left)
+        app.on_replay_screen_left(left)
+        await pilot.pause()
+        assert app.screen_stack == [home]
 
 
 async def test_a_launch_that_nobody_wants_to_wait_for_is_given_up(

@@ -79,8 +79,9 @@ class LiveScreen(SessionControls, ExportControls, EpochZoom):
 
     @dataclass
     class Ended(Message):
-        """The session is over; `text` says how, and how fast it was."""
+        """The session of a screen is over; `text` says how, and how fast it was."""
 
+        screen: LiveScreen
         text: str
 
     class Left(BaseScreen.Left):
@@ -218,7 +219,7 @@ class LiveScreen(SessionControls, ExportControls, EpochZoom):
     def _session_ended(self) -> None:
         """Offer no more what is over, and leave if only its end was waited for."""
         if self._source.is_ours or self._polls > _POLLS_TO_KNOW:
-            self.post_message(self.Ended(_end_text(self._source)))
+            self.post_message(self.Ended(self, _end_text(self._source)))
         self.refresh_bindings()
         if self.is_active:
             self._do_what_waited_for_the_end()

@@ -101,8 +101,10 @@ class LaunchesApp(OtherMachinesApp):
         else:
             self.push_screen(self.awaiting_screen(Starting(started, options.detach, replaces)))
 
-    def launch_job(self, job: Job, in_place_of: ShownSession | None = None, turn: str = "") -> None:
-        """Start a session and show it, in place of one that is over.
+    def launch_job(
+        self, job: Job, in_place_of: ShownSession | None = None, turn: str = ""
+    ) -> Lifeline:
+        """Start a session and show it, in place of one that is over; return its lifeline.
 
         `turn` says which of several runs it is, of one that is one of several.
         """
@@ -111,6 +113,7 @@ class LaunchesApp(OtherMachinesApp):
             self.uncover(in_place_of.screen)
         starting = Starting(started, replaces=in_place_of, turn=turn)
         self.push_screen(self.awaiting_screen(starting))
+        return started
 
     def awaiting_screen(self, starting: Starting) -> StartingScreen:
         """Return what says that a session is on its way; it or why there is none follows."""

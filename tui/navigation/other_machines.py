@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dlmon.exit_codes import WRONG_ARGUMENTS
 from dlmon.log.folder import LogError
@@ -15,6 +15,8 @@ from tui.navigation.shown import ShownSession
 from tui.navigation.start import Start
 
 if TYPE_CHECKING:
+    from textual.screen import Screen
+
     from dlmon.log.directory import SessionEntry
     from dlmon.remote.follower import RemoteFollower
     from dlmon.remote.link import Link
@@ -140,6 +142,8 @@ class OtherMachinesApp(SessionsApp):
         from dlmon.remote.connection import RefusedRequest
         from dlmon.remote.ssh import SshError
 
+        if self._connecting is not waiting:
+            return
         link = self._sources.link(start.host)
         self._links.append(link)
         try:
@@ -189,9 +193,16 @@ class OtherMachinesApp(SessionsApp):
 
     def stop_connecting(self) -> None:
         """Don't wait for another machine; what was started there goes on."""
-        self.workers.cancel_group(self, _CONNECTING)
-        self._connecting = None
+        waiting = self.screen
         self.pop_screen()
+        self.give_up(waiting)
+
+    def give_up(self, screen: Screen[Any]) -> None:
+        """Connect no more for a screen that was taken off."""
+        super().give_up(screen)
+        if screen is self._connecting:
+            self.workers.cancel_group(self, _CONNECTING)
+            self._connecting = None
 
     def forget_session(self, shown: ShownSession) -> None:
         """Let go of a session, and of the connection that it came over."""

@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
+
+from textual.screen import ModalScreen
 
 from dlmon.log.folder import LogError
 from tui.navigation.launches import LaunchesApp
 from tui.navigation.shown import ShownSession
 
 if TYPE_CHECKING:
+    from dlmon.launch.lifeline import Lifeline
     from tui.options.script import ScriptRun
+
+# So often it is looked whether a person is back at the run whose next one waits.
+LOOKS_EVERY_S = 0.5
 
 
 class OwnScriptsApp(LaunchesApp):
     """The app as far as it starts people's own scripts."""
 
     _repeating: ScriptRun | None = None
+    _current: Lifeline | None = None
+    """That of the newest run of the series."""
     _made = 0
 
     def action_script(self) -> None:
@@ -32,9 +41,16 @@ class OwnScriptsApp(LaunchesApp):
             self._run_next()
 
     def run_again(self, ended: ShownSession) -> None:
-        """Make the next run of a script that is to be repeated, unless this one failed."""
+        """Make the next run of a script that is to be repeated, unless this one failed.
+
+        Where a person looks at something else meanwhile, it waits until they are back.
+        """
         run, result = self._repeating, ended.follower.result
-        if run is None or ended.launch is None or result is None:
+        is_current = ended.launch is not None and ended.launch is self._current
+        if run is None or not is_current or result is None or ended not in self._shown:
+            return
+        if self.screen is not ended.screen and not isinstance(self.screen, ModalScreen):
+            self.set_timer(LOOKS_EVERY_S, partial(self.run_again, ended))
             return
         stopped = ended.screen.stop_requested or ended.screen.detached
         if result.exit_code == 0 and not stopped and self._made < run.repeat:
@@ -51,7 +67,8 @@ class OwnScriptsApp(LaunchesApp):
             options = replace(self.settings.run, name=run.name)
             job = make_script_job(run.command, run.directory, self._directory, options)
             turn = f"run {self._made + 1} of {run.repeat}" if run.repeat > 1 else ""
-            self.launch_job(replace(job, terminal=output_size(*self.size)), ended, turn)
+            job = replace(job, terminal=output_size(*self.size))
+            self._current = self.launch_job(job, ended, turn)
         except (LogError, OSError) as error:
             self._repeating = None
             self.show_error(str(error))

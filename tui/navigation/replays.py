@@ -86,5 +86,7 @@ class ReplaysApp(ScreenStackApp):
         if self.is_first(message.screen):
             self.exit(DONE)
             return
-        self.uncover(message.screen)
-        self.pop_screen()
+        # Of two keys that come at once, the second finds it gone.
+        if message.screen in self.screen_stack:
+            self.uncover(message.screen)
+            self.pop_screen()

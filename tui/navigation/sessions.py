@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dlmon.exit_codes import DONE
 from dlmon.log.folder import LogError
@@ -19,6 +19,8 @@ from tui.options.run import RunOptions
 from workloads.catalog import WORKLOADS, Workload
 
 if TYPE_CHECKING:
+    from textual.screen import Screen
+
     from dlmon.launch.lifeline import Lifeline
     from dlmon.remote.link import Link
     from dlmon.session.follower import SessionFollower
@@ -43,6 +45,7 @@ class SessionsApp(ScreenStackApp):
         if start.log is not None:
             self._first_follower = self._sources.follow(start.log, launch=start.started)
         self._being_read: SessionFollower | None = None
+        self._reading_screen: StartingScreen | None = None
 
     def action_sessions(self) -> None:
         from dlmon.log.directory import list_sessions
@@ -87,14 +90,16 @@ class SessionsApp(ScreenStackApp):
         lifeline = self._start.started if follower is self._first_follower else None
         name = follower.session.header.id
         waiting = StartingScreen(under_way(f"reading {name}"))
-        self._being_read = follower
+        self._being_read, self._reading_screen = follower, waiting
 
         async def read() -> None:
+            if self._being_read is not follower:
+                return
             follower.poll(SLICE_S)
             await read_to_end(
                 follower, lambda share: waiting.show_text(f"{name}\n{reading_text(share)}")
             )
-            self._being_read = None
+            self._being_read = self._reading_screen = None
             self.uncover(waiting)
             # Not a pop and a push: the screen below would begin to work in between.
             self.switch_screen(self.session_screen(follower, lifeline))
@@ -108,10 +113,17 @@ class SessionsApp(ScreenStackApp):
         if follower is self._first_follower:
             self.exit(DONE)
             return
-        self.workers.cancel_group(self, _READING)
+        waiting = self.screen
         self.pop_screen()
-        follower.close()
-        self._being_read = None
+        self.give_up(waiting)
+
+    def give_up(self, screen: Screen[Any]) -> None:
+        """Read no more of a session whose screen was taken off."""
+        super().give_up(screen)
+        if screen is self._reading_screen and self._being_read is not None:
+            self.workers.cancel_group(self, _READING)
+            self._being_read.close()
+            self._being_read = self._reading_screen = None
 
     def session_screen(
         self,

@@ -62,12 +62,20 @@ class ScreenStackApp(PunctualApp[int]):
         return next((shown for shown in self._shown if shown.screen is screen), None)
 
     def uncover(self, screen: Screen[Any]) -> None:
-        """Take off what lies on top of a screen: a palette, the help, sessions."""
-        while self.screen is not screen:
+        """Take off what lies on top of a screen: a palette, the help, sessions.
+
+        Nothing lies on one that is gone.
+        """
+        while screen in self.screen_stack and self.screen is not screen:
             if self._shown and self._shown[-1].screen is self.screen:
                 self.close_session(self._shown[-1])
             else:
+                taken_off = self.screen
                 self.pop_screen()
+                self.give_up(taken_off)
+
+    def give_up(self, screen: Screen[Any]) -> None:
+        """Do no more of what a screen waited for that was taken off."""
 
     def close_session(self, shown: ShownSession) -> None:
         """Take the topmost session off the stack."""

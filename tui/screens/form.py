@@ -35,6 +35,9 @@ class FormScreen(ModalScreen[Answer]):
         (self.focused or self).call_later(self._start)
 
     def _start(self) -> None:
+        # Of two keys that come at once, the second finds it answered.
+        if not self.is_current:
+            return
         answer = self.check(submitted=True)
         if answer is not None:
             self.dismiss(answer)

@@ -58,7 +58,9 @@ class SeekScreen(ModalScreen[float]):
         (self.focused or self).call_later(self._submit)
 
     def _submit(self) -> None:
-        """Answer with the time, if it is one."""
+        """Answer with the time, if it is one; of two keys at once, to the first."""
+        if not self.is_current:
+            return
         try:
             self.dismiss(read_moment(self.query_one("#moment", TextField).value))
         except ValueError:

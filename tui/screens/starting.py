@@ -56,5 +56,6 @@ class StartingScreen(BaseScreen):
         yield Static(Content(self._sentence), id="waiting")
 
     def show_text(self, sentence: str) -> None:
-        """Show how far it has come."""
-        self.query_one("#waiting", Static).update(Content(sentence), layout=False)
+        """Show how far it has come, as long as this is shown."""
+        for waiting in self.query("#waiting").results(Static):
+            waiting.update(Content(sentence), layout=False)

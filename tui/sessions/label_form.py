@@ -67,8 +67,8 @@ class LabelForm(ModalScreen[label.Label]):
         (self.focused or self).call_later(self._keep)
 
     def _keep(self) -> None:
-        """Answer with what is typed, if it can be."""
-        if self._check():
+        """Answer with what is typed, if it can be; of two keys at once, to the first."""
+        if self.is_current and self._check():
             name, note = self._typed
             self.dismiss(label.Label(name or None, note or None))
 

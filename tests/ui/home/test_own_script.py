@@ -5,7 +5,14 @@ from dataclasses import replace
 
 import pytest
 from fakes.recorded import recorded_session, write_log
-from fakes.screens import FakeLaunch, fake_machine, of_this_boot, screen_text, until
+from fakes.screens import (
+    FakeLaunch,
+    GrowingLog,
+    fake_machine,
+    of_this_boot,
+    screen_text,
+    until,
+)
 
 from dlmon.launch.job import Refused, Started
 from tui.app import DlmonApp
@@ -13,6 +20,8 @@ from tui.home.screen import HomeScreen
 from tui.home.script_form import ScriptForm
 from tui.live.screen import LiveScreen
 from tui.navigation import Start
+from tui.navigation.own_scripts import LOOKS_EVERY_S
+from tui.sessions.screen import SessionsScreen
 from tui.sources import Sources
 
 
@@ -108,3 +117,87 @@ async def test_the_first_row_names_all_there_is_to_watch_and_a_click_opens_it(la
         word = "Script" if width == 60 else "Your own script"
         await pilot.click("StartLine", offset=(row.index(word) + 1, 0))
         await until(pilot, lambda: isinstance(app.screen, ScriptForm))
+
+
+def runs_of_a_script(log_dir, answers, *, growing):
+    """Let the next launches be runs of a script; return the logs that go on, and their last."""
+    logs = []
+    for number in range(2):
+        header, *rest = of_this_boot(recorded_session(session_id=f"run-{number}"))
+        header = replace(header, workload="train.py", command=("train.py",))
+        rest[-1] = replace(rest[-1], exit_code=0)
+        growing.append(GrowingLog(log_dir, [header, *rest[:-1]]))
+        logs.append((growing[-1], rest[-1]))
+        answers.append(Started(f"run-{number}", str(growing[-1].path)))
+    return logs
+
+
+@pytest.fixture
+def growing():
+    """Logs that are locked as if a supervisor wrote them."""
+    logs = []
+    yield logs
+    for log in logs:
+        if log.is_locked:
+            log.drop_lock()
+
+
+async def begin_twice(app, pilot):
+    await open_form(app, pilot)
+    app.focused.value = sys.executable
+    app.screen.query_one("#repeat").value = "2"
+    await pilot.press("enter")
+    await until(pilot, lambda: isinstance(app.screen, LiveScreen))
+
+
+async def test_the_next_run_waits_until_a_person_is_back_at_this_one(launched, log_dir, growing):
+    app, jobs, answers = launched
+    write_log(log_dir, recorded_session(session_id="old"), "old")
+    (first, result), _ = runs_of_a_script(log_dir, answers, growing=growing)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await begin_twice(app, pilot)
+        run = app.screen
+        await pilot.press("r")
+        await until(
+            pilot, lambda: isinstance(app.screen, SessionsScreen) and app.screen.table.count
+        )
+        first.write(result)
+        first.drop_lock()
+        await until(pilot, lambda: not app.shown_on(run).follower.running)
+        await pilot.pause(2 * LOOKS_EVERY_S)
+        assert isinstance(app.screen, SessionsScreen)
+        assert len(jobs) == 1
+        await pilot.press("escape")
+        await until(pilot, lambda: len(jobs) == 2)
+
+
+async def test_a_series_that_was_left_is_over_whatever_ends_later(launched, log_dir, growing):
+    app, jobs, answers = launched
+    _, (second, result) = runs_of_a_script(log_dir, answers, growing=growing)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await begin_twice(app, pilot)
+        await pilot.press("d")
+        await until(pilot, lambda: isinstance(app.screen, HomeScreen))
+        app.launch_job(jobs[0])
+        await until(pilot, lambda: isinstance(app.screen, LiveScreen))
+        run = app.screen
+        second.write(result)
+        second.drop_lock()
+        await until(pilot, lambda: not app.shown_on(run).follower.running)
+        for _ in range(10):
+            await pilot.pause()
+        assert len(jobs) == 2
+        assert app.screen is run
+
+
+async def test_two_keys_that_come_at_once_start_one_run(launched):
+    app, jobs, _ = launched
+    async with app.run_test(size=(80, 24)) as pilot:
+        await open_form(app, pilot)
+        app.focused.value = sys.executable
+        app.screen.action_start()
+        app.screen.action_start()
+        await until(pilot, lambda: isinstance(app.screen, HomeScreen))
+        await pilot.pause()
+        assert len(jobs) == 1
+        assert isinstance(app.screen, HomeScreen)

@@ -669,6 +669,15 @@ async def test_nobody_has_to_wait_for_a_session_of_a_host(connecting):
     assert app.links[0].is_closed
 
 
+async def test_a_session_of_a_host_whose_screen_is_taken_off_is_waited_for_no_more(connecting):
+    async with connecting() as (app, pilot):
+        app.uncover(app.screen_stack[0])
+        await until(pilot, lambda: app.links[0].is_closed)
+        assert isinstance(app.screen, HostsScreen)
+        await pilot.press("enter")
+        await until(pilot, lambda: "connecting to gpu1" in screen_text(app))
+
+
 async def test_why_a_session_of_a_host_can_not_be_shown_is_said_over_the_cards(connecting):
     async with connecting() as (app, pilot):
         app.links[0].fail("gpu1 refuses connections by ssh")

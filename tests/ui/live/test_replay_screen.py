@@ -127,6 +127,16 @@ async def test_a_time_that_is_typed_at_once_is_gone_to(play):
         await until(played.pilot, lambda: "00:19" in played.line)
 
 
+async def test_two_keys_that_come_at_once_go_to_one_time(play):
+    async with play() as played:
+        await played.press("space", "colon", "1", "9", "s")
+        await until(played.pilot, lambda: played.app.screen.query_one("#moment").value == "19s")
+        played.app.screen.action_submit()
+        played.app.screen.action_submit()
+        await until(played.pilot, lambda: "00:19" in played.line)
+        assert played.app.screen is played.screen
+
+
 @pytest.mark.parametrize("typed", ["abc", "", "1x", "1:2:3:4", "-5"])
 async def test_what_is_no_time_is_said_and_changes_nothing(play, typed):
     async with play() as played:

@@ -54,6 +54,18 @@ def log(tmp_path, monkeypatch):
     return Log(tmp_path, monkeypatch, recorded_session(samples=3_000))
 
 
+def test_nothing_is_new_of_one_that_is_closed(tmp_path):
+    """A screen that is going may still ask; to read the lock of a closed log is an error."""
+    header, *rest = recorded_session(samples=3_000)
+    path = write_log(tmp_path, [replace(header, **HERE), *rest[:-1]])
+    follower = SessionFollower(path)
+    follower.poll(0.0)
+    follower.close()
+    status = follower.status
+    assert follower.poll() == []
+    assert (follower.status, follower.read_share) == (status, None)
+
+
 def test_a_session_is_followed_to_its_result(log):
     follower = log.view()
     assert follower.poll() == []

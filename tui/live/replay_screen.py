@@ -124,7 +124,7 @@ class ReplayScreen(LiveScreen, TransportControls, inherit_bindings=False):
         if self.is_brief_seek:
             return
         super().paint()
-        if not self._left and self.is_mounted:
+        if not self._left and self.has_parts:
             self.paint_transport()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:

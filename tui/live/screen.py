@@ -235,8 +235,9 @@ class LiveScreen(SessionControls, ExportControls, EpochZoom):
 
     def paint(self) -> None:
         """Show the session as it stands."""
-        # The first resize may come before there is anything to paint.
-        if self._left or not self.is_mounted:
+        # The first resize may come before there is anything to paint, and a call after a refresh
+        # when the screen was taken off.
+        if self._left or not self.has_parts:
             return
         snapshot = self._source.snapshot()
         reading = reading_text(self._source.read_share)

@@ -114,6 +114,11 @@ class BaseScreen(Screen[None]):
         return glyphs_in_use()
 
     @property
+    def has_parts(self) -> bool:
+        """Whether what it consists of is there: laid out, and not yet taken off."""
+        return self.is_mounted and self.is_attached
+
+    @property
     def is_showing(self) -> bool:
         """Whether the screen is seen, be it behind a question or a menu."""
         # While the app ends, the screen is still there but its parts are not.

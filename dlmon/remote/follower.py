@@ -57,11 +57,15 @@ class RemoteFollower(SessionFollower):
         return self.session.last_t
 
     def stop(self) -> bool:
-        """Have it stopped; where that can't be, `problem` says why."""
+        """Have it stopped; where its host refuses that, `why_not_stopped` says why."""
         if not self.link.is_up:
             return False
         self._mirror.stop_session()
         return True
+
+    @property
+    def why_not_stopped(self) -> str | None:
+        return self._mirror.refusal
 
     def close(self) -> None:
         self._mirror.close()

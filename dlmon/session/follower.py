@@ -207,6 +207,11 @@ class SessionFollower:
         except (LogError, OSError):  # the log is gone, or the session another user's
             return False
 
+    @property
+    def why_not_stopped(self) -> str | None:
+        """Why it was not stopped after all, where that was asked for."""
+        return None
+
     def detach(self) -> None:
         if self._lifeline is not None:
             self._lifeline.send("detach")

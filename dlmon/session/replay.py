@@ -42,6 +42,7 @@ class ReplaySource:
     is_ours = False
     host: str | None = None
     why_result_unwritten = None
+    why_not_stopped = None
 
     def __init__(self, path: Path, clock: Callable[[], int] = time.monotonic_ns) -> None:
         self.path = path

@@ -59,6 +59,10 @@ class SessionSource(Protocol):
     def stop(self) -> bool:
         """Stop it after the current batch; return whether that can be."""
 
+    @property
+    def why_not_stopped(self) -> str | None:
+        """Why it was not stopped after all, where that was asked for."""
+
     def detach(self) -> None:
         """Let it go on without us."""
 

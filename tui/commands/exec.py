@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,18 +13,20 @@ from typing import TYPE_CHECKING
 import click
 
 from dlmon.exit_codes import NOT_STARTED
+from dlmon.log.folder import LogError
 from tui.commands import click_options, shared
 from tui.options import checks
 from tui.options.option import UnreadableOption
 from tui.options.read import read_arguments
 from tui.options.run import OPTIONS, RunOptions
 from tui.options.script import MOST_REPEATS
-from tui.options.settings import Settings
+from tui.options.settings import Settings, SettingsError
 
 if TYPE_CHECKING:
     from click.types import OptionHelpExtra
 
     from dlmon.launch.job import Job
+    from dlmon.launch.lifeline import Lifeline
 
 _HOST = replace(
     OPTIONS["host"],
@@ -44,12 +48,22 @@ class _NotStarted(shared.UserError):
         super().__init__(message, NOT_STARTED)
 
 
+@contextlib.contextmanager
+def _starting() -> Iterator[None]:
+    """Raise `_NotStarted` for whatever keeps the script from being started."""
+    try:
+        yield
+    except (shared.UserError, SettingsError, UnreadableOption, LogError, OSError) as error:
+        raise _NotStarted(str(error)) from None
+
+
 class _Exec(click.Command):
     """A command whose wrong arguments have the exit code of a script that was not started."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         try:
-            return super().parse_args(ctx, args)
+            with _starting():
+                return super().parse_args(ctx, args)
         except click.UsageError as error:
             from tui.commands.usage_errors import sentence_of
 
@@ -110,34 +124,38 @@ def exec_script(
     """
     if not command:
         raise _NotStarted(_NO_COMMAND)
-    settings = shared.settings_of(ascii)
-    try:
+    with _starting():
+        settings = shared.settings_of(ascii)
         options = read_arguments(texts, settings.run)
-    except UnreadableOption as error:
-        raise _NotStarted(str(error)) from None
-    problem = _problem(options, repeat)
-    if problem is not None:
-        raise _NotStarted(problem)
-    try:
+        problem = _problem(options, repeat)
+        if problem is not None:
+            raise _NotStarted(problem)
         if options.host is not None:
             options = replace(options, log_dir=shared.on_host(log_dir))
-            return _run_on_host(command, directory, options, settings, plain, as_json)
-        kept_in = shared.chosen_log_directory(log_dir, settings)
-        if options.detach:
-            from dlmon.launch.lifeline import launch
-            from tui.options.jobs import make_script_job
+            kept_in = Path()
+        else:
+            kept_in = shared.chosen_log_directory(log_dir, settings)
+        from tui.options.jobs import make_script_job
 
-            started = launch(make_script_job(command, directory, kept_in, options))
-            shared.leave_running(started, options.name, as_json, log_dir)
+        job = make_script_job(command, directory, kept_in, options)
+    try:
+        if options.host is not None:
+            return _run_on_host(job, options, settings, plain, as_json)
+        if options.detach:
+            shared.leave_running(_launched(job), options.name, as_json, log_dir)
             return None
         if plain or as_json or repeat > 1 or not shared.in_terminal():
-            from tui.options.jobs import make_script_job
-
-            jobs = [make_script_job(command, directory, kept_in, options)] * repeat
-            return _run_plain(jobs, as_json, log_dir)
-        return _run_on_screen(command, directory, kept_in, options, settings)
+            return _run_plain([job] * repeat, as_json, log_dir)
+        return _run_on_screen(job, kept_in, settings)
     except shared.UserError as error:
         raise _NotStarted(str(error)) from None
+
+
+def _launched(job: Job) -> Lifeline:
+    from dlmon.launch.lifeline import launch
+
+    with _starting():
+        return launch(job)
 
 
 def _problem(options: RunOptions, repeat: int) -> str | None:
@@ -178,37 +196,22 @@ def _run_plain(jobs: list[Job], as_json: bool, log_dir: Path | None) -> int:
     return code
 
 
-def _run_on_screen(
-    command: tuple[str, ...],
-    directory: str | None,
-    kept_in: Path,
-    options: RunOptions,
-    settings: Settings,
-) -> int:
-    from dlmon.launch.lifeline import launch
+def _run_on_screen(job: Job, kept_in: Path, settings: Settings) -> int:
     from tui.app import DlmonApp
     from tui.navigation import Start
-    from tui.options.jobs import make_script_job, output_size
+    from tui.options.jobs import output_size
 
-    job = make_script_job(command, directory, kept_in, options)
     terminal = output_size(*os.get_terminal_size(sys.stderr.fileno()))
-    started = launch(replace(job, terminal=terminal))
+    started = _launched(replace(job, terminal=terminal))
     return DlmonApp(Start(kept_in, settings, started=started)).run_to_exit_code()
 
 
 def _run_on_host(
-    command: tuple[str, ...],
-    directory: str | None,
-    options: RunOptions,
-    settings: Settings,
-    plain: bool,
-    as_json: bool,
+    job: Job, options: RunOptions, settings: Settings, plain: bool, as_json: bool
 ) -> int | None:
     from dlmon.remote.start import RemoteStart
-    from tui.options.jobs import make_script_job
 
     assert options.host is not None
-    job = make_script_job(command, directory, Path(), options)
     if not options.detach:
         start = RemoteStart(options.host, log_dir=options.log_dir, job=job)
         return shared.show_remote(start, settings, plain=plain, as_json=as_json)

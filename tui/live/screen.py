@@ -200,6 +200,7 @@ class LiveScreen(SessionControls, ExportControls, EpochZoom):
             self._catch_up()
         else:
             self._polls += 1
+        self.take_refusal()
         if self.is_showing:
             self.paint()
         # The end may have been read between two ticks, while we caught up.
@@ -408,6 +409,10 @@ class LiveScreen(SessionControls, ExportControls, EpochZoom):
         elif self.stop():
             self._again_when_stopped = True
             self.refresh_bindings()
+
+    def forget_stop(self) -> None:
+        super().forget_stop()
+        self._again_when_stopped = False
 
     def action_gpus(self) -> None:
         from tui.watch.detail_screens import GpusScreen

@@ -54,10 +54,20 @@ def make_script_job(
         directory: where it runs; None for here, or for the home directory of another machine.
         kept_in: where its session is recorded.
         options: those of a run that a script has too.
+
+    Raises:
+        FileNotFoundError: it would run in a working directory that was deleted; the message is a
+            sentence for a person.
     """
     is_here = options.host is None
     if is_here:
-        directory = str(Path(directory or ".").absolute())
+        try:
+            directory = str(Path(directory or ".").absolute())
+        except FileNotFoundError:
+            raise FileNotFoundError(
+                "the working directory is gone; change to another one, or give --directory a full "
+                "path"
+            ) from None
     return Job(
         workload=script_name(command),
         command=command,

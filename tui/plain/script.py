@@ -53,18 +53,11 @@ def run_script(job: Job, as_json: bool, log_dir: Path | None = None) -> int:
     Raises:
         ScriptRefused: it was not started.
     """
-    streams = [] if as_json else _streams()
-    job = replace(
-        job,
-        stdin_fd=_standard_input(),
-        terminal=None if as_json else _terminal_size(),
-        copy_fds=None if as_json else (streams[0].fd, streams[-1].fd),
-    )
     try:
-        lifeline = launch(job)
-    finally:
-        if job.stdin_fd is not None:
-            os.close(job.stdin_fd)
+        streams = [] if as_json else _streams()
+        lifeline = _launched(job, streams)
+    except OSError as error:
+        raise ScriptRefused(str(error)) from None
     answer = lifeline.answer()
     if isinstance(answer, Refused):
         raise ScriptRefused(answer.reason)
@@ -78,6 +71,21 @@ def run_script(job: Job, as_json: bool, log_dir: Path | None = None) -> int:
     elif not as_json:
         print_script_outcome(follower, log_dir)
     return script_exit_code(follower)
+
+
+def _launched(job: Job, streams: list[_Stream]) -> Lifeline:
+    """Start the supervisor, with our standard input and what stands for our other streams."""
+    job = replace(
+        job,
+        stdin_fd=_standard_input(),
+        terminal=_terminal_size() if streams else None,
+        copy_fds=(streams[0].fd, streams[-1].fd) if streams else None,
+    )
+    try:
+        return launch(job)
+    finally:
+        if job.stdin_fd is not None:
+            os.close(job.stdin_fd)
 
 
 def script_exit_code(follower: SessionFollower) -> int:

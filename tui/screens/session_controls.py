@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from dlmon.records.sanitize import clean
 from dlmon.session.source import SessionSource
 from tui.screens.base import BaseScreen
 from tui.screens.quit import QuitScreen, QuitScriptScreen
@@ -62,6 +63,18 @@ class SessionControls(BaseScreen):
         self.stop_requested = True
         self.refresh_bindings()
         return True
+
+    def take_refusal(self) -> None:
+        """Say why the session was not stopped after all, and offer to stop it again."""
+        reason = self.shown_session.why_not_stopped
+        if self.is_stopping and reason is not None:
+            self.notify(clean(reason), severity="warning", markup=False)
+            self.forget_stop()
+            self.refresh_bindings()
+
+    def forget_stop(self) -> None:
+        """Be as before the session was stopped, and wait for its end no more."""
+        self.stop_requested = self._leave_when_stopped = False
 
     def action_detach(self) -> None:
         """Leave the session running without us."""

@@ -116,6 +116,7 @@ class RecordingScreen(SessionControls, WatchScreen, inherit_bindings=False):
         if behind and (self._catching_up is None or self._catching_up.is_finished):
             # Far ahead of us, as after a suspension.
             self._catching_up = self.run_worker(read_to_end(session))
+        self.take_refusal()
         if self.has_parts:
             self.query_one(RecordingLine).show(session, self._folder, self.is_stopping)
         if self._was_running and not session.running:

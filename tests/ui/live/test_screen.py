@@ -16,6 +16,7 @@ from fakes.screens import of_this_boot, until
 from textual.screen import Screen
 
 from dlmon.records import Batches, Epoch, Gpu, Machine, Model, Notice, Output, Result
+from dlmon.session.follower import SessionFollower
 from tui.live.output_pane import OutputPane
 from tui.live.progress_line import ProgressLine
 from tui.machine.gpu_rows import GpuRows
@@ -583,6 +584,47 @@ async def test_an_attached_session_of_another_machine_cant_be_stopped_here(show_
         assert "s Stop" in shown.footer
         await shown.press("q")
         assert shown.left == [False]
+
+
+@pytest.fixture
+def refused_later(monkeypatch):
+    """Have a stop be refused, as by a host, once the function that this returns is called."""
+    reasons = []
+    refusal = property(lambda source: reasons[-1] if reasons else None)
+    monkeypatch.setattr(SessionFollower, "why_not_stopped", refusal)
+    return reasons.append
+
+
+async def test_a_stop_that_is_refused_is_offered_again(show_session, refused_later):
+    async with show_session(recorded_session("training"), size=NARROW) as shown:
+        await shown.press("s", "s")
+        await shown.tick()
+        assert "stopping" in shown.text
+        assert "s Stop" not in shown.footer
+        refused_later("box: run-1 belongs to [another] user")
+        await shown.tick()
+        await shown.tick()
+        assert [n.message for n in shown.app._notifications] == [
+            "box: run-1 belongs to [another] user"
+        ]
+        assert "s Stop" in shown.footer
+        assert shown.screen.stop_requested is False
+
+
+@pytest.mark.parametrize("keys", [("a", "a"), ("s", "s", "q")], ids=["again", "quit"])
+async def test_after_a_stop_that_is_refused_its_end_is_not_waited_for(
+    show_session, refused_later, keys
+):
+    running, ended = split_before(recorded_session(), Result)
+    async with show_session(running, size=NARROW, repeatable=True) as shown:
+        await shown.press(*keys)
+        assert shown.screen.stop_requested
+        refused_later("box: no")
+        await shown.tick()
+        shown.log.write(*ended)
+        await shown.tick()
+        assert not shown.screen.shown_session.running
+        assert shown.left == []
 
 
 @pytest.mark.parametrize(

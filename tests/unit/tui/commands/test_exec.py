@@ -1,3 +1,5 @@
+import errno
+
 import click
 import pytest
 
@@ -5,6 +7,7 @@ from dlmon.exit_codes import NOT_STARTED
 from tui.commands.command_line import run_command
 from tui.commands.exec import exec_script
 from tui.commands.shared import UserError
+from tui.options.checks import NO_DIRECTORY
 
 
 @pytest.mark.parametrize(
@@ -26,6 +29,56 @@ def test_a_wrong_option_is_refused_before_the_script_is_started(tmp_path, option
         run_command(["exec", f"{option}={value}", "--log-dir", str(tmp_path), "--", *script])
     assert refused.value.exit_code == NOT_STARTED
     assert not ran.exists()
+
+
+def _refusal(*arguments):
+    """Return why `dlmon exec` did not start a script, having seen that its exit code says so."""
+    with pytest.raises(UserError) as refused:
+        run_command(["exec", "--plain", *arguments, "--", "true"])
+    assert refused.value.exit_code == NOT_STARTED
+    return str(refused.value)
+
+
+def test_wrong_settings_have_the_exit_code_of_a_script_that_was_not_started(tmp_path, monkeypatch):
+    config = tmp_path / "config.toml"
+    config.write_text("colour = 1\n")
+    monkeypatch.setenv("DLMON_CONFIG", str(config))
+    assert _refusal("--log-dir", str(tmp_path)).startswith(f"{config}: ")
+
+
+def test_so_has_a_log_directory_without_a_name():
+    assert _refusal("--log-dir", "") == NO_DIRECTORY
+
+
+def test_so_has_a_supervisor_that_can_not_be_started(tmp_path, monkeypatch):
+    def fail(job):
+        raise OSError(errno.EAGAIN, "Resource temporarily unavailable")
+
+    monkeypatch.setattr("dlmon.launch.lifeline.launch", fail)
+    monkeypatch.setattr("tui.plain.script.launch", fail)
+    for more in ([], ["--detach"]):
+        assert "temporarily unavailable" in _refusal("--log-dir", str(tmp_path), *more)
+
+
+@pytest.fixture
+def deleted_directory(tmp_path, monkeypatch):
+    """Have the working directory be one that was deleted."""
+    here = tmp_path / "deleted"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    here.rmdir()
+
+
+@pytest.mark.usefixtures("deleted_directory")
+def test_a_script_in_a_working_directory_that_was_deleted_is_one_sentence(tmp_path):
+    assert _refusal("--log-dir", str(tmp_path)) == (
+        "the working directory is gone; change to another one, or give --directory a full path"
+    )
+
+
+@pytest.mark.usefixtures("deleted_directory")
+def test_so_is_a_log_directory_relative_to_one():
+    assert _refusal("--log-dir", "logs").startswith("the working directory is gone, so logs leads")
 
 
 def test_help_says_in_words_how_often_a_script_may_be_repeated():

@@ -25,6 +25,7 @@ from tui.app import DlmonApp
 from tui.formatting.glyphs import use_glyphs
 from tui.navigation import Start
 from tui.screens.base import BaseScreen
+from tui.sessions.session_list import SessionList
 from tui.sources import Sources
 
 from .glyphs import GLYPHS
@@ -222,6 +223,20 @@ async def until(pilot, condition: Callable[[], object]) -> None:
     while not condition():
         assert time.monotonic() < deadline, f"in vain; the screen shows\n{screen_text(pilot.app)}"
         await pilot.pause(0.01)
+
+
+async def until_read(pilot) -> None:
+    """Wait until the sessions screen shows what is recorded now."""
+    await pilot.pause()
+    screen = pilot.app.screen
+
+    def is_read() -> bool:
+        lists = screen.query(SessionList)
+        under_way = [worker for worker in pilot.app.workers if worker.node is screen]
+        return not under_way and all(shown.is_read for shown in lists)
+
+    await until(pilot, is_read)
+    await pilot.pause()
 
 
 def screen_text(app) -> str:

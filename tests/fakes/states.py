@@ -64,6 +64,7 @@ from .screens import (
     fake_machine,
     screen_text,
     until,
+    until_read,
 )
 
 Size = tuple[int, int]
@@ -504,6 +505,7 @@ class Stage:
 
 async def _open_sessions(stage: Stage, *keys: str) -> None:
     await stage.app.run_action("sessions")
+    await until_read(stage.pilot)
     await stage.settle()
     if keys:
         await stage.press(*keys)

@@ -14,6 +14,7 @@ from fakes.screens import (
     of_this_boot,
     screen_text,
     until,
+    until_read,
 )
 from textual.color import Color
 from textual.command import CommandPalette
@@ -480,11 +481,13 @@ async def test_a_long_log_of_the_list_is_read_before_it_is_shown(
         await until(pilot, lambda: isinstance(app.screen, HomeScreen))
         await pilot.press("ctrl+r")
         await until(pilot, lambda: isinstance(app.screen, SessionsScreen))
+        await until_read(pilot)
         await until(pilot, lambda: "completed" in screen_text(app))
         await pilot.press("enter")
         await until(pilot, lambda: "reading the log: " in screen_text(app))
         await pilot.press("q")
         await until(pilot, lambda: isinstance(app.screen, SessionsScreen))
+        await until_read(pilot)
         slow_reading.finish()
         await pilot.press("enter")
         await until(pilot, lambda: live(app))
@@ -604,6 +607,7 @@ async def test_a_toast_goes_with_the_screen_that_it_was_about(dlmon_app, log_dir
         assert len(app._notifications) == 1
         await pilot.press("ctrl+r")
         await until(pilot, lambda: isinstance(app.screen, SessionsScreen))
+        await until_read(pilot)
         assert len(app._notifications) == 0
         await until(pilot, lambda: "about this screen" not in screen_text(app))
 
@@ -710,11 +714,12 @@ async def test_a_recorded_session_is_opened_from_home_and_left_again(dlmon_app, 
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.press("ctrl+r")
         await until(pilot, lambda: isinstance(app.screen, SessionsScreen))
-        await pilot.pause()
+        await until_read(pilot)
         await pilot.press("enter")
         await until(pilot, lambda: live(app))
         await pilot.press("q")
         await until(pilot, lambda: isinstance(app.screen, SessionsScreen))
+        await until_read(pilot)
         await pilot.press("escape")
         await until(pilot, lambda: isinstance(app.screen, HomeScreen))
 
@@ -727,7 +732,7 @@ async def test_escape_goes_back_from_a_run_that_is_over_once_there_is_nothing_to
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.press("ctrl+r")
         await until(pilot, lambda: isinstance(app.screen, SessionsScreen))
-        await pilot.pause()
+        await until_read(pilot)
         await pilot.press("enter")
         await until(pilot, lambda: live(app))
         await pilot.pause()
@@ -740,6 +745,7 @@ async def test_escape_goes_back_from_a_run_that_is_over_once_there_is_nothing_to
         assert live(app)
         await pilot.press("escape")
         await until(pilot, lambda: isinstance(app.screen, SessionsScreen))
+        await until_read(pilot)
 
 
 async def test_escape_leaves_no_run_that_goes_on_and_closes_no_dlmon(dlmon_app, log_dir, running):
@@ -821,6 +827,7 @@ async def test_recorded_sessions_are_compared_and_replayed(
         await until(pilot, lambda: type(app.screen).__name__ == screen)
         await pilot.press("q")
         await until(pilot, lambda: isinstance(app.screen, SessionsScreen))
+        await until_read(pilot)
 
 
 async def test_what_can_not_be_deleted_is_said_and_stays_in_the_list(dlmon_app, log_dir, sensing):
@@ -849,7 +856,7 @@ async def test_a_session_that_runs_below_is_gone_back_to_and_not_opened_twice(
         shown = app.screen
         await pilot.press("r")
         await until(pilot, lambda: isinstance(app.screen, SessionsScreen))
-        await pilot.pause()
+        await until_read(pilot)
         await pilot.press("enter")
         await until(pilot, lambda: app.screen is shown)
         await pilot.press("q", "d")
@@ -865,6 +872,7 @@ async def test_quitting_anywhere_asks_about_a_session_that_would_stop(
         await until(pilot, lambda: live(app))
         await pilot.press("r")
         await until(pilot, lambda: isinstance(app.screen, SessionsScreen))
+        await until_read(pilot)
         await pilot.press("ctrl+q")
         await until(pilot, lambda: isinstance(app.screen, QuitScreen))
         await pilot.press("d")
@@ -1098,7 +1106,7 @@ async def open_the_other(pilot, app):
     """Go from a session through the list to the one that is over."""
     await pilot.press("r")
     await until(pilot, lambda: isinstance(app.screen, SessionsScreen))
-    await pilot.pause()
+    await until_read(pilot)
     await pilot.press("down", "enter")
     await until(pilot, lambda: live(app) and " completed " in screen_text(app))
 
@@ -1172,7 +1180,7 @@ async def test_going_back_to_a_session_stops_none_that_lies_above(
         first = app.screen
         await pilot.press("r")
         await until(pilot, lambda: isinstance(app.screen, SessionsScreen))
-        await pilot.pause()
+        await until_read(pilot)
         app.open_session(log.path)
         await until(pilot, lambda: live(app) and app.screen is not first)
         lifeline = app._shown[-1].launch = FakeLaunch()
@@ -1190,6 +1198,7 @@ def test_quitting_from_the_list_of_sessions_shows_how_the_session_ended(dlmon_ap
         await until(pilot, lambda: " failed " in screen_text(pilot.app))
         await pilot.press("r")
         await until(pilot, lambda: isinstance(pilot.app.screen, SessionsScreen))
+        await until_read(pilot)
         await pilot.press("ctrl+q")
 
     assert run(dlmon_app(log_dir, log), quit_from_the_list) == 1

@@ -86,10 +86,7 @@ class HostSessionsScreen(SessionsScreen):
             session = entry.path.parent.name
             self.post_message(self.SessionRequested(self._host, session, self._log_dir))
 
-    def action_refresh(self) -> None:
-        self.run_worker(self._ask_host(), exclusive=True)
-
-    async def _ask_host(self) -> None:
+    async def _show_again(self) -> None:
         """Show what the host lists, or say why it doesn't."""
         try:
             entries, sweeps = await self._ask()

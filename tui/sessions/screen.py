@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +28,7 @@ from tui.sessions.label_form import LabelForm
 from tui.sessions.session_details import SessionDetails
 from tui.sessions.session_list import SessionList
 
+_READING = "reading"
 _LONGEST_QUESTION = 60
 _MOST_NAMED = 8
 
@@ -331,7 +333,13 @@ class SessionsScreen(ExportControls, FilteredScreen):
         self.ask(DeleteScreen(_counted(entries), _listed(entries)), take)
 
     def action_refresh(self) -> None:
-        self._list.show(self._read(), self._read_sweeps())
+        self.run_worker(self._show_again(), group=_READING, exclusive=True)
+
+    async def _show_again(self) -> None:
+        """Read in a thread what is recorded now, and show it."""
+        sessions = await asyncio.to_thread(self._read)
+        sweeps = await asyncio.to_thread(self._read_sweeps)
+        self._list.show(sessions, sweeps)
 
 
 def _sessions(recorded: list[Recorded]) -> list[SessionEntry]:

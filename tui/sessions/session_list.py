@@ -63,6 +63,11 @@ class SessionList(RowList):
     _marked: frozenset[Path] = frozenset()
 
     @property
+    def is_read(self) -> bool:
+        """Whether it was said what is recorded."""
+        return self._all is not None
+
+    @property
     def highlighted(self) -> Recorded | None:
         """What is highlighted; None where nothing is shown."""
         return self._shown[self.index] if self._shown else None
@@ -196,7 +201,7 @@ class SessionList(RowList):
 
     def empty_rows(self, width: int, height: int) -> list[TextRow]:
         """Say why there is nothing to see, and what to do about it."""
-        if self._all is None:
+        if not self.is_read:
             texts = [under_way("Reading the sessions")]
         elif self._all:
             texts = ["No session matches that.", "Esc clears the filter."]

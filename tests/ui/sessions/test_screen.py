@@ -2,6 +2,7 @@
 
 import json
 import re
+import threading
 from dataclasses import fields, replace
 from pathlib import Path
 
@@ -15,7 +16,8 @@ from fakes.recorded import (
     recorded_session,
     write_log,
 )
-from fakes.screens import OneScreen, of_this_boot, screen_text
+from fakes.screens import OneScreen, of_this_boot, screen_text, until, until_read
+from fakes.sessions import DEADLINE_S
 from fakes.sweeps import completed, plan_of, sweep_of
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -74,12 +76,11 @@ class ShownSessions:
 
     async def begin(self, pilot):
         self.pilot = pilot
-        await pilot.pause()
-        await pilot.pause()
+        await until_read(pilot)
 
     async def press(self, *keys):
         await self.pilot.press(*keys)
-        await self.pilot.pause()
+        await until_read(self.pilot)
 
     @property
     def text(self):
@@ -341,9 +342,102 @@ async def test_sessions_are_read_once_and_again_when_one_comes_back(shown, log_d
         shown.app.push_screen(SessionsScreen(list))
         await pilot.pause()
         shown.app.pop_screen()
-        await pilot.pause()
-        await pilot.pause()
+        await until_read(pilot)
         assert shown.reads == 2
+
+
+class SlowReader:
+    """Reads the sessions of a directory when its test says so, one answer at a time."""
+
+    def __init__(self, log_dir):
+        self._log_dir = log_dir
+        self._gates = [threading.Event() for _ in range(4)]
+        self.begun = 0
+        self.ended = 0
+
+    def __call__(self):
+        entries, gate = list_sessions(self._log_dir), self._gates[self.begun]
+        self.begun += 1
+        assert gate.wait(DEADLINE_S)
+        self.ended += 1
+        return entries
+
+    def let_end(self, *reads):
+        for read in reads:
+            self._gates[read].set()
+
+
+@pytest.fixture
+def slow_reader(log_dir):
+    reader = SlowReader(log_dir)
+    yield reader
+    reader.let_end(*range(4))
+
+
+def reading_screen(reader):
+    screen = SessionsScreen(reader)
+    return screen, OneScreen(screen)
+
+
+async def test_while_the_sessions_are_read_the_screen_answers_and_shows_what_it_did(
+    slow_reader, log_dir
+):
+    write_three(log_dir)
+    screen, app = reading_screen(slow_reader)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: slow_reader.begun == 1)
+        assert "Reading the sessions" in screen_text(app)
+        slow_reader.let_end(0)
+        await until_read(pilot)
+        write(log_dir, "brand-new", -1)
+        await pilot.press("ctrl+l")
+        await until(pilot, lambda: slow_reader.begun == 2)
+        await pilot.press("down", "space", "up", "up")
+        await pilot.pause()
+        assert "1 marked, 3 recorded" in screen_text(app)
+        assert screen.table.highlighted.header.id == "newest"
+        slow_reader.let_end(1)
+        await until_read(pilot)
+        assert "1 marked, 4 recorded" in screen_text(app)
+        assert screen.table.highlighted.header.id == "newest"
+        assert [entry.header.id for entry in screen.table.marked] == ["failed-one"]
+
+
+async def test_what_an_overtaken_reading_finds_is_not_shown(slow_reader, log_dir):
+    write_three(log_dir)
+    screen, app = reading_screen(slow_reader)
+    slow_reader.let_end(0)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until_read(pilot)
+        await pilot.press("ctrl+l")
+        await until(pilot, lambda: slow_reader.begun == 2)
+        write(log_dir, "brand-new", -1)
+        await pilot.press("ctrl+l")
+        await until(pilot, lambda: slow_reader.begun == 3)
+        slow_reader.let_end(2)
+        await until_read(pilot)
+        assert screen.table.count == 4
+        slow_reader.let_end(1)
+        await until(pilot, lambda: slow_reader.ended == 3)
+        await until_read(pilot)
+        assert screen.table.count == 4
+
+
+async def test_a_screen_that_is_left_while_it_reads_shows_nothing_more(slow_reader, log_dir):
+    write_three(log_dir)
+    screen, app = reading_screen(slow_reader)
+    slow_reader.let_end(0)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until_read(pilot)
+        other = SessionsScreen(slow_reader)
+        app.push_screen(other)
+        await until(pilot, lambda: slow_reader.begun == 2)
+        app.pop_screen()
+        slow_reader.let_end(1, 2)
+        await until(pilot, lambda: slow_reader.ended == 3)
+        await until_read(pilot)
+        assert not other.table.is_read
+        assert screen.table.count == 3
 
 
 # ---- sweeps ----

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 
 import pytest
 from fakes.recorded import folded, recorded_session, write_log
-from fakes.screens import OneScreen, of_this_boot, screen_text
+from fakes.screens import OneScreen, of_this_boot, screen_text, until_read
 from fakes.sweeps import SMALL, completed, plan_of
 from rich.cells import cell_len
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
@@ -847,8 +847,7 @@ async def at_sessions(log_dir):
     async with app.run_test(size=(120, 40), notifications=True) as pilot:
         await pilot.pause()
         await app.run_action("sessions")
-        await pilot.pause()
-        await pilot.pause()
+        await until_read(pilot)
         yield app, pilot
 
 
@@ -879,8 +878,7 @@ async def test_enter_on_the_sweep_that_is_shown_leads_back_to_it_and_keeps_its_l
     async with in_app(run) as (app, pilot):
         sweep = app.screen
         await pilot.press("r")
-        await pilot.pause()
-        await pilot.pause()
+        await until_read(pilot)
         assert isinstance(app.screen, SessionsScreen)
         assert "sweep, 0 of 4" in screen_text(app)
         await pilot.press("enter")

@@ -115,7 +115,8 @@ class LiveScreen(SessionControls, ExportControls, EpochZoom):
         self._second = -1
         self._again_when_stopped = False
         self._polls = 0
-        self._was_running = source.running
+        # One of ours that was over before its screen was there ended for the person, too.
+        self._was_running = source.running or source.is_ours
         self._catching_up: Worker[None] | None = None
         self._part: Part | None = None
         self._metric: str | None = None

@@ -352,12 +352,12 @@ class SlowReader:
     def __init__(self, log_dir):
         self._log_dir = log_dir
         self._gates = [threading.Event() for _ in range(4)]
-        self.begun = 0
+        self.started = 0
         self.ended = 0
 
     def __call__(self):
-        entries, gate = list_sessions(self._log_dir), self._gates[self.begun]
-        self.begun += 1
+        entries, gate = list_sessions(self._log_dir), self._gates[self.started]
+        self.started += 1
         assert gate.wait(DEADLINE_S)
         self.ended += 1
         return entries
@@ -385,13 +385,13 @@ async def test_while_the_sessions_are_read_the_screen_answers_and_shows_what_it_
     write_three(log_dir)
     screen, app = reading_screen(slow_reader)
     async with app.run_test(size=(80, 24)) as pilot:
-        await until(pilot, lambda: slow_reader.begun == 1)
+        await until(pilot, lambda: slow_reader.started == 1)
         assert "Reading the sessions" in screen_text(app)
         slow_reader.let_end(0)
         await until_read(pilot)
         write(log_dir, "brand-new", -1)
         await pilot.press("ctrl+l")
-        await until(pilot, lambda: slow_reader.begun == 2)
+        await until(pilot, lambda: slow_reader.started == 2)
         await pilot.press("down", "space", "up", "up")
         await pilot.pause()
         assert "1 marked, 3 recorded" in screen_text(app)
@@ -410,10 +410,10 @@ async def test_what_an_overtaken_reading_finds_is_not_shown(slow_reader, log_dir
     async with app.run_test(size=(80, 24)) as pilot:
         await until_read(pilot)
         await pilot.press("ctrl+l")
-        await until(pilot, lambda: slow_reader.begun == 2)
+        await until(pilot, lambda: slow_reader.started == 2)
         write(log_dir, "brand-new", -1)
         await pilot.press("ctrl+l")
-        await until(pilot, lambda: slow_reader.begun == 3)
+        await until(pilot, lambda: slow_reader.started == 3)
         slow_reader.let_end(2)
         await until_read(pilot)
         assert screen.table.count == 4
@@ -431,8 +431,8 @@ async def test_a_screen_that_is_left_while_it_reads_shows_nothing_more(slow_read
         await until_read(pilot)
         other = SessionsScreen(slow_reader)
         app.push_screen(other)
-        await until(pilot, lambda: slow_reader.begun == 2)
-        app.pop_screen()
+        await until(pilot, lambda: slow_reader.started == 2)
+        await app.pop_screen()
         slow_reader.let_end(1, 2)
         await until(pilot, lambda: slow_reader.ended == 3)
         await until_read(pilot)
@@ -896,8 +896,7 @@ async def test_of_many_the_highlighted_one_is_in_sight_and_a_thumb_says_where(en
     screen = SessionsScreen(lambda: many(entry, 600, tmp_path))
     app = OneScreen(screen)
     async with app.run_test(size=(80, 24)) as pilot:
-        await pilot.pause()
-        await pilot.pause()
+        await until_read(pilot)
         sessions = screen.query_one(SessionList)
         assert sessions.render_line(1).text.endswith("┃")
         await pilot.press("ctrl+end")

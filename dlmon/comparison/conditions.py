@@ -80,16 +80,18 @@ def busy_at_start(machine: MachineFacts, device: str | None = None) -> str | Non
     if (machine.cpu_pct or 0) >= BUSY_CPU_PCT:
         found.append(f"CPU {machine.cpu_pct:.0f} %")
     load_per_core = (machine.load_1m or 0) / (machine.cores or math.inf)
-    if machine.cpu_pct is None and load_per_core >= BUSY_LOAD_PER_CORE:
-        found.append(f"load {machine.load_1m:.1f} on {_cores(machine.cores)}")
+    if machine.cores and machine.cpu_pct is None and load_per_core >= BUSY_LOAD_PER_CORE:
+        found.append(f"load {machine.load_1m:.1f} on {cores(machine.cores)}")
     others = machine.foreign_gpu_processes
     if others and device != "cpu":
         found.append(f"{others} other GPU process{'es' if others > 1 else ''}")
     return f"machine was busy at the start: {', '.join(found)}" if found else None
 
 
-def _cores(count: int | None) -> str:
-    return "1 core" if count == 1 else f"{count} cores"
+def cores(count: float) -> str:
+    """Write a number of cores."""
+    rounded = float(f"{count:.3g}") if count < 100 else round(count)
+    return f"{rounded:g} core{'' if rounded == 1 else 's'}"
 
 
 def find_differences(metric: str, theirs: Conditions, ours: Conditions) -> tuple[str, ...]:

@@ -9,10 +9,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from dlmon.comparison.conditions import BUSY_CPU_PCT, busy_at_start
+from dlmon.comparison.conditions import BUSY_CPU_PCT, busy_at_start, cores
 from dlmon.records import AccountPart, Doubt, MachineFacts, Model
 from dlmon.records.record import record
-from dlmon.session.limits import advice
 from dlmon.session.limits.cpu import WAITED_FOR_CPU
 from dlmon.session.training_readings import TrainingReadings
 from dlmon.statistics.steady_state import SteadyState
@@ -122,12 +121,12 @@ def _cpu_shared(readings: TrainingReadings, allowed: int | None, on_gpu: bool) -
     A GPU may train as fast while others compute beside it, and so may a run that is `allowed` some
     of the CPUs only: there it has to wait for one.
     """
-    cores = readings.cores or allowed
+    total = readings.cores or allowed
     took = readings.mean_or_zero("other_cores")
-    if cores is None or took < BUSY_CPU_PCT / 100 * cores:
+    if total is None or took < BUSY_CPU_PCT / 100 * total:
         return None
-    text = f"other programs took {took:.1f} of {advice.cores(cores)}"
-    if not on_gpu and allowed is not None and allowed >= cores:
+    text = f"other programs took {took:.1f} of {cores(total)}"
+    if not on_gpu and allowed is not None and allowed >= total:
         return text
     waited_pct = readings.mean_or_zero("run_cpu_wait_pct")
     if waited_pct < 100 * WAITED_FOR_CPU:

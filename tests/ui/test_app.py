@@ -472,18 +472,22 @@ async def test_whoever_does_not_wait_for_a_long_log_leaves_at_once(
     assert app.return_code == 0
 
 
+async def choose_the_one_of_the_list(app, pilot):
+    await until(pilot, lambda: isinstance(app.screen, HomeScreen))
+    await pilot.press("ctrl+r")
+    await until(pilot, lambda: isinstance(app.screen, SessionsScreen))
+    await until_read(pilot)
+    await until(pilot, lambda: "completed" in screen_text(app))
+    await pilot.press("enter")
+
+
 async def test_a_long_log_of_the_list_is_read_before_it_is_shown(
     dlmon_app, log_dir, slow_reading, sensing
 ):
     write_log(log_dir, recorded_session())
     app = dlmon_app(log_dir, sources=slow_reading.sources)
     async with app.run_test(size=(120, 40)) as pilot:
-        await until(pilot, lambda: isinstance(app.screen, HomeScreen))
-        await pilot.press("ctrl+r")
-        await until(pilot, lambda: isinstance(app.screen, SessionsScreen))
-        await until_read(pilot)
-        await until(pilot, lambda: "completed" in screen_text(app))
-        await pilot.press("enter")
+        await choose_the_one_of_the_list(app, pilot)
         await until(pilot, lambda: "reading the log: " in screen_text(app))
         await pilot.press("q")
         await until(pilot, lambda: isinstance(app.screen, SessionsScreen))
@@ -500,20 +504,15 @@ async def test_a_log_whose_screen_is_taken_off_is_read_no_more(
     write_log(log_dir, recorded_session())
     app = dlmon_app(log_dir, sources=slow_reading.sources)
     async with app.run_test(size=(120, 40)) as pilot:
-        await until(pilot, lambda: isinstance(app.screen, HomeScreen))
-        home = app.screen
-        await pilot.press("ctrl+r")
-        await until(pilot, lambda: "completed" in screen_text(app))
-        await pilot.press("enter")
+        await choose_the_one_of_the_list(app, pilot)
         await until(pilot, lambda: "reading the log: " in screen_text(app))
+        home = app.screen_stack[0]
         app.uncover(home)
         slow_reading.finish()
         await until(pilot, lambda: not list(app.workers))
         assert app.screen_stack == [home]
         # Another one can be opened.
-        await pilot.press("ctrl+r")
-        await until(pilot, lambda: "completed" in screen_text(app))
-        await pilot.press("enter")
+        await choose_the_one_of_the_list(app, pilot)
         await until(pilot, lambda: live(app))
 
 

@@ -90,13 +90,18 @@ def checked_host(
     return check_host(text)
 
 
-host_option = click.option(
-    "--host",
-    metavar="HOST",
-    callback=checked_host,
-    shell_complete=host_names,
-    help="A session of another machine, which ssh reaches; --log-dir is then one of that machine.",
-)
+def host_option_for(what: str) -> Callable[[_Command], _Command]:
+    """Return the option that names another machine, with what is meant there."""
+    return click.option(
+        "--host",
+        metavar="HOST",
+        callback=checked_host,
+        shell_complete=host_names,
+        help=f"{what}, which ssh reaches; --log-dir is then one of that machine.",
+    )
+
+
+host_option = host_option_for("A session of another machine")
 
 
 def _checked_hosts(

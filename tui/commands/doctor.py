@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from dlmon.exit_codes import FAILED
-from tui.commands.candidates import host_names
-from tui.commands.click_options import checked_host, json_option, log_dir_option
+from tui.commands.click_options import host_option_for, json_option, log_dir_option
 from tui.commands.shared import UserError, chosen_log_directory, on_host, result_of
 
 if TYPE_CHECKING:
@@ -29,13 +28,7 @@ if TYPE_CHECKING:
     "--quick", is_flag=True, help="Don't ask TensorFlow, JAX and PyTorch which GPUs they see."
 )
 @json_option
-@click.option(
-    "--host",
-    metavar="HOST",
-    callback=checked_host,
-    shell_complete=host_names,
-    help="Another machine to examine, which ssh reaches; --log-dir is then one of that machine.",
-)
+@host_option_for("Another machine to examine")
 @log_dir_option
 def doctor(
     calibrate: bool, quick: bool, as_json: bool, host: str | None, log_dir: Path | None

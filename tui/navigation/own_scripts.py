@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from dlmon.launch.lifeline import Lifeline
     from tui.options.script import ScriptRun
 
-# So often it is looked whether a person is back at the run whose next one waits.
-LOOKS_EVERY_S = 0.5
+# So often it is asked whether a person is back at the run whose next one waits.
+_POLL_S = 0.5
 
 
 class OwnScriptsApp(LaunchesApp):
@@ -50,7 +50,7 @@ class OwnScriptsApp(LaunchesApp):
         if run is None or not is_current or result is None or ended not in self._shown:
             return
         if self.screen is not ended.screen and not isinstance(self.screen, ModalScreen):
-            self.set_timer(LOOKS_EVERY_S, partial(self.run_again, ended))
+            self.set_timer(_POLL_S, partial(self.run_again, ended))
             return
         stopped = ended.screen.stop_requested or ended.screen.detached
         if result.exit_code == 0 and not stopped and self._made < run.repeat:

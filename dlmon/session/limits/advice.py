@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from dlmon.comparison.conditions import cores
 from dlmon.records import Gpu, GpuFacts
 from dlmon.session.limits.evidence import verb
 
@@ -17,12 +18,6 @@ FREE_SHARE = 0.5
 LOW_POWER = 0.5
 IDLE_PCT = 10.0
 AT_POWER_LIMIT = 0.9
-
-
-def cores(count: float) -> str:
-    """Write a number of cores."""
-    rounded = float(f"{count:.3g}") if count < 100 else round(count)
-    return f"{rounded:g} core{'' if rounded == 1 else 's'}"
 
 
 def faster_disk(waited_pct: float) -> str:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from dlmon.comparison.conditions import cores
 from dlmon.records import Gpu, Machine, MachineFacts, Process
 from dlmon.records.record import record
 from dlmon.session.limits import advice
-from dlmon.session.limits.advice import cores
 from dlmon.session.limits.evidence import MIN_SAMPLES, Evidence, mean_of, verb
 from dlmon.session.limits.gpu import BUSY_PCT
 from dlmon.session.program_name import program_name

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from dlmon.comparison.conditions import cores
 from dlmon.records import Gpu, Machine, MachineFacts
 from dlmon.session.limits import advice
-from dlmon.session.limits.advice import cores
 from dlmon.session.limits.cpu import (
     IDLE_CORES,
     CpuUse,

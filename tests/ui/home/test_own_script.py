@@ -20,7 +20,6 @@ from tui.home.screen import HomeScreen
 from tui.home.script_form import ScriptForm
 from tui.live.screen import LiveScreen
 from tui.navigation import Start
-from tui.navigation.own_scripts import LOOKS_EVERY_S
 from tui.sessions.screen import SessionsScreen
 from tui.sources import Sources
 
@@ -164,7 +163,7 @@ async def test_the_next_run_waits_until_a_person_is_back_at_this_one(launched, l
         first.write(result)
         first.drop_lock()
         await until(pilot, lambda: not app.shown_on(run).follower.running)
-        await pilot.pause(2 * LOOKS_EVERY_S)
+        app.run_again(app.shown_on(run))
         assert isinstance(app.screen, SessionsScreen)
         assert len(jobs) == 1
         await pilot.press("escape")

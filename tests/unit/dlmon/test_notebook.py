@@ -1,4 +1,4 @@
-"""A session for the process that runs already: what is left where none can be begun."""
+"""A session for the process that runs already: what is left where none can be started."""
 
 import tempfile
 

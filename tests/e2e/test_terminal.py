@@ -83,12 +83,12 @@ class Terminal:
     def resize(self, width, height):
         self._tmux("resize-window", "-x", str(width), "-y", str(height))
 
-    def wait_for(self, *parts):
-        """Wait until the screen shows all of these; return its text."""
+    def wait_for(self, *parts, without=None):
+        """Wait until the screen shows all of these, and not `without`; return its text."""
         deadline = time.monotonic() + DEADLINE_S
         while True:
             text = self.text
-            if all(part in text for part in parts):
+            if all(part in text for part in parts) and (without is None or without not in text):
                 return text
             assert time.monotonic() < deadline, f"waited in vain for {parts} in\n{text}"
             time.sleep(0.05)
@@ -420,7 +420,8 @@ def test_a_screen_that_was_stopped_unasked_takes_keys_and_gives_the_terminal_bac
         os.kill(viewer, signal.SIGSTOP)
         shell.wait_for("Stopped")
         shell.type("clear; fg")
-        shell.wait_for("Throughput", "s Stop")
+        # What it painted before stands there beside that word until `clear` has run.
+        shell.wait_for("Throughput", "s Stop", without="Stopped")
     shell.press("q")
     shell.wait_for("The session is still running.")
     shell.press("s")

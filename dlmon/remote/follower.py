@@ -71,18 +71,11 @@ class RemoteFollower(SessionFollower):
         self._mirror.close()
         super().close()
 
-    @property
-    def lasting_problem(self) -> str | None:
-        return _what_is_lost(self.link) if self._is_lost else super().lasting_problem
-
-    @property
-    def _is_lost(self) -> bool:
-        return self.running and self._mirror.problem is None and not self.link.is_up
-
     def _find_problem(self) -> str | None:
         if self.running and self._mirror.problem is not None:
             return self._mirror.problem
-        if self._is_lost:
+        if self.running and not self.link.is_up:
+            self._without_seconds = _what_is_lost(self.link)
             return lost_text(self.link, self._clock())
         self.loss = self._mirror.loss
         return super()._find_problem() or self._mirror.refusal

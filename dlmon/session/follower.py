@@ -72,7 +72,8 @@ class SessionFollower:
         self._last_record_at = clock()
         self.status = Status.RUNNING
         self.problem: str | None = None
-        self._why_silent: str | None = None
+        """Why nothing comes any more, or what is missing; as of the last `poll`."""
+        self._without_seconds: str | None = None
         self.read_share: float | None = None
         """How much of the log is read, 0 to 1, while there is more of it; else None."""
         self.why_result_unwritten: str | None = None
@@ -110,7 +111,7 @@ class SessionFollower:
         elif not ending and at_end and not self._go_on_in(following):
             self.status = status
         self.loss = self._follower.find_loss()
-        self._why_silent = None
+        self._without_seconds = None
         self.problem = self._find_problem()
         return records
 
@@ -242,7 +243,7 @@ class SessionFollower:
     @property
     def lasting_problem(self) -> str | None:
         """`problem` without its seconds: the same text as long as nothing else is wrong."""
-        return self._why_silent or self.problem
+        return self._without_seconds or self.problem
 
     def _find_problem(self) -> str | None:
         """Say why nothing comes any more from a session that still runs, or what is missing."""
@@ -268,7 +269,7 @@ class SessionFollower:
         silent_s = (self._clock() - self._last_record_at) / 1e9
         if silent_s < self._silence_s:
             return None
-        self._why_silent = self._explained("no new record")
+        self._without_seconds = self._explained("no new record")
         return self._explained(f"no new record for {silent_s:.0f} s")
 
     def _explained(self, silent: str) -> str:

@@ -3,8 +3,10 @@
 from types import SimpleNamespace
 
 import pytest
+from fakes.recorded import recorded_session, write_log
 
-from dlmon.remote.follower import lost_text
+from dlmon.records import Status
+from dlmon.remote.follower import RemoteFollower, lost_text
 
 S = 10**9
 
@@ -26,3 +28,31 @@ def test_how_long_a_host_is_away_is_said_once_that_is_a_second(lost_s, text):
 
 def test_a_host_that_was_never_there_is_said_to_be_connected_to():
     assert said(None) == "gpu1 is not connected yet; connecting"
+
+
+def test_a_loss_is_the_same_until_the_next_look_whatever_the_connection_does_meanwhile(tmp_path):
+    """Else a loss that is over would be taken for another one, and said again."""
+    link = SimpleNamespace(
+        host="gpu1", problem="gpu1 closed the connection", times=None, is_up=False
+    )
+    link.lost_at_ns, link.retry_at_ns = 97 * S, None
+    mirror = SimpleNamespace(
+        path=write_log(tmp_path, recorded_session("training")),
+        link=link,
+        log_dir="/logs",
+        problem=None,
+        refusal=None,
+        loss=None,
+        status=Status.RUNNING,
+        close=lambda: None,
+    )
+    follower = RemoteFollower(mirror, clock=lambda: 100 * S)
+    while follower.poll():
+        pass
+    said = ("gpu1 closed the connection, for 3 s; connecting", "gpu1 closed the connection")
+    assert (follower.problem, follower.lasting_problem) == said
+    link.is_up, link.problem = True, None
+    assert (follower.problem, follower.lasting_problem) == said
+    follower.poll()
+    assert follower.problem is follower.lasting_problem is None
+    follower.close()

@@ -37,7 +37,7 @@ _NOT_DLMON = (
     ValueError,
 )
 # Kept as they are: the bytes of a log, and records, which are cleaned where they are read.
-_RAW = {"text", "record", "header", "result"}
+_RAW = {"text", "record", "sample", "header", "result"}
 
 
 class RefusedRequest(Exception):

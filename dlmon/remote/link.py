@@ -21,9 +21,13 @@ from dlmon.remote.ssh import SshError
 
 BACK_OFF_S = (1.0, 3.0, 15.0, 60.0, 300.0)
 PING_S = 10.0
+# A ping is left out, for the bytes on the wire, where other answers came so recently and the
+# clocks were compared so recently.
+QUIET_S, CLOCKS_S = 5.0, 30.0
 # A host that answers nothing for so long is as good as gone, whatever its connection says.
 SILENCE_S = 20.0
 _ROUND_TRIPS = 12
+_FIRST_ROUND_TRIPS = 3
 
 
 @record(frozen=True)
@@ -87,7 +91,7 @@ class Link:
         self._ended = asyncio.Event()
         self._changed = asyncio.Event()
         self._retry = asyncio.Event()
-        self._answered_at_ns = 0
+        self._answered_at_ns = self._pinged_at_ns = 0
 
     @property
     def is_up(self) -> bool:
@@ -236,7 +240,8 @@ class Link:
             if self._clock() - self._answered_at_ns > SILENCE_S * 1e9:
                 self._report_lost(SshError(f"{self.host} stopped answering"))
                 return
-            self._ping(connection)
+            if self._is_ping_due():
+                self._ping(connection)
         self._report_lost(connection.lost or SshError(f"{self.host}: the connection was closed"))
 
     def _report_lost(self, failure: SshError) -> None:
@@ -245,8 +250,16 @@ class Link:
         self._failure = failure
         self._changed.set()
 
+    def _is_ping_due(self) -> bool:
+        """Whether nothing else arrives, or the clocks have to be compared again."""
+        now_ns = self._clock()
+        is_new = len(self._round_trips) < _FIRST_ROUND_TRIPS
+        is_quiet = now_ns - self._answered_at_ns >= QUIET_S * 1e9
+        return is_new or is_quiet or now_ns - self._pinged_at_ns >= CLOCKS_S * 1e9
+
     def _ping(self, connection: Connection) -> None:
         sent_ns, sent_wall = self._clock(), time.time()
+        self._pinged_at_ns = sent_ns
 
         def take(answer: Answer) -> None:
             now_ns = self._clock()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from contextlib import aclosing
 from dataclasses import replace
 
@@ -13,10 +14,11 @@ from fakes.scripts import script_session
 
 from dlmon.host import boot_id, host_name
 from dlmon.log.label import Label, write_label
-from dlmon.records import Cpu, Machine, Model
+from dlmon.records import Cpu, Gpu, Machine, Model
 from dlmon.records.codec import decode, encode
 from dlmon.remote import agent
 from dlmon.remote.agent import RunningLogs
+from dlmon.remote.columns import in_rows
 
 
 def session(name):
@@ -65,8 +67,12 @@ def test_where_nothing_was_ever_recorded_nothing_runs(tmp_path):
     assert RunningLogs(tmp_path / "nowhere").find() == []
 
 
-def test_a_sample_s_time_is_sent_in_whole_milliseconds(monkeypatch):
+@pytest.mark.parametrize(
+    ("power_w", "sent_w"), [(327.24, 327.0), (27.24, 27.2), (7.246, 7.25), (0.0, 0.0)]
+)
+def test_a_sample_is_sent_by_column_without_digits_that_say_nothing(monkeypatch, power_w, sent_w):
     """What two machines' clocks can't tell apart would be three bytes a sample."""
+    gpus = (Gpu(0, power_w=power_w), Gpu(1, why={"power_w": "not reported by this GPU"}))
 
     class Samples:
         pids = ()
@@ -75,7 +81,7 @@ def test_a_sample_s_time_is_sent_in_whole_milliseconds(monkeypatch):
             self._on_sample = on_sample
 
         def start(self):
-            self._on_sample(Machine(t=2_195_331_256_705, wall=1.0, cpu=Cpu(pct=3.0)))
+            self._on_sample(Machine(t=2_195_331_256_705, wall=1.0, cpu=Cpu(pct=3.0), gpus=gpus))
 
         def close(self):
             pass
@@ -84,10 +90,13 @@ def test_a_sample_s_time_is_sent_in_whole_milliseconds(monkeypatch):
 
     async def first():
         async with aclosing(agent._watch()) as sent:
-            return decode((await anext(sent))["record"])
+            return (await anext(sent))["sample"]
 
-    sample = asyncio.run(first())
+    sent = asyncio.run(first())
+    assert sent["gpus"]["power_w"] == [sent_w, None]
+    sample = decode(json.dumps(in_rows(sent)))
     assert (sample.t, sample.cpu.pct) == (2_195_331_000_000, 3.0)
+    assert sample.gpus == (Gpu(0, power_w=sent_w), gpus[1])
 
 
 def sent_of(tmp_path, records):

@@ -85,6 +85,7 @@ def host():
 def quick_pings(monkeypatch):
     """Let no test wait for the next ping; set before the link is started."""
     monkeypatch.setattr(links, "PING_S", 0.001)
+    monkeypatch.setattr(links, "CLOCKS_S", 0.0)
 
 
 @pytest.fixture
@@ -291,6 +292,32 @@ async def test_a_host_that_answers_nothing_for_long_is_lost(link, host, clock):
     assert link.problem == "box stopped answering"
     assert first.is_closed
     assert link.lost_at_ns == clock()
+
+
+async def test_a_host_whose_answers_come_is_pinged_less_often(unstarted, host, clock, monkeypatch):
+    looks, is_over = [], asyncio.Event()
+
+    async def look(waiting, timeout_s):
+        """Stand for the wait between two pings, which the clock measures."""
+        waiting.close()
+        looks.append(len(connection().asked))
+        clock.now_ns += int(timeout_s * SECOND)
+        if len(looks) > 8:
+            is_over.set()
+            await asyncio.Event().wait()
+        elif len(looks) <= 6:
+            connection().take("ping")({"t": clock.now_ns, "wall": 1.0})
+        raise TimeoutError
+
+    def connection():
+        return host.connections[0]
+
+    monkeypatch.setattr(links.asyncio, "wait_for", look)
+    unstarted.start()
+    async with asyncio.timeout(60):
+        await is_over.wait()
+    # Each 10 s until the clocks were compared thrice, then each 30 s, and each 10 s in silence.
+    assert looks == [1, 2, 3, 3, 3, 4, 4, 5, 6]
 
 
 async def test_the_time_of_the_loss_is_that_of_the_first_failure(link, host, clock):

@@ -37,6 +37,11 @@ _NO_RESULT = {
     Status.UNKNOWN: "recorded on another machine",
 }
 
+_OPEN = {
+    Status.INTERRUPTED: "its recording ended without a result",
+    Status.UNKNOWN: "recorded on another machine; whether it still runs can't be seen from here",
+}
+
 Recorded = SessionEntry | SweepEntry
 """What a log directory holds."""
 
@@ -47,6 +52,11 @@ class RunOfSweep:
 
     sweep: SweepEntry
     text: str
+
+
+def status_text(status: Status) -> str:
+    """Return how a session stands, and why nothing more is known where that is so."""
+    return f"{status}: {_OPEN[status]}" if status in _OPEN else str(status)
 
 
 def runs_of_sweeps(sweeps: Sequence[SweepEntry]) -> dict[str, RunOfSweep]:

@@ -45,7 +45,7 @@ from tui.formatting.comparison import (
 from tui.formatting.comparison_row import peak_share
 from tui.formatting.metrics import evaluation_text, metrics_line
 from tui.formatting.results import result_figures
-from tui.formatting.sessions import called, device_name, energy_used
+from tui.formatting.sessions import called, device_name, energy_used, status_text
 from tui.formatting.validity import validity_text
 from tui.plain.console import line_console
 from tui.plain.tables import print_table
@@ -175,7 +175,7 @@ def summary_rows(
     unusual = unusual_settings(snapshot.header.options)
     if unusual:
         rows.append(("settings", ", ".join(unusual)))
-    rows.append(("status", status))
+    rows.append(("status", status_text(status)))
     timing = timing_of(snapshot)
     if snapshot.run_seconds is not None and timing is snapshot.run_seconds:
         rows.append(("whole run", _run_text(snapshot.run_seconds, snapshot)))
@@ -249,7 +249,7 @@ def _machine_summary(session: Session, snapshot: Snapshot, status: Status) -> li
     why = "; ".join(dict.fromkeys(text for name, text in use.why.items() if "energy" in name))
     return [
         ("recorded", f"the machine {snapshot.header.host}"),
-        ("status", status),
+        ("status", status_text(status)),
         ("wall", units.clock(snapshot.elapsed_s)),
         ("mean CPU", units.percent(use.cpu_pct)),
         *((f"mean {device_name(gpu)}", units.percent(pct)) for gpu, pct in use.gpu_pct.items()),

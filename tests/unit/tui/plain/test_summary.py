@@ -10,7 +10,7 @@ from fakes.screens import of_this_boot
 from fakes.scripts import script_session
 
 from dlmon.log.label import Label, write_label
-from dlmon.records import Model
+from dlmon.records import Model, Status
 from dlmon.session.follower import SessionFollower
 from dlmon.session.session import NOT_IN_PROJECTION
 from tui.plain.follow import follow
@@ -107,8 +107,26 @@ def test_the_comparison_of_a_script_has_no_empty_columns(tmp_path, capsys):
 @pytest.mark.parametrize(("validated", "also"), [(False, ""), (True, ", and 0.10 s in validation")])
 def test_a_first_batch_is_told_from_that_of_a_validation(validated, also):
     session = folded(script_session(validated=validated))
-    rows = dict(summary_rows(session, session.snapshot(), "completed", Label()))
+    rows = dict(summary_rows(session, session.snapshot(), Status.COMPLETED, Label()))
     assert rows["first batch"] == f"0.00 s more than a usual one{also}"
+
+
+@pytest.mark.parametrize(
+    ("status", "text"),
+    [
+        (Status.COMPLETED, "completed"),
+        (Status.INTERRUPTED, "interrupted: its recording ended without a result"),
+        (
+            Status.UNKNOWN,
+            "unknown: recorded on another machine; whether it still runs can't be seen from here",
+        ),
+    ],
+)
+@pytest.mark.parametrize("records", [recorded_session(), recorded_machine()])
+def test_a_session_of_which_no_more_is_known_says_why(records, status, text):
+    session = folded(records)
+    rows = dict(summary_rows(session, session.snapshot(), status, Label()))
+    assert rows["status"] == text
 
 
 def test_a_run_that_matches_no_published_number_names_the_options_that_would(tmp_path, capsys):

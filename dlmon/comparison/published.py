@@ -17,7 +17,7 @@ from dlmon.comparison.price import parse_price
 from dlmon.files import MIB, read_regular
 from dlmon.numbers import decimal_number, whole_number
 from dlmon.private_files import FILE_MODE, make_private_folder
-from dlmon.records import TITLES, AccountPart, Result
+from dlmon.records import AccountPart, Result
 from dlmon.records.sanitize import SHOWN_PATH_LENGTH, clean, quoted
 
 _T = TypeVar("_T")
@@ -273,7 +273,12 @@ def _positive(name: str, text: str) -> float:
 
 
 def write_published_row(
-    result: Result, name: str, path: Path | None = None, *, epochs: int | None = None
+    result: Result,
+    name: str,
+    path: Path | None = None,
+    *,
+    framework: str | None = None,
+    epochs: int | None = None,
 ) -> Path:
     """Add the time of a session to a person's own reference figures; return their file.
 
@@ -281,6 +286,7 @@ def write_published_row(
         result: of the session.
         name: what to call its device.
         path: the file; without it, the usual one.
+        framework: what it trained with, with the version where that is known.
         epochs: how many a whole run of its workload has, where that is known.
 
     Raises:
@@ -291,7 +297,7 @@ def write_published_row(
         path = path or own_published_path()
     except RuntimeError:
         raise PublishedError("there is no home directory: set DLMON_PUBLISHED") from None
-    cells, before = _cells_of(result, name), ""
+    cells, before = _cells_of(result, name, framework or ""), ""
     _refuse_other_epochs(result, cells["metric"], epochs)
     try:
         if path.exists():
@@ -326,7 +332,7 @@ def _refuse_twice(cells: Mapping[str, Any], rows: Iterable[Published]) -> None:
             raise PublishedError(f"{row.device} has the time of this session already")
 
 
-def _cells_of(result: Result, name: str) -> dict[str, Any]:
+def _cells_of(result: Result, name: str, framework: str) -> dict[str, Any]:
     """Return the cells of a session's row, by their columns."""
     device = clean(name, _LONGEST_TEXT).strip()
     if not device:
@@ -343,9 +349,7 @@ def _cells_of(result: Result, name: str) -> dict[str, Any]:
         )
     notes = ["projected"] if projected else []
     notes += (result.against or {}).values()
-    backend = options.get("backend")
     precision = options.get("precision")
-    framework = TITLES.get(backend, backend) if isinstance(backend, str) else ""
     if precision in _MIXED:
         framework = f"{framework} {precision}".strip()
     cpus = options.get("cpus")

@@ -125,6 +125,7 @@ def report(
 
 def _publish(logs: Sequence[Path], sweeps: Sequence[Path], name: str) -> None:
     """Add the time of a session to a person's own reference figures, and say where."""
+    from dlmon.comparison.compare import framework_of
     from dlmon.comparison.published import PublishedError, write_published_row
     from dlmon.log.directory import read_entry
     from dlmon.records.sanitize import clean, shown_path
@@ -137,8 +138,9 @@ def _publish(logs: Sequence[Path], sweeps: Sequence[Path], name: str) -> None:
         raise shared.UserError(f"{clean(entry.header.id)} has no result to publish")
     workload = WORKLOADS.get(entry.result.workload)
     epochs = None if workload is None else workload.epochs
+    framework = framework_of(entry.result.options.get("backend"), entry.header)
     try:
-        written = write_published_row(entry.result, name, epochs=epochs)
+        written = write_published_row(entry.result, name, framework=framework, epochs=epochs)
     except PublishedError as error:
         raise shared.UserError(str(error)) from None
     print(f"{clean(name)} stands among the published figures now: {shown_path(written)}")

@@ -145,6 +145,7 @@ def run_of(metric: str, result: Result, header: SessionHeader | None = None) -> 
             device=result.device,
             options=result.options,
             versions=header.versions if header else {},
+            samples=result.samples_per_epoch,
         ),
     )
 

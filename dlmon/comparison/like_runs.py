@@ -27,7 +27,7 @@ class Settings:
         versions: of the software.
     """
 
-    work: tuple[str | bool | None, ...]
+    work: tuple[str | bool | int | None, ...]
     backend: str | None
     versions: str
 
@@ -40,6 +40,7 @@ def settings_of(
     options: Mapping[str, Any],
     versions: Mapping[str, Any],
     *,
+    samples: int | None = None,
     counts_steps: bool = False,
 ) -> Settings:
     """Return how a run was made.
@@ -51,12 +52,15 @@ def settings_of(
         device: what it ran on.
         options: that were given.
         versions: of the software.
+        samples: of a whole epoch: of a script they may depend on more than its arguments.
         counts_steps: whether its throughput is of steps, as the sizes of its batches aren't known.
     """
     asked = {name: value for name, value in options_with_effect(options).items() if name != _PRICE}
-    backend = asked.pop(BACKEND, None) if command is not None else ""
+    is_script = command is not None
+    backend = asked.pop(BACKEND, None) if is_script else ""
+    of_script = (repr(command), counts_steps, samples if is_script else None)
     return Settings(
-        work=(host, workload, repr(command), device, counts_steps, repr(asked)),
+        work=(host, workload, device, repr(asked), *of_script),
         backend=None if backend is None else str(backend),
         versions=repr(versions),
     )

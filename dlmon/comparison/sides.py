@@ -33,6 +33,7 @@ ACCOUNT = "account."
 """What the name of a part of the account begins with."""
 # Of a run without it, it may not have been measured.
 _DATA_WAIT = f"{ACCOUNT}{AccountPart.DATA_WAIT}"
+_COST = "cost_usd"
 
 # What is compared, in this order. The parts of the account follow.
 FIGURES = (
@@ -96,6 +97,7 @@ class RunFigures:
         wall: when it began.
         device: what it ran on: cpu, or gpu:N.
         samples: of a whole epoch.
+        epochs: how many ended.
         counts_steps: whether its throughput is of steps, as the size of a script's batches isn't
             known.
         values: its figures by their names, those of `FIGURES` and of the account.
@@ -126,6 +128,7 @@ class RunFigures:
     mode: str | None = None
     data: str | None = None
     samples: int | None = None
+    epochs: int | None = None
     counts_steps: bool = False
     values: Mapping[str, float] = field(default_factory=dict)
     windows: Windows = ()
@@ -385,6 +388,9 @@ def _why_unlike(name: str, base: Sequence[RunFigures], new: Sequence[RunFigures]
         if len(_counts_steps(base)) == len(_counts_steps(new)) == 1:
             return "one side counts steps, the other samples"
         return "some runs count steps, others samples"
+    if name == _COST or name.startswith(ACCOUNT):
+        counts = {run.epochs for run in runs if run.epochs is not None}
+        return "the runs had different numbers of epochs" if len(counts) > 1 else None
     if "epoch" not in name:
         return None
     if len({run.samples for run in runs}) > 1:
@@ -424,6 +430,7 @@ def _settings_of(run: RunFigures) -> Settings:
         run.device,
         run.options,
         run.versions,
+        samples=run.samples,
         counts_steps=run.counts_steps,
     )
 

@@ -261,6 +261,7 @@ class BatchCollector:
             end=max(ended.end, validation.end) if validation else ended.end,
             updates=ended.updates + mark.updates if ended.updates is not None else None,
             validation=validation,
+            whole=ended.whole and not mark.cut,
             metrics={**ended.metrics, **mark.metrics},
             why={**ended.why, **mark.why},
         )

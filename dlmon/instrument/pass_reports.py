@@ -95,6 +95,7 @@ class PassReports:
         self._loops = 0
         self._last: Pass | None = None
         self._unvalidated: Pass | None = None
+        self._validation_steps = 0
         # Ran to its end with gradients on and has not stepped, or was left after its first batch,
         # which did: when, and what.
         self._undecided: tuple[Pass, int] | None = None
@@ -169,7 +170,7 @@ class PassReports:
         self._undecided = None
         if self._claim(read.thread):
             self._reporter.enter(read.phase, read.begin)
-            self._report_validation(read, ended)
+            self._report_validation(read, ended, whole=True)
             self._release(read.thread)
 
     def awaits_more(self, read: Pass) -> bool:
@@ -550,7 +551,7 @@ class PassReports:
                 return
             self._reporter.enter(read.phase, read.begin)
         if not stack:
-            self._report_validation(read, now)
+            self._report_validation(read, now, whole)
             return
         self._send(stack[-1], Interruption(read.begin, now))
         stack[-1].last_active = now
@@ -573,10 +574,18 @@ class PassReports:
             batches = (item for item in read.held or () if isinstance(item, MeasuredBatch))
             drawn.sizes.extend(item.samples for item in batches)
 
-    def _report_validation(self, read: Pass, end: int) -> None:
-        """Report a pass as the validation of the epoch before it, if it is the first one since."""
+    def _report_validation(self, read: Pass, end: int, whole: bool) -> None:
+        """Report a pass as the validation of the epoch before it, if it is the first one since.
+
+        A script may want a part of its loader only; one that ends sooner than the one before was
+        cut short, as by an error.
+        """
         if self._unvalidated is not None and read.number and read.phase == "validating":
             steps = Validation(read.begin, read.first_end, read.last_end, end, read.number)
-            self._reporter.send(EpochChanged(self._unvalidated.epoch, validation=steps))
+            cut = not (whole or read.has_all) and read.number < self._validation_steps
+            if not cut:
+                self._validation_steps = read.number
+            epoch = self._unvalidated.epoch
+            self._reporter.send(EpochChanged(epoch, validation=steps, cut=cut))
             self._unvalidated = None
         self._reporter.send(Pause(end, SCRIPT_PHASE))

@@ -84,12 +84,14 @@ class EpochEnd:
 class EpochChanged:
     """More is known of the epoch that ended last; its record is written again.
 
-    `updates` are steps of an optimiser that came after its last batch, `metrics` are added.
+    `updates` are steps of an optimiser that came after its last batch, `metrics` are added; `cut`
+    says that its validation was cut short.
     """
 
     epoch: int
     updates: int = 0
     validation: Validation | None = None
+    cut: bool = False
     metrics: dict[str, float | None] = field(default_factory=dict)
     why: dict[str, str] = field(default_factory=dict)
 

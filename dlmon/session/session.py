@@ -349,7 +349,7 @@ class Session:
         why: dict[str, str] = {}
         compile_us = self._steady.compile_us()
         compile_s = None if compile_us is None else compile_us / 1e6 + self._validations.compile_s
-        seconds_per_epoch = self._seconds_per_epoch(compile_s or 0.0, why)
+        seconds_per_epoch = self._seconds_per_epoch(compile_s or 0.0, ended, why)
         own_rate = self._steady.samples_per_second()
         samples_per_second = self.trainers.together(own_rate)
         rough_step_us = self._steady.rough_step_us
@@ -395,7 +395,7 @@ class Session:
             batches=self._steady.batches,
             seconds_per_epoch=seconds_per_epoch,
             run_seconds=run_seconds,
-            epochs=tuple(map(self.trainers.with_samples, self._epochs)),
+            epochs=tuple(map(self.trainers.with_samples, self._epochs_shown())),
             trainers=self.trainers.rates(own_rate),
             counts_steps=self.counts_steps,
             evaluation=self._evaluation,
@@ -498,12 +498,14 @@ class Session:
     def phase(self) -> str | None:
         return self.phase_spans[-1].phase if self.phase_spans else None
 
-    def _seconds_per_epoch(self, compile_s: float, why: dict[str, str]) -> SecondsPerEpoch | None:
+    def _seconds_per_epoch(
+        self, compile_s: float, ended: bool, why: dict[str, str]
+    ) -> SecondsPerEpoch | None:
         if self.model is not None and self.model.why_no_epochs is not None:
             why["seconds_per_epoch"] = self.model.why_no_epochs
             return None
         from_first = bool(self._epochs) and self._epochs[0].whole
-        measured = epoch_interval(self._whole_s, self._steady, compile_s, from_first)
+        measured = epoch_interval(self._measured_s(ended), self._steady, compile_s, from_first)
         if measured is not None:
             if measured.low is None:
                 why["seconds_per_epoch.band"] = NO_BAND
@@ -526,6 +528,36 @@ class Session:
         elif self._steady.openings.mean_us is None:
             why["openings"] = FEW_OPENINGS
         return projected
+
+    def _measured_s(self, ended: bool) -> list[float]:
+        """Return what the whole epochs took, without one whose validation is still to come.
+
+        Of a loop of PyTorch an epoch is recorded before its validation, and again after it.
+        """
+        last = self._unvalidated
+        if last is None or not last.whole or last.end <= last.begin:
+            return self._whole_s
+        is_first = len(self._epochs) == 1
+        has_validated = is_first or any(epoch.validation is not None for epoch in self._epochs)
+        is_expected = self.header.is_script and has_validated
+        is_to_come = self.phase == "validating" or (is_expected and not ended)
+        return self._whole_s[:-1] if is_to_come else self._whole_s
+
+    def _epochs_shown(self) -> list[Epoch]:
+        """Return the epochs; one that is being validated, or was at the end, is not whole."""
+        last = self._unvalidated
+        if last is None or self.phase != "validating":
+            return self._epochs
+        return [*self._epochs[:-1], replace(last, whole=False)]
+
+    @property
+    def _unvalidated(self) -> Epoch | None:
+        """The last epoch, where nothing is known of a validation, and no other has begun."""
+        last = self._epochs[-1] if self._epochs else None
+        if last is None or last.validation is not None:
+            return None
+        has_begun_other = (self._epoch_now, self._steps_done) != (last.epoch + 1, 0)
+        return None if has_begun_other else last
 
     def _projected_epoch(self, model: Model) -> SecondsPerEpoch | None:
         steps = model.validation_steps or 0

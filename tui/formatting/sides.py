@@ -344,17 +344,25 @@ def _doubts_of_all(runs: Sequence[RunFigures]) -> dict[str, str]:
 def notes(comparison: SidesComparison) -> list[str]:
     """Say what the figures rest on, and which are not compared beside the throughput."""
     name = _names_of(comparison)
-    said = [
-        f"{name(figure.name)} is not compared: {figure.why}"
-        for figure in comparison.figures
-        if figure.why is not None and figure.name != THROUGHPUT
-    ]
+    unlike: dict[str, list[str]] = {}
+    for figure in comparison.figures:
+        if figure.why is not None and figure.name != THROUGHPUT:
+            is_part = figure.name.startswith(ACCOUNT)
+            text = "the time of each part" if is_part else name(figure.name)
+            unlike.setdefault(figure.why, []).append(text)
+    said = [_not_compared(list(dict.fromkeys(names)), why) for why, names in unlike.items()]
     ratio = comparison.throughput.ratio
     if ratio is not None and ratio.basis is Basis.LIKE_RUNS:
         said.append("how runs differ is taken from other runs of the same conditions here")
     if ratio is not None and ratio.basis is Basis.WITHIN_RUNS:
         said.append("the interval is of how these runs varied by themselves, not of how runs do")
     return said
+
+
+def _not_compared(names: Sequence[str], why: str) -> str:
+    *others, last = names
+    listed = f"{', '.join(others)} and {last}" if others else last
+    return f"{listed} {'are' if others else 'is'} not compared: {why}"
 
 
 def difference_text(difference: Difference, glyphs: Glyphs = UNICODE) -> str:

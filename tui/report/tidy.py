@@ -21,6 +21,7 @@ from dlmon.records import (
     BatchSummary,
     Epoch,
     Machine,
+    Phase,
     Record,
     SessionHeader,
 )
@@ -221,13 +222,7 @@ def _epochs(logs: Sequence[Read]) -> Iterator[Sequence[Cell]]:
     found: list[tuple[SessionHeader, Epoch]] = []
     for read in logs:
         header = _header(records := read())
-        # That of a script is written again where validation follows it.
-        newest = {
-            (record.trainer, record.epoch, record.begin): record
-            for record in records
-            if isinstance(record, Epoch)
-        }
-        found += [(header, epoch) for epoch in newest.values()]
+        found += [(header, epoch) for epoch in _epochs_in(records)]
     metrics = epoch_metrics([epoch for _, epoch in found])
     yield (
         "session", "epoch", "begin_s", "seconds", "training_s", "validation_s", "whole", "samples",
@@ -248,6 +243,27 @@ def _epochs(logs: Sequence[Read]) -> Iterator[Sequence[Cell]]:
             epoch.trainer or 0,
             *(epoch.metrics.get(name) for name in metrics),
         )
+
+
+def _epochs_in(records: Iterable[Record]) -> list[Epoch]:
+    """Return the epochs of a log, each as it was written last.
+
+    That of a script is written again where validation follows it; one that is being validated, or
+    was when its run was killed, is not whole.
+    """
+    newest: dict[tuple[int | None, int, int], Epoch] = {}
+    last: Epoch | None = None
+    phase = ""
+    for record in records:
+        if isinstance(record, Epoch):
+            newest[record.trainer, record.epoch, record.begin] = last = record
+        elif isinstance(record, (Batches, BatchSummary)):
+            last = None
+        elif isinstance(record, Phase):
+            phase = record.name
+    if last is not None and last.validation is None and phase == "validating":
+        newest[last.trainer, last.epoch, last.begin] = replace(last, whole=False)
+    return list(newest.values())
 
 
 def _metrics(logs: Sequence[Read]) -> Iterator[Sequence[Cell]]:

@@ -10,7 +10,7 @@ COMMAND = ("python", "train.py")
 
 
 def settings(host="tower", workload="cifar10-cnn", command=None, device="cpu", **more):
-    """Return the settings of a run; `more` are its options and versions."""
+    """Return the settings of a run; `more` are its options, versions and samples."""
     given = {"options": OPTIONS, "versions": VERSIONS, **more}
     return settings_of(host, workload, command, device, **given)
 
@@ -36,6 +36,15 @@ def test_runs_that_differ_in_what_may_matter_are_not_alike(change):
 )
 def test_what_changes_nothing_of_a_run_may_differ(more):
     assert settings(options={**more, **OPTIONS}) == settings()
+
+
+def test_scripts_are_alike_only_where_their_epochs_are_as_long():
+    """What an environment variable or a file of settings made of them is not in the command."""
+    script = settings(command=COMMAND, samples=6_000)
+    assert settings(command=COMMAND, samples=12_000) != script != settings(command=COMMAND)
+    assert settings(command=COMMAND, samples=6_000) == script
+    # Of a workload the options say it.
+    assert settings(samples=6_000) == settings()
 
 
 def test_the_backend_of_a_script_stands_apart_as_older_logs_lack_it():

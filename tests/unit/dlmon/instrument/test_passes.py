@@ -181,6 +181,26 @@ def test_an_epoch_is_written_when_it_ends_and_again_with_its_validation(script):
     assert reported.phases == ["training", "validating"]
 
 
+@pytest.mark.parametrize(
+    ("batches", "whole"), [((4, 4), True), ((3, 3), True), ((4, 3), False), ((2, 4), True)]
+)
+def test_an_epoch_whose_validation_ended_sooner_than_the_one_before_is_not_whole(
+    script, batches, whole
+):
+    """A script may want a part of its loader only; an error may cut a validation short."""
+    optimizer, loader = Optimizer(), script.loader(20, 10)
+    for count in batches:
+        train(script, loader, optimizer)
+        with script.no_grad():
+            for number, _ in enumerate(script.loader(20, 5), 1):
+                script.took(5)
+                if number == count < 4:
+                    break
+    first, last = script.reported().epochs
+    assert (first.whole, last.whole) == (True, whole)
+    assert last.validation.steps == batches[1]
+
+
 def test_a_pass_without_gradients_validates_from_its_first_batch_on(script):
     with script.no_grad():
         for _ in script.loader(20, 10):

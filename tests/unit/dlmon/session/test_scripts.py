@@ -205,3 +205,45 @@ def test_a_log_that_goes_on_in_another_file_knows_all_processes_that_train():
     kinds = [type(record) for record in so_far]
     assert kinds[:4] == [Trainer] * 4
     assert Trainer not in kinds[4:]
+
+
+def until_validation(records, epochs, phase=None):
+    """Return the records up to the end of the training of an epoch, whose validation follows."""
+    ends = [number for number, each in enumerate(records) if isinstance(each, Epoch)]
+    first = next(n for n in ends if records[n].epoch == epochs - 1)
+    ended = records[first]
+    return [*records[: first + 1], *([Phase(ended.end, phase)] if phase else [])]
+
+
+@pytest.mark.parametrize("phase", ["validating", SCRIPT_PHASE, None])
+def test_an_epoch_whose_validation_is_to_come_is_not_taken_for_a_whole_one(phase):
+    """Else each validation would show a shorter epoch, and a factor of it."""
+    records = script_session(steps=100, validated=True)
+    ended = next(r for r in records if isinstance(r, Epoch) and r.epoch == 3 and r.validation)
+    before = folded([r for r in records if getattr(r, "end", 0) < ended.begin]).snapshot()
+    session = folded(until_validation(records, 4, phase))
+    snapshot = session.snapshot(session.last_t + SECOND)
+    assert snapshot.seconds_per_epoch.epochs == 2
+    assert snapshot.seconds_per_epoch.value == pytest.approx(before.seconds_per_epoch.value)
+    session.fold(ended)
+    assert session.snapshot().seconds_per_epoch.epochs == 3
+
+
+@pytest.mark.parametrize(("phase", "epochs"), [("validating", 2), (SCRIPT_PHASE, 3)])
+def test_a_run_that_ends_in_a_validation_has_no_whole_epoch_of_it(phase, epochs):
+    session = folded(until_validation(script_session(steps=100, validated=True), 4, phase))
+    snapshot = session.snapshot(ended=True)
+    assert snapshot.seconds_per_epoch.epochs == epochs
+    assert snapshot.epochs[-1].whole is (phase != "validating")
+
+
+def test_while_the_first_epoch_is_validated_an_epoch_is_projected():
+    session = folded(until_validation(script_session(steps=400, validated=True), 1, "validating"))
+    assert session.snapshot(session.last_t + SECOND).seconds_per_epoch.projected
+
+
+def test_epochs_without_validation_count_at_once():
+    records = script_session(steps=100)
+    ends = [number for number, each in enumerate(records) if isinstance(each, Epoch)]
+    session = folded([*records[: ends[3] + 1], Phase(records[ends[3]].end, SCRIPT_PHASE)])
+    assert session.snapshot(session.last_t + SECOND).seconds_per_epoch.epochs == 3

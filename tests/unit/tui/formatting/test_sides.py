@@ -284,6 +284,14 @@ def test_steps_and_samples_each_have_their_unit_and_no_verdict():
     assert [row.is_better for row in figure_rows(comparison)] == [None]
 
 
+def test_why_no_part_of_the_time_is_compared_is_said_once():
+    values = {"account.steps": 9.0, "account.stalls": 1.0, "cost_usd": 0.1}
+    base, new = side("a", 1.0, values=values, epochs=1), side("b", 1.0, values=values, epochs=2)
+    assert notes(compare_sides(base, new)) == [
+        "USD and the time of each part are not compared: the runs had different numbers of epochs"
+    ]
+
+
 def test_a_side_of_runs_of_both_has_a_dash():
     mixed = [*side("a", 50.0, **IN_STEPS), *side("b", 1_600.0, **IN_SAMPLES)]
     comparison = compare_sides(mixed, side("c", 50.0, **IN_STEPS))

@@ -10,12 +10,14 @@ from fakes.recorded import recorded_session, write_log
 from fakes.scripts import script_session
 
 from dlmon.records import (
+    SCRIPT_PHASE,
     Batches,
     BatchSummary,
     Epoch,
     Evaluation,
     Machine,
     Model,
+    Phase,
     Trainer,
 )
 from tui.report.files import ReportError
@@ -140,6 +142,17 @@ def test_a_table_of_nothing_is_refused(tmp_path, records, name):
     what = {"machine": "readings of the machine"}.get(name, name)
     with pytest.raises(ReportError, match=f"there are no {what} in what was recorded"):
         table([path], name)
+
+
+@pytest.mark.parametrize(("phase", "whole"), [("validating", "false"), (SCRIPT_PHASE, "true")])
+def test_an_epoch_that_a_kill_left_in_its_validation_is_not_whole(tmp_path, phase, whole):
+    records = script_session(steps=100, validated=True)
+    ended = [n for n, each in enumerate(records) if isinstance(each, Epoch)]
+    last = max(n for n in ended if records[n].validation is None)
+    log = write_log(tmp_path, [*records[: last + 1], Phase(records[last].end, phase)])
+    *before, cut = [row["whole"] for row in table([log], "epochs")]
+    assert set(before) == {"true"}
+    assert cut == whole
 
 
 def test_epochs_and_batches_count_from_one_as_on_the_screen(log):

@@ -89,6 +89,7 @@ def report(
     log_dir: Path | None,
 ) -> None:
     """Report what was recorded."""
+    from dlmon.records.sanitize import quoted
     from tui.report.files import ReportError, refuse_unwritable, write_file
 
     if not sessions:
@@ -104,6 +105,9 @@ def report(
     path, folder = _path(output, "-o takes a file"), _path(charts, "--charts takes a folder")
     if form is None:
         suffix = path.suffix.lower() if path is not None else ""
+        if suffix and suffix not in _SUFFIXES:
+            named = f"{', '.join(_SUFFIXES)}, or add --format"
+            raise shared.UserError(f"no report is known as {quoted(suffix)}: end -o in {named}")
         form = _SUFFIXES.get(suffix, "csv" if table is not None else "md")
     if table is not None and form not in ("csv", "json"):
         raise shared.UserError(f"--table is for --format csv or json, not {form}")

@@ -279,9 +279,11 @@ def factor_of_run_before(
             called = names[entry.header.id]
             if entry is earlier[-1]:
                 _, comma, otherwise = called.partition(", ")
-                called = f"run before{comma}{otherwise}"
+                called = f"the run before{comma}{otherwise}"
+            elif entry.label.name is None:
+                called = f"the {called}"
             called = ", ".join([called, *_other_arguments(entry, header)])
-            return claim_text(this, other, value, f"the {called}")
+            return claim_text(this, other, value, called)
     return ""
 
 

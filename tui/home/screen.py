@@ -11,7 +11,6 @@ from textual.app import ComposeResult
 from textual.binding import ActiveBinding, Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.message import Message
-from textual.screen import ModalScreen
 from textual.widget import Widget
 from textual.widgets import Input
 
@@ -258,9 +257,7 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
 
     def on_screen_suspend(self) -> None:
         """Leave the machine to the session's sensors, but not for a form or what shows the same."""
-        from tui.watch.detail_screens import MachineScreen
-
-        if self._is_complete and not isinstance(self.app.screen, MachineScreen | ModalScreen):
+        if self._is_complete and not self.reads_on:
             self._machine.stop()
 
     def action_gpus(self) -> None:

@@ -41,6 +41,8 @@ class BaseScreen(Screen[None]):
     """A screen over the whole terminal. A subclass lays out its parts in `compose_parts`."""
 
     TOPICS: ClassVar[tuple[tuple[str, str], ...]] = ()
+    READS_BELOW: ClassVar[bool] = False
+    """Whether the screen below has the machine sampled meanwhile: this one has no sensors."""
 
     @dataclass
     class Left(Message):
@@ -68,6 +70,12 @@ class BaseScreen(Screen[None]):
         """Lay out the last row, and what says that there is no room."""
         yield KeyFooter()
         yield TooSmall()
+
+    @property
+    def reads_on(self) -> bool:
+        """Whether what lies on top leaves a hole in the charts where nothing is sampled here."""
+        top = self.app.screen
+        return isinstance(top, ModalScreen) or (isinstance(top, BaseScreen) and top.READS_BELOW)
 
     @property
     def has_way_back(self) -> bool:

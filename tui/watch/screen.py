@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, ClassVar
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from dlmon.session.source import MachineSource
@@ -94,11 +93,7 @@ class WatchScreen(BaseScreen):
 
     def on_screen_suspend(self) -> None:
         """Leave the machine to a session's sensors, but not for a form or what shows the same."""
-        from tui.watch.detail_screens import MachineScreen
-
-        if self.READS_WHEN_COVERED or isinstance(self.app.screen, MachineScreen | ModalScreen):
-            return
-        if self._panel is not None:
+        if self._panel is not None and not (self.READS_WHEN_COVERED or self.reads_on):
             self._panel.stop()
 
     def action_gpus(self) -> None:

@@ -19,6 +19,7 @@ from tui.home.workload_choice import matching
 from tui.home.workload_list import WorkloadList
 from tui.machine.panel import MachinePanel
 from tui.options.run import OPTIONS, RunOptions
+from tui.screens.help import HelpScreen
 from tui.watch.screen import WatchScreen
 from tui.widgets.choice import Choice
 from tui.widgets.key_footer import KeyFooter
@@ -1034,6 +1035,20 @@ async def test_a_form_over_it_leaves_no_hole_in_its_charts(home, sensing):
         assert [sensors.running for sensors in sensing] == [True]
         await shown.app.push_screen(ModalScreen())
         await pilot.pause()
+        assert [sensors.running for sensors in sensing] == [True]
+
+
+async def test_help_over_it_leaves_no_hole_in_its_charts(home, sensing):
+    shown = home()
+    async with shown.app.run_test(size=(120, 40)) as pilot:
+        await pilot.pause()
+        await pilot.press("f1")
+        await pilot.pause()
+        assert isinstance(shown.app.screen, HelpScreen)
+        assert [sensors.running for sensors in sensing] == [True]
+        await pilot.press("escape")
+        await pilot.pause()
+        assert isinstance(shown.app.screen, HomeScreen)
         assert [sensors.running for sensors in sensing] == [True]
 
 

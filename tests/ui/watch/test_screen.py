@@ -13,6 +13,7 @@ from tui.machine.core_rows import CoreRows
 from tui.machine.gpu_rows import GpuRows
 from tui.machine.panel import PANEL_HELP, MachinePanel
 from tui.machine.tiles import ChartTile
+from tui.screens.help import HelpScreen
 from tui.watch.screen import WatchScreen
 from tui.widgets.rows import RowWidget
 
@@ -83,6 +84,16 @@ async def test_it_samples_at_the_interval_that_was_asked_for_while_it_is_up(watc
         await pilot.pause()
         assert [(s.interval_s, s.running) for s in sensing] == [(0.25, True)]
     assert not sensing[0].running
+
+
+async def test_help_over_it_leaves_no_hole_in_its_charts(watch, sensing):
+    shown = watch()
+    async with shown.app.run_test(size=(120, 40)) as pilot:
+        await pilot.pause()
+        await pilot.press("question_mark")
+        await pilot.pause()
+        assert isinstance(shown.app.screen, HelpScreen)
+        assert [sensors.running for sensors in sensing] == [True]
 
 
 @pytest.mark.parametrize("ascii", [False, True], ids=["unicode", "ascii"])

@@ -8,6 +8,7 @@ from fakes.scripts import script_session
 
 from dlmon.comparison.compare import ComparisonRow
 from dlmon.log.directory import SessionEntry
+from dlmon.log.label import Label
 from dlmon.records import Epoch, Model, Result, SessionHeader
 from tui.formatting.comparison import (
     EARLIER_SESSIONS,
@@ -169,6 +170,13 @@ def test_the_arguments_that_an_earlier_run_of_a_script_was_given_otherwise_are_n
     names = run_names(snapshot, earlier)
     sentence = factor_of_run_before(rows, earlier, names, True, snapshot.header)
     assert sentence == "3.33× as fast as the run before, --sleep 0.005 (1 run each)"
+
+
+def test_a_run_before_is_called_by_the_name_that_a_person_gave_it():
+    base = replace(entry("base", begin_wall=BEGIN_WALL - DAY_S), label=Label("baseline"))
+    newer = entry("newer")
+    without_time = replace(newer, result=replace(newer.result, seconds_per_epoch=None))
+    assert before([base, without_time]) == "about as fast as baseline (1 run each)"
 
 
 @pytest.mark.parametrize(

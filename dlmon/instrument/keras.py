@@ -195,6 +195,7 @@ class TrainingCallback(_TimingCallback):
         samples = steps * self._batch_size
         if self._evaluation_samples is not None:
             samples = min(samples, self._evaluation_samples)
+        has_all = not self._capped or samples == self._evaluation_samples
         metrics, why = finite(logs or {})
         self._emitter.send(
             Evaluation(
@@ -202,7 +203,7 @@ class TrainingCallback(_TimingCallback):
                 end=now,
                 steps=min(steps, -(-samples // self._batch_size)),
                 samples=samples,
-                whole=not self._capped and not self._emitter.stop_requested,
+                whole=has_all and not self._emitter.stop_requested,
                 metrics=metrics,
                 first_end=self._test.first_end,
                 why=why,

@@ -18,13 +18,14 @@ from dlmon.records import Status
 from dlmon.records.sanitize import clean
 from dlmon.sweep.log import SweepEntry
 from tui.formatting import units
-from tui.formatting.sessions import Recorded, called
+from tui.formatting.sessions import Recorded, called, can_be_resumed
 from tui.screens.base import HELP, PALETTE, QUIT, hidden
 from tui.screens.export import EXPORT, ExportControls
 from tui.screens.filtered import FilteredScreen
 from tui.sessions.arrangement import sides_of
 from tui.sessions.delete import DeleteScreen
 from tui.sessions.label_form import LabelForm
+from tui.sessions.resume import ResumeScreen
 from tui.sessions.session_details import SessionDetails
 from tui.sessions.session_list import SessionList
 
@@ -99,7 +100,7 @@ class SessionsScreen(ExportControls, FilteredScreen):
             "Sweeps",
             "A sweep has a row of its own, and its runs stand below it, joined to it by ├ and ╰, "
             "with what was varied at the end of the row. Enter on the sweep shows its table and "
-            "its chart, and resumes it.",
+            "its chart; where runs are left, it asks whether they are to be trained.",
         ),
         (
             "Filter",
@@ -255,11 +256,26 @@ class SessionsScreen(ExportControls, FilteredScreen):
                 return self._list.highlighted is not None
         return super().check_action(action, parameters)
 
+    def name_of_action(self, action: str) -> str:
+        entry = self._list.highlighted if action == "show" else None
+        if isinstance(entry, SweepEntry) and can_be_resumed(entry):
+            return "Resume"
+        return super().name_of_action(action)
+
     def action_show(self) -> None:
-        """Show the highlighted session; go on with a sweep."""
+        """Show the highlighted session, or sweep; ask whether one that has runs left goes on."""
         entry = self._list.highlighted
         if isinstance(entry, SessionEntry):
             self.post_message(self.SessionChosen(entry.path))
+        elif entry is not None and can_be_resumed(entry):
+            chosen = self.SweepChosen(entry.path)
+            left = len(entry.sweep.left())
+
+            def take(answer: str) -> None:
+                if answer == "resume":
+                    self.post_message(chosen)
+
+            self.ask(ResumeScreen(called(entry.header.id, entry.label), left), take)
         elif entry is not None:
             self.post_message(self.SweepChosen(entry.path))
 

@@ -549,13 +549,23 @@ async def test_a_sweep_and_its_run_are_shown_in_detail(log_dir, swept):
         assert "Sweep" in shown.text
 
 
-async def test_enter_goes_on_with_a_sweep_and_shows_a_session(log_dir, swept):
+async def test_enter_asks_whether_a_sweep_goes_on_and_shows_a_session(log_dir, swept):
     shown = with_sweeps(log_dir)
     async with shown.app.run_test(size=(120, 40)) as pilot:
         await shown.begin(pilot)
-        await shown.press("down", "enter")
+        await shown.press("down")
+        assert "⏎ Resume" in shown.text
+        # Whoever presses Enter once too often trains nothing.
+        for keys in (("enter", "enter"), ("enter", "escape"), ("enter", "q")):
+            await shown.press(*keys)
+            assert shown.resumed == []
+        await shown.press("enter")
+        assert "Train what is left: 1 run?" in shown.text
+        await shown.press("y")
         assert (shown.resumed, shown.shown) == ([swept.path], [])
-        await shown.press("down", "enter")
+        await shown.press("down")
+        assert "⏎ Show" in shown.text
+        await shown.press("enter")
         assert shown.shown == [log_dir / "a-run" / "session.jsonl"]
 
 

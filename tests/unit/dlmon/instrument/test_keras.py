@@ -348,6 +348,15 @@ def test_no_epoch_of_a_capped_run_is_whole(build):
     assert not emitter.of(Evaluation)[0].whole
 
 
+@pytest.mark.parametrize(("samples", "whole"), [(20, True), (15, True), (21, False)])
+def test_an_evaluation_of_all_that_there_is_is_whole_in_a_capped_run_too(build, samples, whole):
+    trainer = Trainer()
+    emitter, callback = build(trainer, capped=True, evaluation_samples=samples)
+    trainer.fit(callback)
+    trainer.evaluate(callback, 2)
+    assert emitter.of(Evaluation)[0].whole is whole
+
+
 def test_a_metric_that_is_not_finite_is_null_with_its_reason(build):
     trainer = Trainer()
     trainer.logs = {"loss": float("nan"), "accuracy": 0.5, "norm": float("inf"), "odd": [1, 2]}

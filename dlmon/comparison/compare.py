@@ -348,9 +348,13 @@ def compare(
     return tuple(sorted(rows, key=_rank))
 
 
-def _rank(row: ComparisonRow) -> tuple[bool, bool, float, int, str]:
-    incomplete = row.missing is not None
-    return not row.comparable, incomplete, row.value, KINDS.index(row.kind), row.label
+def _rank(row: ComparisonRow) -> tuple[bool, bool, bool, float, int, str]:
+    """Put what doesn't compare last, this run before the others where it is such."""
+    incomplete, is_other = row.missing is not None, row.kind != "this"
+    return (
+        *(not row.comparable, not row.comparable and is_other, incomplete),
+        *(row.value, KINDS.index(row.kind), row.label),
+    )
 
 
 def factor(this: ComparisonRow, other: ComparisonRow, steady: bool) -> float | None:

@@ -467,7 +467,7 @@ def how_to_match(snapshot: Snapshot, room: int) -> str:
     if match is None or not match.changes:
         return ""
     options = options_words(match.changes)
-    sentence = f"comparable with {options}"
+    sentence = f"published with {options}"
     return sentence if len(sentence) <= room else f"with {options}"
 
 

@@ -62,7 +62,7 @@ def epoch_comparison_text(
             return " ".join((took, *then))
         of_asked = f" for {asked}, as asked" if asked else ""
         least = f"{MIN_EPOCHS} {'such' if asked else 'whole'} {units.plural(each)}"
-        took += f"{of_asked}; what is usual shows once there are {least}."
+        took += f"{of_asked}; it takes {least} to say what is usual."
         return " ".join((took, *then))
     more_s = it.seconds - it.usual_s
     by = units.seconds(abs(more_s))

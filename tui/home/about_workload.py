@@ -72,9 +72,10 @@ def last_text(
     if last.timing is None:
         return f"last run here: {last.ended} ({when}){name}"
     took = units.band(last.timing, glyphs)
+    projected = ", projected" if last.timing.projected else ""
     other = options_words(last.other_options(workload, wanted))
     with_other = f" with {other}" if other else ""
-    return f"last here: {took} {timed_unit(workload.metric)}{with_other}, {when}{name}"
+    return f"last here: {took} {timed_unit(workload.metric)}{projected}{with_other}, {when}{name}"
 
 
 def last_in_brief(last: LastResult | None, workload: Workload, wanted: RunOptions) -> str:

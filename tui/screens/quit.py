@@ -94,6 +94,7 @@ class QuitScreen(QuestionScreen):
         ("Stop", "after the current batch; its results are kept"),
         ("Leave", "it keeps training; dlmon attach shows it again"),
         ("Stay", "nothing changes"),
+        ("Ctrl-C", "once more stops it"),
     )
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("s", "answer('stop')", "Stop it"),
@@ -111,4 +112,5 @@ class QuitScriptScreen(QuitScreen):
         ("Stop", "interrupted as by Ctrl-C; ended after 5 s more"),
         ("Leave", "the script goes on; dlmon attach shows it again"),
         ("Stay", "nothing changes"),
+        ("Ctrl-C", "once more stops it"),
     )

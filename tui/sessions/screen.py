@@ -147,14 +147,14 @@ class SessionsScreen(ExportControls, FilteredScreen):
         ),
         (
             "status",
-            "completed, stopped by a person, or failed; running; interrupted if the process that "
-            "recorded it ended without a result; unknown if that can't be determined, as for "
-            "another machine's session.",
+            "completed, failed, or stopped: by a person, or as its terminal was closed; running; "
+            "interrupted if the process that recorded it ended without a result; unknown if that "
+            "can't be determined, as for another machine's session.",
         ),
         (
             "time",
             "How long an epoch, or a whole run, took; ± is its 95 % band, and ~ says that the "
-            "time is projected because no epoch had ended, or very uncertain. Where a run failed, "
+            "time is a projection, as not all of it was measured, or very uncertain. Where a run failed, "
             "its error; where there is no time, why.",
         ),
     )

@@ -389,8 +389,8 @@ def test_without_a_figure_the_reason_is_shown_in_full():
 
 
 def test_the_options_that_would_match_are_named_before_there_is_a_figure():
-    rows = shown(EpochHeadline(), EARLY, "comparable with batch size 100", width=56, height=4)
-    assert rows[-1].strip() == "comparable with batch size 100"
+    rows = shown(EpochHeadline(), EARLY, "published with batch size 100", width=56, height=4)
+    assert rows[-1].strip() == "published with batch size 100"
 
 
 def test_inference_is_headed_by_the_time_of_a_batch():

@@ -275,7 +275,7 @@ async def test_what_differs_is_shown_instead_of_a_factor(show_session):
         for record in recorded_session()
     ]
     async with show_session(records) as shown:
-        with_option = "comparable with batch size 100"
+        with_option = "published with batch size 100"
         assert any(with_option in row for row in shown.rows("EpochHeadline"))
         assert " as fast" not in shown.text
         assert " as slow" not in shown.text

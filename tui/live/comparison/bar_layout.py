@@ -210,12 +210,10 @@ def _badges_below(bars: Sequence[BarRow]) -> list[str]:
 def _first_unlike(rows: Sequence[BarRow]) -> int:
     """Return before which row those begin that are not comparable with this run.
 
-    0 where none is, or all are, or this run lacks what would make it comparable itself.
+    0 where none is, or all that are shown are.
     """
-    unlike = [place for place, row in enumerate(rows) if not row.alike]
-    if any(rows[place].style == "this" for place in unlike):
-        return 0
-    return next(iter(unlike), 0)
+    others = (place for place, row in enumerate(rows) if not row.alike and row.style != "this")
+    return next(others, 0)
 
 
 def _shared_badge(bars: Sequence[BarRow]) -> str:

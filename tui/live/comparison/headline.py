@@ -112,7 +112,7 @@ HELP: tuple[tuple[str, str], ...] = (
         "factor stands alone, and how sure it is isn't known.",
     ),
     (
-        "comparable with batch size 64",
+        "published with batch size 64",
         "No published number was taken with the options of this run; with these, some were.",
     ),
 )

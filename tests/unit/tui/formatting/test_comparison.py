@@ -217,9 +217,13 @@ def test_there_is_no_factor_and_no_rank_while_validation_is_not_in_the_projectio
     names = run_names(snapshot, [entry()])
     assert factor_of_nearest(rows, True) == "no factor without validation"
     assert factor_of_run_before(rows, [entry()], names, True, snapshot.header) == ""
-    assert (rows[-1].kind, rows[-1].missing) == ("this", "validation")
-    assert not rows[-1].comparable
-    assert rows[-1].badges[0] == "without validation"
+    # It stands before what is compared with no such run, and not last as the slowest would.
+    kinds = [(row.kind, row.comparable) for row in rows]
+    this = kinds.index(("this", False))
+    assert all(comparable for _, comparable in kinds[:this])
+    assert kinds[this + 1 :]
+    assert not any(comparable for _, comparable in kinds[this:])
+    assert (rows[this].missing, rows[this].badges[0]) == ("validation", "without validation")
     validated = comparison_rows(session(reached="training", ended=1), [])
     assert all(row.missing is None for row in validated)
 
@@ -467,11 +471,11 @@ def test_a_run_that_matches_no_published_row_names_the_options_that_would():
     records = change(recorded_session(), SessionHeader, workload="alexnet")
     records = change(records, Model, batch_size=8, mode="inference")
     snapshot = folded(records).snapshot()
-    assert how_to_match(snapshot, 40) == "comparable with batch size 128"
+    assert how_to_match(snapshot, 40) == "published with batch size 128"
     assert how_to_match(snapshot, 20) == "with batch size 128"
     assert how_to_match(session(), 40) == ""
     asked = change(recorded_session("importing"), SessionHeader, options={"batch_size": 7})
-    assert how_to_match(folded(asked).snapshot(), 40) == "comparable with batch size 100"
+    assert how_to_match(folded(asked).snapshot(), 40) == "published with batch size 100"
     mine = change(recorded_session(), SessionHeader, workload="my-own")
     assert how_to_match(folded(mine).snapshot(), 40) == ""
 

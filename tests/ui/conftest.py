@@ -24,7 +24,9 @@ from textual.app import App
 
 from dlmon.log.directory import list_sessions
 from dlmon.session.follower import SessionFollower
+from tui.live import time_charts
 from tui.live.screen import LiveScreen
+from tui.machine import panel
 from tui.sources import Sources
 
 # An app is made of tens of thousands of objects, which live as long as its test: looking through
@@ -44,8 +46,10 @@ def style_sheets_are_parsed_once(monkeypatch):
 
 @pytest.fixture(autouse=True)
 def toasts_stay(monkeypatch):
-    """Keep a toast for longer than a busy machine takes to look at it."""
+    """Keep a toast for longer than a busy machine takes to look at it, and so a note."""
     monkeypatch.setattr(App, "NOTIFICATION_TIMEOUT", 600)
+    for module in (panel, time_charts):
+        monkeypatch.setattr(module, "ZOOM_NOTE_S", 600)
 
 
 @pytest.fixture

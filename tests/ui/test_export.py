@@ -55,6 +55,19 @@ async def test_two_keys_write_a_report_and_say_where(dlmon_app, log_dir, log, he
     assert "cifar10-cnn" in report.read_text()
 
 
+@pytest.mark.parametrize("size", [(60, 16), (80, 24), (120, 40)])
+async def test_all_that_can_be_made_can_be_read_at_every_size(dlmon_app, log_dir, log, here, size):
+    app = dlmon_app(log_dir, log)
+    async with app.run_test(size=size) as pilot:
+        await on_screen(pilot, app, LiveScreen, log)
+        await pilot.press("e")
+        await until(pilot, lambda: "Share as" in screen_text(app))
+        text = screen_text(app)
+        buttons = ("│ Report (h) │", "│ Markdown (m) │", "│ Picture (p) │", "┃ Back (esc) ┃")
+        texts = [line for _, line in ExportScreen.CONSEQUENCES]
+        assert [each for each in (*buttons, *texts) if each not in text] == []
+
+
 @pytest.mark.parametrize("kind", SCREENS)
 async def test_two_keys_send_markdown_to_the_clipboard(dlmon_app, log_dir, log, here, kind):
     app = dlmon_app(log_dir, log)

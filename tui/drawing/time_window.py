@@ -26,6 +26,8 @@ SETTLED_NS = 400_000_000
 MOVES = 8
 
 NOTHING_MORE = "nothing more to show"
+ZOOM_NOTE_S = 5.0
+"""How long it is said why a key did nothing."""
 
 _SECOND_NS = 1_000_000_000
 

@@ -11,7 +11,7 @@ from dlmon.session.snapshot import PhaseSpan, Snapshot
 from dlmon.session.source import SessionSource
 from tui.drawing.plot import fitted_bottom, grown_top, short_number
 from tui.drawing.time_axis import TimeAxis, TimeLabels
-from tui.drawing.time_window import NOTHING_MORE, RunSpan, TimeWindow
+from tui.drawing.time_window import NOTHING_MORE, ZOOM_NOTE_S, RunSpan, TimeWindow
 from tui.formatting import units
 from tui.formatting.glyphs import glyphs_in_use, under_way
 from tui.formatting.phases import phase_text
@@ -281,6 +281,11 @@ class TimeChartsScreen(BaseScreen):
         if unchanged:
             self._zoom_note = why_not
             self.paint_charts(self._source.snapshot())
+            self.set_timer(ZOOM_NOTE_S, self._forget_zoom_note)
+
+    def _forget_zoom_note(self) -> None:
+        self._zoom_note = ""
+        self.paint_charts(self._source.snapshot())
 
     def action_pan(self, quarters: int) -> None:
         """Move all charts by quarters of what is seen."""

@@ -17,7 +17,7 @@ from textual.widget import Widget
 from dlmon.records import MachineFacts
 from dlmon.session.source import MachineSource
 from tui.drawing.plot import COLUMNS_PER_CELL
-from tui.drawing.time_window import NOTHING_MORE, RunSpan, TimeWindow, View
+from tui.drawing.time_window import NOTHING_MORE, ZOOM_NOTE_S, RunSpan, TimeWindow, View
 from tui.formatting.machine import (
     NO_GPU,
     Figure,
@@ -222,7 +222,12 @@ class MachinePanel(Widget):
         self._zoom_note = ""
         if zoomed is window:
             self._zoom_note = NOTHING_MORE if out else window.why_no_nearer(run, columns)
+            self.set_timer(ZOOM_NOTE_S, self._forget_zoom_note)
         self._window = zoomed
+        self.paint()
+
+    def _forget_zoom_note(self) -> None:
+        self._zoom_note = ""
         self.paint()
 
     @property

@@ -262,7 +262,8 @@ class ProcessList(ScrollingLines):
         if self._all is None:
             texts = [self._nothing]
         elif self._all:
-            texts = ["No process matches that.", "Esc clears the filter."]
+            listed = f"Listed are those of a run, {_SCOPE} others."
+            texts = ["No listed process matches that.", listed, "Esc clears the filter."]
         else:
             texts = ["No process is on a GPU, of a run, or busy."]
         room = width - 2

@@ -36,9 +36,10 @@ class ExportScreen(QuestionScreen):
         ("stay", "Back (esc)", "default"),
     )
     CONSEQUENCES: ClassVar[tuple[tuple[str, str], ...]] = (
-        ("Report", "one HTML file in the working directory; needs no network"),
+        ("Report", "one HTML file, which needs no network"),
         ("Markdown", "to the clipboard of the terminal (OSC 52)"),
-        ("Picture", "this screen as an SVG file in the working directory"),
+        ("Picture", "this screen as an SVG file"),
+        ("Files", "are saved in the working directory"),
     )
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("h", "answer('html')", "Report"),

@@ -154,8 +154,8 @@ class SessionsScreen(ExportControls, FilteredScreen):
         (
             "time",
             "How long an epoch, or a whole run, took; ± is its 95 % band, and ~ says that the "
-            "time is a projection, as not all of it was measured, or very uncertain. Where a run failed, "
-            "its error; where there is no time, why.",
+            "time is a projection, as not all of it was measured, or very uncertain. Where a run "
+            "failed, its error; where there is no time, why.",
         ),
     )
 

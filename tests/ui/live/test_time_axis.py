@@ -5,9 +5,10 @@ from dataclasses import replace
 
 import pytest
 from fakes.recorded import folded, recorded_session
-from fakes.screens import drag, of_this_boot
+from fakes.screens import drag, of_this_boot, until
 
 from dlmon.records import Batches, Machine, Notice, Output, Result
+from tui.live import time_charts
 from tui.live.output_pane import OutputPane
 from tui.widgets.chart import Chart
 
@@ -229,6 +230,15 @@ async def test_one_zooms_through_the_views_and_back(show_session, size, minute, 
         assert seen(shown) == f"{whole}, nothing more to show"
         await shown.press("f")
         assert seen(shown) == whole
+
+
+async def test_why_a_zoom_did_nothing_is_said_for_a_while(show_session, monkeypatch):
+    async with show_session(recorded_session("training", **LONG), size=WIDE) as shown:
+        monkeypatch.setattr(time_charts, "ZOOM_NOTE_S", 0.01)
+        for _ in range(4):
+            shown.screen.action_zoom_out()
+        assert seen(shown) == "whole run, nothing more to show"
+        await until(shown.pilot, lambda: seen(shown) == "whole run")
 
 
 @pytest.mark.parametrize("size", [NARROW, WIDE])

@@ -861,6 +861,8 @@ async def test_enter_on_a_recorded_sweep_goes_on_with_it_and_q_leads_back(make_r
         sessions = app.screen
         await pilot.press("enter")
         await pilot.pause()
+        await pilot.press("y")
+        await pilot.pause()
         assert isinstance(app.screen, SweepScreen)
         (run,) = app._sweeps
         assert run.writer.path == first.writer.path
@@ -901,6 +903,8 @@ async def test_a_sweep_of_another_machine_is_not_taken_up(make_run, monkeypatch)
     monkeypatch.setattr(dlmon.sweep.log, "host_name", lambda: "another")
     async with at_sessions(run.directory) as (app, pilot):
         await pilot.press("enter")
+        await pilot.pause()
+        await pilot.press("y")
         await pilot.pause()
         (notification,) = app._notifications
         assert "resume it there" in notification.message

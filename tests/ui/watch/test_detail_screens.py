@@ -459,7 +459,8 @@ async def test_every_letter_can_be_typed_into_the_filter():
     async with shown("in-depth") as stage:
         await stage.press("slash", *"qsigpt")
         assert stage.app.screen.query_one(Input).value == "qsigpt"
-        assert "No process matches that." in stage.text
+        assert "No listed process matches that." in stage.text
+        assert "and the 8 busiest others." in stage.text
 
 
 async def test_while_the_filter_is_typed_the_footer_offers_what_works_then():

@@ -6,9 +6,10 @@ from functools import partial
 
 import pytest
 from fakes.recorded import recorded_session
-from fakes.screens import OneScreen, fake_machine, screen_text
+from fakes.screens import OneScreen, fake_machine, screen_text, until
 
 from dlmon.records import Facts, Gpu, Machine
+from tui.machine import panel as machine_panel
 from tui.machine.core_rows import CoreRows
 from tui.machine.gpu_rows import GpuRows
 from tui.machine.panel import PANEL_HELP, MachinePanel
@@ -411,6 +412,20 @@ async def test_one_zooms_from_the_last_minute_out_to_everything_and_back(watch, 
         assert seen == [minute, ten, whole, all_of_it, ten, minute, near, nearest]
         await pilot.press("plus")
         assert panel.time_shown == f"{nearest}, no finer: 1 s samples"
+
+
+async def test_why_a_zoom_did_nothing_is_said_for_a_while(watch, sensing, clock, monkeypatch):
+    shown = watch()
+    async with shown.app.run_test(size=(120, 40)) as pilot:
+        await pilot.pause()
+        clock.now_ns = speak(sensing[0]).t
+        panel = shown.screen.query_one(MachinePanel)
+        await shown.paint(pilot)
+        monkeypatch.setattr(machine_panel, "ZOOM_NOTE_S", 0.01)
+        for _ in range(3):
+            panel.zoom(out=True)
+        assert panel.time_shown == "all since the start, nothing more to show"
+        await until(pilot, lambda: panel.time_shown == "all since the start")
 
 
 def plots(shown):

@@ -97,7 +97,7 @@ class RunFigures:
         wall: when it began.
         device: what it ran on: cpu, or gpu:N.
         samples: of a whole epoch.
-        epochs: how many ended.
+        batches: how many it trained on.
         counts_steps: whether its throughput is of steps, as the size of a script's batches isn't
             known.
         values: its figures by their names, those of `FIGURES` and of the account.
@@ -128,7 +128,7 @@ class RunFigures:
     mode: str | None = None
     data: str | None = None
     samples: int | None = None
-    epochs: int | None = None
+    batches: int | None = None
     counts_steps: bool = False
     values: Mapping[str, float] = field(default_factory=dict)
     windows: Windows = ()
@@ -389,8 +389,8 @@ def _why_unlike(name: str, base: Sequence[RunFigures], new: Sequence[RunFigures]
             return "one side counts steps, the other samples"
         return "some runs count steps, others samples"
     if name == _COST or name.startswith(ACCOUNT):
-        counts = {run.epochs for run in runs if run.epochs is not None}
-        return "the runs had different numbers of epochs" if len(counts) > 1 else None
+        counts = {run.batches for run in runs if run.batches is not None}
+        return "the runs had different numbers of batches" if len(counts) > 1 else None
     if "epoch" not in name:
         return None
     if len({run.samples for run in runs}) > 1:

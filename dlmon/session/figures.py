@@ -175,7 +175,7 @@ def _figures(
         mode=(model.mode if model else None) or _word(options.get("mode"), "train"),
         data=made_of.data if made_of else None,
         samples=made_of.samples_per_epoch if made_of else None,
-        epochs=len(snapshot.epochs) if snapshot else result.epochs if result else None,
+        batches=figures.batches if figures else None,
         counts_steps=bool(figures is not None and figures.counts_steps),
         values={name: value for name, value in values.items() if 0 <= value < math.inf},
         windows=windows,

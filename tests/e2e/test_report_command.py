@@ -47,7 +47,7 @@ def test_the_name_of_the_file_says_what_is_written(report, tmp_path):
         ("run", "## "),
     ):
         path = tmp_path / name
-        assert report(FIRST, "-o", str(path)) == (0, "", "")
+        assert report(FIRST, "-o", str(path)) == (0, f"saved {path}\n", "")
         assert path.read_text().startswith(begins)
 
 
@@ -106,6 +106,7 @@ def test_a_sweep_is_reported(dlmon):
         (("2026112",), "could be any of 2 sessions"),
         (("last", "--table", "rows"), "--table takes "),
         (("last", "--format", "xml"), "--format takes md, html, csv or json"),
+        (("last", "-o", "run.pdf"), 'no report is known as ".pdf": end -o in .md, .html'),
         (
             ("last", "--table", "epochs", "--format", "md"),
             "--table is for --format csv or json, not md",

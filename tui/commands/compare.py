@@ -62,7 +62,8 @@ def compare(
 
     BASE and NEW are each a session as elsewhere, several with commas between them, or a pattern
     such as 'base*'. A run is the unit: from two runs a side on, the change has an interval that
-    allows for how runs differ. ~ stands where a change is not significant.
+    allows for how runs differ. ~ stands where a change is not significant, * where that can't be
+    tested, as with one run a side.
 
     Runs of different work (network, batch size, precision, mode, data) are refused.
     """

@@ -89,7 +89,7 @@ def report(
     log_dir: Path | None,
 ) -> None:
     """Report what was recorded."""
-    from dlmon.records.sanitize import quoted
+    from dlmon.records.sanitize import quoted, shown_path
     from tui.report.files import ReportError, refuse_unwritable, write_file
 
     if not sessions:
@@ -103,11 +103,8 @@ def report(
         _publish(*_logs_of(sessions, host, log_dir), as_published)
         return
     path, folder = _path(output, "-o takes a file"), _path(charts, "--charts takes a folder")
+    suffix = path.suffix.lower() if path is not None and form is None else ""
     if form is None:
-        suffix = path.suffix.lower() if path is not None else ""
-        if suffix and suffix not in _SUFFIXES:
-            named = f"{', '.join(_SUFFIXES)}, or add --format"
-            raise shared.UserError(f"no report is known as {quoted(suffix)}: end -o in {named}")
         form = _SUFFIXES.get(suffix, "csv" if table is not None else "md")
     if table is not None and form not in ("csv", "json"):
         raise shared.UserError(f"--table is for --format csv or json, not {form}")
@@ -117,9 +114,13 @@ def report(
     try:
         if path is not None:
             refuse_unwritable(path, [*logs, *sweeps])
+        if suffix and suffix not in _SUFFIXES:
+            named = f"{', '.join(_SUFFIXES)}, or add --format"
+            raise shared.UserError(f"no report is known as {quoted(suffix)}: end -o in {named}")
         parts = _parts(logs, sweeps, form, table, folder, charts_as or PICTURES[0], full)
         if path is not None:
             write_file(path, parts)
+            print(f"saved {shown_path(path)}")
         else:
             for part in parts:
                 sys.stdout.write(part)

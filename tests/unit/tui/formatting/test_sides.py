@@ -286,9 +286,9 @@ def test_steps_and_samples_each_have_their_unit_and_no_verdict():
 
 def test_why_no_part_of_the_time_is_compared_is_said_once():
     values = {"account.steps": 9.0, "account.stalls": 1.0, "cost_usd": 0.1}
-    base, new = side("a", 1.0, values=values, epochs=1), side("b", 1.0, values=values, epochs=2)
+    base, new = side("a", 1.0, values=values, batches=1), side("b", 1.0, values=values, batches=2)
     assert notes(compare_sides(base, new)) == [
-        "USD and the time of each part are not compared: the runs had different numbers of epochs"
+        "USD and the time of each part are not compared: the runs had different numbers of batches"
     ]
 
 

@@ -201,13 +201,20 @@ class TimeChartsScreen(BaseScreen):
     def _title_throughput(self, snapshot: Snapshot, axis: TimeAxis, cursor: int | None) -> None:
         """Set the chart's titles: the throughput now or at the cursor, and the part shown."""
         room = self._throughput.outer_size.width - 6
-        if cursor is None:
+        part = self.throughput_of_part(snapshot)
+        if cursor is None and part is not None:
+            title, right = at_cursor(*part, room)
+        elif cursor is None:
             title, right = self._throughput_title.now(snapshot, room, glyphs_in_use())
         else:
             figure = self._throughput_at(axis, cursor)
             title, right = at_cursor(self._cursor_label(axis), figure, room)
         below = self._shown_part_text(axis)
         self._throughput.set_titles(title, self._with_axis_note(below, room), right=right)
+
+    def throughput_of_part(self, snapshot: Snapshot) -> tuple[str, str] | None:
+        """Return the name of a part that is shown alone, and its throughput; None of any other."""
+        return None
 
     def _with_axis_note(self, text: str, room: int) -> str:
         """Add that the axis doesn't begin at 0, or why it does though it was asked not to."""

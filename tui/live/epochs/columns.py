@@ -80,7 +80,7 @@ def columns_of(
         taken += sum(map(_column_width, shown))
     bar = (BAR_HEADING, [" " * SHORTEST_BAR for _ in epochs])
     val = ("val", [f"{_validation_time(epoch):>{_USUAL_TIME}}" for epoch in epochs])
-    speed = ("samples/s", [_samples_per_second(epoch) for epoch in epochs])
+    speed = ("samples/s", [samples_per_second_of(epoch) for epoch in epochs])
     wanted = [bar, *([val] if any(epoch.validation for epoch in epochs) else []), speed]
     others = []
     for column in wanted if not left_out else [bar]:
@@ -150,7 +150,8 @@ def _validation_time(epoch: Epoch) -> str:
     return units.seconds((validation.end - validation.begin) / 1e9) if validation else "–"
 
 
-def _samples_per_second(epoch: Epoch) -> str:
+def samples_per_second_of(epoch: Epoch) -> str:
+    """Write the throughput of an epoch without its validation; a dash where it isn't known."""
     train_s = (epoch.train_end - epoch.begin) / 1e9
     known = epoch.samples is not None and train_s > 0
     return units.rate((epoch.samples or 0) / train_s) if known else "–"

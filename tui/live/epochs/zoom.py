@@ -11,8 +11,10 @@ from dlmon.session.epoch_comparison import compare_epoch, slow_epochs
 from dlmon.session.snapshot import Snapshot
 from tui.drawing.time_axis import TimeAxis
 from tui.drawing.time_window import TimeWindow
+from tui.formatting import units
 from tui.formatting.comparison import epoch_word
 from tui.formatting.epochs import epoch_comparison_text
+from tui.live.epochs.columns import samples_per_second_of
 from tui.live.epochs.line import EpochLine
 from tui.live.epochs.table import EpochTable
 from tui.live.limit_line import LimitLine
@@ -100,6 +102,13 @@ class EpochZoom(TimeChartsScreen):
         """Return the epoch that the charts show alone."""
         span = self.window.span_ns
         return next((one for one in epochs if span == (one.begin, one.end)), None)
+
+    def throughput_of_part(self, snapshot: Snapshot) -> tuple[str, str] | None:
+        epoch = self.zoomed_epoch(snapshot.epochs) if self.window.span_ns else None
+        if epoch is None or epoch.samples is None:
+            return None
+        name = f"{epoch_word(snapshot.header)} {epoch.epoch + 1}"
+        return name, f"{samples_per_second_of(epoch)} {units.rate_unit(False)}"
 
     def _shown_part_text(self, axis: TimeAxis) -> str:
         epoch = self.zoomed_epoch(self._source.snapshot().epochs) if self.window.span_ns else None

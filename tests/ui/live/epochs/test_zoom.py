@@ -30,6 +30,9 @@ async def test_at_most_two_keys_lead_to_the_slow_epoch_alone_and_to_what_differe
         assert axis.start_ns == SLOW_EPOCH.begin
         assert 0 <= axis.end_ns - SLOW_EPOCH.end < 2 * axis.column_ns * shown.screen.plot_columns
         assert "epoch 8 alone, Esc goes back" in shown.text
+        # Not the whole run's beside the name of the epoch, but what its row says too.
+        train_s = (SLOW_EPOCH.train_end - SLOW_EPOCH.begin) / 1e9
+        assert f"epoch 8  {SLOW_EPOCH.samples / train_s:,.0f} " in shown.titles("#throughput")[0]
 
 
 TAKEN_DOWN = "3.0 s at the start of epoch 8: TensorFlow takes down the last epoch's input pipeline"

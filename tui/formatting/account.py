@@ -138,7 +138,9 @@ def longest_gaps(gaps: Sequence[Gap], count: int) -> tuple[Gap, ...]:
     return tuple(sorted(gaps, key=lambda gap: gap.start - gap.end)[:count])
 
 
-def gap_text(gap: Gap, epoch_word: str = "epoch", notices: Sequence[str] = ()) -> str:
+def gap_text(
+    gap: Gap, epoch_word: str = "epoch", notices: Sequence[str] = (), *, brief: bool = False
+) -> str:
     """Say how long there was no batch, where, why if that is known, and what the machine did.
 
     As in: 2.1 s without a batch at the start of epoch 4: CPU 0 %, disk 0 MiB/s, nothing waited
@@ -148,9 +150,10 @@ def gap_text(gap: Gap, epoch_word: str = "epoch", notices: Sequence[str] = ()) -
         gap: the time without a batch.
         epoch_word: what an epoch is called.
         notices: those that came in it.
+        brief: leave out that there was no batch, where the heading says that it is a pause.
     """
     place = _place(gap, epoch_word)
-    text = f"{units.seconds(gap.seconds)} without a batch {place}"
+    text = f"{units.seconds(gap.seconds)}{'' if brief else ' without a batch'} {place}"
     said = "; ".join(_said(notice, place) for notice in notices[:_MOST_NOTICES])
     if said:
         text = f"{text}: {said}"

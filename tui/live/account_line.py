@@ -37,7 +37,7 @@ _HEADINGS = ("Where the time went  ", "Time  ", "")
 _LONGEST, _HERE = "Longest pause  ", "Pause here  "
 _LARGEST = 2
 """So many are named beside the steps."""
-_LONGEST_BAR, _SHORTEST_BAR = 40, 8
+_LONGEST_BAR, _SHORTEST_BAR = 40, 6
 _BESIDE_LONG_HEADING = 16
 """A bar of so many cells is worth more than the long heading."""
 _STYLES = (BAR, BRIGHT, PLAIN, TRACK)
@@ -118,7 +118,8 @@ class AccountLine(GrowingLines):
         assert self._snapshot is not None
         (gap,) = longest_gaps(gaps, 1)
         notices = notices_in(gap, self._snapshot.notices)
-        text = heading + gap_text(gap, epoch_word(self._snapshot.header), notices)
+        word = epoch_word(self._snapshot.header)
+        text = heading + gap_text(gap, word, notices, brief=height == 1)
         lines = wrapped(text, width, height, self.ellipsis)
         if not lines or not lines[0].startswith(heading):
             return [((line, PLAIN),) for line in lines]

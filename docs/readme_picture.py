@@ -1,6 +1,6 @@
 """Record a real run in a terminal, as an asciinema cast and as an animated SVG for the README.
 
-    python docs/readme_picture.py OUT.svg --cast OUT.cast -- run cifar10-cnn --steps 90 --epochs 3
+    python docs/readme_picture.py OUT.svg --cast OUT.cast -- run cifar10-cnn --steps 45 --epochs 3
 
 What follows -- are the arguments of dlmon. tmux is the terminal: nothing else has to be installed,
 and nothing reaches the network. The SVG holds each row of the screen once for as long as it stood

@@ -101,6 +101,12 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "--network", choices=("small", "convnet"), default="small", help="of the script of --exec"
     )
+    parser.add_argument(
+        "--threads",
+        type=int,
+        help="that the convnet of --exec computes on; with fewer than there are cores, one is left "
+        "to dlmon, as where a GPU trains",
+    )
     parser.add_argument("--device", default="cpu", help="as for dlmon run")
     parser.add_argument("--backend", help="as for dlmon run")
     parser.add_argument("--interval", type=float, default=1.0, help="of the sensors, in seconds")
@@ -195,7 +201,8 @@ def _compare_windows(workload: Workload, arguments: argparse.Namespace) -> None:
 def _compare_script(arguments: argparse.Namespace) -> None:
     """Compare windows of a script under `dlmon exec`."""
     name, script = arguments.framework, "watched_loop.py"
-    shown = f"{name} {arguments.network}"
+    on = "" if arguments.threads is None else f" on {arguments.threads}"
+    shown = f"{name} {arguments.network}{on}"
     with tempfile.TemporaryDirectory(prefix="dlmon-bench-") as path:
         folder = Path(path)
         times = folder / "times"
@@ -204,6 +211,7 @@ def _compare_script(arguments: argparse.Namespace) -> None:
         command += [f"--{name}" for name in ("plain", "pcie") if getattr(arguments, name)]
         command += ["--", arguments.python, str(harness.ROOT / "bench" / "scripts" / script)]
         command += [name, arguments.network, str(times), str(folder / "switch")]
+        command += [] if arguments.threads is None else [str(arguments.threads)]
         rounds = _measure(command, script, (DLMON, BARE, PROGRESS_BAR), folder, arguments)
         epochs: list[tuple[int, int, int, int, int | None]] = json.loads(times.read_text())
 

@@ -1,9 +1,9 @@
 """Train in short epochs until the switch says to leave, with dlmon's hooks, without, or with a bar.
 
-Usage: watched_loop.py FRAMEWORK NETWORK TIMES SWITCH, under `dlmon exec`. NETWORK is `small`, one
-hidden layer on one thread, or `convnet`, that of the framework's own example for MNIST on as many
-threads as the framework takes (github.com/pytorch/examples, mnist/main.py; keras.io/examples,
-vision/mnist_convnet), on random data of its shape. The first byte of SWITCH says
+Usage: watched_loop.py FRAMEWORK NETWORK TIMES SWITCH [THREADS], under `dlmon exec`. NETWORK is
+`small`, one hidden layer on one thread, or `convnet`, that of the framework's own example for MNIST
+on THREADS, or as many as the framework takes (github.com/pytorch/examples, mnist/main.py;
+keras.io/examples, vision/mnist_convnet), on random data of its shape. The first byte of SWITCH says
 what the next epoch has: 0 nothing, 1 dlmon's hooks, 2 a progress bar, 3 the end; 4 is the first
 three in turn, in random order. TIMES takes, as JSON, what each epoch had, its steps, its begin and
 its end (in monotonic ns), and its number among those of a turn, None where there is none.
@@ -152,7 +152,13 @@ def patches(places):
 
 
 def main():
-    framework, network, times, place = sys.argv[1:]
+    framework, network, times, place, *threads = sys.argv[1:]
+    for number in threads:
+        # What OpenMP and TensorFlow take when they are imported.
+        os.environ["OMP_NUM_THREADS"] = os.environ["TF_NUM_INTRAOP_THREADS"] = number
+    if threads and network == CONVNET:
+        # An epoch has to fit into a window all the same.
+        STEPS[framework, network] = 5
     train, set_hooks = {"pytorch": pytorch, "keras": keras}[framework](network)
     epochs = []
     with Path(place).open("rb") as file:

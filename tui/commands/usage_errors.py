@@ -20,6 +20,8 @@ _MISSING = {
 _VALUES = {
     "--fail-if-slower": "--fail-if-slower takes a percentage from 0 to 99, such as 5%",
 }
+# What a word processor or a page makes of two hyphens.
+_OTHER_DASHES = ("\N{EN DASH}", "\N{EM DASH}", "\N{MINUS SIGN}")
 _EXTRA = re.compile(r"Got unexpected extra arguments? \((.*)\)", re.DOTALL)
 
 
@@ -70,6 +72,8 @@ def sentence_of(error: click.UsageError) -> str:
         if taken:
             return f"{error.param.opts[0]} takes {taken}"
     extra = _EXTRA.fullmatch(error.format_message())
+    if extra and extra[1].startswith(_OTHER_DASHES):
+        return f"{quoted(extra[1].split()[0])} begins with another dash than an option does: --"
     if extra:
         return _too_much(quoted(extra[1]), command, error)
     words = error.format_message().split()

@@ -9,7 +9,8 @@ from workloads.catalog import Workload
 
 def matching(workloads: Iterable[Workload], typed: str) -> list[Workload]:
     """Return the workloads that hold every word of `typed`, families together."""
-    words = typed.lower().split()
+    # Who begins a search with / elsewhere does so here.
+    words = typed.lower().removeprefix("/").split()
     found = [workload for workload in workloads if all(w in _searched(workload) for w in words)]
     families = list(dict.fromkeys(workload.family for workload in found))
     return sorted(found, key=lambda workload: families.index(workload.family))

@@ -94,7 +94,7 @@ class OutputPane(Tail[Output | Notice]):
         if height < WRAPPED_FROM_HEIGHT or room < 2:
             return [((mark + ends_of(line.text, max(0, room), self.ellipsis), style),)]
         # A character may take no cell at all; of what is longer, the rest has no room anyway.
-        parts = chop_cells(line.text[-2 * room * height :], room) or [""]
+        parts = broken(line.text[-2 * room * height :], room)
         if len(parts) > height:
             parts = [fit(self.ellipsis, room), *parts[len(parts) - height + 1 :]]
         return [
@@ -127,6 +127,19 @@ def fold_startup(output: Iterable[Output], until_ns: int | None) -> tuple[Output
     if first is not None and count > 1:
         kept[first] = replace(kept[first], stream="stderr", text=startup_text(count))
     return tuple(kept)
+
+
+def broken(text: str, width: int) -> list[str]:
+    """Return a text in parts of at most so many cells: broken at a blank, unless that is far off."""
+    parts = []
+    while text:
+        part = chop_cells(text, width)[0] or text
+        blank = part.rfind(" ")
+        if len(part) < len(text) and text[len(part)] != " " and blank > len(part) // 2:
+            part = part[:blank]
+        parts.append(part)
+        text = text[len(part) :].removeprefix(" ")
+    return parts or [""]
 
 
 def ends_of(text: str, width: int, ellipsis: str = "…") -> str:

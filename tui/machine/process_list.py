@@ -246,7 +246,8 @@ class ProcessList(ScrollingLines):
         scope = f"the run's, {_SCOPE}" if has_run else _SCOPE
         if not (self._choosing and self._all):
             scope = ""
-        notes = (typed, last, of_core, legend, scope)
+        every = "read every 5 s" if total and not self._over else ""
+        notes = (typed, last, of_core, legend, scope, every)
         below = notes_with_room(notes, self.outer_size.width - _BORDER)
         title = f"Processes {count}" if total and not self._typed.strip() else "Processes"
         # The panel of a machine stands below the name of it.

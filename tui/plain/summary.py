@@ -284,7 +284,11 @@ def _epoch_text(timing: SecondsPerEpoch, snapshot: Snapshot) -> str:
 
 def _run_text(timing: RunSeconds, snapshot: Snapshot) -> str:
     band = units.band(timing)
-    return f"{band} (projected{_left_out(timing, snapshot)})" if timing.projected else band
+    return (
+        f"{band} (projected{_left_out(timing, snapshot)})"
+        if timing.projected
+        else f"{band} (without the start)"
+    )
 
 
 def _left_out(timing: RunSeconds | SecondsPerEpoch, snapshot: Snapshot) -> str:

@@ -289,7 +289,9 @@ def _basis(snapshot: Snapshot) -> tuple[str, str]:
         if missing:
             return f"{projected} without {missing}", f"without {missing}"
         return projected, "projected"
-    if per_epoch is None or whole_run:
+    if whole_run:
+        return "measured, without the start", "measured"
+    if per_epoch is None:
         return "measured", "measured"
     in_full = basis_of_epoch(per_epoch, snapshot.compile_s, snapshot.compiles)
     if per_epoch.first_left_out:

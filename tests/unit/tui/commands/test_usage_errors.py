@@ -29,6 +29,10 @@ def refused(*arguments):
             "dlmon compare A,B X,Y",
         ),
         (["stop", "a", "b c"], 'stop takes only SESSION: "b c" is too much'),
+        (
+            ["attach", "a", "–-plain", "b"],
+            '"–-plain" begins with another dash than an option does: --',
+        ),
         (["list", "all"], 'list takes no arguments: "all" is too much'),
         (["sessions", "--json=1"], "--json takes no value"),
         (["run", "x", "--plain=3"], "--plain takes no value"),

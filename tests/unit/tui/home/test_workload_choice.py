@@ -19,6 +19,7 @@ CIFAR, SMALL, WIDE = ALL
         ("", [CIFAR, SMALL, WIDE]),
         ("   ", [CIFAR, SMALL, WIDE]),
         ("mnist", [SMALL, WIDE]),
+        ("/mnist", [SMALL, WIDE]),
         ("CIFAR", [CIFAR]),
         ("wide mlp", [WIDE]),
         ("hidden layer", [SMALL, WIDE]),

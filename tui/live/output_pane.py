@@ -130,10 +130,10 @@ def fold_startup(output: Iterable[Output], until_ns: int | None) -> tuple[Output
 
 
 def broken(text: str, width: int) -> list[str]:
-    """Return a text in parts of at most so many cells: broken at a blank, unless that is far off."""
+    """Return a text in parts of at most `width` cells, broken at blanks that are not far off."""
     parts = []
     while text:
-        part = chop_cells(text, width)[0] or text
+        part = next(iter(chop_cells(text, width)), text) or text
         blank = part.rfind(" ")
         if len(part) < len(text) and text[len(part)] != " " and blank > len(part) // 2:
             part = part[:blank]

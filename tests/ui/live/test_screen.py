@@ -227,7 +227,7 @@ async def test_a_run_that_is_compared_whole_shows_its_epochs_beside(show_session
     async with show_session(records) as shown:
         assert shown.screen.query_one("#compared").border_title == "Seconds for the whole run"
         headline = shown.rows("EpochHeadline")
-        assert headline[0].endswith("s   measured")
+        assert headline[0].endswith("s   measured, without the start")
         assert "1.33 s ± 0.01 per epoch" in headline[1]
         assert any(row.endswith("  3.50× as fast as Intel i5-6200U") for row in headline)
 

@@ -532,7 +532,7 @@ async def test_without_a_run_no_process_is_said_to_be_of_it():
     async with shown("in-depth", size=WIDE) as stage:
         await report(stage, Process(1, "ada", "train.py"))
         below = stage.app.screen.query_one(ProcessList)._border_subtitle.plain
-        assert below == "CPU % of one core  those on GPUs, and the 8 busiest"
+        assert below == "CPU % of one core  those on GPUs, and the 8 busiest  read every 5 s"
 
 
 async def test_the_help_names_how_many_are_shown_and_how_unknown_looks():

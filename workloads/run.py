@@ -151,6 +151,7 @@ class WorkloadRun:
             capped=feeds.capped,
             validation_steps=validation.steps if validation else None,
             evaluation_samples=evaluation.samples if evaluation else None,
+            evaluation_capped=self._caps(evaluation),
             minimum_time=minimum_time,
             phase="training" if self.mode == "train" else GRADIENTS_PHASE,
         )
@@ -195,6 +196,12 @@ class WorkloadRun:
                 verbose=2 if passes < self.epochs else 0,
             )
             passes += 1
+
+    def _caps(self, evaluation: Feed | None) -> bool:
+        """Return whether `--steps` leaves out a part of the test set."""
+        if evaluation is None or self.steps_cap is None:
+            return False
+        return evaluation.samples < (self.evaluation_samples or 0)
 
     def _load(self) -> Feeds:
         """Load the data, and cut them into the batches of this run."""

@@ -82,6 +82,7 @@ class TrainingCallback(_TimingCallback):
         capped: the epoch is not the whole set (`--steps`), so none counts as whole.
         validation_steps: batches of a whole validation pass, if there is one.
         evaluation_samples: samples of the evaluation after training, if there is one.
+        evaluation_capped: these are not all of the test set.
         minimum_time: says which epoch is the last; without it, `fit` does.
         phase: what the model does batch by batch.
         clock: CLOCK_MONOTONIC in nanoseconds.
@@ -97,6 +98,7 @@ class TrainingCallback(_TimingCallback):
         capped: bool = False,
         validation_steps: int | None = None,
         evaluation_samples: int | None = None,
+        evaluation_capped: bool = False,
         minimum_time: MinimumTime | None = None,
         phase: str = "training",
         clock: Callable[[], int] = time.monotonic_ns,
@@ -107,6 +109,7 @@ class TrainingCallback(_TimingCallback):
         self._batch_ended, self._reads = emitter.batch_ended, emitter.reads
         self._validation_steps = validation_steps
         self._evaluation_samples = evaluation_samples
+        self._evaluation_capped = evaluation_capped
         self._minimum_time = minimum_time
         self._cpu_clock, self._delay_clock = cpu_clock, delay_clock
         self._words = ("epoch", "epochs") if phase == "training" else ("pass", "passes")
@@ -195,7 +198,6 @@ class TrainingCallback(_TimingCallback):
         samples = steps * self._batch_size
         if self._evaluation_samples is not None:
             samples = min(samples, self._evaluation_samples)
-        has_all = not self._capped or samples == self._evaluation_samples
         metrics, why = finite(logs or {})
         self._emitter.send(
             Evaluation(
@@ -203,7 +205,7 @@ class TrainingCallback(_TimingCallback):
                 end=now,
                 steps=min(steps, -(-samples // self._batch_size)),
                 samples=samples,
-                whole=has_all and not self._emitter.stop_requested,
+                whole=not self._evaluation_capped and not self._emitter.stop_requested,
                 metrics=metrics,
                 first_end=self._test.first_end,
                 why=why,

@@ -350,11 +350,9 @@ def compare(
 
 def _rank(row: ComparisonRow) -> tuple[bool, bool, bool, float, int, str]:
     """Put what doesn't compare last, this run before the others where it is such."""
-    incomplete, is_other = row.missing is not None, row.kind != "this"
-    return (
-        *(not row.comparable, not row.comparable and is_other, incomplete),
-        *(row.value, KINDS.index(row.kind), row.label),
-    )
+    incomplete, unlike = row.missing is not None, not row.comparable
+    group = (unlike, unlike and row.kind != "this", incomplete)
+    return (*group, row.value, KINDS.index(row.kind), row.label)
 
 
 def factor(this: ComparisonRow, other: ComparisonRow, steady: bool) -> float | None:

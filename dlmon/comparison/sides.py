@@ -34,6 +34,17 @@ ACCOUNT = "account."
 # Of a run without it, it may not have been measured.
 _DATA_WAIT = f"{ACCOUNT}{AccountPart.DATA_WAIT}"
 _COST = "cost_usd"
+# However many batches follow, these take as long.
+_ONCE = frozenset(
+    f"{ACCOUNT}{part}"
+    for part in (
+        AccountPart.STARTUP,
+        AccountPart.LOADING,
+        AccountPart.BUILDING,
+        AccountPart.COMPILING,
+        AccountPart.EVALUATION,
+    )
+)
 
 # What is compared, in this order. The parts of the account follow.
 FIGURES = (
@@ -388,7 +399,7 @@ def _why_unlike(name: str, base: Sequence[RunFigures], new: Sequence[RunFigures]
         if len(_counts_steps(base)) == len(_counts_steps(new)) == 1:
             return "one side counts steps, the other samples"
         return "some runs count steps, others samples"
-    if name == _COST or name.startswith(ACCOUNT):
+    if name == _COST or (name.startswith(ACCOUNT) and name not in _ONCE):
         counts = {run.batches for run in runs if run.batches is not None}
         return "the runs had different numbers of batches" if len(counts) > 1 else None
     if "epoch" not in name:

@@ -194,8 +194,8 @@ async def _watch(interval_s: float = 1.0, pcie: bool = False) -> Answers:
 def _without_noise(sample: Machine) -> Machine:
     """Return a sample without digits that are longer on the wire and say nothing.
 
-    Two machines' clocks agree by no more than a millisecond. The power that NVML reads is accurate
-    to within 5 W, or 5 %, by its documentation.
+    Two machines' clocks agree by no more than a millisecond. Power is accurate to within 5 % on the
+    GPUs of which NVML says it (nvmlDeviceGetPowerUsage, on Fermi and Kepler).
     """
     sample = replace(sample, t=sample.t // _MS_NS * _MS_NS)
     if sample.gpus is None:

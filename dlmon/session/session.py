@@ -552,12 +552,12 @@ class Session:
 
     @property
     def _unvalidated(self) -> Epoch | None:
-        """The last epoch, where nothing is known of a validation, and no other has begun."""
+        """The last epoch, if it has no validation so far and no later epoch has started."""
         last = self._epochs[-1] if self._epochs else None
         if last is None or last.validation is not None:
             return None
-        has_begun_other = (self._epoch_now, self._steps_done) != (last.epoch + 1, 0)
-        return None if has_begun_other else last
+        has_later_started = (self._epoch_now, self._steps_done) != (last.epoch + 1, 0)
+        return None if has_later_started else last
 
     def _projected_epoch(self, model: Model) -> SecondsPerEpoch | None:
         steps = model.validation_steps or 0

@@ -37,7 +37,7 @@ _NO_RESULT = {
     Status.UNKNOWN: "recorded on another machine",
 }
 
-_OPEN = {
+WHY_NO_RESULT = {
     Status.INTERRUPTED: "its recording ended without a result",
     Status.UNKNOWN: "recorded on another machine; whether it still runs can't be seen from here",
 }
@@ -56,7 +56,7 @@ class RunOfSweep:
 
 def status_text(status: Status) -> str:
     """Return how a session stands, and why nothing more is known where that is so."""
-    return f"{status}: {_OPEN[status]}" if status in _OPEN else str(status)
+    return f"{status}: {WHY_NO_RESULT[status]}" if status in WHY_NO_RESULT else str(status)
 
 
 def runs_of_sweeps(sweeps: Sequence[SweepEntry]) -> dict[str, RunOfSweep]:

@@ -348,7 +348,7 @@ def notes(comparison: SidesComparison) -> list[str]:
     for figure in comparison.figures:
         if figure.why is not None and figure.name != THROUGHPUT:
             is_part = figure.name.startswith(ACCOUNT)
-            text = "the time of each part" if is_part else name(figure.name)
+            text = "what each batch adds to the time" if is_part else name(figure.name)
             unlike.setdefault(figure.why, []).append(text)
     said = [_not_compared(list(dict.fromkeys(names)), why) for why, names in unlike.items()]
     ratio = comparison.throughput.ratio

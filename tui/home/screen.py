@@ -257,7 +257,7 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
 
     def on_screen_suspend(self) -> None:
         """Leave the machine to the session's sensors, but not for a form or what shows the same."""
-        if self._is_complete and not self.reads_on:
+        if self._is_complete and not self.keeps_sampling:
             self._machine.stop()
 
     def action_gpus(self) -> None:

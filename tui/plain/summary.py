@@ -284,11 +284,9 @@ def _epoch_text(timing: SecondsPerEpoch, snapshot: Snapshot) -> str:
 
 def _run_text(timing: RunSeconds, snapshot: Snapshot) -> str:
     band = units.band(timing)
-    return (
-        f"{band} (projected{_left_out(timing, snapshot)})"
-        if timing.projected
-        else f"{band} (without the start)"
-    )
+    if timing.projected:
+        return f"{band} (projected{_left_out(timing, snapshot)})"
+    return f"{band} (without the start)"
 
 
 def _left_out(timing: RunSeconds | SecondsPerEpoch, snapshot: Snapshot) -> str:

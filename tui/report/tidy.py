@@ -252,17 +252,18 @@ def _epochs_in(records: Iterable[Record]) -> list[Epoch]:
     was when its run was killed, is not whole.
     """
     newest: dict[tuple[int | None, int, int], Epoch] = {}
-    last: Epoch | None = None
+    last: dict[int | None, Epoch] = {}
     phase = ""
     for record in records:
         if isinstance(record, Epoch):
-            newest[record.trainer, record.epoch, record.begin] = last = record
+            newest[record.trainer, record.epoch, record.begin] = last[record.trainer] = record
         elif isinstance(record, (Batches, BatchSummary)):
-            last = None
-        elif isinstance(record, Phase):
+            last.pop(record.trainer, None)
+        elif isinstance(record, Phase) and not record.trainer:
             phase = record.name
-    if last is not None and last.validation is None and phase == "validating":
-        newest[last.trainer, last.epoch, last.begin] = replace(last, whole=False)
+    for epoch in last.values() if phase == "validating" else ():
+        if epoch.validation is None:
+            newest[epoch.trainer, epoch.epoch, epoch.begin] = replace(epoch, whole=False)
     return list(newest.values())
 
 

@@ -41,8 +41,8 @@ class BaseScreen(Screen[None]):
     """A screen over the whole terminal. A subclass lays out its parts in `compose_parts`."""
 
     TOPICS: ClassVar[tuple[tuple[str, str], ...]] = ()
-    READS_BELOW: ClassVar[bool] = False
-    """Whether the screen below has the machine sampled meanwhile: this one has no sensors."""
+    USES_SENSORS_BELOW: ClassVar[bool] = False
+    """Whether the screen below has to go on sampling the machine: this one has no sensors."""
 
     @dataclass
     class Left(Message):
@@ -72,10 +72,12 @@ class BaseScreen(Screen[None]):
         yield TooSmall()
 
     @property
-    def reads_on(self) -> bool:
-        """Whether what lies on top leaves a hole in the charts where nothing is sampled here."""
+    def keeps_sampling(self) -> bool:
+        """Whether a covered screen goes on sampling: what covers it has no sensors of its own."""
         top = self.app.screen
-        return isinstance(top, ModalScreen) or (isinstance(top, BaseScreen) and top.READS_BELOW)
+        if isinstance(top, BaseScreen):
+            return top.USES_SENSORS_BELOW
+        return isinstance(top, ModalScreen)
 
     @property
     def has_way_back(self) -> bool:

@@ -24,7 +24,7 @@ class HelpScreen(BaseScreen):
     """
 
     CSS_PATH = "help.tcss"
-    READS_BELOW = True
+    USES_SENSORS_BELOW = True
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q,question_mark,f1", "close", "Close", key_display="esc"),
         Binding("ctrl+c,ctrl+q", "close", show=False),

@@ -17,6 +17,8 @@ from tui.widgets.key_footer import KeyFooter
 # So wide the names of answers are at the least.
 _NAMES = 7
 
+ONCE_MORE = ("Ctrl-C", "once more stops it")
+
 Answer = tuple[str, str, Literal["default", "primary", "error"]]
 """What is answered, the button for it, and how that looks."""
 
@@ -94,7 +96,7 @@ class QuitScreen(QuestionScreen):
         ("Stop", "after the current batch; its results are kept"),
         ("Leave", "it keeps training; dlmon attach shows it again"),
         ("Stay", "nothing changes"),
-        ("Ctrl-C", "once more stops it"),
+        ONCE_MORE,
     )
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("s", "answer('stop')", "Stop it"),
@@ -112,5 +114,5 @@ class QuitScriptScreen(QuitScreen):
         ("Stop", "interrupted as by Ctrl-C; ended after 5 s more"),
         ("Leave", "the script goes on; dlmon attach shows it again"),
         ("Stay", "nothing changes"),
-        ("Ctrl-C", "once more stops it"),
+        ONCE_MORE,
     )

@@ -39,7 +39,7 @@ class ResumeScreen(QuestionScreen):
     @property
     def consequences(self) -> tuple[tuple[str, str], ...]:
         return (
-            ("Resume", "they are trained now, one after another"),
+            ("Resume", "they are trained now"),
             ("Back", "nothing changes"),
             ("Sweep", self._called),
         )

@@ -12,6 +12,7 @@ from tui.formatting.comparison import compile_text, unusual_settings
 from tui.formatting.glyphs import Glyphs
 from tui.formatting.results import cost_text, effective_text, energy_text
 from tui.formatting.sessions import (
+    WHY_NO_RESULT,
     Recorded,
     RunOfSweep,
     called,
@@ -27,8 +28,8 @@ from tui.widgets.rows import TextRow
 
 _UNFINISHED = {
     Status.RUNNING: "still running: Enter shows it live",
-    Status.INTERRUPTED: "its recording ended without a result; Enter shows what there is",
-    Status.UNKNOWN: "recorded on another machine: whether it still runs can't be seen from here",
+    Status.INTERRUPTED: f"{WHY_NO_RESULT[Status.INTERRUPTED]}; Enter shows what there is",
+    Status.UNKNOWN: WHY_NO_RESULT[Status.UNKNOWN],
 }
 
 

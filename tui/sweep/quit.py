@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from textual.binding import Binding, BindingType
 
-from tui.screens.quit import Answer, QuestionScreen
+from tui.screens.quit import ONCE_MORE, Answer, QuestionScreen
 
 # What is said of the current run, and of several.
 _PLURALS = (
@@ -47,6 +47,7 @@ class SweepQuitScreen(SweepQuestionScreen):
         ("Now", "the current run counts as not run"),
         ("After", "this run finishes, and no other one starts"),
         ("Stay", "nothing changes"),
+        ONCE_MORE,
     )
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("s", "answer('stop')", "Stop now"),

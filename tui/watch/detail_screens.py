@@ -36,7 +36,7 @@ class MachineScreen(BaseScreen):
     """
 
     CSS_PATH = "machine_detail.tcss"
-    READS_BELOW = True
+    USES_SENSORS_BELOW = True
     # Letters are commands until the filter is asked for.
     AUTO_FOCUS = ""
 

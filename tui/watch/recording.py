@@ -18,7 +18,7 @@ from dlmon.session.source import SessionSource, read_to_end
 from tui.formatting import units
 from tui.formatting.reading import reading_text
 from tui.screens.base import PALETTE, REFRESH_S, THEME, BaseScreen
-from tui.screens.quit import QuitScreen
+from tui.screens.quit import ONCE_MORE, QuitScreen
 from tui.screens.session_controls import SessionControls
 from tui.screens.stop import StopScreen
 from tui.watch.screen import IN_DEPTH, LEAVE, SHOWN_HELP, ZOOM, WatchScreen
@@ -54,6 +54,7 @@ class QuitRecordingScreen(QuitScreen):
         ("Stop", "what is recorded is kept"),
         ("Leave", "it goes on; dlmon attach shows it again"),
         ("Stay", "nothing changes"),
+        ONCE_MORE,
     )
 
 

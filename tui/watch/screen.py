@@ -93,7 +93,7 @@ class WatchScreen(BaseScreen):
 
     def on_screen_suspend(self) -> None:
         """Leave the machine to a session's sensors, but not for a form or what shows the same."""
-        if self._panel is not None and not (self.READS_WHEN_COVERED or self.reads_on):
+        if self._panel is not None and not (self.READS_WHEN_COVERED or self.keeps_sampling):
             self._panel.stop()
 
     def action_gpus(self) -> None:

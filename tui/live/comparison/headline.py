@@ -289,7 +289,7 @@ def _basis(snapshot: Snapshot) -> tuple[str, str]:
         if missing:
             return f"{projected} without {missing}", f"without {missing}"
         return projected, "projected"
-    if whole_run:
+    if timing is not None and whole_run:
         return "measured, without the start", "measured"
     if per_epoch is None:
         return "measured", "measured"

@@ -212,15 +212,21 @@ def test_unlike_runs_on_one_side_are_named_too():
 
 @pytest.mark.parametrize(("batches", "is_compared"), [(50, True), (120, False), (None, True)])
 def test_what_grows_with_every_batch_is_compared_only_of_as_many(batches, is_compared):
-    values = {"account.steps": 9.0, "cost_usd": 0.1, "cost_usd_per_epoch": 0.02}
+    values = {
+        "account.training": 9.0,
+        "account.startup": 3.0,
+        "cost_usd": 0.1,
+        "cost_usd_per_epoch": 0.02,
+    }
     compared = compare_sides(
         [run("a", values=values, batches=50)], [run("b", values=values, batches=batches)]
     )
-    for name in ("account.steps", "cost_usd"):
+    for name in ("account.training", "cost_usd"):
         assert (figure(compared, name).ratio is not None) is is_compared
         said = None if is_compared else "the runs had different numbers of batches"
         assert figure(compared, name).why == said
-    assert figure(compared, "cost_usd_per_epoch").ratio is not None
+    for name in ("account.startup", "cost_usd_per_epoch"):
+        assert figure(compared, name).ratio is not None
 
 
 def test_epochs_of_another_length_are_not_compared_but_throughput_is():

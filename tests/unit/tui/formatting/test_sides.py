@@ -288,7 +288,8 @@ def test_why_no_part_of_the_time_is_compared_is_said_once():
     values = {"account.steps": 9.0, "account.stalls": 1.0, "cost_usd": 0.1}
     base, new = side("a", 1.0, values=values, batches=1), side("b", 1.0, values=values, batches=2)
     assert notes(compare_sides(base, new)) == [
-        "USD and the time of each part are not compared: the runs had different numbers of batches"
+        "USD and what each batch adds to the time are not compared: "
+        "the runs had different numbers of batches"
     ]
 
 

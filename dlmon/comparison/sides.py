@@ -13,6 +13,7 @@ from typing import Any
 
 from dlmon.comparison.arguments import NOT_GIVEN, arguments_of
 from dlmon.comparison.like_runs import BACKEND, Settings, options_with_effect, settings_of
+from dlmon.comparison.metric_names import lower_is_better
 from dlmon.records import AccountPart, MachineFacts, Status
 from dlmon.records.sanitize import SHOWN_LENGTH, clean
 from dlmon.statistics.claims import Claim
@@ -31,6 +32,8 @@ RUN_CORES, OTHER_CORES = "run_cores", "other_cores"
 """How many cores the run took during steady training, and how many other programs did."""
 ACCOUNT = "account."
 """What the name of a part of the account begins with."""
+METRIC = "metric."
+"""What the name of a metric's last value begins with."""
 # Of a run without it, it may not have been measured.
 _DATA_WAIT = f"{ACCOUNT}{AccountPart.DATA_WAIT}"
 _COST = "cost_usd"
@@ -46,7 +49,7 @@ _ONCE = frozenset(
     )
 )
 
-# What is compared, in this order. The parts of the account follow.
+# What is compared, in this order. Metrics and the parts of the account follow.
 FIGURES = (
     THROUGHPUT,
     "seconds_per_epoch",
@@ -111,7 +114,8 @@ class RunFigures:
         batches: how many it trained on.
         counts_steps: whether its throughput is of steps, as the size of a script's batches isn't
             known.
-        values: its figures by their names, those of `FIGURES` and of the account.
+        values: its figures by their names, those of `FIGURES`, of metrics and of the account.
+        not_numbers: metrics whose last value is no number, with what it is.
         windows: samples and microseconds of consecutive windows of steady training.
         curve: its throughput over time; None where only its result was read.
         is_projected: whether its seconds per epoch are a projection.
@@ -142,6 +146,7 @@ class RunFigures:
     batches: int | None = None
     counts_steps: bool = False
     values: Mapping[str, float] = field(default_factory=dict)
+    not_numbers: Mapping[str, str] = field(default_factory=dict)
     windows: Windows = ()
     curve: Curve | None = None
     is_projected: bool | None = None
@@ -177,6 +182,9 @@ class SidesFigure:
             return None
         if abs(self.ratio.value - 1) < NOTICEABLE_CHANGE:
             return None
+        if self.name.startswith(METRIC):
+            less_is_better = lower_is_better(self.name.removeprefix(METRIC))
+            return None if less_is_better is None else (self.ratio.value < 1) == less_is_better
         return (self.ratio.value > 1) == (self.name in MORE_IS_BETTER)
 
 
@@ -278,7 +286,8 @@ def compare_sides(
     left_out = tuple(run for run in (*base, *new) if THROUGHPUT not in run.values)
     base, new = _measured(base, "base"), _measured(new, "new")
     repeats = _repeats((*base, *new), earlier)
-    names = [*FIGURES, *_account_names((*base, *new))]
+    of_both = (*base, *new)
+    names = [*FIGURES, *_names_of(of_both, METRIC), *_names_of(of_both, ACCOUNT)]
     figures = (_figure(name, base, new, repeats) for name in names)
     return SidesComparison(
         base=tuple(base),
@@ -382,8 +391,8 @@ def _center(values: Sequence[float], is_geometric: bool) -> float | None:
     return sum(values) / len(values)
 
 
-def _account_names(runs: Iterable[RunFigures]) -> list[str]:
-    names = (name for run in runs for name in run.values if name.startswith(ACCOUNT))
+def _names_of(runs: Iterable[RunFigures], prefix: str) -> list[str]:
+    names = (name for run in runs for name in run.values if name.startswith(prefix))
     return list(dict.fromkeys(names))
 
 
@@ -399,7 +408,7 @@ def _why_unlike(name: str, base: Sequence[RunFigures], new: Sequence[RunFigures]
         if len(_counts_steps(base)) == len(_counts_steps(new)) == 1:
             return "one side counts steps, the other samples"
         return "some runs count steps, others samples"
-    if name == _COST or (name.startswith(ACCOUNT) and name not in _ONCE):
+    if name == _COST or (name.startswith((ACCOUNT, METRIC)) and name not in _ONCE):
         counts = {run.batches for run in runs if run.batches is not None}
         return "the runs had different numbers of batches" if len(counts) > 1 else None
     if "epoch" not in name:

@@ -11,6 +11,7 @@ from typing import Any
 from dlmon.comparison.compare import cpus_of, usd_per_hour_of
 from dlmon.comparison.sides import (
     ACCOUNT,
+    METRIC,
     THROUGHPUT,
     Curve,
     RunFigures,
@@ -21,6 +22,7 @@ from dlmon.log.directory import SessionEntry, list_sessions, read_entry
 from dlmon.log.folder import LogError, log_directory_of
 from dlmon.records import Model, Result, SessionHeader, Status
 from dlmon.session.follower import SessionFollower
+from dlmon.session.metric_figures import MetricFigure, metric_figures
 from dlmon.session.session import Session
 from dlmon.session.snapshot import Snapshot
 
@@ -82,7 +84,8 @@ def read_figures(log: Path, on_read: OnRead = ignore) -> RunFigures:
     curve = None
     if start is not None and end is not None:
         curve = Curve(session.throughput, start, end, session.counts_steps)
-    return _figures(entry, result, values, snapshot, session.steady_windows, curve)
+    metrics = metric_figures(snapshot.epochs, session.learning)
+    return _figures(entry, result, values, snapshot, session.steady_windows, curve, metrics)
 
 
 def read_session(log: Path, on_read: OnRead = ignore) -> Session:
@@ -138,6 +141,7 @@ def _figures(
     snapshot: Snapshot | None = None,
     windows: Sequence[tuple[int, int]] = (),
     curve: Curve | None = None,
+    metrics: Sequence[MetricFigure] = (),
 ) -> RunFigures:
     """Return what is known of a run: as its model says, else its result or what it was asked."""
     header, options = entry.header, entry.header.options
@@ -155,6 +159,12 @@ def _figures(
     precision = (model.precision if model else None) or _word(options.get("precision"), "float32")
     made_of = model or result
     device = made_of.device if made_of else None
+    data = made_of.data if made_of else None
+    values = {name: value for name, value in values.items() if 0 <= value < math.inf}
+    if data == "synthetic":
+        # What is learned of samples that are drawn at random says nothing.
+        metrics = ()
+    values |= {f"{METRIC}{one.name}": one.final for one in metrics if one.final is not None}
     return RunFigures(
         session=header.id,
         name=getattr(getattr(entry, "label", None), "name", None),
@@ -173,11 +183,12 @@ def _figures(
         batch_size=model.batch_size if model else _whole(options.get("batch_size")),
         precision=precision,
         mode=(model.mode if model else None) or _word(options.get("mode"), "train"),
-        data=made_of.data if made_of else None,
+        data=data,
         samples=made_of.samples_per_epoch if made_of else None,
         batches=figures.batches if figures else None,
         counts_steps=bool(figures is not None and figures.counts_steps),
-        values={name: value for name, value in values.items() if 0 <= value < math.inf},
+        values=values,
+        not_numbers={one.name: one.why for one in metrics if one.final is None and one.why},
         windows=windows,
         curve=curve,
         is_projected=None if epoch is None else epoch.projected,

@@ -10,6 +10,7 @@ from functools import partial
 from dlmon.comparison.compiling import compiles
 from dlmon.comparison.sides import (
     ACCOUNT,
+    METRIC,
     NOTICEABLE_CHANGE,
     OTHER_CORES,
     RUN_CORES,
@@ -35,11 +36,11 @@ GAP = 2
 # What goes first where there is no room.
 _DROPPED = ("n", "p", "95 % interval")
 
-NOT_SIGNIFICANT, NOT_TESTED = "~", "*"
+NOT_SIGNIFICANT, NOT_TESTED = "~", "?"
 LEGEND = "~ no significant difference: the interval, which allows for how runs differ, holds 0 %"
-LEGEND_ONE_RUN = "* not tested: one run a side can't show how much runs differ from time to time"
-LEGEND_ALL_ALIKE = "* not tested: the runs of a side don't differ at all"
-LEGEND_BOTH = "* not tested: one run a side, or runs of a side that don't differ at all"
+LEGEND_ONE_RUN = "? not tested: one run a side can't show how much runs differ from time to time"
+LEGEND_ALL_ALIKE = "? not tested: the runs of a side don't differ at all"
+LEGEND_BOTH = "? not tested: one run a side, or runs of a side that don't differ at all"
 ARGUMENTS = "different arguments"
 MOST_DIFFERENCES = 12
 UNKNOWN = "–"
@@ -54,6 +55,7 @@ _VARYING_DOUBTS: dict[str, str] = {
 _SHOWN_BEFORE = 8
 """Of what two long values have in common, so much is shown before what differs."""
 
+_LONGEST_METRIC, _MOST_NOT_NUMBERS = 20, 4
 _RATE = "throughput"
 """What the throughput is called where it has no unit in common."""
 _NAMES = {
@@ -166,6 +168,8 @@ def figure_name(
     if name.startswith(ACCOUNT):
         part = AccountPart(name.removeprefix(ACCOUNT))
         return f"{part_name(part, is_script, compiled)}, s"
+    if name.startswith(METRIC):
+        return f"last {clean(name.removeprefix(METRIC), _LONGEST_METRIC)}"
     if name == "compile_s" and not compiled:
         return "first batches, extra s"
     return _NAMES.get(name, name)
@@ -174,7 +178,7 @@ def figure_name(
 def change_text(ratio: Ratio) -> str:
     """Write by how much new differs from base: +4.9 %; ~ +0.4 % where it isn't significant.
 
-    * +4.9 % is one of which that can't be tested.
+    ? +4.9 % is one of which that can't be tested.
     """
     mark = NOT_TESTED if ratio.p is None else "" if ratio.is_significant else NOT_SIGNIFICANT
     return f"{mark} {_signed(ratio.value)} %".lstrip()
@@ -196,6 +200,8 @@ def _signed(ratio: float) -> str:
 
 def _number(name: str, value: float, other: float | None) -> str:
     """Write one side of a figure, to the same digit as the other side where both are small."""
+    if name.startswith(METRIC):
+        return units.metric(value)
     if name.endswith("_mib"):
         return f"{value / 1024:.2f}"
     if "usd" in name:
@@ -317,6 +323,8 @@ def doubts(comparison: SidesComparison) -> list[str]:
             own = (text for doubt, text in run.against.items() if doubt not in of_all)
             reasons = "; ".join(own) or "its figures may be off"
             said.append(f"{name}: {reasons}")
+        for metric, value in list(run.not_numbers.items())[:_MOST_NOT_NUMBERS]:
+            said.append(f"{name}: the last {clean(metric, _LONGEST_METRIC)} is {value}")
     for run in comparison.left_out:
         name = run.name or run.session
         if run.status == Status.FAILED:
@@ -347,8 +355,11 @@ def notes(comparison: SidesComparison) -> list[str]:
     unlike: dict[str, list[str]] = {}
     for figure in comparison.figures:
         if figure.why is not None and figure.name != THROUGHPUT:
-            is_part = figure.name.startswith(ACCOUNT)
-            text = "what each batch adds to the time" if is_part else name(figure.name)
+            text = name(figure.name)
+            if figure.name.startswith(ACCOUNT):
+                text = "what each batch adds to the time"
+            elif figure.name.startswith(METRIC):
+                text = "what the metrics came to"
             unlike.setdefault(figure.why, []).append(text)
     said = [_not_compared(list(dict.fromkeys(names)), why) for why, names in unlike.items()]
     ratio = comparison.throughput.ratio

@@ -156,6 +156,39 @@ def test_where_one_side_has_several_runs_they_say_how_runs_differ():
     assert compared.claim is Claim.FASTER
 
 
+# ---- metrics ----
+
+
+def learned(session, batches=1_000, **metrics):
+    return run(session, values={f"metric.{n}": v for n, v in metrics.items()}, batches=batches)
+
+
+def test_what_was_learned_is_compared_the_way_its_name_says():
+    base = [learned(f"a{n}", loss=0.5 + n / 1_000, val_acc=0.8 + n / 1_000) for n in range(3)]
+    new = [learned(f"b{n}", loss=0.4 + n / 1_000, val_acc=0.9 + n / 1_000) for n in range(3)]
+    compared = compare_sides(base, new)
+    assert figure(compared, "metric.loss").is_better is True
+    assert figure(compared, "metric.val_acc").is_better is True
+    back = compare_sides(new, base)
+    assert (
+        figure(back, "metric.loss").is_better is figure(back, "metric.val_acc").is_better is False
+    )
+    rates = [learned(f"c{n}", learning_rate=0.1 + n / 1_000) for n in range(6)]
+    assert figure(compare_sides(rates[:3], rates[3:]), "metric.learning_rate").is_better is None
+
+
+def test_what_was_learned_is_not_compared_after_more_batches():
+    compared = compare_sides([learned("a", 1_000, loss=0.5)], [learned("b", 2_000, loss=0.4)])
+    loss = figure(compared, "metric.loss")
+    assert (loss.base, loss.new, loss.ratio) == (0.5, 0.4, None)
+    assert loss.why == "the runs had different numbers of batches"
+
+
+def test_a_metric_below_zero_has_no_ratio():
+    compared = compare_sides([learned("a", r2=-0.5)], [learned("b", r2=0.4)])
+    assert figure(compared, "metric.r2").ratio is None
+
+
 # ---- steps and samples ----
 
 

@@ -13,7 +13,7 @@ from dlmon.comparison.sides import THROUGHPUT, NotComparable, compare_sides
 from dlmon.host import boot_id, host_name
 from dlmon.log.directory import list_sessions, read_entry
 from dlmon.log.folder import LogError
-from dlmon.records import Batches, Model, Result, SessionHeader, Status, decode
+from dlmon.records import Batches, Epoch, Model, Result, SessionHeader, Status, decode
 from dlmon.session.figures import compare_logs, figures_of_entry, read_figures
 from dlmon.statistics.ratios import Basis
 from tui.formatting.sides import figure_rows, shown_columns
@@ -47,6 +47,32 @@ def test_what_the_machine_did_counts_while_it_trained(tmp_path):
     assert values["memory_mib"] > 0
     assert values["gpu_memory_mib"] > 0
     assert "gpu_pct" not in read_figures(log_of(tmp_path, "no-gpu", gpus=0)).values
+
+
+def with_data(records, data):
+    return [replace(r, data=data) if isinstance(r, (Model, Result)) else r for r in records]
+
+
+def test_what_was_learned_of_real_data_is_compared_and_of_random_ones_not(tmp_path):
+    records = recorded_session()
+    last = [record for record in records if isinstance(record, Epoch)][-1]
+    real = read_figures(log_of(tmp_path, "real", with_data(records, "real")))
+    values = {name: value for name, value in real.values.items() if name.startswith("metric.")}
+    assert values == {f"metric.{name}": value for name, value in last.metrics.items()}
+    assert "metric.loss" in values
+    drawn = read_figures(log_of(tmp_path, "drawn", with_data(records, "synthetic")))
+    assert not any(name.startswith("metric.") for name in drawn.values)
+
+
+def test_a_metric_that_is_no_number_is_named_and_one_below_zero_kept(tmp_path):
+    records = with_data(recorded_session(), "real")
+    *_, last = (number for number, record in enumerate(records) if isinstance(record, Epoch))
+    metrics, why = {"loss": None, "reward": -2.5}, {"loss": "NaN"}
+    records[last] = replace(records[last], metrics=metrics, why=why)
+    run = read_figures(log_of(tmp_path, "nan", records))
+    assert run.not_numbers == {"loss": "NaN"}
+    assert run.values["metric.reward"] == -2.5
+    assert "metric.loss" not in run.values
 
 
 def test_windows_and_the_curve_are_of_steady_training(tmp_path):

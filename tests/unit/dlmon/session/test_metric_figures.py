@@ -2,11 +2,9 @@
 
 from dataclasses import replace
 
-import pytest
-
 from dlmon.records import Epoch, Metrics
 from dlmon.session.learning import Learning
-from dlmon.session.metric_figures import MetricFigure, figures_json, lower_is_better, metric_figures
+from dlmon.session.metric_figures import MetricFigure, figures_json, metric_figures
 
 S = 1_000_000_000
 
@@ -74,32 +72,3 @@ def test_of_two_figures_of_one_epoch_the_first_counts():
 def test_epochs_count_from_one_in_json():
     found = figures_json(figures_of(epoch(0, loss=1.0), epoch(1, loss=2.0)))
     assert found == {"loss": {"final": 2.0, "best": 1.0, "best_epoch": 1}}
-
-
-@pytest.mark.parametrize(
-    ("name", "lower"),
-    [
-        ("loss", True),
-        ("dense_1_loss", True),
-        ("mean_absolute_error", True),
-        ("binary_crossentropy", True),
-        ("customloss", True),
-        ("accuracy", False),
-        ("sparse_categorical_accuracy", False),
-        ("F1", False),
-        ("learning_rate", None),
-        ("grad_norm", None),
-        ("accuracy_loss", True),
-        ("map_error", True),
-        ("neg_mean_squared_error", None),
-        ("neg_log_loss", None),
-        ("Negative_Loss", None),
-        ("loss_scale", None),
-        ("loss_weight", None),
-        ("grad_loss_norm", None),
-        ("normal_loss", True),
-        ("weighted_accuracy", False),
-    ],
-)
-def test_whether_less_is_better_is_known_by_a_name_or_not_at_all(name, lower):
-    assert lower_is_better(name) is lower

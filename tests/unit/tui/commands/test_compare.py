@@ -60,7 +60,7 @@ def test_one_run_a_side_is_marked_and_the_next_step_is_named(compare, log_dir):
         (log_dir / f"slow-{number}" / "session.jsonl").unlink()
     exit_code, out = compare("base-0", "slow-0")
     assert exit_code == 0
-    assert "* -10.0 %" in out
+    assert "? -10.0 %" in out
     assert "new had 10.0 % less throughput than base in these two runs" in out
     with pytest.raises(UserError, match="repeat each 3 times"):
         compare("base-0", "slow-0", "--fail-if-slower", "5%")

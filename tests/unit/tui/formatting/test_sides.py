@@ -74,9 +74,9 @@ def test_both_sides_of_a_small_figure_have_the_same_digits(base, new, shown):
         (Ratio(1.049, 1.03, 1.07, 0.001, Basis.RUNS), "+4.9 %"),
         (Ratio(0.951, 0.93, 0.97, 0.001, Basis.RUNS), "-4.9 %"),
         (Ratio(1.004, 0.99, 1.02, 0.6, Basis.RUNS), "~ +0.4 %"),
-        (Ratio(1.5, 1.49, 1.51, None, Basis.WITHIN_RUNS), "* +50.0 %"),
+        (Ratio(1.5, 1.49, 1.51, None, Basis.WITHIN_RUNS), "? +50.0 %"),
         (Ratio(12.5, 12.0, 13.0, 0.001, Basis.RUNS), "+1,150 %"),
-        (Ratio(1e9), "* over +1,000,000 %"),
+        (Ratio(1e9), "? over +1,000,000 %"),
     ],
 )
 def test_a_change_is_marked_where_it_is_not_significant(ratio, text):
@@ -94,7 +94,7 @@ def test_the_parts_of_the_account_stand_last_in_their_own_order():
     account = {"account.startup": 2.0, "account.data_wait": 1.0, "account.closing": 0.5}
     comparison = compare_sides(side("a", 1.0, values=account), side("b", 2.0, values=account))
     names = [row.cells[0] for row in figure_rows(comparison)]
-    assert names == ["samples/s", "start and imports, s", "waiting for data, s", "ending, s"]
+    assert names == ["samples/s", "start and imports, s", "waiting for data, s", "shutdown, s"]
 
 
 def test_what_one_side_lacks_is_a_dash():
@@ -227,7 +227,7 @@ def test_a_script_is_repeated_by_exec():
 def test_the_marks_in_a_table_are_explained():
     one_each = compare_sides(side("a", 1.0, windows=WINDOWS), side("b", 2.0, windows=WINDOWS))
     assert legends(figure_rows(one_each)) == [
-        "* not tested: one run a side can't show how much runs differ from time to time"
+        "? not tested: one run a side can't show how much runs differ from time to time"
     ]
     assert "not of how runs do" in notes(one_each)[-1]
     judged = compare_sides(side("a", 1.0), side("b", 1.0), side("c", 1.0, 1.01, 0.99))
@@ -236,9 +236,9 @@ def test_the_marks_in_a_table_are_explained():
     clear = compare_sides(side("a", 1.0, 1.01), side("b", 2.0, 2.01))
     assert legends(figure_rows(clear)) == []
     alike = compare_sides(side("a", 1.0, 1.0), side("b", 2.0, 2.0))
-    assert legends(figure_rows(alike)) == ["* not tested: the runs of a side don't differ at all"]
+    assert legends(figure_rows(alike)) == ["? not tested: the runs of a side don't differ at all"]
     assert legends([*figure_rows(alike), *figure_rows(one_each)]) == [
-        "* not tested: one run a side, or runs of a side that don't differ at all"
+        "? not tested: one run a side, or runs of a side that don't differ at all"
     ]
 
 
@@ -267,7 +267,7 @@ IN_SAMPLES = {**IN_STEPS, "counts_steps": False}
 
 def test_the_throughput_of_runs_that_count_steps_is_of_steps():
     comparison = compare_sides(side("a", 50.0, **IN_STEPS), side("b", 60.0, **IN_STEPS))
-    assert cells(comparison, "steps/s")[1:4] == ("50.00", "60.00", "* +20.0 %")
+    assert cells(comparison, "steps/s")[1:4] == ("50.00", "60.00", "? +20.0 %")
     assert "new had 20.0 % more throughput than base" in verdict(comparison)
 
 
@@ -290,6 +290,38 @@ def test_why_no_part_of_the_time_is_compared_is_said_once():
     assert notes(compare_sides(base, new)) == [
         "USD and what each batch adds to the time are not compared: "
         "the runs had different numbers of batches"
+    ]
+
+
+def test_what_was_learned_stands_between_the_figures_and_the_account():
+    values = {"metric.val_accuracy": 0.5, "account.training": 9.0, "compile_s": 1.0}
+    comparison = compare_sides(side("a", 1.0, values=values), side("b", 1.0, values=values))
+    names = [row.cells[0] for row in figure_rows(comparison)]
+    assert names[1:] == ["compile, s", "last val_accuracy", "steps, s"]
+    assert cells(comparison, "last val_accuracy")[1:4] == ("0.5000", "0.5000", "? +0.0 %")
+
+
+def test_a_foreign_name_of_a_metric_is_cleaned_and_cut():
+    values = {"metric.\x1b[31ma_very_long_name_of_a_metric": 0.5}
+    comparison = compare_sides(side("a", 1.0, values=values), side("b", 1.0, values=values))
+    name = figure_rows(comparison)[1].cells[0]
+    assert name.startswith("last a_very")
+    assert name.endswith("…")
+    assert len(name) <= 25
+
+
+def test_a_loss_that_is_no_number_is_said():
+    comparison = compare_sides(
+        side("a", 1.0), side("b", 2.0, name="new", not_numbers={"loss": "NaN"})
+    )
+    assert doubts(comparison) == ["new: the last loss is NaN"]
+
+
+def test_why_no_metric_is_compared_is_said_once():
+    values = {"metric.loss": 9.0, "metric.val_loss": 1.0}
+    base, new = side("a", 1.0, values=values, batches=1), side("b", 1.0, values=values, batches=2)
+    assert notes(compare_sides(base, new)) == [
+        "what the metrics came to is not compared: the runs had different numbers of batches"
     ]
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import signal
 from pathlib import Path
 
+from dlmon.records.words import StopCause
+
 # What a viewer sends on the lifeline that it holds.
 FROM_SCREEN = "stop"
 BY_CTRL_C = "stop ctrl-c"
@@ -12,12 +14,12 @@ BY_SWEEP = "stop sweep"
 TERMINAL_CLOSED = "stop terminal-closed"
 VIEWER_TERMINATED = "stop viewer-terminated"
 
-ASKED_BY_WORD = {
-    FROM_SCREEN: "asked from the live screen",
-    BY_CTRL_C: "asked by Ctrl-C",
-    BY_SWEEP: "asked by its sweep",
-    TERMINAL_CLOSED: "its terminal was closed",
-    VIEWER_TERMINATED: "its viewer got SIGTERM",
+CAUSE_BY_WORD = {
+    FROM_SCREEN: StopCause.LIVE_SCREEN,
+    BY_CTRL_C: StopCause.CTRL_C,
+    BY_SWEEP: StopCause.SWEEP,
+    TERMINAL_CLOSED: StopCause.TERMINAL_CLOSED,
+    VIEWER_TERMINATED: StopCause.VIEWER_TERMINATED,
 }
 
 PASS_ON = b"signal "
@@ -27,10 +29,23 @@ PASS_ON = b"signal "
 BY_OTHER_SCREEN = signal.SIGUSR1
 BY_COMMAND = signal.SIGUSR2
 
-_ASKED_BY_SIGNAL: dict[int, str] = {
-    BY_OTHER_SCREEN: "asked from another live screen",
-    BY_COMMAND: "asked with dlmon stop",
+_CAUSE_BY_SIGNAL: dict[int, StopCause] = {
+    BY_OTHER_SCREEN: StopCause.OTHER_SCREEN,
+    BY_COMMAND: StopCause.COMMAND,
 }
+
+CAUSE_TEXT = {
+    StopCause.LIVE_SCREEN: "asked from the live screen",
+    StopCause.OTHER_SCREEN: "asked from another live screen",
+    StopCause.CTRL_C: "asked by Ctrl-C",
+    StopCause.COMMAND: "asked with dlmon stop",
+    StopCause.SWEEP: "asked by its sweep",
+    StopCause.TERMINAL_CLOSED: "its terminal was closed",
+    StopCause.VIEWER_TERMINATED: "its viewer got SIGTERM",
+    StopCause.VIEWER_GONE: "its viewer is gone",
+    StopCause.SIGNAL: "by a signal",
+}
+"""Why a session stopped, in words; of an unknown cause there are none."""
 
 # Errors of a write: what writes hears of them.
 _WRITE_ERRORS = {signal.SIGPIPE, signal.SIGXFSZ}
@@ -61,9 +76,12 @@ STOP_SIGNALS = tuple(
 """The signals that would end a process that doesn't handle them, and may be handled."""
 
 
-def asked_by_signal(number: int) -> str:
-    """Return in words who asked by that signal, as far as it is known."""
-    return _ASKED_BY_SIGNAL.get(number, f"the process that records it got {signal_name(number)}")
+def cause_of_signal(number: int) -> tuple[StopCause, str]:
+    """Return who asked by a signal to the process that records, and the same in words."""
+    cause = _CAUSE_BY_SIGNAL.get(number)
+    if cause is None:
+        return StopCause.SIGNAL, f"the process that records it got {signal_name(number)}"
+    return cause, CAUSE_TEXT[cause]
 
 
 def signal_name(number: int) -> str:

@@ -85,6 +85,7 @@ if TYPE_CHECKING:
         Requirement,
         RunStatus,
         Status,
+        StopCause,
         Word,
     )
 

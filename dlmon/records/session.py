@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from dlmon.records.machine import MachineFacts
 from dlmon.records.record import record
-from dlmon.records.words import FailureKind, Requirement, Status
+from dlmon.records.words import FailureKind, Requirement, Status, StopCause
 
 
 @record(frozen=True)
@@ -267,6 +267,8 @@ class Result:
             batches isn't known.
         validation_compile_s: how much of `compile_s` is of the first validation; older logs lack
             it.
+        stopped_by: who, or what, had it stop: live_screen, other_screen, ctrl_c, command, sweep,
+            terminal_closed, viewer_terminated, viewer_gone or signal; older logs lack it.
     """
 
     TYPE: ClassVar[str] = "result"
@@ -306,4 +308,5 @@ class Result:
     machine: MachineUse | None = None
     counts_steps: bool | None = None
     validation_compile_s: float | None = None
+    stopped_by: StopCause | None = None
     why: dict[str, str] = field(default_factory=dict)

@@ -31,6 +31,21 @@ class Status(OpenWord):
     UNKNOWN = "unknown"
 
 
+class StopCause(OpenWord):
+    """Who, or what, had a session stop."""
+
+    LIVE_SCREEN = "live_screen"
+    OTHER_SCREEN = "other_screen"
+    CTRL_C = "ctrl_c"
+    COMMAND = "command"
+    SWEEP = "sweep"
+    TERMINAL_CLOSED = "terminal_closed"
+    VIEWER_TERMINATED = "viewer_terminated"
+    VIEWER_GONE = "viewer_gone"
+    SIGNAL = "signal"
+    UNKNOWN = "unknown"
+
+
 class RunStatus(Word):
     """How a run of a sweep stands; one that was stopped or interrupted is not run."""
 

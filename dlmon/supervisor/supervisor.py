@@ -54,11 +54,19 @@ from dlmon.records import (
     Record,
     Result,
     SessionHeader,
+    StopCause,
 )
 from dlmon.records.changes import merge_machine
 from dlmon.session.keyframes.writer import SessionIndex
 from dlmon.session.session import Session
-from dlmon.stop import ASKED_BY_WORD, PASS_ON, STOP_SIGNALS, asked_by_signal, signal_name
+from dlmon.stop import (
+    CAUSE_BY_WORD,
+    CAUSE_TEXT,
+    PASS_ON,
+    STOP_SIGNALS,
+    cause_of_signal,
+    signal_name,
+)
 from dlmon.supervisor.kernel_kills import KernelKills
 from dlmon.supervisor.script import Script, ScriptError, check_script
 from dlmon.supervisor.verdict import (
@@ -119,7 +127,8 @@ class Supervisor:
         self._last_output: deque[Output] = deque(maxlen=LAST_OUTPUT_LINES)
         self._lifeline_left = b""
         self._detached = job.outlives_viewer
-        self._stop_asked: str | None = None
+        self._stop_cause: StopCause | None = None
+        self._why_stopped = ""
         self._end_passed_on = False
         """Whether a script got a signal that asks it to end; it may go on."""
         self._stopping = asyncio.Event()
@@ -140,8 +149,8 @@ class Supervisor:
             facts = await self._machine_facts()
             try:
                 interpreter = await self._interpreter()
-                if self._stop_asked is not None:
-                    self._answer(Refused(f"stopped before it began: {self._stop_asked}", FAILED))
+                if self._stop_cause is not None:
+                    self._answer(Refused(f"stopped before it began: {self._why_stopped}", FAILED))
                     return
                 launch = None
                 if not self._job.is_machine_recording:
@@ -162,7 +171,7 @@ class Supervisor:
             # Whoever started us by nohup means it.
             if number == signal.SIGHUP and signal.getsignal(number) == signal.SIG_IGN:
                 continue
-            loop.add_signal_handler(number, self._stop, asked_by_signal(number))
+            loop.add_signal_handler(number, self._stop, *cause_of_signal(number))
 
     async def _interpreter(self) -> Interpreter | None:
         """Examine the interpreter that is asked for; None for our own, or when a stop comes sooner.
@@ -414,25 +423,25 @@ class Supervisor:
         for word in words:
             if word == b"detach":
                 self._detached = True
-            elif asked_by := ASKED_BY_WORD.get(word.decode("utf-8", "replace")):
-                self._stop(asked_by)
+            elif cause := CAUSE_BY_WORD.get(word.decode("utf-8", "replace")):
+                self._stop(cause, CAUSE_TEXT[cause])
             elif word.startswith(PASS_ON) and isinstance(self._workload, Script):
                 self._pass_on(self._workload, word.removeprefix(PASS_ON))
         if not data:
             asyncio.get_running_loop().remove_reader(sys.stdin.fileno())
             if not self._detached:
                 self._stop_waiting.set()
-                self._stop("its viewer is gone")
+                self._stop(StopCause.VIEWER_GONE, CAUSE_TEXT[StopCause.VIEWER_GONE])
 
-    def _stop(self, reason: str) -> None:
+    def _stop(self, cause: StopCause, reason: str) -> None:
         """Have the workload end: after this batch, then by SIGTERM, then by SIGKILL.
 
         Once it has ended, this means to wait no longer for room on a full disk.
         """
         if self._ended:
             self._stop_waiting.set()
-        elif self._stop_asked is None:
-            self._stop_asked = reason
+        elif self._stop_cause is None:
+            self._stop_cause, self._why_stopped = cause, reason
             self._stopping.set()
             if self._workload.pid is not None:
                 self._escalate_stop(self._workload.pid, reason)
@@ -445,7 +454,8 @@ class Supervisor:
             return
         number = signal.Signals(int(word))
         if script.pid is None:
-            self._stop_asked = f"it got {signal_name(number)}"
+            self._stop_cause = StopCause.SIGNAL
+            self._why_stopped = f"it got {signal_name(number)}"
         self._end_passed_on |= number in _ENDS
         script.pass_on(number)
 
@@ -489,7 +499,7 @@ class Supervisor:
         """
         if self._workload.pid is None:
             return
-        if self._job.script and (self._stop_asked is None or self._job.process is not None):
+        if self._job.script and (self._stop_cause is None or self._job.process is not None):
             # What it leaves running, it would leave running alone too.
             return
         end_group(self._workload.pid, signal.SIGKILL)
@@ -512,7 +522,7 @@ class Supervisor:
     def _ending(self) -> Ending:
         return Ending(
             exit_code=self._workload.exit_code,
-            stop_asked=self._stop_asked is not None or self._end_passed_on,
+            stopped_by=self._stopped_by(),
             failure=self._workload.failure,
             out_of_memory=self._memory_ran_out,
             last_output=tuple(self._last_output),
@@ -520,6 +530,11 @@ class Supervisor:
             why_nothing_trained=self._workload.why_nothing_trained,
             was_not_ours=self._job.process is not None,
         )
+
+    def _stopped_by(self) -> StopCause | None:
+        if self._stop_cause is None and self._end_passed_on:
+            return StopCause.SIGNAL
+        return self._stop_cause
 
     def _result(self, ending: Ending, now: int) -> Result:
         assert self._session is not None
@@ -530,7 +545,7 @@ class Supervisor:
                 self._session.header,
                 log,
                 self._session.machine.use(),
-                stopped=self._stop_asked is not None,
+                stopped_by=self._stop_cause,
                 now_ns=now,
                 wall=time.time(),
             )

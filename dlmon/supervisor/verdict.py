@@ -20,6 +20,7 @@ from dlmon.records import (
     Result,
     SessionHeader,
     Status,
+    StopCause,
 )
 from dlmon.session.energy import EnergyMeter
 from dlmon.session.measures import Measures, measure
@@ -65,7 +66,8 @@ _CRASHES = (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS)
 class Ending:
     """How the workload's process ended.
 
-    `exit_code` is negative for a signal, None when it never started. `failure`
+    `exit_code` is negative for a signal, None when it never started.
+    `stopped_by` says who had asked it to end, None where nobody had. `failure`
     is the reason that it reported itself. `out_of_memory` says that the kernel
     had just killed something for want of memory, `last_output` are the last
     lines that it printed. `is_script` says that it was a person's own, and
@@ -74,7 +76,7 @@ class Ending:
     """
 
     exit_code: int | None
-    stop_asked: bool
+    stopped_by: StopCause | None
     failure: Failure | None
     out_of_memory: bool
     last_output: Sequence[Output] = ()
@@ -113,6 +115,7 @@ def make_result(
         why["device"] = model.why.get("device", "a script does not say which one it uses")
     return Result(
         status=status,
+        stopped_by=ending.stopped_by if status == Status.STOPPED else None,
         session=header.id,
         log=log,
         workload=job.workload,
@@ -172,11 +175,18 @@ def _options(job: Job, model: Model | None) -> dict[str, Any]:
 
 
 def make_machine_result(
-    header: SessionHeader, log: str, use: MachineUse, *, stopped: bool, now_ns: int, wall: float
+    header: SessionHeader,
+    log: str,
+    use: MachineUse,
+    *,
+    stopped_by: StopCause | None,
+    now_ns: int,
+    wall: float,
 ) -> Result:
     """Return the result record of a machine that was recorded without a workload."""
     return Result(
-        status=Status.STOPPED if stopped else Status.COMPLETED,
+        status=Status.COMPLETED if stopped_by is None else Status.STOPPED,
+        stopped_by=stopped_by,
         session=header.id,
         log=log,
         workload=header.workload,
@@ -233,9 +243,9 @@ def _peak(job: Job, snapshot: Snapshot) -> tuple[float | None, str | None]:
 def _status(ending: Ending, batch_size: object) -> tuple[Status, str | None, FailureKind | None]:
     """Return completed, stopped or failed; and of what failed why, in words and as a code."""
     code = ending.exit_code
-    if code == 0 or (ending.was_not_ours and not ending.stop_asked):
+    if code == 0 or (ending.was_not_ours and ending.stopped_by is None):
         return Status.COMPLETED, None, None
-    if ending.stop_asked:
+    if ending.stopped_by is not None:
         return Status.STOPPED, None, None
     if ending.failure is not None:
         return Status.FAILED, ending.failure.text, ending.failure.kind

@@ -67,6 +67,7 @@ def test_a_local_session_stops_when_its_terminal_closes(view):
     viewer.process.send_signal(signal.SIGHUP)
     assert log.wait_for_end().status == "stopped"
     assert "stopping: its terminal was closed" in log.notices()
+    assert log.records(Result)[-1].stopped_by == "terminal_closed"
     assert viewer.exit_code() == 1
 
 

@@ -225,20 +225,22 @@ def test_other_words_on_the_lifeline_mean_nothing(start, files):
 # ---- who asked ----
 
 
-@pytest.mark.parametrize(("word", "asked"), stop.ASKED_BY_WORD.items())
-def test_a_stop_on_the_lifeline_names_who_asked(start, word, asked):
+@pytest.mark.parametrize(("word", "cause"), stop.CAUSE_BY_WORD.items())
+def test_a_stop_on_the_lifeline_names_who_asked(start, word, cause):
     session = start(epochs=MANY)
     session.wait_for(Epoch)
     session.say(word)
-    assert session.wait_for_end().status == "stopped"
-    assert f"stopping: {asked}" in session.notices()
+    result = session.wait_for_end()
+    assert (result.status, result.stopped_by) == ("stopped", cause)
+    assert f"stopping: {stop.CAUSE_TEXT[cause]}" in session.notices()
 
 
 def test_dlmon_stop_is_named_in_the_log(start, dlmon, log_dir):
     session = start(epochs=MANY)
     session.wait_for(Epoch)
     assert dlmon("stop", "last", "--log-dir", str(log_dir)).returncode == 0
-    assert session.wait_for_end().status == "stopped"
+    result = session.wait_for_end()
+    assert (result.status, result.stopped_by) == ("stopped", "command")
     assert "stopping: asked with dlmon stop" in session.notices()
 
 

@@ -39,10 +39,12 @@ from dlmon.records import (
     Result,
     SessionHeader,
     Status,
+    StopCause,
     Validation,
     encode,
 )
 from dlmon.session.session import Session
+from dlmon.stop import CAUSE_TEXT
 from dlmon.supervisor.verdict import make_machine_result
 
 RESULT = "result"
@@ -191,11 +193,11 @@ def recorded_machine(
     if status is None:
         return [header, *samples]
     now, log = samples[-1].t + 500_000_000, f"/sessions/{header.id}/{LOG_NAME}"
-    use, stopped = folded([header, *samples]).machine.use(), status == "stopped"
-    result = make_machine_result(
-        header, log, use, stopped=stopped, now_ns=now, wall=header.wall + (now - BEGIN_NS) / 1e9
-    )
-    notice = [Notice(now, "stopping: asked with dlmon stop")] if stopped else []
+    use = folded([header, *samples]).machine.use()
+    stopped_by = StopCause.COMMAND if status == "stopped" else None
+    wall = header.wall + (now - BEGIN_NS) / 1e9
+    result = make_machine_result(header, log, use, stopped_by=stopped_by, now_ns=now, wall=wall)
+    notice = [] if stopped_by is None else [Notice(now, f"stopping: {CAUSE_TEXT[stopped_by]}")]
     return [header, *samples, *notice, result]
 
 

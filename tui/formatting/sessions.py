@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 from dlmon.log.directory import SessionEntry
 from dlmon.log.label import Label
-from dlmon.records import MachineUse, Requirement, SessionHeader, Status
+from dlmon.records import MachineUse, Requirement, Result, SessionHeader, Status, StopCause
 from dlmon.session.session import NOTHING_SEEN, TOO_SHORT
+from dlmon.stop import CAUSE_TEXT
 from dlmon.sweep.log import SWEEP_NAME, SweepEntry, entry_of
 from dlmon.sweep.plan import SweepError
 from tui.formatting import units
@@ -42,6 +43,13 @@ WHY_NO_RESULT = {
     Status.UNKNOWN: "recorded on another machine; whether it still runs can't be seen from here",
 }
 
+_NOT_ASKED = {
+    StopCause.TERMINAL_CLOSED,
+    StopCause.VIEWER_TERMINATED,
+    StopCause.VIEWER_GONE,
+    StopCause.SIGNAL,
+}
+
 Recorded = SessionEntry | SweepEntry
 """What a log directory holds."""
 
@@ -54,9 +62,21 @@ class RunOfSweep:
     text: str
 
 
-def status_text(status: Status) -> str:
-    """Return how a session stands, and why nothing more is known where that is so."""
-    return f"{status}: {WHY_NO_RESULT[status]}" if status in WHY_NO_RESULT else str(status)
+def status_text(status: Status, result: Result | None = None) -> str:
+    """Return how a session stands, and why nothing more is known, or who stopped it."""
+    if status in WHY_NO_RESULT:
+        return f"{status}: {WHY_NO_RESULT[status]}"
+    cause = None if result is None else result.stopped_by
+    text = None if cause is None else CAUSE_TEXT.get(cause)
+    return str(status) if text is None else f"{status}: {text}"
+
+
+def stopped_unasked_text(result: Result) -> str:
+    """Return what stopped a session that nobody asked to stop; empty of all others."""
+    cause = result.stopped_by
+    if cause is None or cause not in _NOT_ASKED:
+        return ""
+    return status_text(result.status, result)
 
 
 def runs_of_sweeps(sweeps: Sequence[SweepEntry]) -> dict[str, RunOfSweep]:

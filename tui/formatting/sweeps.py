@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -112,6 +113,13 @@ def table_of(
         note = _note(row) if row.completed or not is_running else ""
         table.append(SweepTableRow(combination, tuple(cells), status, is_best, note))
     return columns, tuple(table)
+
+
+def without_result_text(sweep: Sweep) -> str:
+    """Say how many of the runs that are done have no result: `, 1 failed, 2 impossible`."""
+    statuses = Counter(outcome.status for outcome in sweep.outcomes.values())
+    named = (RunStatus.FAILED, RunStatus.OUT_OF_MEMORY, RunStatus.IMPOSSIBLE)
+    return "".join(f", {statuses[status]} {status}" for status in named if statuses[status])
 
 
 def _names_workloads(plan: Plan) -> bool:

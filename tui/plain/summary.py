@@ -175,7 +175,7 @@ def summary_rows(
     unusual = unusual_settings(snapshot.header.options)
     if unusual:
         rows.append(("settings", ", ".join(unusual)))
-    rows.append(("status", status_text(status)))
+    rows.append(("status", status_text(status, session.result)))
     timing = timing_of(snapshot)
     if snapshot.run_seconds is not None and timing is snapshot.run_seconds:
         rows.append(("whole run", _run_text(snapshot.run_seconds, snapshot)))
@@ -249,7 +249,7 @@ def _machine_summary(session: Session, snapshot: Snapshot, status: Status) -> li
     why = "; ".join(dict.fromkeys(text for name, text in use.why.items() if "energy" in name))
     return [
         ("recorded", f"the machine {snapshot.header.host}"),
-        ("status", status_text(status)),
+        ("status", status_text(status, session.result)),
         ("wall", units.clock(snapshot.elapsed_s)),
         ("mean CPU", units.percent(use.cpu_pct)),
         *((f"mean {device_name(gpu)}", units.percent(pct)) for gpu, pct in use.gpu_pct.items()),

@@ -20,9 +20,10 @@ from tui.formatting.sessions import (
     device_of,
     done_text,
     outcome,
+    stopped_unasked_text,
     workload_of,
 )
-from tui.formatting.sweeps import findings, plan_text
+from tui.formatting.sweeps import findings, plan_text, without_result_text
 from tui.widgets.lines import BAD, MUTED, PLAIN, STRONG, Lines, cut, wrapped
 from tui.widgets.rows import TextRow
 
@@ -70,7 +71,7 @@ class SessionDetails(Lines):
             ((called(entry.header.id, entry.label), STRONG),),
             *_note(entry),
             ((plan_text(entry.plan, self.glyphs), PLAIN),),
-            ((f"{done_text(entry)} combinations done; {self._next_step(entry)}", PLAIN),),
+            ((f"{_done_text(entry)}; {self._next_step(entry)}", PLAIN),),
             *[((sentence, PLAIN),) for sentence in found[:1]],
         ]
 
@@ -104,11 +105,17 @@ class SessionDetails(Lines):
             lines = wrapped(result.error, width, max(1, height), self.ellipsis)
             return [((line, BAD),) for line in lines]
         came = outcome(entry, self.glyphs, whole=True)
+        unasked = stopped_unasked_text(result)
+        came = f"{unasked}; {came}" if unasked else came
         lines = wrapped(came, width, max(1, height - 1), self.ellipsis)
         rows: list[TextRow] = [((line, PLAIN),) for line in lines]
         if not entry.header.is_machine_recording:
             rows.append(((_speed(result, entry.header, self.glyphs), PLAIN),))
         return rows
+
+
+def _done_text(entry: SweepEntry) -> str:
+    return f"{done_text(entry)} combinations done{without_result_text(entry.sweep)}"
 
 
 def _note(entry: Recorded) -> list[TextRow]:

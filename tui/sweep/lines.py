@@ -18,7 +18,7 @@ from tui.formatting import units
 from tui.formatting.comparison import epoch_text
 from tui.formatting.glyphs import Glyphs, under_way
 from tui.formatting.phases import phase_text
-from tui.formatting.sweeps import swept_text
+from tui.formatting.sweeps import swept_text, without_result_text
 from tui.widgets.lines import (
     ACCENT,
     APART,
@@ -221,21 +221,22 @@ def _levels(run: ShownRun, name_cells: int, glyphs: Glyphs) -> list[tuple[TextRo
 def _how_far(progress: SweepProgress, glyphs: Glyphs) -> TextRow:
     sweep, plan = progress.sweep, progress.sweep.plan
     left = sweep.left()
-    done = len(plan.order) - len(left)
+    done = f"{len(plan.order) - len(left)} of {len(plan.order)} runs done"
+    done += without_result_text(sweep)
     runs: list[tuple[str, tuple[str, ...]]] = []
     elapsed_s = progress.elapsed_s
     clock = () if elapsed_s is None else ((f"  {units.clock(elapsed_s)}", PLAIN),)
     if progress.status not in ("running", "stopping"):
         style = GOOD if progress.status == "completed" else BAD
         runs.append((progress.status, style))
-        runs.append((f"  {done} of {len(plan.order)} runs done", PLAIN))
+        runs.append((f"  {done}", PLAIN))
         return (*runs, *clock)
     if progress.status == "stopping" or progress.last_run:
         these = "these runs" if len(progress.current) > 1 else "this run"
         text = "stopping" if progress.status == "stopping" else f"stops after {these}"
         runs.append((f"{text}  ", STRONG))
     if len(plan.hosts) > 1:
-        runs.append((f"{done} of {len(plan.order)} runs done", PLAIN))
+        runs.append((done, PLAIN))
     elif progress.current:
         runs.extend(_place(sweep, progress.current[0]))
     runs.extend(clock)

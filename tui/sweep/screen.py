@@ -23,6 +23,7 @@ from tui.formatting.sweeps import (
     resume_command,
     slot_text,
     table_of,
+    without_result_text,
 )
 from tui.screens.base import HELP, PALETTE, REFRESH_S, SESSIONS, THEME, BaseScreen, hidden
 from tui.sweep import chart as sweep_chart
@@ -211,6 +212,7 @@ class SweepScreen(BaseScreen):
         elif run.ended:
             left = len(run.sweep.left())
             done = "all runs done" if not left else f"{left} left for --resume"
+            done += without_result_text(run.sweep)
             ended = f"{run.sweep.closed or 'ended'}: {done}; q leaves"
             line.show_sentences([ended, *(left_running_text(*each) for each in run.left_running)])
         elif shown := self._shown_runs():

@@ -25,7 +25,7 @@ from rich.cells import cell_len
 
 from dlmon.log.directory import SessionEntry, list_sessions
 from dlmon.log.label import Label, write_label
-from dlmon.records import Began, Closed, Ended, Requirement, Slot
+from dlmon.records import Began, Closed, Ended, Requirement, Slot, StopCause
 from dlmon.session.session import TOO_SHORT
 from dlmon.sweep.log import SweepEntry, SweepWriter, list_sweeps, new_header
 from tui.sessions.arrangement import matching
@@ -175,6 +175,15 @@ async def test_a_first_batch_that_compiles_nothing_is_said_without_that_of_valid
     async with shown.app.run_test(size=(120, 40)) as pilot:
         await shown.begin(pilot)
         assert f"   {said}   took " in shown.rows("#details")[3]
+
+
+async def test_what_stopped_a_session_that_nobody_asked_to_stop_is_said(shown, log_dir):
+    *records, result = recorded_session(status="stopped")
+    result = replace(result, stopped_by=StopCause.TERMINAL_CLOSED)
+    write_log(log_dir, [*records, result])
+    async with shown.app.run_test(size=(120, 40)) as pilot:
+        await shown.begin(pilot)
+        assert shown.rows("#details")[2].startswith("stopped: its terminal was closed; 10.")
 
 
 async def test_a_recorded_machine_is_listed_as_one_and_how_it_was_used(shown, log_dir):

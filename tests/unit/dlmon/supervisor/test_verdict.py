@@ -17,6 +17,7 @@ from dlmon.records import (
     Model,
     Output,
     SessionHeader,
+    StopCause,
     decode,
     encode,
 )
@@ -36,7 +37,7 @@ JOB = Job("cifar10-cnn", ("true",), {"batch_size": 100}, "/tmp")
 
 def result(
     exit_code,
-    stop_asked=False,
+    stopped_by=None,
     failure=None,
     out_of_memory=False,
     last_output=(),
@@ -56,7 +57,7 @@ def result(
     measures = measure_session(job, snapshot, session.machine.energy, now_ns)
     reported = None if failure is None else Failure(0, failure, FailureKind.EXCEPTION)
     output = tuple(Output(0, "stderr", text) for text in last_output)
-    ending = Ending(exit_code, stop_asked, reported, out_of_memory, output)
+    ending = Ending(exit_code, stopped_by, reported, out_of_memory, output)
     return make_result(job, "log", snapshot, measures, ending, now_ns, 1.0)
 
 
@@ -64,9 +65,9 @@ def result(
     ("ending", "status", "error"),
     [
         ({"exit_code": 0}, "completed", None),
-        ({"exit_code": 0, "stop_asked": True}, "completed", None),
-        ({"exit_code": 75, "stop_asked": True}, "stopped", None),
-        ({"exit_code": -9, "stop_asked": True}, "stopped", None),
+        ({"exit_code": 0, "stopped_by": StopCause.CTRL_C}, "completed", None),
+        ({"exit_code": 75, "stopped_by": StopCause.CTRL_C}, "stopped", None),
+        ({"exit_code": -9, "stopped_by": StopCause.CTRL_C}, "stopped", None),
         ({"exit_code": 1, "failure": "ValueError: no"}, "failed", "ValueError: no"),
         ({"exit_code": 3}, "failed", "the workload ended with exit code 3 and gave no reason"),
         ({"exit_code": -9}, "failed", "it was killed from outside (SIGKILL)"),
@@ -295,13 +296,16 @@ def test_what_speaks_against_them_stands_there_by_its_code():
     }
 
 
-@pytest.mark.parametrize(("stopped", "status"), [(False, "completed"), (True, "stopped")])
-def test_the_result_of_a_machine_says_how_it_was_used_and_why_nothing_else(stopped, status):
+@pytest.mark.parametrize(
+    ("stopped_by", "status"), [(None, "completed"), (StopCause.TERMINAL_CLOSED, "stopped")]
+)
+def test_the_result_of_a_machine_says_how_it_was_used_and_why_nothing_else(stopped_by, status):
     header = replace(recorded_session()[0], workload="")
     use = MachineUse({"gpu:0": 41.5}, {"cpu": 1_200.0}, 12.0, {"energy_j.gpu:0": "not supported"})
     made = make_machine_result(
-        header, "log", use, stopped=stopped, now_ns=header.t + 5_000_000_000, wall=1.0
+        header, "log", use, stopped_by=stopped_by, now_ns=header.t + 5_000_000_000, wall=1.0
     )
+    assert made.stopped_by is stopped_by
     assert (made.status, made.wall_s, made.workload, made.machine) == (status, 5.0, "", use)
     for name in ("device", "seconds_per_epoch", "samples_per_second", "step_ms", "batches"):
         assert getattr(made, name) is None

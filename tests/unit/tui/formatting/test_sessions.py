@@ -5,9 +5,17 @@ from fakes.recorded import recorded_machine, recorded_session, write_log
 from fakes.scripts import script_header, script_session
 
 from dlmon.log.directory import read_entry
-from dlmon.records import MachineUse, Requirement
+from dlmon.records import MachineUse, Requirement, Status, StopCause
 from dlmon.session.session import NOTHING_SEEN
-from tui.formatting.sessions import after_the_batch, outcome, use_text, workload_of
+from dlmon.stop import CAUSE_TEXT
+from tui.formatting.sessions import (
+    after_the_batch,
+    outcome,
+    status_text,
+    stopped_unasked_text,
+    use_text,
+    workload_of,
+)
 
 
 @pytest.fixture
@@ -72,3 +80,30 @@ def test_a_time_that_is_in_doubt_says_so(entry):
     doubts = {"too_short": short, "busy_at_start": busy}
     assert text(**doubts) == f"{figure}, in doubt: too short, busy at the start"
     assert text(whole=True, **doubts) == f"{figure}, in doubt: {short}; {busy}"
+
+
+def stopped_by(cause):
+    return replace(recorded_session(status="stopped")[-1], stopped_by=cause)
+
+
+@pytest.mark.parametrize(
+    ("cause", "text"),
+    [
+        (StopCause.TERMINAL_CLOSED, "stopped: its terminal was closed"),
+        (StopCause.CTRL_C, "stopped: asked by Ctrl-C"),
+        (StopCause.UNKNOWN, "stopped"),
+        (None, "stopped"),
+    ],
+)
+def test_who_stopped_a_session_stands_behind_how_it_stands(cause, text):
+    assert status_text(Status.STOPPED, stopped_by(cause)) == text
+
+
+def test_every_cause_that_is_known_has_words():
+    assert set(CAUSE_TEXT) == set(StopCause) - {StopCause.UNKNOWN}
+
+
+@pytest.mark.parametrize("cause", StopCause)
+def test_of_a_stop_that_somebody_asked_for_nothing_is_said(cause):
+    unasked = {"terminal_closed", "viewer_terminated", "viewer_gone", "signal"}
+    assert bool(stopped_unasked_text(stopped_by(cause))) == (cause in unasked)

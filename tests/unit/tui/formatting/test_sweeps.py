@@ -21,6 +21,7 @@ from tui.formatting.sweeps import (
     slot_text,
     sweep_json,
     table_of,
+    without_result_text,
 )
 from tui.sweep.picture import picture_of
 
@@ -184,6 +185,13 @@ def test_where_runs_do_not_show_it_nothing_is_said_to_be_faster():
 def test_where_memory_ran_out_is_shown():
     sweep = sweep_of(plan_of(SIZES), [completed(0.5)], [completed(0.2)], [OOM])
     assert "memory ran out at batch 128" in findings(sweep)
+
+
+def test_how_many_of_the_runs_that_are_done_have_no_result_is_said():
+    impossible = Outcome(RunStatus.IMPOSSIBLE, "no GPU")
+    sweep = sweep_of(plan_of(SIZES), [completed(0.5)], [impossible], [OOM])
+    assert without_result_text(sweep) == ", 1 out of memory, 1 impossible"
+    assert without_result_text(once(0.5, 0.2, 0.3)) == ""
 
 
 def test_the_cheapest_is_named_beside_the_fastest():

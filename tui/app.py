@@ -17,7 +17,7 @@ from textual.binding import ActiveBinding, Binding, BindingType
 from textual.screen import ModalScreen, Screen
 
 from dlmon.records.sanitize import clean
-from tui.drawing.themes import DARK, OWN_THEMES, chart_hues
+from tui.drawing.themes import DARK, OWN_THEMES, chart_hues, theme_names
 from tui.exit_messages import print_exit_message, print_sweep_exit_message
 from tui.formatting.glyphs import ASCII, UNICODE, use_glyphs
 from tui.navigation import NavigatingApp, Start
@@ -81,6 +81,7 @@ class DlmonApp(NavigatingApp):
             # Textual takes it away; what we start should see it as well.
             os.environ["NO_COLOR"] = no_color
         self._at_end = {_BELL: self.settings.bell, _NOTIFICATION: self.settings.notification}
+        self._looks_at_themes = False
         self._toasted_screen: Screen[object] | None = None
         self._plain: list[LineFilter] = []
         use_glyphs(ASCII if self.settings.ascii else UNICODE)
@@ -92,7 +93,8 @@ class DlmonApp(NavigatingApp):
         for theme in OWN_THEMES:
             self.register_theme(theme)
         chosen = self.settings.theme or remembered_theme()
-        start_with_theme(self, chosen if chosen in self.available_themes else DARK)
+        self._kept_theme = chosen if chosen in self.available_themes else DARK
+        start_with_theme(self, self._kept_theme)
 
     def on_mount(self) -> None:
         # Without this, a SIGTERM would leave the terminal in the alternate screen.
@@ -100,7 +102,7 @@ class DlmonApp(NavigatingApp):
         if not self.is_headless:
             end_with_terminal(self.report_closed_terminal)
             give_and_take_terminal(self)
-        self.theme_changed_signal.subscribe(self, lambda theme: self._keep_theme(theme.name))
+        self.theme_changed_signal.subscribe(self, lambda theme: self._keep_theme())
         # At once: what is said of a change itself comes after it.
         self.screen_change_signal.subscribe(self, self._clear_toasts, immediate=True)
         self._toasted_screen = self.screen
@@ -219,9 +221,26 @@ class DlmonApp(NavigatingApp):
         save = partial(self.set_timer, _PALETTE_CLOSES_S, self.save_picture)
         yield Command("Screenshot", "Save this screen as SVG in the working directory", "", save)
 
-    def _keep_theme(self, name: str) -> None:
+    def action_change_theme(self) -> None:
+        """Have another theme chosen; each is shown meanwhile."""
+        from tui.screens.themes import ThemesScreen
+
+        def take(chosen: str | None) -> None:
+            self._looks_at_themes = False
+            if chosen is not None:
+                self.theme = chosen
+                self._keep_theme()
+
+        self._looks_at_themes = True
+        self.push_screen(ThemesScreen(theme_names(), self.theme), take)
+
+    def _keep_theme(self) -> None:
+        """Remember the theme for the next start, unless it is but looked at."""
+        if self.theme == self._kept_theme or self._looks_at_themes:
+            return
+        self._kept_theme = self.theme
         try:
-            remember_theme(name)
+            remember_theme(self.theme)
         except OSError as error:
             self.show_error(f"the theme can't be saved: {error}")
 

@@ -24,18 +24,20 @@ from dlmon.log.folder import LogError
 from dlmon.log.label import Label, read_label, write_label
 from dlmon.records import Output, Result
 from tui.app import DlmonApp
+from tui.drawing.themes import theme_names
 from tui.home.screen import HomeScreen
 from tui.live.comparison.bars import ComparisonBars
 from tui.live.replay_screen import ReplayScreen
 from tui.live.screen import LiveScreen
 from tui.navigation import Start
 from tui.options.run import RunOptions
-from tui.options.settings import Settings, remember_theme
+from tui.options.settings import Settings, remember_theme, remembered_theme
 from tui.plain.follow import follow
 from tui.screens.help import HelpScreen
 from tui.screens.quit import QuitScreen
 from tui.screens.starting import StartingScreen
 from tui.screens.stop import AgainScreen
+from tui.screens.themes import ThemesScreen
 from tui.sessions.screen import SessionsScreen
 from tui.sources import Sources
 from tui.watch.screen import WatchScreen
@@ -991,6 +993,50 @@ async def test_a_chosen_theme_is_there_at_the_next_start(dlmon_app, log_dir, sen
         await pilot.pause()
     assert dlmon_app(log_dir).theme == "dlmon-light"
     assert dlmon_app(log_dir, settings=Settings(theme="nord")).theme == "nord"
+
+
+async def choose_theme(app, pilot, *keys):
+    """Open the list of themes, press keys in it, and wait until it is gone."""
+    below = app.screen
+    await pilot.press("f3")
+    await until(pilot, lambda: isinstance(app.screen, ThemesScreen))
+    await pilot.press(*keys)
+    await until(pilot, lambda: app.screen is below)
+
+
+async def test_a_theme_is_chosen_from_a_list_that_opens_on_the_current_one(
+    dlmon_app, log_dir, sensing, own_state
+):
+    app = dlmon_app(log_dir, settings=Settings(theme="nord"))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("f3")
+        await until(pilot, lambda: "nord (now)" in screen_text(app))
+        following = theme_names()[theme_names().index("nord") + 1]
+        await pilot.press("down")
+        await until(pilot, lambda: app.theme == following)
+        await pilot.press("enter")
+        await until(pilot, lambda: not isinstance(app.screen, ThemesScreen))
+        assert app.theme == following
+    assert dlmon_app(log_dir).theme == following
+
+
+async def test_a_theme_that_was_but_looked_at_is_neither_kept_nor_shown_any_longer(
+    dlmon_app, log_dir, sensing, own_state
+):
+    app = dlmon_app(log_dir)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await choose_theme(app, pilot, "down", "down", "escape")
+        assert app.theme == "dlmon-dark"
+    assert remembered_theme() is None
+
+
+async def test_a_letter_goes_to_the_next_theme_that_begins_with_it(
+    dlmon_app, log_dir, sensing, own_state
+):
+    app = dlmon_app(log_dir)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await choose_theme(app, pilot, "g", "enter")
+        assert app.theme == "gruvbox"
 
 
 async def test_the_first_screen_lies_on_none_and_has_the_colours_of_its_theme(

@@ -9,6 +9,7 @@ from dlmon.records import AccountPart
 from dlmon.session.gaps import Gap, GapKind, Meanwhile
 from dlmon.session.snapshot import Snapshot
 from tui.formatting import units
+from tui.formatting.comparison import epoch_word
 
 PART_NAMES = {
     AccountPart.STARTUP: "start and imports",
@@ -21,8 +22,8 @@ PART_NAMES = {
     AccountPart.DATA_WAIT: "waiting for data",
     AccountPart.VALIDATION: "validation",
     AccountPart.EVALUATION: "evaluation",
-    AccountPart.GAPS: "gaps",
-    AccountPart.CLOSING: "ending",
+    AccountPart.GAPS: "between epochs",
+    AccountPart.CLOSING: "shutdown",
     AccountPart.SCRIPT: "outside training",
     AccountPart.UNKNOWN: "other",
 }
@@ -32,6 +33,7 @@ BRIEF_NAMES = {
     AccountPart.LOADING: "loading",
     AccountPart.OPENINGS: "epoch starts",
     AccountPart.DATA_WAIT: "data wait",
+    AccountPart.GAPS: "between",
     AccountPart.SCRIPT: "outside",
 }
 # From so much of the time on, waiting is worth a word.
@@ -80,7 +82,10 @@ def part_name(part: AccountPart, is_script: bool = False, compiles: bool = True)
 def names_of(snapshot: Snapshot) -> Mapping[AccountPart, str]:
     """Return what the parts of a session are called."""
     is_script, compiles = snapshot.header.is_script, snapshot.compiles
-    return {part: part_name(part, is_script, compiles) for part in AccountPart}
+    names = {part: part_name(part, is_script, compiles) for part in AccountPart}
+    if epoch_word(snapshot.header) != "epoch":
+        names[AccountPart.GAPS] = "between passes"
+    return names
 
 
 def account_rows(

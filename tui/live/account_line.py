@@ -53,9 +53,10 @@ HELP: tuple[tuple[str, str], ...] = (
         "the first validation, as far as they took longer than a usual one; first batch: the same "
         "of PyTorch. Steps: all other batches; what one of over ten times the "
         "median took beyond that is under stalls. Starting epochs: later epochs, before their "
-        "first batch. Waiting for data: in the loader, where that is measured. Gaps: what lies "
-        "between an epoch or the evaluation and what follows. Outside training: the same of a "
-        "script, and all that it does beside. Ending: after the last batch or the evaluation.",
+        "first batch. Waiting for data: in the loader, where that is measured. Between epochs: "
+        "saving, and what else lies between an epoch or the evaluation and what follows. Outside "
+        "training: the same of a script, and all that it does beside. Shutdown: after the last "
+        "batch or the evaluation.",
     ),
     (
         "Longest pause",

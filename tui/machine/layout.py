@@ -26,7 +26,9 @@ _LEAST_TILE_WIDTH, _LEAST_TILE_HEIGHT, _LEAST_LABELLED_WIDTH = 28, 6, 36
 _BORDERS = 2
 _TALL = 28
 # A panel of at least that height has a table of processes below, of about that share.
-_LEAST_HEIGHT_FOR_PROCESSES, _SHARE_OF_PROCESSES = 48, 0.2
+_LEAST_HEIGHT_FOR_PROCESSES, _SHARE_OF_PROCESSES = 36, 0.2
+# Several GPUs need the room of a lower one themselves.
+_LEAST_HEIGHT_BELOW_GPUS = 48
 # A cell is about twice as tall as wide, and a chart reads well when it is longer than tall.
 _TILE_SHAPE = 3.2
 _METERS = 4
@@ -65,7 +67,8 @@ def machine_places(width: int, height: int, shape: Shape) -> Places:
     """Return where the parts stand in a panel of this size; borders lie inside."""
     if width < 1 or height < 1:
         return {}
-    if shape.processes and width >= _TWO_COLUMNS and height >= _LEAST_HEIGHT_FOR_PROCESSES:
+    least = _LEAST_HEIGHT_FOR_PROCESSES if shape.gpus < 2 else _LEAST_HEIGHT_BELOW_GPUS
+    if shape.processes and width >= _TWO_COLUMNS and height >= least:
         below = round(height * _SHARE_OF_PROCESSES)
         table = Place(Region(0, height - below, width, below))
         return _two_columns(width, height - below, shape) | {PROCESSES: table}

@@ -235,7 +235,17 @@ async def test_a_run_that_is_compared_whole_shows_its_epochs_beside(show_session
 async def test_a_nan_loss_stands_in_the_table_as_what_it_is(show_session):
     async with show_session(recorded_session(nan_loss=True), size=NARROW) as shown:
         heading, *epochs = [row.split() for row in shown.rows("EpochTable")]
-        assert heading == ["#", "time", "val", "loss", "val_loss", "acc", "val_acc", "samples/s"]
+        assert heading == [
+            "#",
+            "time",
+            "val",
+            "time",
+            "loss",
+            "val_loss",
+            "acc",
+            "val_acc",
+            "samples/s",
+        ]
         expected = ["0.06", "s", "NaN", "NaN", "0.8000", "0.7833"]
         assert epochs[-1][:3] == ["3", "9.16", "s"]
         assert epochs[-1][4 : 4 + len(expected)] == expected

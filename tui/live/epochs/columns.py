@@ -79,7 +79,7 @@ def columns_of(
         metrics += shown
         taken += sum(map(_column_width, shown))
     bar = (BAR_HEADING, [" " * SHORTEST_BAR for _ in epochs])
-    val = ("val", [f"{_validation_time(epoch):>{_USUAL_TIME}}" for epoch in epochs])
+    val = ("val time", [f"{_validation_time(epoch):>{_USUAL_TIME}}" for epoch in epochs])
     speed = ("samples/s", [samples_per_second_of(epoch) for epoch in epochs])
     wanted = [bar, *([val] if any(epoch.validation for epoch in epochs) else []), speed]
     others = []

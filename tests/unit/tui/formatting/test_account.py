@@ -31,7 +31,7 @@ def test_the_parts_have_their_share_in_the_order_of_a_run():
     assert [row.text for row in rows] == [
         "start and imports 2.00 s, 20 %",
         "steps 7.50 s, 75 %",
-        "gaps 0.50 s, 5 %",
+        "between epochs 0.50 s, 5 %",
     ]
     assert [row.name for row in named_parts(rows, 1)] == ["start and imports", "steps"]
     rest = all_other(rows, named_parts(rows, 1))

@@ -245,6 +245,10 @@ class _LineReporter(_Reporter):
         if not follower.running:
             self._print_extra_epochs(follower)
         if time.monotonic() >= self._next_at and follower.running:
+            if self._extra:
+                # They happened before what the line of progress would say.
+                self._print_extra_epochs(follower)
+                return
             self._next_at = time.monotonic() + LINE_EVERY_S
             progress = reading_text(follower.read_share) or _progress_text(follower.snapshot())
             self._print(progress, time.time())

@@ -4,6 +4,7 @@ import io
 import re
 import sys
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from fakes.recorded import BEGIN_WALL, recorded_machine, recorded_session, write_log
@@ -13,8 +14,9 @@ import tui.plain.follow
 from dlmon.exit_codes import FAILED
 from dlmon.log.label import Label, write_label
 from dlmon.records import Batches, Epoch, Facts, Model, Notice, Phase
+from dlmon.session.follower import SessionFollower
 from tui.plain.console import line_console
-from tui.plain.follow import _Following, _Reporter, follow
+from tui.plain.follow import _Following, _LineReporter, _Reporter, follow
 
 
 def followed(tmp_path, capsys, records, exit_code=0):
@@ -122,6 +124,31 @@ def test_epochs_that_follow_those_asked_for_share_lines_of_ten_seconds(tmp_path,
     assert "loss" in lines[-1]
     after = printed.partition(lines[2])[2]
     assert not re.search("^[0-9:]{8}  training$", after, re.MULTILINE)
+
+
+def test_an_epoch_that_waits_for_others_is_printed_before_a_line_of_progress(tmp_path, capsys):
+    records = lasting(recorded_session(epochs=3, samples=6_400), asked=2)
+    path = write_log(tmp_path, records[:-1], "shown")
+    follower = SessionFollower(path)
+    running = SimpleNamespace(
+        session=follower.session,
+        path=path,
+        running=True,
+        read_share=None,
+        snapshot=follower.snapshot,
+    )
+    reporter = _LineReporter(line_console())
+    read = follower.poll()
+    *_, last_epoch = (at for at, record in enumerate(read) if isinstance(record, Epoch))
+    reporter.show(read[: last_epoch + 1], running)
+    assert "epoch 3/3" not in capsys.readouterr().out
+    reporter._next_at = 0.0
+    reporter.show([], running)
+    assert re.fullmatch("[0-9:]{8}  epoch 3/3 took .*\n", capsys.readouterr().out)
+    reporter._next_at = 0.0
+    reporter.show([], running)
+    assert "  step 64/64  " in capsys.readouterr().out
+    follower.close()
 
 
 def test_an_epoch_of_more_than_ten_seconds_has_its_own_line(tmp_path, capsys):

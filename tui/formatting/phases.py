@@ -2,9 +2,24 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from dlmon.records import SCRIPT_PHASE
+
+if TYPE_CHECKING:
+    from dlmon.session.snapshot import Snapshot
+
 _ON_SCREEN = {"opening": "starting", "closing": "finishing"}
 
 
 def phase_text(phase: str | None) -> str:
     """Return what a session is doing: training, starting (an epoch); empty where unknown."""
     return "" if phase is None else _ON_SCREEN.get(phase, phase)
+
+
+def doing_text(snapshot: Snapshot) -> str:
+    """Return what a running session is doing; of a script that has yet to train, just that."""
+    if snapshot.phase == SCRIPT_PHASE and snapshot.progress is None:
+        return "no training yet"
+    before = "recording" if snapshot.header.is_machine_recording else "starting"
+    return phase_text(snapshot.phase) or before

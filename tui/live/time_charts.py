@@ -14,7 +14,7 @@ from tui.drawing.time_axis import TimeAxis, TimeLabels
 from tui.drawing.time_window import NOTHING_MORE, ZOOM_NOTE_S, RunSpan, TimeWindow
 from tui.formatting import units
 from tui.formatting.glyphs import glyphs_in_use, under_way
-from tui.formatting.phases import phase_text
+from tui.formatting.phases import doing_text
 from tui.live.throughput_title import ThroughputTitle, at_cursor
 from tui.machine.charts import MachineCharts
 from tui.machine.view import MachineView, gpu_that_trains
@@ -152,9 +152,7 @@ class TimeChartsScreen(BaseScreen):
             snapshot,
             top=self._top,
             bottom=self._bottom,
-            reason=under_way(phase_text(snapshot.phase) or "starting")
-            if self._source.running
-            else "no batch",
+            reason=under_way(doing_text(snapshot)) if self._source.running else "no batch",
             written=units.rate,
         )
         # An area says how much there is, so it begins at 0.

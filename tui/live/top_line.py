@@ -13,7 +13,7 @@ from tui.formatting.comparison import (
     trainers_text,
     unusual_settings,
 )
-from tui.formatting.phases import phase_text
+from tui.formatting.phases import doing_text
 from tui.widgets.lines import (
     ACCENT,
     APART,
@@ -114,8 +114,7 @@ class TopLine(Lines):
             return ((self._reading, STRONG),)
         parts: list[tuple[str, tuple[str, ...]]] = []
         if self._status == Status.RUNNING:
-            before = "recording" if snapshot.header.is_machine_recording else "starting"
-            parts.append((phase_text(snapshot.phase) or before, STRONG))
+            parts.append((doing_text(snapshot), STRONG))
         else:
             good = self._status == Status.COMPLETED
             parts.append((self._status, GOOD if good else BAD))

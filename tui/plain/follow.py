@@ -39,7 +39,7 @@ from dlmon.session.source import SLICE_S
 from dlmon.stop import BY_CTRL_C, TERMINAL_CLOSED, VIEWER_TERMINATED
 from tui.formatting import units
 from tui.formatting.comparison import epoch_text, epoch_word
-from tui.formatting.phases import phase_text
+from tui.formatting.phases import doing_text, phase_text
 from tui.formatting.reading import reading_text
 from tui.formatting.sessions import after_the_batch, called
 from tui.plain.console import line_console
@@ -333,7 +333,7 @@ class _ProgressReporter(_LineReporter):
         self._progress.update(
             self._task,
             completed=progress.epoch_fraction if progress else 0.0,
-            description=phase_text(snapshot.phase) or "starting",
+            description=doing_text(snapshot),
             figures=_progress_text(snapshot),
         )
         self._progress.refresh()
@@ -435,7 +435,7 @@ def _progress_text(snapshot: Snapshot) -> str:
     parts.extend(_machine_parts(snapshot.machine))
     if progress is not None and progress.run_left_s is not None:
         parts.append(units.time_left(progress.run_left_s))
-    return "  ".join(parts) or phase_text(snapshot.phase) or "starting"
+    return "  ".join(parts) or doing_text(snapshot)
 
 
 def _machine_parts(machine: Machine | None) -> list[str]:

@@ -18,7 +18,7 @@ WIDE, NARROW = (120, 40), (80, 24)
 async def test_a_script_that_has_not_trained_yet_says_so(show_session, size):
     async with show_session(script_session(seconds=0), size=size) as shown:
         assert "train.py" in shown.rows("TopLine")[0]
-        assert shown.rows("TopLine")[0].endswith("outside training  00:00")
+        assert shown.rows("TopLine")[0].endswith("no training yet  00:00")
         assert shown.rows("ProgressLine")[0].startswith("no training was seen yet: the script runs")
         assert "no training was seen yet" in "\n".join(shown.rows("EpochHeadline"))
 

@@ -7,6 +7,7 @@ import signal
 import sys
 
 import pytest
+from fakes.interpreter import scripted_interpreter
 from fakes.sessions import DEADLINE_S, eventually, is_alive
 from fakes.sshd import Laptop, Network, lacks_sshd
 from fakes.terminal import PseudoTerminal
@@ -21,11 +22,19 @@ pytestmark = pytest.mark.skipif(lacks_sshd() is not None, reason=str(lacks_sshd(
 
 SMALL = "mnist-mlp-small"
 BOTH = "host=box-1,box-2"
-HOW = ("--python", sys.executable, "--device", "cpu", "--data", "synthetic")
+STEP_S = 0.01
+HOW = ("--device", "cpu", "--data", "synthetic")
 SHORT = ("--epochs", "1", "--steps", "30", "--seconds", "0")
 # Long enough to do something to it meanwhile, and no longer.
-LASTING = ("--epochs", "1", "--steps", "30", "--seconds", "4")
+LASTING = ("--epochs", "1", "--steps", str(round(5 / STEP_S)))
 LONG = ("--epochs", "1000000")
+
+
+@pytest.fixture(scope="module")
+def scripted(tmp_path_factory):
+    """Return the options of a run that needs no Keras: what matters is where it goes on."""
+    folder = tmp_path_factory.mktemp("interpreter")
+    return ("--python", scripted_interpreter(folder / "python", step_s=STEP_S), *HOW)
 
 
 @pytest.fixture(scope="module")
@@ -132,7 +141,7 @@ def sweeper(laptop, tmp_path):
 def test_hosts_run_at_once_and_one_that_is_not_there_keeps_none_from_it(laptop, boxes):
     swept = laptop.dlmon(
         *("sweep", SMALL, "--vary", f"{BOTH},nosuch", *HOW, *SHORT),
-        *("--name", "mine", "--json"),
+        *("--python", sys.executable, "--name", "mine", "--json"),
     )
     assert swept.returncode == DONE, swept.stderr
     rows = json.loads(swept.stdout)["rows"]
@@ -158,8 +167,8 @@ def test_hosts_run_at_once_and_one_that_is_not_there_keeps_none_from_it(laptop, 
     assert list_sessions(laptop.sessions) == [], "its sessions are on the hosts"
 
 
-def test_ctrl_c_stops_the_runs_of_all_hosts_and_resume_makes_what_is_left(sweeper, boxes):
-    one = sweeper(SMALL, "--vary", BOTH, *HOW, *LONG, "--plain")
+def test_ctrl_c_stops_the_runs_of_all_hosts_and_resume_makes_what_is_left(sweeper, boxes, scripted):
+    one = sweeper(SMALL, "--vary", BOTH, *scripted, *LONG, "--plain")
     pids = [box.wait_until_training() for box in boxes]
     one.process.send_signal(signal.SIGINT)
     assert one.exit_code() == INTERRUPTED_BY_USER
@@ -175,8 +184,8 @@ def test_ctrl_c_stops_the_runs_of_all_hosts_and_resume_makes_what_is_left(sweepe
     assert [box.statuses for box in boxes] == [[Status.STOPPED] * 2] * 2
 
 
-def test_who_is_ended_leaves_nothing_running_on_any_host(sweeper, boxes):
-    one = sweeper(SMALL, "--vary", BOTH, *HOW, *LONG, "--plain")
+def test_who_is_ended_leaves_nothing_running_on_any_host(sweeper, boxes, scripted):
+    one = sweeper(SMALL, "--vary", BOTH, *scripted, *LONG, "--plain")
     pids = [box.wait_until_training() for box in boxes]
     one.process.send_signal(signal.SIGTERM)
     assert one.exit_code() == FAILED
@@ -186,8 +195,8 @@ def test_who_is_ended_leaves_nothing_running_on_any_host(sweeper, boxes):
     assert "may still run" not in one.stderr
 
 
-def test_a_screen_that_is_ended_leaves_nothing_running_on_any_host(laptop, boxes):
-    command = [laptop.command, "sweep", SMALL, "--vary", BOTH, *HOW, *LONG]
+def test_a_screen_that_is_ended_leaves_nothing_running_on_any_host(laptop, boxes, scripted):
+    command = [laptop.command, "sweep", SMALL, "--vary", BOTH, *scripted, *LONG]
     with PseudoTerminal(command, laptop.environment) as terminal:
         pids = [box.wait_until_training() for box in boxes]
         terminal.process.send_signal(signal.SIGHUP)
@@ -197,8 +206,8 @@ def test_a_screen_that_is_ended_leaves_nothing_running_on_any_host(laptop, boxes
         eventually(lambda pid=pid: not is_alive(pid), "its supervisor to end")
 
 
-def test_s_on_the_screen_stops_the_runs_of_all_hosts(laptop, boxes):
-    command = [laptop.command, "sweep", SMALL, "--vary", BOTH, *HOW, *LONG]
+def test_s_on_the_screen_stops_the_runs_of_all_hosts(laptop, boxes, scripted):
+    command = [laptop.command, "sweep", SMALL, "--vary", BOTH, *scripted, *LONG]
     with PseudoTerminal(command, laptop.environment) as terminal:
         for box in boxes:
             box.wait_until_training()
@@ -211,8 +220,8 @@ def test_s_on_the_screen_stops_the_runs_of_all_hosts(laptop, boxes):
         assert terminal.process.wait(DEADLINE_S) == INTERRUPTED_BY_USER
 
 
-def test_a_run_outlives_its_sweep_and_whoever_resumes_takes_it_up(sweeper, boxes):
-    one = sweeper(SMALL, "--vary", "host=box-1", "--repeat", "2", *HOW, *LASTING, "--plain")
+def test_a_run_outlives_its_sweep_and_whoever_resumes_takes_it_up(sweeper, boxes, scripted):
+    one = sweeper(SMALL, "--vary", "host=box-1", "--repeat", "2", *scripted, *LASTING, "--plain")
     box, _ = boxes
     box.wait_until_training()
     one.process.kill()
@@ -226,8 +235,8 @@ def test_a_run_outlives_its_sweep_and_whoever_resumes_takes_it_up(sweeper, boxes
     assert not again.sweep.left()
 
 
-def test_a_run_goes_on_while_the_connection_is_cut(sweeper, boxes):
-    one = sweeper(SMALL, "--host", "box-1", "--repeat", "2", *HOW, *LASTING, "--plain")
+def test_a_run_goes_on_while_the_connection_is_cut(sweeper, boxes, scripted):
+    one = sweeper(SMALL, "--host", "box-1", "--repeat", "2", *scripted, *LASTING, "--plain")
     box, _ = boxes
     box.wait_until_training()
     box.sshd.cut()
@@ -238,8 +247,8 @@ def test_a_run_goes_on_while_the_connection_is_cut(sweeper, boxes):
     assert one.stderr.count("dlmon: box-1") == 1
 
 
-def test_a_host_that_is_gone_is_not_waited_for_by_who_stops(sweeper, boxes):
-    one = sweeper(SMALL, "--vary", BOTH, *HOW, *LONG, "--plain")
+def test_a_host_that_is_gone_is_not_waited_for_by_who_stops(sweeper, boxes, scripted):
+    one = sweeper(SMALL, "--vary", BOTH, *scripted, *LONG, "--plain")
     for box in boxes:
         box.wait_until_training()
     gone = boxes[1].sshd
@@ -263,10 +272,10 @@ def test_a_host_that_is_gone_is_not_waited_for_by_who_stops(sweeper, boxes):
     assert boxes[1].statuses == [Status.STOPPED]
 
 
-def test_what_a_host_lacks_is_a_row_that_names_it(laptop, boxes):
+def test_what_a_host_lacks_is_a_row_that_names_it(laptop, boxes, scripted):
     swept = laptop.dlmon(
         *("sweep", SMALL, "--vary", BOTH, "--vary", "device=cpu,gpu:9"),
-        *("--python", sys.executable, "--data", "synthetic", *SHORT, "--json"),
+        *(*scripted[:2], "--data", "synthetic", *SHORT, "--json"),
     )
     assert swept.returncode == DONE, swept.stderr
     rows = json.loads(swept.stdout)["rows"]

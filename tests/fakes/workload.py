@@ -8,6 +8,8 @@ usual `epochs`, `steps` and `batch_size`:
     ignore                          names of signals that it is deaf to
     script                          {moment: [[action, argument, ...], ...]}
 
+The command may name, as JSON, options that stand where those of the run say nothing.
+
 Moments are `start` (before the stop signal is handled), `importing`,
 `building`, `epoch N` (its begin), `step N` (its end, in the first epoch),
 `end of epoch N`, `trained` and `closed` (nothing is reported any more). Actions are
@@ -227,7 +229,9 @@ class Run:
 def main() -> int:
     records_fd = int(os.environ.pop("DLMON_RECORDS_FD"))
     emitter = Emitter(records_fd)
-    options = json.loads(sys.stdin.readline())
+    options = json.loads(sys.argv[1]) if sys.argv[1:] else {}
+    asked = json.loads(sys.stdin.readline())
+    options |= {name: value for name, value in asked.items() if value is not None}
     run = Run(options, Actions(emitter, records_fd))
     deaf_to = [signal.Signals[name] for name in options.get("ignore", ())]
     for number in deaf_to:

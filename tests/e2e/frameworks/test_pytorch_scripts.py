@@ -9,6 +9,9 @@ import pytest
 
 from dlmon.records import Batches, Epoch, Metrics, Model, Notice
 
+# One process imports them for all.
+trainers = pytest.mark.xdist_group("trainers")
+
 
 def check(ran):
     """Compare what a script that succeeded printed and counted with what was recorded of it."""
@@ -133,7 +136,7 @@ def test_steps_that_a_gradient_scaler_leaves_out(run):
     ],
 )
 def test_two_processes(run, script, module):
-    ran = run(script, module=module)
+    ran = run(script, module=module, own_process=True)
     assert ran.watched.returncode == 0, ran.watched.stderr
     alone, watched = (
         {line["rank"]: line for line in map(json.loads, output.stdout.splitlines())}
@@ -165,8 +168,9 @@ def test_two_processes(run, script, module):
     ],
     ids=["whole", "accumulates", "limited", "stream"],
 )
-def test_lightning(run, package, options):
-    ran = run("lightning_fit.py", package, json.dumps(options))
+@trainers
+def test_lightning(run_trainer, package, options):
+    ran = run_trainer("lightning_fit.py", package, json.dumps(options))
     process = check(ran)
     losses = json.loads(ran.watched.stdout.splitlines()[1].partition("]")[0] + "]")
     assert [epoch.metrics["loss"] for epoch in process.epochs] == losses
@@ -187,8 +191,9 @@ def test_lightning(run, package, options):
     assert process.phases[-1] == "evaluating"
 
 
-def test_lightning_that_is_asked_for_steps(run):
-    process = check(run("lightning_fit.py", "lightning.pytorch", '{"max_steps": 20}'))
+@trainers
+def test_lightning_that_is_asked_for_steps(run_trainer):
+    process = check(run_trainer("lightning_fit.py", "lightning.pytorch", '{"max_steps": 20}'))
     [model] = process.of(Model)
     assert model.epochs is None
     assert model.why["epochs"] == "it was asked for 20 steps"
@@ -207,9 +212,10 @@ def test_lightning_that_is_asked_for_steps(run):
     ],
     ids=["epochs", "steps"],
 )
-def test_transformers(run, options):
+@trainers
+def test_transformers(run_trainer, options):
     # It logs how long it took, so the losses are what can be compared.
-    ran = run("transformers_trainer.py", json.dumps(options))
+    ran = run_trainer("transformers_trainer.py", json.dumps(options))
     assert ran.watched.returncode == 0, ran.watched.stderr
     counts, *losses = ran.watched.stdout.splitlines()[-3:]
     assert losses == ran.alone.stdout.splitlines()[-2:]
@@ -224,8 +230,9 @@ def test_transformers(run, options):
 
 
 @pytest.mark.parametrize("how", ["sharded", "dispatched"])
-def test_accelerate(run, how):
-    process = check(run("accelerated.py", how))
+@trainers
+def test_accelerate(run_trainer, how):
+    process = check(run_trainer("accelerated.py", how))
     assert [epoch.validation.steps for epoch in process.epochs] == [4, 4, 4]
     # Its loaders read one batch ahead; each batch still ends with the step that was made of it.
     assert process.updates == 3 * 4
@@ -238,7 +245,7 @@ def without_lines(traceback):
 
 @pytest.mark.parametrize("workers", ["0", "2"])
 def test_a_script_that_raises_prints_what_it_prints_alone(run, workers):
-    ran = run("raises.py", workers)
+    ran = run("raises.py", workers, own_process=True)
     assert ran.watched.returncode == ran.alone.returncode == 1
     assert ran.watched.stdout == ran.alone.stdout == "step\n" * 2
     assert without_lines(ran.watched.stderr) == without_lines(ran.alone.stderr)

@@ -1,0 +1,44 @@
+"""A Python that has imported frameworks once, and runs each script in a fork of itself.
+
+Arguments: the modules to import. A line of JSON on stdin names a script, its arguments, its
+environment, where it runs, and the files for what it prints; its exit code is the answer.
+"""
+
+import importlib
+import json
+import os
+import runpy
+import sys
+from pathlib import Path
+
+
+def become(asked: dict) -> None:
+    """Be the process that the script would have had, but for what is imported."""
+    os.environ.clear()
+    os.environ.update(asked["environment"])
+    os.chdir(asked["directory"])
+    for fd, name, flags in (
+        (0, os.devnull, os.O_RDONLY),
+        (1, asked["stdout"], os.O_WRONLY | os.O_CREAT),
+        (2, asked["stderr"], os.O_WRONLY | os.O_CREAT),
+    ):
+        os.dup2(os.open(name, flags), fd)
+    script = asked["script"]
+    sys.argv = [script, *asked["arguments"]]
+    sys.path[0] = str(Path(script).parent)
+    runpy.run_path(script, run_name="__main__")
+
+
+def main() -> None:
+    for name in sys.argv[1:]:
+        importlib.import_module(name)
+    for line in sys.stdin:
+        pid = os.fork()
+        if pid == 0:
+            become(json.loads(line))
+            return
+        _, status = os.waitpid(pid, 0)
+        print(os.waitstatus_to_exitcode(status), flush=True)
+
+
+main()

@@ -8,6 +8,7 @@ import sys
 from dataclasses import replace
 
 import pytest
+from fakes.interpreter import scripted_interpreter
 from fakes.recorded import recorded_session, write_log
 from fakes.sessions import DEADLINE_S, eventually
 from fakes.sshd import Laptop, Network, lacks_sshd
@@ -22,7 +23,8 @@ from dlmon.sweep.log import SweepWriter, new_header
 pytestmark = pytest.mark.skipif(lacks_sshd() is not None, reason=str(lacks_sshd()))
 
 WORKLOAD = "mnist-mlp-small"
-THERE = ("--host", "box", "--python", sys.executable, "--device", "cpu", "--data", "synthetic")
+HOW = ("--host", "box", "--device", "cpu", "--data", "synthetic")
+THERE = (*HOW[:2], "--python", sys.executable, *HOW[2:])
 SHORT = ("--epochs", "1", "--steps", "30")
 LONG = ("--epochs", "1000000")
 
@@ -57,9 +59,10 @@ def recorded(dlmon_command, network, box, tmp_path_factory):
 
 
 @pytest.fixture
-def running(laptop, box):
-    """A run on the box that goes on until it is stopped, by its id."""
-    started = laptop.dlmon("run", WORKLOAD, *THERE, *LONG, "--detach", "--json")
+def running(laptop, box, tmp_path):
+    """A run on the box, without Keras, that goes on until it is stopped, by its id."""
+    python = scripted_interpreter(tmp_path / "python", step_s=0.01)
+    started = laptop.dlmon("run", WORKLOAD, *HOW, "--python", python, *LONG, "--detach", "--json")
     assert started.returncode == DONE, started.stderr
     answer = json.loads(started.stdout)
     assert answer["host"] == "box"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 from contextlib import asynccontextmanager
 from functools import partial
 
@@ -28,10 +27,6 @@ from tui.live import time_charts
 from tui.live.screen import LiveScreen
 from tui.machine import panel
 from tui.sources import Sources
-
-# An app is made of tens of thousands of objects, which live as long as its test: looking through
-# all of them for garbage every 700 new ones took a fifth of the time.
-gc.set_threshold(50_000, 20, 50)
 
 
 @pytest.fixture(autouse=True)

@@ -30,13 +30,11 @@ PAGES = sorted(ROOT.joinpath("docs").glob("*.md"))
 
 def shown_strings(path):
     """Yield the texts of a module that are no docstrings, with their lines."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    described = {
-        id(node.value)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-    }
-    for node in ast.walk(tree):
+    described = set()
+    # A statement comes before what stands in it.
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Expr):
+            described.add(id(node.value))
         if not isinstance(node, ast.Constant) or not isinstance(node.value, str):
             continue
         if id(node) not in described and " " in node.value.strip():

@@ -235,7 +235,7 @@ def test_the_mean_of_any_time_lies_between_its_extremes(stretches):
 
 @given(
     st.integers(0, 3_000),
-    st.lists(st.tuples(st.integers(1, 9_000), st.floats(-1e6, 1e6)), min_size=1, max_size=40),
+    st.lists(st.tuples(st.integers(1, 9_000), st.floats(-1e6, 1e6)), min_size=1, max_size=20),
 )
 def test_a_series_of_a_span_is_of_the_same_values_as_one_that_grew(start_s, stretches):
     end = start_s + sum(took_s for took_s, _ in stretches)
@@ -250,7 +250,9 @@ def test_a_series_of_a_span_is_of_the_same_values_as_one_that_grew(start_s, stre
     recent_s = min(end - start_s, FINE_BUCKETS - FORGOTTEN_AT_ONCE)
     begin = at - recent_s * SECOND
     mine, theirs = of_span.columns(begin, SECOND, recent_s), grown.columns(begin, SECOND, recent_s)
-    assert mine == pytest.approx(theirs, rel=1e-9, abs=1e-9)
+    # What is the same needs no tolerance, which takes long for thousands of columns.
+    unlike = [pair for pair in zip(mine, theirs, strict=True) if pair[0] != pair[1]]
+    assert [one for one, _ in unlike] == pytest.approx([o for _, o in unlike], rel=1e-9, abs=1e-9)
 
 
 def test_a_series_of_a_span_holds_what_is_long_ago_coarsely_at_once():

@@ -11,7 +11,7 @@ import sys
 import pytest
 from fakes.recorded import recorded_session, write_log
 from fakes.sweeps import completed, plan_of
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import dlmon.log.directory
@@ -131,17 +131,22 @@ def test_every_line_is_json_with_its_type_first(begin):
     assert first["seed"] == 7
 
 
-@given(st.integers(0, 4000))
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_a_line_that_was_torn_costs_no_other(tmp_path_factory, cut):
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    """Return where a sweep was written that is over, and its content."""
     writer = SweepWriter.create(tmp_path_factory.mktemp("torn"), new_header(PLAN, 7, 1.0))
     for event in EVENTS:
         writer.write(event)
     writer.close()
-    content = writer.path.read_bytes()
+    return writer.path, writer.path.read_bytes()
+
+
+@given(st.integers(0, 4000))
+def test_a_line_that_was_torn_costs_no_other(written, cut):
+    path, content = written
     header_bytes = content.index(b"\n") + 1
     kept = content[: header_bytes + cut]
-    writer.path.write_bytes(kept)
+    path.write_bytes(kept)
     whole = Sweep(PLAN)
     for event in EVENTS[: max(0, kept.count(b"\n") - 1)]:
         whole.fold(event)
@@ -149,11 +154,11 @@ def test_a_line_that_was_torn_costs_no_other(tmp_path_factory, cut):
     more = Sweep(PLAN)
     for event in EVENTS[: kept.count(b"\n")]:
         more.fold(event)
-    assert read_sweep(writer.path)[1] in (whole, more)
-    resumed = SweepWriter.resume(writer.path, 50.0)
+    assert read_sweep(path)[1] in (whole, more)
+    resumed = SweepWriter.resume(path, 50.0)
     resumed.write(Ended(Slot(3, 1), completed(0.3), 60.0))
     resumed.close()
-    assert read_sweep(writer.path)[1].outcomes[Slot(3, 1)] == completed(0.3)
+    assert read_sweep(path)[1].outcomes[Slot(3, 1)] == completed(0.3)
 
 
 def test_only_one_process_makes_the_runs_of_a_sweep(begin, held, log_dir):

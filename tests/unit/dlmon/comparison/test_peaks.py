@@ -122,6 +122,7 @@ def test_foreign_text_is_cleaned(path):
     assert len(peak.note) <= 200
 
 
+@pytest.mark.slow
 @given(st.binary(max_size=200) | st.recursive(st.none() | st.integers() | st.text(), st.lists))
 def test_any_file_is_peaks_or_one_sentence(tmp_path_factory, reported):
     path = tmp_path_factory.getbasetemp() / "any.json"

@@ -237,6 +237,7 @@ def test_a_backend_that_our_own_interpreter_lacks_is_reported(monkeypatch):
         check_own_backend("numpy")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", VERSIONS)
 async def test_no_module_of_the_working_directory_is_imported_while_one_is_examined(
     tmp_path, monkeypatch, version

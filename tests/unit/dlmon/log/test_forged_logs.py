@@ -49,6 +49,7 @@ def test_a_directory_of_forged_logs_is_listed_with_the_true_one_among_them(forge
     assert max(map(cell_len, printed.splitlines())) < 5_000
 
 
+@pytest.mark.slow
 def test_a_directory_of_forged_logs_is_valid_json(forged, dlmon):
     code, printed, complaint = dlmon("sessions", "--json", "--log-dir", forged)
     assert (code, complaint) == (0, "")

@@ -164,6 +164,7 @@ def result(**changes):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cls", RECORD_TYPES, ids=lambda cls: cls.__name__)
 @given(data=st.data())
 def test_a_record_survives_the_round_trip(cls, data):

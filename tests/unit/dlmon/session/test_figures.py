@@ -216,6 +216,7 @@ def test_a_log_of_batches_alone_gives_what_is_known(tmp_path):
     assert run.samples is None
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(ANY_RECORDS, ANY_RECORDS)
 def test_whatever_two_logs_hold_they_are_compared_or_refused(tmp_path_factory, first, second):

@@ -305,6 +305,7 @@ def test_a_cost_that_cannot_be_known_says_why(price, cpus, why):
 # Whatever comes in
 
 
+@pytest.mark.slow
 @given(ANY_RECORDS, st.none() | st.just(RATE), st.floats(), st.none() | st.text(max_size=3))
 def test_any_records_give_finite_figures_or_reasons(records, rate, wall_s, price):
     meter, model, epochs = EnergyMeter(), None, []

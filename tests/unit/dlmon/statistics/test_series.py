@@ -233,6 +233,7 @@ def test_the_mean_of_any_time_lies_between_its_extremes(stretches):
     assert low - 1e-6 * abs(low) - 1e-6 <= mean <= high + 1e-6 * abs(high) + 1e-6
 
 
+@pytest.mark.slow
 @given(
     st.integers(0, 3_000),
     st.lists(st.tuples(st.integers(1, 9_000), st.floats(-1e6, 1e6)), min_size=1, max_size=20),

@@ -160,6 +160,7 @@ def test_a_picture_is_written_through_no_link(tmp_path):
     assert (tmp_path / "precious").read_text() == "before"
 
 
+@pytest.mark.slow
 def test_pictures_are_png_where_that_is_asked_for(tmp_path):
     pytest.importorskip("matplotlib")
     report = make_report([write_log(tmp_path, recorded_session(gpus=2))], [])

@@ -156,6 +156,7 @@ def long_log(tmp_path, hours, gpus=8):
     return write_log(tmp_path, [header, *records[1:], result])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("hours", "most"),
     [(1, 500_000), pytest.param(24, 3_000_000, marks=pytest.mark.slow)],

@@ -252,14 +252,31 @@ def factor_of_nearest(rows: Sequence[ComparisonRow], steady: bool) -> str:
     others = [row for row in rows if row.kind == "published"]
     if others and not any(row.comparable for row in others):
         return difference("; ".join(others[0].badges))
-    factors = [(other, factor(this, other, steady)) for other in others]
-    known = [(other, value) for other, value in factors if value is not None]
+    nearest = _nearest(this, others, steady)
     if this.missing and others:
         return f"no factor without {this.missing}"
-    if not known:
+    if nearest is None:
         return ""
-    other, value = min(known, key=lambda pair: max(pair[1], 1 / pair[1]))
+    other, value = nearest
     return claim_text(this, other, value, units.device(other.label))
+
+
+def nearest_published(rows: Sequence[ComparisonRow], steady: bool) -> ComparisonRow | None:
+    """Return the published row that `factor_of_nearest` names; None where it names none."""
+    this = next((row for row in rows if row.kind == "this"), None)
+    if this is None or this.missing:
+        return None
+    nearest = _nearest(this, [row for row in rows if row.kind == "published"], steady)
+    return None if nearest is None else nearest[0]
+
+
+def _nearest(
+    this: ComparisonRow, others: Sequence[ComparisonRow], steady: bool
+) -> tuple[ComparisonRow, float] | None:
+    """Return the one of which this run's factor is nearest to 1, with that."""
+    factors = [(other, factor(this, other, steady)) for other in others]
+    known = [(other, value) for other, value in factors if value is not None]
+    return min(known, key=lambda pair: max(pair[1], 1 / pair[1]), default=None)
 
 
 def factor_of_run_before(

@@ -73,6 +73,7 @@ class LiveScreen(SessionControls, ExportControls, EpochZoom):
         (16, "-low"),
         (20, "-short"),
         (32, "-tall"),
+        (48, "-high"),
     ]
     BINDINGS: ClassVar[list[BindingType]] = LIVE_KEYS
     TOPICS: ClassVar[tuple[tuple[str, str], ...]] = TOPICS

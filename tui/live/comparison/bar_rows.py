@@ -24,7 +24,8 @@ class BarRow:
     `detail` is dropped first where the row is narrow; `badge` says what a person
     should know of the value, and goes below the bars where it has no room beside
     them. One that is not `alike` was measured with other work: what differs, its
-    badge, takes the place of the bar. `more` has a place only in a wide row.
+    badge, takes the place of the bar. `more` has a place only in a wide row. What
+    the headline compares with is in view before its neighbours.
     """
 
     label: str
@@ -36,6 +37,7 @@ class BarRow:
     more: tuple[str, ...] = ()
     alike: bool = True
     is_reference: bool = False
+    is_in_headline: bool = False
 
 
 class Legend(NamedTuple):
@@ -65,10 +67,12 @@ def bar_rows(
     rows: Sequence[ComparisonRow],
     names: Mapping[str, str],
     reference: Reference | None = None,
+    nearest: Reference | None = None,
 ) -> tuple[BarRow, ...]:
     """Return the rows of a comparison as they are drawn.
 
-    `names` are those of earlier sessions, `reference` what was chosen to compare with.
+    `names` are those of earlier sessions, `reference` what was chosen to compare with, and
+    `nearest` what the headline compares with where nothing was.
 
     A run that has no figure to be compared stands above all others, without a bar. What their
     `legend` says of all runs is not in their badges.
@@ -78,6 +82,7 @@ def bar_rows(
     labels = _published_labels([row for row in rows if row.kind == "published"])
     drawn = []
     referred = row_of(rows, reference)
+    in_headline = referred or row_of(rows, nearest)
     # What others cost then is worth a column where this run has a price as well.
     priced = any(row.kind == "this" and row.cost_usd is not None for row in rows)
     if rows and not any(row.kind == "this" for row in rows):
@@ -98,6 +103,7 @@ def bar_rows(
                 more=(*([_cost(row)] if priced else ()), row.framework or "", source),
                 alike=row.comparable,
                 is_reference=row is referred,
+                is_in_headline=row is in_headline,
             )
         )
     return tuple(drawn)

@@ -27,13 +27,17 @@ def around(index: int, first: int, shown: int, total: int) -> list[int]:
 
 
 def around_this_run(bars: Sequence[BarRow], first: int, shown: int) -> list[int]:
-    """Return the indices of `shown` bars: this run's, and the published ones next to it."""
+    """Return the indices of `shown` bars around this run's, which is among them.
+
+    So is what the headline compares with, and then the published ones next to this run.
+    """
     total, this = len(bars), _this_run(bars)
     first = first_around(this, first, shown, total)
     indices = [*range(first, min(first + shown, total))]
     if this is None:
         return indices
-    kept = [this, *_published_beside(bars, this)][:shown]
+    in_headline = [index for index, row in enumerate(bars) if row.is_in_headline]
+    kept = list(dict.fromkeys([this, *in_headline, *_published_beside(bars, this)]))[:shown]
     if set(kept) <= set(indices):
         return indices
     others = sorted(set(range(total)) - set(kept), key=lambda index: abs(index - this))

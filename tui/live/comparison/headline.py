@@ -126,7 +126,7 @@ class EpochHeadline(Lines):
 
     DEFAULT_CSS = """
     EpochHeadline { height: 2; }
-    .-tall EpochHeadline { height: 4; }
+    .-tall EpochHeadline, .-high EpochHeadline { height: 4; }
     """
     SCOPED_CSS = False
 

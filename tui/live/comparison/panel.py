@@ -7,7 +7,13 @@ from textual.containers import Vertical
 
 from dlmon.records import Status
 from dlmon.session.snapshot import Snapshot
-from tui.formatting.comparison import factor_of_nearest, how_to_match, row_of
+from tui.formatting.comparison import (
+    Reference,
+    factor_of_nearest,
+    how_to_match,
+    nearest_published,
+    row_of,
+)
 from tui.formatting.comparison_alone import nothing_to_compare
 from tui.formatting.validity import in_doubt
 from tui.live.comparison.bar_rows import bar_rows, legend_of
@@ -49,6 +55,8 @@ class ComparisonPanel(Vertical):
             status=status,
             chosen=row_of(shown.rows, shown.reference) is not None,
         )
-        bars = bar_rows(shown.rows, shown.names, shown.reference)
+        beside = nearest_published(shown.rows, shown.steady)
+        in_headline = None if beside is None else Reference.of(beside)
+        bars = bar_rows(shown.rows, shown.names, shown.reference, in_headline)
         alone = nothing_to_compare(shown.rows, snapshot, status) if comparison.is_known else ()
         self._bars.show(bars, legend_of(shown.rows, nearest), alone)

@@ -21,6 +21,7 @@ from tui.formatting.comparison import (
     ended_after_an_epoch,
     epoch_text,
     factor_of_nearest,
+    nearest_published,
     factor_of_run_before,
     how_to_match,
     metric_of,
@@ -206,9 +207,14 @@ def before(earlier, **options):
 def test_a_run_is_compared_with_the_nearest_published_number():
     slow = comparison_rows(session(reached="training", ended=2, step_us=20_000), [])
     assert factor_of_nearest(slow, True) == "1.13× as slow as NVIDIA GTX 1060"
-    assert factor_of_nearest(comparison_rows(session(reached="building"), []), True) == ""
+    nearest = nearest_published(slow, True)
+    assert nearest is not None
+    assert nearest.label == "NVIDIA GeForce GTX 1060"
+    building = comparison_rows(session(reached="building"), [])
     capped = comparison_rows(session(steps_cap=200, epochs=1), [])
-    assert factor_of_nearest(capped, False) == ""
+    for rows, steady in ((building, True), (capped, False)):
+        assert factor_of_nearest(rows, steady) == ""
+        assert nearest_published(rows, steady) is None
 
 
 def test_there_is_no_factor_and_no_rank_while_validation_is_not_in_the_projection():

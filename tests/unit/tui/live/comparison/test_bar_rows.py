@@ -4,6 +4,7 @@ import pytest
 
 from dlmon.comparison.compare import ComparisonRow
 from dlmon.comparison.published import Published
+from tui.formatting.comparison import Reference
 from tui.live.comparison.bar_rows import BarRow, bar_rows, legend_of
 
 
@@ -50,6 +51,22 @@ def test_only_rows_that_are_alike_have_bars_and_all_that_differs_is_named():
         ("K80", None, False),
     ]
     assert bars[2].badge == "batch 32, not 64; float16"
+
+
+def test_the_bar_of_the_headline_is_what_was_chosen_else_what_is_nearest():
+    rows = [
+        ComparisonRow("this run", "seconds_per_epoch", "this", 8.0),
+        ComparisonRow("near", "seconds_per_epoch", "earlier", 9.0, session="a"),
+        ComparisonRow("far", "seconds_per_epoch", "earlier", 40.0, session="b"),
+    ]
+    near, far = (Reference.of(row) for row in rows[1:])
+
+    def in_headline(chosen, nearest):
+        return [row.label for row in bar_rows(rows, {}, chosen, nearest) if row.is_in_headline]
+
+    assert in_headline(None, None) == []
+    assert in_headline(None, near) == ["near"]
+    assert in_headline(far, near) == ["far"]
 
 
 def test_a_run_that_nothing_is_like_has_no_bar():

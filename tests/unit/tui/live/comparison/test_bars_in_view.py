@@ -3,7 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tui.live.comparison.bars_in_view import first_around, first_in_view
+from tui.live.comparison.bar_rows import BarRow
+from tui.live.comparison.bars_in_view import around_this_run, first_around, first_in_view
 
 
 @given(
@@ -28,3 +29,34 @@ def test_a_run_near_an_end_has_that_in_view_whatever_was_there_before():
         assert first_around(2, before, 8, 20) == 0
         assert first_around(18, before, 8, 20) == 12
     assert [first_around(10, before, 8, 20) for before in (3, 5, 9, 12)] == [3, 5, 9, 6]
+
+
+def bars_around_this_run(faster, slower, in_headline):
+    """Return bars of which this run's has so many above and below it."""
+    return [
+        BarRow(
+            str(index),
+            0.5,
+            "1.00 s",
+            style="this" if index == faster else "published",
+            is_in_headline=index == in_headline,
+        )
+        for index in range(faster + 1 + slower)
+    ]
+
+
+@given(
+    faster=st.integers(0, 12),
+    slower=st.integers(0, 12),
+    in_headline=st.integers(0, 24),
+    shown=st.integers(2, 12),
+)
+def test_what_the_headline_compares_with_is_in_view_with_this_run(
+    faster, slower, in_headline, shown
+):
+    bars = bars_around_this_run(faster, slower, in_headline)
+    indices = around_this_run(bars, 0, shown)
+    assert faster in indices
+    assert in_headline in indices or in_headline >= len(bars)
+    assert indices == sorted(set(indices))
+    assert len(indices) == min(shown, len(bars))

@@ -16,8 +16,12 @@ from dlmon.records.sanitize import clean
 
 @dataclass
 class Lifeline:
-    """The pipes to a supervisor: its answer, then the lifeline that keeps its session running."""
+    """The pipes to a supervisor: its answer, then the lifeline that keeps its session running.
 
+    `job` is what it was started for.
+    """
+
+    job: Job
     process: subprocess.Popen[bytes]
     _answered: bool = False
     _unfinished: bytes = b""
@@ -94,7 +98,7 @@ def launch(job: Job) -> Lifeline:
     with contextlib.suppress(BrokenPipeError):
         process.stdin.write(job.to_line())
         process.stdin.flush()
-    return Lifeline(process)
+    return Lifeline(job, process)
 
 
 def _existing_directory() -> str:

@@ -17,7 +17,7 @@ from textual.screen import Screen
 
 import tui.app
 from dlmon.host import boot_id, host_name
-from dlmon.launch.job import Refused, Started
+from dlmon.launch.job import Job, Refused, Started
 from dlmon.log.folder import LOG_NAME
 from dlmon.records import Facts, Machine, Record, SessionHeader, encode
 from dlmon.session.local_machine import LocalMachine
@@ -38,6 +38,10 @@ with open(sys.argv[1], "rb+") as log:
     print("locked", flush=True)
     sys.stdin.read()
 """
+
+
+# A job of a workload.
+A_JOB = Job("cifar10-cnn", ("true",), {}, "")
 
 
 class Clock:
@@ -98,7 +102,8 @@ class GrowingLog:
 class FakeLaunch:
     """A lifeline that notes what was said on it; the answer comes once `may_answer` is set."""
 
-    def __init__(self, answer: Started | Refused | None = None) -> None:
+    def __init__(self, answer: Started | Refused | None = None, job: Job = A_JOB) -> None:
+        self.job = job
         self.words: list[str] = []
         self.released = False
         self.may_answer = threading.Event()

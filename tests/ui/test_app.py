@@ -62,8 +62,7 @@ class Launcher:
         return self.launches
 
     def __call__(self, job):
-        launched = FakeLaunch(self.answer)
-        launched.job = job
+        launched = FakeLaunch(self.answer, job)
         if self.at_once:
             launched.may_answer.set()
         self.launches.append(launched)

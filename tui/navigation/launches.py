@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,7 @@ from dlmon.log.folder import LogError
 from dlmon.records.record import record
 from tui.formatting.glyphs import under_way
 from tui.navigation.other_machines import OtherMachinesApp
-from tui.navigation.sessions import how_to_repeat
+from tui.navigation.sessions import how_to_repeat, script_job
 from tui.navigation.shown import ShownSession
 from tui.navigation.start import Start
 from tui.options.run import RunOptions
@@ -67,8 +68,12 @@ class LaunchesApp(OtherMachinesApp):
         self._launch(message.workload, message.options, self._directory)
 
     def on_live_screen_again_requested(self) -> None:
-        """Launch the workload of the topmost session once more, with the same options."""
+        """Launch the workload or script of the topmost session once more, with the same options."""
         shown = self._shown[-1]
+        script = script_job(shown.launch)
+        if script is not None:
+            self._launch_script(script, shown)
+            return
         again = how_to_repeat(shown.follower)
         if again is not None:
             self._launch(*again, shown.follower.directory, replaces=shown)
@@ -100,6 +105,16 @@ class LaunchesApp(OtherMachinesApp):
             self.show_error(str(error))
         else:
             self.push_screen(self.awaiting_screen(Starting(started, options.detach, replaces)))
+
+    def _launch_script(self, job: Job, replaces: ShownSession) -> None:
+        from tui.options.jobs import output_size
+
+        if self.is_busy():
+            return
+        try:
+            self.launch_job(replace(job, terminal=output_size(*self.size)), replaces)
+        except (LogError, OSError) as error:
+            self.show_error(str(error))
 
     def launch_job(
         self, job: Job, in_place_of: ShownSession | None = None, turn: str = ""

@@ -21,6 +21,7 @@ from workloads.catalog import WORKLOADS, Workload
 if TYPE_CHECKING:
     from textual.screen import Screen
 
+    from dlmon.launch.job import Job
     from dlmon.launch.lifeline import Lifeline
     from dlmon.remote.link import Link
     from dlmon.session.follower import SessionFollower
@@ -155,7 +156,8 @@ class SessionsApp(ScreenStackApp):
         _, problem = own_published()
         if problem is not None:
             self.call_after_refresh(self.show_error, problem)
-        again = not self._sweep_runs and how_to_repeat(follower) is not None
+        known = script_job(started) is not None or how_to_repeat(follower) is not None
+        again = known and not self._sweep_runs
         screen = LiveScreen(
             follower, again, lambda: read_label(follower.path), self._references, turn
         )
@@ -181,6 +183,14 @@ class SessionsApp(ScreenStackApp):
             self.show_notice(f"{shown.follower.session.header.id} keeps running without dlmon")
         if self.screen is self._home:
             self.read_sessions_for_home()
+
+
+def script_job(started: Lifeline | None) -> Job | None:
+    """Return the job of a script that this dlmon started.
+
+    The command in a log is not run: whoever wrote it may be anybody.
+    """
+    return started.job if started is not None and started.job.script else None
 
 
 def how_to_repeat(follower: SessionFollower) -> tuple[Workload, RunOptions] | None:

@@ -2,6 +2,7 @@
 
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from fakes.recorded import recorded_session, write_log
@@ -31,7 +32,7 @@ def launched(log_dir, sensing):
 
     def launch(job):
         jobs.append(job)
-        lifeline = FakeLaunch(answers.pop(0) if answers else Refused("not in this test", 1))
+        lifeline = FakeLaunch(answers.pop(0) if answers else Refused("not in this test", 1), job)
         lifeline.may_answer.set()
         return lifeline
 
@@ -139,6 +140,48 @@ def growing():
     for log in logs:
         if log.is_locked:
             log.drop_lock()
+
+
+def run_of_a_script(log_dir, number):
+    """Write the log of a run that is over; return its supervisor's answer."""
+    header, *rest = of_this_boot(recorded_session(session_id=f"run-{number}"))
+    header = replace(header, workload="train.py", command=("train.py",))
+    log = write_log(log_dir, [header, *rest], f"run-{number}")
+    return Started(f"run-{number}", str(log))
+
+
+async def test_a_script_that_was_started_here_is_run_again_by_a_key(launched, log_dir):
+    app, jobs, answers = launched
+    answers.extend(run_of_a_script(log_dir, number) for number in range(2))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await open_form(app, pilot)
+        app.focused.value = f"{sys.executable} train.py"
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(app.screen, LiveScreen))
+        first = app.screen
+        await until(pilot, lambda: "a Again" in screen_text(app))
+        await pilot.press("a")
+        await until(pilot, lambda: isinstance(app.screen, LiveScreen) and app.screen is not first)
+        assert [job.command for job in jobs] == [(sys.executable, "train.py")] * 2
+        assert [job.directory for job in jobs] == [jobs[0].directory] * 2
+        # That one was replaced: the way back leads home.
+        await until(pilot, lambda: "a Again" in screen_text(app))
+        await pilot.press("q")
+        await until(pilot, lambda: isinstance(app.screen, HomeScreen))
+
+
+async def test_the_command_in_a_log_is_not_run(launched, log_dir):
+    app, jobs, _ = launched
+    log = Path(run_of_a_script(log_dir, 0).log)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await until(pilot, lambda: isinstance(app.screen, HomeScreen) and app.screen._is_complete)
+        app.open_session(log)
+        await until(pilot, lambda: isinstance(app.screen, LiveScreen))
+        await until(pilot, lambda: "r Sessions" in screen_text(app))
+        assert "Again" not in screen_text(app)
+        await pilot.press("a")
+        await pilot.pause()
+        assert jobs == []
 
 
 async def begin_twice(app, pilot):

@@ -41,7 +41,7 @@ from dlmon.session.epoch_use import EpochUses
 from dlmon.session.gaps import Gaps
 from dlmon.session.learning import LOSS, Learning, metric_of
 from dlmon.session.limits.evidence import Evidence, Limit
-from dlmon.session.limits.find import find_limit, window_s
+from dlmon.session.limits.find import find_limit, find_limit_before_training, window_s
 from dlmon.session.limits.loss import loss_is_no_number
 from dlmon.session.machine_history import MachineHistory
 from dlmon.session.snapshot import PhaseSpan, Progress, Snapshot
@@ -118,6 +118,7 @@ class Session:
         self.data_wait = DataWait()
         self.epoch_uses = EpochUses(self.machine.interval_s)
         self.trainers = Trainers()
+        self._starting_samples: deque[Machine] = deque(maxlen=LIMIT_SAMPLES)
         self._training_samples: deque[Machine] = deque(maxlen=LIMIT_SAMPLES)
         self._output: deque[Output] = deque(maxlen=OUTPUT_LINES)
         self._notices: deque[Notice] = deque(maxlen=NOTICES)
@@ -429,22 +430,31 @@ class Session:
         return self.throughput.columns(now - window_ns, window_ns, 1)[0]
 
     def _keep_reading(self) -> None:
-        """Keep what is needed to explain gaps, and half a minute of what limits the training."""
+        """Keep what is needed to explain gaps, and half a minute of what limits the run."""
         sample = self.machine.latest
         if sample is None:
             return
         self.gaps.fold(sample)
         self.epoch_uses.fold_reading(sample, self._gpu_index)
-        if self.phase not in STEADY_PHASES or not self._steady.steady:
-            return
-        self.readings.fold(sample, self._gpu_index)
-        self._training_samples.append(sample)
+        if not self._steady.steady:
+            if not self.header.is_machine_recording:
+                self._keep_recent(self._starting_samples, sample)
+        elif self.phase in STEADY_PHASES:
+            self.readings.fold(sample, self._gpu_index)
+            self._keep_recent(self._training_samples, sample)
+
+    def _keep_recent(self, samples: deque[Machine], sample: Machine) -> None:
+        samples.append(sample)
         oldest_t = sample.t - int(window_s(self.machine.interval_s) * 1e9)
-        while self._training_samples[0].t < oldest_t:
-            self._training_samples.popleft()
+        while samples[0].t < oldest_t:
+            samples.popleft()
 
     def _limit(self, ended: bool) -> Limit | None:
         cpus, threads = (self.header.options.get(name) for name in ("cpus", "threads"))
+        loss, interval_s = self._bad_loss(ended), self.machine.interval_s
+        if loss is None and not ended and not self._steady.steady:
+            starting = tuple(self._starting_samples)
+            return find_limit_before_training(starting, self.facts, cpus, interval_s)
         samples = tuple(self._training_samples)
         return find_limit(
             samples,
@@ -457,9 +467,9 @@ class Session:
             self._unmeasured(),
             ended,
             on_cpu=self.model is not None and self.model.device == "cpu",
-            loss=self._bad_loss(ended),
+            loss=loss,
             latest=self.machine.latest,
-            interval_s=self.machine.interval_s,
+            interval_s=interval_s,
         )
 
     def _bad_loss(self, ended: bool) -> Evidence | None:

@@ -51,7 +51,8 @@ HELP: tuple[tuple[str, str], ...] = (
         "took. Other programs are named where this run waits for the CPU that they take. The "
         "strongest is the headline, with the figures that show it; where none holds, it isn't "
         "clear, and the figures alone are given. A loss that is NaN, or infinite, comes before all "
-        "that, as does a GPU that gives no readings any more. Of a run that failed it says why.",
+        "that, as does a GPU that gives no readings any more. Before training is steady, only what "
+        "is taken from the run is said. Of a run that failed it says why.",
     ),
     (
         "Try",

@@ -126,7 +126,35 @@ def find_limit(
     if not evidence:
         listed = ", ".join(text for _, text in measured) or "nothing is measured"
         return Limit("not-clear", f"Not clear: {listed}.", measured=measured, ended=ended)
-    # The strongest in full and the others in short: none hides another.
+    return _limit_of(evidence, measured, ended)
+
+
+def find_limit_before_training(
+    samples: Sequence[Machine], facts: MachineFacts, cpus: object = None, interval_s: float = 1.0
+) -> Limit | None:
+    """Return what takes the machine from a run that doesn't train steadily yet.
+
+    None for nothing, and before there are samples enough to say. What the run itself uses as it
+    starts is no sign of what will limit it. The arguments are those of `find_limit`.
+    """
+    if len(samples) < MIN_SAMPLES:
+        return None
+    use = cpu_use(samples, facts, count_of(cpus), interval_s)
+    found = (
+        quota(samples, facts, ended=False),
+        other_programs(use, samples, ended=False),
+        *_scarcity(samples, ended=False),
+    )
+    evidence = tuple(one for one in found if one is not None)
+    if not evidence:
+        return None
+    return _limit_of(evidence, _measured(use, samples, (), None, None), ended=False)
+
+
+def _limit_of(
+    evidence: tuple[Evidence, ...], measured: tuple[tuple[LimitKind, str], ...], ended: bool
+) -> Limit:
+    """Say the strongest in full and the others in short: none hides another."""
     text = " ".join(f"{one.text}." for one in evidence[:NAMED_IN_FULL])
     others = ", ".join(one.brief for one in evidence[NAMED_IN_FULL:])
     text = f"{text} Also: {others}." if others else text

@@ -784,6 +784,27 @@ def test_steady_training_says_what_limits_it():
     assert limit.text.endswith(".")
 
 
+def test_a_run_that_starts_says_what_is_taken_from_it_until_it_trains():
+    header, *rest = recorded_session(gpus=0)
+    taken = {
+        "cpu": Cpu(pct=100.0, cores=(100,) * 8, steal_pct=0.0),
+        "process": ProcessTree(cpu_pct=80.0),
+    }
+    kept = {"cpu": Cpu(pct=12.0, cores=(12,) * 8, steal_pct=0.0), "process": taken["process"]}
+    first = next(one for one in rest if isinstance(one, Machine))
+    starting = [replace(first, **taken, t=BEGIN_NS + t * SECOND_NS) for t in range(6)]
+    session = folded([header, *starting])
+    limit = session.snapshot().limit
+    assert limit.text.startswith("Other programs take 7.2 of 8 cores")
+    # Then it has the machine to itself, and what held it up before is of the past.
+    for one in rest:
+        session.fold(replace(one, **kept) if isinstance(one, Machine) else one)
+    assert "ther programs" not in session.snapshot().limit.text
+    # One that ends before it trains has been limited by nothing that is known.
+    result = replace(rest[-1], status="failed")
+    assert folded([header, *starting, result]).snapshot().limit is None
+
+
 def test_what_limits_a_run_is_held_against_the_options_that_it_was_started_with():
     header, *rest = recorded_session(gpus=0)
     header = replace(header, options={**header.options, "threads": 3, "cpus": 6})

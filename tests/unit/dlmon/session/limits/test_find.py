@@ -22,7 +22,7 @@ from dlmon.records import (
 )
 from dlmon.records.sanitize import clean
 from dlmon.session.limits.evidence import KINDS, MIN_SAMPLES, LimitKind
-from dlmon.session.limits.find import find_limit, window_s
+from dlmon.session.limits.find import find_limit, find_limit_before_training, window_s
 from dlmon.session.program_name import program_name
 
 FACTS = MachineFacts(cores=4)
@@ -47,10 +47,13 @@ BUSY_GPU = Gpu(
 SECOND = 1_000_000_000
 
 
+def samples_of(sample, count):
+    return [replace(sample, t=second * SECOND) for second in range(count)]
+
+
 def reported(sample, facts=FACTS, gpu_index=0, count=20, **options):
-    samples = [replace(sample, t=second * SECOND) for second in range(count)]
     options.setdefault("on_cpu", gpu_index is None)
-    return find_limit(samples, facts, gpu_index, **options)
+    return find_limit(samples_of(sample, count), facts, gpu_index, **options)
 
 
 def rules(limit):
@@ -128,6 +131,19 @@ def test_a_name_from_a_log_is_cleaned():
     text = reported(on_cores(2, 0.8, 1.2, processes=(row,)), MachineFacts(cores=2), None).text
     assert text.isprintable()
     assert len(text) < 110
+
+
+def test_before_training_only_what_is_taken_from_the_run_is_said():
+    facts = MachineFacts(cores=2)
+    busy = samples_of(on_cores(2, run=0.8, others=1.2), MIN_SAMPLES)
+    limit = find_limit_before_training(busy, facts)
+    assert limit.rule == "other-programs"
+    assert limit.text == "Other programs take 1.2 of 2 cores; this run 0.8."
+    assert find_limit_before_training(busy[1:], facts) is None
+    # It imports on one core, or compiles on both: that says nothing of how it will train.
+    for run in (1.0, 1.95):
+        alone = samples_of(on_cores(2, run=run, others=0.05), MIN_SAMPLES)
+        assert find_limit_before_training(alone, facts) is None
 
 
 def test_where_steal_is_not_known_it_may_be_what_the_others_took():

@@ -26,6 +26,8 @@ PING_S = 10.0
 QUIET_S, CLOCKS_S = 5.0, 30.0
 # A host that answers nothing for so long is as good as gone, whatever its connection says.
 SILENCE_S = 20.0
+# Longer than a connection takes to close.
+_CANCELLED_S = 5.0
 _ROUND_TRIPS = 12
 _FIRST_ROUND_TRIPS = 3
 
@@ -121,10 +123,13 @@ class Link:
     async def close(self) -> None:
         """End the connection."""
         task, self._task = self._task, None
-        if task is not None:
+        while task is not None and not task.done():
+            # Before Python 3.12, what `wait_for` waits for may end as it is cancelled, and then it
+            # goes on as if it had not been.
             task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
+            await asyncio.wait({task}, timeout=_CANCELLED_S)
+        if task is not None and not task.cancelled():
+            task.result()
 
     def retry_now(self) -> None:
         """Try again at once."""

@@ -6,11 +6,13 @@ import contextlib
 import os
 import pwd
 import shutil
+import signal
 import socket
 import subprocess
 from pathlib import Path
 
 import psutil
+import pytest
 from fakes.sessions import DEADLINE_S, children_of, eventually
 
 SSHD = shutil.which("sshd") or "/usr/sbin/sshd"
@@ -194,15 +196,22 @@ class Laptop:
         }
 
     def dlmon(self, *arguments):
-        """Run a command to its end."""
-        return subprocess.run(
+        """Run a command to its end; where that doesn't come, what it had said is in the failure."""
+        process = subprocess.Popen(
             [self.command, *arguments],
-            env=self.environment,
+            env={**self.environment, "PYTHONFAULTHANDLER": "1"},
             stdin=subprocess.DEVNULL,
-            capture_output=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             text=True,
-            timeout=DEADLINE_S,
         )
+        try:
+            printed, errors = process.communicate(timeout=DEADLINE_S)
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGABRT)
+            printed, errors = process.communicate()
+            pytest.fail(f"it did not end in {DEADLINE_S:.0f} s:\n{printed}\n{errors}")
+        return subprocess.CompletedProcess(process.args, process.returncode, printed, errors)
 
     def start(self, folder, *arguments):
         """Start a command; what it writes goes into files of a folder."""

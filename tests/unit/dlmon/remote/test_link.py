@@ -425,3 +425,19 @@ async def test_closing_ends_a_try_that_is_under_way():
     await begun.wait()
     await link.close()
     assert ended.is_set()
+
+
+@pytest.mark.parametrize("steps", range(5))
+async def test_it_is_closed_in_whichever_step_the_connection_is_lost(
+    link, host, steps, monkeypatch
+):
+    monkeypatch.setattr(links, "_CANCELLED_S", 0.01)
+    await until(lambda: link.is_up)
+    host.connections[0].lose()
+    for _ in range(steps):
+        await asyncio.sleep(0)
+    closing = asyncio.create_task(link.close())
+    done, _ = await asyncio.wait({closing}, timeout=5)
+    assert done
+    assert host.connections[0].is_closed
+    assert not link.is_up

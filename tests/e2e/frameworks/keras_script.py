@@ -6,6 +6,7 @@ The counting is done within the training step, by metrics. One line of JSON for 
 import json
 import os
 import sys
+import time
 
 if os.environ.get("FLAVOUR") == "tf_keras":
     import tensorflow as tf
@@ -57,6 +58,7 @@ class Fit:
     def __init__(self):
         self.epochs, self.validations, self.losses, self.evaluations = [], [], [], []
         self.loops = 0
+        self.losses_of_batches = []
 
     def add(self, history):
         self.loops += 1
@@ -294,6 +296,18 @@ def datasets_of_unknown_length(case):
         .group_by_window(lambda x, y: 0, lambda key, window: window.batch(60), window_size=60)
     )
     case.add(new_model().fit(ragged, epochs=2, verbose=0))
+
+
+def losses_of_batches(case):
+    """What Keras says of the loss after each batch, for about three seconds."""
+
+    def keep(batch, logs=None):
+        time.sleep(0.05)
+        case.losses_of_batches.append(float(logs["loss"]))
+
+    model = new_model()
+    callbacks = [Callback(on_train_batch_end=keep)]
+    case.add(model.fit(X, Y, 3, epochs=2, verbose=0, validation_split=0.1, callbacks=callbacks))
 
 
 def main():

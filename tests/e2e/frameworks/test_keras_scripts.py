@@ -21,7 +21,6 @@ HERE = Path(__file__).parent
 ROOT = HERE.parents[2]
 SCRIPT = HERE / "keras_script.py"
 CALLBACK_SCRIPT = HERE / "callback_script.py"
-LOSSES_SCRIPT = HERE / "keras_losses_script.py"
 FRAMEWORKS = os.environ.get("DLMON_TEST_FRAMEWORKS")
 
 COMMON = [
@@ -41,18 +40,20 @@ COMMON = [
     "own_loop",
 ]
 ON_TENSORFLOW = ["several_steps_at_once", "datasets", "datasets_of_unknown_length"]
+# The last one of each, so that what is reported in it is what comes after the epochs before.
+LAST = "losses_of_batches"
 # Each case begins with the same random numbers, so the others need not run as well.
-ALONE = ["arrays", "dataset_in_python", "generator", "one_by_one", "one_within_the_other"]
+ALONE = ["arrays", "dataset_in_python", "generator", "one_by_one", "one_within_the_other", LAST]
 FLAVOURS = {
-    "tensorflow": [*COMMON, *ON_TENSORFLOW],
-    "tf_keras": [*COMMON, *ON_TENSORFLOW],
+    "tensorflow": [*COMMON, *ON_TENSORFLOW, LAST],
+    "tf_keras": [*COMMON, *ON_TENSORFLOW, LAST],
     # It compiles for seconds in each case, and reads its data as Torch does.
     "jax": [
-        *ALONE,
+        *ALONE[:-1],
         *("stopped_within_an_epoch", "evaluated_and_predicted", "own_step"),
-        *("own_loop", "several_steps_at_once", "torch_loader"),
+        *("own_loop", "several_steps_at_once", "torch_loader", LAST),
     ],
-    "torch": [*COMMON, "torch_loader"],
+    "torch": [*COMMON, "torch_loader", LAST],
 }
 
 
@@ -217,6 +218,17 @@ def waiting_for_data_is_measured_where_batches_pass_through_python(run):
                 assert (record.wait_us or 0) <= sum(record.dt_us) + len(record.dt_us)
 
 
+def losses_that_are_read_are_those_that_the_script_counted(run):
+    *_, (last, epochs) = run.epochs_by_case()
+    assert last["case"] == LAST
+    before = run.of(Epoch)[run.of(Epoch).index(epochs[0]) - 1]
+    reported = run.records[run.records.index(before) :]
+    read = [one.values["loss"] for one in reported if isinstance(one, Metrics)]
+    # For about three seconds, once a second.
+    assert 2 <= len(read) <= 8
+    assert set(read) <= set(last["losses_of_batches"])
+
+
 def the_last_phase_is_outside_training(run):
     assert run.of(Phase)[-1].name == "outside training"
     assert run.of(Phase)[0].name == "compiling"
@@ -250,20 +262,6 @@ def test_what_scripts_count_is_what_is_reported(flavour):
     evaluations_hold_what_the_script_counted(run)
     whole_epochs_and_those_that_were_cut_are_told_apart(run)
     waiting_for_data_is_measured_where_batches_pass_through_python(run)
+    losses_that_are_read_are_those_that_the_script_counted(run)
     the_last_phase_is_outside_training(run)
     what_the_model_is_gets_reported(run)
-
-
-@pytest.mark.parametrize("flavour", list(FLAVOURS))
-def test_the_losses_that_are_read_are_those_that_the_script_printed(flavour):
-    with Listener() as listener:
-        watched = start(flavour, watching(listener), LOSSES_SCRIPT)
-        alone = start(flavour, without_monitor(), LOSSES_SCRIPT)
-        printed, printed_alone = output_of(watched), output_of(alone)
-        (records,) = listener.records()
-    assert printed == printed_alone
-    losses = json.loads(printed.splitlines()[0])
-    read = [record.values["loss"] for record in records if isinstance(record, Metrics)]
-    # For about three seconds, once a second.
-    assert 2 <= len(read) <= 8
-    assert set(read) <= set(losses)

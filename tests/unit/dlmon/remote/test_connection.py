@@ -178,7 +178,7 @@ async def test_a_host_that_wants_what_we_have_not_is_no_dlmon(begin, first):
     )
 
 
-@pytest.mark.parametrize("noise", ["x\n" * 1000, "x" * 1000])
+@pytest.mark.parametrize("noise", ["x\n" * 1000, "x" * 1000], ids=["lines", "one line"])
 async def test_noise_has_its_end(begin, noise):
     connection = await begin(instead=noise, forever=True)
     assert await why_not_opened(connection) == (

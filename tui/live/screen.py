@@ -46,7 +46,7 @@ from tui.machine.view import MachineView
 from tui.screens.base import REFRESH_S, BaseScreen
 from tui.screens.export import ExportControls
 from tui.screens.session_controls import SessionControls
-from tui.screens.stop import AgainScreen
+from tui.screens.stop import AgainScreen, AgainScriptScreen
 
 # An end that the first polls find lies in the past: the second one finds that nobody writes.
 _POLLS_TO_KNOW = 2
@@ -401,7 +401,9 @@ class LiveScreen(SessionControls, ExportControls, EpochZoom):
 
     def action_stop_and_again(self) -> None:
         """Ask whether the session is to stop, and the same to be launched then."""
-        self.ask(AgainScreen(), self._take_again_answer)
+        is_script = self.shown_session.session.header.is_script
+        question = AgainScriptScreen if is_script else AgainScreen
+        self.ask(question(), self._take_again_answer)
 
     def _take_again_answer(self, answer: str) -> None:
         if answer != "again":

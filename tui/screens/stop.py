@@ -56,3 +56,14 @@ class AgainScreen(QuestionScreen):
         Binding("ctrl+c,ctrl+q", "answer('stay')", show=False),
         Binding("escape", "answer('stay')", "Go on"),
     ]
+
+
+class AgainScriptScreen(AgainScreen):
+    """Answers `again` or `stay`, of a script of a person's own."""
+
+    QUESTION = "This script is still running."
+    CONSEQUENCES: ClassVar[tuple[tuple[str, str], ...]] = (
+        ("Again", "it is interrupted as by Ctrl-C, and ended after 5 s more"),
+        ("", "then the same command starts again, in the same directory"),
+        ("Go on", "nothing changes"),
+    )

@@ -71,6 +71,16 @@ async def test_to_stop_it_means_to_interrupt_it(show_session):
         assert isinstance(shown.app.screen, QuitScriptScreen)
 
 
+async def test_to_run_it_again_meanwhile_means_to_interrupt_it_first(show_session):
+    async with show_session(script_session(), size=NARROW, repeatable=True) as shown:
+        await shown.press("a")
+        assert "This script is still running." in shown.text
+        assert "it is interrupted as by Ctrl-C, and ended after 5 s more" in shown.text
+        assert "batch;" not in shown.text
+        await shown.press("escape")
+        assert shown.launch.words == []
+
+
 async def test_help_says_that_stopping_interrupts_it(show_session):
     async with show_session(script_session(), size=(120, 60)) as shown:
         await shown.press("question_mark")

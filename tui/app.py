@@ -24,7 +24,12 @@ from tui.navigation import NavigatingApp, Start
 from tui.options.settings import remember_theme, remembered_theme
 from tui.palette import Command, Commands
 from tui.signals import end_with_terminal
-from tui.textual_internals import give_and_take_terminal, start_with_theme, write_to_terminal
+from tui.textual_internals import (
+    give_and_take_terminal,
+    open_palette,
+    start_with_theme,
+    write_to_terminal,
+)
 from tui.widgets.too_small import TooSmall, is_too_small
 
 # Screens are imported when they are first shown.
@@ -189,6 +194,10 @@ class DlmonApp(NavigatingApp):
         """Return what the palette offers, as Textual would have it."""
         for command in self.commands_of(screen):
             yield SystemCommand(command.name, command.sentence, command.run)
+
+    def action_command_palette(self) -> None:
+        """Open the palette, unless it is."""
+        open_palette(self)
 
     def commands_of(self, screen: Screen[object]) -> Iterable[Command]:
         """Offer every action of the screen, then what holds on all of them; each of them once."""

@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.control import Control
 from textual._compositor import ChopsUpdate, Compositor
 from textual.app import App, ReturnType
+from textual.command import CommandPalette
 from textual.content import Content
 from textual.css.styles import RenderStyles
 from textual.dom import DOMNode
@@ -21,6 +22,22 @@ from textual.screen import Screen
 from textual.strip import Strip
 from textual.timer import Timer, TimerCallback
 from textual.widget import Widget
+from textual.widgets import OptionList
+
+
+class _Palette(CommandPalette):
+    """A command palette that may be paged through before it is laid out; Textual's own ends."""
+
+    def _action_command_list(self, action: str) -> None:
+        is_laid_out = bool(self.query_one(OptionList)._index_to_line)
+        if is_laid_out or not action.startswith("page_"):
+            super()._action_command_list(action)
+
+
+def open_palette(app: App[Any]) -> None:
+    """Open the command palette, unless it is."""
+    if not CommandPalette.is_open(app):
+        app.push_screen(_Palette(id="--command-palette"))
 
 
 class SpansUpdate(ChopsUpdate):

@@ -962,6 +962,19 @@ async def test_a_command_of_the_palette_does_what_its_key_does(dlmon_app, log_di
         await until(pilot, lambda: isinstance(app.screen, WatchScreen))
 
 
+@pytest.mark.parametrize("key", ["pageup", "pagedown"])
+@pytest.mark.parametrize("opened", ["command_palette", "change_theme"])
+async def test_a_list_takes_keys_before_it_is_laid_out(dlmon_app, log_dir, sensing, opened, key):
+    app = dlmon_app(log_dir)
+    async with app.run_test(size=(80, 24)) as pilot:
+        below = app.screen
+        getattr(app, f"action_{opened}")()
+        await pilot.press(key)
+        await until(pilot, lambda: app.screen is not below)
+        await pilot.press("escape")
+        await until(pilot, lambda: app.screen is below)
+
+
 @pytest.mark.parametrize("writable", [True, False])
 async def test_a_picture_of_the_screen_is_saved_where_dlmon_was_started(
     dlmon_app, log_dir, tmp_path, monkeypatch, writable

@@ -15,7 +15,7 @@ from typing import TypeVar
 from dlmon.host import boot_id, host_name
 from dlmon.log.folder import LogError, id_of, log_of
 from dlmon.log.follower import Header, LogFollower, RecordFollower
-from dlmon.log.label import Label, read_label
+from dlmon.log.label import Label, read_label, runs_before_last
 from dlmon.records import Record, RecordError, Result, SessionHeader, Status, SweepHeader, decode
 from dlmon.records.record import record
 from dlmon.records.sanitize import SHOWN_LENGTH, SHOWN_PATH_LENGTH, clean, quoted
@@ -24,7 +24,6 @@ from dlmon.stop import BY_COMMAND, signal_that_stops
 _Entry = TypeVar("_Entry")
 
 _TAIL_BYTES = 1 << 16
-_LAST = "last"
 _OF_GLOBS = "*?["
 _SHOWN_IDS = 4
 _MADE_BY = {SessionHeader: "dlmon run", SweepHeader: "dlmon sweep"}
@@ -111,6 +110,8 @@ def status_without_result(follower: RecordFollower[Header]) -> tuple[Status, int
 def find_session(text: str, directory: Path, where: str = "") -> Path:
     """Return the log that an id, a name, a unique prefix of an id, a path, or `last` means.
 
+    `last~2` is the one that began two before the last.
+
     Args:
         text: what a person calls it.
         directory: where it is looked for.
@@ -167,7 +168,7 @@ def _meant_by(text: str, directory: Path, where: str) -> list[Path]:
         paths = _by_id(SessionHeader, directory)
         if any(character in text for character in _OF_GLOBS):
             return _matching(text, paths, directory, where)
-        if text != _LAST and text not in paths:
+        if runs_before_last(text) is None and text not in paths:
             named = _named(text, paths)
             if named:
                 return named
@@ -204,8 +205,12 @@ def find_log(kind: type[Header], text: str, directory: Path, where: str = "") ->
         raise NoSuchLog(
             f"there are no {noun}s in {directory} yet; {_MADE_BY[kind]}{where} makes one"
         )
-    if text == _LAST:
-        return max(paths.values(), key=lambda path: _began(kind, path))
+    before_last = runs_before_last(text)
+    if before_last is not None:
+        by_start = sorted(paths.values(), key=lambda path: _began(kind, path), reverse=True)
+        if before_last < len(by_start):
+            return by_start[before_last]
+        raise NoSuchLog(f"{text} means none: {_counted(len(by_start), noun)} in {directory}")
     if text in paths:
         return paths[text]
     named = _named(text, paths)
@@ -239,6 +244,10 @@ def _hint(text: str, paths: Mapping[str, Path], where: str) -> str:
     if likely:
         return f"did you mean {_some(likely)}?"
     return _listing(where)
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"there is 1 {noun}" if count == 1 else f"there are {count:,} {noun}s"
 
 
 def _listing(where: str) -> str:

@@ -6,6 +6,7 @@ The log itself has one writer, its supervisor; anybody may rename a session at a
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 from dlmon.files import read_regular
@@ -19,7 +20,7 @@ LONGEST_NAME, LONGEST_NOTE = 60, 1_000
 
 # What parts a list of sessions, makes a glob of a word, or a path.
 _MEANS_MORE = (*",*?[/", ".jsonl")
-_LAST = "last"
+_LAST = re.compile(r"last(?:~([0-9]{1,9}))?")
 _MAX_BYTES = 64 * 1024
 
 
@@ -45,9 +46,18 @@ def refuse_name(name: str) -> str | None:
             return f'a name has no "{part}": {quoted(name)} can\'t be one'
     if name.startswith("-"):
         return f"a name can't start with a hyphen, as {quoted(name)} does"
-    if name == _LAST:
-        return f'"{_LAST}" means the session that began last: choose another name'
+    if runs_before_last(name) is not None:
+        return f'"{name}" means a session by when it began: choose another name'
     return None
+
+
+def runs_before_last(text: str) -> int | None:
+    """Return how many sessions before the last one a text means: `last` none, `last~2` two.
+
+    None where it means something else.
+    """
+    match = _LAST.fullmatch(text)
+    return None if match is None else int(match[1] or 0)
 
 
 def refuse_note(note: str) -> str | None:

@@ -61,9 +61,9 @@ def compare(
     """Compare two recorded runs side by side: what changed, and whether that is sure.
 
     BASE and NEW are each a session as elsewhere, several with commas between them, or a pattern
-    such as 'base*'. A run is the unit: from two runs a side on, the change has an interval that
-    allows for how runs differ. ~ stands where a change is not significant, * where that can't be
-    tested, as with one run a side.
+    such as 'base*'; last~1 is the one before last. A run is the unit: from two runs a side on, the
+    change has an interval that allows for how runs differ. ~ stands where a change is not
+    significant, ? where that can't be tested, as with one run a side.
 
     Runs of different work (network, batch size, precision, mode, data) are refused.
     """

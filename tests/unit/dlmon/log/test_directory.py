@@ -229,6 +229,8 @@ def test_last_is_the_one_that_began_last_whatever_its_id(tmp_path, three):
     (tmp_path / "zzz").mkdir()
     (tmp_path / "zzz" / LOG_NAME).write_text("not a log")
     assert find_session("last", tmp_path) == newest
+    assert find_session("last~0", tmp_path) == newest
+    assert find_session("last~1", tmp_path) != newest
 
 
 @pytest.mark.parametrize(
@@ -241,6 +243,10 @@ def test_last_is_the_one_that_began_last_whatever_its_id(tmp_path, three):
         ("~nobody-of-that-name/x", "there is no log at ~nobody-of-that-name/x"),
         ("~", 'there is no session "~" in '),
         ("missing.jsonl", "there is no log at missing.jsonl"),
+        ("last~3", "last~3 means none: there are 3 sessions in "),
+        ("last~", 'there is no session "last~" in '),
+        ("last~-1", 'there is no session "last~-1" in '),
+        ("last~1234567890", 'there is no session "last~1234567890" in '),
         ("a\0b", "there is no session"),
         ("/a\0b", "there is no log"),
     ],
@@ -358,6 +364,8 @@ def named(tmp_path):
         ("[bd]", "db"),
         ("?", "edcba"),
         ("last", "a"),
+        ("last~1", "b"),
+        ("last~4,last", "ea"),
     ],
 )
 def test_a_list_means_each_session_once_the_oldest_first(tmp_path, named, text, ids):

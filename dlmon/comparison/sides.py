@@ -78,6 +78,7 @@ NOTICEABLE_CORES = 0.5
 NOTICEABLE_CHANGE = 0.0005
 NOTICEABLE_DISAGREEMENT = 0.01
 """A smaller one is 0.0 %, however sure it is: nobody is better off by it."""
+_SHOWN_DIGITS = 12
 _LONGEST_LIST = 4
 _LONGEST_ERROR = 160
 
@@ -107,6 +108,7 @@ class RunFigures:
     Attributes:
         name: what a person called it.
         command: the words of a script's command; None of a workload.
+        script_sha256, git_commit: which code that was; None where it isn't known.
         log: the path of its log.
         wall: when it began.
         device: what it ran on: cpu, or gpu:N.
@@ -135,6 +137,8 @@ class RunFigures:
     machine: MachineFacts
     name: str | None = None
     command: tuple[str, ...] | None = None
+    script_sha256: str | None = None
+    git_commit: str | None = None
     log: str | None = None
     device: str | None = None
     device_name: str | None = None
@@ -295,7 +299,10 @@ def compare_sides(
         figures=tuple(f for f in figures if f.name == THROUGHPUT or any(f.runs)),
         unlike=_unlike(base, new),
         options=_differences(base, new, _options_known_of((*base, *new))),
-        environment=_differences(base, new, _environment_of),
+        environment=(
+            *_code_differences(base, new),
+            *_differences(base, new, _environment_of),
+        ),
         left_out=left_out,
         arguments=_argument_differences(base, new),
     )
@@ -452,6 +459,7 @@ def _settings_of(run: RunFigures) -> Settings:
         run.versions,
         samples=run.samples,
         counts_steps=run.counts_steps,
+        script_sha256=run.script_sha256,
     )
 
 
@@ -506,6 +514,26 @@ def _argument_differences(
     names = dict.fromkeys(name for arguments in read for name in arguments)
     absent = dict.fromkeys(names, NOT_GIVEN)
     return _differences(base, new, lambda run: absent | by_run[run.session])
+
+
+def _code_differences(
+    base: Sequence[RunFigures], new: Sequence[RunFigures]
+) -> tuple[Difference, ...]:
+    """Return what differs in the code of scripts, as far as it is known of all: older logs lack it.
+
+    Of a commit and a hash the first digits tell them apart.
+    """
+    runs = [*base, *new]
+    code: dict[str, Callable[[RunFigures], str | None]] = {
+        f"contents of {runs[0].workload}": lambda run: run.script_sha256,
+        "git commit": lambda run: run.git_commit,
+    }
+    known = {name: read for name, read in code.items() if all(map(read, runs))}
+    return _differences(
+        base,
+        new,
+        lambda run: {name: (read(run) or "")[:_SHOWN_DIGITS] for name, read in known.items()},
+    )
 
 
 def _options_known_of(

@@ -27,6 +27,10 @@ class SessionHeader:
         versions: of dlmon, python, keras and the backend; `backend` is its name.
         command: the words of a script's command (`dlmon exec`), where one ran.
         directory: where the script ran.
+        script_sha256: the SHA-256 of the script's file, in hexadecimal, as it was at the start;
+            older logs lack it.
+        git_commit: the commit that was checked out in the repository around `directory`; what was
+            changed since is not part of it. Older logs lack it.
     """
 
     TYPE: ClassVar[str] = "session"
@@ -42,6 +46,8 @@ class SessionHeader:
     versions: dict[str, Any]
     command: tuple[str, ...] | None = None
     directory: str | None = None
+    script_sha256: str | None = None
+    git_commit: str | None = None
     why: dict[str, str] = field(default_factory=dict)
 
     @property

@@ -174,6 +174,8 @@ def _figures(
         status=entry.status,
         workload=header.workload,
         command=header.command,
+        script_sha256=header.script_sha256,
+        git_commit=header.git_commit,
         options=_options_of(header, model, result),
         versions={**header.versions, **_framework_of(snapshot)},
         machine=header.machine,

@@ -69,6 +69,7 @@ from dlmon.stop import (
 )
 from dlmon.supervisor.kernel_kills import KernelKills
 from dlmon.supervisor.script import Script, ScriptError, check_script
+from dlmon.supervisor.script_source import script_source
 from dlmon.supervisor.verdict import (
     Ending,
     make_machine_result,
@@ -245,6 +246,10 @@ class Supervisor:
         if not job.is_machine_recording and not job.script:
             backend = str(job.options.get("backend") or "tensorflow")
             versions, why = versions_of_workload(backend, interpreter)
+        source = None
+        if job.script and job.process is None:
+            source = script_source(job.command, job.directory)
+            why |= source.why
         if facts is None:
             why["machine"] = NO_FACTS
             self._notice(f"{NO_FACTS}, so nothing is known of the machine")
@@ -261,6 +266,8 @@ class Supervisor:
             versions=versions,
             command=job.command if job.script else None,
             directory=job.directory,
+            script_sha256=None if source is None else source.sha256,
+            git_commit=None if source is None else source.commit,
             why=why,
         )
         self._writer = LogWriter(Path(job.log_dir), header)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import pty
@@ -175,6 +176,8 @@ def test_what_it_writes_is_in_the_log_too(folder, execute, log_dir):
     assert "to be found" in [record.text for record in records if isinstance(record, Output)]
     assert entry.header.command == (sys.executable, "-c", "print('to be found')")
     assert entry.header.is_script
+    assert entry.header.script_sha256 is None
+    assert "names no file" in entry.header.why["script_sha256"]
     assert (entry.result.status, entry.result.exit_code) == ("completed", 0)
 
 
@@ -198,6 +201,14 @@ def test_a_loop_that_reports_itself_is_counted_exactly(folder, execute, log_dir)
         *("outside training", "compiling", "training", "outside training"),
     ]
     assert entry.result.epochs == 2
+
+
+def test_the_log_has_the_hash_of_the_scripts_file_as_it_was(folder, execute, log_dir):
+    here = folder("w", {"train.py": "from pathlib import Path; Path('train.py').write_text('')"})
+    digits = hashlib.sha256((here / "train.py").read_bytes()).hexdigest()
+    execute([sys.executable, "train.py"], here)
+    _, entry = records_of(log_dir)
+    assert entry.header.script_sha256 == digits
 
 
 def test_the_same_loop_does_nothing_where_no_monitor_listens(folder):

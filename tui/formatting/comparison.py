@@ -299,7 +299,7 @@ def factor_of_run_before(
                 called = f"the run before{comma}{otherwise}"
             elif entry.label.name is None:
                 called = f"the {called}"
-            called = ", ".join([called, *_other_arguments(entry, header)])
+            called = ", ".join([called, *_given_otherwise(entry, header)])
             return claim_text(this, other, value, called)
     return ""
 
@@ -563,13 +563,17 @@ def _without_busy(row: ComparisonRow) -> ComparisonRow:
 
 def _with_settings(row: ComparisonRow, entry: SessionEntry, snapshot: Snapshot) -> ComparisonRow:
     """Return the row of an earlier run with what it did otherwise."""
-    given = _other_arguments(entry, snapshot.header)
+    given = _given_otherwise(entry, snapshot.header)
     label = ", ".join([row.label, *other_settings(entry, snapshot)])
     return replace(row, label=label, badges=(*given, *row.badges))
 
 
-def _other_arguments(entry: SessionEntry, header: SessionHeader) -> tuple[str, ...]:
-    return other_arguments(entry.header.command, header.command, header.workload)
+def _given_otherwise(entry: SessionEntry, header: SessionHeader) -> tuple[str, ...]:
+    """Say what an earlier run of a script was given otherwise, and that its code was another."""
+    given = other_arguments(entry.header.command, header.command, header.workload)
+    theirs, ours = entry.header.script_sha256, header.script_sha256
+    is_other = theirs is not None and ours is not None and theirs != ours
+    return (*given, f"{header.workload} differs") if is_other else given
 
 
 def _conditions_of_script(snapshot: Snapshot) -> Conditions:

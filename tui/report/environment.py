@@ -9,6 +9,8 @@ from tui.options.option import as_text
 
 # What counts the batches is dlmon itself where a script reports them.
 _OWN = "dlmon"
+_CODE = {"script_sha256": "SHA-256 of the script", "git_commit": "git commit"}
+_SHOWN_DIGITS = 12
 _NAMES = {**TITLES, "keras": "Keras", "tf_keras": "tf-keras"}
 
 
@@ -50,6 +52,13 @@ def _of_script(
     if not header.is_script:
         return []
     rows = []
+    for name, digits in (
+        ("script_sha256", header.script_sha256),
+        ("git_commit", header.git_commit),
+    ):
+        if digits is not None or name in header.why:
+            known = None if digits is None else digits[:_SHOWN_DIGITS]
+            rows.append((_CODE[name], _known(known, header.why.get(name))))
     for trainer in trainers:
         if trainer.framework != _OWN:
             name = _NAMES.get(trainer.framework, trainer.framework)

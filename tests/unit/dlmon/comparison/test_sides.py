@@ -145,6 +145,16 @@ def test_earlier_runs_with_other_versions_are_a_group_of_their_own():
     assert compared.claim is Claim.FASTER
 
 
+def test_runs_of_a_script_whose_file_was_another_are_a_group_of_their_own():
+    script = {"workload": "train.py", "command": ("python", "train.py")}
+    old, new = ({**script, "script_sha256": digit * 64} for digit in "ab")
+    earlier = [*side("e", 1_000.0, 1_010.0, **old), *side("f", 2_000.0, 2_020.0, **new)]
+    compared = compare_sides(side("a", 1_000.0, **old), side("b", 1_200.0, **new), earlier)
+    assert compared.claim is Claim.FASTER
+    mixed = [replace(one, script_sha256=None) for one in earlier]
+    assert compare_sides(compared.base, compared.new, mixed).claim is Claim.UNCLEAR
+
+
 def test_the_compared_runs_themselves_are_no_earlier_ones():
     base, new = side("a", 1_000.0), side("b", 1_001.0)
     assert compare_sides(base, new, [*base, *new]).claim is Claim.UNKNOWN
@@ -291,6 +301,21 @@ def test_options_and_environment_that_differ_are_named():
     assert found == {"threads": ("2", "4"), "jit": ("–", "yes")}
     found = {each.name: (each.base, each.new) for each in compared.environment}
     assert found == {"CPU": ("Some CPU", "Another CPU"), "version of keras": ("3.12", "4")}
+
+
+def test_that_the_code_of_a_script_differs_is_named_where_it_is_known_of_all():
+    script = {"workload": "train.py", "command": ("python", "train.py")}
+    base = [run("a", **script, script_sha256="a" * 64, git_commit="c" * 40)]
+    same = run("b", **script, script_sha256="a" * 64, git_commit="c" * 40)
+    other = run("c", **script, script_sha256="b" * 64, git_commit="d" * 40)
+    assert compare_sides(base, [same]).environment == ()
+    found = {one.name: (one.base, one.new) for one in compare_sides(base, [other]).environment}
+    assert found == {
+        "contents of train.py": ("a" * 12, "b" * 12),
+        "git commit": ("c" * 12, "d" * 12),
+    }
+    # A log of an earlier version says nothing of it.
+    assert compare_sides(base, [other, run("d", **script)]).environment == ()
 
 
 def test_what_a_log_calls_its_options_is_cleaned():

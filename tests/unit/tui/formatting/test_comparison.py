@@ -173,6 +173,26 @@ def test_the_arguments_that_an_earlier_run_of_a_script_was_given_otherwise_are_n
     assert sentence == "3.33× as fast as the run before, --sleep 0.005 (1 run each)"
 
 
+def test_an_earlier_run_of_another_version_of_the_script_says_so():
+    def with_file(earlier, digit):
+        return with_header(earlier, script_sha256=digit * 64 if digit else None)
+
+    earlier = [
+        with_file(earlier_script("old", begin_wall=BEGIN_WALL - 3 * DAY_S), None),
+        with_file(earlier_script("like", begin_wall=BEGIN_WALL - 2 * DAY_S), "a"),
+        with_file(earlier_script("other", step_us=60_000), "b"),
+    ]
+    command = {"workload": "train.py", "command": SCRIPT, "script_sha256": "a" * 64}
+    snapshot = folded(change(recorded_session(), SessionHeader, **command)).snapshot()
+    rows = comparison_rows(snapshot, earlier)
+    notes = {row.session: row.badges for row in rows_of_kind(rows, "earlier")}
+    assert notes == {"old": (), "like": (), "other": ("train.py differs",)}
+    sentence = factor_of_run_before(
+        rows, earlier, run_names(snapshot, earlier), True, snapshot.header
+    )
+    assert sentence == "3.33× as fast as the run before, train.py differs (1 run each)"
+
+
 def test_a_run_before_is_called_by_the_name_that_a_person_gave_it():
     base = replace(entry("base", begin_wall=BEGIN_WALL - DAY_S), label=Label("baseline"))
     newer = entry("newer")

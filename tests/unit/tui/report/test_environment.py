@@ -53,6 +53,16 @@ def test_a_version_of_which_no_reason_is_known_is_a_dash_and_never_none():
     assert found["backend"] == "jax"
 
 
+def test_a_script_has_the_hash_of_its_file_and_the_commit_or_why_not():
+    known = replace(SCRIPT, script_sha256="a" * 64, git_commit="b" * 40)
+    found = dict(rows(known))
+    assert found["SHA-256 of the script"] == "a" * 12
+    assert found["git commit"] == "b" * 12
+    found = dict(rows(replace(SCRIPT, why={"git_commit": "nothing was committed yet"})))
+    assert found["git commit"] == "– (nothing was committed yet)"
+    assert "SHA-256 of the script" not in found
+
+
 def test_the_load_and_the_governor_are_those_at_the_start():
     found = dict(rows(with_machine(load_1m=1.234, governor="performance")))
     assert found["load at the start"] == "1.23"

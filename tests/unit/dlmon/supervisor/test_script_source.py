@@ -1,0 +1,132 @@
+"""Which code a script was: its file's hash, and the commit that git's own files name."""
+
+import hashlib
+import os
+import shutil
+import subprocess
+
+import pytest
+
+from dlmon.supervisor.script_source import script_source
+
+TEXT = b"print('trains')\n"
+HASH = hashlib.sha256(TEXT).hexdigest()
+OWN = {
+    **os.environ,
+    **{f"GIT_{who}_{what}": "a@b" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")},
+    "GIT_CONFIG_GLOBAL": "/dev/null",
+}
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "train.py").write_bytes(TEXT)
+    (tmp_path / "pkg").mkdir()
+    (tmp_path / "pkg" / "__main__.py").write_bytes(TEXT)
+    (tmp_path / "pkg" / "fit.py").write_bytes(TEXT)
+    return tmp_path
+
+
+def git(folder, *arguments):
+    if shutil.which("git") is None:
+        pytest.skip("git is not installed")
+    command = ["git", "-C", str(folder), *arguments]
+    return subprocess.run(
+        command, env=OWN, check=True, capture_output=True, text=True
+    ).stdout.strip()
+
+
+@pytest.fixture
+def repository(folder):
+    git(folder, "init", "-q")
+    git(folder, "add", ".")
+    git(folder, "commit", "-q", "-m", "first")
+    return folder
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("python", "train.py", "--lr", "1e-3"),
+        ("torchrun", "--nproc-per-node", "2", "train.py"),
+        ("python", "-m", "torch.distributed.run", "train.py", "other.py"),
+        ("python", "-m", "pkg"),
+        ("python", "-u", "-m", "pkg.fit", "--data", "x.csv"),
+    ],
+)
+def test_the_hash_is_that_of_the_scripts_file(folder, command):
+    assert script_source(command, str(folder)).sha256 == HASH
+
+
+def test_a_file_that_is_named_in_full_is_found_from_anywhere(folder, tmp_path):
+    source = script_source(("python", str(folder / "train.py")), str(tmp_path / "pkg"))
+    assert source.sha256 == HASH
+
+
+@pytest.mark.parametrize(
+    ("command", "why"),
+    [
+        (("python", "-c", "print(1)"), "the command names no file of Python or of a shell"),
+        (("python", "-m"), "the command names no file of Python or of a shell"),
+        (("python", "missing.py"), "no such file or directory"),
+        (("python", "folder.py"), "it is a directory, not a regular file"),
+        (("bash", "pipe.sh"), "it is a named pipe, not a regular file"),
+    ],
+)
+def test_why_there_is_none_is_said(folder, command, why):
+    (folder / "folder.py").mkdir()
+    os.mkfifo(folder / "pipe.sh")
+    source = script_source(command, str(folder))
+    assert source.sha256 is None
+    assert source.why["script_sha256"] == why
+
+
+def test_a_directory_without_a_repository_has_no_commit(folder):
+    source = script_source((), str(folder))
+    assert (source.commit, source.why["git_commit"]) == (
+        None,
+        "the directory is in no git repository",
+    )
+
+
+def test_the_commit_is_that_which_is_checked_out(repository):
+    def found(folder=repository):
+        return script_source((), str(folder)).commit
+
+    head = git(repository, "rev-parse", "HEAD")
+    assert found() == found(repository / "pkg") == head
+    git(repository, "pack-refs", "--all")
+    assert found() == head
+    git(repository, "checkout", "-q", "--detach")
+    assert found() == head
+    worktree = repository.parent / f"{repository.name}-worktree"
+    git(repository, "worktree", "add", "-q", "-b", "other", str(worktree))
+    git(worktree, "commit", "-q", "--allow-empty", "-m", "second")
+    assert found(worktree) == git(worktree, "rev-parse", "HEAD") != head
+    git(worktree, "pack-refs", "--all")
+    assert found(worktree) == git(worktree, "rev-parse", "HEAD")
+
+
+def test_a_repository_without_a_commit_has_none(folder):
+    git(folder, "init", "-q")
+    assert script_source((), str(folder)).why["git_commit"] == "nothing was committed yet"
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"",
+        b"\x1b[31m",
+        b"ref: ../../etc/passwd",
+        b"f" * 39,
+        b"F" * 40,
+        b"ref: refs/\0x",
+        b"ref: refs/../HEAD",
+    ],
+)
+def test_whatever_a_repository_names_only_a_commit_is_taken_for_one(folder, head):
+    (folder / ".git").mkdir()
+    (folder / ".git" / "HEAD").write_bytes(head)
+    source = script_source((), str(folder))
+    assert source.commit is None
+    assert source.why["git_commit"]

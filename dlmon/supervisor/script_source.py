@@ -18,7 +18,7 @@ MOST_BYTES = 16 * 2**20
 _MOST_BYTES_OF_GIT = 4 * 2**20
 _MOST_FOLDERS = 64
 _COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
-_BRANCH = re.compile(r"ref: (refs/(?!.*\.\.)[^\0\n]{1,500})")
+_BRANCH = re.compile(r"ref: (refs/(?!.*\.\.)[^\n]{1,500})")
 _FILE_TYPES = (".py", ".sh")
 
 
@@ -40,23 +40,32 @@ def script_source(command: tuple[str, ...], directory: str | None) -> ScriptSour
     """
     folder, why = Path(directory or "."), dict[str, str]()
     sha256 = commit = None
-    file = _file_of(command, folder)
-    if file is None:
-        why["script_sha256"] = "the command names no file of Python or of a shell"
-    else:
-        try:
-            sha256 = hashlib.sha256(read_regular(file, MOST_BYTES)).hexdigest()
-        except OSError as error:
-            why["script_sha256"] = reason_of(error)
+    try:
+        sha256 = hashlib.sha256(read_regular(_file_of(command, folder), MOST_BYTES)).hexdigest()
+    except (OSError, _Unknown) as error:
+        why["script_sha256"] = _reason(error)
     try:
         commit = _commit(folder)
-    except (OSError, ValueError) as error:
-        why["git_commit"] = reason_of(error) if isinstance(error, OSError) else str(error)
+    except (OSError, _Unknown) as error:
+        why["git_commit"] = _reason(error)
     return ScriptSource(sha256, commit, why)
 
 
-def _file_of(command: tuple[str, ...], folder: Path) -> Path | None:
-    """Return the script that a command names: its file, or that of a module."""
+class _Unknown(Exception):
+    """What is asked for isn't there; the message says why."""
+
+
+def _reason(error: OSError | _Unknown) -> str:
+    return reason_of(error) if isinstance(error, OSError) else str(error)
+
+
+def _file_of(command: tuple[str, ...], folder: Path) -> Path:
+    """Return the script that a command names: its file, or that of a module.
+
+    Raises:
+        OSError: where it would lie can't be looked into.
+        _Unknown: it names none.
+    """
     for word, following in zip(command, (*command[1:], ""), strict=False):
         if word.endswith(_FILE_TYPES) and not word.startswith("-"):
             return folder / word
@@ -66,7 +75,7 @@ def _file_of(command: tuple[str, ...], folder: Path) -> Path | None:
             file = next((each for each in found if each.is_file()), None)
             if file is not None:
                 return file
-    return None
+    raise _Unknown("the command names no file of Python or of a shell")
 
 
 def _commit(folder: Path) -> str:
@@ -74,11 +83,11 @@ def _commit(folder: Path) -> str:
 
     Raises:
         OSError: one of git's files can't be read.
-        ValueError: there is none; the message says why.
+        _Unknown: there is none.
     """
     git = next((path for path in _around(folder) if path.exists()), None)
     if git is None:
-        raise ValueError("the directory is in no git repository")
+        raise _Unknown("the directory is in no git repository")
     if git.is_file():
         # Of a worktree or a submodule.
         git = git.parent / _text(git).removeprefix("gitdir: ")
@@ -97,7 +106,7 @@ def _commit(folder: Path) -> str:
                 commit, _, name = line.partition(" ")
                 if name == branch[1]:
                     return _checked(commit)
-    raise ValueError("nothing was committed yet")
+    raise _Unknown("nothing was committed yet")
 
 
 def _around(folder: Path) -> Iterator[Path]:
@@ -108,9 +117,12 @@ def _around(folder: Path) -> Iterator[Path]:
 
 def _checked(commit: str) -> str:
     if _COMMIT.fullmatch(commit) is None:
-        raise ValueError("git's files name no commit")
+        raise _Unknown("git's files name no commit")
     return commit
 
 
 def _text(path: Path) -> str:
-    return read_regular(path, _MOST_BYTES_OF_GIT).decode("utf-8", "replace").strip()
+    text = read_regular(path, _MOST_BYTES_OF_GIT).decode("utf-8", "replace").strip()
+    if "\0" in text:
+        raise _Unknown("git's files name no commit")
+    return text

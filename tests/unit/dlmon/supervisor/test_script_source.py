@@ -81,6 +81,21 @@ def test_why_there_is_none_is_said(folder, command, why):
     assert source.why["script_sha256"] == why
 
 
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may look into every folder")
+def test_a_folder_that_may_not_be_looked_into_is_said(folder):
+    (folder / "pkg").chmod(0)
+    source = script_source(("python", "-m", "pkg"), str(folder))
+    (folder / "pkg").chmod(0o700)
+    assert source.why["script_sha256"] == "permission denied"
+
+
+def test_what_leads_to_a_repository_elsewhere_is_only_read_for_a_commit(folder):
+    (folder / ".git").write_bytes(b"gitdir: /dev/\0")
+    assert script_source((), str(folder)).why["git_commit"] == "git's files name no commit"
+    (folder / ".git").write_bytes(b"gitdir: /nowhere")
+    assert script_source((), str(folder)).why["git_commit"] == "no such file or directory"
+
+
 def test_a_directory_without_a_repository_has_no_commit(folder):
     source = script_source((), str(folder))
     assert (source.commit, source.why["git_commit"]) == (

@@ -146,7 +146,7 @@ def run_of(metric: str, result: Result, header: SessionHeader | None = None) -> 
             options=result.options,
             versions=header.versions if header else {},
             samples=result.samples_per_epoch,
-            script_sha256=header.script_sha256 if header else None,
+            code=(header.script_sha256, header.git_commit) if header else (None, None),
         ),
     )
 

@@ -24,7 +24,7 @@ class Settings:
         work: the machine, what was trained there, and what was asked for.
         backend: what a script's Keras ran on, None where that isn't known; empty of a workload,
             whose options say it.
-        versions: of the software, the contents of a script included.
+        versions: of the software, the code of a script included.
     """
 
     work: tuple[str | bool | int | None, ...]
@@ -42,7 +42,7 @@ def settings_of(
     *,
     samples: int | None = None,
     counts_steps: bool = False,
-    script_sha256: str | None = None,
+    code: tuple[str | None, str | None] = (None, None),
 ) -> Settings:
     """Return how a run was made.
 
@@ -55,7 +55,7 @@ def settings_of(
         versions: of the software.
         samples: of a whole epoch: of a script they may depend on more than its arguments.
         counts_steps: whether its throughput is of steps, as the sizes of its batches aren't known.
-        script_sha256: of the contents of a script's file; None where they aren't known.
+        code: the SHA-256 of a script's file and its git commit; None for what isn't known.
     """
     asked = {name: value for name, value in options_with_effect(options).items() if name != _PRICE}
     is_script = command is not None
@@ -64,7 +64,7 @@ def settings_of(
     return Settings(
         work=(host, workload, device, repr(asked), *of_script),
         backend=None if backend is None else str(backend),
-        versions=repr((versions, script_sha256)),
+        versions=repr((versions, code)),
     )
 
 

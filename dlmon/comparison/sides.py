@@ -459,7 +459,7 @@ def _settings_of(run: RunFigures) -> Settings:
         run.versions,
         samples=run.samples,
         counts_steps=run.counts_steps,
-        script_sha256=run.script_sha256,
+        code=(run.script_sha256, run.git_commit),
     )
 
 
@@ -524,8 +524,10 @@ def _code_differences(
     Of a commit and a hash the first digits tell them apart.
     """
     runs = [*base, *new]
+    names = {run.workload for run in runs}
+    script = names.pop() if len(names) == 1 else "the script"
     code: dict[str, Callable[[RunFigures], str | None]] = {
-        f"contents of {runs[0].workload}": lambda run: run.script_sha256,
+        f"contents of {script}": lambda run: run.script_sha256,
         "git commit": lambda run: run.git_commit,
     }
     known = {name: read for name, read in code.items() if all(map(read, runs))}

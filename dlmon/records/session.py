@@ -29,8 +29,9 @@ class SessionHeader:
         directory: where the script ran.
         script_sha256: the SHA-256 of the script's file, in hexadecimal, as it was at the start;
             older logs lack it.
-        git_commit: the commit that was checked out in the repository around `directory`; what was
-            changed since is not part of it. Older logs lack it.
+        git_commit: the commit that was checked out in the repository around that file, or around
+            `directory` where no file is known; what was changed since is not part of it. Older
+            logs lack it.
     """
 
     TYPE: ClassVar[str] = "session"

@@ -40,7 +40,7 @@ from dlmon.session.data_wait import DataWait, unmeasured_wait
 from dlmon.session.epoch_use import EpochUses
 from dlmon.session.gaps import Gaps
 from dlmon.session.learning import LOSS, Learning, metric_of
-from dlmon.session.limits.evidence import Evidence, Limit
+from dlmon.session.limits.evidence import MIN_SAMPLES, Evidence, Limit
 from dlmon.session.limits.find import find_limit, find_limit_before_training, window_s
 from dlmon.session.limits.loss import loss_is_no_number
 from dlmon.session.machine_history import MachineHistory
@@ -436,12 +436,16 @@ class Session:
             return
         self.gaps.fold(sample)
         self.epoch_uses.fold_reading(sample, self._gpu_index)
-        if not self._steady.steady:
-            if not self.header.is_machine_recording:
-                self._keep_recent(self._starting_samples, sample)
-        elif self.phase in STEADY_PHASES:
+        if self.phase in STEADY_PHASES and self._steady.steady:
             self.readings.fold(sample, self._gpu_index)
             self._keep_recent(self._training_samples, sample)
+        if not self._has_trained and not self.header.is_machine_recording:
+            self._keep_recent(self._starting_samples, sample)
+
+    @property
+    def _has_trained(self) -> bool:
+        """Whether there are samples of training enough to say what limits it."""
+        return len(self._training_samples) >= MIN_SAMPLES
 
     def _keep_recent(self, samples: deque[Machine], sample: Machine) -> None:
         samples.append(sample)
@@ -452,7 +456,7 @@ class Session:
     def _limit(self, ended: bool) -> Limit | None:
         cpus, threads = (self.header.options.get(name) for name in ("cpus", "threads"))
         loss, interval_s = self._bad_loss(ended), self.machine.interval_s
-        if loss is None and not ended and not self._steady.steady:
+        if loss is None and not ended and not self._has_trained:
             starting = tuple(self._starting_samples)
             return find_limit_before_training(starting, self.facts, cpus, interval_s)
         samples = tuple(self._training_samples)

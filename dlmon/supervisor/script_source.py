@@ -1,4 +1,4 @@
-"""Which code a script was: the hash of its file, and the git commit that lies around it.
+"""Which code a script was: the hash of its file, and the git commit that is checked out there.
 
 Nothing is run to find out: git itself may run what a repository's settings name.
 """
@@ -6,20 +6,24 @@ Nothing is run to find out: git itself may run what a repository's settings name
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
 from dlmon.files import read_regular
+from dlmon.launch.script_name import named_script
 from dlmon.log.folder import reason_of
 from dlmon.records.record import record
+from dlmon.records.sanitize import clean
 
 MOST_BYTES = 16 * 2**20
 _MOST_BYTES_OF_GIT = 4 * 2**20
 _MOST_FOLDERS = 64
 _COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _BRANCH = re.compile(r"ref: (refs/(?!.*\.\.)[^\n]{1,500})")
-_FILE_TYPES = (".py", ".sh")
+_NO_SCRIPT = "the command names no script"
+_LONGEST_REASON = 200
 
 
 @record(frozen=True)
@@ -35,18 +39,19 @@ def script_source(command: tuple[str, ...], directory: str | None) -> ScriptSour
     """Return which code a command runs.
 
     Args:
-        command: its words; the first that is a Python or shell script's file is the script.
+        command: its words.
         directory: where it runs.
     """
     folder, why = Path(directory or "."), dict[str, str]()
-    sha256 = commit = None
+    sha256 = commit = file = None
     try:
-        sha256 = hashlib.sha256(read_regular(_file_of(command, folder), MOST_BYTES)).hexdigest()
-    except (OSError, _Unknown) as error:
+        file = _file_of(command, folder)
+        sha256 = _hash_of(file)
+    except _NOT_KNOWN as error:
         why["script_sha256"] = _reason(error)
     try:
-        commit = _commit(folder)
-    except (OSError, _Unknown) as error:
+        commit = _commit(folder if file is None else file.parent)
+    except _NOT_KNOWN as error:
         why["git_commit"] = _reason(error)
     return ScriptSource(sha256, commit, why)
 
@@ -55,39 +60,53 @@ class _Unknown(Exception):
     """What is asked for isn't there; the message says why."""
 
 
-def _reason(error: OSError | _Unknown) -> str:
-    return reason_of(error) if isinstance(error, OSError) else str(error)
+# A name that no file can have is a ValueError.
+_NOT_KNOWN = (OSError, ValueError, _Unknown)
+
+
+def _reason(error: Exception) -> str:
+    return reason_of(error) if isinstance(error, OSError) else clean(str(error), _LONGEST_REASON)
 
 
 def _file_of(command: tuple[str, ...], folder: Path) -> Path:
-    """Return the script that a command names: its file, or that of a module.
+    """Return the script that a command names: its file, that of a module, or the command's own.
 
     Raises:
-        OSError: where it would lie can't be looked into.
+        OSError, ValueError: where it would lie can't be looked into.
         _Unknown: it names none.
     """
-    for word, following in zip(command, (*command[1:], ""), strict=False):
-        if word.endswith(_FILE_TYPES) and not word.startswith("-"):
-            return folder / word
-        if word == "-m" and following:
-            path = folder.joinpath(*following.split("."))
-            found = (path.with_name(f"{path.name}.py"), path / "__main__.py")
-            file = next((each for each in found if each.is_file()), None)
-            if file is not None:
-                return file
-    raise _Unknown("the command names no file of Python or of a shell")
+    named = named_script(command)
+    if named is None:
+        if not command or os.sep not in command[0]:
+            raise _Unknown(_NO_SCRIPT)
+        return folder / command[0]
+    if not named.is_module:
+        return folder / named.word
+    path = folder.joinpath(*named.word.split("."))
+    for file in (path.with_name(f"{path.name}.py"), path / "__main__.py"):
+        if file.is_file():
+            return file
+    raise _Unknown(f"the module {named.word} is not in the directory of the run")
+
+
+def _hash_of(file: Path) -> str:
+    content = read_regular(file, MOST_BYTES)
+    if not file.suffix and not content.startswith(b"#!"):
+        # Such as the Python of `python -c`.
+        raise _Unknown(_NO_SCRIPT)
+    return hashlib.sha256(content).hexdigest()
 
 
 def _commit(folder: Path) -> str:
     """Return the commit that is checked out in the repository around a folder.
 
     Raises:
-        OSError: one of git's files can't be read.
+        OSError, ValueError: one of git's files can't be read.
         _Unknown: there is none.
     """
     git = next((path for path in _around(folder) if path.exists()), None)
     if git is None:
-        raise _Unknown("the directory is in no git repository")
+        raise _Unknown("not in a git repository")
     if git.is_file():
         # Of a worktree or a submodule.
         git = git.parent / _text(git).removeprefix("gitdir: ")
@@ -97,6 +116,8 @@ def _commit(folder: Path) -> str:
         return _checked(head)
     common = git / "commondir"
     homes = [git, git / _text(common)] if common.exists() else [git]
+    if any((home / "reftable").exists() for home in homes):
+        raise _Unknown("its repository keeps branches as reftable, which is not read")
     for home in homes:
         if (home / branch[1]).is_file():
             return _checked(_text(home / branch[1]))

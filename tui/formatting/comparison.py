@@ -571,9 +571,15 @@ def _with_settings(row: ComparisonRow, entry: SessionEntry, snapshot: Snapshot) 
 def _given_otherwise(entry: SessionEntry, header: SessionHeader) -> tuple[str, ...]:
     """Say what an earlier run of a script was given otherwise, and that its code was another."""
     given = other_arguments(entry.header.command, header.command, header.workload)
-    theirs, ours = entry.header.script_sha256, header.script_sha256
-    is_other = theirs is not None and ours is not None and theirs != ours
-    return (*given, f"{header.workload} differs") if is_other else given
+    if _is_other(entry.header.script_sha256, header.script_sha256):
+        return (*given, f"{header.workload} differs")
+    if _is_other(entry.header.git_commit, header.git_commit):
+        return (*given, "another git commit")
+    return given
+
+
+def _is_other(theirs: str | None, ours: str | None) -> bool:
+    return theirs is not None and ours is not None and theirs != ours
 
 
 def _conditions_of_script(snapshot: Snapshot) -> Conditions:

@@ -51,8 +51,9 @@ HELP: tuple[tuple[str, str], ...] = (
         "took. Other programs are named where this run waits for the CPU that they take. The "
         "strongest is the headline, with the figures that show it; where none holds, it isn't "
         "clear, and the figures alone are given. A loss that is NaN, or infinite, comes before all "
-        "that, as does a GPU that gives no readings any more. Before training is steady, only what "
-        "is taken from the run is said. Of a run that failed it says why.",
+        "that, as does a GPU that gives no readings any more. Before training is steady, it "
+        "says what holds up the start: other programs, a container's limit, short memory, the "
+        "host. Of a run that failed it says why.",
     ),
     (
         "Try",
@@ -129,6 +130,10 @@ class LimitLine(Lines):
                 rows = _waiting(snapshot, over)
         elif height < 2:
             rows = [_in_one_row(limit, room)]
+        elif snapshot.header.is_script and snapshot.model is None and result is None:
+            # Who waits for a script to train has to know what can be seen of it.
+            watched = _nothing_seen(snapshot, False, room, height, self.ellipsis)[-1]
+            rows = [_in_two_rows(limit, room)[0], watched]
         else:
             rows = _in_two_rows(limit, room)
         return [cut((*mark, *row), width, self.ellipsis) for row in rows[:height]]

@@ -7,6 +7,7 @@ from typing import get_type_hints
 
 from dlmon.launch.children import python_command
 from dlmon.launch.job import Job
+from dlmon.launch.script_name import script_name
 from dlmon.log.folder import log_directory
 from dlmon.records import SessionHeader
 from tui.options.run import SETTINGS, RunOptions
@@ -89,16 +90,6 @@ def make_script_job(
 def output_size(columns: int, rows: int) -> tuple[int, int]:
     """Return the size of the terminal that a script writes to, of the one that it is shown in."""
     return max(40, columns - 4), rows
-
-
-def script_name(command: tuple[str, ...]) -> str:
-    """Return what a command is called: its script or module, else the command itself."""
-    for number, word in enumerate(command):
-        if word == "-m" and number + 1 < len(command) and "torch" not in command[number + 1]:
-            return command[number + 1]
-        if word.endswith((".py", ".sh", ".ipynb")) and not word.startswith("-"):
-            return Path(word).name
-    return Path(command[0]).name or command[0]
 
 
 def make_recording(directory: Path, options: RunOptions, for_s: float | None) -> Job:

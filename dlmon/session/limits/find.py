@@ -1,10 +1,10 @@
 """Say what limits a run, with the figures that show it.
 
-Pure. Every rule looks at the samples of the last half minute of steady training
-and states what was measured, no cause that wasn't: on TensorFlow the wait for
-input happens inside the training function and can't be seen. Other programs are
-named only where the run itself wants the CPU. All rules that hold are kept, and
-the sentence names the two strongest.
+Pure. Every rule looks at the samples of the last half minute of steady training, and
+before there are any, a few look at those of the start. Each states what was measured,
+no cause that wasn't: on TensorFlow the wait for input happens inside the training
+function and can't be seen. Other programs are named only where the run itself wants
+the CPU. All rules that hold are kept, and the sentence names the two strongest.
 """
 
 from __future__ import annotations
@@ -132,10 +132,11 @@ def find_limit(
 def find_limit_before_training(
     samples: Sequence[Machine], facts: MachineFacts, cpus: object = None, interval_s: float = 1.0
 ) -> Limit | None:
-    """Return what takes the machine from a run that doesn't train steadily yet.
+    """Return what holds up a run that doesn't train steadily yet.
 
-    None for nothing, and before there are samples enough to say. What the run itself uses as it
-    starts is no sign of what will limit it. The arguments are those of `find_limit`.
+    None for nothing, and before there are samples enough to say. That the run itself keeps the
+    CPUs busy as it starts is no sign of what will limit it. The arguments are those of
+    `find_limit`.
     """
     if len(samples) < MIN_SAMPLES:
         return None

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from textual.geometry import Size
 
 from dlmon.records import FailureKind, Output, Status
+from dlmon.session.limits.evidence import Evidence, Limit
 from dlmon.session.session import (
     NOTHING_SEEN,
     NOTHING_SEEN_YET,
@@ -165,6 +166,20 @@ def test_for_a_script_that_never_trained_it_is_shown_what_is_watched():
     over = rows_of(silent, width=160)
     assert over[0] == f"┃ What limited it  {NOTHING_SEEN}"
     assert over[1].endswith("and what a script reports itself (import dlmon)")
+
+
+def test_for_a_script_that_others_hold_up_it_is_still_shown_what_is_watched():
+    taken = Evidence(
+        "other-programs", "Others", "others", "Other programs take the CPU", ("1 of 2",)
+    )
+    limit = Limit(taken.rule, taken.text, (taken,))
+    silent = replace(folded(script_session(seconds=0)).snapshot(), limit=limit)
+    first, second = rows_of(silent, running=True)
+    assert first == "┃ What limits it  Other programs take the CPU  1 of 2"
+    assert second.strip("┃ ") == WATCHED
+    assert rows_of(silent, running=True, height=1) == ["┃ Other programs take the CPU  1 of 2"]
+    trains = replace(folded(script_session()).snapshot(), limit=limit)
+    assert WATCHED not in rows_of(trains, running=True)[1]
 
 
 @pytest.mark.parametrize(

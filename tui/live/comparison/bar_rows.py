@@ -25,7 +25,8 @@ class BarRow:
     should know of the value, and goes below the bars where it has no room beside
     them. One that is not `alike` was measured with other work: what differs, its
     badge, takes the place of the bar. `more` has a place only in a wide row. What
-    the headline compares with is in view before its neighbours.
+    the headline compares with has a place in it, from 0, and is in view before its
+    neighbours.
     """
 
     label: str
@@ -37,7 +38,7 @@ class BarRow:
     more: tuple[str, ...] = ()
     alike: bool = True
     is_reference: bool = False
-    is_in_headline: bool = False
+    headline_place: int | None = None
 
 
 class Legend(NamedTuple):
@@ -67,12 +68,12 @@ def bar_rows(
     rows: Sequence[ComparisonRow],
     names: Mapping[str, str],
     reference: Reference | None = None,
-    nearest: Reference | None = None,
+    in_headline: Sequence[Reference] = (),
 ) -> tuple[BarRow, ...]:
     """Return the rows of a comparison as they are drawn.
 
     `names` are those of earlier sessions, `reference` what was chosen to compare with, and
-    `nearest` what the headline compares with where nothing was.
+    `in_headline` what the headline compares with, in the order of its sentences.
 
     A run that has no figure to be compared stands above all others, without a bar. What their
     `legend` says of all runs is not in their badges.
@@ -82,7 +83,7 @@ def bar_rows(
     labels = _published_labels([row for row in rows if row.kind == "published"])
     drawn = []
     referred = row_of(rows, reference)
-    in_headline = referred or row_of(rows, nearest)
+    places = {row_of(rows, each): place for place, each in enumerate(in_headline)}
     # What others cost then is worth a column where this run has a price as well.
     priced = any(row.kind == "this" and row.cost_usd is not None for row in rows)
     if rows and not any(row.kind == "this" for row in rows):
@@ -103,7 +104,7 @@ def bar_rows(
                 more=(*([_cost(row)] if priced else ()), row.framework or "", source),
                 alike=row.comparable,
                 is_reference=row is referred,
-                is_in_headline=row is in_headline,
+                headline_place=places.get(row),
             )
         )
     return tuple(drawn)

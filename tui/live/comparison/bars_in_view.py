@@ -36,8 +36,7 @@ def around_this_run(bars: Sequence[BarRow], first: int, shown: int) -> list[int]
     indices = [*range(first, min(first + shown, total))]
     if this is None:
         return indices
-    in_headline = [index for index, row in enumerate(bars) if row.is_in_headline]
-    kept = list(dict.fromkeys([this, *in_headline, *_published_beside(bars, this)]))[:shown]
+    kept = list(dict.fromkeys([this, *_in_headline(bars), *_published_beside(bars, this)]))[:shown]
     if set(kept) <= set(indices):
         return indices
     others = sorted(set(range(total)) - set(kept), key=lambda index: abs(index - this))
@@ -46,6 +45,14 @@ def around_this_run(bars: Sequence[BarRow], first: int, shown: int) -> list[int]
 
 def _this_run(bars: Sequence[BarRow]) -> int | None:
     return next((i for i, row in enumerate(bars) if row.style == "this"), None)
+
+
+def _in_headline(bars: Sequence[BarRow]) -> list[int]:
+    """Return the bars that the headline compares with, in the order of its sentences."""
+    places = [
+        (row.headline_place, i) for i, row in enumerate(bars) if row.headline_place is not None
+    ]
+    return [index for _, index in sorted(places)]
 
 
 def _published_beside(bars: Sequence[BarRow], this: int) -> list[int]:

@@ -56,7 +56,11 @@ class ComparisonPanel(Vertical):
             chosen=row_of(shown.rows, shown.reference) is not None,
         )
         beside = nearest_published(shown.rows, shown.steady)
-        in_headline = None if beside is None else Reference.of(beside)
+        published = None if beside is None else Reference.of(beside)
+        others = (published, shown.before)
+        if row_of(shown.rows, shown.reference) is not None:
+            others = (shown.reference, published)
+        in_headline = [one for one in others if one is not None]
         bars = bar_rows(shown.rows, shown.names, shown.reference, in_headline)
         alone = nothing_to_compare(shown.rows, snapshot, status) if comparison.is_known else ()
         self._bars.show(bars, legend_of(shown.rows, nearest), alone)

@@ -145,13 +145,14 @@ def test_earlier_runs_with_other_versions_are_a_group_of_their_own():
     assert compared.claim is Claim.FASTER
 
 
-def test_runs_of_a_script_whose_file_was_another_are_a_group_of_their_own():
+@pytest.mark.parametrize("field", ["script_sha256", "git_commit"])
+def test_runs_of_a_script_whose_code_was_another_are_a_group_of_their_own(field):
     script = {"workload": "train.py", "command": ("python", "train.py")}
-    old, new = ({**script, "script_sha256": digit * 64} for digit in "ab")
+    old, new = ({**script, field: digit * 40} for digit in "ab")
     earlier = [*side("e", 1_000.0, 1_010.0, **old), *side("f", 2_000.0, 2_020.0, **new)]
     compared = compare_sides(side("a", 1_000.0, **old), side("b", 1_200.0, **new), earlier)
     assert compared.claim is Claim.FASTER
-    mixed = [replace(one, script_sha256=None) for one in earlier]
+    mixed = [replace(one, **{field: None}) for one in earlier]
     assert compare_sides(compared.base, compared.new, mixed).claim is Claim.UNCLEAR
 
 
@@ -314,6 +315,10 @@ def test_that_the_code_of_a_script_differs_is_named_where_it_is_known_of_all():
         "contents of train.py": ("a" * 12, "b" * 12),
         "git commit": ("c" * 12, "d" * 12),
     }
+    # Of another script, it is not the contents of the first.
+    another = replace(other, workload="fit.py")
+    found = [one.name for one in compare_sides(base, [another]).environment]
+    assert found == ["contents of the script", "git commit"]
     # A log of an earlier version says nothing of it.
     assert compare_sides(base, [other, run("d", **script)]).environment == ()
 

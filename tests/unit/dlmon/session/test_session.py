@@ -796,10 +796,15 @@ def test_a_run_that_starts_says_what_is_taken_from_it_until_it_trains():
     session = folded([header, *starting])
     limit = session.snapshot().limit
     assert limit.text.startswith("Other programs take 7.2 of 8 cores")
-    # Then it has the machine to itself, and what held it up before is of the past.
+    # Then it has the machine to itself, and what held it up before is of the past; it is said
+    # until training has readings enough of its own.
+    said = []
     for one in rest:
         session.fold(replace(one, **kept) if isinstance(one, Machine) else one)
-    assert "ther programs" not in session.snapshot().limit.text
+        limit = session.snapshot().limit
+        said.append(limit is not None and "ther programs" in limit.text)
+    assert said == sorted(said, reverse=True)
+    assert not said[-1]
     # One that ends before it trains has been limited by nothing that is known.
     result = replace(rest[-1], status="failed")
     assert folded([header, *starting, result]).snapshot().limit is None

@@ -9,6 +9,7 @@ import pytest
 
 from dlmon.supervisor.script_source import script_source
 
+MODULE_ELSEWHERE = "the module elsewhere.fit is not in the directory of the run"
 TEXT = b"print('trains')\n"
 HASH = hashlib.sha256(TEXT).hexdigest()
 OWN = {
@@ -52,6 +53,7 @@ def repository(folder):
         ("python", "-m", "torch.distributed.run", "train.py", "other.py"),
         ("python", "-m", "pkg"),
         ("python", "-u", "-m", "pkg.fit", "--data", "x.csv"),
+        ("python", "-m", "accelerate.commands.launch", "train.py"),
     ],
 )
 def test_the_hash_is_that_of_the_scripts_file(folder, command):
@@ -66,8 +68,13 @@ def test_a_file_that_is_named_in_full_is_found_from_anywhere(folder, tmp_path):
 @pytest.mark.parametrize(
     ("command", "why"),
     [
-        (("python", "-c", "print(1)"), "the command names no file of Python or of a shell"),
-        (("python", "-m"), "the command names no file of Python or of a shell"),
+        (("python", "-c", "print(1)"), "the command names no script"),
+        (("/bin/sh", "-c", "true"), "the command names no script"),
+        (("python", "-m"), "the command names no script"),
+        (("./train", "-m", "../.."), "no such file or directory"),
+        (("python", "-m", "elsewhere.fit", "small.py"), MODULE_ELSEWHERE),
+        (("python", "\0.py"), "embedded null byte"),
+        (("python", "\udc80" * 300 + ".py"), "file name too long"),
         (("python", "missing.py"), "no such file or directory"),
         (("python", "folder.py"), "it is a directory, not a regular file"),
         (("bash", "pipe.sh"), "it is a named pipe, not a regular file"),
@@ -96,12 +103,28 @@ def test_what_leads_to_a_repository_elsewhere_is_only_read_for_a_commit(folder):
     assert script_source((), str(folder)).why["git_commit"] == "no such file or directory"
 
 
+def test_a_command_that_is_a_script_itself_has_its_hash(folder):
+    (folder / "train").write_bytes(b"#!/bin/sh\n" + TEXT)
+    expected = hashlib.sha256(b"#!/bin/sh\n" + TEXT).hexdigest()
+    assert script_source(("./train", "--lr", "1"), str(folder)).sha256 == expected
+
+
 def test_a_directory_without_a_repository_has_no_commit(folder):
     source = script_source((), str(folder))
-    assert (source.commit, source.why["git_commit"]) == (
-        None,
-        "the directory is in no git repository",
-    )
+    assert (source.commit, source.why["git_commit"]) == (None, "not in a git repository")
+
+
+def test_the_commit_is_that_of_where_the_script_lies(repository, tmp_path_factory):
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    source = script_source(("python", str(repository / "train.py")), str(elsewhere))
+    assert source.commit == git(repository, "rev-parse", "HEAD")
+
+
+def test_branches_in_a_form_that_is_not_read_are_no_lack_of_commits(folder):
+    (folder / ".git" / "reftable").mkdir(parents=True)
+    (folder / ".git" / "HEAD").write_text("ref: refs/heads/.invalid\n")
+    why = script_source((), str(folder)).why["git_commit"]
+    assert why == "its repository keeps branches as reftable, which is not read"
 
 
 def test_the_commit_is_that_which_is_checked_out(repository):

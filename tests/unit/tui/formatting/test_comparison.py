@@ -180,13 +180,23 @@ def test_an_earlier_run_of_another_version_of_the_script_says_so():
     earlier = [
         with_file(earlier_script("old", begin_wall=BEGIN_WALL - 3 * DAY_S), None),
         with_file(earlier_script("like", begin_wall=BEGIN_WALL - 2 * DAY_S), "a"),
+        with_header(
+            with_file(earlier_script("moved", begin_wall=BEGIN_WALL - DAY_S), "a"),
+            git_commit="d" * 40,
+        ),
         with_file(earlier_script("other", step_us=60_000), "b"),
     ]
     command = {"workload": "train.py", "command": SCRIPT, "script_sha256": "a" * 64}
+    command["git_commit"] = "c" * 40
     snapshot = folded(change(recorded_session(), SessionHeader, **command)).snapshot()
     rows = comparison_rows(snapshot, earlier)
     notes = {row.session: row.badges for row in rows_of_kind(rows, "earlier")}
-    assert notes == {"old": (), "like": (), "other": ("train.py differs",)}
+    assert notes == {
+        "old": (),
+        "like": (),
+        "moved": ("another git commit",),
+        "other": ("train.py differs",),
+    }
     sentence = factor_of_run_before(
         rows, earlier, run_names(snapshot, earlier), True, snapshot.header
     )

@@ -53,20 +53,21 @@ def test_only_rows_that_are_alike_have_bars_and_all_that_differs_is_named():
     assert bars[2].badge == "batch 32, not 64; float16"
 
 
-def test_the_bar_of_the_headline_is_what_was_chosen_else_what_is_nearest():
+def test_the_bars_of_the_headline_have_the_places_of_its_sentences():
     rows = [
         ComparisonRow("this run", "seconds_per_epoch", "this", 8.0),
         ComparisonRow("near", "seconds_per_epoch", "earlier", 9.0, session="a"),
         ComparisonRow("far", "seconds_per_epoch", "earlier", 40.0, session="b"),
     ]
     near, far = (Reference.of(row) for row in rows[1:])
+    gone = Reference("c")
 
-    def in_headline(chosen, nearest):
-        return [row.label for row in bar_rows(rows, {}, chosen, nearest) if row.is_in_headline]
+    def places(*in_headline):
+        return [row.headline_place for row in bar_rows(rows, {}, None, in_headline)]
 
-    assert in_headline(None, None) == []
-    assert in_headline(None, near) == ["near"]
-    assert in_headline(far, near) == ["far"]
+    assert places() == [None, None, None]
+    assert places(far, near) == [None, 1, 0]
+    assert places(gone, near) == [None, 1, None]
 
 
 def test_a_run_that_nothing_is_like_has_no_bar():

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from dlmon.files import read_regular
-from dlmon.launch.script_name import named_script
+from dlmon.launch.script_name import NamedScript, named_script
 from dlmon.log.folder import reason_of
 from dlmon.records.record import record
 from dlmon.records.sanitize import clean
@@ -22,7 +22,6 @@ _MOST_BYTES_OF_GIT = 4 * 2**20
 _MOST_FOLDERS = 64
 _COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _BRANCH = re.compile(r"ref: (refs/(?!.*\.\.)[^\n]{1,500})")
-_NO_SCRIPT = "the command names no script"
 _LONGEST_REASON = 200
 
 
@@ -43,14 +42,15 @@ def script_source(command: tuple[str, ...], directory: str | None) -> ScriptSour
         directory: where it runs.
     """
     folder, why = Path(directory or "."), dict[str, str]()
-    sha256 = commit = file = None
+    sha256 = commit = None
+    around = folder
     try:
-        file = _file_of(command, folder)
-        sha256 = _hash_of(file)
+        file, content = _script(command, folder)
+        sha256, around = hashlib.sha256(content).hexdigest(), file.parent
     except _NOT_KNOWN as error:
         why["script_sha256"] = _reason(error)
     try:
-        commit = _commit(folder if file is None else file.parent)
+        commit = _commit(around)
     except _NOT_KNOWN as error:
         why["git_commit"] = _reason(error)
     return ScriptSource(sha256, commit, why)
@@ -68,18 +68,27 @@ def _reason(error: Exception) -> str:
     return reason_of(error) if isinstance(error, OSError) else clean(str(error), _LONGEST_REASON)
 
 
-def _file_of(command: tuple[str, ...], folder: Path) -> Path:
-    """Return the script that a command names: its file, that of a module, or the command's own.
+def _script(command: tuple[str, ...], folder: Path) -> tuple[Path, bytes]:
+    """Return the file of a command's script, or of a command that is one, and what it holds.
 
     Raises:
-        OSError, ValueError: where it would lie can't be looked into.
-        _Unknown: it names none.
+        OSError, ValueError: it can't be read.
+        _Unknown: the command names none.
     """
     named = named_script(command)
-    if named is None:
-        if not command or os.sep not in command[0]:
-            raise _Unknown(_NO_SCRIPT)
-        return folder / command[0]
+    if named is not None:
+        file = _file_of(named, folder)
+        return file, read_regular(file, MOST_BYTES)
+    # Not such as the Python of `python -c`.
+    if command and os.sep in command[0]:
+        file = folder / command[0]
+        content = read_regular(file, MOST_BYTES)
+        if content.startswith(b"#!"):
+            return file, content
+    raise _Unknown("the command names no script")
+
+
+def _file_of(named: NamedScript, folder: Path) -> Path:
     if not named.is_module:
         return folder / named.word
     path = folder.joinpath(*named.word.split("."))
@@ -87,14 +96,6 @@ def _file_of(command: tuple[str, ...], folder: Path) -> Path:
         if file.is_file():
             return file
     raise _Unknown(f"the module {named.word} is not in the directory of the run")
-
-
-def _hash_of(file: Path) -> str:
-    content = read_regular(file, MOST_BYTES)
-    if not file.suffix and not content.startswith(b"#!"):
-        # Such as the Python of `python -c`.
-        raise _Unknown(_NO_SCRIPT)
-    return hashlib.sha256(content).hexdigest()
 
 
 def _commit(folder: Path) -> str:

@@ -109,6 +109,15 @@ def test_a_command_that_is_a_script_itself_has_its_hash(folder):
     assert script_source(("./train", "--lr", "1"), str(folder)).sha256 == expected
 
 
+def test_an_interpreter_is_no_script_and_its_folder_not_where_the_code_lies(repository):
+    python = repository.parent / f"{repository.name}-venv" / "python3.11"
+    python.parent.mkdir()
+    python.write_bytes(b"\x7fELF")
+    source = script_source((str(python), "-c", "pass"), str(repository))
+    assert source.why["script_sha256"] == "the command names no script"
+    assert source.commit == git(repository, "rev-parse", "HEAD")
+
+
 def test_a_directory_without_a_repository_has_no_commit(folder):
     source = script_source((), str(folder))
     assert (source.commit, source.why["git_commit"]) == (None, "not in a git repository")

@@ -92,7 +92,7 @@ def assert_refused(done, exit_code=2):
         (["name", "last", "x"], "no sessions"),
         (["run", SMALL, "--name", "a,b"], 'a name has no ","'),
         (["run", SMALL, "--name", ""], "--name needs a value"),
-        (["sweep", SMALL, "--vary", "threads=1,2", "--name", "last"], "means the session"),
+        (["sweep", SMALL, "--vary", "threads=1,2", "--name", "last"], "means a session"),
         (["--ascii", "attach", "last"], "dlmon attach … --ascii"),
         ([], "needs a terminal"),
     ],

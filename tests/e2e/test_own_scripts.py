@@ -177,7 +177,7 @@ def test_what_it_writes_is_in_the_log_too(folder, execute, log_dir):
     assert entry.header.command == (sys.executable, "-c", "print('to be found')")
     assert entry.header.is_script
     assert entry.header.script_sha256 is None
-    assert "names no file" in entry.header.why["script_sha256"]
+    assert "names no script" in entry.header.why["script_sha256"]
     assert (entry.result.status, entry.result.exit_code) == ("completed", 0)
 
 

@@ -7,13 +7,7 @@ from textual.containers import Vertical
 
 from dlmon.records import Status
 from dlmon.session.snapshot import Snapshot
-from tui.formatting.comparison import (
-    Reference,
-    factor_of_nearest,
-    how_to_match,
-    nearest_published,
-    row_of,
-)
+from tui.formatting.comparison import factor_of_nearest, how_to_match, row_of
 from tui.formatting.comparison_alone import nothing_to_compare
 from tui.formatting.validity import in_doubt
 from tui.live.comparison.bar_rows import bar_rows, legend_of
@@ -55,12 +49,6 @@ class ComparisonPanel(Vertical):
             status=status,
             chosen=row_of(shown.rows, shown.reference) is not None,
         )
-        beside = nearest_published(shown.rows, shown.steady)
-        published = None if beside is None else Reference.of(beside)
-        others = (published, shown.before)
-        if row_of(shown.rows, shown.reference) is not None:
-            others = (shown.reference, published)
-        in_headline = [one for one in others if one is not None]
-        bars = bar_rows(shown.rows, shown.names, shown.reference, in_headline)
+        bars = bar_rows(shown.rows, shown.names, shown.reference, shown.in_headline)
         alone = nothing_to_compare(shown.rows, snapshot, status) if comparison.is_known else ()
         self._bars.show(bars, legend_of(shown.rows, nearest), alone)

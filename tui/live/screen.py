@@ -402,8 +402,8 @@ class LiveScreen(SessionControls, ExportControls, EpochZoom):
     def action_stop_and_again(self) -> None:
         """Ask whether the session is to stop, and the same to be launched then."""
         is_script = self.shown_session.session.header.is_script
-        question = AgainScriptScreen if is_script else AgainScreen
-        self.ask(question(), self._take_again_answer)
+        question = AgainScriptScreen(of_series=bool(self._turn)) if is_script else AgainScreen()
+        self.ask(question, self._take_again_answer)
 
     def _take_again_answer(self, answer: str) -> None:
         if answer != "again":

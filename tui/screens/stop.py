@@ -59,7 +59,11 @@ class AgainScreen(QuestionScreen):
 
 
 class AgainScriptScreen(AgainScreen):
-    """Answers `again` or `stay`, of a script of a person's own."""
+    """Answers `again` or `stay`, of a script of a person's own.
+
+    Args:
+        of_series: whether the run is one of several that follow each other.
+    """
 
     QUESTION = "This script is still running."
     CONSEQUENCES: ClassVar[tuple[tuple[str, str], ...]] = (
@@ -67,3 +71,15 @@ class AgainScriptScreen(AgainScreen):
         ("", "then the same command starts again, in the same directory"),
         ("Go on", "nothing changes"),
     )
+
+    def __init__(self, of_series: bool = False) -> None:
+        super().__init__()
+        self._of_series = of_series
+
+    @property
+    def consequences(self) -> tuple[tuple[str, str], ...]:
+        """What follows from each answer, and what no longer does."""
+        if not self._of_series:
+            return self.CONSEQUENCES
+        *again, stay = self.CONSEQUENCES
+        return (*again, ("", "once; no other run of this series follows"), stay)

@@ -213,6 +213,16 @@ async def test_the_next_run_waits_until_a_person_is_back_at_this_one(launched, l
         await until(pilot, lambda: len(jobs) == 2)
 
 
+async def test_to_run_one_of_a_series_again_is_said_to_end_that(launched, log_dir, growing):
+    app, _, answers = launched
+    runs_of_a_script(log_dir, answers, growing=growing)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await begin_twice(app, pilot)
+        await pilot.press("a")
+        await until(pilot, lambda: "no other run of this series follows" in screen_text(app))
+        await pilot.press("escape")
+
+
 async def test_a_series_that_was_left_is_over_whatever_ends_later(launched, log_dir, growing):
     app, jobs, answers = launched
     _, (second, result) = runs_of_a_script(log_dir, answers, growing=growing)

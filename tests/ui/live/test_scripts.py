@@ -77,6 +77,7 @@ async def test_to_run_it_again_meanwhile_means_to_interrupt_it_first(show_sessio
         assert "This script is still running." in shown.text
         assert "it is interrupted as by Ctrl-C, and ended after 5 s more" in shown.text
         assert "batch;" not in shown.text
+        assert "series" not in shown.text
         await shown.press("escape")
         assert shown.launch.words == []
 

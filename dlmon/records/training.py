@@ -126,6 +126,9 @@ class Model:
         inferred: how the samples of a batch were found, where that may be wrong; absent where the
             framework says how many there are.
         has_epochs: false of a script's loop that goes through no set of samples; absent elsewhere.
+        steps: batches of a script's whole loop, where no number of epochs says when it ends.
+        length_from: what says `epochs` or `steps` where what trains does not, such as the script's
+            command line: they may be wrong.
         trainer: as in `Phase`.
     """
 
@@ -158,12 +161,18 @@ class Model:
     device_uuid: str | None = None
     trainer: int | None = None
     has_epochs: bool | None = None
+    steps: int | None = None
+    length_from: str | None = None
     why: dict[str, str] = field(default_factory=dict)
 
     @property
     def epochs_in_all(self) -> int | None:
         """How many epochs there are to be, those for `--seconds` included; None if not known."""
-        return None if self.epochs is None else self.epochs + (self.extra_epochs or 0)
+        if self.epochs is not None:
+            return self.epochs + (self.extra_epochs or 0)
+        if self.steps is None or not self.steps_per_epoch or self.has_epochs is False:
+            return None
+        return (self.first_epoch or 0) - (-self.steps // self.steps_per_epoch)
 
     @property
     def cut_short(self) -> bool:

@@ -123,7 +123,7 @@ class Session:
         self._output: deque[Output] = deque(maxlen=OUTPUT_LINES)
         self._notices: deque[Notice] = deque(maxlen=NOTICES)
         self._epoch_now = 0
-        self._steps_done = 0
+        self._steps_done = self._updates_done = 0
         self._last_step_ns = 0
         self._build_start: int | None = None
         self._build_s = 0.0
@@ -184,9 +184,10 @@ class Session:
         return self._steady
 
     @property
-    def counts(self) -> tuple[int, int, int, int]:
-        """The epoch and its steps so far, the time of the last step, and the last moment."""
-        return self._epoch_now, self._steps_done, self._last_step_ns, self.last_t
+    def counts(self) -> tuple[int, int, int, int, int]:
+        """The epoch, its steps and updates so far, the time of the last step, the last moment."""
+        epoch = self._epoch_now, self._steps_done, self._updates_done
+        return (*epoch, self._last_step_ns, self.last_t)
 
     def last_output(self, count: int) -> list[Output]:
         """Return so many of the last lines of output, oldest first."""
@@ -197,7 +198,8 @@ class Session:
     ) -> None:
         """Go on from what `steady`, `counts` and `last_output` were in another one."""
         self._steady = steady
-        self._epoch_now, self._steps_done, self._last_step_ns, self.last_t = counts
+        self._epoch_now, self._steps_done, self._updates_done, *times = counts
+        self._last_step_ns, self.last_t = times
         self._output.extend(output)
 
     def so_far(self) -> list[Record]:
@@ -236,6 +238,7 @@ class Session:
         self.counts_steps = self._steady.counts_steps
         self.epoch_uses.fold_batches(record, self._steady, compiled)
         self._steps_done = max(self._steps_done, record.first + len(record.dt_us))
+        self._updates_done += len(record.dt_us) if record.updates is None else record.updates
         self._last_step_ns = record.dt_us[-1] * 1000
         self.last_t = max(self.last_t, start + sum(record.dt_us) * 1000)
         samples, dt_us = record.counted_in(self.counts_steps), record.dt_us
@@ -257,6 +260,7 @@ class Session:
         self._steady.add_summary(record, self._opens_cut_epoch(record))
         self.epoch_uses.fold_batches(record, self._steady)
         self._steps_done = max(self._steps_done, record.first + record.count)
+        self._updates_done += record.count if record.updates is None else record.updates
         self._last_step_ns = record.time_us * 1000 // record.count
         self.last_t = max(self.last_t, record.t_last)
         start, counted = record.t_last - record.time_us * 1000, record.counted_in(self.counts_steps)
@@ -278,7 +282,7 @@ class Session:
 
     def _enter_epoch(self, epoch: int) -> None:
         if epoch != self._epoch_now:
-            self._epoch_now, self._steps_done = epoch, 0
+            self._epoch_now, self._steps_done, self._updates_done = epoch, 0, 0
 
     def _mark_epoch(self, epoch: int, start: int) -> None:
         if not self.epoch_starts or self.epoch_starts[-1][0] < epoch:
@@ -333,7 +337,7 @@ class Session:
         self.account.fold(record)
         self._mark_epoch(record.epoch, record.begin)
         self.last_t = max(self.last_t, record.end)
-        self._epoch_now, self._steps_done = record.epoch + 1, 0
+        self._epoch_now, self._steps_done, self._updates_done = record.epoch + 1, 0, 0
         if record.whole and record.end > record.begin:
             self._whole_s.append((record.end - record.begin) / 1e9)
         if record.validation is not None:
@@ -645,12 +649,18 @@ class Session:
         # While it is validated, that is still a part of it.
         is_over = over is not None and (self.phase != "validating" or over.validation is not None)
         epoch = max(0, self._epoch_now if over is None else over.epoch)
+        updates = self._updates_done if over is None else over.updates
+        updates = None if updates == self._steps_done else updates
         if model.steps_per_epoch is None:
             asked = model.epochs_in_all
             if asked is not None:
                 epoch = max(0, min(epoch, asked - 1))
             done = self._steps_done if over is None else over.steps or 0
-            return Progress(epoch, asked, done, None, None, None, is_over=is_over)
+            steps, left_s = self._of_all_steps(model)
+            times = (None, left_s, left_s)
+            return Progress(
+                *(epoch, asked, done, steps, *times, self.header.is_script, is_over, updates)
+            )
         steps = max(0, min(model.steps_per_epoch, model.steps_cap or model.steps_per_epoch))
         epochs, ended = model.epochs_in_all, False
         if epochs is not None:
@@ -689,7 +699,18 @@ class Session:
             end_left_s=end_left_s,
             end_of_training=self.header.is_script or evaluation_s is None,
             is_over=is_over,
+            updates=updates,
         )
+
+    def _of_all_steps(self, model: Model) -> tuple[int | None, float | None]:
+        """Return the steps of a loop without epochs, and how long those of any loop yet take."""
+        if model.steps is None:
+            return None, None
+        ended = [e.steps or 0 for e in self._epochs if e.epoch >= (model.first_epoch or 0)]
+        left = max(0, model.steps - sum(ended) - self._steps_done)
+        step_us = self._steady.mean_step_us
+        left_s = None if step_us is None or self.result is not None else left * step_us / 1e6
+        return model.steps if model.has_epochs is False else None, left_s
 
     def _epoch_that_is_over(self) -> Epoch | None:
         """Return the epoch that ended last, as long as a loop of PyTorch has begun no other.

@@ -56,6 +56,8 @@ class Progress:
     """Whether that is the end of the training alone, as what follows it is not known."""
     is_over: bool = False
     """Whether the epoch is over and no other has begun, as while a script does something else."""
+    updates: int | None = None
+    """The steps of an optimizer so far in the epoch, where that is not one a batch."""
 
     @property
     def epoch_fraction(self) -> float:

@@ -26,6 +26,7 @@ from dlmon.records import SCRIPT_PHASE, Failure, FailureKind, Phase, Record
 from dlmon.session.session import NOTHING_SEEN, WATCHED, WATCHED_TOO
 from dlmon.stop import signal_name
 from dlmon.supervisor.child import Child
+from dlmon.supervisor.expected import expected_of
 from dlmon.supervisor.output import OutputLog
 from dlmon.supervisor.script_output import FileOutput, TerminalOutput
 from dlmon.supervisor.trainers import Trainers
@@ -70,6 +71,7 @@ class Script(Child):
         """Start it, and read all that it says."""
         self._command = tuple(command)
         self._trainers.gpus = device.gpus
+        self._trainers.expected = expected_of(job.options)
         copies = job.copy_fds
         try:
             if job.terminal is not None:

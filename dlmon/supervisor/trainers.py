@@ -25,6 +25,7 @@ from dlmon.records import (
     Record,
     Trainer,
 )
+from dlmon.supervisor.expected import Expected, ExpectedTraining
 from dlmon.supervisor.records_in import IncomingRecords, LostMetrics
 
 READ_BYTES = 1 << 18
@@ -58,6 +59,8 @@ class Trainers:
         self._write, self._notice = write, notice
         self.gpus: Sequence[GpuFacts] = ()
         """Those of this machine, as NVML knows them."""
+        self.expected = Expected()
+        """What the person who started the script says of its training."""
         self._socket: socket.socket | None = None
         self._connections: dict[int, _Connection] = {}
         self._notices = 0
@@ -135,8 +138,14 @@ class Trainers:
                 first_epoch=epoch + (record.first_epoch or 0),
                 epochs=None if record.epochs is None else record.epochs + epoch,
             )
+            record = connection.expected.describe(record)
         elif isinstance(record, (Batches, BatchSummary, Epoch)):
             record = replace(record, trainer=number, epoch=record.epoch + epoch)
+            record = connection.expected.with_samples(record)
+            if not isinstance(record, Epoch):
+                corrected = connection.expected.correct(record)
+                if corrected is not None:
+                    self._write(corrected)
             self._epochs[own] = max(self._epochs.get(own, 0), record.epoch + 1)
         elif isinstance(record, Phase):
             opened = None if record.epoch is None else record.epoch + epoch
@@ -257,6 +266,7 @@ class _Connection:
         self.first_epoch = self.first_loop = 0
         self.trainer: Trainer | None = None
         self.lost_metrics = LostMetrics(trainers.notice)
+        self.expected = ExpectedTraining(trainers.expected, trainers.notice)
         self._records = IncomingRecords(
             TRAINER_RECORDS, lambda record: trainers.take(record, self), trainers.notice
         )

@@ -171,6 +171,9 @@ def _options(job: Job, model: Model | None) -> dict[str, Any]:
         return job.options
     names = ("batch_size", "epochs", "precision", "backend")
     seen = {name: getattr(model, name) for name in names}
+    if model.length_from is not None:
+        # It may be wrong.
+        seen["epochs"] = None
     return {**job.options, **{name: value for name, value in seen.items() if value is not None}}
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from dlmon.launch.job import Job
     from dlmon.launch.lifeline import Lifeline
 
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
 _HOST = replace(
     OPTIONS["host"],
     help="Another machine to run it on, which ssh reaches: the command is one of that machine, and "
@@ -38,6 +40,8 @@ _OF_A_SCRIPT = (
     _HOST,
     *(OPTIONS[name] for name in ("detach", "name")),
 )
+# No training has as many epochs, steps, or samples in one of them.
+MOST_EXPECTED = 10**12
 _NO_COMMAND = "say what to run after --: dlmon exec -- python train.py"
 
 
@@ -79,6 +83,12 @@ class _RangeInWords(click.Option):
         return extra
 
 
+def _number(flag: str, name: str, words: str) -> Callable[[_Command], _Command]:
+    """Return an option that takes a whole number from 1 on."""
+    kind = click.IntRange(1, MOST_EXPECTED)
+    return click.option(flag, name, metavar="N", cls=_RangeInWords, type=kind, help=words)
+
+
 @click.command(
     cls=_Exec,
     name="exec",
@@ -102,6 +112,21 @@ class _RangeInWords(click.Option):
     help="Run it so many times, one after the other, without the live screen "
     f"(1 to {MOST_REPEATS:,}).",
 )
+@_number(
+    "--epochs",
+    "expected_epochs",
+    "How many epochs it trains, for the time left, where the script does not say it.",
+)
+@_number(
+    "--steps",
+    "expected_steps",
+    "How many steps it trains in all, for the time left, where the script does not say it.",
+)
+@_number(
+    "--samples-per-step",
+    "samples_per_step",
+    "How many samples a step trains on, where the script does not say it.",
+)
 @click_options.plain_option
 @click_options.json_option
 @click_options.ascii_option
@@ -110,6 +135,9 @@ def exec_script(
     command: tuple[str, ...],
     directory: str | None,
     repeat: int,
+    expected_epochs: int | None,
+    expected_steps: int | None,
+    samples_per_step: int | None,
     plain: bool,
     as_json: bool,
     ascii: bool | None,
@@ -120,10 +148,16 @@ def exec_script(
 
     Keras, PyTorch, Lightning, Transformers and Accelerate are watched by themselves. With --plain,
     or in a pipe, what the script writes comes straight through, and the exit code is its own; 125
-    where it could not be started.
+    where it could not be started. What is measured comes before what --epochs, --steps and
+    --samples-per-step say.
     """
     if not command:
         raise _NotStarted(_NO_COMMAND)
+    expected = {
+        "expected_epochs": expected_epochs,
+        "expected_steps": expected_steps,
+        "samples_per_step": samples_per_step,
+    }
     with _starting():
         settings = shared.settings_of(ascii)
         options = read_arguments(texts, settings.run)
@@ -137,7 +171,7 @@ def exec_script(
             kept_in = shared.chosen_log_directory(log_dir, settings)
         from tui.options.jobs import make_script_job
 
-        job = make_script_job(command, directory, kept_in, options)
+        job = make_script_job(command, directory, kept_in, options, expected)
     try:
         if options.host is not None:
             return _run_on_host(job, options, settings, plain, as_json)

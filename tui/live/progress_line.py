@@ -135,8 +135,9 @@ class ProgressLine(GrowingLines):
     def _with_progress(self, left: TextRow, snapshot: Snapshot, width: int) -> TextRow:
         progress = snapshot.progress
         steps = 0 if progress is None else progress.steps or 0
+        updates = steps if progress is not None and progress.updates is not None else None
         # What the step takes when the epoch ends.
-        room = width - max(row_width(left), len(_step_text(steps, steps))) - APART
+        room = width - max(row_width(left), len(_step_text(steps, steps, updates))) - APART
         return joined(left, self._right(snapshot, room), width, self.ellipsis)
 
     def _right(self, snapshot: Snapshot, room: int) -> TextRow:
@@ -146,11 +147,15 @@ class ProgressLine(GrowingLines):
         share, as the step says no less; when the run ends goes last.
         """
         progress = snapshot.progress
-        if progress is None or progress.steps is None:
+        if progress is None:
             return ()
+        if progress.steps is None:
+            return self._end_alone(snapshot, progress, room)
         if progress.is_over:
             return self._right_after_an_epoch(snapshot, progress, room)
-        word, share = f"{epoch_word(snapshot.header)} ", f"{progress.epoch_fraction * 100:3.0f} %"
+        has_epochs = snapshot.model is None or snapshot.model.has_epochs is not False
+        named = epoch_word(snapshot.header) if has_epochs else "training"
+        word, share = f"{named} ", f"{progress.epoch_fraction * 100:3.0f} %"
         times = _Times(
             *(
                 text.rjust(len(widest))
@@ -175,8 +180,9 @@ class ProgressLine(GrowingLines):
 
         A bar that is full and 00:00 left would read as the end of a script that runs on.
         """
-        if not _more_are_to_come(progress):
-            return ()
+        return self._end_alone(snapshot, progress, room) if _more_are_to_come(progress) else ()
+
+    def _end_alone(self, snapshot: Snapshot, progress: Progress, room: int) -> TextRow:
         times = _times_of(snapshot, progress)
         shown = next((text for text in (times.run_and_end, times.run) if len(text) <= room), "")
         return ((shown, PLAIN),) if shown else ()
@@ -207,9 +213,10 @@ def _step(snapshot: Snapshot) -> TextRow:
         return ((_after_an_epoch(snapshot, progress), MUTED),)
     if snapshot.header.is_script and snapshot.phase == SCRIPT_PHASE:
         return (("the script runs, and trains nothing at the moment", MUTED),)
+    step = _step_text(progress.step, progress.steps, progress.updates)
     if progress.steps is None:
-        return ((f"{phase_text(snapshot.phase) or 'starting'}  step {progress.step:,}", MUTED),)
-    return ((_step_text(progress.step, progress.steps), MUTED),)
+        return ((f"{phase_text(snapshot.phase) or 'starting'}  {step}", MUTED),)
+    return ((step, MUTED),)
 
 
 def _after_an_epoch(snapshot: Snapshot, progress: Progress) -> str:
@@ -226,8 +233,10 @@ def _more_are_to_come(progress: Progress) -> bool:
     return progress.epochs is not None and progress.epoch + 1 < progress.epochs
 
 
-def _step_text(step: int, steps: int) -> str:
-    return f"step {step:,} of {steps:,}"
+def _step_text(step: int, steps: int | None, updates: int | None) -> str:
+    """Say how far it is; and of an optimizer that does not step with each batch, how far it is."""
+    text = f"step {step:,}" if steps is None else f"step {step:,} of {steps:,}"
+    return text if updates is None else f"{text}, {units.counted(updates, 'update')}"
 
 
 def _times_of(snapshot: Snapshot, progress: Progress) -> _Times:
@@ -246,7 +255,10 @@ def _end(snapshot: Snapshot, progress: Progress) -> str:
     if progress.end_left_s is None:
         return ""
     at = units.moment(snapshot.wall + progress.end_left_s, snapshot.wall)
-    return f", training ends {at}" if progress.end_of_training else f", ends {at}"
+    if not progress.end_of_training:
+        return f", ends {at}"
+    told = snapshot.model.length_from if snapshot.model is not None else None
+    return f", training ends {at}" if told is None else f", training ends {at} by {told}"
 
 
 def _recent_notice(snapshot: Snapshot) -> str:

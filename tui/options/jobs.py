@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import get_type_hints
 
@@ -46,7 +47,11 @@ def make_job(workload: Workload, directory: Path, options: RunOptions) -> Job:
 
 
 def make_script_job(
-    command: tuple[str, ...], directory: str | None, kept_in: Path, options: RunOptions
+    command: tuple[str, ...],
+    directory: str | None,
+    kept_in: Path,
+    options: RunOptions,
+    expected: Mapping[str, int | None] | None = None,
 ) -> Job:
     """Return the job that runs a script of a person's own.
 
@@ -55,6 +60,8 @@ def make_script_job(
         directory: where it runs; None for here, or for the home directory of another machine.
         kept_in: where its session is recorded.
         options: those of a run that a script has too.
+        expected: what a person says of its training, by the names of
+            `dlmon.supervisor.expected`; what is None is not known.
 
     Raises:
         FileNotFoundError: it would run in a working directory that was deleted; the message is a
@@ -76,6 +83,7 @@ def make_script_job(
             "interval": options.interval,
             "pcie": options.pcie,
             "price": options.price,
+            **{name: said for name, said in (expected or {}).items() if said is not None},
         },
         log_dir=str(kept_in) if is_here else options.log_dir or "",
         interval_s=options.interval,

@@ -16,7 +16,7 @@ from dlmon.comparison.published import own_published
 from dlmon.log.directory import list_sessions
 from dlmon.log.folder import place_options
 from dlmon.log.label import Label, read_label
-from dlmon.records import RunSeconds, SecondsPerEpoch, Status, to_json
+from dlmon.records import Model, RunSeconds, SecondsPerEpoch, Status, to_json
 from dlmon.records.sanitize import clean, shown_path
 from dlmon.session.follower import SessionFollower
 from dlmon.session.gaps import notices_in
@@ -176,6 +176,8 @@ def summary_rows(
     if unusual:
         rows.append(("settings", ", ".join(unusual)))
     rows.append(("status", status_text(status, session.result)))
+    if model is not None and model.length_from is not None:
+        rows.append(("length", _length(model)))
     timing = timing_of(snapshot)
     if snapshot.run_seconds is not None and timing is snapshot.run_seconds:
         rows.append(("whole run", _run_text(snapshot.run_seconds, snapshot)))
@@ -255,6 +257,12 @@ def _machine_summary(session: Session, snapshot: Snapshot, status: Status) -> li
         *((f"mean {device_name(gpu)}", units.percent(pct)) for gpu, pct in use.gpu_pct.items()),
         ("energy", energy_used(use) or f"– ({why})"),
     ]
+
+
+def _length(model: Model) -> str:
+    """Say how long the training was to be, and what says so."""
+    number, noun = (model.steps or 0, "step") if model.epochs is None else (model.epochs, "epoch")
+    return f"{units.counted(number, noun)}, as {model.length_from} says"
 
 
 def _first_batch(more_s: float, in_validation_s: float) -> str:

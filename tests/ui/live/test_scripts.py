@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from fakes.scripts import script_session
 
-from dlmon.records import Doubt, Epoch, Model
+from dlmon.records import Batches, Doubt, Epoch, Model
 from dlmon.session import session as sessions
 from dlmon.session.validity import Validity
 from tui.screens.quit import QuitScriptScreen
@@ -55,6 +55,44 @@ async def test_of_a_loop_that_has_no_epochs_none_is_named(show_session):
         assert shown.rows("EpochTable")[0] == "the script's loop has no epochs"
         assert shown.text.count("the script's loop has no epochs") == 2
         assert "┊1" not in shown.text
+
+
+async def test_steps_that_were_said_show_how_far_a_loop_without_epochs_is(show_session):
+    records = [
+        replace(record, has_epochs=False, steps=4000, length_from="the script's --max-iters")
+        if isinstance(record, Model)
+        else record
+        for record in script_session(samples=None, steps=None)
+        if not isinstance(record, Epoch)
+    ]
+    async with show_session(records, size=WIDE) as shown:
+        [row] = shown.rows("ProgressLine")
+        assert row.startswith("step 1,000 of 4,000  training ")
+        assert "training ends " in row
+        assert row.endswith(" by the script's --max-iters")
+
+
+async def test_the_end_of_epochs_without_a_length_is_known_by_steps(show_session):
+    records = [
+        replace(record, steps=4000, length_from="--steps of dlmon exec")
+        if isinstance(record, Model)
+        else record
+        for record in script_session(samples=None, steps=None)
+    ]
+    async with show_session(records, size=WIDE) as shown:
+        [row] = shown.rows("ProgressLine")
+        assert " of 4,000" not in row
+        assert row.endswith(" by --steps of dlmon exec")
+
+
+async def test_updates_that_are_fewer_than_the_batches_are_said_beside_them(show_session):
+    records = [
+        replace(record, updates=len(record.dt_us) // 2) if isinstance(record, Batches) else record
+        for record in script_session(seconds=1)
+        if not isinstance(record, Epoch)
+    ]
+    async with show_session(records, size=WIDE) as shown:
+        assert shown.rows("ProgressLine")[0].startswith("step 50 of 100, 25 updates")
 
 
 async def test_the_wait_for_data_is_named_where_the_time_went(show_session):

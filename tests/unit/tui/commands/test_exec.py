@@ -20,6 +20,9 @@ from tui.options.checks import NO_DIRECTORY
         ("--host", "-x", "host"),
         ("--repeat", "0", "--repeat takes a whole number from 1 to 1,000"),
         ("--repeats", "2", "there is no option"),
+        ("--epochs", "0", "--epochs takes a whole number from 1 to"),
+        ("--steps", "x", "--steps takes a whole number"),
+        ("--samples-per-step", "1.5", "--samples-per-step takes a whole number"),
     ],
 )
 def test_a_wrong_option_is_refused_before_the_script_is_started(tmp_path, option, value, says):

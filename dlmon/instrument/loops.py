@@ -97,6 +97,7 @@ class Training:
             epochs=self._epochs,
             network=self._network,
             why=why,
+            infers_length=True,
         )
         self._reporter.enter("compiling", self._entered_ns)
 

@@ -348,6 +348,8 @@ class PassReports:
                 **loader.why,
             }
             asked, self._asked = self._asked, {}
+            # A trainer knows it, or that it has no end.
+            infers_length = not asked
             why |= asked.pop("why", {})
             optimizer = self.stepped_by()
             device = {} if optimizer is None else self._device_of(optimizer)
@@ -363,7 +365,7 @@ class PassReports:
                 **asked,
             }
             why = {name: text for name, text in why.items() if known.get(name) is None}
-            self._reporter.begin_loop(why=why, **known)
+            self._reporter.begin_loop(why=why, infers_length=infers_length, **known)
             self._loops = self._reporter.loops
 
     def _send(self, read: Pass, item: MeasuredBatch | Interruption) -> None:

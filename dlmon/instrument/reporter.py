@@ -20,6 +20,7 @@ from dataclasses import replace
 from functools import wraps
 from typing import Any, TypeVar
 
+from dlmon.instrument.asked_length import EPOCHS, OF_A_BAR, STEPS, asked_length, bar_total
 from dlmon.instrument.emitter import Emitter, Reads
 from dlmon.instrument.queued import Mark, Queued
 from dlmon.records import SCRIPT_PHASE, Model, Notice, Phase, Record, Trainer
@@ -29,6 +30,8 @@ SOCKET = "DLMON_SOCKET"
 
 # What is left is sent at the end of the process: no monitor holds it up for longer.
 CLOSE_S = 2.0
+# At the starts of so many epochs it is looked whether a progress bar counts them.
+MOST_LOOKS = 5
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -52,6 +55,7 @@ class Reporter:
         self._model: Model | None = None
         self._epochs = 0
         self._closing: list[Callable[[], None]] = []
+        self._looks_at_bar, self._began_wall = False, 0.0
         self.loops = 0
         """How many loops have begun."""
         self.batch_ended: Callable[[Queued], None] = _nothing
@@ -185,6 +189,7 @@ class Reporter:
         network: str | None = None,
         inferred: str | None = None,
         why: dict[str, str] | None = None,
+        infers_length: bool = False,
         **known: Any,
     ) -> None:
         """Report that another loop, or another `fit`, begins: what it trains, and on how much.
@@ -198,8 +203,23 @@ class Reporter:
             network: what it is called.
             inferred: how the samples were found, where that may be wrong.
             why: reasons of what is None.
+            infers_length: look for the number of epochs, or of steps, in the script's command line
+                and its progress bar.
             known: other fields of `Model`.
         """
+        self._looks_at_bar = False
+        if infers_length and epochs is None and known.get("steps") is None:
+            if known.get("has_epochs") is not False:
+                length = asked_length(EPOCHS)
+                if length is not None and length.number > self._epochs:
+                    epochs = length.number - self._epochs
+                    known["length_from"] = length.said_by
+                self._looks_at_bar, self._began_wall = epochs is None, time.time()
+            if epochs is None:
+                length = asked_length(STEPS)
+                if length is not None:
+                    known |= {"steps": length.number, "length_from": length.said_by}
+            why = {n: text for n, text in (why or {}).items() if n != "epochs" or epochs is None}
         self._model = Model(
             parameters=parameters,
             flops_per_sample=None,
@@ -226,6 +246,14 @@ class Reporter:
 
     def next_epoch(self) -> int:
         """Return the number of the epoch that begins; those of all loops count on."""
+        first = self._model.first_epoch if self._model is not None else None
+        ended = self._epochs - (first or 0)
+        if self._looks_at_bar and ended:
+            total = bar_total(ended, self._began_wall)
+            self._looks_at_bar = total is None and ended < MOST_LOOKS
+            if total is not None:
+                total += first or 0
+                self.describe_loop(epochs=total, steps=None, length_from=OF_A_BAR)
         self._epochs += 1
         return self._epochs - 1
 
@@ -263,6 +291,7 @@ class Reporter:
         """Begin again in a forked child, which trains itself or doesn't; the parent goes on."""
         self._emitter, self._owner, self._yields, self._model = None, "", None, None
         self._epochs = self.loops = 0
+        self._looks_at_bar = False
         self._closing = []
         self.batch_ended = _nothing
         self.reads.is_due = self.reads.are_reported = False

@@ -16,8 +16,9 @@ import pytest
 from fakes.sessions import DEADLINE_S, eventually, is_alive
 
 from dlmon.log.directory import list_sessions
-from dlmon.records import Batches, Epoch, Notice, Output, Phase, Trainer, decode
+from dlmon.records import Batches, Epoch, Model, Notice, Output, Phase, Trainer, decode
 
+ROOT = Path(__file__).parents[2]
 DLMON = [sys.executable, "-P", "-c", "from tui.start import main; main()"]
 LOOP = """
 import dlmon, time
@@ -365,6 +366,56 @@ def test_a_script_that_a_signal_ends_is_told_why_no_training_was_seen(how, folde
     first, second = said.splitlines()[-2:]
     assert first.startswith("dlmon: no training was seen: dlmon watches Keras, ")
     assert second.endswith(f"failed: the script ended by {how}")
+
+
+ARGUMENTS = """
+import argparse, sys
+sys.path.insert(0, {root!r})
+import dlmon
+parser = argparse.ArgumentParser()
+parser.add_argument("--epochs", type=int, default=3)
+args = parser.parse_args()
+with dlmon.training():
+    for epoch in range(3):
+        dlmon.step()
+        dlmon.epoch()
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "options", "lengths"),
+    [
+        ((), (), [(3, "the script's default of epochs")]),
+        (("--epochs", "4"), (), [(4, "the script's --epochs")]),
+        ((), ("--epochs", "5"), [(5, "--epochs of dlmon exec")]),
+        # Another one begins.
+        (("--epochs", "2"), (), [(2, "the script's --epochs"), (None, None)]),
+    ],
+)
+def test_how_many_epochs_there_are_to_be_is_read_or_said(
+    words, options, lengths, folder, execute, log_dir
+):
+    script = ARGUMENTS.format(root=str(ROOT))
+    path = folder("w", {"train.py": script})
+    done = execute([sys.executable, "train.py", *words], path, options=options)
+    assert done.code == 0
+    models = [record for record in records_of(log_dir)[0] if isinstance(record, Model)]
+    assert [(model.epochs, model.length_from) for model in models] == lengths
+
+
+def test_what_argparse_refuses_is_said_as_without_us(folder, execute):
+    refuses = """
+import argparse
+def broken(text):
+    raise RuntimeError("of the script's own")
+parser = argparse.ArgumentParser()
+parser.add_argument("--epochs", type=broken)
+parser.parse_args()
+"""
+    path = folder("w", {"train.py": refuses})
+    alone = _run([sys.executable, "train.py", "--epochs", "4"], path)
+    done = execute([sys.executable, "train.py", "--epochs", "4"], path)
+    assert done.stderr.startswith(alone.stderr)
 
 
 def test_what_it_leaves_running_goes_on(folder, execute):

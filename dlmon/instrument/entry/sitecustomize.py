@@ -85,6 +85,7 @@ def _dlmon_watch(place, packages):
 
     # What trains, by the module that it is in, and what of ours watches it.
     watched = {
+        "argparse": "kept here",
         "torch.utils.data.dataloader": "pytorch.watch_loaders",
         "torch.optim.optimizer": "pytorch.watch_optimizers",
         "torch._tensor": "pytorch.watch_losses",
@@ -140,7 +141,37 @@ def _dlmon_watch(place, packages):
 
         return importlib.import_module("_dlmon_monitor." + place)
 
+    def keep_arguments(module):
+        """Keep the numbers and texts that argparse reads: a loop's length may be among them."""
+        import functools
+
+        kind = module.ArgumentParser
+        read = kind.parse_known_args
+
+        @functools.wraps(read)
+        def parse_known_args(self, *arguments, **named):
+            try:
+                parsed = read(self, *arguments, **named)
+            except BaseException as error:
+                if error.__traceback__ is not None:
+                    error.__traceback__ = error.__traceback__.tb_next
+                raise
+            try:
+                kept = vars(parsed[0]).items()
+                watcher.arguments_of_script = {
+                    name: value for name, value in kept if isinstance(value, (int, float, str))
+                }
+            except Exception:
+                watcher.arguments_of_script = None
+            return parsed
+
+        kind.parse_known_args = parse_known_args
+
     def attach(name, module):
+        if name == "argparse":
+            if watched.pop(name, None):
+                keep_arguments(module)
+            return
         function = watched.pop(name, None)
         if function is None:
             return
@@ -154,6 +185,7 @@ def _dlmon_watch(place, packages):
 
         def __init__(self):
             self.searched = set()
+            self.arguments_of_script = None
 
         def load_of_dlmon(self, place):
             """Return the module that a script that reports its own loop reports to."""

@@ -27,6 +27,14 @@ _ERASE_LINE = "\x1b[2K"
 _MOVE = re.compile(r"\x1b\[([0-9]{0,3})([ABEF])")
 # So many lines may a bar have.
 _MOST_ROWS = 16
+# What both streams may bring in a second until only the end of the rest is read; a line costs as
+# much as so many bytes. A line of the longest has room.
+_READ_PER_SECOND = 4 * LINE_LIMIT
+_LINE_COSTS = 64
+_BLOCK = 4096
+# How much of that end is read of each.
+_END_BYTES = 2 * LINE_LIMIT
+_END_LINES = 1000
 
 
 @dataclass(slots=True)
@@ -152,49 +160,116 @@ class OutputLines:
             self._ended.append(row)
 
 
+class _Held:
+    """What a stream has written and nobody has read: its end, and how many lines came before."""
+
+    def __init__(self) -> None:
+        self._data = bytearray()
+        self._is_cut = False
+        self._left_out = 0
+
+    def add(self, data: bytes) -> None:
+        """Take what comes next."""
+        self._data += data
+        if (excess := len(self._data) - _END_BYTES) > 0:
+            self._left_out += self._data.count(b"\n", 0, excess)
+            del self._data[:excess]
+            self._is_cut = True
+
+    def take(self) -> tuple[bytes, int]:
+        """Return the end, and how many lines before it were left out; hold nothing more."""
+        lines = bytes(self._data).split(b"\n")
+        kept = lines
+        if self._is_cut or len(lines) > _END_LINES:
+            # The first has lost its beginning.
+            kept = lines[1:][-_END_LINES:] or [_last_states(lines[0])]
+        left_out = self._left_out + len(lines) - len(kept)
+        self._data.clear()
+        self._is_cut, self._left_out = False, 0
+        return b"\n".join(kept), left_out
+
+
+def _last_states(line: bytes) -> bytes:
+    """Return what is left of a line that has lost its beginning, from where it is begun anew."""
+    start = line.find(b"\r")
+    return line[max(start, 0) :]
+
+
 class OutputLog:
     """Both streams, at most `LINES_PER_SECOND` lines together; counts what it leaves out.
 
     Of a flood, the last lines are worth more than the first: the newest wait
-    for the next second, and none of those is lost at the end.
+    for the next second, and none of those is lost at the end. What nobody will see of it is
+    counted and not taken apart, which would take all of the supervisor's time.
     """
 
     def __init__(self) -> None:
         self._streams = {"stdout": OutputLines(), "stderr": OutputLines()}
+        self._held = {stream: _Held() for stream in self._streams}
         self._waiting: deque[Output] = deque()
         self._second = 0
         self._room = LINES_PER_SECOND
-        self._left_out = 0
+        self._bytes_to_read = _READ_PER_SECOND
+        self._left_out = self._not_read = 0
+        """Lines before the first that waits, and before the next that is read."""
 
     def feed(self, stream: str, data: bytes, t: int) -> list[Output]:
         """Take bytes of a stream; return the records to write."""
-        self._queue(stream, self._streams[stream].feed(data, t), t)
-        return self._due(t)
+        self._begin_second(t)
+        start = 0
+        while start < len(data) and self._bytes_to_read > 0:
+            block = data[start : start + _BLOCK]
+            self._bytes_to_read -= len(block) + _LINE_COSTS * block.count(b"\n")
+            self._queue(stream, self._streams[stream].feed(block, t), t)
+            start += len(block)
+        self._held[stream].add(data[start:])
+        return self._due()
 
     def tick(self, t: int, final: bool = False) -> list[Output]:
         """Return what waited and unfinished lines that have stood for a second.
 
         With `final` all of them: nothing more will come.
         """
+        self._begin_second(t)
+        if final:
+            self._read_held(t)
         for stream, lines in self._streams.items():
             if final:
                 self._queue(stream, lines.feed(b"", t, final=True), t)
             self._queue(stream, lines.standing(t, final), t)
-        return self._due(t, final)
+        return self._due(final)
 
-    def _queue(self, stream: str, lines: list[str], t: int) -> None:
-        self._waiting.extend(Output(t, stream, line) for line in lines)
-
-    def _due(self, t: int, final: bool = False) -> list[Output]:
+    def _begin_second(self, t: int) -> None:
         second = t // 1_000_000_000
         if second != self._second:
             self._second, self._room = second, LINES_PER_SECOND
-        due: list[Output] = []
-        while self._waiting and (self._room > 0 or final):
-            self._room -= 1
-            due.append(replace(self._waiting.popleft(), left_out=self._left_out or None))
-            self._left_out = 0
+            self._bytes_to_read = _READ_PER_SECOND
+            self._read_held(t)
+
+    def _read_held(self, t: int) -> None:
+        for stream, held in self._held.items():
+            data, left_out = held.take()
+            if left_out:
+                # What was unfinished has its end among those.
+                self._streams[stream] = OutputLines()
+                self._not_read += left_out
+            self._queue(stream, self._streams[stream].feed(data, t), t)
+
+    def _queue(self, stream: str, lines: list[str], t: int) -> None:
+        for line in lines:
+            self._waiting.append(Output(t, stream, line, self._not_read or None))
+            self._not_read = 0
+
+    def _due(self, final: bool = False) -> list[Output]:
+        due = [self._next() for _ in range(min(self._room, len(self._waiting)))]
+        self._room -= len(due)
         while len(self._waiting) > LINES_PER_SECOND:
-            self._waiting.popleft()
-            self._left_out += 1
+            self._left_out += 1 + (self._waiting.popleft().left_out or 0)
+        if final:
+            due += [self._next() for _ in range(len(self._waiting))]
         return due
+
+    def _next(self) -> Output:
+        line = self._waiting.popleft()
+        left_out, self._left_out = self._left_out + (line.left_out or 0), 0
+        return replace(line, left_out=left_out or None)

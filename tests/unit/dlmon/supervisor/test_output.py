@@ -273,6 +273,34 @@ def test_the_last_lines_are_never_lost():
     assert last[0].left_out
 
 
+@pytest.mark.parametrize(
+    "written",
+    [b"step 1 loss 0.5\n" * 500_000, b"\r50%" * 2_000_000, b"x" * 9_000_000],
+    ids=["lines", "a bar", "one line"],
+)
+def test_of_a_flood_no_more_is_taken_apart_than_a_person_could_see(written, monkeypatch):
+    taken = []
+    feed = OutputLines.feed
+
+    def counted(lines, data, t, final=False):
+        taken.append(len(data))
+        return feed(lines, data, t, final)
+
+    monkeypatch.setattr(OutputLines, "feed", counted)
+    log = OutputLog()
+    for start in range(0, len(written), 1 << 18):
+        log.feed("stdout", written[start : start + (1 << 18)], 0)
+    log.tick(1, final=True)
+    assert sum(taken) < 1_000_000
+
+
+def test_a_bar_that_floods_leaves_its_last_state():
+    log = OutputLog()
+    states = b"".join(b"\r%d of 300000" % number for number in range(300_001))
+    log.feed("stderr", states, 0)
+    assert texts(log.tick(SECOND, final=True)) == ["300000 of 300000"]
+
+
 def test_half_a_character_is_not_lost_at_the_end():
     log = OutputLog()
     log.feed("stderr", b"abc\xe2\x98", 0)
@@ -280,8 +308,15 @@ def test_half_a_character_is_not_lost_at_the_end():
 
 
 @given(
-    st.lists(st.tuples(st.integers(0, 3 * SECOND), st.integers(0, 120)), max_size=12),
+    st.lists(
+        st.tuples(
+            st.integers(0, 3 * SECOND), st.one_of(st.integers(0, 120), st.integers(0, 90_000))
+        ),
+        max_size=12,
+    ),
 )
+@example([(0, 90_000)])
+@example([(0, 90_000), (SECOND, 90_000)])
 def test_every_line_is_kept_or_counted(bursts):
     log, kept, t, number = OutputLog(), [], 0, 0
     for pause, count in bursts:

@@ -61,6 +61,7 @@ class Script(Child):
         self._output: TerminalOutput | FileOutput | None = None
         self._folder: Path | None = None
         self._command: tuple[str, ...] = ()
+        self._ended_t: int | None = None
 
     def tick(self, now: int, final: bool = False) -> None:
         """Write the lines of output that have waited long enough for their end; at last all."""
@@ -117,11 +118,17 @@ class Script(Child):
         else:
             end_group(self.pid, number)
 
-    def drain(self) -> None:
+    def passed_on(self, stream: int, offset: int) -> None:
+        """Note how much of what it wrote to a stream its viewer has passed on."""
+        if self._output is not None:
+            self._output.passed_on(stream, offset)
+
+    async def drain(self, ended_t: int) -> None:
         """Read what it has left behind, and hear no more of it."""
+        self._ended_t = ended_t
         self._trainers.drain()
         if self._output is not None:
-            self._output.drain()
+            await self._output.drain()
         if self._folder is not None:
             if not self._trainers.any_trained and self.failure is None:
                 self.why_nothing_trained = self._why_nothing_trained(self._folder)
@@ -140,7 +147,8 @@ class Script(Child):
         return f"{NOTHING_SEEN}: no Python was started that looks at PYTHONPATH"
 
     def _take_output(self, stream: str, data: bytes) -> None:
-        for line in self._lines.feed(stream, data, time.monotonic_ns()):
+        t = time.monotonic_ns() if self._ended_t is None else self._ended_t
+        for line in self._lines.feed(stream, data, t):
             self._write(line)
 
 

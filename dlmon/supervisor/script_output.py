@@ -10,13 +10,18 @@ import os
 import pty
 import struct
 import termios
+import time
 from collections.abc import Callable
 
 from dlmon.launch.spool import free_beginning, make_spool
 
 READ_BYTES = 1 << 18
 POLL_S = 0.1
-# What a file holds that was read before its beginning is given back to the disk.
+# So long it reads at a time: the supervisor has other things to do.
+SLICE_S = 0.01
+# More than a terminal holds when nobody reads it.
+TERMINAL_BYTES = 1 << 20
+# What a file holds that everybody has read before its beginning is given back to the disk.
 KEPT_BYTES = 16 << 20
 
 
@@ -49,11 +54,17 @@ class TerminalOutput:
         os.set_blocking(self._fd, False)
         asyncio.get_running_loop().add_reader(self._fd, self._read)
 
-    def drain(self) -> None:
-        """Read what is left, and no more."""
-        while self._read():
-            pass
+    async def drain(self) -> None:
+        """Read what is left, and no more: what goes on may write for ever."""
+        left = TERMINAL_BYTES
+        while left > 0 and (count := self._read()):
+            left -= count
         self.close()
+
+    def passed_on(self, stream: int, offset: int) -> None:
+        """Give back what the copy holds up to there."""
+        if self._copy_fd is not None:
+            free_beginning(self._copy_fd, offset)
 
     def close(self) -> None:
         """Let go of the terminal."""
@@ -101,41 +112,80 @@ class FileOutput:
         self.stdout, self.stderr = fds
         one = os.path.sameopenfile(self.stdout, self.stderr)
         streams = {"stdout": self.stdout} if one else {"stdout": fds[0], "stderr": fds[1]}
-        self._files = {name: [fd, 0, 0] for name, fd in streams.items()}
+        self._files = {name: _File(fd, self._is_ours) for name, fd in streams.items()}
         self._timer: asyncio.TimerHandle | None = None
 
     def started(self) -> None:
         """Read what the script writes from now on, several times a second."""
         self._poll()
 
-    def drain(self) -> None:
-        """Read what is left, and no more."""
-        for name in self._files:
-            while self._read(name):
-                pass
+    async def drain(self) -> None:
+        """Read what is left, and no more: what goes on may write for ever."""
+        for file in self._files.values():
+            file.end = os.fstat(file.fd).st_size
+        has_more = True
+        while has_more:
+            has_more = self._read_for(SLICE_S)
+            await asyncio.sleep(0)
         self.close()
 
     def close(self) -> None:
         """Let go of the files."""
         if self._timer is not None:
             self._timer.cancel()
-        for fd, _, _ in self._files.values():
-            os.close(fd)
+        for file in self._files.values():
+            os.close(file.fd)
         self._files = {}
 
-    def _poll(self) -> None:
-        for name in self._files:
-            self._read(name)
-        self._timer = asyncio.get_running_loop().call_later(POLL_S, self._poll)
+    def passed_on(self, stream: int, offset: int) -> None:
+        """Note how much of a file of somebody else's its owner has read too."""
+        files = list(self._files.values())
+        if stream < len(files):
+            files[stream].passed_on = offset
 
-    def _read(self, name: str) -> int:
-        fd, offset, freed = self._files[name]
-        data = os.pread(fd, READ_BYTES, offset)
+    def _poll(self) -> None:
+        has_more = self._read_for(SLICE_S)
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(SLICE_S if has_more else POLL_S, self._poll)
+
+    def _read_for(self, seconds: float) -> bool:
+        """Read in turns what is new; return whether there is more than there was time for."""
+        until = time.monotonic() + seconds
+        while sum(self._read(name, file) for name, file in self._files.items()):
+            if time.monotonic() >= until:
+                return True
+        return False
+
+    def _read(self, name: str, file: _File) -> int:
+        data = file.read()
         if data:
-            offset += len(data)
-            if self._is_ours and offset - freed > KEPT_BYTES:
-                free_beginning(fd, offset)
-                freed = offset
-            self._files[name] = [fd, offset, freed]
             self._take(name, data)
         return len(data)
+
+
+class _File:
+    """A file that a script writes to, and how far it is read.
+
+    Args:
+        fd: of the file.
+        is_ours: whether nobody else reads it.
+    """
+
+    def __init__(self, fd: int, is_ours: bool) -> None:
+        self.fd = fd
+        self.end: int | None = None
+        """Up to where it is read; None for all that is ever written."""
+        self.passed_on: int | None = None if is_ours else 0
+        """Up to where somebody else has read it; None where nobody else does."""
+        self._offset = self._freed = 0
+
+    def read(self) -> bytes:
+        """Return what is new, up to `READ_BYTES`; nobody needs what everybody has read."""
+        count = READ_BYTES if self.end is None else min(READ_BYTES, self.end - self._offset)
+        data = os.pread(self.fd, max(0, count), self._offset)
+        self._offset += len(data)
+        done = self._offset if self.passed_on is None else min(self._offset, self.passed_on)
+        if done - self._freed > KEPT_BYTES:
+            free_beginning(self.fd, done)
+            self._freed = done
+        return data

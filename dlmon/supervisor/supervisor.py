@@ -60,9 +60,11 @@ from dlmon.records.changes import merge_machine
 from dlmon.session.keyframes.writer import SessionIndex
 from dlmon.session.session import Session
 from dlmon.stop import (
+    ASKS_TO_END,
     CAUSE_BY_WORD,
     CAUSE_TEXT,
     PASS_ON,
+    PASSED_ON,
     STOP_SIGNALS,
     cause_of_signal,
     signal_name,
@@ -85,8 +87,6 @@ WORKLOADS = "workloads"
 # Longer than the sensors may take to start with the GPUs, and then without them.
 NO_FACTS = "the sensors did not answer"
 END_S = 1.0
-# Of what is passed on to a script, these ask it to end.
-_ENDS = frozenset((signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT))
 # Lines of output that may say what a crash was: a traceback may have a hundred, with its message.
 LAST_OUTPUT_LINES = 200
 
@@ -134,7 +134,7 @@ class Supervisor:
         """Whether a script got a signal that asks it to end; it may go on."""
         self._stopping = asyncio.Event()
         self._stop_timer: asyncio.TimerHandle | None = None
-        self._ended = False
+        self._ended_t: int | None = None
         self._stop_waiting = asyncio.Event()
         self._reported_lost_lines = 0
         self._kernel_kills = KernelKills()
@@ -299,13 +299,12 @@ class Supervisor:
         else:
             with contextlib.suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self._stopping.wait(), self._job.for_s)
-        self._ended = True
+        now = self._ended_t = time.monotonic_ns()
         if self._stop_timer is not None:
             self._stop_timer.cancel()
-        self._workload.drain()
-        await self._end_descendants()
         ticking.cancel()
-        now = time.monotonic_ns()
+        await self._workload.drain(now)
+        await self._end_descendants()
         self._workload.tick(now, final=True)
         self._workload.report_refused_records()
         self._report_lost_lines()
@@ -332,7 +331,7 @@ class Supervisor:
 
     def _take_facts(self, facts: Facts) -> None:
         if self._writer is not None:
-            if not self._ended:
+            if self._ended_t is None:
                 self._write(facts)
         elif not self._facts.done():
             self._facts.set_result(facts)
@@ -340,7 +339,7 @@ class Supervisor:
             self._later_facts = facts
 
     def _take_sample(self, sample: Machine) -> None:
-        if self._ended and self._session is not None:
+        if self._ended_t is not None and self._session is not None:
             # The last epoch's energy needs a reading from after the workload's end.
             self._session.machine.energy.fold(sample)
             return
@@ -354,7 +353,8 @@ class Supervisor:
         if self._writer is None:
             self._early_notices.append(text)
         else:
-            self._write(Notice(time.monotonic_ns(), text))
+            t = time.monotonic_ns() if self._ended_t is None else self._ended_t
+            self._write(Notice(t, text))
 
     def _write(self, record: Record) -> None:
         assert self._writer is not None
@@ -409,7 +409,7 @@ class Supervisor:
         sentence = f"{why}: make room" if why and self._writer.is_full else why
         if sentence:
             goes_on = "no sample is kept" if self._job.is_machine_recording else "training goes on"
-            sentence += f"; {'the result waits for it' if self._ended else goes_on}"
+            sentence += f"; {'the result waits for it' if self._ended_t is not None else goes_on}"
         if sentence != self._reported_log_problem:
             self._reported_log_problem = sentence
             self._send(Notice(time.monotonic_ns(), sentence))
@@ -432,8 +432,8 @@ class Supervisor:
                 self._detached = True
             elif cause := CAUSE_BY_WORD.get(word.decode("utf-8", "replace")):
                 self._stop(cause, CAUSE_TEXT[cause])
-            elif word.startswith(PASS_ON) and isinstance(self._workload, Script):
-                self._pass_on(self._workload, word.removeprefix(PASS_ON))
+            elif isinstance(self._workload, Script):
+                self._take_word_for(self._workload, word)
         if not data:
             asyncio.get_running_loop().remove_reader(sys.stdin.fileno())
             if not self._detached:
@@ -445,7 +445,7 @@ class Supervisor:
 
         Once it has ended, this means to wait no longer for room on a full disk.
         """
-        if self._ended:
+        if self._ended_t is not None:
             self._stop_waiting.set()
         elif self._stop_cause is None:
             self._stop_cause, self._why_stopped = cause, reason
@@ -455,15 +455,23 @@ class Supervisor:
             elif self._job.is_machine_recording:
                 self._notice(f"stopping: {reason}")
 
-    def _pass_on(self, script: Script, word: bytes) -> None:
+    def _take_word_for(self, script: Script, word: bytes) -> None:
+        kind, _, rest = word.partition(b" ")
+        numbers = [int(text) for text in rest.split() if text.isdigit()]
+        if kind == PASS_ON and len(numbers) == 1 and numbers[0] in STOP_SIGNALS:
+            self._pass_on(script, signal.Signals(numbers[0]))
+        elif kind == PASSED_ON and len(numbers) == 2:
+            script.passed_on(*numbers)
+
+    def _pass_on(self, script: Script, number: signal.Signals) -> None:
         """Send the script a signal that its viewer got; what becomes of it is the script's own."""
-        if not word.isdigit() or int(word) not in STOP_SIGNALS:
+        if self._ended_t is not None:
+            self._stop_waiting.set()
             return
-        number = signal.Signals(int(word))
         if script.pid is None:
             self._stop_cause = StopCause.SIGNAL
             self._why_stopped = f"it got {signal_name(number)}"
-        self._end_passed_on |= number in _ENDS
+        self._end_passed_on |= number in ASKS_TO_END
         script.pass_on(number)
 
     def _escalate_stop(self, pid: int, reason: str) -> None:

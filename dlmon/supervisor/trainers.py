@@ -29,6 +29,8 @@ from dlmon.supervisor.expected import Expected, ExpectedTraining
 from dlmon.supervisor.records_in import IncomingRecords, LostMetrics
 
 READ_BYTES = 1 << 18
+# More than a socket holds when nobody reads it.
+SOCKET_BYTES = 1 << 20
 # So long the other ranks of a data-parallel run wait for rank 0 to begin to train. They train in
 # step: the first batch of any ends with the first of all.
 LEADER_S = 3.0
@@ -84,13 +86,14 @@ class Trainers:
         asyncio.get_running_loop().add_reader(self._socket, self._accept)
 
     def drain(self) -> None:
-        """Take what has been sent, and hear no more."""
+        """Take what has been sent, and hear no more: what goes on may send for ever."""
         if self._socket is None:
             return
         self._accept()
         for connection in list(self._connections.values()):
-            while connection.read():
-                pass
+            left = SOCKET_BYTES
+            while left > 0 and (count := connection.read()):
+                left -= count
             connection.close()
         self._wait_no_longer()
         asyncio.get_running_loop().remove_reader(self._socket)

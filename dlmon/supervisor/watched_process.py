@@ -77,7 +77,7 @@ class WatchedProcess:
         """End the session."""
         self._end()
 
-    def drain(self) -> None:
+    async def drain(self, ended_t: int) -> None:
         """Read what it has left behind, and hear no more of it."""
         self._trainers.drain()
         if self._place is not None:

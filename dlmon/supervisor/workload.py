@@ -153,7 +153,7 @@ class Workload(Child):
     def report_refused_records(self) -> None:
         self._records.report_refused()
 
-    def drain(self) -> None:
+    async def drain(self, ended_t: int) -> None:
         """Read what the pipes held when it ended.
 
         A helper that holds them open may write on for ever, so no more than

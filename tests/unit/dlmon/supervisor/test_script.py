@@ -33,7 +33,7 @@ def test_a_script_whose_output_has_no_place_says_why_it_was_not_started(
             terminal=terminal,
         )
         script.start([sys.executable, "-V"], job, DeviceChoice("cpu", {}))
-        script.drain()
+        await script.drain(0)
         return script
 
     monkeypatch.setattr(script_module, what, nothing_left)

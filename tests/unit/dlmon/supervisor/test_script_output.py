@@ -1,0 +1,93 @@
+"""What a script writes is read in slices, up to its end, and given back to the disk."""
+
+import asyncio
+import os
+
+import pytest
+
+from dlmon.launch.spool import make_spool
+from dlmon.supervisor import script_output
+from dlmon.supervisor.script_output import FileOutput, TerminalOutput
+
+
+@pytest.fixture
+def small_reads(monkeypatch):
+    monkeypatch.setattr(script_output, "READ_BYTES", 1_000)
+    monkeypatch.setattr(script_output, "SLICE_S", 0.0)
+    monkeypatch.setattr(script_output, "KEPT_BYTES", 1 << 16)
+
+
+def drained(output, goes_on=lambda data: None):
+    """Drain what a script has written; return that, and how often others had their turn."""
+
+    async def drain():
+        taken, turns = [], []
+
+        def take(stream, data):
+            taken.append(data)
+            goes_on(data)
+
+        async def others():
+            while True:
+                turns.append(1)
+                await asyncio.sleep(0)
+
+        made = output(take)
+        beside = asyncio.create_task(others())
+        await made.drain()
+        beside.cancel()
+        return b"".join(taken), len(turns)
+
+    return asyncio.run(drain())
+
+
+def test_others_have_their_turn_while_the_rest_is_read(small_reads):
+    spool = make_spool()
+    os.write(spool, b"x" * 100_000)
+    data, turns = drained(lambda take: FileOutput((spool, spool), take))
+    assert data == b"x" * 100_000
+    assert turns >= 100
+
+
+def test_what_goes_on_writing_to_a_file_does_not_keep_it_from_its_end(small_reads):
+    spool = make_spool()
+    os.write(spool, b"x" * 5_000)
+    data, _ = drained(
+        lambda take: FileOutput((spool, spool), take), goes_on=lambda data: os.write(spool, data)
+    )
+    assert data == b"x" * 5_000
+
+
+def test_what_goes_on_writing_to_a_terminal_does_not_keep_it_from_its_end(monkeypatch):
+    monkeypatch.setattr(script_output, "TERMINAL_BYTES", 4_000)
+    made = []
+
+    def output(take):
+        made.append(TerminalOutput((80, 24), None, take))
+        os.set_blocking(made[0]._fd, False)
+        os.write(made[0].stdout, b"x" * 1_000)
+        return made[0]
+
+    data, _ = drained(output, goes_on=lambda data: os.write(made[0].stdout, data))
+    assert len(data) == 4_000
+
+
+@pytest.mark.parametrize("passed_on", [0, 500_000])
+def test_the_disk_gets_back_what_the_viewer_has_passed_on_too(passed_on, small_reads):
+    spool = make_spool()
+    kept = os.dup(spool)
+    os.write(spool, b"x" * 1_000_000)
+    before = os.fstat(kept).st_blocks
+
+    def output(take):
+        made = FileOutput((spool, spool), take)
+        made.passed_on(0, passed_on)
+        return made
+
+    data, _ = drained(output)
+    assert data == b"x" * 1_000_000
+    assert os.pread(kept, 10, 600_000) == b"x" * 10
+    is_given_back = os.pread(kept, 10, 100_000) == bytes(10)
+    assert is_given_back == (passed_on > 0)
+    assert (os.fstat(kept).st_blocks < before) == is_given_back
+    os.close(kept)

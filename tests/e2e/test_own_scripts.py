@@ -585,6 +585,65 @@ raise ValueError("later, of its own")
         os.kill(left, signal.SIGKILL)
 
 
+def test_a_flood_comes_through_whole_and_is_counted(folder, execute, log_dir):
+    script = """
+import os
+lines = b"".join(b"%07d\\n" % number for number in range(2_000_000))
+while lines:
+    lines = lines[os.write(1, lines):]
+"""
+    done = execute([sys.executable, "script.py"], folder("w", {"script.py": script}))
+    assert done.stdout == b"".join(b"%07d\n" % number for number in range(2_000_000))
+    records, entry = records_of(log_dir)
+    lines = [record for record in records if isinstance(record, Output)]
+    assert len(lines) + sum(line.left_out or 0 for line in lines) == 2_000_000
+    assert lines[-1].text == "1999999"
+    # It ended when its process did, whatever was read and written of it later.
+    assert all(record.t <= entry.result.t for record in records[1:])
+
+
+def executing(script, path, log_dir):
+    """Start a script whose output nobody reads."""
+    words = [*DLMON, "exec", "--plain", "--log-dir", str(log_dir), "--"]
+    return subprocess.Popen(
+        [*words, sys.executable, "-c", script],
+        cwd=path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    )
+
+
+def test_ctrl_c_ends_a_flood_that_nobody_reads(folder, log_dir):
+    path = folder("w", {})
+    flood = "import os; open('ready', 'w').close()\nwhile True: os.write(1, b'x' * 99 + b'\\n')"
+    process = executing(flood, path, log_dir)
+    eventually(lambda: (path / "ready").exists(), "the script runs")
+    process.send_signal(signal.SIGINT)
+    assert process.wait(DEADLINE_S) == 130
+    (session,) = list_sessions(log_dir)
+    assert (session.result.status, session.result.exit_code) == ("stopped", -signal.SIGINT)
+
+
+def test_ctrl_c_ends_the_wait_for_who_does_not_read_what_a_script_left(folder, log_dir):
+    process = executing("print('x' * 1_000_000)", folder("w", {}), log_dir)
+    eventually(lambda: [s for s in list_sessions(log_dir) if s.result], "the end of the script")
+    process.send_signal(signal.SIGINT)
+    assert process.wait(DEADLINE_S) == 130
+    (session,) = list_sessions(log_dir)
+    assert (session.result.status, session.result.exit_code) == ("completed", 0)
+
+
+def test_a_process_that_it_leaves_writing_holds_nothing_up(folder, execute):
+    script = """
+import subprocess
+endless = "import os, time\\nwhile True: os.write(1, b'on\\\\n' * 1000)"
+print(subprocess.Popen(["python3", "-c", endless]).pid, flush=True)
+"""
+    done = execute([sys.executable, "script.py"], folder("w", {"script.py": script}))
+    os.kill(int(done.stdout.split()[0]), signal.SIGKILL)
+    assert done.code == 0
+
+
 def test_one_that_has_a_terminal_writes_to_one(folder, log_dir):
     master, slave = pty.openpty()
     script = "import sys, os; print(sys.stdout.isatty(), sys.stderr.isatty(), flush=True)"

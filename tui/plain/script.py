@@ -5,34 +5,36 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import select
 import signal
+import stat
 import sys
+import threading
+import time
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from dlmon.exit_codes import code_of_script
 from dlmon.launch.job import Job, Refused
 from dlmon.launch.lifeline import Lifeline, launch
-from dlmon.launch.spool import free_beginning, make_spool
+from dlmon.launch.spool import make_spool
+from dlmon.records import Status
 from dlmon.session.follower import SessionFollower
 from dlmon.session.source import SLICE_S
-from dlmon.stop import PASS_ON
+from dlmon.stop import ASKS_TO_END, PASS_ON, PASSED_ON
 from tui.plain.summary import print_script_outcome, result_json
 
 # How long what the script wrote may wait until it is passed on.
 POLL_S = 0.05
 READ_BYTES = 1 << 18
-# The supervisor reads the same file, and is never this far behind.
-KEPT_BYTES = 64 << 20
+# The supervisor hears how far it may give back the disk each time that so much was passed on.
+REPORTED_BYTES = 16 << 20
+# So long whoever interrupts waits for what is left to pass on, and then for the last of it.
+PATIENCE_S = 1.0
+LAST_BYTES = 1 << 16
 # What a script alone would get from its terminal, a scheduler or a person.
-PASSED_ON = (
-    signal.SIGINT,
-    signal.SIGTERM,
-    signal.SIGHUP,
-    signal.SIGQUIT,
-    signal.SIGUSR1,
-    signal.SIGUSR2,
-)
+_SIGNALS = (*sorted(ASKS_TO_END), signal.SIGUSR1, signal.SIGUSR2)
 
 
 class ScriptRefused(Exception):
@@ -63,14 +65,14 @@ def run_script(job: Job, as_json: bool, log_dir: Path | None = None) -> int:
         raise ScriptRefused(answer.reason)
     follower = SessionFollower(Path(answer.log), launch=lifeline)
     try:
-        asyncio.run(_follow(follower, lifeline, streams))
+        cut_by = asyncio.run(_follow(follower, lifeline, streams))
     finally:
         follower.close()
     if as_json and follower.result is not None:
         print(result_json(follower))
     elif not as_json:
         print_script_outcome(follower, log_dir)
-    return script_exit_code(follower)
+    return script_exit_code(follower) if cut_by is None else code_of_script(-cut_by)
 
 
 def _launched(job: Job, streams: list[_Stream]) -> Lifeline:
@@ -98,24 +100,104 @@ class _Stream:
 
     def __init__(self, to_fd: int) -> None:
         self.fd = make_spool()
+        self.offset = 0
+        """Up to where it is passed on."""
+        self._end: int | None = None
         self._to_fd = to_fd
-        self._offset = self._freed = 0
+
+    @property
+    def is_to_file(self) -> bool:
+        """Whether it goes to a file, which takes all at once."""
+        return stat.S_ISREG(os.fstat(self._to_fd).st_mode)
+
+    @property
+    def left(self) -> int:
+        """How many bytes are yet to be passed on."""
+        return (os.fstat(self.fd).st_size if self._end is None else self._end) - self.offset
 
     def pass_on(self) -> bool:
         """Write what is new; return whether there was anything."""
-        data = os.pread(self.fd, READ_BYTES, self._offset)
-        if not data:
-            return False
-        self._offset += len(data)
-        if self._offset - self._freed > 2 * KEPT_BYTES:
-            self._freed = self._offset - KEPT_BYTES
-            free_beginning(self.fd, self._freed)
-        view = memoryview(data)
+        count = READ_BYTES if self._end is None else min(READ_BYTES, self._end - self.offset)
+        data = os.pread(self.fd, count, self.offset)
+        end = self.offset + len(data)
         # A reader that has left misses the rest, and the script goes on.
         with contextlib.suppress(OSError):
-            while view:
-                view = view[os.write(self._to_fd, view) :]
-        return True
+            while self.offset < end:
+                try:
+                    self.offset += os.write(self._to_fd, data[self.offset - end :])
+                except BlockingIOError:
+                    select.select([], [self._to_fd], [])
+        self.offset = end
+        return bool(data)
+
+    def end(self) -> None:
+        """Pass on what is there by now, and no more: what goes on may write for ever."""
+        self._end = os.fstat(self.fd).st_size
+
+    def skip_to_last(self) -> int:
+        """Leave out all but the last lines; return how many bytes that were."""
+        skipped = max(0, self.left - LAST_BYTES)
+        self.offset += skipped
+        return skipped
+
+
+class _PassingOn(threading.Thread):
+    """Passes on what a script writes, in a thread: who reads it may be slow, or stop for a while.
+
+    Args:
+        streams: what it writes to.
+        lifeline: to the supervisor, which reads the same.
+    """
+
+    def __init__(self, streams: list[_Stream], lifeline: Lifeline) -> None:
+        super().__init__(daemon=True)
+        self._streams, self._lifeline = streams, lifeline
+        self._script_ended = threading.Event()
+        self._only_last = False
+        self._skipped = 0
+
+    async def finish(self, asked_to_end: Sequence[object]) -> bool:
+        """Pass on all that is left, and return whether that was cut.
+
+        Whoever has `asked_to_end`, as may yet happen, waits no longer than `PATIENCE_S` for all of
+        it, and as long again for the last. A file takes all at once, so it lacks nothing but where
+        somebody asks from now on.
+        """
+        before = len(asked_to_end) if all(stream.is_to_file for stream in self._streams) else 0
+        for stream in self._streams:
+            stream.end()
+        self._script_ended.set()
+        asked_at = None
+        while self.is_alive():
+            await asyncio.sleep(POLL_S)
+            if asked_at is None and len(asked_to_end) > before:
+                asked_at = time.monotonic()
+            waited_s = 0.0 if asked_at is None else time.monotonic() - asked_at
+            self._only_last = waited_s > PATIENCE_S
+            if waited_s > 2 * PATIENCE_S:
+                break
+        missing = self._skipped + sum(stream.left for stream in self._streams)
+        if missing and asked_at is not None:
+            print(f"dlmon: {missing:,} bytes that it wrote were not passed on", file=sys.stderr)
+            return True
+        return False
+
+    def run(self) -> None:
+        reported = [0] * len(self._streams)
+        while True:
+            is_last = self._script_ended.is_set()
+            has_written = False
+            for number, stream in enumerate(self._streams):
+                if self._only_last:
+                    self._skipped += stream.skip_to_last()
+                has_written |= stream.pass_on()
+                if stream.offset - reported[number] > REPORTED_BYTES:
+                    reported[number] = stream.offset
+                    self._lifeline.send(f"{PASSED_ON.decode()} {number} {stream.offset}")
+            if not has_written:
+                if is_last:
+                    return
+                self._script_ended.wait(POLL_S)
 
 
 def _streams() -> list[_Stream]:
@@ -139,23 +221,37 @@ def _terminal_size() -> tuple[int, int] | None:
     return tuple(os.get_terminal_size(1))  # type: ignore[return-value]
 
 
-async def _follow(follower: SessionFollower, lifeline: Lifeline, streams: list[_Stream]) -> None:
-    """Pass on what the script writes, and to it what signals we get, until it has ended."""
+async def _follow(
+    follower: SessionFollower, lifeline: Lifeline, streams: list[_Stream]
+) -> int | None:
+    """Pass on what the script writes, and to it what signals we get, until it has ended.
+
+    Return the signal that cut what it wrote after it had ended by itself; None where none did.
+    """
     sys.stdout.flush()
     sys.stderr.flush()
-    for number in PASSED_ON:
+    asked_to_end: list[tuple[int, signal.Signals]] = []
+
+    def take(number: signal.Signals) -> None:
+        if number in ASKS_TO_END:
+            asked_to_end.append((time.monotonic_ns(), number))
+        lifeline.send(f"{PASS_ON.decode()} {number.value}")
+
+    for number in _SIGNALS:
         if signal.getsignal(number) is not signal.SIG_IGN:
-            word = f"{PASS_ON.decode()}{number.value}"
-            asyncio.get_running_loop().add_signal_handler(number, lifeline.send, word)
+            asyncio.get_running_loop().add_signal_handler(number, take, number)
+    passing_on = _PassingOn(streams, lifeline)
+    passing_on.start()
     while True:
         records = follower.poll(SLICE_S)
-        has_written = False
-        for stream in streams:
-            has_written |= stream.pass_on()
-        if not follower.running and not records and not has_written:
+        if not follower.running and not records:
             break
-        if not records and not has_written:
-            await asyncio.sleep(POLL_S)
-        else:
-            await asyncio.sleep(0)
+        await asyncio.sleep(0 if records else POLL_S)
+    result = follower.result
+    was_stopped = result is not None and result.status == Status.STOPPED
+    if result is not None and result.t is not None and not was_stopped:
+        # What a script goes on after is no haste of anybody's.
+        asked_to_end[:] = [(t, number) for t, number in asked_to_end if t > result.t]
+    is_cut = await passing_on.finish(asked_to_end)
     lifeline.release()
+    return asked_to_end[-1][1] if is_cut and not was_stopped else None

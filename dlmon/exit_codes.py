@@ -15,7 +15,10 @@ UNREACHABLE = 3
 """A host could not be reached."""
 
 NOT_STARTED = 125
-"""A script could not be started, or what became of it is not known; any other code is its own."""
+"""A script could not be started; any other code but `END_UNKNOWN` is its own."""
+
+END_UNKNOWN = 124
+"""A script was started, and how it ended is not known: what recorded it was killed."""
 
 INTERRUPTED_BY_USER = 130
 """Ctrl-C; a shell reports 128 + SIGINT for a program that it ended."""
@@ -31,5 +34,5 @@ def code_of_script(returned: int | None) -> int:
         returned: what became of the process, negative for a signal; None where it isn't known.
     """
     if returned is None:
-        return NOT_STARTED
+        return END_UNKNOWN
     return 128 - returned if returned < 0 else returned

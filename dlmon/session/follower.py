@@ -257,7 +257,11 @@ class SessionFollower:
         if self.status == Status.INTERRUPTED:
             if self._follower.was_cut:
                 return "the log was cut short by another program, and holds no result"
-            return "interrupted: the process that recorded it ended without a result"
+            interrupted = "interrupted: the process that recorded it ended without a result"
+            not_ended = (
+                "; the script was not ended with it" if self.session.header.is_script else ""
+            )
+            return f"{interrupted}{not_ended}"
         if self.running and self._why_unwritten is not None:
             return self._why_unwritten
         if self.loss is not None:

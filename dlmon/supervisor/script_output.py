@@ -8,7 +8,9 @@ import errno
 import fcntl
 import os
 import pty
+import select
 import struct
+import subprocess
 import termios
 import time
 from collections.abc import Callable
@@ -19,6 +21,9 @@ READ_BYTES = 1 << 18
 POLL_S = 0.1
 # So long it reads at a time: the supervisor has other things to do.
 SLICE_S = 0.01
+# Waits until the supervisor is gone, however it went; then reads the terminal, which is its stdout,
+# until nobody has it open: a write to one that nobody reads fails, or waits for ever.
+_READ_ON = "read -r _; exec cat <&1 >/dev/null"
 # More than a terminal holds when nobody reads it.
 TERMINAL_BYTES = 1 << 20
 # What a file holds that everybody has read before its beginning is given back to the disk.
@@ -47,11 +52,19 @@ class TerminalOutput:
         settings[1] &= ~termios.OPOST
         settings[3] &= ~(termios.ECHO | termios.ICANON)
         termios.tcsetattr(self.stdout, termios.TCSANOW, settings)
+        # Where there is no shell, nothing outlives the supervisor but what writes nothing.
+        with contextlib.suppress(FileNotFoundError):
+            self._reads_on = subprocess.Popen(
+                ["sh", "-c", _READ_ON],
+                stdin=subprocess.PIPE,
+                stdout=self._fd,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )
 
     def started(self) -> None:
         """Read what the script writes: it has the terminal now."""
         os.close(self.stdout)
-        os.set_blocking(self._fd, False)
         asyncio.get_running_loop().add_reader(self._fd, self._read)
 
     async def drain(self) -> None:
@@ -74,12 +87,11 @@ class TerminalOutput:
             self._fd = -1
 
     def _read(self) -> int:
-        if self._fd < 0:
+        # It blocks, as what reads on has it too.
+        if self._fd < 0 or not select.select([self._fd], [], [], 0)[0]:
             return 0
         try:
             data = os.read(self._fd, READ_BYTES)
-        except BlockingIOError:
-            return 0
         except OSError as error:
             # EIO: nobody has the other side open any more.
             if error.errno != errno.EIO:

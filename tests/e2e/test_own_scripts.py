@@ -670,13 +670,27 @@ def test_one_that_has_a_terminal_writes_to_one(folder, log_dir):
     assert seen.startswith(b"True True")
 
 
-def test_a_script_outlives_its_supervisor(folder, log_dir):
+@pytest.mark.parametrize("has_terminal", [False, True])
+def test_a_script_outlives_its_supervisor(has_terminal, folder, log_dir):
     path = folder("w", {})
-    script = "import time; open('ready', 'w').close(); time.sleep(2); open('end', 'w').close()"
+    script = """
+import os, time
+open('ready', 'w').close()
+while not os.path.exists('killed'):
+    time.sleep(0.01)
+print('x' * 1_000_000, flush=True)
+open('end', 'w').close()
+"""
     words = [*DLMON, "exec", "--plain", "--log-dir", str(log_dir), "--"]
+    master, slave = pty.openpty()
     process = subprocess.Popen(
-        [*words, sys.executable, "-c", script], cwd=path, stderr=subprocess.PIPE
+        [*words, sys.executable, "-c", script],
+        cwd=path,
+        stdin=subprocess.DEVNULL,
+        stdout=slave if has_terminal else subprocess.DEVNULL,
+        stderr=slave,
     )
+    os.close(slave)
     eventually(lambda: (path / "ready").exists(), "the script runs")
     (supervisor,) = [
         child
@@ -684,9 +698,12 @@ def test_a_script_outlives_its_supervisor(folder, log_dir):
         if "dlmon.supervisor" in child.cmdline()
     ]
     supervisor.kill()
-    _, stderr = process.communicate(timeout=DEADLINE_S)
-    assert process.returncode == 125
-    assert b"dlmon: " in stderr
+    supervisor.wait()
+    (path / "killed").touch()
+    assert process.wait(DEADLINE_S) == 124
+    said = os.read(master, 65536).replace(b"\r\n", b" ").decode()
+    os.close(master)
+    assert "the script was not ended with it" in said
     eventually(lambda: (path / "end").exists(), "the script ends")
 
 

@@ -43,8 +43,8 @@ class ShownSession:
 
         result = self.follower.result
         is_script = self.follower.session.header.is_script
-        if self.launch is not None and is_script and result is not None:
-            return code_of_script(result.exit_code)
+        if self.launch is not None and is_script and not self.follower.running:
+            return code_of_script(None if result is None else result.exit_code)
         if self.screen.stop_requested:
             return INTERRUPTED_BY_USER
         if self.follower.why_result_unwritten is not None:

@@ -14,11 +14,11 @@ WRONG_ARGUMENTS = 2
 UNREACHABLE = 3
 """A host could not be reached."""
 
-NOT_STARTED = 125
-"""A script could not be started; any other code but `END_UNKNOWN` is its own."""
-
 END_UNKNOWN = 124
 """A script was started, and how it ended is not known: what recorded it was killed."""
+
+NOT_STARTED = 125
+"""A script could not be started; any other code but `END_UNKNOWN` is its own."""
 
 INTERRUPTED_BY_USER = 130
 """Ctrl-C; a shell reports 128 + SIGINT for a program that it ended."""

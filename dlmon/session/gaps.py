@@ -143,8 +143,9 @@ class Gaps:
         if end - start < MIN_GAP_NS:
             return
         self._gaps.append(gap)
-        if len(self._gaps) > MAX_GAPS:
-            self._gaps.remove(min(self._gaps, key=lambda gap: gap.end - gap.start))
+        if len(self._gaps) >= 2 * MAX_GAPS:
+            # Not for each one: there may be hundreds of thousands.
+            self._gaps = self._longest()
 
     def add_batches(self, record: Batches, steady: SteadyState) -> None:
         """Take the batches that stalled for over a second; the first of each size compiles.
@@ -216,10 +217,17 @@ class Gaps:
         limit_ns = _stall_limit_ns(usual_us)
         found = [
             gap
-            for gap in self._gaps
+            for gap in self._longest()
             if gap.kind is not GapKind.STALL or gap.end - gap.start > gap.steps * limit_ns
         ]
         return tuple(sorted(found, key=lambda gap: gap.start))
+
+    def _longest(self) -> list[Gap]:
+        """Return the longest of the gaps, in the order in which they came."""
+        if len(self._gaps) <= MAX_GAPS:
+            return self._gaps
+        by_length = sorted(self._gaps, key=lambda gap: gap.start - gap.end)
+        return sorted(by_length[:MAX_GAPS], key=lambda gap: gap.end)
 
     def _explained(self, gap: Gap) -> Gap:
         """Return a gap with the mean of the readings that lie in it."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
+from typing import TypeVar
 
 # A histogram's buckets are at most 1 % wide, and at first a 1,024th of that.
 _WIDEST = math.log(1.01)
@@ -67,10 +68,14 @@ class StepHistogram:
 
     def quantile(self, share: float) -> float:
         """Return a quantile in µs (nearest rank); the histogram must not be empty."""
-        return weighted_quantile(self.ranked(), share)
+        bucket = weighted_quantile(sorted(self._buckets.items()), share)
+        return self._middle_of(bucket)
 
 
-def weighted_quantile(ranked: Sequence[tuple[float, int]], share: float) -> float:
+_Value = TypeVar("_Value", int, float)
+
+
+def weighted_quantile(ranked: Sequence[tuple[_Value, int]], share: float) -> _Value:
     """Return the nearest-rank quantile of (value, count) pairs, smallest value first."""
     total = sum(count for _, count in ranked)
     rank = max(1, math.ceil(share * total))

@@ -216,9 +216,13 @@ class SteadyState:
     @property
     def usual_step_us(self) -> float | None:
         """Return the median duration of a batch, the mean of the warm-up until that is known."""
-        if self.steady:
-            return weighted_quantile(self._ranked(), 0.5)
-        return self.rough_step_us
+        return self._median_us if self.steady else self.rough_step_us
+
+    @property
+    def _median_us(self) -> float:
+        if not self._summarised.count:
+            return self._histogram.quantile(0.5)
+        return weighted_quantile(self._ranked(), 0.5)
 
     @property
     def first_batches(self) -> Sequence[tuple[int, float]]:
@@ -377,17 +381,16 @@ class SteadyState:
 
     def stall_limit_us(self) -> float | None:
         """Return how long a batch has to take to be counted as a stall."""
-        return STALL_FACTOR * weighted_quantile(self._ranked(), 0.5) if self.steady else None
+        return STALL_FACTOR * self._median_us if self.steady else None
 
     def compile_us(self) -> int | None:
         """Return what the first batch of each size took beyond a usual one."""
         if not self.batch_size:
             return None
-        ranked = self._ranked()
         picked = self._picked
         usual = picked.warm_up_us / max(1, picked.warm_up_batches)
-        if ranked:
-            usual = weighted_quantile(ranked, 0.5)
+        if self._steady_batches:
+            usual = self._median_us
         return int(sum(max(0.0, took - usual * steps) for took, steps in picked.first))
 
     def relative_band(self) -> float | None:

@@ -116,6 +116,8 @@ class AccountPart(OpenWord):
     """Steps; in a mode that trains nothing, those of its passes."""
     STALLS = "stalls"
     """What steps took beyond the usual one where they took over ten times as long."""
+    BETWEEN_STEPS = "between_steps"
+    """The same of those that come every so many steps, as with an evaluation."""
     OPENINGS = "openings"
     """Of epochs after the first."""
     DATA_WAIT = "data_wait"

@@ -212,6 +212,9 @@ def _divide_steps(seconds: dict[AccountPart, float], steady: SteadyState) -> Non
         else:
             _move(seconds, AccountPart.TRAINING, AccountPart.COMPILING, took_s - usual_s)
     _move(seconds, AccountPart.TRAINING, AccountPart.STALLS, steady.stalled_us() / 1e6)
+    regular = steady.regular_steps()
+    if regular is not None:
+        _move(seconds, AccountPart.TRAINING, AccountPart.BETWEEN_STEPS, regular.seconds)
 
 
 def _move(

@@ -158,7 +158,11 @@ class EpochUses:
                 self._forget_before(record.t - (record.dt_us[0] + (record.opening_us or 0)) * 1000)
             if record.opening_us is not None:
                 self._add(OPENING_S, record.opening_us / 1e6)
-            self._add_batches(record.dt_us, record.wait_us, compiled)
+            first = steady.batches - len(record.dt_us)
+            by_themselves = [
+                us for number, us in enumerate(record.dt_us, first) if not steady.period_at(number)
+            ]
+            self._add_batches(by_themselves, record.wait_us, compiled)
             if compiled and record.epoch > 0:
                 self._add_compiled(steady, compiled)
         else:

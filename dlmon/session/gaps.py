@@ -33,6 +33,8 @@ class GapKind(str, Enum):
 
     STALL = "stall"
     """One step, or one execution of several."""
+    BETWEEN_STEPS = "between_steps"
+    """The same, where it comes every so many steps, as with an evaluation in it."""
     OPENING = "opening"
     """The start of an epoch."""
     BETWEEN = "between"
@@ -84,6 +86,8 @@ class Gap:
         steps: how many batches ended together.
         before: the phase that follows what lies between.
         meanwhile: what the machine did; None where no reading lies within the gap.
+        number: that of the batch among all of the session, from 0.
+        every: every how many steps there is one of these; None where it is by itself.
     """
 
     start: int
@@ -94,6 +98,8 @@ class Gap:
     steps: int = 1
     before: str = ""
     meanwhile: Meanwhile | None = None
+    number: int | None = None
+    every: int | None = None
 
     @property
     def seconds(self) -> float:
@@ -130,6 +136,7 @@ class Gaps:
         step: int | None = None,
         steps: int = 1,
         before: str = "",
+        number: int | None = None,
     ) -> None:
         """Take a time without a batch; a short one is left out, but for one that goes on."""
         piece = self._last
@@ -139,7 +146,8 @@ class Gaps:
             start = piece.start
             if self._gaps and self._gaps[-1].start == start:
                 self._gaps.pop()
-        gap = self._last = self._explained(Gap(start, end, kind, epoch, step, steps, before))
+        gap = Gap(start, end, kind, epoch, step, steps, before, number=number)
+        gap = self._last = self._explained(gap)
         if end - start < MIN_GAP_NS:
             return
         self._gaps.append(gap)
@@ -167,9 +175,8 @@ class Gaps:
             compiles = new.intersection(held)
             new -= compiles
             if not compiles and end - start >= limit_ns:
-                self.add(
-                    GapKind.STALL, start, end, record.epoch, record.first + first, len(took_us)
-                )
+                step, number = record.first + first, steady.batches + first
+                self.add(GapKind.STALL, start, end, record.epoch, step, len(took_us), number=number)
 
     def add_summary(self, record: BatchSummary) -> None:
         """Take the longest of batches of which nothing else is known, as if it were their last."""
@@ -212,11 +219,14 @@ class Gaps:
         """Go on from what another one found, and from what it knows of batches."""
         self._gaps, self._last, self._sizes = list(gaps), last, set(batch_sizes)
 
-    def found(self, usual_us: float | None) -> tuple[Gap, ...]:
-        """Return the gaps so far, in order; steps of `usual_us` stall from ten times that on."""
-        limit_ns = _stall_limit_ns(usual_us)
+    def found(self, steady: SteadyState) -> tuple[Gap, ...]:
+        """Return the gaps so far, in order; `steady` has folded the batches and knows the usual.
+
+        Steps stall from ten times the usual one on, but for those that come regularly.
+        """
+        limit_ns = _stall_limit_ns(steady.usual_step_us)
         found = [
-            gap
+            _between_steps(gap, steady)
             for gap in self._longest()
             if gap.kind is not GapKind.STALL or gap.end - gap.start > gap.steps * limit_ns
         ]
@@ -243,6 +253,11 @@ class Gaps:
         means = [_mean(values) for values in zip(*(r.values for r in within), strict=True)]
         settled = [r.run_cpu_wait_pct for r in within if r.end - gap.start >= self._settled_ns]
         return replace(gap, meanwhile=Meanwhile(*(*means, _mean(settled))))
+
+
+def _between_steps(gap: Gap, steady: SteadyState) -> Gap:
+    every = None if gap.number is None else steady.period_at(gap.number)
+    return gap if every is None else replace(gap, kind=GapKind.BETWEEN_STEPS, every=every)
 
 
 def notices_in(gap: Gap, notices: Iterable[Notice]) -> tuple[str, ...]:

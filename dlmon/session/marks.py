@@ -30,6 +30,7 @@ class MarkKind(Word):
 
     EPOCH = "epoch"
     STALL = "stall"
+    BETWEEN_STEPS = "between_steps"
     THROTTLING = "throttling"
     NOTICE = "notice"
 
@@ -41,8 +42,8 @@ class Mark:
     Attributes:
         t: when it was known, on the session's own clock; of what lasted, after its end.
         kind: what it was.
-        number: the epoch that ended, from 0; how long a stall was, in seconds; the GPU that is
-            throttled, by NVML's number, and None for the CPU.
+        number: the epoch that ended, from 0; how long a stall was, or what came between steps, in
+            seconds; the GPU that is throttled, by NVML's number, and None for the CPU.
         text: the notice, or what throttles.
     """
 
@@ -121,8 +122,11 @@ def _stalls(record: Batches | BatchSummary, session: Session) -> list[Mark]:
             marks.append(Mark(record.t_last, MarkKind.STALL, longest_us / 1e6))
         return marks
     end = record.t - record.dt_us[0] * 1000
-    for took_us in record.dt_us:
+    first = session.steady.batches - len(record.dt_us)
+    for number, took_us in enumerate(record.dt_us, first):
         end += took_us * 1000
         if took_us >= least_us:
-            marks.append(Mark(end, MarkKind.STALL, took_us / 1e6))
+            is_regular = session.steady.period_at(number) is not None
+            kind = MarkKind.BETWEEN_STEPS if is_regular else MarkKind.STALL
+            marks.append(Mark(end, kind, took_us / 1e6))
     return marks

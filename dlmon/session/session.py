@@ -233,6 +233,7 @@ class Session:
         self._steady.add(
             *(record.samples, record.dt_us, opening),
             *(record.opening_us, per_execution, record.first),
+            wait_us=record.wait_us,
         )
         compiled = len(self._steady.first_batches) - sizes
         self.counts_steps = self._steady.counts_steps
@@ -411,7 +412,8 @@ class Session:
             limit=self._limit(ended),
             account=account,
             validity=self._validity(account, ended),
-            gaps=self.gaps.found(self._steady.usual_step_us),
+            gaps=self.gaps.found(self._steady),
+            regular_steps=self._steady.regular_steps(),
             result=self.result,
             why=why,
             lacking=lacking,

@@ -24,6 +24,7 @@ from dlmon.session.gaps import Gap
 from dlmon.session.limits.evidence import Limit
 from dlmon.session.trainers import TrainerRate
 from dlmon.session.validity import Validity
+from dlmon.statistics.regular_gaps import RegularSteps
 
 
 @record(frozen=True)
@@ -102,6 +103,8 @@ class Snapshot:
     """What speaks against the figures; None before there are any."""
     gaps: tuple[Gap, ...]
     """Times of over a second without a batch."""
+    regular_steps: RegularSteps | None
+    """Long steps that come every so many steps, which are no stalls; None for none."""
     result: Result | None
     why: dict[str, str]
     lacking: dict[str, Requirement]

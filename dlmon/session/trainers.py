@@ -63,6 +63,7 @@ class Trainers:
             steady.add(
                 *(record.samples, record.dt_us, False),
                 *(record.opening_us, record.per_execution or 1, record.first),
+                wait_us=record.wait_us,
             )
         else:
             steady.add_summary(record)

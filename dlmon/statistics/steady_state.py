@@ -2,7 +2,9 @@
 
 Pure. Durations of batches are whole microseconds. Nothing is clipped: stalls
 are in every mean and are counted beside it. Warm-up and compilation are left
-out of the steady state and reported as `compile_s`.
+out of the steady state and reported as `compile_s`. Long steps that come every so
+many steps, as those with an evaluation in them, are no stalls; they are in the mean
+too, for a GPU may work off in them what earlier steps have queued.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from operator import mul
 from dlmon.records import BatchSummary, SamplesPerSecond, StepTime
 from dlmon.statistics.histogram import StepHistogram, weighted_quantile
 from dlmon.statistics.intervals import student_95
+from dlmon.statistics.regular_gaps import RegularGaps, RegularSteps
 from dlmon.statistics.steady_batches import Openings, PickedBatches, SteadyBatches
 
 BLOCK_US = 1_000_000
@@ -155,6 +158,9 @@ class SteadyState:
         # Where sizes vary: what a batch of the first one's size would have taken in proportion.
         self._in_proportion = StepHistogram()
         self._blocks = _Blocks()
+        self._regular = RegularGaps()
+        # About the median, as of the last long batch.
+        self._usual_us = 0.0
         self._steady_samples = 0
         self._steady_us = 0
 
@@ -237,10 +243,16 @@ class SteadyState:
         opening_us: int | None = None,
         per_execution: int = 1,
         first: int = 0,
+        wait_us: int | None = None,
     ) -> None:
-        """Fold consecutive batches of an epoch, as `SteadyBatches.pick` takes them."""
+        """Fold consecutive batches of an epoch, as `SteadyBatches.pick` takes them.
+
+        `wait_us` is how long they waited for data, where that was measured.
+        """
+        number = self.batches
         self.batches += len(dt_us)
         picked = self._picked.pick(samples, dt_us, opening, opening_us, per_execution, first)
+        self._regular.begin_at(number - first)
         steady_us, held = picked
         if not steady_us or not self.batch_size:
             return
@@ -251,12 +263,36 @@ class SteadyState:
         samples = held * len(steady_us) if isinstance(held, int) else sum(held)
         self._steady_us += time_us
         self._steady_samples += samples
+        if max(steady_us) > STALL_FACTOR / 2 * self._usual_us:
+            self._find_regular(number, dt_us, steady_us, per_execution, wait_us or 0)
         if time_us < BLOCK_US:
             self._blocks.add(samples, time_us)
             return
         sizes = (held,) * len(steady_us) if isinstance(held, int) else held
         for size, duration in zip(sizes, steady_us, strict=True):
             self._blocks.add(size, duration)
+
+    def _find_regular(
+        self,
+        number: int,
+        dt_us: Sequence[int],
+        steady_us: Sequence[int],
+        per_execution: int,
+        wait_us: int,
+    ) -> None:
+        """Take those of the batches from `number` on that are long, and count as steady."""
+        self._usual_us = self._median_us
+        limit_us = STALL_FACTOR * self._usual_us
+        counted = Counter(took_us for took_us in steady_us if took_us > limit_us)
+        if wait_us > sum(counted.elements()) / 2:
+            # They waited for data: however regularly, that is no part of the loop.
+            return
+        for at in range(0, len(dt_us), per_execution):
+            took_us = dt_us[at]
+            if counted[took_us] > 0:
+                together = min(per_execution, len(dt_us) - at)
+                counted[took_us] -= together
+                self._regular.add(number + at, took_us, together)
 
     def _add_in_proportion(self, picked: PickedBatches) -> None:
         """Count the rates of batches, before they are in the histogram of all."""
@@ -276,15 +312,18 @@ class SteadyState:
 
     def add_summary(self, summary: BatchSummary, opening: bool = False) -> None:
         """Fold batches of which only the quantiles are known; `opening` is as for `add`."""
-        count, time_us = summary.count, summary.time_us
+        count, time_us, number = summary.count, summary.time_us, self.batches
         samples = summary.counted_in(self.counts_steps)
         self.batches += count
         if samples is None or not self.batch_size or not self._picked.warm:
             return
+        stalled_us = _stalled_us(summary)
         if self._summarised_stalls is not None:
             stalls = summary.stalls
             self._summarised_stalls = None if stalls is None else self._summarised_stalls + stalls
-        self._summarised_stalled_us += _stalled_us(summary)
+        self._summarised_stalled_us += stalled_us
+        self._regular.begin_at(number - summary.first)
+        self._regular.add_summary(number, count, summary.stalls or 0, stalled_us)
         if summary.first_us is not None and (opening or summary.opening_us is not None):
             steps = min(summary.first_steps or 1, count) if opening else 0
             first_us = summary.first_us if steps else 0
@@ -357,12 +396,15 @@ class SteadyState:
     def stalls(self) -> int | None:
         """Count steady batches, and openings of epochs, that took over ten times the median.
 
-        None before there are any, and where some batches are only summarised without the count.
+        Those that come regularly are none. None before there are any, and where some batches are
+        only summarised without the count.
         """
         at_openings, limit_us = self.opening_stalls(), self.stall_limit_us()
         if at_openings is None or limit_us is None or self._summarised_stalls is None:
             return None
-        return at_openings + self._histogram.count_over(limit_us) + self._summarised_stalls
+        regular = self._regular.histogram.count_over(limit_us) + self._regular.summarised
+        long = self._histogram.count_over(limit_us) + self._summarised_stalls
+        return at_openings + max(0, long - regular)
 
     def opening_stalls(self) -> int | None:
         """Count the stalls that were openings of epochs."""
@@ -371,13 +413,38 @@ class SteadyState:
 
     def stalled_us(self) -> float:
         """Return what the stalls of steady batches took beyond as many usual ones."""
+        if self.stalls() == self.opening_stalls():
+            return 0.0
+        long_us = self._beyond_us(self._histogram) + self._summarised_stalled_us
+        return max(0.0, long_us - self._regular_us)
+
+    def regular_steps(self) -> RegularSteps | None:
+        """Return the long steady batches that come every so many steps; None for none."""
+        limit_us, every = self.stall_limit_us(), self._regular.every
+        if limit_us is None or every is None:
+            return None
+        count = self._regular.histogram.count_over(limit_us) + self._regular.summarised
+        return RegularSteps(every, count, self._regular_us / 1e6) if count else None
+
+    def period_at(self, number: int) -> int | None:
+        """Return every how many steps one comes as long as that one; None where it is by itself.
+
+        `number` is that of a batch, among all from 0 on.
+        """
+        return self._regular.period_at(number)
+
+    @property
+    def _regular_us(self) -> float:
+        return self._beyond_us(self._regular.histogram) + self._regular.summarised_us
+
+    def _beyond_us(self, histogram: StepHistogram) -> float:
+        """Return what those batches of a histogram that are long took beyond as many usual ones."""
         limit_us = self.stall_limit_us()
         if limit_us is None:
             return 0.0
         usual_us = limit_us / STALL_FACTOR
-        slow = [(took, count) for took, count in self._histogram.ranked() if took > limit_us]
-        beyond_us = math.fsum((took - usual_us) * count for took, count in slow)
-        return beyond_us + self._summarised_stalled_us
+        long = [(took_us, count) for took_us, count in histogram.ranked() if took_us > limit_us]
+        return math.fsum((took_us - usual_us) * count for took_us, count in long)
 
     def stall_limit_us(self) -> float | None:
         """Return how long a batch has to take to be counted as a stall."""

@@ -20,6 +20,8 @@ _LABELLED_S = (
     *(hours * 3600 for hours in (1, 2, 3, 6, 12, 24)),
 )
 _LABEL_APART = 3
+BETWEEN_STEPS = "between steps"
+"""A stretch between two steps as it comes every so many steps, which is no phase."""
 _NOW, _END = "now", "end"
 
 _SHADES = {
@@ -28,6 +30,7 @@ _SHADES = {
     "evaluating": "validation",
     "opening": "pause",
     "closing": "pause",
+    BETWEEN_STEPS: "pause",
     "stalled": "stall",
 }
 

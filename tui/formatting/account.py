@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from dlmon.records import AccountPart
 from dlmon.session.gaps import Gap, GapKind, Meanwhile
 from dlmon.session.snapshot import Snapshot
+from dlmon.statistics.regular_gaps import RegularSteps
 from tui.formatting import units
 from tui.formatting.comparison import epoch_word
 
@@ -18,6 +19,7 @@ PART_NAMES = {
     AccountPart.COMPILING: "compiling",
     AccountPart.TRAINING: "steps",
     AccountPart.STALLS: "stalls",
+    AccountPart.BETWEEN_STEPS: "between steps",
     AccountPart.OPENINGS: "starting epochs",
     AccountPart.DATA_WAIT: "waiting for data",
     AccountPart.VALIDATION: "validation",
@@ -138,6 +140,11 @@ def places_of(
     return {part: next(free) if place < 0 else place for part, place in places.items()}
 
 
+def regular_steps_text(steps: RegularSteps) -> str:
+    """Say how often a loop does something between its steps, and how long that takes."""
+    return f"{units.seconds(steps.seconds / steps.times)} every {steps.every:,} steps"
+
+
 def longest_gaps(gaps: Sequence[Gap], count: int) -> tuple[Gap, ...]:
     """Return the longest gaps, the longest first."""
     return tuple(sorted(gaps, key=lambda gap: gap.start - gap.end)[:count])
@@ -178,13 +185,14 @@ def _place(gap: Gap, epoch_word: str) -> str:
     if gap.before == "evaluating":
         return "before the evaluation"
     step = None
-    if gap.kind is GapKind.STALL and gap.step is not None:
+    if gap.step is not None:
         step = f"at step {gap.step + 1:,}"
+    regularly = "" if gap.every is None else f", as every {gap.every:,} steps"
     if gap.epoch is None:
-        return step or "between two phases"
+        return f"{step}{regularly}" if step else "between two phases"
     epoch = f"{epoch_word} {gap.epoch + 1:,}"
     if step is not None:
-        return f"{step} of {epoch}"
+        return f"{step} of {epoch}{regularly}"
     return f"at the start of {epoch}" if gap.kind is GapKind.OPENING else f"after {epoch}"
 
 

@@ -10,7 +10,7 @@ from dlmon.session.session import Session
 from dlmon.session.snapshot import PhaseSpan, Snapshot
 from dlmon.session.source import SessionSource
 from tui.drawing.plot import fitted_bottom, grown_top, short_number
-from tui.drawing.time_axis import TimeAxis, TimeLabels
+from tui.drawing.time_axis import BETWEEN_STEPS, TimeAxis, TimeLabels
 from tui.drawing.time_window import NOTHING_MORE, ZOOM_NOTE_S, RunSpan, TimeWindow
 from tui.formatting import units
 from tui.formatting.glyphs import glyphs_in_use, under_way
@@ -49,7 +49,7 @@ HELP: tuple[tuple[str, str], ...] = (
         "second, fifth, tenth (and so on) is marked. ▲ marks a batch that stalled for over a "
         "second. The times in which the network was compiled (╌c╌ where there is little room) or "
         "validated (╌v╌) are shaded, and the pauses (╌p╌) in which Keras opens an epoch or closes "
-        "one.",
+        "one, or a loop does something else between its steps every so many of them.",
     ),
     (
         "Cursor",
@@ -344,9 +344,13 @@ def _marked_epochs(session: Session) -> tuple[tuple[int, int], ...]:
 
 
 def _shaded(session: Session, snapshot: Snapshot) -> tuple[PhaseSpan, ...]:
-    """Return the phases of a session, and the stalls of over a second."""
-    stalls = [gap for gap in snapshot.gaps if gap.kind is GapKind.STALL]
-    return (*session.phase_spans, *(PhaseSpan("stalled", gap.start, gap.end) for gap in stalls))
+    """Return the phases of a session, and its long steps of over a second."""
+    names = {GapKind.STALL: "stalled", GapKind.BETWEEN_STEPS: BETWEEN_STEPS}
+    long = [gap for gap in snapshot.gaps if gap.kind in names]
+    return (
+        *session.phase_spans,
+        *(PhaseSpan(names[gap.kind], gap.start, gap.end) for gap in long),
+    )
 
 
 def machine_view(source: SessionSource, snapshot: Snapshot) -> MachineView:

@@ -16,7 +16,7 @@ from dlmon.comparison.published import own_published
 from dlmon.log.directory import list_sessions
 from dlmon.log.folder import place_options
 from dlmon.log.label import Label, read_label
-from dlmon.records import Model, RunSeconds, SecondsPerEpoch, Status, to_json
+from dlmon.records import AccountPart, Model, RunSeconds, SecondsPerEpoch, Status, to_json
 from dlmon.records.sanitize import clean, shown_path
 from dlmon.session.follower import SessionFollower
 from dlmon.session.gaps import notices_in
@@ -24,7 +24,14 @@ from dlmon.session.metric_figures import metric_figures
 from dlmon.session.session import Session
 from dlmon.session.snapshot import Snapshot
 from tui.formatting import units
-from tui.formatting.account import account_rows, gap_text, longest_gaps, names_of
+from tui.formatting.account import (
+    PART_NAMES,
+    account_rows,
+    gap_text,
+    longest_gaps,
+    names_of,
+    regular_steps_text,
+)
 from tui.formatting.comparison import (
     basis_of_epoch,
     busy_said_once,
@@ -207,6 +214,10 @@ def summary_rows(
         rows.append(("evaluation", evaluation_text(snapshot.evaluation)))
     if snapshot.stalls:
         rows.append(("stalls", _stalls(snapshot)))
+    if snapshot.regular_steps is not None:
+        regular = snapshot.regular_steps
+        text = f"{regular_steps_text(regular)}, {units.counted(regular.times, 'time')}"
+        rows.append((PART_NAMES[AccountPart.BETWEEN_STEPS], text))
     validity = snapshot.validity
     if validity is not None and has_trained:
         rows.append((VALID if validity.is_valid else IN_DOUBT, validity_text(validity)))

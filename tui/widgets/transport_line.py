@@ -123,6 +123,8 @@ def mark_text(mark: Mark, epoch_word: str = "epoch") -> str:
         return f"end of {epoch_word} {int(mark.number or 0) + 1}"
     if mark.kind == MarkKind.STALL:
         return f"a stall of {mark.number or 0:.1f} s"
+    if mark.kind == MarkKind.BETWEEN_STEPS:
+        return f"{mark.number or 0:.1f} s between steps, as they come regularly"
     if mark.kind == MarkKind.THROTTLING:
         what = "the CPU" if mark.number is None else f"GPU {int(mark.number)}"
         return f"{what} is throttled: {mark.text}"

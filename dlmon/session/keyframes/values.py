@@ -52,11 +52,20 @@ def read_mark(t: Any, kind: Any, number: Any, text: Any) -> Mark:
 def gap_values(gap: Gap) -> list[Any]:
     """Return what `read_gap` reads."""
     values = [gap.start, gap.end, gap.kind.value, gap.epoch, gap.step, gap.steps, gap.before]
-    return [*values, None if gap.meanwhile is None else list(astuple(gap.meanwhile))]
+    means = None if gap.meanwhile is None else list(astuple(gap.meanwhile))
+    return [*values, means, gap.number]
 
 
 def read_gap(
-    start: Any, end: Any, kind: Any, epoch: Any, step: Any, steps: Any, before: Any, means: Any
+    start: Any,
+    end: Any,
+    kind: Any,
+    epoch: Any,
+    step: Any,
+    steps: Any,
+    before: Any,
+    means: Any,
+    number: Any = None,
 ) -> Gap:
     """Return a gap."""
     meanwhile = None
@@ -64,7 +73,9 @@ def read_gap(
         meanwhile = Meanwhile(*(None if mean is None else real(mean) for mean in means))
     where = (None if epoch is None else whole(epoch), None if step is None else whole(step))
     before = clean(str(before))
-    return Gap(whole(start), whole(end), GapKind(kind), *where, whole(steps), before, meanwhile)
+    of_all = None if number is None else whole(number)
+    kinds = (whole(start), whole(end), GapKind(kind))
+    return Gap(*kinds, *where, whole(steps), before, meanwhile, of_all)
 
 
 def read_account(until: Any, part: Any, closing: Any, epoch: Any, spent: Any) -> AccountState:

@@ -11,6 +11,7 @@ from dlmon.comparison.compare import missing_part
 from dlmon.records import Status
 from dlmon.session.snapshot import Snapshot
 from tui.formatting import units
+from tui.formatting.account import regular_steps_text
 from tui.formatting.comparison import (
     NOT_CLEAR,
     ONE_PUBLISHED,
@@ -87,6 +88,12 @@ HELP: tuple[tuple[str, str], ...] = (
         "1 stall",
         "A batch that took over ten times the median; stalls count in the throughput. A pause as "
         "long before an epoch's first batch is a stall too, but not part of the throughput.",
+    ),
+    (
+        "3.4 s every 250 steps between",
+        "Batches that took over ten times the median, and come every so many steps, as those with "
+        "an evaluation, a checkpoint or new games in them: so long the loop did something else. "
+        "They are no stalls and cast no doubt; the throughput holds them.",
     ),
     (
         "in doubt",
@@ -261,6 +268,8 @@ def _facts(snapshot: Snapshot, glyphs: Glyphs = UNICODE) -> tuple[TextRow, TextR
             snapshot.stalls, snapshot.opening_stalls or 0, epoch_word(snapshot.header)
         )
         facts = (*facts, (stalls, PLAIN))
+    if snapshot.regular_steps is not None:
+        facts = (*facts, (f"{regular_steps_text(snapshot.regular_steps)} between", MUTED))
     effective = effective_text(snapshot.result) if snapshot.result is not None else ""
     if effective:
         facts = (*facts, (effective, MUTED))

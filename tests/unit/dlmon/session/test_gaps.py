@@ -4,10 +4,12 @@ import pytest
 from fakes.strategies import SECOND_NS, header
 
 from dlmon.records import (
+    AccountPart,
     Batches,
     BatchSummary,
     Cpu,
     Disk,
+    Doubt,
     Epoch,
     Evaluation,
     Machine,
@@ -20,6 +22,7 @@ from dlmon.records import (
 )
 from dlmon.session.gaps import MAX_GAPS, GapKind, Gaps, Meanwhile, notices_in
 from dlmon.session.session import Session
+from dlmon.statistics.steady_state import SteadyState
 
 
 def at(seconds):
@@ -94,6 +97,34 @@ def test_steps_that_always_take_so_long_are_none():
 def test_the_first_batches_of_each_size_compile_and_are_none():
     assert gaps_of(batches(0, 8.0, 1.5, first=51, samples=60)) == ()
     assert len(gaps_of(batches(0, 8.0, 1.5, 1.5, first=51, samples=60))) == 1
+
+
+def evaluating_every(steps, times, long_s=2.0):
+    """Return a loop without epochs that evaluates every so many steps."""
+    loop = Model(None, None, None, None, None, None, has_epochs=False)
+    records = [loop, Phase(at(1), "training")]
+    start_s = 1.0
+    for number in range(times + 1):
+        first_s = long_s if number else 0.1
+        took_s = (first_s, *[0.1] * (steps - 1))
+        records.append(batches(0, start_s, *took_s, first=number * steps))
+        start_s += sum(took_s)
+    return records
+
+
+def test_what_a_loop_does_every_so_many_steps_is_no_stall():
+    session = Session(header())
+    for record in evaluating_every(50, times=4):
+        session.fold(record)
+    snapshot = session.snapshot()
+    assert {gap.kind for gap in snapshot.gaps} == {GapKind.BETWEEN_STEPS}
+    assert [(gap.step, gap.every) for gap in snapshot.gaps] == [
+        (step, 50) for step in (50, 100, 150, 200)
+    ]
+    assert (snapshot.stalls, snapshot.regular_steps.times) == (0, 4)
+    assert snapshot.account[AccountPart.BETWEEN_STEPS] == pytest.approx(4 * 1.9, rel=0.01)
+    assert AccountPart.STALLS not in snapshot.account
+    assert Doubt.STALLS not in snapshot.validity.against
 
 
 def test_batches_that_end_together_stall_together():
@@ -182,7 +213,7 @@ def test_the_longest_are_kept_and_in_order(count):
     for number in range(count):
         start = at(10 * number)
         gaps.add(GapKind.OPENING, start, start + at(1.5 + number % 7), number)
-    found = gaps.found(None)
+    found = gaps.found(SteadyState())
     assert len(found) == MAX_GAPS
     assert list(found) == sorted(found, key=lambda gap: gap.start)
     every_length = sorted((1.5 + number % 7 for number in range(count)), reverse=True)

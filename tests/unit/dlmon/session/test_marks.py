@@ -46,6 +46,15 @@ def test_a_batch_that_stood_still_for_over_a_second_is_a_stall_once_that_is_know
     ]
 
 
+def test_what_comes_every_so_many_steps_is_marked_as_that_once_it_has_come_twice():
+    records = [recorded_session()[0]]
+    for number in range(4):
+        dt_us = (2_000_000 if number else 20_000, *[20_000] * 99)
+        records.append(Batches(0, 100 * number, 10, BEGIN_NS + 4 * number * SECOND, dt_us))
+    kinds = [MarkKind.STALL, MarkKind.BETWEEN_STEPS, MarkKind.BETWEEN_STEPS]
+    assert kinds_of(records) == kinds
+
+
 def test_a_batch_of_a_slow_network_is_no_stall():
     records, end = steady(count=20, step_us=1_500_000)
     assert marks_of([*records, Batches(0, 20, 10, end, (1_600_000,) * 3)]) == []

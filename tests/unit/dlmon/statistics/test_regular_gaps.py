@@ -1,0 +1,117 @@
+"""Long steps that come every so many steps, and those that come irregularly."""
+
+import random
+
+import pytest
+
+from dlmon.records import BatchSummary
+from dlmon.statistics.state import state_of, with_state
+from dlmon.statistics.steady_state import SteadyState
+
+STEP_US, LONG_US = 50_000, 2_000_000
+
+
+def loop(steps, long_at, long_us=LONG_US, record=7):
+    """Return a loop without epochs, some of whose steps are long, as its records come."""
+    rng = random.Random(1)
+    dt_us = [
+        (long_us if at in long_at else STEP_US) + rng.randrange(STEP_US // 10)
+        for at in range(steps)
+    ]
+    steady = SteadyState()
+    for first in range(0, steps, record):
+        steady.add(32, dt_us[first : first + record], first=first)
+    return steady
+
+
+@pytest.mark.parametrize("every", [16, 100, 250])
+def test_what_comes_every_so_many_steps_is_no_stall(every):
+    steady = loop(1001, range(every, 1001, every))
+    regular = steady.regular_steps()
+    assert steady.stalls() == 0
+    assert steady.stalled_us() == 0
+    # The warm-up, ten batches and a second of them, has the first of the shortest.
+    times = 1000 // every - (every == 16)
+    assert (regular.every, regular.times) == (every, times)
+    assert regular.seconds == pytest.approx(times * (LONG_US - STEP_US) / 1e6, rel=0.02)
+
+
+def test_it_needs_three_that_are_equally_far_apart_and_the_start_counts_as_one():
+    assert loop(150, [100]).stalls() == 1
+    assert loop(250, [100, 200]).stalls() == 0
+    assert loop(250, [100, 201]).stalls() == 2
+    assert loop(450, [130, 230, 330]).stalls() == 0
+
+
+def test_a_stall_among_them_stays_one():
+    steady = loop(1001, [*range(100, 1001, 100), 437])
+    assert (steady.stalls(), steady.regular_steps().times) == (1, 10)
+    assert steady.stalled_us() == pytest.approx(LONG_US - STEP_US, rel=0.05)
+    assert [steady.period_at(number) for number in (436, 437, 500)] == [None, None, 100]
+
+
+def test_one_that_takes_far_longer_than_its_like_is_a_stall():
+    steady = SteadyState()
+    for first in range(0, 1000, 100):
+        long_us = 20 * LONG_US if first == 600 else LONG_US
+        steady.add(32, [long_us if first else STEP_US, *[STEP_US] * 99], first=first)
+    assert steady.stalls() == 1
+    assert steady.period_at(600) is None
+    assert steady.period_at(900) == 100
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_what_comes_by_chance_is_a_stall(seed):
+    rng = random.Random(seed)
+    long_at = {at for at in range(30, 20_000) if rng.random() < 0.02}
+    stalls = loop(20_000, long_at).stalls()
+    assert stalls > 0.8 * len(long_at)
+
+
+def test_those_that_waited_for_data_are_no_part_of_the_loop():
+    steady = SteadyState()
+    for first in range(0, 1000, 100):
+        dt_us = [LONG_US if first else STEP_US, *[STEP_US] * 99]
+        steady.add(32, dt_us, first=first, wait_us=LONG_US - STEP_US if first else 0)
+    assert steady.regular_steps() is None
+    assert steady.stalls() == 9
+
+
+def test_they_go_on_in_the_next_epoch():
+    steady = SteadyState()
+    for _ in range(3):
+        dt_us = [LONG_US if at and at % 100 == 0 else STEP_US for at in range(469)]
+        steady.add(32, dt_us, opening_us=0)
+    assert (steady.stalls(), steady.regular_steps().times) == (0, 12)
+
+
+def test_steps_that_end_together_come_together():
+    steady = SteadyState()
+    for first in range(0, 2000, 4):
+        took_us = LONG_US if first and first % 200 == 0 else STEP_US
+        steady.add(32, [took_us] * 4, first=first, per_execution=4)
+    assert (steady.stalls(), steady.regular_steps().every) == (0, 200)
+
+
+def test_among_batches_that_are_only_counted_those_are_regular_that_are_due():
+    steady = loop(1001, range(100, 1001, 100))
+    time_us = 999 * STEP_US + 10 * LONG_US
+    step_us = (*[STEP_US] * 6, LONG_US)
+    steady.add_summary(BatchSummary(0, 1001, 1009, 32 * 1009, 0, 0, time_us, step_us, stalls=11))
+    assert (steady.stalls(), steady.regular_steps().times) == (1, 20)
+
+
+def test_what_was_found_is_known_to_who_goes_on_from_there():
+    steady = loop(650, range(100, 650, 100))
+    other = with_state(SteadyState(), state_of(steady))
+    for one in (steady, other):
+        one.add(32, [STEP_US] * 50 + [LONG_US] + [STEP_US] * 9, first=650)
+    assert other.regular_steps() == steady.regular_steps()
+    assert (other.stalls(), other.regular_steps().times) == (0, 7)
+
+
+def test_the_throughput_holds_them():
+    """A GPU may work off in such a step what earlier ones queued."""
+    steady = loop(1001, range(100, 1001, 100))
+    assert steady.samples_per_second().mean == pytest.approx(32e6 / steady.mean_step_us)
+    assert steady.mean_step_us == pytest.approx(STEP_US + LONG_US / 100, rel=0.06)

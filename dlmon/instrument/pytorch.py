@@ -91,7 +91,20 @@ def watch_losses(module: ModuleType, reporter: Reporter) -> None:
         # Of other kinds, to ask for a number may compute, or send, what the script did not want.
         return type(tensor) is kind and tensor.numel() == 1
 
-    kind.backward = around_backward(kind.backward, losses_of(reporter), is_loss)
+    following = around_backward(kind.backward, losses_of(reporter), is_loss)
+
+    @wraps(following)
+    def backward_at_first(self: Any, *arguments: Any, **named: Any) -> Any:
+        kind.backward = following
+        reporter.saw("torch backward")
+        try:
+            return following(self, *arguments, **named)
+        except BaseException as error:
+            hide_this_frame(error)
+            raise
+
+    backward_at_first._torchdynamo_disable = True  # type: ignore[attr-defined]
+    kind.backward = backward_at_first
 
 
 @where_a_monitor_listens
@@ -119,6 +132,7 @@ def _opening(
 
     @guarded(reporter)
     def mark(iterator: Any, loader: Any, created: int) -> None:
+        reporter.saw("torch loader")
         last = iterator._dlmon_pass
         if last is not None:
             # Persistent workers have one iterator for all passes.

@@ -10,6 +10,7 @@ Runs in the trained interpreter: standard library only, Python 3.10 syntax.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
 import platform
 import socket
@@ -18,6 +19,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import wraps
+from pathlib import Path
 from typing import Any, TypeVar
 
 from dlmon.instrument.asked_length import EPOCHS, OF_A_BAR, STEPS, asked_length, bar_total
@@ -27,6 +29,9 @@ from dlmon.records import SCRIPT_PHASE, Model, Notice, Phase, Record, Trainer
 
 SOCKET = "DLMON_SOCKET"
 """The environment's name for the path of the monitor's socket."""
+
+SEEN = "seen "
+"""How the names of the files begin that say, beside the socket, what a process was seen to do."""
 
 # What is left is sent at the end of the process: no monitor holds it up for longer.
 CLOSE_S = 2.0
@@ -55,6 +60,7 @@ class Reporter:
         self._model: Model | None = None
         self._epochs = 0
         self._closing: list[Callable[[], None]] = []
+        self._seen: set[str] = set()
         self._looks_at_bar, self._began_wall = False, 0.0
         self.loops = 0
         """How many loops have begun."""
@@ -72,6 +78,12 @@ class Reporter:
     def may_take(self, owner: str) -> bool:
         """Return whether `take` would succeed."""
         return self._path is not None and (self._owner in ("", owner) or self._yields is not None)
+
+    def saw(self, what: str) -> None:
+        """Leave a word for the monitor, once: of a script that trains nothing, it says why."""
+        if what not in self._seen and self._path is not None:
+            self._seen.add(what)
+            leave_word(self._path, what)
 
     def take(self, owner: str) -> bool:
         """Return whether `owner` is what reports from now on.
@@ -295,6 +307,12 @@ class Reporter:
         self._closing = []
         self.batch_ended = _nothing
         self.reads.is_due = self.reads.are_reported = False
+
+
+def leave_word(path: str, what: str) -> None:
+    """Leave an empty file beside the monitor's socket."""
+    with contextlib.suppress(OSError):
+        Path(path).with_name(SEEN + what).touch()
 
 
 def guarded(reporter: Reporter) -> Callable[[_Function], _Function]:

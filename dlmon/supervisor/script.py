@@ -23,12 +23,13 @@ from dlmon.launch.children import PACKAGES_VARIABLE, SAFE_PATH, end_group, end_p
 from dlmon.launch.device import DeviceChoice
 from dlmon.launch.job import Job
 from dlmon.records import SCRIPT_PHASE, Failure, FailureKind, Phase, Record
-from dlmon.session.session import NOTHING_SEEN, WATCHED, WATCHED_TOO
+from dlmon.session.session import NOTHING_SEEN
 from dlmon.stop import signal_name
 from dlmon.supervisor.child import Child
 from dlmon.supervisor.expected import expected_of
 from dlmon.supervisor.output import OutputLog
 from dlmon.supervisor.script_output import FileOutput, TerminalOutput
+from dlmon.supervisor.sightings import sightings, what_was_missing
 from dlmon.supervisor.trainers import Trainers
 
 # What a path of a socket may have, with its end.
@@ -140,7 +141,7 @@ class Script(Child):
 
     def _why_nothing_trained(self, folder: Path) -> str:
         if (folder / ENTERED).exists():
-            return f"{NOTHING_SEEN}: {WATCHED}, {WATCHED_TOO}"
+            return f"{NOTHING_SEEN}: {what_was_missing(sightings(folder))}"
         closed = _closing_option(self._command)
         if closed is not None:
             return f"{NOTHING_SEEN}: {closed} keeps dlmon out of the script's Python"

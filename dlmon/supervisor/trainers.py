@@ -134,6 +134,7 @@ class Trainers:
         if isinstance(record, Model):
             loop = connection.first_loop + (record.loop or 0)
             self._loops[own] = loop + 1
+            self.any_trained = True
             record = replace(
                 with_gpu_number(record, self.gpus),
                 trainer=number,
@@ -165,7 +166,6 @@ class Trainers:
 
     def _take_trainer(self, trainer: Trainer, connection: _Connection) -> None:
         """Number a process, or let it wait for rank 0."""
-        self.any_trained = True
         connection.trainer = trainer
         leader = next((c for c in self._connections.values() if c.number == 0), None)
         if leader is None and trainer.rank:

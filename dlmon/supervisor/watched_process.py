@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from dlmon.instrument.reporter import SOCKET
+from dlmon.instrument.reporter import SEEN, SOCKET
 from dlmon.launch.device import DeviceChoice
 from dlmon.launch.job import Job
 from dlmon.records import SCRIPT_PHASE, Failure, FailureKind, Phase, Record
@@ -81,7 +81,8 @@ class WatchedProcess:
         """Read what it has left behind, and hear no more of it."""
         self._trainers.drain()
         if self._place is not None:
-            for left in (self._place, self._place.with_name(ENTERED)):
+            folder = self._place.parent
+            for left in (self._place, folder / ENTERED, *folder.glob(f"{SEEN}*")):
                 left.unlink(missing_ok=True)
             with contextlib.suppress(OSError):
                 self._place.parent.rmdir()

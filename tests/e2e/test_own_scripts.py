@@ -303,7 +303,10 @@ def test_a_python_that_has_no_dlmon_is_entered(version, folder, execute, log_dir
     assert done.stdout.startswith(b"[] <sitecustomize.")
     assert done.stderr.count(b"Traceback") == 0
     (notice,) = notices_of(log_dir)
-    assert notice.startswith("no training was seen: dlmon watches Keras")
+    assert notice == (
+        "no training was seen: no framework that dlmon watches was imported; a loop reports itself "
+        "with import dlmon"
+    )
 
 
 @pytest.mark.parametrize("option", ["-I", "-E", "-S"])
@@ -316,6 +319,17 @@ def test_a_python_that_keeps_us_out_is_named(option, folder, execute, log_dir):
     assert "too short" not in said
     assert notices_of(log_dir) == [
         f"no training was seen: {option} keeps dlmon out of the script's Python"
+    ]
+
+
+def test_a_script_that_imports_keras_and_does_not_train_is_told_what_was_missing(
+    folder, execute, log_dir
+):
+    done = execute([sys.executable, "-c", "import keras; keras.Model"], folder("w", {}))
+    assert done.code == 0
+    assert notices_of(log_dir) == [
+        "no training was seen: Keras and TensorFlow were imported; fit was not called and no "
+        "optimizer applied gradients; a loop reports itself with import dlmon"
     ]
 
 
@@ -364,7 +378,7 @@ def test_a_script_that_a_signal_ends_is_told_why_no_training_was_seen(how, folde
     script = f"import os, signal; os.kill(os.getpid(), signal.{how})"
     said = execute([sys.executable, "-c", script], folder("w", {})).stderr.decode()
     first, second = said.splitlines()[-2:]
-    assert first.startswith("dlmon: no training was seen: dlmon watches Keras, ")
+    assert first.startswith("dlmon: no training was seen: no framework that dlmon watches was ")
     assert second.endswith(f"failed: the script ended by {how}")
 
 

@@ -85,7 +85,7 @@ def _dlmon_watch(place, packages):
 
     # What trains, by the module that it is in, and what of ours watches it.
     watched = {
-        "argparse": "kept here",
+        "argparse": None,
         "torch.utils.data.dataloader": "pytorch.watch_loaders",
         "torch.optim.optimizer": "pytorch.watch_optimizers",
         "torch._tensor": "pytorch.watch_losses",
@@ -102,6 +102,8 @@ def _dlmon_watch(place, packages):
         "tf_keras.src.callbacks": "fits.watch_fits",
         "tf_keras.src.engine.data_adapter": "keras_iterators.watch_data",
         "tf_keras.src.engine.training": "single_batches.watch_single_batches",
+        "tensorflow": None,
+        "jax": None,
     }
 
     def load(function=None, module=None):
@@ -141,6 +143,14 @@ def _dlmon_watch(place, packages):
 
         return importlib.import_module("_dlmon_monitor." + place)
 
+    def see(package):
+        """Leave a word for the monitor, as `Reporter.saw` does: a framework was imported."""
+        try:
+            with open(os.path.join(os.path.dirname(place), "seen " + package), "w"):
+                pass
+        except OSError:
+            return
+
     def keep_arguments(module):
         """Keep the numbers and texts that argparse reads: a loop's length may be among them."""
         import functools
@@ -168,11 +178,13 @@ def _dlmon_watch(place, packages):
         kind.parse_known_args = parse_known_args
 
     def attach(name, module):
-        if name == "argparse":
-            if watched.pop(name, None):
-                keep_arguments(module)
+        if name not in watched:
             return
-        function = watched.pop(name, None)
+        function = watched.pop(name)
+        if name == "argparse":
+            keep_arguments(module)
+            return
+        see(name.partition(".")[0])
         if function is None:
             return
         try:

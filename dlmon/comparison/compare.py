@@ -29,6 +29,7 @@ from dlmon.comparison.conditions import (
 from dlmon.comparison.like_runs import Settings, settings_of
 from dlmon.comparison.price import parse_price
 from dlmon.comparison.published import STEP_MS, Published, published, published_metrics
+from dlmon.comparison.same_script import script_of
 from dlmon.records import (
     TITLES,
     Doubt,
@@ -146,7 +147,8 @@ def run_of(metric: str, result: Result, header: SessionHeader | None = None) -> 
             options=result.options,
             versions=header.versions if header else {},
             samples=result.samples_per_epoch,
-            code=(header.script_sha256, header.git_commit) if header else (None, None),
+            script=script_of(header) if header else None,
+            sha256=header.script_sha256 if header else None,
         ),
     )
 

@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from dlmon.comparison.same_script import Script
+
 BACKEND = "backend"
 """What Keras runs on; of a script what it was seen to run on, where the log says it."""
 # Where the log is kept and how a run is watched changes nothing of it.
@@ -42,7 +44,8 @@ def settings_of(
     *,
     samples: int | None = None,
     counts_steps: bool = False,
-    code: tuple[str | None, str | None] = (None, None),
+    script: Script | None = None,
+    sha256: str | None = None,
 ) -> Settings:
     """Return how a run was made.
 
@@ -55,12 +58,15 @@ def settings_of(
         versions: of the software.
         samples: of a whole epoch: of a script they may depend on more than its arguments.
         counts_steps: whether its throughput is of steps, as the sizes of its batches aren't known.
-        code: the SHA-256 of a script's file and its git commit; None for what isn't known.
+        script: which script it was; None of a workload.
+        sha256: of the script's file; None where it isn't known.
     """
     asked = {name: value for name, value in options_with_effect(options).items() if name != _PRICE}
     is_script = command is not None
     backend = asked.pop(BACKEND, None) if is_script else ""
-    of_script = (repr(command), counts_steps, samples if is_script else None)
+    place = None if script is None else script.place
+    of_script = (place, repr(command), counts_steps, samples if is_script else None)
+    code = (sha256, None if script is None else script.git_commit)
     return Settings(
         work=(host, workload, device, repr(asked), *of_script),
         backend=None if backend is None else str(backend),

@@ -14,6 +14,7 @@ from typing import Any
 from dlmon.comparison.arguments import NOT_GIVEN, arguments_of
 from dlmon.comparison.like_runs import BACKEND, Settings, options_with_effect, settings_of
 from dlmon.comparison.metric_names import lower_is_better
+from dlmon.comparison.same_script import Script
 from dlmon.records import AccountPart, MachineFacts, Status
 from dlmon.records.sanitize import SHOWN_LENGTH, clean
 from dlmon.statistics.claims import Claim
@@ -108,7 +109,8 @@ class RunFigures:
     Attributes:
         name: what a person called it.
         command: the words of a script's command; None of a workload.
-        script_sha256, git_commit: which code that was; None where it isn't known.
+        script: which script that was; None of a workload.
+        script_sha256: what its file was; None where it isn't known.
         log: the path of its log.
         wall: when it began.
         device: what it ran on: cpu, or gpu:N.
@@ -137,8 +139,8 @@ class RunFigures:
     machine: MachineFacts
     name: str | None = None
     command: tuple[str, ...] | None = None
+    script: Script | None = None
     script_sha256: str | None = None
-    git_commit: str | None = None
     log: str | None = None
     device: str | None = None
     device_name: str | None = None
@@ -459,7 +461,8 @@ def _settings_of(run: RunFigures) -> Settings:
         run.versions,
         samples=run.samples,
         counts_steps=run.counts_steps,
-        code=(run.script_sha256, run.git_commit),
+        script=run.script,
+        sha256=run.script_sha256,
     )
 
 
@@ -478,6 +481,12 @@ def _unlike(base: Sequence[RunFigures], new: Sequence[RunFigures]) -> tuple[str,
         "data": lambda run: run.data,
     }
     found = []
+    scripts_of_all = [run.script for run in (*base, *new) if run.script is not None]
+    if len({run.workload for run in (*base, *new)}) == 1 and not all(
+        script.is_same(scripts_of_all[0]) for script in scripts_of_all
+    ):
+        # They are called alike, but lie in different places.
+        work[trained] = lambda run: run.script and run.script.place
     for name, value_of in work.items():
         ours, theirs = ({value_of(run): None for run in side} for side in (base, new))
         if len({**ours, **theirs}) > 1:
@@ -527,15 +536,14 @@ def _code_differences(
     names = {run.workload for run in runs}
     script = names.pop() if len(names) == 1 else "the script"
     code: dict[str, Callable[[RunFigures], str | None]] = {
-        f"contents of {script}": lambda run: run.script_sha256,
-        "git commit": lambda run: run.git_commit,
+        f"path of {script}": lambda run: run.script.path if run.script else None,
+        f"contents of {script}": lambda run: (run.script_sha256 or "")[:_SHOWN_DIGITS],
+        "git commit": lambda run: (
+            (run.script.git_commit or "")[:_SHOWN_DIGITS] if run.script else None
+        ),
     }
     known = {name: read for name, read in code.items() if all(map(read, runs))}
-    return _differences(
-        base,
-        new,
-        lambda run: {name: (read(run) or "")[:_SHOWN_DIGITS] for name, read in known.items()},
-    )
+    return _differences(base, new, lambda run: {name: read(run) for name, read in known.items()})
 
 
 def _options_known_of(

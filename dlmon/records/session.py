@@ -32,6 +32,10 @@ class SessionHeader:
         git_commit: the commit that was checked out in the repository around that file, or around
             `directory` where no file is known; what was changed since is not part of it. Older
             logs lack it.
+        script_path: the path of that file, its links resolved; older logs lack it.
+        git_repository: which repository that is: where it was cloned from, without a user and a
+            password, else the path of its `.git` folder; older logs lack it.
+        git_path: the path of that file within its repository; older logs lack it.
     """
 
     TYPE: ClassVar[str] = "session"
@@ -49,6 +53,9 @@ class SessionHeader:
     directory: str | None = None
     script_sha256: str | None = None
     git_commit: str | None = None
+    script_path: str | None = None
+    git_repository: str | None = None
+    git_path: str | None = None
     why: dict[str, str] = field(default_factory=dict)
 
     @property

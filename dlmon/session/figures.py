@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from dlmon.comparison.compare import cpus_of, usd_per_hour_of
+from dlmon.comparison.same_script import script_of
 from dlmon.comparison.sides import (
     ACCOUNT,
     METRIC,
@@ -174,8 +175,8 @@ def _figures(
         status=entry.status,
         workload=header.workload,
         command=header.command,
+        script=script_of(header),
         script_sha256=header.script_sha256,
-        git_commit=header.git_commit,
         options=_options_of(header, model, result),
         versions={**header.versions, **_framework_of(snapshot)},
         machine=header.machine,

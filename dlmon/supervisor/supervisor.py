@@ -268,6 +268,9 @@ class Supervisor:
             directory=job.directory,
             script_sha256=None if source is None else source.sha256,
             git_commit=None if source is None else source.commit,
+            script_path=None if source is None else source.path,
+            git_repository=None if source is None else source.repository,
+            git_path=None if source is None else source.path_in_repository,
             why=why,
         )
         self._writer = LogWriter(Path(job.log_dir), header)

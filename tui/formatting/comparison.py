@@ -23,6 +23,7 @@ from dlmon.comparison.conditions import Conditions
 from dlmon.comparison.factor_interval import factor_with_interval
 from dlmon.comparison.matching import Match, find_match
 from dlmon.comparison.published import STEP_MS, Published
+from dlmon.comparison.same_script import is_same_work
 from dlmon.log.directory import SessionEntry
 from dlmon.records import (
     TITLES,
@@ -82,8 +83,7 @@ def earlier_sessions(
         if entry.result is not None
         and entry.result.status in (Status.COMPLETED, Status.STOPPED)
         and timing_of_result(entry.result, header.workload) is not None
-        and entry.header.workload == header.workload
-        and entry.header.is_script == header.is_script
+        and is_same_work(entry.header, header)
         and mode_of(entry.header.options) == mode_of(header.options)
         and entry.header.host == header.host
         and entry.header.wall < header.wall

@@ -8,9 +8,9 @@ from typing import get_type_hints
 
 from dlmon.launch.children import python_command
 from dlmon.launch.job import Job
-from dlmon.launch.script_name import script_name
 from dlmon.log.folder import log_directory
 from dlmon.records import SessionHeader
+from dlmon.script_name import script_name
 from tui.options.run import SETTINGS, RunOptions
 from workloads.catalog import Workload
 

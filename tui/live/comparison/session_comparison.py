@@ -6,6 +6,7 @@ from collections.abc import Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 
 from dlmon.comparison.compare import ComparisonRow
+from dlmon.comparison.same_script import script_of
 from dlmon.log.directory import SessionEntry
 from dlmon.records import Result
 from dlmon.session.snapshot import Snapshot
@@ -88,15 +89,21 @@ class SessionComparison:
     @property
     def reference(self) -> Reference | None:
         """What this run is compared with, as it was chosen for its workload."""
-        return self._references.get(self._source.session.header.workload)
+        return self._references.get(self._work)
 
     def refer_to(self, row: ComparisonRow | None) -> None:
         """Compare runs of this workload with a row from now on; None is the run before each."""
-        workload = self._source.session.header.workload
         if row is None:
-            self._references.pop(workload, None)
+            self._references.pop(self._work, None)
         else:
-            self._references[workload] = Reference.of(row)
+            self._references[self._work] = Reference.of(row)
+
+    @property
+    def _work(self) -> str:
+        """What runs: of a script its path too, as many are called alike."""
+        header = self._source.session.header
+        script = script_of(header)
+        return header.workload if script is None else f"{script.place}: {script.name}"
 
     def in_short(self, snapshot: Snapshot) -> Comparison:
         """Return it with the newest earlier sessions alone, and the one that was chosen."""

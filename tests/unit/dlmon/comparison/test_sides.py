@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dlmon.comparison.same_script import Script
 from dlmon.comparison.sides import (
     FIGURES,
     THROUGHPUT,
@@ -145,15 +146,45 @@ def test_earlier_runs_with_other_versions_are_a_group_of_their_own():
     assert compared.claim is Claim.FASTER
 
 
-@pytest.mark.parametrize("field", ["script_sha256", "git_commit"])
-def test_runs_of_a_script_whose_code_was_another_are_a_group_of_their_own(field):
-    script = {"workload": "train.py", "command": ("python", "train.py")}
-    old, new = ({**script, field: digit * 40} for digit in "ab")
+def script(path="/home/ada/train.py", git_commit=None, **more):
+    """Return what a run of a script has."""
+    which = Script("train.py", path, "/home/ada", git_commit=git_commit, **more)
+    return {"workload": "train.py", "command": ("python", "train.py"), "script": which}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "unknown"),
+    [
+        [{"script_sha256": digit} for digit in ("a", "b", None)],
+        [{"script": script(git_commit=digit)["script"]} for digit in ("a", "b", None)],
+    ],
+)
+def test_runs_of_a_script_whose_code_was_another_are_a_group_of_their_own(old, new, unknown):
+    old, new = script() | old, script() | new
     earlier = [*side("e", 1_000.0, 1_010.0, **old), *side("f", 2_000.0, 2_020.0, **new)]
     compared = compare_sides(side("a", 1_000.0, **old), side("b", 1_200.0, **new), earlier)
     assert compared.claim is Claim.FASTER
-    mixed = [replace(one, **{field: None}) for one in earlier]
+    mixed = [replace(one, **unknown) for one in earlier]
     assert compare_sides(compared.base, compared.new, mixed).claim is Claim.UNCLEAR
+
+
+def test_scripts_of_one_name_in_different_places_are_unlike():
+    here, there = run("a", **script("/home/ada/train.py")), run("b", **script("/srv/train.py"))
+    said = "script /home/ada/train.py, not /srv/train.py"
+    assert compare_sides([here], [there]).unlike == (said,)
+    assert compare_sides([here], [run("c", **script("/home/ada/train.py"))]).unlike == ()
+
+
+def test_a_copy_of_a_repository_is_compared_and_its_path_is_named():
+    origin = {"git_repository": "github.com/ada/nets", "git_path": "train.py"}
+    here, there = (
+        run("a", **script("/a/train.py", **origin)),
+        run("b", **script("/b/train.py", **origin)),
+    )
+    compared = compare_sides([here], [there])
+    assert compared.unlike == ()
+    (found,) = compared.environment
+    assert (found.name, found.base, found.new) == ("path of train.py", "/a/train.py", "/b/train.py")
 
 
 def test_the_compared_runs_themselves_are_no_earlier_ones():
@@ -305,10 +336,9 @@ def test_options_and_environment_that_differ_are_named():
 
 
 def test_that_the_code_of_a_script_differs_is_named_where_it_is_known_of_all():
-    script = {"workload": "train.py", "command": ("python", "train.py")}
-    base = [run("a", **script, script_sha256="a" * 64, git_commit="c" * 40)]
-    same = run("b", **script, script_sha256="a" * 64, git_commit="c" * 40)
-    other = run("c", **script, script_sha256="b" * 64, git_commit="d" * 40)
+    base = [run("a", **script(git_commit="c" * 40), script_sha256="a" * 64)]
+    same = run("b", **script(git_commit="c" * 40), script_sha256="a" * 64)
+    other = run("c", **script(git_commit="d" * 40), script_sha256="b" * 64)
     assert compare_sides(base, [same]).environment == ()
     found = {one.name: (one.base, one.new) for one in compare_sides(base, [other]).environment}
     assert found == {
@@ -320,7 +350,7 @@ def test_that_the_code_of_a_script_differs_is_named_where_it_is_known_of_all():
     found = [one.name for one in compare_sides(base, [another]).environment]
     assert found == ["contents of the script", "git commit"]
     # A log of an earlier version says nothing of it.
-    assert compare_sides(base, [other, run("d", **script)]).environment == ()
+    assert compare_sides(base, [other, run("d", **script())]).environment == ()
 
 
 def test_what_a_log_calls_its_options_is_cleaned():

@@ -177,3 +177,45 @@ def test_whatever_a_repository_names_only_a_commit_is_taken_for_one(folder, head
     source = script_source((), str(folder))
     assert source.commit is None
     assert source.why["git_commit"]
+
+
+def place_of(folder):
+    source = script_source(("python", "pkg/fit.py"), str(folder))
+    return source.path, source.repository, source.path_in_repository
+
+
+def test_a_script_outside_a_repository_has_its_path_only_with_links_resolved(folder, tmp_path):
+    (tmp_path / "link.py").symlink_to(folder / "pkg" / "fit.py")
+    path = str((folder / "pkg" / "fit.py").resolve())
+    assert place_of(folder) == (path, None, None)
+    assert script_source(("python", "link.py"), str(tmp_path)).path == path
+    assert script_source(("python", "-c", "pass"), str(tmp_path)).path is None
+
+
+def test_a_repository_that_was_cloned_from_nowhere_is_known_by_its_path(repository):
+    git(repository, "worktree", "add", "-q", "-b", "other", str(repository.parent / "tree"))
+    _, name, path = place_of(repository)
+    assert (name, path) == (str((repository / ".git").resolve()), "pkg/fit.py")
+    assert place_of(repository.parent / "tree")[1:] == (name, path)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://github.com/ada/nets.git",
+        "https://ada:secret@github.com/ada/nets",
+        "ssh://git@github.com:22/ada/nets.git",
+        "git@github.com:ada/nets.git",
+    ],
+)
+def test_a_clone_is_known_by_where_it_came_from_without_a_password(repository, url):
+    git(repository, "remote", "add", "upstream", "https://github.com/other/nets")
+    git(repository, "remote", "add", "origin", url)
+    assert place_of(repository)[1:] == ("github.com/ada/nets", "pkg/fit.py")
+
+
+def test_a_clone_of_a_folder_is_known_by_that_folder_unless_it_is_a_relative_path(repository):
+    git(repository, "remote", "add", "origin", "/srv/nets.git")
+    assert place_of(repository)[1] == "/srv/nets.git"
+    git(repository, "remote", "set-url", "origin", "../nets")
+    assert place_of(repository)[1] == str((repository / ".git").resolve())

@@ -173,6 +173,13 @@ def test_the_arguments_that_an_earlier_run_of_a_script_was_given_otherwise_are_n
     assert sentence == "3.33× as fast as the run before, --sleep 0.005 (1 run each)"
 
 
+def test_an_unrelated_script_of_the_same_name_is_no_earlier_run():
+    mine = with_header(earlier_script("mine"), script_path="/home/ada/experiments/train.py")
+    other = with_header(earlier_script("other"), script_path="/srv/train.py")
+    header = replace(mine.header, id="this", wall=BEGIN_WALL)
+    assert earlier_sessions([mine, other], header) == [mine]
+
+
 def test_an_earlier_run_of_another_version_of_the_script_says_so():
     def with_file(earlier, digit):
         return with_header(earlier, script_sha256=digit * 64 if digit else None)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlmon.launch.script_name import named_script, script_name
+from dlmon.script_name import named_script, script_name
 
 
 @pytest.mark.parametrize(

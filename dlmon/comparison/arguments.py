@@ -10,6 +10,9 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+# Which one it was says its version; where it lies makes no difference.
+_INTERPRETER = re.compile(r"(?:.*[/\\])?(?:python|pypy)[\d.]*(?:\.exe)?", re.DOTALL)
+
 NOT_GIVEN, GIVEN = "not given", "given"
 PROGRAM = "program"
 
@@ -48,7 +51,7 @@ def arguments_of(commands: Sequence[Words], script: str | None = None) -> list[d
     Args:
         commands: their words, the program first.
         script: what of a command the positional arguments are counted from, by the end of its path;
-            None counts from the program.
+            None counts from the program. It is no argument itself, nor is an interpreter.
     """
     switches = {option for words in commands for option in _without_value(words)}
     read = [_read(words, switches) for words in commands]
@@ -115,10 +118,11 @@ def _named(
     first = next(ends, 0)
     for number, word in enumerate(positional):
         place = number - first
+        is_before = number == 0 or place < 0
+        if (is_before and _INTERPRETER.fullmatch(word)) or (place == 0 and number > 0):
+            continue
         if number == 0:
             name = PROGRAM
-        elif place == 0:
-            name = "script"
         else:
             name = f"argument {place}" if place > 0 else f"word {number} before the script"
         found[name] = word

@@ -48,6 +48,6 @@ def _text(name: str, had: str | None, have: str | None) -> str:
         return clean(name, _LONGEST)
     if name.startswith("-"):
         return f"{clean(name, _LONGEST)} {value}"
-    if name == PROGRAM or name == "script" or name.startswith(("argument ", "word ")):
+    if name == PROGRAM or name.startswith(("argument ", "word ")):
         return value
     return f"{clean(name, _LONGEST)}={value}"

@@ -39,11 +39,10 @@ def test_the_order_of_options_makes_no_difference():
         ("python torch_loop.py", "python torch_loop.py --amp", {"--amp": (None, GIVEN)}),
         ("python torch_loop.py a", "python torch_loop.py --amp a", {"--amp": (None, GIVEN)}),
         ("python torch_loop.py a", "python -u torch_loop.py a", {"-u": (None, GIVEN)}),
-        (
-            "python torch_loop.py",
-            "/opt/python torch_loop.py",
-            {"program": ("python", "/opt/python")},
-        ),
+        ("python torch_loop.py", "/opt/env/bin/python3.12 torch_loop.py", {}),
+        ("env A=1 python torch_loop.py", "env A=1 /opt/python torch_loop.py", {}),
+        ("python torch_loop.py", "torchrun torch_loop.py", {"program": (None, "torchrun")}),
+        ("bash torch_loop.py", "sh torch_loop.py", {"program": ("bash", "sh")}),
         ("python torch_loop.py lr=1", "python torch_loop.py lr=2", {"lr": ("1", "2")}),
         (
             "python torch_loop.py --lr -0.1",
@@ -65,11 +64,7 @@ def test_the_order_of_options_makes_no_difference():
             "python torch_loop.py --lr 1 --amp",
             {},
         ),
-        (
-            "python old/torch_loop.py",
-            "python new/torch_loop.py",
-            {"script": ("old/torch_loop.py", "new/torch_loop.py")},
-        ),
+        ("python old/torch_loop.py", "python new/torch_loop.py", {}),
         ("python -m pkg.train a", "python -m pkg.train b", {"argument 1": ("a", "b")}),
     ],
 )

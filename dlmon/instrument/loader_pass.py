@@ -150,10 +150,16 @@ class Pass:
 
         Where all others stepped and the last one did not, a loop was left before it did.
         """
-        if self.loader.steps is None or self.number + self.in_hand != self.loader.steps:
+        came = self.number + self.in_hand + self.sizes.lost
+        if self.loader.steps is None or came != self.loader.steps:
             return False
         is_left = self.in_hand and not self.updates and self.stepped == self.number
         return not (is_left and self.state == TRAINING)
+
+    def lose_batch(self) -> None:
+        """Note that the next batch raised as it was fetched: the one after it takes its turn."""
+        self.sizes.lost += 1
+        self.certain = self.sizes.certain
 
     @property
     def may_step_late(self) -> bool:

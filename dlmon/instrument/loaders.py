@@ -17,8 +17,11 @@ TRUSTED = {"torch", "accelerate", "transformers", "lightning", "pytorch_lightnin
 DEPTH = 5
 BREADTH = 16
 
+_SAMPLERS = "torch.utils.data.sampler"
 _OF_A_DATASET = 1
 """PyTorch's number for a data set that is iterated, not indexed."""
+
+_LEFT_OUT = "the script's collate function leaves samples out"
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,7 @@ class Loader:
         samples: of a whole pass.
         steps: batches of a whole pass.
         may_vary: any batch may be short, not only the last one.
+        is_collated: a function of the script's own makes the batches, and may leave samples out.
         workers: processes that load its data, beside the script's own.
         inferred: how the samples of a batch are found, where the loader does not say them.
         why: reasons of what is None, by the names of `Model`.
@@ -39,6 +43,7 @@ class Loader:
     samples: int | None = None
     steps: int | None = None
     may_vary: bool = False
+    is_collated: bool = False
     workers: int | None = None
     inferred: str | None = None
     has_passes: bool = True
@@ -54,6 +59,13 @@ class Loader:
         why = {name: reason for name, reason in self.why.items() if name != "steps_per_epoch"}
         return replace(self, samples=samples, steps=steps, why=why)
 
+    def leaving_out(self) -> Loader:
+        """Return what it says once a batch was seen from which samples were left out."""
+        if self.samples is None:
+            return replace(self, inferred=_LEFT_OUT)
+        why = {**self.why, "samples_per_epoch": _LEFT_OUT}
+        return replace(self, samples=None, inferred=_LEFT_OUT, why=why)
+
     def without_passes(self) -> Loader:
         """Return what it says to a loop that takes single batches and never goes through it."""
         why = {name: reason for name, reason in self.why.items() if name == "batch_size"}
@@ -67,8 +79,9 @@ def describe(loader: Any) -> Loader:
     batches = loader.batch_sampler
     batch_size = loader.batch_size
     drop_last = bool(loader.drop_last)
-    is_plain = type(batches).__module__ == "torch.utils.data.sampler"
-    if batch_size is None and is_plain:
+    is_plain = type(batches).__module__ == _SAMPLERS
+    is_shard = _is_shard(batches)
+    if batch_size is None and (is_plain or is_shard):
         batch_size, drop_last = batches.batch_size, bool(batches.drop_last)
     workers = getattr(loader, "num_workers", None)
     is_iterated = getattr(loader, "_dataset_kind", 0) == _OF_A_DATASET
@@ -80,6 +93,10 @@ def describe(loader: Any) -> Loader:
         samples, steps = _length(batches.sampler), None
     else:
         steps = _length(loader.sampler if batches is None else batches)
+    if is_shard and batch_size is not None:
+        batch_size //= batches.num_processes if batches.split_batches else 1
+        if steps is not None and (batches.even_batches or drop_last):
+            samples = steps * batch_size
     no_size = "the loader does not say its batch size"
     no_length = "the data set has no length" if is_iterated else "the sampler is the script's own"
     if batch_size is None:
@@ -87,6 +104,8 @@ def describe(loader: Any) -> Loader:
     elif samples is not None:
         steps = samples // batch_size if drop_last else -(-samples // batch_size)
         samples = min(samples, steps * batch_size)
+    is_counted = samples is not None and not is_iterated
+    is_collated = is_counted and not _is_trusted(getattr(loader, "collate_fn", None))
     reasons = {
         "batch_size": no_size if batch_size is None else None,
         "samples_per_epoch": (no_length if steps is None else no_size) if samples is None else None,
@@ -96,11 +115,26 @@ def describe(loader: Any) -> Loader:
         batch_size=batch_size,
         samples=samples,
         steps=steps,
-        may_vary=is_iterated,
+        may_vary=is_iterated or is_collated,
+        is_collated=is_collated,
         workers=workers if isinstance(workers, int) else None,
         inferred=None if batch_size is not None else "the first size of each batch's first array",
         why={name: reason for name, reason in reasons.items() if reason is not None},
     )
+
+
+def _is_shard(batches: Any) -> bool:
+    """Return whether accelerate takes one process's part of the batches of a plain sampler."""
+    of = type(batches)
+    is_its = (of.__module__, of.__name__) == ("accelerate.data_loader", "BatchSamplerShard")
+    return is_its and type(batches.batch_sampler).__module__ == _SAMPLERS
+
+
+def _is_trusted(function: Any) -> bool:
+    """Return whether a function is of a package that leaves no sample out."""
+    function = getattr(function, "func", function)
+    module = getattr(function, "__module__", None) or type(function).__module__
+    return module.partition(".")[0] in TRUSTED
 
 
 def _length(sized: Any, trusted: bool = False) -> int | None:
@@ -127,11 +161,26 @@ class Sizes:
     def __init__(self, loader: Loader) -> None:
         self._loader = loader
         self._is_leading = True
-        self.certain = 0
+        self.lost = 0
+        """How many batches raised as they were fetched, and never came."""
+        self.are_fewer = False
+        """Whether a function of the script's own was seen to leave samples out."""
+
+    @property
+    def certain(self) -> int:
         """How many batches are whole for certain: they need no look."""
-        is_counted = None not in (loader.batch_size, loader.samples)
-        if is_counted and loader.steps is not None and not loader.may_vary:
-            self.certain = loader.steps - 1
+        loader = self._loader
+        is_counted = None not in (loader.batch_size, loader.samples, loader.steps)
+        return (loader.steps or 0) - 1 - self.lost if is_counted and not loader.may_vary else 0
+
+    def look(self, number: int, batch: Any) -> int | None:
+        """Return the first size of a batch's first array, or what its parts say together."""
+        if not self._loader.is_collated:
+            return leading_size(batch)
+        due = self._rest(number) or self._loader.batch_size or 0
+        found = collated_size(batch, due)
+        self.are_fewer |= found < due
+        return found
 
     def of(self, number: int, leading: int | None) -> int | None:
         """Return the samples of a batch.
@@ -144,18 +193,62 @@ class Sizes:
         whole = loader.batch_size
         if whole is None or leading == whole:
             return leading
-        rest = None
-        if loader.samples is not None and loader.steps == number + 1:
-            rest = loader.samples - number * whole
+        rest = self._rest(number)
         if not loader.may_vary:
             if rest is not None:
                 return rest
-            if loader.steps is not None and number + 1 < loader.steps:
+            if loader.steps is not None and number + self.lost + 1 < loader.steps:
                 self._is_leading = False
                 return whole
         if leading is not None and leading < whole and self._is_leading:
             return leading
         return whole if rest is None else rest
+
+    def _rest(self, number: int) -> int | None:
+        """Return what is left for the last batch; None of any other, and where it isn't known."""
+        loader, place = self._loader, number + self.lost
+        if loader.samples is None or loader.batch_size is None or loader.steps != place + 1:
+            return None
+        return loader.samples - place * loader.batch_size
+
+
+def collated_size(batch: Any, due: int) -> int:
+    """Return how many samples a batch holds that a script's own function made, of those due.
+
+    It has left some out where each array, and each list, in the batch is shorter than that. What
+    has another size for another reason (time before batch, samples one after the other in one
+    row, several crops of each) has as many as are due.
+    """
+    shapes: list[tuple[int, ...]] = []
+    lengths: list[int] = []
+    try:
+        _find_sizes(batch, 2, shapes, lengths)
+    except Exception:  # noqa: BLE001 - what can't be looked at says nothing
+        return due
+    firsts = [shape[0] for shape in shapes]
+    found = max([*firsts, *lengths], default=due)
+    if due in lengths or found >= due:
+        return due
+    are_rows = not any(len(shape) == 1 for shape in shapes) and found not in lengths
+    if are_rows and (found <= 1 or any(shape[1] == due for shape in shapes)):
+        return due
+    return found
+
+
+def _find_sizes(value: Any, depth: int, shapes: list[tuple[int, ...]], lengths: list[int]) -> None:
+    kind = type(value)
+    if hasattr(kind, "__array__"):
+        shapes.extend([tuple(map(int, value.shape))] if len(value.shape) else [])
+    elif isinstance(value, (tuple, list)):
+        lengths.append(len(value))
+        # What is in a list within a list is of one sample.
+        for member in islice(value, BREADTH if depth else 0):
+            _find_sizes(member, 0 if isinstance(member, (tuple, list)) else depth, shapes, lengths)
+    elif depth:
+        is_dict = isinstance(value, dict)
+        held = dict.values(value) if is_dict else getattr(value, "__dict__", {}).values()
+        for member in islice(held, BREADTH):
+            _find_sizes(member, depth - 1, shapes, lengths)
 
 
 def leading_size(batch: Any) -> int | None:

@@ -100,6 +100,7 @@ class PassReports:
         # which did: when, and what.
         self._undecided: tuple[Pass, int] | None = None
         self._asked_again: deque[Callable[[], Any]] = deque(maxlen=MOST_LOADERS)
+        self._leaving_out: deque[Callable[[], Any]] = deque(maxlen=MOST_LOADERS)
 
     @property
     def others_train(self) -> bool:
@@ -336,6 +337,20 @@ class PassReports:
         read.reported = read.opened
         for item in held:
             self._send(read, item)
+
+    def leaves_out(self, read: Pass) -> None:
+        """Note that a script's own function leaves samples out: no pass's are known beforehand."""
+        before, read.loader = read.loader, read.loader.leaving_out()
+        self._leaving_out.append(read.source)
+        if before == self._loop:
+            self._loop = loader = read.loader
+            self._reporter.describe_loop(
+                samples_per_epoch=None, inferred=loader.inferred, why=loader.why
+            )
+
+    def known_to_leave_out(self, source: Any) -> bool:
+        """Return whether samples were left out of what an earlier pass over a loader read."""
+        return source is not None and any(other() is source for other in self._leaving_out)
 
     def _begin_loop(self, read: Pass) -> None:
         loader = read.loader

@@ -104,6 +104,8 @@ class Passes:
         """Return a pass over a loader that a script began at `created`; `source` is the loader."""
         read = Pass(loader, created, self._events)
         read.source = source
+        if loader.is_collated and self.reports.known_to_leave_out(source()):
+            read.loader = loader.leaving_out()
         return read
 
     def fetch(self, read: Pass, with_gradients: bool = True) -> None:
@@ -148,6 +150,8 @@ class Passes:
             read.wait_ns = wait_ns
             whole = read.loader.batch_size
             read.size = leading if leading == whole else read.sizes.of(read.number, leading)
+            if read.sizes.are_fewer and read.loader.inferred is None:
+                self.reports.leaves_out(read)
 
     def exhausted(self, read: Pass) -> None:
         """Note that there is none any more."""

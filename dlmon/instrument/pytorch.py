@@ -19,7 +19,7 @@ from typing import Any
 from dlmon.instrument.around import hide_this_frame, where_a_monitor_listens
 from dlmon.instrument.devices import device_of_optimizer
 from dlmon.instrument.loader_pass import OVER, TRAINING, Pass
-from dlmon.instrument.loaders import describe, leading_size
+from dlmon.instrument.loaders import describe
 from dlmon.instrument.losses import Losses, around_backward
 from dlmon.instrument.passes import Passes
 from dlmon.instrument.reporter import Reporter, guarded
@@ -245,12 +245,15 @@ def _fetching(
             raise
         except BaseException as error:
             thread.inside = False
+            if isinstance(error, Exception):
+                read.lose_batch()
             hide_this_frame(error)
             raise
         thread.inside = False
         try:
             is_certain = read.number < read.certain
-            fetched(read, read.loader.batch_size if is_certain else leading_size(batch))
+            look = read.sizes.look
+            fetched(read, read.loader.batch_size if is_certain else look(read.number, batch))
         except Exception as error:  # noqa: BLE001 - as above
             read.state = OVER
             reporter.turn_off(error)
@@ -276,7 +279,7 @@ def _handing_on(
 
     @keep
     def fetched(read: Pass, batch: Any) -> None:
-        passes.fetched(read, leading_size(batch))
+        passes.fetched(read, read.sizes.look(read.number, batch))
 
     @wraps(following)
     def __iter__(self: Any) -> Iterator[Any]:

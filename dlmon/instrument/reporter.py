@@ -249,11 +249,15 @@ class Reporter:
         self.send(self._model)
         self.loops += 1
 
-    def describe_loop(self, **known: Any) -> None:
-        """Report more of the loop that runs: fields of `Model` that were not known at its start."""
+    def describe_loop(self, why: Mapping[str, str] | None = None, **known: Any) -> None:
+        """Report more of the loop that runs: fields of `Model` that were not known at its start.
+
+        Those that turn out not to be known are None, and `why` has the reason.
+        """
         if self._model is not None:
-            why = {name: reason for name, reason in self._model.why.items() if name not in known}
-            self._model = replace(self._model, why=why, **known)
+            reasons = {name: text for name, text in self._model.why.items() if name not in known}
+            reasons |= {name: text for name, text in (why or {}).items() if name in known}
+            self._model = replace(self._model, why=reasons, **known)
             self.send(self._model)
 
     def next_epoch(self) -> int:

@@ -81,6 +81,20 @@ def test_a_data_set_without_length(run, workers):
     assert {"samples_per_epoch", "steps_per_epoch"} <= set(model.why)
 
 
+@pytest.mark.parametrize("workers", ["0", "2"])
+@pytest.mark.parametrize("how", ["dropped", "raises", "padded"])
+def test_samples_that_never_come_are_not_counted(run, how, workers):
+    process = check(run("left_out.py", how, workers))
+    *_, model = process.of(Model)
+    assert (model.loop, model.batch_size, model.steps_per_epoch) == (0, 32, 10)
+    if how == "dropped":
+        reason = "the script's collate function leaves samples out"
+        assert (model.samples_per_epoch, model.inferred) == (None, reason)
+        assert model.why["samples_per_epoch"] == reason
+    else:
+        assert (model.samples_per_epoch, model.inferred) == (300, None)
+
+
 def test_a_compiled_model_and_a_compiled_step(run):
     ran = run("compiled.py")
     check(ran)

@@ -1,4 +1,5 @@
 from collections import UserDict, namedtuple
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -6,7 +7,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from dlmon.instrument.loaders import Loader, Sizes, describe, leading_size
+from dlmon.instrument.loaders import Loader, Sizes, collated_size, describe, leading_size
 
 
 class OfTorch:
@@ -134,6 +135,103 @@ class Unreadable:
 )
 def test_the_first_array_of_a_batch_is_found_in_whatever_holds_it(batch, size):
     assert leading_size(batch) == size
+
+
+@pytest.mark.parametrize(
+    ("batch", "size"),
+    [
+        ([np.zeros((6, 3)), np.zeros(6)], 6),
+        (np.zeros((6, 3)), 6),
+        ({"ids": np.zeros((6, 20)), "names": ["a"] * 6, "note": "x"}, 6),
+        (({"ids": np.zeros((6, 20))}, np.zeros(6)), 6),
+        (UserDict(ids=np.zeros((6, 2))), 6),
+        # Time before batch: an array of one size for each sample tells.
+        ((np.zeros((5, 6)), np.zeros(6)), 6),
+        # Samples as they are, or their fields apart.
+        ([(np.zeros((3, 4)), 1)] * 6, 6),
+        ([{"image": np.zeros((3, 4))}] * 6, 6),
+        ([np.zeros((3, 4))] * 6, 6),
+        (((np.zeros((3, 4)),) * 6, ({"boxes": np.zeros((9, 4))},) * 6), 6),
+        # All are there, one way or another.
+        ([np.zeros((8, 3)), np.zeros(8)], 8),
+        (np.zeros((5, 8, 2)), 8),
+        ((np.zeros((5, 8)), np.zeros((5, 8))), 8),
+        ({"ids": np.zeros((1, 90)), "ends": np.zeros(9)}, 8),
+        ({"ids": np.zeros((1, 90)), "labels": np.zeros((1, 90))}, 8),
+        ({"crops": np.zeros((16, 3)), "size": (2, 2)}, 8),
+        (Holder(), 6),
+        ("text", 8),
+        (Unreadable(), 8),
+    ],
+)
+def test_how_many_samples_a_batch_of_a_scripts_own_function_holds_of_eight(batch, size):
+    assert collated_size(batch, 8) == size
+
+
+@pytest.mark.parametrize("function", [len, lambda samples: samples, partial(lambda samples: 1)])
+def test_a_function_of_the_scripts_own_is_watched_batch_by_batch(function):
+    given = batched(100, 8)
+    given.collate_fn = function
+    loader, is_own = describe(given), function is not len
+    assert (loader.is_collated, loader.may_vary) == (is_own, is_own)
+    assert Sizes(loader).certain == (0 if is_own else 12)
+    assert not describe(iterated(WithoutLength(), collate_fn=function)).is_collated
+
+
+def test_samples_that_are_left_out_are_not_counted():
+    loader = Loader(8, 20, 3, may_vary=True, is_collated=True)
+    sizes = Sizes(loader)
+
+    def counted(number, size):
+        return sizes.of(number, sizes.look(number, [np.zeros((size, 2)), np.zeros(size)]))
+
+    assert (counted(0, 8), sizes.are_fewer) == (8, False)
+    assert (counted(1, 5), sizes.are_fewer) == (5, True)
+    assert (counted(2, 4), counted(2, 3)) == (4, 3)
+    left = loader.leaving_out()
+    assert (left.samples, left.steps) == (None, 3)
+    assert left.inferred == left.why["samples_per_epoch"]
+
+
+def test_a_batch_that_raised_leaves_its_place_to_the_next():
+    sizes = Sizes(Loader(8, 20, 3))
+    assert sizes.of(0, 8) == 8
+    sizes.lost += 1
+    assert sizes.certain == 1
+    assert sizes.of(1, 4) == 4
+
+
+class OfAccelerate:
+    """A part of a sampler's batches, for one process."""
+
+    def __init__(self, length, batches, split=False, even=True):
+        self.length, self.batch_sampler = length, batches
+        self.batch_size, self.drop_last = batches.batch_size, batches.drop_last
+        self.num_processes, self.split_batches, self.even_batches = 2, split, even
+
+    def __len__(self):
+        return self.length
+
+
+OfAccelerate.__module__ = OfAccelerate.__len__.__module__ = "accelerate.data_loader"
+OfAccelerate.__name__ = "BatchSamplerShard"
+
+
+@pytest.mark.parametrize(
+    ("options", "drop_last", "expected"),
+    [
+        ({}, False, (8, 56, 7)),
+        ({"split": True}, False, (4, 28, 7)),
+        ({"even": False}, True, (8, 56, 7)),
+        ({"even": False}, False, (8, None, 7)),
+    ],
+)
+def test_one_processes_part_of_accelerates_batches_says_their_size(options, drop_last, expected):
+    shard = OfAccelerate(7, batched(100, 8, drop_last).batch_sampler, **options)
+    given = SimpleNamespace(batch_sampler=shard, batch_size=None, drop_last=False)
+    loader = describe(given)
+    assert (loader.batch_size, loader.samples, loader.steps) == expected
+    assert loader.inferred is None
 
 
 def test_a_batch_that_holds_itself_has_no_size():

@@ -27,7 +27,8 @@ def parameters_of(model: Any) -> int | None:
     if not getattr(model, "built", False):
         return None
     try:
-        return int(model.count_params())
+        # A model whose layers are built with its first batch has none before.
+        return int(model.count_params()) or None
     except (AttributeError, ValueError):
         # A model whose own code builds it says that it is built before it is.
         return None

@@ -167,7 +167,7 @@ class Reporter:
                 world_size=world_size,
             )
         )
-        atexit.register(self.close)
+        atexit.register(self._end_with_process)
         _flush_before_hard_exit(self)
         return True
 
@@ -289,11 +289,20 @@ class Reporter:
             text = f"dlmon stopped watching process {os.getpid()}: {type(error).__name__}: {error}"
             emitter.abandon(Notice(time.monotonic_ns(), text[:500]))
 
-    def close(self) -> None:
-        """Send what is left; the process ends."""
+    def _end_with_process(self) -> None:
+        """Say that the script is over and its process ends, and send what is left."""
+        self._call_hooks()
+        self.enter("closing")
+        self.close()
+
+    def _call_hooks(self) -> None:
         hooks, self._closing = self._closing, []
         for hook in hooks:
             hook()
+
+    def close(self) -> None:
+        """Send what is left; the process ends."""
+        self._call_hooks()
         emitter, self._path = self._emitter, None
         self.batch_ended, self.reads.is_due = _nothing, False
         if emitter is not None:

@@ -206,12 +206,12 @@ class StepTime:
 
     Attributes:
         median: the median.
-        p95: the 95 % quantile.
+        p95: the 95 % quantile; null of fewer than 20 batches, of which it would be the longest.
         mean: the mean; older logs lack it.
     """
 
     median: float
-    p95: float
+    p95: float | None
     mean: float | None = None
 
 

@@ -51,7 +51,7 @@ from dlmon.session.validity import Validity, find_doubts
 from dlmon.statistics.projection import ValidationPasses, epoch_interval, project_epoch
 from dlmon.statistics.series import Series
 from dlmon.statistics.steady_batches import MIN_OPENINGS
-from dlmon.statistics.steady_state import SteadyState
+from dlmon.statistics.steady_state import LEAST_FOR_P95, SteadyState
 
 OUTPUT_LINES = 500
 NOTICES = 100
@@ -72,6 +72,7 @@ NOTHING_SEEN = "no training was seen"
 NOTHING_SEEN_YET = f"{NOTHING_SEEN} yet"
 WATCHED = "dlmon watches Keras, PyTorch, Lightning, Transformers and Accelerate"
 WATCHED_TOO = "and what a script reports itself (import dlmon)"
+NO_WHOLE_RUN = "a whole run is measured of dlmon's own workloads alone"
 NO_PASSES = "the script's loop has no epochs"
 NO_LENGTH = "the script does not say how long an epoch is, and none has ended"
 NO_WORKLOAD = "no workload was run: the machine alone was recorded"
@@ -364,6 +365,9 @@ class Session:
             why |= dict.fromkeys(unsteady, Requirement.STEADY_STATE)
         elif samples_per_second.standard_error is None:
             why["samples_per_second.standard_error"] = NO_BAND
+        step_ms = self._steady.step_time()
+        if step_ms is not None and step_ms.p95 is None:
+            why["step_ms.p95"] = f"that takes {LEAST_FOR_P95} steady batches"
         stalls = self._steady.stalls()
         if samples_per_second is not None and stalls is None:
             why["stalls"] = SUMMARISED
@@ -393,7 +397,7 @@ class Session:
             samples_per_second_now=self._rate_now(now),
             samples_per_second=samples_per_second,
             rough_step_ms=None if rough_step_us is None else rough_step_us / 1000,
-            step_ms=self._steady.step_time(),
+            step_ms=step_ms,
             compile_s=compile_s,
             validation_compile_s=self._validations.compile_s,
             stalls=stalls,
@@ -597,6 +601,9 @@ class Session:
             why["run_seconds"] = model.why_no_epochs
             return None
         evaluation_steps = (model.evaluation_steps if model else None) or 0
+        if model is not None and self.header.is_script:
+            why["run_seconds"] = NO_WHOLE_RUN
+            return None
         if model is None or build is None:
             why["run_seconds"] = Requirement.MODEL
             return None

@@ -26,6 +26,8 @@ BLOCK_US = 1_000_000
 MAX_BLOCKS = 20
 MAX_AUTOCORRELATION = 0.9
 MIN_BLOCKS_OF_HALF = 5
+# Of fewer batches the 95 % quantile is the longest.
+LEAST_FOR_P95 = 20
 STALL_FACTOR = 10
 MAD_TO_SIGMA = 1.4826
 
@@ -381,9 +383,10 @@ class SteadyState:
         if mean_us is None:
             return None
         ranked = self._ranked()
+        has_p95 = sum(count for _, count in ranked) >= LEAST_FOR_P95
         return StepTime(
             median=_rounded(weighted_quantile(ranked, 0.5) / 1000),
-            p95=_rounded(weighted_quantile(ranked, 0.95) / 1000),
+            p95=_rounded(weighted_quantile(ranked, 0.95) / 1000) if has_p95 else None,
             mean=mean_us / 1000,
         )
 

@@ -36,7 +36,7 @@ NO_LIBRARY = "no NVIDIA driver: libnvidia-ml.so.1 was not found"
 POWER, UTILIZATION = "nvmlDeviceGetPowerUsage", "nvmlDeviceGetUtilizationRates"
 NOT_SUPPORTED, NO_PERMISSION, DRIVER_NOT_LOADED, LOST, MISMATCH = 3, 4, 9, 15, 18
 ALL_ONES = 2**64 - 1
-NOT_MEASURED = dict.fromkeys(("pcie_receive_mib_s", "pcie_send_mib_s"), "measured only with --pcie")
+NOT_MEASURED = dict.fromkeys(("pcie_receive_mib_s", "pcie_send_mib_s"), "start with --pcie")
 READINGS = {spec.name for spec in fields(Gpu)} - {"index", "state", "why"}
 
 # Runs the sensors with what of the machine they look at beside the driver replaced.

@@ -45,6 +45,8 @@ _TAKEN_PCT = 1.0
 _ASLEEP_CORES = 0.05
 _SWAPPED_MIB_S = 0.05
 _MOST_NOTICES = 2
+# Of less time than that, 0.00 s would be written.
+LEAST_S = 0.005
 
 
 @dataclass(frozen=True)
@@ -58,8 +60,8 @@ class PartRow:
 
     @property
     def time(self) -> str:
-        """Write its time, which is more than none."""
-        return "under 0.01 s" if self.seconds < 0.005 else units.seconds(self.seconds)
+        """Write its time."""
+        return units.seconds(self.seconds)
 
     @property
     def text(self) -> str:
@@ -93,12 +95,12 @@ def names_of(snapshot: Snapshot) -> Mapping[AccountPart, str]:
 def account_rows(
     account: Mapping[AccountPart, float], names: Mapping[AccountPart, str] = PART_NAMES
 ) -> tuple[PartRow, ...]:
-    """Return the parts that took any time, in the order in which a run has them."""
+    """Return the parts that took any time that can be written, in the order of a run."""
     total = sum(account.values())
     return tuple(
         PartRow(part, names[part], account[part], account[part] / total)
         for part in AccountPart
-        if account.get(part, 0.0) > 0
+        if account.get(part, 0.0) >= LEAST_S
     )
 
 

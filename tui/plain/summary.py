@@ -201,8 +201,8 @@ def summary_rows(
     if snapshot.step_ms is not None:
         step = snapshot.step_ms
         mean = "" if step.mean is None else f"mean {units.step_time(step.mean)}, "
-        within = f"95 % within {units.step_time(step.p95)}"
-        rows.append(("step", f"{mean}median {units.step_time(step.median)}, {within}"))
+        within = "" if step.p95 is None else f", 95 % within {units.step_time(step.p95)}"
+        rows.append(("step", f"{mean}median {units.step_time(step.median)}{within}"))
     if snapshot.compile_s is not None and snapshot.compiles:
         rows.append(("compile", units.seconds(snapshot.compile_s)))
     elif (first_s := snapshot.first_batch_s) is not None:

@@ -234,5 +234,5 @@ PCIE = (
     Query("pcie_receive_mib_s", _pcie_mib_s("NVML_PCIE_UTIL_RX_BYTES"), within=(0, 1e6)),
     Query("pcie_send_mib_s", _pcie_mib_s("NVML_PCIE_UTIL_TX_BYTES"), within=(0, 1e6)),
 )
-PCIE_LEFT_OUT = tuple(_refused(query.name, "measured only with --pcie") for query in PCIE)
+PCIE_LEFT_OUT = tuple(_refused(query.name, "start with --pcie") for query in PCIE)
 PCIE_LATER = tuple(_refused(query.name, "not measured yet") for query in PCIE)

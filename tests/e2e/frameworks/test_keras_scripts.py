@@ -229,8 +229,8 @@ def losses_that_are_read_are_those_that_the_script_counted(run):
     assert set(read) <= set(last["losses_of_batches"])
 
 
-def the_last_phase_is_outside_training(run):
-    assert run.of(Phase)[-1].name == "outside training"
+def the_last_phases_are_outside_training_and_the_end_of_the_process(run):
+    assert [phase.name for phase in run.of(Phase)[-2:]] == ["outside training", "closing"]
     assert run.of(Phase)[0].name == "compiling"
 
 
@@ -263,5 +263,5 @@ def test_what_scripts_count_is_what_is_reported(flavour):
     whole_epochs_and_those_that_were_cut_are_told_apart(run)
     waiting_for_data_is_measured_where_batches_pass_through_python(run)
     losses_that_are_read_are_those_that_the_script_counted(run)
-    the_last_phase_is_outside_training(run)
+    the_last_phases_are_outside_training_and_the_end_of_the_process(run)
     what_the_model_is_gets_reported(run)

@@ -289,7 +289,8 @@ def _basis(snapshot: Snapshot) -> tuple[str, str]:
     """Say whether the figure was measured or projected, and from what; in full and shortly."""
     timing, per_epoch = timing_of(snapshot), snapshot.seconds_per_epoch
     if metric_of(snapshot) == "step_ms" and snapshot.step_ms is not None:
-        text = f"mean, p95 {units.milliseconds(snapshot.step_ms.p95)}"
+        p95 = snapshot.step_ms.p95
+        text = "mean" if p95 is None else f"mean, p95 {units.milliseconds(p95)}"
         return text, text
     whole_run = timing is snapshot.run_seconds
     if timing is not None and timing.projected:

@@ -16,6 +16,7 @@ from dlmon.instrument.collector import BatchCollector
 from dlmon.instrument.emitter import Reads
 from dlmon.instrument.fits import callback_class, watch_fits
 from dlmon.instrument.keras_data import HandedData, PlannedData, keep_data
+from dlmon.instrument.keras_facts import parameters_of
 from dlmon.instrument.queued import MetricsRead
 from dlmon.instrument.reporter import Reporter
 from dlmon.instrument.single_batches import watch_single_batches
@@ -198,6 +199,16 @@ class Hooks:
 
 def counted(epochs):
     return [(epoch.epoch, epoch.samples, epoch.steps, epoch.whole) for epoch in epochs]
+
+
+def test_a_model_without_weights_is_not_built_yet():
+    class Unbuilt:
+        built = True
+
+        def count_params(self):
+            return 0
+
+    assert parameters_of(Unbuilt()) is None
 
 
 def test_a_fit_is_a_loop_of_epochs(keras):

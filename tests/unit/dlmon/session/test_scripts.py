@@ -20,7 +20,7 @@ from dlmon.records import (
     Trainer,
 )
 from dlmon.session.limits.find import find_limit
-from dlmon.session.session import NO_LENGTH, NOTHING_SEEN, NOTHING_SEEN_YET
+from dlmon.session.session import NO_LENGTH, NO_WHOLE_RUN, NOTHING_SEEN, NOTHING_SEEN_YET
 
 
 def test_before_anything_trains_nothing_is_claimed():
@@ -33,6 +33,23 @@ def test_before_anything_trains_nothing_is_claimed():
     assert snapshot.account == {AccountPart.STARTUP: pytest.approx(5.0)}
     # What a script does before its first loop is no gap in its training.
     assert snapshot.gaps == ()
+
+
+def test_of_a_script_that_trained_no_figure_says_that_nothing_was_seen():
+    snapshot = folded(script_session()).snapshot(ended=True)
+    assert snapshot.why["run_seconds"] == NO_WHOLE_RUN
+    assert "run_seconds" not in snapshot.lacking
+    assert NOTHING_SEEN not in snapshot.why.values()
+
+
+def test_the_end_of_the_process_is_no_part_of_the_script():
+    records = script_session(seconds=20)
+    last = max(record.t for record in records if isinstance(record, Batches)) + SECOND // 2
+    records += [Phase(last, SCRIPT_PHASE), Phase(last + SECOND, "closing")]
+    session = folded(records)
+    account = session.snapshot(last + 9 * SECOND, ended=False).account
+    assert account[AccountPart.CLOSING] == pytest.approx(8.0)
+    assert account[AccountPart.SCRIPT] == pytest.approx(1.0)
 
 
 def test_the_wait_for_data_is_a_part_of_the_time_and_the_parts_add_up():

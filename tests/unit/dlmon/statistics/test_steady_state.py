@@ -37,6 +37,13 @@ def test_figures_of_the_histogram_have_no_more_digits_than_it_knows():
     assert throughput.median == pytest.approx(100 / step_ms.median * 1000, rel=0.001)
 
 
+@pytest.mark.parametrize("count", [1, 19])
+def test_of_few_batches_the_longest_is_not_called_the_95_percent_quantile(count):
+    warm_up = [100_000] * 11
+    assert steady([*warm_up, *[100_000] * count]).step_time().p95 is None
+    assert steady([*warm_up, *[100_000] * 20]).step_time().p95 == 100
+
+
 def epochs_cut_short(opening):
     """Return the state after epochs of 30 batches of 20 ms, of which the first takes 120 ms."""
     state = SteadyState()

@@ -28,7 +28,7 @@ FAST = (
     "energy_j",
 )
 READINGS = {spec.name for spec in fields(Gpu)} - {"index", "state", "why"}
-NOT_MEASURED = dict.fromkeys(("pcie_receive_mib_s", "pcie_send_mib_s"), "measured only with --pcie")
+NOT_MEASURED = dict.fromkeys(("pcie_receive_mib_s", "pcie_send_mib_s"), "start with --pcie")
 NO_LINKS = dict.fromkeys(
     ("nvlinks", "nvlink_receive_mib_s", "nvlink_send_mib_s"), "not supported"
 ) | dict.fromkeys(("nvlink_receive_mib_s", "nvlink_send_mib_s"), "no NVLink is active")

@@ -18,8 +18,28 @@ from harness import CannotRun, end_tree
 
 COLUMNS, ROWS = 120, 40
 READ_BYTES = 1 << 16
-TAIL_BYTES = 1 << 14
+TAIL_BYTES = 1 << 17
 ESCAPES = re.compile(rb"\x1b(\[[0-9;?]*[A-Za-z]|\].*?\x07)")
+# An escape sequence, one of which may place the cursor, or else a run of text.
+PIECES = re.compile(r"\x1b\[(\d+);(\d+)H|\x1b\[[0-9;?<>=]*[ -/]*[@-~]|\x1b.|([^\x1b]+)", re.DOTALL)
+
+
+def painted_cells(written: bytes) -> int:
+    """Return how many cells of the terminal hold something other than a space."""
+    painted: dict[tuple[int, int], bool] = {}
+    row = column = 1
+    for piece in PIECES.finditer(written.decode("utf-8", "ignore")):
+        if piece[1]:
+            row, column = int(piece[1]), int(piece[2])
+        for character in piece[3] or "":
+            if character == "\r":
+                column = 1
+            elif character == "\n":
+                row += 1
+            else:
+                painted[row, column] = character != " "
+                column += 1
+    return sum(painted.values())
 
 
 class Terminal:
@@ -30,6 +50,7 @@ class Terminal:
     Args:
         command: what runs in it.
         marker: text whose arrival `first_seen` waits for.
+        cells: how many cells must have been painted by then, too.
         environment: on top of ours.
         size: columns and rows.
     """
@@ -40,7 +61,9 @@ class Terminal:
         marker: str | None = None,
         environment: Mapping[str, str] | None = None,
         size: tuple[int, int] = (COLUMNS, ROWS),
+        cells: int = 0,
     ) -> None:
+        self._cells = cells
         self._command = list(command)
         self._marker = marker.encode() if marker else None
         self._seen = threading.Event()
@@ -143,9 +166,15 @@ class Terminal:
             with self._lock:
                 self.bytes_received += len(data)
                 self._tail = (self._tail + data)[-TAIL_BYTES - len(data) :]
-                if self._marker and not self._seen.is_set() and self._marker in self._tail:
+                if self._marker and not self._seen.is_set() and self._is_painted():
                     self._seen_at = now
                     self._seen.set()
+
+    def _is_painted(self) -> bool:
+        assert self._marker is not None
+        if self._marker not in self._tail:
+            return False
+        return not self._cells or painted_cells(self._tail) >= self._cells
 
 
 def _terminal_environment(more: Mapping[str, str]) -> dict[str, str]:

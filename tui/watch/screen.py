@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.content import Content
-from textual.widgets import Static
 
 from dlmon.session.source import MachineSource
 from tui.screens.base import HELP, PALETTE, THEME, BaseScreen
@@ -49,7 +47,6 @@ class WatchScreen(BaseScreen):
 
     BINDINGS: ClassVar[list[BindingType]] = [*ZOOM, *IN_DEPTH, THEME, SHOWN_HELP, *LEAVE, PALETTE]
     READS_WHEN_COVERED: ClassVar[bool] = False
-    DEFAULT_CSS = "WatchScreen #waiting { height: 1fr; padding: 0 1; text-style: bold; }"
 
     def __init__(self, machine: MachineSource) -> None:
         """Take where the readings come from; none is asked for before the screen is shown."""
@@ -64,27 +61,12 @@ class WatchScreen(BaseScreen):
         return PANEL_HELP
 
     def compose_parts(self) -> ComposeResult:
-        """Lay out what the panel begins with, for the first paint; the panel follows at once."""
-        yield Static(Content("waiting for the sensors"), id="waiting")
-
-    def on_mount(self) -> None:
-        """Let the app read its own queue, before which nothing is painted."""
-        self.app.call_later(self.call_after_refresh, self._show_panel)
-
-    async def _show_panel(self) -> None:
-        if not self.is_attached:  # left before the first paint
-            return
-        if self.is_active:
-            self._source.start()
+        """Lay out the machine; its sensors begin while that is imported."""
+        self._source.start()
         from tui.machine.panel import MachinePanel
 
-        panel = MachinePanel(self._source, processes=True)
-        with self.app.batch_update():
-            await self.query_one("#waiting").remove()
-            await self.mount(panel, before=0)
-        self._panel = panel
-        if self.is_active:
-            panel.start()
+        self._panel = MachinePanel(self._source, processes=True)
+        yield self._panel
 
     def on_screen_resume(self) -> None:
         """Read the machine while this screen is on top."""

@@ -462,6 +462,20 @@ async def test_a_long_log_says_how_far_it_is_read_and_answers_keys_meanwhile(
     assert len(set(shares)) > 5
 
 
+async def test_what_came_of_a_session_is_shown_while_a_long_log_is_read(
+    dlmon_app, log_dir, slow_reading
+):
+    records = recorded_session()
+    app = dlmon_app(log_dir, write_log(log_dir, records), sources=slow_reading.sources)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await until(pilot, lambda: "reading the log: " in screen_text(app))
+        text = screen_text(app)
+        assert records[0].id in text
+        assert "per epoch" in text
+        assert "per step" in text
+        slow_reading.finish()
+
+
 async def test_whoever_does_not_wait_for_a_long_log_leaves_at_once(
     dlmon_app, log_dir, slow_reading
 ):

@@ -86,11 +86,16 @@ class SessionsApp(ScreenStackApp):
 
     def reading_screen(self, follower: SessionFollower) -> StartingScreen:
         """Return what stands until a recorded session is read: one of a day takes a while."""
+        from dlmon.log.directory import read_entry
         from tui.screens.starting import StartingScreen
+        from tui.sessions.session_details import SessionDetails
 
         lifeline = self._start.started if follower is self._first_follower else None
         name = follower.session.header.id
-        waiting = StartingScreen(under_way(f"reading {name}"))
+        known = SessionDetails()
+        known.is_opening = True
+        known.show(read_entry(follower.path))
+        waiting = StartingScreen(under_way(f"reading {name}"), known)
         self._being_read, self._reading_screen = follower, waiting
 
         async def read() -> None:

@@ -1,4 +1,4 @@
-"""What is shown until there is a session to show: one line, painted at once."""
+"""What is shown until a session can be: what is on its way, and what is known of it by now."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.content import Content
+from textual.widget import Widget
 from textual.widgets import Static
 
 from tui.screens.base import HELP, BaseScreen
@@ -17,10 +18,14 @@ class StartingScreen(BaseScreen):
 
     Args:
         sentence: what is waited for.
+        known: shows what is known of it by now.
     """
 
     DEFAULT_CSS = """
-    #waiting { height: 1fr; content-align: center middle; color: $text-muted; }
+    StartingScreen {
+        #waiting { height: 1fr; content-align: center middle; color: $text-muted; }
+        .panel { height: 8; }
+    }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         HELP,
@@ -47,12 +52,15 @@ class StartingScreen(BaseScreen):
     class Left(BaseScreen.Left):
         """The person doesn't want to wait."""
 
-    def __init__(self, sentence: str) -> None:
+    def __init__(self, sentence: str, known: Widget | None = None) -> None:
         """Wait for nothing: whoever shows this screen replaces it."""
         super().__init__()
         self._sentence = sentence
+        self._known = known
 
     def compose_parts(self) -> ComposeResult:
+        if self._known is not None:
+            yield self._known
         yield Static(Content(self._sentence), id="waiting")
 
     def show_text(self, sentence: str) -> None:

@@ -41,6 +41,8 @@ class SessionDetails(Lines):
 
     host: str | None = None
     """The machine that it is on; None for this one."""
+    is_opening: bool = False
+    """Whether the session is about to be shown, and not one of a list."""
     _entry: Recorded | None = None
     _run: RunOfSweep | None = None
 
@@ -100,7 +102,8 @@ class SessionDetails(Lines):
     def _came_of_it(self, entry: SessionEntry, width: int, height: int) -> list[TextRow]:
         result = entry.result
         if result is None:
-            return [((_UNFINISHED.get(entry.status, entry.status), MUTED),)]
+            unfinished = {} if self.is_opening else _UNFINISHED
+            return [((unfinished.get(entry.status, entry.status), MUTED),)]
         if result.error:
             lines = wrapped(result.error, width, max(1, height), self.ellipsis)
             return [((line, BAD),) for line in lines]

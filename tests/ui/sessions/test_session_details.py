@@ -6,6 +6,7 @@ from fakes.recorded import FOREIGN_NAME, recorded_session
 from rich.cells import cell_len
 
 from dlmon.log.directory import SessionEntry
+from dlmon.records import Status
 from tui.sessions.session_details import SessionDetails
 
 SHORT, BUSY = "too short: it was never steady", "machine was busy at the start: CPU 71 %"
@@ -31,3 +32,14 @@ def test_doubts_that_a_log_made_up_stay_in_their_room(width, height):
     rows = drawn({"stalls": FOREIGN_NAME * 20, FOREIGN_NAME: "x" * 5000}, width, height)
     assert len(rows) <= height
     assert all(cell_len(row) <= width for row in rows)
+
+
+def test_a_session_that_is_being_opened_needs_no_key_to_be_opened():
+    header, *_ = recorded_session()
+    details = SessionDetails()
+    details.is_opening = True
+    for status in (Status.RUNNING, Status.INTERRUPTED, Status.UNKNOWN):
+        details.show(SessionEntry(header, Path("session.jsonl"), status, None, 1))
+        text = "".join(text for row in details.draw(120, 6) for text, _ in row)
+        assert status in text
+        assert "Enter" not in text

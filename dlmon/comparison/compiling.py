@@ -6,9 +6,9 @@ from collections.abc import Iterable
 
 from dlmon.records import SessionHeader
 
-# PyTorch computes step by step unless a script asks for more; what reports its steps itself may be
-# anything.
-_NOT_KNOWN_TO = ("torch", "dlmon")
+# PyTorch computes step by step unless a script asks for more, trees are not compiled, and what
+# reports its steps itself may be anything.
+_NOT_KNOWN_TO = ("torch", "xgboost", "lightgbm", "dlmon")
 
 
 def compiles(frameworks: Iterable[str], backend: object, jit: object) -> bool:

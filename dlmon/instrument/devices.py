@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
@@ -42,6 +43,17 @@ def device_of_keras(backend: str) -> dict[str, Any]:
     except (KeyError, *_LACKING) as error:
         return _unknown(f"{backend} does not say it ({type(error).__name__})")
     return _unknown(f"{backend} is not asked for it")
+
+
+def device_of_boosting(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the parameters of XGBoost or LightGBM say: without a word it is the CPU."""
+    device = str(parameters.get("device") or parameters.get("device_type") or "cpu")
+    kind, _, index = device.partition(":")
+    if kind == "cpu":
+        return _CPU
+    if kind in ("cuda", "gpu") and index in ("", "0"):
+        return _visible_gpu()
+    return _unknown(f"it is {device}, of which dlmon does not know which GPU it is")
 
 
 def _device_of_torch(device: Any) -> dict[str, Any]:

@@ -63,8 +63,8 @@ class Trainer:
         number: its number among those that train at once, from 0; the number of one that has ended
             is given again.
         pid: its process id.
-        framework: what counts its batches: keras, tf_keras, torch, or dlmon where the script
-            itself reports them.
+        framework: what counts its batches: keras, tf_keras, torch, xgboost, lightgbm, or dlmon
+            where the script itself reports them.
         framework_version: its version.
         python: the version of its interpreter.
         backend: what Keras runs on: tensorflow, jax or torch.

@@ -36,6 +36,8 @@ FRAMEWORKS = {
     "torch": "PyTorch",
     "lightning": "Lightning",
     "transformers": "Transformers",
+    "xgboost": "XGBoost",
+    "lightgbm": "LightGBM",
     "dlmon": "reported by the script",
 }
 _LONGEST_NAME = 30

@@ -11,7 +11,13 @@ from tui.options.option import as_text
 _OWN = "dlmon"
 _CODE = {"script_sha256": "SHA-256 of the script", "git_commit": "git commit"}
 _SHOWN_DIGITS = 12
-_NAMES = {**TITLES, "keras": "Keras", "tf_keras": "tf-keras"}
+_NAMES = {
+    **TITLES,
+    "keras": "Keras",
+    "tf_keras": "tf-keras",
+    "xgboost": "XGBoost",
+    "lightgbm": "LightGBM",
+}
 
 
 def environment_rows(

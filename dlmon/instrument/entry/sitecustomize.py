@@ -102,6 +102,8 @@ def _dlmon_watch(place, packages):
         "tf_keras.src.callbacks": "fits.watch_fits",
         "tf_keras.src.engine.data_adapter": "keras_iterators.watch_data",
         "tf_keras.src.engine.training": "single_batches.watch_single_batches",
+        "xgboost.training": "boosting.watch_xgboost",
+        "lightgbm.engine": "boosting.watch_lightgbm",
         "tensorflow": None,
         "jax": None,
     }

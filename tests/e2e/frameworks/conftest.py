@@ -143,3 +143,18 @@ def run(interpreter, python_with_torch, entry, tmp_path):
 def run_trainer(interpreter, python_with_trainers, entry, tmp_path):
     """Return the same for a script that has a trainer of PyTorch in its hands."""
     return run_both(interpreter, python_with_trainers, entry, tmp_path)
+
+
+@pytest.fixture
+def run_with(interpreter, entry, tmp_path):
+    """Return a function that runs a script of a package that may be missing, alone and watched."""
+
+    def run_or_skip(package, script, *arguments):
+        found = subprocess.run(
+            [interpreter, "-c", f"import {package}"], stderr=subprocess.DEVNULL, check=False
+        )
+        if found.returncode:
+            pytest.skip(f"the Python that has the frameworks lacks {package}")
+        return run_both(interpreter, None, entry, tmp_path)(script, *arguments, own_process=True)
+
+    return run_or_skip

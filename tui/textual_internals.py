@@ -11,21 +11,50 @@ from typing import Any
 
 from rich.console import Console
 from rich.control import Control
+from textual import events
 from textual._compositor import ChopsUpdate, Compositor
 from textual.app import App, ReturnType
+from textual.await_complete import AwaitComplete
 from textual.command import CommandPalette
 from textual.content import Content
 from textual.css.styles import RenderStyles
 from textual.dom import DOMNode
 from textual.geometry import Region
-from textual.screen import Screen
+from textual.message import Message
+from textual.screen import ModalScreen, Screen, ScreenResultType
 from textual.strip import Strip
 from textual.timer import Timer, TimerCallback
 from textual.widget import Widget
 from textual.widgets import OptionList
 
 
-class _Palette(CommandPalette):
+class SteadyScreen(Screen[ScreenResultType]):
+    """A screen that takes only the newest of several sizes, and that is dismissed once.
+
+    Textual's own answers each resize by one of that size to itself: two that wait in its queue
+    follow each other for ever. And dismissed a second time, it takes off what lies below.
+    """
+
+    async def on_event(self, event: events.Event) -> None:
+        """Leave out a size that the terminal no longer has: that which it has follows."""
+        if not isinstance(event, events.Resize) or event.size == self.app.size:
+            await super().on_event(event)
+
+    def dismiss(self, result: ScreenResultType | None = None) -> AwaitComplete:
+        """Answer and be taken off, unless something else is on top by now."""
+        return super().dismiss(result) if self.is_active else AwaitComplete()
+
+
+class Dialog(SteadyScreen[ScreenResultType], ModalScreen[ScreenResultType]):
+    """What asks something over another screen, and is answered once."""
+
+    async def _on_message(self, message: Message) -> None:
+        """Leave out what its widgets have yet to say when it is closed: a second answer."""
+        if self.is_active or message.control is None:
+            await super()._on_message(message)
+
+
+class _Palette(CommandPalette, Dialog[None]):
     """A command palette that may be paged through before it is laid out; Textual's own ends."""
 
     def _action_command_list(self, action: str) -> None:

@@ -13,19 +13,28 @@ import time
 
 from fakes.sessions import DEADLINE_S
 
+FULL_SCREEN = b"\x1b[?1049h"
+"""What a terminal is told before a screen is drawn."""
+
+
+def _without_sizes(environment):
+    """Leave out what pytest-xdist sets, and what Textual believes rather than the terminal."""
+    sizes = ("COLUMNS", "LINES")
+    return {name: value for name, value in environment.items() if name not in sizes}
+
 
 class PseudoTerminal:
     """Runs a command as a terminal would; leaving the context ends it."""
 
     def __init__(self, command, environment=None, width=120, height=40):
         self._master, slave = pty.openpty()
-        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", height, width, 0, 0))
+        self.resize(width, height)
         self.process = subprocess.Popen(
             list(map(str, command)),
             stdin=slave,
             stdout=slave,
             stderr=slave,
-            env={**os.environ, "TERM": "xterm-256color", **(environment or {})},
+            env={**_without_sizes(os.environ), "TERM": "xterm-256color", **(environment or {})},
             start_new_session=True,
             preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
         )
@@ -43,6 +52,16 @@ class PseudoTerminal:
             if not data:
                 return
             self.written += data
+
+    def resize(self, width, height):
+        fcntl.ioctl(self._master, termios.TIOCSWINSZ, struct.pack("HHHH", height, width, 0, 0))
+
+    def leave(self):
+        """Press q once all is painted, and wait for the end of what runs here."""
+        self.wait_for(FULL_SCREEN)
+        self.wait_until_quiet(0.2)
+        self.press("q")
+        assert self.process.wait(DEADLINE_S) == 0
 
     def press(self, keys):
         os.write(self._master, keys.encode())

@@ -11,10 +11,12 @@ from fakes.recorded import folded, recorded_session
 from fakes.screens import of_this_boot, screen_text
 from rich.cells import cell_len
 from textual.app import App
-from textual.geometry import Region
+from textual.events import Resize
+from textual.geometry import Region, Size
+from textual.screen import Screen
 
 from dlmon.records import Output
-from tui.textual_internals import PunctualApp, SpansUpdate, send_short_updates
+from tui.textual_internals import PunctualApp, SpansUpdate, SteadyScreen, send_short_updates
 from tui.widgets.rows import RowWidget
 
 SEQUENCE = re.compile(r"\x1b\[([0-9;?]*)([A-Za-z])|([^\x1b])")
@@ -276,3 +278,34 @@ async def test_a_timer_fires_though_its_start_was_held_up(kind, monkeypatch):
         await pilot.pause()
         # Where Textual's own fires as well, ours is not needed any more.
         assert fired.is_set() == (kind is PunctualApp)
+
+
+MANY = 30
+
+
+@pytest.mark.parametrize("kind", [Screen, SteadyScreen])
+async def test_two_sizes_that_wait_for_a_screen_do_not_follow_each_other_for_ever(kind):
+    class Sized(kind):
+        heard: ClassVar[list[Size]] = []
+
+        async def on_event(self, event):
+            if isinstance(event, Resize):
+                self.heard.append(event.size)
+            await super().on_event(event)
+            if isinstance(event, Resize) and len(self.heard) < MANY:
+                # Anything that stands between two of them has both be answered.
+                self.call_later(lambda: None)
+
+    async with App().run_test(size=(80, 24)) as pilot:
+        screen = Sized()
+        await pilot.app.push_screen(screen)
+        await pilot.pause()
+        screen.heard.clear()
+        for size in (Size(90, 30), Size(100, 20)):
+            pilot.app._size = size
+            screen.post_message(Resize(size, size))
+            screen.call_later(lambda: None)
+        await pilot.pause()
+        # Where Textual's own are few as well, ours is not needed any more.
+        assert (len(screen.heard) < MANY) == (kind is SteadyScreen)
+        assert screen.size == (100, 20)

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, ClassVar
 from textual.app import ComposeResult
 from textual.binding import ActiveBinding, Binding
 from textual.message import Message
-from textual.screen import ModalScreen, Screen
+from textual.screen import ModalScreen
 
 from tui.formatting.glyphs import Glyphs, glyphs_in_use
-from tui.textual_internals import send_short_updates
+from tui.textual_internals import SteadyScreen, send_short_updates
 from tui.widgets.key_footer import KeyFooter
 from tui.widgets.too_small import TooSmall
 
@@ -37,7 +37,7 @@ def hidden(key: str, action: str, description: str = "", tooltip: str = "") -> B
     return Binding(key, action, description, show=False, tooltip=tooltip)
 
 
-class BaseScreen(Screen[None]):
+class BaseScreen(SteadyScreen[None]):
     """A screen over the whole terminal. A subclass lays out its parts in `compose_parts`."""
 
     TOPICS: ClassVar[tuple[tuple[str, str], ...]] = ()

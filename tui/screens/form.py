@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TypeVar
 
 from textual.binding import Binding
-from textual.screen import ModalScreen
 from textual.widgets import Input
+
+from tui.textual_internals import Dialog
 
 Answer = TypeVar("Answer")
 
@@ -18,7 +19,7 @@ FORM_KEYS = (
 """What every form has beside enter, which is the action `start`."""
 
 
-class FormScreen(ModalScreen[Answer]):
+class FormScreen(Dialog[Answer]):
     """Answers with what its fields amount to, or with nothing."""
 
     def check(self, submitted: bool = False) -> Answer | None:

@@ -9,9 +9,9 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widgets import Button, Label, Static
 
+from tui.textual_internals import Dialog
 from tui.widgets.key_footer import KeyFooter
 
 # So wide the names of answers are at the least.
@@ -23,7 +23,7 @@ Answer = tuple[str, str, Literal["default", "primary", "error"]]
 """What is answered, the button for it, and how that looks."""
 
 
-class QuestionScreen(ModalScreen[str]):
+class QuestionScreen(Dialog[str]):
     """Asks a question; one of its answers is `stay`, and changes nothing."""
 
     fits_any_size = True

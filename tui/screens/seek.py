@@ -8,15 +8,15 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widgets import Input, Label, Static
 
+from tui.textual_internals import Dialog
 from tui.widgets.key_footer import KeyFooter
 from tui.widgets.text_field import TextField
 from tui.widgets.transport_line import HOW_TO_SAY, read_moment
 
 
-class SeekScreen(ModalScreen[float]):
+class SeekScreen(Dialog[float]):
     """One field; answers with the seconds since the session began, or with nothing."""
 
     DEFAULT_CSS = """

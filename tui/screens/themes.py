@@ -9,16 +9,16 @@ from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
+from tui.textual_internals import Dialog
 from tui.widgets.key_footer import KeyFooter
 
 _CURRENT = " (now)"
 
 
-class ThemesScreen(ModalScreen[str]):
+class ThemesScreen(Dialog[str]):
     """A list of themes that opens on the current one; answers with the chosen one, or nothing.
 
     Args:

@@ -8,18 +8,18 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widgets import Input, Label, Static
 
 from dlmon.log import label
 from dlmon.records.sanitize import clean
+from tui.textual_internals import Dialog
 from tui.widgets.key_footer import KeyFooter
 from tui.widgets.text_field import TextField
 
 HINT = "Every command finds it by its name. An empty field takes it away."
 
 
-class LabelForm(ModalScreen[label.Label]):
+class LabelForm(Dialog[label.Label]):
     """Two fields; answers with what they amount to, or with nothing.
 
     Args:

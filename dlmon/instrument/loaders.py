@@ -18,6 +18,9 @@ DEPTH = 5
 BREADTH = 16
 
 _SAMPLERS = "torch.utils.data.sampler"
+LEADING = "the first size of each batch's first array"
+"""How samples are inferred where the loader does not say them."""
+
 _OF_A_DATASET = 1
 """PyTorch's number for a data set that is iterated, not indexed."""
 
@@ -118,7 +121,7 @@ def describe(loader: Any) -> Loader:
         may_vary=is_iterated or is_collated,
         is_collated=is_collated,
         workers=workers if isinstance(workers, int) else None,
-        inferred=None if batch_size is not None else "the first size of each batch's first array",
+        inferred=None if batch_size is not None else LEADING,
         why={name: reason for name, reason in reasons.items() if reason is not None},
     )
 

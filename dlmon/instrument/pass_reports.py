@@ -67,6 +67,8 @@ class PassReports:
         version: says PyTorch's version.
         device_of: says what an optimiser trains on, in fields of `Model`.
         clock: CLOCK_MONOTONIC in nanoseconds.
+        owner: what reports: loops of PyTorch, or of TensorFlow.
+        framework: what counts the batches, and what that runs on.
     """
 
     def __init__(
@@ -75,8 +77,10 @@ class PassReports:
         version: Callable[[], str | None],
         device_of: Callable[[Any], dict[str, Any]],
         clock: Callable[[], int],
+        owner: str = OWNER,
+        framework: tuple[str, str | None] = (OWNER, None),
     ) -> None:
-        self._reporter = reporter
+        self._reporter, self.owner, self._framework = reporter, owner, framework
         self._version, self._device_of, self._clock = version, device_of, clock
         self._asked: dict[str, Any] = {}
         self.phase = "validating"
@@ -270,9 +274,10 @@ class PassReports:
     def _claim(self, thread: Thread) -> bool:
         """Return whether this thread's passes are the ones that count."""
         reporter = self._reporter
-        if self._counting not in (None, thread) or not reporter.take(OWNER):
+        if self._counting not in (None, thread) or not reporter.take(self.owner):
             return False
-        if not reporter.start(OWNER, self._version()):
+        framework, backend = self._framework
+        if not reporter.start(framework, self._version(), backend):
             return False
         if not self._closes:
             self._closes = True
@@ -286,7 +291,10 @@ class PassReports:
             self.open.discard(thread)
             if self._counting is thread:
                 self._counting = None
-                self._reporter.let_go(OWNER)
+                self._reporter.let_go(self.owner)
+            if self._undecided is not None and self._reporter.take(self.owner):
+                # What else trains comes after that pass, and decides what it was.
+                self._reporter.hold(self.owner, self.decide)
 
     def drop(self, read: Pass) -> None:
         """Count a pass no more, and what was begun within it."""

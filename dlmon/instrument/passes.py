@@ -59,6 +59,8 @@ class Passes:
         in_worker: says whether this process only loads data.
         device_of: says what an optimiser trains on, in fields of `Model`.
         clock: CLOCK_MONOTONIC in nanoseconds.
+        owner: what reports: loops of PyTorch, or of TensorFlow.
+        framework: what counts the batches, and what that runs on.
     """
 
     def __init__(
@@ -68,8 +70,10 @@ class Passes:
         in_worker: Callable[[], bool] = lambda: False,
         device_of: Callable[[Any], dict[str, Any]] = lambda optimizer: {},
         clock: Callable[[], int] = time.monotonic_ns,
+        owner: str = OWNER,
+        framework: tuple[str, str | None] = (OWNER, None),
     ) -> None:
-        self.reports = PassReports(reporter, version, device_of, clock)
+        self.reports = PassReports(reporter, version, device_of, clock, owner, framework)
         self._reporter = reporter
         self._in_worker = in_worker
         self._clock = clock
@@ -245,7 +249,7 @@ class Passes:
     def _first_fetch(self, read: Pass, now: int, with_gradients: bool) -> None:
         thread = read.thread = self.thread()
         thread.stepping.clear()
-        if thread.inside or not self._reporter.may_take(OWNER) or self._in_worker():
+        if thread.inside or not self._reporter.may_take(self.reports.owner) or self._in_worker():
             read.state = OVER
             return
         stack = thread.stack
@@ -350,7 +354,7 @@ class Passes:
         first = stretch.optimizer()
         if stack[-1] is not stretch and stack[-1].state == HELD:
             return
-        if not self._reporter.may_take(OWNER):
+        if not self._reporter.may_take(self.reports.owner):
             return
         others = stretch.state == TRAINING and self.reports.others_train
         if first is None or others:
@@ -365,10 +369,10 @@ class Passes:
             if stretch.state == HELD and stretch.number:
                 self.reports.train(stretch)
             # Between two steps another framework may train.
-            self._reporter.let_go(OWNER)
+            self._reporter.let_go(self.reports.owner)
 
     def _begin_stretch(self, thread: Thread, optimizer: Any) -> None:
-        if not self._reporter.may_take(OWNER):
+        if not self._reporter.may_take(self.reports.owner):
             return
         now = self._clock()
         stretch = Pass(NO_LOADER, now, self._events)

@@ -19,7 +19,7 @@ from typing import Any
 from dlmon.instrument.around import hide_this_frame, where_a_monitor_listens
 from dlmon.instrument.devices import device_of_optimizer
 from dlmon.instrument.loader_pass import OVER, TRAINING, Pass
-from dlmon.instrument.loaders import describe
+from dlmon.instrument.loaders import Loader, describe
 from dlmon.instrument.losses import Losses, around_backward
 from dlmon.instrument.passes import Passes
 from dlmon.instrument.reporter import Reporter, guarded
@@ -44,9 +44,9 @@ def watch_loaders(module: ModuleType, reporter: Reporter) -> None:
     loader, base = module.DataLoader, module._BaseDataLoaderIter
     # An iterator carries its pass: a place in memory is used again by the next one.
     base._dlmon_pass = None
-    opening = _opening(loader.__iter__, base, passes, reporter)
-    base.__next__ = _fetching(base.__next__, passes, reporter)
-    loader.__iter__ = opening
+    watched = opening(loader.__iter__, base, passes, reporter, describe)
+    base.__next__ = fetching(base.__next__, passes, reporter, _has_gradients)
+    loader.__iter__ = watched
 
 
 @where_a_monitor_listens
@@ -125,19 +125,23 @@ def watch_accelerate(module: ModuleType, reporter: Reporter) -> None:
         kind.__iter__ = _handing_on(kind.__iter__, passes, reporter)
 
 
-def _opening(
-    following: Callable[[Any], Any], base: type, passes: Passes, reporter: Reporter
+def opening(
+    following: Callable[[Any], Any],
+    base: type,
+    passes: Passes,
+    reporter: Reporter,
+    described: Callable[[Any], Loader],
 ) -> Callable[[Any], Any]:
-    """Return `DataLoader.__iter__` that puts a pass on the iterator."""
+    """Return a loader's `__iter__` that puts a pass on the iterator, where it is a `base`."""
 
     @guarded(reporter)
     def mark(iterator: Any, loader: Any, created: int) -> None:
-        reporter.saw("torch loader")
+        reporter.saw(f"{passes.reports.owner} loader")
         last = iterator._dlmon_pass
         if last is not None:
             # Persistent workers have one iterator for all passes.
             passes.abandoned(last)
-        read = passes.new(describe(loader), created, weakref.ref(loader))
+        read = passes.new(described(loader), created, weakref.ref(loader))
         read.alive = weakref.ref(iterator, _leaving(read, passes, reporter))
         iterator._dlmon_pass = read
 
@@ -217,8 +221,11 @@ def _leaving(read: Pass, passes: Passes, reporter: Reporter) -> Callable[[Any], 
     return leave
 
 
-def _fetching(
-    following: Callable[[Any], Any], passes: Passes, reporter: Reporter
+def fetching(
+    following: Callable[[Any], Any],
+    passes: Passes,
+    reporter: Reporter,
+    has_gradients: Callable[[], bool],
 ) -> Callable[[Any], Any]:
     """Return an iterator's `__next__` that times itself."""
     fetch, fetched, exhausted = passes.fetch, passes.fetched, guarded(reporter)(passes.exhausted)
@@ -229,7 +236,7 @@ def _fetching(
         if read is None or read.state == OVER:
             return following(self)
         try:
-            fetch(read, read.state == TRAINING or _has_gradients())
+            fetch(read, read.state == TRAINING or has_gradients())
         except Exception as error:  # noqa: BLE001 - whatever it is, the script goes on
             read.state = OVER
             reporter.turn_off(error)

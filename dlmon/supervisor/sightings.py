@@ -69,6 +69,8 @@ def _missing_of_torch(seen: Collection[str]) -> list[str]:
 def _missing_of_keras(seen: Collection[str]) -> list[str]:
     if not {"keras", "tf_keras"} & set(seen):
         return []
+    if "keras replicas" in seen:
+        return ["gradients were applied on several devices at once, which is not counted"]
     if "keras loop in a graph" in seen:
         return ["a loop within a tf.function, which can't be seen, applied gradients"]
     return ["fit was not called and no optimizer applied gradients"]

@@ -38,6 +38,11 @@ from dlmon.supervisor.sightings import sightings, what_was_missing
             "gradients; a loop reports itself with import dlmon",
         ),
         (
+            ("keras", "keras replicas"),
+            "Keras was imported; gradients were applied on several devices at once, which is not "
+            "counted; a loop reports itself with import dlmon",
+        ),
+        (
             ("jax",),
             "JAX was imported; Keras was not; a loop reports itself with import dlmon",
         ),

@@ -1,0 +1,224 @@
+"""Count a loop of a script's own on TensorFlow by what its Keras optimizer applies.
+
+An eager `for batch in dataset` is a pass over a loader, as PyTorch's is, and each `apply` of an
+optimizer a step. Within a `tf.function` Python runs only while it is traced: the graphs into which
+an `apply` was traced are noted, and each call of one is a step. Where the loop itself is in the
+graph, nothing can be seen of its steps, and none is counted.
+
+TensorFlow is there when a hook is set: it is never imported from here.
+
+Runs in the trained interpreter: standard library only, Python 3.10 syntax.
+"""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from collections.abc import Callable
+from functools import cache, wraps
+from types import ModuleType
+from typing import Any
+
+from dlmon.instrument.around import hide_this_frame, where_a_monitor_listens
+from dlmon.instrument.batch_plan import plan_of_dataset
+from dlmon.instrument.devices import device_of_keras
+from dlmon.instrument.loaders import LEADING, Loader
+from dlmon.instrument.passes import Passes
+from dlmon.instrument.pytorch import fetching, opening
+from dlmon.instrument.reporter import Reporter, guarded
+
+OWNER = "tape"
+_TENSORFLOW = "tensorflow"
+_NO_LENGTH = "the dataset does not say how many batches it has"
+_NO_SIZE = "the dataset does not say its batch size"
+
+
+@cache
+def passes_of(reporter: Reporter) -> Passes:
+    """Return what sorts the passes over datasets of this process."""
+    return Passes(
+        reporter,
+        version=lambda: getattr(sys.modules.get("keras"), "__version__", None),
+        device_of=lambda optimizer: {
+            "backend": _TENSORFLOW,
+            "backend_version": getattr(sys.modules.get(_TENSORFLOW), "__version__", None),
+            **device_of_keras(_TENSORFLOW),
+        },
+        owner=OWNER,
+        framework=("keras", _TENSORFLOW),
+    )
+
+
+@cache
+def graphs_of(reporter: Reporter) -> Graphs:
+    """Return the graphs of this process that apply gradients."""
+    return Graphs(reporter)
+
+
+class Graphs:
+    """The graphs into which the `apply` of an optimizer was traced.
+
+    Args:
+        reporter: the one of this process.
+    """
+
+    def __init__(self, reporter: Reporter) -> None:
+        self._reporter = reporter
+        self._optimizers: weakref.WeakKeyDictionary[Any, list[Callable[[], Any]]] = (
+            weakref.WeakKeyDictionary()
+        )
+        self._with_loops: weakref.WeakSet[Any] = weakref.WeakSet()
+
+    def trace(self, graph: Any, optimizers: list[Callable[[], Any]]) -> None:
+        """Note that these apply gradients in a graph that is traced, and in those around it."""
+        in_loop = False
+        while getattr(graph, "building_function", False):
+            if in_loop:
+                self._with_loops.add(graph)
+            else:
+                self._optimizers.setdefault(graph, []).extend(optimizers)
+            in_loop = in_loop or _is_body_of_loop(graph)
+            graph = graph.outer_graph
+
+    def optimizers_of(self, graph: Any) -> list[Any]:
+        """Return the optimizers that step in a call of a graph, each as often as it does."""
+        if graph in self._with_loops:
+            self._reporter.saw("keras loop in a graph")
+            return []
+        known = (optimizer() for optimizer in self._optimizers.get(graph, ()))
+        return [optimizer for optimizer in known if optimizer is not None]
+
+    def traced_in(self, graph: Any) -> list[Callable[[], Any]]:
+        """Return the same for a graph that another one, which is traced, calls."""
+        return self._optimizers.get(graph, [])
+
+
+@where_a_monitor_listens
+def watch_datasets(module: ModuleType, reporter: Reporter) -> None:
+    """Watch eager passes over datasets; `module` is tensorflow.python.data.ops.dataset_ops."""
+    passes, dataset, base = passes_of(reporter), module.DatasetV2, module.iterator_ops.OwnedIterator
+    base._dlmon_pass = None
+    dataset.__iter__ = opening(dataset.__iter__, base, passes, reporter, describe)
+    base.__next__ = fetching(base.__next__, passes, reporter, _runs_eagerly)
+
+
+@where_a_monitor_listens
+def watch_optimizers(module: ModuleType, reporter: Reporter) -> None:
+    """Watch every optimizer's `apply`; `module` is keras.src.optimizers.base_optimizer."""
+    if sys.modules["keras.src.backend"].backend() != _TENSORFLOW:
+        return
+    kind, passes, graphs = module.BaseOptimizer, passes_of(reporter), graphs_of(reporter)
+    following = kind.apply
+    guard = guarded(reporter)
+    began, ended, trace = (
+        guard(passes.step_began),
+        guard(passes.step_ended),
+        guard(graphs.trace),
+    )
+
+    @wraps(following)
+    def apply(self: Any, *arguments: Any, **named: Any) -> Any:
+        is_eager = _runs_eagerly()
+        counts = is_eager and _may_step(reporter)
+        if counts:
+            began(self)
+        try:
+            applied = following(self, *arguments, **named)
+        except BaseException as error:
+            hide_this_frame(error)
+            raise
+        if counts:
+            ended(self)
+        elif not is_eager and reporter.is_on:
+            trace(_graph(), [weakref.ref(self)])
+        return applied
+
+    kind.apply = apply
+
+
+@where_a_monitor_listens
+def watch_functions(module: ModuleType, reporter: Reporter) -> None:
+    """Watch the calls of graphs.
+
+    Args:
+        module: tensorflow.python.eager.polymorphic_function.concrete_function.
+        reporter: the one of this process.
+    """
+    passes, graphs = passes_of(reporter), graphs_of(reporter)
+    function = module.ConcreteFunction
+    following = function._call_flat
+    guard = guarded(reporter)
+    began, ended, trace = (
+        guard(passes.step_began),
+        guard(passes.step_ended),
+        guard(graphs.trace),
+    )
+
+    @wraps(following)
+    def call_flat(self: Any, *arguments: Any, **named: Any) -> Any:
+        stepping: list[Any] = []
+        if reporter.is_on:
+            if not _runs_eagerly():
+                trace(_graph(), graphs.traced_in(self.graph))
+            elif _may_step(reporter):
+                stepping = graphs.optimizers_of(self.graph)
+        for optimizer in stepping[:1]:
+            began(optimizer)
+        try:
+            result = following(self, *arguments, **named)
+        except BaseException as error:
+            hide_this_frame(error)
+            raise
+        for number, optimizer in enumerate(stepping):
+            if number:
+                began(optimizer)
+            ended(optimizer)
+        return result
+
+    function._call_flat = call_flat
+
+
+def describe(dataset: Any) -> Loader:
+    """Return what a dataset says of a pass over it, without a look at its data."""
+    plan = plan_of_dataset(dataset)
+    if plan is None:
+        cardinality = int(dataset.cardinality())
+        steps = cardinality if cardinality >= 0 else None
+        why = {"batch_size": _NO_SIZE, "samples_per_epoch": _NO_SIZE}
+        if steps is None:
+            why["steps_per_epoch"] = _NO_LENGTH
+        return Loader(steps=steps, inferred=LEADING, why=why)
+    steps = plan.batches
+    samples = None if steps is None else plan.samples(0, steps)
+    unknown = {"samples_per_epoch": samples, "steps_per_epoch": steps}
+    return Loader(
+        batch_size=plan.batch_size,
+        samples=samples,
+        steps=steps,
+        # Each batch is looked at.
+        may_vary=True,
+        why={name: _NO_LENGTH for name, value in unknown.items() if value is None},
+    )
+
+
+def _is_body_of_loop(graph: Any) -> bool:
+    """Return whether a graph is what a loop within another one runs, once for each turn."""
+    return "While" in type(graph).__name__ or str(graph.name).startswith("Dataset_")
+
+
+def _may_step(reporter: Reporter) -> bool:
+    """Return whether a step counts: not within Keras's own, and not on several devices at once."""
+    if not reporter.may_take(OWNER):
+        return False
+    if sys.modules[_TENSORFLOW].distribute.get_strategy().num_replicas_in_sync > 1:
+        reporter.saw("keras replicas")
+        return False
+    return True
+
+
+def _runs_eagerly() -> bool:
+    return bool(sys.modules[_TENSORFLOW].executing_eagerly())
+
+
+def _graph() -> Any:
+    return sys.modules[_TENSORFLOW].compat.v1.get_default_graph()

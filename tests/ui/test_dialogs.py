@@ -1,0 +1,77 @@
+"""Keys and clicks that come faster than a dialog closes: it is answered once, and nothing ends."""
+
+import pytest
+from fakes.hands import Hands
+from fakes.states import STATES, staged
+from textual.widgets import Button, Input, OptionList
+
+from tui.textual_internals import SteadyScreen
+
+# How each is opened: the view that it lies on, and the keys.
+OPENED = {
+    "palette": ("watch", ["ctrl+p"]),
+    "themes": ("watch", ["t"]),
+    "help": ("watch", ["question_mark"]),
+    "quit": ("live", ["q"]),
+    "stop": ("live", ["s"]),
+    "seek": ("replay", ["colon"]),
+    "rename": ("rename", []),
+    "delete": ("delete", []),
+    "sweep": ("home", ["ctrl+s"]),
+    "script": ("home", ["f8"]),
+}
+
+
+@pytest.fixture
+def hurry(monkeypatch):
+    """Return a function that opens a dialog, has it hurried, and returns how often it closed."""
+    closed = []
+
+    async def run(name, hurried):
+        view, keys = OPENED[name]
+        with staged(STATES["earlier-runs"], view) as stage:
+            async with stage.app.run_test(size=(120, 40)) as pilot:
+                await stage.begin(pilot)
+                if keys:
+                    await stage.press(*keys)
+                dialog = stage.app.screen
+                monkeypatch.setattr(dialog, "_pop_result_callback", lambda: closed.append(dialog))
+                hurried(Hands(stage.app), dialog)
+                await pilot.pause()
+                assert isinstance(dialog, SteadyScreen)
+        return len(closed)
+
+    return run
+
+
+@pytest.mark.parametrize("key", ["enter", "escape", "ctrl+c"])
+@pytest.mark.parametrize("name", OPENED)
+async def test_a_key_held_down_closes_a_dialog_once_at_most(hurry, name, key):
+    assert await hurry(name, lambda hands, dialog: hands.press(*[key] * 4)) <= 1
+
+
+@pytest.mark.parametrize("name", OPENED)
+async def test_many_clicks_close_a_dialog_once_at_most(hurry, name):
+    def click(hands, dialog):
+        for widget in dialog.query("Button, OptionList, Input"):
+            assert isinstance(widget, (Button, OptionList, Input))
+            region = widget.region
+            hands.click(region.x + 3, region.y + (region.height > 1), times=3)
+        # What lies beside it: a click there closes some.
+        hands.click(0, 0, times=3)
+
+    assert await hurry(name, click) <= 1
+
+
+async def test_a_command_of_the_palette_is_done_once(monkeypatch):
+    with staged(STATES["earlier-runs"], "watch") as stage:
+        async with stage.app.run_test(size=(120, 40)) as pilot:
+            done = []
+            monkeypatch.setattr(stage.app, "action_watch", lambda: done.append("watch"))
+            monkeypatch.setattr(stage.app, "action_help", lambda: done.append("help"))
+            await stage.begin(pilot)
+            await stage.press("ctrl+p", *"explain")
+            hands = Hands(stage.app)
+            hands.press("enter", "enter", "enter")
+            await pilot.pause()
+            assert done == ["help"]

@@ -16,15 +16,17 @@ from textual.app import SystemCommand
 from textual.binding import ActiveBinding, Binding, BindingType
 from textual.screen import ModalScreen, Screen
 
+from dlmon.exit_codes import FAILED
 from dlmon.records.sanitize import clean
 from tui.drawing.themes import DARK, OWN_THEMES, chart_hues, theme_names
-from tui.exit_messages import print_exit_message, print_sweep_exit_message
+from tui.exit_messages import leave_running, print_exit_message, print_sweep_exit_message
 from tui.formatting.glyphs import ASCII, UNICODE, use_glyphs
 from tui.navigation import NavigatingApp, Start
 from tui.options.settings import remember_theme, remembered_theme
 from tui.palette import Command, Commands
 from tui.signals import end_with_terminal
 from tui.textual_internals import (
+    ended_by_error,
     give_and_take_terminal,
     open_palette,
     start_with_theme,
@@ -131,15 +133,33 @@ class DlmonApp(NavigatingApp):
 
     def run_to_exit_code(self) -> int:
         """Run the app, say what became of its sessions, and return the exit code."""
-        code = self.run()
-        self.release()
+        try:
+            code = self.run()
+        except Exception:
+            self.leave_all_running()
+            raise
         for run in self._sweeps:
             print_sweep_exit_message(run, self.usual_directory())
+        if ended_by_error(self):
+            self.leave_all_running()
+            return FAILED
+        self.release()
         if self._refused is not None:
             print(f"dlmon: {clean(self._refused.reason)}", file=sys.stderr)
         for shown in self._shown:
             print_exit_message(shown.follower, stops=shown.needs_us, usual=self.usual_directory())
         return self.return_code or 0 if code is None else code
+
+    def leave_all_running(self) -> None:
+        """Have what we started go on though an error ends us, and say how to come back to it."""
+        if self._starting is not None:
+            self._starting.launch.send("detach")
+            self._starting.launch.release()
+            print("dlmon: the session still starts; dlmon attach shows it", file=sys.stderr)
+        for shown in self._shown:
+            if shown.launch is not None and shown.needs_us:
+                leave_running(shown.follower, shown.launch, self.usual_directory())
+                shown.screen.detached = True
 
     def get_line_filters(self) -> Sequence[LineFilter]:
         """Let nothing but ASCII through where that was asked for."""

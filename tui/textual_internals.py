@@ -63,6 +63,11 @@ class _Palette(CommandPalette, Dialog[None]):
             super()._action_command_list(action)
 
 
+def ended_by_error(app: App[Any]) -> bool:
+    """Return whether an exception ended an app, which has shown it."""
+    return app._exception is not None
+
+
 def open_palette(app: App[Any]) -> None:
     """Open the command palette, unless it is."""
     if not CommandPalette.is_open(app):

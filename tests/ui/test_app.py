@@ -19,6 +19,8 @@ from fakes.screens import (
 from textual.color import Color
 from textual.command import CommandPalette
 
+import tui.plain.follow
+from dlmon.exit_codes import FAILED
 from dlmon.launch.job import Refused, Started
 from dlmon.log.folder import LogError
 from dlmon.log.label import Label, read_label, write_label
@@ -30,6 +32,7 @@ from tui.live.comparison.bars import ComparisonBars
 from tui.live.replay_screen import ReplayScreen
 from tui.live.screen import LiveScreen
 from tui.navigation import Start
+from tui.navigation.launches import Starting
 from tui.options.run import RunOptions
 from tui.options.settings import Settings, remember_theme, remembered_theme
 from tui.plain.follow import follow
@@ -892,6 +895,42 @@ async def test_quitting_anywhere_asks_about_a_session_that_would_stop(
         await pilot.press("d")
         await pilot.pause()
     assert lifeline.words == ["detach"]
+
+
+def test_an_error_of_dlmons_own_leaves_a_run_going_on_and_says_how_to_come_back(
+    dlmon_app, log_dir, running, sensing, capsys, monkeypatch
+):
+    lifeline, log = FakeLaunch(), running[0]
+    app = dlmon_app(log_dir, log.path, lifeline)
+    monkeypatch.setattr(app, "action_help", lambda: 1 / 0)
+
+    async def fail(pilot):
+        await pilot.press("question_mark")
+
+    assert run(app, fail) == FAILED
+    assert lifeline.words == ["detach"]
+    assert lifeline.released
+    said = capsys.readouterr().err.splitlines()[-1]
+    attach = f"dlmon attach --log-dir {log_dir} {log.header.id} shows it"
+    assert said == f"dlmon: {log.header.id} is still running; {attach}"
+
+
+def test_an_error_in_the_plain_output_leaves_a_run_going_on_too(running, capsys, monkeypatch):
+    lifeline, log = FakeLaunch(), running[0]
+    monkeypatch.setattr(tui.plain.follow._LineReporter, "show", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        follow(log.path, lifeline)
+    assert lifeline.words == ["detach"]
+    assert f"{log.header.id} is still running; dlmon attach" in capsys.readouterr().err
+
+
+def test_an_error_of_dlmons_own_has_a_run_that_starts_go_on(dlmon_app, log_dir, capsys):
+    starting = FakeLaunch()
+    app = dlmon_app(log_dir)
+    app._starting = Starting(starting)
+    app.leave_all_running()
+    assert (starting.words, starting.released) == (["detach"], True)
+    assert capsys.readouterr().err == "dlmon: the session still starts; dlmon attach shows it\n"
 
 
 # ---- help, commands, themes ----

@@ -37,6 +37,7 @@ from dlmon.session.session import STEADY_PHASES
 from dlmon.session.snapshot import Snapshot
 from dlmon.session.source import SLICE_S
 from dlmon.stop import BY_CTRL_C, TERMINAL_CLOSED, VIEWER_TERMINATED
+from tui.exit_messages import leaving_running_on_error
 from tui.formatting import units
 from tui.formatting.comparison import epoch_text, epoch_word
 from tui.formatting.phases import doing_text, phase_text
@@ -117,7 +118,8 @@ async def _follow(follower: SessionFollower, launch: Lifeline | None, as_json: b
     else:
         reporter = (_ProgressReporter if console.is_terminal else _LineReporter)(console)
     try:
-        code_of_signal = await _Following(follower, launch, reporter, errors).run()
+        with leaving_running_on_error(follower, launch):
+            code_of_signal = await _Following(follower, launch, reporter, errors).run()
     finally:
         reporter.close()
         follower.close()

@@ -23,6 +23,7 @@ from dlmon.records import Status
 from dlmon.session.follower import SessionFollower
 from dlmon.session.source import SLICE_S
 from dlmon.stop import ASKS_TO_END, PASS_ON, PASSED_ON
+from tui.exit_messages import leaving_running_on_error
 from tui.plain.summary import print_script_outcome, result_json
 
 # How long what the script wrote may wait until it is passed on.
@@ -65,7 +66,8 @@ def run_script(job: Job, as_json: bool, log_dir: Path | None = None) -> int:
         raise ScriptRefused(answer.reason)
     follower = SessionFollower(Path(answer.log), launch=lifeline)
     try:
-        cut_by = asyncio.run(_follow(follower, lifeline, streams))
+        with leaving_running_on_error(follower, lifeline):
+            cut_by = asyncio.run(_follow(follower, lifeline, streams))
     finally:
         follower.close()
     if as_json and follower.result is not None:

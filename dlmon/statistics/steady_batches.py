@@ -95,7 +95,8 @@ class SteadyBatches:
         """Openings of later epochs."""
         self._sizes: set[int] = set()
         self.counts_steps = False
-        """Whether each batch counts as one, because the size of the first was not known."""
+        """Whether each batch counts as one: the size of the first, or of most, is not known."""
+        self._sized = self._unsized = 0
         self._ended_short = False
         # Of all batches but those that were left out; those of the warm-up are among them.
         self._batches = self._samples = self._us = 0
@@ -137,7 +138,7 @@ class SteadyBatches:
 
         Args:
             samples: of each batch; one number when all hold as many. None where that is not
-                known: each counts as one, unless the sizes of earlier ones were known.
+                known: each counts as one, unless the sizes of most before it were known.
             dt_us: the duration of each.
             opening: leave out the first: an epoch that was cut short begins with it, and what
                 it takes to open an epoch would weigh more than in a whole one.
@@ -149,6 +150,7 @@ class SteadyBatches:
         if self.batch_size is None:
             self.counts_steps = samples is None
             self.batch_size = _first_of(1 if samples is None else samples)
+        self.take_sizes(samples is not None, len(dt_us))
         if self.counts_steps:
             samples = 1
         elif samples is None:
@@ -160,6 +162,27 @@ class SteadyBatches:
             self.opened.add((opening_us or 0) + sum(dt_us[:steps]), steps)
             left_out.update(range(steps))
         return self._after_warm_up(self._usual(samples, dt_us, left_out))
+
+    def take_sizes(self, are_known: bool, count: int) -> None:
+        """Count steps from then on that most batches have no known size."""
+        if are_known:
+            self._sized += count
+            return
+        self._unsized += count
+        is_first = self.batch_size is None
+        if self._unsized > self._sized and not (self.counts_steps or is_first):
+            self.counts_steps, self.sizes_vary, self._ended_short = True, False, False
+            self.batch_size, self._sizes = 1, {1}
+            self._samples = self._batches
+
+    def compile_again(self) -> None:
+        """Take the next batch of each size as the first one."""
+        self._sizes.clear()
+
+    @property
+    def is_at_start(self) -> bool:
+        """Whether the next batch is the first of its size, whatever that is."""
+        return not self._sizes
 
     def _compare_sizes(self, samples: int | Sequence[int], count: int, first: int) -> None:
         """Find out whether sizes vary, by batches that are larger, or smaller and not the last."""

@@ -65,6 +65,12 @@ class _Blocks:
             self._blocks = [(a[0] + b[0], a[1] + b[1]) for a, b in pairs]
             self._length_us *= 2
 
+    def count_steps(self, samples: float) -> None:
+        """Count steps of so many samples each, in place of their samples."""
+        steps = max(1.0, samples)
+        self._blocks = [(round(done / steps), time_us) for done, time_us in self._blocks]
+        self._open_samples = round(self._open_samples / steps)
+
     @property
     def whole(self) -> tuple[tuple[int, int], ...]:
         """Samples and microseconds of each block that is over."""
@@ -151,6 +157,8 @@ class SteadyState:
 
     def __init__(self) -> None:
         self.batches = 0
+        self.time_us = 0
+        """How long all batches took together."""
         self._picked = SteadyBatches()
         self._histogram = StepHistogram()
         # Of batches whose own times are not known.
@@ -253,8 +261,11 @@ class SteadyState:
         """
         number = self.batches
         self.batches += len(dt_us)
+        self.time_us += sum(dt_us)
+        counted_steps = self.counts_steps
         picked = self._picked.pick(samples, dt_us, opening, opening_us, per_execution, first)
         self._regular.begin_at(number - first)
+        self._count_steps_since(counted_steps)
         steady_us, held = picked
         if not steady_us or not self.batch_size:
             return
@@ -296,6 +307,23 @@ class SteadyState:
                 counted[took_us] -= together
                 self._regular.add(number + at, took_us, together)
 
+    def compile_again(self) -> None:
+        """Take the next batch as the first one: another network like this one begins."""
+        self._picked.compile_again()
+
+    @property
+    def is_at_start(self) -> bool:
+        """Whether the next batch is a first one."""
+        return self._picked.is_at_start
+
+    def _count_steps_since(self, counted_steps: bool) -> None:
+        """Count each batch so far as one step, if it is only now that steps are counted."""
+        if counted_steps or not self.counts_steps:
+            return
+        self._blocks.count_steps(self._steady_samples / max(1, self._steady_batches))
+        self._steady_samples = self._steady_batches
+        self._in_proportion = StepHistogram()
+
     def _add_in_proportion(self, picked: PickedBatches) -> None:
         """Count the rates of batches, before they are in the histogram of all."""
         if not self._in_proportion.count:
@@ -315,8 +343,12 @@ class SteadyState:
     def add_summary(self, summary: BatchSummary, opening: bool = False) -> None:
         """Fold batches of which only the quantiles are known; `opening` is as for `add`."""
         count, time_us, number = summary.count, summary.time_us, self.batches
+        counted_steps = self.counts_steps
+        self._picked.take_sizes(summary.samples is not None, count)
+        self._count_steps_since(counted_steps)
         samples = summary.counted_in(self.counts_steps)
         self.batches += count
+        self.time_us += time_us
         if samples is None or not self.batch_size or not self._picked.warm:
             return
         stalled_us = _stalled_us(summary)

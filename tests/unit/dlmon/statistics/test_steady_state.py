@@ -479,6 +479,31 @@ def test_batches_whose_size_is_not_known_count_beside_none_of_known_size():
     assert state.samples_per_second().mean == pytest.approx(50)
 
 
+def test_steps_count_once_most_batches_have_no_known_size():
+    state = SteadyState()
+    state.add(32, [20_000] * 10)
+    for first in range(10, 400, 10):
+        state.add(None, [20_000] * 10, first=first)
+    assert state.counts_steps
+    assert state.samples_per_second().mean == pytest.approx(50)
+    # Those with a size are steps too, before and after.
+    state = SteadyState()
+    state.add(32, [20_000] * 200)
+    state.add(None, [20_000] * 300)
+    state.add(32, [20_000] * 100)
+    assert state.samples_per_second().mean == pytest.approx(50)
+    assert all(steps == 50 for steps, _ in state.windows)
+    assert state.batches == 600
+
+
+def test_where_sized_and_unsized_batches_alternate_those_with_a_size_are_measured():
+    state = SteadyState()
+    for number in range(400):
+        state.add(None if number % 2 else 32, [20_000])
+    assert not state.counts_steps
+    assert state.samples_per_second().mean == pytest.approx(32 * 50)
+
+
 def test_the_median_rate_is_that_of_batches_of_their_own_size():
     state = epochs_of((10, 20, 40) * 100, 3, took_us=lambda size: 1_000 * size)
     throughput = state.samples_per_second()

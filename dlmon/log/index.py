@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from dlmon.files import open_to_read
 from dlmon.private_files import open_private, write_private
 
-SCHEMA = 1
+SCHEMA = 2
 MAX_BYTES = 128 << 20
 # So much of the log before a place is compared, at most.
 CHECKED_BYTES = 512

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
         EPOCH_NUMBER,
         Facts,
         Failure,
+        LoopResult,
         MachineUse,
         Notice,
         Output,

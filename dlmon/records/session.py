@@ -153,6 +153,11 @@ class SecondsPerEpoch:
         epochs: how many whole epochs stand behind the value.
         projected: whether it is a projection, because no whole epoch was measured.
         first_left_out: whether the first epoch, which compiles or sets up, is not among them.
+        left_out: how many epochs are not among them, where that is more than the first: those in
+            which another network like the first one compiled.
+        median: of three epochs or more, the median.
+        slow: how many of these took over 1.5 times that.
+        longest: what the longest of them took.
     """
 
     value: float
@@ -161,6 +166,10 @@ class SecondsPerEpoch:
     epochs: int
     projected: bool
     first_left_out: bool = False
+    left_out: int | None = None
+    median: float | None = None
+    slow: int | None = None
+    longest: float | None = None
 
 
 @record(frozen=True)
@@ -213,6 +222,41 @@ class StepTime:
     median: float
     p95: float | None
     mean: float | None = None
+
+
+@record(frozen=True)
+class LoopResult:
+    """What loops of a script came to that train the same network on as many samples.
+
+    Attributes:
+        network: what the network is called, where that is known.
+        parameters: weights and biases of it.
+        batch_size: samples in a batch.
+        samples_per_epoch: samples in a whole epoch.
+        count: how many of the script's loops it is.
+        epochs: how many epochs ended.
+        batches: how many training batches ended.
+        train_s: the time of these.
+        seconds_per_epoch: as in the result, where the loop has epochs.
+        samples_per_second: as in the result.
+        step_ms: as in the result.
+        counts_steps: as in the result.
+        headline: true of the one whose batches took most time: the figures of the result are its.
+    """
+
+    network: str | None = None
+    parameters: int | None = None
+    batch_size: int | None = None
+    samples_per_epoch: int | None = None
+    count: int = 1
+    epochs: int = 0
+    batches: int = 0
+    train_s: float = 0.0
+    seconds_per_epoch: SecondsPerEpoch | None = None
+    samples_per_second: SamplesPerSecond | None = None
+    step_ms: StepTime | None = None
+    counts_steps: bool | None = None
+    headline: bool | None = None
 
 
 @record(frozen=True)
@@ -282,6 +326,8 @@ class Result:
             batches isn't known.
         validation_compile_s: how much of `compile_s` is of the first validation; older logs lack
             it.
+        loops: each of the unlike loops of a script, where it has several; of more than a hundred,
+            those that took most time.
         stopped_by: who, or what, had it stop: live_screen, other_screen, ctrl_c, command, sweep,
             terminal_closed, viewer_terminated, viewer_gone or signal; older logs lack it.
     """
@@ -324,4 +370,5 @@ class Result:
     counts_steps: bool | None = None
     validation_compile_s: float | None = None
     stopped_by: StopCause | None = None
+    loops: tuple[LoopResult, ...] | None = None
     why: dict[str, str] = field(default_factory=dict)

@@ -7,6 +7,7 @@ wall time, whatever a log lacks, repeats or has in the wrong order.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from dlmon.records import (
@@ -114,6 +115,7 @@ class TimeAccount:
         self,
         now_ns: int,
         heard_ns: int,
+        loops: Sequence[SteadyState],
         steady: SteadyState,
         ended: bool,
         waited_us: int | None = None,
@@ -123,7 +125,8 @@ class TimeAccount:
         Args:
             now_ns: until when.
             heard_ns: when the last record of any kind came: in silence no batch is missed.
-            steady: has folded the same batches.
+            loops: the batches of each loop.
+            steady: those of the one that runs.
             ended: whether nothing more will come.
             waited_us: how long the batches waited for data, where that was measured.
         """
@@ -134,7 +137,8 @@ class TimeAccount:
         if ended and self._is_script and not self._has_trained:
             # It was the start of nothing.
             _move(seconds, AccountPart.STARTUP, AccountPart.SCRIPT, seconds[AccountPart.STARTUP])
-        _divide_steps(seconds, steady)
+        for loop in loops:
+            _divide_steps(seconds, loop)
         _move(seconds, AccountPart.TRAINING, AccountPart.DATA_WAIT, (waited_us or 0) / 1e6)
         return {part: spent_s for part, spent_s in seconds.items() if spent_s > 0}
 

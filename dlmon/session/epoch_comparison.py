@@ -142,9 +142,10 @@ def compare_epoch(
 
     Args:
         epoch: one of `epochs`.
-        epochs: all that have ended.
+        epochs: all of its loop that have ended.
         use_of: what is known of each.
-        compile_s: what compiled in all of them, beyond usual batches.
+        compile_s: what compiled in all of them, beyond usual batches; None where the first of
+            them is none that compiles.
         validation_compile_s: what of that did so in the first one's validation.
     """
     seconds = seconds_of(epoch)
@@ -167,7 +168,8 @@ def compare_epoch(
 
     def parts_of(one: Epoch, its_use: EpochUse) -> dict[str, float]:
         both_s = compiled.get(one.begin, 0.0)
-        validated_s = min(validation_compile_s, both_s) if one.epoch == 0 else 0.0
+        is_first = one.begin == epochs[0].begin
+        validated_s = min(validation_compile_s, both_s) if is_first else 0.0
         return _parts_s(one, its_use, both_s - validated_s, validated_s)
 
     own = parts_of(epoch, use)
@@ -288,7 +290,7 @@ def _compiled_s(
         later_s = use_of(epoch).values.get(COMPILED_S)
         if later_s:
             found[epoch.begin] = min(later_s, seconds_of(epoch))
-    if epochs and epochs[0].epoch == 0 and compile_s:
+    if epochs and compile_s:
         first, rest_s = epochs[0], compile_s - sum(found.values())
         found[first.begin] = min(max(0.0, rest_s), seconds_of(first))
     return found

@@ -146,7 +146,7 @@ def _figures(
 ) -> RunFigures:
     """Return what is known of a run: as its model says, else its result or what it was asked."""
     header, options = entry.header, entry.header.options
-    model = None if snapshot is None else snapshot.model
+    model = None if snapshot is None else snapshot.measured_model
     figures = snapshot or result
     epoch = None if figures is None else figures.seconds_per_epoch
     price = usd_per_hour_of(options, cpus_of(options, header.machine))

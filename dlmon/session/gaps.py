@@ -86,8 +86,9 @@ class Gap:
         steps: how many batches ended together.
         before: the phase that follows what lies between.
         meanwhile: what the machine did; None where no reading lies within the gap.
-        number: that of the batch among all of the session, from 0.
+        number: that of the batch among all of its loop, from 0.
         every: every how many steps there is one of these; None where it is by itself.
+        loop: the place of that loop among those that are unlike.
     """
 
     start: int
@@ -100,6 +101,7 @@ class Gap:
     meanwhile: Meanwhile | None = None
     number: int | None = None
     every: int | None = None
+    loop: int = 0
 
     @property
     def seconds(self) -> float:
@@ -137,6 +139,7 @@ class Gaps:
         steps: int = 1,
         before: str = "",
         number: int | None = None,
+        loop: int = 0,
     ) -> None:
         """Take a time without a batch; a short one is left out, but for one that goes on."""
         piece = self._last
@@ -146,7 +149,7 @@ class Gaps:
             start = piece.start
             if self._gaps and self._gaps[-1].start == start:
                 self._gaps.pop()
-        gap = Gap(start, end, kind, epoch, step, steps, before, number=number)
+        gap = Gap(start, end, kind, epoch, step, steps, before, number=number, loop=loop)
         gap = self._last = self._explained(gap)
         if end - start < MIN_GAP_NS:
             return
@@ -155,11 +158,13 @@ class Gaps:
             # Not for each one: there may be hundreds of thousands.
             self._gaps = self._longest()
 
-    def add_batches(self, record: Batches, steady: SteadyState) -> None:
+    def add_batches(self, record: Batches, steady: SteadyState, loop: int = 0) -> None:
         """Take the batches that stalled for over a second; the first of each size compiles.
 
-        `steady` has folded those before them.
+        `steady` has folded those before them of the same loop.
         """
+        if steady.is_at_start:
+            self._sizes = set()
         samples = 1 if record.samples is None else record.samples
         sizes = {samples} if isinstance(samples, int) else set(samples)
         new, self._sizes = sizes - self._sizes, self._sizes | sizes
@@ -175,15 +180,16 @@ class Gaps:
             compiles = new.intersection(held)
             new -= compiles
             if not compiles and end - start >= limit_ns:
-                step, number = record.first + first, steady.batches + first
-                self.add(GapKind.STALL, start, end, record.epoch, step, len(took_us), number=number)
+                place = record.epoch, record.first + first, len(took_us)
+                number = steady.batches + first
+                self.add(GapKind.STALL, start, end, *place, number=number, loop=loop)
 
-    def add_summary(self, record: BatchSummary) -> None:
+    def add_summary(self, record: BatchSummary, loop: int = 0) -> None:
         """Take the longest of batches of which nothing else is known, as if it were their last."""
         longest_ns = record.step_us[-1] * 1000
         if record.stalls and longest_ns >= MIN_GAP_NS:
             start = record.t_last - longest_ns
-            self.add(GapKind.STALL, start, record.t_last, record.epoch, record.first)
+            self.add(GapKind.STALL, start, record.t_last, record.epoch, record.first, loop=loop)
 
     def fold(self, sample: Machine) -> None:
         """Take a whole reading of the machine: nothing that did not change is left out."""
@@ -219,16 +225,19 @@ class Gaps:
         """Go on from what another one found, and from what it knows of batches."""
         self._gaps, self._last, self._sizes = list(gaps), last, set(batch_sizes)
 
-    def found(self, steady: SteadyState) -> tuple[Gap, ...]:
-        """Return the gaps so far, in order; `steady` has folded the batches and knows the usual.
+    def found(self, loops: Sequence[SteadyState]) -> tuple[Gap, ...]:
+        """Return the gaps so far, in order; `loops` have folded the batches and know the usual.
 
-        Steps stall from ten times the usual one on, but for those that come regularly.
+        Steps stall from ten times the usual one of their loop on, but for those that come
+        regularly.
         """
-        limit_ns = _stall_limit_ns(steady.usual_step_us)
+        limits_ns = [_stall_limit_ns(steady.usual_step_us) for steady in loops]
         found = [
-            _between_steps(gap, steady)
+            _between_steps(gap, loops)
             for gap in self._longest()
-            if gap.kind is not GapKind.STALL or gap.end - gap.start > gap.steps * limit_ns
+            if gap.kind is not GapKind.STALL
+            or gap.loop >= len(loops)
+            or gap.end - gap.start > gap.steps * limits_ns[gap.loop]
         ]
         return tuple(sorted(found, key=lambda gap: gap.start))
 
@@ -255,8 +264,10 @@ class Gaps:
         return replace(gap, meanwhile=Meanwhile(*(*means, _mean(settled))))
 
 
-def _between_steps(gap: Gap, steady: SteadyState) -> Gap:
-    every = None if gap.number is None else steady.period_at(gap.number)
+def _between_steps(gap: Gap, loops: Sequence[SteadyState]) -> Gap:
+    if gap.number is None or gap.loop >= len(loops):
+        return gap
+    every = loops[gap.loop].period_at(gap.number)
     return gap if every is None else replace(gap, kind=GapKind.BETWEEN_STEPS, every=every)
 
 

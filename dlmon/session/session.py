@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 from dlmon.records import (
     GRADIENTS_PHASE,
@@ -20,6 +21,7 @@ from dlmon.records import (
     Epoch,
     Evaluation,
     Facts,
+    LoopResult,
     Machine,
     Metrics,
     Model,
@@ -37,18 +39,20 @@ from dlmon.records import (
 from dlmon.records.changes import newest_facts
 from dlmon.session.account import TimeAccount
 from dlmon.session.data_wait import DataWait, unmeasured_wait
+from dlmon.session.epoch_comparison import slow_epochs
 from dlmon.session.epoch_use import EpochUses
 from dlmon.session.gaps import Gaps
 from dlmon.session.learning import LOSS, Learning, metric_of
 from dlmon.session.limits.evidence import MIN_SAMPLES, Evidence, Limit
 from dlmon.session.limits.find import find_limit, find_limit_before_training, window_s
 from dlmon.session.limits.loss import loss_is_no_number
+from dlmon.session.loops import Loop, Loops, network_of
 from dlmon.session.machine_history import MachineHistory
 from dlmon.session.snapshot import PhaseSpan, Progress, Snapshot
 from dlmon.session.trainers import Trainers, span_of
 from dlmon.session.training_readings import TrainingReadings
 from dlmon.session.validity import Validity, find_doubts
-from dlmon.statistics.projection import ValidationPasses, epoch_interval, project_epoch
+from dlmon.statistics.projection import epoch_interval, project_epoch
 from dlmon.statistics.series import Series
 from dlmon.statistics.steady_batches import MIN_OPENINGS
 from dlmon.statistics.steady_state import LEAST_FOR_P95, SteadyState
@@ -85,6 +89,7 @@ FEW_OPENINGS = (
     f"fewer than {MIN_OPENINGS} epochs have been opened, so the projection leaves that time out"
 )
 KERAS_FRAMEWORKS = ("keras", "tf_keras")
+NOT_DESCRIBED = Model(None, None, None, None, None, None)
 # The phases whose batches are the ones that count.
 STEADY_PHASES = ("training", "predicting", GRADIENTS_PHASE)
 
@@ -99,22 +104,18 @@ class Session:
         self.machine = MachineHistory(_interval_of(header))
         self.gaps = Gaps(self.machine.interval_s)
         self.account = TimeAccount(header.t, self.gaps, header.is_script)
-        self.throughput = Series()
+        self.samples_rate, self.steps_rate = Series(), Series()
         self.learning = Learning()
         self.phase_spans: deque[PhaseSpan] = deque(maxlen=MAX_PHASE_SPANS)
         self.epoch_starts: deque[tuple[int, int]] = deque(maxlen=MAX_PHASE_SPANS)
         self.model: Model | None = None
-        self.counts_steps = False
-        """Whether steps stand for samples, because the size of a script's batches isn't known."""
         self.result: Result | None = None
         self.last_t = header.t
         self.training_start: int | None = None
         """When the first batch that compiles nothing began."""
-        self._steady = SteadyState()
+        self.loops = Loops()
         self._epochs: list[Epoch] = []
-        self._whole_s: list[float] = []
         self._evaluation: Evaluation | None = None
-        self._validations = ValidationPasses()
         self.readings = TrainingReadings()
         self.data_wait = DataWait()
         self.epoch_uses = EpochUses(self.machine.interval_s)
@@ -154,6 +155,7 @@ class Session:
             self._fold_phase(record)
         elif isinstance(record, Model):
             self.model = record
+            self.loops.begin(record)
             self.gaps.has_epochs = record.has_epochs is not False
         elif isinstance(record, Epoch):
             self._fold_epoch(record)
@@ -171,18 +173,33 @@ class Session:
 
     def _fold_of_another(self, record: Record) -> None:
         """Take a record of a process that trains beside the one that is shown in full."""
-        if isinstance(record, (Batches, BatchSummary, Epoch)):
+        if isinstance(record, (Model, Batches, BatchSummary, Epoch)):
             self.trainers.fold(record)
         if isinstance(record, (Batches, BatchSummary)):
-            steps = self.counts_steps if self._steady.batches else record.samples is None
+            steps = self.steady.counts_steps if self.steady.batches else record.samples is None
             span = span_of(record, steps)
             if span is not None:
-                self.throughput.add_beside(*span)
+                (self.steps_rate if steps else self.samples_rate).add_beside(*span)
 
     @property
     def steady(self) -> SteadyState:
-        """What the times of the batches come to."""
-        return self._steady
+        """What the times of the batches come to in the loop that runs."""
+        return self.loops.now.steady
+
+    @property
+    def loops_of_all(self) -> dict[int, Loops]:
+        """The loops of each process, by its number."""
+        return {0: self.loops, **self.trainers.loops}
+
+    @property
+    def counts_steps(self) -> bool:
+        """Whether steps stand for samples: the size of the batches that count isn't known."""
+        return self.loops.longest.steady.counts_steps
+
+    @property
+    def throughput(self) -> Series:
+        """The throughput over time, in what the session counts in."""
+        return self.steps_rate if self.counts_steps else self.samples_rate
 
     @property
     def counts(self) -> tuple[int, int, int, int, int]:
@@ -194,11 +211,8 @@ class Session:
         """Return so many of the last lines of output, oldest first."""
         return list(self._output)[-count:]
 
-    def take_state(
-        self, steady: SteadyState, counts: tuple[int, ...], output: Iterable[Output]
-    ) -> None:
-        """Go on from what `steady`, `counts` and `last_output` were in another one."""
-        self._steady = steady
+    def take_state(self, counts: tuple[int, ...], output: Iterable[Output]) -> None:
+        """Go on from what `counts` and `last_output` were in another one."""
         self._epoch_now, self._steps_done, self._updates_done, *times = counts
         self._last_step_ns, self.last_t = times
         self._output.extend(output)
@@ -208,7 +222,8 @@ class Session:
         facts = None
         if self.facts != self.header.machine:
             facts = Facts(self.header.t, self.header.wall, self.header.host, self.facts)
-        passed: list[tuple[int, Record]] = [
+        passed: list[tuple[int, Record | None]] = [
+            *((epoch.begin, self.loops.of(epoch).model) for epoch in self._first_epochs),
             *((span.start, Phase(span.start, span.phase)) for span in self.phase_spans),
             *((epoch.end, epoch) for epoch in (*self._epochs, *self.trainers.epochs)),
         ]
@@ -217,57 +232,62 @@ class Session:
         in_order = (record for _, record in sorted(passed, key=lambda timed: timed[0]))
         # What did not change since is in no later sample. A run's samples are not folded here.
         trainers = self.trainers.known.values()
-        records = (facts, *trainers, self.model, *in_order, self.machine.latest)
+        records = (facts, *trainers, *in_order, self.model, self.machine.latest)
         return [record for record in records if record is not None]
+
+    @property
+    def _first_epochs(self) -> Iterator[Epoch]:
+        """Yield each epoch that is of another loop than the one before it."""
+        before = None
+        for epoch in self._epochs:
+            loop = self.loops.of(epoch)
+            if loop is not before:
+                yield epoch
+            before = loop
 
     def _fold_batches(self, record: Batches) -> None:
         self._enter_epoch(record.epoch)
         start = record.t - record.dt_us[0] * 1000
         if record.first == 0:
             self._mark_epoch(record.epoch, start - (record.opening_us or 0) * 1000)
-        compiling = self._steady.batches == 0
+        compiling = self.steady.is_at_start
         opening, per_execution = self._opens_cut_epoch(record), record.per_execution or 1
         self.data_wait.fold(record)
-        self.gaps.add_batches(record, self._steady)
+        self.gaps.add_batches(record, self.steady, self.loops.number)
         self.account.fold(record)
-        sizes = len(self._steady.first_batches)
-        self._steady.add(
-            *(record.samples, record.dt_us, opening),
-            *(record.opening_us, per_execution, record.first),
-            wait_us=record.wait_us,
-        )
-        compiled = len(self._steady.first_batches) - sizes
-        self.counts_steps = self._steady.counts_steps
-        self.epoch_uses.fold_batches(record, self._steady, compiled)
+        sizes = len(self.steady.first_batches)
+        self.loops.now.add(record, opening)
+        compiled = len(self.steady.first_batches) - sizes
+        self.epoch_uses.fold_batches(record, self.steady, compiled)
         self._steps_done = max(self._steps_done, record.first + len(record.dt_us))
         self._updates_done += len(record.dt_us) if record.updates is None else record.updates
         self._last_step_ns = record.dt_us[-1] * 1000
         self.last_t = max(self.last_t, start + sum(record.dt_us) * 1000)
-        samples, dt_us = record.counted_in(self.counts_steps), record.dt_us
-        if samples is None:
-            return
+        steps = self.steady.counts_steps or record.samples is None
+        samples, dt_us = record.counted_in(steps), record.dt_us
+        assert samples is not None
         if compiling:
             # The first execution's time is compilation: it says nothing of throughput.
             start += sum(dt_us[:per_execution]) * 1000
             dt_us, samples = dt_us[per_execution:], samples[per_execution:]
-        self.throughput.add_batches(start, dt_us, samples)
+        (self.steps_rate if steps else self.samples_rate).add_batches(start, dt_us, samples)
 
     def _fold_summary(self, record: BatchSummary) -> None:
         self._enter_epoch(record.epoch)
-        if not self._steady.batches:
-            self.counts_steps = record.samples is None
         self.data_wait.fold(record)
-        self.gaps.add_summary(record)
+        self.gaps.add_summary(record, self.loops.number)
         self.account.fold(record)
-        self._steady.add_summary(record, self._opens_cut_epoch(record))
-        self.epoch_uses.fold_batches(record, self._steady)
+        self.loops.now.add(record, self._opens_cut_epoch(record))
+        self.epoch_uses.fold_batches(record, self.steady)
         self._steps_done = max(self._steps_done, record.first + record.count)
         self._updates_done += record.count if record.updates is None else record.updates
         self._last_step_ns = record.time_us * 1000 // record.count
         self.last_t = max(self.last_t, record.t_last)
-        start, counted = record.t_last - record.time_us * 1000, record.counted_in(self.counts_steps)
+        steps = self.steady.counts_steps or record.samples is None
+        start, counted = record.t_last - record.time_us * 1000, record.counted_in(steps)
         if record.time_us > 0 and counted is not None:
-            self.throughput.add(start, record.t_last, counted / record.time_us * 1e6)
+            rate = counted / record.time_us * 1e6
+            (self.steps_rate if steps else self.samples_rate).add(start, record.t_last, rate)
 
     def _fold_losses(self, record: Metrics) -> None:
         """Take the loss of a step for the epoch that it is in; Keras reports means by itself."""
@@ -326,13 +346,12 @@ class Session:
                 # What is known of it later, such as the loss of a validation, takes no time.
                 known, why = {**last.metrics, **record.metrics}, {**last.why, **record.why}
                 self._epochs[-1] = replace(record, metrics=known, why=why)
+                self.loops.of(record).add_epoch(self._epochs[-1])
                 self.learning.fold_epoch(record)
             return
         if last is not None and is_again:
             # With the validation that followed it.
             self._epochs.pop()
-            if last.whole and last.end > last.begin:
-                self._whole_s.pop()
         self._epochs.append(record)
         self.epoch_uses.fold_epoch(record)
         self.learning.fold_epoch(record)
@@ -340,10 +359,29 @@ class Session:
         self._mark_epoch(record.epoch, record.begin)
         self.last_t = max(self.last_t, record.end)
         self._epoch_now, self._steps_done, self._updates_done = record.epoch + 1, 0, 0
-        if record.whole and record.end > record.begin:
-            self._whole_s.append((record.end - record.begin) / 1e9)
-        if record.validation is not None:
-            self._validations.add(record.validation)
+        self.loops.of(record).add_epoch(record)
+
+    def epochs_like(
+        self, epoch: Epoch, epochs: Sequence[Epoch]
+    ) -> tuple[list[Epoch], float | None]:
+        """Return those of the epochs that are of the same loop as one of them, and what compiled.
+
+        That is None where the first of them didn't compile.
+        """
+        loop = self.loops.of(epoch)
+        alike = [one for one in epochs if one.begin in loop.epochs]
+        compiles = bool(alike) and alike[0].epoch in loop.compiling
+        return alike, loop.compile_s if compiles else None
+
+    def slow_epochs(self, epochs: Sequence[Epoch]) -> frozenset[int]:
+        """Return when those epochs began that are clearly slower than others of their loop."""
+        slow: set[int] = set()
+        for loop in self.loops.seen:
+            first = next(iter(loop.epochs.values()), None)
+            if first is not None:
+                alike, compile_s = self.epochs_like(first, epochs)
+                slow |= slow_epochs(alike, self.epoch_uses.of, compile_s)
+        return frozenset(slow)
 
     def snapshot(self, now_ns: int | None = None, ended: bool = False) -> Snapshot:
         """Return all figures at `now_ns` (the clock of the session's machine).
@@ -354,21 +392,22 @@ class Session:
         now = self.last_t if now_ns is None or self.result is not None else now_ns
         ended = ended or self.result is not None
         why: dict[str, str] = {}
-        compile_us = self._steady.compile_us()
-        compile_s = None if compile_us is None else compile_us / 1e6 + self._validations.compile_s
-        seconds_per_epoch = self._seconds_per_epoch(compile_s or 0.0, ended, why)
-        own_rate = self._steady.samples_per_second()
-        samples_per_second = self.trainers.together(own_rate)
-        rough_step_us = self._steady.rough_step_us
+        loop, seen = self.loops.longest, self.loops.seen
+        seconds_per_epoch = self._seconds_per_epoch(loop, ended, why)
+        own_rate = loop.steady.samples_per_second()
+        samples_per_second = self.trainers.together(own_rate, loop)
+        rough_step_us = loop.steady.rough_step_us
+        compiled = [one.compile_s for one in seen if one.compile_s is not None]
+        compile_s = math.fsum(compiled) if compiled else None
         if samples_per_second is None:
             unsteady = ("samples_per_second", "step_ms", "stalls")
             why |= dict.fromkeys(unsteady, Requirement.STEADY_STATE)
         elif samples_per_second.standard_error is None:
             why["samples_per_second.standard_error"] = NO_BAND
-        step_ms = self._steady.step_time()
+        step_ms = loop.steady.step_time()
         if step_ms is not None and step_ms.p95 is None:
             why["step_ms.p95"] = f"that takes {LEAST_FOR_P95} steady batches"
-        stalls = self._steady.stalls()
+        stalls = _sum(one.steady.stalls() for one in seen if one.steady.steady)
         if samples_per_second is not None and stalls is None:
             why["stalls"] = SUMMARISED
         if compile_s is None:
@@ -387,7 +426,8 @@ class Session:
         account: dict[AccountPart, float] = {}
         if not self.header.is_machine_recording:
             waited_us = self.data_wait.waited_us
-            account = self.account.parts(now, self.last_t, self._steady, ended, waited_us)
+            steady = [one.steady for one in seen]
+            account = self.account.parts(now, self.last_t, steady, self.steady, ended, waited_us)
         return Snapshot(
             header=self.header,
             phase=self.phase,
@@ -399,15 +439,17 @@ class Session:
             rough_step_ms=None if rough_step_us is None else rough_step_us / 1000,
             step_ms=step_ms,
             compile_s=compile_s,
-            validation_compile_s=self._validations.compile_s,
+            validation_compile_s=math.fsum(one.validations.compile_s for one in seen),
             stalls=stalls,
-            opening_stalls=self._steady.opening_stalls(),
-            batches=self._steady.batches,
+            opening_stalls=_sum(one.steady.opening_stalls() for one in seen if one.steady.steady),
+            batches=sum(one.steady.batches for one in seen),
             seconds_per_epoch=seconds_per_epoch,
             run_seconds=run_seconds,
             epochs=tuple(map(self.trainers.with_samples, self._epochs_shown())),
-            trainers=self.trainers.rates(own_rate),
+            trainers=self.trainers.rates(own_rate, loop),
             counts_steps=self.counts_steps,
+            loops=tuple(self._loop_result(one, loop, ended) for one in seen),
+            measured_model=self._measured_model(loop),
             evaluation=self._evaluation,
             machine=sample,
             machine_age_s=None if sample is None else max(0, now - sample.t) / 1e9,
@@ -416,8 +458,8 @@ class Session:
             limit=self._limit(ended),
             account=account,
             validity=self._validity(account, ended),
-            gaps=self.gaps.found(self._steady),
-            regular_steps=self._steady.regular_steps(),
+            gaps=self.gaps.found([one.steady for one in self.loops.all]),
+            regular_steps=loop.steady.regular_steps(),
             result=self.result,
             why=why,
             lacking=lacking,
@@ -427,7 +469,33 @@ class Session:
         if self.header.is_machine_recording:
             return None
         machine = self.header.machine
-        return find_doubts(self._steady, account, self.readings, machine, self.model, ended)
+        loop = self.loops.longest
+        return find_doubts(loop.steady, account, self.readings, machine, loop.model, ended)
+
+    def _measured_model(self, loop: Loop) -> Model | None:
+        """Return what a loop trains; an epoch of several processes has the samples of all."""
+        if loop.model is None:
+            return None
+        return replace(loop.model, samples_per_epoch=self.trainers.samples_of_all(loop))
+
+    def _loop_result(self, loop: Loop, longest: Loop, ended: bool) -> LoopResult:
+        """Return what loops that are alike came to."""
+        model, steady = loop.model or NOT_DESCRIBED, loop.steady
+        return LoopResult(
+            network=network_of(model),
+            parameters=model.parameters,
+            batch_size=model.batch_size,
+            samples_per_epoch=self.trainers.samples_of_all(loop),
+            count=loop.count,
+            epochs=len(loop.epochs),
+            batches=steady.batches,
+            train_s=steady.time_us / 1e6,
+            seconds_per_epoch=self._seconds_per_epoch(loop, ended, {}),
+            samples_per_second=self.trainers.together(steady.samples_per_second(), loop),
+            step_ms=steady.step_time(),
+            counts_steps=steady.counts_steps or None,
+            headline=True if loop is longest else None,
+        )
 
     def _rate_now(self, now: int) -> float | None:
         """Return the throughput of the last two seconds of training; of more where steps are slow.
@@ -446,7 +514,7 @@ class Session:
             return
         self.gaps.fold(sample)
         self.epoch_uses.fold_reading(sample, self._gpu_index)
-        if self.phase in STEADY_PHASES and self._steady.steady:
+        if self.phase in STEADY_PHASES and self.steady.steady:
             self.readings.fold(sample, self._gpu_index)
             self._keep_recent(self._training_samples, sample)
         if not self._has_trained and not self.header.is_machine_recording:
@@ -511,61 +579,62 @@ class Session:
     @property
     def steady_windows(self) -> tuple[tuple[int, int], ...]:
         """Samples and microseconds of consecutive windows of steady training."""
-        return self._steady.windows
+        return self.loops.longest.steady.windows
 
     @property
     def stall_limit_us(self) -> float | None:
         """How long a batch has to take to be a stall; None before the run is steady."""
-        return self._steady.stall_limit_us()
+        return self.steady.stall_limit_us()
 
     @property
     def phase(self) -> str | None:
         return self.phase_spans[-1].phase if self.phase_spans else None
 
     def _seconds_per_epoch(
-        self, compile_s: float, ended: bool, why: dict[str, str]
+        self, loop: Loop, ended: bool, why: dict[str, str]
     ) -> SecondsPerEpoch | None:
-        if self.model is not None and self.model.why_no_epochs is not None:
-            why["seconds_per_epoch"] = self.model.why_no_epochs
+        model = loop.model
+        if model is not None and model.why_no_epochs is not None:
+            why["seconds_per_epoch"] = model.why_no_epochs
             return None
-        from_first = bool(self._epochs) and self._epochs[0].whole
-        measured = epoch_interval(self._measured_s(ended), self._steady, compile_s, from_first)
+        whole_s = loop.whole_s(self._without_validation(ended))
+        measured = epoch_interval(*whole_s, loop.steady, loop.compile_s or 0.0)
         if measured is not None:
             if measured.low is None:
                 why["seconds_per_epoch.band"] = NO_BAND
             return measured
-        if self.model is None:
+        if model is None:
             why["seconds_per_epoch"] = Requirement.MODEL
             return None
-        if self.model.samples_per_epoch is None:
-            has_epochs = self.model.has_epochs is not False
+        if model.samples_per_epoch is None:
+            has_epochs = model.has_epochs is not False
             why["seconds_per_epoch"] = NO_LENGTH if has_epochs else NO_PASSES
             return None
-        if self.model.epochs == 0 or self.model.samples_per_epoch < 1:
+        if model.epochs == 0 or model.samples_per_epoch < 1:
             why["seconds_per_epoch"] = NO_EPOCHS
             return None
-        if self._validations.seconds(self.model.validation_steps or 0) is None:
+        if loop.validations.seconds(model.validation_steps or 0) is None:
             why["validation"] = NOT_IN_PROJECTION
-        projected = self._projected_epoch(self.model)
+        projected = _projected_epoch(loop, model)
         if projected is None:
             why["seconds_per_epoch"] = Requirement.STEADY_STATE
-        elif self._steady.openings.mean_us is None:
+        elif loop.steady.openings.mean_us is None:
             why["openings"] = FEW_OPENINGS
         return projected
 
-    def _measured_s(self, ended: bool) -> list[float]:
-        """Return what the whole epochs took, without one whose validation is still to come.
+    def _without_validation(self, ended: bool) -> Epoch | None:
+        """Return the last epoch, if its validation is still to come.
 
         Of a loop of PyTorch an epoch is recorded before its validation, and again after it.
         """
         last = self._unvalidated
-        if last is None or not last.whole or last.end <= last.begin:
-            return self._whole_s
-        is_first = len(self._epochs) == 1
-        has_validated = is_first or any(epoch.validation is not None for epoch in self._epochs)
+        if last is None:
+            return None
+        epochs = self.loops.of(last).epochs.values()
+        has_validated = len(epochs) == 1 or any(one.validation is not None for one in epochs)
         is_expected = self.header.is_script and has_validated
         is_to_come = self.phase == "validating" or (is_expected and not ended)
-        return self._whole_s[:-1] if is_to_come else self._whole_s
+        return last if is_to_come else None
 
     def _epochs_shown(self) -> list[Epoch]:
         """Return the epochs; one that is being validated, or was at the end, is not whole."""
@@ -582,12 +651,6 @@ class Session:
             return None
         has_later_started = (self._epoch_now, self._steps_done) != (last.epoch + 1, 0)
         return None if has_later_started else last
-
-    def _projected_epoch(self, model: Model) -> SecondsPerEpoch | None:
-        steps = model.validation_steps or 0
-        validation_s = self._validations.seconds(steps) or 0.0
-        half_s = self._validations.half_s(steps, self._steady)
-        return project_epoch(self._steady, model.samples_per_epoch or 0, validation_s, half_s)
 
     def _run_seconds(
         self,
@@ -613,8 +676,11 @@ class Session:
         evaluation = self._evaluation
         # Epochs beyond those that were asked for belong to no run that was published.
         epochs = max(0, model.epochs or 0)
-        asked_s = self._whole_s[:epochs]
-        whole = len(self._whole_s) == epochs
+        loop = self.loops.now
+        compiled_s, others_s = loop.whole_s()
+        whole_s = [*compiled_s, *others_s]
+        asked_s = whole_s[:epochs]
+        whole = len(whole_s) == epochs
         if evaluation is not None and evaluation.whole and whole and evaluation.end > build:
             took_s = (evaluation.end - build) / 1e9
             why["run_seconds.band"] = ONE_RUN
@@ -630,7 +696,7 @@ class Session:
             if evaluation.steps < evaluation_steps:
                 # It counts as just as uneven as the steady training.
                 measured_s = max(0.0, (evaluation.end - evaluation.begin) / 1e9)
-                half_s = self._steady.band_of_span_s(measured_s)
+                half_s = self.steady.band_of_span_s(measured_s)
                 scale = evaluation_steps / evaluation.steps
                 evaluation_half_s = None if half_s is None else half_s * scale
         else:
@@ -638,7 +704,7 @@ class Session:
         coming = seconds_per_epoch
         if not coming.first_left_out:
             # The first epoch compiled: it says too much of those to come.
-            coming = self._projected_epoch(model) or coming
+            coming = _projected_epoch(loop, model) or coming
         epochs_left = max(0, epochs - len(asked_s))
         value = fixed_s + coming.value * epochs_left
         if not epochs_left and evaluation_half_s == 0:
@@ -677,15 +743,15 @@ class Session:
             ended = epoch >= epochs
             epoch = max(0, min(epoch, epochs - 1))
         done = steps if ended or over is not None else min(self._steps_done, steps)
-        step_us = self._steady.mean_step_us
+        step_us = self.steady.mean_step_us
         epoch_left_s = run_left_s = end_left_s = None
         if step_us is not None and self.result is None:
             validating_s = self._time_in("validating", now)
             validation_steps = self._validation_steps(model)
             known = validation_steps is not None
-            whole_s = self._validations.seconds(validation_steps or 0) if known else None
+            whole_s = self.loops.now.validations.seconds(validation_steps or 0) if known else None
             validation_s = whole_s or 0.0
-            opening_us = self._steady.openings.mean_us or 0.0
+            opening_us = self.steady.openings.mean_us or 0.0
             epoch_s = (steps * step_us + opening_us) / 1e6 + validation_s + self._mean_pause_s()
             epoch_left_s = (steps - done) * step_us / 1e6 + max(0.0, validation_s - validating_s)
             if ended or (over is not None and over.validation is not None):
@@ -717,7 +783,7 @@ class Session:
             return None, None
         ended = [e.steps or 0 for e in self._epochs if e.epoch >= (model.first_epoch or 0)]
         left = max(0, model.steps - sum(ended) - self._steps_done)
-        step_us = self._steady.mean_step_us
+        step_us = self.steady.mean_step_us
         left_s = None if step_us is None or self.result is not None else left * step_us / 1e6
         return model.steps if model.has_epochs is False else None, left_s
 
@@ -741,15 +807,15 @@ class Session:
         if model.validation_steps is not None:
             asked = model.validation_steps
             return min(asked, model.steps_cap) if model.steps_cap else asked
-        passes = (epoch.validation for epoch in reversed(self._epochs))
+        passes = (epoch.validation for epoch in reversed(self.loops.now.epochs.values()))
         return next((each.steps for each in passes if each is not None), None)
 
     def _mean_pause_s(self) -> float:
         """Return the mean time from the end of an epoch to the start of the next."""
-        pairs = zip(self._epochs, self._epochs[1:])  # noqa: B905 - Python 3.10
+        epochs = list(self.loops.now.epochs.values())
         pauses = [
             max(0, after.begin - before.end) / 1e9
-            for before, after in pairs
+            for before, after in pairwise(epochs)
             if after.epoch == before.epoch + 1
         ]
         return math.fsum(pauses) / len(pauses) if pauses else 0.0
@@ -766,12 +832,25 @@ class Session:
         if steps < 1 or self._evaluation is not None:
             return 0.0
         # Each of its batches takes what one of the validation does.
-        whole_s = self._validations.seconds(steps) if model.validation_steps else None
+        whole_s = self.loops.now.validations.seconds(steps) if model.validation_steps else None
         return None if whole_s is None else max(0.0, whole_s - self._time_in("evaluating", now))
 
     def _epochs_are_known(self, model: Model) -> bool:
         """Return whether no more epochs than are known may follow, as those of `--seconds` do."""
         return model.extra_epochs is not None or not self.header.options.get("seconds")
+
+
+def _projected_epoch(loop: Loop, model: Model) -> SecondsPerEpoch | None:
+    steps = model.validation_steps or 0
+    validation_s = loop.validations.seconds(steps) or 0.0
+    half_s = loop.validations.half_s(steps, loop.steady)
+    return project_epoch(loop.steady, model.samples_per_epoch or 0, validation_s, half_s)
+
+
+def _sum(counts: Iterable[int | None]) -> int | None:
+    """Return the sum of counts; None where one isn't known, or there are none."""
+    known = list(counts)
+    return None if not known or None in known else sum(count or 0 for count in known)
 
 
 def _projected_evaluation_s(evaluation: Evaluation, steps: int) -> float:

@@ -7,6 +7,7 @@ from dlmon.records import (
     AccountPart,
     Epoch,
     Evaluation,
+    LoopResult,
     Machine,
     Model,
     Notice,
@@ -91,6 +92,10 @@ class Snapshot:
     """The processes of a script that train, each with its own throughput."""
     counts_steps: bool
     """Whether throughput is in steps: the size of a script's batches isn't known."""
+    loops: tuple[LoopResult, ...]
+    """The loops, those that are alike as one."""
+    measured_model: Model | None
+    """What trains in the loop that took most time: throughput, step and epoch are of that one."""
     evaluation: Evaluation | None
     machine: Machine | None
     machine_age_s: float | None
@@ -118,6 +123,11 @@ class Snapshot:
         if model is None:
             return compiles(frameworks, self.header.versions.get("backend"), None)
         return compiles(frameworks, model.backend, model.jit)
+
+    def longest_loops(self, most: int) -> tuple[LoopResult, ...]:
+        """Return so many of the loops, those whose batches took most time, in their order."""
+        longest = sorted(self.loops, key=lambda loop: -loop.train_s)[:most]
+        return tuple(loop for loop in self.loops if loop in longest)
 
     @property
     def first_batch_s(self) -> float | None:

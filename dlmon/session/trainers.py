@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import replace
 
-from dlmon.records import Batches, BatchSummary, Epoch, SamplesPerSecond, Trainer
+from dlmon.records import Batches, BatchSummary, Epoch, Model, SamplesPerSecond, Trainer
 from dlmon.records.record import record
+from dlmon.session.loops import Loop, Loops
 from dlmon.statistics.steady_state import SteadyState
 
 MAX_TRAINERS = 1024
@@ -42,11 +43,11 @@ class Trainers:
 
     def __init__(self) -> None:
         self.known: dict[int, Trainer] = {}
-        self.steady: dict[int, SteadyState] = {}
+        self.loops: defaultdict[int, Loops] = defaultdict(Loops)
         """Of each but number 0."""
         self._epochs: defaultdict[int, dict[int, Epoch]] = defaultdict(dict)
 
-    def fold(self, record: Trainer | Batches | BatchSummary | Epoch) -> None:
+    def fold(self, record: Trainer | Model | Batches | BatchSummary | Epoch) -> None:
         """Take a record of any of them."""
         if isinstance(record, Trainer):
             if record.number in self.known or len(self.known) < MAX_TRAINERS:
@@ -57,16 +58,10 @@ class Trainers:
             return
         if isinstance(record, Epoch):
             self._epochs[record.epoch][number] = record
-            return
-        steady = self.steady.setdefault(number, SteadyState())
-        if isinstance(record, Batches):
-            steady.add(
-                *(record.samples, record.dt_us, False),
-                *(record.opening_us, record.per_execution or 1, record.first),
-                wait_us=record.wait_us,
-            )
+        elif isinstance(record, Model):
+            self.loops[number].begin(record)
         else:
-            steady.add_summary(record)
+            self.loops[number].now.add(record)
 
     @property
     def epochs(self) -> list[Epoch]:
@@ -81,12 +76,32 @@ class Trainers:
         samples = sum(other.samples or 0 for other in others.values())
         return replace(epoch, samples=epoch.samples + samples)
 
-    def together(self, own: SamplesPerSecond | None) -> SamplesPerSecond | None:
-        """Return the throughput of all of them, of which `own` is that of number 0.
+    def _steady_like(self, loop: Loop) -> dict[int, SteadyState]:
+        """Return the batches of each but number 0 in the loop that is like one of number 0."""
+        return {number: alike.steady for number, alike in self._like(loop).items()}
+
+    def _like(self, loop: Loop) -> dict[int, Loop]:
+        found = {}
+        for number, loops in self.loops.items():
+            # Without a description of both, there is no telling them apart.
+            described = loop.model if loops.now.model is not None else None
+            alike = loops.now if described is None else loops.alike(described)
+            if alike is not None:
+                found[number] = alike
+        return found
+
+    def samples_of_all(self, loop: Loop) -> int | None:
+        """Return the samples of a whole epoch of a loop, those of all processes that share it."""
+        models = (one.model for one in (loop, *self._like(loop).values()))
+        known = [model.samples_per_epoch for model in models if model is not None]
+        return None if None in known or not known else sum(each or 0 for each in known)
+
+    def together(self, own: SamplesPerSecond | None, loop: Loop) -> SamplesPerSecond | None:
+        """Return the throughput of all of them in a loop, of which `own` is that of number 0.
 
         They step together, so what makes one slow makes all: errors add up.
         """
-        others = [steady.samples_per_second() for steady in self.steady.values()]
+        others = [steady.samples_per_second() for steady in self._steady_like(loop).values()]
         known = [other for other in others if other is not None]
         if own is None or not known:
             return own
@@ -101,11 +116,11 @@ class Trainers:
             band=sum(bands) if len(bands) == len(everyone) else None,
         )
 
-    def rates(self, own: SamplesPerSecond | None) -> tuple[TrainerRate, ...]:
-        """Return each process, with its throughput; `own` is that of number 0."""
-        found = []
+    def rates(self, own: SamplesPerSecond | None, loop: Loop) -> tuple[TrainerRate, ...]:
+        """Return each process, with its throughput in a loop; `own` is that of number 0."""
+        found, others = [], self._steady_like(loop)
         for number, trainer in sorted(self.known.items()):
-            steady = self.steady.get(number)
+            steady = others.get(number)
             rate = own if number == 0 else steady.samples_per_second() if steady else None
             found.append(TrainerRate(trainer, None if rate is None else rate.mean))
         return tuple(found)

@@ -4,50 +4,67 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from statistics import median
+from typing import Any
 
 from dlmon.records import SecondsPerEpoch, Validation
 from dlmon.statistics.intervals import mean_half_width, student_95
 from dlmon.statistics.steady_state import SteadyState
 
+SLOW = 1.5
+"""An epoch that takes so often the median is none of the usual ones."""
 MIN_PASSES = 3
 """So many validation passes besides the first show how much passes differ."""
 
 
 def epoch_interval(
-    whole_s: Sequence[float], steady: SteadyState, compile_s: float = 0.0, from_first: bool = True
+    compiled_s: Sequence[float],
+    others_s: Sequence[float],
+    steady: SteadyState,
+    compile_s: float = 0.0,
 ) -> SecondsPerEpoch | None:
     """Return the mean of the wall times of whole epochs, with the 95 % interval of that mean.
 
-    The first epoch compiles, so it is left out as soon as there is another. How far the mean of
-    one or two can be off is known from how the windows of the run differ, and is at least as far
-    as the two lie from their mean: the t-interval of two values is twelve times that, whatever
-    else is known. That of three or more is the t-interval over epochs.
+    Epochs that compile are left out as soon as there is another. How far the mean of one or two
+    can be off is known from how the windows of the run differ. That of three or more is the
+    t-interval over epochs. Two that are apart have that of three, as if one more lay between them:
+    else one that does would make it wider.
 
     Args:
-        whole_s: the wall times, in order.
+        compiled_s: the wall times of those that compile, such as the first.
+        others_s: the wall times of the others.
         steady: the run's batches.
-        compile_s: how much of the first epoch went into compilation.
-        from_first: `whole_s` begins with the epoch that compiled.
+        compile_s: how much of `compiled_s` went into compilation.
     """
-    left_out = from_first and len(whole_s) > 1
-    counted = whole_s[1:] if left_out else whole_s
+    counted = others_s or compiled_s
     if not counted:
         return None
     value = math.fsum(counted) / len(counted)
-    compiling_s = 0.0 if left_out or not from_first else compile_s
+    compiling_s = 0.0 if others_s else compile_s
     half = steady.band_of_span_s(max(0.0, math.fsum(counted) - compiling_s))
     if len(counted) > 2 or (len(counted) == 2 and half is None):
         half = mean_half_width(counted)
     elif len(counted) == 2 and half is not None:
-        half = max(half / 2, (max(counted) - min(counted)) / 2)
+        half = max(half / 2, mean_half_width([*counted, value]))
     return SecondsPerEpoch(
         value=value,
         low=None if half is None else max(0.0, value - half),
         high=None if half is None else value + half,
         epochs=len(counted),
         projected=False,
-        first_left_out=left_out,
+        first_left_out=bool(compiled_s and others_s),
+        left_out=len(compiled_s) if others_s and len(compiled_s) > 1 else None,
+        **_usual(counted),
     )
+
+
+def _usual(took_s: Sequence[float]) -> dict[str, Any]:
+    """Return what of three epochs or more is usual, and what isn't; nothing of fewer."""
+    if len(took_s) < 3:
+        return {}
+    usual_s = median(took_s)
+    slow = sum(one_s > SLOW * usual_s for one_s in took_s)
+    return {"median": usual_s, "slow": slow, "longest": max(took_s)}
 
 
 class ValidationPasses:

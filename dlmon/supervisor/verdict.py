@@ -32,6 +32,7 @@ from dlmon.supervisor.script import describe_end
 
 # What C++ and TensorFlow write before they abort or crash for want of memory.
 # The allocator's own line comes before the error, and may be all that a crash leaves time for.
+MOST_LOOPS = 100
 _FAILED_ALLOCATION = re.compile(
     r"std::bad_alloc|RESOURCE_EXHAUSTED|OOM when allocating|ran out of memory trying to allocate"
 )
@@ -95,7 +96,7 @@ def make_result(
     wall: float,
 ) -> Result:
     """Return the result record of a session whose figures are in `snapshot` and `measures`."""
-    header, model, validity = snapshot.header, snapshot.model, snapshot.validity
+    header, model, validity = snapshot.header, snapshot.measured_model, snapshot.validity
     batch_size = model.batch_size if model is not None else job.options.get("batch_size")
     status, error, kind = _status(ending, batch_size)
     lacking = snapshot.lacking
@@ -122,7 +123,7 @@ def make_result(
         device=model.device if model else None,
         device_name=_device_name(snapshot),
         data=model.data if model else None,
-        options=_options(job, model),
+        options=_options(job, model, snapshot.model),
         wall_s=round((now_ns - header.t) / 1e9, 3),
         seconds_per_epoch=snapshot.seconds_per_epoch,
         run_seconds=snapshot.run_seconds,
@@ -151,6 +152,7 @@ def make_result(
         else {d.value: text for d, text in validity.against.items()},
         account={part.value: round(took_s, 3) for part, took_s in snapshot.account.items()},
         counts_steps=snapshot.counts_steps or None,
+        loops=snapshot.longest_loops(MOST_LOOPS) if len(snapshot.loops) > 1 else None,
         t=now_ns,
         wall=wall,
         why=why,
@@ -165,15 +167,17 @@ def why_nothing_trained(ending: Ending) -> str | None:
     return ending.why_nothing_trained
 
 
-def _options(job: Job, model: Model | None) -> dict[str, Any]:
-    """Return what a run was asked for; of a script, as what it trains turned out to be."""
+def _options(job: Job, model: Model | None, last: Model | None) -> dict[str, Any]:
+    """Return what a run was asked for; of a script, as what it trains turned out to be.
+
+    Only the `last` of its loops says how many epochs all of them are to have.
+    """
     if not job.script or model is None:
         return job.options
-    names = ("batch_size", "epochs", "precision", "backend")
+    names = ("batch_size", "precision", "backend")
     seen = {name: getattr(model, name) for name in names}
-    if model.length_from is not None:
-        # It may be wrong.
-        seen["epochs"] = None
+    # What was read elsewhere may be wrong.
+    seen["epochs"] = None if last is None or last.length_from is not None else last.epochs
     return {**job.options, **{name: value for name, value in seen.items() if value is not None}}
 
 
@@ -217,7 +221,7 @@ def measure_session(job: Job, snapshot: Snapshot, energy: EnergyMeter, now_ns: i
     cpus, price = job.options.get("cpus"), job.options.get("price")
     peak_flop_s, why_no_peak = _peak(job, snapshot)
     return measure(
-        snapshot.model,
+        snapshot.measured_model,
         snapshot.epochs,
         energy,
         snapshot.samples_per_second,
@@ -231,7 +235,7 @@ def measure_session(job: Job, snapshot: Snapshot, energy: EnergyMeter, now_ns: i
 
 def _peak(job: Job, snapshot: Snapshot) -> tuple[float | None, str | None]:
     """Return the calibrated peak of what the session ran on, or None and why."""
-    model = snapshot.model
+    model = snapshot.measured_model
     if model is None or model.precision is None:
         return None, None
     if model.device == "cpu" and (job.options.get("cpus") or job.options.get("threads")):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 from fakes.recorded import recorded_session
 
@@ -140,3 +141,67 @@ def _with_validation(records: list[Record]) -> list[Record]:
             passed = Validation(record.end, end, end, end, steps=4)
             made.append(replace(record, end=end, validation=passed))
     return made
+
+
+class Script:
+    """Makes the log of a script that trains in one loop after another."""
+
+    def __init__(self) -> None:
+        self.t = script_header().t + 2 * SECOND
+        trainer = Trainer(self.t, 0, 100, "keras", backend="tensorflow")
+        self.records: list[Record] = [script_header(), trainer]
+        self._loops = self._epochs = 0
+
+    def train(
+        self,
+        network: str | None = "net",
+        parameters: int | None = 1000,
+        batch: int | None = 32,
+        steps: int = 100,
+        step_ms: int = 20,
+        epochs: int = 3,
+        first_ms: int | None = None,
+        late: bool = False,
+    ) -> Script:
+        """Add a loop; a `late` one is described in full after its first batch, as Keras does."""
+        model = Model(
+            parameters=None if late else parameters,
+            flops_per_sample=None,
+            batch_size=batch,
+            samples_per_epoch=None if batch is None else steps * batch,
+            steps_per_epoch=None if batch is None else steps,
+            epochs=None if batch is None else self._epochs + epochs,
+            network=network,
+            loop=self._loops,
+            first_epoch=self._epochs,
+            has_epochs=None if batch is not None else False,
+        )
+        self.records += [model, Phase(self.t, "training")]
+        self._loops += 1
+        for number in range(epochs):
+            dt_us = [step_ms * 1000] * steps
+            if not number and first_ms:
+                dt_us[0] = first_ms * 1000
+            self._add(dt_us, batch, model if late and not number else None, parameters)
+        return self
+
+    def _add(
+        self,
+        dt_us: list[int],
+        batch: int | None,
+        model: Model | None,
+        parameters: int | None,
+    ) -> None:
+        begin, epoch = self.t, self._epochs
+        cuts = [0, 1, len(dt_us)] if model is not None else [0, len(dt_us)]
+        for first, end in pairwise(cuts):
+            part = tuple(dt_us[first:end])
+            self.records.append(Batches(epoch, first, batch, self.t + part[0] * 1000, part))
+            self.t += sum(part) * 1000
+            if model is not None and not first:
+                self.records.append(replace(model, parameters=parameters))
+        samples = None if batch is None else batch * len(dt_us)
+        if batch is not None:
+            ended = Epoch(epoch, begin, self.t, self.t, True, samples, {}, len(dt_us))
+            self.records.append(ended)
+        self._epochs += 1

@@ -366,6 +366,9 @@ def basis_of_epoch(timing: SecondsPerEpoch, compile_s: float | None, compiles: b
         return "projected mean epoch"
     if timing.first_left_out:
         why = ": it compiles" if compiles else ""
+        if timing.left_out is not None:
+            all_epochs = timing.epochs + timing.left_out
+            return f"{all_epochs:,} epochs, the first of each fit left out{why}"
         return f"{timing.epochs + 1:,} epochs, the first left out{why}"
     with_first = timing.epochs == 1 and compile_s is not None
     compiled = f", {'compile' if compiles else 'first batch'} included" if with_first else ""
@@ -584,7 +587,7 @@ def _is_other(theirs: str | None, ours: str | None) -> bool:
 
 def _conditions_of_script(snapshot: Snapshot) -> Conditions:
     """Return what a script does, as far as what it trains has been seen."""
-    model = snapshot.model
+    model = snapshot.measured_model
     return Conditions(
         workload=snapshot.header.workload,
         batch_size=model.batch_size if model else None,

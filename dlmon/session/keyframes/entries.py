@@ -38,7 +38,7 @@ from dlmon.records.sanitize import clean
 from dlmon.session.energy import EnergyCounter, EnergyPoint
 from dlmon.session.epoch_use import EpochUse
 from dlmon.session.gaps import Gap
-from dlmon.session.keyframes.series import put_series
+from dlmon.session.keyframes.series import RATES, put_series
 from dlmon.session.keyframes.values import (
     MALFORMED,
     MOST_SERIES,
@@ -100,6 +100,8 @@ class _Entry(NamedTuple):
     epoch_uses: dict[int, EpochUse]
     gaps: list[Gap]
     energy: dict[str, EnergyPoint]
+    loops: list[tuple[int, int, dict[str, Any]]]
+    """Of loops that ran since the entry before, and do no more: their process, number and state."""
     cuts: dict[str, int]
     """Of each series, the cell behind the last."""
     packed_state: bytes
@@ -177,7 +179,8 @@ class Keyframes:
         }
         records, cuts = len(self._records), dict(self.cuts)
         packed = zlib.compress(state, level=1)
-        return _Entry(t, place, records, starts, uses, gaps, energy, cuts, packed)
+        loops = [(whole(each), whole(n), dict(steady)) for each, n, steady in at["loops"]]
+        return _Entry(t, place, records, starts, uses, gaps, energy, loops, cuts, packed)
 
     def _add_part(
         self, name: str, first: int, count: int, low: Any, high: Any, means: list[Any]
@@ -258,19 +261,15 @@ class Keyframes:
             b: use for each in entries for b, use in each.epoch_uses.items()
         }
         session.epoch_uses.state = read_open_epoch(*state["epoch"])
-        session.take_state(
-            with_state(SteadyState(), state["steady"]),
-            tuple(map(whole, state["counts"])),
-            output,
-        )
+        session.take_state(tuple(map(whole, state["counts"])), output)
+        for each, n, steady in (*(loop for one in entries for loop in one.loops), *state["loops"]):
+            loops = session.loops if each == 0 else session.trainers.loops[whole(each)]
+            loops.all[whole(n)].steady = with_state(SteadyState(), steady)
         session.account.state = read_account(*state["account"])
         session.readings.state = read_readings(*state["readings"])
         _take_metrics(session, state.get("metrics", {}))
         waited_us = state["waited_us"]
         session.data_wait.waited_us = None if waited_us is None else whole(waited_us)
-        session.counts_steps = state["counts_steps"] is True
-        for number, steady in state["trainers"].items():
-            session.trainers.steady[whole(int(number))] = with_state(SteadyState(), steady)
         session.gaps.take_state(
             # What an entry says of a gap that an earlier one has as well is newer.
             {gap.start: gap for each in entries for gap in each.gaps}.values(),
@@ -309,7 +308,7 @@ class Keyframes:
                 entry.cuts.get(name, 0),
                 cells[name],
                 None if rest is None else read_rest(name, *rest),
-                SECOND_NS if name == "throughput" else session.machine.bucket_ns,
+                SECOND_NS if name in RATES else session.machine.bucket_ns,
                 Earlier(firsts.get(name, 0), partial(earlier.take, name)),
             )
             put_series(session, name, series)

@@ -50,6 +50,7 @@ class KeyframeMaker:
         place = made.last_place if made is not None else None
         self._at_ns, self._offset = session.last_t, place.offset if place is not None else 0
         self._cuts = dict(made.cuts) if made is not None else {}
+        self._batches: dict[tuple[int, int], int] = {}
         # A gap is explained by readings that may come after it.
         self._explained_ns = session.header.t
         self._newest_epoch = session.epoch_starts[-1][0] if session.epoch_starts else -1
@@ -86,6 +87,7 @@ class KeyframeMaker:
                     for name, counter in counters_of(session).items()
                     if counter.newest is not None
                 },
+                "loops": self._left_loops(),
                 **(parts := self._parts()).coarse,
             }
         )
@@ -110,6 +112,17 @@ class KeyframeMaker:
         if uses:
             self._newest_use = uses[-1][0]
         return uses
+
+    def _left_loops(self) -> list[tuple[int, int, dict[str, Any]]]:
+        """Return the state of the loops that ran since the last entry, and do no more."""
+        found = []
+        for number, loops in self._session.loops_of_all.items():
+            for index, loop in enumerate(loops.all):
+                batches = loop.steady.batches
+                if loop is not loops.now and self._batches.get((number, index), 0) != batches:
+                    self._batches[number, index] = batches
+                    found.append((number, index, state_of(loop.steady, _FOLLOWING)))
+        return found
 
     def _parts(self) -> _Parts:
         coarse: dict[str, Any] = {}
@@ -145,7 +158,6 @@ def _short(value: float | None) -> float | None:
 def _state(session: Session) -> dict[str, Any]:
     latest = session.machine.latest
     return {
-        "steady": state_of(session.steady, _FOLLOWING),
         "counts": session.counts,
         "account": session.account.state,
         "readings": session.readings.state,
@@ -155,12 +167,11 @@ def _state(session: Session) -> dict[str, Any]:
             if metric.is_read
         },
         "waited_us": session.data_wait.waited_us,
-        "counts_steps": session.counts_steps,
         "epoch": session.epoch_uses.state,
-        "trainers": {
-            str(number): state_of(steady, _FOLLOWING)
-            for number, steady in session.trainers.steady.items()
-        },
+        "loops": [
+            [number, loops.number, state_of(loops.now.steady, _FOLLOWING)]
+            for number, loops in session.loops_of_all.items()
+        ],
         "last_gap": None if session.gaps.last is None else gap_values(session.gaps.last),
         "batch_sizes": session.gaps.batch_sizes,
         "machine": None if latest is None else to_json(latest),

@@ -10,13 +10,14 @@ from dlmon.statistics.series import (
 )
 
 _GPU_SERIES = ("gpu_utilization_pct", "gpu_memory_mib", "gpu_power_w", "gpu_temperature_c")
+RATES = ("samples_rate", "steps_rate")
 _SERIES = ("cpu_pct", "run_cpu_pct", "cpu_power_w", "memory_mib")
 
 
 def series_of(session: Session) -> dict[str, Series]:
     """Return the series of a session by their names."""
     machine = session.machine
-    named = {"throughput": session.throughput}
+    named = {name: getattr(session, name) for name in RATES}
     named |= {name: getattr(machine, name) for name in _SERIES}
     metrics = session.learning.metrics
     named |= {f"{METRIC}.{name}": m.series for name, m in metrics.items() if m.is_read}
@@ -35,8 +36,8 @@ def counters_of(session: Session) -> dict[str, EnergyCounter]:
 def put_series(session: Session, name: str, series: Series) -> None:
     """Give a session the series of a name that `series_of` knows."""
     of_gpus, dot, index = name.partition(".")
-    if name == "throughput":
-        session.throughput = series
+    if name in RATES:
+        setattr(session, name, series)
     elif name in _SERIES:
         setattr(session.machine, name, series)
     elif dot and of_gpus == METRIC:

@@ -53,7 +53,7 @@ def gap_values(gap: Gap) -> list[Any]:
     """Return what `read_gap` reads."""
     values = [gap.start, gap.end, gap.kind.value, gap.epoch, gap.step, gap.steps, gap.before]
     means = None if gap.meanwhile is None else list(astuple(gap.meanwhile))
-    return [*values, means, gap.number]
+    return [*values, means, gap.number, gap.loop]
 
 
 def read_gap(
@@ -65,7 +65,8 @@ def read_gap(
     steps: Any,
     before: Any,
     means: Any,
-    number: Any = None,
+    number: Any,
+    loop: Any,
 ) -> Gap:
     """Return a gap."""
     meanwhile = None
@@ -75,7 +76,7 @@ def read_gap(
     before = clean(str(before))
     of_all = None if number is None else whole(number)
     kinds = (whole(start), whole(end), GapKind(kind))
-    return Gap(*kinds, *where, whole(steps), before, meanwhile, of_all)
+    return Gap(*kinds, *where, whole(steps), before, meanwhile, of_all, loop=whole(loop))
 
 
 def read_account(until: Any, part: Any, closing: Any, epoch: Any, spent: Any) -> AccountState:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from textual.binding import Binding, BindingType
 
 from dlmon.records import Epoch
-from dlmon.session.epoch_comparison import compare_epoch, slow_epochs
+from dlmon.session.epoch_comparison import compare_epoch
 from dlmon.session.snapshot import Snapshot
 from tui.drawing.time_axis import TimeAxis
 from tui.drawing.time_window import TimeWindow
@@ -50,8 +50,7 @@ class EpochZoom(TimeChartsScreen):
         if known != self._slow_of:
             # Of thousands this takes a while, so only where one has come.
             self._slow_of = known
-            use_of = self._source.session.epoch_uses.of
-            self._slow = slow_epochs(epochs, use_of, snapshot.compile_s)
+            self._slow = self._source.session.slow_epochs(epochs)
         self._paint_table(snapshot)
         self._paint_line(snapshot)
         self._offer(bool(epochs))
@@ -83,13 +82,10 @@ class EpochZoom(TimeChartsScreen):
         if epoch is None:
             return
         each = epoch_word(snapshot.header)
-        found = compare_epoch(
-            epoch,
-            snapshot.epochs,
-            self._source.session.epoch_uses.of,
-            snapshot.compile_s,
-            snapshot.validation_compile_s,
-        )
+        session = self._source.session
+        alike, compile_s = session.epochs_like(epoch, snapshot.epochs)
+        validation_compile_s = session.loops.of(epoch).validations.compile_s
+        found = compare_epoch(epoch, alike, session.epoch_uses.of, compile_s, validation_compile_s)
         gpu = snapshot.model.gpu_index if snapshot.model is not None else None
         heading = f"{each.capitalize()} {epoch.epoch + 1}"
         notices = [note.text for note in snapshot.notices if epoch.begin <= note.t <= epoch.end]

@@ -213,7 +213,7 @@ def test_the_longest_are_kept_and_in_order(count):
     for number in range(count):
         start = at(10 * number)
         gaps.add(GapKind.OPENING, start, start + at(1.5 + number % 7), number)
-    found = gaps.found(SteadyState())
+    found = gaps.found([SteadyState()])
     assert len(found) == MAX_GAPS
     assert list(found) == sorted(found, key=lambda gap: gap.start)
     every_length = sorted((1.5 + number % 7 for number in range(count)), reverse=True)

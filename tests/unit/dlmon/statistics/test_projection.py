@@ -31,12 +31,17 @@ def epochs_opened(openings_us, cut=False):
     return state
 
 
+def interval_of(whole_s, state, compile_s=0.0, from_first=True):
+    """Return the interval of epochs, of which the first compiles."""
+    return epoch_interval(whole_s[:from_first], whole_s[from_first:], state, compile_s)
+
+
 EPOCHS_S = st.lists(st.floats(0, 1e10), min_size=1, max_size=40)
 
 
 @given(EPOCHS_S, st.booleans())
 def test_the_time_of_an_epoch_is_the_mean_and_lies_in_its_band(whole_s, from_first):
-    interval = epoch_interval(whole_s, steady([20_000] * 200), 0.5, from_first)
+    interval = interval_of(whole_s, steady([20_000] * 200), 0.5, from_first)
     counted = whole_s[1:] if from_first and len(whole_s) > 1 else whole_s
     assert 0 <= interval.low <= interval.value <= interval.high
     assert interval.value == pytest.approx(statistics.fmean(counted))
@@ -46,12 +51,12 @@ def test_the_time_of_an_epoch_is_the_mean_and_lies_in_its_band(whole_s, from_fir
 
 def test_from_the_second_epoch_on_the_first_is_left_out():
     state = steady([20_000] * 200)
-    assert epoch_interval([], state) is None
-    assert epoch_interval([19.0], state).value == 19.0
-    two = epoch_interval([19.0, 9.0], state)
+    assert interval_of([], state) is None
+    assert interval_of([19.0], state).value == 19.0
+    two = interval_of([19.0, 9.0], state)
     assert (two.value, two.epochs, two.first_left_out) == (9.0, 1, True)
     # Mean 9.1, standard deviation 0.1, n = 3: the half-width is 4.303 × 0.1 / √3.
-    four = epoch_interval([19.0, 9.0, 9.1, 9.2], state)
+    four = interval_of([19.0, 9.0, 9.1, 9.2], state)
     assert (four.value, four.epochs, four.first_left_out) == (pytest.approx(9.1), 3, True)
     assert four.high - 9.1 == pytest.approx(4.303 * 0.1 / math.sqrt(3))
     assert 9.1 - four.low == pytest.approx(4.303 * 0.1 / math.sqrt(3))
@@ -63,28 +68,42 @@ def test_the_band_of_a_single_epoch_comes_from_the_windows_within_it():
     state = steady([0, *[20_000] * 50, *dt_us])
     # An epoch as long as all that was steady is as sure as the throughput of that.
     whole_s = sum(dt_us) / 1e6
-    one = epoch_interval([whole_s], state)
+    one = interval_of([whole_s], state)
     assert one.high - one.value == pytest.approx(state.relative_band() * whole_s)
     # A shorter one is less sure, for its length; what compiled is no matter of chance.
-    half = epoch_interval([whole_s / 2 + 7.0], state, compile_s=7.0)
+    half = interval_of([whole_s / 2 + 7.0], state, compile_s=7.0)
     assert half.high - half.value == pytest.approx(state.relative_band() * whole_s / math.sqrt(2))
-    second = epoch_interval([99.0, whole_s / 2], state, compile_s=7.0)
+    second = interval_of([99.0, whole_s / 2], state, compile_s=7.0)
     assert second.high - second.value == pytest.approx(half.high - half.value)
 
 
-def test_the_band_of_two_epochs_comes_from_the_windows_and_holds_both():
+def test_the_band_of_two_epochs_comes_from_the_windows_and_one_between_them_leaves_it_as_it_is():
     source = random.Random(8)
     state = steady([0, *[20_000] * 50, *(int(source.gauss(20_000, 4_000)) for _ in range(1_500))])
-    alike = epoch_interval([99.0, 15.0, 15.0], state)
+    alike = interval_of([99.0, 15.0, 15.0], state)
     assert (alike.value, alike.epochs) == (15.0, 2)
     assert alike.high - alike.value == pytest.approx(state.band_of_span_s(30.0) / 2)
-    apart = epoch_interval([99.0, 15.0, 19.0], state)
-    assert (apart.low, apart.value, apart.high) == (15.0, 17.0, 19.0)
+    apart = interval_of([99.0, 15.0, 19.0], state)
+    assert (apart.value, apart.low) == (17.0, pytest.approx(17 - 4.303 * 2 / math.sqrt(3)))
+    another = interval_of([99.0, 15.0, 19.0, 17.0], state)
+    assert (another.low, another.high) == (pytest.approx(apart.low), pytest.approx(apart.high))
+
+
+def test_an_epoch_far_beyond_the_median_is_none_of_the_usual_ones():
+    state = steady([20_000] * 200)
+    interval = interval_of([99.0, 1.6, 1.5, 1.8, 9.6, 1.6], state)
+    assert (interval.median, interval.slow, interval.longest) == (1.6, 1, 9.6)
+    assert interval.value == pytest.approx(3.22)
+    alike = interval_of([99.0, 1.6, 1.5, 1.8], state)
+    assert (alike.median, alike.slow) == (1.6, 0)
+    # Of two nobody knows which is usual.
+    two = interval_of([99.0, 1.6, 9.6], state)
+    assert two.median is two.slow is two.longest is None
 
 
 @pytest.mark.parametrize("whole_s", [[0.4], [0.9, 0.4]])
 def test_how_sure_an_epoch_is_that_ended_before_it_was_steady_is_not_known(whole_s):
-    interval = epoch_interval(whole_s, steady([20_000] * 20))
+    interval = interval_of(whole_s, steady([20_000] * 20))
     assert (interval.value, interval.low, interval.high) == (0.4, None, None)
 
 
@@ -99,7 +118,7 @@ def test_the_band_of_an_epoch_holds_the_true_mean_as_often_as_it_says(epochs):
             dt_us = [round(source.gauss(50_000, 10_000)) for _ in range(160)]
             state.add(100, [dt_us[0] + 2_000_000 * (epoch == 0), *dt_us[1:]])
             whole_s.append(sum(dt_us) / 1e6 + 2.0 * (epoch == 0))
-        interval = epoch_interval(whole_s, state, compile_s=2.0)
+        interval = interval_of(whole_s, state, compile_s=2.0)
         true_s = 8.0 + 2.0 * (epochs == 1)
         held += interval.low <= true_s <= interval.high
     assert 0.92 < held / runs <= 0.995

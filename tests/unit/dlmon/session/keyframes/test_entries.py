@@ -8,7 +8,7 @@ from unittest.mock import patch
 
 import pytest
 from fakes.recorded import BEGIN_NS, recorded_session, write_log
-from fakes.scripts import script_session
+from fakes.scripts import Script, script_session
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -99,6 +99,17 @@ def test_an_entry_and_the_rest_come_to_the_same_figures_as_the_whole_log(second)
     assert session.epoch_starts == expected.epoch_starts
     assert session.phase_spans == expected.phase_spans
     assert session.facts == expected.facts
+
+
+@pytest.mark.parametrize("second", [60, 75, 90, 104])
+def test_the_loops_of_a_script_come_to_the_same(second):
+    script = Script()
+    for number in range(3):
+        script.train("a", 10, step_ms=50, steps=300, epochs=1)
+        script.train(f"b_{number}", 20, step_ms=30, steps=200, first_ms=900, late=True)
+    keyframes, _, _ = indexed(script.records)
+    t = script.records[0].t + second * SECOND
+    assert shown(by_index(keyframes, script.records, t), t) == shown(whole(script.records, t), t)
 
 
 def test_the_end_comes_out_with_the_result():

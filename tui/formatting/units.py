@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dlmon.comparison.compare import ComparisonRow, Timing
-    from dlmon.records import SamplesPerSecond
+    from dlmon.records import SamplesPerSecond, SecondsPerEpoch
 
 
 def seconds(value: float) -> str:
@@ -154,6 +154,14 @@ def ends_of_band(timing: Timing | ComparisonRow) -> str:
     _, _, digits = _time_and_half(timing)[0].partition(".")
     low, high = (f"{end:,.{len(digits)}f}" for end in (timing.low, timing.high))
     return f"{low} to {high} {_unit_of(timing)}" if low != high else ""
+
+
+def usual(timing: SecondsPerEpoch) -> str:
+    """Say what an epoch usually takes, where some took far longer: usually 1.60 s, once 9.60 s."""
+    if not timing.slow or timing.median is None:
+        return ""
+    how_often = "once" if timing.slow == 1 else f"{timing.slow:,} times up to"
+    return f"usually {seconds(timing.median)}, {how_often} {seconds(timing.longest or 0.0)}"
 
 
 def is_very_uncertain(timing: Timing | ComparisonRow) -> bool:

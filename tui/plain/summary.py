@@ -50,6 +50,7 @@ from tui.formatting.comparison import (
     why_no_time,
 )
 from tui.formatting.comparison_row import peak_share
+from tui.formatting.loops import HEADINGS, NUMERIC, loop_rows, measured_loop
 from tui.formatting.metrics import evaluation_text, metrics_line
 from tui.formatting.results import result_figures
 from tui.formatting.sessions import called, device_name, energy_used, status_text
@@ -64,7 +65,7 @@ LONGEST_TEXT = 1_000
 SHOWN_OUTPUT = 20
 COMMAND, METRICS = "command", "metrics"
 VALID, IN_DOUBT = "valid", "in doubt"
-SHOWN_GAPS = 3
+SHOWN_GAPS, SHOWN_LOOPS = 3, 20
 # What a first batch of a validation takes less than that of is not worth a word.
 _A_DELAY_S = 0.01
 
@@ -157,6 +158,7 @@ def _print_summary(console: Console, follower: SessionFollower, snapshot: Snapsh
         table.add_row(Text(name, style="dim"), Text(clean(text, LONGEST_TEXT)))
     print_table(console, table)
     if not snapshot.header.is_machine_recording:
+        _print_loops(console, snapshot)
         _print_account(console, snapshot)
         _print_comparison(console, follower, snapshot)
 
@@ -185,6 +187,8 @@ def summary_rows(
     rows.append(("status", status_text(status, session.result)))
     if model is not None and model.length_from is not None:
         rows.append(("length", _length(model)))
+    if measured_loop(snapshot):
+        rows.append(("figures of", measured_loop(snapshot)))
     timing = timing_of(snapshot)
     if snapshot.run_seconds is not None and timing is snapshot.run_seconds:
         rows.append(("whole run", _run_text(snapshot.run_seconds, snapshot)))
@@ -232,6 +236,22 @@ def summary_rows(
         rows.append(("wall", units.seconds(result.wall_s)))
         rows.extend(result_figures(result))
     return rows
+
+
+def _print_loops(console: Console, snapshot: Snapshot) -> None:
+    """Print what each of several loops came to."""
+    rows, left = loop_rows(snapshot, SHOWN_LOOPS)
+    if not rows:
+        return
+    console.print()
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for heading, numeric in zip(HEADINGS, NUMERIC, strict=True):
+        table.add_column(heading, justify="right" if numeric else "left")
+    for row in rows:
+        table.add_row(*(Text(clean(cell, LONGEST_TEXT)) for cell in row))
+    print_table(console, table)
+    if left:
+        console.print(Text(f"  and {left:,} more {'loop' if left == 1 else 'loops'}"))
 
 
 def _print_account(console: Console, snapshot: Snapshot) -> None:
@@ -296,7 +316,9 @@ def _stalls(snapshot: Snapshot) -> str:
 
 def _epoch_text(timing: SecondsPerEpoch, snapshot: Snapshot) -> str:
     basis = basis_of_epoch(timing, snapshot.compile_s, snapshot.compiles)
-    if units.is_very_uncertain(timing):
+    if units.usual(timing):
+        basis = f"{units.usual(timing)}; {basis}"
+    elif units.is_very_uncertain(timing):
         basis = f"{units.VERY_UNCERTAIN}; {basis}"
     return f"{units.band(timing)} ({basis}{_left_out(timing, snapshot)})"
 

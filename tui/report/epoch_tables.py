@@ -1,4 +1,4 @@
-"""What a report says of epochs, and of what metrics came to."""
+"""What a report says of loops and epochs, and of what metrics came to."""
 
 from __future__ import annotations
 
@@ -6,13 +6,23 @@ from collections.abc import Callable, Sequence
 
 from dlmon.records import Epoch, Model
 from dlmon.session.metric_figures import MetricFigure
+from dlmon.session.snapshot import Snapshot
 from tui.formatting import units
 from tui.formatting.epochs import steps_asked_for
 from tui.formatting.learning import value_text
+from tui.formatting.loops import HEADINGS, NUMERIC, loop_rows
 from tui.report.parts import Table
 
-MOST_EPOCHS = 1000
+MOST_EPOCHS, MOST_LOOPS = 1000, 100
 _METRICS = 6
+
+
+def loop_table(snapshot: Snapshot, text: Callable[[str], str]) -> Table | None:
+    """Return one row for each of several loops; `text` as `epoch_table` takes it."""
+    rows, left = loop_rows(snapshot, MOST_LOOPS)
+    if not rows:
+        return None
+    return Table(HEADINGS, tuple(tuple(map(text, row)) for row in rows), NUMERIC, left)
 
 
 def metric_table(

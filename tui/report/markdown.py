@@ -90,6 +90,9 @@ def _session(session: SessionReport) -> Iterator[str]:
     if session.gaps:
         yield "### The longest times without a batch"
         yield _list(f"{at}  {text}" for at, text in session.gaps)
+    if session.loops is not None:
+        yield "### Loops"
+        yield from _table(session.loops)
     if session.epochs is not None:
         yield "### Epochs"
         yield from _table(session.epochs, _MOST_EPOCHS)

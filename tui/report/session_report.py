@@ -48,7 +48,7 @@ from tui.options.jobs import recorded_options
 from tui.plain.summary import COMMAND, IN_DOUBT, METRICS, VALID, summary_rows
 from tui.report.curves import Mark, SessionCurves
 from tui.report.environment import as_word, environment_rows
-from tui.report.epoch_tables import epoch_table, metric_table
+from tui.report.epoch_tables import MOST_LOOPS, epoch_table, loop_table, metric_table
 from tui.report.metric_curves import MetricCurves
 from tui.report.parts import Bar, Row, Table
 from tui.report.redact import Redaction
@@ -103,6 +103,7 @@ class SessionReport:
     of_all: str
     account: tuple[Bar, ...]
     gaps: tuple[Row, ...]
+    loops: Table | None
     epochs: Table | None
     notices: tuple[Row, ...]
     environment: tuple[Row, ...]
@@ -225,6 +226,7 @@ class _Gathered:
                 for row in account
             ),
             gaps=tuple((units.clock(mark.at_s), mark.text) for mark in gaps),
+            loops=loop_table(snapshot, text),
             epochs=epoch_table(snapshot.epochs, snapshot.model, text),
             notices=tuple(self._notice(notice) for notice in snapshot.notices),
             environment=tuple(self._environment(snapshot)),
@@ -325,7 +327,7 @@ class _Gathered:
         header, result, validity = snapshot.header, snapshot.result, snapshot.validity
         evaluation = snapshot.evaluation
         # What stands beside it here, made of what is not left out.
-        hidden = ["name", "account", "valid", "against", "options", "t"]
+        hidden = ["name", "account", "valid", "against", "options", "loops", "t"]
         hidden += [] if self.full else ["log"]
         machine = to_json(self.session.facts)
         if not self.full:
@@ -368,6 +370,7 @@ class _Gathered:
                 for row in bars
             ],
             "metrics": figures_json(metric_figures(snapshot.epochs, self.session.learning)),
+            "loops": to_json(snapshot.longest_loops(MOST_LOOPS)) if snapshot.loops[1:] else [],
             "evaluation": None if evaluation is None else evaluation_json(evaluation),
             "epochs": [self._epoch_json(epoch) for epoch in snapshot.epochs],
             "notices": [

@@ -24,6 +24,7 @@ from tui.formatting.comparison import (
     why_no_time,
 )
 from tui.formatting.glyphs import UNICODE, Glyphs
+from tui.formatting.loops import measured_in_short
 from tui.formatting.results import effective_text
 from tui.widgets.lines import ACCENT, MUTED, PLAIN, STRONG, Lines, cut, row_width, wrapped
 from tui.widgets.rows import TextRow, TextRun
@@ -210,6 +211,9 @@ class EpochHeadline(Lines):
         if room < _LEAST_BESIDE:
             return self._plain(snapshot, width, height)
         spread = units.VERY_UNCERTAIN if very_uncertain else units.spread(timing)
+        per_epoch = snapshot.seconds_per_epoch
+        if very_uncertain and per_epoch is timing and units.usual(per_epoch):
+            spread = ""
         unit: TextRun = (f"{unit_of_time} {spread}".rstrip(), STRONG)
         an_epoch, others = _facts(snapshot)
         # Another figure begins a row of its own, or it would be taken for this one's band.
@@ -304,6 +308,9 @@ def _basis(snapshot: Snapshot) -> tuple[str, str]:
     if per_epoch is None:
         return "measured", "measured"
     in_full = basis_of_epoch(per_epoch, snapshot.compile_s, snapshot.compiles)
+    usual, longest = units.usual(per_epoch), measured_in_short(snapshot)
+    if usual or longest:
+        return "; ".join(one for one in (usual, longest, in_full) if one), usual or longest
     if per_epoch.first_left_out:
         return in_full, f"first of {per_epoch.epochs + 1:,} left out"
     return in_full, in_full.rpartition(", ")[2]

@@ -75,15 +75,14 @@ class Mark:
 class SessionCurves:
     """Folds the records of one session into what is drawn of it.
 
+    Batches whose size isn't known have a line of their own, in steps.
+
     Attributes:
         interval_s: between two readings of the hardware.
-        counts_steps: whether steps stand for samples, because the size of the first batch isn't
-            known; None before it.
     """
 
     header: SessionHeader
     interval_s: float = 1.0
-    counts_steps: bool | None = None
     lines: dict[tuple[str, str], Envelope] = field(default_factory=dict)
     marks: list[Mark] = field(default_factory=list)
     _latest: Machine | None = None
@@ -94,39 +93,35 @@ class SessionCurves:
     def fold(self, record: Record) -> None:
         """Take one record."""
         if isinstance(record, (Batches, BatchSummary)):
-            if self.counts_steps is None:
-                self.counts_steps = record.samples is None
+            steps = record.samples is None
+            line = self._line(IN_STEPS if steps else THROUGHPUT, _OWN)
             if record.trainer:
-                span = span_of(record, self.counts_steps)
+                span = span_of(record, steps)
                 if span is not None:
-                    self._throughput().add_beside(*span)
+                    line.add_beside(*span)
             elif isinstance(record, Batches):
-                self._fold_batches(record, record.counted_in(self.counts_steps))
+                self._fold_batches(record, line, record.counted)
             else:
-                self._fold_summary(record, record.counted_in(self.counts_steps))
+                self._fold_summary(record, line, record.counted_in(steps))
         elif isinstance(record, Machine):
             self._fold_machine(record)
         elif isinstance(record, Model) and not record.trainer:
             self._gpu_index = record.gpu_index
 
-    def _throughput(self) -> Envelope:
-        return self._line(IN_STEPS if self.counts_steps else THROUGHPUT, _OWN)
-
-    def _fold_batches(self, record: Batches, counted: tuple[int, ...] | None) -> None:
+    def _fold_batches(self, record: Batches, line: Envelope, counted: tuple[int, ...]) -> None:
         start = record.t - record.dt_us[0] * 1000
         self._enter_epoch(record.epoch, start - (record.opening_us or 0) * 1000)
         # The first execution compiles: it says nothing of throughput.
         first = 0 if self._compiled else record.per_execution or 1
         start += sum(record.dt_us[:first]) * 1000
         self._compiled = True
-        if counted is not None:
-            self._throughput().add_batches(start, record.dt_us[first:], counted[first:])
+        line.add_batches(start, record.dt_us[first:], counted[first:])
 
-    def _fold_summary(self, record: BatchSummary, counted: int | None) -> None:
+    def _fold_summary(self, record: BatchSummary, line: Envelope, counted: int | None) -> None:
         start = record.t_last - record.time_us * 1000
         self._enter_epoch(record.epoch, start)
         if record.time_us > 0 and counted is not None:
-            self._throughput().add(start, record.t_last, counted / record.time_us * 1e6)
+            line.add(start, record.t_last, counted / record.time_us * 1e6)
         self._compiled = True
 
     def _enter_epoch(self, epoch: int, start_ns: int) -> None:

@@ -271,7 +271,9 @@ class _LineReporter(_Reporter):
             # The validation had its line; what it came to is said after it.
             return (record.end, f"{word} {record.epoch + 1}  {metrics}") if metrics else None
         took = units.seconds((record.end - before.end) / 1e9)
-        line = f"validation of {word} {record.epoch + 1} took {took}  {metrics}"
+        in_all = units.seconds((record.end - record.begin) / 1e9)
+        what = f"validation of {word} {record.epoch + 1}"
+        line = f"{what} took {took}, the {word} {in_all} in all  {metrics}"
         return record.end, line.rstrip()
 
     def _is_of_extra_epochs(self, record: Record, follower: SessionFollower) -> bool:

@@ -49,8 +49,9 @@ def what_was_missing(seen: Collection[str]) -> str:
         for name in ("xgboost", "lightgbm")
         if name in seen
     ]
-    alone = {"jax", "tensorflow"} & set(seen)
-    if not missing and alone:
+    if not missing and "jax" in seen:
+        missing = ["the steps of JAX run in compiled code, where they can't be seen"]
+    elif not missing and "tensorflow" in seen:
         missing = ["Keras was not"]
     said = f"{imported} imported; {', '.join(missing)}"
     by_itself = {"keras", "tf_keras", "jax", "tensorflow"} & set(seen)

@@ -146,10 +146,10 @@ def exec_script(
 ) -> int | None:
     """Run a script of your own, unchanged, and watch it train; the live screen in a terminal.
 
-    Keras, PyTorch, Lightning, Transformers and Accelerate are watched by themselves. With --plain,
-    or in a pipe, what the script writes comes straight through, and the exit code is its own; 125
-    where it could not be started. What is measured comes before what --epochs, --steps and
-    --samples-per-step say.
+    Keras, PyTorch and what is built on it, XGBoost and LightGBM are watched by themselves. With
+    --plain, or in a pipe, what the script writes comes straight through, and the exit code is its
+    own; 125 where it could not be started. What is measured comes before what --epochs, --steps
+    and --samples-per-step say.
     """
     if not command:
         raise _NotStarted(_NO_COMMAND)

@@ -44,7 +44,12 @@ from dlmon.supervisor.sightings import sightings, what_was_missing
         ),
         (
             ("jax",),
-            "JAX was imported; Keras was not; a loop reports itself with import dlmon",
+            "JAX was imported; the steps of JAX run in compiled code, where they can't be seen; a "
+            "loop reports itself with import dlmon",
+        ),
+        (
+            ("tensorflow",),
+            "TensorFlow was imported; Keras was not; a loop reports itself with import dlmon",
         ),
         (
             ("xgboost", "lightgbm"),

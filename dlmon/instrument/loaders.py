@@ -17,6 +17,9 @@ TRUSTED = {"torch", "accelerate", "transformers", "lightning", "pytorch_lightnin
 DEPTH = 5
 BREADTH = 16
 
+# A sampler that draws so many times more than its data set holds goes through no set of samples.
+BY_FAR = 10
+
 _SAMPLERS = "torch.utils.data.sampler"
 LEADING = "the first size of each batch's first array"
 """How samples are inferred where the loader does not say them."""
@@ -69,11 +72,12 @@ class Loader:
         why = {**self.why, "samples_per_epoch": _LEFT_OUT}
         return replace(self, samples=None, inferred=_LEFT_OUT, why=why)
 
-    def without_passes(self) -> Loader:
-        """Return what it says to a loop that takes single batches and never goes through it."""
-        why = {name: reason for name, reason in self.why.items() if name == "batch_size"}
-        for name in ("samples_per_epoch", "steps_per_epoch", "epochs"):
-            why[name] = "a loop that takes single batches has no epochs"
+    def without_passes(
+        self, reason: str = "a loop that takes single batches has no epochs"
+    ) -> Loader:
+        """Return what it says to a loop that never goes through all of its samples."""
+        why = {name: text for name, text in self.why.items() if name == "batch_size"}
+        why |= dict.fromkeys(("samples_per_epoch", "steps_per_epoch", "epochs"), reason)
         return replace(self, samples=None, steps=None, has_passes=False, why=why)
 
 
@@ -114,7 +118,7 @@ def describe(loader: Any) -> Loader:
         "samples_per_epoch": (no_length if steps is None else no_size) if samples is None else None,
         "steps_per_epoch": no_length if steps is None else None,
     }
-    return Loader(
+    described = Loader(
         batch_size=batch_size,
         samples=samples,
         steps=steps,
@@ -124,6 +128,22 @@ def describe(loader: Any) -> Loader:
         inferred=None if batch_size is not None else LEADING,
         why={name: reason for name, reason in reasons.items() if reason is not None},
     )
+    if is_plain and _draws_for_long(batches.sampler, loader):
+        return described.without_passes(
+            "its sampler draws samples for longer than a pass over them"
+        )
+    return described
+
+
+def _draws_for_long(sampler: Any, loader: Any) -> bool:
+    """Return whether a sampler draws samples again and again, and not each of a set once.
+
+    With replacement, one that draws as many as there are may well be an epoch.
+    """
+    drawn, held = _length(sampler), _length(getattr(loader, "dataset", None), trusted=True)
+    if drawn is None or held is None:
+        return False
+    return drawn > (held if getattr(sampler, "replacement", False) is True else BY_FAR * held)
 
 
 def _is_shard(batches: Any) -> bool:

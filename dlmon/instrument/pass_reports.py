@@ -543,7 +543,7 @@ class PassReports:
             self._end_validation(read, state, now, whole)
             return
         end = read.last_end if end is None else end
-        if read.optimizer is None:
+        if read.loader.has_passes:
             cut = read.clipped or not whole
             self._reporter.send(EpochEnd(read.epoch, end, read.metrics, read.why, cut))
             self._last = self._unvalidated = read

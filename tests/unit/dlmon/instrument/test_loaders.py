@@ -59,6 +59,31 @@ def test_a_loader_says_its_batches_and_samples():
     assert (loader.inferred, loader.why) == (None, {})
 
 
+@pytest.mark.parametrize(
+    ("drawn", "replacement", "is_a_pass"),
+    [
+        (1000, False, True),
+        (1000, True, True),
+        (3000, False, True),
+        (1001, True, False),
+        (10**10, True, False),
+        (10_001, False, False),
+    ],
+)
+def test_a_sampler_that_draws_for_long_goes_through_no_set_of_samples(
+    drawn, replacement, is_a_pass
+):
+    given = batched(drawn, 10)
+    given.batch_sampler.sampler.replacement = replacement
+    given.dataset = OfTheScript(1000)
+    loader = describe(given)
+    assert (loader.has_passes, loader.batch_size) == (is_a_pass, 10)
+    assert (loader.samples, loader.steps) == (
+        (drawn, -(-drawn // 10)) if is_a_pass else (None,) * 2
+    )
+    assert ("epochs" in loader.why) is not is_a_pass
+
+
 def test_what_a_loader_drops_is_not_counted():
     loader = describe(batched(1003, 32, drop_last=True))
     assert (loader.samples, loader.steps) == (992, 31)

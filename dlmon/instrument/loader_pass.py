@@ -87,6 +87,7 @@ class Pass:
         "last_end",
         "late",
         "loader",
+        "made",
         "metrics",
         "most",
         "number",
@@ -118,6 +119,8 @@ class Pass:
         self.alive: Any = None
         self.optimizer: Callable[[], Any] | None = None
         self.created, self.created_after = created, created_after
+        # When its iterator was ready, and its first batch could be asked for.
+        self.made = created
         self.begin = self.opened = self.asked = created
         self.fetched_after = 0
         self.with_gradients = True

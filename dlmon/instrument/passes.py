@@ -32,6 +32,10 @@ from dlmon.instrument.loaders import Loader
 from dlmon.instrument.pass_reports import OWNER, PassReports
 from dlmon.instrument.reporter import Reporter
 
+# A loop asks an iterator of its own for the first batch within this time. One that waits for longer
+# was made early: an epoch begins with its first batch then.
+AT_ONCE_NS = 50_000_000
+
 # So many batches that stepped in a pass within a batch of another: that other one was left.
 TAKES_OVER = 16
 
@@ -107,10 +111,14 @@ class Passes:
     def new(self, loader: Loader, created: int, source: Callable[[], Any]) -> Pass:
         """Return a pass over a loader that a script began at `created`; `source` is the loader."""
         read = Pass(loader, created, self._events)
-        read.source = source
+        read.source, read.made = source, self._clock()
         if loader.is_collated and self.reports.known_to_leave_out(source()):
             read.loader = loader.leaving_out()
         return read
+
+    def made(self, read: Pass) -> None:
+        """Note that the iterator of a pass is ready now: what began it may have started workers."""
+        read.made = self._clock()
 
     def fetch(self, read: Pass, with_gradients: bool = True) -> None:
         """Note that a pass is asked for its next batch."""
@@ -291,7 +299,7 @@ class Passes:
         assert thread is not None
         stack = thread.stack
         is_direct = read.created_after == self._events and read.state == NEW
-        if stack and stack[-1].last_active > read.created:
+        if now - read.made > AT_ONCE_NS or (stack and stack[-1].last_active > read.created):
             is_direct = False
         read.begin, read.opened = (read.created if is_direct else now), now
         read.with_gradients, read.phase = with_gradients, self.reports.phase

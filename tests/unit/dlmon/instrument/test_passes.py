@@ -45,6 +45,19 @@ def test_every_batch_of_a_pass_that_steps_counts(script):
     assert "epochs" in model.why
 
 
+def test_an_epoch_whose_iterator_was_made_early_begins_with_its_first_batch(script):
+    optimizer = Optimizer()
+    batches = iter(script.loader(30, 10, opens_ms=300))
+    script.took(6000)
+    begin = script.now
+    train(script, batches, optimizer)
+    reported = script.reported()
+    [epoch] = reported.epochs
+    assert epoch.begin == begin
+    assert (reported.counts, reported.dt_ms) == ([(30, 3, 3)], [8] * 3)
+    assert [batches.opening_us for batches in reported.batches] == [0]
+
+
 def test_batches_before_the_first_step_count_too(script):
     optimizer = Optimizer()
     for number, _ in enumerate(script.loader(100, 10)):

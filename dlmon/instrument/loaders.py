@@ -12,7 +12,10 @@ from itertools import islice
 from typing import Any
 
 # Lengths that these packages compute have no side effects, unlike those of a script's own samplers.
-TRUSTED = {"torch", "accelerate", "transformers", "lightning", "pytorch_lightning", "builtins"}
+TRUSTED = {
+    "torch", "torchdata", "accelerate", "transformers", "lightning", "pytorch_lightning", "builtins"
+}  # fmt: skip
+_SAMPLERS = ("torch.utils.data.sampler", "torchdata.stateful_dataloader.sampler")
 # How deep in a batch, and how far in each part of it, the first array is looked for.
 DEPTH = 5
 BREADTH = 16
@@ -20,7 +23,6 @@ BREADTH = 16
 # A sampler that draws so many times more than its data set holds goes through no set of samples.
 BY_FAR = 10
 
-_SAMPLERS = "torch.utils.data.sampler"
 LEADING = "the first size of each batch's first array"
 """How samples are inferred where the loader does not say them."""
 
@@ -83,11 +85,10 @@ class Loader:
 
 def describe(loader: Any) -> Loader:
     """Return what a `DataLoader` says of a pass over it, without a look at its data."""
-    batches = loader.batch_sampler
-    batch_size = loader.batch_size
-    drop_last = bool(loader.drop_last)
-    is_plain = type(batches).__module__ == _SAMPLERS
-    is_shard = _is_shard(batches)
+    batches = _repeated(getattr(loader, "batch_sampler", None))
+    batch_size = getattr(loader, "batch_size", None)
+    drop_last = bool(getattr(loader, "drop_last", False))
+    is_plain, is_shard = _is_plain(batches), _is_shard(batches)
     if batch_size is None and (is_plain or is_shard):
         batch_size, drop_last = batches.batch_size, bool(batches.drop_last)
     workers = getattr(loader, "num_workers", None)
@@ -99,7 +100,7 @@ def describe(loader: Any) -> Loader:
     elif is_plain:
         samples, steps = _length(batches.sampler), None
     else:
-        steps = _length(loader.sampler if batches is None else batches)
+        steps = _length(_repeated(getattr(loader, "sampler", None)) if batches is None else batches)
     if is_shard and batch_size is not None:
         batch_size //= batches.num_processes if batches.split_batches else 1
         if steps is not None and (batches.even_batches or drop_last):
@@ -135,6 +136,17 @@ def describe(loader: Any) -> Loader:
     return described
 
 
+def _is_plain(sampler: Any) -> bool:
+    return type(sampler).__module__ in _SAMPLERS
+
+
+def _repeated(sampler: Any) -> Any:
+    """Return what a sampler that has no end, and so no length, begins again and again."""
+    repeated = getattr(sampler, "sampler", None)
+    is_endless = not _is_plain(sampler) and not hasattr(type(sampler), "__len__")
+    return repeated if is_endless and _is_plain(repeated) else sampler
+
+
 def _draws_for_long(sampler: Any, loader: Any) -> bool:
     """Return whether a sampler draws samples again and again, and not each of a set once.
 
@@ -150,7 +162,7 @@ def _is_shard(batches: Any) -> bool:
     """Return whether accelerate takes one process's part of the batches of a plain sampler."""
     of = type(batches)
     is_its = (of.__module__, of.__name__) == ("accelerate.data_loader", "BatchSamplerShard")
-    return is_its and type(batches.batch_sampler).__module__ == _SAMPLERS
+    return is_its and _is_plain(batches.batch_sampler)
 
 
 def _is_trusted(function: Any) -> bool:

@@ -116,10 +116,6 @@ class Passes:
             read.loader = loader.leaving_out()
         return read
 
-    def made(self, read: Pass) -> None:
-        """Note that the iterator of a pass is ready now: what began it may have started workers."""
-        read.made = self._clock()
-
     def fetch(self, read: Pass, with_gradients: bool = True) -> None:
         """Note that a pass is asked for its next batch."""
         thread = read.thread

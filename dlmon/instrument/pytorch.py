@@ -11,9 +11,9 @@ from __future__ import annotations
 import sys
 import time
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from functools import cache, wraps
-from types import ModuleType
+from types import GeneratorType, ModuleType
 from typing import Any
 
 from dlmon.instrument.around import hide_this_frame, where_a_monitor_listens
@@ -23,6 +23,8 @@ from dlmon.instrument.loaders import Loader, describe
 from dlmon.instrument.losses import Losses, around_backward
 from dlmon.instrument.passes import Passes
 from dlmon.instrument.reporter import Reporter, guarded
+
+_WATCHED = "_dlmon_watched"
 
 
 @cache
@@ -39,14 +41,31 @@ def losses_of(reporter: Reporter) -> Losses:
 
 @where_a_monitor_listens
 def watch_loaders(module: ModuleType, reporter: Reporter) -> None:
-    """Watch every `DataLoader`; `module` is torch.utils.data.dataloader."""
+    """Watch every iterator over a loader; `module` is torch.utils.data.dataloader.
+
+    A class that is made of `DataLoader` may have an `__iter__` of its own: one that hands on the
+    batches of another iterator, which may never end, says by its own end when an epoch ends.
+    """
     passes = passes_of(reporter)
     loader, base = module.DataLoader, module._BaseDataLoaderIter
     # An iterator carries its pass: a place in memory is used again by the next one.
     base._dlmon_pass = None
-    watched = opening(loader.__iter__, base, passes, reporter, describe)
+    base.__init__ = _making(base.__init__, _marking(passes, reporter, describe))
     base.__next__ = fetching(base.__next__, passes, reporter, _has_gradients)
-    loader.__iter__ = watched
+
+    def watch(kind: Any) -> None:
+        if not hasattr(kind.__iter__, _WATCHED):
+            kind.__iter__ = opening(kind.__iter__, base, passes, reporter, describe)
+
+    @classmethod  # type: ignore[misc]
+    def __init_subclass__(kind: Any, **named: Any) -> None:
+        super(loader, kind).__init_subclass__(**named)
+        guarded(reporter)(watch)(kind)
+
+    watch(loader)
+    for kind in _made_of(loader):
+        watch(kind)
+    loader.__init_subclass__ = __init_subclass__
 
 
 @where_a_monitor_listens
@@ -116,26 +135,31 @@ def watch_scalers(module: ModuleType, reporter: Reporter) -> None:
 
 @where_a_monitor_listens
 def watch_accelerate(module: ModuleType, reporter: Reporter) -> None:
-    """Watch accelerate's own loaders; `module` is accelerate.data_loader.
+    """Watch accelerate's own loaders, which hold one of PyTorch's; `module` is their module.
 
     They read PyTorch's one batch ahead: what counts is when they hand it on.
     """
     passes = passes_of(reporter)
-    for kind in (module.DataLoaderShard, module.DataLoaderDispatcher):
-        kind.__iter__ = _handing_on(kind.__iter__, passes, reporter)
+    for kind in (module.DataLoaderShard, module.DataLoaderDispatcher, module.SkipDataLoader):
+        if not hasattr(kind.__iter__, _WATCHED):
+            kind.__iter__ = opening(kind.__iter__, (), passes, reporter, describe)
 
 
-def opening(
-    following: Callable[[Any], Any],
-    base: type,
-    passes: Passes,
-    reporter: Reporter,
-    described: Callable[[Any], Loader],
-) -> Callable[[Any], Any]:
-    """Return a loader's `__iter__` that puts a pass on the iterator, where it is a `base`."""
+def _made_of(kind: Any) -> Iterator[Any]:
+    for each in kind.__subclasses__():
+        yield each
+        yield from _made_of(each)
+
+
+def _marking(
+    passes: Passes, reporter: Reporter, described: Callable[[Any], Loader]
+) -> Callable[[Any, Any, int], None]:
+    """Return what puts a new pass over a loader, begun at some time, on its iterator."""
 
     @guarded(reporter)
     def mark(iterator: Any, loader: Any, created: int) -> None:
+        if not reporter.is_on:
+            return
         reporter.saw(f"{passes.reports.owner} loader")
         last = iterator._dlmon_pass
         if last is not None:
@@ -145,12 +169,44 @@ def opening(
         read.alive = weakref.ref(iterator, _leaving(read, passes, reporter))
         iterator._dlmon_pass = read
 
+    return mark
+
+
+def _making(
+    following: Callable[..., None], mark: Callable[[Any, Any, int], None]
+) -> Callable[..., None]:
+    """Return an iterator's `__init__` that puts a pass on it, whatever made it."""
+
+    @wraps(following)
+    def __init__(self: Any, loader: Any, *arguments: Any, **named: Any) -> None:
+        created = time.monotonic_ns()
+        try:
+            following(self, loader, *arguments, **named)
+        except BaseException as error:
+            hide_this_frame(error)
+            raise
+        mark(self, loader, created)
+
+    return __init__
+
+
+def opening(
+    following: Callable[[Any], Any],
+    base: type | tuple[()],
+    passes: Passes,
+    reporter: Reporter,
+    described: Callable[[Any], Loader],
+) -> Callable[[Any], Any]:
+    """Return a loader's `__iter__` that puts a pass on the iterator, where it is a `base`.
+
+    A generator, which hands on the batches of another iterator, is timed as that is not.
+    """
+    mark = _marking(passes, reporter, described)
+
     @wraps(following)
     def __iter__(self: Any) -> Any:
-        if not reporter.is_on:
-            return following(self)
         thread = passes.thread()
-        if thread.inside:
+        if thread.inside or not reporter.is_on:
             return following(self)
         created = time.monotonic_ns()
         thread.inside = True
@@ -161,10 +217,17 @@ def opening(
             raise
         finally:
             thread.inside = False
+        if isinstance(iterator, GeneratorType):
+            return _hand_on(iterator, self, passes, reporter, described)
         if isinstance(iterator, base):
-            mark(iterator, self, created)
+            read = iterator._dlmon_pass  # type: ignore[attr-defined]
+            if read is None or read.created < created:
+                mark(iterator, self, created)
+            else:
+                read.made = time.monotonic_ns()
         return iterator
 
+    setattr(__iter__, _WATCHED, True)
     return __iter__
 
 
@@ -269,16 +332,20 @@ def fetching(
     return __next__
 
 
-def _handing_on(
-    following: Callable[[Any], Iterator[Any]], passes: Passes, reporter: Reporter
-) -> Callable[[Any], Iterator[Any]]:
-    """Return a generator `__iter__` that times what it hands on."""
+def _hand_on(
+    batches: Any,
+    loader: Any,
+    passes: Passes,
+    reporter: Reporter,
+    described: Callable[[Any], Loader],
+) -> Generator[Any, Any, None]:
+    """Hand on what a generator gives, and time it; what it reads itself does not count."""
     keep = guarded(reporter)
     exhausted, abandoned = keep(passes.exhausted), keep(passes.abandoned)
 
     @keep
-    def begin(loader: Any) -> Pass:
-        return passes.new(describe(loader), time.monotonic_ns(), weakref.ref(loader))
+    def begin() -> Pass:
+        return passes.new(described(loader), time.monotonic_ns(), weakref.ref(loader))
 
     @keep
     def fetch(read: Pass) -> None:
@@ -288,36 +355,31 @@ def _handing_on(
     def fetched(read: Pass, batch: Any) -> None:
         passes.fetched(read, read.sizes.look(read.number, batch))
 
-    @wraps(following)
-    def __iter__(self: Any) -> Iterator[Any]:
-        batches = following(self)
-        thread = passes.thread()
-        read = None if thread.inside or not reporter.is_on else begin(self)
-        try:
-            while True:
-                if read is not None:
-                    fetch(read)
-                inside, thread.inside = thread.inside, True
-                try:
-                    batch = next(batches)
-                except StopIteration:
-                    if read is not None:
-                        exhausted(read)
-                    return
-                except BaseException as error:
-                    hide_this_frame(error)
-                    raise
-                finally:
-                    thread.inside = inside
-                if read is not None:
-                    fetched(read, batch)
-                yield batch
-        finally:
-            batches.close()  # type: ignore[attr-defined]
+    thread = passes.thread()
+    read = None if thread.inside or not reporter.is_on else begin()
+    try:
+        while True:
             if read is not None:
-                abandoned(read)
-
-    return __iter__
+                fetch(read)
+            inside, thread.inside = thread.inside, True
+            try:
+                batch = next(batches)
+            except StopIteration:
+                if read is not None:
+                    exhausted(read)
+                return
+            except BaseException as error:
+                hide_this_frame(error)
+                raise
+            finally:
+                thread.inside = inside
+            if read is not None:
+                fetched(read, batch)
+            yield batch
+    finally:
+        batches.close()
+        if read is not None:
+            abandoned(read)
 
 
 def parameters_of(network: Any) -> int | None:

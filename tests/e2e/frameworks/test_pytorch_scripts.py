@@ -59,6 +59,15 @@ def test_a_loop_with_validation(run, workers):
     assert ran.watched.stderr == ran.alone.stderr
 
 
+@pytest.mark.parametrize("arguments", ["yolov5 0", "ultralytics 2", "timm 2"])
+def test_a_loader_that_keeps_one_iterator_for_all_epochs(run, arguments):
+    process = check(run("repeated.py", *arguments.split()))
+    assert all(epoch.whole for epoch in process.epochs)
+    assert [epoch.validation.steps for epoch in process.epochs] == [4, 4, 4]
+    [model] = process.of(Model)
+    assert (model.batch_size, model.samples_per_epoch, model.steps_per_epoch) == (16, 203, 13)
+
+
 def test_gradient_accumulation(run):
     process = check(run("accumulation.py"))
     # The step for what was left over comes after the last batch.

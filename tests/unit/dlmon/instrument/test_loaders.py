@@ -95,6 +95,27 @@ def test_a_batch_sampler_of_pytorchs_own_says_the_size_that_the_loader_does_not(
     assert describe(given).batch_size == 8
 
 
+class Repeat:
+    """A sampler without an end, as loaders have that keep their workers from epoch to epoch."""
+
+    def __init__(self, sampler):
+        self.sampler = sampler
+
+
+def test_a_sampler_that_repeats_another_is_as_long_as_one_pass_over_that():
+    given = batched(1003, 32)
+    plain = given.batch_sampler
+    given.batch_sampler = Repeat(plain)
+    assert describe(given) == describe(batched(1003, 32))
+    given.batch_sampler = Repeat(Repeat(plain))
+    assert describe(given).steps is None
+
+
+def test_a_loader_that_has_none_of_pytorchs_attributes_says_nothing():
+    loader = describe(SimpleNamespace())
+    assert (loader.batch_size, loader.samples, loader.steps) == (None, None, None)
+
+
 def test_a_data_set_that_is_iterated_may_have_a_length_or_none():
     loader = describe(iterated(WithoutLength()))
     assert (loader.batch_size, loader.samples, loader.steps) == (10, None, None)

@@ -37,6 +37,9 @@ def torch(monkeypatch):
 
     class _BaseDataLoaderIter:
         def __init__(self, loader):
+            self._reset(loader, first_iter=True)
+
+        def _reset(self, loader, first_iter=False):
             self.left = [3, 3]
 
         def __iter__(self):
@@ -157,7 +160,13 @@ def test_an_error_of_our_own_does_not_reach_the_script(torch, reporter, monkeypa
 
 @pytest.mark.parametrize(
     "watch",
-    [watch_loaders, watch_optimizers, watch_accelerate, watch_lightning, watch_transformers],
+    [
+        watch_loaders,
+        watch_optimizers,
+        watch_accelerate,
+        watch_lightning,
+        watch_transformers,
+    ],
 )
 def test_a_module_that_is_not_as_expected_is_left_alone(reporter, watch):
     watch(SimpleNamespace(), reporter)
@@ -167,9 +176,17 @@ def test_a_module_that_is_not_as_expected_is_left_alone(reporter, watch):
 def test_a_loader_that_reads_another_counts_what_it_hands_on(watched, reporter):
     closed = []
 
-    class DataLoaderShard(watched.loaders.DataLoader):
+    class DataLoaderShard:
+        """Looks like the loader that it holds."""
+
+        def __init__(self):
+            self.held = watched.loaders.DataLoader()
+
+        def __getattr__(self, name):
+            return getattr(self.held, name)
+
         def __iter__(self):
-            batches = super().__iter__()
+            batches = iter(self.held)
             held = next(batches)
             try:
                 for batch in batches:
@@ -179,10 +196,11 @@ def test_a_loader_that_reads_another_counts_what_it_hands_on(watched, reporter):
             finally:
                 closed.append(True)
 
-    module = SimpleNamespace(DataLoaderShard=DataLoaderShard, DataLoaderDispatcher=DataLoaderShard)
-    module.DataLoaderDispatcher = type("DataLoaderDispatcher", (DataLoaderShard,), {})
-    module.DataLoaderDispatcher.__iter__ = lambda self: DataLoaderShard.__iter__(self)
-    watch_accelerate(module, reporter)
+    others = type("DataLoaderDispatcher", (DataLoaderShard,), {})
+    names = ("DataLoaderShard", "DataLoaderDispatcher", "SkipDataLoader")
+    watch_accelerate(
+        SimpleNamespace(**{**dict.fromkeys(names, others), names[0]: DataLoaderShard}), reporter
+    )
     optimizer = Optimizer(watched.hooks)
     for _ in DataLoaderShard():
         optimizer.step()
@@ -193,6 +211,55 @@ def test_a_loader_that_reads_another_counts_what_it_hands_on(watched, reporter):
     found = reported(reporter)
     assert found.counts == [(6, 2, 2), (3, 1, 1)]
     assert [batches.updates for batches in found.batches] == [None, None]
+
+
+def repeating(loader):
+    """Return a class of loaders that keep one iterator, which never ends, for all epochs."""
+
+    class Repeating(loader):
+        def __init__(self):
+            super().__init__()
+            self.iterator = super().__iter__()
+
+        def __iter__(self):
+            for _ in range(2):
+                self.iterator.left = [3]
+                yield next(self.iterator)
+
+    return Repeating
+
+
+@pytest.mark.parametrize("is_there_before", [False, True])
+def test_a_loader_that_ends_no_iterator_has_an_epoch_for_each_time_it_is_gone_through(
+    torch, reporter, is_there_before
+):
+    base = torch.loaders.DataLoader
+    kind = repeating(base) if is_there_before else None
+    watch_loaders(torch.loaders, reporter)
+    watch_optimizers(torch.optimizers, reporter)
+    train, check = (kind or repeating(base))(), (kind or repeating(base))()
+    optimizer = Optimizer(torch.hooks)
+    for _ in range(3):
+        for _ in train:
+            optimizer.step()
+        torch.state.gradients = False
+        for _ in check:
+            pass
+        torch.state.gradients = True
+    found = reported(reporter)
+    assert found.counts == [(6, 2, 2)] * 3
+    assert [epoch.validation.steps for epoch in found.epochs] == [2, 2, 2]
+
+
+def test_an_iterator_that_is_made_past_the_loaders_own_method_is_watched(watched, reporter):
+    class Other:
+        """No DataLoader, though it has PyTorch's iterators."""
+
+    optimizer = Optimizer(watched.hooks)
+    for _ in range(2):
+        for _ in watched.loaders._BaseDataLoaderIter(Other()):
+            optimizer.step()
+    assert reported(reporter).counts == [(6, 2, 2)] * 2
 
 
 class Network:

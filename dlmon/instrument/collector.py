@@ -53,14 +53,21 @@ def _sum_of(values: Sequence[int], start: int, count: int) -> int | None:
     return sum(values[start : start + count]) if values else None
 
 
-def _updates_of(values: Sequence[int], start: int, count: int) -> int | None:
-    """Return how many steps an optimiser did in some batches, unless it was one in each."""
+def _updates_of(values: Sequence[int | None], start: int, count: int) -> int | None:
+    """Return how many steps an optimiser did in some batches, unless it was one in each.
+
+    None too where that is known of none of them.
+    """
     part = values[start : start + count]
-    return None if all(updates == 1 for updates in part) else sum(part)
+    known = [updates for updates in part if updates is not None]
+    if not known or (len(known) == len(part) and all(updates == 1 for updates in known)):
+        return None
+    return sum(known)
 
 
-def _added(total: int | None, values: Sequence[int]) -> int | None:
-    return (total or 0) + sum(values) if values else total
+def _added(total: int | None, values: Sequence[int | None]) -> int | None:
+    known = [value for value in values if value is not None]
+    return (total or 0) + sum(known) if known else total
 
 
 def _validation_after(train_end: int, validation: Validation | None) -> Validation | None:
@@ -114,7 +121,7 @@ class BatchCollector:
         # Of measured batches: the size of each, their waits for data, and optimiser steps.
         self._sizes: list[int | None] = []
         self._waits_us: list[int] = []
-        self._updates: list[int] = []
+        self._updates: list[int | None] = []
         self._epoch_samples: int | None = 0
         self._epoch_updates: int | None = None
         self._summary: UnfinishedSummary | None = None
@@ -259,7 +266,7 @@ class BatchCollector:
         self._ended = replace(
             ended,
             end=max(ended.end, validation.end) if validation else ended.end,
-            updates=ended.updates + mark.updates if ended.updates is not None else None,
+            updates=(ended.updates or 0) + mark.updates if mark.updates else ended.updates,
             validation=validation,
             whole=ended.whole and not mark.cut,
             metrics={**ended.metrics, **mark.metrics},
@@ -316,10 +323,10 @@ class BatchCollector:
             self._waits_us.append(batch.wait_ns // 1000)
             if count > 1:
                 self._waits_us += [0] * (count - 1)
+        self._updates.append(batch.updates)
+        if count > 1:
+            self._updates += [None if batch.updates is None else 0] * (count - 1)
         if batch.updates is not None:
-            self._updates.append(batch.updates)
-            if count > 1:
-                self._updates += [0] * (count - 1)
             self._epoch_updates = (self._epoch_updates or 0) + batch.updates
 
     def _samples_so_far(self, epoch: EpochStart, batches: int) -> int | None:

@@ -21,11 +21,11 @@ _CPU = {"device": "cpu"}
 _GPU = {"device": "gpu"}
 
 
-def device_of_optimizer(optimizer: Any) -> dict[str, Any]:
-    """Return where the first parameter of an optimiser of PyTorch lies."""
+def device_of_training(trained_by: Any) -> dict[str, Any]:
+    """Return where PyTorch trains: where an optimiser's first parameter lies, or on a device."""
     try:
-        device = optimizer.param_groups[0]["params"][0].device
-        return _device_of_torch(device)
+        groups = getattr(trained_by, "param_groups", None)
+        return _device_of_torch(groups[0]["params"][0].device if groups else trained_by)
     except _LACKING as error:
         return _unknown(f"PyTorch does not say it ({type(error).__name__})")
 

@@ -47,7 +47,7 @@ class Drawn:
 class Thread:
     """What one thread reads and does: the passes that are open, each within the one before."""
 
-    __slots__ = ("beside", "drawn", "inside", "stack", "stepping", "trains")
+    __slots__ = ("backwards", "beside", "drawn", "inside", "stack", "stepping", "trains")
 
     def __init__(self) -> None:
         self.stack: list[Pass] = []
@@ -55,6 +55,8 @@ class Thread:
         # Loaders that were read beside another one; a script begins them again within its batches.
         self.beside: deque[Callable[[], Any]] = deque(maxlen=8)
         self.drawn: Drawn | None = None
+        # When `backward` ended outside of any pass, where no optimiser of PyTorch's is to step.
+        self.backwards: list[int] = []
         self.inside = False
         """Whether a loader is at work: what it reads itself is none of the script's passes."""
         self.trains = False
@@ -80,6 +82,8 @@ class Pass:
         "first_end",
         "foreign",
         "given",
+        "goes_backward",
+        "has_gone_backward",
         "held",
         "idle",
         "in_hand",
@@ -139,6 +143,8 @@ class Pass:
         # Steps in the batch under way, in all, those that a pass below counts too, and later ones.
         self.updates = self.updates_in_all = self.given = self.stepped = self.late = 0
         self.most = 1
+        # Whether `backward` was called in the batch under way, and in any.
+        self.goes_backward = self.has_gone_backward = False
         self.foreign: deque[int] = deque()
         # Batches that may only have been fetched for a step to come, what they took beside their
         # fetch, and until when batches were reported.
@@ -156,13 +162,23 @@ class Pass:
         came = self.number + self.in_hand + self.sizes.lost
         if self.loader.steps is None or came != self.loader.steps:
             return False
-        is_left = self.in_hand and not self.updates and self.stepped == self.number
+        is_left = self.in_hand and not self.trains_now and self.stepped == self.number
         return not (is_left and self.state == TRAINING)
 
     def lose_batch(self) -> None:
         """Note that the next batch raised as it was fetched: the one after it takes its turn."""
         self.sizes.lost += 1
         self.certain = self.sizes.certain
+
+    @property
+    def trains_now(self) -> bool:
+        """Whether the batch under way was trained on."""
+        return self.updates > 0 or self.goes_backward
+
+    @property
+    def has_trained(self) -> bool:
+        """Whether any batch was trained on: an optimiser stepped, or `backward` was called."""
+        return self.updates_in_all > 0 or self.has_gone_backward
 
     @property
     def may_step_late(self) -> bool:

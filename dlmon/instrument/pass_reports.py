@@ -91,6 +91,8 @@ class PassReports:
         """Begin again, in a forked child."""
         self.stepped_by: Callable[[], Any] = lambda: None
         """The optimiser that stepped last outside of an epoch that counts."""
+        self.gone_backward_on: Any = None
+        """The device of what `backward` was called on last, outside of such an epoch."""
         self.open: set[Thread] = set()
         """Threads that read something."""
         self._counting: Thread | None = None
@@ -138,18 +140,18 @@ class PassReports:
         """
         return self._undecided is not None and self._undecided[0].thread is thread
 
-    def train_after_all(self) -> None:
-        """Take the pass that ended as training, with one more step at its end."""
+    def train_after_all(self, steps: int = 1) -> None:
+        """Take the pass that ended as training, with one more step, or none, at its end."""
         assert self._undecided is not None
         read, _ = self._undecided
         assert read.held
-        was_left = read.updates_in_all > 0
+        was_left = read.has_trained
         last = read.held[-1]
-        if isinstance(last, MeasuredBatch):
-            read.held[-1] = last._replace(updates=(last.updates or 0) + 1)
-        read.updates_in_all += 1
+        if isinstance(last, MeasuredBatch) and steps:
+            read.held[-1] = last._replace(updates=(last.updates or 0) + steps)
+        read.updates_in_all += steps
         self._train_undecided(whole=not was_left)
-        if read.state == OVER:
+        if read.state == OVER and steps:
             # One more by a second optimiser; a loop without a loader may begin here too.
             read.idle = 1
 
@@ -169,7 +171,7 @@ class PassReports:
             return
         read, ended = self._undecided
         assert read.thread is not None
-        if read.updates_in_all:
+        if read.has_trained:
             self._train_undecided(whole=False)
             return
         self._undecided = None
@@ -207,7 +209,7 @@ class PassReports:
 
         It is one if the other was left after a batch that stepped, and both are over one loader.
         """
-        if self._undecided is None or not self._undecided[0].updates_in_all:
+        if self._undecided is None or not self._undecided[0].has_trained:
             return False
         first, _ = self._undecided
         source, thread = read.source(), first.thread
@@ -240,6 +242,7 @@ class PassReports:
         for item in interruptions:
             self._send(loop, item)
         loop.size = None if drawn is None else drawn.samples
+        loop.goes_backward = loop.has_gone_backward = read.has_gone_backward
         loop.updates += read.updates_in_all
         loop.updates_in_all += read.updates_in_all
         # A new iterator opens before the one that it replaces is dropped.
@@ -253,7 +256,7 @@ class PassReports:
         values, why = finite(metrics)
         self.decide()
         for each in tuple(self.open):
-            if each.stack and each.stack[0].state == HELD and each.stack[0].updates_in_all:
+            if each.stack and each.stack[0].state == HELD and each.stack[0].has_trained:
                 self.train(each.stack[0])
         thread = self._counting
         if thread is not None and thread.stack and thread.stack[0].state == TRAINING:
@@ -375,7 +378,8 @@ class PassReports:
             infers_length = not asked
             why |= asked.pop("why", {})
             optimizer = self.stepped_by()
-            device = {} if optimizer is None else self._device_of(optimizer)
+            trained_by = self.gone_backward_on if optimizer is None else optimizer
+            device = {} if trained_by is None else self._device_of(trained_by)
             why |= device.pop("why", {})
             known = {
                 "batch_size": loader.batch_size,
@@ -414,7 +418,7 @@ class PassReports:
         _, end, samples, wait_ns, updates = item
         began, read.reported = read.reported, end
         ahead = read.ahead
-        if wait_ns is None or not isinstance(samples, int):
+        if wait_ns is None or updates is None or not isinstance(samples, int):
             self._report_ahead(read)
         elif not updates:
             read.ahead_ns += end - began - wait_ns
@@ -441,7 +445,8 @@ class PassReports:
         """End the batch that is under way."""
         if read.foreign:
             self._take_foreign(read)
-        updates, number = read.updates, read.number
+        updates: int | None = read.updates
+        number = read.number
         if not number:
             read.first_end = now
         if updates:
@@ -449,8 +454,15 @@ class PassReports:
             read.updates = 0
             if updates > read.most:
                 read.most = updates
-        elif not read.updates_in_all:
-            read.idle += 1
+        else:
+            if not read.updates_in_all:
+                read.idle += 1
+                if read.has_gone_backward:
+                    # What steps may be none of PyTorch's optimisers.
+                    updates = None
+            if read.goes_backward:
+                read.stepped += 1
+        read.goes_backward = False
         # A tuple's own `__new__` takes half as long as a named one's.
         item = _new(MeasuredBatch, (number, now, read.size, read.wait_ns, updates))
         if updates and read.state == TRAINING and read.waits and not read.ahead:
@@ -501,7 +513,7 @@ class PassReports:
         if read.state == OVER:
             return
         is_inner = len(stack) > 1 and stack[-2].state != TRAINING
-        if (is_inner or whole) and read.state == HELD and read.updates_in_all:
+        if (is_inner or whole) and read.state == HELD and read.has_trained:
             self.train(read)
         stack.pop()
         self._finish(read, now, whole, end)
@@ -522,7 +534,9 @@ class PassReports:
             inner.state = BESIDE
             read.thread.beside.append(inner.source)
             read.wait_ns += inner.waited_ns + (inner.wait_ns if inner.in_hand else 0)
-            if read.state != TRAINING and inner.updates_in_all:
+            if read.state != TRAINING and inner.has_trained:
+                read.goes_backward |= inner.has_gone_backward
+                read.has_gone_backward |= inner.has_gone_backward
                 read.updates += inner.updates_in_all
                 read.updates_in_all += inner.updates_in_all
                 read.last_active = inner.last_active
@@ -532,7 +546,7 @@ class PassReports:
 
     def _finish(self, read: Pass, now: int, whole: bool, end: int | None) -> None:
         state = read.state
-        if read.in_hand and read.updates:
+        if read.in_hand and read.trains_now:
             self.end_batch(read, max(read.last_active, read.asked))
         elif read.in_hand and (whole or state != TRAINING):
             self.end_batch(read, now)
@@ -554,7 +568,7 @@ class PassReports:
         stack = read.thread.stack
         if state == HELD:
             is_loop = bool(stack) and stack[-1].optimizer is not None
-            if read.updates_in_all and (is_loop or not stack) and read.held:
+            if read.has_trained and (is_loop or not stack) and read.held:
                 # Left after a batch that stepped.
                 if is_loop:
                     self._count_single(stack[-1], read)
@@ -563,7 +577,7 @@ class PassReports:
                 return
             # A look at one batch is no validation; neither is what a pass below has trained with.
             many = whole or (bool(stack) and read.number > 1)
-            if not many or not read.held or read.updates_in_all or read.optimizer is not None:
+            if not many or not read.held or read.has_trained or read.optimizer is not None:
                 if not stack or stack[-1].optimizer is not None:
                     self._draw(read)
                 else:

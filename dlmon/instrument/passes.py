@@ -39,6 +39,11 @@ AT_ONCE_NS = 50_000_000
 # So many batches that stepped in a pass within a batch of another: that other one was left.
 TAKES_OVER = 16
 
+# So often may `backward` be called outside of any pass, and be no loop of steps.
+FEW_BACKWARDS = 8
+BACKWARD = object()
+"""What stands for the optimiser of a loop in which none of PyTorch's steps."""
+
 NO_LOADER = Loader(
     has_passes=False,
     why={
@@ -84,6 +89,8 @@ class Passes:
         self._local = threading.local()
         self._events = 0
         self._limit: int | None = None
+        self.has_optimizers = False
+        """Whether any optimiser of PyTorch's was made: without a loader, its steps count."""
         # Of a script that drops an iterator, Python may say so in the middle of a hook.
         self._busy = False
         self._dropped: deque[Pass] = deque()
@@ -230,6 +237,29 @@ class Passes:
             self.reports.step_late(last)
         self._done()
 
+    def went_backward(self, device: Any, began: int) -> None:
+        """Note that `backward`, which began then, has ended: a pass trains by it.
+
+        Args:
+            device: where what it was called on lies.
+            began: when it began.
+        """
+        thread = self.thread()
+        if thread.stepping:
+            return
+        stack = thread.stack
+        if stack and stack[-1].optimizer is None:
+            top = stack[-1]
+            top.last_active = self._clock()
+            if not top.has_trained:
+                self.reports.gone_backward_on = device
+            top.goes_backward = top.has_gone_backward = True
+        elif not self.has_optimizers:
+            self._busy = True
+            self.reports.gone_backward_on = device
+            self._backward_without_loader(thread, began)
+            self._done()
+
     # What knows more than the loader's clock does.
 
     def limit(self, steps: int | None) -> None:
@@ -239,7 +269,7 @@ class Passes:
     def validates(self) -> None:
         """Say that the pass that was begun last validates, though gradients are on."""
         stack = self.thread().stack
-        if stack and stack[-1].state == HELD and not stack[-1].updates_in_all:
+        if stack and stack[-1].state == HELD and not stack[-1].has_trained:
             self.reports.validate(stack[-1])
 
     def validated(self) -> None:
@@ -253,6 +283,7 @@ class Passes:
     def _first_fetch(self, read: Pass, now: int, with_gradients: bool) -> None:
         thread = read.thread = self.thread()
         thread.stepping.clear()
+        thread.backwards.clear()
         if thread.inside or not self._reporter.may_take(self.reports.owner) or self._in_worker():
             read.state = OVER
             return
@@ -303,6 +334,7 @@ class Passes:
             read.loader, self._limit = read.loader.limited(self._limit), None
         read.state, read.held = HELD, []
         read.number = read.idle = read.updates = read.updates_in_all = 0
+        read.goes_backward = read.has_gone_backward = False
         if not stack:
             if not self.reports.take_singles(read):
                 self.reports.decide()
@@ -316,7 +348,7 @@ class Passes:
         """Decide of a pass within another that goes on and has stepped."""
         assert read.thread is not None
         stack = read.thread.stack
-        if not read.updates_in_all:
+        if not read.has_trained:
             return
         below = stack[stack.index(read) - 1] if len(stack) > 1 else None
         if below is None or below.optimizer is not None:
@@ -347,6 +379,7 @@ class Passes:
 
     def _step_without_loader(self, thread: Thread, optimizer: Any) -> None:
         """Take a step outside of any pass as the beginning of a batch, if it is the first's."""
+        thread.backwards.clear()
         stack = thread.stack
         if not stack:
             belongs = self.reports.may_step_yet(thread) or self.reports.late() is not None
@@ -361,7 +394,7 @@ class Passes:
         if not self._reporter.may_take(self.reports.owner):
             return
         others = stretch.state == TRAINING and self.reports.others_train
-        if first is None or others:
+        if first is None or first is BACKWARD or others:
             if others:
                 stretch.in_hand = False
             self.reports.end(stretch, self._clock(), whole=False)
@@ -374,6 +407,46 @@ class Passes:
                 self.reports.train(stretch)
             # Between two steps another framework may train.
             self._reporter.let_go(self.reports.owner)
+
+    def _backward_without_loader(self, thread: Thread, began: int) -> None:
+        """Count `backward` as a step of a loop that has neither a loader nor an optimiser.
+
+        A few alone are no loop.
+        """
+        now, stack = self._clock(), thread.stack
+        if not self._reporter.may_take(self.reports.owner):
+            thread.backwards.clear()
+        elif stack:
+            stretch = stack[0]
+            if self.reports.others_train:
+                self.reports.end(stretch, now, whole=False)
+            elif stack[-1] is stretch and stretch.optimizer is not None:
+                self._end_batch_with_backward(stretch, now)
+                self._reporter.let_go(self.reports.owner)
+        elif self.reports.may_step_yet(thread):
+            self.reports.train_after_all(steps=0)
+        elif self._elsewhere() is None:
+            thread.backwards += (now,) if thread.backwards else (began, now)
+            # With when the first began.
+            if len(thread.backwards) > FEW_BACKWARDS + 1:
+                self._begin_with_backwards(thread)
+
+    def _begin_with_backwards(self, thread: Thread) -> None:
+        begin, *ends = thread.backwards
+        thread.backwards.clear()
+        stretch = Pass(NO_LOADER, begin, self._events)
+        stretch.optimizer = lambda: BACKWARD
+        stretch.thread, stretch.waits = thread, False
+        self._begin(stretch, begin, with_gradients=True)
+        for end in ends:
+            self._end_batch_with_backward(stretch, end)
+        self.reports.train(stretch)
+
+    def _end_batch_with_backward(self, stretch: Pass, end: int) -> None:
+        stretch.goes_backward = stretch.has_gone_backward = True
+        stretch.last_active, stretch.wait_ns = end, 0
+        self.reports.end_batch(stretch, end)
+        self._events = stretch.fetched_after = self._events + 1
 
     def _begin_stretch(self, thread: Thread, optimizer: Any) -> None:
         if not self._reporter.may_take(self.reports.owner):

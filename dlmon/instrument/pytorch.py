@@ -16,8 +16,8 @@ from functools import cache, wraps
 from types import GeneratorType, ModuleType
 from typing import Any
 
-from dlmon.instrument.around import hide_this_frame, where_a_monitor_listens
-from dlmon.instrument.devices import device_of_optimizer
+from dlmon.instrument.around import after, hide_this_frame, where_a_monitor_listens
+from dlmon.instrument.devices import device_of_training
 from dlmon.instrument.loader_pass import OVER, TRAINING, Pass
 from dlmon.instrument.loaders import Loader, describe
 from dlmon.instrument.losses import Losses, around_backward
@@ -30,7 +30,7 @@ _WATCHED = "_dlmon_watched"
 @cache
 def passes_of(reporter: Reporter) -> Passes:
     """Return what sorts the passes of this process."""
-    return Passes(reporter, version=_version, in_worker=_in_worker, device_of=device_of_optimizer)
+    return Passes(reporter, version=_version, in_worker=_in_worker, device_of=device_of_training)
 
 
 @cache
@@ -98,7 +98,48 @@ def watch_optimizers(module: ModuleType, reporter: Reporter) -> None:
     module.register_optimizer_step_pre_hook(before_step)
     module.register_optimizer_step_post_hook(after_step)
     base = module.Optimizer
+
+    @guarded(reporter)
+    def made(*arguments: Any, **named: Any) -> None:
+        passes.has_optimizers = True
+
+    base.__init__ = after(made, base.__init__)
     base.zero_grad = _zeroing(base.zero_grad, losses)
+
+
+@where_a_monitor_listens
+def watch_backward(module: ModuleType, reporter: Reporter) -> None:
+    """Note what goes backward, by which a pass trains whatever steps; `module` is torch.autograd.
+
+    `Tensor.backward` calls it too.
+    """
+    passes, following, is_within = passes_of(reporter), module.backward, False
+
+    @wraps(following)
+    def backward(tensors: Any, *arguments: Any, **named: Any) -> Any:
+        nonlocal is_within
+        if is_within or not reporter.is_on:
+            return following(tensors, *arguments, **named)
+        # What computes gradients of some inputs alone is no step of training.
+        counts, is_within = named.get("inputs") is None, True
+        began = time.monotonic_ns()
+        try:
+            gradients = following(tensors, *arguments, **named)
+        except BaseException as error:
+            hide_this_frame(error)
+            raise
+        finally:
+            is_within = False
+        if counts:
+            try:
+                passes.went_backward(getattr(tensors, "device", None), began)
+            except Exception as error:  # noqa: BLE001 - whatever it is, the script goes on
+                reporter.turn_off(error)
+        return gradients
+
+    # `torch.compile` calls such a function as it is, without a word.
+    backward._torchdynamo_disable = True  # type: ignore[attr-defined]
+    module.backward = backward  # type: ignore[attr-defined]
 
 
 @where_a_monitor_listens

@@ -57,6 +57,11 @@ class Script:
         self.took(ms)
         self.passes.step_ended(optimizer)
 
+    def backward(self, ms=1):
+        began = self.now
+        self.took(ms)
+        self.passes.went_backward("cpu", began)
+
     def reported(self) -> Reported:
         """Return what was reported; the process ends."""
         self.reporter.close()

@@ -32,9 +32,9 @@ def compare(process, counted):
     if epochs:
         assert sum(epoch.samples for epoch in epochs) == counted["samples"]
         assert sum(epoch.steps for epoch in epochs) == counted["steps"]
-        assert sum(epoch.updates for epoch in epochs) == counted["updates"]
-    else:
-        assert process.updates == counted["updates"]
+    if "updates" in counted:
+        updates = sum(epoch.updates for epoch in epochs) if epochs else process.updates
+        assert updates == counted["updates"]
     assert all(model.device == "cpu" for model in process.of(Model))
     for batches in process.of(Batches):
         assert min(batches.dt_us) >= 0
@@ -73,6 +73,16 @@ def test_gradient_accumulation(run):
     # The step for what was left over comes after the last batch.
     assert process.updates == 3 * 3
     assert [epoch.updates for epoch in process.epochs] == [4, 4, 4]
+
+
+def test_a_loop_in_which_none_of_pytorchs_optimisers_steps(run):
+    process = check(run("by_hand.py", "loader"))
+    assert [epoch.validation.steps for epoch in process.epochs] == [3, 3, 3]
+    assert {epoch.updates for epoch in process.epochs} == {None}
+
+
+def test_a_loop_without_a_loader_in_which_none_of_pytorchs_optimisers_steps(run):
+    check(run("by_hand.py", "none"))
 
 
 def test_two_optimisers(run):

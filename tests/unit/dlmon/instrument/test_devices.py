@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from dlmon.instrument.devices import device_of_keras, device_of_optimizer
+from dlmon.instrument.devices import device_of_keras, device_of_training
 
 
 @pytest.fixture(autouse=True)
@@ -28,11 +28,15 @@ def gpu_properties(monkeypatch):
 
 
 def test_an_optimizer_of_parameters_in_main_memory_trains_on_the_cpu():
-    assert device_of_optimizer(optimizer_on("cpu")) == {"device": "cpu"}
+    assert device_of_training(optimizer_on("cpu")) == {"device": "cpu"}
+
+
+def test_what_goes_backward_says_where_it_lies():
+    assert device_of_training(SimpleNamespace(type="cpu")) == {"device": "cpu"}
 
 
 def test_an_optimizer_on_a_gpu_gives_its_name_and_uuid_as_nvml_writes_it(gpu_properties):
-    assert device_of_optimizer(optimizer_on("cuda")) == {
+    assert device_of_training(optimizer_on("cuda")) == {
         "device": "gpu",
         "device_name": "NVIDIA H100",
         "device_uuid": "GPU-1b2c-3d",
@@ -41,7 +45,7 @@ def test_an_optimizer_on_a_gpu_gives_its_name_and_uuid_as_nvml_writes_it(gpu_pro
 
 def test_a_pytorch_that_gives_no_uuid_still_says_that_it_is_a_gpu(gpu_properties):
     del gpu_properties.uuid
-    assert device_of_optimizer(optimizer_on("cuda")) == {
+    assert device_of_training(optimizer_on("cuda")) == {
         "device": "gpu",
         "device_name": "NVIDIA H100",
     }
@@ -52,7 +56,7 @@ def test_without_a_uuid_of_its_own_a_gpu_has_the_one_that_the_environment_leaves
 ):
     del gpu_properties.uuid
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "GPU-77, GPU-88")
-    assert device_of_optimizer(optimizer_on("cuda"))["device_uuid"] == "GPU-77"
+    assert device_of_training(optimizer_on("cuda"))["device_uuid"] == "GPU-77"
 
 
 def test_a_number_in_the_environment_says_nothing_as_cuda_counts_in_another_order(
@@ -60,11 +64,11 @@ def test_a_number_in_the_environment_says_nothing_as_cuda_counts_in_another_orde
 ):
     del gpu_properties.uuid
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
-    assert "device_uuid" not in device_of_optimizer(optimizer_on("cuda"))
+    assert "device_uuid" not in device_of_training(optimizer_on("cuda"))
 
 
 def test_what_is_neither_cpu_nor_gpu_of_nvidia_is_unknown_with_its_name():
-    assert device_of_optimizer(optimizer_on("mps")) == {
+    assert device_of_training(optimizer_on("mps")) == {
         "why": {"device": "it is mps, which dlmon does not watch"}
     }
 
@@ -79,7 +83,7 @@ def test_what_is_neither_cpu_nor_gpu_of_nvidia_is_unknown_with_its_name():
     ],
 )
 def test_an_optimizer_that_says_nothing_leaves_it_unknown(optimizer):
-    found = device_of_optimizer(optimizer)
+    found = device_of_training(optimizer)
     assert found["why"]["device"].startswith("PyTorch does not say it")
 
 

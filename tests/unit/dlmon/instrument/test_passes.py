@@ -150,6 +150,93 @@ def test_a_step_for_the_gradients_of_a_whole_pass_makes_it_training(script):
     assert "validating" not in reported.phases
 
 
+def train_by_hand(script, loader, ms=5):
+    """Train as a loop does whose optimiser is none of PyTorch's."""
+    for _ in loader:
+        script.backward(ms)
+
+
+def test_a_pass_in_which_gradients_are_computed_is_training_whatever_steps(script):
+    loader, checks = script.loader(25, 10), script.loader(20, 10)
+    for _ in range(2):
+        train_by_hand(script, loader)
+        validate(script, checks)
+    reported = script.reported()
+    assert reported.counts == [(25, 3, None)] * 2
+    assert all(epoch.whole and epoch.validation.steps == 2 for epoch in reported.epochs)
+    assert reported.dt_ms == [7] * 6
+    assert reported.phases == ["training", "validating"] * 2
+
+
+def test_gradients_of_several_batches_for_each_step_change_no_count(script):
+    optimizer = Optimizer()
+    for _ in range(2):
+        for number, _ in enumerate(script.loader(50, 10)):
+            script.backward()
+            if number % 4 == 3:
+                script.step(optimizer)
+        # For what was left over.
+        script.step(optimizer)
+    reported = script.reported()
+    assert reported.counts == [(50, 5, 2)] * 2
+    assert all(epoch.whole for epoch in reported.epochs)
+
+
+def test_gradients_of_a_whole_pass_at_once_make_it_training(script):
+    loader, optimizer = script.loader(40, 10), Optimizer()
+    for _ in range(2):
+        for _ in loader:
+            script.took(1)
+        script.backward()
+    for _ in loader:
+        script.took(1)
+    script.backward()
+    script.step(optimizer)
+    assert script.reported().counts == [(40, 4, 0), (40, 4, 0), (40, 4, 1)]
+
+
+def test_single_batches_of_a_loop_that_no_optimiser_steps_count(script):
+    loader = script.loader(100, 10, wait_ms=2)
+    for _ in range(5):
+        batches = iter(loader)
+        next(batches)
+        script.backward(5)
+    del batches
+    reported = script.reported()
+    assert reported.epochs == []
+    assert [sum(batches.counted) for batches in reported.batches] == [50]
+
+
+def test_a_loop_without_loader_and_optimiser_has_a_step_for_each_time_it_goes_backward(script):
+    for _ in range(20):
+        script.backward(7)
+    reported = script.reported()
+    assert reported.epochs == []
+    assert reported.dt_ms == [7] * 20
+    [model] = reported.models
+    assert (model.has_epochs, model.batch_size) == (False, None)
+
+
+def test_a_few_times_backward_outside_of_any_pass_are_no_loop(script):
+    for _ in range(8):
+        script.backward()
+    train(script, script.loader(20, 10), Optimizer())
+    reported = script.reported()
+    assert len(reported.models) == 1
+    assert reported.counts == [(20, 2, 2)]
+
+
+def test_where_there_is_an_optimiser_its_steps_count_and_not_what_goes_backward(script):
+    optimizer, script.passes.has_optimizers = Optimizer(), True
+    for _ in range(4):
+        for _ in range(40):
+            script.backward()
+        script.step(optimizer)
+    reported = script.reported()
+    assert reported.dt_ms == [41] * 3 + [1]
+    assert len(reported.models) == 1
+
+
 def test_steps_of_all_optimisers_count_but_no_batch_twice(script):
     first, second = Optimizer(), Optimizer()
     for _ in script.loader(30, 10):

@@ -12,6 +12,7 @@ from dlmon.instrument.lightning import watch_lightning
 from dlmon.instrument.pytorch import (
     passes_of,
     watch_accelerate,
+    watch_backward,
     watch_loaders,
     watch_optimizers,
 )
@@ -69,7 +70,11 @@ def torch(monkeypatch):
         optimizers=SimpleNamespace(
             register_optimizer_step_pre_hook=hooks.before.append,
             register_optimizer_step_post_hook=hooks.after.append,
-            Optimizer=type("Optimizer", (), {"zero_grad": lambda optimizer: None}),
+            Optimizer=type(
+                "Optimizer",
+                (),
+                {"__init__": lambda optimizer: None, "zero_grad": lambda optimizer: None},
+            ),
         ),
     )
 
@@ -164,6 +169,7 @@ def test_an_error_of_our_own_does_not_reach_the_script(torch, reporter, monkeypa
         watch_loaders,
         watch_optimizers,
         watch_accelerate,
+        watch_backward,
         watch_lightning,
         watch_transformers,
     ],
@@ -260,6 +266,25 @@ def test_an_iterator_that_is_made_past_the_loaders_own_method_is_watched(watched
         for _ in watched.loaders._BaseDataLoaderIter(Other()):
             optimizer.step()
     assert reported(reporter).counts == [(6, 2, 2)] * 2
+
+
+def test_a_pass_trains_by_what_goes_backward_though_no_optimiser_steps(watched, reporter):
+    called = []
+
+    def backward(tensors, gradient=None, inputs=None):
+        called.append(tensors)
+        if tensors == "checkpointed":
+            # PyTorch goes backward within backward then.
+            autograd.backward("inner")
+
+    autograd = SimpleNamespace(backward=backward)
+    watch_backward(autograd, reporter)
+    for inputs in (["of the inputs"], None):
+        for _ in watched.loaders.DataLoader():
+            autograd.backward("checkpointed", inputs=inputs)
+    assert called == ["checkpointed", "inner"] * 4
+    found = reported(reporter)
+    assert found.counts == [(6, 2, None)]
 
 
 class Network:

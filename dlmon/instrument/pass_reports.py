@@ -98,10 +98,16 @@ class PassReports:
         self._counting: Thread | None = None
         self._closes = False
         self._loop: Loader | None = None
-        self._loops = 0
+        self._loops = self._epochs_of_loop = 0
         self._last: Pass | None = None
-        self._unvalidated: Pass | None = None
-        self._validation_steps = 0
+        # The epoch to which the passes that follow belong, its validation so far, and the batches
+        # of each of its loaders; those of the epochs before it, of the last time each was whole.
+        self._before: Pass | None = None
+        self._validation: Validation | None = None
+        self._validated: dict[Loader, int] = {}
+        self._usually_validated: dict[Loader, int] = {}
+        # Passes that follow no epoch as a rule: they are of this one if another one follows.
+        self._unusual: list[tuple[Validation, Loader]] = []
         # Ran to its end with gradients on and has not stepped, or was left after its first batch,
         # which did: when, and what.
         self._undecided: tuple[Pass, int] | None = None
@@ -340,7 +346,11 @@ class PassReports:
             # Too long ago: it begins with the batch under way.
             read.begin = read.opened = read.asked
             read.number, read.clipped, read.held = 0, True, []
+        for validation, loader in self._unusual:
+            self._add_validation(validation, loader, cut=False)
+        self.no_more_passes()
         self._begin_loop(read)
+        self._epochs_of_loop += 1
         read.epoch = self._reporter.next_epoch()
         self._reporter.send(EpochStart(read.epoch, read.begin, None, None, follows=True))
         self._reporter.send(EpochOpened(read.opened))
@@ -367,7 +377,7 @@ class PassReports:
         loader = read.loader
         is_another = read.optimizer is not None or loader != self._loop
         if is_another or self.others_train:
-            self._loop = loader
+            self._loop, self._epochs_of_loop = loader, 0
             why = {
                 "parameters": "the script's network is not known",
                 "epochs": "the script's own loop does not say how many",
@@ -560,7 +570,7 @@ class PassReports:
         if read.loader.has_passes:
             cut = read.clipped or not whole
             self._reporter.send(EpochEnd(read.epoch, end, read.metrics, read.why, cut))
-            self._last = self._unvalidated = read
+            self._last = self._before = read
         self._reporter.send(Pause(end, SCRIPT_PHASE))
 
     def _end_validation(self, read: Pass, state: int, now: int, whole: bool) -> None:
@@ -613,18 +623,37 @@ class PassReports:
             batches = (item for item in read.held or () if isinstance(item, MeasuredBatch))
             drawn.sizes.extend(item.samples for item in batches)
 
-    def _report_validation(self, read: Pass, end: int, whole: bool) -> None:
-        """Report a pass as the validation of the epoch before it, if it is the first one since.
+    def no_more_passes(self) -> None:
+        """Let no later pass belong to the epoch that ended last."""
+        self._usually_validated |= self._validated
+        self._before = self._validation = None
+        self._validated = {}
+        self._unusual.clear()
 
-        A script may want a part of its loader only; one that ends sooner than the one before was
-        cut short, as by an error.
+    def _report_validation(self, read: Pass, end: int, whole: bool) -> None:
+        """Report a pass as validation of the epoch before it, after those that it has already.
+
+        One over a loader that the loop's epochs before this one were not followed by is of this
+        epoch if another epoch follows: at the end of a script it tests what came of all.
         """
-        if self._unvalidated is not None and read.number and read.phase == "validating":
-            steps = Validation(read.begin, read.first_end, read.last_end, end, read.number)
-            cut = not (whole or read.has_all) and read.number < self._validation_steps
-            if not cut:
-                self._validation_steps = read.number
-            epoch = self._unvalidated.epoch
-            self._reporter.send(EpochChanged(epoch, validation=steps, cut=cut))
-            self._unvalidated = None
+        if self._before is not None and read.number and read.phase == "validating":
+            one = Validation(read.begin, read.first_end, read.last_end, end, read.number)
+            usually = self._usually_validated
+            is_first = self._epochs_of_loop == 1
+            if self._unusual or not (is_first or read.loader in usually):
+                self._unusual.append((one, read.loader))
+            else:
+                # A script may want a part of its loader only; where it ends sooner than the time
+                # before, it was cut short, as by an error.
+                cut = not (whole or read.has_all) and read.number < usually.get(read.loader, 0)
+                self._add_validation(one, read.loader, cut)
         self._reporter.send(Pause(end, SCRIPT_PHASE))
+
+    def _add_validation(self, one: Validation, loader: Loader, cut: bool) -> None:
+        assert self._before is not None
+        before = self._validation
+        self._validation = one if before is None else before.followed_by(one)
+        if not cut:
+            self._validated[loader] = one.steps
+        change = EpochChanged(self._before.epoch, validation=self._validation, cut=cut)
+        self._reporter.send(change)

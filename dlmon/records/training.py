@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import field, replace
 from typing import ClassVar
 
 from dlmon.records.record import record
@@ -304,7 +304,7 @@ class Metrics:
 
 @record(frozen=True)
 class Validation:
-    """One validation pass.
+    """The validation of an epoch: one pass, or several after each other.
 
     Attributes:
         begin: when it began.
@@ -313,6 +313,8 @@ class Validation:
         end: when it ended.
         steps: how many batches it has.
         first_steps: how many batches ended together first, where that is more than one.
+        passes: the batches of each pass, where there are several.
+        between_us: the time between several passes, in which the script did something else.
     """
 
     begin: int
@@ -321,6 +323,29 @@ class Validation:
     end: int
     steps: int
     first_steps: int | None = None
+    passes: tuple[int, ...] | None = None
+    between_us: int | None = None
+
+    @property
+    def count(self) -> int:
+        """How many passes it has."""
+        return len(self.passes or (self.steps,))
+
+    @property
+    def took_s(self) -> float:
+        """How long its passes took."""
+        return (self.end - self.begin) / 1e9 - (self.between_us or 0) / 1e6
+
+    def followed_by(self, other: Validation) -> Validation:
+        """Return one with the pass that came next."""
+        return replace(
+            self,
+            last_end=other.last_end,
+            end=other.end,
+            steps=self.steps + other.steps,
+            passes=(*(self.passes or (self.steps,)), other.steps),
+            between_us=(self.between_us or 0) + max(0, other.begin - self.end) // 1000,
+        )
 
 
 @record(frozen=True)
@@ -338,7 +363,7 @@ class Epoch:
         samples: how many samples it trained on; null where that is not known.
         metrics: what Keras reports of it, such as loss and accuracy, by name.
         steps: how many training batches it had.
-        validation: its validation pass, where it had one.
+        validation: its validation, where it had one.
         updates: how many steps of an optimiser it had, where that is not one a batch.
         trainer: as in `Phase`.
     """

@@ -212,8 +212,7 @@ def _parts_s(
     trained_until = epoch.train_end
     parts = dict(known)
     if epoch.validation is not None:
-        validation_s = (epoch.validation.end - epoch.validation.begin) / 1e9
-        parts[VALIDATION_S] = validation_s - validation_compiled_s
+        parts[VALIDATION_S] = epoch.validation.took_s - validation_compiled_s
         trained_until = epoch.validation.end
     parts[ENDING_S] = (epoch.end - trained_until) / 1e9
     parts[STEPS_S] = train_s - compiled_s - sum(known.values())

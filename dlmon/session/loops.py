@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from copy import copy
 
 from dlmon.records import Batches, BatchSummary, Epoch, Model
 from dlmon.statistics.projection import ValidationPasses
@@ -56,7 +57,7 @@ class Loop:
         """The first batches, as long as the network isn't known."""
         self.compiling = {0 if model is None else model.first_epoch or 0}
         """The epochs in which it compiles."""
-        self._validated: set[int] = set()
+        self._validations_before = self.validations
 
     def again(self, model: Model) -> None:
         """Go on as another of the script's loops; another network compiles anew."""
@@ -81,10 +82,16 @@ class Loop:
 
     def add_epoch(self, epoch: Epoch) -> None:
         """Take an epoch that has ended, or that is known to have been validated."""
+        before = self.epochs.get(epoch.begin)
+        known = None if before is None else before.validation
         self.epochs[epoch.begin] = epoch
-        if epoch.validation is not None and epoch.begin not in self._validated:
-            self._validated.add(epoch.begin)
-            self.validations.add(epoch.validation)
+        if epoch.validation is None or epoch.validation == known:
+            return
+        if known is not None:
+            # There is more of it now.
+            self.validations = self._validations_before
+        self._validations_before = copy(self.validations)
+        self.validations.add(epoch.validation)
 
     @property
     def compile_s(self) -> float | None:

@@ -645,12 +645,18 @@ class Session:
 
     @property
     def _unvalidated(self) -> Epoch | None:
-        """The last epoch, if it has no validation so far and no later epoch has started."""
+        """The last epoch, if no later one has started, and it was not validated as others were."""
         last = self._epochs[-1] if self._epochs else None
-        if last is None or last.validation is not None:
+        if last is None:
             return None
         has_later_started = (self._epoch_now, self._steps_done) != (last.epoch + 1, 0)
-        return None if has_later_started else last
+        if has_later_started:
+            return None
+        alike = self.loops.of(last).epochs.values()
+        passes = [0 if e.validation is None else e.validation.count for e in alike]
+        if passes.pop() >= max(passes, default=1) and last.validation is not None:
+            return None
+        return last
 
     def _run_seconds(
         self,
@@ -722,7 +728,7 @@ class Session:
             return None
         over = self._epoch_that_is_over()
         # While it is validated, that is still a part of it.
-        is_over = over is not None and (self.phase != "validating" or over.validation is not None)
+        is_over = over is not None and (self.phase != "validating" or self._unvalidated is None)
         epoch = max(0, self._epoch_now if over is None else over.epoch)
         updates = self._updates_done if over is None else over.updates
         updates = None if updates == self._steps_done else updates
@@ -746,7 +752,10 @@ class Session:
         step_us = self.steady.mean_step_us
         epoch_left_s = run_left_s = end_left_s = None
         if step_us is not None and self.result is None:
-            validating_s = self._time_in("validating", now)
+            validating_s = self._time_in("validating", now, 0 if over is None else over.end)
+            if over is not None and over.validation is not None:
+                # That of the passes before the one that runs.
+                validating_s += over.validation.took_s
             validation_steps = self._validation_steps(model)
             known = validation_steps is not None
             whole_s = self.loops.now.validations.seconds(validation_steps or 0) if known else None
@@ -754,7 +763,7 @@ class Session:
             opening_us = self.steady.openings.mean_us or 0.0
             epoch_s = (steps * step_us + opening_us) / 1e6 + validation_s + self._mean_pause_s()
             epoch_left_s = (steps - done) * step_us / 1e6 + max(0.0, validation_s - validating_s)
-            if ended or (over is not None and over.validation is not None):
+            if ended or (over is not None and over.validation and self._unvalidated is None):
                 epoch_left_s = 0.0
             if epochs is not None:
                 run_left_s = epoch_left_s + (0 if ended else epochs - 1 - epoch) * epoch_s
@@ -807,7 +816,8 @@ class Session:
         if model.validation_steps is not None:
             asked = model.validation_steps
             return min(asked, model.steps_cap) if model.steps_cap else asked
-        passes = (epoch.validation for epoch in reversed(self.loops.now.epochs.values()))
+        epochs, unvalidated = self.loops.now.epochs, self._unvalidated
+        passes = (e.validation for e in reversed(epochs.values()) if e is not unvalidated)
         return next((each.steps for each in passes if each is not None), None)
 
     def _mean_pause_s(self) -> float:
@@ -820,11 +830,11 @@ class Session:
         ]
         return math.fsum(pauses) / len(pauses) if pauses else 0.0
 
-    def _time_in(self, phase: str, now: int) -> float:
-        """Return how long it has been in a phase; 0 where it isn't."""
+    def _time_in(self, phase: str, now: int, since: int = 0) -> float:
+        """Return how long it has been in a phase, since then at the earliest; 0 where it isn't."""
         span = self.phase_spans[-1] if self.phase_spans else None
         inside = span is not None and span.phase == phase and span.end is None
-        return max(0, now - span.start) / 1e9 if span is not None and inside else 0.0
+        return max(0, now - max(span.start, since)) / 1e9 if span is not None and inside else 0.0
 
     def _evaluation_left_s(self, model: Model, now: int) -> float | None:
         """Return what the evaluation after the training takes; None where that isn't known."""

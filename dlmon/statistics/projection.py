@@ -88,6 +88,7 @@ class ValidationPasses:
         self._passes += 1
         first_s = (validation.first_end - validation.begin) / 1e9
         between_s = (validation.last_end - validation.first_end) / 1e9
+        between_s -= (validation.between_us or 0) / 1e6
         closing_s = max(0.0, (validation.end - validation.last_end) / 1e9)
         first_steps = max(1, validation.first_steps or 1)
         timed = max(0, validation.steps - first_steps)

@@ -77,7 +77,7 @@ def epoch_table(
                 f"{epoch.epoch + 1}{' (cut)' if cut else ''}",
                 units.seconds((epoch.end - epoch.begin) / 1e9),
                 units.seconds((epoch.train_end - epoch.begin) / 1e9),
-                units.seconds((validation.end - validation.begin) / 1e9) if validation else "–",
+                units.seconds(validation.took_s) if validation else "–",
                 "–" if epoch.samples is None else f"{epoch.samples:,}",
                 *("–" if value is None else units.metric(value) for value in values),
             )

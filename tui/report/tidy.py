@@ -237,7 +237,7 @@ def _epochs(logs: Sequence[Read]) -> Iterator[Sequence[Cell]]:
             _seconds(epoch.begin - header.t),
             _seconds(epoch.end - epoch.begin),
             _seconds(epoch.train_end - epoch.begin),
-            _seconds(validation.end - validation.begin) if validation else None,
+            validation.took_s if validation else None,
             epoch.whole,
             epoch.samples,
             epoch.trainer or 0,

@@ -147,7 +147,7 @@ def _loss_read(use: EpochUse) -> str:
 
 def _validation_time(epoch: Epoch) -> str:
     validation = epoch.validation
-    return units.seconds((validation.end - validation.begin) / 1e9) if validation else "–"
+    return units.seconds(validation.took_s) if validation else "–"
 
 
 def samples_per_second_of(epoch: Epoch) -> str:

@@ -281,6 +281,62 @@ def test_an_epoch_is_written_when_it_ends_and_again_with_its_validation(script):
     assert reported.phases == ["training", "validating"]
 
 
+def test_all_passes_between_two_trainings_belong_to_the_epoch_before_them(script):
+    optimizer, loader = Optimizer(), script.loader(20, 10)
+    checks, tests = script.loader(20, 5), script.loader(30, 10)
+    for _ in range(2):
+        train(script, loader, optimizer)
+        begin = script.now
+        validate(script, loader)
+        script.took(500)
+        validate(script, checks)
+        validate(script, tests)
+        end = script.now
+    for epoch in (reported := script.reported()).epochs:
+        assert (epoch.validation.steps, epoch.validation.passes) == (2 + 4 + 3, (2, 4, 3))
+        assert epoch.validation.between_us == 500_000
+        assert epoch.validation.took_s == pytest.approx((9 * 5 + 3 * 2) / 1000)
+        assert epoch.whole
+    assert (epoch.validation.begin, epoch.end, epoch.validation.end) == (begin, end, end)
+    assert reported.counts == [(20, 2, 2)] * 2
+
+
+@pytest.mark.parametrize("steps", [4, 0])
+def test_a_test_after_the_last_epoch_is_none_of_its_validation(script, steps):
+    optimizer, loader = Optimizer(), script.loader(20, 10)
+    for _ in range(2):
+        train(script, loader, optimizer)
+        if steps:
+            validate(script, script.loader(5 * steps, 5))
+    end = script.now
+    validate(script, script.loader(30, 10))
+    last = script.reported().epochs[-1]
+    assert (last.validation.steps if last.validation else 0) == steps
+    assert last.end <= end
+
+
+def test_a_test_every_few_epochs_belongs_to_the_epoch_before_it(script):
+    optimizer, loader = Optimizer(), script.loader(20, 10)
+    for number in range(3):
+        train(script, loader, optimizer)
+        validate(script, script.loader(20, 5))
+        if number == 1:
+            validate(script, script.loader(30, 10))
+            end = script.now
+    first, second, third = script.reported().epochs
+    assert [epoch.validation.steps for epoch in (first, second, third)] == [4, 4 + 3, 4]
+    assert second.end == end
+
+
+def test_a_pass_after_a_fit_has_ended_belongs_to_no_epoch(script):
+    optimizer, checks = Optimizer(), script.loader(20, 5)
+    train(script, script.loader(20, 10), optimizer)
+    script.passes.reports.no_more_passes()
+    validate(script, checks)
+    train(script, script.loader(30, 10), optimizer)
+    assert [epoch.validation for epoch in script.reported().epochs] == [None, None]
+
+
 @pytest.mark.parametrize(
     ("batches", "whole"), [((4, 4), True), ((3, 3), True), ((4, 3), False), ((2, 4), True)]
 )

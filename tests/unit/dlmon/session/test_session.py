@@ -439,6 +439,51 @@ def test_what_is_left_counts_the_validations_of_a_loop_once_one_was_timed():
     assert (last.epoch, last.run_left_s) == (2, pytest.approx(2.0, rel=0.02))
 
 
+def validated_in_two_passes(until, epochs=3):
+    """Return what is known of a loop with 3 s of two passes after each of its epochs of 2 s.
+
+    Args:
+        until: which record of the last epoch's validation is the last one.
+        epochs: how many there are.
+    """
+    records, t = [replace(MODEL, epochs=epochs, validation_steps=None), Phase(0, "training")], 0
+    for epoch in range(2):
+        begin, t = t, t + 2 * SECOND_NS
+        records.append(batches(0, [20_000] * 100, begin + 20_000_000, epoch))
+        ended = Epoch(epoch, begin, t, t, True, 10_000, {})
+        first = Validation(t, t + SECOND_NS // 10, t + SECOND_NS, t + SECOND_NS, 10)
+        begin = t + 2 * SECOND_NS
+        second = Validation(begin, begin + SECOND_NS // 10, t := t + 4 * SECOND_NS, t, 20)
+        of_last = [
+            *(ended, Phase(first.begin, "validating")),
+            *(replace(ended, end=first.end, validation=first), Phase(begin, "validating")),
+            replace(ended, end=t, validation=first.followed_by(second)),
+        ]
+        records += of_last if not epoch else of_last[:until]
+    made = session(*records, workload="", command=("python", "train.py"))
+    last = records[-1]
+    return made, last.t if isinstance(last, Phase) else last.end
+
+
+def test_all_passes_of_a_validation_count_in_the_time_of_its_epoch():
+    made, _ = validated_in_two_passes(until=5)
+    assert [(e.end - e.begin) / SECOND_NS for e in made.snapshot().epochs] == [6.0, 6.0]
+    validation = made.snapshot().epochs[0].validation
+    assert (validation.steps, validation.passes, validation.took_s) == (30, (10, 20), 3.0)
+    # The first epoch compiled.
+    assert made.snapshot().seconds_per_epoch.value == pytest.approx(6.0)
+
+
+@pytest.mark.parametrize(("until", "left_s"), [(2, 3.0), (3, 2.0), (4, 2.0), (5, 0.0)])
+def test_an_epoch_counts_when_it_has_as_many_passes_of_validation_as_the_others(until, left_s):
+    made, now = validated_in_two_passes(until)
+    snapshot = made.snapshot(now)
+    assert snapshot.seconds_per_epoch.epochs == 1
+    assert snapshot.seconds_per_epoch.first_left_out == (until == 5)
+    assert snapshot.epochs[-1].whole == (until == 5)
+    assert snapshot.progress.epoch_left_s == pytest.approx(left_s, abs=0.01)
+
+
 def test_what_a_trainer_says_of_a_validation_that_is_over_belongs_to_its_epoch():
     """Its record is written again with the same end; the last of several evaluations counts."""
     end, validated = 2_000_000_000, 3_000_000_000

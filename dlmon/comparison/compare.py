@@ -1,9 +1,9 @@
 """Put a run beside published numbers and earlier sessions: like with like.
 
-Every metric is a time, so less is faster. A time compares with another only
-where the work behind both is the same; where it is not, its row stands
-after those that do, says in badges what differs, and yields no factor. Hardware,
-backend and threads are what a person compares, so they are never a difference.
+What is compared is a time, of which less is faster, or the throughput of a script that has no
+epochs. It compares with another only where the work behind both is the same; where it is not, its
+row stands after those that do, says in badges what differs, and yields no factor. Hardware, backend
+and threads are what a person compares, so they are never a difference.
 
 Pure, but for reading published and own reference figures.
 """
@@ -60,7 +60,43 @@ class StepMilliseconds:
     projected: bool = False
 
 
-Timing = SecondsPerEpoch | RunSeconds | StepMilliseconds
+@dataclass(frozen=True)
+class Throughput:
+    """The throughput in the steady state, by which scripts without epochs are compared."""
+
+    value: float
+    low: float | None
+    high: float | None
+    unit: str
+    projected: bool = False
+
+
+Timing = SecondsPerEpoch | RunSeconds | StepMilliseconds | Throughput
+
+SAMPLES_PER_SECOND, STEPS_PER_SECOND = "samples_per_second", "steps_per_second"
+RATE_UNITS = {SAMPLES_PER_SECOND: "samples/s", STEPS_PER_SECOND: "steps/s"}
+"""The metrics of which more is faster."""
+
+
+def pace_of(timing: Timing) -> float:
+    """Return how long a run takes for what it is compared by: less is faster."""
+    return 1 / timing.value if isinstance(timing, Throughput) else timing.value
+
+
+def _throughput_of(metric: str, figures: Figures) -> Throughput | None:
+    """Return a throughput; that in steps also where samples were counted."""
+    rate, unit = figures.samples_per_second, RATE_UNITS[metric]
+    if bool(figures.counts_steps) == (metric == STEPS_PER_SECOND):
+        if rate is None or not _is_time(rate.mean):
+            return None
+        if rate.band is None or not 0 <= rate.band < rate.mean:
+            return Throughput(rate.mean, None, None, unit)
+        return Throughput(rate.mean, rate.mean - rate.band, rate.mean + rate.band, unit)
+    step = timing_of_step(figures.step_ms, rate)
+    if metric == SAMPLES_PER_SECOND or step is None or not _is_time(step.value):
+        return None
+    low, high = (None if end is None else 1000 / end for end in (step.high, step.low))
+    return Throughput(1000 / step.value, low, high, unit)
 
 
 def timing_of_step(step: StepTime | None, rate: SamplesPerSecond | None) -> StepMilliseconds | None:
@@ -215,9 +251,22 @@ class Figures(Protocol):
     def samples_per_second(self) -> SamplesPerSecond | None:
         """The throughput."""
 
+    @property
+    def counts_steps(self) -> bool | None:
+        """Whether that is of steps."""
+
+
+def metric_of_script(figures: Figures) -> str:
+    """Return what a script is compared by: its epochs, else samples, else steps."""
+    if figures.seconds_per_epoch is not None or figures.samples_per_second is None:
+        return "seconds_per_epoch"
+    return STEPS_PER_SECOND if figures.counts_steps else SAMPLES_PER_SECOND
+
 
 def timing_by(metric: str, figures: Figures) -> Timing | None:
-    """Return the time that a run is compared by, where it has it."""
+    """Return the time, or the throughput, that a run is compared by, where it has it."""
+    if metric in RATE_UNITS:
+        return _throughput_of(metric, figures)
     if metric == STEP_MS:
         return timing_of_step(figures.step_ms, figures.samples_per_second)
     return {
@@ -275,29 +324,41 @@ class ComparisonRow:
     settings: Settings | None = None
 
     @property
+    def is_rate(self) -> bool:
+        """Whether more is faster."""
+        return self.metric in RATE_UNITS
+
+    @property
     def unit(self) -> str:
-        return "ms" if self.metric.endswith("_ms") else "s"
+        return RATE_UNITS.get(self.metric) or ("ms" if self.metric.endswith("_ms") else "s")
+
+    @property
+    def pace(self) -> float:
+        """The value as a time: less is faster."""
+        return 1 / self.value if self.is_rate else self.value
 
     @property
     def interval(self) -> Interval | None:
-        """The band of `value`, None where how sure it is isn't known.
+        """The band of `pace`, None where how sure it is isn't known.
 
         A published figure has none and counts as exact. A band of no width is none: logs of
         earlier versions have it where nothing was known.
         """
         if self.kind == "published":
-            return self.value, self.value
+            return self.pace, self.pace
         if self.low is None or self.high is None or self.low >= self.high:
             return None
-        return self.low, self.high
+        if not self.is_rate:
+            return self.low, self.high
+        return None if self.low <= 0 else (1 / self.high, 1 / self.low)
 
     @property
     def cost_usd(self) -> float | None:
         """What `value` cost: an epoch, a run or a batch, as the metric says; None without a price.
 
-        For published times that is the price of their day.
+        For published times that is the price of their day. A throughput has no cost.
         """
-        if self.usd_per_hour is None:
+        if self.usd_per_hour is None or self.is_rate:
             return None
         seconds = self.value / 1000 if self.unit == "ms" else self.value
         return self.usd_per_hour * seconds / 3600
@@ -319,7 +380,8 @@ def compare(
 
     Args:
         metric: what a workload is compared by: a metric of `published.csv`, or
-            `step_ms`, the time of a batch, beside which those of its mode stand.
+            `step_ms`, the time of a batch, beside which those of its mode stand; of a script
+            what `metric_of_script` says.
         conditions: of this run, or of the run that is being prepared.
         defaults: the workload's own: what its published numbers were taken with.
         this: None while there is no value yet.
@@ -355,7 +417,7 @@ def _rank(row: ComparisonRow) -> tuple[bool, bool, bool, float, int, str]:
     """Put what doesn't compare last, this run before the others where it is such."""
     incomplete, unlike = row.missing is not None, not row.comparable
     group = (unlike, unlike and row.kind != "this", incomplete)
-    return (*group, row.value, KINDS.index(row.kind), row.label)
+    return (*group, row.pace, KINDS.index(row.kind), row.label)
 
 
 def factor(this: ComparisonRow, other: ComparisonRow, steady: bool) -> float | None:
@@ -371,7 +433,7 @@ def factor(this: ComparisonRow, other: ComparisonRow, steady: bool) -> float | N
         return None
     if this.projected and not steady:
         return None
-    ratio = other.value / this.value
+    ratio = other.pace / this.pace
     return ratio if _is_time(ratio) else None
 
 

@@ -27,6 +27,8 @@ class Conditions:
         data: "real" or "synthetic". Synthetic data has the real shapes, so it
             matters only where the network's size follows from the data.
         steps_cap: `--steps`; here None means that there is no cap.
+        of_script: what is not known of both is taken to be alike: a script was seen to do the same
+            the last time.
     """
 
     workload: str
@@ -37,6 +39,7 @@ class Conditions:
     mode: str | None = "train"
     data: str | None = None
     steps_cap: int | None = None
+    of_script: bool = False
 
 
 def conditions_of(result: Result, defaults: Conditions) -> Conditions:
@@ -67,6 +70,7 @@ def conditions_of(result: Result, defaults: Conditions) -> Conditions:
         mode=word("mode", defaults.mode),
         data=result.data,
         steps_cap=whole_number("steps", None),
+        of_script=defaults.of_script,
     )
 
 
@@ -99,6 +103,8 @@ def find_differences(metric: str, theirs: Conditions, ours: Conditions) -> tuple
 
     def differs(field: str, wording: str) -> str | None:
         values = getattr(theirs, field), getattr(ours, field)
+        if values == (None, None) and ours.of_script:
+            return None
         if None in values:
             return f"{field.replace('_', ' ')} not known"
         return wording.format(*values) if values[0] != values[1] else None

@@ -26,9 +26,9 @@ def factor_with_interval(
     errors = [_error_of(row) for row in (this, other) if row.kind != "published"]
     if other.kind == "published":
         # A published figure counts as exact.
-        return ratio_of([this.value], [other.value], None, errors)
+        return ratio_of([this.pace], [other.pace], None, errors)
     spread = run_spread(_like_runs(rows))
-    return ratio_of([this.value], [other.value], spread, errors)
+    return ratio_of([this.pace], [other.pace], spread, errors)
 
 
 def _like_runs(rows: Sequence[ComparisonRow]) -> list[list[float]]:
@@ -36,7 +36,7 @@ def _like_runs(rows: Sequence[ComparisonRow]) -> list[list[float]]:
     groups: dict[tuple[str, Settings | None], list[float]] = {}
     for row in rows:
         if row.kind == "earlier" and row.comparable and not row.projected:
-            groups.setdefault((row.label, row.settings), []).append(row.value)
+            groups.setdefault((row.label, row.settings), []).append(row.pace)
     return list(groups.values())
 
 
@@ -45,5 +45,5 @@ def _error_of(row: ComparisonRow) -> Error | None:
     interval = row.interval
     if interval is None:
         return None
-    half = max(interval[1] - row.value, row.value - interval[0])
-    return Error(half / row.value / student_95_of(_MANY), _MANY)
+    half = max(interval[1] - row.pace, row.pace - interval[0])
+    return Error(half / row.pace / student_95_of(_MANY), _MANY)

@@ -577,6 +577,11 @@ class Session:
         return self.model.gpu_index if self.model is not None else None
 
     @property
+    def has_epochs(self) -> bool:
+        """Whether there are epochs, or may be: not where a script's loop is known to have none."""
+        return self.model is None or self.model.has_epochs is not False
+
+    @property
     def steady_windows(self) -> tuple[tuple[int, int], ...]:
         """Samples and microseconds of consecutive windows of steady training."""
         return self.loops.longest.steady.windows

@@ -8,13 +8,18 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dlmon.comparison.compare import (
+    RATE_UNITS,
+    SAMPLES_PER_SECOND,
+    STEPS_PER_SECOND,
     ComparisonRow,
+    Figures,
     MeasuredRun,
     Timing,
     compare,
     cpus_of,
     factor,
     framework_of,
+    metric_of_script,
     missing_part,
     timing_by,
     usd_per_hour_of,
@@ -74,15 +79,25 @@ def default_conditions(workload: Workload) -> Conditions:
 
 
 def earlier_sessions(
-    entries: Sequence[SessionEntry], header: SessionHeader, most: int = EARLIER_SESSIONS
+    entries: Sequence[SessionEntry],
+    header: SessionHeader,
+    most: int = EARLIER_SESSIONS,
+    metric: str | None = None,
 ) -> list[SessionEntry]:
-    """Return the newest earlier sessions of the same work and machine that have a figure."""
+    """Return the newest earlier sessions of the same work and machine that have a figure.
+
+    Args:
+        entries: sessions.
+        header: of the session that is compared.
+        most: so many.
+        metric: what they have a figure of; None is whatever each is compared by.
+    """
     earlier = [
         entry
         for entry in entries
         if entry.result is not None
         and entry.result.status in (Status.COMPLETED, Status.STOPPED)
-        and timing_of_result(entry.result, header.workload) is not None
+        and has_figure(entry.result, header.workload, metric)
         and is_same_work(entry.header, header)
         and mode_of(entry.header.options) == mode_of(header.options)
         and entry.header.host == header.host
@@ -91,23 +106,36 @@ def earlier_sessions(
     return sorted(earlier, key=lambda entry: entry.header.wall)[-most:]
 
 
+def has_figure(result: Result, workload: str, metric: str | None) -> bool:
+    """Return whether a recorded run can be compared by a metric; None is its own."""
+    if metric is None:
+        return timing_of_result(result, workload) is not None
+    return timing_by(metric, result) is not None
+
+
 def mode_of(options: Mapping[str, Any]) -> str:
     """Return what a session was launched to do: `train` unless its options say otherwise."""
     mode = options.get("mode")
     return mode if isinstance(mode, str) else "train"
 
 
-def compared_metric(workload: str, mode: str) -> str:
-    """Return what runs are compared by: a batch's time in a mode that has no epochs."""
+def compared_metric(workload: str, mode: str, figures: Figures) -> str:
+    """Return what runs are compared by: a batch's time in a mode that has no epochs.
+
+    Of a script it depends on the `figures` that it has.
+    """
     if mode in WITHOUT_EPOCHS:
         return STEP_MS
     known = WORKLOADS.get(workload)
-    return known.metric if known is not None else "seconds_per_epoch"
+    return known.metric if known is not None else metric_of_script(figures)
 
 
 def metric_of(snapshot: Snapshot) -> str:
     """Return what a session is compared by."""
-    return compared_metric(snapshot.header.workload, mode_of(snapshot.header.options))
+    header, model = snapshot.header, snapshot.model
+    if header.is_script and model is not None and model.has_epochs is False:
+        return STEPS_PER_SECOND if snapshot.counts_steps else SAMPLES_PER_SECOND
+    return compared_metric(header.workload, mode_of(header.options), snapshot)
 
 
 def timing_of(snapshot: Snapshot) -> Timing | None:
@@ -117,7 +145,7 @@ def timing_of(snapshot: Snapshot) -> Timing | None:
 
 def timing_of_result(result: Result, workload: str) -> Timing | None:
     """Return the time that a session is compared by, as it was recorded."""
-    return timing_by(compared_metric(workload, mode_of(result.options)), result)
+    return timing_by(compared_metric(workload, mode_of(result.options), result), result)
 
 
 def epoch_word(header: SessionHeader) -> str:
@@ -165,7 +193,9 @@ def epoch_text(snapshot: Snapshot) -> str:
 
 
 def timed_unit(metric: str) -> str:
-    """Return what a time is per: epoch, run or batch."""
+    """Return what a time is per: epoch, run or batch; nothing of a throughput."""
+    if metric in RATE_UNITS:
+        return ""
     return {"run_seconds": "per run", STEP_MS: "per batch"}.get(metric, "per epoch")
 
 
@@ -425,8 +455,11 @@ def why_no_time(snapshot: Snapshot, status: Status) -> str:
     """Say why a session has no time that is compared: of one that is over, nothing comes yet."""
     why = snapshot.why
     name = "seconds_per_epoch" if "seconds_per_epoch" in why else "run_seconds"
-    if metric_of(snapshot) == STEP_MS and "step_ms" in why:
+    metric = metric_of(snapshot)
+    if metric == STEP_MS and "step_ms" in why:
         name = "step_ms"
+    elif metric in RATE_UNITS and "samples_per_second" in why:
+        name = "samples_per_second"
     reason = why.get(name, "")
     if status == Status.RUNNING:
         return reason
@@ -595,6 +628,7 @@ def _conditions_of_script(snapshot: Snapshot) -> Conditions:
         epochs=model.epochs if model else None,
         # What a script doesn't say is taken to be as it was the last time.
         precision=(model and model.precision) or "the script's own precision",
+        of_script=True,
     )
 
 

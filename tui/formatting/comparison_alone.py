@@ -10,6 +10,7 @@ from dlmon.session.snapshot import Snapshot
 from tui.formatting.comparison import timing_of
 from workloads.catalog import WORKLOADS
 
+NO_FIGURE = "This run has no figure to compare."
 _NEXT = {
     Status.RUNNING: "Once this run completes, the next is compared with it.",
     Status.COMPLETED: "The next run is compared with this one.",
@@ -30,7 +31,9 @@ def nothing_to_compare(
         snapshot: of the session.
         status: how it stands.
     """
-    header = snapshot.header
+    header, has_figure = snapshot.header, timing_of(snapshot) is not None
+    if not has_figure and status != Status.RUNNING:
+        return ((NO_FIGURE,),)
     is_known = header.is_script or header.workload in WORKLOADS
     if not is_known or any(row.kind != "this" or row.cost_usd is not None for row in rows):
         return ()
@@ -40,7 +43,7 @@ def nothing_to_compare(
         long = "No published figure and no earlier run to compare with."
     short = "No earlier run to compare with."
     # What has no figure, or failed, is not compared with.
-    coming = _NEXT.get(status, "") if timing_of(snapshot) is not None else ""
+    coming = _NEXT.get(status, "") if has_figure else ""
     if not coming:
         return (long,), (short,)
     return (long, coming), (short, coming), (short,)

@@ -22,7 +22,10 @@ def row_details(row: ComparisonRow, result: Result | None = None) -> list[Detail
     band = f" ({band})" if band else ""
     batch = f", batch {row.published.batch_size}" if row.published else ""
     details = [
-        ("time", f"{units.duration_with_band(row)} {timed_unit(row.metric)}{batch}{band}"),
+        (
+            "throughput" if row.is_rate else "time",
+            f"{units.duration_with_band(row)} {timed_unit(row.metric)}".rstrip() + batch + band,
+        ),
         ("to know" if row.comparable else "differs", "; ".join(row.badges)),
         ("measured", ", ".join(str(part) for part in (row.framework, row.year) if part)),
     ]

@@ -152,14 +152,14 @@ def outcome(entry: SessionEntry, glyphs: Glyphs = UNICODE, whole: bool = False) 
         return result.error
     if entry.header.is_machine_recording:
         return f"{units.clock(result.wall_s)}  {use_text(result.machine)}".rstrip()
-    metric = compared_metric(entry.header.workload, mode_of(result.options))
+    metric = compared_metric(entry.header.workload, mode_of(result.options), result)
     timing = timing_of_result(result, entry.header.workload)
     if timing is None:
         why = result.why.get(metric) or "no figure, and no reason was recorded"
         lack = (result.lacking or {}).get(metric)
         brief = without_detail(why, 0) if lack is None else _lack_in_brief(lack, entry.header)
         return why if whole else brief
-    figure = f"{units.band(timing, glyphs)} {timed_unit(metric)}"
+    figure = f"{units.band(timing, glyphs)} {timed_unit(metric)}".rstrip()
     against = result.against or {}
     doubts = f"in doubt: {'; '.join(against.values())}" if whole else in_doubt(against)
     return f"{figure}, {doubts}" if against else figure

@@ -46,9 +46,9 @@ def duration(timing: Timing | ComparisonRow) -> str:
 
 
 def _unit_of(timing: Timing | ComparisonRow) -> str:
-    from dlmon.comparison.compare import ComparisonRow, StepMilliseconds
+    from dlmon.comparison.compare import ComparisonRow, StepMilliseconds, Throughput
 
-    if isinstance(timing, ComparisonRow):
+    if isinstance(timing, (ComparisonRow, Throughput)):
         return timing.unit
     return "ms" if isinstance(timing, StepMilliseconds) else "s"
 
@@ -128,10 +128,13 @@ def reaches_zero(value: str, half: str) -> bool:
 def band(timing: Timing | ComparisonRow, glyphs: Glyphs = UNICODE) -> str:
     """Write a time with its band: `9.02 s ± 0.05`, or `~ 9.0 s ± 0.3` for a projection.
 
-    One that is very uncertain is `~ 9.0 s`.
+    One that is very uncertain is `~ 9.0 s`. A throughput is `5,540 ± 24 samples/s`.
     """
     mark = "~ " if timing.projected or is_very_uncertain(timing) else ""
-    return f"{mark}{duration_with_band(timing)} {spread(timing, glyphs)}".rstrip()
+    number, unit = duration_with_band(timing).split(" ")
+    half = spread(timing, glyphs)
+    parts = (number, half, unit) if unit.endswith("/s") else (number, unit, half)
+    return mark + " ".join(part for part in parts if part)
 
 
 def duration_with_band(timing: Timing | ComparisonRow) -> str:

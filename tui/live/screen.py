@@ -21,6 +21,7 @@ from dlmon.session.source import SLICE_S, SessionSource, read_to_end
 from tui.drawing.time_window import TimeWindow, View
 from tui.formatting import units
 from tui.formatting.comparison import Reference, epoch_word, timing_of
+from tui.formatting.comparison_alone import NO_FIGURE
 from tui.formatting.glyphs import glyphs_in_use
 from tui.formatting.learning import newest_texts
 from tui.formatting.reading import reading_text
@@ -317,11 +318,13 @@ class LiveScreen(SessionControls, ExportControls, EpochZoom):
 
     def _share_row(self) -> None:
         """Show what has room of epochs, loss and output; lay out again only where that changed."""
-        shown = parts_shown(self._room, self._part, self._first_part)
+        has_epochs = self._source.session.has_epochs
+        shown = parts_shown(self._room, self._part, self._first_part, has_epochs)
         if self._log_is_open or shown == self._shown_parts:
             return
         self._shown_parts = shown
         cell = self.query_one(SideCell)
+        cell.set_class(not has_epochs, "-without-epochs")
         for widget, parts in (
             (self.query_one(EpochTable), {Part.EPOCHS}),
             (cell, {Part.LOSS, Part.OUTPUT}),
@@ -334,7 +337,8 @@ class LiveScreen(SessionControls, ExportControls, EpochZoom):
 
     @property
     def _next_part(self) -> Part | None:
-        return part_after(self._room, self._part, self._first_part)
+        has_epochs = self._source.session.has_epochs
+        return part_after(self._room, self._part, self._first_part, has_epochs)
 
     def action_next_part(self) -> None:
         """Show the loss, the output, or where there is little room the epochs."""
@@ -439,7 +443,9 @@ class LiveScreen(SessionControls, ExportControls, EpochZoom):
     def _show_comparison(self, chosen: int | None) -> None:
         from tui.live.comparison.screen import ComparisonScreen
 
-        if all(row.kind == "this" for row in self._comparison.in_full().rows):
+        if not self._comparison.has_figure(self._source.snapshot()):
+            self.notify(NO_FIGURE, severity="warning")
+        elif all(row.kind == "this" for row in self._comparison.in_full().rows):
             alone = "there is nothing to compare with: no earlier run of this is known"
             self.notify(alone, severity="warning")
         else:

@@ -28,28 +28,35 @@ class Room(StrEnum):
     ALL = "all"
 
 
-def parts_shown(room: Room, chosen: Part | None, first: Part) -> frozenset[Part]:
+def parts_shown(
+    room: Room, chosen: Part | None, first: Part, has_epochs: bool = True
+) -> frozenset[Part]:
     """Return what is shown.
 
     Args:
         room: for how much there is.
         chosen: what a person chose; None until one does.
         first: what stands beside the epochs until then.
+        has_epochs: whether there are any; where not, what stands beside them has their room.
     """
     if room is Room.NONE:
         return frozenset()
     if room is Room.ALL:
-        return frozenset(Part)
+        return frozenset(Part) if has_epochs else frozenset({Part.LOSS, Part.OUTPUT})
+    if not has_epochs:
+        return frozenset({_beside(chosen, first)})
     if room is Room.ONE:
         return frozenset({chosen or Part.EPOCHS})
     return frozenset({Part.EPOCHS, _beside(chosen, first)})
 
 
-def part_after(room: Room, chosen: Part | None, first: Part) -> Part | None:
+def part_after(
+    room: Room, chosen: Part | None, first: Part, has_epochs: bool = True
+) -> Part | None:
     """Return what the key chooses next; None where all is shown, or nothing can be."""
     if room in (Room.NONE, Room.ALL):
         return None
-    if room is Room.ONE:
+    if room is Room.ONE and has_epochs:
         order = list(Part)
         return order[(order.index(chosen or Part.EPOCHS) + 1) % len(order)]
     return Part.OUTPUT if _beside(chosen, first) is Part.LOSS else Part.LOSS
@@ -65,6 +72,8 @@ class SideCell(Horizontal):
     DEFAULT_CSS = """
     SideCell { height: 100%; }
     SideCell > * { width: 1fr; height: 100%; }
+    SideCell.-without-epochs { column-span: 2; }
+    .-broad SideCell.-without-epochs { column-span: 1; row-span: 2; }
     """
 
     def __init__(self) -> None:

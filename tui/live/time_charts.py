@@ -339,8 +339,7 @@ class TimeChartsScreen(BaseScreen):
 
 def _marked_epochs(session: Session) -> tuple[tuple[int, int], ...]:
     """Return when epochs began; none of a script's loop that has none."""
-    has_epochs = session.model is None or session.model.has_epochs is not False
-    return tuple(session.epoch_starts) if has_epochs else ()
+    return tuple(session.epoch_starts) if session.has_epochs else ()
 
 
 def _shaded(session: Session, snapshot: Snapshot) -> tuple[PhaseSpan, ...]:

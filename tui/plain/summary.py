@@ -336,7 +336,10 @@ def _left_out(timing: RunSeconds | SecondsPerEpoch, snapshot: Snapshot) -> str:
 
 
 def _print_comparison(console: Console, follower: SessionFollower, snapshot: Snapshot) -> None:
-    entries = earlier_sessions(list_sessions(follower.directory), snapshot.header)
+    if timing_of(snapshot) is None:
+        return
+    listed = list_sessions(follower.directory)
+    entries = earlier_sessions(listed, snapshot.header, metric=metric_of(snapshot))
     rows = comparison_rows(snapshot, entries)
     if not rows or (snapshot.header.is_script and len(rows) == 1):
         # Nothing is published of a script: before its second run there is nothing to compare.
@@ -345,7 +348,7 @@ def _print_comparison(console: Console, follower: SessionFollower, snapshot: Sna
     rows, of_all = busy_said_once(rows)
     names = run_names(snapshot, entries)
     priced = any(row.kind == "this" and row.cost_usd is not None for row in rows)
-    unit, usd = timed_unit(rows[0].metric), ["USD"] if priced else []
+    unit, usd = timed_unit(rows[0].metric) or "throughput", ["USD"] if priced else []
     headings = ["", "device", unit, *usd, "year", "of peak", "framework", ""]
     lines: list[tuple[ComparisonRow, list[Text]]] = []
     # An id is copied into a command, so it stands only where it is not broken.

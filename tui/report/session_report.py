@@ -184,8 +184,10 @@ class _Gathered:
             Mark((gap.start - header.t) / 1e9, text(_gap_text(gap, snapshot)))
             for gap in sorted(longest_gaps(snapshot.gaps, SHOWN_GAPS), key=_begin_of)
         ]
-        entries = earlier_sessions(list_sessions(log_directory_of(self.path)), header)
-        bars = comparison_rows(snapshot, entries)
+        listed = list_sessions(log_directory_of(self.path))
+        entries = earlier_sessions(listed, header, metric=metric_of(snapshot))
+        # A run without a figure of its own is compared with nothing.
+        bars = () if timing_of(snapshot) is None else comparison_rows(snapshot, entries)
         shown, of_all = busy_said_of_each(bars)
         names = run_names(snapshot, entries)
         rows = [
@@ -218,7 +220,7 @@ class _Gathered:
             metrics=metric_table(
                 metric_figures(snapshot.epochs, self.session.learning), epoch_word(header), text
             ),
-            per=timed_unit(bars[0].metric) if bars else "",
+            per=timed_unit(bars[0].metric) or "throughput" if bars else "",
             bars=tuple(self._bar(row, names) for row in shown),
             of_all=as_sentence(of_all) if of_all else "",
             account=tuple(

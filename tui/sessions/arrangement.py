@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from dlmon.comparison.compare import pace_of
 from dlmon.log.directory import SessionEntry
 from dlmon.sweep.log import SweepEntry
 from tui.formatting import units
@@ -47,7 +48,7 @@ def _time(entry: Recorded) -> float | None:
     if isinstance(entry, SweepEntry) or entry.result is None or entry.result.error:
         return None
     timing = timing_of_result(entry.result, entry.header.workload)
-    return None if timing is None else timing.value
+    return None if timing is None else pace_of(timing)
 
 
 SORT_COLUMNS = (

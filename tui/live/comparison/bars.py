@@ -24,8 +24,8 @@ HELP: tuple[tuple[str, str], ...] = (
         "Bars",
         "▶ is this run, ◆ what you chose to compare with (c, Enter), · an earlier run on this "
         "machine, + a reference figure of your own, the rest are published measurements of the "
-        "same network on other devices. The shortest bar is the fastest. A click on a row shows "
-        "its details.",
+        "same network on other devices. The shortest bar is the fastest, of samples per second "
+        "the longest. A click on a row shows its details.",
     ),
     (
         "logarithmic scale",

@@ -53,6 +53,11 @@ HELP: tuple[tuple[str, str], ...] = (
         "longer than the p95.",
     ),
     (
+        "Samples per second",
+        "In place of that for a script whose loop has no epochs: all steady samples over their "
+        "time, or steps where nobody knows what is in one. More is faster.",
+    ),
+    (
         "FLOP/s",
         "The operations of the network each second, and what share that is of the fastest matrix "
         "multiplication on this device, once dlmon doctor --calibrate has measured that.",

@@ -20,16 +20,20 @@ from tui.formatting.comparison import (
     earlier_sessions,
     factor_of_reference,
     factor_of_run_before,
+    has_figure,
     metric_of,
     nearest_published,
     row_of,
     run_names,
+    timing_of,
 )
 
 _TITLES = {
     "seconds_per_epoch": "Seconds per epoch",
     "run_seconds": "Seconds for the whole run",
     "step_ms": "Milliseconds per batch",
+    "samples_per_second": "Samples per second",
+    "steps_per_second": "Steps per second",
 }
 
 
@@ -107,7 +111,7 @@ class SessionComparison:
 
     def in_short(self, snapshot: Snapshot) -> Comparison:
         """Return it with the newest earlier sessions alone, and the one that was chosen."""
-        return self._among(self._newest, snapshot)
+        return self._among(self._newest(snapshot), snapshot)
 
     def in_full(self) -> Comparison:
         """Return it as it stands now, with all earlier sessions."""
@@ -118,25 +122,34 @@ class SessionComparison:
         rows, names, steady = in_short.rows, in_short.names, in_short.steady
         chosen = row_of(rows, self.reference)
         if chosen is None:
-            return factor_of_run_before(rows, self._newest, names, steady, snapshot.header)
+            newest = self._newest(snapshot)
+            return factor_of_run_before(rows, newest, names, steady, snapshot.header)
         name = names.get(chosen.session or "", units.device(chosen.label))
         every = comparison_rows(snapshot, self._all_earlier)
         return factor_of_reference(every, chosen, name, steady)
 
-    @property
-    def _newest(self) -> list[SessionEntry]:
-        """The newest earlier sessions, and the one that was chosen."""
+    def has_figure(self, snapshot: Snapshot) -> bool:
+        """Return whether this run has a figure to compare, or may still come to one."""
+        return self._source.running or timing_of(snapshot) is not None
+
+    def _newest(self, snapshot: Snapshot) -> list[SessionEntry]:
+        """Return the newest earlier sessions that can be compared, and the one that was chosen."""
         chosen = self.reference.session if self.reference is not None else None
-        first_of_newest = len(self._all_earlier) - EARLIER_SESSIONS
+        metric, workload = metric_of(snapshot), snapshot.header.workload
+        known = [
+            entry
+            for entry in self._all_earlier
+            if entry.result is not None and has_figure(entry.result, workload, metric)
+        ]
         return [
             entry
-            for number, entry in enumerate(self._all_earlier)
-            if number >= first_of_newest or entry.header.id == chosen
+            for number, entry in enumerate(known, EARLIER_SESSIONS - len(known))
+            if number >= 0 or entry.header.id == chosen
         ]
 
     def _among(self, earlier: Sequence[SessionEntry], snapshot: Snapshot) -> Comparison:
         results = [entry.result for entry in earlier] + [snapshot.result]
-        rows = comparison_rows(snapshot, earlier)
+        rows = comparison_rows(snapshot, earlier) if self.has_figure(snapshot) else ()
         alike = {row.session: row for row in rows if row.kind == "earlier" and row.comparable}
         newest_first = (entry.header.id for entry in reversed(earlier))
         before = next((alike[session] for session in newest_first if session in alike), None)

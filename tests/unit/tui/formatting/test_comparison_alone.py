@@ -8,7 +8,7 @@ from fakes.recorded import folded, recorded_session
 from dlmon.comparison.compare import ComparisonRow
 from dlmon.records import Status
 from tui.formatting.comparison import comparison_rows
-from tui.formatting.comparison_alone import nothing_to_compare
+from tui.formatting.comparison_alone import NO_FIGURE, nothing_to_compare
 
 
 def snapshot_of(*args, workload="train.py", script=True, **options):
@@ -41,6 +41,13 @@ def test_the_next_run_is_promised_only_where_this_one_will_be_compared_with(stat
 def test_of_a_run_without_a_figure_nothing_is_promised():
     (long, *_) = said(snapshot_of("compiling"), Status.RUNNING)
     assert long == ("No earlier run of this script to compare with.",)
+
+
+def test_a_run_that_is_over_without_a_figure_is_compared_with_nothing():
+    without = snapshot_of("compiling")
+    (earlier,) = comparison_rows(snapshot_of("training"), ())
+    for status in (Status.COMPLETED, Status.FAILED, Status.INTERRUPTED):
+        assert nothing_to_compare((earlier,), without, status) == ((NO_FIGURE,),)
 
 
 def test_with_an_earlier_run_or_a_published_figure_nothing_is_said():

@@ -53,7 +53,8 @@ def test_of_a_script_that_ended_before_it_trained_no_training_was_seen(entry):
     def brief(records):
         ended = entry(records)
         why = dict.fromkeys(lacking, "a reason")
-        result = replace(ended.result, seconds_per_epoch=None, why=why, lacking=lacking)
+        none = dict.fromkeys(("seconds_per_epoch", "samples_per_second"))
+        result = replace(ended.result, **none, why=why, lacking=lacking)
         return outcome(replace(ended, result=result))
 
     of_script = replace(recorded_session()[-1], session=script_header().id)

@@ -16,6 +16,8 @@ from dlmon.session.session import NOT_IN_PROJECTION
 from tui.plain.follow import follow
 from tui.plain.summary import summary_rows
 
+WITHOUT_A_FIGURE = dict.fromkeys(("seconds_per_epoch", "samples_per_second", "step_ms"))
+
 
 def followed(tmp_path, capsys, records):
     """Return what is printed of a session."""
@@ -102,6 +104,13 @@ def test_the_comparison_of_a_script_has_no_empty_columns(tmp_path, capsys):
     (heading,) = (line for line in printed.splitlines() if "per epoch" in line and "device" in line)
     assert heading.split() == ["device", "per", "epoch"]
     assert re.search(r"run of .* s +before; --sleep 0\.005", printed)
+
+
+def test_a_run_without_a_figure_gets_no_table_of_others(tmp_path, capsys):
+    whole = recorded_session()
+    untrained = [*recorded_session("compiling"), replace(whole[-1], **WITHOUT_A_FIGURE)]
+    assert "GTX 1080 Ti" not in followed(tmp_path / "untrained", capsys, untrained)
+    assert "GTX 1080 Ti" in followed(tmp_path / "whole", capsys, whole)
 
 
 @pytest.mark.parametrize(("validated", "also"), [(False, ""), (True, ", and 0.10 s in validation")])

@@ -451,6 +451,14 @@ def _repeats(runs: Sequence[RunFigures], earlier: Iterable[RunFigures]) -> list[
     return [group for settings, group in groups.items() if is_wanted(settings)]
 
 
+def like_groups(runs: Iterable[RunFigures]) -> list[list[RunFigures]]:
+    """Return runs in groups that were made alike, as repeats are; as they come otherwise."""
+    groups: dict[Settings, list[RunFigures]] = defaultdict(list)
+    for run in runs:
+        groups[_settings_of(run)].append(run)
+    return list(groups.values())
+
+
 def _settings_of(run: RunFigures) -> Settings:
     return settings_of(
         run.host,

@@ -20,7 +20,8 @@ _SUFFIXES = {".md": "md", ".html": "html", ".htm": "html", ".csv": "csv", ".json
 HELP = """Report what was recorded: as a page, as Markdown, as a table, or as JSON.
 
 SESSION is an id, a unique prefix of one, a name, a path, or last; a sweep's too. Several sessions,
-'base*' or A,B, are compared side by side.
+'base*' or A,B, are compared side by side, the first with all others; repeats of one run are taken
+together, as are those of --base and of --new.
 
 \b
 A page that opens without a network, to share:
@@ -73,6 +74,18 @@ Other people's processes, user names, home folders, the host's name and command 
     help="Add the session's time to your own reference figures under this name, in place of a "
     "report: it stands among the comparison bars from then on.",
 )
+@click.option(
+    "--base",
+    metavar="SESSIONS",
+    shell_complete=session_names,
+    help="In place of SESSION: with these, such as 'base*', those of --new are compared.",
+)
+@click.option(
+    "--new",
+    metavar="SESSIONS",
+    shell_complete=session_names,
+    help="The sessions that are compared with those of --base, in one verdict for all.",
+)
 @click.option("--full", is_flag=True, help="Leave nothing out: processes, users, paths, host.")
 @click_options.host_option
 @click_options.log_dir_option
@@ -84,14 +97,23 @@ def report(
     charts: str | None,
     charts_as: str | None,
     as_published: str | None,
+    base: str | None,
+    new: str | None,
     full: bool,
     host: str | None,
     log_dir: Path | None,
 ) -> None:
     """Report what was recorded."""
+    from dlmon.log.folder import id_of
     from dlmon.records.sanitize import quoted, shown_path
     from tui.report.files import ReportError, refuse_unwritable, write_file
 
+    if (base is None) != (new is None):
+        raise shared.UserError("--base and --new belong together: give both")
+    if base is not None and new is not None:
+        if sessions:
+            raise shared.UserError("--base and --new say what to report: leave out SESSION")
+        sessions = (base, new)
     if not sessions:
         from tui.commands.usage_errors import last_or_listed
 
@@ -110,14 +132,24 @@ def report(
         raise shared.UserError(f"--table is for --format csv or json, not {form}")
     if charts_as is not None and folder is None:
         raise shared.UserError("--charts-as says what the pictures of --charts DIR are: give that")
-    logs, sweeps = _logs_of(sessions, host, log_dir)
+    logs, sweeps = _logs_of(sessions[:1] if base is not None else sessions, host, log_dir)
+    of_base: Sequence[Path] = ()
+    if new is not None:
+        of_base, (of_new, sweeps_of_new) = logs, _logs_of([new], host, log_dir)
+        if sweeps or sweeps_of_new:
+            raise shared.UserError("--base and --new take sessions, and no sweep")
+        both = [path for path in of_new if path in of_base]
+        if both:
+            raise shared.UserError(f"{id_of(both[0])} is on both sides: it is compared with others")
+        logs = [*of_base, *of_new]
     try:
         if path is not None:
             refuse_unwritable(path, [*logs, *sweeps])
         if suffix and suffix not in _SUFFIXES:
             named = f"{', '.join(_SUFFIXES)}, or add --format"
             raise shared.UserError(f"no report is known as {quoted(suffix)}: end -o in {named}")
-        parts = _parts(logs, sweeps, form, table, folder, charts_as or PICTURES[0], full)
+        kind = charts_as or PICTURES[0]
+        parts = _parts(logs, sweeps, form, table, folder, kind, full, of_base)
         if path is not None:
             write_file(path, parts)
             print(f"saved {shown_path(path)}")
@@ -206,6 +238,7 @@ def _parts(
     charts: Path | None,
     charts_as: str,
     full: bool,
+    base: Sequence[Path],
 ) -> Iterable[str]:
     """Return what is written, part by part; what can't be reported is refused before any."""
     from tui.plain.progress import ReadingProgress
@@ -215,7 +248,7 @@ def _parts(
     is_table = form == "csv" or table is not None
     if not is_table or charts is not None:
         with ReadingProgress() as on_read:
-            made = make_report(logs, sweeps, full, on_read)
+            made = make_report(logs, sweeps, full, on_read, base)
     if made is not None and charts is not None:
         from tui.report.charts import write_charts
 

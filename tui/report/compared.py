@@ -1,4 +1,4 @@
-"""Two sessions of a report beside each other: what may be said of them, and what differs."""
+"""Two sides of a report beside each other: what may be said of them, and what differs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from tui.report.session_report import as_sentence
 
 @dataclass(frozen=True)
 class Compared:
-    """One session beside another.
+    """One session, or several, beside others.
 
     Attributes:
         base: what to call the first.
@@ -54,12 +54,12 @@ class Compared:
 
 
 def compared(
-    base: tuple[RunFigures, str],
-    new: tuple[RunFigures, str],
+    base: tuple[Sequence[RunFigures], str],
+    new: tuple[Sequence[RunFigures], str],
     earlier: Sequence[RunFigures] = (),
     full: bool = False,
 ) -> Compared:
-    """Put one session beside another: what was read of each, and what to call it.
+    """Put one side beside another: what was read of its sessions, and what to call it.
 
     Args:
         base: the one.
@@ -67,11 +67,11 @@ def compared(
         earlier: as for `compare_sides`.
         full: leave nothing out.
     """
-    (base_run, base_name), (new_run, new_name) = base, new
-    names = tuple(filter(None, (base_run.name, new_run.name)))
+    (base_runs, base_name), (new_runs, new_name) = base, new
+    names = tuple(run.name for run in (*base_runs, *new_runs) if run.name)
     redaction = Redaction(full)
     try:
-        sides = compare_sides([base_run], [new_run], earlier)
+        sides = compare_sides(base_runs, new_runs, earlier)
     except NotComparable as refused:
         return Compared(base_name, new_name, as_sentence(redaction.text(str(refused)), names))
     for run in (*sides.base, *sides.new):

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from dlmon import __version__
+from dlmon.comparison.sides import like_groups
 from dlmon.session.figures import OnRead, earlier_runs, ignore, read_figures
 from tui.report.compared import Compared, compared
 from tui.report.curves import Chart, Mark, charts_of
@@ -30,7 +31,7 @@ class Report:
         metrics: what training said of itself over the same time, the loss first.
         marks: on the time axis of a session that is alone.
         together: the figures of several sessions side by side; None of one.
-        compared: the first of several beside each of the others.
+        compared: the first of several beside each of the others, repeats together.
         version: of dlmon.
     """
 
@@ -67,6 +68,7 @@ def make_report(
     sweeps: Sequence[Path],
     full: bool = False,
     on_read: OnRead = ignore,
+    base: Container[Path] = (),
 ) -> Report:
     """Read logs, and return what a report says of them.
 
@@ -75,6 +77,7 @@ def make_report(
         sweeps: theirs.
         full: leave nothing out.
         on_read: see `OnRead`.
+        base: those of the sessions with which all others are compared together.
 
     Raises:
         LogError: one can't be read.
@@ -97,18 +100,35 @@ def make_report(
         metrics=metrics,
         marks=reports[0].marks if len(reports) == 1 else (),
         together=_together(reports, names) if len(reports) > 1 else None,
-        compared=_compared(sessions[:MOST_COMPARED], names, full) if len(reports) > 1 else (),
+        compared=_compared(sessions, names, base, full) if len(reports) > 1 else (),
     )
 
 
-def _compared(sessions: Sequence[Path], names: Sequence[str], full: bool) -> tuple[Compared, ...]:
-    """Put the first session beside each of the others."""
-    base, *others = map(read_figures, sessions)
+def _compared(
+    sessions: Sequence[Path], names: Sequence[str], base: Container[Path], full: bool
+) -> tuple[Compared, ...]:
+    """Put one side beside each of the others; those that were made alike are one side."""
+    runs = [read_figures(path) for path in sessions]
+    name_of = {run.session: name for run, name in zip(runs, names, strict=True)}
+    sides = [[run for run, path in zip(runs, sessions, strict=True) if path in base], []]
+    if sides[0]:
+        sides[1] = [run for run in runs if run not in sides[0]]
+    else:
+        sides = like_groups(runs)
+        sides = [[run] for run in runs] if len(sides) == 1 else sides
+    first, *others = (
+        (side, _side_name([name_of[run.session] for run in side]))
+        for side in sides[: MOST_COMPARED + 1]
+    )
     earlier = earlier_runs(sessions)
-    return tuple(
-        compared((base, names[0]), (new, name), earlier, full)
-        for new, name in zip(others, names[1:], strict=False)
-    )
+    return tuple(compared(first, other, earlier, full) for other in others)
+
+
+def _side_name(names: Sequence[str]) -> str:
+    first, *others = names
+    if len(others) < 2:
+        return " and ".join(names)
+    return f"{first} and {len(others)} more"
 
 
 def chart_json(chart: Chart) -> dict[str, Any]:

@@ -243,6 +243,9 @@ def _times_of(snapshot: Snapshot, progress: Progress) -> _Times:
     """Return the times that are known; in the last epoch, which ends with the run, one only."""
     to_end_s = progress.run_left_s if progress.end_left_s is None else progress.end_left_s
     epoch, run = units.time_left(progress.epoch_left_s), units.time_left(to_end_s)
+    if run and snapshot.model is not None and snapshot.model.length_from is not None:
+        # How long the training is to be was read somewhere, and may be wrong.
+        run = f"~ {run}"
     if (progress.epochs or 0) > progress.epoch + 1 and epoch and run:
         run = f"run {run}"
     else:

@@ -70,7 +70,7 @@ async def test_steps_that_were_said_show_how_far_a_loop_without_epochs_is(show_s
     async with show_session(records, size=WIDE) as shown:
         [row] = shown.rows("ProgressLine")
         assert row.startswith("step 1,000 of 4,000  training ")
-        assert "training ends " in row
+        assert "  ~ 01:00 left, training ends " in row
         assert row.endswith(" by the script's --max-iters")
 
 

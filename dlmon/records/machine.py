@@ -203,6 +203,8 @@ class ProcessTree:
         processes: how many there are.
         threads: how many threads they have.
         major_faults_s: page faults per second that had to wait for a disk.
+        read_mib_s: what they read from disks, not from memory that holds files.
+        blocked: how many of them waited for a disk, or the like, as they were read (state D).
     """
 
     cpu_pct: float | None = None
@@ -212,6 +214,8 @@ class ProcessTree:
     threads: int | None = None
     major_faults_s: float | None = None
     cpu_wait_pct: float | None = None
+    read_mib_s: float | None = None
+    blocked: int | None = None
     why: dict[str, str] = field(default_factory=dict)
 
 

@@ -19,9 +19,14 @@ def unmeasured_wait(backend: str | None) -> str:
 
 
 class DataWait:
-    """Folds batches of which is known how long each waited for its data."""
+    """Folds batches of which is known how long each waited for its data.
 
-    def __init__(self) -> None:
+    Args:
+        kept_s: for how long before the newest `share_before` is to know it.
+    """
+
+    def __init__(self, kept_s: float = WINDOW_S) -> None:
+        self._kept_ns = int(kept_s * 1e9)
         self.waited_us: int | None = None
         """Of all batches; None where it was not measured."""
         self._recent: deque[tuple[int, int, int]] = deque(maxlen=MAX_RECORDS)
@@ -38,11 +43,16 @@ class DataWait:
         waited_us = min(record.wait_us, took_us)
         self.waited_us = (self.waited_us or 0) + waited_us
         self._recent.append((end, took_us, waited_us))
-        while self._recent[0][0] < end - int(WINDOW_S * 1e9):
+        while self._recent[0][0] < end - self._kept_ns:
             self._recent.popleft()
 
-    @property
-    def recent_share(self) -> float | None:
-        """The share (0 to 1) of the last half minute of batches; None where it isn't known."""
-        took_us = sum(took for _, took, _ in self._recent)
-        return sum(waited for *_, waited in self._recent) / took_us if took_us else None
+    def share_before(self, at_ns: int) -> float | None:
+        """Return the share (0 to 1) of the half minute of batches that ended before a moment.
+
+        None where it isn't known.
+        """
+        before = [record for record in self._recent if record[0] <= at_ns]
+        oldest_ns = before[-1][0] - int(WINDOW_S * 1e9) if before else 0
+        recent = [(took, waited) for end, took, waited in before if end >= oldest_ns]
+        took_us = sum(took for took, _ in recent)
+        return sum(waited for _, waited in recent) / took_us if took_us else None

@@ -43,8 +43,16 @@ from dlmon.session.epoch_comparison import slow_epochs
 from dlmon.session.epoch_use import EpochUses
 from dlmon.session.gaps import Gaps
 from dlmon.session.learning import LOSS, Learning, metric_of
-from dlmon.session.limits.evidence import MIN_SAMPLES, Evidence, Limit
-from dlmon.session.limits.find import find_limit, find_limit_before_training, window_s
+from dlmon.session.limits.evidence import Evidence, Limit
+from dlmon.session.limits.find import (
+    Look,
+    limit_before_training,
+    limit_of,
+    look,
+    look_before_training,
+)
+from dlmon.session.limits.gpu import gpu_lost
+from dlmon.session.limits.looks import Looks, looked_back_s
 from dlmon.session.limits.loss import loss_is_no_number
 from dlmon.session.loops import Loop, Loops, network_of
 from dlmon.session.machine_history import MachineHistory
@@ -59,7 +67,6 @@ from dlmon.statistics.steady_state import LEAST_FOR_P95, SteadyState
 
 OUTPUT_LINES = 500
 NOTICES = 100
-LIMIT_SAMPLES = 300
 MAX_PHASE_SPANS = 2000
 RATE_NOW_NS = 2_000_000_000
 
@@ -117,11 +124,13 @@ class Session:
         self._epochs: list[Epoch] = []
         self._evaluation: Evaluation | None = None
         self.readings = TrainingReadings()
-        self.data_wait = DataWait()
+        self.data_wait = DataWait(looked_back_s(self.machine.interval_s))
         self.epoch_uses = EpochUses(self.machine.interval_s)
         self.trainers = Trainers()
-        self._starting_samples: deque[Machine] = deque(maxlen=LIMIT_SAMPLES)
-        self._training_samples: deque[Machine] = deque(maxlen=LIMIT_SAMPLES)
+        interval_s = self.machine.interval_s
+        self._first_looks = Looks(header.t, interval_s)
+        """What is seen before it trains steadily."""
+        self._looks = Looks(header.t, interval_s)
         self._output: deque[Output] = deque(maxlen=OUTPUT_LINES)
         self._notices: deque[Notice] = deque(maxlen=NOTICES)
         self._epoch_now = 0
@@ -516,42 +525,46 @@ class Session:
         self.epoch_uses.fold_reading(sample, self._gpu_index)
         if self.phase in STEADY_PHASES and self.steady.steady:
             self.readings.fold(sample, self._gpu_index)
-            self._keep_recent(self._training_samples, sample)
-        if not self._has_trained and not self.header.is_machine_recording:
-            self._keep_recent(self._starting_samples, sample)
-
-    @property
-    def _has_trained(self) -> bool:
-        """Whether there are samples of training enough to say what limits it."""
-        return len(self._training_samples) >= MIN_SAMPLES
-
-    def _keep_recent(self, samples: deque[Machine], sample: Machine) -> None:
-        samples.append(sample)
-        oldest_t = sample.t - int(window_s(self.machine.interval_s) * 1e9)
-        while samples[0].t < oldest_t:
-            samples.popleft()
+            self._looks.add(sample)
+        if not self._looks.are_enough and not self.header.is_machine_recording:
+            self._first_looks.add(sample)
 
     def _limit(self, ended: bool) -> Limit | None:
-        cpus, threads = (self.header.options.get(name) for name in ("cpus", "threads"))
-        loss, interval_s = self._bad_loss(ended), self.machine.interval_s
-        if loss is None and not ended and not self._has_trained:
-            starting = tuple(self._starting_samples)
-            return find_limit_before_training(starting, self.facts, cpus, interval_s)
-        samples = tuple(self._training_samples)
-        return find_limit(
+        loss, latest = self._bad_loss(ended), self.machine.latest
+        known = (self.facts, self.model, ended)
+        if loss is None and not ended and not self._looks.are_enough:
+            return limit_before_training(self._first_looks.take(known, self._look_at_start))
+        lost = None
+        if latest is not None and self._looks.are_enough:
+            lost = gpu_lost(self._looks.newest, latest, self._gpu_index, ended)
+
+        def look_at(samples: tuple[Machine, ...], at_ns: int) -> Look:
+            return self._look(samples, at_ns, ended, is_lost=lost is not None)
+
+        looks = self._looks.take((*known, lost is not None), look_at)
+        return limit_of(looks, ended, (loss, lost))
+
+    def _look_at_start(self, samples: tuple[Machine, ...], at_ns: int) -> Look:
+        cpus, interval_s = self.header.options.get("cpus"), self.machine.interval_s
+        return look_before_training(samples, self.facts, cpus, interval_s)
+
+    def _look(self, samples: tuple[Machine, ...], at_ns: int, ended: bool, is_lost: bool) -> Look:
+        """Return what is seen of steady training in samples that end at a moment."""
+        model, share = self.model, self.data_wait.share_before(at_ns)
+        backend = model.backend if model is not None else None
+        return look(
             samples,
             self.facts,
             self._gpu_index,
-            cpus,
-            threads,
-            self.data_wait.recent_share,
-            self.model.workers if self.model is not None else None,
-            self._unmeasured(),
-            ended,
-            on_cpu=self.model is not None and self.model.device == "cpu",
-            loss=loss,
-            latest=self.machine.latest,
-            interval_s=interval_s,
+            cpus=self.header.options.get("cpus"),
+            threads=self.header.options.get("threads"),
+            waited_share=share,
+            workers=model.workers if model is not None else None,
+            unmeasured=unmeasured_wait(backend) if share is None else None,
+            ended=ended,
+            on_cpu=model is not None and model.device == "cpu",
+            is_lost=is_lost,
+            interval_s=self.machine.interval_s,
         )
 
     def _bad_loss(self, ended: bool) -> Evidence | None:
@@ -564,13 +577,6 @@ class Session:
             self.header.is_script,
             ended,
         )
-
-    def _unmeasured(self) -> str | None:
-        """Say that nothing is known of the time in which the run waits for data, if so."""
-        if self.data_wait.recent_share is not None:
-            return None
-        backend = self.model.backend if self.model is not None else None
-        return unmeasured_wait(backend)
 
     @property
     def _gpu_index(self) -> int | None:

@@ -11,7 +11,6 @@ from dlmon.records import Status
 from dlmon.session.limits.evidence import MIN_SAMPLES, Limit, LimitKind
 from dlmon.session.session import (
     NOTHING_SEEN,
-    NOTHING_SEEN_YET,
     STEADY_TAKES,
     TOO_SHORT,
     WATCHED,
@@ -22,6 +21,7 @@ from tui.live.failure_rows import FAILED, failure_rows, rows_needed
 from tui.widgets.lines import MUTED, PLAIN, Lines, cut, row_width, wrapped
 from tui.widgets.rows import TextRow
 
+WAITING = "waiting for the first batch"
 _NAMED = 2
 """So many figures stand beside the headline; what more there are is for the second row."""
 _MARK_WIDTH = 2
@@ -48,17 +48,20 @@ HELP: tuple[tuple[str, str], ...] = (
         "What was measured over the last half minute of steady training: the CPU time of this run "
         "apart from that of other programs, held against what the run may use; a GPU that is busy "
         "or slowed down; a container's limit, memory, disk, and what the host of a virtual machine "
-        "took. Other programs are named where this run waits for the CPU that they take. The "
-        "strongest is the headline, with the figures that show it; where none holds, it isn't "
-        "clear, and the figures alone are given. A loss that is NaN, or infinite, comes before all "
-        "that, as does a GPU that gives no readings any more. Before training is steady, it "
+        "took. Other programs are named where this run waits for the CPU that they take, a disk, "
+        "or memory, where it may be what waits. What took the largest share of the time is the "
+        "headline, with the figures that show it; where nothing holds, it isn't clear, and the "
+        "figures alone are given. It is looked at every five seconds, and what has held goes on "
+        "until it clearly doesn't, twice in a row. A loss that is NaN, or infinite, comes before "
+        "all that, as does a GPU that gives no readings any more. Before training is steady, it "
         "says what holds up the start: other programs, a container's limit, short memory, the "
         "host. Of a run that failed it says why.",
     ),
     (
         "Try",
-        "A next step for which these figures speak, such as more loader workers where the run "
-        "waits for data while cores are idle. That it helps is not certain: compare the runs.",
+        "A next step against what the headline names, for which these figures speak, such as more "
+        "loader workers where the run waits for data while cores are idle. That it helps is not "
+        "certain: compare the runs.",
     ),
 )
 
@@ -212,7 +215,7 @@ def _nothing_seen(
     else:
         whole = f"{WATCHED}, {WATCHED_TOO}"
         fits = len(heading) + len(whole) <= room
-        lines = [NOTHING_SEEN if over else NOTHING_SEEN_YET, whole if fits else WATCHED]
+        lines = [NOTHING_SEEN if over else WAITING, whole if fits else WATCHED]
     heads = (heading, *[" " * len(heading)] * (len(lines) - 1))
     return [((head, MUTED), (line, MUTED)) for head, line in zip(heads, lines, strict=False)]
 

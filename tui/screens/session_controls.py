@@ -35,12 +35,12 @@ class SessionControls(BaseScreen):
         return self.stop_requested and self.shown_session.running
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Offer to stop or detach only what runs, and to detach only what is ours."""
+        """Offer to stop or detach only what runs; who only looks on detaches by leaving."""
         stoppable = self.shown_session.running and not self.stop_requested
         if action == "stop":
             return stoppable
         if action == "detach":
-            return stoppable and self.shown_session.is_ours
+            return stoppable
         return True
 
     def action_stop(self) -> None:

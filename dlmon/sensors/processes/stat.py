@@ -19,6 +19,7 @@ class Stat(NamedTuple):
 
     name: str
     running: bool
+    blocked: bool
     parent: int
     session: int
     major_faults: int
@@ -127,6 +128,7 @@ def parse_stat(text: str) -> Stat:
     return Stat(
         name=before.partition("(")[2],
         running=columns[0] not in ("Z", "X"),
+        blocked=columns[0] == "D",
         parent=int(columns[1]),
         session=int(columns[3]),
         major_faults=int(columns[9]),

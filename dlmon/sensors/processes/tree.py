@@ -10,7 +10,7 @@ from dlmon.records import ProcessTree
 from dlmon.sensors import kernel_files
 from dlmon.sensors.processes.stat import Scan, Stat, parse_stat, read_all, read_stat
 from dlmon.sensors.provider import Provider, Reading
-from dlmon.sensors.rates import BYTES_IN_MIB
+from dlmon.sensors.rates import BYTES_IN_MIB, mib_per_second
 
 FIELDS = (
     "cpu_pct",
@@ -20,8 +20,11 @@ FIELDS = (
     "processes",
     "threads",
     "major_faults_s",
+    "read_mib_s",
+    "blocked",
 )
 NO_EARLIER = "no earlier reading yet"
+NO_READS = "the kernel does not say what a process reads from disks"
 NO_DELAYS = "the kernel does not say how long a thread waits for a CPU"
 
 
@@ -46,6 +49,7 @@ class ProcessProvider(Provider):
         self._thread_ticks: dict[tuple[int, int], int] = {}
         self._thread_delays: dict[tuple[int, int], int] = {}
         self._threads_t: int | None = None
+        self._read_bytes: dict[int, int] = {}
         self._counts_delays = False
         """Whether the kernel says how long a thread waits: it has said so once."""
         self._t = 0
@@ -93,6 +97,7 @@ class ProcessProvider(Provider):
                 rss_mib=sum(stat.rss_pages for stat in stats) * self._page_bytes // BYTES_IN_MIB,
                 processes=len(stats),
                 threads=sum(stat.threads for stat in stats),
+                blocked=sum(stat.blocked for stat in stats),
                 major_faults_s=round(faults / window_s, 1) if window_s > 0 else None,
             )
         )
@@ -108,6 +113,7 @@ class ProcessProvider(Provider):
     def _forget(self) -> None:
         self._members = {}
         self._thread_ticks, self._thread_delays, self._threads_t = {}, {}, None
+        self._read_bytes = {}
 
     def _refresh(self) -> tuple[int, int]:
         """Read the members again, drop those that ended, return their clock ticks and faults."""
@@ -170,9 +176,10 @@ class ProcessProvider(Provider):
         ticks_before, delays_before = self._thread_ticks, self._thread_delays
         window_ns = 0 if self._threads_t is None else t - self._threads_t
         self._thread_ticks, self._thread_delays, self._threads_t = ticks, delays, t
+        read_bytes = self._count_read()
         if window_ns <= 0:
-            why = dict.fromkeys(("busiest_thread_pct", "cpu_wait_pct"), NO_EARLIER)
-            return ProcessTree(why=why)
+            slow = ("busiest_thread_pct", "cpu_wait_pct", "read_mib_s")
+            return ProcessTree(why=dict.fromkeys(slow, NO_EARLIER))
         ran = max(
             (spent - ticks_before.get(thread, 0) for thread, spent in ticks.items()), default=0
         )
@@ -183,15 +190,41 @@ class ProcessProvider(Provider):
             if thread in delays_before or thread not in ticks_before
         ]
         can_tell = self._counts_delays
+        why = {} if can_tell else {"cpu_wait_pct": NO_DELAYS}
+        if read_bytes is None:
+            why["read_mib_s"] = NO_READS
         return ProcessTree(
             busiest_thread_pct=_share(ran * 1e9 / self._ticks_per_s, window_ns),
             cpu_wait_pct=_share(max(waited, default=0), window_ns) if can_tell else None,
-            why={} if can_tell else {"cpu_wait_pct": NO_DELAYS},
+            read_mib_s=None if read_bytes is None else mib_per_second(read_bytes * 1e9 / window_ns),
+            why=why,
         )
+
+    def _count_read(self) -> int | None:
+        """Return the bytes that came from disks since the last call; None where none tells."""
+        before, self._read_bytes = self._read_bytes, {}
+        for pid in self._members:
+            try:
+                self._read_bytes[pid] = _read_bytes(kernel_files.read(f"{self._proc}/{pid}/io"))
+            except (OSError, ValueError):
+                continue
+        if self._members and not self._read_bytes:
+            return None
+        return sum(max(0, count - before.get(pid, 0)) for pid, count in self._read_bytes.items())
 
 
 def _share(took_ns: float, window_ns: int) -> float:
     return min(100.0, round(100 * max(0.0, took_ns) / window_ns, 1))
+
+
+def _read_bytes(io: str) -> int:
+    """Return what a process has read from disks, by /proc/PID/io.
+
+    Raises:
+        ValueError: it does not say that.
+    """
+    _, _, after = io.partition("\nread_bytes: ")
+    return int(after.partition("\n")[0])
 
 
 def _delay_ns(schedstat: str) -> int:

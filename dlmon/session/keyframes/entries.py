@@ -58,7 +58,7 @@ from dlmon.session.keyframes.values import (
     whole,
 )
 from dlmon.session.learning import Learning
-from dlmon.session.limits.find import window_s
+from dlmon.session.limits.looks import looked_back_s
 from dlmon.session.marks import Mark
 from dlmon.session.session import MAX_PHASE_SPANS, Session
 from dlmon.statistics.series import (
@@ -129,7 +129,7 @@ class Keyframes:
         self._coarse: dict[str, CoarseSeries] = {}
         # What limits a run is seen in its last samples.
         interval_s = Session(header).machine.interval_s
-        self._margin_ns = int(window_s(interval_s) * SECOND_NS)
+        self._margin_ns = int(looked_back_s(interval_s) * SECOND_NS)
         self.cuts: dict[str, int] = {}
         """Of each series, the cell behind the last that is known."""
         self.marks: list[Mark] = []

@@ -31,7 +31,7 @@ def more_workers(workers: int | None, figure: str) -> str:
     if workers is None:
         return ""
     if workers == 0:
-        return f"load the data in worker processes: none used, {figure}"
+        return f"load the data in worker processes: num_workers is 0; try 2 ({figure})"
     return f"use more loader workers: {workers} used, {figure}"
 
 

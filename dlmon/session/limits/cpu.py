@@ -9,8 +9,16 @@ from dlmon.comparison.conditions import cores
 from dlmon.records import Gpu, Machine, MachineFacts, Process
 from dlmon.records.record import record
 from dlmon.session.limits import advice
-from dlmon.session.limits.evidence import MIN_SAMPLES, Evidence, mean_of, verb
-from dlmon.session.limits.gpu import BUSY_PCT
+from dlmon.session.limits.evidence import (
+    BUSY_PCT,
+    MIN_SAMPLES,
+    Evidence,
+    is_below,
+    is_busy,
+    mean_of,
+    reaches,
+    verb,
+)
 from dlmon.session.program_name import program_name
 from dlmon.session.slow_readings import settled_after_ns
 
@@ -55,16 +63,15 @@ class CpuUse:
             return None
         return max(0.0, min(self.idle, self.allowed - self.own))
 
-    @property
-    def wants_more(self) -> bool:
+    def wants_more(self, holds: bool = False) -> bool:
         """Whether others keep the run from a CPU; by what it takes where no wait is measured."""
         if self.own is None:
             return False
         if self.waited is None:
-            return self.own >= IDLE_CORES
+            return reaches(self.own, IDLE_CORES, holds)
         # What a framework spreads over its threads is more than any of them has.
-        had = max(min(1.0, self.own), self.thread or 0.0)
-        return self.waited >= WAITED_FOR_CPU and had + self.waited >= MOSTLY
+        wanted = max(min(1.0, self.own), self.thread or 0.0) + self.waited
+        return reaches(self.waited, WAITED_FOR_CPU, holds) and reaches(wanted, MOSTLY, holds)
 
 
 def cpu_use(
@@ -128,15 +135,17 @@ def _stopped_pct(samples: Sequence[Machine]) -> float | None:
     return mean_of(s.cpu.throttled_pct if s.cpu else None for s in samples)
 
 
-def other_programs(use: CpuUse | None, samples: Sequence[Machine], ended: bool) -> Evidence | None:
+def other_programs(
+    use: CpuUse | None, samples: Sequence[Machine], ended: bool, holds: bool = False
+) -> Evidence | None:
     """Hold when the run wants more, and the others take what it could have."""
     if use is None or use.own is None or use.others is None or use.idle is None:
         return None
-    if not use.wants_more:
+    if not use.wants_more(holds):
         return None
     take, takes = verb(ended, "take", "took"), verb(ended, "takes", "took")
-    spare = use.cores - BUSY_PCT / 100 * use.allowed
-    if use.others <= spare or use.idle > (1 - BUSY_PCT / 100) * use.cores:
+    busy_pct, spare = 100 - 100 * use.idle / use.cores, use.cores - BUSY_PCT / 100 * use.allowed
+    if not is_busy(busy_pct, holds) or not reaches(use.others, spare, holds):
         return None
     who = f"Other programs {take}" if use.knows_steal else f"Everything but this run {takes}"
     took = f"{use.others:.1f} of {cores(use.cores)}"
@@ -166,6 +175,7 @@ def other_programs(use: CpuUse | None, samples: Sequence[Machine], ended: bool) 
         else f"The CPU {verb(ended, 'is', 'was')} taken by others",
         (took, f"{own}, {waits} for a CPU {waited}" if waited else own),
         advised,
+        use.waited,
     )
 
 
@@ -196,16 +206,22 @@ def _busiest_other(samples: Sequence[Machine]) -> _Busiest | None:
 
 
 def own_cpus(
-    use: CpuUse | None, facts: MachineFacts, on_cpu: Sequence[Machine], ended: bool
+    use: CpuUse | None,
+    facts: MachineFacts,
+    on_cpu: Sequence[Machine],
+    ended: bool,
+    waited_share: float | None = None,
+    holds: bool = False,
 ) -> Evidence | None:
     """Hold when the run itself takes what it may use of the CPUs.
 
-    `on_cpu` are the samples where it is known to train on them.
+    `on_cpu` are the samples where it is known to train on them. What of its time did not wait for
+    data, `waited_share`, was computing.
     """
     if use is None or use.own is None:
         return None
     pct = min(100.0, 100 * use.own / use.allowed)
-    if pct < BUSY_PCT:
+    if not is_busy(pct, holds):
         return None
     by_limit = facts.cpu_limit is not None and use.allowed == facts.cpu_limit
     idle = 0.0 if use.idle is None else use.idle
@@ -228,16 +244,20 @@ def own_cpus(
     figures = (took, *(() if use.idle is None else (f"{use.idle:.1f} idle",)))
     uses = verb(ended, "uses", "used")
     headline = f"The run {uses} all of its CPU" + ("" if use.allowed == 1 else "s")
-    return Evidence("cpu", text, f"the run's CPUs {pct:.0f} % busy", headline, figures, advised)
+    brief = f"the run's CPUs {pct:.0f} % busy"
+    share = None if waited_share is None else 1 - waited_share
+    return Evidence("cpu", text, brief, headline, figures, advised, share)
 
 
-def own_threads(use: CpuUse | None, threads: int | None, ended: bool) -> Evidence | None:
+def own_threads(
+    use: CpuUse | None, threads: int | None, ended: bool, holds: bool
+) -> Evidence | None:
     """Hold when the run takes the time of its threads, and more cores are there for it."""
     if use is None or use.own is None or use.idle is None or threads is None:
         return None
     free = min(use.idle, use.allowed - use.own)
     least, most = (share * threads for share in THREADS_TIME)
-    if not least <= use.own <= most or free < IDLE_CORES:
+    if not reaches(use.own, least, holds) or use.own > most or not reaches(free, IDLE_CORES, holds):
         return None
     its = f"{threads} thread{'' if threads == 1 else 's'} (--threads {threads})"
     text = (
@@ -254,26 +274,52 @@ def own_threads(use: CpuUse | None, threads: int | None, ended: bool) -> Evidenc
     return Evidence("threads", text, brief, headline, figures, advised)
 
 
+def one_thread_of_the_cpu(
+    use: CpuUse | None, thread_pct: float | None, ended: bool, holds: bool
+) -> Evidence | None:
+    """Hold when one thread of a run on the CPU has a core, and others are left to the run."""
+    if use is None or use.free is None or thread_pct is None:
+        return None
+    if not is_busy(thread_pct, holds) or not reaches(use.free, IDLE_CORES, holds):
+        return None
+    was = verb(ended, "is", "was")
+    at = f"at {thread_pct:.0f} % of a core"
+    left = f"{use.free:.1f} of {cores(use.allowed)}"
+    idle = f"{left} {'is' if not ended and use.free <= 1 else verb(ended, 'are', 'were')} idle"
+    return Evidence(
+        "thread",
+        f"One thread of this run {was} {at}, while {idle}",
+        f"one thread {at}",
+        f"One thread of the run {was} busy",
+        (f"thread {at}", idle),
+    )
+
+
 def mostly_idle(
-    use: CpuUse | None, gpus: Sequence[Gpu], on_cpu: bool, unmeasured: str | None, ended: bool
+    use: CpuUse | None,
+    gpus: Sequence[Gpu],
+    on_cpu: bool,
+    unmeasured: str | None,
+    ended: bool,
+    holds: bool,
 ) -> Evidence | None:
     """Hold when the run neither computes nor wants a CPU: it waits for something else.
 
     What an unread GPU does isn't known: then this holds only of a run that is known to train
     `on_cpu`. `unmeasured` is what it may wait for and is not measured of it, as a clause.
     """
-    if use is None or use.own is None or use.own >= IDLE_CORES:
+    if use is None or use.own is None or not is_below(use.own, IDLE_CORES, holds):
         return None
     gpu_pct = mean_of(gpu.utilization_pct for gpu in gpus)
-    if not on_cpu and (gpu_pct is None or gpu_pct >= IDLE_GPU_PCT):
+    if not on_cpu and (gpu_pct is None or not is_below(gpu_pct, IDLE_GPU_PCT, holds)):
         return None
     if use.waited is not None:
         wanted = use.own + use.waited
-    elif use.idle is not None and use.idle >= IDLE_CORES:
+    elif use.idle is not None and reaches(use.idle, IDLE_CORES, holds):
         wanted = use.own
     else:
         return None
-    if wanted >= MOSTLY:
+    if not is_below(wanted, MOSTLY, holds):
         return None
     waits = verb(ended, "waits", "waited")
     beside = "" if gpu_pct is None else f", and GPU {gpus[-1].index} at {gpu_pct:.0f} %"
@@ -295,12 +341,14 @@ def mostly_idle(
     )
 
 
-def all_cores_busy(use: CpuUse | None, samples: Sequence[Machine], ended: bool) -> Evidence | None:
+def all_cores_busy(
+    use: CpuUse | None, samples: Sequence[Machine], ended: bool, holds: bool
+) -> Evidence | None:
     """Hold when all cores are busy, and nobody knows by whom."""
     if use is None or use.own is not None:
         return None
     pct = mean_of(s.cpu.pct if s.cpu else None for s in samples)
-    if pct is None or pct < BUSY_PCT:
+    if pct is None or not is_busy(pct, holds):
         return None
     are = verb(ended, "are", "were")
     busy = f"{cores(use.cores)} {are} busy {pct:.0f} % of the time"
@@ -310,10 +358,12 @@ def all_cores_busy(use: CpuUse | None, samples: Sequence[Machine], ended: bool) 
     return Evidence("cores", f"{busy}, {unknown}", brief, f"All cores {are} busy", figures)
 
 
-def quota(samples: Sequence[Machine], facts: MachineFacts, ended: bool) -> Evidence | None:
+def quota(
+    samples: Sequence[Machine], facts: MachineFacts, ended: bool, holds: bool = False
+) -> Evidence | None:
     """Hold when the limit of a container stops the run."""
     pct = _stopped_pct(samples)
-    if pct is None or pct < CPU_THROTTLED_PCT:
+    if pct is None or not reaches(pct, CPU_THROTTLED_PCT, holds):
         return None
     limit = f" of {cores(facts.cpu_limit)}" if facts.cpu_limit is not None else ""
     text = f"The container's CPU limit{limit} stopped it in {pct:.0f} % of its periods"

@@ -9,6 +9,9 @@ from dlmon.records.words import Word
 
 MIN_SAMPLES = 5
 NAMED_IN_FULL = 2
+BUSY_PCT = 90.0
+# What has held goes on until it is so far below what it takes to begin.
+_STAYS = 0.8
 
 
 class LimitKind(Word):
@@ -33,13 +36,17 @@ KINDS = {
         ("gpu", "gpu-near-power", "gpu-thermal", "gpu-power-brake", "gpu-slowdown"), LimitKind.GPU
     ),
     "gpu-power-cap": LimitKind.GPU,
-    **dict.fromkeys(("cpu", "cpu-quota", "threads", "cores", "thread"), LimitKind.CPU),
+    "cpu-quota": LimitKind.CPU,
+    "other-programs": LimitKind.OTHERS,
+    **dict.fromkeys(("cpu", "threads", "cores"), LimitKind.CPU),
     **dict.fromkeys(("swap", "memory-pressure"), LimitKind.MEMORY),
+    "steal": LimitKind.OTHERS,
+    "thread": LimitKind.CPU,
     "io-pressure": LimitKind.DISK,
+    "gpu-shared": LimitKind.OTHERS,
     "idle": LimitKind.WAITING,
-    **dict.fromkeys(("other-programs", "steal", "gpu-shared"), LimitKind.OTHERS),
 }
-"""What each rule's limit is of."""
+"""What each rule's limit is of, in the order in which they are named."""
 
 
 @record(frozen=True)
@@ -47,7 +54,8 @@ class Evidence:
     """One rule that holds: a clause that states what was measured, and its figure in short.
 
     The same in parts are a headline and its figures. The advice is a next step for which the
-    readings speak; empty where they speak for none.
+    readings speak; empty where they speak for none. The share of the run's time that it took, 0 to
+    1, is known of some.
     """
 
     rule: str
@@ -56,6 +64,7 @@ class Evidence:
     headline: str = ""
     figures: tuple[str, ...] = ()
     advice: str = ""
+    share: float | None = None
 
 
 @record(frozen=True)
@@ -102,17 +111,29 @@ class Limit:
 
     @property
     def advice(self) -> str:
-        """What to try against the strongest for which there is anything; empty for nothing.
-
-        Of a run that learns nothing, to make it faster is no advice.
-        """
-        count = 1 if self.kind is LimitKind.LOSS else NAMED_IN_FULL
-        return next((one.advice for one in self.evidence[:count] if one.advice), "")
+        """What to try against the strongest; empty for nothing."""
+        return self.evidence[0].advice if self.evidence else ""
 
 
 def verb(ended: bool, now: str, then: str) -> str:
     """Return the form of a verb: the last, once the run is over."""
     return then if ended else now
+
+
+def reaches(value: float, least: float, holds: bool) -> bool:
+    """Whether a value is as large as a rule asks for, or nearly so where the rule `holds`."""
+    return value >= (least * _STAYS if holds else least)
+
+
+def is_below(value: float, most: float, holds: bool) -> bool:
+    """Whether a value is as small as a rule asks for, or nearly so where the rule `holds`."""
+    return value < (most / _STAYS if holds else most)
+
+
+def is_busy(pct: float, holds: bool) -> bool:
+    """Whether hardware has next to no time left, or little where the rule `holds`."""
+    left_pct = 100 - BUSY_PCT
+    return 100 - pct <= (left_pct / _STAYS if holds else left_pct)
 
 
 def mean_of(values: Iterable[float | None]) -> float | None:

@@ -8,13 +8,20 @@ from collections.abc import Sequence
 from dlmon.records import Gpu, GpuFacts, Machine
 from dlmon.records.sanitize import clean
 from dlmon.session.limits import advice
-from dlmon.session.limits.evidence import MIN_SAMPLES, Evidence, mean_of, verb
+from dlmon.session.limits.evidence import (
+    MIN_SAMPLES,
+    Evidence,
+    is_below,
+    is_busy,
+    mean_of,
+    reaches,
+    verb,
+)
 from dlmon.session.program_name import program_name
 
-BUSY_PCT = 90.0
 # Below this share of the time a GPU is said to wait, above it its clock matters.
 WORKING_GPU_PCT = 60.0
-NEAR_POWER_LIMIT = 0.95
+NEAR_POWER_LIMIT, NEARLY_SO = 0.95, 0.92
 SHARED_GPU_MIB = 512
 LONGEST_REASON = 80
 # From so much of the time on, what loads the data is worth a look.
@@ -67,11 +74,14 @@ def _is_read(gpu: Gpu) -> bool:
     return any(figure is not None for figure in said)
 
 
-def gpu_works(gpus: Sequence[Gpu], facts: GpuFacts | None, ended: bool) -> Evidence | None:
+def gpu_works(
+    gpus: Sequence[Gpu], facts: GpuFacts | None, ended: bool, holds: bool
+) -> Evidence | None:
     """Hold when the GPU's clock is held down while it works, or when it is busy."""
     busy_pct = mean_of(gpu.utilization_pct for gpu in gpus)
-    if not gpus or (busy_pct is not None and busy_pct < WORKING_GPU_PCT):
+    if not gpus or (busy_pct is not None and not reaches(busy_pct, WORKING_GPU_PCT, holds)):
         return None
+    share = None if busy_pct is None else busy_pct / 100
     name = f"GPU {gpus[-1].index}"
     busy = [] if busy_pct is None else [f"busy {busy_pct:.0f} % of the time"]
     power_w = mean_of(gpu.power_w for gpu in gpus)
@@ -79,7 +89,7 @@ def gpu_works(gpus: Sequence[Gpu], facts: GpuFacts | None, ended: bool) -> Evide
     power = ""
     if power_w is not None:
         power = f"{power_w:.0f} of {limit_w:.0f} W" if limit_w else f"{power_w:.0f} W"
-    slowed = _slowed_by(gpus)
+    slowed = _slowed_by(gpus, holds)
     if slowed:
         rules, causes = zip(*slowed, strict=True)
         parts = [*busy, f"slowed by {' and by '.join(causes)}", *([power] if power else [])]
@@ -93,24 +103,26 @@ def gpu_works(gpus: Sequence[Gpu], facts: GpuFacts | None, ended: bool) -> Evide
             f"{name} {verb(ended, 'is', 'was')} slowed by {_SLOWED_BY[rules[0]]}",
             figures,
             _against_slowing(rules[0], gpus, power_w, limit_w),
+            share,
         )
-    if busy_pct is None or busy_pct < BUSY_PCT:
+    if busy_pct is None or not is_busy(busy_pct, holds):
         return None
     brief = f"{name} {busy_pct:.0f} % busy"
-    share = power_w / limit_w if power_w is not None and limit_w else None
-    if share is not None and share >= NEAR_POWER_LIMIT:
+    of_power = power_w / limit_w if power_w is not None and limit_w else None
+    if of_power is not None and of_power >= (NEARLY_SO if holds else NEAR_POWER_LIMIT):
         text = f"{name}: {busy[0]}, near its power limit ({power})"
         headline = f"{name} {verb(ended, 'works', 'worked')} near its power limit"
         brief += ", near its power limit"
-        return Evidence("gpu-near-power", text, brief, headline, (busy[0], power))
+        return Evidence("gpu-near-power", text, brief, headline, (busy[0], power), share=share)
     text = f"{name}: {busy[0]}{f', at {power}' if power else ''}"
     figures = (busy[0], *([f"at {power}"] if power else []))
     advised = ""
-    if share is not None and share < advice.LOW_POWER:
+    if of_power is not None and of_power < advice.LOW_POWER:
         text += ": busy says only that some kernel ran"
         # Its kernels don't fill it: a larger batch gives each of them more to do.
         advised = advice.larger_batch(gpus, facts)
-    return Evidence("gpu", text, brief, f"{name} {verb(ended, 'is', 'was')} busy", figures, advised)
+    headline = f"{name} {verb(ended, 'is', 'was')} busy"
+    return Evidence("gpu", text, brief, headline, figures, advised, share)
 
 
 def _against_slowing(
@@ -124,7 +136,7 @@ def _against_slowing(
     return ""
 
 
-def _slowed_by(gpus: Sequence[Gpu]) -> list[tuple[str, str]]:
+def _slowed_by(gpus: Sequence[Gpu], holds: bool) -> list[tuple[str, str]]:
     """Return the rule and the words for each throttle reason of most of the readings."""
     readings = [gpu.throttle for gpu in gpus if gpu.throttle is not None]
     if len(readings) < MIN_SAMPLES:
@@ -135,7 +147,7 @@ def _slowed_by(gpus: Sequence[Gpu]) -> list[tuple[str, str]]:
     often = {
         reason: "" if share > 0.95 else f" in {100 * share:.0f} % of readings"
         for reason, share in shares.items()
-        if share > 0.5
+        if share > 0.5 or (holds and reaches(share, 0.5, holds))
     }
     found = []
     heat = [reason for reason in _HEAT if reason in often]
@@ -160,12 +172,13 @@ def one_thread(
     facts: GpuFacts | None,
     waited_share: float | None,
     ended: bool,
+    holds: bool,
 ) -> Evidence | None:
     """Hold when the GPU waits while one thread has a core: whether it feeds the GPU isn't known."""
     gpu_pct = mean_of(gpu.utilization_pct for gpu in gpus)
     if gpu_pct is None or thread_pct is None:
         return None
-    if gpu_pct >= WORKING_GPU_PCT or thread_pct < BUSY_PCT:
+    if not is_below(gpu_pct, WORKING_GPU_PCT, holds) or not is_busy(thread_pct, holds):
         return None
     beside = f"GPU {gpus[-1].index} at {gpu_pct:.0f} %"
     was = verb(ended, "is", "was")

@@ -58,14 +58,14 @@ INFERENCE = replace(
 )
 WAITS_FOR_DATA = Limit(
     "data-wait",
-    "Waiting for data: 41 % of the time in the loader, GPU 0 busy 38 %.",
+    "Waiting for data: 41 % of the last 30 s in the loader, GPU 0 busy 38 %.",
     (
         Evidence(
             "data-wait",
-            "Waiting for data: 41 % of the time in the loader, GPU 0 busy 38 %",
+            "Waiting for data: 41 % of the last 30 s in the loader, GPU 0 busy 38 %",
             "41 % waiting for data",
             "Waiting for data",
-            ("41 % of the time in the loader", "GPU 0 busy 38 %"),
+            ("41 % of the last 30 s", "GPU 0 busy 38 %"),
             "use more loader workers: 2 used, 14 cores idle",
         ),
     ),
@@ -85,10 +85,10 @@ WITHOUT_ADVICE = Limit(
 )
 NOT_CLEAR = Limit(
     "not-clear",
-    "Not clear: this run 1.1 of 4 cores, everything else 0.1, CPU 30 %.",
+    "Not clear: this run 1.1 of 4 cores, other programs 0.1 cores, CPU 30 %.",
     measured=(
         (LimitKind.CPU, "this run 1.1 of 4 cores"),
-        (LimitKind.CPU, "everything else 0.1"),
+        (LimitKind.CPU, "other programs 0.1 cores"),
         (LimitKind.CPU, "busiest thread 50 % of a core"),
     ),
 )
@@ -486,7 +486,7 @@ def test_what_limits_it_says_what_it_waits_for():
 
 def test_what_limits_it_has_two_pieces_of_evidence_and_the_next_step():
     assert limited(WAITS_FOR_DATA, 118) == [
-        "┃ What limits it  Waiting for data  41 % of the time in the loader, GPU 0 busy 38 %",
+        "┃ What limits it  Waiting for data  41 % of the last 30 s, GPU 0 busy 38 %",
         "┃ Try             use more loader workers: 2 used, 14 cores idle",
     ]
 
@@ -496,12 +496,12 @@ def test_what_limits_it_has_two_pieces_of_evidence_and_the_next_step():
     [
         (
             122,
-            "┃ Waiting for data  41 % of the time in the loader, GPU 0 busy 38 %"
+            "┃ Waiting for data  41 % of the last 30 s, GPU 0 busy 38 %"
             "  Try: use more loader workers: 2 used, 14 cores idle",
         ),
         (
             80,
-            "┃ Waiting for data  41 % of the time in the loader  Try: use more loader workers",
+            "┃ Waiting for data  41 % of the last 30 s  Try: use more loader workers",
         ),
         (60, "┃ Waiting for data  Try: use more loader workers"),
     ],
@@ -516,7 +516,7 @@ def test_where_no_reading_speaks_for_a_step_none_is_made_up():
         "┃ Try             no reading speaks for a next step",
     ]
     assert limited(NOT_CLEAR, 118) == [
-        "┃ What limits it  Not clear  this run 1.1 of 4 cores, everything else 0.1",
+        "┃ What limits it  Not clear  this run 1.1 of 4 cores, other programs 0.1 cores",
         "┃                 busiest thread 50 % of a core",
     ]
 

@@ -837,7 +837,7 @@ def test_a_run_that_starts_says_what_is_taken_from_it_until_it_trains():
     }
     kept = {"cpu": Cpu(pct=12.0, cores=(12,) * 8, steal_pct=0.0), "process": taken["process"]}
     first = next(one for one in rest if isinstance(one, Machine))
-    starting = [replace(first, **taken, t=BEGIN_NS + t * SECOND_NS) for t in range(6)]
+    starting = [replace(first, **taken, t=BEGIN_NS + t * SECOND_NS) for t in range(-6, 0)]
     session = folded([header, *starting])
     limit = session.snapshot().limit
     assert limit.text.startswith("Other programs take 7.2 of 8 cores")
@@ -847,7 +847,7 @@ def test_a_run_that_starts_says_what_is_taken_from_it_until_it_trains():
     for one in rest:
         session.fold(replace(one, **kept) if isinstance(one, Machine) else one)
         limit = session.snapshot().limit
-        said.append(limit is not None and "ther programs" in limit.text)
+        said.append(limit is not None and limit.rule == "other-programs")
     assert said == sorted(said, reverse=True)
     assert not said[-1]
     # One that ends before it trains has been limited by nothing that is known.

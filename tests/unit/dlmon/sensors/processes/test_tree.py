@@ -38,6 +38,7 @@ class Proc:
         session: int = 1,
         faults: int = 0,
         waited_ms: int = 0,
+        read_bytes: int = 0,
     ) -> None:
         task_ticks = threads if threads is not None else {pid: ticks}
         process = self.folder / str(pid)
@@ -45,6 +46,8 @@ class Proc:
         process.joinpath("stat").write_text(
             line(pid, parent, ticks, started, state, len(task_ticks), session, faults)
         )
+        counted = f"rchar: 9\nwchar: 9\nread_bytes: {read_bytes}\nwrite_bytes: 9\n"
+        process.joinpath("io").write_text(counted)
         for thread, spent in task_ticks.items():
             (process / "task" / str(thread)).mkdir(exist_ok=True)
             (process / "task" / str(thread) / "stat").write_text(
@@ -91,6 +94,7 @@ def test_a_stat_line_with_brackets_in_its_name_is_read():
     assert parse_stat(line(7, 3, 42, 100, threads=5, session=2, faults=9)) == Stat(
         name="py) S (x",
         running=True,
+        blocked=False,
         parent=3,
         session=2,
         major_faults=9,
@@ -133,7 +137,7 @@ def test_a_tree_adds_up_its_processes(proc: Proc):
     proc.stat(12, parent=11, ticks=TICKS_PER_S // 2)
     proc.stat(99, ticks=5000)
     assert tree(provider, SECOND) == ProcessTree(
-        cpu_pct=150.0, rss_mib=9, processes=3, threads=4, major_faults_s=0.0
+        cpu_pct=150.0, rss_mib=9, processes=3, threads=4, major_faults_s=0.0, blocked=0
     )
 
 
@@ -161,7 +165,9 @@ def test_a_child_that_vanishes_takes_nothing_down(proc: Proc):
     provider = watching(proc, 10)
     proc.end(11)
     assert tree(provider, SECOND).processes == 1
-    assert provider.slow(SECOND).process == ProcessTree(busiest_thread_pct=0.0, cpu_wait_pct=0.0)
+    assert provider.slow(SECOND).process == ProcessTree(
+        busiest_thread_pct=0.0, cpu_wait_pct=0.0, read_mib_s=0.0
+    )
 
 
 def test_a_child_stays_when_its_parent_ends(proc: Proc):
@@ -237,6 +243,35 @@ def test_what_a_thread_waited_while_it_was_not_read_counts_for_no_later_time(pro
     assert threads_of(provider, 15 * SECOND).cpu_wait_pct == 20.0
 
 
+def test_what_the_run_reads_from_disks_is_that_of_all_its_processes(proc: Proc):
+    proc.stat(10, read_bytes=700 * 2**20)
+    provider = watching(proc, 10)
+    provider.slow(5 * SECOND)
+    proc.stat(10, read_bytes=705 * 2**20)
+    proc.stat(11, parent=10, read_bytes=5 * 2**20)
+    assert threads_of(provider, 10 * SECOND).read_mib_s == 2.0
+    proc.end(11)
+    assert threads_of(provider, 15 * SECOND).read_mib_s == 0.0
+
+
+@pytest.mark.parametrize("io", [None, "", "rchar: 9\n", "\nread_bytes: many\n"])
+def test_where_the_kernel_does_not_count_reads_that_is_the_reason(proc: Proc, io):
+    proc.stat(10)
+    provider = watching(proc, 10)
+    counted = proc.folder / "10" / "io"
+    counted.unlink() if io is None else counted.write_text(io)
+    reported = threads_of(provider, 5 * SECOND)
+    assert (reported.read_mib_s, list(reported.why)) == (None, ["read_mib_s"])
+
+
+def test_those_of_its_processes_are_counted_that_wait_for_a_disk(proc: Proc):
+    proc.stat(10)
+    proc.stat(11, parent=10)
+    provider = watching(proc, 10)
+    proc.stat(11, parent=10, state="D")
+    assert tree(provider, SECOND).blocked == 1
+
+
 @pytest.mark.parametrize("schedstat", ["", "0 0 0\n", "what is this\n"])
 def test_where_the_kernel_does_not_count_waits_that_is_the_reason(proc: Proc, schedstat):
     provider = ProcessProvider(proc.folder)
@@ -274,7 +309,9 @@ def test_without_a_window_what_threads_did_is_unknown_and_not_as_before(proc: Pr
     provider = watching(proc, 10)
     provider.slow(5 * SECOND)
     provider.watch(10, 6 * SECOND)
-    why = dict.fromkeys(("busiest_thread_pct", "cpu_wait_pct"), "no earlier reading yet")
+    why = dict.fromkeys(
+        ("busiest_thread_pct", "cpu_wait_pct", "read_mib_s"), "no earlier reading yet"
+    )
     assert provider.slow(6 * SECOND).process == ProcessTree(why=why)
 
 

@@ -22,7 +22,13 @@ from dlmon.records import (
 )
 from dlmon.records.sanitize import clean
 from dlmon.session.limits.evidence import KINDS, MIN_SAMPLES, LimitKind
-from dlmon.session.limits.find import find_limit, find_limit_before_training, window_s
+from dlmon.session.limits.find import (
+    find_limit,
+    find_limit_before_training,
+    limit_of,
+    look,
+    window_s,
+)
 from dlmon.session.program_name import program_name
 
 FACTS = MachineFacts(cores=4)
@@ -198,7 +204,7 @@ def test_a_run_that_fills_its_one_allowed_cpu_is_held_against_that():
 def test_a_run_that_takes_a_part_of_its_allowed_cpus_is_not_limited_by_them():
     limit = reported(on_cores(4, run=1.0, others=0.1), gpu_index=None, cpus=2)
     assert limit.text == (
-        "Not clear: this run 1.0 of the 2 cores that it may use, everything else 0.1, "
+        "Not clear: this run 1.0 of the 2 cores that it may use, other programs 0.1 cores, "
         "busiest thread 50 % of a core."
     )
 
@@ -505,14 +511,16 @@ def test_more_workers_are_advised_where_cores_are_idle_that_the_run_may_use():
     assert limit.headline == "Waiting for data"
     assert limit.advice == "use more loader workers: 2 used, 14 cores idle"
     none_yet = waiting(sample, MachineFacts(cores=16), workers=0)
-    assert none_yet.advice == "load the data in worker processes: none used, 14 cores idle"
+    assert (
+        none_yet.advice
+        == "load the data in worker processes: num_workers is 0; try 2 (14 cores idle)"
+    )
 
 
 def test_workers_are_not_advised_where_they_would_have_no_core():
     on_two = waiting(on_cores(16, run=1.9, others=0.2), MachineFacts(cores=16), cpus=2)
-    assert on_two.evidence[0].advice == (
-        "prepare the data before the run: no core is free to do it meanwhile"
-    )
+    of_data = {one.rule: one.advice for one in on_two.evidence}["data-wait"]
+    assert of_data == "prepare the data before the run: no core is free to do it meanwhile"
     shared = waiting(on_cores(4, run=1.6, others=2.3))
     assert shared.evidence[0].advice == "stop other programs: they take 2.3 cores"
 
@@ -654,7 +662,10 @@ def test_a_loader_that_sleeps_is_given_workers_whatever_others_do():
     busy = waits_for_cpu(on_cores(2, run=0.04, others=1.9), 2.0)
     limit = reported(busy, MachineFacts(cores=2), None, waited_share=0.89, workers=0)
     assert rules(limit) == ["data-wait"]
-    assert limit.advice == "load the data in worker processes: none used, this run 0.0 of 2 cores"
+    assert (
+        limit.advice
+        == "load the data in worker processes: num_workers is 0; try 2 (this run 0.0 of 2 cores)"
+    )
     more = reported(busy, MachineFacts(cores=2), None, waited_share=0.89, workers=1)
     assert more.advice == "use more loader workers: 1 used, this run 0.0 of 2 cores"
     # Whose workers are isn't known.
@@ -944,7 +955,7 @@ def test_nothing_measured_is_said_so():
 
 def test_what_is_not_clear_has_its_figures():
     assert reported(with_gpu(utilization_pct=40)).text == (
-        "Not clear: this run 1.1 of 4 cores, everything else 0.1, GPU 0 40 %, "
+        "Not clear: this run 1.1 of 4 cores, other programs 0.1 cores, GPU 0 40 %, "
         "busiest thread 50 % of a core."
     )
     without_process = replace(IDLE, process=None)
@@ -1030,3 +1041,144 @@ def test_any_readings_give_a_sentence_or_nothing(samples, gpu_index, option):
         assert all(one.headline and one.figures and one.rule in KINDS for one in limit.evidence)
         said = (limit.headline, limit.advice, *limit.figures)
         assert all(clean(text) == text for text in said)
+
+
+# ---- which of several leads, and when it changes ----
+
+
+def beside(others, waited_pct, run=0.7):
+    sample = on_cores(2, run=run, others=others)
+    return replace(sample, process=replace(sample.process, cpu_wait_pct=waited_pct))
+
+
+def test_what_took_the_largest_share_of_the_time_leads_and_the_advice_belongs_to_it():
+    limit = reported(beside(1.3, 68.0), MachineFacts(cores=2), None, waited_share=0.27, workers=0)
+    assert rules(limit)[:2] == ["other-programs", "data-wait"]
+    assert limit.headline == "Other programs take the CPU"
+    assert limit.advice == "stop other programs: they take 1.3 cores"
+    limit = reported(beside(1.3, 22.0), MachineFacts(cores=2), None, waited_share=0.61, workers=0)
+    assert limit.rule == "data-wait"
+
+
+def test_a_gpu_that_is_busy_most_of_the_time_leads_before_a_wait_of_some():
+    limit = reported(with_gpu(utilization_pct=96), waited_share=0.12)
+    assert rules(limit) == ["gpu", "data-wait"]
+
+
+def test_the_advice_is_that_of_what_leads_or_none():
+    quiet = reported(with_gpu(utilization_pct=96), waited_share=0.12, workers=0)
+    assert {one.rule: bool(one.advice) for one in quiet.evidence} == {
+        "gpu": False,
+        "data-wait": True,
+    }
+    assert quiet.advice == ""
+
+
+def looks_at(*own_cores, **options):
+    facts = MachineFacts(cores=2)
+    return [
+        look(samples_of(on_cores(2, run=own, others=0.05), 20), facts, None, on_cpu=True, **options)
+        for own in own_cores
+    ]
+
+
+def test_near_its_threshold_a_verdict_stays():
+    near = [1.82, 1.79, 1.81, 1.78, 1.80, 1.77]
+    verdicts = [limit_of(looks_at(*near[: n + 1]), ended=False).rule for n in range(len(near))]
+    assert set(verdicts) == {"cpu"}
+    # Where it was never reached, what is near it is none.
+    assert limit_of(looks_at(1.79, 1.78, 1.79), ended=False).rule != "cpu"
+
+
+def test_it_changes_where_the_other_holds_for_a_while():
+    assert limit_of(looks_at(1.9, 1.0), ended=False).rule == "cpu"
+    assert limit_of(looks_at(1.9, 1.0, 1.0), ended=False).rule == "not-clear"
+    assert limit_of(looks_at(1.9, 1.0, 1.9, 1.0), ended=False).rule == "cpu"
+
+
+def test_of_two_that_take_about_as_much_the_one_that_led_leads():
+    def leader(*waits):
+        looks = [
+            look(
+                samples_of(beside(1.3, waited_pct), 20),
+                MachineFacts(cores=2),
+                None,
+                waited_share=0.4,
+                on_cpu=True,
+            )
+            for waited_pct in waits
+        ]
+        return limit_of(looks, ended=False).rule
+
+    assert leader(38.0, 42.0, 38.0, 43.0) == "data-wait"
+    assert leader(38.0, 52.0, 42.0, 38.0) == "other-programs"
+    assert leader(38.0, 52.0, 42.0, 30.0) == "data-wait"
+
+
+def test_a_gpu_that_works_near_its_power_limit_does_so_until_it_clearly_does_not():
+    def headline(*power_w):
+        looks = [
+            look(samples_of(with_gpu(power_w=watts), 20), FACTS, 0, on_cpu=False)
+            for watts in power_w
+        ]
+        return limit_of(looks, ended=False).headline
+
+    assert headline(113.0) == "GPU 0 is busy"
+    assert headline(115.0, 113.0) == "GPU 0 works near its power limit"
+    assert headline(115.0, 113.0, 100.0) == "GPU 0 is busy"
+
+
+# ---- one thread, and what waits ----
+
+
+def test_one_thread_that_has_a_core_is_named_on_a_cpu_while_others_are_idle():
+    sample = on_cores(2, run=1.0, others=0.1)
+    sample = replace(sample, process=replace(sample.process, busiest_thread_pct=100.0))
+    limit = reported(sample, MachineFacts(cores=2), None)
+    assert limit.rule == "thread"
+    assert limit.text == (
+        "One thread of this run is at 100 % of a core, while 0.9 of 2 cores is idle."
+    )
+    # Where no core is left, it is no single thread that limits.
+    full = on_cores(2, run=1.0, others=0.9)
+    full = replace(full, process=replace(full.process, busiest_thread_pct=100.0))
+    assert "thread" not in rules(reported(full, MachineFacts(cores=2), None))
+
+
+def under_pressure(**process):
+    return replace(
+        IDLE,
+        pressure=Pressure(cpu_pct=0.0, memory_pct=40.0, io_pct=50.0),
+        memory=Memory(used_mib=4000, swap_mib_s=20.0),
+        process=replace(IDLE.process, **process),
+    )
+
+
+@pytest.mark.parametrize(
+    ("process", "expected"),
+    [
+        ({"read_mib_s": 0.0, "blocked": 0, "major_faults_s": 0.0}, []),
+        ({"read_mib_s": 12.0, "blocked": 0, "major_faults_s": 0.0}, ["io-pressure"]),
+        (
+            {"read_mib_s": 0.0, "blocked": 0, "major_faults_s": 90.0},
+            ["swap", "memory-pressure"],
+        ),
+        (
+            {"read_mib_s": 0.0, "blocked": 1, "major_faults_s": 0.0},
+            ["swap", "memory-pressure", "io-pressure"],
+        ),
+        ({}, ["swap", "memory-pressure", "io-pressure"]),
+    ],
+    ids=["another program waits", "it reads", "its pages are read", "it waits", "an older log"],
+)
+def test_pressure_counts_where_this_run_may_be_what_waits(process, expected):
+    assert rules(reported(under_pressure(**process), gpu_index=None)) == expected
+
+
+def test_faster_disks_are_advised_where_this_run_reads_from_one():
+    def advised(read_mib_s):
+        sample = under_pressure(read_mib_s=read_mib_s, blocked=0, major_faults_s=0.0)
+        return reported(sample, gpu_index=None, waited_share=0.4, workers=2).advice
+
+    assert "faster disk" in advised(20.0)
+    assert "disk" not in advised(0.0)

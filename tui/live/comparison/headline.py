@@ -81,6 +81,16 @@ HELP: tuple[tuple[str, str], ...] = (
         "so the figure is the mean of those after it.",
     ),
     (
+        "usually 1.60 s, once 9.60 s",
+        "An epoch took over 1.5 times the median, so the mean is none of the usual ones.",
+    ),
+    (
+        "longest of 3 loops",
+        "The script trains in several loops that are unlike: another network, batch size or number "
+        "of samples. The figures are those of the one whose steps took most time; the summary "
+        "and a report have all of them.",
+    ),
+    (
         "compile",
         "What the first batch took more than a usual one: in it the network is prepared for the "
         "device.",

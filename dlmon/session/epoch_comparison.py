@@ -26,8 +26,10 @@ from dlmon.session.epoch_use import (
 )
 from dlmon.statistics.steady_state import STALL_FACTOR
 
-MIN_EPOCHS = 4
+MIN_EPOCHS = 3
 """With fewer comparable epochs there is no telling which of them are the usual ones."""
+FEW_EPOCHS, SLOW_OF_FEW = 3, 1.5
+"""Of so few none is slow but one that takes so many times as long as each of the others."""
 SPREADS = 4.0
 LEAST_SHARE = 0.05
 # The median distance from the median, as a standard deviation.
@@ -124,6 +126,10 @@ def slow_epochs(
     What compiled is taken out: the first always takes longer for that.
     """
     took = _comparable_s(epochs, _compiled_s(epochs, use_of, compile_s))
+    if len(took) == FEW_EPOCHS:
+        *others, longest = sorted(took, key=lambda begin: took[begin])
+        is_slow = took[longest] > SLOW_OF_FEW * max(took[begin] for begin in others) > 0
+        return frozenset((longest,) if is_slow else ())
     usual = _usual(list(took.values()), MIN_EPOCHS)
     if usual is None or usual.value <= 0:
         return frozenset()

@@ -596,8 +596,9 @@ async def test_the_options_of_the_settings_are_launched(
         assert launches[0].job.device == "cpu"
 
 
+@pytest.mark.parametrize("key", ["q", "d"])
 async def test_a_session_that_is_launched_detached_is_shown_and_not_ours_to_lose(
-    dlmon_app, log_dir, running, launched, sensing
+    dlmon_app, log_dir, running, launched, sensing, key
 ):
     launches = launched(Started(ID, str(running[0].path)))
     app = dlmon_app(log_dir, settings=Settings(run=RunOptions(detach=True)))
@@ -607,8 +608,10 @@ async def test_a_session_that_is_launched_detached_is_shown_and_not_ours_to_lose
         assert launches[0].job.outlives_viewer
         assert launches[0].words == ["detach"]
         assert launches[0].released
-        await pilot.press("q")
+        # To detach is to leave it, whoever began it.
+        await pilot.press(key)
         await until(pilot, lambda: isinstance(app.screen, HomeScreen))
+        assert launches[0].words == ["detach"]
 
 
 async def test_a_toast_goes_with_the_screen_that_it_was_about(dlmon_app, log_dir, sensing):

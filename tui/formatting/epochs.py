@@ -13,9 +13,13 @@ from dlmon.session.epoch_comparison import (
     VALIDATION_S,
     Differing,
     EpochComparison,
+    compare_epoch,
 )
 from dlmon.session.epoch_use import OPENING_S, OTHER_CORES, RUN_CORES, STALLED_S, WAITED_S
+from dlmon.session.session import Session
+from dlmon.session.snapshot import Snapshot
 from tui.formatting import units
+from tui.formatting.comparison import epoch_word
 
 # What is compared names nothing more, or was read too seldom to.
 NOTHING_DIFFERED = "Nothing else that is compared differed."
@@ -33,6 +37,17 @@ _WAITS = {
     "memory_wait_pct": "some program waited for memory",
     "io_wait_pct": "some program waited for a disk",
 }
+
+
+def epoch_text_of(epoch: Epoch, session: Session, snapshot: Snapshot) -> str:
+    """Say how long an epoch of a session took beside the others, and what differed."""
+    alike, compile_s = session.epochs_like(epoch, snapshot.epochs)
+    validation_compile_s = session.loops.of(epoch).validations.compile_s
+    found = compare_epoch(epoch, alike, session.epoch_uses.of, compile_s, validation_compile_s)
+    gpu = snapshot.model.gpu_index if snapshot.model is not None else None
+    notices = [note.text for note in snapshot.notices if epoch.begin <= note.t <= epoch.end]
+    each = epoch_word(snapshot.header)
+    return epoch_comparison_text(found, each, gpu, notices, snapshot.model, snapshot.compiles)
 
 
 def epoch_comparison_text(

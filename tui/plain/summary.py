@@ -18,6 +18,7 @@ from dlmon.log.folder import place_options
 from dlmon.log.label import Label, read_label
 from dlmon.records import AccountPart, Model, RunSeconds, SecondsPerEpoch, Status, to_json
 from dlmon.records.sanitize import clean, shown_path
+from dlmon.session.epoch_comparison import seconds_of
 from dlmon.session.follower import SessionFollower
 from dlmon.session.gaps import notices_in
 from dlmon.session.metric_figures import metric_figures
@@ -50,6 +51,7 @@ from tui.formatting.comparison import (
     why_no_time,
 )
 from tui.formatting.comparison_row import peak_share
+from tui.formatting.epochs import epoch_text_of
 from tui.formatting.loops import HEADINGS, NUMERIC, loop_rows, measured_loop
 from tui.formatting.metrics import evaluation_text, metrics_line
 from tui.formatting.results import result_figures
@@ -65,7 +67,7 @@ LONGEST_TEXT = 1_000
 SHOWN_OUTPUT = 20
 COMMAND, METRICS = "command", "metrics"
 VALID, IN_DOUBT = "valid", "in doubt"
-SHOWN_GAPS, SHOWN_LOOPS = 3, 20
+SHOWN_GAPS, SHOWN_LOOPS, SHOWN_SLOW = 3, 20, 3
 # What a first batch of a validation takes less than that of is not worth a word.
 _A_DELAY_S = 0.01
 
@@ -216,6 +218,7 @@ def summary_rows(
         rows.append((METRICS, metrics_line(metrics, epoch_word(snapshot.header))))
     if snapshot.evaluation is not None:
         rows.append(("evaluation", evaluation_text(snapshot.evaluation)))
+    rows.extend(_slow_epochs(session, snapshot))
     if snapshot.stalls:
         rows.append(("stalls", _stalls(snapshot)))
     if snapshot.regular_steps is not None:
@@ -302,6 +305,21 @@ def _first_batch(more_s: float, in_validation_s: float) -> str:
     if in_validation_s < _A_DELAY_S:
         return text
     return f"{text}, and {units.seconds(in_validation_s)} in validation"
+
+
+def _slow_epochs(session: Session, snapshot: Snapshot) -> list[tuple[str, str]]:
+    """Return each epoch that was slow, and what differed in it: the slowest ones."""
+    each, slow = epoch_word(snapshot.header), session.slow_epochs(snapshot.epochs)
+    slowest = [one for one in snapshot.epochs if one.begin in slow]
+    slowest.sort(key=seconds_of, reverse=True)
+    rows = [
+        (f"slow {each} {one.epoch + 1}", epoch_text_of(one, session, snapshot))
+        for one in sorted(slowest[:SHOWN_SLOW], key=lambda one: one.begin)
+    ]
+    left = len(slowest) - SHOWN_SLOW
+    if left > 0:
+        rows.append((f"slow {units.plural(each)}", f"{left:,} more"))
+    return rows
 
 
 def _stalls(snapshot: Snapshot) -> str:

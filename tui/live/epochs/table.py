@@ -51,8 +51,9 @@ HELP: tuple[tuple[str, str], ...] = (
     (
         "▲ slow epoch",
         "It took longer than the median of the whole epochs by over four times their usual spread "
-        "(the median distance from the median, as a standard deviation), and by 5 % at least. What "
-        "compiled is taken out of the first. It takes four whole epochs to tell.",
+        "(the median distance from the median, as a standard deviation), and by 5 % at least. Of "
+        "three whole epochs one is slow that took over 1.5 times as long as each of the others; it "
+        "takes three to tell. What compiled is taken out of the first.",
     ),
     (
         "Enter on an epoch",

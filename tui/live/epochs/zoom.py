@@ -7,13 +7,12 @@ from collections.abc import Sequence
 from textual.binding import Binding, BindingType
 
 from dlmon.records import Epoch
-from dlmon.session.epoch_comparison import compare_epoch
 from dlmon.session.snapshot import Snapshot
 from tui.drawing.time_axis import TimeAxis
 from tui.drawing.time_window import TimeWindow
 from tui.formatting import units
 from tui.formatting.comparison import epoch_word
-from tui.formatting.epochs import epoch_comparison_text
+from tui.formatting.epochs import epoch_text_of
 from tui.live.epochs.columns import samples_per_second_of
 from tui.live.epochs.line import EpochLine
 from tui.live.epochs.table import EpochTable
@@ -81,18 +80,8 @@ class EpochZoom(TimeChartsScreen):
             limit.styles.display = "none" if epoch is not None else None
         if epoch is None:
             return
-        each = epoch_word(snapshot.header)
-        session = self._source.session
-        alike, compile_s = session.epochs_like(epoch, snapshot.epochs)
-        validation_compile_s = session.loops.of(epoch).validations.compile_s
-        found = compare_epoch(epoch, alike, session.epoch_uses.of, compile_s, validation_compile_s)
-        gpu = snapshot.model.gpu_index if snapshot.model is not None else None
-        heading = f"{each.capitalize()} {epoch.epoch + 1}"
-        notices = [note.text for note in snapshot.notices if epoch.begin <= note.t <= epoch.end]
-        line.show(
-            heading,
-            epoch_comparison_text(found, each, gpu, notices, snapshot.model, snapshot.compiles),
-        )
+        heading = f"{epoch_word(snapshot.header).capitalize()} {epoch.epoch + 1}"
+        line.show(heading, epoch_text_of(epoch, self._source.session, snapshot))
 
     def zoomed_epoch(self, epochs: Sequence[Epoch]) -> Epoch | None:
         """Return the epoch that the charts show alone."""

@@ -56,9 +56,30 @@ def test_an_epoch_that_took_longer_than_all_others_is_slow():
 
 
 def test_too_few_epochs_leave_none_slow():
-    epochs = epochs_of(9.0, 9.0, 30.0)
+    epochs = epochs_of(9.0, 30.0)
     assert len(epochs) < MIN_EPOCHS
     assert slow_epochs(epochs, nothing, None) == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("took_s", "slow"),
+    [
+        ((9.0, 9.2, 30.0), [2]),
+        ((9.0, 14.0, 9.1), [1]),
+        ((9.0, 13.0, 9.1), []),
+        ((9.0, 20.0, 30.0), []),
+        ((0.001, 0.001, 0.001), []),
+    ],
+)
+def test_of_three_epochs_one_is_slow_that_is_far_beyond_both_others(took_s, slow):
+    epochs = epochs_of(*took_s)
+    assert numbers(epochs, slow_epochs(epochs, nothing, None)) == slow
+
+
+def test_what_differed_in_a_slow_epoch_of_three_is_known():
+    it = compared(2, epochs_of(9.0, 9.2, 30.0), other_cores=6.0)
+    assert (it.is_slow, it.usual_s) == (True, pytest.approx(9.1))
+    assert [cause.name for cause in it.causes] == ["other_cores"]
 
 
 def test_what_compiled_doesnt_make_the_first_epoch_slow():

@@ -58,7 +58,7 @@ def test_an_epoch_of_as_many_steps_as_were_asked_for_is_not_called_cut_short():
     asked = replace(EPOCH, whole=False, steps=50)
     few = EpochComparison(asked, 4.0, None, False)
     assert epoch_comparison_text(few, model=model()) == (
-        "took 4.00 s for 50 of 1,875 steps, as asked; it takes 4 such epochs to say what is usual."
+        "took 4.00 s for 50 of 1,875 steps, as asked; it takes 3 such epochs to say what is usual."
     )
     usual = EpochComparison(asked, 4.0, 4.0, False)
     assert epoch_comparison_text(usual, model=model()).startswith("took 4.00 s, as usual")
@@ -103,7 +103,7 @@ def test_a_usual_epoch_says_so():
 def test_what_is_usual_is_not_claimed_of_too_few_epochs_nor_of_one_that_was_cut_short():
     few = EpochComparison(EPOCH, 12.2, None, False)
     assert epoch_comparison_text(few, "pass") == (
-        "took 12.2 s; it takes 4 whole passes to say what is usual."
+        "took 12.2 s; it takes 3 whole passes to say what is usual."
     )
     cut = EpochComparison(replace(EPOCH, whole=False), 4.0, None, False)
     assert epoch_comparison_text(cut) == (

@@ -5,7 +5,14 @@ import re
 from dataclasses import replace
 
 import pytest
-from fakes.recorded import BEGIN_WALL, folded, recorded_machine, recorded_session, write_log
+from fakes.recorded import (
+    BEGIN_WALL,
+    folded,
+    recorded_machine,
+    recorded_session,
+    with_a_slow_epoch,
+    write_log,
+)
 from fakes.screens import of_this_boot
 from fakes.scripts import script_session
 
@@ -55,6 +62,13 @@ def test_a_session_is_shown_with_its_name_and_note(tmp_path, capsys):
     assert f"session {recorded_session()[0].id} (base)" in printed
     assert follow(log, None, as_json=True) == 0
     assert json.loads(capsys.readouterr().out)["name"] == "base"
+
+
+def test_a_slow_epoch_is_said_with_what_differed_in_it(tmp_path, capsys):
+    printed = " ".join(followed(tmp_path, capsys, with_a_slow_epoch()).split())
+    assert "slow epoch 3 took" in printed
+    assert "40.0 s more than the usual" in printed
+    assert "slow epoch" not in followed(tmp_path / "other", capsys, recorded_session())
 
 
 def test_without_a_price_no_cost_is_shown(tmp_path, capsys):

@@ -4,7 +4,7 @@ import json
 from dataclasses import replace
 
 import pytest
-from fakes.recorded import BEGIN_WALL, recorded_session, write_log
+from fakes.recorded import BEGIN_WALL, recorded_session, with_a_slow_epoch, write_log
 from fakes.scripts import script_session
 
 from dlmon.comparison.published import published
@@ -41,6 +41,11 @@ def test_a_session_is_called_by_its_name(tmp_path):
     page = html_of(make_report([path], []))
     assert "<h1>baseline</h1>" in page
     assert session.as_json["name"] == "baseline"
+
+
+def test_a_slow_epoch_is_among_the_figures_with_what_differed_in_it(tmp_path):
+    figures = dict(only(write_log(tmp_path, with_a_slow_epoch())).figures)
+    assert "40.0 s more than the usual" in figures["slow epoch 3"]
 
 
 def test_a_hostile_name_is_text(tmp_path):

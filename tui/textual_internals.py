@@ -45,7 +45,7 @@ class SteadyScreen(Screen[ScreenResultType]):
         return super().dismiss(result) if self.is_active else AwaitComplete()
 
 
-class Dialog(SteadyScreen[ScreenResultType], ModalScreen[ScreenResultType]):
+class Dialog(ModalScreen[ScreenResultType], SteadyScreen[ScreenResultType]):
     """What asks something over another screen, and is answered once."""
 
     async def _on_message(self, message: Message) -> None:

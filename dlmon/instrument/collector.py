@@ -202,7 +202,7 @@ class BatchCollector:
     def _start_epoch(self, mark: EpochStart) -> None:
         self._end_pause(mark.t)
         self._pack(finish=True)
-        self._epoch, self._next = mark, 0
+        self._epoch, self._next = mark, mark.skipped
         self._steps_due = mark.steps or 0
         if mark.samples is not None and mark.batch_size is not None:
             self._steps_due = -(-mark.samples // mark.batch_size)
@@ -239,18 +239,17 @@ class BatchCollector:
         epoch = self._epoch
         if epoch is None:
             return
-        train_end = self._last_us * 1000 if self._next else epoch.t
+        steps = self._next - epoch.skipped
+        train_end = self._last_us * 1000 if steps else epoch.t
         self._ended = Epoch(
             epoch=mark.epoch,
             begin=epoch.t,
             train_end=train_end,
             end=mark.t,
             whole=not mark.cut and self._next >= self._steps_due,
-            samples=self._samples_so_far(epoch, self._next)
-            if mark.samples is None
-            else mark.samples,
+            samples=self._samples_so_far(epoch, steps) if mark.samples is None else mark.samples,
             metrics=mark.metrics,
-            steps=self._next,
+            steps=steps,
             validation=_validation_after(train_end, mark.validation),
             updates=self._epoch_updates,
             why=mark.why,
@@ -393,7 +392,7 @@ class BatchCollector:
                             samples=self._samples_of(epoch, first + start, len(part)),
                             t=end_us * 1000,
                             dt_us=tuple(part),
-                            opening_us=self._opening_us if first + start == 0 else None,
+                            opening_us=self._opening_us if first + start == epoch.skipped else None,
                             per_execution=epoch.stride if epoch.stride > 1 else None,
                             wait_us=_sum_of(self._waits_us, start, len(part)),
                             updates=_updates_of(self._updates, start, len(part)),
@@ -412,7 +411,7 @@ class BatchCollector:
         if epoch is None or not self._dt_us:
             return
         if self._summary is None:
-            is_first = self._first == 0
+            is_first = self._first == epoch.skipped
             self._summary = UnfinishedSummary(
                 epoch,
                 self._first,
@@ -446,7 +445,7 @@ class BatchCollector:
             samples,
             dt_us,
             opening=epoch.capped and first == 0,
-            opening_us=self._opening_us if first == 0 else None,
+            opening_us=self._opening_us if first == epoch.skipped else None,
             per_execution=epoch.stride,
             first=first,
         )

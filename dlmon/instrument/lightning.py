@@ -36,6 +36,9 @@ def watch_lightning(module: ModuleType, reporter: Reporter) -> None:
         elif event in ENDS:
             passes.validated()
             passes.reports.phase = "validating"
+        elif event == "on_fit_start":
+            # Its sanity check validates no epoch of another fit.
+            passes.reports.no_more_passes()
         elif event == "on_train_start":
             passes.reports.expect(
                 epochs=_epochs(trainer),
@@ -49,6 +52,7 @@ def watch_lightning(module: ModuleType, reporter: Reporter) -> None:
             passes.limit(steps if isinstance(steps, int) else None)
         elif event == "on_train_end":
             passes.reports.add_metrics(_metrics(trainer))
+            passes.reports.fit_ended()
 
     call: Any = module
     call._call_callback_hooks = after(called, call._call_callback_hooks)

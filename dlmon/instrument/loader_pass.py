@@ -101,6 +101,7 @@ class Pass:
         "reported",
         "size",
         "sizes",
+        "skipped",
         "source",
         "state",
         "stepped",
@@ -131,7 +132,9 @@ class Pass:
         self.epoch = 0
         self.phase = ""
         self.held: list[MeasuredBatch | Interruption] | None = []
-        self.clipped = False
+        # Batches of a whole pass that it leaves out at its beginning.
+        self.skipped = loader.skipped
+        self.clipped = self.skipped > 0
         self.metrics: dict[str, float | None] = {}
         self.why: dict[str, str] = {}
         # Batches that ended, those of them before the first step, and one that is under way.
@@ -169,6 +172,11 @@ class Pass:
         """Note that the next batch raised as it was fetched: the one after it takes its turn."""
         self.sizes.lost += 1
         self.certain = self.sizes.certain
+
+    def skip(self, batches: int) -> None:
+        """Leave out so many batches, as a loader does that goes on from a checkpoint."""
+        self.skipped = self.sizes.lost = self.loader.skipped + batches
+        self.certain, self.clipped = self.sizes.certain, self.skipped > 0
 
     @property
     def trains_now(self) -> bool:

@@ -15,6 +15,7 @@ from typing import Any
 TRUSTED = {
     "torch", "torchdata", "accelerate", "transformers", "lightning", "pytorch_lightning", "builtins"
 }  # fmt: skip
+_ACCELERATE = "accelerate.data_loader"
 _SAMPLERS = ("torch.utils.data.sampler", "torchdata.stateful_dataloader.sampler")
 # How deep in a batch, and how far in each part of it, the first array is looked for.
 DEPTH = 5
@@ -44,6 +45,8 @@ class Loader:
         is_collated: a function of the script's own makes the batches, and may leave samples out.
         workers: processes that load its data, beside the script's own.
         inferred: how the samples of a batch are found, where the loader does not say them.
+        skipped: batches that the next pass leaves out, as a run does that goes on from within an
+            epoch.
         why: reasons of what is None, by the names of `Model`.
     """
 
@@ -55,6 +58,7 @@ class Loader:
     workers: int | None = None
     inferred: str | None = None
     has_passes: bool = True
+    skipped: int = field(default=0, compare=False)
     why: dict[str, str] = field(default_factory=dict, compare=False)
 
     def limited(self, steps: int) -> Loader:
@@ -85,7 +89,9 @@ class Loader:
 
 def describe(loader: Any) -> Loader:
     """Return what a `DataLoader` says of a pass over it, without a look at its data."""
-    batches = _repeated(getattr(loader, "batch_sampler", None))
+    batches, skipped = _unskipped(_repeated(getattr(loader, "batch_sampler", None)))
+    if type(loader).__module__ == _ACCELERATE:
+        skipped += getattr(loader, "skip_batches", 0)
     batch_size = getattr(loader, "batch_size", None)
     drop_last = bool(getattr(loader, "drop_last", False))
     is_plain, is_shard = _is_plain(batches), _is_shard(batches)
@@ -126,6 +132,7 @@ def describe(loader: Any) -> Loader:
         may_vary=is_iterated or is_collated,
         is_collated=is_collated,
         workers=workers if isinstance(workers, int) else None,
+        skipped=skipped,
         inferred=None if batch_size is not None else LEADING,
         why={name: reason for name, reason in reasons.items() if reason is not None},
     )
@@ -147,6 +154,14 @@ def _repeated(sampler: Any) -> Any:
     return repeated if is_endless and _is_plain(repeated) else sampler
 
 
+def _unskipped(batches: Any) -> tuple[Any, int]:
+    """Return the sampler of whole epochs, and how many batches accelerate skips of the next one."""
+    of = type(batches)
+    if (of.__module__, of.__name__) != (_ACCELERATE, "SkipBatchSampler"):
+        return batches, 0
+    return batches.batch_sampler, batches.skip_batches
+
+
 def _draws_for_long(sampler: Any, loader: Any) -> bool:
     """Return whether a sampler draws samples again and again, and not each of a set once.
 
@@ -161,7 +176,7 @@ def _draws_for_long(sampler: Any, loader: Any) -> bool:
 def _is_shard(batches: Any) -> bool:
     """Return whether accelerate takes one process's part of the batches of a plain sampler."""
     of = type(batches)
-    is_its = (of.__module__, of.__name__) == ("accelerate.data_loader", "BatchSamplerShard")
+    is_its = (of.__module__, of.__name__) == (_ACCELERATE, "BatchSamplerShard")
     return is_its and _is_plain(batches.batch_sampler)
 
 
@@ -196,8 +211,8 @@ class Sizes:
     def __init__(self, loader: Loader) -> None:
         self._loader = loader
         self._is_leading = True
-        self.lost = 0
-        """How many batches raised as they were fetched, and never came."""
+        self.lost = loader.skipped
+        """How many batches never came: they were skipped, or raised as they were fetched."""
         self.are_fewer = False
         """Whether a function of the script's own was seen to leave samples out."""
 

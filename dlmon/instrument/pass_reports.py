@@ -83,6 +83,7 @@ class PassReports:
         self._reporter, self.owner, self._framework = reporter, owner, framework
         self._version, self._device_of, self._clock = version, device_of, clock
         self._asked: dict[str, Any] = {}
+        self._asked_after = 0
         self.phase = "validating"
         """What passes without a step are."""
         self.forget()
@@ -98,7 +99,7 @@ class PassReports:
         self._counting: Thread | None = None
         self._closes = False
         self._loop: Loader | None = None
-        self._loops = self._epochs_of_loop = 0
+        self._loops = self._epochs = self._epochs_of_loop = 0
         self._last: Pass | None = None
         # The epoch to which the passes that follow belong, its validation so far, and the batches
         # of each of its loaders; those of the epochs before it, of the last time each was whole.
@@ -120,9 +121,17 @@ class PassReports:
         return self._loops != self._reporter.loops
 
     def expect(self, **known: Any) -> None:
-        """Say what is known of the loop that begins: fields of `Reporter.begin_loop`."""
+        """Say what is known of the fit that begins: fields of `Reporter.begin_loop`."""
         self._asked = {name: value for name, value in known.items() if value is not None}
-        self._loop = None
+        self._asked_after, self._loop = self._epochs, None
+
+    def fit_ended(self) -> None:
+        """End the epoch under way; what was known of the fit is not known of what follows."""
+        thread = self._counting
+        if thread is not None and thread.stack:
+            self.abandon(thread.stack[0])
+        self._asked = {}
+        self.no_more_passes()
 
     def late(self) -> Pass | None:
         """Return the epoch that a step outside of any pass still belongs to."""
@@ -350,9 +359,12 @@ class PassReports:
             self._add_validation(validation, loader, cut=False)
         self.no_more_passes()
         self._begin_loop(read)
+        self._epochs += 1
         self._epochs_of_loop += 1
         read.epoch = self._reporter.next_epoch()
-        self._reporter.send(EpochStart(read.epoch, read.begin, None, None, follows=True))
+        self._reporter.send(
+            EpochStart(read.epoch, read.begin, None, None, follows=True, skipped=read.skipped)
+        )
         self._reporter.send(EpochOpened(read.opened))
         held, read.held, read.state = read.held, None, TRAINING
         read.reported = read.opened
@@ -383,7 +395,10 @@ class PassReports:
                 "epochs": "the script's own loop does not say how many",
                 **loader.why,
             }
-            asked, self._asked = self._asked, {}
+            # A fit that goes on from within an epoch may do so with another loader at first.
+            asked = dict(self._asked)
+            if "epochs" in asked:
+                asked["epochs"] = max(0, asked["epochs"] + self._asked_after - self._epochs)
             # A trainer knows it, or that it has no end.
             infers_length = not asked
             why |= asked.pop("why", {})
@@ -474,7 +489,7 @@ class PassReports:
                 read.stepped += 1
         read.goes_backward = False
         # A tuple's own `__new__` takes half as long as a named one's.
-        item = _new(MeasuredBatch, (number, now, read.size, read.wait_ns, updates))
+        item = _new(MeasuredBatch, (read.skipped + number, now, read.size, read.wait_ns, updates))
         if updates and read.state == TRAINING and read.waits and not read.ahead:
             read.reported = now
             self._reporter.batch_ended(item)

@@ -18,7 +18,7 @@ from typing import Any
 
 from dlmon.instrument.around import after, hide_this_frame, where_a_monitor_listens
 from dlmon.instrument.devices import device_of_training
-from dlmon.instrument.loader_pass import OVER, TRAINING, Pass
+from dlmon.instrument.loader_pass import NEW, OVER, TRAINING, Pass
 from dlmon.instrument.loaders import Loader, describe
 from dlmon.instrument.losses import Losses, around_backward
 from dlmon.instrument.passes import Passes
@@ -340,6 +340,8 @@ def fetching(
         if read is None or read.state == OVER:
             return following(self)
         try:
+            if read.state == NEW and (yielded := getattr(self, "_num_yielded", 0)):
+                read.skip(yielded)
             fetch(read, read.state == TRAINING or has_gradients())
         except Exception as error:  # noqa: BLE001 - whatever it is, the script goes on
             read.state = OVER

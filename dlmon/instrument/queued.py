@@ -26,7 +26,7 @@ class EpochStart:
     is not a whole one. `follows` another of the same `fit`: an `EpochOpened` comes then.
     Without a `batch_size` each `MeasuredBatch` has its own size, or none is known. `steps` says how
     many batches a whole epoch has where `samples` doesn't; where neither does, the epoch is whole
-    unless its end says that it was cut.
+    unless its end says that it was cut. So many of its batches were `skipped` at its beginning.
     """
 
     epoch: int
@@ -38,6 +38,7 @@ class EpochStart:
     capped: bool = False
     follows: bool = False
     steps: int | None = None
+    skipped: int = 0
 
 
 @dataclass(frozen=True)

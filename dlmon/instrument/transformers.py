@@ -52,16 +52,25 @@ def watch_transformers(module: ModuleType, reporter: Reporter) -> None:
             passes.reports.add_metrics(metrics)
             report_metrics(metrics)
         elif event == "on_train_begin":
-            asked = state.num_train_epochs
             passes.reports.expect(
-                epochs=asked if isinstance(asked, int) and asked < MANY else None,
+                epochs=_epochs(state),
                 why={"epochs": f"it was asked for {state.max_steps} steps"},
                 network=type(handler.model).__name__,
                 parameters=parameters_of(handler.model),
             )
+        elif event == "on_train_end":
+            passes.reports.fit_ended()
 
     kind: Any = module.CallbackHandler
     kind.call_event = after(called, kind.call_event)
+
+
+def _epochs(state: Any) -> int | None:
+    """Return how many epochs are to come, a part of one as one; those of a checkpoint are over."""
+    asked = state.num_train_epochs
+    if not isinstance(asked, int) or asked >= MANY:
+        return None
+    return max(0, asked - int(getattr(state, "epoch", None) or 0))
 
 
 def _metrics(logs: dict[str, Any]) -> dict[str, Any]:

@@ -262,6 +262,21 @@ def test_transformers(run_trainer, options):
     assert "loss" in process.epochs[0].metrics
 
 
+@trainers
+def test_transformers_that_goes_on_from_within_an_epoch(run_trainer):
+    options = {"num_train_epochs": 3, "eval_strategy": "epoch"}
+    ran = run_trainer("transformers_trainer.py", json.dumps(options), "20")
+    assert ran.watched.returncode == 0, ran.watched.stderr
+    process = ran.process
+    # An epoch and seven batches, the rest of that epoch, and one more.
+    assert [epoch.steps for epoch in process.epochs] == [13, 7, 6, 13]
+    assert [epoch.whole for epoch in process.epochs] == [True, False, False, True]
+    assert next(batches.first for batches in process.of(Batches) if batches.epoch == 2) == 13 - 6
+    first, second = process.of(Model)
+    assert (first.epochs, second.epochs) == (2, 4)
+    assert (second.network, second.steps_per_epoch) == ("Model", 13)
+
+
 @pytest.mark.parametrize("how", ["sharded", "dispatched"])
 @trainers
 def test_accelerate(run_trainer, how):

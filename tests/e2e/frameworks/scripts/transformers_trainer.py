@@ -1,4 +1,8 @@
-"""A Trainer of transformers with a model made on the spot; argument: options as JSON."""
+"""A Trainer of transformers with a model made on the spot.
+
+Arguments: options as JSON; and how many steps another one does first, from whose checkpoint it
+goes on.
+"""
 
 import json
 import sys
@@ -49,20 +53,25 @@ class Data(torch.utils.data.Dataset):
         return {"x": x[index], "labels": y[index]}
 
 
-with tempfile.TemporaryDirectory() as folder:
+def trainer_of(model, **options):
     arguments = TrainingArguments(
         folder,
         per_device_train_batch_size=16,
         report_to=[],
         disable_tqdm=True,
-        save_strategy="no",
         logging_steps=5,
         use_cpu=True,
-        **json.loads(sys.argv[1]),
+        **{"save_strategy": "no", **json.loads(sys.argv[1]), **options},
     )
-    model = Model(Config())
-    trainer = Trainer(model, arguments, train_dataset=Data(203), eval_dataset=Data(50))
-    trainer.train()
+    return Trainer(model, arguments, train_dataset=Data(203), eval_dataset=Data(50))
+
+
+with tempfile.TemporaryDirectory() as folder:
+    model, first = Model(Config()), [int(steps) for steps in sys.argv[2:]]
+    for steps in first:
+        trainer_of(model, max_steps=steps, save_strategy="steps", save_steps=steps).train()
+    trainer = trainer_of(model)
+    trainer.train(resume_from_checkpoint=bool(first))
 counts = {"samples": model.samples, "steps": model.steps, "updates": trainer.state.global_step}
 print(json.dumps({**counts, "epochs": -(-model.steps // 13)}))
 print([entry["loss"] for entry in trainer.state.log_history if "loss" in entry])

@@ -111,6 +111,22 @@ def test_a_sampler_that_repeats_another_is_as_long_as_one_pass_over_that():
     assert describe(given).steps is None
 
 
+class SkipBatchSampler:
+    def __init__(self, batch_sampler, skip_batches):
+        self.batch_sampler, self.skip_batches = batch_sampler, skip_batches
+
+
+SkipBatchSampler.__module__ = "accelerate.data_loader"
+
+
+def test_a_loader_that_skips_batches_says_what_a_whole_epoch_has_and_how_many_those_are():
+    given = batched(1003, 32)
+    given.batch_sampler, given.batch_size = SkipBatchSampler(given.batch_sampler, 7), None
+    loader = describe(given)
+    assert loader == describe(batched(1003, 32))
+    assert loader.skipped == 7
+
+
 def test_a_loader_that_has_none_of_pytorchs_attributes_says_nothing():
     loader = describe(SimpleNamespace())
     assert (loader.batch_size, loader.samples, loader.steps) == (None, None, None)

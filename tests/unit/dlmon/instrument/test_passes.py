@@ -1,4 +1,5 @@
 import threading
+from dataclasses import replace
 
 import pytest
 from fakes.loops import MS, FakeLoader, Optimizer, Script
@@ -849,6 +850,46 @@ def test_of_threads_that_train_at_once_one_counts(script):
             other_done.wait()
     thread.join()
     assert script.reported().counts == [(40, 4, 4)]
+
+
+@pytest.mark.parametrize("is_said_by", ["loader", "iterator"])
+def test_the_rest_of_an_epoch_is_no_whole_one_and_goes_on_where_it_was_left(script, is_said_by):
+    optimizer, loader, rest = Optimizer(), script.loader(95, 10), script.loader(35, 10)
+    rest.facts = loader.facts
+    if is_said_by == "loader":
+        rest.facts = replace(rest.facts, skipped=6)
+    script.passes.reports.expect(epochs=3, network="Net")
+    batches = iter(rest)
+    if is_said_by == "iterator":
+        batches.read.skip(6)
+    train(script, batches, optimizer)
+    train(script, loader, optimizer)
+    reported = script.reported()
+    assert reported.counts == [(35, 4, 4), (95, 10, 10)]
+    assert [epoch.whole for epoch in reported.epochs] == [False, True]
+    assert [batches.first for batches in reported.batches] == [6, 0]
+    assert [batches.opening_us for batches in reported.batches] == [0, 0]
+    [model] = reported.models
+    assert (model.steps_per_epoch, model.samples_per_epoch, model.epochs) == (10, 95, 3)
+
+
+def test_what_was_asked_of_a_fit_holds_until_it_ends(script):
+    optimizer = Optimizer()
+    script.passes.reports.expect(epochs=3, network="Net", parameters=12)
+    for samples in (20, 30, 30):
+        train(script, script.loader(samples, 10), optimizer)
+    batches = iter(script.loader(30, 10))
+    next(batches)
+    script.step(optimizer)
+    script.passes.reports.fit_ended()
+    train(script, script.loader(40, 10), optimizer)
+    reported = script.reported()
+    assert [(m.epochs, m.network) for m in reported.models] == [
+        (3, "Net"),
+        (3, "Net"),
+        (None, None),
+    ]
+    assert [epoch.whole for epoch in reported.epochs] == [True, True, True, False, True]
 
 
 def test_what_is_known_of_a_loop_is_said_when_it_begins(script):

@@ -333,6 +333,41 @@ def test_what_lightning_knows_is_added(watched, reporter):
     assert epoch.validation.steps == 1
 
 
+@pytest.mark.parametrize(("epoch", "left"), [(0, 5), (2.0, 3), (2.85, 3), (None, 5)])
+def test_a_trainer_that_goes_on_from_a_checkpoint_has_the_epochs_left_that_are_to_come(
+    watched, reporter, epoch, left
+):
+    class CallbackHandler:
+        model = Network()
+
+        def call_event(self, event, args, state, control, **named):
+            return event
+
+    watch_transformers(SimpleNamespace(CallbackHandler=CallbackHandler), reporter)
+    state = SimpleNamespace(num_train_epochs=5, max_steps=9, epoch=epoch)
+    CallbackHandler().call_event("on_train_begin", None, state, None)
+    optimizer = Optimizer(watched.hooks)
+    for _ in watched.loaders.DataLoader():
+        optimizer.step()
+    assert [model.epochs for model in reported(reporter).models] == [left]
+
+
+def test_the_sanity_check_of_a_second_fit_validates_no_epoch_of_the_first(watched, reporter):
+    module = SimpleNamespace(_call_callback_hooks=lambda trainer, event: None)
+    watch_lightning(module, reporter)
+    optimizer, loader = Optimizer(watched.hooks), watched.loaders.DataLoader()
+    for _ in loader:
+        optimizer.step()
+    module._call_callback_hooks(None, "on_fit_start")
+    watched.state.gradients = False
+    for _ in loader:
+        pass
+    watched.state.gradients = True
+    for _ in loader:
+        optimizer.step()
+    assert [epoch.validation for epoch in reported(reporter).epochs] == [None, None]
+
+
 def test_what_a_trainer_of_transformers_knows_is_added(watched, reporter):
     class CallbackHandler:
         model = Network()

@@ -99,9 +99,8 @@ class WorkloadList(ScrollingLines):
         """Highlight what is clicked; a double click chooses it."""
         clicked = event.get_content_offset(self)
         lines = with_headings(self._shown)
-        if clicked is None or self._first + clicked.y >= len(lines):
-            return
-        line = lines[self._first + clicked.y]
+        index = None if clicked is None else self.index_at(clicked.y, len(lines))
+        line = None if index is None else lines[index]
         if isinstance(line, Workload):
             self._highlight(line)
             self.post_message(self.Chosen() if event.chain == 2 else self.Picked())

@@ -313,10 +313,12 @@ class HostCards(ScrollingLines):
     def _index_at(self, x: int, y: int) -> int | None:
         """Return which host stands in a cell; None where none does."""
         if self.is_compact:
-            index = self._first + y - _HEADING_ROWS
-            return index if y >= _HEADING_ROWS and index < len(self._hosts) else None
-        column, line = x // (self._card_width + _GAP), y + self._first
-        for row, height in enumerate(self._heights()):
+            return self.index_at(y - _HEADING_ROWS, len(self._hosts))
+        heights = self._heights()
+        column, line = x // (self._card_width + _GAP), self.index_at(y, sum(heights))
+        if line is None:
+            return None
+        for row, height in enumerate(heights):
             if line < height:
                 index = row * self._columns + column
                 is_card = column < self._columns and index < len(self._hosts)

@@ -196,8 +196,8 @@ class ProcessList(ScrollingLines):
             if column is not None:
                 self.sort_by(column.name)
         elif self._choosing:
-            index = self._first + clicked.y - _HEADING_ROWS
-            if index < len(self._shown):
+            index = self.index_at(clicked.y - _HEADING_ROWS, len(self._shown))
+            if index is not None:
                 self._choose(self._shown[index])
 
     @property

@@ -34,6 +34,7 @@ class ScrollingLines(Wheel, Lines):
     """Rows of which some are seen; where there are more, a thumb at the right says which."""
 
     _first = 0
+    _seen = range(0)
     scrolls = False
     """Whether there is more than fits."""
 
@@ -54,7 +55,13 @@ class ScrollingLines(Wheel, Lines):
         """Return which rows of so many are seen in so few."""
         self._first = min(max(0, self._first), max(0, total - height))
         self.scrolls = total > height
-        return range(self._first, min(self._first + height, total))
+        self._seen = range(self._first, min(self._first + height, total))
+        return self._seen
+
+    def index_at(self, line: int, total: int) -> int | None:
+        """Return which of so many rows stands in a line as it is painted; None where none does."""
+        index = self._seen[line] if 0 <= line < len(self._seen) else None
+        return index if index is not None and index < total else None
 
     def with_thumb(self, rows: list[TextRow], total: int, width: int) -> list[TextRow]:
         """Add the thumb to the rows that are seen, if there are more."""

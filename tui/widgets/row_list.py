@@ -82,10 +82,10 @@ class RowList(ScrollingLines):
     def on_click(self, event: events.Click) -> None:
         """Highlight what is clicked; a double click chooses it."""
         clicked = event.get_content_offset(self)
-        if clicked is None or clicked.y < _HEADING_ROWS:
+        if clicked is None:
             return
-        index = self._first + clicked.y - _HEADING_ROWS
-        if index < self.count:
+        index = self.index_at(clicked.y - _HEADING_ROWS, self.count)
+        if index is not None:
             self.highlight(index)
             if event.chain == 2:
                 self.post_message(self.Chosen())

@@ -5,6 +5,7 @@ from dataclasses import fields, replace
 
 import pytest
 from fakes.glyphs import drawn_in_ascii
+from fakes.hands import Hands
 from fakes.recorded import BEGIN_WALL, recorded_session, write_log
 from fakes.screens import OneScreen, fake_machine, of_this_boot, screen_text, until
 from textual.events import Key, MouseScrollDown, Paste
@@ -232,6 +233,21 @@ async def test_a_click_on_no_workload_changes_nothing(show_home, row):
         await shown.pilot.click("#workloads", offset=(6, row), times=2)
         await shown.pilot.pause()
         assert (shown.highlighted, shown.launched) == (NAMES[0], [])
+
+
+@pytest.mark.parametrize("typed", ["", "zzzz"])
+async def test_the_wheel_and_a_click_before_the_next_paint_find_a_row_that_is_there(
+    show_home, typed
+):
+    async with show_home() as shown:
+        await shown.pilot.press(*typed)
+        region = shown.screen.query_one("#workloads").content_region
+        hands = Hands(shown.app)
+        for up in (True, False):
+            for row in range(region.height):
+                hands.scroll(region.x, region.y, up)
+                hands.click(region.x + 5, region.y + row)
+                await shown.pilot.pause()
 
 
 # ---- more workloads than rows ----

@@ -21,7 +21,7 @@ MARKER_WIDTH = 2
 GAP = 2
 # With fewer rows, all are for bars.
 _LEAST_ROWS_WITH_SCALE = 3
-# With fewer rows, none is for what stands above the rows that are not comparable.
+# With fewer rows, none is for what stands above the rows that are not comparable, nor for these.
 _LEAST_ROWS_WITH_HEADING = 6
 # One row in so many may be a note below the bars.
 _ROWS_PER_NOTE = 3
@@ -64,7 +64,7 @@ class Arranged(NamedTuple):
 
 def arrange(
     bars: Sequence[BarRow],
-    in_view: Callable[[int], list[int]],
+    in_view: Callable[[int, int], list[int]],
     size: tuple[int, int],
     legend: Legend,
     ellipsis: str,
@@ -73,39 +73,42 @@ def arrange(
 
     Args:
         bars: at least one.
-        in_view: returns which of them are shown, for how many there is room.
+        in_view: returns which are shown, of so many first ones, for how many there is room.
         size: columns and rows.
         legend: what there is to say of all of them.
         ellipsis: what stands where a text is cut.
     """
     width, height = size
-    if height >= _LEAST_ROWS_WITH_HEADING:
-        arranged = _bars_and_notes(bars, in_view, (width, height - 1), legend, ellipsis)
-        place = _first_unlike(arranged.rows)
-        if place:
-            return arranged._replace(heading_at=place)
-    return _bars_and_notes(bars, in_view, size, legend, ellipsis)
+    alike = _first_unlike(bars)
+    if not alike or height < _LEAST_ROWS_WITH_HEADING:
+        return _bars_and_notes(bars, in_view, size, legend, ellipsis, alike or len(bars))
+    arranged = _bars_and_notes(bars, in_view, (width, height - 1), legend, ellipsis, len(bars))
+    place = _first_unlike(arranged.rows)
+    if not place:
+        return _bars_and_notes(bars, in_view, size, legend, ellipsis, alike)
+    return arranged._replace(heading_at=place)
 
 
 def _bars_and_notes(
     bars: Sequence[BarRow],
-    in_view: Callable[[int], list[int]],
+    in_view: Callable[[int, int], list[int]],
     size: tuple[int, int],
     legend: Legend,
     ellipsis: str,
+    most: int,
 ) -> Arranged:
-    """Share out so many rows among bars and notes."""
+    """Share out so many rows among the first bars, at most so many, and notes."""
     width, height = size
     shared = _shared_badge(bars)
     most_notes = max(1, height // _ROWS_PER_NOTE) if height > 1 else 0
     for notes in range(most_notes + 1):
-        indices = in_view(height - notes)
+        indices = in_view(most, height - notes)
         rows = [_without(bars[index], shared) for index in indices]
         widths = _share_out(width, rows)
         rows = [_without_cut(row, widths.bar, legend) for row in rows]
         widths = _share_out(width, rows)
         below = _badges_below(rows) if widths.badges_below else []
-        hidden = _hidden(indices, len(bars), ellipsis)
+        hidden = _hidden(indices, bars, ellipsis)
         texts = [*hidden, *_notes(hidden, shared, below, size, legend)]
         note_rows = _packed(texts, width - MARKER_WIDTH, most_notes, ellipsis)
         if len(note_rows) <= notes:
@@ -125,12 +128,14 @@ def _without_cut(row: BarRow, bar: int, legend: Legend) -> BarRow:
     return replace(row, badge="") if above and not row.alike and cell_len(row.badge) > bar else row
 
 
-def _hidden(indices: list[int], total: int, ellipsis: str) -> list[str]:
+def _hidden(indices: list[int], bars: Sequence[BarRow], ellipsis: str) -> list[str]:
     """Return what says how many bars are out of view."""
     above = sum(index not in indices for index in range(max(indices)))
-    hidden = total - len(indices)
+    hidden = len(bars) - len(indices)
     if not hidden:
         return []
+    if not any(bar.alike for index, bar in enumerate(bars) if index not in indices):
+        return [f"{ellipsis} {hidden} not comparable"]
     all_between = hidden == above and indices[0] == 0
     text = _hidden_text(0, hidden) if all_between else _hidden_text(above, hidden - above)
     return [f"{ellipsis} {text}"]

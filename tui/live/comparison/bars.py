@@ -141,13 +141,18 @@ class ComparisonBars(Wheel, Lines):
                 break
         return [((line, MUTED),) for line in lines[:height]]
 
-    def _in_view(self, shown: int) -> list[int]:
-        """Return which bars are in view: what was scrolled to, the chosen one, or this run's."""
-        if self._scrolled:
-            return scrolled_to(self._bars, self._first, shown)
-        if self._chosen is not None:
+    def _in_view(self, most: int, shown: int) -> list[int]:
+        """Return which bars are in view: what was scrolled to, the chosen one, or this run's.
+
+        Args:
+            most: of so many first bars; where others are chosen from, of all.
+            shown: for how many there is room.
+        """
+        if self._chosen is not None and not self._scrolled:
             return around(self._chosen, self._first, shown, len(self._bars))
-        return around_this_run(self._bars, self._first, shown)
+        bars = self._bars[:most]
+        look = scrolled_to if self._scrolled else around_this_run
+        return look(bars, self._first, shown)
 
     def _row(self, row: BarRow, widths: Widths, below: list[str], chosen: bool) -> TextRow:
         marker = (_ASCII_MARKERS if self.glyphs.is_ascii else _MARKERS)[row.style]

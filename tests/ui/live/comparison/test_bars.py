@@ -114,16 +114,16 @@ async def test_a_long_badge_stands_below_the_bars_and_leaves_them_their_length()
 async def test_what_differs_takes_the_place_of_the_bar_of_a_row_that_is_not_alike():
     app = BarsApp()
     other = BarRow("K80", None, "904", "2017", badge="batch 32, not 64; float16", alike=False)
-    async with app.run_test(size=(64, 4)) as pilot:
+    async with app.run_test(size=(64, 6)) as pilot:
         app.bars.show((*FOUR[:2], replace(FOUR[3], badge=""), other))
         drawn = "  K80                batch 32, not 64; float16      904     2017"
-        assert rows(app.bars)[3] == drawn
+        assert rows(app.bars)[4] == drawn
         assert rows(app.bars)[2].count("█") == 29
-        style = {part.text.strip(): part.style for part in app.bars.render_line(3)}
+        style = {part.text.strip(): part.style for part in app.bars.render_line(4)}
         assert style["904"].color != next(iter(app.bars.render_line(2))).style.color
-        await pilot.resize_terminal(44, 4)
+        await pilot.resize_terminal(44, 6)
         await pilot.pause()
-        assert rows(app.bars)[3] == "  K80               batch 32,…  904     2017"
+        assert rows(app.bars)[4] == "  K80               batch 32,…  904     2017"
         assert not any("(1)" in row for row in rows(app.bars))
 
 
@@ -143,12 +143,12 @@ async def test_what_differs_gives_way_to_a_name_where_it_is_cut_and_stands_above
     app = BarsApp()
     badge = "50,000 samples, not 1,000"
     unlike = BarRow("NVIDIA GTX 1060", None, "4.00 s", badge=badge, alike=False)
-    async with app.run_test(size=(36, 3)):
+    async with app.run_test(size=(36, 6)):
         app.bars.show((FOUR[0], unlike))
-        assert "NVIDIA GTX 10… 50,000 sam…" in rows(app.bars)[1]
+        assert "NVIDIA GTX 10… 50,000 sam…" in rows(app.bars)[2]
         app.bars.show((FOUR[0], unlike), Legend(heading="published 50,000 samples; here 1,000"))
-        assert "NVIDIA GTX 1060  " in rows(app.bars)[1]
-        assert "50,0" not in rows(app.bars)[1]
+        assert "NVIDIA GTX 1060  " in rows(app.bars)[2]
+        assert "50,0" not in rows(app.bars)[2]
 
 
 async def test_units_stand_under_each_other_and_so_do_decimals():
@@ -442,12 +442,16 @@ async def test_this_run_never_stands_among_what_is_not_comparable_with_it():
         assert next(at for at, row in enumerate(shown) if unfinished.label in row) < heading
 
 
-async def test_a_few_rows_are_all_for_bars_and_none_for_a_heading():
+@pytest.mark.parametrize("height", range(1, 12))
+@pytest.mark.parametrize("width", [20, 36, 60])
+async def test_what_is_not_comparable_is_marked_or_left_out_at_every_size(width, height):
     app = BarsApp()
-    async with app.run_test(size=(60, 4)) as pilot:
+    async with app.run_test(size=(width, height)) as pilot:
         app.bars.show(ALIKE_AND_NOT)
         await pilot.pause()
-        assert NOT_COMPARABLE not in "".join(rows(app.bars))
+        shown = "\n".join(rows(app.bars))
+        assert "not compar" in shown or height == 1
+        assert NOT_COMPARABLE[:16] in shown or "box" not in shown
 
 
 async def test_a_click_below_the_heading_is_of_the_row_that_is_there():

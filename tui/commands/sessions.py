@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import json
+import math
 import os
+import time
 from collections.abc import Sequence
+from datetime import datetime
+from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from dlmon.records.sanitize import shown_path
 from tui.commands import click_options, shared
+
+if TYPE_CHECKING:
+    from tui.formatting.sessions import Recorded
+
+_Entry = TypeVar("_Entry", bound="Recorded")
+NOTHING_SUCH = "no session is such; dlmon sessions lists all"
 
 
 @click.command()
@@ -155,11 +165,47 @@ def _session_or_sweep(text: str, log_dir: Path | None) -> Path:
             raise no_session from None
 
 
+def _since(context: click.Context, parameter: click.Parameter, text: str | None) -> float:
+    """Return the wall time that a length of time before now means, or a day."""
+    from tui.options.duration import read_duration
+    from tui.options.option import UnreadableOption
+
+    if text is None:
+        return -math.inf
+    try:
+        return datetime.fromisoformat(text).timestamp()
+    except (ValueError, OverflowError):
+        pass
+    try:
+        return time.time() - read_duration("--since", text)
+    except UnreadableOption as error:
+        raise shared.UserError(f"{error}; or a day such as 2026-11-20") from None
+
+
+def _chosen(entries: Sequence[_Entry], since: float, name: str | None) -> list[_Entry]:
+    """Return what began no earlier, and has such a name."""
+    return [
+        entry
+        for entry in entries
+        if entry.header.wall >= since
+        and (name is None or fnmatchcase(entry.label.name or "", name))
+    ]
+
+
 @click.command(short_help="List what was recorded, and what is running.")
+@click.option(
+    "--since",
+    metavar="WHEN",
+    callback=_since,
+    help="Only what began within 2h or 7d, or from a day such as 2026-11-20 on.",
+)
+@click.option("--name", metavar="NAME", help="Only what has this name, or matches such as 'base*'.")
 @click_options.json_option
 @click_options.hosts_option
 @click_options.log_dir_option
-def sessions(as_json: bool, hosts: tuple[str, ...], log_dir: Path | None) -> int | None:
+def sessions(
+    since: float, name: str | None, as_json: bool, hosts: tuple[str, ...], log_dir: Path | None
+) -> int | None:
     """List what was recorded, and what is running: sessions, and sweeps below them."""
     from dlmon.log.directory import list_sessions
     from dlmon.sweep.log import list_sweeps
@@ -167,21 +213,27 @@ def sessions(as_json: bool, hosts: tuple[str, ...], log_dir: Path | None) -> int
     from tui.plain.tables import print_sessions, session_json
 
     if hosts:
-        return _print_sessions_of_hosts(hosts, shared.on_host(log_dir), as_json)
+        return _print_sessions_of_hosts(hosts, shared.on_host(log_dir), as_json, since, name)
     directory = shared.chosen_log_directory(log_dir)
     if os.path.lexists(directory) and not directory.is_dir():
         raise shared.UserError(f"{directory} is not a directory")
-    entries, sweeps = list_sessions(directory), list_sweeps(directory)
+    all_entries, all_sweeps = list_sessions(directory), list_sweeps(directory)
+    entries, sweeps = _chosen(all_entries, since, name), _chosen(all_sweeps, since, name)
     if as_json:
-        runs = runs_of_sweeps(sweeps)
+        runs = runs_of_sweeps(all_sweeps)
         listed = [session_json(entry, runs.get(entry.header.id)) for entry in entries]
         print(json.dumps(listed, indent=2))
+        return None
+    if (all_entries or all_sweeps) and not (entries or sweeps):
+        print(NOTHING_SUCH)
         return None
     print_sessions(entries, directory, sweeps, by_path=log_dir is not None)
     return None
 
 
-def _print_sessions_of_hosts(hosts: Sequence[str], log_dir: str | None, as_json: bool) -> int:
+def _print_sessions_of_hosts(
+    hosts: Sequence[str], log_dir: str | None, as_json: bool, since: float, name: str | None
+) -> int:
     """List what was recorded on other machines, one after the other; return the exit code."""
     from dlmon.remote.mirror import mirror_directory
     from dlmon.remote.requests import ask_each, list_remote
@@ -193,16 +245,20 @@ def _print_sessions_of_hosts(hosts: Sequence[str], log_dir: str | None, as_json:
     objects: list[dict[str, Any]] = []
     for number, (host, (listed, listed_sweeps)) in enumerate(found.items()):
         directory = mirror_directory(host)
-        entries = [session.entry(directory) for session in listed]
-        sweeps = sweeps_of_host(listed_sweeps, directory)
+        all_entries = [session.entry(directory) for session in listed]
+        all_sweeps = sweeps_of_host(listed_sweeps, directory)
+        entries, sweeps = _chosen(all_entries, since, name), _chosen(all_sweeps, since, name)
         if as_json:
-            runs = runs_of_sweeps(sweeps)
+            runs = runs_of_sweeps(all_sweeps)
             # Its log is on the host; here is none before it is copied.
             there = {"ssh_host": host, "log": None}
             objects += [{**session_json(e, runs.get(e.header.id)), **there} for e in entries]
             continue
         if number:
             print()
+        if (all_entries or all_sweeps) and not (entries or sweeps):
+            print(f"{host}: {NOTHING_SUCH}")
+            continue
         if not entries and not sweeps:
             print(f"no sessions on {host} yet; dlmon run WORKLOAD --host {host} starts one")
             continue

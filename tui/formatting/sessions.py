@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -140,10 +140,16 @@ def device_of(entry: SessionEntry) -> tuple[str, str]:
     return requested, next((gpu.name for gpu in gpus if requested == f"gpu:{gpu.index}"), "")
 
 
-def outcome(entry: SessionEntry, glyphs: Glyphs = UNICODE, whole: bool = False) -> str:
+def outcome(
+    entry: SessionEntry,
+    glyphs: Glyphs = UNICODE,
+    whole: bool = False,
+    unsaid: Container[str] = (),
+) -> str:
     """Return what came of a session: its time, its error, or why there is neither.
 
     A reason, and what speaks against a time, is in a few words, unless the `whole` is asked for.
+    What is `unsaid` of what speaks against it stands elsewhere.
     """
     result = entry.result
     if result is None:
@@ -160,7 +166,7 @@ def outcome(entry: SessionEntry, glyphs: Glyphs = UNICODE, whole: bool = False) 
         brief = without_detail(why, 0) if lack is None else _lack_in_brief(lack, entry.header)
         return why if whole else brief
     figure = f"{units.band(timing, glyphs)} {timed_unit(metric)}".rstrip()
-    against = result.against or {}
+    against = {code: text for code, text in (result.against or {}).items() if code not in unsaid}
     doubts = f"in doubt: {'; '.join(against.values())}" if whole else in_doubt(against)
     return f"{figure}, {doubts}" if against else figure
 

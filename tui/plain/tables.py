@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +15,11 @@ from rich.text import Text
 from dlmon.doctor.finding import Finding
 from dlmon.log.directory import SessionEntry
 from dlmon.log.folder import place_options
-from dlmon.records import to_json
+from dlmon.records import Doubt, to_json
 from dlmon.records.sanitize import clean, shown_path
 from dlmon.sweep.log import SweepEntry
 from tui.formatting import units
+from tui.formatting.comparison import ALL_BUSY
 from tui.formatting.sessions import (
     RunOfSweep,
     can_be_resumed,
@@ -39,6 +40,8 @@ _UNWRAPPED = 100_000
 _LONGEST_NAME, _LONGEST_OUTCOME = 200, 1_000
 # Of a row on a terminal: all of it is in --json, and in the details on the screen.
 _LONGEST_ERROR = 72
+# So many cells the last column keeps before others go.
+_LEAST_OF_LAST = 32
 # As the name of a folder, which it is.
 _LONGEST_ID = 255
 
@@ -104,17 +107,8 @@ def print_sessions(
             Text(f"no sessions in {shown_path(directory)} yet; dlmon run{where} starts one"),
         )
         return
-    runs = runs_of_sweeps(sweeps)
     if entries:
-        ids = ["session", *(_id(entry) for entry in entries)]
-        table = _table_of_sessions(console, entries, runs, with_device=True)
-        if not _stands_beside(console, ids, table):
-            # What has no room beside the rest stands beside the id above it.
-            devices = ["device", *(_device(entry).plain for entry in entries)]
-            pairs = zip(ids, devices, strict=True)
-            ids = [_with_device(id, device, console) for id, device in pairs]
-            table = _table_of_sessions(console, entries, runs, with_device=False)
-        _print_named(console, ids, table)
+        _print_sessions(console, entries, runs_of_sweeps(sweeps))
     if entries and sweeps:
         console.print()
     if sweeps:
@@ -123,64 +117,90 @@ def print_sessions(
             _print_commands(console, sweeps, by_path)
 
 
-def _table_of_sessions(
-    console: Console,
-    entries: Sequence[SessionEntry],
-    runs: Mapping[str, RunOfSweep],
-    with_device: bool,
-) -> Table:
-    device = ("device",) if with_device else ()
-    in_sweep = ("in a sweep",) if any(entry.header.id in runs for entry in entries) else ()
-    named = _name_heading(entries)
-    table = plain_table("started", *named, "workload", "status", *device, *in_sweep, "result")
-    for entry in entries:
-        run = runs.get(entry.header.id)
-        table.add_row(
-            units.day_and_time(entry.header.wall),
-            *([_name(entry.label.name or "")] if named else []),
-            _name(workload_of(entry)),
-            _name(entry.status),
-            *([_device(entry)] if device else []),
-            *([_name(run.text if run else "")] if in_sweep else []),
-            Text(_outcome(entry, console.is_terminal)),
-        )
-    return table
+def _print_sessions(
+    console: Console, entries: Sequence[SessionEntry], runs: Mapping[str, RunOfSweep]
+) -> None:
+    is_said_once = console.is_terminal and _all_were_busy(entries)
+    busy = {Doubt.BUSY_AT_START} if is_said_once else set()
+    columns = {
+        "session": [_id(entry) for entry in entries],
+        "started": [units.day_and_time(entry.header.wall) for entry in entries],
+        "name": [_name(entry.label.name or "") for entry in entries],
+        "workload": [_name(workload_of(entry)) for entry in entries],
+        "status": [_name(entry.status) for entry in entries],
+        "device": [_device(entry) for entry in entries],
+        "in a sweep": [_name(runs[id].text) if id in runs else "" for id in map(_id, entries)],
+        "result": [_outcome(entry, console.is_terminal, busy) for entry in entries],
+    }
+    _print_rows(console, columns, ("started", "workload", "device", "in a sweep", "name"))
+    if busy:
+        print_line(console, Text(ALL_BUSY, style="dim"))
 
 
-def _device(entry: SessionEntry) -> Text:
+def _device(entry: SessionEntry) -> str:
     device, name = device_of(entry)
     return _name(name or device)
 
 
-def _with_device(id: str, device: str, console: Console) -> str:
-    """Return an id with its device; on a terminal as much of that as has room in the line."""
-    if not console.is_terminal:
-        return f"{id}  {device}".rstrip()
-    beside = Text(device)
-    beside.truncate(max(0, console.width - cell_len(id) - 2), overflow="ellipsis")
-    return f"{id}  {beside.plain}".rstrip()
+def _all_were_busy(entries: Sequence[SessionEntry]) -> bool:
+    """Return whether the machine was busy at the start of each of several runs with figures."""
+    judged = [entry.result.against or {} for entry in entries if entry.result is not None]
+    return len(judged) > 1 and all(Doubt.BUSY_AT_START in against for against in judged)
 
 
-def _outcome(entry: SessionEntry, on_terminal: bool) -> str:
+def _print_rows(
+    console: Console, columns: Mapping[str, Sequence[str]], dropped: Sequence[str]
+) -> None:
+    """Print columns under their headings, a line a row; those that are empty are left out.
+
+    On a terminal, columns go where there is no room, and the last one is cut. The first is never
+    cut: one copies it into a command.
+
+    Args:
+        console: where to.
+        columns: the texts of each, by its heading.
+        dropped: the headings of those that go, the first one first.
+    """
+    first, *_, last = columns
+    kept = {name: texts for name, texts in columns.items() if any(texts) or name == last}
+    widths = {name: max(map(cell_len, (name, *texts))) for name, texts in kept.items()}
+    for name in dropped if console.is_terminal else ():
+        least = sum(widths[each] + 2 for each in kept if each != last)
+        if least + min(widths[last], _LEAST_OF_LAST) <= console.width:
+            break
+        kept.pop(name, None)
+    for row in ([*kept], *zip(*kept.values(), strict=True)):
+        is_heading = row[0] == first
+        line = Text()
+        for name, text in zip(kept, row, strict=True):
+            style = "dim" if is_heading else "bold" if name == first else ""
+            line.append(text + " " * (widths[name] - cell_len(text) + 2), style=style)
+        line.rstrip()
+        if console.is_terminal:
+            line.truncate(max(console.width, widths[first]), overflow="ellipsis")
+        print_line(console, line)
+
+
+def _outcome(entry: SessionEntry, on_terminal: bool, unsaid: Container[str]) -> str:
     """Return what came of a session; on a terminal the beginning of an error, whole in a pipe."""
     has_failed = entry.result is not None and entry.result.error is not None
     longest = _LONGEST_ERROR if on_terminal and has_failed else _LONGEST_OUTCOME
-    return clean(outcome(entry), longest)
+    return clean(outcome(entry, unsaid=unsaid), longest)
 
 
 def _print_sweeps(console: Console, sweeps: Sequence[SweepEntry]) -> None:
-    named = _name_heading(sweeps)
-    table = plain_table("started", *named, "workload", "status", "combinations", "varied")
-    for entry in sweeps:
-        table.add_row(
-            units.day_and_time(entry.header.wall),
-            *([_name(entry.label.name or "")] if named else []),
-            _name(workload_of(entry)),
-            _name(entry.status),
-            Text(f"{done_text(entry)} done"),
-            _name(varied_text(entry.plan) or f"{entry.plan.repeats} times each"),
-        )
-    _print_named(console, ["sweep", *(_id(entry) for entry in sweeps)], table)
+    columns = {
+        "sweep": [_id(entry) for entry in sweeps],
+        "started": [units.day_and_time(entry.header.wall) for entry in sweeps],
+        "name": [_name(entry.label.name or "") for entry in sweeps],
+        "workload": [_name(workload_of(entry)) for entry in sweeps],
+        "status": [_name(entry.status) for entry in sweeps],
+        "combinations": [f"{done_text(entry)} done" for entry in sweeps],
+        "varied": [
+            _name(varied_text(entry.plan) or f"{entry.plan.repeats} times each") for entry in sweeps
+        ],
+    }
+    _print_rows(console, columns, ("started", "workload", "name", "combinations"))
 
 
 def _print_commands(console: Console, sweeps: Sequence[SweepEntry], by_path: bool) -> None:
@@ -193,13 +213,9 @@ def _print_commands(console: Console, sweeps: Sequence[SweepEntry], by_path: boo
         print_line(console, Text(f"{runs} left: {clean(resume_command(entry, by_path))}"))
 
 
-def _name_heading(entries: Sequence[SessionEntry | SweepEntry]) -> tuple[str, ...]:
-    return ("name",) if any(entry.label.name is not None for entry in entries) else ()
-
-
-def _name(text: str) -> Text:
+def _name(text: str) -> str:
     """Return what a log calls something, short enough for a table: it may say anything."""
-    return Text(clean(text, _LONGEST_NAME))
+    return clean(text, _LONGEST_NAME)
 
 
 def _id(entry: SessionEntry | SweepEntry) -> str:
@@ -272,34 +288,6 @@ def plain_table(*headings: str) -> Table:
         numeric = heading in ("parameters", "FLOP/sample", "batch", "runs for")
         table.add_column(heading, justify="right" if numeric else "left", overflow="fold")
     return table
-
-
-def _print_named(console: Console, names: Sequence[str], table: Table) -> None:
-    """Print a name before each line of a table; above it where the terminal is narrow.
-
-    A name is never broken: one copies it into a command.
-    """
-    lines = unwrapped(console, table)
-    for line in lines:
-        line.rstrip()
-    width = max(cell_len(name) for name in names) + 2
-    beside = _stands_beside(console, names, table)
-    for index, (name, line) in enumerate(zip(names, lines, strict=True)):
-        named = Text(name, style="bold" if index else "dim")
-        if beside:
-            named.pad_right(width - named.cell_len)
-            print_line(console, named + line)
-        else:
-            print_line(console, named)
-            for number, part in enumerate(line.wrap(console, max(1, console.width - 4))):
-                print_line(console, Text("    " if number else "  ") + part)
-
-
-def _stands_beside(console: Console, names: Sequence[str], table: Table) -> bool:
-    """Return whether there is room for each name before its line of a table."""
-    widest = max(cell_len(name) for name in names) + 2
-    widest += max(cell_len(line.plain.rstrip()) for line in unwrapped(console, table))
-    return not console.is_terminal or widest <= console.width
 
 
 def unwrapped(console: Console, table: Table) -> list[Text]:

@@ -52,6 +52,10 @@ _VARYING_DOUBTS: dict[str, str] = {
     Doubt.CPU_SHARED: "other programs took part of the CPUs",
     Doubt.BUSY_AT_START: "machine was busy at the start",
 }
+# From so much on, what is said is how many times as fast, and no percentage.
+_A_FACTOR = 2
+# An interval of a factor that is no wider has two decimals.
+_NARROW = 0.1
 _SHOWN_BEFORE = 8
 """Of what two long values have in common, so much is shown before what differs."""
 
@@ -239,6 +243,10 @@ def verdict(comparison: SidesComparison, glyphs: Glyphs = UNICODE) -> str:
     ratio, claim = comparison.throughput.ratio, comparison.claim
     if ratio is not None and ratio.low is not None and ratio.high is not None:
         low, high = ratio.low, ratio.high
+        if claim is Claim.FASTER and ratio.value >= _A_FACTOR:
+            return f"new is {_times('fast', ratio.value, low, high)}"
+        if claim is Claim.SLOWER and ratio.value <= 1 / _A_FACTOR:
+            return f"new is {_times('slow', 1 / ratio.value, 1 / high, 1 / low)}"
         if claim is Claim.FASTER:
             span = f"{_pct(low - 1)} to {_pct(high - 1)} %"
             return f"new is {_pct(ratio.value - 1)} % faster than base ({span})"
@@ -260,11 +268,18 @@ def verdict(comparison: SidesComparison, glyphs: Glyphs = UNICODE) -> str:
     return "the runs do not differ at all, so how sure the change is can't be known"
 
 
+def _times(how: str, factor: float, low: float, high: float) -> str:
+    """Write a factor with its interval: 2.4 times as fast as base (2.2 to 2.6)."""
+    decimals = 2 if high - low < _NARROW else 0 if factor >= 9.95 else 1
+    value, low_text, high_text = (f"{each:,.{decimals}f}" for each in (factor, low, high))
+    return f"{value} times as {how} as base ({low_text} to {high_text})"
+
+
 def _factor_text(ratio: float, glyphs: Glyphs) -> str:
     """Say how much throughput new had beside base, without a claim that it would be so again."""
     if abs(ratio - 1) < NOTICEABLE_CHANGE:
         return "new had the same throughput as base"
-    if 0.5 < ratio < 2:
+    if 1 / _A_FACTOR < ratio < _A_FACTOR:
         more = "more" if ratio > 1 else "less"
         return f"new had {_pct(abs(ratio - 1))} % {more} throughput than base"
     one, other = ("new", "base") if ratio > 1 else ("base", "new")

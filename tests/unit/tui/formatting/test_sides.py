@@ -137,6 +137,15 @@ def test_a_verdict_has_its_interval():
     assert verdict(compare_sides(base, side("b", 900.0, 901.0, 899.0))) == (
         "new is 10.0 % slower than base (9.8 to 10.2 %)"
     )
+    assert verdict(compare_sides(base, side("b", 2_360.0, 2_375.0, 2_400.0))) == (
+        "new is 2.38 times as fast as base (2.33 to 2.43)"
+    )
+    assert verdict(compare_sides(base, side("b", 2_300.0, 2_375.0, 2_450.0))) == (
+        "new is 2.4 times as fast as base (2.2 to 2.6)"
+    )
+    assert verdict(compare_sides(base, side("b", 400.0, 401.0, 399.0))) == (
+        "new is 2.50 times as slow as base (2.49 to 2.51)"
+    )
     assert verdict(compare_sides(base, side("b", 1_001.0, 1_002.0, 998.0))).startswith(
         "no significant difference in throughput: -0."
     )

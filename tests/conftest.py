@@ -5,6 +5,7 @@ import itertools
 import os
 import pwd
 import re
+import signal
 import time
 
 import pytest
@@ -51,6 +52,22 @@ def _nothing_of_the_persons_own(tmp_path_factory):
             if name in os.environ:
                 patch.delenv(name)
         yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _nothing_is_ignored():
+    """Start nothing that ignores a signal, as `nohup make test &` would: it hands that on.
+
+    Here they do nothing still; what handles a signal hands on no more than its default.
+    """
+    before = {
+        number: signal.signal(number, lambda *_: None)
+        for number in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
+        if signal.getsignal(number) == signal.SIG_IGN
+    }
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 @pytest.fixture(autouse=True)

@@ -6,7 +6,6 @@ import contextlib
 import itertools
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import time
@@ -16,34 +15,35 @@ from pathlib import Path
 import psutil
 import pytest
 from fake_nvml import FakeDriver, build
-from fakes.sessions import DEADLINE_S, FAKE_WORKLOAD, PlainViewer, Session, is_alive
+from fakes.marks import MARKER, end_marked, ended_with_us, marked_processes
+from fakes.sessions import DEADLINE_S, FAKE_WORKLOAD, PlainViewer, Session
 
 from dlmon.launch.children import python_command
 from dlmon.launch.job import Job
 from dlmon.launch.lifeline import launch
 
-MARKER = "DLMON_E2E_TEST"
+# Without oneDNN, TensorFlow gives back the memory of a network that is gone. It reads this when a
+# test's module imports it; what the tests start is as everywhere.
+ONE_DNN = "TF_ENABLE_ONEDNN_OPTS"
+os.environ[ONE_DNN] = "0"
 JOB_FIELDS = {"log_dir", "name", "environment", "terminate_after_s", "kill_after_s"}
 
 
-def marked_processes(mark):
-    """Return the processes that were started under a mark, and still run."""
-    found = []
-    for pid in psutil.pids():
-        try:
-            environment = Path(f"/proc/{pid}/environ").read_bytes()
-        except OSError:
-            continue
-        if f"{MARKER}={mark}".encode() in environment.split(b"\0") and is_alive(pid):
-            found.append(pid)
-    return found
+@pytest.fixture(scope="session", autouse=True)
+def _all_ends_with_the_tests():
+    """End whatever is left of all tests, where they are killed too."""
+    mark = uuid.uuid4().hex
+    with pytest.MonkeyPatch.context() as patch, ended_with_us(mark):
+        patch.setenv(MARKER, mark)
+        yield
 
 
 @pytest.fixture(autouse=True)
 def no_process_survives(monkeypatch):
-    """Fail a test that leaves a process behind."""
-    mark = uuid.uuid4().hex
+    """Fail a test that leaves a process behind, and end that."""
+    mark = f"{os.environ[MARKER]}.{uuid.uuid4().hex}"
     monkeypatch.setenv(MARKER, mark)
+    monkeypatch.delenv(ONE_DNN, raising=False)
     yield mark
     deadline = time.monotonic() + 10.0
     while (left := marked_processes(mark)) and time.monotonic() < deadline:
@@ -52,7 +52,7 @@ def no_process_survives(monkeypatch):
     for pid in left:
         with contextlib.suppress(psutil.NoSuchProcess):
             reported.append(f"{pid} {' '.join(psutil.Process(pid).cmdline())}")
-            os.kill(pid, signal.SIGKILL)
+    end_marked(mark)
     assert not reported, f"processes survived: {reported}"
 
 

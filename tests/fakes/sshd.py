@@ -13,6 +13,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from fakes.marks import MARKER, end_marked
 from fakes.sessions import DEADLINE_S, children_of, eventually
 
 SSHD = shutil.which("sshd") or "/usr/sbin/sshd"
@@ -69,7 +70,9 @@ class Sshd:
         shutil.copy(network.host_key, self.folder / "host_key")
         (self.folder / "host_key").chmod(0o600)
         shutil.copy(network.key.with_suffix(".pub"), self.folder / "authorized_keys")
+        self.mark = f"{os.environ.get(MARKER, name)}.{self.folder}"
         variables = {
+            MARKER: self.mark,
             "HOME": self.home,
             "XDG_STATE_HOME": self.home / "state",
             "XDG_CACHE_HOME": self.cache,
@@ -179,6 +182,8 @@ class Network:
     def close(self):
         for host in self.hosts:
             host.stop()
+            # What runs on a host goes on without a connection.
+            end_marked(host.mark)
 
 
 class Laptop:

@@ -89,15 +89,15 @@ def _unnamed(rows: tuple[Process, ...], before: Any) -> tuple[Process, ...]:
     """
     known = {row.pid: row for row in before} if isinstance(before, tuple) else {}
     return tuple(
-        replace(row, user=None, command=None, why={})
+        replace(row, user=None, command=None, started=None, why={})
         if row.pid in known and _who(row) == _who(known[row.pid])
         else row
         for row in rows
     )
 
 
-def _who(row: Process) -> tuple[str | None, str | None, dict[str, str]]:
-    return row.user, row.command, row.why
+def _who(row: Process) -> tuple[object, ...]:
+    return row.user, row.command, row.started, row.why
 
 
 def _inner(sent: dict[Any, Any], key: Any) -> dict[Any, Any]:
@@ -122,11 +122,14 @@ def merge_machine(before: Machine | None, sample: Machine) -> Machine:
     return replace(merged, gpus=gpus)
 
 
+_NAMED_ONCE = ("user", "command", "started", "why")
+
+
 def _name_again(before: tuple[Process, ...], rows: tuple[Process, ...]) -> tuple[Process, ...]:
-    """Fill in user and command where a row leaves out what was sent of that pid before."""
+    """Fill in who a process is where a row leaves out what was sent of that pid before."""
     known = {row.pid: row for row in before}
     return tuple(
-        filled(Process, {**vars(row), "user": old.user, "command": old.command, "why": old.why})
+        filled(Process, {**vars(row), **{name: getattr(old, name) for name in _NAMED_ONCE}})
         if row.is_unnamed and (old := known.get(row.pid)) is not None
         else row
         for row in rows

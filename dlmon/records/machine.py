@@ -223,8 +223,8 @@ class ProcessTree:
 class Process:
     """One process: of the run's tree, on a GPU, or among the machine's busiest.
 
-    100 % is one core. A row without `user`, `command` and any reason has those that were reported
-    of that pid in the table before.
+    100 % is one core. A row without `user`, `command` and any reason has those, and the start, that
+    were reported of that pid in the table before.
 
     Attributes:
         pid: its number.
@@ -237,6 +237,7 @@ class Process:
         gpu_memory_mib: memory that it holds on all of them together.
         of_run: whether it belongs to the watched tree; null where nothing is watched or, with a
             reason, where its pid may be another namespace's.
+        started: when it started, by the clock of the machine, in seconds since 1970.
     """
 
     pid: int
@@ -248,12 +249,13 @@ class Process:
     gpus: tuple[int, ...] = ()
     gpu_memory_mib: int | None = None
     of_run: bool | None = None
+    started: float | None = None
     why: dict[str, str] = field(default_factory=dict)
 
     @property
     def is_unnamed(self) -> bool:
-        """Whether user and command were sent before, and so are left out."""
-        return self.user is None and self.command is None and not self.why
+        """Whether user, command and start were sent before, and so are left out."""
+        return self.user is None and self.command is None and self.started is None and not self.why
 
 
 @record(frozen=True)

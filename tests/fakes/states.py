@@ -291,7 +291,10 @@ def _processes(gpus: int) -> tuple[Process, ...]:
         for number in range(1, gpus)
     )
     return (
-        Process(4_242, "ada", _TRAINER, 259.0, 1_840, 42, on, 4_730 if gpus else None, True),
+        replace(
+            Process(4_242, "ada", _TRAINER, 259.0, 1_840, 42, on, 4_730 if gpus else None, True),
+            started=BEGIN_WALL - 12,
+        ),
         Process(4_250, "ada", "python3 loader 1 of 2", 22.0, 210, 3, of_run=True),
         Process(981, "gdm", "/usr/lib/xorg/Xorg vt2 -auth /run/user/120/x", 1.5, 88, 9, on, 118)
         if gpus
@@ -302,7 +305,7 @@ def _processes(gpus: int) -> tuple[Process, ...]:
         ),
         Process(7_311, "root", "tar c /home", 24.0, 12, 1, of_run=False),
         Process(7_402, "lin", "java -jar build.jar --serve", 4.0, 2_400, 118, of_run=False),
-        Process(1, "root", "/sbin/init", 0.0, 11, 1, of_run=False),
+        Process(1, "root", "/sbin/init", 0.0, 11, 1, of_run=False, started=BEGIN_WALL - 900_000),
     )
 
 

@@ -66,6 +66,13 @@ EXPORTED = {
 }
 # Where there is no table to sort, it is the output that o stands for.
 WITHOUT_TABLES = {("LiveScreen", "o"): "sort(1)", ("ReplayScreen", "o"): "sort(1)"}
+# Nor is the process that gets a signal what its letters are of elsewhere.
+SIGNALLED = {
+    ("SignalScreen", "e"): "export",
+    ("SignalScreen", "i"): "reverse_order",
+    ("SignalScreen", "k"): "up",
+    ("SignalScreen", "K"): "signal",
+}
 YES = {("DeleteScreen", "y"), ("ResumeScreen", "y")}
 # In a question about a run, whoever presses these once more wants out all the same.
 LEAVING = ("ctrl+c", "ctrl+q")
@@ -113,7 +120,7 @@ def test_a_letter_means_the_same_on_every_screen_and_in_every_question():
     for node, key, binding in bound():
         # y is yes in a question, whatever it is about.
         if is_letter(key) and key not in LEAVING and (node, key) not in YES:
-            meaning = (TOGGLES | REPLAYED | EXPORTED | WITHOUT_TABLES).get(
+            meaning = (TOGGLES | REPLAYED | EXPORTED | SIGNALLED | WITHOUT_TABLES).get(
                 (node, key)
             ) or MEANINGS.get(binding.action, binding.action)
             meanings[key][meaning].add(node)

@@ -20,6 +20,7 @@ from tui.machine.process_rows import (
     next_column,
     process_key,
     reasons,
+    running_for,
 )
 from tui.machine.view import MachineView, is_over
 from tui.widgets.following_lines import ScrollingLines
@@ -46,6 +47,7 @@ PROCESS_HELP: tuple[tuple[str, str], ...] = (
     ),
     ("● this run", "A dot marks the training and what it started."),
     ("GPU, GPU mem", "The numbers of the GPUs that a process uses, and its memory on all of them."),
+    ("running", "How long ago it started."),
     ("CPU %", "100 is one core, so several threads take more than 100."),
     (
         "(in brackets)",
@@ -59,6 +61,7 @@ PROCESS_HELP: tuple[tuple[str, str], ...] = (
     ),
 )
 
+READ_EVERY_S = 5
 _MARKS = 4
 """Cells for what points at the chosen one, and for the dot of the run's."""
 _GAP = 1
@@ -104,6 +107,8 @@ class ProcessList(ScrollingLines):
         self._over = False
         self._of_run = ""
         self._host: str | None = None
+        self.wall: float | None = None
+        """The clock of the machine when it was read last."""
         self._taken: tuple[object, ...] = ()
         self._with_gpus = True
         self._by: str | None = None
@@ -119,11 +124,14 @@ class ProcessList(ScrollingLines):
         why = latest.why.get("processes") if latest is not None else None
         tree = latest.process if latest is not None else None
         in_all = tree.processes if tree is not None else None
-        taken = (why, in_all, view.stale, is_over(view), bool(view.gpus), view.host)
+        # How long each runs goes on, though nothing else changes.
+        age = int(latest.wall // READ_EVERY_S) if latest is not None else None
+        taken = (why, in_all, view.stale, is_over(view), bool(view.gpus), view.host, age)
         if taken == self._taken and processes is self._all:
             return
         self._all, self._taken = processes, taken
         self._stale, self._over, self._host = view.stale, is_over(view), view.host
+        self.wall = latest.wall if latest is not None else None
         self._of_run = _part_of_run(processes or (), in_all)
         self._with_gpus = bool(view.gpus) or any(process.gpus for process in processes or ())
         self._nothing = why or ("No processes were recorded." if self._over else _LATER)
@@ -134,6 +142,11 @@ class ProcessList(ScrollingLines):
         self._typed = typed
         self._first = 0
         self._arrange()
+
+    @property
+    def is_of_this_machine(self) -> bool:
+        """Whether these run here, and now."""
+        return self._host is None and not self._over
 
     @property
     def sorted_by(self) -> str:
@@ -302,7 +315,7 @@ class ProcessList(ScrollingLines):
         # A reason takes the place of all that is unknown with the command.
         known = [column for column in columns if column.value(process) is not None]
         for number, column in enumerate(columns):
-            text = column.text(process)
+            text = column.text(process, self.wall)
             is_last = process.command is None and not set(columns[number:]) & set(known)
             if is_last or not column.cells:
                 room = max(0, width - sum(cell_len(run) for run, _ in runs))
@@ -326,10 +339,13 @@ class ProcessDetails(Lines):
     DEFAULT_CLASSES = "panel"
 
     _process: Process | None = None
+    _age = ""
 
-    def show(self, process: Process | None) -> None:
-        """Show a process, or how to choose one."""
+    def show(self, process: Process | None, wall: float | None = None) -> None:
+        """Show a process as it is at a time of the machine's clock, or how to choose one."""
         self._process = process
+        known = process is not None and process.started is not None
+        self._age = f"running for {running_for(process, wall)}" if process and known else ""
         if process is None:
             self.set_titles("Process")
         else:
@@ -346,7 +362,8 @@ class ProcessDetails(Lines):
         command = process.command or ""
         why = wrapped(reasons(process), width, height - bool(command), self.ellipsis)
         lines = wrapped(command, width, height - len(why), self.ellipsis)
-        owner = [((f"of {process.user}", MUTED),)] if process.user else []
+        about = (f"of {process.user}" if process.user else "", self._age)
+        owner = [((", ".join(filter(None, about)), MUTED),)] if any(about) else []
         rows: list[TextRow] = [((line, PLAIN),) for line in lines]
         rows += [((line, BAD),) for line in why]
         if len(rows) < height:

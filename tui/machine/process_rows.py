@@ -15,6 +15,7 @@ from tui.formatting import units
 class ProcessColumn:
     """One column, sorted by `value`, which is None where it is unknown.
 
+    `text` writes it as it is at a time of the machine's clock, where that is known.
     `cells` is the width of its widest usual text; with `largest_first` the
     first sort puts the largest on top.
     """
@@ -23,12 +24,13 @@ class ProcessColumn:
     heading: str
     cells: int
     value: Callable[[Process], Any]
-    text: Callable[[Process], str]
+    text: Callable[[Process, float | None], str]
     largest_first: bool = False
     of_gpus: bool = False
 
 
-def _memory(mib: int | None) -> str:
+def memory_text(mib: int | None) -> str:
+    """Write the memory that a process holds: 88 MiB, 1.8 GiB."""
     if mib is None:
         return "–"
     return f"{mib} MiB" if mib < 1024 else units.gibibytes(mib)
@@ -43,7 +45,7 @@ def _gpu_memory(process: Process) -> str:
     unknown = process.gpus or "gpus" in process.why or "gpu_memory_mib" in process.why
     if process.gpu_memory_mib is None and not unknown:
         return ""
-    return _memory(process.gpu_memory_mib)
+    return memory_text(process.gpu_memory_mib)
 
 
 def _without_folder(command: str | None) -> str | None:
@@ -54,15 +56,24 @@ def _without_folder(command: str | None) -> str | None:
     return " ".join((program.rpartition("/")[2] or program, *rest))
 
 
+def running_for(process: Process, wall: float | None) -> str:
+    """Write how long a process runs: 01:12, 2:03:04, or days."""
+    if process.started is None or wall is None:
+        return "–"
+    running_s = max(0.0, wall - process.started)
+    days = int(running_s // 86_400)
+    return units.counted(days, "day") if days else units.clock(running_s)
+
+
 COLUMNS: tuple[ProcessColumn, ...] = (
-    ProcessColumn("pid", "pid", 7, lambda p: p.pid, lambda p: str(p.pid)),
-    ProcessColumn("user", "user", 8, lambda p: _lower(p.user), lambda p: p.user or "–"),
+    ProcessColumn("pid", "pid", 7, lambda p: p.pid, lambda p, _: str(p.pid)),
+    ProcessColumn("user", "user", 8, lambda p: _lower(p.user), lambda p, _: p.user or "–"),
     ProcessColumn(
         "gpus",
         "GPU",
         5,
         lambda p: p.gpus or None,
-        lambda p: "–" if "gpus" in p.why else gpus_text(p.gpus),
+        lambda p, _: "–" if "gpus" in p.why else gpus_text(p.gpus),
         of_gpus=True,
     ),
     ProcessColumn(
@@ -70,7 +81,7 @@ COLUMNS: tuple[ProcessColumn, ...] = (
         "GPU mem",
         9,
         lambda p: p.gpu_memory_mib,
-        _gpu_memory,
+        lambda p, _: _gpu_memory(p),
         largest_first=True,
         of_gpus=True,
     ),
@@ -79,7 +90,7 @@ COLUMNS: tuple[ProcessColumn, ...] = (
         "CPU %",
         6,
         lambda p: p.cpu_pct,
-        lambda p: "–" if p.cpu_pct is None else f"{p.cpu_pct:.0f}",
+        lambda p, _: "–" if p.cpu_pct is None else f"{p.cpu_pct:.0f}",
         largest_first=True,
     ),
     ProcessColumn(
@@ -87,7 +98,7 @@ COLUMNS: tuple[ProcessColumn, ...] = (
         "memory",
         9,
         lambda p: p.rss_mib,
-        lambda p: _memory(p.rss_mib),
+        lambda p, _: memory_text(p.rss_mib),
         largest_first=True,
     ),
     ProcessColumn(
@@ -95,21 +106,22 @@ COLUMNS: tuple[ProcessColumn, ...] = (
         "threads",
         8,
         lambda p: p.threads,
-        lambda p: "–" if p.threads is None else f"{p.threads:,}",
+        lambda p, _: "–" if p.threads is None else f"{p.threads:,}",
         largest_first=True,
     ),
+    ProcessColumn("started", "running", 8, lambda p: p.started, running_for),
     ProcessColumn(
         "command",
         "command",
         0,
         lambda p: _lower(_without_folder(p.command)),
-        lambda p: command_text(p),
+        lambda p, _: command_text(p),
     ),
 )
 BY_NAME = {column.name: column for column in COLUMNS}
 
 # What goes first where there is little room, and the cells below which it does.
-_LEAST_WIDTHS = {"threads": 95, "user": 64, "rss_mib": 52, "gpus": 44}
+_LEAST_WIDTHS = {"threads": 95, "started": 84, "user": 64, "rss_mib": 52, "gpus": 44}
 
 
 def gpus_text(gpus: Iterable[int]) -> str:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable
 from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
+from dlmon.found_process import FoundProcess, NoSignal
 from tui.machine.panel import AboutLines
 from tui.machine.process_list import PROCESS_HELP, ProcessDetails, ProcessList
 from tui.machine.view import MachineView
 from tui.screens.base import HELP, PALETTE, QUIT, REFRESH_S, THEME, BaseScreen
 from tui.screens.filtered import FilteredScreen
 from tui.watch.detail import DETAIL_HELP, MachineDetail
+from tui.watch.signal import SignalScreen
 
 Look = Callable[[], MachineView]
 """Returns the machine as it is known now."""
@@ -145,6 +148,12 @@ class ProcessesScreen(FilteredScreen, MachineScreen):
             tooltip="Sort by the next column; < goes back, so does a click on its name",
         ),
         Binding("i", "reverse_order", "Reverse", tooltip="Reverse the order"),
+        Binding(
+            "K",
+            "signal",
+            "Signal",
+            tooltip="End, interrupt or kill the chosen process; asks first",
+        ),
         Binding("g", "gpus", "GPU", tooltip="Show every GPU in depth"),
         Binding("f4", "gpus", "GPU", show=False),
         Binding("f6", "sort(1)", "Sort", show=False),
@@ -172,7 +181,19 @@ class ProcessesScreen(FilteredScreen, MachineScreen):
             "Filter",
             "Type parts of a command, a user or a pid, or gpu:0. Enter keeps it, Esc clears it.",
         ),
+        (
+            "Signal",
+            "K ends, interrupts or kills the chosen process, once you have said which. It reaches "
+            "that process alone, if you may send it one, and none on another machine.",
+        ),
     )
+
+    def __init__(
+        self, look: Look, find: Callable[[int, float | None], FoundProcess] = FoundProcess
+    ) -> None:
+        """Look at nothing before the screen is shown."""
+        super().__init__(look)
+        self._find = find
 
     def compose_parts(self) -> ComposeResult:
         """Lay out the filter, the table, and what is known of the chosen one."""
@@ -187,11 +208,46 @@ class ProcessesScreen(FilteredScreen, MachineScreen):
 
     def paint(self, view: MachineView) -> None:
         self.table.show(view)
+        if self.table.chosen is not None:
+            self._show_chosen()
 
     @property
     def table(self) -> ProcessList:
         return self.query_one(ProcessList)
 
     def on_process_list_chosen(self) -> None:
-        """Show the details of the chosen process."""
-        self.query_one(ProcessDetails).show(self.table.chosen)
+        """Show the details of the chosen process, and offer what can be done with it."""
+        self._show_chosen()
+        self.refresh_bindings()
+
+    def _show_chosen(self) -> None:
+        self.query_one(ProcessDetails).show(self.table.chosen, self.table.wall)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Offer a signal only to a process that is chosen, and of this machine."""
+        if action == "signal":
+            return self.table.chosen is not None and self.table.is_of_this_machine
+        return super().check_action(action, parameters)
+
+    def action_signal(self) -> None:
+        """Ask which signal the chosen process is to get, if it still runs and may get one."""
+        chosen = self.table.chosen
+        if chosen is None:
+            return
+        try:
+            found = self._find(chosen.pid, chosen.started)
+        except NoSignal as problem:
+            self.notify(str(problem), severity="error", markup=False)
+            return
+
+        def send(answer: str) -> None:
+            if answer == "stay":
+                return
+            try:
+                found.send(signal.Signals[answer])
+            except NoSignal as problem:
+                self.notify(str(problem), severity="error", markup=False)
+            else:
+                self.notify(f"{answer} was sent to process {chosen.pid}", markup=False)
+
+        self.ask(SignalScreen(chosen), send)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from dlmon.sensors import kernel_files
 
 BUSY_PCT = 1
+_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 # A large machine has thousands of processes that do nothing: so many of them are read at a time,
 # those that were not read for the longest time.
 MAX_IDLE = 500
@@ -45,7 +47,6 @@ class Scan:
         self.samples: dict[int, CpuSample] = {}
         self.why: str | None = "not read yet"
         """Why nothing is known of any process, if so."""
-        self._ticks_per_s = os.sysconf("SC_CLK_TCK")
 
     def update(self, t: int, fresh: Mapping[int, Stat]) -> None:
         """Read the processes, but for those that were read just now: these are `fresh`."""
@@ -84,10 +85,20 @@ class Scan:
         before = self.samples.pop(pid, None)
         cpu_pct = None
         if before is not None and before.stat.started == stat.started and t > before.t:
-            spent_s = max(0, stat.ticks - before.stat.ticks) / self._ticks_per_s
+            spent_s = max(0, stat.ticks - before.stat.ticks) / _TICKS_PER_S
             cpu_pct = round(100 * spent_s / ((t - before.t) / 1e9))
         sample = self.samples[pid] = CpuSample(stat, t, cpu_pct)
         return sample
+
+
+def wall_at_boot() -> float:
+    """Return when this machine was started, by its clock as it goes now, in seconds since 1970."""
+    return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+def wall_at_start(stat: Stat, at_boot: float) -> float:
+    """Return when a process started; those are rounded alike that start within a tick."""
+    return round(at_boot + stat.started / _TICKS_PER_S, 2)
 
 
 def read_all(proc: str) -> dict[int, Stat]:

@@ -14,7 +14,7 @@ from dlmon.records import MAX_BUSIEST, MAX_OF_RUN, MAX_ON_GPUS, GpuState, Proces
 from dlmon.records.sanitize import clean
 from dlmon.sensors import kernel_files
 from dlmon.sensors.processes.lookups import TimedLookups
-from dlmon.sensors.processes.stat import BUSY_PCT, CpuSample
+from dlmon.sensors.processes.stat import BUSY_PCT, CpuSample, wall_at_boot, wall_at_start
 from dlmon.sensors.processes.tree import ProcessProvider
 from dlmon.sensors.provider import GpuProcess, Reading
 from dlmon.sensors.rates import BYTES_IN_MIB
@@ -59,6 +59,7 @@ class ProcessTableReader:
         exists: Callable[[int], bool] | None = None,
         user_name: Callable[[int], str] | None = None,
         wsl: bool | None = None,
+        at_boot: float | None = None,
     ) -> None:
         self._tree = tree
         self._scan = tree.scan
@@ -66,6 +67,7 @@ class ProcessTableReader:
         in_wsl = is_wsl(Path("/")) if wsl is None else wsl
         self._foreign_pid = WINDOWS_PID if in_wsl else HOSTS_PID
         self._exists = exists or _exists
+        self._at_boot = wall_at_boot() if at_boot is None else at_boot
         self._page_bytes = os.sysconf("SC_PAGE_SIZE")
         self._commands = TimedLookups(self._command)
         self._users = TimedLookups(user_name or _user_name)
@@ -152,6 +154,7 @@ class ProcessTableReader:
             rss_mib=sample.stat.rss_pages * self._page_bytes // BYTES_IN_MIB,
             threads=sample.stat.threads,
             of_run=pid in self._tree.members if self._tree.watching else None,
+            started=wall_at_start(sample.stat, self._at_boot),
             why=why,
         )
 

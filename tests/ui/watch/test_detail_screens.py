@@ -1,5 +1,6 @@
 """The machine in depth and its processes, over the live screen, the home screen and the watch."""
 
+import signal
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
@@ -9,6 +10,7 @@ from fakes.states import STATES, State, staged
 from textual import events
 from textual.widgets import Input
 
+from dlmon.found_process import NoSignal
 from dlmon.records import Machine, Process, ProcessTree
 from tui.home.screen import HomeScreen
 from tui.live.screen import LiveScreen
@@ -18,6 +20,7 @@ from tui.screens.help import HelpScreen
 from tui.watch.detail import MachineDetail
 from tui.watch.detail_screens import GpusScreen, ProcessesScreen
 from tui.watch.screen import WatchScreen
+from tui.watch.signal import SignalScreen
 
 NARROW, WIDE = (80, 24), (120, 40)
 
@@ -135,7 +138,16 @@ async def test_every_topic_and_key_is_explained(view):
         (_, keys, _), _ = stage.app.screen._explanations._sections
         assert all(sentence for _, sentence in keys)
     expected = {
-        "gpus": {"temperature", "held by", "PCIe link", "ECC errors", "energy", "unknown", "stale"},
+        "gpus": {
+            "temperature",
+            "clock",
+            "used by",
+            "PCIe link",
+            "ECC errors",
+            "energy",
+            "unknown",
+            "stale",
+        },
         "processes": {"Processes", "● this run", "CPU %", "Filter"},
     }
     assert expected[view] <= topics
@@ -224,7 +236,8 @@ async def test_processes_are_put_in_order_when_others_are_read():
         session = stage.app.screen_stack[0]._source.session
         arrange, arranged = table._arrange, []
         table._arrange = lambda: arranged.append(True) or arrange()
-        session.fold(Machine(stage._clock.now_ns + 1, 0.0, why={}))
+        wall = session.machine.latest.wall
+        session.fold(Machine(stage._clock.now_ns + 1, wall, why={}))
         stage.app.screen.tick()
         assert arranged == []
         await report(stage, Process(5, command="new"))
@@ -295,7 +308,7 @@ async def test_all_reasons_that_hold_a_gpu_are_shown_whole(size):
     state = changed_state("in-depth", lambda gpu: replace(gpu, throttle=HELD))
     async with shown(state, "gpus", size) as stage:
         text = " ".join(" ".join(row.rstrip(" ┃").split()) for row in rows(stage, MachineDetail))
-        assert f"held by {', '.join(HELD)} " in text
+        assert f"clock limited by {', '.join(HELD)} " in text
 
 
 async def test_the_bars_stay_where_the_memory_gets_full():
@@ -386,7 +399,7 @@ async def test_keys_choose_the_column_that_it_is_sorted_by_and_turn_it_round():
         assert "▼memory" in heading(stage)
         await stage.press("less_than_sign", "less_than_sign", "less_than_sign")
         assert "▲GPU " in heading(stage)
-        await stage.press(*["o"] * 8)
+        await stage.press(*["o"] * 9)
         assert "▲GPU " in heading(stage)
 
 
@@ -600,3 +613,65 @@ async def test_the_chosen_and_the_sorted_stand_out_without_colours(monkeypatch, 
         table = stage.app.screen.query_one(ProcessList)
         assert table.get_visual_style("lines--chosen").bold
         assert table.get_visual_style("lines--underlined").underline
+
+
+# ---- a signal ----
+
+
+class Found:
+    """A process that a test has found; it notes what it is sent."""
+
+    def __init__(self, pid, started):
+        self.pid, self.sent = pid, []
+
+    def send(self, number):
+        self.sent.append(number)
+
+
+def with_found(stage, find):
+    stage.app.screen._find = find
+
+
+@pytest.mark.parametrize(
+    ("key", "sent"),
+    [("e", signal.SIGTERM), ("i", signal.SIGINT), ("k", signal.SIGKILL), ("escape", None)],
+)
+async def test_the_chosen_process_gets_the_signal_that_is_answered(key, sent):
+    found = []
+    async with shown("in-depth") as stage:
+        with_found(stage, lambda *which: found.append(Found(*which)) or found[-1])
+        await stage.press("down", "K")
+        assert isinstance(stage.app.screen, SignalScreen)
+        assert "Send a signal to process 4242 of ada, a part of this run?" in stage.text
+        assert found[0].sent == []
+        await stage.press(key)
+        assert isinstance(stage.app.screen, ProcessesScreen)
+        assert (found[0].pid, found[0].sent) == (4_242, [sent] if sent else [])
+
+
+async def test_why_a_process_gets_no_signal_is_said_and_nothing_is_asked():
+    def refused(pid, started):
+        raise NoSignal(f"process {pid} belongs to another user")
+
+    async with shown("in-depth") as stage:
+        with_found(stage, refused)
+        await stage.press("down", "K")
+        assert isinstance(stage.app.screen, ProcessesScreen)
+        (said,) = stage.app._notifications
+        assert said.message == "process 4242 belongs to another user"
+
+
+async def test_a_signal_is_offered_once_a_process_is_chosen():
+    async with shown("in-depth", size=WIDE) as stage:
+        assert "Signal" not in footer(stage)
+        await stage.press("K")
+        assert isinstance(stage.app.screen, ProcessesScreen)
+        await stage.press("down")
+        assert "K Signal" in footer(stage)
+
+
+async def test_no_signal_is_offered_to_what_another_machine_has_or_a_session_had():
+    async with shown("over-in-depth", size=WIDE) as stage:
+        await stage.press("down", "K")
+        assert isinstance(stage.app.screen, ProcessesScreen)
+        assert "Signal" not in footer(stage)

@@ -104,8 +104,9 @@ def test_who_a_process_is_is_reported_again_only_when_it_is_another():
     reported = [
         json.loads(encode(changes.only_changed(machine(processes=rows))))["processes"]
         for rows in (
-            (Process(10, "ada", "python", 80), Process(20, why=unseen)),
-            (Process(10, "ada", "python", 81), Process(20, why=unseen)),
+            (Process(10, "ada", "python", 80, started=5.0), Process(20, why=unseen)),
+            (Process(10, "ada", "python", 81, started=5.0), Process(20, why=unseen)),
+            (Process(10, "ada", "python", 81, started=9.0),),
             (Process(10, "ada", "sh", 81),),
             (),
             (Process(10, "ada", "sh", 81),),
@@ -113,8 +114,12 @@ def test_who_a_process_is_is_reported_again_only_when_it_is_another():
     ]
     row = {"pid": 10, "user": "ada", "command": "python", "cpu_pct": 80, "gpus": []}
     assert reported == [
-        [row, {"pid": 20, "user": None, "command": None, "gpus": [], "why": unseen}],
+        [
+            row | {"started": 5.0},
+            {"pid": 20, "user": None, "command": None, "gpus": [], "why": unseen},
+        ],
         [{"pid": 10, "cpu_pct": 81, "gpus": []}, {"pid": 20, "gpus": []}],
+        [row | {"cpu_pct": 81, "started": 9.0}],
         [row | {"command": "sh", "cpu_pct": 81}],
         [],
         [row | {"command": "sh", "cpu_pct": 81}],
@@ -156,7 +161,9 @@ def tables(draw):
         user = draw(st.sampled_from([None, "ada", "eve"]))
         why = {} if user else {"user": draw(reasons), "command": draw(reasons)}
         of_run = draw(st.sampled_from([None, True, False]))
-        rows.append(Process(pid, user, user and "python", draw(numbers), of_run=of_run, why=why))
+        row = Process(pid, user, user and "python", draw(numbers), of_run=of_run, why=why)
+        started = draw(st.sampled_from([None, 5.0, 9.0])) if user else None
+        rows.append(replace(row, started=started))
     return tuple(rows)
 
 

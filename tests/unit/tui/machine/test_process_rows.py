@@ -1,5 +1,7 @@
 """The process table's order, its columns, and what a filter leaves."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -24,6 +26,7 @@ SERVES = Process(7, "mara", "python serve.py", 60.0, 2_300, 12, (1,), 900, False
 PACKS = Process(99, "root", "tar c /home", 97.0, 12, 1)
 OUTSIDE = "a pid of another namespace"
 FOREIGN = Process(48, gpus=(2,), gpu_memory_mib=5_000, why={"command": OUTSIDE, "of_run": OUTSIDE})
+NOW = 1_700_000_000.0
 ALL = (TRAINS, SERVES, PACKS, FOREIGN)
 
 numbers = st.none() | st.integers(0, 9)
@@ -126,7 +129,13 @@ def test_all_columns_are_gone_through_and_the_first_comes_again(name, with_gpus)
 
 @pytest.mark.parametrize(
     ("width", "gone"),
-    [(120, []), (95, []), (78, ["threads"]), (58, ["user", "threads"])],
+    [
+        (120, []),
+        (95, []),
+        (84, ["threads"]),
+        (78, ["threads", "started"]),
+        (58, ["user", "threads", "started"]),
+    ],
 )
 def test_where_there_is_little_room_the_least_important_columns_go(width, gone):
     shown = [column.name for column in columns_for(width, True)]
@@ -162,10 +171,16 @@ def test_numbers_of_gpus_are_written_short(gpus, text):
         ("gpus", PACKS, ""),
         ("user", FOREIGN, "–"),
         ("threads", FOREIGN, "–"),
+        ("started", FOREIGN, "–"),
+        ("started", replace(PACKS, started=NOW - 72), "01:12"),
+        ("started", replace(PACKS, started=NOW - 3_600 * 23), "23:00:00"),
+        ("started", replace(PACKS, started=NOW - 86_400 * 12 - 5), "12 days"),
+        # A clock that was set meanwhile.
+        ("started", replace(PACKS, started=NOW + 3), "00:00"),
     ],
 )
 def test_a_cell_is_written_for_people_and_an_unknown_one_is_no_zero(name, process, text):
-    assert BY_NAME[name].text(process) == text
+    assert BY_NAME[name].text(process, NOW) == text
 
 
 def test_in_place_of_an_unknown_command_stands_the_reason():

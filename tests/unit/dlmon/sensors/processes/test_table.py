@@ -41,6 +41,7 @@ from dlmon.sensors.provider import GpuProcess, Reading
 SECOND = 1_000_000_000
 LOOK = 5 * SECOND
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+AT_BOOT = 1_700_000_000.0
 PAGES_IN_MIB = 2**20 // os.sysconf("SC_PAGE_SIZE")
 
 
@@ -51,7 +52,7 @@ class Machine:
         self.proc = proc
         self.tree = ProcessProvider(proc)
         self.t = 0
-        options = {"same_pids": True, "exists": lambda pid: False, **options}
+        options = {"at_boot": AT_BOOT, "same_pids": True, "exists": lambda pid: False, **options}
         self.table = ProcessTableReader(self.tree, user_name=lambda uid: "ada", **options)
         self.be_patient(60)
 
@@ -109,6 +110,7 @@ def test_a_row_reports_who_runs_what_and_what_it_takes(machine: Machine):
             gpus=(0, 1),
             gpu_memory_mib=524,
             of_run=True,
+            started=AT_BOOT + 100 / TICKS_PER_S,
         )
     }
 

@@ -30,9 +30,9 @@ DETAIL_HELP: tuple[tuple[str, str], ...] = (
     ),
     ("SM clock", "How fast the GPU's processors run now, of the fastest that they can."),
     (
-        "held by",
-        "What keeps a GPU's clock down: its power cap is usual, thermal slowdown means that it "
-        "is too hot.",
+        "clock",
+        "What limits a GPU's clock: its power cap is usual, thermal slowdown means that it is too "
+        "hot.",
     ),
     (
         "PCIe link",
@@ -65,6 +65,7 @@ DETAIL_HELP: tuple[tuple[str, str], ...] = (
         "major faults",
         "Pages of memory that had to be read from a disk: many of them mean too little memory.",
     ),
+    ("used by", "Who uses the GPU: the user, the process, and the memory that it holds there."),
     (
         "GPUs used by",
         "How many processes are on the GPUs now. Where that isn't read: at the start, how many "

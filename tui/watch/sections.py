@@ -6,7 +6,17 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from dlmon.records import MAX_ON_GPUS, Disk, Gpu, GpuFacts, Machine, MachineFacts, Memory, Network
+from dlmon.records import (
+    MAX_ON_GPUS,
+    Disk,
+    Gpu,
+    GpuFacts,
+    Machine,
+    MachineFacts,
+    Memory,
+    Network,
+    Process,
+)
 from tui.formatting import units
 from tui.formatting.machine import (
     BUSY_PCT,
@@ -25,6 +35,7 @@ from tui.formatting.machine import (
     throttle_figure,
     traffic_text,
 )
+from tui.machine.process_rows import memory_text
 from tui.machine.view import MachineView, is_over
 
 NOT_READ = "no reading"
@@ -110,7 +121,8 @@ def gpu_section(view: MachineView, gpu: Gpu) -> Section:
         left = (Figure("energy", energy),) if energy else ()
         return Section(title, tuple(about), left, problem=_silence(gpu, view))
     known = _Readings(
-        {**gpu.why, "utilization_pct": "unknown while MIG is on"} if gpu.mig else gpu.why
+        {**gpu.why, **({"utilization_pct": "unknown while MIG is on"} if gpu.mig else {})}
+        | _why_users_unknown(view.history.latest)
     )
     known.measure("utilisation", gpu.utilization_pct, _utilization, "utilization_pct")
     known.measure(
@@ -131,7 +143,7 @@ def gpu_section(view: MachineView, gpu: Gpu) -> Section:
     known.measure("fan", gpu.fan_pct, _share, "fan_pct")
     known.measure("encoder", gpu.encoder_pct, _share, "encoder_pct")
     known.measure("decoder", gpu.decoder_pct, _share, "decoder_pct")
-    known.measure("held by", gpu.throttle, _held, "throttle")
+    known.measure("clock", gpu.throttle, _clock_limit, "throttle")
     known.add("PCIe link", _link(gpu, facts), "pcie_generation", "pcie_width")
     traffic = traffic_text(gpu.pcie_receive_mib_s, gpu.pcie_send_mib_s)
     known.add("over PCIe", traffic, "pcie_receive_mib_s", "pcie_send_mib_s")
@@ -141,6 +153,7 @@ def gpu_section(view: MachineView, gpu: Gpu) -> Section:
         known.add("over NVLink", traffic, "nvlink_receive_mib_s", "nvlink_send_mib_s")
     known.add("ECC errors", _ecc(gpu), "ecc_uncorrected", "ecc_corrected")
     known.add("energy", energy, "energy_j")
+    known.add("used by", _users(gpu, view.history.latest), "processes")
     known.measure("MIG", gpu.mig, lambda is_on: "on" if is_on else "off", "mig")
     return known.section(title, about)
 
@@ -280,8 +293,42 @@ def _share(pct: float) -> Figure:
     return Figure("", f"{pct:.0f} %", pct / 100)
 
 
-def _held(reasons: tuple[str, ...]) -> Figure | str:
-    return throttle_figure(reasons) if reasons else "nothing"
+def _clock_limit(reasons: tuple[str, ...]) -> Figure | str:
+    if not reasons:
+        return "not limited"
+    figure = throttle_figure(reasons)
+    return replace(figure, value=f"limited by {figure.value}")
+
+
+def _why_users_unknown(machine: Machine | None) -> dict[str, str]:
+    """Return why it isn't known which processes are on GPUs, where that is so."""
+    if machine is None:
+        return {}
+    rows = machine.processes
+    if rows is None:
+        why = machine.why.get("processes", "processes are read every 5 s")
+    else:
+        why = next((row.why["gpus"] for row in rows if "gpus" in row.why), "")
+    return {"processes": why} if why else {}
+
+
+def _users(gpu: Gpu, machine: Machine | None) -> str:
+    """Name who uses a GPU: the user, the process, and what it holds; empty where unknown."""
+    rows = (machine.processes if machine is not None else None) or ()
+    on_it = [row for row in rows if gpu.index in row.gpus]
+    if not on_it:
+        is_unknown = machine is None or bool(_why_users_unknown(machine))
+        return "" if is_unknown else "nobody"
+    on_it.sort(key=lambda row: -(row.gpu_memory_mib or 0))
+    return ", ".join(_user(row) for row in on_it)
+
+
+def _user(row: Process) -> str:
+    name = f"{row.user} (pid {row.pid})" if row.user else f"pid {row.pid}"
+    if row.gpu_memory_mib is None:
+        return name
+    several = f" on {len(row.gpus)} GPUs" if len(row.gpus) > 1 else ""
+    return f"{name} {memory_text(row.gpu_memory_mib)}{several}"
 
 
 def _link(gpu: Gpu, facts: GpuFacts) -> Figure | None:

@@ -47,7 +47,8 @@ def test_a_gpu_shows_every_reading_that_there_is():
         "fan": "45 %",
         "encoder": "0 %",
         "decoder": "7 %",
-        "held by": "power cap",
+        "clock": "limited by power cap",
+        "used by": "ada (pid 4242) 4.6 GiB, gdm (pid 981) 118 MiB",
         "PCIe link": "3 × 16 of 3 × 16",
         "over PCIe": "in 310  out 12 MiB/s",
         "NVLink": "4 active",
@@ -80,6 +81,40 @@ PAIRS = (
     {"nvlink_receive_mib_s", "nvlink_send_mib_s"},
     {"ecc_corrected", "ecc_uncorrected"},
 )
+
+
+def users(*processes, why=None):
+    """Return what is said of who uses GPU 0, or why nothing is."""
+    history = MachineHistory()
+    rows = None if why else processes
+    sample = Machine(
+        1, 0.0, gpus=(Gpu(0, 50),), processes=rows, why={"processes": why} if why else {}
+    )
+    history.fold(sample)
+    facts = MachineFacts(gpus=(GpuFacts(0, "T4"),))
+    section, *_ = sections(MachineView(history, facts, 0.2, 1.0))
+    unknown = {name: reason for reason, names in section.unknown for name in names.split(", ")}
+    return texts(section).get("used by"), unknown.get("used by")
+
+
+def test_who_uses_a_gpu_stands_with_it_and_what_each_holds():
+    assert users(
+        Process(7, "mara", gpus=(1,), gpu_memory_mib=512),
+        Process(42, "ada", gpus=(0,), gpu_memory_mib=1_024),
+        Process(43, gpus=(0, 1), gpu_memory_mib=6_144),
+        Process(44, "lin", gpus=(0,), why={"gpu_memory_mib": "denied"}),
+    ) == ("pid 43 6.0 GiB on 2 GPUs, ada (pid 42) 1.0 GiB, lin (pid 44)", None)
+
+
+def test_where_nobody_uses_a_gpu_or_that_is_not_known_it_is_said():
+    assert users(Process(7, "mara", gpus=(1,))) == ("nobody", None)
+    assert users() == ("nobody", None)
+    assert users(Process(7, "mara", why={"gpus": "a container"})) == (None, "a container")
+    assert users(why="not read yet") == (None, "not read yet")
+
+
+def test_a_clock_that_nothing_limits_is_not_held_by_nothing():
+    assert texts(section_of(Gpu(0, 50, throttle=())))["clock"] == "not limited"
 
 
 def test_what_is_unknown_for_one_reason_is_shown_together():

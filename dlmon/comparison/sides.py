@@ -120,6 +120,7 @@ class RunFigures:
             known.
         values: its figures by their names, those of `FIGURES`, of metrics and of the account.
         not_numbers: metrics whose last value is no number, with what it is.
+        read_once: metrics whose last value is no epoch's: it is of some steps alone.
         windows: samples and microseconds of consecutive windows of steady training.
         curve: its throughput over time; None where only its result was read.
         is_projected: whether its seconds per epoch are a projection.
@@ -153,6 +154,7 @@ class RunFigures:
     counts_steps: bool = False
     values: Mapping[str, float] = field(default_factory=dict)
     not_numbers: Mapping[str, str] = field(default_factory=dict)
+    read_once: frozenset[str] = frozenset()
     windows: Windows = ()
     curve: Curve | None = None
     is_projected: bool | None = None
@@ -418,6 +420,8 @@ def _why_unlike(name: str, base: Sequence[RunFigures], new: Sequence[RunFigures]
             return "one side counts steps, the other samples"
         return "some runs count steps, others samples"
     if name == _COST or (name.startswith((ACCOUNT, METRIC)) and name not in _ONCE):
+        if any(name.removeprefix(METRIC) in run.read_once for run in runs):
+            return "the last value is of some steps alone, and of no epoch"
         counts = {run.batches for run in runs if run.batches is not None}
         return "the runs had different numbers of batches" if len(counts) > 1 else None
     if "epoch" not in name:

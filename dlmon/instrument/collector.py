@@ -34,6 +34,9 @@ WAITING_BATCHES = 200_000
 # Batches in one record, so that a line stays well under a megabyte.
 RECORD_BATCHES = 50_000
 
+# Of so many of the newest epochs more may become known.
+CHANGEABLE_EPOCHS = 16
+
 
 def _samples_in(epoch: EpochStart, batches: int) -> int | None:
     """Return how many samples an epoch's first batches hold; the set's last may be short.
@@ -100,7 +103,8 @@ class BatchCollector:
         self._early: list[tuple[int, int] | MeasuredBatch] = []
         self._overdue = -1
         self._epoch: EpochStart | None = None
-        self._ended: Epoch | None = None
+        # The newest, by their numbers: what a GPU adds up for one may come after the next.
+        self._ended: dict[int, Epoch] = {}
         self._steps_due = 0
         self._next = 0
         self._last_us = 0
@@ -241,7 +245,7 @@ class BatchCollector:
             return
         steps = self._next - epoch.skipped
         train_end = self._last_us * 1000 if steps else epoch.t
-        self._ended = Epoch(
+        ended = Epoch(
             epoch=mark.epoch,
             begin=epoch.t,
             train_end=train_end,
@@ -254,15 +258,18 @@ class BatchCollector:
             updates=self._epoch_updates,
             why=mark.why,
         )
-        self._records.append(self._ended)
+        self._records.append(ended)
+        self._ended[mark.epoch] = ended
+        if len(self._ended) > CHANGEABLE_EPOCHS:
+            del self._ended[min(self._ended)]
         self._epoch = None
 
     def _change_epoch(self, mark: EpochChanged) -> None:
-        ended = self._ended
-        if ended is None or ended.epoch != mark.epoch:
+        ended = self._ended.get(mark.epoch)
+        if ended is None:
             return
         validation = mark.validation or ended.validation
-        self._ended = replace(
+        changed = self._ended[mark.epoch] = replace(
             ended,
             end=max(ended.end, validation.end) if validation else ended.end,
             updates=(ended.updates or 0) + mark.updates if mark.updates else ended.updates,
@@ -271,7 +278,7 @@ class BatchCollector:
             metrics={**ended.metrics, **mark.metrics},
             why={**ended.why, **mark.why},
         )
-        self._records.append(self._ended)
+        self._records.append(changed)
 
     def _order_batches(
         self, arrived: list[tuple[int, int] | MeasuredBatch], everything: bool

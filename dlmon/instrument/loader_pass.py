@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from dlmon.instrument.loaders import Loader, Sizes
+from dlmon.instrument.losses import EpochLoss
 from dlmon.instrument.queued import Interruption, MeasuredBatch
 
 # What becomes of a pass: not yet fetched from; held back until it is known; read beside another
@@ -91,6 +92,7 @@ class Pass:
         "last_end",
         "late",
         "loader",
+        "loss",
         "made",
         "metrics",
         "most",
@@ -136,6 +138,7 @@ class Pass:
         self.skipped = loader.skipped
         self.clipped = self.skipped > 0
         self.metrics: dict[str, float | None] = {}
+        self.loss: EpochLoss | None = None
         self.why: dict[str, str] = {}
         # Batches that ended, those of them before the first step, and one that is under way.
         self.number = self.idle = 0

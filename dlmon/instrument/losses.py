@@ -1,8 +1,10 @@
-"""Read the loss that a PyTorch script goes backward from, about once a second.
+"""Add up the loss that a PyTorch script goes backward from, of every step of the optimiser.
 
 What counts is what one step of the optimiser takes: where a script adds up gradients over several
-batches, the sum of their losses. A GPU is never waited for: the loss is added up there, copied
-without waiting once the step is queued, and looked at when a later step finds the copy done.
+batches, the sum of their losses. About once a second the mean since the last time is reported, and
+of each epoch the mean of all its steps. A GPU is never waited for: losses are added up there, one
+addition a loss, the sum is copied without waiting once the step is queued, and looked at when a
+later step finds the copy done.
 
 PyTorch is there when a hook is set: it is never imported from here.
 
@@ -14,28 +16,64 @@ from __future__ import annotations
 import sys
 import time
 import weakref
+from collections import deque
 from collections.abc import Callable
 from functools import wraps
-from typing import Any
+from typing import Any, NamedTuple
 
 from dlmon.instrument.around import hide_this_frame
 from dlmon.instrument.fit_watch import OWNER as KERAS
+from dlmon.instrument.queued import EpochChanged
 from dlmon.instrument.reporter import Reporter
+from dlmon.records import finite
 
 LOSS = "loss"
 # So many steps of other optimisers without one of the optimiser that is followed: it is done.
 GIVEN_UP_AFTER = 64
 # They scale the loss by factors of their own before they go backward.
 _SCALING = ("deepspeed", "apex")
+# So long the end of the process waits for a GPU's last sums.
+_LAST_S = 1.0
 
-_IDLE, _READING, _COPYING = 0, 1, 2
+
+class EpochLoss:
+    """What the losses of an epoch's steps add up to, as far as it is known."""
+
+    __slots__ = ("awaited", "is_known", "is_told", "number", "steps", "total")
+
+    def __init__(self) -> None:
+        self.total, self.steps = 0.0, 0
+        self.awaited = 0
+        """How many sums are still on their way from a GPU."""
+        self.is_known = True
+        """Whether no loss of it was missed."""
+        self.is_told = False
+        """Whether the script's framework says what the epoch's loss is."""
+        self.number: int | None = None
+        """Which epoch it is, once that has ended."""
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """The mean of the steps, by its name; nothing where that isn't known, or not yet."""
+        if self.is_told or self.awaited or not self.is_known or not self.steps:
+            return {}
+        return {LOSS: self.total / self.steps}
+
+
+class _Copy(NamedTuple):
+    """A sum that is on its way from a GPU: `look` returns it once it is there."""
+
+    look: Callable[[], float | None]
+    steps: int
+    epoch: EpochLoss
+    read_ns: int | None
 
 
 class Losses:
-    """Follows the loss of the optimiser that stepped first, from one of its steps to the next.
+    """Adds up the losses of the optimiser that steps first, from one of its steps to the next.
 
     Args:
-        reporter: says when to read, and takes what was read; Keras reports its metrics itself.
+        reporter: says when to report, and takes what is read; Keras reports its metrics itself.
         clock: CLOCK_MONOTONIC in nanoseconds.
     """
 
@@ -44,66 +82,105 @@ class Losses:
         reporter: Reporter,
         clock: Callable[[], int] = time.monotonic_ns,
     ) -> None:
-        self._reporter, self._clock = reporter, clock
-        self.is_reading = False
+        self._reporter, self._clock, self._reads = reporter, clock, reporter.reads
+        self.is_reading = True
         """Whether `went_backward` wants to know: what its caller asks first."""
         self.goes_backward = False
         """Whether PyTorch goes backward now; what it calls within that is none of the script's."""
-        self.has_read = False
-        """Whether any loss was read."""
-        self._state = _IDLE
+        self.is_within_step = False
+        """Whether an optimiser steps: what it computes itself, maybe several times, is within."""
+        # Of the steps since the last look; and with what went backward since the last of them, None
+        # where nothing did. Numbers, or tensors on a GPU, which are replaced and never changed.
+        self._total: Any = None
         self._sum: Any = None
-        self._copied: Callable[[], float | None] | None = None
-        self._copied_ns = 0
-        self._is_within_step = self._has_inner = False
-        self._followed: Callable[[], Any] = lambda: None
+        self._steps = 0
+        self._epoch = EpochLoss()
+        self._copies: deque[_Copy] = deque()
+        self._has_inner = False
+        self._followed: Callable[[], Any] = _nobody
+        self._given_up: Callable[[], Any] = _nobody
         self._others = 0
         self._has_scaler = False
         self._unscaled: tuple[Callable[[], Any], Any] | None = None
         self._is_off = False
 
-    def step_began(self) -> None:
-        """Note that an optimiser steps: what it computes itself, maybe several times, is within."""
-        self._is_within_step = True
+    @property
+    def has_read(self) -> bool:
+        """Whether a loss was read since the epoch began."""
+        return bool(self._steps or self._epoch.steps or self._epoch.awaited)
 
-    def stepped(self, optimizer: Any) -> None:
-        """Go on after a step of an optimiser, now that metrics are due."""
-        self._is_within_step = False
+    # What epochs are.
+
+    def begin_epoch(self, is_known: bool = True, steps_now: bool = False) -> None:
+        """Begin to add up what may be another epoch: its first step says whose losses count.
+
+        Args:
+            is_known: false where some of its steps are over.
+            steps_now: it begins with a step of what went backward before.
+        """
+        self.look()
+        if not self.has_read and not steps_now:
+            # Nothing stepped: what went backward is of no step to come.
+            self._sum = None
+        self._close()
+        self._epoch, self._followed, self._others = EpochLoss(), _nobody, 0
+        self._epoch.is_known = is_known
+        self.is_within_step = self._has_inner = False
+        if not self._is_off:
+            self.is_reading = True
+
+    def end_epoch(self, number: int) -> EpochLoss:
+        """Return what the epoch comes to so far; what comes later is sent as a change of it."""
+        self._close()
+        self._epoch.number = number
+        return self._epoch
+
+    def look(self) -> None:
+        """Take the sums that have come from a GPU."""
         try:
-            self._go_on(optimizer)
-        except Exception:  # noqa: BLE001 - whatever it is, the steps are counted on
+            while self._copies:
+                copy = self._copies[0]
+                total = copy.look()
+                if total is None:
+                    return
+                self._copies.popleft()
+                copy.epoch.awaited -= 1
+                self._take(total, copy.steps, copy.epoch, copy.read_ns)
+                if copy.epoch.number is not None and copy.epoch.metrics:
+                    values, why = finite(copy.epoch.metrics)
+                    changed = EpochChanged(copy.epoch.number, metrics=values, why=why)
+                    self._reporter.send(changed)
+        except Exception:  # noqa: BLE001 - whatever it is, the script goes on
             self.turn_off()
 
-    def _go_on(self, optimizer: Any) -> None:
-        reads = self._reporter.reads
-        if self._is_off or reads.are_reported or self._reporter.is_of(KERAS):
-            self._rest()
-            return
-        if self._state == _COPYING:
-            self._look_at_copy()
-            return
-        followed = self._followed()
-        if followed is None or self._others >= GIVEN_UP_AFTER:
-            self._followed, followed, self._others = weakref.ref(optimizer), optimizer, 0
-        if followed is not optimizer:
-            self._others += 1
-            self._sum, self._has_inner = None, False
-            return
-        if self._state == _IDLE:
-            # From one of its steps to the next, so that no part of a loss is left out.
-            self._begin()
-            return
-        self._others = 0
-        if self._sum is None:
-            self._has_inner = False
-            return
-        total, self._sum = self._sum, None
-        self.is_reading, self._copied_ns = False, self._clock()
-        if isinstance(total, float):
-            self._send(total)
-            return
-        self._copied = _copied_from_gpu(total)
-        self._state = _IDLE if self._copied is None else _COPYING
+    def finish(self) -> None:
+        """Wait shortly for the last sums; the process ends."""
+        deadline = time.monotonic() + _LAST_S
+        self.look()
+        while self._copies and time.monotonic() < deadline:
+            time.sleep(0.001)
+            self.look()
+
+    # What the hooks call.
+
+    def stepped(self, optimizer: Any) -> None:
+        """Go on after a step of an optimiser."""
+        self.is_within_step = self._has_inner = False
+        try:
+            if self._copies:
+                self.look()
+            if self._followed() is not optimizer and not self._follow(optimizer):
+                self._sum = None
+                return
+            self._others = 0
+            if self._sum is None:
+                return
+            self._total, self._sum = self._sum, None
+            self._steps += 1
+            if self._reads.is_due and not self._copies:
+                self._report()
+        except Exception:  # noqa: BLE001 - whatever it is, the steps are counted on
+            self.turn_off()
 
     def zeroed(self) -> None:
         """Forget what has no part in the next step: its gradients were made zero."""
@@ -124,66 +201,105 @@ class Losses:
         if self._has_scaler:
             unscaled, self._unscaled = self._unscaled, None
             if unscaled is None or unscaled[0]() is not loss:
+                self._epoch.is_known = False
                 return
             loss = unscaled[1]
-        if self._is_within_step:
+        if self.is_within_step:
             if self._has_inner:
                 return
             self._has_inner = True
-        kind = loss.device.type
-        if kind == "cpu":
-            value: Any = float(loss.item())
-        elif kind == "cuda":
-            value = _on_gpu(loss)
-        else:
+        before = self._total if self._sum is None else self._sum
+        if loss.is_cpu:
+            value: Any = loss.item()
+        elif not loss.is_cuda:
             self.turn_off()
             return
-        if value is None:
-            # Recorded for later: nothing is computed now.
-            self._rest()
+        elif _is_recorded():
+            # For later: nothing is computed now.
+            self._forget()
             return
-        self._sum = value if self._sum is None else self._sum + value
+        else:
+            value = loss.detach()
+            if before is None or value.device != getattr(before, "device", None):
+                if before is not None:
+                    self._forget()
+                    before = None
+                value = value.to(dtype=sys.modules["torch"].float64, copy=True)
+        self._sum = value if before is None else before + value
 
     def turn_off(self) -> None:
         """Read no more: something is not as expected."""
-        self._is_off = True
-        self._rest()
+        self._is_off, self.is_reading = True, False
+        self._forget()
+        self._copies.clear()
+        self._unscaled = None
 
-    def _begin(self) -> None:
+    def _follow(self, optimizer: Any) -> bool:
+        """Return whether an optimiser is followed that was not so far."""
+        has_one = self._followed() is not None
+        is_done = self._others >= GIVEN_UP_AFTER
+        if (has_one or self._given_up() is optimizer) and not is_done:
+            self._others += 1
+            return False
         if any(name in sys.modules for name in _SCALING):
             self.turn_off()
+            return False
+        if is_done or self._steps or self._epoch.steps or self._epoch.awaited:
+            # The epoch has steps of two, or lacks some.
+            self._forget()
+            self._given_up = self._followed
+        self._followed = weakref.ref(optimizer)
+        return True
+
+    def _forget(self) -> None:
+        """Leave out what was added up: the epoch's loss isn't known then."""
+        self._total, self._sum, self._steps = None, None, 0
+        self._epoch.is_known = False
+
+    def _report(self) -> None:
+        """Report what was added up, unless something says it better."""
+        if self._reads.are_reported or self._reporter.is_of(KERAS):
+            self._forget()
+            self.is_reading = False
+        else:
+            self._close(self._clock())
+
+    def _close(self, read_ns: int | None = None) -> None:
+        """Give the epoch what was added up, and report its mean as read at a time."""
+        total, steps = self._total, self._steps
+        if not steps:
             return
-        self._state, self._sum, self._has_inner = _READING, None, False
-        self.is_reading = True
+        if self._sum is not None:
+            # What went backward for a step to come is the next epoch's.
+            self._sum = self._sum - total
+        self._total, self._steps = None, 0
+        if isinstance(total, float):
+            self._take(total, steps, self._epoch, read_ns)
+        elif _is_recorded():
+            self._forget()
+        else:
+            self._epoch.awaited += 1
+            self._copies.append(_Copy(_copied_from_gpu(total), steps, self._epoch, read_ns))
 
-    def _rest(self) -> None:
-        self._state, self._sum, self._copied, self._unscaled = _IDLE, None, None, None
-        self.is_reading = False
-
-    def _look_at_copy(self) -> None:
-        value = self._copied() if self._copied is not None else None
-        if value is not None:
-            self._send(value)
-
-    def _send(self, value: float) -> None:
-        self._rest()
-        self.has_read = True
-        self._reporter.send_metrics(self._copied_ns, {LOSS: value})
-
-
-def _on_gpu(loss: Any) -> Any:
-    """Return a copy of a loss on its GPU; None while the GPU's work is only recorded."""
-    torch = sys.modules["torch"]
-    if torch.cuda.is_current_stream_capturing():
-        return None
-    return loss.detach().to(dtype=torch.float64, copy=True)
+    def _take(self, total: float, steps: int, epoch: EpochLoss, read_ns: int | None) -> None:
+        epoch.total += total
+        epoch.steps += steps
+        if read_ns is not None:
+            self._reporter.send_metrics(read_ns, {LOSS: total / steps})
 
 
-def _copied_from_gpu(number: Any) -> Callable[[], float | None] | None:
+def _nobody() -> None:
+    """Stand for an optimiser that is not known."""
+
+
+def _is_recorded() -> bool:
+    """Return whether a GPU's work is only recorded now, as a graph."""
+    return bool(sys.modules["torch"].cuda.is_current_stream_capturing())
+
+
+def _copied_from_gpu(number: Any) -> Callable[[], float | None]:
     """Begin to copy a number from a GPU; return what gives it once it is there."""
     torch = sys.modules["torch"]
-    if torch.cuda.is_current_stream_capturing():
-        return None
     copied = number.to("cpu", non_blocking=True)
     done = torch.cuda.Event()
     done.record(torch.cuda.current_stream(number.device))
@@ -193,7 +309,7 @@ def _copied_from_gpu(number: Any) -> Callable[[], float | None] | None:
 def around_backward(
     following: Callable[..., Any], losses: Losses, is_loss: Callable[[Any], bool]
 ) -> Callable[..., Any]:
-    """Return `Tensor.backward` that shows its tensor first, about once a second.
+    """Return `Tensor.backward` that shows its tensor first.
 
     Args:
         following: PyTorch's own.
@@ -201,30 +317,18 @@ def around_backward(
         is_loss: whether a tensor may be read at all.
     """
 
-    def look(
-        tensor: Any,
-        gradient: Any,
-        retain_graph: Any = None,
-        create_graph: Any = None,
-        inputs: Any = None,
-    ) -> None:
-        try:
-            # What computes gradients of some inputs alone is no step of training.
-            if gradient is None and inputs is None and is_loss(tensor):
-                losses.went_backward(tensor)
-        except Exception:  # noqa: BLE001 - whatever it is, the script goes on
-            losses.turn_off()
-
     @wraps(following)
     def backward(self: Any, gradient: Any = None, *arguments: Any, **named: Any) -> Any:
         is_read = losses.is_reading and not losses.goes_backward
         if is_read:
-            try:
-                look(self, gradient, *arguments, **named)
-            except TypeError:
-                # PyTorch says itself what is wrong with these arguments.
-                losses.turn_off()
             losses.goes_backward = True
+            try:
+                # What computes gradients of some inputs alone is no step of training.
+                inputs = named.get("inputs", *arguments[2:3]) if arguments or named else None
+                if gradient is None and inputs is None and is_loss(self):
+                    losses.went_backward(self)
+            except Exception:  # noqa: BLE001 - whatever it is, the script goes on
+                losses.turn_off()
         try:
             if arguments or named:
                 return following(self, gradient, *arguments, **named)

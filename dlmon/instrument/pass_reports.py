@@ -21,6 +21,7 @@ from dlmon.instrument.loader_pass import (
     Thread,
 )
 from dlmon.instrument.loaders import Loader
+from dlmon.instrument.losses import LOSS, Losses
 from dlmon.instrument.queued import (
     EpochChanged,
     EpochEnd,
@@ -67,6 +68,7 @@ class PassReports:
         version: says PyTorch's version.
         device_of: says what an optimiser trains on, in fields of `Model`.
         clock: CLOCK_MONOTONIC in nanoseconds.
+        losses: what adds up the losses of each epoch.
         owner: what reports: loops of PyTorch, or of TensorFlow.
         framework: what counts the batches, and what that runs on.
     """
@@ -77,10 +79,12 @@ class PassReports:
         version: Callable[[], str | None],
         device_of: Callable[[Any], dict[str, Any]],
         clock: Callable[[], int],
+        losses: Losses,
         owner: str = OWNER,
         framework: tuple[str, str | None] = (OWNER, None),
     ) -> None:
         self._reporter, self.owner, self._framework = reporter, owner, framework
+        self._losses = losses
         self._version, self._device_of, self._clock = version, device_of, clock
         self._asked: dict[str, Any] = {}
         self._asked_after = 0
@@ -141,7 +145,8 @@ class PassReports:
     def step_late(self, last: Pass) -> None:
         """Count a step for an epoch that has ended."""
         last.late += 1
-        self._reporter.send(EpochChanged(last.epoch, updates=1))
+        values, why = finite(self._losses.end_epoch(last.epoch).metrics)
+        self._reporter.send(EpochChanged(last.epoch, updates=1, metrics=values, why=why))
 
     def last_is_over(self) -> None:
         """Let no later step belong to the epoch that ended last: another pass begins."""
@@ -279,6 +284,8 @@ class PassReports:
             current.metrics.update(values)
             current.why.update(why)
         elif self._last is not None and values:
+            if self._last.loss is not None:
+                self._last.loss.is_told |= LOSS in values
             self._reporter.send(EpochChanged(self._last.epoch, metrics=values, why=why))
 
     def close(self) -> None:
@@ -288,6 +295,7 @@ class PassReports:
             while thread.stack:
                 self.abandon(thread.stack[-1])
         self.decide()
+        self._losses.finish()
 
     def _claim(self, thread: Thread) -> bool:
         """Return whether this thread's passes are the ones that count."""
@@ -350,6 +358,7 @@ class PassReports:
             left.updates -= read.given
             if left.state == TRAINING:
                 self._finish(left, read.begin, whole=False, end=None)
+                self._losses.begin_epoch(is_known=False)
             left.state = OVER
         if read.held is None:
             # Too long ago: it begins with the batch under way.
@@ -532,6 +541,7 @@ class PassReports:
         assert read.thread is not None
         thread = read.thread
         stack = thread.stack
+        self._losses.look()
         self.leave_inner(read, now)
         if read.foreign:
             self._take_foreign(read)
@@ -584,7 +594,11 @@ class PassReports:
         end = read.last_end if end is None else end
         if read.loader.has_passes:
             cut = read.clipped or not whole
-            self._reporter.send(EpochEnd(read.epoch, end, read.metrics, read.why, cut))
+            read.loss = self._losses.end_epoch(read.epoch)
+            read.loss.is_told |= LOSS in read.metrics
+            values, why = finite(read.loss.metrics)
+            metrics, why = {**values, **read.metrics}, {**why, **read.why}
+            self._reporter.send(EpochEnd(read.epoch, end, metrics, why, cut))
             self._last = self._before = read
         self._reporter.send(Pause(end, SCRIPT_PHASE))
 

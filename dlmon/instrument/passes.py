@@ -29,6 +29,7 @@ from dlmon.instrument.loader_pass import (
     Thread,
 )
 from dlmon.instrument.loaders import Loader
+from dlmon.instrument.losses import Losses
 from dlmon.instrument.pass_reports import OWNER, PassReports
 from dlmon.instrument.reporter import Reporter
 
@@ -70,6 +71,7 @@ class Passes:
         clock: CLOCK_MONOTONIC in nanoseconds.
         owner: what reports: loops of PyTorch, or of TensorFlow.
         framework: what counts the batches, and what that runs on.
+        losses: what adds up the losses of each epoch.
     """
 
     def __init__(
@@ -81,8 +83,12 @@ class Passes:
         clock: Callable[[], int] = time.monotonic_ns,
         owner: str = OWNER,
         framework: tuple[str, str | None] = (OWNER, None),
+        losses: Losses | None = None,
     ) -> None:
-        self.reports = PassReports(reporter, version, device_of, clock, owner, framework)
+        self._losses = losses or Losses(reporter, clock)
+        self.reports = PassReports(
+            reporter, version, device_of, clock, self._losses, owner, framework
+        )
         self._reporter = reporter
         self._in_worker = in_worker
         self._clock = clock
@@ -339,6 +345,7 @@ class Passes:
             if not self.reports.take_singles(read):
                 self.reports.decide()
             self.reports.last_is_over()
+            self._losses.begin_epoch(steps_now=read.optimizer is not None)
         stack.append(read)
         self.reports.open.add(thread)
         if not with_gradients:

@@ -30,7 +30,13 @@ _WATCHED = "_dlmon_watched"
 @cache
 def passes_of(reporter: Reporter) -> Passes:
     """Return what sorts the passes of this process."""
-    return Passes(reporter, version=_version, in_worker=_in_worker, device_of=device_of_training)
+    return Passes(
+        reporter,
+        version=_version,
+        in_worker=_in_worker,
+        device_of=device_of_training,
+        losses=losses_of(reporter),
+    )
 
 
 @cache
@@ -73,22 +79,21 @@ def watch_optimizers(module: ModuleType, reporter: Reporter) -> None:
     """Count the steps of every optimiser; `module` is torch.optim.optimizer."""
     passes = passes_of(reporter)
     step_began, step_ended = passes.step_began, passes.step_ended
-    losses, reads = losses_of(reporter), reporter.reads
+    losses = losses_of(reporter)
 
     # Guarded without a call more.
     def before_step(optimizer: Any, arguments: Any, named: Any) -> None:
         try:
             step_began(optimizer)
-            if losses.is_reading:
-                losses.step_began()
+            losses.is_within_step = True
         except Exception as error:  # noqa: BLE001 - whatever it is, the script goes on
             reporter.turn_off(error)
 
     def after_step(optimizer: Any, arguments: Any, named: Any) -> None:
         try:
-            step_ended(optimizer)
-            if reads.is_due:
+            if losses.is_reading:
                 losses.stepped(optimizer)
+            step_ended(optimizer)
         except Exception as error:  # noqa: BLE001 - as above
             reporter.turn_off(error)
 

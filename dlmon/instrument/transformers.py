@@ -37,9 +37,7 @@ def watch_transformers(module: ModuleType, reporter: Reporter) -> None:
         is_evaluation = any(name.startswith("eval_") for name in metrics)
         if is_evaluation or now - reported_ns >= READ_NS:
             reported_ns = reported_ns if is_evaluation else now
-            # The loss is the mean of many steps: where each step's is read, that is shown.
-            shown = {n: v for n, v in metrics.items() if n != LOSS or not losses.has_read}
-            reporter.send(MetricsRead(now, shown))
+            reporter.send(MetricsRead(now, metrics))
 
     @guarded(reporter)
     def called(
@@ -48,7 +46,10 @@ def watch_transformers(module: ModuleType, reporter: Reporter) -> None:
         if event == "on_prediction_step":
             passes.validates()
         elif event == "on_log":
+            # Its loss is the mean of its last steps: that of all the epoch's is read.
             metrics = _metrics(named.get("logs") or {})
+            if losses.has_read:
+                metrics.pop(LOSS, None)
             passes.reports.add_metrics(metrics)
             report_metrics(metrics)
         elif event == "on_train_begin":

@@ -291,7 +291,7 @@ class Metrics:
     Attributes:
         t: when it was read.
         values: such as loss and accuracy, by name: of Keras the means since the epoch began, of
-            PyTorch the loss of one step of the optimizer.
+            PyTorch the mean loss of the steps since the last record.
         trainer: as in `Phase`.
     """
 
@@ -361,7 +361,8 @@ class Epoch:
         end: when it ended.
         whole: false when it was cut short, or capped by `--steps`.
         samples: how many samples it trained on; null where that is not known.
-        metrics: what Keras reports of it, such as loss and accuracy, by name.
+        metrics: what its framework reports of it, such as loss and accuracy, by name; of PyTorch
+            also the mean loss of all its steps.
         steps: how many training batches it had.
         validation: its validation, where it had one.
         updates: how many steps of an optimiser it had, where that is not one a batch.

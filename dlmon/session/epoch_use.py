@@ -30,14 +30,6 @@ STALLS, STALLED_S, OPENING_S, WAITED_S = "stalls", "stalled_s", "opening_s", "wa
 COMPILED_S = "compiled_s"
 """What compiled in an epoch after the first, as for batches of another size, beyond usual ones."""
 RUN_CORES, OTHER_CORES = "run_cores", "other_cores"
-LOSS_READ = "loss_read"
-"""The mean of the losses that were read in an epoch, where each was a number."""
-LOSS_NAN, LOSS_INFINITE = "loss_nan", "loss_infinite"
-"""How many of them were NaN, or infinite."""
-_NO_NUMBERS = {"NaN": LOSS_NAN, "infinite": LOSS_INFINITE}
-# Of so many of the newest losses, it is not known yet whether they are of the next epoch.
-_NEWEST_LOSSES = 16
-_MEAN, _COUNT = "mean", "count"
 
 
 class EpochUse(NamedTuple):
@@ -46,8 +38,8 @@ class EpochUse(NamedTuple):
     Attributes:
         readings: of the machine, within it.
         values: sums of its batches (stalls, seconds that stalled or waited for data), and means of
-            its readings, those of the loss among them; what was not measured is left out. A stall
-            that waited for data is in the wait alone.
+            its readings; what was not measured is left out. A stall that waited for data is in the
+            wait alone.
     """
 
     readings: int
@@ -65,14 +57,6 @@ class Reading(NamedTuple):
     values: dict[str, float]
 
 
-class ReadLoss(NamedTuple):
-    """A loss that was read at a time; None where it was no number."""
-
-    t: int
-    value: float | None
-    why: str
-
-
 class OpenEpoch(NamedTuple):
     """What is known of the epoch that goes on.
 
@@ -83,8 +67,6 @@ class OpenEpoch(NamedTuple):
         batches: what its batches come to so far.
         stall_limit_us: what its batches stall from, where that is known.
         pending: the newest readings, which may be of the next epoch.
-        losses: when the newest losses were read, what they were, and why one was no number.
-        losses_before: those before them: their mean, their number, and how many were no number.
     """
 
     sums: dict[str, float]
@@ -93,8 +75,6 @@ class OpenEpoch(NamedTuple):
     batches: dict[str, float]
     stall_limit_us: float | None
     pending: list[Reading]
-    losses: list[ReadLoss]
-    losses_before: dict[str, float]
 
 
 class EpochUses:
@@ -107,8 +87,6 @@ class EpochUses:
         self._pending: deque[Reading] = deque()
         self._last_ns: int | None = None
         self._stall_limit_us: float | None = None
-        self._losses: deque[ReadLoss] = deque()
-        self._losses_before: dict[str, float] = {}
         self._begin_anew()
 
     def _begin_anew(self) -> None:
@@ -122,15 +100,13 @@ class EpochUses:
         """What is known of the epoch that goes on."""
         sums, counts, batches = dict(self._sums), dict(self._counts), dict(self._batches)
         limit_us, pending = self._stall_limit_us, list(self._pending)
-        losses = list(self._losses), dict(self._losses_before)
-        return OpenEpoch(sums, counts, self._readings, batches, limit_us, pending, *losses)
+        return OpenEpoch(sums, counts, self._readings, batches, limit_us, pending)
 
     @state.setter
     def state(self, state: OpenEpoch) -> None:
         self._sums, self._counts = defaultdict(float, state.sums), Counter(state.counts)
         self._readings, self._batches = state.readings, dict(state.batches)
         self._stall_limit_us, self._pending = state.stall_limit_us, deque(state.pending)
-        self._losses, self._losses_before = deque(state.losses), dict(state.losses_before)
         self._last_ns = self._pending[-1].end if self._pending else None
 
     def fold_reading(self, sample: Machine, gpu_index: int | None) -> None:
@@ -198,33 +174,6 @@ class EpochUses:
         # What compiles takes the longest.
         return stalls[: max(0, len(stalls) - compiled)]
 
-    def fold_loss(self, t: int, value: float | None, why: str) -> None:
-        """Take a loss that was read as it trained."""
-        self._losses.append(ReadLoss(t, value, why))
-        if len(self._losses) > _NEWEST_LOSSES:
-            self._count_loss(self._losses.popleft())
-
-    def _count_loss(self, read: ReadLoss) -> None:
-        before = self._losses_before
-        name = _COUNT if read.value is not None else _NO_NUMBERS.get(read.why, LOSS_NAN)
-        before[name] = before.get(name, 0) + 1
-        if read.value is not None:
-            # Halved, since two that are as far apart as numbers can be have no difference.
-            mean = before.get(_MEAN, 0.0)
-            before[_MEAN] = mean + 2 * ((read.value / 2 - mean / 2) / before[name])
-
-    def _take_losses(self, epoch: Epoch) -> dict[str, float]:
-        """Return what the losses of an epoch come to, and keep those that came after it."""
-        while self._losses and self._losses[0].t <= epoch.end:
-            read = self._losses.popleft()
-            if read.t >= epoch.begin:
-                self._count_loss(read)
-        before, self._losses_before = self._losses_before, {}
-        none = {name: before[name] for name in _NO_NUMBERS.values() if name in before}
-        if none or not before.get(_COUNT):
-            return none
-        return {LOSS_READ: before[_MEAN]}
-
     def _add(self, name: str, value: float) -> None:
         self._batches[name] = self._batches.get(name, 0.0) + value
 
@@ -249,8 +198,7 @@ class EpochUses:
                 self._count(reading)
         # In one reading the cores of others may be below 0, on average nothing is.
         means = {name: max(0.0, total / self._counts[name]) for name, total in self._sums.items()}
-        values = means | self._batches | self._take_losses(epoch)
-        self.ended[epoch.begin] = EpochUse(self._readings, values)
+        self.ended[epoch.begin] = EpochUse(self._readings, means | self._batches)
         while len(self.ended) > MAX_EPOCHS:
             del self.ended[next(iter(self.ended))]
         self._begin_anew()

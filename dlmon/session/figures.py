@@ -192,6 +192,7 @@ def _figures(
         counts_steps=bool(figures is not None and figures.counts_steps),
         values=values,
         not_numbers={one.name: one.why for one in metrics if one.final is None and one.why},
+        read_once=frozenset(one.name for one in metrics if one.last_epoch is None),
         windows=windows,
         curve=curve,
         is_projected=None if epoch is None else epoch.projected,

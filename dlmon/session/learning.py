@@ -11,6 +11,8 @@ from dlmon.records import Epoch, Metrics
 from dlmon.statistics.series import Series
 
 LOSS = "loss"
+KERAS_FRAMEWORKS = ("keras", "tf_keras")
+"""What they say of a metric as they train is its mean since the epoch began."""
 LEAST_CHANGE = 1e-3
 """A part of a value: a change that is less is none to speak of."""
 # Metrics are foreign: a forged log may hold any number of them.
@@ -146,8 +148,12 @@ class Learning:
                 metric.is_read = True
                 metric.add(since_ns, record.t, value, why)
 
-    def fold_epoch(self, epoch: Epoch) -> None:
-        """Take what an epoch ended with, as far as that was not read as it trained."""
+    def fold_epoch(self, epoch: Epoch, are_means_of_epochs: bool = True) -> None:
+        """Take what an epoch ended with, as far as that was not read as it trained.
+
+        Where what is read are means since the epoch began, the epoch's own is the last of them;
+        else it is no point of the same curve.
+        """
         for name, value in epoch.metrics.items():
             of, is_validation = metric_of(name)
             metric = self.metric(of)
@@ -158,6 +164,6 @@ class Learning:
                 validations = metric.validations
                 if not validations or validations[-1][0] <= epoch.begin:
                     metric.add_validation(epoch.end, value, why)
-            elif metric.last_ns <= epoch.begin or name == of:
+            elif metric.last_ns <= epoch.begin or (name == of and are_means_of_epochs):
                 # What has another name than what was read may be another figure.
                 metric.add(epoch.begin, epoch.train_end, value, why)

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 
-from dlmon.records import Batches, BatchSummary, Epoch, Evaluation, Metrics, Record
-from dlmon.session.learning import metric_of
+from dlmon.records import Batches, BatchSummary, Epoch, Evaluation, Metrics, Record, Trainer
+from dlmon.session.learning import KERAS_FRAMEWORKS, metric_of
 
 
 class Pass(str, Enum):
@@ -47,6 +47,7 @@ class _Trainer:
 
     epoch: int = 0
     ended: Epoch | None = None
+    reads_means_of_epochs: bool = True
 
 
 class MetricReadings:
@@ -60,6 +61,9 @@ class MetricReadings:
         """Take one record, and yield what it says that was not known."""
         if isinstance(record, (Batches, BatchSummary)):
             self._of(record.trainer).epoch = record.epoch
+        elif isinstance(record, Trainer):
+            is_keras = record.framework in KERAS_FRAMEWORKS
+            self._of(record.number).reads_means_of_epochs = is_keras
         elif isinstance(record, Metrics):
             yield from self._in_metrics(record)
         elif isinstance(record, Epoch):
@@ -95,15 +99,18 @@ class MetricReadings:
             record.epoch,
             record.begin,
         )
-        trainer.ended = record
+        if before is None or record.end >= before.end:
+            trainer.ended = record
         for name, value in record.metrics.items():
             if is_again and before is not None and name in before.metrics:
                 continue
             metric, is_validation = metric_of(name)
             of = Pass.VALIDATION if is_validation else Pass.TRAINING
             last = self._read.get((number, metric, of), record.begin)
-            # What has another name than what was read may be another figure.
-            if last > record.begin and (is_validation or name != metric):
+            # What has another name than what was read may be another figure, as is the mean of an
+            # epoch where the means of its parts were read.
+            is_other = is_validation or name != metric or not trainer.reads_means_of_epochs
+            if last > record.begin and is_other:
                 continue
             t = record.end if is_validation else record.train_end
             why = record.why.get(name, "")

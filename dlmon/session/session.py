@@ -42,7 +42,7 @@ from dlmon.session.data_wait import DataWait, unmeasured_wait
 from dlmon.session.epoch_comparison import slow_epochs
 from dlmon.session.epoch_use import EpochUses
 from dlmon.session.gaps import Gaps
-from dlmon.session.learning import LOSS, Learning, metric_of
+from dlmon.session.learning import KERAS_FRAMEWORKS, Learning
 from dlmon.session.limits.evidence import Evidence, Limit
 from dlmon.session.limits.find import (
     Look,
@@ -95,7 +95,6 @@ SUMMARISED = "some batches were written as summaries that don't count them"
 FEW_OPENINGS = (
     f"fewer than {MIN_OPENINGS} epochs have been opened, so the projection leaves that time out"
 )
-KERAS_FRAMEWORKS = ("keras", "tf_keras")
 NOT_DESCRIBED = Model(None, None, None, None, None, None)
 # The phases whose batches are the ones that count.
 STEADY_PHASES = ("training", "predicting", GRADIENTS_PHASE)
@@ -157,7 +156,6 @@ class Session:
             self._keep_reading()
         elif isinstance(record, Metrics):
             self.learning.fold(record, self._training_since)
-            self._fold_losses(record)
         elif isinstance(record, Facts):
             self.facts = newest_facts(self.facts, record.machine)
         elif isinstance(record, Phase):
@@ -298,15 +296,6 @@ class Session:
             rate = counted / record.time_us * 1e6
             (self.steps_rate if steps else self.samples_rate).add(start, record.t_last, rate)
 
-    def _fold_losses(self, record: Metrics) -> None:
-        """Take the loss of a step for the epoch that it is in; Keras reports means by itself."""
-        trainer = self.trainers.known.get(0)
-        if trainer is None or trainer.framework in KERAS_FRAMEWORKS:
-            return
-        for name, value in record.values.items():
-            if metric_of(name) == (LOSS, False):
-                self.epoch_uses.fold_loss(record.t, value, record.why.get(name, ""))
-
     def _opens_cut_epoch(self, record: Batches | BatchSummary) -> bool:
         """Whether an epoch that was cut short begins with these batches."""
         return record.first == 0 and self.model is not None and self.model.cut_short
@@ -351,19 +340,14 @@ class Session:
         is_again = last is not None and (record.epoch, record.begin) == (last.epoch, last.begin)
         if last is not None and record.end <= last.end:
             # It ended before one that is known: a log that went on in another file repeats it.
-            if is_again and record.end == last.end:
-                # What is known of it later, such as the loss of a validation, takes no time.
-                known, why = {**last.metrics, **record.metrics}, {**last.why, **record.why}
-                self._epochs[-1] = replace(record, metrics=known, why=why)
-                self.loops.of(record).add_epoch(self._epochs[-1])
-                self.learning.fold_epoch(record)
+            self._add_to_epoch(record)
             return
         if last is not None and is_again:
             # With the validation that followed it.
             self._epochs.pop()
         self._epochs.append(record)
         self.epoch_uses.fold_epoch(record)
-        self.learning.fold_epoch(record)
+        self.learning.fold_epoch(record, self._reads_means_of_epochs)
         self.account.fold(record)
         self._mark_epoch(record.epoch, record.begin)
         self.last_t = max(self.last_t, record.end)
@@ -391,6 +375,27 @@ class Session:
                 alike, compile_s = self.epochs_like(first, epochs)
                 slow |= slow_epochs(alike, self.epoch_uses.of, compile_s)
         return frozenset(slow)
+
+    def _add_to_epoch(self, record: Epoch) -> None:
+        """Take what is known of an epoch later, such as the loss of a validation: it takes no time.
+
+        Of a GPU, the loss of an epoch may be known when the next ones have ended.
+        """
+        for place, known in enumerate(reversed(self._epochs), 1):
+            if known.end < record.end:
+                return
+            if (known.epoch, known.begin, known.end) == (record.epoch, record.begin, record.end):
+                metrics, why = {**known.metrics, **record.metrics}, {**known.why, **record.why}
+                self._epochs[-place] = changed = replace(record, metrics=metrics, why=why)
+                self.loops.of(record).add_epoch(changed)
+                self.learning.fold_epoch(record, self._reads_means_of_epochs)
+                return
+
+    @property
+    def _reads_means_of_epochs(self) -> bool:
+        """Whether what is read as it trains are means since the epoch began, as Keras says them."""
+        trainer = self.trainers.known.get(0)
+        return trainer is None or trainer.framework in KERAS_FRAMEWORKS
 
     def snapshot(self, now_ns: int | None = None, ended: bool = False) -> Snapshot:
         """Return all figures at `now_ns` (the clock of the session's machine).

@@ -16,7 +16,7 @@ from dlmon.records import (
 from dlmon.records.sanitize import clean
 from dlmon.session.account import AccountState
 from dlmon.session.energy import EnergyPoint
-from dlmon.session.epoch_use import LOSS_READ, OpenEpoch, Reading, ReadLoss
+from dlmon.session.epoch_use import OpenEpoch, Reading
 from dlmon.session.gaps import Gap, GapKind, Meanwhile
 from dlmon.session.marks import Mark, MarkKind
 from dlmon.session.training_readings import OnGpu, ReadingsState
@@ -109,31 +109,16 @@ def read_use_values(values: Any) -> dict[str, float]:
     """Return the sums or means of an epoch by their names."""
     if len(values) > MOST_SERIES:
         raise NoKeyframe("too many readings")
-    return {
-        sys.intern(str(name)): real(value, math.inf if name == LOSS_READ else MOST)
-        for name, value in values.items()
-    }
+    return {sys.intern(str(name)): real(value) for name, value in values.items()}
 
 
 def read_open_epoch(
-    sums: Any,
-    counts: Any,
-    readings: Any,
-    batches: Any,
-    limit_us: Any,
-    pending: Any,
-    losses: Any,
-    losses_before: Any,
+    sums: Any, counts: Any, readings: Any, batches: Any, limit_us: Any, pending: Any
 ) -> OpenEpoch:
     """Return what was known of the epoch that was not over."""
     counted = {name: whole(count) for name, count in counts.items()}
     limit = None if limit_us is None else real(limit_us)
     newest = [Reading(whole(start), whole(end), read_use_values(v)) for start, end, v in pending]
-    read = [
-        ReadLoss(whole(t), None if value is None else real(value, math.inf), clean(str(why)))
-        for t, value, why in losses
-    ]
-    before = {str(name): real(value, math.inf) for name, value in losses_before.items()}
     return OpenEpoch(
         read_use_values(sums),
         counted,
@@ -141,8 +126,6 @@ def read_open_epoch(
         read_use_values(batches),
         limit,
         newest,
-        read,
-        before,
     )
 
 

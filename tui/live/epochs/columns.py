@@ -10,15 +10,13 @@ from rich.cells import cell_len, set_cell_size
 
 from dlmon.records import Epoch
 from dlmon.session.epoch_comparison import seconds_of
-from dlmon.session.epoch_use import LOSS_INFINITE, LOSS_NAN, LOSS_READ, EpochUse
-from dlmon.session.learning import LOSS, importance, metric_of
+from dlmon.session.learning import importance, metric_of
 from tui.formatting import units
 from tui.widgets.rows import fit
 
 GAP = 2
 SHORTEST_BAR, LONGEST_BAR = 6, 24
 BAR_HEADING = "bar"
-READ_LOSS = "~loss"
 _LONGEST_NAME = 16
 _USUAL_METRIC, _USUAL_TIME = 6, 6
 
@@ -36,7 +34,6 @@ class EpochColumns(NamedTuple):
 def columns_of(
     epochs: Sequence[Epoch],
     number_of: Callable[[Epoch], str],
-    use_of: Callable[[Epoch], EpochUse],
     width: int,
     ellipsis: str,
 ) -> EpochColumns:
@@ -47,7 +44,6 @@ def columns_of(
     Args:
         epochs: those in view.
         number_of: returns the number of an epoch, with its mark.
-        use_of: returns what else is known of one.
         width: what all columns have together.
         ellipsis: what a heading ends with that was cut.
     """
@@ -65,10 +61,6 @@ def columns_of(
         [_metric_column(epochs, name, headings[name], ellipsis) for name in names]
         for names in metric_names
     ]
-    read = [_loss_read(use_of(epoch)) for epoch in epochs]
-    has_loss = any(metric_of(name) == (LOSS, False) for epoch in epochs for name in epoch.metrics)
-    if any(read) and not has_loss:
-        groups.insert(0, [(READ_LOSS, [f"{text or '–':>{_USUAL_METRIC}}" for text in read])])
     metrics: list[EpochColumn] = []
     left_out = 0
     for place, group in enumerate(groups):
@@ -133,16 +125,6 @@ def _headings(names: Sequence[str], ellipsis: str) -> dict[str, str]:
 def _metric_column(epochs: Sequence[Epoch], name: str, heading: str, ellipsis: str) -> EpochColumn:
     cells = [_cut(f"{_metric(one, name):>{_USUAL_METRIC}}", ellipsis) for one in epochs]
     return heading, cells
-
-
-def _loss_read(use: EpochUse) -> str:
-    """Return the mean of the losses that were read in an epoch; empty where none was."""
-    if use.values.get(LOSS_NAN):
-        return "NaN"
-    if use.values.get(LOSS_INFINITE):
-        return "infinite"
-    value = use.values.get(LOSS_READ)
-    return "" if value is None else units.metric(value)
 
 
 def _validation_time(epoch: Epoch) -> str:

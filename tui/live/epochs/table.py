@@ -12,7 +12,6 @@ from textual.message import Message
 
 from dlmon.records import Epoch, Model
 from dlmon.session.epoch_comparison import seconds_of
-from dlmon.session.epoch_use import NOTHING, EpochUse
 from tui.drawing.bars import thick_bar
 from tui.formatting import units
 from tui.formatting.epochs import steps_asked_for
@@ -37,10 +36,9 @@ HELP: tuple[tuple[str, str], ...] = (
         "that was cut short; one of as many steps as were asked for is not marked.",
     ),
     (
-        "~loss",
-        "Where a script's framework reports no loss of an epoch: the mean of what was read of it, "
-        "about once a second, each time of one step. It is near the mean of all steps, which is "
-        "what Keras reports as loss, and not the same.",
+        "loss",
+        "What Keras reports of an epoch. Of a PyTorch script: the mean over all steps of the "
+        "optimizer of what backward() was called on, unless its framework reports a loss.",
     ),
     (
         "synthetic data",
@@ -75,10 +73,6 @@ _LEAST_LINE = 3
 _SHORTEST_CURVE, _LONGEST_CURVE = 8, 12
 
 
-def _no_use(epoch: Epoch) -> EpochUse:
-    return NOTHING
-
-
 def _no_curve(cells: int) -> str:
     return ""
 
@@ -104,7 +98,6 @@ class EpochTable(Tail[Epoch]):
     _compared: tuple[int, Epoch | None, Collection[int]] = (0, None, ())
     _chosen: int | None = None
     _model: Model | None = None
-    _use_of: Callable[[Epoch], EpochUse] = staticmethod(_no_use)
     _cut_short = False
     _asked = ""
     _left_out = 0
@@ -121,7 +114,6 @@ class EpochTable(Tail[Epoch]):
         slow: Collection[int] = (),
         alone: bool = False,
         model: Model | None = None,
-        use_of: Callable[[Epoch], EpochUse] = _no_use,
     ) -> None:
         """Show epochs; of a session that is over, no more are to come.
 
@@ -132,11 +124,9 @@ class EpochTable(Tail[Epoch]):
             slow: when those began that were slow.
             alone: whether the charts show one of them alone.
             model: what is trained.
-            use_of: returns what else is known of an epoch.
         """
         self._alone = alone
         self._each = each
-        self._use_of = use_of
         if model is not None and model.has_epochs is False:
             self._empty = f"the script's loop has no {each}s"
         else:
@@ -267,9 +257,7 @@ class EpochTable(Tail[Epoch]):
             return [cut(((self._empty, MUTED),), width, self.ellipsis)]
         epochs = self._lines[self._first_in_view(height) : self._end()]
         room = width - _ROW_MARK
-        columns, self._left_out = columns_of(
-            epochs, self._number, self._use_of, room, self.ellipsis
-        )
+        columns, self._left_out = columns_of(epochs, self._number, room, self.ellipsis)
         widths = [max(map(cell_len, (heading, *cells))) for heading, cells in columns]
         taken = sum(widths) + GAP * (len(widths) - 1)
         for number, (heading, _) in enumerate(columns):

@@ -64,7 +64,6 @@ class EpochZoom(TimeChartsScreen):
             self._slow,
             alone,
             snapshot.model,
-            self._source.session.epoch_uses.of,
         )
 
     def _offer(self, has_epochs: bool) -> None:

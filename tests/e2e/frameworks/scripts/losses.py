@@ -19,8 +19,9 @@ if KIND == "lbfgs":
 else:
     optimizer = torch.optim.SGD(network.parameters(), lr=0.01)
 scaler = torch.amp.GradScaler("cpu", enabled=KIND == "scaled")
-losses, batches, updates = [], 0, 0
+losses, batches, updates, epochs = [], 0, 0, []
 for _ in range(2):
+    losses.clear()
     added = 0.0
     for number, (some, wanted) in enumerate(loader):
         time.sleep(0.04)
@@ -51,6 +52,7 @@ for _ in range(2):
             losses.append(added)
             added = 0.0
             updates += 1
+    epochs.append(list(losses))
 print(json.dumps({"steps": batches, "samples": 640, "epochs": 2, "updates": updates}))
-print(json.dumps(losses))
+print(json.dumps(epochs))
 print(json.dumps([weight.tolist() for weight in network.parameters()]))

@@ -11,7 +11,6 @@ from rich.cells import cell_len
 from textual.app import App, ComposeResult
 
 from dlmon.records import Epoch
-from dlmon.session.epoch_use import NOTHING, EpochUse
 from tui.live.epochs.columns import columns_of
 from tui.live.epochs.table import EpochTable
 
@@ -39,12 +38,8 @@ def epochs_with(count, *names):
     )
 
 
-def headings(width, *names, uses=None):
-    epochs = epochs_with(3, *names)
-    known = dict(zip((epoch.begin for epoch in epochs), uses or (), strict=False))
-    found = columns_of(
-        epochs, lambda one: str(one.epoch), lambda one: known.get(one.begin, NOTHING), width, "…"
-    )
+def headings(width, *names):
+    found = columns_of(epochs_with(3, *names), lambda one: str(one.epoch), width, "…")
     return [heading for heading, _ in found.columns], found
 
 
@@ -125,19 +120,6 @@ def test_whatever_has_room_fits_and_what_has_none_is_counted(names, validated, w
     # Where not all have room, no more than the first stands there without its validation.
     alone = {name for name in seen if f"val_{name}" in metrics and f"val_{name}" not in seen}
     assert alone <= set(seen[:1])
-
-
-def test_the_losses_that_were_read_stand_there_where_no_framework_reports_any():
-    uses = [EpochUse(1, values) for values in ({"loss_read": 1.25}, {}, {"loss_nan": 1.0})]
-    shown, found = headings(60, uses=uses)
-    assert "~loss" in shown
-    (cells,) = (cells for heading, cells in found.columns if heading == "~loss")
-    assert [cell.strip() for cell in cells] == ["1.2500", "–", "NaN"]
-    assert "~loss" not in headings(60, "loss", uses=uses)[0]
-    assert "~loss" not in headings(60, "train_loss", uses=uses)[0]
-    assert "~loss" not in headings(60)[0]
-    # The loss of a validation, as transformers' Trainer reports it, is no loss of the training.
-    assert headings(60, "eval_loss", uses=uses)[0][2:5] == ["bar", "~loss", "val_loss"]
 
 
 async def test_what_has_no_room_is_counted_in_the_border():

@@ -226,6 +226,15 @@ def test_what_was_learned_is_not_compared_after_more_batches():
     assert loss.why == "the runs had different numbers of batches"
 
 
+def test_what_a_metric_was_after_some_steps_is_shown_and_not_compared():
+    once = [replace(learned(name, loss=0.5), read_once=frozenset({"loss"})) for name in "ab"]
+    loss = figure(
+        compare_sides(once, [learned("c", loss=0.4), learned("d", loss=0.4)]), "metric.loss"
+    )
+    assert (loss.base, loss.new, loss.ratio) == (pytest.approx(0.5), pytest.approx(0.4), None)
+    assert loss.why == "the last value is of some steps alone, and of no epoch"
+
+
 def test_a_metric_below_zero_has_no_ratio():
     compared = compare_sides([learned("a", r2=-0.5)], [learned("b", r2=0.4)])
     assert figure(compared, "metric.r2").ratio is None

@@ -600,6 +600,26 @@ def test_the_record_of_an_epoch_is_written_again_with_what_is_known_later():
     assert (last.metrics, last.why) == ({"loss": 1.0, "accuracy": None}, {"accuracy": "NaN"})
 
 
+def test_what_a_gpu_added_up_for_an_epoch_may_come_after_the_next_ones():
+    marks = [
+        mark
+        for n in range(40)
+        for at in [BEGIN + n * MS]
+        for mark in (
+            EpochStart(n, at, None, None),
+            MeasuredBatch(0, at + MS, 10, 0, 1),
+            end(n, t=at + MS),
+        )
+    ]
+    late = [EpochChanged(n, metrics={"accuracy": n / 10}) for n in (0, 38, 39)]
+    records = collect([*marks, *late])
+    *_, before, last = records
+    assert (before.epoch, before.metrics["accuracy"]) == (38, 3.8)
+    assert (last.epoch, last.metrics["accuracy"]) == (39, 3.9)
+    # Nobody waits so long for the first.
+    assert len([record for record in records if isinstance(record, Epoch)]) == 42
+
+
 def test_nothing_is_known_later_of_an_epoch_that_is_not_there():
     assert collect([EpochChanged(0, updates=1)]) == []
 

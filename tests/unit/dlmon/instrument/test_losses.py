@@ -1,5 +1,6 @@
 """The loss that a PyTorch script goes backward from, with tensors and optimisers of our own."""
 
+import math
 import sys
 from types import SimpleNamespace
 
@@ -8,7 +9,7 @@ from fakes.loops import KeptReporter
 
 from dlmon.instrument.losses import GIVEN_UP_AFTER, Losses, around_backward
 from dlmon.instrument.pytorch import losses_of, watch_losses, watch_optimizers, watch_scalers
-from dlmon.instrument.queued import MetricsRead
+from dlmon.instrument.queued import EpochChanged, MetricsRead
 
 
 class Tensor:
@@ -17,6 +18,7 @@ class Tensor:
     def __init__(self, value, device="cpu", size=1):
         self.value, self.size = value, size
         self.device = SimpleNamespace(type=device)
+        self.is_cpu, self.is_cuda = device == "cpu", device == "cuda"
         self.went_backward = 0
 
     def numel(self):
@@ -33,6 +35,9 @@ class Tensor:
 
     def __add__(self, other):
         return Tensor(self.value + other.value, self.device.type)
+
+    def __sub__(self, other):
+        return Tensor(self.value - other.value, self.device.type)
 
     def backward(self, gradient=None, inputs=None):
         self.went_backward += 1
@@ -126,7 +131,7 @@ def script(monkeypatch):
 
 
 def trained(script, *values, optimizer=None, device="cpu"):
-    """Train so many batches, and return the losses that were read."""
+    """Train so many batches, and return what was read of their losses."""
     optimizer = optimizer or script.Optimizer()
     for value in values:
         optimizer.zero_grad()
@@ -135,21 +140,137 @@ def trained(script, *values, optimizer=None, device="cpu"):
     return script.reporter.losses
 
 
-def test_the_loss_of_a_whole_step_is_read(script):
-    # The first step ends what nobody knows the beginning of.
-    assert trained(script, 0.5, 0.4, 0.3) == [0.4]
+def epoch_loss(script):
+    """Return what the epoch that ends comes to; another one begins."""
+    losses = losses_of(script.reporter)
+    loss = losses.end_epoch(3).metrics.get("loss")
+    losses.begin_epoch()
+    return loss
 
 
-def test_no_loss_is_read_before_the_next_is_due(script):
+def changes(script):
+    """Return what was sent of epochs that had ended."""
+    return [item for item in script.reporter.queue if isinstance(item, EpochChanged)]
+
+
+def test_what_is_read_is_the_mean_of_all_steps_since_the_last_time(script):
     optimizer = script.Optimizer()
-    assert trained(script, 0.5, 0.4, *[0.3] * 20, optimizer=optimizer) == [0.4]
+    assert trained(script, 0.5, 0.4, 0.2, optimizer=optimizer) == [0.5]
     script.reporter.reads.is_due = True
-    assert trained(script, 0.2, 0.1, optimizer=optimizer) == [0.4, 0.1]
+    assert trained(script, 0.3, 0.1, optimizer=optimizer) == [0.5, pytest.approx(0.3)]
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_an_epoch_comes_to_the_mean_of_every_step(script, device):
+    optimizer, losses = script.Optimizer(), losses_of(script.reporter)
+    for values in ([4.0, 2.0, 3.0], [1.0], [0.5, 0.25]):
+        losses.begin_epoch()
+        trained(script, *values, optimizer=optimizer, device=device)
+        script.reporter.reads.is_due = True
+        trained(script, 5.0, 6.0, optimizer=optimizer, device=device)
+        ended = losses.end_epoch(3)
+        assert ended.metrics == {} if device == "cuda" else ended.metrics
+        losses.look()
+        assert ended.metrics["loss"] == pytest.approx(sum([*values, 11.0]) / (len(values) + 2))
+
+
+def test_each_epoch_of_a_gpu_is_known_once_it_has_come(script):
+    optimizer = script.Optimizer()
+    script.gpu.copies = False
+    losses_of(script.reporter).begin_epoch()
+    for values in ([4.0, 2.0], [1.0, 0.0]):
+        trained(script, *values, optimizer=optimizer, device="cuda")
+        assert epoch_loss(script) is None
+    assert changes(script) == []
+    script.gpu.copies = True
+    losses_of(script.reporter).look()
+    assert [change.metrics for change in changes(script)] == [{"loss": 3.0}, {"loss": 0.5}]
+
+
+def test_the_end_of_the_process_waits_shortly_for_the_last_sums(script, monkeypatch):
+    monkeypatch.setattr("dlmon.instrument.losses.time.sleep", lambda _: copied())
+
+    def copied():
+        script.gpu.copies = True
+
+    trained(script, 4.0, 2.0, device="cuda")
+    script.gpu.copies = False
+    losses_of(script.reporter).end_epoch(3)
+    losses_of(script.reporter).finish()
+    assert [change.metrics for change in changes(script)] == [{"loss": 3.0}]
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_an_epoch_with_a_loss_that_is_no_number_has_none(script, device):
+    losses_of(script.reporter).begin_epoch()
+    trained(script, 4.0, math.nan, 2.0, device=device)
+    ended = losses_of(script.reporter).end_epoch(3)
+    losses_of(script.reporter).look()
+    assert math.isnan(ended.metrics["loss"])
+    assert all(change.why == {"loss": "NaN"} for change in changes(script))
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_what_is_left_over_at_the_end_of_an_epoch_is_of_the_next_ones_first_step(script, device):
+    optimizer, losses = script.Optimizer(), losses_of(script.reporter)
+    losses.begin_epoch()
+    trained(script, 4.0, 2.0, optimizer=optimizer, device=device)
+    script.Tensor(0.25, device).backward()
+    first = losses.end_epoch(3)
+    losses.begin_epoch()
+    script.Tensor(0.5, device).backward()
+    optimizer.step()
+    second = losses.end_epoch(4)
+    losses.look()
+    assert (first.metrics, second.metrics) == ({"loss": 3.0}, {"loss": 0.75})
+
+
+def test_an_epoch_whose_loss_the_framework_says_has_none_of_ours(script):
+    losses_of(script.reporter).begin_epoch()
+    trained(script, 4.0, device="cuda")
+    ended = losses_of(script.reporter).end_epoch(3)
+    ended.is_told = True
+    losses_of(script.reporter).look()
+    assert (ended.metrics, changes(script)) == ({}, [])
+
+
+def test_an_epoch_some_of_whose_losses_were_missed_has_none(script):
+    optimizer, scaler, losses = script.Optimizer(), script.GradScaler(), losses_of(script.reporter)
+    losses.begin_epoch()
+    scaler.scale(script.Tensor(0.5)).backward()
+    optimizer.step()
+    script.Tensor(8.0).backward()
+    optimizer.step()
+    assert losses.end_epoch(0).metrics == {}
+    losses.begin_epoch()
+    scaler.scale(script.Tensor(0.25)).backward()
+    optimizer.step()
+    assert losses.end_epoch(1).metrics == {"loss": 0.25}
+
+
+def test_the_optimizer_that_steps_first_in_an_epoch_is_followed_there(script):
+    one, other = script.Optimizer(), script.Optimizer()
+    losses_of(script.reporter).begin_epoch()
+    trained(script, 0.5, optimizer=one)
+    trained(script, 9.0, optimizer=other)
+    assert epoch_loss(script) == 0.5
+    trained(script, 7.0, optimizer=other)
+    assert epoch_loss(script) == 7.0
+
+
+def test_one_that_hardly_steps_beside_another_is_followed_no_more(script):
+    rare, usual = script.Optimizer(), script.Optimizer()
+    losses_of(script.reporter).begin_epoch()
+    known = []
+    for _ in range(3):
+        trained(script, 0.5, optimizer=rare)
+        trained(script, *[2.0] * (GIVEN_UP_AFTER + 5), optimizer=usual)
+        known.append(epoch_loss(script))
+    assert known == [None, 2.0, 2.0]
 
 
 def test_gradients_that_are_added_up_make_one_loss(script):
     optimizer = script.Optimizer()
-    optimizer.step()
     for part in (0.25, 0.5, 0.125):
         script.Tensor(part).backward()
     optimizer.step()
@@ -196,7 +317,7 @@ def test_a_loss_is_read_as_it_was_before_it_was_scaled(script):
     for value in (0.5, 0.4):
         scaler.scale(script.Tensor(value)).backward()
         optimizer.step()
-    assert script.reporter.losses == [0.4]
+    assert script.reporter.losses == [0.5]
 
 
 def test_a_loss_that_was_scaled_by_nobody_knows_what_is_not_read(script):
@@ -213,7 +334,7 @@ def test_a_scaler_that_is_off_changes_nothing(script):
     for value in (0.5, 0.4):
         scaler.scale(script.Tensor(value)).backward()
         optimizer.step()
-    assert script.reporter.losses == [0.4]
+    assert script.reporter.losses == [0.5]
 
 
 def test_a_library_that_scales_losses_itself_is_not_read(script, monkeypatch):
@@ -246,7 +367,8 @@ def test_a_gpu_is_looked_at_once_it_is_done(script):
     script.gpu.copies = False
     assert trained(script, 0.5, 0.4, 0.3, optimizer=optimizer, device="cuda") == []
     script.gpu.copies = True
-    assert trained(script, 0.2, optimizer=optimizer, device="cuda") == [0.4]
+    # It was copied when it was due: after the first step.
+    assert trained(script, 0.2, optimizer=optimizer, device="cuda") == [0.5]
 
 
 def test_a_gpu_whose_work_is_recorded_is_left_alone(script):
@@ -272,9 +394,10 @@ def test_a_script_that_tells_its_loss_is_believed(script):
 
 def test_an_error_of_ours_ends_the_reading_alone(script):
     optimizer = script.Optimizer()
-    assert trained(script, 0.5, None, 0.3, optimizer=optimizer) == []
+    assert trained(script, "text", 0.5, 0.3, optimizer=optimizer) == []
     script.reporter.reads.is_due = True
     assert trained(script, 0.5, 0.4, optimizer=optimizer) == []
+    assert losses_of(script.reporter).end_epoch(0).metrics == {}
     assert script.reporter.is_on
 
 

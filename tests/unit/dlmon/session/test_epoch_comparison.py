@@ -10,7 +10,7 @@ from fakes.slow_epoch import with_slow_epoch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlmon.records import Batches, Epoch, Metrics, Validation
+from dlmon.records import Batches, Epoch, Validation
 from dlmon.session.epoch_comparison import (
     LEAST_SHARE,
     MIN_EPOCHS,
@@ -323,43 +323,6 @@ def test_of_a_recorded_run_the_stall_and_the_heat_are_found_and_nothing_in_the_o
         assert [part.name for part in found.parts] == ["compiling_s"]
     else:
         assert (found.causes, found.parts) == ((), ())
-
-
-def script_use(*records):
-    """Return what is known of the first epoch that these end, of a PyTorch script."""
-    session = folded([*script_session(seconds=1, steps=None)[:4], *records])
-    (epoch, *_) = session.snapshot().epochs
-    return session.epoch_uses.of(epoch).values
-
-
-def read_loss(t_s, value, why=None):
-    return Metrics(int(t_s * S), {"loss": value}, why={"loss": why} if why else {})
-
-
-def test_the_losses_that_were_read_in_an_epoch_have_a_mean_there():
-    begin = script_session()[0].t // S + 100
-    epoch = Epoch(0, begin * S, (begin + 4) * S, (begin + 4) * S, True, 100, {})
-    before, after = read_loss(begin - 1, 100.0), read_loss(begin + 4.5, 7.0)
-    inside = [read_loss(begin + n, float(n)) for n in (1, 2, 3)]
-    values = script_use(before, *inside, after, epoch)
-    assert values["loss_read"] == 2.0
-    assert "loss_read" not in script_use(before, after, epoch)
-    no_number = script_use(*inside, read_loss(begin + 3.5, None, "NaN"), epoch)
-    assert "loss_read" not in no_number
-    assert no_number["loss_nan"] == 1
-
-
-def test_of_more_losses_than_are_kept_apart_all_count():
-    begin = script_session()[0].t // S + 100
-    epoch = Epoch(0, begin * S, (begin + 99) * S, (begin + 99) * S, True, 100, {})
-    values = script_use(*(read_loss(begin + n, float(n)) for n in range(1, 100)), epoch)
-    assert values["loss_read"] == pytest.approx(50.0)
-
-
-def test_the_means_that_keras_reports_are_averaged_no_further():
-    session = folded(LONG)
-    uses = [session.epoch_uses.of(epoch).values for epoch in session.snapshot().epochs]
-    assert not any("loss_read" in values for values in uses)
 
 
 def test_a_stall_that_waited_for_data_is_counted_as_the_wait_alone():

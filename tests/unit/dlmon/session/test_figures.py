@@ -13,7 +13,7 @@ from dlmon.comparison.sides import THROUGHPUT, NotComparable, compare_sides
 from dlmon.host import boot_id, host_name
 from dlmon.log.directory import list_sessions, read_entry
 from dlmon.log.folder import LogError
-from dlmon.records import Batches, Epoch, Model, Result, SessionHeader, Status, decode
+from dlmon.records import Batches, Epoch, Metrics, Model, Result, SessionHeader, Status, decode
 from dlmon.session.figures import compare_logs, figures_of_entry, read_figures
 from dlmon.statistics.ratios import Basis
 from tui.formatting.sides import figure_rows, shown_columns
@@ -73,6 +73,17 @@ def test_a_metric_that_is_no_number_is_named_and_one_below_zero_kept(tmp_path):
     assert run.not_numbers == {"loss": "NaN"}
     assert run.values["metric.reward"] == -2.5
     assert "metric.loss" not in run.values
+
+
+def test_a_metric_that_was_only_read_as_it_trained_is_of_no_epoch(tmp_path):
+    records = with_data(recorded_session(), "real")
+    assert read_figures(log_of(tmp_path, "said", records)).read_once == frozenset()
+    bare = [replace(r, metrics={}) if isinstance(r, Epoch) else r for r in records]
+    end = [record for record in records if isinstance(record, Epoch)][-1].train_end
+    *rest, result = bare
+    run = read_figures(log_of(tmp_path, "read", [*rest, Metrics(end, {"loss": 0.3}), result]))
+    assert run.values["metric.loss"] == 0.3
+    assert "loss" in run.read_once
 
 
 def test_windows_and_the_curve_are_of_steady_training(tmp_path):

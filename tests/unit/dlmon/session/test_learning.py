@@ -194,3 +194,15 @@ def test_whatever_a_log_claims_can_be_drawn(claims):
     if claims:
         for column in learning.metrics["loss"].series.columns(0, S, 20):
             assert column is None or not math.isnan(column)
+
+
+def test_the_mean_of_an_epoch_is_no_point_of_a_curve_that_shows_parts_of_it():
+    of_epochs, of_parts = Learning(), Learning()
+    for learning, are_means_of_epochs in ((of_epochs, True), (of_parts, False)):
+        learning.fold(read(12, loss=3.0), 10 * S)
+        learning.fold_epoch(epoch(0, {"loss": 2.0}), are_means_of_epochs)
+    assert of_epochs.metrics["loss"].newest == 2.0
+    assert of_parts.metrics["loss"].newest == 3.0
+    # Of an epoch that none was read in, it is all that is known.
+    of_parts.fold_epoch(epoch(1, {"loss": 1.0}), are_means_of_epochs=False)
+    assert of_parts.metrics["loss"].newest == 1.0

@@ -1,6 +1,6 @@
 """Each value that training reported: once, with its time, its epoch and what it was taken over."""
 
-from dlmon.records import Batches, Epoch, Evaluation, Metrics
+from dlmon.records import Batches, Epoch, Evaluation, Metrics, Trainer
 from dlmon.session.metric_readings import MetricReadings, Pass
 
 S = 1_000_000_000
@@ -54,6 +54,13 @@ def test_a_validation_that_was_read_is_not_said_again_by_its_epoch():
 def test_another_figure_of_an_epoch_is_not_put_among_those_that_were_read():
     found = readings_of(Metrics(3 * S, {"loss": 2.0}), epoch(0, 1, 6, train_loss=1.2))
     assert [value for *_, value in found] == [2.0]
+
+
+def test_the_mean_of_an_epoch_is_not_put_among_those_of_its_parts():
+    torch = Trainer(0, 0, 1, "torch", "2.0", "3.11")
+    read = (Metrics(3 * S, {"loss": 2.0}), epoch(0, 1, 6, loss=1.2), epoch(1, 6, 9, loss=1.0))
+    assert [value for *_, value in readings_of(torch, *read)] == [2.0, 1.0]
+    assert [value for *_, value in readings_of(*read)] == [2.0, 1.2, 1.0]
 
 
 def test_an_evaluation_has_no_epoch():

@@ -503,6 +503,13 @@ def test_what_a_trainer_says_of_a_validation_that_is_over_belongs_to_its_epoch()
     assert again.seconds_per_epoch == once.seconds_per_epoch
 
 
+def test_the_loss_of_an_epoch_may_come_when_the_next_one_has_ended():
+    epochs = [Epoch(n, n * 10, n * 10 + 9, n * 10 + 9, True, 100, {}) for n in range(3)]
+    late = [replace(one, metrics={"loss": 0.5}) for one in epochs[:2]]
+    known = session(MODEL, *epochs, *late, replace(epochs[2], end=5, metrics={"loss": 9.0}))
+    assert [one.metrics for one in known.snapshot().epochs] == [{"loss": 0.5}, {"loss": 0.5}, {}]
+
+
 def test_during_the_first_validation_nobody_knows_what_is_left():
     progress = validated_after_epochs(measured=0, validating_s=1.0)
     assert (progress.epoch, progress.epoch_left_s, progress.run_left_s) == (0, None, None)

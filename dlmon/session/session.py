@@ -754,6 +754,8 @@ class Session:
                 epoch = max(0, min(epoch, asked - 1))
             done = self._steps_done if over is None else over.steps or 0
             steps, left_s = self._of_all_steps(model)
+            # One that goes on beyond what it was asked for goes on for nobody knows how long.
+            steps = None if steps is None or steps < done else steps
             times = (None, left_s, left_s)
             return Progress(
                 *(epoch, asked, done, steps, *times, self.header.is_script, is_over, updates)
@@ -804,7 +806,7 @@ class Session:
 
     def _of_all_steps(self, model: Model) -> tuple[int | None, float | None]:
         """Return the steps of a loop without epochs, and how long those of any loop yet take."""
-        if model.steps is None:
+        if model.steps is None or model.steps < 1:
             return None, None
         ended = [e.steps or 0 for e in self._epochs if e.epoch >= (model.first_epoch or 0)]
         left = max(0, model.steps - sum(ended) - self._steps_done)

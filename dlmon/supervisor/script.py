@@ -142,7 +142,7 @@ class Script(Child):
     def _why_nothing_trained(self, folder: Path) -> str:
         if (folder / ENTERED).exists():
             return f"{NOTHING_SEEN}: {what_was_missing(sightings(folder))}"
-        closed = _closing_option(self._command)
+        closed = _closing_word(self._command)
         if closed is not None:
             return f"{NOTHING_SEEN}: {closed} keeps dlmon out of the script's Python"
         return f"{NOTHING_SEEN}: no Python was started that looks at PYTHONPATH"
@@ -198,8 +198,10 @@ def check_script(job: Job) -> None:
         raise ScriptError(f"there is no command {name}")
 
 
-def _closing_option(command: tuple[str, ...]) -> str | None:
-    """Return the option of a command of Python that keeps it from being entered."""
+def _closing_word(command: tuple[str, ...]) -> str | None:
+    """Return the word of a command that keeps its Python from being entered."""
+    if Path(command[0]).name == "env":
+        return next((word for word in command[1:] if word.startswith("PYTHONPATH=")), None)
     if "python" not in Path(command[0]).name:
         return None
     for word in command[1:]:

@@ -309,9 +309,10 @@ def test_a_python_that_has_no_dlmon_is_entered(version, folder, execute, log_dir
     )
 
 
-@pytest.mark.parametrize("option", ["-I", "-E", "-S"])
+@pytest.mark.parametrize("option", ["-I", "-E", "-S", "PYTHONPATH=."])
 def test_a_python_that_keeps_us_out_is_named(option, folder, execute, log_dir):
-    done = execute([sys.executable, option, "-c", "print(1)"], folder("w", {}))
+    python = [sys.executable, option] if option.startswith("-") else ["env", option, sys.executable]
+    done = execute([*python, "-c", "print(1)"], folder("w", {}))
     assert (done.code, done.stdout) == (0, b"1\n")
     said = done.stderr.decode()
     # Lines of a pipe are folded nowhere.

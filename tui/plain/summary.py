@@ -68,7 +68,7 @@ SHOWN_OUTPUT = 20
 COMMAND, METRICS = "command", "metrics"
 VALID, IN_DOUBT = "valid", "in doubt"
 SHOWN_GAPS, SHOWN_LOOPS, SHOWN_SLOW = 3, 20, 3
-# What a first batch of a validation takes less than that of is not worth a word.
+# What a first batch takes beyond a usual one is worth a word from here on.
 _A_DELAY_S = 0.01
 
 
@@ -211,8 +211,8 @@ def summary_rows(
         rows.append(("step", f"{mean}median {units.step_time(step.median)}{within}"))
     if snapshot.compile_s is not None and snapshot.compiles:
         rows.append(("compile", units.seconds(snapshot.compile_s)))
-    elif (first_s := snapshot.first_batch_s) is not None:
-        rows.append(("first batch", _first_batch(first_s, snapshot.validation_compile_s)))
+    elif first := _first_batch(snapshot.first_batch_s, snapshot.validation_compile_s):
+        rows.append(("first batch", first))
     metrics = metric_figures(snapshot.epochs, session.learning)
     if metrics:
         rows.append((METRICS, metrics_line(metrics, epoch_word(snapshot.header))))
@@ -299,12 +299,14 @@ def _length(model: Model) -> str:
     return f"{units.counted(number, noun)}, as {model.length_from} says"
 
 
-def _first_batch(more_s: float, in_validation_s: float) -> str:
-    """Say what it took beyond a usual one, and that of the first validation."""
-    text = f"{units.seconds(more_s)} more than a usual one"
-    if in_validation_s < _A_DELAY_S:
-        return text
-    return f"{text}, and {units.seconds(in_validation_s)} in validation"
+def _first_batch(more_s: float | None, in_validation_s: float) -> str:
+    """Say what it took beyond a usual one, and that of the first validation; else nothing."""
+    parts = []
+    if more_s is not None and more_s >= _A_DELAY_S:
+        parts.append(f"{units.seconds(more_s)} more than a usual one")
+    if more_s is not None and in_validation_s >= _A_DELAY_S:
+        parts.append(f"{units.seconds(in_validation_s)} in validation")
+    return ", and ".join(parts)
 
 
 def _slow_epochs(session: Session, snapshot: Snapshot) -> list[tuple[str, str]]:

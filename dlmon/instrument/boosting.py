@@ -137,29 +137,27 @@ def _counting(
     signature = inspect.signature(following)
 
     @guarded(reporter)
-    def begin(*arguments: Any, **named: Any) -> tuple[Rounds, inspect.BoundArguments] | None:
-        try:
-            bound = signature.bind(*arguments, **named)
-        except TypeError:
-            # The package says itself what is wrong.
-            return None
-        given = bound.arguments.get("callbacks")
-        if given is not None and not isinstance(given, (list, tuple)):
+    def begin(*arguments: Any, **named: Any) -> tuple[Rounds, list[Any]] | None:
+        # By the names alone: XGBoost also takes by place what its signature has by name only.
+        given = {**dict(zip(signature.parameters, arguments, strict=False)), **named}
+        callbacks = given.get("callbacks")
+        by_place = "callbacks" in given and "callbacks" not in named
+        if by_place or (callbacks is not None and not isinstance(callbacks, (list, tuple))):
             return None
         default = signature.parameters["num_boost_round"].default
-        asked = bound.arguments.get("num_boost_round", default)
-        rounds = Rounds(package, asked, bound.arguments.get("params"), reporter)
-        bound.arguments["callbacks"] = [callback_of(rounds), *(given or ())]
+        asked = given.get("num_boost_round", default)
+        rounds = Rounds(package, asked, given.get("params"), reporter)
+        counting = [callback_of(rounds), *(callbacks or ())]
         rounds.begin()
-        return rounds, bound
+        return rounds, counting
 
     @wraps(following)
     def train(*arguments: Any, **named: Any) -> Any:
         begun = begin(*arguments, **named) if reporter.is_on else None
         try:
-            if begun is None:
-                return following(*arguments, **named)
-            return following(*begun[1].args, **begun[1].kwargs)
+            if begun is not None:
+                named["callbacks"] = begun[1]
+            return following(*arguments, **named)
         except BaseException as error:
             hide_this_frame(error)
             raise

@@ -24,7 +24,7 @@ def test_each_round_is_a_step_in_every_way_to_train(run_with, package):
     counted = json.loads(ran.watched.stdout.splitlines()[-1])
     assert [rounds[loop] for loop in range(len(counted))] == counted
     models = process.of(Model)
-    assert [model.steps for model in models] == [7, 6, 5, 3, 50]
+    assert [model.steps for model in models] == [7, 6, 5, 3, 3, 50]
     assert {(model.has_epochs, model.device) for model in models} == {(False, "cpu")}
     assert process.of(Metrics)
     assert process.phases[-2:] == ["outside training", "closing"]

@@ -54,6 +54,9 @@ model.fit(X, Y)
 add(6)
 result = package.cv(quiet, data(), 5, nfold=3)
 add(5)
+# XGBoost takes what it watches by place, though its signature has it by name only.
+package.train(quiet, data(), 3, [(data(), "train")] if stop else [data()])
+add(3)
 
 
 def fails(*arguments):

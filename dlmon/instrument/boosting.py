@@ -144,6 +144,9 @@ def _counting(
         by_place = "callbacks" in given and "callbacks" not in named
         if by_place or (callbacks is not None and not isinstance(callbacks, (list, tuple))):
             return None
+        if not given.keys() <= signature.parameters.keys():
+            # The package says itself what is wrong.
+            return None
         default = signature.parameters["num_boost_round"].default
         asked = given.get("num_boost_round", default)
         rounds = Rounds(package, asked, given.get("params"), reporter)

@@ -55,7 +55,18 @@ class Dialog(ModalScreen[ScreenResultType], SteadyScreen[ScreenResultType]):
 
 
 class _Palette(CommandPalette, Dialog[None]):
-    """A command palette that may be paged through before it is laid out; Textual's own ends."""
+    """A command palette that may be paged through before it is laid out, and closed while it looks.
+
+    Textual's own ends the app.
+    """
+
+    def _gather_commands(self, search_value: str) -> Any:
+        # What it would show them in is soon gone.
+        return super()._gather_commands(search_value) if self.is_active else None
+
+    def _pop_result_callback(self) -> None:
+        super()._pop_result_callback()
+        self.workers.cancel_node(self)
 
     def _action_command_list(self, action: str) -> None:
         is_laid_out = bool(self.query_one(OptionList)._index_to_line)

@@ -2,7 +2,9 @@
 
 import pytest
 from fakes.hands import Hands
+from fakes.screens import until
 from fakes.states import STATES, staged
+from textual.command import CommandList
 from textual.widgets import Button, Input, OptionList
 
 from tui.textual_internals import SteadyScreen
@@ -61,6 +63,20 @@ async def test_many_clicks_close_a_dialog_once_at_most(hurry, name):
         hands.click(0, 0, times=3)
 
     assert await hurry(name, click) <= 1
+
+
+async def test_the_palette_is_taken_off_while_it_looks_for_commands():
+    with staged(STATES["earlier-runs"], "watch") as stage:
+        async with stage.app.run_test(size=(120, 40)) as pilot:
+            await stage.begin(pilot)
+            await stage.press("ctrl+p")
+            palette = stage.app.screen
+            palette._gather_commands("e")
+            stage.app.pop_screen()
+            await until(pilot, lambda: not palette.query(CommandList))
+            palette._gather_commands("ex")
+            await pilot.pause()
+            assert palette not in stage.app.screen_stack
 
 
 async def test_a_command_of_the_palette_is_done_once(monkeypatch):

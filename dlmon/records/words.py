@@ -46,7 +46,7 @@ class StopCause(OpenWord):
     UNKNOWN = "unknown"
 
 
-class RunStatus(Word):
+class RunStatus(OpenWord):
     """How a run of a sweep stands; one that was stopped or interrupted is not run."""
 
     COMPLETED = "completed"
@@ -55,6 +55,7 @@ class RunStatus(Word):
     IMPOSSIBLE = "impossible"
     NOT_RUN = "not run"
     RUNNING = "running"
+    UNKNOWN = "unknown"
 
 
 class Requirement(OpenWord):

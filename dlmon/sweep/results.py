@@ -23,6 +23,7 @@ _STATUS_ORDER = (
     RunStatus.OUT_OF_MEMORY,
     RunStatus.FAILED,
     RunStatus.IMPOSSIBLE,
+    RunStatus.UNKNOWN,
     RunStatus.NOT_RUN,
 )
 RANKING_METRIC = "ms_per_sample"

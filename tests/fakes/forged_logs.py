@@ -39,6 +39,19 @@ RESULT_FIELDS = ("status", "error", "device", "device_name", "seconds_per_epoch"
 RESULT_FIELDS += ("step_ms", "samples_per_second", "wall", "wall_s", "options", "workload", "data")
 RESULT_FIELDS += ("cost_usd", "epochs", "peak_share", "effective_flop_s", "energy_j_per_epoch")
 
+# What a newer dlmon may write, in the place of every word of a closed set.
+_TOMORROW = "a_word_of_tomorrow"
+_NO_FIGURE = dict.fromkeys(("seconds_per_epoch", "run_seconds", "samples_per_second", "step_ms"))
+TOMORROWS_RESULTS: tuple[dict[str, object], ...] = (
+    *({word: _TOMORROW} for word in ("status", "failure", "stopped_by", "data")),
+    {"status": "failed", "error": "no", "failure": _TOMORROW},
+    {"status": "stopped", "stopped_by": _TOMORROW},
+    {"account": {_TOMORROW: 1.0, "training": 2.0}},
+    {"valid": False, "against": {_TOMORROW: "not said yet", "throttled": "too hot"}},
+    {"lacking": dict.fromkeys(_NO_FIGURE, _TOMORROW), **_NO_FIGURE},
+    {"lacking": {_TOMORROW: _TOMORROW}, "why": {_TOMORROW: _TOMORROW}, **_NO_FIGURE},
+)
+
 
 def forge_logs(directory: Path) -> int:
     """Write a folder of forged logs beside a true one; return how many there are."""
@@ -57,6 +70,7 @@ def forge_logs(directory: Path) -> int:
         timing = {"value": value, "low": value, "high": value, "epochs": value, "projected": True}
         for field in ("seconds_per_epoch", "run_seconds"):
             forged.append([header, *records, {**result, field: timing}])
+    forged += [[header, *records, {**result, **newer}] for newer in TOMORROWS_RESULTS]
     for number, lines in enumerate(forged):
         write_lines(directory, f"forged-{number:04}", lines)
     write_lines(directory, "true", [header, *records, result])

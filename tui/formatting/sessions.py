@@ -163,18 +163,19 @@ def outcome(
     if timing is None:
         why = result.why.get(metric) or "no figure, and no reason was recorded"
         lack = (result.lacking or {}).get(metric)
-        brief = without_detail(why, 0) if lack is None else _lack_in_brief(lack, entry.header)
-        return why if whole else brief
+        if whole:
+            return why
+        return _lack_in_brief(lack, entry.header) or without_detail(why, 0)
     figure = f"{units.band(timing, glyphs)} {timed_unit(metric)}".rstrip()
     against = {code: text for code, text in (result.against or {}).items() if code not in unsaid}
     doubts = f"in doubt: {'; '.join(against.values())}" if whole else in_doubt(against)
     return f"{figure}, {doubts}" if against else figure
 
 
-def _lack_in_brief(lack: Requirement, header: SessionHeader) -> str:
+def _lack_in_brief(lack: Requirement | None, header: SessionHeader) -> str | None:
     if lack == Requirement.MODEL and header.is_script:
         return NOTHING_SEEN
-    return _IN_BRIEF[lack]
+    return None if lack is None else _IN_BRIEF.get(lack)
 
 
 def called(id: str, label: Label) -> str:

@@ -13,8 +13,21 @@ from dlmon.records.words import (
     FailureKind,
     GpuState,
     Requirement,
+    RunStatus,
     Status,
+    StopCause,
 )
+
+WORDS = [
+    Status,
+    FailureKind,
+    GpuState,
+    Requirement,
+    AccountPart,
+    Doubt,
+    RunStatus,
+    StopCause,
+]
 
 RESULT = {
     "type": "result",
@@ -28,7 +41,7 @@ RESULT = {
 }
 
 
-@pytest.mark.parametrize("words", [Status, FailureKind, GpuState, Requirement, AccountPart, Doubt])
+@pytest.mark.parametrize("words", WORDS)
 def test_a_word_of_a_newer_version_is_unknown(words):
     assert words("of 2030") is words.UNKNOWN
     assert words(words.UNKNOWN.value) is words.UNKNOWN

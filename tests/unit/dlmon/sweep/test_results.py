@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from fakes.sweeps import completed, plan_of, sweep_of
 
-from dlmon.records import Outcome, RunStatus, Variation
+from dlmon.records import Ended, Outcome, RunStatus, Slot, Variation, decode, encode
 from dlmon.statistics.repeats import faster
+from dlmon.sweep.progress import Sweep
 from dlmon.sweep.results import axis_of, best_of, label, of_workload, rows_of
 
 OOM = Outcome(RunStatus.OUT_OF_MEMORY, "memory ran out with batch size 64", "s", None, 2.0)
@@ -146,3 +147,10 @@ def test_the_axis_is_the_first_option_of_several_numbers():
 def test_the_rows_of_a_workload_are_its_own():
     rows = rows_of(sweep_of(plan_of({"threads": [1, 2]}, workloads=("a", "b"))))
     assert [row.combination.index for row in of_workload(rows, "b")] == [2, 3]
+
+
+def test_a_run_that_ended_as_only_a_newer_version_knows_is_over():
+    ended = encode(Ended(Slot(0, 0), completed(2.0), 1.0)).replace(b'"completed"', b'"evicted"', 1)
+    sweep = Sweep(plan_of(), {Slot(0, 0): decode(ended).outcome})
+    (row,) = rows_of(sweep)
+    assert (row.status, sweep.left()) == ("unknown", [])

@@ -208,7 +208,7 @@ def _checked(command: str, backend: str, answer: bytes) -> Interpreter:
             str(module): None if release is None else clean(str(release), 100)
             for module, release in fields["found"].items()
         }
-    except (ValueError, TypeError, KeyError, AttributeError):
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         raise InterpreterError(
             f"{name} is not a Python interpreter; name one, such as /path/to/venv/bin/python"
         ) from None

@@ -98,6 +98,8 @@ def _parsed(text: str) -> dict[str, Any]:
         return tomllib.loads(text)
     except ValueError as error:  # a number of thousands of digits is no TOMLDecodeError
         raise SettingsError(f"not valid TOML: {error}") from None
+    except RecursionError:
+        raise SettingsError("not valid TOML: nested too deeply") from None
 
 
 def _settings(table: Mapping[str, Any]) -> Settings:

@@ -142,6 +142,7 @@ def test_every_key_is_taken(config):
         ('log_dir = "a\\u0000b"', "log_dir"),
         ('log_dir = ""', "log_dir"),
         ("theme = ", "not valid TOML"),
+        ("theme = " + "[" * 5000, "not valid TOML: nested too deeply"),
     ],
 )
 def test_what_is_wrong_is_one_sentence_that_names_the_file(config, text, said):

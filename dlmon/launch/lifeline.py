@@ -7,6 +7,7 @@ import os
 import subprocess
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import IO
 
 from dlmon.launch.children import python_command
 from dlmon.launch.job import Job, Refused, Started, answer_from_line
@@ -18,30 +19,31 @@ from dlmon.records.sanitize import clean
 class Lifeline:
     """The pipes to a supervisor: its answer, then the lifeline that keeps its session running.
 
-    `job` is what it was started for.
+    `job` is what it was started for, `errors` what its process writes should it die.
     """
 
     job: Job
     process: subprocess.Popen[bytes]
+    errors: IO[bytes]
     _answered: bool = False
     _unfinished: bytes = b""
 
     def answer(self) -> Started | Refused:
         """Wait for the supervisor's answer: the session's id and log, or why there is none."""
         assert self.process.stdout is not None
-        assert self.process.stderr is not None
         line = self.process.stdout.readline()
         answer = answer_from_line(line)
         os.set_blocking(self.process.stdout.fileno(), False)
         self._answered = True
         if isinstance(answer, Refused):
-            errors = self.process.stderr.read().decode("utf-8", "replace").strip()
             self.process.wait()
+            self.errors.seek(0)
+            errors = self.errors.read().decode("utf-8", "replace").strip()
             if not line and errors:
                 reason = clean(errors.splitlines()[-1], 300)
                 answer = replace(answer, reason=f"{answer.reason}: {reason}")
             self.release()
-        self.process.stderr.close()
+        self.errors.close()
         return answer
 
     def new_records(self) -> list[Record]:
@@ -84,12 +86,14 @@ def launch(job: Job) -> Lifeline:
 
     It gets the descriptors that the job names, which stay ours to close.
     """
+    # No pipe: a process that dies with much to say would wait for us to read it.
+    errors = os.fdopen(os.memfd_create("errors"), "w+b")
     handed_on = {job.stdin_fd, *(job.copy_fds or ())}
     process = subprocess.Popen(
         python_command("dlmon.supervisor"),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        stderr=errors,
         start_new_session=True,
         pass_fds=[fd for fd in handed_on if fd is not None],
         cwd=_existing_directory(),
@@ -98,7 +102,7 @@ def launch(job: Job) -> Lifeline:
     with contextlib.suppress(BrokenPipeError):
         process.stdin.write(job.to_line())
         process.stdin.flush()
-    return Lifeline(job, process)
+    return Lifeline(job, process, errors)
 
 
 def _existing_directory() -> str:

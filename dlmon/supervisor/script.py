@@ -175,6 +175,13 @@ def check_script(job: Job) -> None:
         ScriptError: its command isn't there or can't be run, or its directory isn't there.
     """
     script_folder()
+    try:
+        _check_command(job)
+    except OSError as error:
+        raise ScriptError(f"it can't be looked for: {error.strerror}") from None
+
+
+def _check_command(job: Job) -> None:
     name, directory = job.command[0], Path(job.directory or ".")
     if not directory.is_dir():
         raise ScriptError(f"the directory {directory} is not there")

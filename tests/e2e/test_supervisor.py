@@ -16,7 +16,7 @@ from fakes.sessions import Session, eventually, is_alive, resume, suspend, wait_
 import dlmon.launch.lifeline
 from dlmon import stop
 from dlmon.host import boot_id, host_name
-from dlmon.launch.job import Refused
+from dlmon.launch.job import Job, Refused
 from dlmon.launch.lifeline import launch
 from dlmon.log.directory import read_entry, stop_session
 from dlmon.records import (
@@ -33,6 +33,17 @@ from dlmon.records import (
 from dlmon.session.follower import SessionFollower
 
 MANY = 100_000
+
+
+# ---- one that does not begin ----
+
+
+def test_a_supervisor_that_dies_with_much_to_say_is_not_waited_for(monkeypatch):
+    dies = [sys.executable, "-c", "import sys; sys.exit('x' * 1_000_000 + '\\nno room')"]
+    monkeypatch.setattr(dlmon.launch.lifeline, "python_command", lambda module: dies)
+    answer = launch(Job("fake", ("true",), {}, "")).answer()
+    assert isinstance(answer, Refused)
+    assert answer.reason.endswith(": no room")
 
 
 # ---- a session that ends by itself ----

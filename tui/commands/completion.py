@@ -20,6 +20,7 @@ from click.shell_completion import (
     split_arg_string,
 )
 
+from dlmon.records.sanitize import quoted
 from tui.commands.main import COMPLETE_VARIABLE
 from tui.commands.shared import UserError
 
@@ -119,10 +120,8 @@ HELP = """Print the script that lets a shell complete commands, options, workloa
 \b
 bash, from the next shell on:
   dlmon completion bash > ~/.local/share/bash-completion/completions/dlmon
-\b
 zsh, with a folder that $fpath names:
   dlmon completion zsh > ~/.zfunc/_dlmon
-\b
 fish:
   dlmon completion fish > ~/.config/fish/completions/dlmon.fish
 """
@@ -137,7 +136,7 @@ def completion(context: click.Context, shell: str | None) -> None:
     if shell is None:
         raise UserError(f"say which shell: {known}")
     if shell not in _SHELLS:
-        raise UserError(f'there is no completion for "{shell}": say {known}')
+        raise UserError(f"there is no completion for {quoted(shell)}: say {known}")
     print(_shell(shell, context.find_root().command).source())
 
 

@@ -18,6 +18,9 @@ from dlmon.exit_codes import DONE, FAILED, INTERRUPTED_BY_USER, READER_LEFT, WRO
 COMPLETE_VARIABLE = "_DLMON_COMPLETE"
 """What the environment has where a shell asks how a word could go on."""
 
+# A word of a command line can have 128 kB, all of them 2 MB.
+_LONGEST_ERROR = 2_000
+
 # Why stdout may take nothing; logs and other files of ours report that themselves.
 _NOT_WRITTEN = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
 
@@ -124,7 +127,7 @@ def _print_error(sentence: str, exit_code: int) -> int:
     from dlmon.records.sanitize import clean
 
     try:
-        print(f"dlmon: {clean(sentence)}", file=sys.stderr, flush=True)
+        print(f"dlmon: {clean(sentence, _LONGEST_ERROR)}", file=sys.stderr, flush=True)
     except OSError:
         _silence(sys.stderr)
     return exit_code

@@ -26,10 +26,8 @@ together, as are those of --base and of --new.
 \b
 A page that opens without a network, to share:
   dlmon report last -o run.html
-\b
 A text for an issue:
   dlmon report last
-\b
 Every batch, for pandas:
   dlmon report last --format csv --table batches -o batches.csv
 

@@ -33,24 +33,18 @@ sweep continues.
 \b
 Which batch size is the fastest, and where does memory run out?
   dlmon sweep vgg-a --vary batch_size=8,16,32,64
-\b
 From which batch size on is the GPU the faster one?
   dlmon sweep mnist-mlp-small --vary device=cpu,gpu \\
       --vary batch_size=32,128,512
-\b
 How many CPUs are worth their price?
   dlmon sweep cifar10-deep-cnn --vary cpus=1,2,4,8 --price 0.00795/cpu
-\b
 Is a TensorFlow that was compiled for this CPU faster, and is that sure?
   dlmon sweep mnist-cnn --vary python=python3,/opt/tf/bin/python --repeat 3
-\b
 Which backend is the fastest at training, at gradients alone, and at inference?
   dlmon sweep googlenet --vary backend=tensorflow,jax,torch \\
       --vary mode=train,gradients,inference
-\b
 Which of my machines is the fastest?
   dlmon sweep cifar10-cnn --vary host=gpu1,gpu2,lab@gpu3 --python /opt/tf/bin/python
-\b
 How fast is every workload on this machine?
   dlmon sweep ALL --steps 100
 """

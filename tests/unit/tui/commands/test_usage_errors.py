@@ -1,6 +1,7 @@
 import click
 import pytest
 
+import tui.commands.main
 from tui.commands.command_line import COMMANDS, command_line, run_command
 from tui.commands.shared import UserError
 
@@ -94,3 +95,22 @@ def test_a_command_without_a_word_says_what_it_needs_in_words_of_ours(name):
     sentence = refused(name)
     assert sentence.startswith("say ")
     assert "Missing" not in sentence
+
+
+@pytest.mark.parametrize("name", ["", *COMMANDS])
+def test_help_is_text_alone(name):
+    context = click.Context(command_line)
+    command = command_line.get_command(context, name) if name else command_line
+    text = command.get_help(context)
+    assert text.replace("\n", "").isprintable()
+
+
+@pytest.mark.parametrize("command", ["run", "exec", "attach", "report", "completion", "no-such"])
+@pytest.mark.parametrize(
+    "words", [["x" * 100_000], ["y" * 1_000] * 200, ["--" + "z" * 100_000]], ids=len
+)
+def test_what_is_refused_is_repeated_only_as_far_as_a_person_reads(command, words, capsys):
+    assert tui.commands.main._run([command, *words]) != 0
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert len(printed.err) < 2_100

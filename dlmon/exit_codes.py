@@ -31,8 +31,8 @@ def code_of_script(returned: int | None) -> int:
     """Return the exit code of a script's process as a shell gives it: 128 + n for signal n.
 
     Args:
-        returned: what became of the process, negative for a signal; None where it isn't known.
+        returned: what became of the process, negative for a signal; None where none was started.
     """
     if returned is None:
-        return END_UNKNOWN
+        return NOT_STARTED
     return 128 - returned if returned < 0 else returned

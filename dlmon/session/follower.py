@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dlmon.exit_codes import END_UNKNOWN, code_of_script
 from dlmon.host import boot_id, host_name
 from dlmon.log.directory import read_entry, status_without_result, stop_session
 from dlmon.log.folder import LogError, log_directory_of, next_log
@@ -189,6 +190,11 @@ class SessionFollower:
     @property
     def result(self) -> Result | None:
         return self.session.result
+
+    @property
+    def script_exit_code(self) -> int:
+        """The exit code of a script that has ended, as a shell gives it."""
+        return END_UNKNOWN if self.result is None else code_of_script(self.result.exit_code)
 
     @property
     def is_ours(self) -> bool:

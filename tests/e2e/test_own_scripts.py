@@ -199,7 +199,7 @@ def test_a_loop_that_reports_itself_is_counted_exactly(folder, execute, log_dir)
         (0, "dlmon", True),
     ]
     assert [record.name for record in records if isinstance(record, Phase)] == [
-        *("outside training", "compiling", "training", "outside training"),
+        *("outside training", "compiling", "training", "outside training", "closing"),
     ]
     assert entry.result.epochs == 2
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dlmon.exit_codes import DONE, FAILED, INTERRUPTED_BY_USER, code_of_script
+from dlmon.exit_codes import DONE, FAILED, INTERRUPTED_BY_USER
 
 if TYPE_CHECKING:
     from dlmon.launch.lifeline import Lifeline
@@ -41,10 +41,9 @@ class ShownSession:
         """What leaving dlmon from it amounts to."""
         from dlmon.records import Status
 
-        result = self.follower.result
         is_script = self.follower.session.header.is_script
         if self.launch is not None and is_script and not self.follower.running:
-            return code_of_script(None if result is None else result.exit_code)
+            return self.follower.script_exit_code
         if self.screen.stop_requested:
             return INTERRUPTED_BY_USER
         if self.follower.why_result_unwritten is not None:

@@ -16,7 +16,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn
 from rich.text import Text
 
 from dlmon.comparison.compare import missing_part
-from dlmon.exit_codes import DONE, FAILED, INTERRUPTED_BY_USER, code_of_script
+from dlmon.exit_codes import DONE, FAILED, INTERRUPTED_BY_USER
 from dlmon.launch.lifeline import Lifeline
 from dlmon.log.folder import place_options
 from dlmon.log.label import read_label
@@ -98,7 +98,7 @@ async def _follow_on_host(start: RemoteStart, as_json: bool) -> int:
             follower = await follow_remote(link, meant, start.log_dir, on_read)
         code = await _follow(follower, None, as_json)
         if start.job is not None and start.job.script and not follower.running:
-            code = code_of_script(None if follower.result is None else follower.result.exit_code)
+            code = follower.script_exit_code
         if follower.running and start.job is not None:
             where = f"{place_options(start.log_dir, start.host)} {meant}"
             print(

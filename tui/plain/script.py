@@ -74,7 +74,7 @@ def run_script(job: Job, as_json: bool, log_dir: Path | None = None) -> int:
         print(result_json(follower))
     elif not as_json:
         print_script_outcome(follower, log_dir)
-    return script_exit_code(follower) if cut_by is None else code_of_script(-cut_by)
+    return follower.script_exit_code if cut_by is None else code_of_script(-cut_by)
 
 
 def _launched(job: Job, streams: list[_Stream]) -> Lifeline:
@@ -90,11 +90,6 @@ def _launched(job: Job, streams: list[_Stream]) -> Lifeline:
     finally:
         if job.stdin_fd is not None:
             os.close(job.stdin_fd)
-
-
-def script_exit_code(follower: SessionFollower) -> int:
-    """Return the exit code of a script that has ended, as a shell gives it."""
-    return code_of_script(None if follower.result is None else follower.result.exit_code)
 
 
 class _Stream:

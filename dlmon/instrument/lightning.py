@@ -15,12 +15,7 @@ from dlmon.instrument.around import after, where_a_monitor_listens
 from dlmon.instrument.pytorch import parameters_of, passes_of
 from dlmon.instrument.reporter import Reporter, guarded
 
-PHASES = {
-    "on_validation_start": "validating",
-    "on_test_start": "evaluating",
-    "on_predict_start": "predicting",
-}
-"""What passes without gradients are from each of Lightning's events on."""
+STARTS = ("on_validation_start", "on_test_start", "on_predict_start")
 ENDS = ("on_validation_end", "on_test_end", "on_predict_end")
 
 
@@ -31,10 +26,16 @@ def watch_lightning(module: ModuleType, reporter: Reporter) -> None:
 
     @guarded(reporter)
     def called(trainer: Any, event: str, *arguments: Any, **named: Any) -> None:
-        if event in PHASES:
-            passes.reports.phase = PHASES[event]
+        if event in STARTS:
+            if _evaluates(trainer, event):
+                passes.reports.evaluates()
+            else:
+                is_prediction = event == "on_predict_start"
+                passes.reports.phase = "predicting" if is_prediction else "validating"
         elif event in ENDS:
             passes.validated()
+            if _evaluates(trainer, event):
+                passes.reports.evaluated(_metrics(trainer))
             passes.reports.phase = "validating"
         elif event == "on_fit_start":
             # Its sanity check validates no epoch of another fit.
@@ -56,6 +57,12 @@ def watch_lightning(module: ModuleType, reporter: Reporter) -> None:
 
     call: Any = module
     call._call_callback_hooks = after(called, call._call_callback_hooks)
+
+
+def _evaluates(trainer: Any, event: str) -> bool:
+    """Return whether what begins or ends is a test, or a validation that no fit asked for."""
+    task = getattr(getattr(trainer, "state", None), "fn", None)
+    return event.startswith("on_test") or (event.startswith("on_val") and task == "validate")
 
 
 def _epochs(trainer: Any) -> int | None:

@@ -32,9 +32,10 @@ from dlmon.instrument.queued import (
     Pause,
 )
 from dlmon.instrument.reporter import Reporter
-from dlmon.records import SCRIPT_PHASE, Validation, finite
+from dlmon.records import SCRIPT_PHASE, Evaluation, Validation, finite
 
 OWNER = "torch"
+EVALUATING = "evaluating"
 
 # Batches without a step that together take no more than this share of the one that steps, waiting
 # apart, were only fetched ahead: so transformers' Trainer does with gradient accumulation.
@@ -113,6 +114,7 @@ class PassReports:
         self._usually_validated: dict[Loader, int] = {}
         # Passes that follow no epoch as a rule: they are of this one if another one follows.
         self._unusual: list[tuple[Validation, Loader]] = []
+        self._evaluated: list[Pass] = []
         # Ran to its end with gradients on and has not stepped, or was left after its first batch,
         # which did: when, and what.
         self._undecided: tuple[Pass, int] | None = None
@@ -659,12 +661,48 @@ class PassReports:
         self._validated = {}
         self._unusual.clear()
 
+    def evaluates(self) -> None:
+        """Say that the passes that follow test what the training came to."""
+        self.phase, self._evaluated = EVALUATING, []
+
+    def evaluated(self, metrics: dict[str, Any]) -> None:
+        """Report what those passes came to, as the framework says it at their end."""
+        passes, self._evaluated = self._evaluated, []
+        self.phase = "validating"
+        if not passes:
+            return
+        values, why = finite(metrics)
+        sizes = [
+            item.samples if isinstance(item, MeasuredBatch) else None
+            for read in passes
+            for item in read.held or (None,)
+            if not isinstance(item, Interruption)
+        ]
+        known = [size for size in sizes if isinstance(size, int)]
+        samples = sum(known) if len(known) == len(sizes) else None
+        if samples is None:
+            why["samples"] = "the size of its batches is not known"
+        self._reporter.send(
+            Evaluation(
+                begin=passes[0].begin,
+                end=self._clock(),
+                steps=sum(read.number for read in passes),
+                samples=samples,
+                whole=True,
+                metrics=values,
+                first_end=passes[0].first_end,
+                why=why,
+            )
+        )
+
     def _report_validation(self, read: Pass, end: int, whole: bool) -> None:
         """Report a pass as validation of the epoch before it, after those that it has already.
 
         One over a loader that the loop's epochs before this one were not followed by is of this
         epoch if another epoch follows: at the end of a script it tests what came of all.
         """
+        if read.phase == EVALUATING and read.number:
+            self._evaluated.append(read)
         if self._before is not None and read.number and read.phase == "validating":
             one = Validation(read.begin, read.first_end, read.last_end, end, read.number)
             usually = self._usually_validated

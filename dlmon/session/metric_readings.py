@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 
 from dlmon.records import Batches, BatchSummary, Epoch, Evaluation, Metrics, Record, Trainer
 from dlmon.session.learning import KERAS_FRAMEWORKS, metric_of
+
+_TEST = re.compile(r"^test[_/.](?=.)", re.IGNORECASE)
 
 
 class Pass(str, Enum):
@@ -71,7 +74,7 @@ class MetricReadings:
         elif isinstance(record, Evaluation):
             for name, value in record.metrics.items():
                 why = record.why.get(name, "")
-                metric = metric_of(name)[0]
+                metric = metric_of(_TEST.sub("", name))[0]
                 number = record.trainer or 0
                 yield MetricReading(record.end, metric, Pass.EVALUATION, value, why, trainer=number)
 

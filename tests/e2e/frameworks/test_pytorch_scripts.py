@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from dlmon.records import Batches, Epoch, Metrics, Model, Notice
+from dlmon.records import Batches, Epoch, Evaluation, Metrics, Model, Notice
 
 # One process imports them for all.
 trainers = pytest.mark.xdist_group("trainers")
@@ -207,6 +207,9 @@ def test_lightning(run_trainer, package, options):
     process = check(ran)
     losses = json.loads(ran.watched.stdout.splitlines()[1].partition("]")[0] + "]")
     assert [epoch.metrics["loss"] for epoch in process.epochs] == losses
+    [evaluation] = process.of(Evaluation)
+    assert evaluation.metrics == json.loads(ran.watched.stdout.splitlines()[2])
+    assert (evaluation.steps, evaluation.samples, evaluation.whole) == (4, 50, True)
     [model] = process.of(Model)
     assert (model.epochs, model.network, model.parameters) == (options["max_epochs"], "Module", 9)
     expected = None if "stream" in options else options.get("limit_train_batches", 13)

@@ -68,7 +68,8 @@ trainer = lightning.Trainer(
     **options,
 )
 trainer.fit(module, train, check)
-trainer.test(module, check, verbose=False)
+[tested] = trainer.test(module, check, verbose=False)
 counts = {"samples": module.samples, "steps": module.steps, "updates": trainer.global_step}
 print(json.dumps({**counts, "epochs": trainer.current_epoch}))
 print(module.losses, module.net.weight.tolist())
+print(json.dumps(tested))

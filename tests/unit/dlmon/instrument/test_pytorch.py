@@ -18,6 +18,7 @@ from dlmon.instrument.pytorch import (
 )
 from dlmon.instrument.reporter import Reporter
 from dlmon.instrument.transformers import watch_transformers
+from dlmon.records import Evaluation
 
 
 class Batch:
@@ -331,6 +332,31 @@ def test_what_lightning_knows_is_added(watched, reporter):
     assert epoch.whole
     assert epoch.metrics == {"loss": 0.5, "one_epoch": 3}
     assert epoch.validation.steps == 1
+
+
+@pytest.mark.parametrize(
+    ("task", "event"),
+    [("test", "on_test"), ("validate", "on_validation"), ("fit", "on_validation")],
+)
+def test_what_lightning_tests_beside_a_fit_is_an_evaluation(watched, reporter, task, event):
+    module = SimpleNamespace(_call_callback_hooks=lambda trainer, event: None)
+    watch_lightning(module, reporter)
+    trainer = SimpleNamespace(
+        state=SimpleNamespace(fn=task),
+        _logger_connector=SimpleNamespace(_callback_metrics={"some_loss": 0.25}),
+    )
+    watched.state.gradients = False
+    module._call_callback_hooks(trainer, f"{event}_start")
+    for _ in range(2):
+        # Lightning asks for no more batches than there are.
+        check = iter(watched.loaders.DataLoader())
+        next(check), next(check)
+    module._call_callback_hooks(trainer, f"{event}_end")
+    found = [
+        (one.steps, one.samples, one.metrics, one.whole)
+        for one in reported(reporter).of(Evaluation)
+    ]
+    assert found == ([] if task == "fit" else [(4, 12, {"some_loss": 0.25}, True)])
 
 
 @pytest.mark.parametrize(("epoch", "left"), [(0, 5), (2.0, 3), (2.85, 3), (None, 5)])

@@ -64,7 +64,8 @@ def test_the_mean_of_an_epoch_is_not_put_among_those_of_its_parts():
 
 
 def test_an_evaluation_has_no_epoch():
-    found = readings_of(Evaluation(7 * S, 9 * S, 5, 100, True, {"loss": 0.7, "accuracy": 0.9}))
+    metrics = {"test_loss": 0.7, "accuracy": 0.9}
+    found = readings_of(Evaluation(7 * S, 9 * S, 5, 100, True, metrics))
     assert found == [
         (9, "loss", Pass.EVALUATION, None, 0.7),
         (9, "accuracy", Pass.EVALUATION, None, 0.9),

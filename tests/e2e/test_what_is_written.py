@@ -53,11 +53,16 @@ def test_with_ascii_no_other_character_is_written(attach):
         assert terminal.written.isascii()
 
 
-def test_a_console_without_a_font_gets_ascii_by_itself(attach):
-    with attach(environment={"TERM": "linux"}) as terminal:
+@pytest.mark.parametrize(
+    "environment", [{"TERM": "linux"}, {"LC_ALL": "C"}, {"PYTHONIOENCODING": "latin-1"}]
+)
+def test_a_terminal_that_can_show_no_other_gets_ascii_by_itself(attach, environment):
+    with attach(environment=environment) as terminal:
         terminal.wait_for(b"completed")
         terminal.wait_until_quiet(0.5)
         assert terminal.written.isascii()
+        # A glyph that is left out rather than drawn with another.
+        assert b"??" not in terminal.written
 
 
 def test_an_end_by_signal_leaves_a_terminal_that_can_be_used(attach):

@@ -6,6 +6,7 @@ Whatever a user can do wrong ends in one sentence on stderr and an exit code of
 
 from __future__ import annotations
 
+import codecs
 import errno
 import io
 import os
@@ -21,6 +22,9 @@ COMPLETE_VARIABLE = "_DLMON_COMPLETE"
 # A word of a command line can have 128 kB, all of them 2 MB.
 _LONGEST_ERROR = 2_000
 
+_PLAIN = "plain characters"
+"""What Python calls by this name where an encoding lacks a character."""
+
 # Why stdout may take nothing; logs and other files of ours report that themselves.
 _NOT_WRITTEN = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
 
@@ -28,13 +32,22 @@ _NOT_WRITTEN = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
 def main() -> None:
     """Run the command line and leave with its exit code."""
     _open_closed_streams()
+    codecs.register_error(_PLAIN, _in_plain_characters)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             # A terminal that can't show a character shows another; that is no error.
-            stream.reconfigure(errors="replace")
+            stream.reconfigure(errors=_PLAIN)
     instruction = os.environ.get(COMPLETE_VARIABLE)
     exit_code = _run(sys.argv[1:]) if instruction is None else _complete(instruction)
     sys.exit(_written_out(exit_code))
+
+
+def _in_plain_characters(error: UnicodeError) -> tuple[str, int]:
+    """Stand in for what an encoding lacks, cell for cell."""
+    assert isinstance(error, UnicodeEncodeError)
+    from tui.drawing.ascii import plain
+
+    return plain(error.object[error.start : error.end]), error.end
 
 
 def _complete(instruction: str) -> int:

@@ -35,8 +35,26 @@ def settings_of(ascii: bool | None) -> Settings:
     settings = read_settings()
     if ascii is None:
         # The console of Linux has no font for what is drawn otherwise.
-        ascii = settings.ascii or os.environ.get("TERM") == "linux"
+        ascii = settings.ascii or os.environ.get("TERM") == "linux" or not _takes_utf_8()
     return replace(settings, ascii=ascii)
+
+
+def _takes_utf_8() -> bool:
+    """Return whether the terminal reads UTF-8, as far as the locale and our stream say.
+
+    Where LC_ALL is C, or names a locale that is not installed, Python writes UTF-8 all the same.
+    """
+    chosen = (os.environ.get(name) for name in ("LC_ALL", "LC_CTYPE", "LANG"))
+    named = next(filter(None, chosen), "").partition("@")[0]
+    _, has_codeset, codeset = named.partition(".")
+    if named in ("C", "POSIX") or (has_codeset and not _is_utf_8(codeset)):
+        return False
+    # Textual draws on stderr.
+    return sys.stderr is None or _is_utf_8(getattr(sys.stderr, "encoding", None) or "utf-8")
+
+
+def _is_utf_8(encoding: str) -> bool:
+    return encoding.lower().replace("-", "") == "utf8"
 
 
 def chosen_log_directory(chosen: Path | None, settings: Settings | None = None) -> Path:

@@ -60,6 +60,11 @@ class _Palette(CommandPalette, Dialog[None]):
     Textual's own ends the app.
     """
 
+    def _on_mount(self, event: events.Mount) -> None:
+        if not self.is_active:
+            # Closed by now: no screen lies below it that could have commands.
+            event.prevent_default()
+
     def _gather_commands(self, search_value: str) -> Any:
         # What it would show them in is soon gone.
         return super()._gather_commands(search_value) if self.is_active else None
@@ -80,9 +85,9 @@ def ended_by_error(app: App[Any]) -> bool:
 
 
 def open_palette(app: App[Any]) -> None:
-    """Open the command palette, unless it is."""
-    if not CommandPalette.is_open(app):
-        app.push_screen(_Palette(id="--command-palette"))
+    """Open the command palette, unless it is; one that was closed may not be gone yet."""
+    if not isinstance(app.screen, _Palette):
+        app.push_screen(_Palette())
 
 
 class SpansUpdate(ChopsUpdate):

@@ -79,6 +79,22 @@ async def test_the_palette_is_taken_off_while_it_looks_for_commands():
             assert palette not in stage.app.screen_stack
 
 
+async def test_the_palette_is_opened_again_before_the_one_before_is_gone():
+    with staged(STATES["earlier-runs"], "watch") as stage:
+        async with stage.app.run_test(size=(120, 40)) as pilot:
+            await stage.begin(pilot)
+            for _ in range(3):
+                stage.app.action_command_palette()
+                await pilot.pause()
+                stage.app.screen.dismiss()
+            stage.app.action_command_palette()
+            stage.app.screen.dismiss()
+            stage.app.action_command_palette()
+            stage.app.action_command_palette()
+            await pilot.pause()
+            assert len(stage.app.screen_stack) == 2
+
+
 async def test_a_command_of_the_palette_is_done_once(monkeypatch):
     with staged(STATES["earlier-runs"], "watch") as stage:
         async with stage.app.run_test(size=(120, 40)) as pilot:

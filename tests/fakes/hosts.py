@@ -65,7 +65,7 @@ class FakeLink:
         if self._failure is not None:
             raise self._failure
         self.asked.append((ask, fields.get("log_dir")))
-        for answer in self.answers[ask]:
+        for answer in self.answers.get(ask, ()):
             yield answer
 
     async def wait_until_up(self):

@@ -16,6 +16,7 @@ from textual.message import Message
 from textual.screen import Screen
 
 import tui.app
+from dlmon.exit_codes import FAILED
 from dlmon.host import boot_id, host_name
 from dlmon.launch.job import Job, Refused, Started
 from dlmon.log.folder import LOG_NAME
@@ -122,6 +123,13 @@ class FakeLaunch:
 
     def release(self) -> None:
         self.released = True
+
+
+def refused_launch(job: Job) -> FakeLaunch:
+    """Return a lifeline whose supervisor starts nothing."""
+    launch = FakeLaunch(Refused("nothing can be launched here", FAILED), job)
+    launch.may_answer.set()
+    return launch
 
 
 class FakeSensing:

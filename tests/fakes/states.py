@@ -10,7 +10,7 @@ import asyncio
 import os
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, chdir, contextmanager
 from dataclasses import dataclass, fields, replace
 from functools import cached_property, partial
@@ -46,6 +46,7 @@ from tui.options.settings import Settings
 from tui.screens.starting import StartingScreen
 from tui.sources import Sources
 
+from .hosts import FakeHost, FakeLink, live
 from .recorded import (
     BEGIN_NS,
     BEGIN_WALL,
@@ -62,6 +63,7 @@ from .screens import (
     FakeSensing,
     GrowingLog,
     fake_machine,
+    refused_launch,
     screen_text,
     until,
     until_read,
@@ -558,11 +560,16 @@ VIEWS = (
 
 @contextmanager
 def staged(
-    state: State, view: str = "live", folder: str = "sessions", **settings
+    state: State,
+    view: str = "live",
+    folder: str = "sessions",
+    start: Mapping[str, object] | None = None,
+    **settings,
 ) -> Iterator[Stage]:
     """Set the stage; `settings` are those of `config.toml`, such as ascii or theme.
 
-    The sessions lie in a folder of this name.
+    The sessions lie in a folder of this name. `start` is what the app is to show first.
+    Nothing can be launched, and no other machine be reached.
     """
     with ExitStack() as stack:
         home = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="dlmon-")))
@@ -588,10 +595,14 @@ def staged(
             where = {"log": log.path, "started": FakeLaunch() if state.ours else None}
         else:
             where = {"watch_interval_s": 1.0} if view.startswith("watch") else {}
+        where.update(start or {})
         sources = Sources(
             follow=partial(SessionFollower, clock=clock),
             replay=partial(ReplaySource, clock=clock),
             machine=partial(fake_machine, clock=clock),
+            launch=refused_launch,
+            hosts=lambda name, *more: live(FakeHost(name, clock, *more), clock),
+            link=partial(FakeLink, clock=clock),
         )
         app = DlmonApp(Start(log_dir, Settings(**settings), **where, sources=sources))
         yield Stage(app, view, state, clock)

@@ -947,7 +947,7 @@ async def test_help_explains_the_screen_and_names_its_keys(dlmon_app, log_dir, s
         dlmon_app(log_dir, log),
         dlmon_app(log_dir, watch_interval_s=1),
     ):
-        async with app.run_test(size=(120, 300)) as pilot:
+        async with app.run_test(size=(120, 400)) as pilot:
             await pilot.pause()
             screen = app.screen
             await pilot.press(key)

@@ -13,12 +13,11 @@ from dlmon.records import FailureKind, Output, Status
 from dlmon.session.limits.evidence import Evidence, Limit
 from dlmon.session.session import (
     NOTHING_SEEN,
-    NOTHING_SEEN_YET,
     TOO_SHORT,
     WATCHED,
     WATCHED_TOO,
 )
-from tui.live.limit_line import LimitLine
+from tui.live.limit_line import WAITING, LimitLine
 
 TRAINING = folded(recorded_session("training")).snapshot()
 COMPLETED = folded(recorded_session()).snapshot()
@@ -161,7 +160,7 @@ def test_a_run_that_is_over_and_has_no_figure_says_why():
 
 def test_for_a_script_that_never_trained_it_is_shown_what_is_watched():
     silent = folded(script_session(seconds=0)).snapshot()
-    assert rows_of(silent, running=True)[0] == f"┃ What limits it  {NOTHING_SEEN_YET}"
+    assert rows_of(silent, running=True)[0] == f"┃ What limits it  {WAITING}"
     assert rows_of(silent, running=True)[1].strip("┃ ") == WATCHED
     over = rows_of(silent, width=160)
     assert over[0] == f"┃ What limited it  {NOTHING_SEEN}"

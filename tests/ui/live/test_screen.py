@@ -568,7 +568,7 @@ async def test_a_session_that_is_over_is_left_without_a_question(show_session):
 
 async def test_an_attached_session_is_left_without_a_question(show_session):
     async with show_session(recorded_session("training"), size=NARROW, ours=False) as shown:
-        assert shown.footer.startswith("s Stop  l Log  q Quit")
+        assert shown.footer.startswith("s Stop  d Detach  l Log  q Quit")
         await shown.press("q")
         assert shown.left == [False]
 

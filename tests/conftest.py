@@ -7,6 +7,7 @@ import pwd
 import re
 import signal
 import time
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -23,6 +24,8 @@ settings.load_profile("dlmon")
 gc.set_threshold(50_000, 20, 50)
 
 _folder_numbers = itertools.count()
+
+_SOURCE = Path(__file__).parents[1]
 
 
 def pytest_collection_finish():
@@ -68,6 +71,18 @@ def _nothing_is_ignored():
     yield
     for number, handler in before.items():
         signal.signal(number, handler)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _nothing_is_left_in_the_source():
+    """Leave no file beside the source; what the tools themselves put there has a dot before it."""
+
+    def names():
+        return {path.name for path in _SOURCE.iterdir() if not path.name.startswith(".")}
+
+    before = names()
+    yield
+    assert names() - before <= {"snapshot_report.html"}
 
 
 @pytest.fixture(autouse=True)

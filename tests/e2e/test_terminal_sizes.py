@@ -22,7 +22,8 @@ def terminal(dlmon_command, tmp_path):
 
         def start(screen, width, height):
             command = [dlmon_command, *commands[screen]]
-            return stack.enter_context(PseudoTerminal(command, {}, width, height))
+            # What saves a report or a picture is among the keys: it lies where dlmon runs.
+            return stack.enter_context(PseudoTerminal(command, {}, width, height, tmp_path))
 
         yield start
 

@@ -20,7 +20,7 @@ class KeptReporter(Reporter):
     """Keeps what is reported."""
 
     def __init__(self):
-        super().__init__("nowhere")
+        super().__init__("/nowhere/socket")
         self.queue = deque()
         self.batch_ended = self.queue.append
 

@@ -26,7 +26,7 @@ def _without_sizes(environment):
 class PseudoTerminal:
     """Runs a command as a terminal would; leaving the context ends it."""
 
-    def __init__(self, command, environment=None, width=120, height=40):
+    def __init__(self, command, environment=None, width=120, height=40, directory=None):
         self._master, slave = pty.openpty()
         self.resize(width, height)
         self.process = subprocess.Popen(
@@ -35,6 +35,7 @@ class PseudoTerminal:
             stdout=slave,
             stderr=slave,
             env={**_without_sizes(os.environ), "TERM": "xterm-256color", **(environment or {})},
+            cwd=directory,
             start_new_session=True,
             preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
         )

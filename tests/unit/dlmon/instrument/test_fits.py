@@ -103,7 +103,7 @@ class Keras:
     def __init__(self, monkeypatch):
         self.now = 1_000 * MS
         monkeypatch.setattr("time.monotonic_ns", lambda: self.now)
-        self.reporter = Reporter("somewhere")
+        self.reporter = Reporter("/nowhere/socket")
         self.queue = deque()
         self.reporter.attach(Emitter(self.queue))
         self.reporter.start = lambda *about: self.reporter.is_on

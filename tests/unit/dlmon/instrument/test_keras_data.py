@@ -95,7 +95,7 @@ def make(monkeypatch):
     module = ModuleType("keras.src.trainers.epoch_iterator")
     module.EpochIterator = type("EpochIterator", (EpochIterator,), {})
     module.EpochIterator.__init__ = lambda self, *a, **n: EpochIterator.__init__(self, *a, **n)
-    watch_data(module, Reporter("somewhere"))
+    watch_data(module, Reporter("/nowhere/socket"))
 
     def make(adapter, backend="tensorflow", **how):
         backends = SimpleNamespace(backend=lambda: backend)

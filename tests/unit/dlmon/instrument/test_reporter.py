@@ -36,7 +36,7 @@ def test_a_monitor_that_is_gone_turns_it_off(tmp_path):
 
 
 def test_the_first_that_takes_it_counts_until_it_lets_go():
-    reporter = Reporter("somewhere")
+    reporter = Reporter("/nowhere/socket")
     assert reporter.take("keras")
     assert reporter.take("keras")
     assert not reporter.may_take("torch")

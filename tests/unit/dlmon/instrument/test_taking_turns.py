@@ -13,7 +13,7 @@ class Emitter:
 
 
 def test_the_first_that_takes_the_reporter_keeps_it():
-    reporter = Reporter("somewhere")
+    reporter = Reporter("/nowhere/socket")
     assert reporter.take("keras")
     assert reporter.take("keras")
     assert not reporter.take("torch")
@@ -24,7 +24,7 @@ def test_the_first_that_takes_the_reporter_keeps_it():
 
 
 def test_what_holds_the_reporter_ends_when_another_asks():
-    reporter = Reporter("somewhere")
+    reporter = Reporter("/nowhere/socket")
     ended = []
 
     def end():
@@ -40,7 +40,7 @@ def test_what_holds_the_reporter_ends_when_another_asks():
 
 
 def test_taking_the_reporter_again_ends_the_holding():
-    reporter = Reporter("somewhere")
+    reporter = Reporter("/nowhere/socket")
     reporter.take("keras")
     reporter.hold("keras", lambda: None)
     reporter.take("keras")
@@ -48,7 +48,7 @@ def test_taking_the_reporter_again_ends_the_holding():
 
 
 def test_a_loop_is_described_again_without_becoming_another():
-    reporter, emitter = Reporter("somewhere"), Emitter()
+    reporter, emitter = Reporter("/nowhere/socket"), Emitter()
     reporter.attach(emitter)
     reporter.begin_loop(batch_size=32, epochs=2, why={"parameters": "not built yet"})
     reporter.describe_loop(parameters=19)

@@ -137,7 +137,8 @@ def _counting(
     signature = inspect.signature(following)
 
     @guarded(reporter)
-    def begin(*arguments: Any, **named: Any) -> tuple[Rounds, list[Any]] | None:
+    def begin(arguments: tuple[Any, ...], named: dict[str, Any]) -> Rounds | None:
+        """Begin to count, by one callback more in `named`; None where that cannot be."""
         # By the names alone: XGBoost also takes by place what its signature has by name only.
         given = {**dict(zip(signature.parameters, arguments, strict=False)), **named}
         callbacks = given.get("callbacks")
@@ -150,23 +151,21 @@ def _counting(
         default = signature.parameters["num_boost_round"].default
         asked = given.get("num_boost_round", default)
         rounds = Rounds(package, asked, given.get("params"), reporter)
-        counting = [callback_of(rounds), *(callbacks or ())]
+        named["callbacks"] = [callback_of(rounds), *(callbacks or ())]
         rounds.begin()
-        return rounds, counting
+        return rounds
 
     @wraps(following)
     def train(*arguments: Any, **named: Any) -> Any:
-        begun = begin(*arguments, **named) if reporter.is_on else None
+        rounds = begin(arguments, named) if reporter.is_on else None
         try:
-            if begun is not None:
-                named["callbacks"] = begun[1]
             return following(*arguments, **named)
         except BaseException as error:
             hide_this_frame(error)
             raise
         finally:
-            if begun is not None:
-                guarded(reporter)(begun[0].end)()
+            if rounds is not None:
+                guarded(reporter)(rounds.end)()
 
     return train
 

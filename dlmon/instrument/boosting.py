@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import wraps
 from types import ModuleType
 from typing import Any
@@ -143,7 +143,7 @@ def _counting(
         given = {**dict(zip(signature.parameters, arguments, strict=False)), **named}
         callbacks = given.get("callbacks")
         by_place = "callbacks" in given and "callbacks" not in named
-        if by_place or (callbacks is not None and not isinstance(callbacks, (list, tuple))):
+        if by_place or (callbacks is not None and not isinstance(callbacks, Iterable)):
             return None
         if not given.keys() <= signature.parameters.keys():
             # The package says itself what is wrong.

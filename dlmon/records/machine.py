@@ -197,6 +197,7 @@ class ProcessTree:
     Attributes:
         cpu_pct: CPU time of all of them together.
         busiest_thread_pct: CPU time of the thread that used the most.
+        busiest_process_pct: CPU time of the process that used the most, all its threads together.
         cpu_wait_pct: the share of time in which the thread that waited most was ready to run, and
             waited for a CPU.
         rss_mib: memory that they hold (resident set).
@@ -216,6 +217,7 @@ class ProcessTree:
     cpu_wait_pct: float | None = None
     read_mib_s: float | None = None
     blocked: int | None = None
+    busiest_process_pct: float | None = None
     why: dict[str, str] = field(default_factory=dict)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from dlmon.sensors.rates import BYTES_IN_MIB, mib_per_second
 FIELDS = (
     "cpu_pct",
     "busiest_thread_pct",
+    "busiest_process_pct",
     "cpu_wait_pct",
     "rss_mib",
     "processes",
@@ -148,9 +150,13 @@ class ProcessProvider(Provider):
         self._members.update({pid: others[pid] for pid in found})
 
     def _read_threads(self, t: int) -> ProcessTree:
-        """Return which share of the time since the last call a thread ran, and waited, at most."""
+        """Return how long a thread and a process ran, and a thread waited, at most.
+
+        Each is a share of the time since the last call.
+        """
         ticks: dict[tuple[int, int], int] = {}
         delays: dict[tuple[int, int], int] = {}
+        processes: dict[tuple[int, int], int] = {}
         tried = False
         for pid in self._members:
             try:
@@ -163,6 +169,7 @@ class ProcessProvider(Provider):
                     stat = parse_stat(kernel_files.read(f"{folder}/stat"))
                     thread = (number, stat.started)
                     ticks[thread] = stat.ticks
+                    processes[thread] = pid
                     # One that did not run is not read again: there may be thousands.
                     if stat.ticks != self._thread_ticks.get(thread) or (
                         # Unless nothing is known of the kernel: then one of them is tried.
@@ -178,11 +185,12 @@ class ProcessProvider(Provider):
         self._thread_ticks, self._thread_delays, self._threads_t = ticks, delays, t
         read_bytes = self._count_read()
         if window_ns <= 0:
-            slow = ("busiest_thread_pct", "cpu_wait_pct", "read_mib_s")
+            slow = ("busiest_thread_pct", "busiest_process_pct", "cpu_wait_pct", "read_mib_s")
             return ProcessTree(why=dict.fromkeys(slow, NO_EARLIER))
-        ran = max(
-            (spent - ticks_before.get(thread, 0) for thread, spent in ticks.items()), default=0
-        )
+        ran = {thread: spent - ticks_before.get(thread, 0) for thread, spent in ticks.items()}
+        ran_of: Counter[int] = Counter()
+        for thread, count in ran.items():
+            ran_of[processes[thread]] += count
         # Of a thread that is not new, the wait before is known only if it was read then.
         waited = [
             delay - delays_before.get(thread, 0)
@@ -194,11 +202,15 @@ class ProcessProvider(Provider):
         if read_bytes is None:
             why["read_mib_s"] = NO_READS
         return ProcessTree(
-            busiest_thread_pct=_share(ran * 1e9 / self._ticks_per_s, window_ns),
+            busiest_thread_pct=min(100.0, self._pct(max(ran.values(), default=0), window_ns)),
+            busiest_process_pct=self._pct(max(ran_of.values(), default=0), window_ns),
             cpu_wait_pct=_share(max(waited, default=0), window_ns) if can_tell else None,
             read_mib_s=None if read_bytes is None else mib_per_second(read_bytes * 1e9 / window_ns),
             why=why,
         )
+
+    def _pct(self, ticks: int, window_ns: int) -> float:
+        return round(100 * max(0, ticks) * 1e9 / self._ticks_per_s / window_ns, 1)
 
     def _count_read(self) -> int | None:
         """Return the bytes that came from disks since the last call; None where none tells."""

@@ -119,6 +119,12 @@ def busiest_thread_pct(samples: Sequence[Machine], interval_s: float) -> float |
     return mean_of(s.process.busiest_thread_pct if s.process else None for s in settled)
 
 
+def busiest_process_pct(samples: Sequence[Machine], interval_s: float) -> float | None:
+    """Return the CPU time of the run's busiest process, all its threads together."""
+    settled = _settled(samples, interval_s)
+    return mean_of(s.process.busiest_process_pct if s.process else None for s in settled)
+
+
 def _settled(samples: Sequence[Machine], interval_s: float) -> Sequence[Machine]:
     """Return those samples whose slow readings are of the time since the first of them alone.
 

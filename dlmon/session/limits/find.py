@@ -19,6 +19,7 @@ from dlmon.session.limits.cpu import (
     IDLE_CORES,
     CpuUse,
     all_cores_busy,
+    busiest_process_pct,
     busiest_thread_pct,
     count_of,
     cpu_use,
@@ -46,7 +47,7 @@ from dlmon.session.limits.gpu import (
     gpu_lost,
     gpu_shared,
     gpu_works,
-    one_thread,
+    one_core,
 )
 from dlmon.session.slow_readings import settled_after_ns
 
@@ -148,6 +149,7 @@ def look(
     gpus = [] if is_lost else [gpu for gpu in every_gpu if gpu.index == gpu_index]
     use = cpu_use(samples, facts, count_of(cpus), interval_s)
     thread_pct = busiest_thread_pct(samples, interval_s)
+    process_pct = busiest_process_pct(samples, interval_s)
 
     def found(holds: bool) -> tuple[Evidence, ...]:
         # What is used up comes first, then what was taken away, then what may be a sign of either.
@@ -162,7 +164,7 @@ def look(
             *_scarcity(samples, ended, holds),
             one_thread_of_the_cpu(use, thread_pct, ended, holds)
             if on_cpu
-            else one_thread(thread_pct, gpus, of_gpu, waited_share, ended, holds),
+            else one_core(thread_pct, process_pct, gpus, of_gpu, waited_share, ended, holds),
             _io_pressure(samples, ended, holds),
             None if is_lost else gpu_shared(samples, gpu_index, ended),
             mostly_idle(use, gpus, on_cpu, unmeasured, ended, holds),

@@ -11,7 +11,6 @@ from dlmon.session.limits import advice
 from dlmon.session.limits.evidence import (
     MIN_SAMPLES,
     Evidence,
-    is_below,
     is_busy,
     mean_of,
     reaches,
@@ -24,6 +23,8 @@ WORKING_GPU_PCT = 60.0
 NEAR_POWER_LIMIT, NEARLY_SO = 0.95, 0.92
 SHARED_GPU_MIB = 512
 LONGEST_REASON = 80
+# What runs its threads in turn takes little more.
+ONE_CORE_PCT = 125.0
 # From so much of the time on, what loads the data is worth a look.
 WAITED_SHARE = 0.1
 
@@ -166,31 +167,40 @@ def _slowed_by(gpus: Sequence[Gpu], holds: bool) -> list[tuple[str, str]]:
     return found
 
 
-def one_thread(
+def one_core(
     thread_pct: float | None,
+    process_pct: float | None,
     gpus: Sequence[Gpu],
     facts: GpuFacts | None,
     waited_share: float | None,
     ended: bool,
     holds: bool,
 ) -> Evidence | None:
-    """Hold when the GPU waits while one thread has a core: whether it feeds the GPU isn't known."""
+    """Hold when the GPU waits while one thread, or the threads of one process in turn, has a core.
+
+    Python runs one thread at a time: PyTorch computes the gradients in another one than the rest.
+    Whether the core feeds the GPU isn't known.
+    """
     gpu_pct = mean_of(gpu.utilization_pct for gpu in gpus)
-    if gpu_pct is None or thread_pct is None:
+    if gpu_pct is None or is_busy(gpu_pct, holds=False):
         return None
-    if not is_below(gpu_pct, WORKING_GPU_PCT, holds) or not is_busy(thread_pct, holds):
+    if thread_pct is not None and is_busy(thread_pct, holds):
+        what, pct = "thread", thread_pct
+    elif process_pct is not None and is_busy(process_pct, holds) and process_pct <= ONE_CORE_PCT:
+        what, pct = "process", process_pct
+    else:
         return None
     beside = f"GPU {gpus[-1].index} at {gpu_pct:.0f} %"
     was = verb(ended, "is", "was")
-    text = f"One thread of this run {was} at {thread_pct:.0f} % of a core, {beside}"
-    # Where the thread is known not to load data, more work per step gives the GPU more to do.
+    text = f"One {what} of this run {was} at {pct:.0f} % of a core, {beside}"
+    # Where it is known not to load data, more work per step gives the GPU more to do.
     loads_nothing = waited_share is not None and waited_share < WAITED_SHARE
     return Evidence(
         "thread",
         text,
-        f"one thread at {thread_pct:.0f} %, {beside}",
-        f"GPU {gpus[-1].index} {verb(ended, 'waits', 'waited')}, one thread {was} busy",
-        (f"thread at {thread_pct:.0f} % of a core", beside),
+        f"one {what} at {pct:.0f} %, {beside}",
+        f"GPU {gpus[-1].index} {verb(ended, 'waits', 'waited')}, one {what} {was} busy",
+        (f"{what} at {pct:.0f} % of a core", beside),
         advice.larger_batch(gpus, facts) if loads_nothing else "",
     )
 

@@ -166,7 +166,7 @@ def test_a_child_that_vanishes_takes_nothing_down(proc: Proc):
     proc.end(11)
     assert tree(provider, SECOND).processes == 1
     assert provider.slow(SECOND).process == ProcessTree(
-        busiest_thread_pct=0.0, cpu_wait_pct=0.0, read_mib_s=0.0
+        busiest_thread_pct=0.0, busiest_process_pct=0.0, cpu_wait_pct=0.0, read_mib_s=0.0
     )
 
 
@@ -221,6 +221,16 @@ def test_the_busiest_thread_is_measured_between_slow_readings(proc: Proc):
     proc.stat(10, threads={10: 50, 17: 900 + 4 * TICKS_PER_S, 18: TICKS_PER_S})
     assert threads_of(provider, 5 * SECOND).busiest_thread_pct == 80.0
     assert threads_of(provider, 10 * SECOND).busiest_thread_pct == 0.0
+
+
+def test_the_busiest_process_has_the_time_of_all_its_threads(proc: Proc):
+    proc.stat(10, threads={10: 50, 17: 900})
+    proc.stat(11, parent=10, threads={11: 70})
+    provider = watching(proc, 10)
+    proc.stat(10, threads={10: 50 + 3 * TICKS_PER_S, 17: 900 + 2 * TICKS_PER_S})
+    proc.stat(11, parent=10, threads={11: 70 + 4 * TICKS_PER_S})
+    reported = threads_of(provider, 5 * SECOND)
+    assert (reported.busiest_thread_pct, reported.busiest_process_pct) == (80.0, 100.0)
 
 
 def test_the_wait_for_a_cpu_is_that_of_the_thread_that_waited_most(proc: Proc):
@@ -310,7 +320,8 @@ def test_without_a_window_what_threads_did_is_unknown_and_not_as_before(proc: Pr
     provider.slow(5 * SECOND)
     provider.watch(10, 6 * SECOND)
     why = dict.fromkeys(
-        ("busiest_thread_pct", "cpu_wait_pct", "read_mib_s"), "no earlier reading yet"
+        ("busiest_thread_pct", "busiest_process_pct", "cpu_wait_pct", "read_mib_s"),
+        "no earlier reading yet",
     )
     assert provider.slow(6 * SECOND).process == ProcessTree(why=why)
 

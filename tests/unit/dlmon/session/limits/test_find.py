@@ -380,10 +380,33 @@ def test_a_full_thread_beside_a_gpu_that_waits_claims_no_cause():
     limit = reported(sample)
     assert limit.rule == "thread"
     assert limit.text == "One thread of this run is at 100 % of a core, GPU 0 at 40 %."
-    assert (
-        reported(replace(sample, gpus=(replace(BUSY_GPU, utilization_pct=80),))).rule == "not-clear"
-    )
+    assert reported(replace(sample, gpus=(BUSY_GPU,))).rule == "gpu"
     assert reported(with_gpu(utilization_pct=40)).rule == "not-clear"
+
+
+# As read beside an H100: of PyTorch's two threads, one computes the gradients.
+@pytest.mark.parametrize(
+    ("thread_pct", "process_pct", "gpu_pct", "rule"),
+    [
+        (51.0, 99.8, 26, "thread"),
+        (81.0, 101.0, 12, "thread"),
+        (81.0, 101.0, 97, "gpu"),
+        (32.0, 211.0, 85, "not-clear"),
+        (51.0, 60.0, 26, "not-clear"),
+        (51.0, None, 26, "not-clear"),
+    ],
+)
+def test_threads_of_one_process_that_take_turns_fill_one_core(
+    thread_pct, process_pct, gpu_pct, rule
+):
+    tree = ProcessTree(
+        cpu_pct=110.0, busiest_thread_pct=thread_pct, busiest_process_pct=process_pct
+    )
+    limit = reported(replace(with_gpu(utilization_pct=gpu_pct), process=tree))
+    assert limit.rule == rule
+    if rule == "thread":
+        said = f"One process of this run is at {process_pct:.0f} % of a core, GPU 0 at {gpu_pct} %."
+        assert limit.text == said
 
 
 def test_another_program_on_the_gpu_is_named():
@@ -998,7 +1021,13 @@ percent = st.none() | st.floats(0, 100)
             ),
             memory=st.none() | st.builds(Memory, swap_mib_s=percent),
             pressure=st.none() | st.builds(Pressure, memory_pct=percent, io_pct=percent),
-            process=st.none() | st.builds(ProcessTree, cpu_pct=percent, busiest_thread_pct=percent),
+            process=st.none()
+            | st.builds(
+                ProcessTree,
+                cpu_pct=percent,
+                busiest_thread_pct=percent,
+                busiest_process_pct=percent,
+            ),
             processes=st.none()
             | st.lists(
                 st.builds(

@@ -38,7 +38,7 @@ def effective_text(result: Result) -> str:
     speed = flop_s_text(result.effective_flop_s)
     if result.peak_share is None:
         return speed
-    return f"{speed}, {result.peak_share:.0%} of peak".replace("%", " %")
+    return f"{speed}, {units.share(result.peak_share)} of peak"
 
 
 def _effective(result: Result) -> str:

@@ -163,15 +163,9 @@ class MachineDetail(ScrollingLines):
         ]
 
     def _unknown(self, reason: str, names: str, width: int) -> list[TextRow]:
-        """Return a reason, and what it is the reason of."""
-        label = f"{reason}: "
-        if cell_len(label) > width // 2:
-            label = ""
-            names = f"{names}: {reason}"
-        lines = wrapped(names, width - cell_len(label), 3, self.ellipsis)
-        indent = " " * (_INDENT + cell_len(label))
-        starts = [f" {label}", *[indent] * len(lines)]
-        return [((f"{start}{line}", MUTED),) for start, line in zip(starts, lines, strict=False)]
+        """Return what is unknown, and the reason."""
+        lines = wrapped(f"{names}: {reason}", width, 3, self.ellipsis)
+        return [((f" {line}", MUTED),) for line in lines]
 
 
 def _is_too_long(figure: Figure, room: int) -> bool:

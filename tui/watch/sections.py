@@ -148,7 +148,7 @@ def gpu_section(view: MachineView, gpu: Gpu) -> Section:
     traffic = traffic_text(gpu.pcie_receive_mib_s, gpu.pcie_send_mib_s)
     known.add("over PCIe", traffic, "pcie_receive_mib_s", "pcie_send_mib_s")
     known.measure("NVLink", gpu.nvlinks, "{} active".format, "nvlinks")
-    if gpu.nvlinks != 0:
+    if gpu.nvlinks:
         traffic = traffic_text(gpu.nvlink_receive_mib_s, gpu.nvlink_send_mib_s)
         known.add("over NVLink", traffic, "nvlink_receive_mib_s", "nvlink_send_mib_s")
     known.add("ECC errors", _ecc(gpu), "ecc_uncorrected", "ecc_corrected")

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import fields, replace
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 from fakes.nvml_module import NvmlModule as Module
 from fakes.nvml_module import process
+from fakes.recorded_nvml import RecordedNvml
 
 from dlmon.records import Gpu, GpuFacts, GpuState, MachineFacts
 from dlmon.sensors import kernel_files
@@ -100,6 +102,25 @@ def test_a_healthy_gpu_is_read_in_full():
     )
     assert gpus(provider) == (HEALTHY,)
     assert provider.slow(0).gpus == (replace(SLOW, why=NO_LINKS | NOT_MEASURED),)
+
+
+def test_an_idle_h100_is_read_as_its_driver_answered():
+    nvml = RecordedNvml(Path(__file__).parents[4] / "data" / "nvml-h100.json")
+    provider = NvidiaProvider(load=lambda: nvml, wake="any")
+    facts, fast, slow = provider.facts(), provider.fast(0), provider.slow(0)
+    (known,), gpu = facts.gpus, merge(fast, slow).gpus[0]
+    assert (facts.driver, facts.cuda) == ("580.159.04", "13.0")
+    assert (known.name, known.memory_mib) == ("NVIDIA H100 80GB HBM3", 81559)
+    assert (known.sm_max_mhz, known.memory_max_mhz, known.bus_id) == (1980, 2619, "0000:00:06.0")
+    # The driver keeps 480 MiB for itself, which are not the programs'.
+    assert (gpu.utilization_pct, gpu.memory_used_mib) == (0, 0)
+    assert (gpu.power_w, gpu.power_limit_w, gpu.temperature_c) == (79.2, 700.0, 40)
+    assert (gpu.sm_mhz, gpu.memory_mhz, gpu.throttle, gpu.mig) == (345, 2619, (), False)
+    assert (gpu.pcie_generation, gpu.pcie_width) == (5, 16)
+    assert (gpu.ecc_corrected, gpu.ecc_uncorrected) == (0, 0)
+    assert {name for name, why in gpu.why.items() if why == "not supported"} == {
+        *("fan_pct", "nvlinks")
+    }
 
 
 def test_every_field_of_a_gpu_is_a_value_or_a_reason():

@@ -11,6 +11,7 @@ NAME_CHARACTERS = 24
 
 _INTERPRETER = re.compile(r"(python[\d.]*|bash|sh|dash|zsh|node|perl|ruby)")
 _TAKES_A_VALUE = ("-W", "-X")
+_TRAINING_OF_OURS = "dlmon run"
 
 
 def program_name(command: str | None) -> str | None:
@@ -22,6 +23,7 @@ def program_name(command: str | None) -> str | None:
     name = first if first.startswith("[") else first.rpartition("/")[2]
     if _INTERPRETER.fullmatch(name):
         name = _script(rest) or name
+        name = _TRAINING_OF_OURS if name == "workloads" else name
     return clean(name, NAME_CHARACTERS) or None
 
 

@@ -990,6 +990,7 @@ def test_what_is_not_clear_has_its_figures():
     [
         ("/usr/bin/python3.12 -X dev -u /srv/train.py --x", "train.py"),
         ("python -m pytest tests", "pytest"),
+        ("python -P -m workloads", "dlmon run"),
         ("python -c code", "python"),
         ("bash /opt/job.sh", "job.sh"),
         ("/opt/blender/blender -b x", "blender"),

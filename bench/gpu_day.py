@@ -35,7 +35,16 @@ NEEDS = ("tui.commands.main", "tui.app", "dlmon.sensors.sampler", "pynvml")
 def main() -> int:
     arguments, rest = _parser().parse_known_args()
     with tempfile.TemporaryDirectory(prefix="dlmon-gpu-day-") as folder:
-        python = make_environment(Path(folder) / "python", arguments.wheels)
+        try:
+            python = make_environment(Path(folder) / "python", arguments.wheels)
+        except subprocess.CalledProcessError:
+            version = f"{sys.version_info.major}.{sys.version_info.minor}"
+            print(
+                f"gpu_day.py: {arguments.wheels} can't be installed into Python {version}; bring "
+                f"those of `make gpu-wheels GPU_PYTHON={version}`",
+                file=sys.stderr,
+            )
+            return 2
         missing = _what_is_missing(python)
         if missing is not None:
             print(

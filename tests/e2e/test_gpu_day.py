@@ -16,11 +16,8 @@ from dlmon.sensors.nvidia.provider import NvidiaProvider
 
 BENCH = Path(__file__).parents[2] / "bench"
 DRY_RUN_S = 800
-# Each kind of part once: "shared" is a second "load", "batch-sizes" a second "crossing".
-PARTS = (
-    *("doctor", "nvml", "idle", "load", "training", "runs", "crossing", "cost", "screens"),
-    "runs-torch",
-)
+# The other parts call a bench, or `dlmon sweep`, for longer.
+PARTS = ("doctor", "nvml", "idle", "runs", "screens", "runs-torch")
 
 
 @pytest.fixture
@@ -84,7 +81,6 @@ def test_the_day_runs_without_a_gpu(environment, tmp_path):
     parts = {row[0].removeprefix("| "): row[1] for row in rows if len(row) == 3}
     in_part = {
         "runs": "1 of 1 completed",
-        "cost": "1 of 1 measured",
         "screens": "4 pictures",
         "runs-torch": "a dry run has one backend",
     }
@@ -114,7 +110,8 @@ def test_a_part_that_fails_is_a_row_that_says_so_and_the_others_go_on(environmen
 
 
 def test_a_part_that_nobody_knows_is_refused(environment, tmp_path):
-    done = bench("gpu_day.py", tmp_path, "--parts", "dinner", environment=environment)
+    arguments = [tmp_path, "--parts", "dinner", "--wheels", tmp_path / "none"]
+    done = bench("gpu_day.py", *arguments, environment=environment)
     assert done.returncode == 2
     assert "there is no part dinner: use doctor, nvml" in done.stderr
 
@@ -126,3 +123,10 @@ def test_wheels_that_are_missing_are_named_with_how_to_get_them(tmp_path):
     assert done.returncode == 2
     assert "No module named" in done.stderr
     assert "run `make gpu-wheels` where there is a package index" in done.stderr
+
+
+def test_wheels_of_another_python_are_named(environment, tmp_path):
+    (tmp_path / "optree-0.20.0-cp36-cp36m-win32.whl").touch()
+    done = bench("gpu_day.py", tmp_path, "--wheels", tmp_path, environment=environment)
+    assert done.returncode == 2
+    assert "bring those of `make gpu-wheels GPU_PYTHON=3." in done.stderr.splitlines()[-1]

@@ -39,6 +39,7 @@ def main() -> int:
     emitter = Emitter(records_fd)
     run = WorkloadRun(find(options["workload"]), options, emitter)
     signal.signal(signal.SIGUSR1, run.stop)
+    emitter.take_requests({"stop": run.stop_on_request})
     try:
         if refused is not None:
             raise refused

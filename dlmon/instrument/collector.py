@@ -34,6 +34,11 @@ WAITING_BATCHES = 200_000
 # Batches in one record, so that a line stays well under a megabyte.
 RECORD_BATCHES = 50_000
 
+# A batch that is late is told by so many of the last steps.
+LAST_STEPS = 64
+# A pass in which no batch of training comes, and which says itself how it gets on.
+WITHOUT_BATCHES = ("validating", "evaluating")
+
 # Of so many of the newest epochs more may become known.
 CHANGEABLE_EPOCHS = 16
 
@@ -108,6 +113,8 @@ class BatchCollector:
         self._steps_due = 0
         self._next = 0
         self._last_us = 0
+        self._phase_t = 0
+        self._last_steps: deque[int] = deque(maxlen=LAST_STEPS)
         self._phase = ""
         self._compiling = False
         # A pause that is too short for a phase so far, and whether one became a phase.
@@ -136,6 +143,21 @@ class BatchCollector:
         self.steady = SteadyBatches()
         self.steady_us = 0
         """How long the steady state has lasted, as far as it is packed."""
+
+    @property
+    def quiet_since_ns(self) -> int | None:
+        """When the last batch ended, or what runs since then began.
+
+        None where nothing trains yet, and in a pass without batches of training.
+        """
+        phase = self._phase if self._pause is None else self._pause.phase
+        if not self._last_us or phase in WITHOUT_BATCHES:
+            return None
+        return max(self._last_us * 1000, self._phase_t)
+
+    def last_steps_us(self) -> list[int]:
+        """Return how long each of the last steps took."""
+        return list(self._last_steps)
 
     def take(
         self,
@@ -185,6 +207,7 @@ class BatchCollector:
                 if isinstance(item, Phase):
                     self._end_pause(item.t)
                     self._phase, self._paused = item.name, False
+                    self._phase_t = max(self._phase_t, item.t)
                 self._pack()
                 self._records.append(item)
         self._order_batches(arrived, everything=finish)
@@ -443,6 +466,7 @@ class BatchCollector:
         return sum(samples) if isinstance(samples, tuple) else samples and samples * count
 
     def _forget_batches(self) -> None:
+        self._last_steps.extend(self._dt_us[-LAST_STEPS:])
         self._dt_us, self._sizes, self._waits_us, self._updates = [], [], [], []
 
     def _count_steady(self, epoch: EpochStart) -> None:

@@ -1,9 +1,11 @@
-"""Child side: hand records to the supervisor's pipe without ever blocking training.
+"""Child side: hand records to the supervisor without ever blocking training, and answer it.
 
 The training thread only appends to a queue. A side thread wakes four times a
 second, orders the batches by index, packs them into records and writes as much
 as the pipe takes. When the pipe stays full, batches are folded into summaries;
 epochs and every other record wait in memory, in order, and are never dropped.
+The same thread answers what the supervisor asks, and looks where the training thread
+is while no batch comes.
 
 Runs in the trained interpreter: standard library only, Python 3.10 syntax.
 """
@@ -21,8 +23,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from dlmon.instrument.collector import BatchCollector
-from dlmon.instrument.queued import Mark, MetricsRead, Queued
-from dlmon.records import Notice, Record, encode
+from dlmon.instrument.queued import EpochStart, Mark, MetricsRead, Queued
+from dlmon.instrument.requests import Handler, Requests
+from dlmon.instrument.stacks import Looks, stacks_of_threads
+from dlmon.records import Notice, ProcessStack, Record, encode
 
 FLUSH_S = 0.25
 # So seldom are metrics read.
@@ -70,6 +74,8 @@ class Emitter:
         self._write_to, self._close_fd, self._on_error = write, close_fd, on_error
         self._queue: deque[Queued] = deque()
         self._collector = BatchCollector()
+        self._requests: Requests | None = None
+        self._looks = Looks()
         self._unsent = bytearray()
         self._reported_coalesced = 0
         self.reads = Reads()
@@ -91,8 +97,28 @@ class Emitter:
         warm_up_us = self._collector.steady.warm_up_left_us
         return warm_up_us + max(0, steady_us - self._collector.steady_us)
 
+    def take_requests(
+        self, handlers: Mapping[str, Handler], read: Callable[[int], bytes] | None = None
+    ) -> None:
+        """Answer the supervisor's requests from now on: its `stack`, and these.
+
+        Args:
+            handlers: what answers each of them, by its name.
+            read: reads so many bytes from where records are written to.
+        """
+
+        def read_fd(size: int) -> bytes:
+            return os.read(self._fd, size) if self._fd >= 0 else b""
+
+        answers = {"stack": self._stack, **handlers}
+        requests = Requests(answers, read or read_fd, self.send)
+        self.send(requests.hello())
+        self._requests = requests
+
     def send(self, item: Mark | Record) -> None:
         """Queue a record or a mark; never blocks, never dropped."""
+        if isinstance(item, EpochStart):
+            self._looks.thread = threading.get_ident()
         self._queue.append(item)
 
     def send_metrics(self, t: int, values: Mapping[str, Any]) -> None:
@@ -122,10 +148,20 @@ class Emitter:
                 self._write_to(self._fd, memoryview(begun + encode(last)))
         self._close_pipe()
 
+    def _stack(self, number: int, request: Mapping[str, Any]) -> ProcessStack:
+        threads = stacks_of_threads(self._looks.thread, threading.get_ident())
+        return ProcessStack(self._clock(), number, os.getpid(), threads)
+
     def _run(self) -> None:
-        while not self._closing.wait(FLUSH_S):
+        wait_s, waited_s = FLUSH_S, 0.0
+        while not self._closing.wait(wait_s):
             try:
-                self._flush(wait_s=FLUSH_S)
+                waited_s += wait_s
+                # What comes may end a pause.
+                if waited_s >= FLUSH_S or self._queue:
+                    waited_s = 0.0
+                    self._flush(wait_s=FLUSH_S)
+                wait_s = self._look()
             except Exception as error:
                 if self._on_error is None:
                     raise
@@ -133,6 +169,16 @@ class Emitter:
                 return
             if self._clock() - self._read_ns >= READ_NS:
                 self.reads.is_due = True
+
+    def _look(self) -> float:
+        """Take requests, and look where training is in a pause; return how long to wait then."""
+        if self._requests is not None and not self._requests.take():
+            self._requests = None
+        collector = self._collector
+        stack = self._looks.take(collector.quiet_since_ns, collector.last_steps_us, self._clock())
+        if stack is not None:
+            self._queue.append(stack)
+        return self._looks.wait_s or FLUSH_S
 
     def _flush(self, wait_s: float, finish: bool = False) -> None:
         if self._fd < 0:

@@ -167,6 +167,7 @@ class Reporter:
                 world_size=world_size,
             )
         )
+        emitter.take_requests({}, connection.recv)
         atexit.register(self._end_with_process)
         _flush_before_hard_exit(self)
         return True

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
         SessionHeader,
         StepTime,
     )
+    from dlmon.records.stacks import Answer, Frame, ProcessStack, SeenAt, Stack, ThreadStack
     from dlmon.records.sweep import (
         Began,
         Closed,
@@ -90,7 +91,7 @@ if TYPE_CHECKING:
         Word,
     )
 
-_MODULES = ("codec", "machine", "session", "sweep", "training", "words")
+_MODULES = ("codec", "machine", "session", "stacks", "sweep", "training", "words")
 
 
 def __getattr__(name: str) -> Any:

@@ -23,6 +23,7 @@ from dlmon.records.earlier import COMPLETE
 from dlmon.records.machine import Machine
 from dlmon.records.sanitize import clean
 from dlmon.records.session import Facts, Failure, Notice, Output, Result, SessionHeader
+from dlmon.records.stacks import Answer, ProcessStack, Stack
 from dlmon.records.sweep import Event, SweepHeader, Value
 from dlmon.records.training import Batches, BatchSummary, WorkloadRecord
 from dlmon.records.words import Word
@@ -44,6 +45,9 @@ Record = (
     | Output
     | Notice
     | Failure
+    | Stack
+    | ProcessStack
+    | Answer
     | Result
     | SweepHeader
     | Event

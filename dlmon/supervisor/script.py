@@ -25,6 +25,7 @@ from dlmon.launch.job import Job
 from dlmon.records import SCRIPT_PHASE, Failure, FailureKind, Phase, Record
 from dlmon.session.session import NOTHING_SEEN
 from dlmon.stop import signal_name
+from dlmon.supervisor.channel import Asked
 from dlmon.supervisor.child import Child
 from dlmon.supervisor.expected import expected_of
 from dlmon.supervisor.output import OutputLog
@@ -103,6 +104,10 @@ class Script(Child):
         self._write(Phase(time.monotonic_ns(), SCRIPT_PHASE))
         if self._output is not None:
             self._output.started()
+
+    def processes(self) -> list[Asked]:
+        """Return those of its processes that may be asked what they do."""
+        return self._trainers.processes()
 
     def ask_to_end(self) -> None:
         """Interrupt it, as Ctrl-C does where it runs alone."""

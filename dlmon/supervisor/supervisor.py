@@ -54,6 +54,7 @@ from dlmon.records import (
     Record,
     Result,
     SessionHeader,
+    Stack,
     StopCause,
 )
 from dlmon.records.changes import merge_machine
@@ -69,6 +70,7 @@ from dlmon.stop import (
     cause_of_signal,
     signal_name,
 )
+from dlmon.supervisor.control import Control
 from dlmon.supervisor.kernel_kills import KernelKills
 from dlmon.supervisor.script import Script, ScriptError, check_script
 from dlmon.supervisor.script_source import script_source
@@ -125,6 +127,7 @@ class Supervisor:
         if job.process is not None:
             kind = WatchedProcess
         self._workload = kind(self._write, self._notice)
+        self._control = Control(self._workload.processes, self._write, self._notice)
         self._last_output: deque[Output] = deque(maxlen=LAST_OUTPUT_LINES)
         self._lifeline_left = b""
         self._detached = job.outlives_viewer
@@ -293,6 +296,8 @@ class Supervisor:
         if launch is not None:
             command, device = launch
             self._workload.start(command, self._job, device)
+            assert self._session is not None
+            await self._control.listen(self._session.header.id)
         if self._workload.pid is not None:
             self._sensing.watch(self._workload.pid)
         self._read_kernel_kills()
@@ -303,6 +308,7 @@ class Supervisor:
             with contextlib.suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self._stopping.wait(), self._job.for_s)
         now = self._ended_t = time.monotonic_ns()
+        self._control.close()
         if self._stop_timer is not None:
             self._stop_timer.cancel()
         ticking.cancel()
@@ -367,6 +373,8 @@ class Supervisor:
             self._last_output.append(record)
         if isinstance(record, Model):
             self._read_kernel_kills()
+        if isinstance(record, Stack):
+            self._control.take(record)
         self._session.fold(record)
         if self._index is not None:
             self._index.take(record)

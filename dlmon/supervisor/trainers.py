@@ -23,8 +23,10 @@ from dlmon.records import (
     Notice,
     Phase,
     Record,
+    Stack,
     Trainer,
 )
+from dlmon.supervisor.channel import ANSWERS, Asked, Channel
 from dlmon.supervisor.expected import Expected, ExpectedTraining
 from dlmon.supervisor.records_in import IncomingRecords, LostMetrics
 
@@ -36,7 +38,8 @@ SOCKET_BYTES = 1 << 20
 LEADER_S = 3.0
 TRAINER_RECORDS = (
     *(Trainer, Phase, Model, Batches, BatchSummary),
-    *(Metrics, Epoch, Evaluation, Notice),
+    *(Metrics, Epoch, Evaluation, Notice, Stack),
+    *ANSWERS,
 )
 # A script may start a thousand interpreters, and each may have something to say.
 MAX_NOTICES = 20
@@ -116,6 +119,8 @@ class Trainers:
 
     def take(self, record: Record, connection: _Connection) -> None:
         """Take a record of a process, under its number."""
+        if connection.channel.take(record):
+            return
         if isinstance(record, Notice) and record.epoch is None:
             self._take_notice(record.text)
             return
@@ -154,7 +159,7 @@ class Trainers:
         elif isinstance(record, Phase):
             opened = None if record.epoch is None else record.epoch + epoch
             record = replace(record, trainer=number, epoch=opened)
-        elif isinstance(record, (Evaluation, Metrics)):
+        elif isinstance(record, (Evaluation, Metrics, Stack)):
             record = replace(record, trainer=number)
         elif isinstance(record, Notice):
             shown = (record.epoch or 0) + epoch + 1
@@ -212,6 +217,14 @@ class Trainers:
         connection.trainer = replace(connection.trainer, number=lowest, ended=None)
         self._write(connection.trainer)
 
+    def processes(self) -> list[Asked]:
+        """Return those that may be asked what they do."""
+        return [
+            Asked(each.channel, each.trainer.pid, each.trainer.rank)
+            for each in self._connections.values()
+            if each.trainer is not None
+        ]
+
     def left(self, connection: _Connection) -> None:
         """Note that a process has ended."""
         self._connections.pop(connection.fd, None)
@@ -262,6 +275,7 @@ class _Connection:
     def __init__(self, peer: socket.socket, trainers: Trainers) -> None:
         self._peer, self._trainers = peer, trainers
         self.fd = peer.fileno()
+        self.channel = Channel(self.fd)
         self.number: int | None = None
         self.held: list[Record] = []
         """What it sent while it waited for a number."""
@@ -297,6 +311,7 @@ class _Connection:
             return
         asyncio.get_running_loop().remove_reader(self.fd)
         self._trainers.left(self)
+        self.channel.close()
         self.fd = -1
         with contextlib.suppress(OSError):
             self._peer.close()

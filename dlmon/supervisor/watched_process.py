@@ -16,6 +16,7 @@ from dlmon.instrument.reporter import SEEN, SOCKET
 from dlmon.launch.device import DeviceChoice
 from dlmon.launch.job import Job
 from dlmon.records import SCRIPT_PHASE, Failure, FailureKind, Phase, Record
+from dlmon.supervisor.channel import Asked
 from dlmon.supervisor.script import ENTERED
 from dlmon.supervisor.trainers import Trainers
 
@@ -72,6 +73,10 @@ class WatchedProcess:
 
     def tick(self, now: int, final: bool = False) -> None:
         """Do nothing: what it writes goes where it went before."""
+
+    def processes(self) -> list[Asked]:
+        """Return it, once it may be asked what it does."""
+        return self._trainers.processes()
 
     def ask_to_end(self) -> None:
         """End the session."""

@@ -1,13 +1,13 @@
-"""The child that trains: its process, and its pipes."""
+"""The child that trains: its process, its pipes, and the connection that its records come on."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import fcntl
 import json
 import os
 import signal
+import socket
 import subprocess
 import time
 from collections.abc import Callable
@@ -27,7 +27,9 @@ from dlmon.records import (
     Notice,
     Phase,
     Record,
+    Stack,
 )
+from dlmon.supervisor.channel import ANSWERS, Asked, Channel, NotAnswered
 from dlmon.supervisor.child import Child
 from dlmon.supervisor.output import OutputLog
 from dlmon.supervisor.records_in import IncomingRecords, LostMetrics
@@ -35,12 +37,15 @@ from dlmon.supervisor.records_in import IncomingRecords, LostMetrics
 RECORDS_FD = "DLMON_RECORDS_FD"
 PIPE_BYTES = 1 << 20
 READ_BYTES = 1 << 18
-_F_SETPIPE_SZ = 1031
+
+STOP_REQUEST = 1 << 30
+"""A number that no question of what it does has."""
 
 # What a workload may send; everything else in a log is the supervisor's own.
 WORKLOAD_RECORDS = (
     *(Phase, Model, Batches, BatchSummary),
-    *(Metrics, Epoch, Evaluation, Notice, Failure),
+    *(Metrics, Epoch, Evaluation, Notice, Failure, Stack),
+    *ANSWERS,
 )
 
 
@@ -60,11 +65,31 @@ class Workload(Child):
         self._records = IncomingRecords(WORKLOAD_RECORDS, self._take_record, notice)
         self._lost_metrics = LostMetrics(notice)
         self._output = OutputLog()
+        self._channel: Channel | None = None
+        self._stopping: asyncio.Task[None] | None = None
+
+    def processes(self) -> list[Asked]:
+        """Return its process, once it may be asked what it does."""
+        if self._channel is None or self.pid is None or not self._channel.takes_requests:
+            return []
+        return [Asked(self._channel, self.pid)]
 
     def ask_to_end(self) -> None:
         """Have it end after the batch that it is at."""
-        if self.pid is not None:
+        if self.processes():
+            self._stopping = asyncio.ensure_future(self._ask_to_end())
+        elif self.pid is not None:
+            # It has not said yet that it takes requests, or is older than these.
             end_process(self.pid, signal.SIGUSR1)
+
+    async def _ask_to_end(self) -> None:
+        assert self._channel is not None
+        try:
+            await self._channel.ask(STOP_REQUEST, "stop")
+        except NotAnswered as error:
+            if self.pid is not None and not self.ended.is_set():
+                self._notice(f"the workload was asked to stop, and {error}: it gets SIGUSR1")
+                end_process(self.pid, signal.SIGUSR1)
 
     def tick(self, now: int, final: bool = False) -> None:
         """Write the lines of output that have waited long enough for their end; at last all."""
@@ -72,9 +97,12 @@ class Workload(Child):
             self._write(line)
 
     def start(self, command: list[str], job: Job, device: DeviceChoice) -> None:
-        """Start it with a pipe for its records, and read all that it says."""
-        records_fd, child_fd = os.pipe()
-        _enlarge(records_fd)
+        """Start it with a connection for its records, and read all that it says."""
+        ours, its = socket.socketpair()
+        # The kernel grants less where it allows no more.
+        its.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, PIPE_BYTES)
+        records_fd, child_fd = ours.detach(), its.detach()
+        self._channel = Channel(records_fd)
         environment = {
             **os.environ,
             "PYTHONUNBUFFERED": "1",
@@ -127,6 +155,8 @@ class Workload(Child):
             data = os.read(fd, READ_BYTES)
         except BlockingIOError:
             return 0
+        except ConnectionError:
+            data = b""
         name = self._open_pipes[fd]
         if not data:
             self._close_pipe(fd)
@@ -141,9 +171,13 @@ class Workload(Child):
         asyncio.get_running_loop().remove_reader(fd)
         # The others belong to the workload's Popen.
         if self._open_pipes.pop(fd) == "records":
+            assert self._channel is not None
+            self._channel.close()
             os.close(fd)
 
     def _take_record(self, record: Record) -> None:
+        if self._channel is not None and self._channel.take(record):
+            return
         if isinstance(record, Failure):
             self.failure = record
         self._write(record)
@@ -165,9 +199,3 @@ class Workload(Child):
                 left -= count
             if fd in self._open_pipes:
                 self._close_pipe(fd)
-
-
-def _enlarge(fd: int) -> None:
-    """Make a pipe hold more than the usual 64 KiB, where the system allows it."""
-    with contextlib.suppress(OSError):
-        fcntl.fcntl(fd, _F_SETPIPE_SZ, PIPE_BYTES)

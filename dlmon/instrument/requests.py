@@ -1,0 +1,95 @@
+"""Take what the supervisor asks of this process, on the connection that records go out on.
+
+A request is a line of JSON: `{"v": 1, "id": 7, "ask": "stack"}`, and what else it takes. The
+answer is a record with its number.
+
+Runs in the trained interpreter: standard library only, Python 3.10 syntax.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from dlmon.records import Answer, Record
+
+VERSION = 1
+LONGEST_BYTES = 4096
+"""No request is so long: what sends one that is, is no supervisor of ours."""
+LARGEST = 2**31
+
+Handler = Callable[[int, Mapping[str, Any]], "Record | None"]
+"""Takes the number of a request and its fields; returns the answer, None for "it is done"."""
+
+
+class RefusedRequest(Exception):
+    """A request that isn't followed; the message says why."""
+
+
+class Requests:
+    """Reads requests, and answers them.
+
+    Args:
+        handlers: what answers each of them, by its name.
+        read: reads so many bytes, or raises BlockingIOError where there are none.
+        send: takes the answers.
+    """
+
+    def __init__(
+        self,
+        handlers: Mapping[str, Handler],
+        read: Callable[[int], bytes],
+        send: Callable[[Record], None],
+        worker: str | None = None,
+    ) -> None:
+        self._handlers, self._read, self._send = handlers, read, send
+        self._unfinished = b""
+        self._is_on = True
+        self._worker = worker
+
+    def hello(self) -> Answer:
+        """Return what says that this process takes requests."""
+        return self.answer(0)
+
+    def answer(self, request: int, refused: str | None = None) -> Answer:
+        """Return the answer to a request that no other record answers."""
+        return Answer(time.monotonic_ns(), request, VERSION, os.getpid(), refused, self._worker)
+
+    def take(self) -> bool:
+        """Answer what has arrived; return whether more may come."""
+        if not self._is_on:
+            return False
+        try:
+            data = self._read(LONGEST_BYTES)
+        except BlockingIOError:
+            return True
+        except OSError:
+            # A pipe, of which there is nothing to read.
+            data = b""
+        *lines, self._unfinished = (self._unfinished + data).split(b"\n")
+        self._is_on = bool(data) and len(self._unfinished) <= LONGEST_BYTES
+        for line in lines:
+            self._answer(line)
+        return self._is_on
+
+    def _answer(self, line: bytes) -> None:
+        try:
+            request = json.loads(line)
+            number, ask, version = request["id"], request["ask"], request["v"]
+        except (ValueError, TypeError, KeyError, RecursionError):
+            return
+        if type(number) is not int or not 0 < number < LARGEST or not isinstance(ask, str):
+            return
+        handler = self._handlers.get(ask)
+        if version != VERSION or handler is None:
+            self._send(self.answer(number, "the dlmon in this process does not know that request"))
+            return
+        try:
+            self._send(handler(number, request) or self.answer(number))
+        except RefusedRequest as why:
+            self._send(self.answer(number, str(why)))
+        except Exception as error:  # noqa: BLE001 - whatever it is, the script goes on
+            self._send(self.answer(number, f"{type(error).__name__}: {error}"[:300]))

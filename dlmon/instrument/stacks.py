@@ -1,0 +1,194 @@
+"""Look where the threads of this process are, and count where the one that trains is in a pause.
+
+Runs in the trained interpreter: standard library only, Python 3.10 syntax.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections import Counter
+from collections.abc import Callable
+from statistics import median
+from types import FrameType
+
+from dlmon.records import Frame, SeenAt, Stack, ThreadStack
+
+LOOK_S = 0.05
+LEAST_PAUSE_NS = 500_000_000
+STEPS = 5
+"""So many times the median step without a batch are a pause."""
+REPORT_NS = 1_000_000_000
+"""A pause that goes on is reported after this long, then after twice as long, and so on."""
+REPORTS_APART_NS = 60_000_000_000
+THINNED_AT = 1200
+"""From so many looks on, every second one is forgotten, and there are half as many from then on."""
+MOST_SHORT_REPORTS = 1000
+"""After so many, pauses of less than `LONG_NS` are reported no more."""
+LONG_NS = 10_000_000_000
+MOST_PLACES = 3
+MOST_FRAMES, MOST_THREADS = 60, 64
+# A script may call itself as deeply as it likes.
+MOST_LOOKED_AT = 200
+
+# The paths as code objects have them, which may be those of links.
+_OURS = __file__.rpartition(f"{os.sep}instrument{os.sep}")[0] + os.sep
+_STANDARD = os.__file__.rpartition(os.sep)[0] + os.sep
+_WITHIN_PATH = (
+    *(f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}"),
+    # What PyTorch and TensorFlow write and import.
+    *(f"{os.sep}torchinductor_", "__autograph_generated_file"),
+)
+_TYPED = ("<stdin>", "<string>")
+_is_script_file: dict[str, bool] = {}
+
+
+def is_of_script(file: str) -> bool:
+    """Return whether a file is the person's: no installed package, nor the standard library."""
+    known = _is_script_file.get(file)
+    if known is None:
+        if len(_is_script_file) > 10_000:
+            _is_script_file.clear()
+        outside = file.startswith((_OURS, _STANDARD)) or any(part in file for part in _WITHIN_PATH)
+        is_made = file.startswith("<") and file not in _TYPED
+        known = _is_script_file[file] = not (outside or is_made)
+    return known
+
+
+_Line = tuple[str, int, str]
+
+
+def lines_of(frame: FrameType | None) -> tuple[_Line | None, _Line | None]:
+    """Return the innermost line that isn't ours, and the innermost of the script's own."""
+    inner: _Line | None = None
+    for _ in range(MOST_LOOKED_AT):
+        if frame is None:
+            break
+        code = frame.f_code
+        file = code.co_filename
+        is_script = is_of_script(file)
+        if is_script or (inner is None and not file.startswith(_OURS)):
+            line = (file, frame.f_lineno or 0, code.co_name)
+            inner = inner or line
+            if is_script:
+                return inner, line
+        frame = frame.f_back
+    return inner, None
+
+
+def stacks_of_threads(trains: int | None, leave_out: int) -> tuple[ThreadStack, ...]:
+    """Return what each thread is doing, the one that trains first.
+
+    Args:
+        trains: the ident of that thread.
+        leave_out: the ident of a thread of ours.
+    """
+    names = {thread.ident: thread.name for thread in threading.enumerate()}
+    stacks = []
+    for ident, top in sys._current_frames().items():
+        if ident == leave_out:
+            continue
+        frames: list[Frame] = []
+        frame: FrameType | None = top
+        while frame is not None and len(frames) < MOST_FRAMES:
+            code = frame.f_code
+            if not code.co_filename.startswith(_OURS):
+                frames.append(Frame(code.co_filename, frame.f_lineno or 0, code.co_name))
+            frame = frame.f_back
+        _, script = lines_of(top)
+        name = str(names.get(ident) or f"thread {ident}")
+        seen = Frame(*script) if script else None
+        stacks.append(ThreadStack(name, tuple(frames), seen, trains=ident == trains or None))
+    main = threading.main_thread().name
+    stacks.sort(key=lambda stack: (not stack.trains, stack.name != main, stack.script is None))
+    return tuple(stacks[:MOST_THREADS])
+
+
+class Looks:
+    """Counts where the thread that trains is while no batch comes."""
+
+    def __init__(self) -> None:
+        self.thread: int | None = None
+        """The ident of the thread that trains; None before anything trains."""
+        self._seen: Counter[tuple[_Line, _Line | None]] = Counter()
+        self._looks = 0
+        self._begin_ns: int | None = None
+        self._first_ns = 0
+        self._interval_ns = int(LOOK_S * 1e9)
+        self._due_ns = self._report_ns = 0
+        self._reports = 0
+
+    @property
+    def wait_s(self) -> float | None:
+        """How long until the next look; None where there is no pause."""
+        return None if self._begin_ns is None else self._interval_ns / 1e9
+
+    def take(
+        self, quiet_since_ns: int | None, steps_us: Callable[[], list[int]], now: int
+    ) -> Stack | None:
+        """Look, where no batch came for long; return what was seen where that is to be reported.
+
+        Args:
+            quiet_since_ns: when the last batch ended, or what runs since then began; None where no
+                batch is waited for.
+            steps_us: returns how long the last steps took.
+            now: the time.
+        """
+        ended = self._ended(quiet_since_ns) if self._begin_ns != quiet_since_ns else None
+        if quiet_since_ns is None or self.thread is None:
+            return ended
+        if self._begin_ns is None:
+            quiet_ns = now - quiet_since_ns
+            # The median is looked for only where there may be a pause.
+            if quiet_ns < LEAST_PAUSE_NS or quiet_ns < STEPS * 1000 * median(steps_us() or [0]):
+                return ended
+            self._begin(quiet_since_ns, now)
+        return self._look(now) or ended
+
+    def _begin(self, begin_ns: int, now: int) -> None:
+        self._seen.clear()
+        self._looks, self._begin_ns, self._first_ns = 0, begin_ns, now
+        self._interval_ns, self._due_ns = int(LOOK_S * 1e9), now
+        self._report_ns = begin_ns + REPORT_NS
+
+    def _look(self, now: int) -> Stack | None:
+        if now < self._due_ns:
+            return None
+        assert self.thread is not None
+        assert self._begin_ns is not None
+        inner, script = lines_of(sys._current_frames().get(self.thread))
+        self._looks += 1
+        if inner is not None:
+            self._seen[inner, script] += 1
+        self._due_ns = now + self._interval_ns
+        if self._looks >= THINNED_AT:
+            self._looks, self._interval_ns = self._looks // 2, self._interval_ns * 2
+            self._seen = Counter({place: -(-n // 2) for place, n in self._seen.items()})
+        if now < self._report_ns or not self._seen:
+            return None
+        lasted_ns = now - self._begin_ns
+        self._report_ns = now + min(lasted_ns, REPORTS_APART_NS)
+        return self._stack(now, goes_on=True)
+
+    def _ended(self, end_ns: int | None) -> Stack | None:
+        """Return what was seen in the pause that is over."""
+        begin_ns, self._begin_ns = self._begin_ns, None
+        if begin_ns is None or not self._seen:
+            return None
+        end_ns = max(end_ns or self._due_ns - self._interval_ns, begin_ns)
+        self._reports += 1
+        if self._reports > MOST_SHORT_REPORTS and end_ns - begin_ns < LONG_NS:
+            return None
+        return self._stack(end_ns, begin_ns=begin_ns)
+
+    def _stack(self, t: int, goes_on: bool | None = None, begin_ns: int | None = None) -> Stack:
+        begin_ns = self._begin_ns if begin_ns is None else begin_ns
+        assert begin_ns is not None
+        # Its first look and its last.
+        due = 1 + max(0, t - self._first_ns) // self._interval_ns
+        places = tuple(
+            SeenAt(count, Frame(*inner), Frame(*script) if script else None)
+            for (inner, script), count in self._seen.most_common(MOST_PLACES)
+        )
+        return Stack(t, begin_ns, self._looks, max(self._looks, due), places, goes_on)

@@ -1,0 +1,128 @@
+"""What a trained process is doing: the lines of code that its threads are at, and its answers."""
+
+from __future__ import annotations
+
+from dataclasses import field
+from typing import ClassVar
+
+from dlmon.records.record import record
+
+
+@record(frozen=True)
+class Frame:
+    """A line of code that a thread is at.
+
+    Attributes:
+        file: the path of the file, as Python has it.
+        line: the number of the line, from 1.
+        function: the function that it is in.
+    """
+
+    file: str
+    line: int
+    function: str
+
+
+@record(frozen=True)
+class SeenAt:
+    """Where the thread that trains was seen while no batch came, and how often.
+
+    Attributes:
+        looks: how often it was seen there.
+        inner: the innermost line of all.
+        script: the innermost line outside of installed packages and the standard library; absent
+            where there is none.
+    """
+
+    looks: int
+    inner: Frame
+    script: Frame | None = None
+
+
+@record(frozen=True)
+class Stack:
+    """Where the thread that trains was while no batch came.
+
+    Written as that time ends, and a few times before; the last one with the same `begin` counts.
+
+    Attributes:
+        t: when the next batch ended, or what followed began; of a time that goes on, the last look.
+        begin: since when there was no batch.
+        looks: how often it was looked where the thread is.
+        due: how often it should have been looked: there are fewer looks where code that is not
+            Python's held its lock (the GIL).
+        places: where it was seen most, most often first; at most three.
+        goes_on: true where no batch has come yet.
+        trainer: as in `Phase`.
+    """
+
+    TYPE: ClassVar[str] = "stack"
+    t: int
+    begin: int
+    looks: int
+    due: int
+    places: tuple[SeenAt, ...]
+    goes_on: bool | None = None
+    trainer: int | None = None
+
+
+@record(frozen=True)
+class ThreadStack:
+    """What a thread is doing.
+
+    Attributes:
+        name: what the process calls it.
+        frames: the lines that it is at, the innermost first; at most 60.
+        script: the innermost of them outside of installed packages and the standard library.
+        trains: true for the thread that trains.
+    """
+
+    name: str
+    frames: tuple[Frame, ...]
+    script: Frame | None = None
+    trains: bool | None = None
+
+
+@record(frozen=True)
+class ProcessStack:
+    """What a process of the run was doing when somebody asked, or after it stalled for 30 s.
+
+    Attributes:
+        request: the number of the question; all processes that were asked at once have the same.
+        pid: its process id.
+        threads: its threads, the one that trains first; null where it did not answer.
+        rank: its rank in a data-parallel run.
+        worker: what it is called among those that load data; absent for one that trains.
+    """
+
+    TYPE: ClassVar[str] = "process_stack"
+    t: int
+    request: int
+    pid: int
+    threads: tuple[ThreadStack, ...] | None
+    rank: int | None = None
+    worker: str | None = None
+    why: dict[str, str] = field(default_factory=dict)
+
+
+@record(frozen=True)
+class Answer:
+    """A process's answer to a request of the supervisor that no other record answers.
+
+    The first one, to no request, says that it takes requests. It is not written to the log.
+
+    Attributes:
+        request: the number of the request; 0 for none.
+        version: the newest version of requests that the process knows.
+        pid: its process id.
+        refused: why it does not do what was asked for.
+        worker: as in `ProcessStack`.
+    """
+
+    TYPE: ClassVar[str] = "answer"
+    t: int
+    request: int
+    version: int
+    pid: int
+    refused: str | None = None
+    worker: str | None = None

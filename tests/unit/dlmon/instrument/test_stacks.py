@@ -1,0 +1,181 @@
+"""Looks at the threads of a process: where they are, and how often that is seen in a pause."""
+
+import sys
+import threading
+import time
+
+import pytest
+
+from dlmon.instrument.stacks import (
+    LOOK_S,
+    MOST_FRAMES,
+    MOST_SHORT_REPORTS,
+    THINNED_AT,
+    Looks,
+    is_of_script,
+    lines_of,
+    stacks_of_threads,
+)
+
+MS = 1_000_000
+S = 1000 * MS
+
+
+class Training:
+    """Looks at this very thread, on a clock that the test sets."""
+
+    def __init__(self, step_us=10_000):
+        self.looks = Looks()
+        self.looks.thread = threading.get_ident()
+        self.step_us, self.reports = step_us, []
+
+    def run(self, since, until, *, quiet_since=None):
+        """Look as the side thread does from a moment to another; no batch comes meanwhile."""
+        now = since
+        while now < until:
+            stack = self.looks.take(since if quiet_since is None else quiet_since, self.steps, now)
+            if stack is not None:
+                self.reports.append(stack)
+            now += int((self.looks.wait_s or 0.25) * 1e9)
+        return self.reports
+
+    def steps(self):
+        return [self.step_us] * 9
+
+    def end(self, t):
+        return self.looks.take(t, self.steps, t + 10 * MS)
+
+
+@pytest.mark.parametrize(
+    ("file", "is_script"),
+    [
+        ("/home/ada/train.py", True),
+        ("<stdin>", True),
+        ("/tmp/ipykernel_1/123.py", True),
+        ("/usr/lib/python3/dist-packages/yaml.py", False),
+        ("/opt/venv/lib/python3.11/site-packages/torch/serialization.py", False),
+        (threading.__file__, False),
+        (sys.modules["dlmon.instrument.stacks"].__file__, False),
+        ("<frozen importlib._bootstrap>", False),
+        ("<eval_with_key>.0", False),
+        ("/tmp/torchinductor_ada/zz/czz.py", False),
+        ("/tmp/__autograph_generated_fileab.py", False),
+    ],
+)
+def test_a_file_is_the_persons_own_or_it_is_not(file, is_script):
+    assert is_of_script(file) is is_script
+
+
+def test_the_line_of_the_script_and_the_innermost_of_all_are_told_apart():
+    started, done = threading.Event(), threading.Event()
+
+    def wait_for_a_lock():
+        started.set()
+        done.wait()
+
+    thread = threading.Thread(target=wait_for_a_lock)
+    thread.start()
+    try:
+        started.wait()
+        while (inner := lines_of(sys._current_frames()[thread.ident])[0])[2] != "wait":
+            time.sleep(0.001)
+        _, script = lines_of(sys._current_frames()[thread.ident])
+    finally:
+        done.set()
+        thread.join()
+    assert inner[0] == threading.__file__
+    assert (script[0], script[2]) == (__file__, "wait_for_a_lock")
+
+
+def test_nothing_is_looked_at_while_steps_are_on_time(monkeypatch):
+    training = Training(step_us=200_000)
+    monkeypatch.setattr(sys, "_current_frames", lambda: pytest.fail("it looked"))
+    for step in range(20):
+        training.run(step * S, step * S + 990 * MS)
+    assert training.looks.wait_s is None
+
+
+def test_a_pause_is_reported_as_it_ends_with_the_line_that_was_seen_most():
+    training = Training()
+    training.run(0, int(2.8 * S))
+    stack = training.end(int(2.8 * S))
+    assert (stack.begin, stack.t, stack.goes_on) == (0, int(2.8 * S), None)
+    assert 40 <= stack.looks <= stack.due <= 50
+    [place] = stack.places
+    assert (place.looks, place.script.function) == (stack.looks, "run")
+    assert place.script == place.inner
+    assert training.looks.wait_s is None
+
+
+def test_a_pause_that_goes_on_is_reported_ever_more_seldom():
+    reports = Training().run(0, 300 * S)
+    assert all(stack.goes_on for stack in reports)
+    ages_s = [round(stack.t / 1e9) for stack in reports]
+    assert ages_s[:6] == [1, 2, 4, 8, 16, 32]
+    assert len(ages_s) <= 12
+
+
+def test_long_pauses_are_looked_at_less_often_and_shares_hold():
+    training = Training()
+    training.run(0, 600 * S)
+    stack = training.end(600 * S)
+    assert stack.looks < THINNED_AT
+    assert training.looks._interval_ns > LOOK_S * 1e9
+    assert abs(stack.places[0].looks - stack.looks) <= 4
+
+
+def test_looks_that_did_not_come_are_counted():
+    training = Training()
+    training.run(0, 1 * S)
+    # Something held the lock of Python for nine seconds.
+    training.run(10 * S, 11 * S, quiet_since=0)
+    stack = training.end(11 * S)
+    assert stack.looks < 35
+    assert stack.due > 190
+
+
+def test_a_validation_ends_a_pause_and_is_none():
+    training = Training()
+    training.run(0, 2 * S)
+    assert training.looks.take(None, training.steps, 2 * S).goes_on is None
+    assert training.looks.take(None, training.steps, 90 * S) is None
+
+
+def test_a_loop_that_pauses_all_the_time_does_not_fill_the_log():
+    training = Training()
+    ended = []
+    for number in range(MOST_SHORT_REPORTS + 10):
+        training.run(number * S, number * S + 600 * MS)
+        ended.append(training.end(number * S + 700 * MS))
+    assert sum(stack is not None for stack in ended) == MOST_SHORT_REPORTS
+
+
+def test_every_thread_is_shown_with_the_one_that_trains_first():
+    started, done = threading.Event(), threading.Event()
+
+    def compute():
+        started.set()
+        done.wait()
+
+    thread = threading.Thread(target=compute, name="trainer")
+    thread.start()
+    try:
+        started.wait()
+        stacks = stacks_of_threads(thread.ident, leave_out=0)
+    finally:
+        done.set()
+        thread.join()
+    assert (stacks[0].name, stacks[0].trains) == ("trainer", True)
+    assert stacks[0].script.function == "compute"
+    main = next(stack for stack in stacks if stack.name == "MainThread")
+    assert main.trains is None
+    # This function is the script's; what asks is ours, and is left out.
+    assert main.frames[0].function == "test_every_thread_is_shown_with_the_one_that_trains_first"
+
+
+def test_a_deep_recursion_is_cut():
+    def descend(depth):
+        return descend(depth - 1) if depth else stacks_of_threads(None, 0)
+
+    [main] = [each for each in descend(300) if each.name == "MainThread"]
+    assert len(main.frames) == MOST_FRAMES

@@ -1,0 +1,205 @@
+"""Viewers ask a supervisor, and it asks the processes of its run."""
+
+import asyncio
+import contextlib
+import json
+import os
+import socket
+import uuid
+
+import pytest
+
+from dlmon import control
+from dlmon.control import NotControlled
+from dlmon.records import Answer, Frame, ProcessStack, SeenAt, Stack, ThreadStack, encode
+from dlmon.supervisor import channel as channel_module
+from dlmon.supervisor.channel import Asked, Channel
+from dlmon.supervisor.control import Control
+from dlmon.supervisor.records_in import IncomingRecords
+
+LINE = Frame("/home/ada/train.py", 88, "save")
+STACK = (ThreadStack("MainThread", (LINE,), LINE, trains=True),)
+S = 10**9
+
+
+class Process:
+    """The other end of a channel: a process that answers as a test says."""
+
+    def __init__(self, pid, rank=None, says_hello=True):
+        ours, self.its = socket.socketpair()
+        ours.setblocking(False)
+        self.ours, self.pid, self.rank = ours, pid, rank
+        self.channel = Channel(ours.fileno())
+        self.asked: list[dict] = []
+        self._records = IncomingRecords((Answer, ProcessStack), self.channel.take, print)
+        if says_hello:
+            self.channel.take(Answer(0, 0, 1, pid))
+
+    def answer_with(self, make):
+        """Answer each request that comes with what `make` makes of its number."""
+        loop = asyncio.get_running_loop()
+
+        def read():
+            for line in self.its.recv(4096).splitlines():
+                self.asked.append(json.loads(line))
+                record = make(self.asked[-1]["id"])
+                if record is not None:
+                    self._records.feed(encode(record))
+
+        loop.add_reader(self.its, read)
+
+    def close(self):
+        self.ours.close()
+        self.its.close()
+
+
+@pytest.fixture
+def processes():
+    made = []
+
+    def make(*arguments, **named):
+        made.append(Process(*arguments, **named))
+        return made[-1]
+
+    yield make
+    for process in made:
+        process.close()
+
+
+def stack_answer(number):
+    return ProcessStack(1, number, 999, STACK)
+
+
+class Viewed:
+    """A control that listens, and what it wrote."""
+
+    def __init__(self, *processes):
+        self.written, self.notices, self.session = [], [], uuid.uuid4().hex
+        asked = [Asked(each.channel, each.pid, each.rank) for each in processes]
+        self.control = Control(lambda: asked, self.written.append, self.notices.append)
+
+    async def ask(self, request=None, pid=None):
+        await self.control.listen(self.session)
+        assert self.notices == []
+        try:
+            asked = {"ask": "stack"} if request is None else request
+            return await asyncio.to_thread(control.ask, self.session, pid or os.getpid(), asked)
+        finally:
+            self.control.close()
+
+
+def test_a_viewer_gets_the_stack_of_every_process_and_the_log_too(processes):
+    async def run():
+        ranks = [processes(100, 0), processes(101, 1)]
+        for rank in ranks:
+            rank.answer_with(stack_answer)
+        viewed = Viewed(*ranks)
+        answers = await viewed.ask()
+        # What it is, says its supervisor: it calls itself process 999.
+        assert [(each.pid, each.rank) for each in answers] == [(100, 0), (101, 1)]
+        assert all(each.threads == STACK for each in answers)
+        assert viewed.written == answers
+
+    asyncio.run(run())
+
+
+def test_one_that_does_not_answer_in_time_is_said_to(processes, monkeypatch):
+    monkeypatch.setattr(channel_module, "ANSWER_S", 0.05)
+
+    async def run():
+        silent, older = processes(100, 0), processes(101, 1, says_hello=False)
+        silent.answer_with(lambda number: None)
+        answers = await Viewed(silent, older).ask()
+        assert [each.threads for each in answers] == [None, None]
+        assert answers[0].why["threads"].startswith("it did not answer within")
+        assert answers[1].why["threads"] == "it takes no requests: an older dlmon is in it"
+
+    asyncio.run(run())
+
+
+def test_one_that_ends_while_it_is_asked_is_said_to(processes):
+    async def run():
+        process = processes(100)
+        process.answer_with(lambda number: process.channel.close())
+        [answer] = await Viewed(process).ask()
+        assert answer.why == {"threads": "it has ended"}
+
+    asyncio.run(run())
+
+
+def test_an_answer_that_nobody_asked_for_is_nobodys(processes):
+    process = processes(100)
+    assert process.channel.take(stack_answer(12345))
+    assert not process.channel.take(Stack(1, 0, 1, 1, ()))
+
+
+@pytest.mark.parametrize(
+    ("request_", "sentence"),
+    [
+        ({"ask": "stack"}, "none of its processes trains yet"),
+        ({"ask": "dance"}, "the dlmon that records it does not know that request"),
+        ({"v": 99, "ask": "stack"}, "the dlmon that records it does not know that request"),
+        ({"other": 1}, "that is no request"),
+    ],
+)
+def test_what_can_not_be_done_is_one_sentence(request_, sentence):
+    with pytest.raises(NotControlled, match=sentence):
+        asyncio.run(Viewed().ask(request_))
+
+
+def test_another_process_at_that_name_is_not_believed():
+    with pytest.raises(NotControlled, match="another process"):
+        asyncio.run(Viewed().ask(pid=1))
+
+
+def test_a_session_that_nobody_records_is_one_sentence():
+    with pytest.raises(NotControlled, match="older dlmon"):
+        control.ask(uuid.uuid4().hex, 1, {"ask": "stack"})
+
+
+@pytest.mark.parametrize("sent", [b"x" * 10_000, b"{" * 4000 + b"\n", b"\xff\n", b""])
+def test_what_is_no_request_is_refused_or_not_answered(sent):
+    async def run():
+        viewed = Viewed()
+        await viewed.control.listen(viewed.session)
+
+        def send():
+            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+                connection.settimeout(10)
+                connection.connect(control.address_of(viewed.session))
+                with contextlib.suppress(ConnectionError):
+                    connection.sendall(sent)
+                    connection.shutdown(socket.SHUT_WR)
+                    return connection.recv(4096)
+            return b""
+
+        try:
+            assert b"end" not in await asyncio.to_thread(send)
+        finally:
+            viewed.control.close()
+
+    asyncio.run(run())
+
+
+def test_a_long_stall_asks_every_process_once_and_the_next_one_again(processes):
+    async def run():
+        process = processes(100, 0)
+        process.answer_with(stack_answer)
+        viewed = Viewed(process)
+        seen = (SeenAt(1, LINE, LINE),)
+
+        def stalled(begin, t, goes_on=True):
+            viewed.control.take(Stack(t * S, begin * S, 1, 1, seen, goes_on))
+
+        stalled(0, 16)
+        stalled(0, 40, goes_on=None)
+        stalled(0, 32)
+        # Another rank of the same stall.
+        stalled(1, 33)
+        stalled(0, 64)
+        stalled(100, 132)
+        await asyncio.gather(*viewed.control._now)
+        assert [each["ask"] for each in process.asked] == ["stack", "stack"]
+        assert len(viewed.written) == 2
+
+    asyncio.run(run())

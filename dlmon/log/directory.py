@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from itertools import islice
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
+from dlmon.control import NotControlled, ask
 from dlmon.host import boot_id, host_name
 from dlmon.log.folder import LogError, id_of, log_of
 from dlmon.log.follower import Header, LogFollower, RecordFollower
@@ -309,6 +310,23 @@ def stop_session(entry: SessionEntry, asked_by: signal.Signals = BY_COMMAND) -> 
     except ProcessLookupError:
         return False
     return True
+
+
+def ask_session(entry: SessionEntry, request: Mapping[str, Any]) -> list[Record]:
+    """Return what a session of this machine that runs answers to a request.
+
+    Raises:
+        NotControlled: it does not run here, refuses or does not answer.
+    """
+    id, header = entry.header.id, entry.header
+    if header.host != host_name() or header.boot_id != boot_id():
+        raise NotControlled(f"{id} was recorded on {header.host}: ask there")
+    if entry.status != Status.RUNNING or entry.pid is None:
+        raise NotControlled(f"{id} is not running: it is {entry.status}")
+    try:
+        return ask(id, entry.pid, request)
+    except NotControlled as error:
+        raise NotControlled(f"{id}: {error}") from None
 
 
 def _last_result(log: LogFollower) -> Result | None:

@@ -23,6 +23,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from dlmon.control import NotControlled
 from dlmon.exit_codes import FAILED, WRONG_ARGUMENTS
 from dlmon.host import boot_id, host_name
 from dlmon.launch.children import end_group, python_command
@@ -32,6 +33,7 @@ from dlmon.launch.sensing import Sensing
 from dlmon.log.directory import (
     NoSuchLog,
     SessionEntry,
+    ask_session,
     find_sessions,
     list_sessions,
     log_paths,
@@ -107,6 +109,7 @@ class Agent:
             "launch": _launch,
             "stop": _stop,
             "name": _name,
+            "control": _control,
             "doctor": _doctor,
         }
 
@@ -461,6 +464,16 @@ async def _stop(session: str, log_dir: str | None = None) -> Answers:
     if not stopping:
         raise RequestError(f"{id} is not running any more", FAILED)
     yield {"session": id}
+
+
+async def _control(session: str, request: dict[str, Any], log_dir: str | None = None) -> Answers:
+    """Yield what a session that runs here answers to a request, such as for its stacks."""
+    (path,) = _meant(session, _directory(log_dir))[-1:]
+    try:
+        for record in await asyncio.to_thread(ask_session, read_entry(path), request):
+            yield {"record": encode(record)}
+    except NotControlled as error:
+        raise RequestError(str(error), FAILED) from None
 
 
 async def _name(

@@ -7,7 +7,8 @@ can't do what is asked for.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+import json
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TypeVar
@@ -16,7 +17,7 @@ from dlmon.exit_codes import FAILED
 from dlmon.launch.job import Job
 from dlmon.log.folder import LogError, place_options
 from dlmon.log.label import Label, refuse_name, refuse_note
-from dlmon.records import SessionHeader
+from dlmon.records import Record, SessionHeader, decode
 from dlmon.remote.connection import RefusedRequest
 from dlmon.remote.follower import find_remote
 from dlmon.remote.link import Link, linked
@@ -54,6 +55,19 @@ async def stop_remote(host: str, meant: str, log_dir: str | None = None) -> Sess
         listed = await find_remote(link, meant, log_dir)
         await link.ask_one("stop", session=listed.session, log_dir=log_dir)
         return listed.header
+
+
+async def ask_remote(
+    host: str, meant: str, request: Mapping[str, Any], log_dir: str | None = None
+) -> tuple[SessionHeader, list[Record]]:
+    """Return how a session of a host began, and what it answers to a request."""
+    async with linked(host) as link:
+        listed = await find_remote(link, meant, log_dir)
+        fields = {"session": listed.session, "request": request, "log_dir": log_dir}
+        answers = [answer async for answer in link.ask("control", **fields)]
+        lines = [json.dumps(answer["record"]) for answer in answers if "record" in answer]
+        records = [record for line in lines if (record := decode(line)) is not None]
+        return listed.header, records
 
 
 async def name_remote(

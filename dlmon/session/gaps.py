@@ -150,7 +150,7 @@ class Gaps:
             if self._gaps and self._gaps[-1].start == start:
                 self._gaps.pop()
         gap = Gap(start, end, kind, epoch, step, steps, before, number=number, loop=loop)
-        gap = self._last = self._explained(gap)
+        gap = self._last = self.explained(gap)
         if end - start < MIN_GAP_NS:
             return
         self._gaps.append(gap)
@@ -205,7 +205,7 @@ class Gaps:
         for number in range(len(self._gaps) - 1, -1, -1):
             if self._gaps[number].end <= start:
                 break
-            self._gaps[number] = self._explained(self._gaps[number])
+            self._gaps[number] = self.explained(self._gaps[number])
 
     def since(self, t: int) -> list[Gap]:
         """Return the gaps that were not over at a moment, or came after it."""
@@ -248,7 +248,7 @@ class Gaps:
         by_length = sorted(self._gaps, key=lambda gap: gap.start - gap.end)
         return sorted(by_length[:MAX_GAPS], key=lambda gap: gap.end)
 
-    def _explained(self, gap: Gap) -> Gap:
+    def explained(self, gap: Gap) -> Gap:
         """Return a gap with the mean of the readings that lie in it."""
         within: list[_Reading] = []
         for reading in reversed(self._readings):

@@ -28,12 +28,14 @@ from dlmon.records import (
     Notice,
     Output,
     Phase,
+    ProcessStack,
     Record,
     Requirement,
     Result,
     RunSeconds,
     SecondsPerEpoch,
     SessionHeader,
+    Stack,
     Trainer,
 )
 from dlmon.records.changes import newest_facts
@@ -41,7 +43,7 @@ from dlmon.session.account import TimeAccount
 from dlmon.session.data_wait import DataWait, unmeasured_wait
 from dlmon.session.epoch_comparison import slow_epochs
 from dlmon.session.epoch_use import EpochUses
-from dlmon.session.gaps import Gaps
+from dlmon.session.gaps import MIN_GAP_NS, Gap, GapKind, Gaps
 from dlmon.session.learning import KERAS_FRAMEWORKS, Learning
 from dlmon.session.limits.evidence import Evidence, Limit
 from dlmon.session.limits.find import (
@@ -57,6 +59,7 @@ from dlmon.session.limits.loss import loss_is_no_number
 from dlmon.session.loops import Loop, Loops, network_of
 from dlmon.session.machine_history import MachineHistory
 from dlmon.session.snapshot import PhaseSpan, Progress, Snapshot
+from dlmon.session.stacks import Stacks
 from dlmon.session.trainers import Trainers, span_of
 from dlmon.session.training_readings import TrainingReadings
 from dlmon.session.validity import Validity, find_doubts
@@ -132,6 +135,7 @@ class Session:
         self._looks = Looks(header.t, interval_s)
         self._output: deque[Output] = deque(maxlen=OUTPUT_LINES)
         self._notices: deque[Notice] = deque(maxlen=NOTICES)
+        self.stacks = Stacks()
         self._epoch_now = 0
         self._steps_done = self._updates_done = 0
         self._last_step_ns = 0
@@ -145,6 +149,9 @@ class Session:
             self.last_t = max(self.last_t, t)
         if isinstance(record, Trainer):
             self.trainers.fold(record)
+            self.stacks.went_on(record.number)
+        elif isinstance(record, (Stack, ProcessStack)):
+            self.stacks.fold(record)
         elif getattr(record, "trainer", None):
             self._fold_of_another(record)
         elif isinstance(record, Batches):
@@ -253,6 +260,7 @@ class Session:
             before = loop
 
     def _fold_batches(self, record: Batches) -> None:
+        self.stacks.went_on(0)
         self._enter_epoch(record.epoch)
         start = record.t - record.dt_us[0] * 1000
         if record.first == 0:
@@ -473,10 +481,26 @@ class Session:
             account=account,
             validity=self._validity(account, ended),
             gaps=self.gaps.found([one.steady for one in self.loops.all]),
+            stacks=self.stacks.of_pauses,
+            pause=None if ended else self._pause(now),
+            process_stacks=self.stacks.of_processes,
             regular_steps=loop.steady.regular_steps(),
             result=self.result,
             why=why,
             lacking=lacking,
+        )
+
+    def _pause(self, now: int) -> Gap | None:
+        """Return the time without a batch that goes on, where its processes say that it does."""
+        stack = self.stacks.going_on
+        if stack is None or now - stack.begin < MIN_GAP_NS:
+            return None
+        is_in_epoch = self.phase in STEADY_PHASES
+        kind = GapKind.STALL if is_in_epoch else GapKind.BETWEEN
+        step = self._steps_done if is_in_epoch else None
+        epoch = self._epoch_now if is_in_epoch else max(0, self._epoch_now - 1)
+        return self.gaps.explained(
+            Gap(stack.begin, now, kind, epoch if self.gaps.has_epochs else None, step)
         )
 
     def _validity(self, account: dict[AccountPart, float], ended: bool) -> Validity | None:

@@ -12,12 +12,14 @@ from dlmon.records import (
     Model,
     Notice,
     Output,
+    ProcessStack,
     Requirement,
     Result,
     RunSeconds,
     SamplesPerSecond,
     SecondsPerEpoch,
     SessionHeader,
+    Stack,
     StepTime,
 )
 from dlmon.records.record import record
@@ -108,6 +110,12 @@ class Snapshot:
     """What speaks against the figures; None before there are any."""
     gaps: tuple[Gap, ...]
     """Times of over a second without a batch."""
+    stacks: tuple[Stack, ...]
+    """Where the threads that train were in such times."""
+    pause: Gap | None
+    """The time of over a second without a batch that goes on."""
+    process_stacks: tuple[ProcessStack, ...]
+    """What each process was doing when that was asked last."""
     regular_steps: RegularSteps | None
     """Long steps that come every so many steps, which are no stalls; None for none."""
     result: Result | None

@@ -19,6 +19,7 @@ COMMANDS = {
     "attach": "sessions.attach",
     "replay": "replay.replay",
     "stop": "sessions.stop",
+    "stack": "stack.stack",
     "sessions": "sessions.sessions",
     "name": "sessions.name",
     "prune": "prune.prune",

@@ -6,11 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from dlmon.records import AccountPart
-from dlmon.session.gaps import Gap, GapKind, Meanwhile
+from dlmon.session.gaps import Gap, GapKind, Meanwhile, notices_in
 from dlmon.session.snapshot import Snapshot
+from dlmon.session.stacks import stacks_in
 from dlmon.statistics.regular_gaps import RegularSteps
 from tui.formatting import units
 from tui.formatting.comparison import epoch_word
+from tui.formatting.stacks import stack_text
 
 PART_NAMES = {
     AccountPart.STARTUP: "start and imports",
@@ -152,8 +154,21 @@ def longest_gaps(gaps: Sequence[Gap], count: int) -> tuple[Gap, ...]:
     return tuple(sorted(gaps, key=lambda gap: gap.start - gap.end)[:count])
 
 
+def gap_of_session(gap: Gap, snapshot: Snapshot, *, brief: bool = False) -> str:
+    """Say the same of a gap with all that a session knows of it."""
+    notices = notices_in(gap, snapshot.notices)
+    stacks = stacks_in(gap.start, gap.end, snapshot.stacks)
+    where = stack_text(stacks[0]) if stacks else ""
+    return gap_text(gap, epoch_word(snapshot.header), notices, where, brief=brief)
+
+
 def gap_text(
-    gap: Gap, epoch_word: str = "epoch", notices: Sequence[str] = (), *, brief: bool = False
+    gap: Gap,
+    epoch_word: str = "epoch",
+    notices: Sequence[str] = (),
+    where: str = "",
+    *,
+    brief: bool = False,
 ) -> str:
     """Say how long there was no batch, where, why if that is known, and what the machine did.
 
@@ -164,11 +179,13 @@ def gap_text(
         gap: the time without a batch.
         epoch_word: what an epoch is called.
         notices: those that came in it.
+        where: the lines that the process was at.
         brief: leave out that there was no batch, where the heading says that it is a pause.
     """
     place = _place(gap, epoch_word)
     text = f"{units.seconds(gap.seconds)}{'' if brief else ' without a batch'} {place}"
-    said = "; ".join(_said(notice, place) for notice in notices[:_MOST_NOTICES])
+    causes = [_said(notice, place) for notice in notices[:_MOST_NOTICES]]
+    said = "; ".join([*([where] if where else []), *causes])
     if said:
         text = f"{text}: {said}"
     if gap.meanwhile is None:

@@ -7,20 +7,19 @@ from types import MappingProxyType
 from typing import ClassVar
 
 from dlmon.records import AccountPart
-from dlmon.session.gaps import Gap, notices_in
+from dlmon.session.gaps import Gap
 from dlmon.session.snapshot import Snapshot
 from tui.formatting.account import (
     PartRow,
     account_rows,
     all_other,
     briefly,
-    gap_text,
+    gap_of_session,
     longest_gaps,
     named_parts,
     names_of,
     places_of,
 )
-from tui.formatting.comparison import epoch_word
 from tui.widgets.lines import (
     BAR,
     BRIGHT,
@@ -119,9 +118,7 @@ class AccountLine(GrowingLines):
         """Return the longest of these gaps in words."""
         assert self._snapshot is not None
         (gap,) = longest_gaps(gaps, 1)
-        notices = notices_in(gap, self._snapshot.notices)
-        word = epoch_word(self._snapshot.header)
-        text = heading + gap_text(gap, word, notices, brief=height == 1)
+        text = heading + gap_of_session(gap, self._snapshot, brief=height == 1)
         lines = wrapped(text, width, height, self.ellipsis)
         if not lines or not lines[0].startswith(heading):
             return [((line, PLAIN),) for line in lines]

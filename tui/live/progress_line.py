@@ -10,6 +10,7 @@ from dlmon.session.session import NOTHING_SEEN_YET
 from dlmon.session.snapshot import Progress, Snapshot
 from tui.drawing.plot import bar
 from tui.formatting import units
+from tui.formatting.account import gap_of_session
 from tui.formatting.comparison import epoch_word
 from tui.formatting.glyphs import under_way
 from tui.formatting.phases import phase_text
@@ -32,6 +33,8 @@ from tui.widgets.rows import TextRow
 _LONGEST_BAR, _SHORTEST_BAR = 24, 6
 # Where there is no room for the output, a notice is seen nowhere else.
 NOTICE_S = 15.0
+PAUSE_S = 3.0
+"""From so long on, what a step waits for matters more than the step."""
 
 HELP: tuple[tuple[str, str], ...] = (
     ("step", "A step trains on one batch; the bar shows how many of the epoch's steps are done."),
@@ -116,7 +119,7 @@ class ProgressLine(GrowingLines):
         if self._stopping:
             when = after_the_batch(snapshot.header)
             return [cut(((under_way(f"stopping{when}"), STRONG),), width, self.ellipsis)]
-        step, notice = _step(snapshot), self._notice(snapshot)
+        step, notice = _step(snapshot), _pause(snapshot) or self._notice(snapshot)
         if not notice:
             return [self._with_progress(step, snapshot, width)]
         beside = self._right(snapshot, width - row_width(notice) - APART)
@@ -262,6 +265,14 @@ def _end(snapshot: Snapshot, progress: Progress) -> str:
         return f", ends {at}"
     told = snapshot.model.length_from if snapshot.model is not None else None
     return f", training ends {at}" if told is None else f", training ends {at} by {told}"
+
+
+def _pause(snapshot: Snapshot) -> TextRow:
+    """Say for how long there has been no batch, where the process is, and what the machine does."""
+    pause = snapshot.pause
+    if pause is None or pause.seconds < PAUSE_S:
+        return ()
+    return ((gap_of_session(pause, snapshot), STRONG),)
 
 
 def _recent_notice(snapshot: Snapshot) -> str:

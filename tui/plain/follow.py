@@ -28,11 +28,13 @@ from dlmon.records import (
     Phase,
     Record,
     Result,
+    Stack,
     Status,
 )
 from dlmon.records.changes import merge_machine
 from dlmon.records.sanitize import shown_path
 from dlmon.session.follower import SessionFollower
+from dlmon.session.gaps import MIN_GAP_NS
 from dlmon.session.session import STEADY_PHASES
 from dlmon.session.snapshot import Snapshot
 from dlmon.session.source import SLICE_S
@@ -43,6 +45,7 @@ from tui.formatting.comparison import epoch_text, epoch_word
 from tui.formatting.phases import doing_text, phase_text
 from tui.formatting.reading import reading_text
 from tui.formatting.sessions import after_the_batch, called
+from tui.formatting.stacks import stack_text
 from tui.plain.console import line_console
 from tui.plain.progress import ReadingProgress
 from tui.plain.summary import print_outcome, print_problem, result_json
@@ -385,6 +388,9 @@ def _event(record: Record, follower: SessionFollower) -> tuple[int, str] | None:
     """Return when a record that is worth a line happened, by the session's clock, and the line."""
     if isinstance(record, Notice):
         return record.t, f"notice: {record.text}"
+    if isinstance(record, Stack) and not record.goes_on and record.t - record.begin >= MIN_GAP_NS:
+        lasted = units.seconds((record.t - record.begin) / 1e9)
+        return record.t, f"{lasted} without a batch: {stack_text(record)}"
     if not isinstance(record, Phase) or record.name in ("validating", "closing"):
         return None
     if record.name == "opening" and record.epoch is not None:

@@ -20,7 +20,6 @@ from dlmon.records import AccountPart, Model, RunSeconds, SecondsPerEpoch, Statu
 from dlmon.records.sanitize import clean, shown_path
 from dlmon.session.epoch_comparison import seconds_of
 from dlmon.session.follower import SessionFollower
-from dlmon.session.gaps import notices_in
 from dlmon.session.metric_figures import metric_figures
 from dlmon.session.session import Session
 from dlmon.session.snapshot import Snapshot
@@ -28,7 +27,7 @@ from tui.formatting import units
 from tui.formatting.account import (
     PART_NAMES,
     account_rows,
-    gap_text,
+    gap_of_session,
     longest_gaps,
     names_of,
     regular_steps_text,
@@ -270,9 +269,9 @@ def _print_account(console: Console, snapshot: Snapshot) -> None:
     for row in rows:
         table.add_row(f"  {row.name}", row.time, units.share(row.share))
     print_table(console, table)
-    longest, word = longest_gaps(snapshot.gaps, SHOWN_GAPS), epoch_word(snapshot.header)
+    longest = longest_gaps(snapshot.gaps, SHOWN_GAPS)
     for gap in longest:
-        console.print(Text(f"  {gap_text(gap, word, notices_in(gap, snapshot.notices))}"))
+        console.print(Text(f"  {gap_of_session(gap, snapshot)}"))
     left = len(snapshot.gaps) - len(longest)
     if left:
         times = "time" if left == 1 else "times"

@@ -24,12 +24,12 @@ from dlmon.records import (
     to_json,
 )
 from dlmon.session.figures import OnRead, ignore
-from dlmon.session.gaps import Gap, notices_in
+from dlmon.session.gaps import Gap
 from dlmon.session.metric_figures import figures_json, metric_figures
 from dlmon.session.session import Session
 from dlmon.session.snapshot import Snapshot
 from tui.formatting import units
-from tui.formatting.account import account_rows, gap_text, longest_gaps, names_of
+from tui.formatting.account import account_rows, gap_of_session, longest_gaps, names_of
 from tui.formatting.comparison import (
     busy_said_of_each,
     comparison_rows,
@@ -181,7 +181,7 @@ class _Gathered:
         account = account_rows(snapshot.account, names_of(snapshot))
         validity = snapshot.validity
         gaps = [
-            Mark((gap.start - header.t) / 1e9, text(_gap_text(gap, snapshot)))
+            Mark((gap.start - header.t) / 1e9, text(gap_of_session(gap, snapshot)))
             for gap in sorted(longest_gaps(snapshot.gaps, SHOWN_GAPS), key=_begin_of)
         ]
         listed = list_sessions(log_directory_of(self.path))
@@ -403,10 +403,6 @@ def _limit_sentences(snapshot: Snapshot) -> tuple[str, ...]:
     if limit is None:
         return ()
     return (limit.text, f"Try: {limit.advice}" if limit.advice else "")
-
-
-def _gap_text(gap: Gap, snapshot: Snapshot) -> str:
-    return gap_text(gap, epoch_word(snapshot.header), notices_in(gap, snapshot.notices))
 
 
 def _begin_of(gap: Gap) -> int:

@@ -29,8 +29,10 @@ from dlmon.records import (
     Notice,
     Output,
     Phase,
+    ProcessStack,
     Record,
     SessionHeader,
+    Stack,
     Trainer,
     decode,
 )
@@ -73,7 +75,7 @@ from dlmon.statistics.steady_state import SteadyState
 
 SECOND_NS = 10**9
 LAST_OUTPUT_LINES = 20
-KEPT = (Epoch, Evaluation, Facts, Model, Notice, Phase, Trainer)
+KEPT = (Epoch, Evaluation, Facts, Model, Notice, Phase, ProcessStack, Stack, Trainer)
 """The records that are few: an entry has them as they are."""
 EARLIER_OUTPUT = "(earlier output is in the log)"
 # A seek is not to keep a key waiting.

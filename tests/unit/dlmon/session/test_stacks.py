@@ -1,0 +1,50 @@
+"""What a session knows of where its processes are and were."""
+
+from dlmon.records import Frame, ProcessStack, SeenAt, Stack
+from dlmon.session.stacks import Stacks, stacks_in
+
+LINE = Frame("train.py", 88, "save")
+S = 10**9
+
+
+def stack(begin_s, end_s, goes_on=None, trainer=None):
+    places = (SeenAt(1, LINE, LINE),)
+    return Stack(end_s * S, begin_s * S, 1, 1, places, goes_on, trainer)
+
+
+def folded(*records):
+    stacks = Stacks()
+    for record in records:
+        stacks.fold(record)
+    return stacks
+
+
+def test_a_pause_goes_on_until_its_last_record_or_the_next_batch():
+    stacks = folded(stack(1, 2, goes_on=True), stack(1, 4, goes_on=True))
+    assert stacks.going_on.t == 4 * S
+    stacks.fold(stack(1, 5))
+    assert stacks.going_on is None
+    assert stacks.of_pauses == (stack(1, 5),)
+    stacks.fold(stack(8, 9, goes_on=True))
+    stacks.went_on(0)
+    assert stacks.going_on is None
+
+
+def test_the_pause_of_another_rank_is_not_that_of_the_run():
+    stacks = folded(stack(1, 2, goes_on=True, trainer=1))
+    assert stacks.going_on is None
+    assert stacks.of_pauses == (stack(1, 2, goes_on=True, trainer=1),)
+
+
+def test_the_stack_of_a_time_lies_within_it_and_the_first_process_comes_first():
+    first, other, later = stack(1, 4), stack(1, 4, trainer=1), stack(4, 9)
+    assert stacks_in(1 * S, 4 * S, (other, first, later)) == [first, other]
+    assert stacks_in(10 * S, 12 * S, (other, first, later)) == []
+
+
+def test_processes_that_were_asked_again_take_the_place_of_the_answers_before():
+    def answer(request, pid, rank):
+        return ProcessStack(request * S, request, pid, (), rank)
+
+    stacks = folded(answer(1, 7, 0), answer(1, 3, 1), answer(2, 3, 1), answer(2, 7, 0))
+    assert [(each.request, each.rank) for each in stacks.of_processes] == [(2, 0), (2, 1)]

@@ -1,0 +1,95 @@
+"""Where the processes of a run are, or were while no batch came, in words. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import PurePath
+
+from dlmon.records import Frame, ProcessStack, SeenAt, Stack, ThreadStack
+
+_FEW_LOOKS = 0.7
+"""With a smaller share of the looks that were due, something held them up."""
+_MOSTLY = 0.6
+"""A place that was seen less often than that is not the only one that is named."""
+_PARTS_OF_PACKAGE = 3
+
+
+def stack_text(stack: Stack) -> str:
+    """Say where the thread that trains was: train.py:88 in save → torch/serialization.py in save.
+
+    In parentheses how often it was seen there, of all looks.
+    """
+    if not stack.places:
+        return "where it was could not be seen"
+    first, *others = stack.places
+    text = f"{seen_text(first)} ({first.looks:,} of {stack.looks:,} looks)"
+    if others and first.looks < _MOSTLY * stack.looks:
+        text += f", {seen_text(others[0])} ({others[0].looks:,})"
+    if stack.looks < _FEW_LOOKS * stack.due:
+        held = "code that is not Python's held its lock at the others"
+        text += f"; {stack.looks:,} of {stack.due:,} looks came: {held}"
+    return text
+
+
+def seen_text(seen: SeenAt) -> str:
+    """Say where a thread was seen: the line of the script, and what that called."""
+    return place_text(seen.script, seen.inner)
+
+
+def place_text(script: Frame | None, inner: Frame) -> str:
+    """Name the line of the script, and the file and function of the innermost of all."""
+    if script is None:
+        return f"{_file(inner)}:{inner.line}{_function(inner)}"
+    text = f"{_file(script)}:{script.line}{_function(script)}"
+    same = (script.file, script.line) == (inner.file, inner.line)
+    return text if same else f"{text} → {_file(inner)}{_function(inner)}"
+
+
+def _file(frame: Frame) -> str:
+    """Return the name of a file: of a package's with those of its folders."""
+    parts = PurePath(frame.file).parts or (frame.file,)
+    for folder in ("site-packages", "dist-packages"):
+        if folder in parts:
+            within = parts[len(parts) - parts[::-1].index(folder) :]
+            return "/".join(within[-_PARTS_OF_PACKAGE:])
+    return parts[-1]
+
+
+def _function(frame: Frame) -> str:
+    return "" if frame.function == "<module>" else f" in {frame.function}"
+
+
+def process_name(stack: ProcessStack) -> str:
+    """Return what a process is called: rank 1, process 4312."""
+    process = f"process {stack.pid}"
+    name = f"rank {stack.rank}" if stack.rank is not None else stack.worker
+    return process if name is None else f"{name}, {process}"
+
+
+def thread_place(thread: ThreadStack) -> str:
+    """Say where a thread is."""
+    if not thread.frames:
+        return "in no Python code"
+    return place_text(thread.script, thread.frames[0])
+
+
+def stack_lines(stacks: Sequence[ProcessStack]) -> Iterator[tuple[str, bool]]:
+    """Yield the lines of all processes, each with whether it is the heading of one.
+
+    A thread that has no line of the script, as those of a library, has one line.
+    """
+    for stack in stacks:
+        if stack.threads is None:
+            yield f"{process_name(stack)}: {stack.why.get('threads', 'it did not answer')}", True
+            continue
+        first = stack.threads[0] if stack.threads else None
+        yield f"{process_name(stack)}: {thread_place(first) if first else 'no threads'}", True
+        for thread in stack.threads:
+            trains = ", which trains" if thread.trains else ""
+            if thread.script is None and not thread.trains:
+                yield f"  thread {thread.name}: {thread_place(thread)}", False
+                continue
+            yield f"  thread {thread.name}{trains}", False
+            for frame in thread.frames:
+                mark = ">" if frame == thread.script else " "
+                yield f"  {mark} {frame.file}:{frame.line}{_function(frame)}", False

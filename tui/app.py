@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from textual.filter import LineFilter
 
     from tui.live.screen import LiveScreen
+    from tui.screens.session_controls import SessionControls
     from tui.sweep.screen import SweepScreen
 
 _STYLE_SHEETS = Path(__file__).parent
@@ -87,7 +88,8 @@ class DlmonApp(NavigatingApp):
         if no_color is not None:
             # Textual takes it away; what we start should see it as well.
             os.environ["NO_COLOR"] = no_color
-        self._at_end = {_BELL: self.settings.bell, _NOTIFICATION: self.settings.notification}
+        at_end = self.settings.notification or self.settings.alerts.desktop
+        self._at_end = {_BELL: self.settings.bell, _NOTIFICATION: at_end}
         self._looks_at_themes = False
         self._toasted_screen: Screen[object] | None = None
         self._plain: list[LineFilter] = []
@@ -288,8 +290,16 @@ class DlmonApp(NavigatingApp):
         if self._at_end[_BELL]:
             self.bell()
         if self._at_end[_NOTIFICATION]:
-            from tui.notification import desktop_notification
+            self._notify_desktop(text)
 
+    def on_session_controls_alerted(self, message: SessionControls.Alerted) -> None:
+        if self.settings.alerts.desktop:
+            self._notify_desktop(message.text)
+
+    def _notify_desktop(self, text: str) -> None:
+        from tui.notification import desktop_notification, notify_send
+
+        if not (self.settings.alerts.desktop and notify_send(text)):
             write_to_terminal(self, desktop_notification(text))
 
     def _toggle_at_end(self, name: str) -> None:

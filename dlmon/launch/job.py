@@ -27,6 +27,8 @@ class Job:
     viewer has one. What it writes is copied to `copy_fds`, files for its stdout and stderr, where
     somebody is to see it as it is. A script that is a `process` already is watched, and not
     started.
+
+    Who isn't looking is told of it as `alerts` say: the fields of `AlertSettings`.
     """
 
     workload: str
@@ -48,6 +50,7 @@ class Job:
     terminal: tuple[int, int] | None = None
     stdin_fd: int | None = None
     copy_fds: tuple[int, int] | None = None
+    alerts: dict[str, Any] | None = None
 
     @property
     def is_machine_recording(self) -> bool:

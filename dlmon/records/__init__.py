@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     )
     from dlmon.records.session import (
         EPOCH_NUMBER,
+        Alert,
         Facts,
         Failure,
         LoopResult,
@@ -81,6 +82,7 @@ if TYPE_CHECKING:
     )
     from dlmon.records.words import (
         AccountPart,
+        AlertEvent,
         Doubt,
         FailureKind,
         GpuState,

@@ -22,7 +22,7 @@ from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 from dlmon.records.earlier import COMPLETE
 from dlmon.records.machine import Machine
 from dlmon.records.sanitize import clean
-from dlmon.records.session import Facts, Failure, Notice, Output, Result, SessionHeader
+from dlmon.records.session import Alert, Facts, Failure, Notice, Output, Result, SessionHeader
 from dlmon.records.stacks import Answer, ProcessStack, Stack
 from dlmon.records.sweep import Event, SweepHeader, Value
 from dlmon.records.training import Batches, BatchSummary, WorkloadRecord
@@ -44,6 +44,7 @@ Record = (
     | Machine
     | Output
     | Notice
+    | Alert
     | Failure
     | Stack
     | ProcessStack

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from dlmon.records.machine import MachineFacts
 from dlmon.records.record import record
-from dlmon.records.words import FailureKind, Requirement, Status, StopCause
+from dlmon.records.words import AlertEvent, FailureKind, Requirement, Status, StopCause
 
 
 @record(frozen=True)
@@ -123,6 +123,30 @@ class Notice:
     t: int
     text: str
     epoch: int | None = None
+
+
+@record(frozen=True)
+class Alert:
+    """What a person was told who wasn't looking, where alerts are asked for.
+
+    Attributes:
+        event: finished, failed, nan, stalled, slower, gpu_idle, gpu_lost, gpu_hot, disk, host_lost
+            or unknown.
+        text: a sentence.
+        since: when what it tells of began.
+        over: whether it tells that this is over.
+        figures: what was measured, in words.
+        gpu: NVML's number of the GPU that it is about.
+    """
+
+    TYPE: ClassVar[str] = "alert"
+    t: int
+    event: AlertEvent
+    text: str
+    since: int
+    over: bool
+    figures: tuple[str, ...]
+    gpu: int | None = None
 
 
 @record(frozen=True)

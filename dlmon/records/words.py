@@ -147,3 +147,19 @@ class Doubt(OpenWord):
     STEAL = "steal"
     INFERRED_SAMPLES = "inferred_samples"
     UNKNOWN = "unknown"
+
+
+class AlertEvent(OpenWord):
+    """What a person is told who isn't looking."""
+
+    FINISHED = "finished"
+    FAILED = "failed"
+    NAN = "nan"
+    STALLED = "stalled"
+    SLOWER = "slower"
+    GPU_IDLE = "gpu_idle"
+    GPU_LOST = "gpu_lost"
+    GPU_HOT = "gpu_hot"
+    DISK = "disk"
+    HOST_LOST = "host_lost"
+    UNKNOWN = "unknown"

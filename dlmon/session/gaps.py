@@ -12,7 +12,7 @@ from dataclasses import replace
 from enum import Enum
 from typing import NamedTuple
 
-from dlmon.records import Batches, BatchSummary, Machine, Notice
+from dlmon.records import Alert, Batches, BatchSummary, Machine, Notice
 from dlmon.records.record import record
 from dlmon.session.slow_readings import settled_after_ns
 from dlmon.statistics.steady_state import STALL_FACTOR, SteadyState
@@ -271,10 +271,12 @@ def _between_steps(gap: Gap, loops: Sequence[SteadyState]) -> Gap:
     return gap if every is None else replace(gap, kind=GapKind.BETWEEN_STEPS, every=every)
 
 
-def notices_in(gap: Gap, notices: Iterable[Notice]) -> tuple[str, ...]:
+def notices_in(gap: Gap, notices: Iterable[Notice | Alert]) -> tuple[str, ...]:
     """Return what was said in a gap, or as it ended: it may say why there was no batch."""
     return tuple(
-        notice.text for notice in notices if gap.start < notice.t - NOTICE_LATE_NS <= gap.end
+        notice.text
+        for notice in notices
+        if isinstance(notice, Notice) and gap.start < notice.t - NOTICE_LATE_NS <= gap.end
     )
 
 

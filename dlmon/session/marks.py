@@ -4,9 +4,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from dlmon.records import Batches, BatchSummary, Epoch, Evaluation, Machine, Notice, Record, Word
+from dlmon.records import (
+    Alert,
+    Batches,
+    BatchSummary,
+    Epoch,
+    Evaluation,
+    Machine,
+    Notice,
+    Record,
+    Word,
+)
 from dlmon.records.record import record
-from dlmon.session.session import Session
+from dlmon.session.session import Session, alert_text
 
 LEAST_STALL_S = 1.0
 THROTTLING_APART_NS = 60 * 10**9
@@ -33,6 +43,7 @@ class MarkKind(Word):
     BETWEEN_STEPS = "between_steps"
     THROTTLING = "throttling"
     NOTICE = "notice"
+    ALERT = "alert"
 
 
 @record(frozen=True)
@@ -44,7 +55,7 @@ class Mark:
         kind: what it was.
         number: the epoch that ended, from 0; how long a stall was, or what came between steps, in
             seconds; the GPU that is throttled, by NVML's number, and None for the CPU.
-        text: the notice, or what throttles.
+        text: the notice, what somebody was told, or what throttles.
     """
 
     t: int
@@ -82,6 +93,8 @@ class MarkFinder:
             return [Mark(record.end, MarkKind.EPOCH, record.epoch)]
         if isinstance(record, Notice):
             return [Mark(record.t, MarkKind.NOTICE, text=record.text)]
+        if isinstance(record, Alert):
+            return [Mark(record.t, MarkKind.ALERT, text=alert_text(record))]
         return []
 
     def _throttling(self, sample: Machine, session: Session) -> list[Mark]:

@@ -16,6 +16,8 @@ from dlmon.records import (
     GRADIENTS_PHASE,
     SCRIPT_PHASE,
     AccountPart,
+    Alert,
+    AlertEvent,
     Batches,
     BatchSummary,
     Epoch,
@@ -103,6 +105,12 @@ NOT_DESCRIBED = Model(None, None, None, None, None, None)
 STEADY_PHASES = ("training", "predicting", GRADIENTS_PHASE)
 
 
+def alert_text(alert: Alert) -> str:
+    """Return what was told, as it stands among the notices."""
+    figures = "; ".join(alert.figures)
+    return f"alert: {alert.text}{f' ({figures})' if figures else ''}"
+
+
 class Session:
     """Folds records; `snapshot` gives the figures, the series give the charts."""
 
@@ -119,6 +127,7 @@ class Session:
         self.epoch_starts: deque[tuple[int, int]] = deque(maxlen=MAX_PHASE_SPANS)
         self.model: Model | None = None
         self.result: Result | None = None
+        self.newest_alert: Alert | None = None
         self.last_t = header.t
         self.training_start: int | None = None
         """When the first batch that compiles nothing began."""
@@ -134,7 +143,7 @@ class Session:
         """What is seen before it trains steadily."""
         self._looks = Looks(header.t, interval_s)
         self._output: deque[Output] = deque(maxlen=OUTPUT_LINES)
-        self._notices: deque[Notice] = deque(maxlen=NOTICES)
+        self._notices: deque[Notice | Alert] = deque(maxlen=NOTICES)
         self.stacks = Stacks()
         self._epoch_now = 0
         self._steps_done = self._updates_done = 0
@@ -181,6 +190,12 @@ class Session:
             self._output.append(record)
         elif isinstance(record, Notice):
             self._notices.append(record)
+        elif isinstance(record, Alert) and record.event not in (
+            AlertEvent.FINISHED,
+            AlertEvent.FAILED,
+        ):
+            self.newest_alert = record
+            self._notices.append(replace(record, text=alert_text(record)))
         elif isinstance(record, Result):
             self.result = record
             self._close_span(self.last_t)
@@ -559,7 +574,7 @@ class Session:
             self._first_looks.add(sample)
 
     def _limit(self, ended: bool) -> Limit | None:
-        loss, latest = self._bad_loss(ended), self.machine.latest
+        loss, latest = self.bad_loss(ended), self.machine.latest
         known = (self.facts, self.model, ended)
         if loss is None and not ended and not self._looks.are_enough:
             return limit_before_training(self._first_looks.take(known, self._look_at_start))
@@ -596,7 +611,7 @@ class Session:
             interval_s=self.machine.interval_s,
         )
 
-    def _bad_loss(self, ended: bool) -> Evidence | None:
+    def bad_loss(self, ended: bool) -> Evidence | None:
         """Return that the loss is no number, if so."""
         return loss_is_no_number(
             self.learning.metrics,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dlmon.comparison.compiling import compiles
 from dlmon.records import (
     AccountPart,
+    Alert,
     Epoch,
     Evaluation,
     LoopResult,
@@ -102,7 +103,7 @@ class Snapshot:
     machine: Machine | None
     machine_age_s: float | None
     output: tuple[Output, ...]
-    notices: tuple[Notice, ...]
+    notices: tuple[Notice | Alert, ...]
     limit: Limit | None
     account: dict[AccountPart, float]
     """Seconds of `elapsed_s` by what they went into."""

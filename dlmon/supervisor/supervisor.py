@@ -19,6 +19,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from dlmon.alerts.of_session import SessionAlerts
+from dlmon.alerts.settings import AddressError, AlertSettings, check_settings
 from dlmon.exit_codes import FAILED, NOT_STARTED, WRONG_ARGUMENTS
 from dlmon.host import boot_id, host_name
 from dlmon.launch.bundle import BundleError, bundle_folder
@@ -89,6 +91,7 @@ WORKLOADS = "workloads"
 # Longer than the sensors may take to start with the GPUs, and then without them.
 NO_FACTS = "the sensors did not answer"
 END_S = 1.0
+_REFUSALS = (DeviceError, InterpreterError, BundleError, LogError, ScriptError, AddressError)
 # Lines of output that may say what a crash was: a traceback may have a hundred, with its message.
 LAST_OUTPUT_LINES = 200
 
@@ -118,6 +121,7 @@ class Supervisor:
         )
         self._writer: LogWriter | None = None
         self._session: Session | None = None
+        self._alerts: SessionAlerts | None = None
         self._index: SessionIndex | None = None
         self._early_notices: list[str] = []
         self._later_facts: Facts | None = None
@@ -156,11 +160,14 @@ class Supervisor:
                 if self._stop_cause is not None:
                     self._answer(Refused(f"stopped before it began: {self._why_stopped}", FAILED))
                     return
-                launch = None
+                launch, alerts = None, None
+                if self._job.alerts is not None:
+                    alerts = AlertSettings.from_fields(self._job.alerts)
+                    check_settings(alerts)
                 if not self._job.is_machine_recording:
                     launch = self._prepare(interpreter, facts)
-                self._open_log(facts, interpreter)
-            except (DeviceError, InterpreterError, BundleError, LogError, ScriptError) as error:
+                self._open_log(facts, interpreter, alerts)
+            except _REFUSALS as error:
                 code = NOT_STARTED if self._job.script else WRONG_ARGUMENTS
                 self._answer(Refused(str(error), code, permanent=_is_permanent(error)))
                 return
@@ -242,7 +249,9 @@ class Supervisor:
         stopping.cancel()
         return self._facts.result() if self._facts.done() else None
 
-    def _open_log(self, facts: Facts | None, interpreter: Interpreter | None) -> None:
+    def _open_log(
+        self, facts: Facts | None, interpreter: Interpreter | None, alerts: AlertSettings | None
+    ) -> None:
         job = self._job
         wall = time.time()
         versions, why = own_versions(), dict[str, str]()
@@ -284,6 +293,9 @@ class Supervisor:
                 write_label(self._writer.path, Label(job.name))
             except LogError as error:
                 self._early_notices.append(str(error))
+        if alerts is not None:
+            log = self._writer.path
+            self._alerts = SessionAlerts(alerts, self._session, log, self._write, self._notice)
         self._answer(Started(header.id, str(self._writer.path)))
         if self._later_facts is not None:
             self._write(self._later_facts)
@@ -323,6 +335,8 @@ class Supervisor:
         if nothing_trained is not None:
             self._notice(nothing_trained)
         path, result = self._writer.path, self._result(ending, now)
+        if self._alerts is not None:
+            await self._alerts.end(result, now, self._stop_waiting)
         self._write(result)
         await self._wait_for_disk()
         why = self._check_log()
@@ -387,6 +401,8 @@ class Supervisor:
             self._workload.tick(time.monotonic_ns())
             self._read_kernel_kills()
             self._check_log()
+            if self._alerts is not None:
+                self._alerts.look()
             if self._writer.retry():
                 self._report_lost_lines()
 

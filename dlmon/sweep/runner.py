@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -83,6 +83,9 @@ class SweepRun:
         """Whether the current runs were asked to stop."""
         self.on_event: Callable[[Event], None] | None = None
         """Called with each event once it is recorded."""
+        self.at_end: Callable[[], Awaitable[str | None]] | None = None
+        """Awaited where it ends without being stopped; returns what is to be said of that."""
+        self.remark: str | None = None
         self._make_job = make_job
         self._refusal = refusal
         self._place_of = place_of
@@ -136,6 +139,8 @@ class SweepRun:
             await self._make_all()
             status = Status.STOPPED if self.sweep.left() else Status.COMPLETED
             self._write(Closed(status, time.time()))
+            if self.at_end is not None and not self.stops_after_run:
+                self.remark = await self.at_end()
         except (LogError, SweepError, OSError) as error:
             self.problem = str(error)
         finally:

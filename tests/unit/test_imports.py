@@ -164,6 +164,10 @@ VIOLATIONS = {
         "dlmon/session/follower.py",
         "import dlmon.launch.children",
     ),
+    "Alerts use session, log and records only": (
+        "dlmon/alerts/rules.py",
+        "import dlmon.supervisor.supervisor",
+    ),
     "Supervisor, sweep, doctor and remote don't use each other": (
         "dlmon/doctor/calibrate.py",
         "import dlmon.supervisor.verdict",

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import wraps
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
+from dlmon.alerts.settings import OFF
 from tui.commands.candidates import host_names, session_names, values_of
 from tui.commands.shared import UserError
 from tui.options.checks import NO_DIRECTORY
@@ -77,6 +79,19 @@ plain_option = click.option("--plain", is_flag=True, help="Plain lines instead o
 ascii_option = click.option(
     "--ascii/--no-ascii", default=None, help="Draw the screen with plain characters."
 )
+
+
+def no_alerts_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add `--no-alerts`, which stands for `--alert off`."""
+
+    @wraps(command)
+    def run(no_alerts: bool, **arguments: Any) -> Any:
+        if no_alerts and arguments["alert"] is not None:
+            raise UserError("--alert and --no-alerts contradict each other: leave out one")
+        return command(**{**arguments, **({"alert": OFF} if no_alerts else {})})
+
+    words = "Send no alerts, whatever config.toml says."
+    return click.option("--no-alerts", is_flag=True, help=words)(run)
 
 
 def checked_host(

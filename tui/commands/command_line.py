@@ -28,6 +28,7 @@ COMMANDS = {
     "report": "report.report",
     "list": "list.list_workloads",
     "watch": "watch.watch",
+    "alerts": "alerts.alerts",
     "doctor": "doctor.doctor",
     "completion": "completion.completion",
 }
@@ -69,6 +70,8 @@ class _Commands(click.Group):
     "  dlmon exec -- python train.py   run a script of your own, unchanged\n"
     "  dlmon watch HOST                watch a remote machine, over ssh\n"
     "  dlmon sessions                  list the recorded sessions\n\n"
+    "Start a run with --alert https://ntfy.sh/my-topic to get a message when it ends, fails, "
+    "stalls or gets slow.\n\n"
     "Without a command it opens the terminal UI, where all four can be chosen.\n\n"
     "Training and live sensors need Linux, or WSL on Windows; on macOS dlmon can only watch other "
     "machines and read logs. Its own networks train on random data of the real shape, unless Keras "

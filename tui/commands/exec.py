@@ -38,7 +38,7 @@ _HOST = replace(
 _OF_A_SCRIPT = (
     *(OPTIONS[name] for name in ("interval", "pcie", "price")),
     _HOST,
-    *(OPTIONS[name] for name in ("detach", "name")),
+    *(OPTIONS[name] for name in ("detach", "name", "alert")),
 )
 # No training has as many epochs, steps, or samples in one of them.
 MOST_EXPECTED = 10**12
@@ -98,6 +98,7 @@ def _number(flag: str, name: str, words: str) -> Callable[[_Command], _Command]:
 )
 @click.argument("command", metavar="-- COMMAND...", nargs=-1, type=click.UNPROCESSED)
 @click_options.options_of(_OF_A_SCRIPT)
+@click_options.no_alerts_option
 @click.option(
     "--directory",
     metavar="DIR",
@@ -171,7 +172,7 @@ def exec_script(
             kept_in = shared.chosen_log_directory(log_dir, settings)
         from tui.options.jobs import make_script_job
 
-        job = make_script_job(command, directory, kept_in, options, expected)
+        job = make_script_job(command, directory, kept_in, options, expected, settings.alerts)
     try:
         if options.host is not None:
             return _run_on_host(job, options, settings, plain, as_json)
@@ -203,6 +204,7 @@ def _problem(options: RunOptions, repeat: int) -> str | None:
         checks.check_price(options.price),
         checks.check_host(options.host),
         checks.check_name(options.name),
+        checks.check_alert(options.alert),
     )
     return next((problem for problem in problems if problem is not None), None)
 

@@ -19,6 +19,7 @@ from workloads.catalog import UnknownWorkload, Workload, find
 @click.command(short_help="Train a workload and watch it.")
 @click.argument("workload", metavar="WORKLOAD", shell_complete=workload_names)
 @click_options.options_of(option for name, option in OPTIONS.items() if name != "log_dir")
+@click_options.no_alerts_option
 @click_options.plain_option
 @click_options.json_option
 @click_options.ascii_option
@@ -52,7 +53,7 @@ def run(
     from dlmon.launch.lifeline import launch
     from tui.options.jobs import make_job
 
-    started = launch(make_job(chosen, directory, options))
+    started = launch(make_job(chosen, directory, options, settings.alerts))
     if options.detach:
         shared.leave_running(started, options.name, as_json, log_dir)
         return None
@@ -76,7 +77,7 @@ def _run_on_host(
     from tui.options.jobs import make_job
 
     assert options.host is not None
-    job = make_job(workload, Path(), options)
+    job = make_job(workload, Path(), options, settings.alerts)
     if not options.detach:
         start = RemoteStart(options.host, log_dir=options.log_dir, job=job)
         return shared.show_remote(start, settings, plain=plain, as_json=as_json)

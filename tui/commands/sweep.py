@@ -11,7 +11,7 @@ import click
 
 from tui.commands import click_options, shared
 from tui.commands.candidates import sweep_names, swept_names, variations
-from tui.options.checks import check_name
+from tui.options.checks import check_alert, check_name
 from tui.options.option import UnreadableOption
 from tui.options.read import read_arguments
 from tui.options.run import LEAST_TIME_IN_SWEEP_S, OPTIONS, SHARED, VARIED
@@ -19,6 +19,7 @@ from tui.options.settings import Settings
 
 # A start of any other command pays for none of what a sweep needs.
 if TYPE_CHECKING:
+    from dlmon.alerts.settings import AlertSettings
     from dlmon.sweep.runner import SweepRun
 
 HELP = f"""Run every combination of some options, one after another; one table, one chart.
@@ -77,7 +78,8 @@ How fast is every workload on this machine?
 @click_options.json_option
 @click_options.ascii_option
 @click_options.log_dir_option
-@click_options.options_of(OPTIONS[name] for name in (*SHARED, "name"))
+@click_options.options_of(OPTIONS[name] for name in (*SHARED, "name", "alert"))
+@click_options.no_alerts_option
 def sweep(
     workload: str | None,
     vary: Sequence[str],
@@ -95,13 +97,18 @@ def sweep(
     settings = shared.settings_of(ascii)
     directory = shared.chosen_log_directory(log_dir, settings)
     try:
+        alert = read_arguments({"alert": texts.pop("alert")}, settings.run).alert
+        problem = check_alert(alert)
+        if problem is not None:
+            raise shared.UserError(problem)
+        alerts = settings.alerts.chosen(alert)
         if resume is not None:
             _refuse_beside_resume(workload, vary, repeat, texts)
-            run = _resumed_sweep(resume, directory, log_dir)
+            run = _resumed_sweep(resume, directory, log_dir, alerts)
         elif workload is None:
             raise shared.UserError("name a workload to sweep, or ALL; dlmon list shows them")
         else:
-            run = _new_sweep(workload, texts, settings, vary, repeat, directory)
+            run = _new_sweep(workload, texts, settings, vary, repeat, directory, alerts)
     except (SweepError, UnreadableOption) as error:
         raise shared.UserError(str(error)) from None
     if plain or as_json or not shared.in_terminal():
@@ -121,6 +128,7 @@ def _new_sweep(
     vary: Sequence[str],
     repeat: str | None,
     directory: Path,
+    alerts: AlertSettings | None,
 ) -> SweepRun:
     """Begin a sweep; nothing runs before it is shown."""
     from dlmon.sweep.plan import read_repeats
@@ -134,10 +142,12 @@ def _new_sweep(
         raise shared.UserError(problem)
     plan = make_plan(workload, options, vary, repeats, seed, settings.hosts)
     refuse_shared_and_varied(texts, plan)
-    return begin_sweep(directory, plan, seed, time.time(), options.name)
+    return begin_sweep(directory, plan, seed, time.time(), options.name, alerts)
 
 
-def _resumed_sweep(name: str, directory: Path, log_dir: Path | None) -> SweepRun:
+def _resumed_sweep(
+    name: str, directory: Path, log_dir: Path | None, alerts: AlertSettings | None
+) -> SweepRun:
     """Take up a sweep again; nothing runs before it is shown."""
     from dlmon.log.folder import place_options
     from dlmon.sweep.log import SweepWriter, find_sweep, read_sweep
@@ -145,7 +155,7 @@ def _resumed_sweep(name: str, directory: Path, log_dir: Path | None) -> SweepRun
 
     path = find_sweep(name, directory, place_options(log_dir))
     check_plan(read_sweep(path)[1].plan)
-    return run_of(SweepWriter.resume(path, time.time()))
+    return run_of(SweepWriter.resume(path, time.time()), alerts)
 
 
 def _refuse_beside_resume(

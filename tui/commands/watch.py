@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from dlmon.alerts.settings import AlertSettings
 from tui.commands import click_options, shared
 from tui.commands.candidates import host_names
-from tui.options.checks import check_interval, check_name
+from tui.options.checks import check_alert, check_interval, check_name
 from tui.options.duration import read_duration
 from tui.options.option import UnreadableOption
 from tui.options.read import read_arguments
@@ -37,7 +38,8 @@ if TYPE_CHECKING:
     help="Record for so long: 90s, 10m, 2h or 1d. [default: until it is stopped]",
 )
 @click.option("--detach", is_flag=True, help="Record in the background, and print the session.")
-@click_options.options_of((OPTIONS["interval"], OPTIONS["pcie"], OPTIONS["name"]))
+@click_options.options_of((OPTIONS["interval"], OPTIONS["pcie"], OPTIONS["name"], OPTIONS["alert"]))
+@click_options.no_alerts_option
 @click_options.plain_option
 @click.option(
     "--json",
@@ -72,6 +74,7 @@ def watch(
     except UnreadableOption as error:
         raise shared.UserError(str(error)) from None
     problem = check_interval(options.interval) or check_name(options.name)
+    problem = problem or check_alert(options.alert)
     if problem:
         raise shared.UserError(problem)
     if records and as_json:
@@ -79,6 +82,7 @@ def watch(
     of_recording: tuple[tuple[str, object], ...] = (
         *(("--for", length), ("--detach", detach)),
         *(("--name", options.name), ("--log-dir", log_dir)),
+        *((("--alert", options.alert),) if not hosts else ()),
     )
     if hosts:
         options = replace(options, detach=detach, log_dir=shared.on_host(log_dir))
@@ -91,7 +95,7 @@ def watch(
 
         directory = shared.chosen_log_directory(log_dir, settings)
         options = replace(options, detach=detach)
-        job = make_recording(directory, options, for_s=for_s)
+        job = make_recording(directory, options, for_s, settings.alerts)
         return _record(job, settings, log_dir, plain=plain)
     _refuse_without_recording(of_recording)
     if plain or as_json or not shared.in_terminal():
@@ -129,7 +133,9 @@ def _record_hosts(
 
     hosts = hosts_from(words, settings.hosts)
     job = replace(
-        make_recording(Path(), options, for_s), log_dir=options.log_dir or "", outlives_viewer=True
+        make_recording(Path(), options, for_s, settings.alerts),
+        log_dir=options.log_dir or "",
+        outlives_viewer=True,
     )
     started = shared.result_of(record_on_hosts(hosts, job))
     for host, session in started.items():
@@ -151,10 +157,12 @@ def _watch_hosts(
     from dlmon.remote.hosts import hosts_from
 
     hosts = tuple(hosts_from(words, settings.hosts))
+    alerts = settings.alerts.chosen(options.alert)
+    settings = replace(settings, alerts=alerts or AlertSettings())
     if plain or as_json or not shared.in_terminal():
         from tui.plain.hosts import watch_hosts
 
-        return watch_hosts(hosts, options.interval, options.pcie, as_json=as_json)
+        return watch_hosts(hosts, options.interval, options.pcie, as_json=as_json, alerts=alerts)
     from tui.app import DlmonApp
     from tui.navigation import Start
 

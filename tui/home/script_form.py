@@ -22,11 +22,12 @@ _FIELDS = (
     ("directory", "Directory", "this one"),
     ("name", "Name", "none"),
     ("repeat", "Repeat", "1; three or more give an uncertainty"),
+    ("alert", "Alert", "as in config.toml; https://ntfy.sh/my-topic"),
 )
 
 
 class ScriptForm(FormScreen[ScriptRun]):
-    """Four fields; answers with the script that they amount to, or with nothing."""
+    """Five fields; answers with the script that they amount to, or with nothing."""
 
     CSS_PATH = "script_form.tcss"
     AUTO_FOCUS = "#command-line"

@@ -10,6 +10,7 @@ from typing import ClassVar
 from textual.binding import Binding, BindingType
 from textual.message import Message
 
+from dlmon.alerts.of_hosts import HostAlerts
 from dlmon.remote.host import HostState, WatchedHost
 from tui.hosts.cards_screen import MOVES, CardsScreen
 from tui.screens.base import HELP, PALETTE, QUIT, REFRESH_S, hidden
@@ -73,6 +74,7 @@ class HostsScreen(CardsScreen):
 
     Args:
         hosts: which; they are started once the screen is shown.
+        alerts: tells which of them are lost; None for nobody is told.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -122,9 +124,10 @@ class HostsScreen(CardsScreen):
         host: str
         session: str
 
-    def __init__(self, hosts: Sequence[WatchedHost]) -> None:
+    def __init__(self, hosts: Sequence[WatchedHost], alerts: HostAlerts | None = None) -> None:
         """Connect to none before the screen is shown."""
         super().__init__()
+        self._alerts = alerts
         self._hosts = list(hosts)
         self._offered = (False, False)
 
@@ -144,6 +147,11 @@ class HostsScreen(CardsScreen):
         await asyncio.gather(*(host.close() for host in self._hosts))
 
     def _on_timer(self) -> None:
+        if self._alerts is not None:
+            for host in self._hosts:
+                self._alerts.look(host)
+            for failure in self._alerts.failures():
+                self.notify(failure, severity="warning", markup=False)
         if self.is_showing:
             self.tick()
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from rich.cells import cell_len, chop_cells
 
-from dlmon.records import Notice, Output
+from dlmon.records import Alert, Notice, Output
 from tui.formatting.startup_messages import is_startup_message, startup_text
 from tui.widgets.following_lines import Tail
 from tui.widgets.lines import MUTED, PLAIN, STRONG, cut
@@ -42,7 +42,7 @@ HELP: tuple[tuple[str, str], ...] = (
 )
 
 
-class OutputPane(Tail[Output | Notice]):
+class OutputPane(Tail[Output | Notice | Alert]):
     """Output and notices in the order of time, newest at the bottom."""
 
     _empty = ""
@@ -52,7 +52,7 @@ class OutputPane(Tail[Output | Notice]):
     def show(
         self,
         output: tuple[Output, ...],
-        notices: tuple[Notice, ...],
+        notices: tuple[Notice | Alert, ...],
         running: bool = True,
         until_ns: int | None = None,
         folded: bool = True,
@@ -83,10 +83,10 @@ class OutputPane(Tail[Output | Notice]):
             return [cut(((self._empty, MUTED),), width, self.ellipsis)]
         return super().draw(width, height)
 
-    def rows_of(self, line: Output | Notice, width: int, height: int) -> list[TextRow]:
+    def rows_of(self, line: Output | Notice | Alert, width: int, height: int) -> list[TextRow]:
         """Return a line, broken where the pane is high, else cut."""
         mark, style = "", PLAIN
-        if isinstance(line, Notice):
+        if not isinstance(line, Output):
             mark, style = f"{self.glyphs.warning} ", STRONG
         elif line.stream != "stdout":
             style = MUTED

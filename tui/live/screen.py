@@ -204,6 +204,7 @@ class LiveScreen(SessionControls, ExportControls, EpochZoom):
         else:
             self._polls += 1
         self.take_refusal()
+        self.take_alert()
         if self.is_showing:
             self.paint()
         # The end may have been read between two ticks, while we caught up.

@@ -92,7 +92,7 @@ class LaunchesApp(OtherMachinesApp):
             if self._sweep_runs and options.host in self._swept_hosts:
                 self.show_error(_SWEEP_RUNS)
                 return
-            job = make_job(workload, directory, options)
+            job = make_job(workload, directory, options, self.settings.alerts)
             self.open_remote(RemoteStart(options.host, log_dir=options.log_dir, job=job))
             return
         if self.is_busy():
@@ -100,7 +100,9 @@ class LaunchesApp(OtherMachinesApp):
         from tui.options.jobs import make_job
 
         try:
-            started = self._sources.launch(make_job(workload, directory, options))
+            started = self._sources.launch(
+                make_job(workload, directory, options, self.settings.alerts)
+            )
         except (LogError, OSError) as error:
             self.show_error(str(error))
         else:

@@ -41,11 +41,14 @@ class OtherMachinesApp(SessionsApp):
 
     def screen_of_hosts(self, names: Sequence[str]) -> HostsScreen:
         """Return the cards of machines, by their names."""
+        from dlmon.alerts.of_hosts import HostAlerts
         from tui.hosts.screen import HostsScreen
 
         interval_s = self._start.watch_interval_s or self.settings.run.interval
         pcie = self.settings.run.pcie
-        return HostsScreen([self._sources.hosts(name, interval_s, pcie) for name in names])
+        hosts = [self._sources.hosts(name, interval_s, pcie) for name in names]
+        told = self.settings.alerts.chosen(None)
+        return HostsScreen(hosts, None if told is None else HostAlerts(told))
 
     def action_hosts(self) -> None:
         """Ask which of the hosts that are known here are to be watched."""

@@ -64,8 +64,9 @@ class OwnScriptsApp(LaunchesApp):
         run = self._repeating
         assert run is not None
         try:
-            options = replace(self.settings.run, name=run.name)
-            job = make_script_job(run.command, run.directory, self._directory, options)
+            options = replace(self.settings.run, name=run.name, alert=run.alert)
+            told = self.settings.alerts
+            job = make_script_job(run.command, run.directory, self._directory, options, alerts=told)
             turn = f"run {self._made + 1} of {run.repeat}" if run.repeat > 1 else ""
             job = replace(job, terminal=output_size(*self.size))
             self._current = self.launch_job(job, ended, turn)

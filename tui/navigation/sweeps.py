@@ -56,7 +56,8 @@ class SweepsApp(LaunchesApp):
             try:
                 chosen = options.log_dir
                 directory = self._directory if chosen is None else log_directory(Path(chosen))
-                run = begin_sweep(directory, plan, seed, time.time(), options.name)
+                told = self.settings.alerts.chosen(options.alert)
+                run = begin_sweep(directory, plan, seed, time.time(), options.name, told)
             except (LogError, SweepError) as error:
                 self.show_error(str(error))
             else:
@@ -78,7 +79,8 @@ class SweepsApp(LaunchesApp):
             return
         try:
             check_plan(read_sweep(path)[1].plan)
-            run = run_of(SweepWriter.resume(path, time.time()))
+            told = self.settings.alerts.chosen(None)
+            run = run_of(SweepWriter.resume(path, time.time()), told)
         except (LogError, SweepError) as error:
             self.show_error(str(error))
         else:

@@ -137,6 +137,13 @@ def check_host(host: str | None) -> str | None:
     return None
 
 
+def check_alert(address: str | None) -> str | None:
+    """Say why nothing can be sent to an address; it may hold a secret, so it is not repeated."""
+    from dlmon.alerts.settings import OFF, address_of
+
+    return None if address in (None, OFF) else _refusal(address_of, address)
+
+
 def check_log_dir(log_dir: str | None, workload: Workload, here: bool) -> str | None:
     """Say why sessions can't be kept in a directory, which need not be there yet."""
     if log_dir is None:

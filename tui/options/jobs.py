@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import get_type_hints
+from typing import Any, get_type_hints
 
+from dlmon.alerts.settings import AlertSettings
 from dlmon.launch.children import python_command
 from dlmon.launch.job import Job
 from dlmon.log.folder import log_directory
@@ -15,8 +16,19 @@ from tui.options.run import SETTINGS, RunOptions
 from workloads.catalog import Workload
 
 
-def make_job(workload: Workload, directory: Path, options: RunOptions) -> Job:
+def make_job(
+    workload: Workload,
+    directory: Path,
+    options: RunOptions,
+    alerts: AlertSettings | None = None,
+) -> Job:
     """Return the job that these options amount to, the workload's defaults filled in.
+
+    Args:
+        workload: what is trained.
+        directory: where its session is recorded, unless the options say it.
+        options: what a person chose.
+        alerts: what the settings say of them.
 
     Raises:
         LogError: the options name a log directory relative to one that was deleted.
@@ -43,7 +55,13 @@ def make_job(workload: Workload, directory: Path, options: RunOptions) -> Job:
         pcie=options.pcie,
         outlives_viewer=options.detach,
         name=options.name,
+        alerts=_alerts(options, alerts),
     )
+
+
+def _alerts(options: RunOptions, alerts: AlertSettings | None) -> dict[str, Any] | None:
+    chosen = (alerts or AlertSettings()).chosen(options.alert, options.host)
+    return None if chosen is None else chosen.to_fields()
 
 
 def make_script_job(
@@ -52,6 +70,7 @@ def make_script_job(
     kept_in: Path,
     options: RunOptions,
     expected: Mapping[str, int | None] | None = None,
+    alerts: AlertSettings | None = None,
 ) -> Job:
     """Return the job that runs a script of a person's own.
 
@@ -62,6 +81,7 @@ def make_script_job(
         options: those of a run that a script has too.
         expected: what a person says of its training, by the names of
             `dlmon.supervisor.expected`; what is None is not known.
+        alerts: what the settings say of them.
 
     Raises:
         FileNotFoundError: it would run in a working directory that was deleted; the message is a
@@ -92,6 +112,7 @@ def make_script_job(
         name=options.name,
         script=True,
         directory=directory,
+        alerts=_alerts(options, alerts),
     )
 
 
@@ -100,7 +121,12 @@ def output_size(columns: int, rows: int) -> tuple[int, int]:
     return max(40, columns - 4), rows
 
 
-def make_recording(directory: Path, options: RunOptions, for_s: float | None) -> Job:
+def make_recording(
+    directory: Path,
+    options: RunOptions,
+    for_s: float | None,
+    alerts: AlertSettings | None = None,
+) -> Job:
     """Return the job that records this machine, for so long or until it is stopped."""
     return Job(
         workload="",
@@ -112,6 +138,7 @@ def make_recording(directory: Path, options: RunOptions, for_s: float | None) ->
         outlives_viewer=options.detach,
         for_s=for_s,
         name=options.name,
+        alerts=_alerts(options, alerts),
     )
 
 

@@ -57,6 +57,7 @@ class Option:
         is_swept: though it is of one launch, a sweep may share and vary it.
         path: `file` or `dir` where its value is the path of one.
         yes: what the form shows for yes, where yes or no is the answer.
+        is_secret: whether no sentence repeats its value.
         hints: what some of its values are, in a few words, where `hint` is of another.
         name: what the field, `--vary` and config.toml call it.
     """
@@ -77,6 +78,7 @@ class Option:
     is_swept: bool = False
     path: str | None = None
     yes: str = YES
+    is_secret: bool = False
     hints: Mapping[str, str] = field(default_factory=dict)
     name: str = ""
 

@@ -52,9 +52,8 @@ def read_arguments(texts: Mapping[str, str | None], configured: RunOptions) -> R
         if not text.strip():
             raise UnreadableOption(f"{flag} needs a value")
         if text != text.strip():
-            raise UnreadableOption(
-                f"{flag} has blanks around {quoted(text.strip())}: leave them out"
-            )
+            shown = "its value" if OPTIONS[name].is_secret else quoted(text.strip())
+            raise UnreadableOption(f"{flag} has blanks around {shown}: leave them out")
     typed = read_options(given, configured)
     for problem in typed.unreadable.values():
         raise UnreadableOption(problem)

@@ -13,6 +13,7 @@ from dataclasses import fields, replace
 
 from dlmon.records.record import record
 from tui.options.checks import (
+    check_alert,
     check_device,
     check_host,
     check_interval,
@@ -258,6 +259,20 @@ class RunOptions:
         check=of_value(check_name),
         unset="none",
         scope=Scope.LAUNCH,
+    )
+    alert: str | None = option(
+        default=None,
+        label="Alert",
+        hint="address that is told of the end, or of trouble",
+        help="Where to send a message when it ends, fails, stalls, gets slow or the like: an "
+        "address such as https://ntfy.sh/my-topic, or off. dlmon alerts --test shows what comes.",
+        explanation="Where to send a message when the run ends, fails, stalls, gets slow or the "
+        "like, while you don't look: an address such as https://ntfy.sh/my-topic, or off.",
+        metavar="ADDRESS",
+        check=of_value(check_alert),
+        unset="as in config.toml",
+        scope=Scope.LAUNCH,
+        is_secret=True,
     )
     log_dir: str | None = option(
         default=None,

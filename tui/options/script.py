@@ -11,6 +11,7 @@ from pathlib import Path
 
 from dlmon.log.label import refuse_name
 from dlmon.numbers import whole_number
+from tui.options.checks import check_alert
 
 MOST_REPEATS = 1000
 _OF_A_SHELL = frozenset(("|", "||", "&", "&&", ";", ">", ">>", "<", "2>", "2>&1", "&>"))
@@ -18,12 +19,16 @@ _OF_A_SHELL = frozenset(("|", "||", "&", "&&", ";", ">", ">>", "<", "2>", "2>&1"
 
 @dataclass(frozen=True)
 class ScriptRun:
-    """A command, where it runs (None: here), what its sessions are called, and how many follow."""
+    """A command, where it runs (None: here), what its sessions are called, and how many follow.
+
+    Who isn't looking is told at `alert`; None as the settings say.
+    """
 
     command: tuple[str, ...]
     directory: str | None = None
     name: str | None = None
     repeat: int = 1
+    alert: str | None = None
 
     @property
     def command_line(self) -> str:
@@ -35,6 +40,8 @@ class ScriptRun:
             words += ["--name", self.name]
         if self.repeat > 1:
             words += ["--repeat", str(self.repeat)]
+        if self.alert is not None:
+            words += ["--alert", self.alert]
         return shlex.join([*words, "--", *self.command])
 
 
@@ -47,7 +54,7 @@ class UnreadableScript(Exception):
 
 
 def read_script(typed: Mapping[str, str]) -> ScriptRun | None:
-    """Read the texts of the fields command, directory, name and repeat; None without a command.
+    """Read the texts of the fields; None without a command.
 
     Raises:
         UnreadableScript: they can't be run here.
@@ -58,8 +65,12 @@ def read_script(typed: Mapping[str, str]) -> ScriptRun | None:
     if problem is not None:
         raise UnreadableScript("name", problem)
     repeat = _repeat(typed.get("repeat", "").strip())
+    alert = typed.get("alert", "").strip() or None
+    problem = check_alert(alert)
+    if problem is not None:
+        raise UnreadableScript("alert", problem)
     command = _command(typed.get("command", ""), Path(directory or "."))
-    return ScriptRun(command, directory, name, repeat) if command else None
+    return ScriptRun(command, directory, name, repeat, alert) if command else None
 
 
 def _command(text: str, directory: Path) -> tuple[str, ...]:

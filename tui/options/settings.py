@@ -12,6 +12,7 @@ from typing import Any, get_args, get_type_hints
 
 import platformdirs
 
+from dlmon.alerts.settings import AddressError, AlertSettings, check_settings
 from dlmon.files import MIB, read_regular
 from dlmon.private_files import write_private
 from dlmon.records.record import record
@@ -36,6 +37,7 @@ class Settings:
         notification: send a desktop notification (OSC 9) when a run ends.
         log_dir: where sessions are kept; None for the platform's state directory.
         hosts: the table `hosts`, groups of machines that are reached by ssh, by their names.
+        alerts: the table `alerts`: what somebody who isn't looking is told, and where.
         run: the table `run`, defaults for the options of `run`.
     """
 
@@ -45,12 +47,14 @@ class Settings:
     notification: bool = False
     log_dir: str | None = None
     hosts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    alerts: AlertSettings = field(default_factory=AlertSettings)
     run: RunOptions = field(default_factory=RunOptions)
 
 
 _LARGEST_FILE = MIB
 _LONGEST_NAME = 1_000
-_TABLES = ("hosts", "run")
+_TABLES = ("alerts", "hosts", "run")
+_LISTS = ("url", "command", "events")
 _GROUP = re.compile("[A-Za-z0-9_-]+")
 _WORDS = {str: "text in quotes", bool: "true or false", int: "a whole number", float: "a number"}
 
@@ -126,7 +130,31 @@ def _settings(table: Mapping[str, Any]) -> Settings:
         raise SettingsError(f"log_dir: {NO_DIRECTORY}")
     if log_dir is not None and "\0" in log_dir:
         raise SettingsError(f"log_dir can't be {clean(repr(log_dir), SHOWN_LENGTH)}")
-    return Settings(**values, hosts=_groups(table.get("hosts", {})), run=options)
+    hosts, alerts = _groups(table.get("hosts", {})), _alerts(table.get("alerts", {}))
+    return Settings(**values, hosts=hosts, alerts=alerts, run=options)
+
+
+def _alerts(table: object) -> AlertSettings:
+    if not isinstance(table, dict):
+        raise SettingsError("alerts must be a table: write [alerts], and its keys below it")
+    lists: dict[str, Any] = {name: _texts(name, table[name]) for name in _LISTS if name in table}
+    names = [spec.name for spec in fields(AlertSettings) if spec.name != "host"]
+    others = {key: value for key, value in table.items() if key not in lists}
+    alerts = AlertSettings(**lists, **_checked(AlertSettings, names, others, "alerts."))
+    try:
+        # What only this machine lacks is reported when something is to be run.
+        check_settings(alerts, here=False)
+    except AddressError as error:
+        raise SettingsError(f"in [alerts], {error}") from None
+    return alerts
+
+
+def _texts(name: str, value: object) -> tuple[str, ...]:
+    """Return a text, or a list of them; what is wrong may be a secret, and is not repeated."""
+    texts = [value] if isinstance(value, str) and name == "url" else value
+    if not isinstance(texts, list) or not all(isinstance(text, str) and text for text in texts):
+        raise SettingsError(f"alerts.{name} must be a list of texts in quotes")
+    return tuple(texts)
 
 
 def _groups(table: object) -> dict[str, tuple[str, ...]]:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import os
 import secrets
+import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, get_type_hints
 
+from dlmon.alerts.of_sweep import of_runs, tell_end
+from dlmon.alerts.settings import AlertSettings
 from dlmon.launch.job import Job
 from dlmon.log.folder import LogError, log_directory_of
 from dlmon.log.label import Label, read_label, write_label
@@ -132,20 +136,31 @@ def refusal(plan: Plan, combination: Combination) -> str | None:
     return run_options(plan, combination).problem(WORKLOADS[combination.workload])
 
 
-def job_of(plan: Plan, combination: Combination, sweep: Path) -> Job:
+def job_of(
+    plan: Plan, combination: Combination, sweep: Path, alerts: AlertSettings | None = None
+) -> Job:
     """Return the job of a combination's runs, which are called as their sweep is.
 
     Args:
         plan: what is swept.
         combination: one of it.
         sweep: the log of the sweep.
+        alerts: what is told of its runs.
     """
     workload = WORKLOADS[combination.workload]
     options = replace(run_options(plan, combination), name=read_label(sweep).name)
-    return make_job(workload, log_directory_of(sweep), options)
+    told = None if alerts is None else of_runs(alerts)
+    return make_job(workload, log_directory_of(sweep), options, told)
 
 
-def begin_sweep(directory: Path, plan: Plan, seed: int, wall: float, name: str | None) -> SweepRun:
+def begin_sweep(
+    directory: Path,
+    plan: Plan,
+    seed: int,
+    wall: float,
+    name: str | None,
+    alerts: AlertSettings | None = None,
+) -> SweepRun:
     """Make the log of a new sweep, and return what makes its runs.
 
     Raises:
@@ -159,14 +174,26 @@ def begin_sweep(directory: Path, plan: Plan, seed: int, wall: float, name: str |
     except LogError:
         writer.close()
         raise
-    return run_of(writer)
+    return run_of(writer, alerts)
 
 
-def run_of(writer: SweepWriter) -> SweepRun:
+def run_of(writer: SweepWriter, alerts: AlertSettings | None = None) -> SweepRun:
     """Return what makes the runs of a sweep; they begin with its own `run`."""
     plan = writer.sweep.plan
-    make_job = partial(job_of, plan, sweep=writer.path)
-    return SweepRun(writer, make_job, partial(refusal, plan), _place_of)
+    make_job = partial(job_of, plan, sweep=writer.path, alerts=alerts)
+    run = SweepRun(writer, make_job, partial(refusal, plan), _place_of)
+    if alerts is not None:
+        run.at_end = partial(_tell_end, run, alerts)
+    return run
+
+
+async def _tell_end(run: SweepRun, alerts: AlertSettings) -> str | None:
+    """Tell that a sweep is over; return why that could not be sent."""
+    writer = run.writer
+    came_to = Counter(str(outcome.status) for outcome in run.sweep.outcomes.values())
+    counts = ", ".join(f"{count:,} {status}" for status, count in came_to.items())
+    name, took_s = read_label(writer.path).name, time.time() - writer.header.wall
+    return await tell_end(alerts, writer.header.id, name, took_s, counts)
 
 
 def _place_of(host: str | None) -> Place:

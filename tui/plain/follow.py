@@ -21,6 +21,7 @@ from dlmon.launch.lifeline import Lifeline
 from dlmon.log.folder import place_options
 from dlmon.log.label import read_label
 from dlmon.records import (
+    Alert,
     Epoch,
     Facts,
     Machine,
@@ -35,7 +36,7 @@ from dlmon.records.changes import merge_machine
 from dlmon.records.sanitize import shown_path
 from dlmon.session.follower import SessionFollower
 from dlmon.session.gaps import MIN_GAP_NS
-from dlmon.session.session import STEADY_PHASES
+from dlmon.session.session import STEADY_PHASES, alert_text
 from dlmon.session.snapshot import Snapshot
 from dlmon.session.source import SLICE_S
 from dlmon.stop import BY_CTRL_C, TERMINAL_CLOSED, VIEWER_TERMINATED
@@ -374,9 +375,10 @@ class _MachineReporter(_Reporter):
                 self._print(machine_line(self._latest))
             elif isinstance(record, Facts):
                 self._print(facts_line(record.host, record.machine))
-            elif isinstance(record, Notice):
+            elif isinstance(record, Notice | Alert):
+                said = _event(record, follower)
                 wall = header.wall + (record.t - header.t) / 1e9
-                self._print(f"{units.time_of_day(wall)}  notice: {record.text}")
+                self._print(f"{units.time_of_day(wall)}  {said[1] if said else ''}")
         if records:
             self._console.file.flush()
 
@@ -391,6 +393,8 @@ def _event(record: Record, follower: SessionFollower) -> tuple[int, str] | None:
     if isinstance(record, Stack) and not record.goes_on and record.t - record.begin >= MIN_GAP_NS:
         lasted = units.seconds((record.t - record.begin) / 1e9)
         return record.t, f"{lasted} without a batch: {stack_text(record)}"
+    if isinstance(record, Alert):
+        return record.t, alert_text(record)
     if not isinstance(record, Phase) or record.name in ("validating", "closing"):
         return None
     if record.name == "opening" and record.epoch is not None:

@@ -9,6 +9,8 @@ from functools import partial
 
 from rich.text import Text
 
+from dlmon.alerts.of_hosts import HostAlerts
+from dlmon.alerts.settings import AlertSettings
 from dlmon.exit_codes import DONE, UNREACHABLE
 from dlmon.remote.host import HostState, WatchedHost
 from tui.formatting import hosts as words
@@ -27,6 +29,7 @@ def watch_hosts(
     *,
     as_json: bool = False,
     make: Callable[..., WatchedHost] = WatchedHost,
+    alerts: AlertSettings | None = None,
 ) -> int:
     """Print a line for each sample of hosts until interrupted; return the exit code.
 
@@ -36,8 +39,9 @@ def watch_hosts(
         pcie: have what crosses the GPUs' PCIe links measured.
         as_json: print an object a line, for problems too.
         make: makes a host that is watched.
+        alerts: what is told of hosts that are lost.
     """
-    return asyncio.run(_WatchingHosts(names, interval_s, pcie, as_json, make).run())
+    return asyncio.run(_WatchingHosts(names, interval_s, pcie, as_json, make, alerts).run())
 
 
 class _WatchingHosts:
@@ -50,7 +54,9 @@ class _WatchingHosts:
         pcie: bool,
         as_json: bool,
         make: Callable[..., WatchedHost],
+        alerts: AlertSettings | None,
     ) -> None:
+        self._alerts = None if alerts is None else HostAlerts(alerts)
         self._console = line_console()
         self._errors = line_console(stderr=True)
         self._as_json = as_json
@@ -89,6 +95,10 @@ class _WatchingHosts:
         while not self._ended.is_set():
             for host in self._hosts:
                 self._report_problem(host)
+                if self._alerts is not None:
+                    self._alerts.look(host)
+            for failure in () if self._alerts is None else self._alerts.failures():
+                self._print_error(failure)
             states = [host.state for host in self._hosts]
             was_reached = was_reached or HostState.CONNECTED in states
             if not was_reached and HostState.CONNECTING not in states:

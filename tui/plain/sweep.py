@@ -57,7 +57,7 @@ def show_sweep(run: SweepRun, as_json: bool = False, log_dir: Path | None = None
         print_results(run)
     sys.stdout.flush()
     problems = [*run.unreached.values(), *(left_running_text(*each) for each in run.left_running)]
-    for problem in [*problems, run.problem]:
+    for problem in [*problems, run.problem, run.remark]:
         if problem is not None:
             errors.print(Text(f"dlmon: {clean(problem)}"))
     if left := len(run.sweep.left()):

@@ -15,6 +15,7 @@ from dlmon.log.folder import LogError, log_directory_of, reason_of
 from dlmon.log.follower import LogFollower
 from dlmon.log.label import Label, read_label
 from dlmon.records import (
+    Alert,
     Epoch,
     GpuFacts,
     Notice,
@@ -268,7 +269,7 @@ class _Gathered:
             self.redaction.text("; ".join(part for part in (measured, *row.badges, note) if part)),
         )
 
-    def _notice(self, notice: Notice) -> Row:
+    def _notice(self, notice: Notice | Alert) -> Row:
         at_s = (notice.t - self.session.header.t) / 1e9
         return units.clock(at_s), self.redaction.text(notice.text)
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import ClassVar
 
+from textual.message import Message
+
+from dlmon.records import Alert
 from dlmon.records.sanitize import clean
 from dlmon.session.source import SessionSource
 from tui.screens.base import BaseScreen
@@ -17,12 +21,21 @@ class SessionControls(BaseScreen):
     STOP_QUESTION: ClassVar[type[StopScreen]] = StopScreen
     LEAVE_QUESTION: ClassVar[type[QuitScreen]] = QuitScreen
 
+    @dataclass
+    class Alerted(Message):
+        """Something happened to the session that a person should be told."""
+
+        text: str
+
     stop_requested = False
     """Whether the session was stopped from here."""
     detached = False
     """Whether the session was left running here."""
     _leave_when_stopped = False
     _left = False
+    _alert: Alert | None = None
+    _has_looked = False
+    """Whether all was read that there was when the session was first shown."""
 
     @property
     def shown_session(self) -> SessionSource:
@@ -63,6 +76,14 @@ class SessionControls(BaseScreen):
         self.stop_requested = True
         self.refresh_bindings()
         return True
+
+    def take_alert(self) -> None:
+        """Tell the newest alert, unless it is from before the session was shown."""
+        newest = self.shown_session.session.newest_alert
+        is_new, self._alert = newest not in (None, self._alert), newest
+        if self._has_looked and is_new and newest is not None:
+            self.post_message(self.Alerted(newest.text))
+        self._has_looked = self.shown_session.read_share is None
 
     def take_refusal(self) -> None:
         """Say why the session was not stopped after all, and offer to stop it again."""

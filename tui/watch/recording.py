@@ -118,6 +118,7 @@ class RecordingScreen(SessionControls, WatchScreen, inherit_bindings=False):
             # Far ahead of us, as after a suspension.
             self._catching_up = self.run_worker(read_to_end(session))
         self.take_refusal()
+        self.take_alert()
         if self.has_parts:
             self.query_one(RecordingLine).show(session, self._folder, self.is_stopping)
         if self._was_running and not session.running:

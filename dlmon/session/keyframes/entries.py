@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 from dlmon.log.index import Place
 from dlmon.records import (
+    Alert,
     Epoch,
     Evaluation,
     Facts,
@@ -75,7 +76,7 @@ from dlmon.statistics.steady_state import SteadyState
 
 SECOND_NS = 10**9
 LAST_OUTPUT_LINES = 20
-KEPT = (Epoch, Evaluation, Facts, Model, Notice, Phase, ProcessStack, Stack, Trainer)
+KEPT = (Alert, Epoch, Evaluation, Facts, Model, Notice, Phase, ProcessStack, Stack, Trainer)
 """The records that are few: an entry has them as they are."""
 EARLIER_OUTPUT = "(earlier output is in the log)"
 # A seek is not to keep a key waiting.

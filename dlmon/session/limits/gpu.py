@@ -29,7 +29,7 @@ ONE_CORE_PCT = 125.0
 WAITED_SHARE = 0.1
 
 # What the records call a throttle reason, and what NVML does (nvmlClocksEventReasons).
-_HEAT = {
+HEAT = {
     "thermal slowdown": "SW thermal slowdown",
     "hardware thermal slowdown": "HW thermal slowdown",
 }
@@ -151,9 +151,9 @@ def _slowed_by(gpus: Sequence[Gpu], holds: bool) -> list[tuple[str, str]]:
         if share > 0.5 or (holds and reaches(share, 0.5, holds))
     }
     found = []
-    heat = [reason for reason in _HEAT if reason in often]
+    heat = [reason for reason in HEAT if reason in often]
     if heat:
-        names = " and ".join(_HEAT[reason] for reason in heat)
+        names = " and ".join(HEAT[reason] for reason in heat)
         degrees = mean_of(gpu.temperature_c for gpu in gpus)
         at = f" at {degrees:.0f} °C" if degrees is not None else ""
         most_often = max(heat, key=lambda reason: shares[reason])

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from dlmon.records import (
     LARGEST,
+    AlertEvent,
     Batches,
     BatchSummary,
     Cost,
@@ -182,7 +183,7 @@ def test_the_round_trip_covers_a_record_with_nothing_optional(cls):
     hints = typing.get_type_hints(cls)
     samples = {int: 1, float: 0.5, str: "text", bool: True, MachineFacts: MachineFacts()}
     samples |= {Slot: Slot(1, 2), Outcome: Outcome(RunStatus.COMPLETED)}
-    samples |= {Status: Status.COMPLETED}
+    samples |= {Status: Status.COMPLETED, AlertEvent: AlertEvent.NAN}
     for name in required:
         hint = hints[name]
         if typing.get_origin(hint) is dict:

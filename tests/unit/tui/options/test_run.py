@@ -46,6 +46,7 @@ WRONG = {
     "price": ("free", '"free" is no price: give US dollars per hour, such as 0.5'),
     "host": ("-x", '"-x" is no host'),
     "name": ("a,b", 'a name has no ",": "a,b" can\'t be one'),
+    "alert": ("not an address", "an alert needs an address such as https://ntfy.sh/my-topic"),
     "log_dir": (__file__, f"the log directory can't be there: {__file__} is not a directory"),
 }
 POSITIVE = st.none() | st.integers(1, 4096)
@@ -73,13 +74,14 @@ OPTIONS = st.builds(
     price=st.none() | st.sampled_from(["0.5", "0.00795/cpu"]),
     detach=st.booleans(),
     name=st.none() | NAMES.filter(lambda name: refuse_name(name) is None),
+    alert=st.none() | st.sampled_from(["off", "https://ntfy.sh/my-topic"]),
     log_dir=st.none() | NAMES,
 )
 
 
 def configured_of(options):
     """Return what of these options a config.toml may hold."""
-    return replace(options, detach=False, name=None, log_dir=None)
+    return replace(options, detach=False, name=None, alert=None, log_dir=None)
 
 
 # ---- what is refused ----
@@ -272,7 +274,8 @@ def test_the_command_line_reads_the_command_as_the_same_options(workload, config
         with pytest.raises(Launched) as launched, context:
             command_line.invoke(context)
     directory = log_directory(Path(options.log_dir) if options.log_dir is not None else None)
-    assert launched.value.args == (workload, directory, replace(options, log_dir=None))
+    told = Settings().alerts
+    assert launched.value.args == (workload, directory, replace(options, log_dir=None), told)
 
 
 def shlex_words(command):
@@ -369,6 +372,7 @@ def test_the_options_of_a_recorded_job_come_back(options):
         epochs=options.epochs or CIFAR.epochs,
         detach=False,
         name=None,
+        alert=None,
         log_dir=None,
     )
     assert recorded_options(header) == expected

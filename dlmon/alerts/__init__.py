@@ -1,0 +1,1 @@
+"""Tell a person who isn't looking what becomes of a session."""

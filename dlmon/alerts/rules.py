@@ -1,0 +1,379 @@
+"""What has happened to a session that a person should be told. Pure: the time is handed in.
+
+Each rule says whether its cause holds now; `advance` makes one event of a cause that lasts, and one
+more of its end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import field, replace
+from typing import NamedTuple
+
+from dlmon.alerts.settings import AlertSettings
+from dlmon.records import (
+    Alert,
+    AlertEvent,
+    FailureKind,
+    Gpu,
+    GpuState,
+    Machine,
+    Result,
+    Status,
+    StopCause,
+)
+from dlmon.records.record import record
+from dlmon.session.limits.evidence import is_below
+from dlmon.session.limits.gpu import HEAT, gpu_lost
+from dlmon.session.session import STEADY_PHASES, Session
+
+Key = tuple[AlertEvent, int | None]
+"""What it is about, and which GPU."""
+GIB = 2**30
+SECOND_NS = 10**9
+RATE_OVER_S = 10.0
+"""The throughput now is that of so long, or of the last two steps where these take longer."""
+INTERRUPTED = 0.05
+"""A cause may be gone for this share of the time that it has to last."""
+_OVERDUE_SAMPLES = 3
+_BY_A_PERSON = (
+    *(StopCause.LIVE_SCREEN, StopCause.OTHER_SCREEN, StopCause.CTRL_C),
+    *(StopCause.COMMAND, StopCause.SWEEP),
+)
+_FAILED_BY = {
+    FailureKind.OUT_OF_MEMORY: "Out of memory",
+    FailureKind.EXCEPTION: "Failed with an exception",
+    FailureKind.KILLED: "Killed",
+    FailureKind.SIGNAL: "Ended by a signal",
+}
+
+
+@record(frozen=True)
+class Standing:
+    """How a rule stands.
+
+    Attributes:
+        is_on: whether it was told, and is not over.
+        since: since when its cause has held; None where it doesn't.
+        gone: since when the cause has been gone; None while it holds.
+        usual: the throughput that is taken for the usual one.
+    """
+
+    is_on: bool = False
+    since: int | None = None
+    gone: int | None = None
+    usual: float | None = None
+
+
+class Space(NamedTuple):
+    """What is left of a disk, and its size, in bytes."""
+
+    free: int
+    total: int
+
+
+@record(frozen=True)
+class Cause:
+    """What a rule sees now.
+
+    Attributes:
+        event: what it would tell.
+        holds: whether its cause holds; None where nothing is known.
+        text: what it tells.
+        over: what it tells of its end.
+        figures: what was measured.
+        lasts_s: how long it has to hold.
+        gpu: NVML's number of the GPU that it is about.
+        since: when it began, where that is known.
+        usual: the throughput that is taken for the usual one.
+    """
+
+    event: AlertEvent
+    holds: bool | None
+    text: str
+    over: str
+    figures: tuple[str, ...] = field(default=())
+    lasts_s: float = 0.0
+    gpu: int | None = None
+    since: int | None = None
+    usual: float | None = None
+
+
+class Known(NamedTuple):
+    """All that rules look at.
+
+    Attributes:
+        session: all that is known of it.
+        now: by the session's clock.
+        settings: from which figures on something is told.
+        before: how each rule stood when the session was last looked at.
+        space: what is left where the log lies.
+    """
+
+    session: Session
+    now: int
+    settings: AlertSettings
+    before: Mapping[Key, Standing] = {}
+    space: Space | None = None
+
+    def standing(self, event: AlertEvent, gpu: int | None = None) -> Standing:
+        return self.before.get((event, gpu), Standing())
+
+
+def look(known: Known) -> tuple[dict[Key, Standing], list[Alert]]:
+    """Return how each rule stands now, and what is to be told."""
+    standings, alerts = dict(known.before), []
+    for causes in (rule(known) for rule in _RULES):
+        for cause in causes:
+            if cause.event not in known.settings.events:
+                continue
+            key = (cause.event, cause.gpu)
+            before = known.standing(*key)
+            standings[key], alert = advance(before, cause, known.now, known.settings)
+            alerts += [] if alert is None else [alert]
+    return standings, alerts
+
+
+def advance(
+    before: Standing, cause: Cause, now: int, settings: AlertSettings
+) -> tuple[Standing, Alert | None]:
+    """Return how a rule stands, given what it sees, and the event if it begins or is over.
+
+    Where nothing is known, what was told goes on.
+    """
+    if cause.holds is None and before.is_on:
+        return before, None
+    if cause.holds:
+        since = before.since if before.since is not None else min(now, cause.since or now)
+        standing = Standing(before.is_on, since, None, cause.usual)
+        # Of a cause that began at a known time, the rule itself has seen that it lasted.
+        if before.is_on or now - since < cause.lasts_s * SECOND_NS:
+            return standing, None
+        begins = Alert(now, cause.event, cause.text, since, False, cause.figures, cause.gpu)
+        return replace(standing, is_on=True), begins
+    if before.since is None:
+        return Standing(usual=cause.usual), None
+    gone = now if before.gone is None else before.gone
+    left_s = settings.over_s if before.is_on else INTERRUPTED * cause.lasts_s
+    if now - gone < left_s * SECOND_NS:
+        return replace(before, gone=gone), None
+    alert = None
+    if before.is_on:
+        text = f"{cause.over}, after {lasted((gone - before.since) / SECOND_NS)}"
+        alert = Alert(now, cause.event, text, before.since, True, cause.figures, cause.gpu)
+    return Standing(usual=cause.usual), alert
+
+
+def of_result(session: Session, result: Result, now: int, settings: AlertSettings) -> list[Alert]:
+    """Return what is told of the end of a session; nothing where a person stopped it."""
+    if result.status == Status.STOPPED and result.stopped_by in _BY_A_PERSON:
+        return []
+    took = lasted((now - session.header.t) / SECOND_NS)
+    event = AlertEvent.FAILED if result.status == Status.FAILED else AlertEvent.FINISHED
+    if event not in settings.events:
+        return []
+    if event is AlertEvent.FAILED:
+        how = _FAILED_BY.get(result.failure or FailureKind.UNKNOWN, "Failed")
+        text = f"{how} after {took}{f': {result.error}' if result.error else ''}"
+    elif result.status == Status.STOPPED:
+        text = f"Stopped after {took} ({str(result.stopped_by or 'unknown').replace('_', ' ')})"
+    else:
+        text = f"Finished after {took}"
+    epoch, rate = result.seconds_per_epoch, result.samples_per_second
+    unit = "steps/s" if result.counts_steps else "samples/s"
+    known = [
+        _counted(result.epochs, "epoch") or _counted(result.batches, "batch", "batches"),
+        f"{figure(epoch.value)} s per epoch" if epoch is not None else "",
+        f"{figure(rate.mean)} {unit}" if rate is not None else "",
+    ]
+    figures = () if session.header.is_machine_recording else tuple(filter(None, known))[:2]
+    return [Alert(now, event, text, now, False, figures)]
+
+
+def _counted(number: int | None, one: str, several: str = "") -> str:
+    return f"{number:,} {one if number == 1 else several or f'{one}s'}" if number else ""
+
+
+def lasted(seconds: float) -> str:
+    """Write how long something lasted: 41 s, 13 min, 2 h 5 min."""
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 120 else f"{minutes // 60:,} h {minutes % 60} min"
+
+
+def figure(value: float) -> str:
+    """Write a figure in three digits."""
+    return f"{value:,.0f}" if value >= 99.95 else f"{value:.3g}"
+
+
+# ---- the rules ----
+
+
+def _place(session: Session) -> str:
+    """Return where a run is."""
+    epoch, step, *_ = session.counts
+    return f"epoch {epoch + 1:,}, step {step:,}" if session.has_epochs else f"step {step:,}"
+
+
+def _nan(known: Known) -> Iterator[Cause]:
+    session = known.session
+    if not session.learning.metrics:
+        return
+    bad = session.bad_loss(ended=False)
+    text = "" if bad is None else bad.text
+    batches = f"{session.steady.batches:,} batches so far"
+    figures = (_place(session), batches)
+    yield Cause(AlertEvent.NAN, bad is not None, text, "The loss is a number again", figures)
+
+
+def _stalled(known: Known) -> Iterator[Cause]:
+    session, now, settings = known.session, known.now, known.settings
+    last, usual_us = session.throughput.end_ns, session.steady.usual_step_us
+    if session.phase not in STEADY_PHASES or last is None or usual_us is None:
+        return
+    since = max(last, session.phase_spans[-1].start)
+    waited_s, limit_s = (now - since) / SECOND_NS, settings.stalled_s
+    holds = waited_s > max(limit_s, settings.stalled_steps * usual_us / 1e6)
+    regular = session.steady.regular_steps() if holds else None
+    if regular is not None:
+        # Some steps take long as a rule, such as those with an evaluation in them.
+        holds = waited_s > 2 * regular.seconds / regular.times
+    step = f"a step usually takes {_milliseconds(usual_us / 1000)}"
+    yield Cause(
+        AlertEvent.STALLED,
+        holds,
+        f"No batch for {lasted(waited_s)}",
+        "Batches end again",
+        (_place(session), step),
+        since=since,
+    )
+
+
+def _milliseconds(value: float) -> str:
+    return f"{figure(value)} ms" if value < 999.5 else f"{figure(value / 1000)} s"
+
+
+def _slower(known: Known) -> Iterator[Cause]:
+    session, now, settings = known.session, known.now, known.settings
+    standing = known.standing(AlertEvent.SLOWER)
+    loop = session.loops.longest
+    if session.phase not in STEADY_PHASES or session.loops.now is not loop:
+        return
+    usual = standing.usual
+    if usual is None or standing.since is None:
+        # What is slow already is not what it is compared with.
+        rate = session.trainers.together(loop.steady.samples_per_second(), loop)
+        if rate is None or rate.band is None:
+            return
+        usual = max(0.0, rate.mean - rate.band)
+    *_, last_step_ns, _ = session.counts
+    window_ns = max(int(RATE_OVER_S * SECOND_NS), 2 * last_step_ns)
+    (now_rate,) = session.throughput.columns(now - window_ns, window_ns, 1)
+    holds = None
+    if now_rate is not None:
+        holds = is_below(now_rate, settings.slower_pct / 100 * usual, standing.is_on)
+    unit = "steps/s" if session.counts_steps else "samples/s"
+    share = "" if now_rate is None or not usual else f", {100 * now_rate / usual:.0f} % of before"
+    yield Cause(
+        AlertEvent.SLOWER,
+        holds,
+        f"Slower for {lasted(settings.slower_s)}{share}",
+        "As fast as before",
+        (f"{figure(now_rate or 0.0)} {unit} now", f"{figure(usual)} {unit} before"),
+        settings.slower_s,
+        usual=usual,
+    )
+
+
+def gpus_of_run(session: Session) -> set[int]:
+    """Return NVML's numbers of the GPUs that a run uses; all of a machine without a run."""
+    if session.header.is_machine_recording:
+        return {gpu.index for gpu in session.facts.gpus or ()}
+    loops = (session.loops, *session.trainers.loops.values())
+    models = [loop.now.model for loop in loops]
+    rows = session.machine.latest.processes if session.machine.latest is not None else None
+    held = {index for row in rows or () if row.of_run for index in row.gpus}
+    known = {model.gpu_index for model in models if model is not None}
+    return held | {index for index in known if index is not None}
+
+
+def _gpus(known: Known) -> Iterator[Cause]:
+    session, now, settings = known.session, known.now, known.settings
+    latest = session.machine.latest
+    overdue_ns = _OVERDUE_SAMPLES * session.machine.interval_s * SECOND_NS
+    if latest is None or now - latest.t > overdue_ns:
+        return
+    told = {index for _, index in known.before if index is not None}
+    rows = {gpu.index: gpu for gpu in latest.gpus or ()}
+    for index in sorted(gpus_of_run(session) | told):
+        row = rows.get(index)
+        yield _lost(latest, row, index, settings)
+        if row is None:
+            continue
+        temperature = "" if row.temperature_c is None else f"{row.temperature_c} °C"
+        clock = "" if row.sm_mhz is None else f"{row.sm_mhz:,} MHz"
+        yield Cause(
+            AlertEvent.GPU_HOT,
+            None if row.throttle is None else not HEAT.keys().isdisjoint(row.throttle),
+            f"GPU {index} has been slowed by heat for {lasted(settings.gpu_hot_s)}",
+            f"GPU {index} is no longer slowed by heat",
+            tuple(filter(None, (temperature, clock))),
+            settings.gpu_hot_s,
+            index,
+        )
+        if not session.header.is_machine_recording:
+            yield _idle(row, known)
+
+
+def _idle(row: Gpu, known: Known) -> Cause:
+    busy_pct, index, settings = row.utilization_pct, row.index, known.settings
+    is_on = known.standing(AlertEvent.GPU_IDLE, index).is_on
+    memory = row.memory_used_mib
+    in_use = "" if memory is None else f"{memory / 1024:.1f} GiB in use"
+    return Cause(
+        AlertEvent.GPU_IDLE,
+        None if busy_pct is None else is_below(busy_pct, settings.gpu_idle_pct, is_on),
+        f"GPU {index} has been idle for {lasted(settings.gpu_idle_s)}",
+        f"GPU {index} is used again",
+        tuple(filter(None, (f"{busy_pct or 0} % busy", in_use))),
+        settings.gpu_idle_s,
+        index,
+    )
+
+
+def _lost(latest: Machine, row: Gpu | None, index: int, settings: AlertSettings) -> Cause:
+    state = latest.gpus_state if row is None else row.state
+    evidence = None if state is GpuState.ASLEEP else gpu_lost((), latest, index, ended=False)
+    text = "" if evidence is None else evidence.text
+    again = f"GPU {index} gives readings again"
+    lasts_s = settings.gpu_lost_s
+    return Cause(AlertEvent.GPU_LOST, evidence is not None, text, again, (), lasts_s, index)
+
+
+def _disk(known: Known) -> Iterator[Cause]:
+    settings, space = known.settings, known.space
+    if space is None or not space.total:
+        return
+    is_on = known.standing(AlertEvent.DISK).is_on
+    left_pct, left_gib = 100 * space.free / space.total, space.free / GIB
+    holds = is_below(left_pct, settings.disk_pct, is_on)
+    holds = holds or is_below(left_gib, settings.disk_gib, is_on)
+    yield Cause(
+        AlertEvent.DISK,
+        holds,
+        "The disk that the log is on is nearly full",
+        "There is room on the disk again",
+        (f"{left_gib:.1f} GiB left", f"{left_pct:.0f} % of {space.total / GIB:,.0f} GiB"),
+    )
+
+
+_RULES: tuple[Callable[[Known], Iterator[Cause]], ...] = (_nan, _stalled, _slower, _gpus, _disk)
+
+
+def host_cause(host: str, problem: str | None, settings: AlertSettings) -> Cause:
+    """Return what is seen of a watched host: why it can't be reached, None where it can."""
+    lost = f"{host} has been lost for {lasted(settings.host_lost_s)}"
+    text = f"{lost}: {problem}" if problem else lost
+    again, lasts_s = f"{host} answers again", settings.host_lost_s
+    return Cause(AlertEvent.HOST_LOST, problem is not None, text, again, (), lasts_s)

@@ -1,0 +1,275 @@
+"""Send messages, apart from all else: each address has a thread, which nothing waits for."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import select
+import signal
+import socket
+import ssl
+import subprocess
+import tempfile
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections import deque
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+from dlmon.alerts.message import Message, payload_of, request_of, text_of, title_of
+from dlmon.alerts.settings import Address, AlertSettings, Service, address_of
+
+MOST_WAITING = 100
+EVERY_S = 60.0
+"""A session has at most one message in so long; what comes meanwhile is summed up in the next."""
+CLOSE_S = 10.0
+"""How much longer a session may take for what waits as it ends."""
+PAUSES_S = (1.0, 5.0)
+"""Before the second try, and before the third."""
+ANSWER_S = 5.0
+COMMAND_S = 10.0
+
+Deliver = Callable[[Message, float], str | None]
+"""Sends a message within so many seconds; returns why it could not. A reason holds no address."""
+
+
+class Place(NamedTuple):
+    """Where messages go.
+
+    Attributes:
+        name: what may be said of it: nothing that could be a secret.
+        deliver: sends one there.
+        pauses_s: how long to wait before each other try.
+        answer_s: how long one try may take.
+    """
+
+    name: str
+    deliver: Deliver
+    pauses_s: tuple[float, ...] = PAUSES_S
+    answer_s: float = ANSWER_S
+
+
+def places_of(settings: AlertSettings) -> list[Place]:
+    """Return every place that the settings name."""
+    places = []
+    for text in settings.url:
+        address = address_of(text, here=False)
+        deliver = _notify if address.service is Service.APPRISE else _post
+        places.append(Place(address.name, partial(deliver, address)))
+    if settings.command:
+        run = partial(_run, settings.command)
+        places.append(Place("the alert command", run, (), COMMAND_S))
+    return places
+
+
+class Lane:
+    """Messages to one place, one after another, by a thread of its own."""
+
+    def __init__(
+        self, place: Place, failed: Callable[[str], None], every_s: float = EVERY_S
+    ) -> None:
+        self._place = place
+        self._failed = failed
+        self._every_s = every_s
+        self._waiting: deque[Message] = deque()
+        self._left_out = 0
+        self._next_at = 0.0
+        self._end_at: float | None = None
+        self._changed = threading.Condition()
+        self._thread: threading.Thread | None = None
+
+    def put(self, message: Message) -> None:
+        """Have a message sent; of too many that wait, the oldest are only counted."""
+        with self._changed:
+            self._waiting.append(message)
+            if len(self._waiting) > MOST_WAITING:
+                self._waiting.popleft()
+                self._left_out += 1
+            self._changed.notify()
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="alerts", daemon=True)
+                self._thread.start()
+
+    def close(self, within_s: float) -> None:
+        """Send what waits at once, and nothing once that time is over."""
+        with self._changed:
+            self._end_at = time.monotonic() + within_s
+            self._changed.notify()
+
+    @property
+    def is_done(self) -> bool:
+        """Whether nothing more is sent."""
+        return self._thread is None or not self._thread.is_alive()
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                while (wait_s := self._wait_s()) is None or wait_s > 0:
+                    self._changed.wait(wait_s)
+                if not self._waiting:
+                    return
+                payload = payload_of(tuple(self._waiting), self._left_out)
+                self._waiting.clear()
+                self._left_out = 0
+            self._next_at = time.monotonic() + self._every_s
+            why = self._try(payload)
+            if why is not None:
+                self._failed(f"an alert could not be sent to {self._place.name}: {why}")
+
+    def _wait_s(self) -> float | None:
+        """Return how long nothing is to be done; None for as long as nothing changes."""
+        if self._end_at is not None:
+            return 0.0
+        return max(0.0, self._next_at - time.monotonic()) if self._waiting else None
+
+    def _try(self, payload: Message) -> str | None:
+        """Send a message, in as many tries as it takes; return why that was in vain."""
+        why: str | None = "there was no time left"
+        for pause_s in (0.0, *self._place.pauses_s):
+            with self._changed:
+                # Whoever closes it meanwhile leaves less time.
+                self._changed.wait_for(partial(self._is_late, pause_s), pause_s)
+            left_s = self._left_s
+            if left_s <= 0:
+                return why
+            why = self._place.deliver(payload, min(self._place.answer_s, left_s))
+            if why is None or why.startswith(LASTING):
+                return why
+        return f"{why} ({len(self._place.pauses_s) + 1} tries)"
+
+    def _is_late(self, pause_s: float) -> bool:
+        return self._left_s <= pause_s
+
+    @property
+    def _left_s(self) -> float:
+        return float("inf") if self._end_at is None else self._end_at - time.monotonic()
+
+
+class Sender:
+    """Sends messages to every place that the settings name.
+
+    Args:
+        settings: where to.
+        failed: is called, by another thread, with a sentence where a message could not be sent.
+        lane: makes what sends to one place.
+    """
+
+    def __init__(
+        self,
+        settings: AlertSettings,
+        failed: Callable[[str], None],
+        lane: Callable[..., Lane] = Lane,
+    ) -> None:
+        self._lanes = [lane(place, failed) for place in places_of(settings)]
+
+    def put(self, message: Message) -> None:
+        """Have a message sent, at once or with the next ones; never wait for it."""
+        for lane in self._lanes:
+            lane.put(message)
+
+    def close(self, within_s: float = CLOSE_S) -> None:
+        """Send what waits, for so long at most; `is_done` says whether that is over."""
+        for lane in self._lanes:
+            lane.close(within_s)
+
+    @property
+    def is_done(self) -> bool:
+        return all(lane.is_done for lane in self._lanes)
+
+
+# ---- by HTTP ----
+
+LASTING = "it refuses"
+"""How a reason begins for which another try is in vain."""
+_TRIED_AGAIN = (408, 425, 429)
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """Leaves redirects alone: what is sent is for the address that was given."""
+
+    def redirect_request(self, *_: Any) -> None:
+        return None
+
+
+_OPENER = urllib.request.build_opener(_NoRedirect)
+
+
+def _post(address: Address, payload: Message, timeout_s: float) -> str | None:
+    url, body, headers = request_of(address, payload)
+    headers["User-Agent"] = "dlmon"
+    try:
+        request = urllib.request.Request(url, body, headers, method="POST")
+        # The status says all: not a byte of what follows is read.
+        with _OPENER.open(request, timeout=timeout_s):
+            return None
+    except urllib.error.HTTPError as error:
+        error.close()
+        if 300 <= error.code < 400:
+            return f"it redirects elsewhere (HTTP {error.code})"
+        is_lasting = 400 <= error.code < 500 and error.code not in _TRIED_AGAIN
+        return f"{LASTING} it (HTTP {error.code})" if is_lasting else f"HTTP {error.code}"
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        return _reason(error)
+
+
+def _reason(error: Exception) -> str:
+    """Say why a server could not be asked; what the error says itself may hold the address."""
+    cause = error.reason if isinstance(error, urllib.error.URLError) else error
+    if isinstance(cause, TimeoutError):
+        return "it does not answer in time"
+    if isinstance(cause, socket.gaierror):
+        return "there is no host of that name"
+    if isinstance(cause, ssl.SSLError):
+        return "its certificate or TLS is not accepted"
+    if isinstance(cause, OSError) and cause.errno is not None:
+        return os.strerror(cause.errno).lower()
+    return f"its answer is not understood ({type(cause).__name__})"
+
+
+# ---- by apprise and by a command ----
+
+
+def _notify(address: Address, payload: Message, timeout_s: float) -> str | None:
+    try:
+        import apprise
+    except ImportError:
+        return f"{LASTING} it: apprise is not installed"
+    service = apprise.Apprise()
+    if not service.add(address.text):
+        return f"{LASTING} it: apprise does not know such an address"
+    sent = service.notify(title=title_of(payload), body=text_of(payload))
+    return None if sent else "apprise could not send it"
+
+
+# Whatever else collects our children, the shell says how the command ended.
+_AND_SAY = '"$@" >/dev/null 2>&1; echo $?'
+
+
+def _run(command: Sequence[str], payload: Message, timeout_s: float) -> str | None:
+    """Run a command with a message on its stdin, and end it once its time is over."""
+    with tempfile.TemporaryFile() as stdin:
+        stdin.write(json.dumps(payload).encode())
+        stdin.seek(0)
+        try:
+            process = subprocess.Popen(
+                ["/bin/sh", "-c", _AND_SAY, "sh", *command],
+                stdin=stdin,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+        except (OSError, ValueError) as error:
+            return f"it can't be started ({type(error).__name__})"
+    assert process.stdout is not None
+    with process.stdout as said:
+        if not select.select([said], [], [], timeout_s)[0]:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            return f"it did not end within {timeout_s:.0f} s"
+        code = said.read(16).strip().decode("ascii", "replace")
+    process.wait()
+    return None if code == "0" else f"it ended with exit code {code or 'unknown'}"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field, replace
+from statistics import median
 from typing import NamedTuple
 
 from dlmon.alerts.settings import AlertSettings
@@ -33,8 +34,10 @@ GIB = 2**30
 SECOND_NS = 10**9
 RATE_OVER_S = 10.0
 """The throughput now is that of so long, or of the last two steps where these take longer."""
+LEAST_WINDOWS = 5
 INTERRUPTED = 0.05
-"""A cause may be gone for this share of the time that it has to last."""
+"""A cause that has to last long may be gone for this share of it; of a short one, not at all."""
+_LONG_S = 20.0
 _OVERDUE_SAMPLES = 3
 _BY_A_PERSON = (
     *(StopCause.LIVE_SCREEN, StopCause.OTHER_SCREEN, StopCause.CTRL_C),
@@ -154,7 +157,9 @@ def advance(
     if before.since is None:
         return Standing(usual=cause.usual), None
     gone = now if before.gone is None else before.gone
-    left_s = settings.over_s if before.is_on else INTERRUPTED * cause.lasts_s
+    left_s = settings.over_s
+    if not before.is_on:
+        left_s = INTERRUPTED * cause.lasts_s if cause.lasts_s > _LONG_S else 0.0
     if now - gone < left_s * SECOND_NS:
         return replace(before, gone=gone), None
     alert = None
@@ -260,13 +265,10 @@ def _slower(known: Known) -> Iterator[Cause]:
     loop = session.loops.longest
     if session.phase not in STEADY_PHASES or session.loops.now is not loop:
         return
-    usual = standing.usual
-    if usual is None or standing.since is None:
-        # What is slow already is not what it is compared with.
-        rate = session.trainers.together(loop.steady.samples_per_second(), loop)
-        if rate is None or rate.band is None:
-            return
-        usual = max(0.0, rate.mean - rate.band)
+    # What is slow already is not what it is compared with.
+    usual = _usual_rate(session) if standing.since is None else standing.usual
+    if usual is None:
+        return
     *_, last_step_ns, _ = session.counts
     window_ns = max(int(RATE_OVER_S * SECOND_NS), 2 * last_step_ns)
     (now_rate,) = session.throughput.columns(now - window_ns, window_ns, 1)
@@ -284,6 +286,17 @@ def _slower(known: Known) -> Iterator[Cause]:
         settings.slower_s,
         usual=usual,
     )
+
+
+def _usual_rate(session: Session) -> float | None:
+    """Return the median throughput of windows of the run, which a slow part of it leaves alone."""
+    loop, windows = session.loops.longest, session.steady_windows
+    own = loop.steady.samples_per_second()
+    together = session.trainers.together(own, loop)
+    if own is None or together is None or len(windows) < LEAST_WINDOWS:
+        return None
+    usual = median(samples / time_us * 1e6 for samples, time_us in windows)
+    return usual * together.mean / own.mean if own.mean else None
 
 
 def gpus_of_run(session: Session) -> set[int]:

@@ -263,7 +263,7 @@ class RunOptions:
     alert: str | None = option(
         default=None,
         label="Alert",
-        hint="address that is told of the end, or of trouble",
+        hint="an address to send messages to",
         help="Where to send a message when it ends, fails, stalls, gets slow or the like: an "
         "address such as https://ntfy.sh/my-topic, or off. dlmon alerts --test shows what comes.",
         explanation="Where to send a message when the run ends, fails, stalls, gets slow or the "

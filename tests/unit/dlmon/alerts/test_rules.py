@@ -1,0 +1,340 @@
+"""A cause that lasts is told once, and once more when it is over."""
+
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+from fakes.recorded import folded, recorded_machine, recorded_session
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dlmon.alerts.rules import (
+    GIB,
+    Cause,
+    Known,
+    Space,
+    Standing,
+    advance,
+    host_cause,
+    lasted,
+    look,
+    of_result,
+)
+from dlmon.alerts.settings import AlertSettings
+from dlmon.records import (
+    AlertEvent,
+    Batches,
+    FailureKind,
+    Gpu,
+    GpuState,
+    Machine,
+    Metrics,
+    Phase,
+    Result,
+    Status,
+    StopCause,
+)
+
+S = 10**9
+SETTINGS = AlertSettings(url=("https://ntfy.sh/x",))
+
+
+def cause(holds, lasts_s=0.0, since=None):
+    return Cause(AlertEvent.SLOWER, holds, "It is slow", "It is fast", (), lasts_s, since=since)
+
+
+def told(causes, settings=SETTINGS, step_s=1.0):
+    """Return what is told of causes that are looked at every so often."""
+    standing, alerts = Standing(), []
+    for number, each in enumerate(causes):
+        standing, alert = advance(standing, each, round(number * step_s * S), settings)
+        alerts += [alert] if alert is not None else []
+    return alerts
+
+
+# ---- one event, one end ----
+
+
+def test_a_cause_is_told_once_it_has_lasted_and_its_end_once_it_stays_away():
+    alerts = told([cause(True, 5)] * 20 + [cause(False, 5)] * 60)
+    assert [(alert.over, alert.t // S, alert.since // S) for alert in alerts] == [
+        (False, 5, 0),
+        (True, 50, 0),
+    ]
+    assert alerts[1].text == "It is fast, after 20 s"
+
+
+def test_a_cause_that_does_not_last_is_not_told():
+    assert told(([cause(True, 5)] * 4 + [cause(False, 5)]) * 10) == []
+
+
+def test_a_short_interruption_of_what_has_to_last_long_does_not_count():
+    causes = [*[cause(True, 100)] * 60, *[cause(False, 100)] * 3, *[cause(True, 100)] * 60]
+    assert [alert.since for alert in told(causes)] == [0]
+
+
+def test_what_is_not_known_neither_begins_nor_ends_anything():
+    assert told([cause(None)] * 100) == []
+    assert len(told([cause(True), *[cause(None)] * 100])) == 1
+    assert told([*[cause(True, 10)] * 5, *[cause(None, 10)] * 20, cause(True, 10)]) == []
+
+
+HOLDS = st.lists(st.sampled_from([True, False, None]), max_size=200)
+
+
+@given(HOLDS, st.floats(0, 20), st.floats(0, 20), st.floats(0.1, 5))
+def test_an_event_and_its_end_alternate(holds, lasts_s, over_s, step_s):
+    settings = replace(SETTINGS, over_s=over_s)
+    alerts = told([cause(one, lasts_s) for one in holds], settings, step_s)
+    assert [alert.over for alert in alerts] == [number % 2 == 1 for number in range(len(alerts))]
+    for begin, end in zip(alerts[::2], alerts[1::2], strict=False):
+        assert begin.since == end.since <= begin.t
+        assert begin.t - begin.since >= lasts_s * S
+        assert end.t - begin.t >= over_s * S
+    assert all(before.t <= after.t for before, after in pairwise(alerts))
+
+
+@given(st.lists(st.booleans(), min_size=1, max_size=200))
+def test_what_comes_and_goes_faster_than_it_is_over_is_told_once(holds):
+    """However it flickers, there is never so long a time without it."""
+    flickering = [one for hold in holds for one in (True, hold)]
+    assert len(told([cause(one) for one in flickering], replace(SETTINGS, over_s=2))) == 1
+
+
+@given(st.lists(st.floats(60, 87), min_size=1, max_size=100))
+def test_a_throughput_between_its_two_thresholds_changes_nothing(rates):
+    slow = [*[60.0] * 330, *rates]
+    assert [one.event for one in slower(slow)] == [AlertEvent.SLOWER]
+
+
+def slower(shares_pct):
+    """Return what is told of a run that has such shares of its throughput, each for a second."""
+    standings, alerts, session = {}, [], training(seconds=60)
+    end, step = BEGAN + 60 * S, 600
+    for share in shares_pct:
+        dt_us = round(100_000 / share * 100)
+        count = round(S / 1000 / dt_us)
+        session.fold(Batches(0, step, 100, end + dt_us * 1000, (dt_us,) * count))
+        end, step = end + dt_us * count * 1000, step + count
+        standings, more = look(Known(session, end, SETTINGS, standings))
+        alerts += more
+    return [one for one in alerts if one.event is AlertEvent.SLOWER]
+
+
+# ---- each rule ----
+
+
+def second_of_training(number):
+    """Return the ten batches of a second."""
+    begin = BEGAN + (number - 1) * S
+    return Batches(0, (number - 1) * 10, 100, begin + 100_000_000, (100_000,) * 10)
+
+
+HEADER = recorded_session()[0]
+BEGAN = HEADER.t
+MODEL = next(one for one in recorded_session() if one.TYPE == "model")
+
+
+def training(seconds, *more):
+    session = folded((HEADER, replace(MODEL, device="gpu:0"), Phase(BEGAN, "training")))
+    for number in range(1, seconds + 1):
+        session.fold(second_of_training(number))
+    for record in more:
+        session.fold(record)
+    return session
+
+
+def events(session, at_s, settings=SETTINGS, standings=None, space=None):
+    known = Known(session, BEGAN + round(at_s * S), settings, standings or {}, space)
+    standings, alerts = look(known)
+    return [alert.event.value for alert in alerts], standings
+
+
+def test_a_run_stalls_once_no_batch_has_ended_for_a_minute():
+    session = training(20)
+    assert events(session, 79)[0] == []
+    known = Known(session, BEGAN + 81 * S, SETTINGS)
+    _, (alert,) = look(known)
+    assert (alert.event, alert.text) == (AlertEvent.STALLED, "No batch for 61 s")
+    assert alert.since == BEGAN + 20 * S
+    assert alert.figures == ("epoch 1, step 200", "a step usually takes 100 ms")
+
+
+def test_steps_that_take_long_stall_after_ten_of_them():
+    settings = replace(SETTINGS, stalled_s=0.5)
+    session = training(20)
+    assert events(session, 20.9, settings)[0] == []
+    assert events(session, 21.1, settings)[0] == ["stalled"]
+
+
+@pytest.mark.parametrize("phase", ["validating", "compiling", "script", "evaluating"])
+def test_compiling_and_validating_is_no_stall(phase):
+    assert events(training(20, Phase(BEGAN + 20 * S, phase)), 500)[0] == []
+
+
+def test_training_that_went_on_after_a_validation_counts_from_then_on():
+    after = (Phase(BEGAN + 20 * S, "validating"), Phase(BEGAN + 300 * S, "training"))
+    assert events(training(20, *after), 355)[0] == []
+    assert events(training(20, *after), 361)[0] == ["stalled"]
+
+
+def test_a_stall_is_over_once_batches_end_again():
+    session = training(20)
+    _, standings = events(session, 81)
+    for number in range(81, 120):
+        session.fold(second_of_training(number + 1))
+        found, standings = events(session, number + 1, standings=standings)
+        if found:
+            break
+    assert (found, number) == (["stalled"], 81 + SETTINGS.over_s)
+
+
+def test_a_slow_run_is_told_after_five_minutes_with_both_figures():
+    assert slower([60] * 290) == []
+    (alert,) = slower([60] * 330)
+    assert alert.text.startswith("Slower for 5 min, 60 % of before")
+    assert alert.figures == ("600 samples/s now", "1,000 samples/s before")
+
+
+def test_a_run_that_is_a_little_slower_is_not_told():
+    assert slower([75] * 600) == []
+
+
+def test_a_loss_that_is_no_number_is_told_and_that_it_is_one_again():
+    bad = Metrics(BEGAN + 21 * S, {"loss": None}, why={"loss": "NaN"})
+    session = training(20, bad)
+    found, standings = events(session, 21)
+    assert found == ["nan"]
+    session.fold(Metrics(BEGAN + 22 * S, {"loss": 0.5}))
+    _, standings = events(session, 22, standings=standings)
+    assert events(session, 53, standings=standings)[0] == ["nan"]
+
+
+def gpu_events(seconds, reading, settings=SETTINGS):
+    session, standings, found = training(20), {}, []
+    for number in range(20, 20 + seconds):
+        sample = Machine(BEGAN + number * S, HEADER.wall, gpus=(reading(number - 20),))
+        session.fold(sample)
+        alerts, standings = events(session, number, replace(settings, stalled_s=1e6), standings)
+        found += alerts
+    return found
+
+
+def test_a_gpu_of_the_run_is_idle_after_ten_minutes_below_five_percent():
+    assert gpu_events(590, lambda s: Gpu(0, utilization_pct=4)) == []
+    assert gpu_events(610, lambda s: Gpu(0, utilization_pct=4)) == ["gpu_idle"]
+    assert gpu_events(610, lambda s: Gpu(0, utilization_pct=5)) == []
+    assert gpu_events(610, lambda s: Gpu(1, utilization_pct=0)) == []
+
+
+def test_a_gpu_is_hot_after_two_minutes_of_slowing_by_heat():
+    hot = ("hardware thermal slowdown",)
+    assert gpu_events(110, lambda s: Gpu(0, utilization_pct=90, throttle=hot)) == []
+    assert gpu_events(130, lambda s: Gpu(0, utilization_pct=90, throttle=hot)) == ["gpu_hot"]
+    assert gpu_events(130, lambda s: Gpu(0, utilization_pct=90, throttle=("power cap",))) == []
+
+
+def test_a_gpu_that_gives_no_readings_is_lost_and_its_return_is_told():
+    lost = Gpu(0, state=GpuState.LOST, why={"utilization_pct": "GPU is lost"})
+    busy = Gpu(0, utilization_pct=90, state=GpuState.ANSWERS)
+    found = gpu_events(80, lambda s: lost if 5 <= s < 30 else busy)
+    assert found == ["gpu_lost", "gpu_lost"]
+
+
+def test_a_gpu_that_sleeps_is_not_lost():
+    asleep = Gpu(0, state=GpuState.ASLEEP, why={"utilization_pct": "asleep"})
+    assert gpu_events(60, lambda s: asleep) == []
+
+
+def test_a_recording_tells_of_every_gpu_but_of_none_that_it_is_idle():
+    records = recorded_machine()
+    session = folded(records)
+    settings = replace(SETTINGS, gpu_hot_s=0, gpu_idle_s=0, gpu_idle_pct=100)
+    hot = tuple(
+        Gpu(gpu.index, utilization_pct=1, throttle=("thermal slowdown",))
+        for gpu in session.facts.gpus
+    )
+    session.fold(Machine(session.last_t + S, HEADER.wall, gpus=hot))
+    _, alerts = look(Known(session, session.last_t, settings))
+    assert {(alert.event.value, alert.gpu) for alert in alerts} == {
+        ("gpu_hot", gpu.index) for gpu in hot
+    }
+
+
+@pytest.mark.parametrize(
+    ("free_gib", "total_gib", "is_told"),
+    [(6, 100, False), (4, 1000, True), (30, 1000, True), (60, 1000, False), (4.9, 20, True)],
+)
+def test_a_disk_is_full_with_less_than_five_percent_or_five_gib(free_gib, total_gib, is_told):
+    space = Space(round(free_gib * GIB), total_gib * GIB)
+    assert events(training(20), 20, space=space)[0] == (["disk"] if is_told else [])
+
+
+def test_a_disk_has_room_again_once_there_is_clearly_more():
+    session = training(20, Phase(BEGAN + 20 * S, "validating"))
+    _, standings = events(session, 20, space=Space(4 * GIB, 50 * GIB))
+    for at_s in (21, 52):
+        space = Space(6 * GIB, 50 * GIB)
+        found, standings = events(session, at_s, standings=standings, space=space)
+    assert found == []
+    for at_s in (53, 84):
+        space = Space(20 * GIB, 50 * GIB)
+        found, standings = events(session, at_s, standings=standings, space=space)
+    assert found == ["disk"]
+
+
+def test_an_event_that_is_not_asked_for_is_not_told():
+    settings = replace(SETTINGS, events=("finished",))
+    assert events(training(20), 500, settings)[0] == []
+
+
+def test_a_watched_host_is_lost_after_a_minute_without_an_answer():
+    lost = [host_cause("gpu1", "gpu1 does not answer", SETTINGS)] * 70
+    alerts = told([*lost, *[host_cause("gpu1", None, SETTINGS)] * 40])
+    assert [alert.text for alert in alerts] == [
+        "gpu1 has been lost for 60 s: gpu1 does not answer",
+        "gpu1 answers again, after 70 s",
+    ]
+
+
+# ---- the end ----
+
+
+def ended(**changes):
+    session = training(20)
+    result = replace(recorded_session(status="completed")[-1], **changes)
+    assert isinstance(result, Result)
+    return of_result(session, result, BEGAN + 300 * S, SETTINGS)
+
+
+def test_the_end_of_a_run_is_told_with_two_figures():
+    (alert,) = ended()
+    assert (alert.event, alert.text) == (AlertEvent.FINISHED, "Finished after 5 min")
+    assert len(alert.figures) == 2
+
+
+@pytest.mark.parametrize(
+    ("kind", "begins"),
+    [
+        (FailureKind.OUT_OF_MEMORY, "Out of memory after 5 min: why"),
+        (FailureKind.KILLED, "Killed after 5 min: why"),
+        (FailureKind.EXCEPTION, "Failed with an exception after 5 min: why"),
+        (FailureKind.UNKNOWN, "Failed after 5 min: why"),
+    ],
+)
+def test_a_failure_is_told_with_its_kind_and_its_last_line(kind, begins):
+    (alert,) = ended(status=Status.FAILED, failure=kind, error="why")
+    assert (alert.event, alert.text) == (AlertEvent.FAILED, begins)
+
+
+def test_who_stopped_a_run_is_not_told_of_it_but_of_a_signal_from_elsewhere():
+    assert ended(status=Status.STOPPED, stopped_by=StopCause.CTRL_C) == []
+    (alert,) = ended(status=Status.STOPPED, stopped_by=StopCause.SIGNAL)
+    assert alert.text == "Stopped after 5 min (signal)"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"), [(41, "41 s"), (119, "119 s"), (780, "13 min"), (7500, "2 h 5 min")]
+)
+def test_how_long_something_lasted_is_written_short(seconds, words):
+    assert lasted(seconds) == words

@@ -1,0 +1,236 @@
+"""Sending never waits, never asks too often, and says what it could not send, without secrets."""
+
+import json
+import sys
+import threading
+import time
+
+import pytest
+from fakes.hook import A_MEGABYTE, HANGS, NO_HTTP, Hook
+from fakes.sessions import eventually
+
+from dlmon.alerts.message import About, message_of
+from dlmon.alerts.sender import MOST_WAITING, Lane, Place, Sender, places_of
+from dlmon.alerts.settings import AlertSettings
+from dlmon.records import Alert, AlertEvent
+
+ABOUT = About("box", 0.0, "a-session", "train.py", None, "dlmon attach a-session")
+
+
+def message(number=0):
+    return message_of(Alert(0, AlertEvent.NAN, f"number {number}", 0, False, ()), ABOUT)
+
+
+@pytest.fixture
+def hook():
+    hooks = []
+
+    def make(*answers):
+        hooks.append(Hook(*answers))
+        return hooks[-1]
+
+    yield make
+    for each in hooks:
+        each.close()
+
+
+class Recorder:
+    """A place that notes what it is sent, and how it answers."""
+
+    def __init__(self, *answers):
+        self.answers = list(answers)
+        self.payloads = []
+        self.failures = []
+        self.go_on = threading.Event()
+        self.go_on.set()
+
+    def deliver(self, payload, timeout_s):
+        self.payloads.append(payload)
+        self.go_on.wait()
+        return self.answers.pop(0) if self.answers else None
+
+    def lane(self, every_s=60.0, pauses_s=(0.0, 0.0)):
+        place = Place("the place", self.deliver, pauses_s, 5.0)
+        return Lane(place, self.failures.append, every_s)
+
+
+def done(lane, within_s=10.0):
+    lane.close(within_s)
+    eventually(lambda: lane.is_done, "the end of sending")
+
+
+# ---- how often, how much ----
+
+
+def test_the_first_message_goes_at_once_and_what_comes_within_a_minute_in_one_more():
+    place = Recorder()
+    lane = place.lane()
+    lane.put(message(0))
+    eventually(lambda: place.payloads, "the first message")
+    for number in range(1, 4):
+        lane.put(message(number))
+    done(lane)
+    assert [payload["event"] for payload in place.payloads] == ["nan", "several"]
+    assert [each["text"] for each in place.payloads[1]["events"]] == [
+        "number 1",
+        "number 2",
+        "number 3",
+    ]
+
+
+def test_of_a_thousand_in_a_minute_the_newest_hundred_are_kept_and_all_are_counted():
+    place = Recorder()
+    place.go_on.clear()
+    lane = place.lane()
+    lane.put(message())
+    eventually(lambda: place.payloads, "the first message")
+    began = time.monotonic()
+    for number in range(1000):
+        lane.put(message(number))
+    assert time.monotonic() - began < 5  # nothing waited for what hangs
+    place.go_on.set()
+    done(lane)
+    assert len(place.payloads) == 2
+    assert place.payloads[1]["count"] == 1000
+    assert len(place.payloads[1]["events"]) == MOST_WAITING
+    assert place.payloads[1]["events"][-1]["text"] == "number 999"
+
+
+def test_a_message_waits_for_its_turn_but_not_for_longer():
+    place = Recorder()
+    lane = place.lane(every_s=0.3)
+    for number in range(2):
+        lane.put(message(number))
+        eventually(lambda: len(place.payloads) > number, "it")  # noqa: B023
+    done(lane)
+    assert [payload["text"] for payload in place.payloads] == ["number 0", "number 1"]
+
+
+# ---- what goes wrong ----
+
+
+def test_there_are_three_tries_and_then_a_sentence():
+    place = Recorder("HTTP 500", "HTTP 500", "HTTP 500")
+    lane = place.lane()
+    lane.put(message())
+    done(lane)
+    assert len(place.payloads) == 3
+    assert place.failures == ["an alert could not be sent to the place: HTTP 500 (3 tries)"]
+
+
+def test_a_try_that_works_is_the_last():
+    place = Recorder("HTTP 500", None)
+    lane = place.lane()
+    lane.put(message())
+    done(lane)
+    assert (len(place.payloads), place.failures) == (2, [])
+
+
+def test_who_closes_it_waits_no_longer_than_was_said():
+    place = Recorder("HTTP 500", "HTTP 500", "HTTP 500")
+    lane = place.lane(pauses_s=(600.0, 600.0))
+    lane.put(message())
+    eventually(lambda: place.payloads, "the first try")
+    done(lane, within_s=0.1)
+    assert len(place.payloads) <= 3
+    assert len(place.failures) == 1
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        (500, "HTTP 500"),
+        (302, "it redirects elsewhere (HTTP 302)"),
+        (307, "it redirects elsewhere (HTTP 307)"),
+        (404, "it refuses it (HTTP 404)"),
+        (429, "HTTP 429"),
+        (HANGS, "it does not answer in time"),
+        (NO_HTTP, "its answer is not understood (BadStatusLine)"),
+    ],
+)
+def test_a_server_that_misbehaves_is_left_with_a_reason_that_holds_no_secret(hook, answer, why):
+    server = hook(answer)
+    (place,) = places_of(AlertSettings(url=(server.url,)))
+    assert place.deliver(message(), 0.5) == why
+    assert server.paths == ["/s3cret"], "a redirect is not followed"
+
+
+def test_of_a_megabyte_nothing_is_read(hook):
+    (place,) = places_of(AlertSettings(url=(hook(A_MEGABYTE).url,)))
+    assert place.deliver(message(), 5.0) is None
+
+
+def test_a_server_that_is_down_is_named_without_its_address():
+    server = Hook()
+    server.close()
+    (place,) = places_of(AlertSettings(url=(server.url,)))
+    assert place.deliver(message(), 5.0) == "connection refused"
+    assert place.name == "127.0.0.1"
+
+
+def test_a_name_that_leads_nowhere_is_said(monkeypatch):
+    monkeypatch.setenv("no_proxy", "*")
+    (place,) = places_of(AlertSettings(url=("https://s3cret.invalid/s3cret",)))
+    assert "s3cret" not in (place.deliver(message(), 5.0) or "s3cret")
+
+
+def test_one_place_that_hangs_holds_up_no_other(hook):
+    slow, quick = hook(HANGS), hook()
+    sender = Sender(AlertSettings(url=(slow.url, quick.url)), lambda why: None)
+    sender.put(message())
+    eventually(lambda: quick.bodies, "the message at the other place")
+    assert quick.bodies[0]["text"] == "number 0"
+    slow.released.set()
+    sender.close(0.1)
+    eventually(lambda: sender.is_done, "the end")
+
+
+# ---- a command ----
+
+
+def run(*command, timeout_s=20.0):
+    (place,) = places_of(AlertSettings(command=command))
+    return place.deliver(message(), timeout_s)
+
+
+def test_a_command_gets_the_message_as_json_on_its_stdin(tmp_path):
+    copy = "import sys; open(sys.argv[1], 'w').write(sys.stdin.read())"
+    assert run(sys.executable, "-c", copy, str(tmp_path / "it's here")) is None
+    assert json.loads((tmp_path / "it's here").read_text()) == message()
+
+
+def test_a_command_that_fails_hangs_or_is_not_there_is_said(tmp_path):
+    assert run("false") == "it ended with exit code 1"
+    assert run("/no/such/command") == "it ended with exit code 127"
+    assert run("sleep", "60", timeout_s=0.2) == "it did not end within 0 s"
+
+
+def test_a_command_that_leaves_something_running_is_over():
+    assert run("sh", "-c", "sleep 30 & exit 0") is None
+
+
+# ---- apprise ----
+
+
+def test_an_address_of_apprise_is_asked_by_it(monkeypatch):
+    asked = []
+
+    class Apprise:
+        def add(self, url):
+            return url != "nonsense://x"
+
+        def notify(self, title, body):
+            asked.append((title, body))
+            return True
+
+    module = type(sys)("apprise")
+    module.Apprise = Apprise
+    monkeypatch.setitem(sys.modules, "apprise", module)
+    places = places_of(AlertSettings(url=("tgram://s3cret/1", "nonsense://x")))
+    assert [place.deliver(message(), 5.0) for place in places] == [
+        None,
+        "it refuses it: apprise does not know such an address",
+    ]
+    assert asked[0][0] == "train.py on box"
+    monkeypatch.setitem(sys.modules, "apprise", None)
+    assert places[0].deliver(message(), 5.0) == "it refuses it: apprise is not installed"

@@ -26,7 +26,7 @@ from dlmon.launch.lifeline import launch
 # test's module imports it; what the tests start is as everywhere.
 ONE_DNN = "TF_ENABLE_ONEDNN_OPTS"
 os.environ[ONE_DNN] = "0"
-JOB_FIELDS = {"log_dir", "name", "environment", "terminate_after_s", "kill_after_s"}
+JOB_FIELDS = {"alerts", "log_dir", "name", "environment", "terminate_after_s", "kill_after_s"}
 
 
 @pytest.fixture(scope="session", autouse=True)

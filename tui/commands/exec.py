@@ -204,7 +204,7 @@ def _problem(options: RunOptions, repeat: int) -> str | None:
         checks.check_price(options.price),
         checks.check_host(options.host),
         checks.check_name(options.name),
-        checks.check_alert(options.alert),
+        checks.check_alert(options.alert, here=options.host is None),
     )
     return next((problem for problem in problems if problem is not None), None)
 

@@ -74,7 +74,7 @@ def watch(
     except UnreadableOption as error:
         raise shared.UserError(str(error)) from None
     problem = check_interval(options.interval) or check_name(options.name)
-    problem = problem or check_alert(options.alert)
+    problem = problem or check_alert(options.alert, here=not (hosts and records))
     if problem:
         raise shared.UserError(problem)
     if records and as_json:

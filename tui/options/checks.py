@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -137,11 +137,13 @@ def check_host(host: str | None) -> str | None:
     return None
 
 
-def check_alert(address: str | None) -> str | None:
+def check_alert(address: str | None, workload: object = None, here: bool = True) -> str | None:
     """Say why nothing can be sent to an address; it may hold a secret, so it is not repeated."""
     from dlmon.alerts.settings import OFF, address_of
 
-    return None if address in (None, OFF) else _refusal(address_of, address)
+    if address is None or address == OFF:
+        return None
+    return _refusal(partial(address_of, here=here), address)
 
 
 def check_log_dir(log_dir: str | None, workload: Workload, here: bool) -> str | None:

@@ -269,7 +269,7 @@ class RunOptions:
         explanation="Where to send a message when the run ends, fails, stalls, gets slow or the "
         "like, while you don't look: an address such as https://ntfy.sh/my-topic, or off.",
         metavar="ADDRESS",
-        check=of_value(check_alert),
+        check=check_alert,
         unset="as in config.toml",
         scope=Scope.LAUNCH,
         is_secret=True,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import re
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +21,8 @@ from dlmon.sensors.provider import GpuProcess, Reading
 from dlmon.sensors.rates import BYTES_IN_MIB
 
 COMMAND_CHARACTERS = 120
+_ADDRESS = re.compile(rb"--alert[\0=\s]+[^\0\s]*")
+"""Where dlmon sends alerts to, which may hold a secret, in its command line."""
 
 HOSTS_PID = "the driver reports the host's pid, which this container can't see"
 WINDOWS_PID = "the driver reports Windows' pid, which WSL can't see"
@@ -180,6 +183,7 @@ class ProcessTableReader:
             cmdline = kernel_files.beginning(path, 8 * COMMAND_CHARACTERS)
         except OSError:
             cmdline = b""
+        cmdline = _ADDRESS.sub(b"--alert ...", cmdline)
         text = cmdline.decode("utf-8", "replace").replace("\0", " ").strip()
         return clean(text or f"[{process.name}]", COMMAND_CHARACTERS)
 

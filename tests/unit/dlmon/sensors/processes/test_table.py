@@ -191,6 +191,11 @@ def test_a_process_without_words_is_named_as_ps_does(machine: Machine):
         (b"a\0\x1b[31mred\0\xe2\x80\xaetxt\0", "a red txt"),
         (b"\xff\xfe", "\ufffd\ufffd"),
         (b"postgres: writer\0\0\0\0", "postgres: writer"),
+        (b"dlmon\0exec\0--alert\0https://s3cret\0--\0x\0", "dlmon exec --alert ... -- x"),
+        (
+            b"sh\0-c\0dlmon run x --alert=https://s3cret --plain",
+            "sh -c dlmon run x --alert ... --plain",
+        ),
         (b"x\0" * 100_000, "x " * (COMMAND_CHARACTERS // 2 - 1) + "x…"),
     ],
 )

@@ -1,0 +1,259 @@
+"""Events that really happen, and what a server hears of them: each once, with its end."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from fakes.hook import HANGS, Hook
+from fakes.sessions import DEADLINE_S, Log, eventually, the_log_in
+from fakes.sshd import Laptop, Network, lacks_sshd
+
+from dlmon.alerts.sender import CLOSE_S
+from dlmon.alerts.settings import AlertSettings
+from dlmon.exit_codes import NOT_STARTED, WRONG_ARGUMENTS
+from dlmon.log.directory import list_sessions
+from dlmon.records import Alert, Phase, Result
+
+needs_sshd = pytest.mark.skipif(lacks_sshd() is not None, reason=str(lacks_sshd()))
+# What a machine of the tests has on its disk is no matter of theirs.
+QUICK = AlertSettings(disk_pct=0, disk_gib=0, over_s=0.3, stalled_s=1.0)
+
+
+@pytest.fixture
+def hook(no_process_survives):
+    hook = Hook()
+    yield hook
+    hook.close()
+
+
+def alerts_to(hook, **changes):
+    return replace(QUICK, url=(hook.url,), **changes).to_fields()
+
+
+def heard(hook):
+    """Return each event that a server has heard of, and whether it was its end."""
+    bodies = [each for body in hook.bodies for each in body.get("events", [body])]
+    return [(body["event"], body["over"]) for body in bodies]
+
+
+def recorded(log):
+    return [(alert.event.value, alert.over) for alert in log.records(Alert)]
+
+
+def assert_no_secret_in(folder):
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    assert files
+    assert not [path for path in files if b"s3cret" in path.read_bytes()]
+
+
+def test_the_end_of_a_run_is_sent_once_before_its_result(start, hook, log_dir):
+    session = start(alerts=alerts_to(hook), epochs=2, name="mine")
+    result = session.wait_for_end()
+    assert (result.status, heard(hook)) == ("completed", [("finished", False)])
+    (body,) = hook.bodies
+    assert (body["session"], body["name"]) == (session.header.id, "mine")
+    assert body["attach"] == f"dlmon attach {session.header.id}"
+    assert len(body["figures"]) == 2
+    assert recorded(session) == [("finished", False)]
+    assert_no_secret_in(log_dir)
+
+
+@pytest.mark.parametrize(
+    ("action", "text"),
+    [
+        (["fail", "no file /data/x.bin"], "Failed with an exception after"),
+        (["run_out_of_memory", "no more"], "Out of memory after"),
+        (["die_of", "SIGKILL"], "Killed after"),
+    ],
+)
+def test_a_failure_is_sent_with_its_kind(start, hook, action, text):
+    start(alerts=alerts_to(hook), script={"step 5": [action]}).wait_for_end()
+    assert heard(hook) == [("failed", False)]
+    assert hook.bodies[0]["text"].startswith(text)
+    assert "/data" not in hook.bodies[0]["text"]
+
+
+def test_a_stall_is_sent_while_it_lasts_and_its_end_with_the_next_message(start, hook, files):
+    go_on, end = files(), files()
+    script = {"step 15": [["wait_for", go_on]], "end of epoch 2": [["wait_for", end]]}
+    settings = alerts_to(hook)
+    session = start(alerts=settings, script=script, epochs=3, steps=60, step_s=0.02)
+    eventually(lambda: hook.bodies, "the alert")
+    (alert,) = session.records(Alert)
+    sent_s = hook.times[0] - alert.t / 1e9
+    assert sent_s < 2, "it is out within 2 s of its event"
+    assert hook.bodies[0]["text"].startswith("No batch for ")
+    Path(go_on).touch()
+    session.wait_for(Alert, lambda alert: alert.over)
+    Path(end).touch()
+    session.wait_for_end()
+    assert heard(hook) == [("stalled", False), ("stalled", True), ("finished", False)]
+    assert len(hook.bodies) == 2, "what comes within a minute is one message"
+
+
+SLOW = """
+import time, dlmon
+def train(seconds, step_s, loss):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        time.sleep(step_s)
+        dlmon.step(8, loss=loss)
+with dlmon.training():
+    train(7, 0.01, 1.0)
+    train(7, 0.05, float("nan"))
+    train(12, 0.01, 1.0)
+"""
+
+
+def test_a_script_that_gets_slow_and_whose_loss_is_nan_is_told_of_with_their_ends(
+    dlmon_command, hook, log_dir, tmp_path
+):
+    (tmp_path / "config.toml").write_text(
+        "[alerts]\nslower_s = 1\nover_s = 1\ndisk_pct = 0\ndisk_gib = 0\n"
+    )
+    (tmp_path / "train.py").write_text(SLOW)
+    command = [dlmon_command, "exec", "--plain", "--alert", hook.url, "--log-dir", str(log_dir)]
+    ran = subprocess.run(
+        [*command, "--", sys.executable, str(tmp_path / "train.py")],
+        env={**os.environ, "DLMON_CONFIG": str(tmp_path / "config.toml")},
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_S,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert sorted(heard(hook)) == [
+        ("finished", False),
+        *(("nan", False), ("nan", True)),
+        *(("slower", False), ("slower", True)),
+    ]
+    assert "dlmon: alert: The loss is NaN" in ran.stderr
+    assert "s3cret" not in ran.stdout + ran.stderr
+    assert_no_secret_in(log_dir)
+
+
+def test_a_run_that_ends_while_messages_wait_ends_with_a_notice(start):
+    hook = Hook(HANGS)
+    try:
+        session = start(alerts=alerts_to(hook), epochs=1)
+        session.wait_for(Alert)
+        began = time.monotonic()
+        assert session.wait_for_end().status == "completed"
+        assert time.monotonic() - began < CLOSE_S + 20  # a machine that is busy is slow
+        notices = [text for text in session.notices() if "alert" in text]
+        assert len(notices) == 1
+        assert "s3cret" not in notices[0]
+    finally:
+        hook.close()
+
+
+def test_a_server_that_is_down_leaves_the_run_alone_and_a_notice(start, log_dir):
+    hook = Hook()
+    hook.close()
+    session = start(alerts=alerts_to(hook), epochs=1)
+    assert session.wait_for_end().status == "completed"
+    why = "an alert could not be sent to 127.0.0.1: connection refused (3 tries)"
+    assert why in session.notices()
+    assert_no_secret_in(log_dir)
+
+
+def test_who_stops_a_run_is_not_told_of_it(start, hook):
+    session = start(alerts=alerts_to(hook), epochs=10_000)
+    session.wait_for(Phase, lambda phase: phase.name == "training")
+    session.say("stop")
+    session.wait_for_end()
+    assert heard(hook) == []
+
+
+def test_a_command_that_hangs_is_ended_and_one_gets_its_event(start, tmp_path):
+    copy = f"import sys; open({str(tmp_path / 'event')!r}, 'w').write(sys.stdin.read())"
+    settings = replace(QUICK, command=(sys.executable, "-c", copy)).to_fields()
+    start(alerts=settings, epochs=1).wait_for_end()
+    assert '"event": "finished"' in (tmp_path / "event").read_text()
+
+
+def test_a_recording_tells_of_a_gpu_that_is_hot_and_of_one_that_is_lost(
+    dlmon, own_driver, hook, log_dir, tmp_path, monkeypatch
+):
+    (tmp_path / "config.toml").write_text(
+        "[alerts]\ngpu_hot_s = 0\ngpu_lost_s = 0\nover_s = 0\ndisk_pct = 0\ndisk_gib = 0\n"
+    )
+    monkeypatch.setenv("DLMON_CONFIG", str(tmp_path / "config.toml"))
+    own_driver.says("gpus 1")
+    how = ("--record", "--interval", "0.2", "--log-dir", str(log_dir))
+    assert dlmon("watch", *how, "--detach", "--alert", hook.url).returncode == 0
+    log = Log(the_log_in(log_dir))
+    own_driver.says("gpus 1", "set 0 throttle 32")
+    log.wait_for(Alert, lambda alert: alert.event == "gpu_hot")
+    own_driver.says("gpus 1")
+    log.wait_for(Alert, lambda alert: alert.event == "gpu_hot" and alert.over)
+    own_driver.says("gpus 1", "answer * 0 15")
+    log.wait_for(Alert, lambda alert: alert.event == "gpu_lost")
+    own_driver.says("gpus 1")
+    log.wait_for(Alert, lambda alert: alert.event == "gpu_lost" and alert.over)
+    os.kill(log.supervisor_pid, signal.SIGTERM)
+    log.wait_for(Result)
+    assert recorded(log) == heard(hook)
+    assert heard(hook)[:4] == [
+        *(("gpu_hot", False), ("gpu_hot", True)),
+        *(("gpu_lost", False), ("gpu_lost", True)),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "sentence"),
+    [
+        (("run", "mnist-mlp-small", "--alert", "s3cret"), WRONG_ARGUMENTS, "needs an address"),
+        (("sweep", "ALL", "--steps", "9", "--alert", "https://"), WRONG_ARGUMENTS, "needs an"),
+        (("watch", "--record", "--alert", "http:///s3cret"), WRONG_ARGUMENTS, "has no host"),
+        (("exec", "--alert", "s3 cret", "--", "true"), NOT_STARTED, "needs an address"),
+        (("exec", "--alert", "nosuch+https://s3cret", "--", "true"), NOT_STARTED, "before the +"),
+    ],
+)
+def test_a_wrong_address_is_one_sentence_and_nothing_starts(
+    dlmon, log_dir, arguments, code, sentence
+):
+    ran = dlmon(arguments[0], "--log-dir", str(log_dir), *arguments[1:])
+    assert (ran.returncode, ran.stdout) == (code, "")
+    assert sentence in ran.stderr
+    assert ran.stderr.count("\n") == 1
+    assert "s3cret" not in ran.stderr
+    assert not log_dir.exists()
+
+
+def test_the_test_sends_one_of_each(dlmon, hook):
+    ran = dlmon("alerts", "--test", "--alert", hook.url)
+    assert ran.returncode == 0, ran.stderr
+    assert len(hook.bodies) == 11
+    assert "s3cret" not in ran.stdout + ran.stderr
+    hook.answers = [500]
+    assert dlmon("alerts", "--test", "--alert", hook.url).returncode == 1
+
+
+@needs_sshd
+def test_a_host_sends_what_becomes_of_a_run_there_with_how_it_is_attached_from_here(
+    dlmon_command, hook, tmp_path
+):
+    network = Network(tmp_path, sys.executable)
+    try:
+        box = network.add("box")
+        laptop = Laptop(dlmon_command, network, tmp_path)
+        command = ("--alert", hook.url, "--detach", "--", sys.executable, "-c", "1/0")
+        ran = laptop.dlmon("exec", "--host", "box", *command)
+        assert ran.returncode == 0, ran.stderr
+        eventually(lambda: hook.bodies, "the message of the host")
+        (body,) = hook.bodies
+        assert body["event"] == "failed"
+        assert "ZeroDivisionError" in body["text"]
+        (session,) = list_sessions(box.log_dir)
+        assert body["attach"] == f"dlmon attach --host box {session.header.id}"
+        eventually(lambda: list_sessions(box.log_dir)[0].result, "its end")
+    finally:
+        network.close()

@@ -36,6 +36,11 @@ MOST_LOOPS = 100
 _FAILED_ALLOCATION = re.compile(
     r"std::bad_alloc|RESOURCE_EXHAUSTED|OOM when allocating|ran out of memory trying to allocate"
 )
+# What Python, PyTorch, TensorFlow and JAX call it in an exception.
+_OUT_OF_MEMORY = re.compile(
+    r"MemoryError\b|out of memory|resource_?exhausted|(?:can't|failed to) allocate|not enough memory",
+    re.IGNORECASE,
+)
 
 SIGNAL_WORDS: dict[int, str] = {
     signal.SIGKILL: "it was killed from outside (SIGKILL)",
@@ -266,6 +271,9 @@ def _status(ending: Ending, batch_size: object) -> tuple[Status, str | None, Fai
         why = ""
         if found is not None:
             why = f": {found.line}" if found.ended_it else f"; last traceback: {found.line}"
+            if found.ended_it and code == 1:
+                is_memory = _OUT_OF_MEMORY.search(found.line)
+                kind = FailureKind.OUT_OF_MEMORY if is_memory else FailureKind.EXCEPTION
         return Status.FAILED, f"{memory}{describe_end(code)}{why}", kind
     if code is None or code > 0:
         why = f"the workload ended with exit code {code} and gave no reason"

@@ -32,6 +32,7 @@ _SHADES = {
     "closing": "pause",
     BETWEEN_STEPS: "pause",
     "stalled": "stall",
+    "alerted": "alert",
 }
 
 _SECOND_NS = 1_000_000_000
@@ -125,7 +126,7 @@ class TimeAxis:
         return -(-room_ns // _DAY_NS) * _DAY_NS
 
     def shades(self, phase_spans: Iterable[PhaseSpan]) -> tuple[tuple[int, int, str], ...]:
-        """Return the stretches that compile or validate, the pauses and the stalls."""
+        """Return the stretches that compile or validate, the pauses, the stalls and the alerts."""
         found = []
         for stretch in phase_spans:
             kind = _SHADES.get(stretch.phase)

@@ -58,6 +58,7 @@ class Glyphs:
     cursor: str = "▏▕"
     read: str = "●"
     stall: str = "▲"
+    alert: str = "!"
     series: str = "●◆■▲▼★"
     levels: str = "▁▂▃▄▅▆▇█"
 
@@ -98,6 +99,7 @@ ASCII = Glyphs(
     cursor="||",
     read="o",
     stall="!",
+    alert="A",
     series="o*#@%&",
     levels="0123456789",
 )

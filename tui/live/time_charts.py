@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from dlmon.records import Alert
 from dlmon.session.gaps import GapKind
 from dlmon.session.session import Session
 from dlmon.session.snapshot import PhaseSpan, Snapshot
@@ -44,10 +45,10 @@ HELP: tuple[tuple[str, str], ...] = (
         "up from them. The mouse drags the charts, and its wheel zooms.",
     ),
     (
-        "┊2, ▲, ╌c╌, ╌v╌, ╌p╌",
+        "┊2, ▲, !, ╌c╌, ╌v╌, ╌p╌",
         "Under the charts, ┊2 marks where epoch 2 began; where not all numbers have room, every "
         "second, fifth, tenth (and so on) is marked. ▲ marks a batch that stalled for over a "
-        "second. The times in which the network was compiled (╌c╌ where there is little room) or "
+        "second, ! an alert. The times in which the network was compiled (╌c╌ where there is little room) or "
         "validated (╌v╌) are shaded, and the pauses (╌p╌) in which Keras opens an epoch or closes "
         "one, or a loop does something else between its steps every so many of them.",
     ),
@@ -343,12 +344,13 @@ def _marked_epochs(session: Session) -> tuple[tuple[int, int], ...]:
 
 
 def _shaded(session: Session, snapshot: Snapshot) -> tuple[PhaseSpan, ...]:
-    """Return the phases of a session, and its long steps of over a second."""
+    """Return the phases of a session, its long steps of over a second, and its alerts."""
     names = {GapKind.STALL: "stalled", GapKind.BETWEEN_STEPS: BETWEEN_STEPS}
     long = [gap for gap in snapshot.gaps if gap.kind in names]
     return (
         *session.phase_spans,
         *(PhaseSpan(names[gap.kind], gap.start, gap.end) for gap in long),
+        *(PhaseSpan("alerted", n.t, n.t) for n in snapshot.notices if isinstance(n, Alert)),
     )
 
 

@@ -205,13 +205,14 @@ def _labels_middle(picture: ChartPicture) -> bool:
 
 
 def _marks(picture: ChartPicture, width: int, glyphs: Glyphs) -> _Row:
-    """Draw the row under the plot; what stalled stands out in it."""
-    others = tuple(shade for shade in picture.shades if shade[2] != "stall")
+    """Draw the row under the plot; what stalled, and alerts, stand out in it."""
+    standing_out = {"stall": glyphs.stall, "alert": glyphs.alert}
+    others = tuple(shade for shade in picture.shades if shade[2] not in standing_out)
     row = _Row([*mark_row(picture.marks, others, width, glyphs)], [MARK] * width)
     for first, last, kind in picture.shades:
         start = max(0, first // COLUMNS_PER_CELL)
-        if kind == "stall" and start <= last // COLUMNS_PER_CELL and start < width:
-            row.put(start, glyphs.stall, STALL)
+        if kind in standing_out and start <= last // COLUMNS_PER_CELL and start < width:
+            row.put(start, standing_out[kind], STALL)
     return row
 
 

@@ -311,3 +311,19 @@ def test_the_result_of_a_machine_says_how_it_was_used_and_why_nothing_else(stopp
         assert getattr(made, name) is None
         assert made.why[name] == "no workload was run: the machine alone was recorded"
     assert decode(encode(made)) == made
+
+
+@pytest.mark.parametrize(
+    ("code", "line", "kind"),
+    [
+        (1, "ValueError: no", FailureKind.EXCEPTION),
+        (1, "torch.OutOfMemoryError: CUDA out of memory.", FailureKind.OUT_OF_MEMORY),
+        (1, "MemoryError", FailureKind.OUT_OF_MEMORY),
+        (3, "ValueError: no", FailureKind.UNKNOWN),
+    ],
+)
+def test_an_exception_that_ended_a_script_has_its_code(code, line, kind):
+    lines = ("Traceback (most recent call last):", '  File "x.py", line 1, in <module>', line)
+    output = tuple(Output(0, "stderr", text) for text in lines)
+    ending = Ending(code, None, None, False, output, is_script=True)
+    assert _status(ending, None)[2] == kind

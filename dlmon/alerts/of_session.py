@@ -18,7 +18,6 @@ from dlmon.log.label import read_label
 from dlmon.records import Alert, Result
 from dlmon.session.session import Session
 
-_LOOK_S = 0.05
 _LINES = 10
 UNSENT = f"an alert was not sent within {CLOSE_S:g} s of the end, and no more tries are made"
 
@@ -64,15 +63,11 @@ class SessionAlerts:
         """Tell how it ended, and wait a while until all is sent, or for as long as one may."""
         for alert in of_result(self._session, result, now, self._settings):
             self._tell(alert)
-        self._sender.close()
-        end_at = time.monotonic() + CLOSE_S
-        while not self._sender.is_done and time.monotonic() < end_at and not hurry.is_set():
-            with contextlib.suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(hurry.wait(), _LOOK_S)
+        is_all_sent = await self._sender.finish(hurry)
         # What was said of the last tries meanwhile.
         await asyncio.sleep(0)
         self._is_over = True
-        if not self._sender.is_done:
+        if not is_all_sent:
             self._notice(UNSENT)
 
     def _tell(self, alert: Alert) -> None:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from dataclasses import replace
 
 from dlmon.alerts.message import About, message_of
 from dlmon.alerts.rules import lasted
-from dlmon.alerts.sender import CLOSE_S, Sender
+from dlmon.alerts.sender import Sender
 from dlmon.alerts.settings import AlertSettings
 from dlmon.host import host_name
 from dlmon.records import Alert, AlertEvent
-
-_LOOK_S = 0.05
 
 
 def of_runs(settings: AlertSettings) -> AlertSettings:
@@ -42,9 +39,5 @@ async def tell_end(
     alert = Alert(0, AlertEvent.FINISHED, text, 0, False, (counts,))
     about = About(host_name(), time.time(), sweep, name=name or sweep)
     sender.put(message_of(alert, about, settings.detail))
-    sender.close()
-    for _ in range(int(CLOSE_S / _LOOK_S)):
-        if sender.is_done:
-            break
-        await asyncio.sleep(_LOOK_S)
+    await sender.finish()
     return "; ".join(failures) or None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import json
 import os
@@ -31,6 +32,7 @@ CLOSE_S = 10.0
 PAUSES_S = (1.0, 5.0)
 """Before the second try, and before the third."""
 ANSWER_S = 5.0
+_LOOK_S = 0.05
 COMMAND_S = 10.0
 
 Deliver = Callable[[Message, float], str | None]
@@ -175,6 +177,16 @@ class Sender:
         """Send what waits, for so long at most; `is_done` says whether that is over."""
         for lane in self._lanes:
             lane.close(within_s)
+
+    async def finish(self, hurry: asyncio.Event | None = None) -> bool:
+        """Send what waits, for a while, or until somebody is in a hurry; return whether all was."""
+        self.close()
+        end_at = time.monotonic() + CLOSE_S
+        while not self.is_done and time.monotonic() < end_at:
+            if hurry is not None and hurry.is_set():
+                break
+            await asyncio.sleep(_LOOK_S)
+        return self.is_done
 
     @property
     def is_done(self) -> bool:

@@ -38,7 +38,7 @@ _FAILED_ALLOCATION = re.compile(
 )
 # What Python, PyTorch, TensorFlow and JAX call it in an exception.
 _OUT_OF_MEMORY = re.compile(
-    r"MemoryError\b|out of memory|resource_?exhausted|(?:can't|failed to) allocate|not enough memory",
+    r"MemoryError\b|out of memory|resource_?exhausted|failed to allocate|not enough memory",
     re.IGNORECASE,
 )
 

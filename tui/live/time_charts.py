@@ -48,9 +48,10 @@ HELP: tuple[tuple[str, str], ...] = (
         "┊2, ▲, !, ╌c╌, ╌v╌, ╌p╌",
         "Under the charts, ┊2 marks where epoch 2 began; where not all numbers have room, every "
         "second, fifth, tenth (and so on) is marked. ▲ marks a batch that stalled for over a "
-        "second, ! an alert. The times in which the network was compiled (╌c╌ where there is little room) or "
-        "validated (╌v╌) are shaded, and the pauses (╌p╌) in which Keras opens an epoch or closes "
-        "one, or a loop does something else between its steps every so many of them.",
+        "second, ! an alert. The times in which the network was compiled (╌c╌ where there is "
+        "little room) or validated (╌v╌) are shaded, and the pauses (╌p╌) in which Keras opens an "
+        "epoch or closes one, or a loop does something else between its steps every so many of "
+        "them.",
     ),
     (
         "Cursor",

@@ -25,6 +25,7 @@ from dlmon.session.measures import Measures
 from dlmon.session.session import NOTHING_SEEN, Session
 from dlmon.supervisor.verdict import (
     Ending,
+    _status,
     make_machine_result,
     make_result,
     measure_session,

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
+from dlmon.control import NotControlled
 from dlmon.log.directory import NoSuchLog, SeveralLogs
 from dlmon.log.folder import place_options
-from dlmon.records import Status
+from dlmon.records import Record, Status, decode
+from dlmon.remote.connection import RefusedRequest
 from dlmon.remote.link import Link
 from dlmon.remote.listing import ListedSession, listed_sessions
 from dlmon.remote.mirror import Mirror
+from dlmon.remote.ssh import SshError
 from dlmon.session.follower import SessionFollower
 
 
@@ -63,6 +68,15 @@ class RemoteFollower(SessionFollower):
         self._mirror.stop_session()
         return True
 
+    async def ask(self, request: Mapping[str, Any]) -> Sequence[Record]:
+        if not self.running:
+            return await super().ask(request)
+        try:
+            session = self.session.header.id
+            return await asked_records(self.link, session, request, self.log_dir_there)
+        except (RefusedRequest, SshError) as error:
+            raise NotControlled(f"{self.host}: {error}") from None
+
     @property
     def why_not_stopped(self) -> str | None:
         return self._mirror.refusal
@@ -94,6 +108,20 @@ def lost_text(link: Link, now_ns: int) -> str:
 
 def _what_is_lost(link: Link) -> str:
     return link.problem or f"{link.host} is not connected yet"
+
+
+async def asked_records(
+    link: Link, session: str, request: Mapping[str, Any], log_dir: str | None = None
+) -> list[Record]:
+    """Return what a session that runs on the host of a link answers to a request.
+
+    Raises:
+        RefusedRequest: it refuses, or can't be asked.
+        SshError: there is no connection, or it was lost.
+    """
+    asked = link.ask("control", session=session, request=request, log_dir=log_dir)
+    lines = [json.dumps(answer["record"]) async for answer in asked if "record" in answer]
+    return [record for line in lines if (record := decode(line)) is not None]
 
 
 async def find_remote(link: Link, meant: str, log_dir: str | None = None) -> ListedSession:

@@ -7,7 +7,6 @@ can't do what is asked for.
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -17,9 +16,9 @@ from dlmon.exit_codes import FAILED
 from dlmon.launch.job import Job
 from dlmon.log.folder import LogError, place_options
 from dlmon.log.label import Label, refuse_name, refuse_note
-from dlmon.records import Record, SessionHeader, decode
+from dlmon.records import Record, SessionHeader
 from dlmon.remote.connection import RefusedRequest
-from dlmon.remote.follower import find_remote
+from dlmon.remote.follower import asked_records, find_remote
 from dlmon.remote.link import Link, linked
 from dlmon.remote.listing import ListedSession, ListedSweep, listed_sessions, listed_sweeps
 from dlmon.remote.mirror import Mirror
@@ -63,10 +62,7 @@ async def ask_remote(
     """Return how a session of a host began, and what it answers to a request."""
     async with linked(host) as link:
         listed = await find_remote(link, meant, log_dir)
-        fields = {"session": listed.session, "request": request, "log_dir": log_dir}
-        answers = [answer async for answer in link.ask("control", **fields)]
-        lines = [json.dumps(answer["record"]) for answer in answers if "record" in answer]
-        records = [record for line in lines if (record := decode(line)) is not None]
+        records = await asked_records(link, listed.session, request, log_dir)
         return listed.header, records
 
 

@@ -6,13 +6,13 @@ import asyncio
 import math
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dlmon.exit_codes import END_UNKNOWN, code_of_script
 from dlmon.host import boot_id, host_name
-from dlmon.log.directory import read_entry, status_without_result, stop_session
+from dlmon.log.directory import ask_session, read_entry, status_without_result, stop_session
 from dlmon.log.folder import LogError, log_directory_of, next_log
 from dlmon.log.follower import LogFollower
 from dlmon.records import Notice, Record, Result, Status
@@ -213,6 +213,12 @@ class SessionFollower:
             return stop_session(read_entry(self.path), BY_OTHER_SCREEN)
         except (LogError, OSError):  # the log is gone, or the session another user's
             return False
+
+    async def ask(self, request: Mapping[str, Any]) -> Sequence[Record]:
+        if not self.running:
+            return self.session.stacks.of_processes
+        entry = await asyncio.to_thread(read_entry, self.path)
+        return await asyncio.to_thread(ask_session, entry, request)
 
     @property
     def why_not_stopped(self) -> str | None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from dlmon.log.folder import LogError, log_directory_of
 from dlmon.log.follower import LogFollower
@@ -279,6 +280,10 @@ class ReplaySource:
 
     def stop(self) -> bool:
         return False
+
+    async def ask(self, request: Mapping[str, Any]) -> Sequence[Record]:
+        """Return what was recorded last of what its processes did: none of them runs here."""
+        return self.session.stacks.of_processes
 
     def detach(self) -> None:
         """There is nothing that could go on without us."""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 # Who waits for the first screen waits for none of these.
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from dlmon.records import MachineFacts, Status
+    from dlmon.records import MachineFacts, Record, Status
     from dlmon.session.machine_history import MachineHistory
     from dlmon.session.session import Session
     from dlmon.session.snapshot import Snapshot
@@ -62,6 +62,13 @@ class SessionSource(Protocol):
     @property
     def why_not_stopped(self) -> str | None:
         """Why it was not stopped after all, where that was asked for."""
+
+    async def ask(self, request: Mapping[str, Any]) -> Sequence[Record]:
+        """Return what its supervisor answers to a request; what was recorded where none runs.
+
+        Raises:
+            NotControlled: it refuses, or can't be asked.
+        """
 
     def detach(self) -> None:
         """Let it go on without us."""

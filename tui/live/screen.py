@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, MutableMapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
@@ -394,6 +395,11 @@ class LiveScreen(SessionControls, ExportControls, EpochZoom):
             return not self._log_is_open and self._room in (Room.ONE, Room.TWO)
         if action == "next_metric":
             return not self._log_is_open and len(self._source.session.learning.names) > 1
+        if action == "stacks":
+            is_known = bool(self._source.session.stacks.of_processes)
+            return is_known or (
+                self._source.running and not self._source.session.header.is_machine_recording
+            )
         if action == "log" or action in CHART_ACTIONS:
             return not self._log_is_open
         if action in LOG_ACTIONS:
@@ -432,6 +438,12 @@ class LiveScreen(SessionControls, ExportControls, EpochZoom):
         from tui.watch.detail_screens import ProcessesScreen
 
         self.app.push_screen(ProcessesScreen(self._look_at_machine))
+
+    def action_stacks(self) -> None:
+        """Show the stack of every process of the run."""
+        from tui.live.stacks_screen import StacksScreen
+
+        self.app.push_screen(StacksScreen(partial(self._source.ask, {"ask": "stack"})))
 
     def action_compare(self) -> None:
         """Show the comparison over the whole screen, and what is known of its rows."""

@@ -15,7 +15,22 @@ from fakes.recorded import (
 from fakes.screens import of_this_boot, until
 from textual.screen import Screen
 
-from dlmon.records import Batches, Epoch, Gpu, Machine, Model, Notice, Output, Result
+from dlmon.control import NotControlled
+from dlmon.records import (
+    Batches,
+    Epoch,
+    Frame,
+    Gpu,
+    Machine,
+    Model,
+    Notice,
+    Output,
+    ProcessStack,
+    Result,
+    SeenAt,
+    Stack,
+    ThreadStack,
+)
 from dlmon.session.follower import SessionFollower
 from tui.live.output_pane import OutputPane
 from tui.live.progress_line import ProgressLine
@@ -912,3 +927,48 @@ async def test_help_names_the_key_that_stops_a_run_only_where_there_is_one(show_
         await shown.press("question_mark")
         short = shown.text.partition("Keys")[0]
         assert ("Stops the training after the current batch" in short) is not over
+
+
+# ---- where it is while no batch comes ----
+
+
+@pytest.mark.parametrize("size", [NARROW, WIDE])
+async def test_a_pause_that_goes_on_is_said_with_the_line_of_the_script(show_session, size):
+    records = recorded_session("training")
+    last = folded(records).last_t
+    line = Frame("/home/ada/train.py", 88, "save")
+    seen = Stack(last + 4 * 10**9, last, 80, 80, (SeenAt(80, line, line),), goes_on=True)
+    async with show_session([*records, seen], size=size) as shown:
+        text = " ".join(row.strip() for row in shown.rows("ProgressLine"))
+        assert "s without a batch at step" in text
+        assert "train.py:88 in save (80 of 80 looks)" in text
+        assert "step 250 of 500" in text
+
+
+async def test_the_stacks_of_all_processes_are_shown_copied_and_asked_for_again(
+    show_session, monkeypatch
+):
+    asked = []
+    line = Frame("/home/ada/[red]train.py", 88, "save")
+
+    async def answer(source, request):
+        asked.append(request)
+        if len(asked) > 1:
+            raise NotControlled("it is not running any more")
+        threads = (ThreadStack("MainThread", (line,), line, trains=True),)
+        return [ProcessStack(1, 1, 4312, threads, rank=0)]
+
+    monkeypatch.setattr(SessionFollower, "ask", answer)
+    copied = []
+    async with show_session(recorded_session("training"), size=NARROW) as shown:
+        monkeypatch.setattr(shown.app, "copy_to_clipboard", copied.append)
+        await shown.press("S")
+        await until(shown.pilot, lambda: "rank 0" in shown.text)
+        assert "rank 0, process 4312: [red]train.py:88 in save" in shown.text
+        await shown.press("C")
+        assert copied[0].splitlines()[-1] == "  > /home/ada/[red]train.py:88 in save"
+        await shown.press("S")
+        await until(shown.pilot, lambda: "it is not running any more" in shown.text)
+        await shown.press("q")
+        assert "step 250 of 500" in shown.text
+    assert asked == [{"ask": "stack"}] * 2

@@ -65,6 +65,9 @@ if TYPE_CHECKING:
         Variation,
     )
     from dlmon.records.training import (
+        CHECKPOINT,
+        COMPILE,
+        GARBAGE,
         GRADIENTS_PHASE,
         PHASES,
         SCRIPT_PHASE,
@@ -76,6 +79,7 @@ if TYPE_CHECKING:
         Evaluation,
         Metrics,
         Model,
+        NamedPause,
         Phase,
         Trainer,
         Validation,

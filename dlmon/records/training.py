@@ -9,6 +9,9 @@ from dlmon.records.record import record
 
 TITLES = {"tensorflow": "TensorFlow", "jax": "JAX", "torch": "PyTorch"}
 
+CHECKPOINT, COMPILE, GARBAGE = "checkpoint", "compile", "garbage"
+"""The names of pauses: it saves, compiles, or collects garbage."""
+
 GRADIENTS_PHASE = "computing gradients"
 SCRIPT_PHASE = "outside training"
 """What a script of a person's own does before, between and after its loops."""
@@ -53,6 +56,42 @@ class Phase:
     name: str
     epoch: int | None = None
     trainer: int | None = None
+
+
+@record(frozen=True)
+class NamedPause:
+    """A time in which a framework did something else than train, written when it is over.
+
+    What follows within a hundredth of a second is the same one. Of under 0.05 s none is written,
+    and of more than a thousand only longer ones.
+
+    Attributes:
+        t: when it began.
+        end: when it ended.
+        name: checkpoint, compile or garbage.
+        written_bytes: of a checkpoint, the size of the files that were written.
+        folder: where they are.
+        reason: why it was compiled again: the guard that failed.
+        graph_breaks: how many graph breaks what was compiled so far has.
+        beside: true where another thread than the one that trains did it: training went on.
+        trainer: as in `Phase`.
+    """
+
+    TYPE: ClassVar[str] = "pause"
+    t: int
+    end: int
+    name: str
+    written_bytes: int | None = None
+    folder: str | None = None
+    reason: str | None = None
+    graph_breaks: int | None = None
+    beside: bool | None = None
+    trainer: int | None = None
+
+    @property
+    def seconds(self) -> float:
+        """How long it took."""
+        return (self.end - self.t) / 1e9
 
 
 @record(frozen=True)
@@ -411,5 +450,7 @@ class Evaluation:
     why: dict[str, str] = field(default_factory=dict)
 
 
-WorkloadRecord = Phase | Trainer | Model | Batches | BatchSummary | Metrics | Epoch | Evaluation
+WorkloadRecord = (
+    Phase | NamedPause | Trainer | Model | Batches | BatchSummary | Metrics | Epoch | Evaluation
+)
 """What a workload reports of its training."""

@@ -2,15 +2,20 @@
 
 Pure. Every moment between a session's start and now belongs to one part: the records are swept in
 order, and each one says what the time since the one before it was. So the parts add up to the
-wall time, whatever a log lacks, repeats or has in the wrong order.
+wall time, whatever a log lacks, repeats or has in the wrong order. What a framework did that has a
+name, as saving, is taken out of the part that it lay in.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from dlmon.records import (
+    CHECKPOINT,
+    COMPILE,
+    GARBAGE,
     GRADIENTS_PHASE,
     SCRIPT_PHASE,
     AccountPart,
@@ -18,6 +23,7 @@ from dlmon.records import (
     BatchSummary,
     Epoch,
     Evaluation,
+    NamedPause,
     Phase,
 )
 from dlmon.session.gaps import GapKind, Gaps
@@ -40,6 +46,23 @@ _PART_OF_PHASE = {
     "opening": AccountPart.OPENINGS,
     SCRIPT_PHASE: AccountPart.SCRIPT,
 }
+_PART_OF_PAUSE = {
+    CHECKPOINT: AccountPart.CHECKPOINT,
+    COMPILE: AccountPart.COMPILING,
+    GARBAGE: AccountPart.GARBAGE,
+}
+# Where the time of steps went that a pause lay in: what is not in the first of them is in others.
+_SOURCES = {
+    AccountPart.TRAINING: (AccountPart.TRAINING, AccountPart.STALLS),
+    AccountPart.STALLS: (AccountPart.STALLS, AccountPart.BETWEEN_STEPS, AccountPart.TRAINING),
+    AccountPart.BETWEEN_STEPS: (
+        *(AccountPart.BETWEEN_STEPS, AccountPart.STALLS, AccountPart.TRAINING),
+    ),
+    AccountPart.COMPILING: (AccountPart.COMPILING, AccountPart.TRAINING),
+    AccountPart.STARTUP: (AccountPart.STARTUP, AccountPart.SCRIPT),
+}
+# So many pauses may wait for what they lay in to be recorded.
+MAX_WAITING = 1000
 # In these a script trains, or begins to.
 _TRAINS = (AccountPart.COMPILING, AccountPart.TRAINING)
 _GAP_KINDS = {
@@ -58,6 +81,8 @@ class AccountState(NamedTuple):
         closing: whether that is the end of the workload.
         epoch: the one that it is in.
         spent_ns: nanoseconds of each part, in the order of `AccountPart`.
+        waiting: pauses that are not in it: begin, end and part.
+        paused_ns: nanoseconds that lay in the first part, and belong to the second.
     """
 
     until_ns: int
@@ -65,6 +90,8 @@ class AccountState(NamedTuple):
     closing: bool
     epoch: int | None
     spent_ns: tuple[int, ...]
+    waiting: Sequence[tuple[int, int, AccountPart]] = ()
+    paused_ns: Sequence[tuple[AccountPart, AccountPart, int]] = ()
 
 
 class TimeAccount:
@@ -84,15 +111,32 @@ class TimeAccount:
         self._closing = False
         self._epoch: int | None = None
         self._spent_ns = dict.fromkeys(AccountPart, 0)
+        # They overlap neither each other nor what is in the account.
+        self._waiting: list[tuple[int, int, AccountPart]] = []
+        self._paused_ns: Counter[tuple[AccountPart, AccountPart]] = Counter()
 
-    def fold(self, record: Phase | Batches | BatchSummary | Epoch | Evaluation) -> None:
-        """Take the next record of the workload."""
+    def fold(
+        self,
+        record: Phase | NamedPause | Batches | BatchSummary | Epoch | Evaluation,
+        sources: Sequence[AccountPart] = (),
+    ) -> None:
+        """Take the next record of the workload.
+
+        Args:
+            record: what comes next.
+            sources: of each of several batches, what its time counts as beyond a usual step.
+        """
         if isinstance(record, Phase):
             self._enter(record)
+        elif isinstance(record, NamedPause):
+            self._take_pause(record)
         elif isinstance(record, Batches):
-            self._take_batches(record, record.t - record.dt_us[0] * 1000, sum(record.dt_us))
+            start = record.t - record.dt_us[0] * 1000
+            self._take_batches(record, start, record.dt_us, sources)
         elif isinstance(record, BatchSummary):
-            self._take_batches(record, record.t_last - record.time_us * 1000, record.time_us)
+            start = record.t_last - record.time_us * 1000
+            source = AccountPart.STALLS if record.stalls else AccountPart.TRAINING
+            self._take_batches(record, start, (record.time_us,), (source,))
         elif isinstance(record, Epoch):
             self._end_epoch(record)
         else:
@@ -104,12 +148,18 @@ class TimeAccount:
     def state(self) -> AccountState:
         """What it has come to."""
         spent_ns = tuple(self._spent_ns.values())
-        return AccountState(self._until_ns, self._part, self._closing, self._epoch, spent_ns)
+        paused_ns = [(source, part, ns) for (source, part), ns in self._paused_ns.items()]
+        return AccountState(
+            *(self._until_ns, self._part, self._closing, self._epoch, spent_ns),
+            *(list(self._waiting), paused_ns),
+        )
 
     @state.setter
     def state(self, state: AccountState) -> None:
-        self._until_ns, self._part, self._closing, self._epoch, spent_ns = state
+        self._until_ns, self._part, self._closing, self._epoch, spent_ns, waiting, paused = state
         self._spent_ns = dict(zip(AccountPart, spent_ns))  # noqa: B905 - Python 3.10
+        self._waiting = list(waiting)
+        self._paused_ns = Counter({(source, part): ns for source, part, ns in paused})
 
     def parts(
         self,
@@ -133,12 +183,26 @@ class TimeAccount:
         seconds = {part: spent_ns / 1e9 for part, spent_ns in self._spent_ns.items()}
         open_ns = max(0, now_ns - self._until_ns)
         heard_for_ns = min(heard_ns, now_ns) - self._until_ns
-        seconds[self._open_part(heard_for_ns, steady, ended)] += open_ns / 1e9
+        open_part = self._open_part(heard_for_ns, steady, ended)
+        seconds[open_part] += open_ns / 1e9
         if ended and self._is_script and not self._has_trained:
             # It was the start of nothing.
             _move(seconds, AccountPart.STARTUP, AccountPart.SCRIPT, seconds[AccountPart.STARTUP])
         for loop in loops:
             _divide_steps(seconds, loop)
+        paused_ns = self._paused_ns + self._paused_within(now_ns, open_part)
+        for (source, part), ns in paused_ns.items():
+            left_s = ns / 1e9
+            if source is part and steady.usual_step_us is not None:
+                # It is there already.
+                continue
+            comes_regularly = (AccountPart.BETWEEN_STEPS, part) in paused_ns
+            if source is AccountPart.STALLS and comes_regularly:
+                # The first ones, before that was known.
+                source = AccountPart.BETWEEN_STEPS
+            for each in _SOURCES.get(source, (source,)):
+                if each is not part:
+                    left_s -= _move(seconds, each, part, left_s)
         _move(seconds, AccountPart.TRAINING, AccountPart.DATA_WAIT, (waited_us or 0) / 1e6)
         return {part: spent_s for part, spent_s in seconds.items() if spent_s > 0}
 
@@ -152,6 +216,36 @@ class TimeAccount:
             return AccountPart.STALLS
         return self._part
 
+    @property
+    def awaits_batches(self) -> bool:
+        """Whether pauses are known, and not yet in what batches they lay."""
+        return bool(self._waiting)
+
+    def _take_pause(self, pause: NamedPause) -> None:
+        """Keep a pause, as far as no other is known of that time, until what it lay in is known."""
+        part = _PART_OF_PAUSE.get(pause.name)
+        if part is None or pause.beside:
+            return
+        pieces = [(max(pause.t, self._until_ns), pause.end)]
+        for begin, end, _ in self._waiting:
+            pieces = [
+                piece
+                for start, stop in pieces
+                for piece in ((start, min(stop, begin)), (max(start, end), stop))
+            ]
+        pieces = [(start, stop) for start, stop in pieces if start < stop]
+        self._waiting += [(start, stop, part) for start, stop in pieces]
+        del self._waiting[:-MAX_WAITING]
+
+    def _paused_within(
+        self, until_ns: int, source: AccountPart
+    ) -> Counter[tuple[AccountPart, AccountPart]]:
+        """Return how long the pauses that wait took until then, since all before is accounted."""
+        paused_ns: Counter[tuple[AccountPart, AccountPart]] = Counter()
+        for begin, end, part in self._waiting:
+            paused_ns[source, part] += max(0, min(end, until_ns) - max(begin, self._until_ns))
+        return paused_ns
+
     def _enter(self, phase: Phase) -> None:
         self._spend(phase.t, self._part, phase.name)
         self._part = _PART_OF_PHASE.get(phase.name, AccountPart.GAPS)
@@ -161,7 +255,13 @@ class TimeAccount:
         if phase.epoch is not None:
             self._epoch = phase.epoch
 
-    def _take_batches(self, record: Batches | BatchSummary, start: int, took_us: int) -> None:
+    def _take_batches(
+        self,
+        record: Batches | BatchSummary,
+        start: int,
+        dt_us: Sequence[int],
+        sources: Sequence[AccountPart],
+    ) -> None:
         before = self._part
         if before is AccountPart.GAPS and record.first > 0:
             # Batches of this epoch came before these, and were not recorded.
@@ -169,7 +269,12 @@ class TimeAccount:
         self._spend(start - (record.opening_us or 0) * 1000, before, "training")
         self._epoch = record.epoch
         self._spend(start, AccountPart.OPENINGS)
-        self._spend(start + took_us * 1000, AccountPart.TRAINING)
+        end = start
+        for number, took_us in enumerate(dt_us if self._waiting else ()):
+            end += took_us * 1000
+            source = sources[number] if sources else AccountPart.TRAINING
+            self._spend(end, AccountPart.TRAINING, source=source)
+        self._spend(start + sum(dt_us) * 1000, AccountPart.TRAINING)
         self._part, self._closing = AccountPart.TRAINING, False
 
     def _end_epoch(self, epoch: Epoch) -> None:
@@ -189,11 +294,23 @@ class TimeAccount:
         """Whether a script has trained, or begun to."""
         return any(self._part is part or self._spent_ns[part] for part in _TRAINS)
 
-    def _spend(self, until_ns: int, part: AccountPart, before: str = "") -> None:
-        """Put the time until then into a part, as far as it isn't in the account."""
+    def _spend(
+        self,
+        until_ns: int,
+        part: AccountPart,
+        before: str = "",
+        source: AccountPart | None = None,
+    ) -> None:
+        """Put the time until then into a part, as far as it isn't in the account.
+
+        Pauses in it are taken out of `source` at last, where that is another one.
+        """
         start_ns = self._until_ns
         if until_ns <= start_ns:
             return
+        if self._waiting:
+            self._paused_ns += self._paused_within(until_ns, source or part)
+            self._waiting = [pause for pause in self._waiting if pause[1] > until_ns]
         self._spent_ns[part] += until_ns - start_ns
         self._until_ns = until_ns
         kind = _GAP_KINDS.get(part)
@@ -223,7 +340,9 @@ def _divide_steps(seconds: dict[AccountPart, float], steady: SteadyState) -> Non
 
 def _move(
     seconds: dict[AccountPart, float], source: AccountPart, target: AccountPart, moved_s: float
-) -> None:
+) -> float:
+    """Move seconds from one part to another, and return how many there were."""
     moved_s = min(max(0.0, moved_s), seconds[source])
     seconds[source] -= moved_s
     seconds[target] += moved_s
+    return moved_s

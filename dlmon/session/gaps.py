@@ -6,13 +6,14 @@ only where that time lies in it.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from enum import Enum
 from typing import NamedTuple
 
-from dlmon.records import Alert, Batches, BatchSummary, Machine, Notice
+from dlmon.records import Alert, Batches, BatchSummary, Machine, NamedPause, Notice
 from dlmon.records.record import record
 from dlmon.session.slow_readings import settled_after_ns
 from dlmon.statistics.steady_state import STALL_FACTOR, SteadyState
@@ -39,6 +40,8 @@ class GapKind(str, Enum):
     """The start of an epoch."""
     BETWEEN = "between"
     """What lies between an epoch, or the evaluation, and what follows it."""
+    NAMED = "named"
+    """What a framework did, where that lies in no other: within validation, or a first batch."""
 
 
 @record(frozen=True)
@@ -150,7 +153,9 @@ class Gaps:
             if self._gaps and self._gaps[-1].start == start:
                 self._gaps.pop()
         gap = Gap(start, end, kind, epoch, step, steps, before, number=number, loop=loop)
-        gap = self._last = self.explained(gap)
+        gap = self.explained(gap)
+        if kind is not GapKind.NAMED:
+            self._last = gap
         if end - start < MIN_GAP_NS:
             return
         self._gaps.append(gap)
@@ -239,7 +244,17 @@ class Gaps:
             or gap.loop >= len(loops)
             or gap.end - gap.start > gap.steps * limits_ns[gap.loop]
         ]
-        return tuple(sorted(found, key=lambda gap: gap.start))
+        found.sort(key=lambda gap: gap.start)
+        others = [gap for gap in found if gap.kind is not GapKind.NAMED]
+        starts = [gap.start for gap in others]
+
+        def is_in_another(gap: Gap) -> bool:
+            at = bisect_left(starts, gap.end) - 1
+            return at >= 0 and others[at].end > gap.start
+
+        return tuple(
+            gap for gap in found if gap.kind is not GapKind.NAMED or not is_in_another(gap)
+        )
 
     def _longest(self) -> list[Gap]:
         """Return the longest of the gaps, in the order in which they came."""
@@ -278,6 +293,11 @@ def notices_in(gap: Gap, notices: Iterable[Notice | Alert]) -> tuple[str, ...]:
         for notice in notices
         if isinstance(notice, Notice) and gap.start < notice.t - NOTICE_LATE_NS <= gap.end
     )
+
+
+def pauses_in(gap: Gap, pauses: Iterable[NamedPause]) -> tuple[NamedPause, ...]:
+    """Return what a framework did in a gap."""
+    return tuple(pause for pause in pauses if pause.t < gap.end and pause.end > gap.start)
 
 
 def _stall_limit_ns(usual_us: float | None) -> float:

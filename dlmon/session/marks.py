@@ -11,6 +11,7 @@ from dlmon.records import (
     Epoch,
     Evaluation,
     Machine,
+    NamedPause,
     Notice,
     Record,
     Word,
@@ -29,7 +30,7 @@ def time_of(record: Record) -> int | None:
         return record.t + sum(record.dt_us[1:]) * 1000
     if isinstance(record, BatchSummary):
         return record.t_last
-    if isinstance(record, (Epoch, Evaluation)):
+    if isinstance(record, (Epoch, Evaluation, NamedPause)):
         return record.end
     t = getattr(record, "t", None)
     return t if isinstance(t, int) else None

@@ -27,6 +27,7 @@ from dlmon.records import (
     Machine,
     Metrics,
     Model,
+    NamedPause,
     Notice,
     Output,
     Phase,
@@ -73,6 +74,8 @@ from dlmon.statistics.steady_state import LEAST_FOR_P95, SteadyState
 OUTPUT_LINES = 500
 NOTICES = 100
 MAX_PHASE_SPANS = 2000
+# Of more, the longest are kept.
+MAX_PAUSES = 1000
 RATE_NOW_NS = 2_000_000_000
 
 STEADY_TAKES = "10 batches and 3 seconds of training are needed"
@@ -144,6 +147,7 @@ class Session:
         self._looks = Looks(header.t, interval_s)
         self._output: deque[Output] = deque(maxlen=OUTPUT_LINES)
         self._notices: deque[Notice | Alert] = deque(maxlen=NOTICES)
+        self._pauses: list[NamedPause] = []
         self.stacks = Stacks()
         self._epoch_now = 0
         self._steps_done = self._updates_done = 0
@@ -176,6 +180,8 @@ class Session:
             self.facts = newest_facts(self.facts, record.machine)
         elif isinstance(record, Phase):
             self._fold_phase(record)
+        elif isinstance(record, NamedPause):
+            self._fold_pause(record)
         elif isinstance(record, Model):
             self.model = record
             self.loops.begin(record)
@@ -254,6 +260,7 @@ class Session:
         passed: list[tuple[int, Record | None]] = [
             *((epoch.begin, self.loops.of(epoch).model) for epoch in self._first_epochs),
             *((span.start, Phase(span.start, span.phase)) for span in self.phase_spans),
+            *((pause.end, pause) for pause in self._pauses),
             *((epoch.end, epoch) for epoch in (*self._epochs, *self.trainers.epochs)),
         ]
         if self._evaluation is not None:
@@ -283,8 +290,9 @@ class Session:
         compiling = self.steady.is_at_start
         opening, per_execution = self._opens_cut_epoch(record), record.per_execution or 1
         self.data_wait.fold(record)
+        sources = self._sources_of(record) if self.account.awaits_batches else ()
         self.gaps.add_batches(record, self.steady, self.loops.number)
-        self.account.fold(record)
+        self.account.fold(record, sources)
         sizes = len(self.steady.first_batches)
         self.loops.now.add(record, opening)
         compiled = len(self.steady.first_batches) - sizes
@@ -301,6 +309,35 @@ class Session:
             start += sum(dt_us[:per_execution]) * 1000
             dt_us, samples = dt_us[per_execution:], samples[per_execution:]
         (self.steps_rate if steps else self.samples_rate).add_batches(start, dt_us, samples)
+
+    def _sources_of(self, record: Batches) -> list[AccountPart]:
+        """Return what each batch counts as, as far as it takes longer than usual."""
+        steady, together = self.steady, record.per_execution or 1
+        known = set() if steady.is_at_start else set(self.gaps.batch_sizes)
+        limit_us, sources = steady.stall_limit_us() or math.inf, []
+        for first in range(0, len(record.dt_us), together):
+            took_us = record.dt_us[first : first + together]
+            sizes = set(record.counted[first : first + together])
+            source = AccountPart.TRAINING
+            if not sizes <= known:
+                source = AccountPart.COMPILING
+            elif steady.is_expected(steady.batches + first, took_us[0]):
+                source = AccountPart.BETWEEN_STEPS
+            elif took_us[0] > limit_us:
+                source = AccountPart.STALLS
+            known |= sizes
+            sources += [source] * len(took_us)
+        return sources
+
+    def _fold_pause(self, record: NamedPause) -> None:
+        self.account.fold(record)
+        self.last_t = max(self.last_t, record.end)
+        self._pauses.append(record)
+        if len(self._pauses) >= 2 * MAX_PAUSES:
+            longest = sorted(self._pauses, key=lambda pause: pause.t - pause.end)[:MAX_PAUSES]
+            self._pauses = sorted(longest, key=lambda pause: pause.t)
+        if not record.beside and record.end - record.t >= MIN_GAP_NS:
+            self.gaps.add(GapKind.NAMED, record.t, record.end)
 
     def _fold_summary(self, record: BatchSummary) -> None:
         self._enter_epoch(record.epoch)
@@ -492,6 +529,7 @@ class Session:
             machine_age_s=None if sample is None else max(0, now - sample.t) / 1e9,
             output=tuple(self._output),
             notices=tuple(self._notices),
+            pauses=tuple(self._pauses),
             limit=self._limit(ended),
             account=account,
             validity=self._validity(account, ended),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dlmon.comparison.compiling import compiles
 from dlmon.records import (
+    COMPILE,
     AccountPart,
     Alert,
     Epoch,
@@ -11,6 +12,7 @@ from dlmon.records import (
     LoopResult,
     Machine,
     Model,
+    NamedPause,
     Notice,
     Output,
     ProcessStack,
@@ -104,6 +106,8 @@ class Snapshot:
     machine_age_s: float | None
     output: tuple[Output, ...]
     notices: tuple[Notice | Alert, ...]
+    pauses: tuple[NamedPause, ...]
+    """What a framework did that has a name, as saving."""
     limit: Limit | None
     account: dict[AccountPart, float]
     """Seconds of `elapsed_s` by what they went into."""
@@ -127,6 +131,8 @@ class Snapshot:
     @property
     def compiles(self) -> bool:
         """Whether the first batch compiles; False where that isn't known either."""
+        if any(pause.name == COMPILE for pause in self.pauses):
+            return True
         model = self.model
         frameworks = [one.trainer.framework for one in self.trainers]
         if model is None:

@@ -81,7 +81,7 @@ class RegularGaps:
             took_us: how long each of its batches took.
             batches: how many of them ended together, and share their time.
         """
-        if self._is_expected(number, took_us * batches):
+        if self.is_expected(number, took_us * batches):
             self._take(number, took_us, batches)
             return
         alike = [
@@ -124,7 +124,8 @@ class RegularGaps:
         self.summarised_us += stalled_us * expected // stalls
         return expected
 
-    def _is_expected(self, number: int, took_us: int) -> bool:
+    def is_expected(self, number: int, took_us: int) -> bool:
+        """Return whether a step that took so long is the next of those that come regularly."""
         if not self._series or took_us > _TOO_LONG * self._mean_us:
             return False
         _, every, last = self._series[-1]

@@ -461,6 +461,12 @@ class SteadyState:
         count = self._regular.histogram.count_over(limit_us) + self._regular.summarised
         return RegularSteps(every, count, self._regular_us / 1e6) if count else None
 
+    def is_expected(self, number: int, took_us: int) -> bool:
+        """Return whether a step that took so long would be one that comes regularly."""
+        limit_us = self.stall_limit_us()
+        is_long = limit_us is not None and took_us > limit_us
+        return is_long and self._regular.is_expected(number, took_us)
+
     def period_at(self, number: int) -> int | None:
         """Return every how many steps one comes as long as that one; None where it is by itself.
 

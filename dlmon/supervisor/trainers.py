@@ -20,6 +20,7 @@ from dlmon.records import (
     GpuFacts,
     Metrics,
     Model,
+    NamedPause,
     Notice,
     Phase,
     Record,
@@ -38,7 +39,7 @@ SOCKET_BYTES = 1 << 20
 LEADER_S = 3.0
 TRAINER_RECORDS = (
     *(Trainer, Phase, Model, Batches, BatchSummary),
-    *(Metrics, Epoch, Evaluation, Notice, Stack),
+    *(Metrics, Epoch, Evaluation, NamedPause, Notice, Stack),
     *ANSWERS,
 )
 # A script may start a thousand interpreters, and each may have something to say.
@@ -159,7 +160,7 @@ class Trainers:
         elif isinstance(record, Phase):
             opened = None if record.epoch is None else record.epoch + epoch
             record = replace(record, trainer=number, epoch=opened)
-        elif isinstance(record, (Evaluation, Metrics, Stack)):
+        elif isinstance(record, (Evaluation, Metrics, NamedPause, Stack)):
             record = replace(record, trainer=number)
         elif isinstance(record, Notice):
             shown = (record.epoch or 0) + epoch + 1

@@ -27,6 +27,7 @@ from dlmon.records import (
     Machine,
     Metrics,
     Model,
+    NamedPause,
     Notice,
     Output,
     Phase,
@@ -76,7 +77,10 @@ from dlmon.statistics.steady_state import SteadyState
 
 SECOND_NS = 10**9
 LAST_OUTPUT_LINES = 20
-KEPT = (Alert, Epoch, Evaluation, Facts, Model, Notice, Phase, ProcessStack, Stack, Trainer)
+KEPT = (
+    *(Alert, Epoch, Evaluation, Facts, Model, NamedPause),
+    *(Notice, Phase, ProcessStack, Stack, Trainer),
+)
 """The records that are few: an entry has them as they are."""
 EARLIER_OUTPUT = "(earlier output is in the log)"
 # A seek is not to keep a key waiting.

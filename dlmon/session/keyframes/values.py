@@ -79,13 +79,27 @@ def read_gap(
     return Gap(*kinds, *where, whole(steps), before, meanwhile, of_all, loop=whole(loop))
 
 
-def read_account(until: Any, part: Any, closing: Any, epoch: Any, spent: Any) -> AccountState:
+def read_account(
+    until: Any,
+    part: Any,
+    closing: Any,
+    epoch: Any,
+    spent: Any,
+    waiting: Any = (),
+    paused: Any = (),
+) -> AccountState:
     """Return the account of the time as far as it had come."""
     spent_ns = tuple(map(whole, spent))
     if len(spent_ns) != len(AccountPart) or min(spent_ns) < 0:
         raise NoKeyframe("an account of other parts")
     known = None if epoch is None else whole(epoch)
-    return AccountState(whole(until), AccountPart(part), closing is True, known, spent_ns)
+    if len(waiting) + len(paused) > MOST_SERIES:
+        raise NoKeyframe("too many pauses")
+    return AccountState(
+        *(whole(until), AccountPart(part), closing is True, known, spent_ns),
+        [(whole(begin), whole(end), AccountPart(part)) for begin, end, part in waiting],
+        [(AccountPart(source), AccountPart(part), whole(ns)) for source, part, ns in paused],
+    )
 
 
 def read_readings(sums: Any, counts: Any, most: Any, slowed: Any, on_gpu: Any) -> ReadingsState:

@@ -14,6 +14,7 @@ from dlmon.records import (
     Epoch,
     Evaluation,
     Machine,
+    NamedPause,
     Phase,
     Result,
     Validation,
@@ -148,6 +149,83 @@ def test_what_comes_after_the_last_batch_of_a_run_that_is_over_is_its_end():
     assert (failed["building"], "closing" in failed) == (9.0, False)
 
 
+def pause(start_s, end_s, name="checkpoint", **more):
+    return NamedPause(at(start_s), at(end_s), name, **more)
+
+
+def test_saving_in_a_step_is_no_stall():
+    stalled = batches(0, 10.0, 0.1, 3.1, 0.1, first=41)
+    account = account_of(*FIRST_EPOCH, pause(10.1, 13.0), stalled)
+    assert account["checkpoint"] == 2.9
+    assert account["stalls"] == pytest.approx(0.1, abs=0.02)
+    assert account["training"] == account_of(*FIRST_EPOCH, stalled)["training"]
+
+
+def test_saving_in_a_step_that_is_not_long_leaves_other_stalls_as_they_are():
+    other = batches(0, 10.0, 3.1, 0.5, 0.1, first=41)
+    account = account_of(*FIRST_EPOCH, pause(13.15, 13.55), other)
+    assert account["checkpoint"] == pytest.approx(0.4)
+    assert account["stalls"] == pytest.approx(3.0, rel=0.01)
+
+
+def test_saving_every_so_many_steps_is_not_counted_between_steps():
+    records, start_s = list(FIRST_EPOCH), 10.0
+    for number in range(5):
+        records += [
+            pause(start_s + 1.9, start_s + 3.8),
+            batches(0, start_s, *[0.1] * 19, 2.0, first=41 + 20 * number),
+        ]
+        start_s += 3.9
+    records.append(batches(0, start_s, 3.1, first=141))
+    account = account_of(*records)
+    assert account["checkpoint"] == pytest.approx(9.5)
+    assert account["stalls"] == pytest.approx(3.0, rel=0.05)
+    assert account.get("between_steps", 0) == pytest.approx(0.0, abs=0.2)
+
+
+def test_saving_between_epochs_and_within_validation_is_taken_out_of_these():
+    validation = Validation(at(10.0), at(10.1), at(13.0), at(13.0), 10)
+    account = account_of(
+        *FIRST_EPOCH,
+        phase(10.0, "validating"),
+        pause(11.0, 12.5),
+        epoch(0, 5.0, 10.0, 13.0, validation),
+        pause(13.5, 14.5),
+        phase(15.0, "opening", epoch=1),
+    )
+    assert (account["checkpoint"], account["validation"], account["gaps"]) == (2.5, 1.5, 1.0)
+
+
+def test_nothing_counts_twice_that_lies_in_another_pause_or_beside_the_training():
+    within = pause(10.5, 11.0, "garbage"), pause(10.1, 13.0), pause(10.0, 13.0, beside=True)
+    account = account_of(*FIRST_EPOCH, *within, batches(0, 10.0, 0.1, 3.1, first=41))
+    assert (account["garbage"], account["checkpoint"]) == (0.5, 2.4)
+
+
+def test_what_compiles_is_compiling_wherever_it_does():
+    in_first = account_of(*STARTED[:4], pause(4.6, 5.5, "compile"), *FIRST_EPOCH[4:])
+    assert in_first["compiling"] == account_of(*FIRST_EPOCH)["compiling"]
+    again = batches(0, 10.0, 0.1, 3.1, first=41)
+    account = account_of(*FIRST_EPOCH, pause(10.1, 13.1, "compile"), again)
+    assert account["compiling"] == pytest.approx(1.4 + 3.0, rel=0.01)
+    assert account.get("stalls", 0) == pytest.approx(0, abs=0.05)
+    of_another_size = batches(0, 10.0, 3.1, first=41, samples=50)
+    account = account_of(*FIRST_EPOCH, pause(10.0, 13.0, "compile"), of_another_size)
+    assert account["compiling"] == account_of(*FIRST_EPOCH, of_another_size)["compiling"]
+
+
+def test_a_pause_is_known_before_the_step_that_it_lies_in():
+    saved = pause(10.0, 13.0), Machine(at(13.5), 0.0)
+    account = account_of(*FIRST_EPOCH, *saved, now_s=13.5)
+    assert (account["checkpoint"], account["stalls"]) == (3.0, pytest.approx(0.5))
+
+
+def test_of_a_name_that_is_not_known_the_time_stays_where_it_was():
+    stalled = batches(0, 10.0, 3.1, first=41)
+    account = account_of(*FIRST_EPOCH, pause(10.0, 13.0, "tea"), stalled)
+    assert account == account_of(*FIRST_EPOCH, stalled)
+
+
 SCRIPT = {"command": ("python", "train.py")}
 OUTSIDE = "outside training"
 
@@ -263,6 +341,21 @@ def test_at_any_moment_the_parts_add_up(records, data):
     session = folded(records[:until])
     later_ns = data.draw(st.integers(0, 100 * SECOND_NS))
     assert_adds_up(session.snapshot(session.last_t + later_ns))
+
+
+@given(st.sampled_from(RUNS + SCRIPT_RUNS), st.data())
+@settings(deadline=None, max_examples=60)
+def test_wherever_pauses_lie_the_parts_add_up(records, data):
+    first, *records = records
+    names = st.sampled_from(["checkpoint", "compile", "garbage", "tea"])
+    for _ in range(data.draw(st.integers(1, 6))):
+        place = data.draw(st.integers(0, len(records)))
+        t = getattr(records[place - 1], "t", None) or first.t
+        begin = t + data.draw(st.integers(-20 * SECOND_NS, 5 * SECOND_NS))
+        end = begin + data.draw(st.integers(-SECOND_NS, 20 * SECOND_NS))
+        records.insert(place, NamedPause(begin, end, data.draw(names)))
+    session = folded([first, *records])
+    assert_adds_up(session.snapshot(session.last_t + data.draw(st.integers(0, 10 * SECOND_NS))))
 
 
 @given(st.lists(st.integers(0, 10_000), max_size=8), st.data())

@@ -15,12 +15,13 @@ from dlmon.records import (
     Machine,
     Memory,
     Model,
+    NamedPause,
     Notice,
     Phase,
     Pressure,
     ProcessTree,
 )
-from dlmon.session.gaps import MAX_GAPS, GapKind, Gaps, Meanwhile, notices_in
+from dlmon.session.gaps import MAX_GAPS, GapKind, Gaps, Meanwhile, notices_in, pauses_in
 from dlmon.session.session import Session
 from dlmon.statistics.steady_state import SteadyState
 
@@ -218,3 +219,23 @@ def test_the_longest_are_kept_and_in_order(count):
     assert list(found) == sorted(found, key=lambda gap: gap.start)
     every_length = sorted((1.5 + number % 7 for number in range(count)), reverse=True)
     assert sorted((gap.seconds for gap in found), reverse=True) == every_length[:MAX_GAPS]
+
+
+def test_what_a_framework_did_for_a_second_is_a_pause_where_it_lies_in_no_other():
+    saved = NamedPause(at(8.2), at(10.0), "checkpoint")
+    in_validation = Phase(at(8.1), "validating"), saved
+    (gap,) = gaps_of(*in_validation)
+    assert (gap.kind, gap.seconds) == (GapKind.NAMED, pytest.approx(1.8))
+    (gap,) = gaps_of(saved, batches(0, 8.0, 2.5, first=51))
+    assert (gap.kind, gap.seconds) == (GapKind.STALL, pytest.approx(2.5))
+    assert pauses_in(gap, [saved, NamedPause(at(1), at(2), "compile")]) == (saved,)
+    short, beside = replace(saved, end=at(8.9)), replace(saved, beside=True)
+    assert not gaps_of(*in_validation[:1], short, beside)
+
+
+def test_a_pause_between_two_pieces_of_one_gap_leaves_it_whole():
+    over = Epoch(0, at(1.0), at(8.0), at(8.0), whole=True, samples=5100, metrics={})
+    saved = NamedPause(at(9.0), at(10.5), "checkpoint")
+    later = Phase(at(11.0), "outside training"), Phase(at(12.0), "evaluating")
+    (gap,) = gaps_of(over, Phase(at(8.0), "closing"), saved, *later)
+    assert (gap.kind, gap.seconds) == (GapKind.BETWEEN, pytest.approx(4.0))

@@ -2,13 +2,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlmon.records import AccountPart
+from dlmon.records import AccountPart, NamedPause
 from dlmon.session.gaps import Gap, GapKind, Meanwhile
 from tui.formatting.account import (
     PART_NAMES,
     account_rows,
     all_other,
     gap_text,
+    guard_text,
     longest_gaps,
     named_parts,
 )
@@ -159,3 +160,44 @@ def test_what_a_notice_says_of_a_gap_comes_before_what_the_machine_did():
 def test_the_longest_come_first():
     gaps = [gap(seconds) for seconds in (1.5, 4.0, 2.5)]
     assert [one.seconds for one in longest_gaps(gaps, 2)] == [4.0, 2.5]
+
+
+def pause(name, seconds=2.1, **more):
+    return NamedPause(0, round(seconds * SECOND_NS), name, **more)
+
+
+SAVED = pause("checkpoint", 2.8, written_bytes=1_904_000_000, folder="/data")
+
+
+def test_a_pause_says_what_was_saved_where_and_how_fast():
+    named = gap(2.8, GapKind.NAMED, None, meanwhile=Meanwhile())
+    assert gap_text(named, pauses=[SAVED]) == (
+        "2.80 s without a batch: checkpoint, 1.9 GB written to /data at 680 MB/s"
+    )
+    assert gap_text(named, pauses=[SAVED], brief=True) == (
+        "2.80 s: checkpoint, 1.9 GB written to /data at 680 MB/s"
+    )
+    in_step = gap(5.6, GapKind.STALL, step=99, meanwhile=Meanwhile(cpu_pct=3))
+    assert gap_text(in_step, pauses=[pause("checkpoint", 2.8)]) == (
+        "5.60 s without a batch at step 100 of epoch 4: checkpoint, 2.80 s of it; CPU 3 %"
+    )
+
+
+def test_a_pause_says_which_guard_failed_and_how_often_the_graph_breaks():
+    reason = "tensor 'x' size mismatch at index 0. expected 20, actual 10"
+    parts = [pause("compile", 1.0, graph_breaks=2), pause("compile", 1.1, reason=reason)]
+    assert gap_text(gap(meanwhile=Meanwhile(), kind=GapKind.NAMED), pauses=parts) == (
+        "2.10 s without a batch: recompiled: the shape of x changed (2 graph breaks)"
+    )
+    assert "compiled (1 graph break)" in gap_text(gap(), pauses=[pause("compile", graph_breaks=1)])
+    assert guard_text("tensor 'y' dtype mismatch. expected Float") == "the type of y changed"
+    assert guard_text("n == 1.0") == "n == 1.0"
+
+
+def test_a_pause_names_all_that_was_done_in_it():
+    both = [pause("garbage", 0.6), pause("checkpoint", 9.0, beside=True)]
+    assert gap_text(gap(), pauses=both, notices=["GPU 0 is lost."]) == (
+        "2.10 s without a batch at the start of epoch 4: garbage collection, 0.60 s of it; "
+        "checkpoint in another thread; notice in it: GPU 0 is lost; "
+        "the machine was not read meanwhile"
+    )

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from dlmon.instrument.batch_summary import UnfinishedSummary
 from dlmon.instrument.queued import (
+    LEAST_NAMED_NS,
     MIN_PAUSE_NS,
     EpochChanged,
     EpochEnd,
@@ -21,8 +22,9 @@ from dlmon.instrument.queued import (
     MetricsRead,
     Pause,
     Queued,
+    joined,
 )
-from dlmon.records import Batches, Epoch, Phase, Record, Validation
+from dlmon.records import Batches, Epoch, NamedPause, Phase, Record, Validation
 from dlmon.statistics.histogram import StepHistogram
 from dlmon.statistics.steady_batches import SteadyBatches
 
@@ -38,6 +40,9 @@ RECORD_BATCHES = 50_000
 LAST_STEPS = 64
 # A pass in which no batch of training comes, and which says itself how it gets on.
 WITHOUT_BATCHES = ("validating", "evaluating")
+# After so many pauses that have a name, only those of twice the least length are sent; after as
+# many more, those of four times that.
+NAMED_PAUSES = 1000
 
 # Of so many of the newest epochs more may become known.
 CHANGEABLE_EPOCHS = 16
@@ -139,6 +144,7 @@ class BatchCollector:
         self._summary_since = 0
         # Of the batches that were only summarised.
         self._summarised = StepHistogram()
+        self._named = 0
         self.coalesced = 0
         self.steady = SteadyBatches()
         self.steady_us = 0
@@ -209,7 +215,13 @@ class BatchCollector:
                     self._phase, self._paused = item.name, False
                     self._phase_t = max(self._phase_t, item.t)
                 self._pack()
-                self._records.append(item)
+                last = self._records[-1] if self._records else None
+                one = None
+                if isinstance(item, NamedPause) and isinstance(last, NamedPause):
+                    one = joined(last, item)
+                if one is not None:
+                    self._records.pop()
+                self._records.append(one or item)
         self._order_batches(arrived, everything=finish)
         if now is not None and self._pause is not None and now - self._pause.t >= MIN_PAUSE_NS:
             self._end_pause(now)
@@ -221,7 +233,12 @@ class BatchCollector:
         self._pack(finish)
         self._backlog = 0
         while self._records:
-            yield self._records.popleft()
+            record = self._records.popleft()
+            if isinstance(record, NamedPause):
+                if record.end - record.t < LEAST_NAMED_NS << self._named // NAMED_PAUSES:
+                    continue
+                self._named += 1
+            yield record
 
     def _must_coalesce(self) -> bool:
         return self._coalescing and self._backlog + len(self._dt_us) > WAITING_BATCHES

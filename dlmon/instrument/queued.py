@@ -6,13 +6,18 @@ Runs in the trained interpreter: standard library only, Python 3.10 syntax.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from dlmon.records import Metrics, Record, Validation, finite
+from dlmon.records import Metrics, NamedPause, Record, Validation, finite
 
 # A pause is a phase of its own from this long on: epochs of milliseconds would flood the log.
 MIN_PAUSE_NS = 250_000_000
+LEARNING_RATE, GRADIENT_NORM = "learning_rate", "grad_norm"
+# Of pauses that have a name, shorter ones are left out.
+LEAST_NAMED_NS = 50_000_000
+# What follows one of the same name within this time is the same one.
+_SAME_PAUSE_NS = 10_000_000
 # Of a network with more of them, the first ones are read.
 MOST_METRICS = 16
 
@@ -129,6 +134,24 @@ class MeasuredBatch(NamedTuple):
     samples: int | tuple[int, ...] | None = None
     wait_ns: int | None = None
     updates: int | None = None
+
+
+def joined(last: NamedPause, pause: NamedPause) -> NamedPause | None:
+    """Return two pauses as one, where the second goes on, or the first lay in it; else None."""
+    if (last.name, last.beside) != (pause.name, pause.beside):
+        return None
+    if pause.t > last.end + _SAME_PAUSE_NS:
+        return None
+    written = [each.written_bytes for each in (last, pause) if each.written_bytes is not None]
+    return replace(
+        pause,
+        t=min(last.t, pause.t),
+        end=max(last.end, pause.end),
+        written_bytes=sum(written) if written else None,
+        folder=last.folder or pause.folder,
+        reason=last.reason or pause.reason,
+        graph_breaks=pause.graph_breaks or last.graph_breaks,
+    )
 
 
 # What the training thread queues: a batch's (index, end time), a mark, or a finished record.

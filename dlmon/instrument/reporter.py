@@ -11,11 +11,14 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import gc
 import os
 import platform
 import socket
 import sys
+import threading
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import wraps
@@ -24,8 +27,8 @@ from typing import Any, TypeVar
 
 from dlmon.instrument.asked_length import EPOCHS, OF_A_BAR, STEPS, asked_length, bar_total
 from dlmon.instrument.emitter import Emitter, Reads
-from dlmon.instrument.queued import Mark, Queued
-from dlmon.records import SCRIPT_PHASE, Model, Notice, Phase, Record, Trainer
+from dlmon.instrument.queued import LEAST_NAMED_NS, Mark, Queued, joined
+from dlmon.records import GARBAGE, SCRIPT_PHASE, Model, NamedPause, Notice, Phase, Record, Trainer
 
 SOCKET = "DLMON_SOCKET"
 """The environment's name for the path of the monitor's socket."""
@@ -35,6 +38,8 @@ SEEN = "seen "
 
 # What is left is sent at the end of the process: no monitor holds it up for longer.
 CLOSE_S = 2.0
+# So many pauses are kept for when the process first trains.
+WAITING_PAUSES = 256
 # At the starts of so many epochs it is looked whether a progress bar counts them.
 MOST_LOOKS = 5
 
@@ -61,6 +66,9 @@ class Reporter:
         self._epochs = 0
         self._closing: list[Callable[[], None]] = []
         self._seen: set[str] = set()
+        self._early: deque[NamedPause] = deque(maxlen=WAITING_PAUSES)
+        self._thread = threading.main_thread().ident
+        self._garbage_ns = 0
         self._looks_at_bar, self._began_wall = False, 0.0
         self.loops = 0
         """How many loops have begun."""
@@ -168,6 +176,10 @@ class Reporter:
             )
         )
         emitter.take_requests({}, connection.recv)
+        while self._early:
+            emitter.send(self._early.popleft())
+        if self._collecting not in gc.callbacks:
+            gc.callbacks.append(self._collecting)
         atexit.register(self._end_with_process)
         _flush_before_hard_exit(self)
         return True
@@ -181,6 +193,27 @@ class Reporter:
         """Queue a record or a mark."""
         if self._emitter is not None:
             self._emitter.send(item)
+
+    def send_pause(self, pause: NamedPause) -> None:
+        """Queue a pause; before the process first trains, keep it until then."""
+        if self._emitter is not None:
+            self._emitter.send(pause)
+        elif self._path is not None:
+            one = joined(self._early[-1], pause) if self._early else None
+            if one is not None:
+                self._early.pop()
+            self._early.append(one or pause)
+
+    def _collecting(self, phase: str, known: dict[str, int]) -> None:
+        """Time a collection of garbage: whatever thread collects, no other one runs meanwhile."""
+        if phase == "start":
+            self._garbage_ns = time.monotonic_ns()
+        elif (now := time.monotonic_ns()) - self._garbage_ns >= LEAST_NAMED_NS:
+            self.send_pause(NamedPause(self._garbage_ns, now, GARBAGE))
+
+    def is_trained_here(self) -> bool:
+        """Return whether it is the running thread that trains, as far as that is known."""
+        return threading.get_ident() == self._thread
 
     def send_metrics(self, t: int, values: Mapping[str, Any]) -> None:
         """Queue metrics that were read as a batch ended."""
@@ -221,6 +254,7 @@ class Reporter:
             known: other fields of `Model`.
         """
         self._looks_at_bar = False
+        self._thread = threading.get_ident()
         if infers_length and epochs is None and known.get("steps") is None:
             if known.get("has_epochs") is not False:
                 length = asked_length(EPOCHS)
@@ -319,6 +353,8 @@ class Reporter:
         self._epochs = self.loops = 0
         self._looks_at_bar = False
         self._closing = []
+        self._early.clear()
+        self._thread = threading.get_ident()
         self.batch_ended = _nothing
         self.reads.is_due = self.reads.are_reported = False
 

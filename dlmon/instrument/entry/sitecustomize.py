@@ -83,6 +83,23 @@ def _dlmon_watch(place, packages):
         notice(place, "that takes Python 3.10 or newer")
         return None
 
+    # What saves: the modules of `SAVES` in pauses.py.
+    saves = (
+        "torch.serialization",
+        "torch.distributed.checkpoint.state_dict_saver",
+        "safetensors.torch",
+        "safetensors.numpy",
+        "keras.src.saving.saving_api",
+        "tf_keras.src.saving.saving_api",
+        "lightning.pytorch.trainer.trainer",
+        "pytorch_lightning.trainer.trainer",
+        "lightning.fabric.fabric",
+        "lightning_fabric.fabric",
+        "transformers.trainer",
+        "accelerate.accelerator",
+        "orbax.checkpoint._src.checkpointers.checkpointer",
+        "orbax.checkpoint._src.checkpointers.async_checkpointer",
+    )
     # What trains, by the module that it is in, and what of ours watches it.
     watched = {
         "argparse": None,
@@ -106,6 +123,11 @@ def _dlmon_watch(place, packages):
         "tensorflow.python.data.ops.dataset_ops": "tapes.watch_datasets",
         "tensorflow.python.eager.polymorphic_function.concrete_function": "tapes.watch_functions",
         "keras.src.optimizers.base_optimizer": "tapes.watch_optimizers",
+        **dict.fromkeys(saves, "pauses.watch_saves"),
+        "torch._dynamo.callback": "pauses.watch_compiler",
+        "torch._dynamo.guards": "pauses.watch_guards",
+        "torch.nn.utils.clip_grad": "pytorch.watch_clipping",
+        "jax._src.monitoring": "pauses.watch_jax",
         "xgboost.training": "boosting.watch_xgboost",
         "lightgbm.engine": "boosting.watch_lightgbm",
         "tensorflow": None,

@@ -19,6 +19,7 @@ from dlmon.records import (
     Batches,
     BatchSummary,
     Epoch,
+    NamedPause,
     Notice,
     Phase,
     Validation,
@@ -675,3 +676,31 @@ def test_a_pause_for_what_goes_on_anyway_is_no_phase():
     collector.take(queue, finish=True, now=t + 300 * MS)
     names = [record.name for record in collector.records(finish=True)]
     assert names == ["outside training", "evaluating"]
+
+
+def named(start_ms, end_ms, name="compile", **more):
+    return NamedPause(BEGIN + start_ms * MS, BEGIN + end_ms * MS, name, **more)
+
+
+def test_a_pause_comes_before_the_batch_that_it_lies_in():
+    records = collect([begin(), *ends(2), named(45, 145), (2, BEGIN + 160 * MS), end()])
+    assert [type(record) for record in records] == [Batches, NamedPause, Batches, Epoch]
+    assert [record.first for record in records if isinstance(record, Batches)] == [0, 2]
+
+
+def test_pauses_that_go_on_or_lie_in_each_other_are_one():
+    parts = (
+        named(0, 30, reason="x"),
+        named(35, 70, written_bytes=5),
+        named(10, 200, graph_breaks=2),
+    )
+    (record,) = collect(parts)
+    assert record == named(0, 200, reason="x", written_bytes=5, graph_breaks=2)
+    apart = (named(0, 60), named(100, 160), named(160, 220, "garbage"))
+    assert tuple(collect(apart)) == apart
+
+
+def test_short_pauses_are_left_out_and_the_more_there_are_the_longer_they_have_to_be(monkeypatch):
+    monkeypatch.setattr(emit, "NAMED_PAUSES", 2)
+    pauses = [named(start, start + 60) for start in range(0, 1000, 200)]
+    assert collect([named(0, 40), *pauses, named(2000, 2110)]) == [*pauses[:2], named(2000, 2110)]

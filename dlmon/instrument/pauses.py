@@ -1,0 +1,257 @@
+"""Name what a framework does while it does not train: it saves, compiles, or collects garbage.
+
+What saves within what saves is the same pause, and its files count once. Nothing is read: what was
+written is the size of the files. Of what another thread does than the one that trains, training
+does not wait.
+
+Runs in the trained interpreter: standard library only, Python 3.10 syntax.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from functools import cache, wraps
+from itertools import islice
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NamedTuple
+
+from dlmon.instrument.around import hide_this_frame, where_a_monitor_listens
+from dlmon.instrument.reporter import Reporter
+from dlmon.records import CHECKPOINT, COMPILE, NamedPause
+
+# Compiling comes in many small steps: shorter ones are not even put together.
+_LEAST_STEP_NS = 1_000_000
+_MOST_FILES = 10_000
+_LONGEST_TEXT = 200
+
+
+class _Place(NamedTuple):
+    """The argument that says where a function saves: its position, and its name."""
+
+    position: int
+    name: str
+
+
+# What saves, by its module, and where to: what has no place calls others that have one, or goes on
+# to write after it has returned.
+SAVES: dict[str, dict[str, _Place | None]] = {
+    "torch.serialization": {"save": _Place(1, "f")},
+    "torch.distributed.checkpoint.state_dict_saver": {
+        "save": _Place(-1, "checkpoint_id"),
+        "async_save": None,
+    },
+    "safetensors.torch": {"save_file": _Place(1, "filename")},
+    "safetensors.numpy": {"save_file": _Place(1, "filename")},
+    "keras.src.saving.saving_api": {
+        "save_model": _Place(1, "filepath"),
+        "save_weights": _Place(1, "filepath"),
+    },
+    "tf_keras.src.saving.saving_api": {
+        "save_model": _Place(1, "filepath"),
+        "save_weights": _Place(1, "filepath"),
+    },
+    "lightning.pytorch.trainer.trainer": {"Trainer.save_checkpoint": _Place(1, "filepath")},
+    "pytorch_lightning.trainer.trainer": {"Trainer.save_checkpoint": _Place(1, "filepath")},
+    "lightning.fabric.fabric": {"Fabric.save": _Place(1, "path")},
+    "lightning_fabric.fabric": {"Fabric.save": _Place(1, "path")},
+    "transformers.trainer": {"Trainer._save_checkpoint": None},
+    "accelerate.accelerator": {"Accelerator.save_state": None},
+    "orbax.checkpoint._src.checkpointers.checkpointer": {
+        "Checkpointer.save": _Place(1, "directory"),
+    },
+    "orbax.checkpoint._src.checkpointers.async_checkpointer": {"AsyncCheckpointer.save": None},
+}
+
+
+class Pauses:
+    """Reports the pauses of this process.
+
+    Args:
+        reporter: takes them.
+        clock: CLOCK_MONOTONIC in nanoseconds.
+    """
+
+    def __init__(self, reporter: Reporter, clock: Callable[[], int] = time.monotonic_ns) -> None:
+        self.reporter, self.clock = reporter, clock
+        self._local = threading.local()
+        self.reasons: list[Any] = []
+        """Why `torch.compile` compiles next, if that was compiled before."""
+
+    def report(self, name: str, begin: int, **known: Any) -> None:
+        """Report a pause of the running thread, which ends now."""
+        beside = None if self.reporter.is_trained_here() else True
+        self.reporter.send_pause(NamedPause(begin, self.clock(), name, beside=beside, **known))
+
+    def begin_save(self) -> dict[Path, int] | None:
+        """Begin to save; return what takes the sizes of files, None within what saves already."""
+        if getattr(self._local, "sizes", None) is not None:
+            return None
+        sizes: dict[Path, int] = {}
+        self._local.sizes = sizes
+        return sizes
+
+    def end_save(self, begin: int, sizes: dict[Path, int] | None, path: Any) -> None:
+        """Report what was saved since then, or add it to what it was saved within."""
+        written: dict[Path, int] = self._local.sizes
+        if sizes is not None:
+            self._local.sizes = None
+        if isinstance(path, (str, os.PathLike)):
+            with contextlib.suppress(OSError, ValueError, TypeError):
+                written.update(_sizes_of(Path(path).resolve(), (self.clock() - begin) / 1e9))
+        if sizes is None:
+            return
+        folder = None
+        if sizes:
+            folder = os.path.commonpath([file.parent for file in sizes])[:_LONGEST_TEXT]
+        written_bytes = sum(sizes.values()) if sizes else None
+        self.report(CHECKPOINT, begin, written_bytes=written_bytes, folder=folder)
+
+
+@cache
+def pauses_of(reporter: Reporter) -> Pauses:
+    """Return what reports the pauses of this process."""
+    return Pauses(reporter)
+
+
+def _sizes_of(path: Path, took_s: float) -> Iterator[tuple[Path, int]]:
+    """Yield the file at a path, or those in it that were written in that time, with their sizes."""
+    if path.is_file():
+        yield path, path.stat().st_size
+        return
+    # The clock of a file system may be a little behind.
+    since_s = time.time() - took_s - 1.0
+    for file in islice(path.rglob("*"), _MOST_FILES):
+        known = file.stat()
+        if file.is_file() and known.st_mtime >= since_s:
+            yield file, known.st_size
+
+
+@where_a_monitor_listens
+def watch_saves(module: ModuleType, reporter: Reporter) -> None:
+    """Watch what saves in a module of `SAVES`, as far as it is there."""
+    pauses = pauses_of(reporter)
+    for dotted, place in SAVES[module.__name__].items():
+        owner, _, name = dotted.rpartition(".")
+        holder = getattr(module, owner, None) if owner else module
+        following = getattr(holder, name, None)
+        if following is not None:
+            setattr(holder, name, saving(following, pauses, place))
+
+
+def saving(
+    following: Callable[..., Any], pauses: Pauses, place: _Place | None
+) -> Callable[..., Any]:
+    """Return a function that saves, and is timed."""
+    reporter = pauses.reporter
+
+    @wraps(following)
+    def save(*arguments: Any, **named: Any) -> Any:
+        if not reporter.is_on:
+            return following(*arguments, **named)
+        begin, sizes = pauses.clock(), pauses.begin_save()
+        try:
+            return following(*arguments, **named)
+        except BaseException as error:
+            hide_this_frame(error)
+            raise
+        finally:
+            try:
+                path = None
+                if place is not None:
+                    is_given = 0 <= place.position < len(arguments)
+                    path = arguments[place.position] if is_given else named.get(place.name)
+                    path = path or getattr(named.get("storage_writer"), "path", None)
+                pauses.end_save(begin, sizes, path)
+            except Exception as error:  # noqa: BLE001 - whatever it is, the script goes on
+                reporter.turn_off(error)
+
+    save._torchdynamo_disable = True  # type: ignore[attr-defined]
+    return save
+
+
+@where_a_monitor_listens
+def watch_compiler(module: ModuleType, reporter: Reporter) -> None:
+    """Time what `torch.compile` compiles; `module` is torch._dynamo.callback.
+
+    What a script registers there itself, and takes away, is left alone.
+    """
+    pauses, kind = pauses_of(reporter), module.CompilationCallbackHandler
+    start, end = kind.run_start_callbacks, kind.run_end_callbacks
+    begin: int | None = None
+
+    @wraps(start)
+    def run_start_callbacks(self: Any, *arguments: Any) -> Any:
+        nonlocal begin
+        begin = pauses.clock()
+        return start(self, *arguments)
+
+    @wraps(end)
+    def run_end_callbacks(self: Any, *arguments: Any) -> Any:
+        nonlocal begin
+        began, begin = begin, None
+        try:
+            if began is not None and pauses.clock() - began >= _LEAST_STEP_NS:
+                breaks = sum(sys.modules["torch._dynamo.utils"].counters["graph_break"].values())
+                reason = _guard_that_failed(pauses.reasons[0]) if pauses.reasons else None
+                pauses.report(COMPILE, began, reason=reason, graph_breaks=breaks or None)
+            pauses.reasons = []
+        except Exception as error:  # noqa: BLE001 - whatever it is, the script goes on
+            reporter.turn_off(error)
+        return end(self, *arguments)
+
+    kind.run_start_callbacks, kind.run_end_callbacks = run_start_callbacks, run_end_callbacks
+
+
+@where_a_monitor_listens
+def watch_guards(module: ModuleType, reporter: Reporter) -> None:
+    """Keep why `torch.compile` compiles again; `module` is torch._dynamo.guards."""
+    pauses = pauses_of(reporter)
+    # An earlier version called it by the one reason.
+    for name in (
+        "get_and_maybe_log_recompilation_reasons",
+        "get_and_maybe_log_recompilation_reason",
+    ):
+        following = getattr(module, name, None)
+        if following is not None:
+            setattr(module, name, _keeping(following, pauses))
+
+
+def _keeping(following: Callable[..., Any], pauses: Pauses) -> Callable[..., Any]:
+    @wraps(following)
+    def reasons(*arguments: Any, **named: Any) -> Any:
+        found = following(*arguments, **named)
+        if isinstance(found, list):
+            pauses.reasons = found
+        return found
+
+    return reasons
+
+
+def _guard_that_failed(reason: Any) -> str:
+    """Return a guard as PyTorch writes it, without the number of what was compiled and the code."""
+    line, _, _ = str(reason).partition("\n")
+    number, colon, guard = line.partition(": ")
+    guard = guard if colon and "/" in number and " " not in number else line
+    return " ".join(guard.partition("  #")[0].split())[:_LONGEST_TEXT]
+
+
+@where_a_monitor_listens
+def watch_jax(module: ModuleType, reporter: Reporter) -> None:
+    """Time what JAX compiles; `module` is jax._src.monitoring."""
+    pauses = pauses_of(reporter)
+
+    def compiled(event: str, seconds: float, **known: Any) -> None:
+        try:
+            took_ns = int(seconds * 1e9)
+            if event.startswith("/jax/core/compile/") and took_ns >= _LEAST_STEP_NS:
+                pauses.report(COMPILE, pauses.clock() - took_ns)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the script goes on
+            reporter.turn_off(error)
+
+    module.register_event_duration_secs_listener(compiled)

@@ -13,7 +13,13 @@ from typing import Any
 from dlmon.instrument.batch_ends import BatchEnds, last_of
 from dlmon.instrument.fit_watch import Activity, FitWatch
 from dlmon.instrument.keras_data import Data, PlannedData, claim_latest
-from dlmon.instrument.keras_facts import count_of_samples, framework_of, parameters_of, qualities_of
+from dlmon.instrument.keras_facts import (
+    count_of_samples,
+    framework_of,
+    parameters_of,
+    qualities_of,
+    with_learning_rate,
+)
 from dlmon.instrument.queued import (
     MIN_PAUSE_NS,
     EpochEnd,
@@ -231,7 +237,7 @@ class FitReport(Activity):
     def metrics_came(self, logs: Mapping[str, Any]) -> None:
         """Report what Keras says of the epoch so far; tf_keras's tensors are read elsewhere."""
         if self._mode == "fit" and self.in_epoch:
-            self._reporter.send_metrics(self._clock(), dict(logs))
+            self._reporter.send_metrics(self._clock(), with_learning_rate(logs, self.model))
 
     def epoch_ended(self, logs: Any) -> None:
         """Report the epoch; Keras has run all its batch hooks by now."""

@@ -18,6 +18,7 @@ from typing import Any
 import keras
 
 from dlmon.instrument.emitter import Emitter
+from dlmon.instrument.keras_facts import with_learning_rate
 from dlmon.instrument.minimum_time import MinimumTime
 from dlmon.instrument.queued import EpochEnd, EpochOpened, EpochStart, Pause
 from dlmon.instrument.run_delay import run_delay_ns
@@ -157,7 +158,7 @@ class TrainingCallback(_TimingCallback):
         """Time one batch: the fast path."""
         self._batch_ended((batch, self._clock()))
         if self._reads.is_due and logs:
-            self._emitter.send_metrics(self._clock(), dict(logs))
+            self._emitter.send_metrics(self._clock(), with_learning_rate(logs, self._kept_model))
         if self._emitter.stop_requested:
             self._stop()
 

@@ -6,9 +6,11 @@ Runs in the trained interpreter: standard library only, Python 3.10 syntax.
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 from dlmon.instrument.devices import device_of_keras
+from dlmon.instrument.queued import LEARNING_RATE
 
 # Keras counts samples in float32: above, one more is the same number.
 _LARGEST_COUNT = 1 << 24
@@ -20,6 +22,32 @@ def framework_of(package: str) -> tuple[str, str | None, str]:
     backends = sys.modules.get("keras.src.backend") if package == "keras" else None
     backend = getattr(backends, "backend", None)
     return package, version, backend() if callable(backend) else "tensorflow"
+
+
+class _LearningRate:
+    """The rate that an optimizer learns at, read when it is asked for: on a GPU that waits."""
+
+    def __init__(self, optimizer: Any) -> None:
+        self._optimizer = optimizer
+
+    def __float__(self) -> float:
+        try:
+            rate = self._optimizer.learning_rate
+            return float(getattr(rate, "value", rate))
+        except Exception as error:  # noqa: BLE001 - whatever a backend raises, there is no rate
+            raise ValueError(str(error)) from None
+
+
+def with_learning_rate(logs: Mapping[str, Any], model: Any) -> dict[str, Any]:
+    """Return Keras's metrics with the learning rate, unless that is among them.
+
+    On JAX the variables of an optimizer are not there while it trains.
+    """
+    optimizer = getattr(model, "optimizer", None)
+    package = type(optimizer).__module__.partition(".")[0]
+    if optimizer is None or framework_of(package)[2] == "jax":
+        return dict(logs)
+    return {**logs, LEARNING_RATE: logs.get(LEARNING_RATE, _LearningRate(optimizer))}
 
 
 def parameters_of(model: Any) -> int | None:

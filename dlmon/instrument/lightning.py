@@ -12,7 +12,8 @@ from types import ModuleType
 from typing import Any
 
 from dlmon.instrument.around import after, where_a_monitor_listens
-from dlmon.instrument.pytorch import parameters_of, passes_of
+from dlmon.instrument.pytorch import losses_of, parameters_of, passes_of
+from dlmon.instrument.queued import LEARNING_RATE
 from dlmon.instrument.reporter import Reporter, guarded
 
 STARTS = ("on_validation_start", "on_test_start", "on_predict_start")
@@ -22,7 +23,12 @@ ENDS = ("on_validation_end", "on_test_end", "on_predict_end")
 @where_a_monitor_listens
 def watch_lightning(module: ModuleType, reporter: Reporter) -> None:
     """Watch trainers; `module` is lightning.pytorch.trainer.call, or pytorch_lightning's."""
-    passes = passes_of(reporter)
+    passes, losses = passes_of(reporter), losses_of(reporter)
+
+    def read_metrics(trainer: Any) -> dict[str, Any]:
+        """Return its metrics, without the learning rate that a monitor of its own logs."""
+        metrics, is_read = _metrics(trainer), LEARNING_RATE in losses.read_names
+        return {n: value for n, value in metrics.items() if not (is_read and n.startswith("lr-"))}
 
     @guarded(reporter)
     def called(trainer: Any, event: str, *arguments: Any, **named: Any) -> None:
@@ -35,7 +41,7 @@ def watch_lightning(module: ModuleType, reporter: Reporter) -> None:
         elif event in ENDS:
             passes.validated()
             if _evaluates(trainer, event):
-                passes.reports.evaluated(_metrics(trainer))
+                passes.reports.evaluated(read_metrics(trainer))
             passes.reports.phase = "validating"
         elif event == "on_fit_start":
             # Its sanity check validates no epoch of another fit.
@@ -48,11 +54,11 @@ def watch_lightning(module: ModuleType, reporter: Reporter) -> None:
                 parameters=parameters_of(trainer.lightning_module),
             )
         elif event == "on_train_epoch_start":
-            passes.reports.add_metrics(_metrics(trainer))
+            passes.reports.add_metrics(read_metrics(trainer))
             steps = trainer.num_training_batches
             passes.limit(steps if isinstance(steps, int) else None)
         elif event == "on_train_end":
-            passes.reports.add_metrics(_metrics(trainer))
+            passes.reports.add_metrics(read_metrics(trainer))
             passes.reports.fit_ended()
 
     call: Any = module

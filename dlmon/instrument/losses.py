@@ -4,7 +4,8 @@ What counts is what one step of the optimiser takes: where a script adds up grad
 batches, the sum of their losses. About once a second the mean since the last time is reported, and
 of each epoch the mean of all its steps. A GPU is never waited for: losses are added up there, one
 addition a loss, the sum is copied without waiting once the step is queued, and looked at when a
-later step finds the copy done.
+later step finds the copy done. The learning rate, and the norm of the gradients where the script
+clips it, are read with the loss.
 
 PyTorch is there when a hook is set: it is never imported from here.
 
@@ -17,13 +18,14 @@ import sys
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import wraps
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from dlmon.instrument.around import hide_this_frame
 from dlmon.instrument.fit_watch import OWNER as KERAS
-from dlmon.instrument.queued import EpochChanged
+from dlmon.instrument.queued import GRADIENT_NORM, LEARNING_RATE, EpochChanged
 from dlmon.instrument.reporter import Reporter
 from dlmon.records import finite
 
@@ -67,6 +69,8 @@ class _Copy(NamedTuple):
     steps: int
     epoch: EpochLoss
     read_ns: int | None
+    others: Mapping[str, Any]
+    """What was read beside the loss."""
 
 
 class Losses:
@@ -91,6 +95,10 @@ class Losses:
         """Whether an optimiser steps: what it computes itself, maybe several times, is within."""
         # Of the steps since the last look; and with what went backward since the last of them, None
         # where nothing did. Numbers, or tensors on a GPU, which are replaced and never changed.
+        self.norm: Any = None
+        """The norm of the gradients that are to be stepped with, where that was computed."""
+        self.read_names: set[str] = set()
+        """The metrics that were read so far."""
         self._total: Any = None
         self._sum: Any = None
         self._steps = 0
@@ -145,7 +153,7 @@ class Losses:
                     return
                 self._copies.popleft()
                 copy.epoch.awaited -= 1
-                self._take(total, copy.steps, copy.epoch, copy.read_ns)
+                self._take(total, copy.steps, copy.epoch, copy.read_ns, copy.others)
                 if copy.epoch.number is not None and copy.epoch.metrics:
                     values, why = finite(copy.epoch.metrics)
                     changed = EpochChanged(copy.epoch.number, metrics=values, why=why)
@@ -178,7 +186,7 @@ class Losses:
             self._total, self._sum = self._sum, None
             self._steps += 1
             if self._reads.is_due and not self._copies:
-                self._report()
+                self._report(optimizer)
         except Exception:  # noqa: BLE001 - whatever it is, the steps are counted on
             self.turn_off()
 
@@ -256,15 +264,20 @@ class Losses:
         self._total, self._sum, self._steps = None, None, 0
         self._epoch.is_known = False
 
-    def _report(self) -> None:
-        """Report what was added up, unless something says it better."""
+    def _report(self, optimizer: Any) -> None:
+        """Report what was added up as an optimiser stepped, unless something says it better."""
         if self._reads.are_reported or self._reporter.is_of(KERAS):
             self._forget()
             self.is_reading = False
         else:
-            self._close(self._clock())
+            groups = getattr(optimizer, "param_groups", None)
+            others = {LEARNING_RATE: groups[0].get("lr") if groups else None}
+            others[GRADIENT_NORM], self.norm = self.norm, None
+            self._close(self._clock(), others)
 
-    def _close(self, read_ns: int | None = None) -> None:
+    def _close(
+        self, read_ns: int | None = None, others: Mapping[str, Any] = MappingProxyType({})
+    ) -> None:
         """Give the epoch what was added up, and report its mean as read at a time."""
         total, steps = self._total, self._steps
         if not steps:
@@ -274,22 +287,42 @@ class Losses:
             self._sum = self._sum - total
         self._total, self._steps = None, 0
         if isinstance(total, float):
-            self._take(total, steps, self._epoch, read_ns)
+            on_cpu = {n: value for n, value in others.items() if not _is_on_gpu(value)}
+            self._take(total, steps, self._epoch, read_ns, on_cpu)
         elif _is_recorded():
             self._forget()
         else:
             self._epoch.awaited += 1
-            self._copies.append(_Copy(_copied_from_gpu(total), steps, self._epoch, read_ns))
+            # The copy of the sum comes last: once it is there, so are they.
+            copied = {
+                name: value.to("cpu", non_blocking=True) if _is_on_gpu(value) else value
+                for name, value in others.items()
+            }
+            copy = _copied_from_gpu(total)
+            self._copies.append(_Copy(copy, steps, self._epoch, read_ns, copied))
 
-    def _take(self, total: float, steps: int, epoch: EpochLoss, read_ns: int | None) -> None:
+    def _take(
+        self,
+        total: float,
+        steps: int,
+        epoch: EpochLoss,
+        read_ns: int | None,
+        others: Mapping[str, Any],
+    ) -> None:
         epoch.total += total
         epoch.steps += steps
         if read_ns is not None:
-            self._reporter.send_metrics(read_ns, {LOSS: total / steps})
+            known = {name: value for name, value in others.items() if value is not None}
+            self.read_names.update(known)
+            self._reporter.send_metrics(read_ns, {LOSS: total / steps, **known})
 
 
 def _nobody() -> None:
     """Stand for an optimiser that is not known."""
+
+
+def _is_on_gpu(value: Any) -> bool:
+    return bool(getattr(value, "is_cuda", False))
 
 
 def _is_recorded() -> bool:

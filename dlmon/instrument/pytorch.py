@@ -180,6 +180,31 @@ def watch_scalers(module: ModuleType, reporter: Reporter) -> None:
 
 
 @where_a_monitor_listens
+def watch_clipping(module: ModuleType, reporter: Reporter) -> None:
+    """Keep the norm of the gradients where it is clipped; `module` is torch.nn.utils.clip_grad."""
+    # Not all of it is there yet.
+    torch: Any = module.torch
+    following, losses = module.clip_grad_norm_, losses_of(reporter)
+
+    @wraps(following)
+    def clip_grad_norm_(*arguments: Any, **named: Any) -> Any:
+        # What `torch.compile` makes of this is PyTorch's own.
+        if torch.compiler.is_compiling():
+            return following(*arguments, **named)
+        try:
+            norm = following(*arguments, **named)
+        except BaseException as error:
+            hide_this_frame(error)
+            raise
+        # Of other kinds, to ask for a number may compute what the script did not want.
+        if losses.is_reading and type(norm) is torch.Tensor:
+            losses.norm = norm
+        return norm
+
+    module.clip_grad_norm_ = clip_grad_norm_  # type: ignore[attr-defined]
+
+
+@where_a_monitor_listens
 def watch_accelerate(module: ModuleType, reporter: Reporter) -> None:
     """Watch accelerate's own loaders, which hold one of PyTorch's; `module` is their module.
 

@@ -50,6 +50,8 @@ def watch_transformers(module: ModuleType, reporter: Reporter) -> None:
             metrics = _metrics(named.get("logs") or {})
             if losses.has_read:
                 metrics.pop(LOSS, None)
+            for name in losses.read_names:
+                metrics.pop(name, None)
             passes.reports.add_metrics(metrics)
             report_metrics(metrics)
         elif event == "on_train_begin":

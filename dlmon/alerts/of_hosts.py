@@ -4,30 +4,11 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from typing import Protocol
 
 from dlmon.alerts.message import About, message_of
 from dlmon.alerts.rules import Standing, advance, host_cause
 from dlmon.alerts.sender import Sender
 from dlmon.alerts.settings import AlertSettings
-
-
-class Connection(Protocol):
-    """How the connection to a host stands."""
-
-    @property
-    def is_up(self) -> bool: ...
-    @property
-    def problem(self) -> str | None: ...
-
-
-class Watched(Protocol):
-    """A host that is watched."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def link(self) -> Connection: ...
 
 
 class HostAlerts:
@@ -43,13 +24,12 @@ class HostAlerts:
         self._failures: deque[str] = deque(maxlen=10)
         self._sender = Sender(settings, self._failures.append)
 
-    def look(self, watched: Watched) -> None:
-        """Take how a host stands; of one that is being reached nothing is known."""
-        host, now = watched.name, time.monotonic_ns()
-        if watched.link.problem is None and not watched.link.is_up:
+    def look(self, host: str, is_up: bool, problem: str | None) -> None:
+        """Take whether a host is connected, and if not, why; both are unknown at first."""
+        if not is_up and problem is None:
             return
-        problem = None if watched.link.is_up else watched.link.problem
-        cause = host_cause(host, problem, self._settings)
+        now = time.monotonic_ns()
+        cause = host_cause(host, None if is_up else problem, self._settings)
         if cause.event not in self._settings.events:
             return
         before = self._standings.get(host, Standing())

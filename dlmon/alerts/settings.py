@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, fields, replace
-from typing import Any
-from urllib.parse import SplitResult, parse_qs, urlsplit
+from typing import TYPE_CHECKING, Any
 
 from dlmon.records.record import record
 from dlmon.records.words import AlertEvent, Word
@@ -19,6 +17,10 @@ DETAILS = ("brief", "full")
 MOST_ADDRESSES = 10
 LONGEST_ADDRESS = 2000
 EXAMPLE = "https://ntfy.sh/my-topic"
+
+
+if TYPE_CHECKING:
+    from urllib.parse import SplitResult
 
 
 class AddressError(ValueError):
@@ -168,6 +170,10 @@ def address_of(text: str, *, here: bool = True) -> Address:
     Raises:
         AddressError: nothing can be sent there.
     """
+    # The settings are read at every start, and most of them name no address.
+    from importlib.util import find_spec
+    from urllib.parse import parse_qs, urlsplit
+
     scheme = _SCHEME.match(text)
     usable = text.isprintable() and not any(map(str.isspace, text))
     if scheme is None or not usable or len(text) > LONGEST_ADDRESS:
@@ -176,7 +182,7 @@ def address_of(text: str, *, here: bool = True) -> Address:
     if over is not None and kind not in _NAMED:
         raise AddressError(f"before the + of an address stands one of {', '.join(_NAMED)}")
     if over is None and kind not in ("http", "https"):
-        if here and importlib.util.find_spec("apprise") is None:
+        if here and find_spec("apprise") is None:
             raise AddressError(
                 f"an address that begins with {kind}:// needs apprise: pip install 'dlmon[alerts]'"
             )

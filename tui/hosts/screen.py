@@ -149,7 +149,7 @@ class HostsScreen(CardsScreen):
     def _on_timer(self) -> None:
         if self._alerts is not None:
             for host in self._hosts:
-                self._alerts.look(host)
+                self._alerts.look(host.name, host.link.is_up, host.link.problem)
             for failure in self._alerts.failures():
                 self.notify(failure, severity="warning", markup=False)
         if self.is_showing:

@@ -96,7 +96,7 @@ class _WatchingHosts:
             for host in self._hosts:
                 self._report_problem(host)
                 if self._alerts is not None:
-                    self._alerts.look(host)
+                    self._alerts.look(host.name, host.link.is_up, host.link.problem)
             for failure in () if self._alerts is None else self._alerts.failures():
                 self._print_error(failure)
             states = [host.state for host in self._hosts]

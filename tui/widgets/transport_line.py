@@ -24,7 +24,7 @@ HELP: tuple[tuple[str, str], ...] = (
     (
         "Marks",
         "The ends of epochs, stalls of over a second, the times at which a GPU or the CPU began to "
-        "be throttled, and notices.",
+        "be throttled, notices and alerts.",
     ),
 )
 

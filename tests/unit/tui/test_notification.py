@@ -1,6 +1,8 @@
 """The desktop notification at the end of a run."""
 
-from tui.notification import desktop_notification
+from fakes.sessions import eventually
+
+from tui.notification import desktop_notification, notify_send
 
 
 def test_it_is_one_osc_9_sequence():
@@ -18,3 +20,24 @@ def test_no_text_can_end_it_early_or_begin_another():
 
 def test_it_is_never_taken_for_a_progress_report():
     assert not desktop_notification("4;1;50").startswith("\x1b]9;4")
+
+
+def test_a_desktop_that_is_there_is_asked_by_its_own_program(monkeypatch, tmp_path):
+    program = tmp_path / "notify-send"
+    program.write_text(
+        f'#!/bin/sh\nfor word; do echo "$word"; done > {tmp_path}/new\n'
+        f"mv {tmp_path}/new {tmp_path}/asked\n"
+    )
+    program.chmod(0o700)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setenv("DISPLAY", ":0")
+    assert notify_send("--it\x1b[31m failed")
+    asked = eventually(lambda: (tmp_path / "asked").exists(), "the notification")
+    assert asked
+    assert (tmp_path / "asked").read_text().splitlines()[1:] == ["--", "dlmon", "--it failed"]
+
+
+def test_without_a_desktop_none_is_asked(monkeypatch):
+    for name in ("DISPLAY", "WAYLAND_DISPLAY"):
+        monkeypatch.delenv(name, raising=False)
+    assert not notify_send("it failed")

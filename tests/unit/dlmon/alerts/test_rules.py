@@ -22,6 +22,7 @@ from dlmon.alerts.rules import (
 )
 from dlmon.alerts.settings import AlertSettings
 from dlmon.records import (
+    Alert,
     AlertEvent,
     Batches,
     FailureKind,
@@ -29,11 +30,13 @@ from dlmon.records import (
     GpuState,
     Machine,
     Metrics,
+    Notice,
     Phase,
     Result,
     Status,
     StopCause,
 )
+from dlmon.session.gaps import Gap, GapKind, notices_in
 
 S = 10**9
 SETTINGS = AlertSettings(url=("https://ntfy.sh/x",))
@@ -338,3 +341,24 @@ def test_who_stopped_a_run_is_not_told_of_it_but_of_a_signal_from_elsewhere():
 )
 def test_how_long_something_lasted_is_written_short(seconds, words):
     assert lasted(seconds) == words
+
+
+# ---- what a session shows of them ----
+
+
+def test_an_alert_stands_among_the_notices_but_explains_no_gap():
+    told = Alert(BEGAN + 81 * S, AlertEvent.STALLED, "No batch for 61 s", BEGAN, False, ("a", "b"))
+    session = training(20, told, Notice(BEGAN + 82 * S, "the sensors were restarted"))
+    notices = session.snapshot().notices
+    assert [notice.text for notice in notices] == [
+        "alert: No batch for 61 s (a; b)",
+        "the sensors were restarted",
+    ]
+    gap = Gap(BEGAN + 20 * S, BEGAN + 90 * S, GapKind.STALL)
+    assert notices_in(gap, notices) == ("the sensors were restarted",)
+    assert session.newest_alert == told
+
+
+def test_that_a_run_is_over_is_no_notice_beside_its_result():
+    told = Alert(BEGAN + 81 * S, AlertEvent.FINISHED, "Finished", BEGAN, False, ())
+    assert training(20, told).snapshot().notices == ()

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from fakes.recorded import BEGIN_NS, recorded_session
 
-from dlmon.records import Batches, Cpu, Epoch, Gpu, Machine, Notice
+from dlmon.records import Alert, AlertEvent, Batches, Cpu, Epoch, Gpu, Machine, Notice
 from dlmon.session.marks import Mark, MarkFinder, MarkKind
 from dlmon.session.session import Session
 
@@ -111,3 +111,9 @@ def test_a_mark_is_no_earlier_than_what_was_known_before_it():
     reading = Machine(epoch.end + SECOND // 2, 0.0)
     (mark,) = marks_of([header, reading, epoch])
     assert (mark.kind, mark.t) == (MarkKind.EPOCH, reading.t)
+
+
+def test_an_alert_is_a_mark_with_its_words_and_figures():
+    told = Alert(BEGIN_NS, AlertEvent.STALLED, "No batch for 61 s", BEGIN_NS, False, ("step 8",))
+    (mark,) = marks_of([recorded_session()[0], told])
+    assert (mark.kind, mark.text) == (MarkKind.ALERT, "alert: No batch for 61 s (step 8)")

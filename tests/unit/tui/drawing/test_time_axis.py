@@ -115,6 +115,11 @@ def test_what_opens_and_closes_an_epoch_is_shaded_as_a_pause():
     assert axis.shades(stretches) == ((1, 2, "pause"), (6, 9, "pause"))
 
 
+def test_an_alert_stands_at_its_moment():
+    axis = TimeAxis(0, 60 * S, 10, 10)
+    assert axis.shades([PhaseSpan("alerted", 130 * S, 130 * S)]) == ((2, 2, "alert"),)
+
+
 def test_a_stall_has_a_shade_of_its_own_be_it_ever_so_short_beside_a_column():
     axis = TimeAxis(0, 60 * S, 10, 10)
     assert axis.shades([PhaseSpan("stalled", 130 * S, 132 * S)]) == ((2, 2, "stall"),)

@@ -233,3 +233,37 @@ def test_a_place_that_can_not_be_written_is_an_error(tmp_path, monkeypatch):
     with pytest.raises(OSError, match="dlmon"):
         remember_theme("nord")
     assert stat.S_ISREG((tmp_path / "dlmon").stat().st_mode)
+
+
+def test_alerts_are_taken_with_one_address_or_several(config):
+    config(
+        '[alerts]\nurl = "https://ntfy.sh/x"\ncommand = ["tell", "me"]\ndesktop = true\n'
+        'detail = "full"\nevents = ["failed"]\nstalled_s = 5\nslower_pct = 50.5\n'
+    )
+    alerts = read_settings().alerts
+    assert alerts.url == ("https://ntfy.sh/x",)
+    assert (alerts.command, alerts.desktop, alerts.detail) == (("tell", "me"), True, "full")
+    assert (alerts.events, alerts.stalled_s, alerts.slower_pct) == (("failed",), 5.0, 50.5)
+    config('[alerts]\nurl = ["https://a/1", "tgram://b/2"]\n')
+    assert read_settings().alerts.url == ("https://a/1", "tgram://b/2")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("alerts = 3", "alerts must be a table"),
+        ('[alerts]\nurl = ["https://s3cret", 3]', "alerts.url must be a list of texts in quotes"),
+        ('[alerts]\ncommand = "s3cret"', "alerts.command must be a list of texts in quotes"),
+        ('[alerts]\nurl = "s3cret"', "in [alerts], an alert needs an address"),
+        ("[alerts]\nstalled_s = -1", "in [alerts], alerts.stalled_s must be from 0"),
+        ("[alerts]\nstalled = 1", "there is no key alerts.stalled; did you mean alerts.stalled_s?"),
+        ('[alerts]\nhost = "x"', "there is no key alerts.host"),
+        ('[alerts]\nevents = ["end"]', "alerts.events has one that isn't known"),
+    ],
+)
+def test_wrong_alerts_are_refused_in_a_sentence_without_the_address(config, text, said):
+    config(text)
+    with pytest.raises(SettingsError) as refused:
+        read_settings()
+    assert said in str(refused.value)
+    assert "s3cret" not in str(refused.value)

@@ -100,9 +100,11 @@ class LaunchesApp(OtherMachinesApp):
         from tui.options.jobs import make_job
 
         try:
-            started = self._sources.launch(
-                make_job(workload, directory, options, self.settings.alerts)
-            )
+            job = make_job(workload, directory, options, self.settings.alerts)
+            if replaces is not None and replaces.launch is not None:
+                # Who was told of the run before is told of this one.
+                job = replace(job, alerts=replaces.launch.job.alerts)
+            started = self._sources.launch(job)
         except (LogError, OSError) as error:
             self.show_error(str(error))
         else:

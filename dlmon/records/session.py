@@ -127,14 +127,14 @@ class Notice:
 
 @record(frozen=True)
 class Alert:
-    """What a person was told who wasn't looking, where alerts are asked for.
+    """An event of which a message was sent, where alerts are asked for.
 
     Attributes:
         event: finished, failed, nan, stalled, slower, gpu_idle, gpu_lost, gpu_hot, disk, host_lost
             or unknown.
         text: a sentence.
-        since: when what it tells of began.
-        over: whether it tells that this is over.
+        since: when it began.
+        over: whether it says that the event is over.
         figures: what was measured, in words.
         gpu: NVML's number of the GPU that it is about.
     """

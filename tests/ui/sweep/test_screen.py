@@ -66,7 +66,7 @@ class StillCurrentRun(CurrentRun):
 class StillRun(SweepRun):
     """A sweep whose runs a test makes; it ends when `over` is set."""
 
-    def __init__(self, writer):
+    def __init__(self, writer, alerts=None):
         super().__init__(writer, make_job=None, refusal=None)
         self.over = asyncio.Event()
 
@@ -729,8 +729,8 @@ def at_home(log_dir, sensing, monkeypatch):
     """Return a context in which the home screen asks for a sweep of what is highlighted."""
     runs = []
 
-    def still_run(writer):
-        runs.append(StillRun(writer))
+    def still_run(writer, alerts=None):
+        runs.append(StillRun(writer, alerts))
         return runs[-1]
 
     monkeypatch.setattr(tui.options.sweep, "run_of", still_run)

@@ -54,7 +54,7 @@ def types(monkeypatch, *words):
 
 def test_the_commands_are_offered(ask):
     assert ask("") == list(COMMANDS)
-    assert ask("s") == ["sweep", "stop", "sessions"]
+    assert ask("s") == ["sweep", "stop", "stack", "sessions"]
 
 
 def test_commands_and_workloads_are_explained(monkeypatch):

@@ -58,7 +58,7 @@ class Glyphs:
     cursor: str = "▏▕"
     read: str = "●"
     stall: str = "▲"
-    alert: str = "!"
+    alert: str = "⚑"
     series: str = "●◆■▲▼★"
     levels: str = "▁▂▃▄▅▆▇█"
 

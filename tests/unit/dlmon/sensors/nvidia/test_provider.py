@@ -105,7 +105,7 @@ def test_a_healthy_gpu_is_read_in_full():
 
 
 def test_an_idle_h100_is_read_as_its_driver_answered():
-    nvml = RecordedNvml(Path(__file__).parents[4] / "data" / "nvml-h100.json")
+    nvml = RecordedNvml(Path(__file__).with_name("h100.json"))
     provider = NvidiaProvider(load=lambda: nvml, wake="any")
     facts, fast, slow = provider.facts(), provider.fast(0), provider.slow(0)
     (known,), gpu = facts.gpus, merge(fast, slow).gpus[0]

@@ -21,22 +21,20 @@ def alerts(test: bool, alert: str | None, as_json: bool) -> int:
     [alerts].
     """
     from dlmon.alerts.settings import AddressError, check_settings
+    from tui.plain.alerts import NO_ADDRESS, print_settings, send_samples
 
     settings = shared.settings_of(None).alerts
     problem = check_alert(alert)
     if problem is not None:
         raise shared.UserError(problem)
     chosen = settings.chosen(alert)
-    if chosen is None:
-        raise shared.UserError(
-            "no address is set: write --alert ADDRESS, or url in the table [alerts] of config.toml"
-        )
+    if chosen is None and test:
+        raise shared.UserError(f"no address is set: {NO_ADDRESS}")
+    chosen = chosen or settings
     try:
         check_settings(chosen)
     except AddressError as error:
         raise shared.UserError(str(error)) from None
-    from tui.plain.alerts import print_settings, send_samples
-
     if test:
         return DONE if send_samples(chosen, as_json) else FAILED
     print_settings(chosen, as_json)

@@ -14,6 +14,8 @@ from dlmon.alerts.settings import NUMBERS, AlertSettings
 from tui.notification import desktop_notification
 from tui.plain.console import line_console
 
+NO_ADDRESS = "write --alert ADDRESS, or url in the table [alerts] of config.toml"
+
 
 def print_settings(settings: AlertSettings, as_json: bool) -> None:
     """Print where alerts go, which, and from which figures on."""
@@ -25,7 +27,7 @@ def print_settings(settings: AlertSettings, as_json: bool) -> None:
         return
     console = line_console()
     places += ["the desktop, by a screen that is open"] if settings.desktop else []
-    console.print(Text(f"to       {', '.join(places)}"))
+    console.print(Text(f"to       {', '.join(places) or f'nobody: {NO_ADDRESS}'}"))
     console.print(Text(f"detail   {settings.detail}"))
     console.print(Text(f"events   {', '.join(settings.events)}"))
     for name, value in numbers.items():

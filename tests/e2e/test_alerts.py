@@ -228,6 +228,13 @@ def test_a_wrong_address_is_one_sentence_and_nothing_starts(
     assert not log_dir.exists()
 
 
+def test_where_nothing_is_sent_it_says_what_could_be(dlmon):
+    said = dlmon("alerts")
+    assert said.returncode == 0
+    assert said.stdout.splitlines()[0].startswith("to       nobody: write --alert ADDRESS")
+    assert "gpu_idle_s     600" in said.stdout
+
+
 def test_the_test_sends_one_of_each(dlmon, hook):
     ran = dlmon("alerts", "--test", "--alert", hook.url)
     assert ran.returncode == 0, ran.stderr

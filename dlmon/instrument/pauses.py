@@ -184,11 +184,19 @@ def watch_compiler(module: ModuleType, reporter: Reporter) -> None:
     pauses, kind = pauses_of(reporter), module.CompilationCallbackHandler
     start, end = kind.run_start_callbacks, kind.run_end_callbacks
     begin: int | None = None
+    breaks_before = 0
+
+    def count_breaks() -> int:
+        utils = sys.modules.get("torch._dynamo.utils")
+        return sum(utils.counters["graph_break"].values()) if utils is not None else 0
 
     @wraps(start)
     def run_start_callbacks(self: Any, *arguments: Any) -> Any:
-        nonlocal begin
-        begin = pauses.clock()
+        nonlocal begin, breaks_before
+        try:
+            begin, breaks_before = pauses.clock(), count_breaks()
+        except Exception as error:  # noqa: BLE001 - whatever it is, the script goes on
+            reporter.turn_off(error)
         return start(self, *arguments)
 
     @wraps(end)
@@ -197,9 +205,9 @@ def watch_compiler(module: ModuleType, reporter: Reporter) -> None:
         began, begin = begin, None
         try:
             if began is not None and pauses.clock() - began >= _LEAST_STEP_NS:
-                breaks = sum(sys.modules["torch._dynamo.utils"].counters["graph_break"].values())
+                breaks = count_breaks() - breaks_before
                 reason = _guard_that_failed(pauses.reasons[0]) if pauses.reasons else None
-                pauses.report(COMPILE, began, reason=reason, graph_breaks=breaks or None)
+                pauses.report(COMPILE, began, reason=reason, graph_breaks=max(0, breaks) or None)
             pauses.reasons = []
         except Exception as error:  # noqa: BLE001 - whatever it is, the script goes on
             reporter.turn_off(error)

@@ -150,7 +150,7 @@ def joined(last: NamedPause, pause: NamedPause) -> NamedPause | None:
         written_bytes=sum(written) if written else None,
         folder=last.folder or pause.folder,
         reason=last.reason or pause.reason,
-        graph_breaks=pause.graph_breaks or last.graph_breaks,
+        graph_breaks=(last.graph_breaks or 0) + (pause.graph_breaks or 0) or None,
     )
 
 

@@ -72,7 +72,7 @@ class NamedPause:
         written_bytes: of a checkpoint, the size of the files that were written.
         folder: where they are.
         reason: why it was compiled again: the guard that failed.
-        graph_breaks: how many graph breaks what was compiled so far has.
+        graph_breaks: how many breaks of the graph were met while it was compiled.
         beside: true where another thread than the one that trains did it: training went on.
         trainer: as in `Phase`.
     """

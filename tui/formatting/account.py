@@ -221,7 +221,7 @@ def pauses_texts(pauses: Sequence[NamedPause], within_s: float) -> list[str]:
         words = f"{_PAUSE_NAMES.get(name, name)}{' in another thread' if is_beside else ''}"
         if name == COMPILE and (reason := next((p.reason for p in alike if p.reason), None)):
             words = f"re{words}: {guard_text(reason)}"
-        breaks = max(pause.graph_breaks or 0 for pause in alike)
+        breaks = sum(pause.graph_breaks or 0 for pause in alike)
         if breaks:
             words += f" ({units.counted(breaks, 'graph break')})"
         if not is_beside and seconds < _NEARLY_ALL * within_s:

@@ -158,3 +158,13 @@ def run_with(interpreter, entry, tmp_path):
         return run_both(interpreter, None, entry, tmp_path)(script, *arguments, own_process=True)
 
     return run_or_skip
+
+
+@pytest.fixture
+def run_by(entry, tmp_path):
+    """Return a function that runs a script by any Python alone and watched."""
+
+    def run_by_python(python, script, *arguments):
+        return run_both(python, None, entry, tmp_path)(script, *arguments, own_process=True)
+
+    return run_by_python

@@ -8,7 +8,13 @@ import pytest
 from fakes.loops import KeptReporter
 
 from dlmon.instrument.losses import GIVEN_UP_AFTER, Losses, around_backward
-from dlmon.instrument.pytorch import losses_of, watch_losses, watch_optimizers, watch_scalers
+from dlmon.instrument.pytorch import (
+    losses_of,
+    watch_clipping,
+    watch_losses,
+    watch_optimizers,
+    watch_scalers,
+)
 from dlmon.instrument.queued import EpochChanged, MetricsRead
 
 
@@ -420,3 +426,59 @@ def test_what_goes_backward_within_is_not_read():
     outer(Tensor(0.5))
     losses.stepped(optimizer)
     assert reporter.losses == [0.5]
+
+
+def metrics_read(script):
+    return [item.values for item in script.reporter.queue if isinstance(item, MetricsRead)]
+
+
+def clipping(script, norm, is_compiling=False):
+    """Return PyTorch's module of what clips gradients, watched."""
+    torch = SimpleNamespace(
+        Tensor=script.Tensor, compiler=SimpleNamespace(is_compiling=lambda: is_compiling)
+    )
+
+    def clip_grad_norm_(parameters, max_norm):
+        if norm is None:
+            raise RuntimeError("The total norm is non-finite")
+        return norm
+
+    module = SimpleNamespace(torch=torch, clip_grad_norm_=clip_grad_norm_)
+    watch_clipping(module, script.reporter)
+    return module.clip_grad_norm_
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_the_learning_rate_and_the_norm_are_read_with_the_loss(script, device):
+    norm = script.Tensor(2.5, device)
+    clip, optimizer = clipping(script, norm), script.Optimizer()
+    optimizer.param_groups = [{"lr": 0.1}, {"lr": 0.2}]
+    script.Tensor(0.5, device).backward()
+    assert clip([], 1.0) is norm
+    optimizer.step()
+    losses_of(script.reporter).look()
+    (values,) = metrics_read(script)
+    assert (values["loss"], values["learning_rate"]) == (0.5, 0.1)
+    assert (values["grad_norm"].value, values["grad_norm"].is_cpu) == (2.5, True)
+
+
+def test_where_there_is_no_norm_or_no_rate_none_is_read(script):
+    optimizer = script.Optimizer()
+    optimizer.param_groups = []
+    with pytest.raises(RuntimeError, match="non-finite"):
+        clipping(script, None)([], 1.0)
+    clipping(script, 0.5)([], 1.0)
+    clipping(script, script.Tensor(0.5), is_compiling=True)([], 1.0)
+    assert trained(script, 0.5, optimizer=optimizer) == [0.5]
+    assert metrics_read(script) == [{"loss": 0.5}]
+    assert losses_of(script.reporter).read_names == set()
+
+
+def test_a_norm_counts_for_the_step_after_it_alone(script):
+    optimizer = script.Optimizer()
+    clipping(script, script.Tensor(2.5))([], 1.0)
+    trained(script, 0.5, optimizer=optimizer)
+    script.reporter.reads.is_due = True
+    trained(script, 0.5, optimizer=optimizer)
+    first, second = metrics_read(script)
+    assert ("grad_norm" in first, "grad_norm" in second) == (True, False)

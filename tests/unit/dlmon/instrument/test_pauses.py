@@ -141,7 +141,7 @@ def test_every_module_that_saves_is_watched_as_it_is_imported(tmp_path):
     assert {name for name, hook in names.items() if hook == "pauses.watch_saves"} == set(SAVES)
 
 
-def compiler(reporter, breaks=0):
+def compiler(reporter):
     """Return what calls PyTorch's compiler: it takes some time, after guards that failed."""
     module, guards = ModuleType("torch._dynamo.callback"), ModuleType("torch._dynamo.guards")
 
@@ -158,10 +158,11 @@ def compiler(reporter, breaks=0):
     watch_guards(guards, reporter)
     handler = CompilationCallbackHandler()
 
-    def compile_frame(ms, reasons=()):
+    def compile_frame(ms, reasons=(), breaks=0):
         if reasons:
             assert guards.get_and_maybe_log_recompilation_reasons(reasons) is reasons
         handler.run_start_callbacks("of later versions")
+        sys.modules["torch._dynamo.utils"].counters["graph_break"]["unsupported call"] += breaks
         reporter.took(ms)
         handler.run_end_callbacks("of later versions")
 
@@ -178,10 +179,10 @@ def graph_breaks(monkeypatch):
 
 def test_what_is_compiled_is_timed_with_the_guard_that_failed(reporter, graph_breaks):
     compile_frame = compiler(reporter)
+    graph_breaks["unsupported call"] = 5
     compile_frame(500)
-    graph_breaks["unsupported call"] = 2
     guard = "0/1: n == 1.0         # return y*n  # train.py:21 in f\nUser stack trace:\n  File"
-    compile_frame(300, [guard, "0/0: another"])
+    compile_frame(300, [guard, "0/0: another"], breaks=2)
     compile_frame(200)
     first, again, other = reporter.pauses
     assert (first.name, first.seconds, first.graph_breaks) == ("compile", 0.501, None)

@@ -185,7 +185,10 @@ def test_a_pause_says_what_was_saved_where_and_how_fast():
 
 def test_a_pause_says_which_guard_failed_and_how_often_the_graph_breaks():
     reason = "tensor 'x' size mismatch at index 0. expected 20, actual 10"
-    parts = [pause("compile", 1.0, graph_breaks=2), pause("compile", 1.1, reason=reason)]
+    parts = [
+        pause("compile", 1.0, graph_breaks=2),
+        pause("compile", 1.1, reason=reason, graph_breaks=0),
+    ]
     assert gap_text(gap(meanwhile=Meanwhile(), kind=GapKind.NAMED), pauses=parts) == (
         "2.10 s without a batch: recompiled: the shape of x changed (2 graph breaks)"
     )

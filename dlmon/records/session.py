@@ -338,10 +338,10 @@ class Result:
             not built) or steady_state; older logs lack it.
         name: what a person calls the session.
         account: seconds of `wall_s` by what they went into: startup, loading, building, compiling,
-            training, stalls, between_steps, openings, data_wait, validation, evaluation, gaps,
-            closing and script; parts that took no time are left out. Of a script, startup is all
-            before it first trains (older logs: under script), and script what lies between its
-            loops and after them. Older logs lack it.
+            training, stalls, between_steps, openings, data_wait, validation, evaluation,
+            checkpoint, garbage, gaps, closing and script; parts that took no time are left out. Of
+            a script, startup is all before it first trains (older logs: under script), and script
+            what lies between its loops and after them. Older logs lack it.
         valid: whether nothing speaks against comparing by these figures; older logs lack it.
         against: what does, in words, by its code: too_short, not_steady, stalls, throttled,
             gpu_shared, cpu_shared, busy_at_start, on_battery, steal or inferred_samples.

@@ -53,8 +53,9 @@ HELP: tuple[tuple[str, str], ...] = (
         "of PyTorch. Steps: all other batches; what one of over ten times the "
         "median took beyond that is under stalls; under between steps where such a one comes every "
         "so many steps, as with an evaluation in it. Starting epochs: later epochs, before their "
-        "first batch. Waiting for data: in the loader, where that is measured. Between epochs: "
-        "saving, and what else lies between an epoch or the evaluation and what follows. Outside "
+        "first batch. Waiting for data: in the loader, where that is measured. Checkpoints, and "
+        "garbage collection: wherever a script saved, or Python collected. Between epochs: what "
+        "else lies between an epoch or the evaluation and what follows. Outside "
         "training: the same of a script, and all that it does beside. Shutdown: after the last "
         "batch or the evaluation.",
     ),

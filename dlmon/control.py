@@ -21,6 +21,8 @@ VERSION = 1
 LONGEST_BYTES = 4096
 # The processes have two seconds to answer.
 ANSWER_S = 10.0
+WAIT_S = {"profile": 900.0}
+"""How long other answers than those take: steps have to come, and their trace to be read."""
 MOST_BYTES = 64 << 20
 _CREDENTIALS = struct.Struct("3i")
 
@@ -42,20 +44,23 @@ def peer_of(connection: socket.socket) -> tuple[int, int]:
     return pid, user
 
 
-def ask(session: str, pid: int, request: Mapping[str, Any]) -> list[Record]:
+def ask(
+    session: str, pid: int, request: Mapping[str, Any], wait_s: float = ANSWER_S
+) -> list[Record]:
     """Return what the supervisor of a session answers.
 
     Args:
         session: its id.
         pid: the process that holds its log.
         request: what is asked, such as `{"ask": "stack"}`.
+        wait_s: how long an answer is waited for.
 
     Raises:
         NotControlled: it refuses, or does not answer.
     """
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
-            connection.settimeout(ANSWER_S)
+            connection.settimeout(wait_s)
             connection.connect(address_of(session))
             if peer_of(connection)[0] != pid:
                 raise NotControlled("another process than the one that records it would answer")
@@ -68,7 +73,7 @@ def ask(session: str, pid: int, request: Mapping[str, Any]) -> list[Record]:
     except PermissionError:
         raise NotControlled("it belongs to another user") from None
     except TimeoutError:
-        raise NotControlled(f"it did not answer within {ANSWER_S:.0f} s") from None
+        raise NotControlled(f"it did not answer within {wait_s:.0f} s") from None
     except OSError as error:
         raise NotControlled(f"it can't be asked: {error.strerror}") from None
     return _records_in(bytes(data))

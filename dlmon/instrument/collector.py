@@ -21,6 +21,7 @@ from dlmon.instrument.queued import (
     MeasuredBatch,
     MetricsRead,
     Pause,
+    ProfiledSteps,
     Queued,
     joined,
 )
@@ -119,6 +120,7 @@ class BatchCollector:
         self._next = 0
         self._last_us = 0
         self._phase_t = 0
+        self._is_profiled = self._had_profile = False
         self._last_steps: deque[int] = deque(maxlen=LAST_STEPS)
         self._phase = ""
         self._compiling = False
@@ -205,6 +207,9 @@ class BatchCollector:
             elif isinstance(item, Interruption):
                 self._pack()
                 self._last_us += (item.end - item.t) // 1000
+            elif isinstance(item, ProfiledSteps):
+                self._pack()
+                self._is_profiled, self._had_profile = item.on, True
             elif isinstance(item, Pause):
                 self._end_pause(item.t)
                 # What goes on after something too short for a phase is none of its own.
@@ -247,6 +252,7 @@ class BatchCollector:
         self._end_pause(mark.t)
         self._pack(finish=True)
         self._epoch, self._next = mark, mark.skipped
+        self._had_profile = self._is_profiled
         self._steps_due = mark.steps or 0
         if mark.samples is not None and mark.batch_size is not None:
             self._steps_due = -(-mark.samples // mark.batch_size)
@@ -290,7 +296,7 @@ class BatchCollector:
             begin=epoch.t,
             train_end=train_end,
             end=mark.t,
-            whole=not mark.cut and self._next >= self._steps_due,
+            whole=not (mark.cut or self._had_profile) and self._next >= self._steps_due,
             samples=self._samples_so_far(epoch, steps) if mark.samples is None else mark.samples,
             metrics=mark.metrics,
             steps=steps,
@@ -421,7 +427,7 @@ class BatchCollector:
     def _pack(self, finish: bool = False) -> None:
         epoch = self._epoch
         if epoch is not None and self._dt_us:
-            if self._kept >= KEPT_BATCHES or self._must_coalesce():
+            if not self._is_profiled and (self._kept >= KEPT_BATCHES or self._must_coalesce()):
                 self._summarise()
             else:
                 self._finish_summary()
@@ -443,6 +449,7 @@ class BatchCollector:
                             per_execution=epoch.stride if epoch.stride > 1 else None,
                             wait_us=_sum_of(self._waits_us, start, len(part)),
                             updates=_updates_of(self._updates, start, len(part)),
+                            profiled=self._is_profiled or None,
                         )
                     )
                 self._kept += len(dt_us)
@@ -487,6 +494,8 @@ class BatchCollector:
         self._dt_us, self._sizes, self._waits_us, self._updates = [], [], [], []
 
     def _count_steady(self, epoch: EpochStart) -> None:
+        if self._is_profiled:
+            return
         first, dt_us = self._first, self._dt_us
         samples = self._samples_of(epoch, first, len(dt_us))
         picked = self.steady.pick(

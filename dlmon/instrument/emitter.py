@@ -23,10 +23,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from dlmon.instrument.collector import BatchCollector
+from dlmon.instrument.profiles import Profiles
 from dlmon.instrument.queued import EpochStart, Mark, MetricsRead, Queued
 from dlmon.instrument.requests import Handler, Requests
 from dlmon.instrument.stacks import Looks, stacks_of_threads
-from dlmon.records import Notice, ProcessStack, Record, encode
+from dlmon.records import Model, Notice, ProcessStack, Record, Trainer, encode
 
 FLUSH_S = 0.25
 # So seldom are metrics read.
@@ -76,6 +77,9 @@ class Emitter:
         self._collector = BatchCollector()
         self._requests: Requests | None = None
         self._looks = Looks()
+        self.steps: Any = self
+        """What has the `batch_ended` that the training thread calls."""
+        self._profiles = Profiles(self.send, lambda: self.steps)
         self._unsent = bytearray()
         self._reported_coalesced = 0
         self.reads = Reads()
@@ -100,7 +104,7 @@ class Emitter:
     def take_requests(
         self, handlers: Mapping[str, Handler], read: Callable[[int], bytes] | None = None
     ) -> None:
-        """Answer the supervisor's requests from now on: its `stack`, and these.
+        """Answer the supervisor's requests from now on: `stack`, `profile`, and these.
 
         Args:
             handlers: what answers each of them, by its name.
@@ -110,7 +114,7 @@ class Emitter:
         def read_fd(size: int) -> bytes:
             return os.read(self._fd, size) if self._fd >= 0 else b""
 
-        answers = {"stack": self._stack, **handlers}
+        answers = {"stack": self._stack, "profile": self._profiles.begin, **handlers}
         requests = Requests(answers, read or read_fd, self.send)
         self.send(requests.hello())
         self._requests = requests
@@ -119,6 +123,10 @@ class Emitter:
         """Queue a record or a mark; never blocks, never dropped."""
         if isinstance(item, EpochStart):
             self._looks.thread = threading.get_ident()
+        elif isinstance(item, (Model, Trainer)) and item.backend is not None:
+            self._profiles.backend = item.backend
+        elif isinstance(item, Trainer) and self._profiles.backend is None:
+            self._profiles.backend = item.framework
         self._queue.append(item)
 
     def send_metrics(self, t: int, values: Mapping[str, Any]) -> None:
@@ -174,6 +182,7 @@ class Emitter:
         """Take requests, and look where training is in a pause; return how long to wait then."""
         if self._requests is not None and not self._requests.take():
             self._requests = None
+        self._profiles.tick(self._clock())
         collector = self._collector
         stack = self._looks.take(collector.quiet_since_ns, collector.last_steps_us, self._clock())
         if stack is not None:

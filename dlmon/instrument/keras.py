@@ -107,7 +107,9 @@ class TrainingCallback(_TimingCallback):
         delay_clock: Callable[[], int] = run_delay_ns,
     ) -> None:
         super().__init__(emitter, batch_size, samples_per_epoch, capped, phase, clock)
-        self._batch_ended, self._reads = emitter.batch_ended, emitter.reads
+        self.batch_ended, self._reads = emitter.batch_ended, emitter.reads
+        # Which a profile replaces.
+        emitter.steps = self
         self._validation_steps = validation_steps
         self._evaluation_samples = evaluation_samples
         self._evaluation_capped = evaluation_capped
@@ -156,7 +158,7 @@ class TrainingCallback(_TimingCallback):
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         """Time one batch: the fast path."""
-        self._batch_ended((batch, self._clock()))
+        self.batch_ended((batch, self._clock()))
         if self._reads.is_due and logs:
             self._emitter.send_metrics(self._clock(), with_learning_rate(logs, self._kept_model))
         if self._emitter.stop_requested:

@@ -71,6 +71,13 @@ class Pause:
 
 
 @dataclass(frozen=True)
+class ProfiledSteps:
+    """From here on a profiler watches the steps, or does no more."""
+
+    on: bool
+
+
+@dataclass(frozen=True)
 class EpochEnd:
     """The training thread left an epoch; all its batches are queued.
 
@@ -155,5 +162,14 @@ def joined(last: NamedPause, pause: NamedPause) -> NamedPause | None:
 
 
 # What the training thread queues: a batch's (index, end time), a mark, or a finished record.
-Mark = EpochStart | EpochOpened | EpochEnd | EpochChanged | Interruption | Pause | MetricsRead
+Mark = (
+    EpochStart
+    | EpochOpened
+    | EpochEnd
+    | EpochChanged
+    | Interruption
+    | Pause
+    | ProfiledSteps
+    | MetricsRead
+)
 Queued = tuple[int, int] | MeasuredBatch | Mark | Record

@@ -188,6 +188,7 @@ class Reporter:
         """Report through an emitter."""
         self._emitter, self.batch_ended = emitter, emitter.batch_ended
         emitter.reads, self.reads.is_due = self.reads, True
+        emitter.steps = self
 
     def send(self, item: Mark | Record) -> None:
         """Queue a record or a mark."""

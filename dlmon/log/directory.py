@@ -12,7 +12,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
-from dlmon.control import NotControlled, ask
+from dlmon.control import ANSWER_S, WAIT_S, NotControlled, ask
 from dlmon.host import boot_id, host_name
 from dlmon.log.folder import LogError, id_of, log_of
 from dlmon.log.follower import Header, LogFollower, RecordFollower
@@ -324,7 +324,7 @@ def ask_session(entry: SessionEntry, request: Mapping[str, Any]) -> list[Record]
     if entry.status != Status.RUNNING or entry.pid is None:
         raise NotControlled(f"{id} is not running: it is {entry.status}")
     try:
-        return ask(id, entry.pid, request)
+        return ask(id, entry.pid, request, WAIT_S.get(str(request.get("ask")), ANSWER_S))
     except NotControlled as error:
         raise NotControlled(f"{id}: {error}") from None
 

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         Process,
         ProcessTree,
     )
+    from dlmon.records.profile import Operation, Profile
     from dlmon.records.session import (
         EPOCH_NUMBER,
         Alert,
@@ -97,7 +98,7 @@ if TYPE_CHECKING:
         Word,
     )
 
-_MODULES = ("codec", "machine", "session", "stacks", "sweep", "training", "words")
+_MODULES = ("codec", "machine", "profile", "session", "stacks", "sweep", "training", "words")
 
 
 def __getattr__(name: str) -> Any:

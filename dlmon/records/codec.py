@@ -21,6 +21,7 @@ from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from dlmon.records.earlier import COMPLETE
 from dlmon.records.machine import Machine
+from dlmon.records.profile import Profile
 from dlmon.records.sanitize import clean
 from dlmon.records.session import Alert, Facts, Failure, Notice, Output, Result, SessionHeader
 from dlmon.records.stacks import Answer, ProcessStack, Stack
@@ -49,6 +50,7 @@ Record = (
     | Stack
     | ProcessStack
     | Answer
+    | Profile
     | Result
     | SweepHeader
     | Event

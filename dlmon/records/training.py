@@ -252,6 +252,7 @@ class Batches:
         wait_us: how much of all their time was spent waiting for data, where that was measured.
         updates: how many of them ended with a step of an optimiser, where not each did.
         trainer: as in `Phase`.
+        profiled: true where a profiler watched them: they count in no figure.
     """
 
     TYPE: ClassVar[str] = "batches"
@@ -265,6 +266,7 @@ class Batches:
     wait_us: int | None = None
     updates: int | None = None
     trainer: int | None = None
+    profiled: bool | None = None
 
     @property
     def counted(self) -> tuple[int, ...]:

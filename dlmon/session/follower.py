@@ -216,7 +216,7 @@ class SessionFollower:
 
     async def ask(self, request: Mapping[str, Any]) -> Sequence[Record]:
         if not self.running:
-            return self.session.stacks.of_processes
+            return (*self.session.stacks.of_processes, *self.session.profiles)
         entry = await asyncio.to_thread(read_entry, self.path)
         return await asyncio.to_thread(ask_session, entry, request)
 

@@ -283,7 +283,7 @@ class ReplaySource:
 
     async def ask(self, request: Mapping[str, Any]) -> Sequence[Record]:
         """Return what was recorded last of what its processes did: none of them runs here."""
-        return self.session.stacks.of_processes
+        return (*self.session.stacks.of_processes, *self.session.profiles)
 
     def detach(self) -> None:
         """There is nothing that could go on without us."""

@@ -32,6 +32,7 @@ from dlmon.records import (
     Output,
     Phase,
     ProcessStack,
+    Profile,
     Record,
     Requirement,
     Result,
@@ -73,6 +74,7 @@ from dlmon.statistics.steady_state import LEAST_FOR_P95, SteadyState
 
 OUTPUT_LINES = 500
 NOTICES = 100
+PROFILES = 20
 MAX_PHASE_SPANS = 2000
 # Of more, the longest are kept.
 MAX_PAUSES = 1000
@@ -149,6 +151,8 @@ class Session:
         self._notices: deque[Notice | Alert] = deque(maxlen=NOTICES)
         self._pauses: list[NamedPause] = []
         self.stacks = Stacks()
+        self.profiles: deque[Profile] = deque(maxlen=PROFILES)
+        """What a person had profiled."""
         self._epoch_now = 0
         self._steps_done = self._updates_done = 0
         self._last_step_ns = 0
@@ -163,6 +167,8 @@ class Session:
         if isinstance(record, Trainer):
             self.trainers.fold(record)
             self.stacks.went_on(record.number)
+        elif isinstance(record, Profile):
+            self.profiles.append(record)
         elif isinstance(record, (Stack, ProcessStack)):
             self.stacks.fold(record)
         elif getattr(record, "trainer", None):
@@ -287,6 +293,12 @@ class Session:
         start = record.t - record.dt_us[0] * 1000
         if record.first == 0:
             self._mark_epoch(record.epoch, start - (record.opening_us or 0) * 1000)
+        if record.profiled:
+            # They are steps of the run, and stand in its breakdown; no figure is of them.
+            self.account.fold(record)
+            self._steps_done = max(self._steps_done, record.first + len(record.dt_us))
+            self.last_t = max(self.last_t, start + sum(record.dt_us) * 1000)
+            return
         compiling = self.steady.is_at_start
         opening, per_execution = self._opens_cut_epoch(record), record.per_execution or 1
         self.data_wait.fold(record)

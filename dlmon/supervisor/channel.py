@@ -32,6 +32,8 @@ class Channel:
         self._fd = fd
         self._asked: dict[int, asyncio.Future[Answer | ProcessStack]] = {}
         self._hello: Answer | None = None
+        self.closed = asyncio.Event()
+        """Set once nothing is heard of it any more."""
 
     @property
     def takes_requests(self) -> bool:
@@ -55,7 +57,7 @@ class Channel:
             future.set_result(record)
         return True
 
-    async def ask(self, number: int, ask: str, **fields: int) -> Answer | ProcessStack:
+    async def ask(self, number: int, ask: str, **fields: int | str) -> Answer | ProcessStack:
         """Return the answer to a request.
 
         Raises:
@@ -85,6 +87,7 @@ class Channel:
 
     def close(self) -> None:
         """Hear no more of it."""
+        self.closed.set()
         for future in self._asked.values():
             if not future.done():
                 future.set_exception(NotAnswered("it has ended"))

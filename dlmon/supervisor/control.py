@@ -6,17 +6,23 @@ import asyncio
 import contextlib
 import json
 import socket
+import subprocess
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from dlmon.control import LONGEST_BYTES, VERSION, address_of, may_ask
-from dlmon.records import ProcessStack, Record, Stack, encode
+from dlmon.launch.children import python_command
+from dlmon.records import ProcessStack, Profile, Record, RecordError, Stack, decode, encode
 from dlmon.supervisor.channel import Asked, NotAnswered
 
 STALLED_NS = 30_000_000_000
 """A run that stalls for so long has the stack of each of its processes recorded."""
 REQUEST_S = 5.0
+PROFILE_S = 600.0
+SUM_UP_S = 120.0
 MOST_AT_ONCE = 16
 
 
@@ -44,9 +50,19 @@ class Control:
         self._number = 0
         self._now: set[asyncio.Task[Any]] = set()
         self._stall_asked_ns = 0
+        self._folder = Path()
+        self._profile: asyncio.Future[Profile] | None = None
+        self._profile_number = 0
+        self._summed_up: Profile | None = None
 
-    async def listen(self, session: str) -> None:
-        """Listen for viewers of a session; where that can't be, say so."""
+    async def listen(self, session: str, folder: Path) -> None:
+        """Listen for viewers of a session; where that can't be, say so.
+
+        Args:
+            session: its id.
+            folder: where its log lies, and traces beside it.
+        """
+        self._folder = folder
         try:
             listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
             listening.bind(address_of(session))
@@ -90,6 +106,69 @@ class Control:
             self._write(stack)
         return list(stacks)
 
+    def take_profile(self, profile: Profile) -> bool:
+        """Return whether a profile is as its process sent it, and not to be written so."""
+        if profile is self._summed_up:
+            return False
+        waits = self._profile is not None and not self._profile.done()
+        if waits and profile.request == self._profile_number:
+            assert self._profile is not None
+            self._profile.set_result(profile)
+        return True
+
+    async def ask_profile(self, steps: object) -> list[Record]:
+        """Have the framework's profiler watch the next steps of the first process.
+
+        Write what they come to to the log, and return it.
+
+        Raises:
+            RefusedAsk: no profile could be made; says why.
+        """
+        asked = next(iter(self._processes()), None)
+        if asked is None:
+            raise RefusedAsk("none of its processes trains yet")
+        if self._profile is not None:
+            raise RefusedAsk("a profile is being made already")
+        self._profile = asyncio.get_running_loop().create_future()
+        taken = {path.name for path in self._folder.glob("profile-*")}
+        place = next(n for n in range(1, len(taken) + 2) if f"profile-{n}.json.gz" not in taken)
+        part = self._folder.resolve() / f"profile-{place}.part.gz"
+        try:
+            sent = await self._profiled(asked, steps, part)
+            target = self._folder / f"profile-{place}.json.gz"
+            self._summed_up = await _summed_up(sent, part, target)
+            self._write(self._summed_up)
+            steps_text = "1 step" if sent.steps == 1 else f"{sent.steps:,} steps"
+            kept = "its trace could not be read" if self._summed_up.file is None else target.name
+            self._notice(f"{steps_text} profiled, which count in no figure: {kept}")
+            return [self._summed_up]
+        except NotAnswered as error:
+            raise RefusedAsk(str(error)) from None
+        finally:
+            part.unlink(missing_ok=True)
+            self._profile = None
+
+    async def _profiled(self, asked: Asked, steps: object, part: Path) -> Profile:
+        """Return what a process says of its profile, once its trace is written."""
+        if type(steps) is not int:
+            raise RefusedAsk("that is no request")
+        self._number += 1
+        self._profile_number = self._number
+        assert self._profile is not None
+        await asked.channel.ask(self._number, "profile", steps=steps, path=str(part))
+        closing = asyncio.ensure_future(asked.channel.closed.wait())
+        waited: set[asyncio.Future[Any]] = {self._profile, closing}
+        await asyncio.wait(waited, timeout=PROFILE_S, return_when=asyncio.FIRST_COMPLETED)
+        closing.cancel()
+        if self._profile.done():
+            sent = self._profile.result()
+            if "file" in sent.why:
+                raise RefusedAsk(sent.why["file"])
+            return sent
+        if asked.channel.closed.is_set():
+            raise RefusedAsk("the process ended before its steps were profiled")
+        raise RefusedAsk(f"no profile came within {PROFILE_S:.0f} s")
+
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
@@ -125,6 +204,8 @@ class Control:
             raise RefusedAsk("that is no request") from None
         if version == VERSION and ask == "stack":
             return await self.ask_stacks()
+        if version == VERSION and ask == "profile":
+            return await self.ask_profile(request.get("steps"))
         raise RefusedAsk("the dlmon that records it does not know that request")
 
 
@@ -138,3 +219,30 @@ async def _stack_of(asked: Asked, number: int) -> ProcessStack:
         why = {"threads": str(error)}
         t = time.monotonic_ns()
         return asked.named(ProcessStack(t, number, asked.pid, threads=None, why=why))
+
+
+async def _summed_up(profile: Profile, source: Path, target: Path) -> Profile:
+    """Return a profile with what its trace comes to, by a process that reads it."""
+    words = [*python_command("dlmon.supervisor.trace"), str(source), str(target)]
+    process = await asyncio.create_subprocess_exec(
+        *words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    )
+    try:
+        said, _ = await asyncio.wait_for(process.communicate(), SUM_UP_S)
+        summary = json.loads(said)
+        if "error" in summary:
+            return replace(profile, why={"operations": str(summary["error"])})
+        known = {**json.loads(encode(profile)), **summary, "file": target.name}
+        if summary.get("idle") is None:
+            known |= {"idle": None, "why": {"idle": "nothing ran on a device"}}
+        made = decode(json.dumps(known))
+        assert isinstance(made, Profile)
+        return made
+    except (asyncio.TimeoutError, ValueError, TypeError, RecordError):
+        await asyncio.to_thread(target.unlink, missing_ok=True)
+        why = {"operations": "the process that reads the trace did not end well"}
+        return replace(profile, why=why)
+    finally:
+        if process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()

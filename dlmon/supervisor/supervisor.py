@@ -53,6 +53,7 @@ from dlmon.records import (
     Model,
     Notice,
     Output,
+    Profile,
     Record,
     Result,
     SessionHeader,
@@ -309,7 +310,7 @@ class Supervisor:
             command, device = launch
             self._workload.start(command, self._job, device)
             assert self._session is not None
-            await self._control.listen(self._session.header.id)
+            await self._control.listen(self._session.header.id, self._writer.path.parent)
         if self._workload.pid is not None:
             self._sensing.watch(self._workload.pid)
         self._read_kernel_kills()
@@ -382,6 +383,8 @@ class Supervisor:
     def _write(self, record: Record) -> None:
         assert self._writer is not None
         assert self._session is not None
+        if isinstance(record, Profile) and self._control.take_profile(record):
+            return
         self._writer.write(record)
         if isinstance(record, Output):
             self._last_output.append(record)

@@ -23,6 +23,7 @@ from dlmon.records import (
     NamedPause,
     Notice,
     Phase,
+    Profile,
     Record,
     Stack,
     Trainer,
@@ -41,6 +42,7 @@ TRAINER_RECORDS = (
     *(Trainer, Phase, Model, Batches, BatchSummary),
     *(Metrics, Epoch, Evaluation, NamedPause, Notice, Stack),
     *ANSWERS,
+    Profile,
 )
 # A script may start a thousand interpreters, and each may have something to say.
 MAX_NOTICES = 20
@@ -160,7 +162,7 @@ class Trainers:
         elif isinstance(record, Phase):
             opened = None if record.epoch is None else record.epoch + epoch
             record = replace(record, trainer=number, epoch=opened)
-        elif isinstance(record, (Evaluation, Metrics, NamedPause, Stack)):
+        elif isinstance(record, (Evaluation, Metrics, NamedPause, Profile, Stack)):
             record = replace(record, trainer=number)
         elif isinstance(record, Notice):
             shown = (record.epoch or 0) + epoch + 1
@@ -222,7 +224,7 @@ class Trainers:
         """Return those that may be asked what they do."""
         return [
             Asked(each.channel, each.trainer.pid, each.trainer.rank)
-            for each in self._connections.values()
+            for each in sorted(self._connections.values(), key=lambda each: each.number or 0)
             if each.trainer is not None
         ]
 

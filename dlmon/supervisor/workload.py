@@ -26,6 +26,7 @@ from dlmon.records import (
     Model,
     Notice,
     Phase,
+    Profile,
     Record,
     Stack,
 )
@@ -46,6 +47,7 @@ WORKLOAD_RECORDS = (
     *(Phase, Model, Batches, BatchSummary),
     *(Metrics, Epoch, Evaluation, Notice, Failure, Stack),
     *ANSWERS,
+    Profile,
 )
 
 

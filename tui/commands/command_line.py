@@ -20,6 +20,7 @@ COMMANDS = {
     "replay": "replay.replay",
     "stop": "sessions.stop",
     "stack": "stack.stack",
+    "profile": "stack.profile",
     "sessions": "sessions.sessions",
     "name": "sessions.name",
     "prune": "prune.prune",

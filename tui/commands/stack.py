@@ -1,4 +1,4 @@
-"""`dlmon stack`: what every process of a session that runs is doing now."""
+"""`dlmon stack` and `dlmon profile`: what the processes of a session that runs do now."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from dlmon.records.sanitize import shown_path
 from tui.commands import click_options, shared
 
 if TYPE_CHECKING:
@@ -37,6 +38,50 @@ def stack(session: str, as_json: bool, host: str | None, log_dir: Path | None) -
         return
     for line, _ in stack_lines(stacks):
         print(line)
+
+
+@click.command(short_help="Profile the next steps of a run.")
+@click_options.session_argument
+@click.option(
+    "--steps",
+    type=click.IntRange(1, 1000),
+    default=5,
+    show_default=True,
+    help="How many steps are profiled.",
+)
+@click_options.json_option
+@click_options.host_option
+@click_options.log_dir_option
+def profile(
+    session: str, steps: int, as_json: bool, host: str | None, log_dir: Path | None
+) -> None:
+    """Have PyTorch's, JAX's or TensorFlow's own profiler watch the next steps of a run.
+
+    SESSION is an id, a name, a unique prefix of an id, a path, or last. It shows which operations
+    took the time, and leaves a trace beside the log that ui.perfetto.dev opens. The steps that are
+    profiled count in no figure.
+    """
+    from dlmon.records import Profile, to_json
+    from tui.formatting.profiles import profile_lines
+
+    request = {"ask": "profile", "steps": steps}
+    header, records = ask_session_of(session, request, host, log_dir)
+    [made] = [record for record in records if isinstance(record, Profile)]
+    if as_json:
+        print(json.dumps(to_json(made), indent=2))
+        return
+    for line, _ in profile_lines(made):
+        print(line)
+    if made.file is not None:
+        folder = header.id
+        if host is None:
+            from dlmon.log.directory import find_session
+
+            path = find_session(header.id, shared.chosen_log_directory(log_dir))
+            folder = shown_path(path.parent)
+        print(
+            f"{folder}/{made.file}{'' if host is None else f' on {host}'} opens in ui.perfetto.dev"
+        )
 
 
 def ask_session_of(

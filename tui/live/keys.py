@@ -54,6 +54,7 @@ LIVE_KEYS: list[BindingType] = [
     hidden("plus,equals_sign", "zoom_in", "Zoom in", "See less time, in more detail"),
     hidden("minus", "zoom_out", "Zoom out", "See more of the run at once"),
     hidden("S", "stacks", "Stacks", "Show the line of code that each process is at, now"),
+    hidden("P", "profile", "Profile", "Have the framework's own profiler watch the next 5 steps"),
     hidden("y", "fit_axis", "Fit throughput", "Begin its axis above 0, or at 0 again"),
     hidden("comma", "pan(-1)", "Pan back", "Move all charts back by a quarter"),
     hidden("full_stop", "pan(1)", "Pan forward", "Move all charts forward by a quarter"),

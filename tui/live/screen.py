@@ -52,6 +52,7 @@ from tui.screens.stop import AgainScreen, AgainScriptScreen
 
 # An end that the first polls find lies in the past: the second one finds that nobody writes.
 _POLLS_TO_KNOW = 2
+PROFILED_STEPS = 5
 
 
 class LiveScreen(SessionControls, ExportControls, EpochZoom):
@@ -396,10 +397,9 @@ class LiveScreen(SessionControls, ExportControls, EpochZoom):
         if action == "next_metric":
             return not self._log_is_open and len(self._source.session.learning.names) > 1
         if action == "stacks":
-            is_known = bool(self._source.session.stacks.of_processes)
-            return is_known or (
-                self._source.running and not self._source.session.header.is_machine_recording
-            )
+            return self._source.running or bool(self._source.session.stacks.of_processes)
+        if action == "profile":
+            return self._source.running or bool(self._source.session.profiles)
         if action == "log" or action in CHART_ACTIONS:
             return not self._log_is_open
         if action in LOG_ACTIONS:
@@ -441,9 +441,16 @@ class LiveScreen(SessionControls, ExportControls, EpochZoom):
 
     def action_stacks(self) -> None:
         """Show the stack of every process of the run."""
-        from tui.live.stacks_screen import StacksScreen
+        from tui.live.answer_screens import StacksScreen
 
         self.app.push_screen(StacksScreen(partial(self._source.ask, {"ask": "stack"})))
+
+    def action_profile(self) -> None:
+        """Have the next steps profiled, and show which operations took the time."""
+        from tui.live.answer_screens import ProfileScreen
+
+        request = {"ask": "profile", "steps": PROFILED_STEPS}
+        self.app.push_screen(ProfileScreen(partial(self._source.ask, request)))
 
     def action_compare(self) -> None:
         """Show the comparison over the whole screen, and what is known of its rows."""

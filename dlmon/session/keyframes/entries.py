@@ -32,6 +32,7 @@ from dlmon.records import (
     Output,
     Phase,
     ProcessStack,
+    Profile,
     Record,
     SessionHeader,
     Stack,
@@ -79,7 +80,7 @@ SECOND_NS = 10**9
 LAST_OUTPUT_LINES = 20
 KEPT = (
     *(Alert, Epoch, Evaluation, Facts, Model, NamedPause),
-    *(Notice, Phase, ProcessStack, Stack, Trainer),
+    *(Notice, Phase, ProcessStack, Profile, Stack, Trainer),
 )
 """The records that are few: an entry has them as they are."""
 EARLIER_OUTPUT = "(earlier output is in the log)"

@@ -24,8 +24,10 @@ from dlmon.records import (
     Machine,
     Model,
     Notice,
+    Operation,
     Output,
     ProcessStack,
+    Profile,
     Result,
     SeenAt,
     Stack,
@@ -972,3 +974,23 @@ async def test_the_stacks_of_all_processes_are_shown_copied_and_asked_for_again(
         await shown.press("q")
         assert "step 250 of 500" in shown.text
     assert asked == [{"ask": "stack"}] * 2
+
+
+async def test_a_profile_is_shown_as_a_table_and_why_there_is_none(show_session, monkeypatch):
+    asked = []
+
+    async def answer(source, request):
+        asked.append(request)
+        if len(asked) > 1:
+            raise NotControlled("a profile is being made already")
+        operations = (Operation("aten::[mm]", 5, 1_500, 0, 0.8),)
+        return [Profile(1, 1, 0, 62_000_000, 5, "torch", "profile-1.json.gz", 9, operations)]
+
+    monkeypatch.setattr(SessionFollower, "ask", answer)
+    async with show_session(recorded_session("training"), size=NARROW) as shown:
+        await shown.press("P")
+        await until(shown.pilot, lambda: "aten::[mm]" in shown.text)
+        assert "5 steps by PyTorch's profiler, 62.0 ms" in shown.text
+        await shown.press("P")
+        await until(shown.pilot, lambda: "a profile is being made already" in shown.text)
+    assert asked == [{"ask": "profile", "steps": 5}] * 2

@@ -14,6 +14,7 @@ from dlmon.instrument.queued import (
     EpochStart,
     MeasuredBatch,
     Pause,
+    ProfiledSteps,
 )
 from dlmon.records import (
     Batches,
@@ -704,3 +705,37 @@ def test_short_pauses_are_left_out_and_the_more_there_are_the_longer_they_have_t
     monkeypatch.setattr(emit, "NAMED_PAUSES", 2)
     pauses = [named(start, start + 60) for start in range(0, 1000, 200)]
     assert collect([named(0, 40), *pauses, named(2000, 2110)]) == [*pauses[:2], named(2000, 2110)]
+
+
+def test_steps_that_are_profiled_are_marked_and_their_epoch_is_no_whole_one():
+    records = collect(
+        [begin(), *ends(4), ProfiledSteps(True), *ends(6, 4), ProfiledSteps(False), *ends(10, 6)],
+        [end(), begin(1), *ends(10), end(1)],
+    )
+    batches = [record for record in records if isinstance(record, Batches)]
+    assert [(each.first, len(each.dt_us), each.profiled) for each in batches[:3]] == [
+        (0, 4, None),
+        (4, 2, True),
+        (6, 4, None),
+    ]
+    assert [each.whole for each in records if isinstance(each, Epoch)] == [False, True]
+
+
+def test_profiled_steps_are_none_of_the_steady_ones():
+    collector = steady_after([20] * 10)
+    before = collector.steady_us
+    collect(
+        [begin(1), ProfiledSteps(True), *ends(10, every=900 * MS), ProfiledSteps(False), end(1)],
+        collector=collector,
+    )
+    assert collector.steady_us == before
+
+
+def test_what_runs_since_the_last_batch_is_known_and_a_validation_waits_for_none():
+    collector = BatchCollector()
+    assert collector.quiet_since_ns is None
+    collect([begin(), *ends(4)], collector=collector, finish=False)
+    assert collector.quiet_since_ns == (BEGIN // 1000 + 4 * 20_000) * 1000
+    assert collector.last_steps_us() == [20_000] * 4
+    collect([Pause(BEGIN + 100 * MS, "validating")], collector=collector, finish=False)
+    assert collector.quiet_since_ns is None

@@ -1,6 +1,21 @@
 """What a session knows of where its processes are and were."""
 
-from dlmon.records import Frame, ProcessStack, SeenAt, Stack
+from dataclasses import replace
+
+import pytest
+from fakes.recorded import folded as folded_session
+from fakes.recorded import recorded_session
+
+from dlmon.records import (
+    Batches,
+    Frame,
+    ProcessStack,
+    Profile,
+    SeenAt,
+    Stack,
+    decode,
+    encode,
+)
 from dlmon.session.stacks import Stacks, stacks_in
 
 LINE = Frame("train.py", 88, "save")
@@ -48,3 +63,24 @@ def test_processes_that_were_asked_again_take_the_place_of_the_answers_before():
 
     stacks = folded(answer(1, 7, 0), answer(1, 3, 1), answer(2, 3, 1), answer(2, 7, 0))
     assert [(each.request, each.rank) for each in stacks.of_processes] == [(2, 0), (2, 1)]
+
+
+def test_profiled_steps_are_steps_of_the_run_and_count_in_no_figure():
+    records = list(recorded_session("training"))
+    plain = folded_session(records).snapshot()
+    place = max(i for i, each in enumerate(records) if isinstance(each, Batches))
+    last = records[place]
+    end = last.t + sum(last.dt_us[1:]) * 1000
+    first = last.first + len(last.dt_us)
+    slow = replace(last, first=first, t=end + 9 * S, dt_us=(9_000_000,), wait_us=None)
+    made = Profile(end + 9 * S, 1, end, end + 9 * S, 1, "torch")
+    profiled = [*records, replace(slow, profiled=True), made]
+    found = folded_session([decode(encode(each)) for each in profiled])
+    snapshot = found.snapshot()
+    assert snapshot.progress.step == plain.progress.step + 1
+    same = ("batches", "step_ms", "stalls", "samples_per_second", "gaps")
+    assert [getattr(snapshot, name) for name in same] == [getattr(plain, name) for name in same]
+    assert sum(snapshot.account.values()) == pytest.approx(snapshot.elapsed_s)
+    assert list(found.profiles) == [made]
+    # The same step counts where no profiler watched it.
+    assert folded_session([*records, slow]).snapshot().batches == plain.batches + 1

@@ -2,19 +2,21 @@
 
 import asyncio
 import contextlib
+import gzip
 import json
 import os
 import socket
 import uuid
+from pathlib import Path
 
 import pytest
 
 from dlmon import control
 from dlmon.control import NotControlled
-from dlmon.records import Answer, Frame, ProcessStack, SeenAt, Stack, ThreadStack, encode
+from dlmon.records import Answer, Frame, ProcessStack, Profile, SeenAt, Stack, ThreadStack, encode
 from dlmon.supervisor import channel as channel_module
-from dlmon.supervisor.channel import Asked, Channel
-from dlmon.supervisor.control import Control
+from dlmon.supervisor.channel import VERSION, Asked, Channel
+from dlmon.supervisor.control import Control, RefusedAsk
 from dlmon.supervisor.records_in import IncomingRecords
 
 LINE = Frame("/home/ada/train.py", 88, "save")
@@ -48,6 +50,18 @@ class Process:
 
         loop.add_reader(self.its, read)
 
+    def profile_as(self, control, write=b"", **fields):
+        """Accept a request for a profile, and then send it with a trace of such bytes."""
+
+        def make(number):
+            if write:
+                Path(self.asked[-1]["path"]).write_bytes(write)
+            made = {"begin": 1, "end": 2, "steps": 5, "profiler": "torch", **fields}
+            asyncio.get_running_loop().call_soon(control.take_profile, Profile(3, number, **made))
+            return Answer(1, number, VERSION, self.pid)
+
+        self.answer_with(make)
+
     def close(self):
         self.ours.close()
         self.its.close()
@@ -73,14 +87,15 @@ def stack_answer(number):
 class Viewed:
     """A control that listens, and what it wrote."""
 
-    def __init__(self, *processes):
+    def __init__(self, *processes, folder=Path()):
+        self.folder = folder
         self.written, self.notices, self.session = [], [], uuid.uuid4().hex
         asked = [Asked(each.channel, each.pid, each.rank) for each in processes]
         self.control = Control(lambda: asked, self.written.append, self.notices.append)
 
     async def ask(self, request=None, pid=None):
-        await self.control.listen(self.session)
-        assert self.notices == []
+        await self.control.listen(self.session, self.folder)
+        assert not any("can't be asked" in text for text in self.notices)
         try:
             asked = {"ask": "stack"} if request is None else request
             return await asyncio.to_thread(control.ask, self.session, pid or os.getpid(), asked)
@@ -157,11 +172,11 @@ def test_a_session_that_nobody_records_is_one_sentence():
         control.ask(uuid.uuid4().hex, 1, {"ask": "stack"})
 
 
-@pytest.mark.parametrize("sent", [b"x" * 10_000, b"{" * 4000 + b"\n", b"\xff\n", b""])
+@pytest.mark.parametrize("sent", [b"x" * 10_000, b"{" * 4000 + b"\n", b"\xff\n", b""], ids=range(4))
 def test_what_is_no_request_is_refused_or_not_answered(sent):
     async def run():
         viewed = Viewed()
-        await viewed.control.listen(viewed.session)
+        await viewed.control.listen(viewed.session, viewed.folder)
 
         def send():
             with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
@@ -201,5 +216,76 @@ def test_a_long_stall_asks_every_process_once_and_the_next_one_again(processes):
         await asyncio.gather(*viewed.control._now)
         assert [each["ask"] for each in process.asked] == ["stack", "stack"]
         assert len(viewed.written) == 2
+
+    asyncio.run(run())
+
+
+OPERATION = {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": 1, "dur": 9}
+TRACE = gzip.compress(json.dumps({"traceEvents": [OPERATION]}).encode())
+PROFILE = {"ask": "profile", "steps": 5}
+
+
+def test_a_profile_has_its_trace_beside_the_log_and_its_operations_in_it(processes, tmp_path):
+    async def run():
+        process = processes(100, 0)
+        viewed = Viewed(process, folder=tmp_path)
+        process.profile_as(viewed.control, TRACE)
+        [profile] = await viewed.ask(PROFILE)
+        assert viewed.written == [profile]
+        assert (profile.file, profile.steps) == ("profile-1.json.gz", 5)
+        assert profile.bytes == len(TRACE)
+        assert [each.name for each in profile.operations] == ["aten::mm"]
+        assert profile.why == {"idle": "nothing ran on a device"}
+        assert [path.name for path in tmp_path.iterdir()] == ["profile-1.json.gz"]
+        assert viewed.notices == ["5 steps profiled, which count in no figure: profile-1.json.gz"]
+        again = await viewed.ask(PROFILE)
+        assert again[0].file == "profile-2.json.gz"
+
+    asyncio.run(run())
+
+
+def test_a_trace_that_can_not_be_read_is_said_and_not_kept(processes, tmp_path):
+    async def run():
+        process = processes(100, 0)
+        viewed = Viewed(process, folder=tmp_path)
+        process.profile_as(viewed.control, b"no trace")
+        [profile] = await viewed.ask(PROFILE)
+        assert profile.operations is None
+        assert profile.why == {"operations": "it is no trace that is known"}
+        assert list(tmp_path.iterdir()) == []
+
+    asyncio.run(run())
+
+
+def test_a_profile_that_its_process_could_not_make_is_one_sentence(processes, tmp_path):
+    async def run():
+        process = processes(100, 0)
+        viewed = Viewed(process, folder=tmp_path)
+        full = "the trace can't be written: OSError: No space left on device"
+        process.profile_as(viewed.control, why={"file": full})
+        with pytest.raises(NotControlled, match="No space left on device"):
+            await viewed.ask(PROFILE)
+        assert viewed.written == []
+
+    asyncio.run(run())
+
+
+def test_a_second_profile_meanwhile_and_a_process_that_ends_in_it_are_one_sentence_each(
+    processes, tmp_path
+):
+    async def run():
+        process = processes(100, 0)
+        process.answer_with(lambda number: Answer(1, number, VERSION, 100))
+        viewed = Viewed(process, folder=tmp_path)
+        first = asyncio.ensure_future(viewed.control.ask_profile(5))
+        # Up to its process's answer.
+        await asyncio.sleep(0)
+        with pytest.raises(NotControlled, match="being made already"):
+            await viewed.ask(PROFILE)
+        # One that nobody asked for changes nothing.
+        assert viewed.control.take_profile(Profile(1, 99, 1, 2, 5, "torch"))
+        process.channel.close()
+        with pytest.raises(RefusedAsk, match="the process ended before"):
+            await first
 
     asyncio.run(run())

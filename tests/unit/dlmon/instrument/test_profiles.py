@@ -1,0 +1,150 @@
+"""Profiles of some steps: begun and ended where training queues its batches."""
+
+import sys
+import threading
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from dlmon.instrument import profiles
+from dlmon.instrument.profiles import WAIT_NS, Profiles
+from dlmon.instrument.queued import Interruption, ProfiledSteps
+from dlmon.instrument.requests import RefusedRequest
+from dlmon.records import Profile
+
+
+class FakeTorch:
+    """PyTorch's profiler as far as it is used: it says what is called, and fails where it is to."""
+
+    def __init__(self):
+        self.calls, self.fails = [], set()
+        self.profiler = SimpleNamespace(profile=lambda **named: self)
+
+    def _called(self, name):
+        self.calls.append(name)
+        if name in self.fails:
+            raise RuntimeError(f"{name} failed")
+
+    def start(self):
+        self._called("start")
+
+    def stop(self):
+        self._called("stop")
+
+    def export_chrome_trace(self, path):
+        self._called("export")
+        Path(path).touch()
+
+
+class Training:
+    """A loop that queues its batches as training does."""
+
+    def __init__(self, monkeypatch, tmp_path):
+        for name in profiles.PROFILED:
+            monkeypatch.delitem(sys.modules, name, raising=False)
+        self.torch = FakeTorch()
+        monkeypatch.setitem(sys.modules, "torch", self.torch)
+        self.queued, self.sent = [], []
+        self.batch_ended = self.first = self.queued.append
+        self.path = tmp_path / "profile-1.part.gz"
+        self.profiles = Profiles(self.sent.append, lambda: self)
+
+    def ask(self, steps=2, number=7):
+        self.profiles.begin(number, {"steps": steps, "path": str(self.path)})
+
+    def step(self, count):
+        for _ in range(count):
+            self.batch_ended((len(self.queued), 0))
+        for thread in threading.enumerate():
+            if thread.name == "dlmon-trace":
+                thread.join()
+
+    @property
+    def made(self):
+        return [item for item in self.sent if isinstance(item, Profile)]
+
+
+@pytest.fixture
+def training(monkeypatch, tmp_path):
+    return Training(monkeypatch, tmp_path)
+
+
+def test_the_next_steps_are_profiled_and_nothing_stays_of_it(training):
+    training.ask(steps=2)
+    assert training.torch.calls == []
+    training.step(1)
+    assert training.torch.calls == ["start"]
+    training.step(2)
+    assert training.torch.calls == ["start", "stop", "export"]
+    assert training.batch_ended is training.first
+    assert len(training.queued) == 3
+    on, off, stopping, made = training.sent
+    assert (on, off) == (ProfiledSteps(True), ProfiledSteps(False))
+    # What it takes to stop is no part of a step.
+    assert isinstance(stopping, Interruption)
+    assert (made.request, made.steps, made.profiler, made.why) == (7, 2, "torch", {})
+    assert training.path.exists()
+
+
+@pytest.mark.parametrize("name", ["start", "stop", "export"])
+def test_a_profiler_that_fails_ends_the_profile_alone(training, name):
+    training.torch.fails = {name}
+    training.ask(steps=1)
+    training.step(5)
+    assert len(training.queued) == 5
+    assert training.batch_ended is training.first
+    [made] = training.made
+    assert f"RuntimeError: {name} failed" in made.why["file"]
+    assert not training.path.exists()
+    marks = [item.on for item in training.sent if isinstance(item, ProfiledSteps)]
+    assert marks[-1:] in ([], [False]), "steps stay marked for ever"
+    training.torch.fails = set()
+    training.ask(steps=1)
+
+
+def test_a_second_one_meanwhile_is_refused(training):
+    training.ask()
+    training.step(1)
+    with pytest.raises(RefusedRequest, match="being made already"):
+        training.ask()
+
+
+@pytest.mark.parametrize("steps", [0, -1, 10**9, "5", None, True, 1.5])
+def test_a_number_of_steps_that_makes_no_sense_is_refused(training, steps):
+    with pytest.raises(RefusedRequest, match="1 to 1,000 steps"):
+        training.ask(steps=steps)
+    assert training.batch_ended is training.first
+
+
+def test_a_process_without_a_profiler_is_said_to_have_none(training, monkeypatch):
+    monkeypatch.delitem(sys.modules, "torch")
+    with pytest.raises(RefusedRequest, match="none of PyTorch, JAX and TensorFlow"):
+        training.ask()
+
+
+def test_a_script_that_never_steps_again_is_told_after_a_while(training):
+    training.ask()
+    began = training.profiles._profile._last
+    training.profiles.tick(began + WAIT_NS - 1)
+    assert training.made == []
+    training.profiles.tick(began + WAIT_NS)
+    assert training.made[0].why == {"file": "no step came within 120 s"}
+    assert training.made[0].begin is None
+    assert training.batch_ended is training.first
+
+
+def test_one_that_stops_stepping_in_the_middle_ends_with_the_steps_it_has(training):
+    training.ask(steps=5)
+    training.step(3)
+    training.profiles.tick(training.profiles._profile._last + WAIT_NS)
+    training.step(0)
+    assert [(made.steps, made.why) for made in training.made] == [(2, {})]
+
+
+def test_a_reporter_that_was_turned_off_meanwhile_stays_off(training):
+    training.ask(steps=1)
+    training.step(1)
+    ended, training.batch_ended = training.batch_ended, print
+    ended((1, 0))
+    assert training.batch_ended is print

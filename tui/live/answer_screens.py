@@ -1,0 +1,146 @@
+"""What the processes of a run answer: where each is now, or a profile of some steps."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import VerticalScroll
+from textual.content import Content
+from textual.widgets import Static
+
+from dlmon.control import NotControlled
+from dlmon.records import ProcessStack, Profile, Record
+from dlmon.session.stacks import in_order
+from tui.formatting.glyphs import under_way
+from tui.formatting.profiles import profile_lines
+from tui.formatting.stacks import stack_lines
+from tui.screens.base import HELP, PALETTE, QUIT, THEME, BaseScreen
+
+_SHARED: tuple[BindingType, ...] = (
+    Binding("C", "copy", "Copy", tooltip="Copy all of it, where the terminal lets us"),
+    HELP,
+    Binding("q,escape", "leave", "Back", tooltip="Go back"),
+    THEME,
+    PALETTE,
+    QUIT,
+)
+Lines = Sequence[tuple[str, bool]]
+"""Lines, each with whether it is a heading."""
+
+
+class AnswerScreen(BaseScreen):
+    """What the processes of a run answer, over the whole screen; it asks as it is opened.
+
+    Args:
+        ask: returns what they answer.
+    """
+
+    DEFAULT_CSS = "AnswerScreen #answer { height: 1fr; padding: 0 1; }"
+    AUTO_FOCUS = "#answer"
+    USES_SENSORS_BELOW = True
+    WAITING: ClassVar[str]
+
+    def __init__(self, ask: Callable[[], Awaitable[Sequence[Record]]]) -> None:
+        super().__init__()
+        self._ask = ask
+        self._text = ""
+
+    def lines_of(self, records: Sequence[Record]) -> Lines:
+        """Return what is shown of an answer."""
+        raise NotImplementedError
+
+    def compose_parts(self) -> ComposeResult:
+        with VerticalScroll(id="answer"):
+            yield Static()
+
+    def on_mount(self) -> None:
+        """Ask at once."""
+        self.ask_again()
+
+    def ask_again(self) -> None:
+        """Ask once more."""
+        self._show([(under_way(self.WAITING), False)])
+        self.run_worker(self._look(), exclusive=True)
+
+    async def _look(self) -> None:
+        try:
+            records = await self._ask()
+        except NotControlled as error:
+            self._show([(str(error), False)])
+            return
+        self._show(self.lines_of(records))
+
+    def _show(self, lines: Lines) -> None:
+        self._text = "\n".join(line for line, _ in lines)
+        if self.has_parts:
+            styled = [Content.styled(line, "bold" if bold else "") for line, bold in lines]
+            self.query_one("#answer Static", Static).update(Content("\n").join(styled))
+
+    def action_copy(self) -> None:
+        """Copy all of it."""
+        self.app.copy_to_clipboard(self._text)
+        self.notify("copied, where the terminal lets dlmon")
+
+    def action_leave(self) -> None:
+        """Go back to the session."""
+        self.dismiss()
+
+
+class StacksScreen(AnswerScreen):
+    """The stacks of all processes."""
+
+    WAITING = "asking every process of the run"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("S", "stacks", "Look again", tooltip="Ask every process once more"),
+        *_SHARED,
+    ]
+    TOPICS: ClassVar[tuple[tuple[str, str], ...]] = (
+        (
+            "Stacks",
+            "Where each process of the run is at this moment. Its line: the innermost line of the "
+            "script, outside of installed packages and the standard library, and what that called "
+            "in the end. Below it the threads: of the one that trains, and of those that are in a "
+            "function of the script, all lines, the innermost first; > is the line of the script. "
+            "Of ranks that wait for each other, the one that is somewhere else is the answer. What "
+            "is shown is in the log too. The mouse marks text, and C copies all.",
+        ),
+    )
+
+    def lines_of(self, records: Sequence[Record]) -> Lines:
+        stacks = in_order(record for record in records if isinstance(record, ProcessStack))
+        return list(stack_lines(stacks))
+
+    def action_stacks(self) -> None:
+        """Ask every process where it is."""
+        self.ask_again()
+
+
+class ProfileScreen(AnswerScreen):
+    """A profile of some steps: which operations took the time."""
+
+    WAITING = "profiling the next steps"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("P", "profile", "Profile again", tooltip="Profile as many steps once more"),
+        *_SHARED,
+    ]
+    TOPICS: ClassVar[tuple[tuple[str, str], ...]] = (
+        (
+            "Profile",
+            "Which operations took the time of some steps, by the framework's own profiler: calls; "
+            "the time on the host without that of operations within them; the time on the device; "
+            "the share of all, of the device's time where there is one. These steps are slower "
+            "than others and count in no figure. The trace lies beside the log; ui.perfetto.dev "
+            "opens it.",
+        ),
+    )
+
+    def lines_of(self, records: Sequence[Record]) -> Lines:
+        profiles = [record for record in records if isinstance(record, Profile)]
+        return profile_lines(profiles[-1]) if profiles else [("no profile was recorded", False)]
+
+    def action_profile(self) -> None:
+        """Profile as many steps once more."""
+        self.ask_again()

@@ -17,7 +17,7 @@ from dlmon.sweep.log import SweepWriter, new_header
 from dlmon.sweep.runner import SweepRun
 from tui.screens.quit import QuestionScreen
 
-INPUTS = int(os.environ.get("DLMON_TEST_INPUTS", "120"))
+INPUTS = int(os.environ.get("DLMON_TEST_INPUTS", "60"))
 SEED = int(os.environ.get("DLMON_TEST_SEED", "1"))
 # As fast as keys come from a terminal that was held up.
 AT_ONCE = 6

@@ -232,8 +232,8 @@ class TimeAccount:
                 piece
                 for start, stop in pieces
                 for piece in ((start, min(stop, begin)), (max(start, end), stop))
+                if piece[0] < piece[1]
             ]
-        pieces = [(start, stop) for start, stop in pieces if start < stop]
         self._waiting += [(start, stop, part) for start, stop in pieces]
         del self._waiting[:-MAX_WAITING]
 

@@ -220,6 +220,12 @@ def test_a_pause_is_known_before_the_step_that_it_lies_in():
     assert (account["checkpoint"], account["stalls"]) == (3.0, pytest.approx(0.5))
 
 
+def test_any_number_of_pauses_may_wait_for_the_batches_that_they_lie_in():
+    pauses = [pause(10 + number / 10, 10.05 + number / 10) for number in range(300)]
+    account = account_of(*FIRST_EPOCH, *pauses, now_s=50)
+    assert account["checkpoint"] == pytest.approx(15.0)
+
+
 def test_of_a_name_that_is_not_known_the_time_stays_where_it_was():
     stalled = batches(0, 10.0, 3.1, first=41)
     account = account_of(*FIRST_EPOCH, pause(10.0, 13.0, "tea"), stalled)

@@ -20,6 +20,7 @@ from dlmon.records import (
     Facts,
     Machine,
     Metrics,
+    NamedPause,
     Notice,
     Output,
     Result,
@@ -110,6 +111,22 @@ def test_the_loops_of_a_script_come_to_the_same(second):
     keyframes, _, _ = indexed(script.records)
     t = script.records[0].t + second * SECOND
     assert shown(by_index(keyframes, script.records, t), t) == shown(whole(script.records, t), t)
+
+
+@pytest.mark.parametrize("second", [130, 160, 223])
+def test_pauses_that_have_a_name_come_to_the_same(second):
+    records = [LONG[0]]
+    for record in LONG[1:]:
+        if isinstance(record, Batches) and record.first:
+            begin = record.t - record.dt_us[0] * 1000
+            name = ("checkpoint", "compile", "garbage")[len(records) % 3]
+            records.append(NamedPause(begin, begin + sum(record.dt_us) * 500, name))
+        records.append(record)
+    keyframes, _, _ = indexed(records)
+    t = BEGIN_NS + second * SECOND
+    expected = shown(whole(records, t), t)
+    assert {"checkpoint", "garbage"} <= set(map(str, expected.account))
+    assert shown(by_index(keyframes, records, t), t) == expected
 
 
 def test_the_end_comes_out_with_the_result():

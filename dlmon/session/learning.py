@@ -21,6 +21,7 @@ MOST_VALIDATIONS = 2000
 LARGEST, SMALLEST = 1e100, 1e-100
 """What is drawn is less than the one, and more than the other: sums of it are finite."""
 
+_OF_THE_OPTIMIZER = ("learning_rate", "grad_norm")
 _VALIDATION = re.compile(r"(?:val|valid|validation|eval|dev)[_/.](.+)", re.IGNORECASE)
 _TRAINING = re.compile(r"(?:train|training)[_/.](.+)", re.IGNORECASE)
 
@@ -34,9 +35,9 @@ def metric_of(name: str) -> tuple[str, bool]:
     return (name if training is None else training[1]), False
 
 
-def importance(name: str) -> tuple[bool, bool]:
-    """Put the loss first, then other losses, then other metrics, each in their own order."""
-    return name != LOSS, not name.lower().endswith(LOSS)
+def importance(name: str) -> tuple[bool, bool, bool]:
+    """Put the loss first, then other losses, other metrics, and at last those of the optimizer."""
+    return name != LOSS, name in _OF_THE_OPTIMIZER, not name.lower().endswith(LOSS)
 
 
 def drawable(value: float | None) -> float | None:

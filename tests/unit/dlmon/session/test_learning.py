@@ -10,6 +10,7 @@ from dlmon.session.learning import (
     MOST_VALIDATIONS,
     Learning,
     Metric,
+    importance,
     metric_of,
 )
 from dlmon.statistics.series import Series
@@ -206,3 +207,9 @@ def test_the_mean_of_an_epoch_is_no_point_of_a_curve_that_shows_parts_of_it():
     # Of an epoch that none was read in, it is all that is known.
     of_parts.fold_epoch(epoch(1, {"loss": 1.0}), are_means_of_epochs=False)
     assert of_parts.metrics["loss"].newest == 1.0
+
+
+def test_what_is_read_of_the_optimizer_comes_after_all_other_metrics():
+    names = ["learning_rate", "accuracy", "grad_norm", "aux_loss", "loss"]
+    expected = ["loss", "aux_loss", "accuracy", "learning_rate", "grad_norm"]
+    assert sorted(names, key=importance) == expected

@@ -23,6 +23,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from dlmon.instrument.collector import BatchCollector
+from dlmon.instrument.held_lock import HeldLock
 from dlmon.instrument.profiles import Profiles
 from dlmon.instrument.queued import EpochStart, Mark, MetricsRead, Queued
 from dlmon.instrument.requests import Handler, Requests
@@ -76,10 +77,12 @@ class Emitter:
         self._queue: deque[Queued] = deque()
         self._collector = BatchCollector()
         self._requests: Requests | None = None
-        self._looks = Looks()
+        self._looks = Looks(self._lines_held)
         self.steps: Any = self
         """What has the `batch_ended` that the training thread calls."""
         self._profiles = Profiles(self.send, lambda: self.steps)
+        self.held_lock: HeldLock | None = None
+        """What writes the stacks where this thread can't run."""
         self._unsent = bytearray()
         self._reported_coalesced = 0
         self.reads = Reads()
@@ -139,6 +142,8 @@ class Emitter:
         """Send what is left, waiting so long for the reader, and no longer than there is one."""
         self._closing.set()
         self._thread.join()
+        if self.held_lock is not None:
+            self.held_lock.close()
         self._flush(wait_s=0.0, finish=True)
         deadline = time.monotonic() + wait_s
         while self._unsent and self._fd >= 0 and time.monotonic() < deadline:
@@ -155,6 +160,9 @@ class Emitter:
             with contextlib.suppress(OSError):
                 self._write_to(self._fd, memoryview(begun + encode(last)))
         self._close_pipe()
+
+    def _lines_held(self, thread: int) -> list[tuple[str, int, str]]:
+        return [] if self.held_lock is None else self.held_lock.lines_of(thread)
 
     def _stack(self, number: int, request: Mapping[str, Any]) -> ProcessStack:
         threads = stacks_of_threads(self._looks.thread, threading.get_ident())
@@ -182,11 +190,14 @@ class Emitter:
         """Take requests, and look where training is in a pause; return how long to wait then."""
         if self._requests is not None and not self._requests.take():
             self._requests = None
-        self._profiles.tick(self._clock())
+        now = self._clock()
+        self._profiles.tick(now)
         collector = self._collector
-        stack = self._looks.take(collector.quiet_since_ns, collector.last_steps_us, self._clock())
+        stack = self._looks.take(collector.quiet_since_ns, collector.last_steps_us, now)
         if stack is not None:
             self._queue.append(stack)
+        if self.held_lock is not None:
+            self.held_lock.set_again(now)
         return self._looks.wait_s or FLUSH_S
 
     def _flush(self, wait_s: float, finish: bool = False) -> None:

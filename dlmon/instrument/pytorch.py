@@ -19,6 +19,7 @@ from typing import Any
 from dlmon.instrument.around import after, hide_this_frame, where_a_monitor_listens
 from dlmon.instrument.devices import device_of_training
 from dlmon.instrument.loader_pass import NEW, OVER, TRAINING, Pass
+from dlmon.instrument.loader_workers import answering
 from dlmon.instrument.loaders import Loader, describe
 from dlmon.instrument.losses import Losses, around_backward
 from dlmon.instrument.passes import Passes
@@ -72,6 +73,9 @@ def watch_loaders(module: ModuleType, reporter: Reporter) -> None:
     for kind in _made_of(loader):
         watch(kind)
     loader.__init_subclass__ = __init_subclass__
+    worker: Any = getattr(getattr(module, "_utils", None), "worker", None)
+    if hasattr(worker, "_worker_loop"):
+        worker._worker_loop = answering(worker._worker_loop, reporter.path)
 
 
 @where_a_monitor_listens

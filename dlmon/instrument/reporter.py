@@ -27,6 +27,7 @@ from typing import Any, TypeVar
 
 from dlmon.instrument.asked_length import EPOCHS, OF_A_BAR, STEPS, asked_length, bar_total
 from dlmon.instrument.emitter import Emitter, Reads
+from dlmon.instrument.held_lock import HELD, HeldLock
 from dlmon.instrument.queued import LEAST_NAMED_NS, Mark, Queued, joined
 from dlmon.records import GARBAGE, SCRIPT_PHASE, Model, NamedPause, Notice, Phase, Record, Trainer
 
@@ -82,6 +83,11 @@ class Reporter:
     def is_on(self) -> bool:
         """Whether a monitor listens, or may."""
         return self._path is not None
+
+    @property
+    def path(self) -> str:
+        """The monitor's socket; empty where there is none."""
+        return self._path or ""
 
     def may_take(self, owner: str) -> bool:
         """Return whether `take` would succeed."""
@@ -175,6 +181,7 @@ class Reporter:
                 world_size=world_size,
             )
         )
+        emitter.held_lock = HeldLock(str(Path(self._path).with_name(f"{HELD}{os.getpid()}")))
         emitter.take_requests({}, connection.recv)
         while self._early:
             emitter.send(self._early.popleft())

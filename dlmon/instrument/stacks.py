@@ -17,8 +17,12 @@ from dlmon.records import Frame, SeenAt, Stack, ThreadStack
 
 LOOK_S = 0.05
 LEAST_PAUSE_NS = 500_000_000
+NOTICED_NS = 250_000_000
+"""A pause is noticed so late at most, where nothing holds the side thread up."""
 STEPS = 5
 """So many times the median step without a batch are a pause."""
+LATE_NS = 5_000_000_000
+"""What holds a look up for so long may have been written by faulthandler."""
 REPORT_NS = 1_000_000_000
 """A pause that goes on is reported after this long, then after twice as long, and so on."""
 REPORTS_APART_NS = 60_000_000_000
@@ -59,14 +63,19 @@ def is_of_script(file: str) -> bool:
 _Line = tuple[str, int, str]
 
 
-def lines_of(frame: FrameType | None) -> tuple[_Line | None, _Line | None]:
-    """Return the innermost line that isn't ours, and the innermost of the script's own."""
+def lines_of(frame: FrameType | None, bottom: str = "") -> tuple[_Line | None, _Line | None]:
+    """Return the innermost line that isn't ours, and the innermost of the script's own.
+
+    Those below a frame of the file `bottom` are of what the process was forked from.
+    """
     inner: _Line | None = None
     for _ in range(MOST_LOOKED_AT):
         if frame is None:
             break
         code = frame.f_code
         file = code.co_filename
+        if file == bottom:
+            break
         is_script = is_of_script(file)
         if is_script or (inner is None and not file.startswith(_OURS)):
             line = (file, frame.f_lineno or 0, code.co_name)
@@ -77,12 +86,15 @@ def lines_of(frame: FrameType | None) -> tuple[_Line | None, _Line | None]:
     return inner, None
 
 
-def stacks_of_threads(trains: int | None, leave_out: int) -> tuple[ThreadStack, ...]:
+def stacks_of_threads(
+    trains: int | None, leave_out: int, bottom: str = ""
+) -> tuple[ThreadStack, ...]:
     """Return what each thread is doing, the one that trains first.
 
     Args:
         trains: the ident of that thread.
         leave_out: the ident of a thread of ours.
+        bottom: the file of a frame at which a stack ends.
     """
     names = {thread.ident: thread.name for thread in threading.enumerate()}
     stacks = []
@@ -93,10 +105,12 @@ def stacks_of_threads(trains: int | None, leave_out: int) -> tuple[ThreadStack, 
         frame: FrameType | None = top
         while frame is not None and len(frames) < MOST_FRAMES:
             code = frame.f_code
+            if code.co_filename == bottom:
+                break
             if not code.co_filename.startswith(_OURS):
                 frames.append(Frame(code.co_filename, frame.f_lineno or 0, code.co_name))
             frame = frame.f_back
-        _, script = lines_of(top)
+        _, script = lines_of(top, bottom)
         name = str(names.get(ident) or f"thread {ident}")
         seen = Frame(*script) if script else None
         stacks.append(ThreadStack(name, tuple(frames), seen, trains=ident == trains or None))
@@ -106,13 +120,18 @@ def stacks_of_threads(trains: int | None, leave_out: int) -> tuple[ThreadStack, 
 
 
 class Looks:
-    """Counts where the thread that trains is while no batch comes."""
+    """Counts where the thread that trains is while no batch comes.
 
-    def __init__(self) -> None:
+    Args:
+        lines_of: returns where a thread was while nothing could look, where that is known.
+    """
+
+    def __init__(self, lines_of: Callable[[int], list[_Line]] = lambda thread: []) -> None:
+        self._lines_of = lines_of
         self.thread: int | None = None
         """The ident of the thread that trains; None before anything trains."""
         self._seen: Counter[tuple[_Line, _Line | None]] = Counter()
-        self._looks = 0
+        self._looks = self._held = 0
         self._begin_ns: int | None = None
         self._first_ns = 0
         self._interval_ns = int(LOOK_S * 1e9)
@@ -140,15 +159,20 @@ class Looks:
             return ended
         if self._begin_ns is None:
             quiet_ns = now - quiet_since_ns
+            if quiet_ns < LEAST_PAUSE_NS:
+                return ended
             # The median is looked for only where there may be a pause.
-            if quiet_ns < LEAST_PAUSE_NS or quiet_ns < STEPS * 1000 * median(steps_us() or [0]):
+            least_ns = max(LEAST_PAUSE_NS, int(STEPS * 1000 * median(steps_us() or [0])))
+            if quiet_ns < least_ns:
                 return ended
             self._begin(quiet_since_ns, now)
+            self._first_ns = self._due_ns = min(now, quiet_since_ns + least_ns + NOTICED_NS)
         return self._look(now) or ended
 
     def _begin(self, begin_ns: int, now: int) -> None:
         self._seen.clear()
-        self._looks, self._begin_ns, self._first_ns = 0, begin_ns, now
+        self._looks = self._held = 0
+        self._begin_ns = begin_ns
         self._interval_ns, self._due_ns = int(LOOK_S * 1e9), now
         self._report_ns = begin_ns + REPORT_NS
 
@@ -158,18 +182,31 @@ class Looks:
         assert self.thread is not None
         assert self._begin_ns is not None
         inner, script = lines_of(sys._current_frames().get(self.thread))
+        if now - self._due_ns > LATE_NS:
+            self._count_held((now - self._due_ns) // self._interval_ns)
         self._looks += 1
         if inner is not None:
             self._seen[inner, script] += 1
         self._due_ns = now + self._interval_ns
         if self._looks >= THINNED_AT:
-            self._looks, self._interval_ns = self._looks // 2, self._interval_ns * 2
+            self._looks, self._held = self._looks // 2, self._held // 2
+            self._interval_ns *= 2
             self._seen = Counter({place: -(-n // 2) for place, n in self._seen.items()})
         if now < self._report_ns or not self._seen:
             return None
         lasted_ns = now - self._begin_ns
         self._report_ns = now + min(lasted_ns, REPORTS_APART_NS)
         return self._stack(now, goes_on=True)
+
+    def _count_held(self, looks: int) -> None:
+        """Count the looks that could not come: while its lock is held, no thread goes on."""
+        assert self.thread is not None
+        lines = self._lines_of(self.thread)
+        if lines:
+            script = next((line for line in lines if is_of_script(line[0])), None)
+            self._seen[lines[0], script] += looks
+            self._looks += looks
+            self._held += looks
 
     def _ended(self, end_ns: int | None) -> Stack | None:
         """Return what was seen in the pause that is over."""
@@ -191,4 +228,12 @@ class Looks:
             SeenAt(count, Frame(*inner), Frame(*script) if script else None)
             for (inner, script), count in self._seen.most_common(MOST_PLACES)
         )
-        return Stack(t, begin_ns, self._looks, max(self._looks, due), places, goes_on)
+        return Stack(
+            t,
+            begin_ns,
+            self._looks,
+            max(self._looks, due),
+            places,
+            goes_on,
+            held=self._held or None,
+        )

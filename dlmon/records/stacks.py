@@ -52,6 +52,7 @@ class Stack:
         due: how often it should have been looked: there are fewer looks where code that is not
             Python's held its lock (the GIL).
         places: where it was seen most, most often first; at most three.
+        held: how many of the looks could not come, and are by what faulthandler wrote meanwhile.
         goes_on: true where no batch has come yet.
         trainer: as in `Phase`.
     """
@@ -64,6 +65,7 @@ class Stack:
     places: tuple[SeenAt, ...]
     goes_on: bool | None = None
     trainer: int | None = None
+    held: int | None = None
 
 
 @record(frozen=True)
@@ -90,7 +92,8 @@ class ProcessStack:
     Attributes:
         request: the number of the question; all processes that were asked at once have the same.
         pid: its process id.
-        threads: its threads, the one that trains first; null where it did not answer.
+        threads: its threads, the one that trains first; null where it did not answer. With a reason
+            in `why` too, they are of the last time that it was held up.
         rank: its rank in a data-parallel run.
         worker: what it is called among those that load data; absent for one that trains.
     """

@@ -8,6 +8,7 @@ import json
 import os
 import time
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from dlmon.records import Answer, ProcessStack, Record
 
@@ -100,6 +101,8 @@ class Asked:
     channel: Channel
     pid: int
     rank: int | None = None
+    held: Path | None = None
+    """What its stacks are written to where it can't answer."""
 
     def named(self, stack: ProcessStack) -> ProcessStack:
         """Return its stack with what its supervisor knows: a process says nothing of another."""

@@ -17,6 +17,7 @@ from dlmon.control import LONGEST_BYTES, VERSION, address_of, may_ask
 from dlmon.launch.children import python_command
 from dlmon.records import ProcessStack, Profile, Record, RecordError, Stack, decode, encode
 from dlmon.supervisor.channel import Asked, NotAnswered
+from dlmon.supervisor.held_threads import held_threads
 
 STALLED_NS = 30_000_000_000
 """A run that stalls for so long has the stack of each of its processes recorded."""
@@ -124,7 +125,8 @@ class Control:
         Raises:
             RefusedAsk: no profile could be made; says why.
         """
-        asked = next(iter(self._processes()), None)
+        training = (each for each in self._processes() if each.channel.worker is None)
+        asked = next(training, None)
         if asked is None:
             raise RefusedAsk("none of its processes trains yet")
         if self._profile is not None:
@@ -216,9 +218,9 @@ async def _stack_of(asked: Asked, number: int) -> ProcessStack:
             return asked.named(answer)
         raise NotAnswered("it answered something else")
     except NotAnswered as error:
-        why = {"threads": str(error)}
-        t = time.monotonic_ns()
-        return asked.named(ProcessStack(t, number, asked.pid, threads=None, why=why))
+        why, t = {"threads": str(error)}, time.monotonic_ns()
+        threads = None if asked.held is None else held_threads(asked.held)
+        return asked.named(ProcessStack(t, number, asked.pid, threads, why=why))
 
 
 async def _summed_up(profile: Profile, source: Path, target: Path) -> Profile:

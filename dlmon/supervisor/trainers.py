@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from dlmon.control import peer_of
+from dlmon.instrument.held_lock import HELD
 from dlmon.records import (
     EPOCH_NUMBER,
     Batches,
@@ -44,6 +46,8 @@ TRAINER_RECORDS = (
     *ANSWERS,
     Profile,
 )
+# At once; of thousands that load data, these say what they wait for.
+MOST_ASKED = 128
 # A script may start a thousand interpreters, and each may have something to say.
 MAX_NOTICES = 20
 
@@ -71,6 +75,7 @@ class Trainers:
         """What the person who started the script says of its training."""
         self._socket: socket.socket | None = None
         self._connections: dict[int, _Connection] = {}
+        self._folder = Path()
         self._notices = 0
         self._epochs: dict[int, int] = {}
         self._loops: dict[int, int] = {}
@@ -89,6 +94,7 @@ class Trainers:
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
         self._socket.bind(str(path))
         self._socket.listen(1024)
+        self._folder = path.parent
         asyncio.get_running_loop().add_reader(self._socket, self._accept)
 
     def drain(self) -> None:
@@ -221,12 +227,20 @@ class Trainers:
         self._write(connection.trainer)
 
     def processes(self) -> list[Asked]:
-        """Return those that may be asked what they do."""
-        return [
-            Asked(each.channel, each.trainer.pid, each.trainer.rank)
+        """Return those that may be asked what they do: those that train first, by their numbers."""
+        asked = [
+            Asked(
+                each.channel,
+                each.trainer.pid,
+                each.trainer.rank,
+                self._folder / f"{HELD}{each.trainer.pid}",
+            )
             for each in sorted(self._connections.values(), key=lambda each: each.number or 0)
             if each.trainer is not None
         ]
+        others = [each for each in self._connections.values() if each.trainer is None]
+        asked += [Asked(one.channel, one.pid) for one in others if one.channel.worker is not None]
+        return asked[:MOST_ASKED]
 
     def left(self, connection: _Connection) -> None:
         """Note that a process has ended."""
@@ -279,6 +293,7 @@ class _Connection:
         self._peer, self._trainers = peer, trainers
         self.fd = peer.fileno()
         self.channel = Channel(self.fd)
+        self.pid, _ = peer_of(peer)
         self.number: int | None = None
         self.held: list[Record] = []
         """What it sent while it waited for a number."""

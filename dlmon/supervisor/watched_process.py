@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from dlmon.instrument.held_lock import HELD
 from dlmon.instrument.reporter import SEEN, SOCKET
 from dlmon.launch.device import DeviceChoice
 from dlmon.launch.job import Job
@@ -87,7 +88,12 @@ class WatchedProcess:
         self._trainers.drain()
         if self._place is not None:
             folder = self._place.parent
-            for left in (self._place, folder / ENTERED, *folder.glob(f"{SEEN}*")):
+            for left in (
+                self._place,
+                folder / ENTERED,
+                *folder.glob(f"{SEEN}*"),
+                *folder.glob(f"{HELD}*"),
+            ):
                 left.unlink(missing_ok=True)
             with contextlib.suppress(OSError):
                 self._place.parent.rmdir()

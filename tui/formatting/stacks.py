@@ -28,6 +28,8 @@ def stack_text(stack: Stack) -> str:
     if stack.looks < _FEW_LOOKS * stack.due:
         held = "code that is not Python's held its lock at the others"
         text += f"; {stack.looks:,} of {stack.due:,} looks came: {held}"
+    if stack.held:
+        text += f"; at {stack.held:,} of them code that is not Python's held its lock"
     return text
 
 
@@ -83,7 +85,9 @@ def stack_lines(stacks: Sequence[ProcessStack]) -> Iterator[tuple[str, bool]]:
             yield f"{process_name(stack)}: {stack.why.get('threads', 'it did not answer')}", True
             continue
         first = stack.threads[0] if stack.threads else None
-        yield f"{process_name(stack)}: {thread_place(first) if first else 'no threads'}", True
+        late = stack.why.get("threads")
+        said = f"; {late}, as code that is not Python's holds its lock" if late else ""
+        yield f"{process_name(stack)}: {thread_place(first) if first else 'no threads'}{said}", True
         for thread in stack.threads:
             trains = ", which trains" if thread.trains else ""
             if thread.script is None and not thread.trains:

@@ -1,0 +1,196 @@
+"""Real scripts that stall: the line that every rank is at; and profiles of their steps."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from fakes.sessions import eventually
+
+from dlmon.log.directory import list_sessions, stop_session
+from dlmon.records import Batches, ProcessStack, Profile, Stack, decode
+
+TIMEOUT_S = 240.0
+TORCH = """
+import os, sys, time, torch
+from torch.utils.data import DataLoader, Dataset, TensorDataset
+
+class Slow(Dataset):
+    def __len__(self):
+        return 400
+    def __getitem__(self, number):
+        if number == 200:
+            read_a_file()
+        return torch.randn(8), torch.tensor(0)
+
+def read_a_file():
+    time.sleep(600)
+
+def loop(model, loader, pause=lambda: None):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for step, (x, y) in enumerate(loader):
+        torch.nn.functional.cross_entropy(model(x), y).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        if step == 40:
+            pause()
+
+data = TensorDataset(torch.randn(800, 8), torch.zeros(800, dtype=torch.long))
+"""
+SAVES = f"""{TORCH}
+class Disk:
+    def write(self, data):
+        time.sleep(0.1)
+        return len(data)
+    def flush(self):
+        pass
+
+def save():
+    torch.save(model.state_dict(), Disk(), _use_new_zipfile_serialization=False)
+
+model = torch.nn.Sequential(*(torch.nn.Linear(8, 8) for _ in range(6)))
+loop(model, DataLoader(data, batch_size=8), save)
+"""
+ONE_IS_LATE = f"""{TORCH}
+def evaluate():
+    if int(os.environ["RANK"]) == 1:
+        time.sleep(600)
+
+torch.distributed.init_process_group("gloo")
+model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(8, 2))
+loop(model, DataLoader(data, 8), evaluate)
+"""
+LOADS = f"""{TORCH}
+if __name__ == "__main__":
+    loader = DataLoader(Slow(), batch_size=4, num_workers=2, multiprocessing_context=sys.argv[1])
+    loop(torch.nn.Linear(8, 2), loader)
+"""
+GOES_ON = f"""{TORCH}
+model = torch.nn.Linear(8, 2)
+while True:
+    loop(model, DataLoader(data, batch_size=8))
+"""
+KERAS = """
+import os, sys
+os.environ["KERAS_BACKEND"] = sys.argv[1]
+import keras, numpy
+model = keras.Sequential([keras.layers.Input((8,)), keras.layers.Dense(64), keras.layers.Dense(2)])
+model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+x, y = numpy.random.rand(8000, 8).astype("float32"), numpy.zeros(8000, dtype="int32")
+model.fit(x, y, batch_size=8, epochs=100, verbose=0)
+"""
+
+
+class Run:
+    """A script under `dlmon exec`, which is stopped at the end of its test."""
+
+    def __init__(self, tmp_path: Path) -> None:
+        self.folder, self.logs = tmp_path, tmp_path / "logs"
+
+    def dlmon(self, command, *words):
+        main = "from tui.start import main; main()"
+        cache = {"OMP_NUM_THREADS": "1", "XDG_CACHE_HOME": str(self.folder / "cache")}
+        done = subprocess.run(
+            [sys.executable, "-P", "-c", main, command, "--log-dir", str(self.logs), *words],
+            cwd=self.folder,
+            env={**os.environ, **cache},
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT_S,
+        )
+        assert done.returncode == 0, done.stderr
+        return done
+
+    def start(self, text, *words, until, options=("--detach",)):
+        (self.folder / "train.py").write_text(text)
+        self.dlmon("exec", *options, "--", *words)
+        eventually(lambda: any(map(until, self.records())), "what is waited for")
+
+    @property
+    def entry(self):
+        [entry] = list_sessions(self.logs)
+        return entry
+
+    def records(self):
+        whole = self.entry.path.read_bytes().rpartition(b"\n")[0]
+        return [decode(line) for line in whole.splitlines()]
+
+    def close(self):
+        if self.logs.exists() and self.entry.result is None:
+            stop_session(self.entry)
+            eventually(lambda: self.entry.result is not None, "the end")
+
+
+@pytest.fixture
+def run(tmp_path):
+    made = Run(tmp_path)
+    yield made
+    made.close()
+
+
+def is_long_pause(record):
+    return isinstance(record, Stack) and record.t - record.begin > 10**9
+
+
+def test_a_checkpoint_that_takes_long_is_named_with_what_it_called(interpreter, run):
+    run.start(SAVES, interpreter, "train.py", until=is_long_pause, options=("--plain",))
+    stack = [each for each in run.records() if is_long_pause(each)][-1]
+    first = stack.places[0]
+    # The disk is the script's, too: its line is the innermost.
+    assert first.script.function in ("write", "save")
+    shown = run.dlmon("report", "--format", "md", "-o", "-", "last").stdout
+    assert "train.py:" in shown
+
+
+def test_of_ranks_that_wait_for_each_other_the_one_that_is_elsewhere_is_seen(interpreter, run):
+    torchrun = (interpreter, "-m", "torch.distributed.run", "--nproc-per-node", "2", "train.py")
+    run.start(ONE_IS_LATE, *torchrun, until=is_long_pause)
+    stacks = json.loads(run.dlmon("stack", "last", "--json").stdout)
+    at = {each["rank"]: each["threads"][0] for each in stacks if "worker" not in each}
+    assert at[0]["script"]["function"] == "loop"
+    assert any("backward" in frame["function"] for frame in at[0]["frames"])
+    assert at[1]["script"]["function"] == "evaluate"
+    # It is in the log, too, as what was asked for.
+    assert {each.rank for each in run.records() if isinstance(each, ProcessStack)} == {0, 1}
+
+
+@pytest.mark.parametrize("context", ["fork", "spawn"])
+def test_what_a_loaders_worker_is_at_is_shown(context, interpreter, run):
+    run.start(LOADS, interpreter, "train.py", context, until=is_long_pause)
+    lines = run.dlmon("stack", "last").stdout.splitlines()
+    assert sum(line.startswith("loader worker, process") for line in lines) == 2
+    assert any(line.endswith("in read_a_file") and "loader worker" in line for line in lines)
+
+
+def test_steps_of_pytorch_are_profiled_and_count_nowhere(interpreter, run):
+    _is_profiled(run, GOES_ON, interpreter, "train.py", profiler="torch", operation="aten::")
+
+
+@pytest.mark.parametrize(("backend", "profiler"), [("jax", "jax"), ("torch", "torch")])
+def test_steps_of_keras_are_profiled_by_the_backends_profiler(backend, profiler, interpreter, run):
+    _is_profiled(run, KERAS, interpreter, "train.py", backend, profiler=profiler, operation="")
+
+
+def test_steps_of_tensorflow_are_profiled(run):
+    _is_profiled(
+        run, KERAS, sys.executable, "train.py", "tensorflow", profiler="tensorflow", operation=""
+    )
+
+
+def _is_profiled(run, text, *words, profiler, operation):
+    run.start(text, *words, until=lambda record: isinstance(record, Batches))
+    said = run.dlmon("profile", "--steps", "3", "last").stdout
+    assert said.startswith("3 steps by ")
+    [made] = [each for each in run.records() if isinstance(each, Profile)]
+    assert (made.profiler, made.steps, made.file) == (profiler, 3, "profile-1.json.gz")
+    assert any(each.name.startswith(operation) for each in made.operations)
+    assert 0.5 < sum(each.share for each in made.operations) < 1.01
+    trace = json.loads(gzip.decompress((run.entry.path.parent / made.file).read_bytes()))
+    assert len(trace["traceEvents"]) >= 3
+    profiled = [each for each in run.records() if isinstance(each, Batches) and each.profiled]
+    assert 1 <= sum(len(each.dt_us) for each in profiled) <= 5

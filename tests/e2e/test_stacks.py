@@ -1,0 +1,158 @@
+"""Of a real run it is said where it is while no batch comes, and what it does when it is asked."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+from fakes.sessions import DEADLINE_S, eventually
+
+from dlmon.log.directory import list_sessions, stop_session
+from dlmon.records import Notice, Stack, decode
+
+DLMON = [sys.executable, "-P", "-c", "from tui.start import main; main()"]
+TRAIN = """
+import dlmon, os, sys, threading, time
+
+def steps(count):
+    for _ in range(count):
+        time.sleep(0.01)
+        dlmon.step()
+
+{functions}
+
+def train():
+    with dlmon.training(samples=640, batch_size=8, epochs=1):
+        steps(30)
+        pause()  # here
+        steps(30)
+
+{call}
+"""
+PAUSES = {
+    "sleeps": "def pause():\n    time.sleep(1.5)",
+    "waits for a lock": """
+def pause():
+    lock = threading.Lock()
+    lock.acquire()
+    threading.Timer(1.5, lock.release).start()
+    lock.acquire()
+""",
+    "waits in the standard library": "def pause():\n    threading.Event().wait(1.5)",
+    "computes": "def pause():\n    end = time.time() + 1.5\n    while time.time() < end: pass",
+    "waits for a child": """
+def pause():
+    pid = os.fork()
+    if pid == 0:
+        time.sleep(1.5)
+        os._exit(0)
+    os.waitpid(pid, 0)
+""",
+    "has a faulthandler of its own": """
+import faulthandler
+faulthandler.enable()
+faulthandler.dump_traceback_later(0.5, file=open("own", "w"))
+def pause():
+    time.sleep(1.5)
+""",
+}
+
+
+@pytest.fixture
+def log_dir(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    return tmp_path / "logs"
+
+
+@pytest.fixture
+def dlmon(log_dir, tmp_path):
+    """Return a function that runs a command of dlmon to its end."""
+
+    def run(command, *words):
+        return subprocess.run(
+            [*DLMON, command, "--log-dir", str(log_dir), *words],
+            cwd=tmp_path,
+            env={**os.environ},
+            capture_output=True,
+            text=True,
+            timeout=DEADLINE_S,
+        )
+
+    return run
+
+
+def records_of(log_dir):
+    [entry] = list_sessions(log_dir)
+    return [decode(line) for line in entry.path.read_bytes().splitlines()]
+
+
+IN_A_THREAD = "thread = threading.Thread(target=train)\nthread.start()\nthread.join()"
+
+
+@pytest.mark.parametrize(
+    ("name", "call"),
+    [*((name, "train()") for name in PAUSES), ("sleeps", IN_A_THREAD)],
+    ids=[*PAUSES, "sleeps in a thread"],
+)
+def test_the_line_of_a_pause_is_named(name, call, dlmon, log_dir, tmp_path):
+    text = TRAIN.format(functions=PAUSES[name], call=call)
+    (tmp_path / "train.py").write_text(text)
+    done = dlmon("exec", "--plain", "--", sys.executable, "train.py")
+    assert done.returncode == 0, done.stderr
+    stack = next(
+        each
+        for each in records_of(log_dir)
+        if isinstance(each, Stack) and not each.goes_on and each.t - each.begin > 10**9
+    )
+    assert stack.places[0].script.function == "pause"
+    assert stack.places[0].looks > stack.looks / 2
+    [said] = [line for line in done.stderr.splitlines() if "without a batch at" in line]
+    assert ": train.py:" in said
+    assert " in pause" in said
+    if "faulthandler" in name:
+        # It wrote as it would have alone.
+        assert "in train" in (tmp_path / "own").read_text()
+
+
+def test_a_script_that_ends_hard_in_a_pause_says_where_it_was(dlmon, log_dir, tmp_path):
+    text = TRAIN.format(
+        functions="def pause():\n    time.sleep(2.5)\n    os._exit(3)", call="train()"
+    )
+    (tmp_path / "train.py").write_text(text)
+    assert dlmon("exec", "--plain", "--", sys.executable, "train.py").returncode == 3
+    seen = [each for each in records_of(log_dir) if isinstance(each, Stack)]
+    assert seen[-1].places[0].script.function == "pause"
+
+
+def test_a_run_that_hangs_is_asked_where_it_is_and_what_can_not_be_profiled(
+    dlmon, log_dir, tmp_path
+):
+    text = TRAIN.format(functions="def pause():\n    time.sleep(600)", call="train()")
+    (tmp_path / "train.py").write_text(text)
+    started = dlmon("exec", "--detach", "--", sys.executable, "train.py")
+    assert started.returncode == 0, started.stderr
+    [entry] = list_sessions(log_dir)
+    try:
+        eventually(lambda: b'"stack"' in entry.path.read_bytes(), "a pause")
+        shown = dlmon("stack", "last")
+        assert "train.py:" in shown.stdout.splitlines()[0], shown.stderr
+        assert " in pause" in shown.stdout.splitlines()[0]
+        [process] = json.loads(dlmon("stack", "last", "--json").stdout)
+        assert process["threads"][0]["script"]["function"] == "pause"
+        refused = dlmon("profile", "last")
+        assert refused.returncode == 2
+        assert "it uses none of PyTorch, JAX and TensorFlow" in refused.stderr
+    finally:
+        [entry] = list_sessions(log_dir)
+        stop_session(entry)
+        eventually(lambda: list_sessions(log_dir)[0].result is not None, "the end")
+    over = dlmon("stack", "last")
+    assert (over.returncode, over.stdout) == (2, "")
+    assert "is not running: it is stopped" in over.stderr
+    assert not [
+        each for each in records_of(log_dir) if isinstance(each, Notice) and "refused" in each.text
+    ]

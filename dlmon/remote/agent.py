@@ -473,7 +473,7 @@ async def _control(session: str, request: dict[str, Any], log_dir: str | None = 
         for record in await asyncio.to_thread(ask_session, read_entry(path), request):
             yield {"record": encode(record)}
     except NotControlled as error:
-        raise RequestError(str(error), FAILED) from None
+        raise RequestError(str(error)) from None
 
 
 async def _name(

@@ -190,6 +190,28 @@ def test_a_script_runs_on_a_host_in_a_directory_of_its_own(laptop, box):
     assert gone.stderr == "dlmon: box: there is no command no-such-command\n"
 
 
+def test_the_processes_of_a_session_of_a_host_say_where_they_are(laptop, box):
+    script = (
+        "import dlmon, time\nwith dlmon.training(samples=8, batch_size=1, epochs=1):\n"
+        "    dlmon.step()\n    time.sleep(600)"
+    )
+    command = ["--detach", "--name", "hangs", "--", sys.executable, "-c", script]
+    assert laptop.dlmon("exec", "--host", "box", *command).returncode == DONE
+    log = next(each.path for each in list_sessions(box.log_dir) if each.label.name == "hangs")
+    try:
+        eventually(lambda: b'"trainer"' in log.read_bytes(), "what trains")
+        shown = laptop.dlmon("stack", "--host", "box", "hangs")
+        assert shown.returncode == DONE, shown.stderr
+        assert ": <string>:4" in shown.stdout.splitlines()[0]
+        refused = laptop.dlmon("profile", "--host", "box", "hangs")
+        assert refused.returncode == WRONG_ARGUMENTS
+        assert refused.stderr.startswith("dlmon: box: ")
+        assert "it uses none of PyTorch, JAX and TensorFlow" in refused.stderr
+    finally:
+        laptop.dlmon("stop", "--host", "box", "hangs")
+    eventually(lambda: b'"result"' in log.read_bytes(), "its end")
+
+
 def test_a_session_of_a_host_gets_a_name_there(laptop, box, running):
     named = laptop.dlmon("name", "--host", "box", running, "slow", "--note", "to be stopped")
     assert named.stdout == f'{running} is called "slow"; noted\n'

@@ -26,10 +26,10 @@ class SessionAlerts:
     """Tells what becomes of a session.
 
     Args:
-        settings: what is told, and where.
+        settings: which alerts are sent, from which figures on, and where.
         session: all that is known of it so far.
         path: its log.
-        write: records what is told.
+        write: records each alert.
         notice: records why it could not be sent.
     """
 

@@ -14,7 +14,7 @@ from dlmon.records import Alert, AlertEvent
 
 
 def of_runs(settings: AlertSettings) -> AlertSettings:
-    """Return what is told of a run of a sweep: all but that it has finished."""
+    """Return the settings for a run of a sweep: all but that it has finished."""
     events = tuple(event for event in settings.events if event != AlertEvent.FINISHED)
     return replace(settings, events=events)
 

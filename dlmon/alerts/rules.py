@@ -1,4 +1,4 @@
-"""What has happened to a session that a person should be told. Pure: the time is handed in.
+"""Find what a person should know of a session. Pure: the time is handed in.
 
 Each rule says whether its cause holds now; `advance` makes one event of a cause that lasts, and one
 more of its end.
@@ -56,7 +56,7 @@ class Standing:
     """How a rule stands.
 
     Attributes:
-        is_on: whether it was told, and is not over.
+        is_on: whether an alert was sent of it, and none of its end.
         since: since when its cause has held; None where it doesn't.
         gone: since when the cause has been gone; None while it holds.
         usual: the throughput that is taken for the usual one.
@@ -108,7 +108,7 @@ class Known(NamedTuple):
     Attributes:
         session: all that is known of it.
         now: by the session's clock.
-        settings: from which figures on something is told.
+        settings: from which figures on an alert is sent.
         before: how each rule stood when the session was last looked at.
         space: what is left where the log lies.
     """
@@ -124,7 +124,7 @@ class Known(NamedTuple):
 
 
 def look(known: Known) -> tuple[dict[Key, Standing], list[Alert]]:
-    """Return how each rule stands now, and what is to be told."""
+    """Return how each rule stands now, and which alerts to send."""
     standings, alerts = dict(known.before), []
     for causes in (rule(known) for rule in _RULES):
         for cause in causes:
@@ -142,7 +142,7 @@ def advance(
 ) -> tuple[Standing, Alert | None]:
     """Return how a rule stands, given what it sees, and the event if it begins or is over.
 
-    Where nothing is known, what was told goes on.
+    Where nothing is known, an alert that was sent goes on.
     """
     if cause.holds is None and before.is_on:
         return before, None
@@ -170,7 +170,7 @@ def advance(
 
 
 def of_result(session: Session, result: Result, now: int, settings: AlertSettings) -> list[Alert]:
-    """Return what is told of the end of a session; nothing where a person stopped it."""
+    """Return the alert of the end of a session; nothing where a person stopped it."""
     if result.status == Status.STOPPED and result.stopped_by in _BY_A_PERSON:
         return []
     took = lasted((now - session.header.t) / SECOND_NS)
@@ -317,9 +317,9 @@ def _gpus(known: Known) -> Iterator[Cause]:
     overdue_ns = _OVERDUE_SAMPLES * session.machine.interval_s * SECOND_NS
     if latest is None or now - latest.t > overdue_ns:
         return
-    told = {index for _, index in known.before if index is not None}
+    alerted = {index for _, index in known.before if index is not None}
     rows = {gpu.index: gpu for gpu in latest.gpus or ()}
-    for index in sorted(gpus_of_run(session) | told):
+    for index in sorted(gpus_of_run(session) | alerted):
         row = rows.get(index)
         yield _lost(latest, row, index, settings)
         if row is None:

@@ -9,7 +9,7 @@ from dlmon.host import host_name
 from dlmon.records import Alert, AlertEvent
 
 _STEP = "epoch 3, step 812"
-_TOLD = (
+_EVENTS = (
     ("finished", "Finished after 2 h 13 min", ("30 epochs", "266 s per epoch")),
     ("failed", "Out of memory after 13 min: CUDA out of memory", ("3 epochs", "266 s per epoch")),
     ("nan", "The loss is NaN, from epoch 3 on", (_STEP, "24,812 batches so far")),
@@ -27,6 +27,6 @@ def samples() -> tuple[About, list[Alert]]:
     """Return what they are about, and one of each kind, with the end of a stall."""
     header = (host_name(), time.time(), "20261120-145600-train-py-7f3a", "train.py")
     about = About(*header, "a test of alerts", f"dlmon attach {header[2]}")
-    told = [Alert(0, AlertEvent(event), text, 0, False, known) for event, text, known in _TOLD]
+    alerts = [Alert(0, AlertEvent(event), text, 0, False, known) for event, text, known in _EVENTS]
     over = Alert(0, AlertEvent.STALLED, "Batches end again, after 95 s", 0, True, (_STEP,))
-    return about, [*told, over]
+    return about, [*alerts, over]

@@ -1,4 +1,4 @@
-"""What a person is told, where that is sent, and from which figure on. Pure."""
+"""Which alerts are sent, from which figure on, and where. Pure."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class AlertSettings:
         command: an argv that gets each message as JSON on its stdin.
         desktop: whether a viewer that is open notifies the desktop.
         detail: brief, or full: with the command, paths and the last lines of output.
-        events: those that are told.
+        events: those that alerts are sent of.
         stalled_s: a run stalls where no batch ends for so long.
         stalled_steps: and for so many times the median step.
         slower_pct: it is slower below this share of its own throughput.
@@ -73,7 +73,7 @@ class AlertSettings:
 
     @property
     def are_sent(self) -> bool:
-        """Whether anybody is told anything."""
+        """Whether alerts are sent anywhere."""
         return bool(self.url or self.command or self.desktop)
 
     def chosen(self, address: str | None, host: str | None = None) -> AlertSettings | None:
@@ -87,10 +87,10 @@ class AlertSettings:
         return asdict(self)
 
     @classmethod
-    def from_fields(cls, told: Mapping[str, Any]) -> AlertSettings:
+    def from_fields(cls, job: Mapping[str, Any]) -> AlertSettings:
         """Return the settings that a job carries, as JSON has them."""
         values: dict[str, Any]
-        values = {k: tuple(v) if isinstance(v, list) else v for k, v in told.items()}
+        values = {k: tuple(v) if isinstance(v, list) else v for k, v in job.items()}
         return cls(**values)
 
 

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from dlmon.private_files import FILE_MODE
 from dlmon.records import Operation, to_json
 from dlmon.records.sanitize import clean
 
@@ -187,7 +188,7 @@ def _covered(spans: list[tuple[float, float]]) -> float:
 
 
 def read(source: Path, target: Path) -> dict[str, Any]:
-    """Put a trace in its place as Perfetto opens it, and return what it comes to.
+    """Put a trace in its place as Perfetto opens it, for its owner alone, and return what it is of.
 
     Raises:
         TraceError: it can't be summed up.
@@ -198,11 +199,13 @@ def read(source: Path, target: Path) -> dict[str, Any]:
     if data.startswith(_GZIP):
         summary = sum_up(of_json(json.loads(gzip.decompress(data))))
         source.replace(target)
-        return summary
-    events = list(of_xspace(memoryview(data)))
-    with gzip.open(target, "wt", encoding="utf-8") as file:
-        json.dump(as_json(events), file)
-    return sum_up(events)
+    else:
+        events = list(of_xspace(memoryview(data)))
+        with gzip.open(target, "wt", encoding="utf-8") as file:
+            json.dump(as_json(events), file)
+        summary = sum_up(events)
+    target.chmod(FILE_MODE)
+    return summary
 
 
 def main() -> int:

@@ -55,6 +55,7 @@ OPERATION = {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1,
 def test_a_trace_of_pytorch_stays_as_it_is(tmp_path):
     source, target = chrome(tmp_path, OPERATION, {"ph": "M"}), tmp_path / "profile-1.json.gz"
     assert operations(read(source, target))["aten::mm"]["calls"] == 1
+    assert target.stat().st_mode & 0o777 == 0o600
     assert json.loads(gzip.decompress(target.read_bytes()))["traceEvents"][0] == OPERATION
 
 
@@ -98,6 +99,7 @@ def test_a_trace_of_jax_or_tensorflow_becomes_one_that_perfetto_opens(tmp_path):
     source, target = tmp_path / "profile-1.part.gz", tmp_path / "profile-1.json.gz"
     source.write_bytes(XSPACE)
     summary = read(source, target)
+    assert target.stat().st_mode & 0o777 == 0o600
     assert {name: (o["host_us"], o["device_us"]) for name, o in operations(summary).items()} == {
         "fusion": (0, 200),
         "PjitFunction": (400, 0),

@@ -666,7 +666,7 @@ class Session:
         return loss_is_no_number(
             self.learning.metrics,
             self._epochs,
-            self._epoch_now,
+            self._epoch_now if self.has_epochs else None,
             self.model.precision if self.model is not None else None,
             self.header.is_script,
             ended,

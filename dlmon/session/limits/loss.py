@@ -16,7 +16,7 @@ _OVERFLOW = ("float16", "mixed_float16")
 def loss_is_no_number(
     metrics: Mapping[str, Metric],
     epochs: Sequence[Epoch],
-    epoch_now: int,
+    epoch_now: int | None,
     precision: str | None,
     is_script: bool,
     ended: bool,
@@ -26,7 +26,7 @@ def loss_is_no_number(
     Args:
         metrics: what the training said of itself, by what it is of.
         epochs: those that ended.
-        epoch_now: the one that is being trained, from 0.
+        epoch_now: the one that is being trained, from 0; None where the loop has none.
         precision: what it computes in.
         is_script: whether it is a person's own, who can change how it trains.
         ended: whether the run is over, so that the words are in the past.
@@ -47,7 +47,7 @@ def loss_is_no_number(
     )
 
 
-def _first_epoch(loss: Metric, epochs: Sequence[Epoch], epoch_now: int) -> int | None:
+def _first_epoch(loss: Metric, epochs: Sequence[Epoch], epoch_now: int | None) -> int | None:
     """Return from which epoch on it is no number; None where the epochs do not say it."""
     first = None
     if not epochs or loss.last_ns > epochs[-1].end:

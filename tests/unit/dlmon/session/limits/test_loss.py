@@ -48,6 +48,7 @@ def found(*records, epoch_now=0, precision="float32", is_script=True, ended=Fals
         ([epoch(0, 0.5), epoch(1, None), epoch(2, None), read(33, None)], 3, ("from epoch 2 on",)),
         ([epoch(0, None), epoch(1, 0.4), epoch(2, None)], 3, ("from epoch 3 on",)),
         ([epoch(0, 0.5, "train_loss"), read(13, None)], 1, ("from epoch 2 on",)),
+        ([read(3, None)], None, ()),
         # An epoch that says nothing of its loss may have had one that was no number.
         ([epoch(0, "unknown"), read(13, None)], 1, ()),
         ([epoch(0, 0.5), epoch(1, "unknown"), epoch(2, None)], 3, ()),

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Self
 
 from dlmon.instrument.reporter import SOCKET
-from dlmon.records import Batches, BatchSummary, Epoch, Record, Trainer, decode
+from dlmon.records import Answer, Batches, BatchSummary, Epoch, Record, Trainer, decode
 
 
 class Reported:
@@ -21,6 +21,10 @@ class Reported:
 
     def of(self, *kinds: type) -> list:
         return [record for record in self.records if isinstance(record, kinds)]
+
+    @property
+    def only_answers(self) -> bool:
+        return bool(self.records) and all(isinstance(record, Answer) for record in self.records)
 
     @property
     def trainer(self) -> Trainer:
@@ -87,11 +91,15 @@ class Listener:
         return {**os.environ, SOCKET: self.path}
 
     def reported(self) -> list[Reported]:
-        """Return what each process reported; to be called once, when all have ended."""
+        """Return what each process reported; to be called once, when all have ended.
+
+        Left out are those that load data: they say that they answer questions, and no more.
+        """
         self._stop()
-        return [
+        processes = [
             Reported([decode(line) for line in bytes(data).splitlines()]) for data in self._received
         ]
+        return [process for process in processes if not process.only_answers]
 
     def records(self) -> list[list[Record]]:
         """Return the records of each process; to be called once, when all have ended."""

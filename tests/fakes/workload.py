@@ -110,11 +110,12 @@ class Actions:
 
     def leave_helper(self, pid_path: str, own_session: bool) -> None:
         """Leave a process behind that holds all our pipes open, and its own child."""
+        # dlmon closes the connection of records in a forked child; a helper need not be so kind.
+        kept = os.dup(self.records_fd)
         if os.fork():
+            os.close(kept)
             self.wait_for(pid_path)
             return
-        # dlmon closes the pipe of records in a forked child; a helper need not be so kind.
-        kept = os.open(f"/proc/{os.getppid()}/fd/{self.records_fd}", os.O_WRONLY)
         os.set_inheritable(kept, True)
         if own_session:
             os.setsid()

@@ -20,6 +20,9 @@ LOG_NAME = "session.jsonl"
 # The log of a session that was removed, replaced or cut short goes on in the next of these.
 _NEXT_NAME = "session-{}.jsonl"
 _NAME = re.compile(r"session(?:-(\d{1,6}))?\.jsonl")
+_TRACE = re.compile(r"profile-\d{1,6}\.json\.gz")
+MOST_TRACE_BYTES = 256 << 20
+"""No trace of a profile is larger."""
 
 
 class LogError(Exception):
@@ -64,6 +67,11 @@ def place_options(log_dir: str | os.PathLike[str] | None, host: str | None = Non
 def is_log(path: Path) -> bool:
     """Return whether a file is called as the log of a session or a sweep is."""
     return path.name == "sweep.jsonl" or _number_of(path) is not None
+
+
+def is_trace(name: str) -> bool:
+    """Return whether a file is called as the trace of a profile is."""
+    return _TRACE.fullmatch(name) is not None
 
 
 def log_directory_of(path: Path) -> Path:

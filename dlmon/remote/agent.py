@@ -9,6 +9,7 @@ it; what runs here goes on.
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
 import importlib.util
 import json
@@ -25,6 +26,7 @@ from typing import Any
 
 from dlmon.control import NotControlled
 from dlmon.exit_codes import FAILED, WRONG_ARGUMENTS
+from dlmon.files import open_regular
 from dlmon.host import boot_id, host_name
 from dlmon.launch.children import end_group, python_command
 from dlmon.launch.job import Job, Refused
@@ -42,7 +44,7 @@ from dlmon.log.directory import (
     status_without_result,
     stop_session,
 )
-from dlmon.log.folder import LogError, log_directory, next_log
+from dlmon.log.folder import LogError, is_trace, log_directory, next_log, reason_of
 from dlmon.log.follower import LogFollower, RecordFollower
 from dlmon.log.index import Place
 from dlmon.log.label import Label, read_label, write_label
@@ -68,6 +70,8 @@ Answers = AsyncIterator[Answer]
 
 # Escaped, a chunk has to fit into the longest line that a viewer takes.
 CHUNK_BYTES = 128 * 1024
+# In base64.
+TRACE_CHUNK_BYTES = 512 * 1024
 POLL_S = 0.25
 # A supervisor ends its sensors after the session; one that hangs is waited for 10 s.
 LOOK_FOR_END_S, LOOKS_FOR_END = 0.05, 200
@@ -108,6 +112,8 @@ class Agent:
             "follow": _follow,
             "launch": _launch,
             "stop": _stop,
+            "traces": _traces,
+            "trace": _trace,
             "name": _name,
             "control": _control,
             "doctor": _doctor,
@@ -474,6 +480,27 @@ async def _control(session: str, request: dict[str, Any], log_dir: str | None = 
             yield {"record": encode(record)}
     except NotControlled as error:
         raise RequestError(str(error)) from None
+
+
+async def _traces(session: str, log_dir: str | None = None) -> Answers:
+    """Yield the name and the size of each trace of a session's profiles."""
+    (path,) = _meant(session, _directory(log_dir))[-1:]
+    for file in sorted(path.parent.iterdir()):
+        if is_trace(file.name):
+            yield {"file": file.name, "size": file.stat().st_size}
+
+
+async def _trace(session: str, file: str, offset: int, log_dir: str | None = None) -> Answers:
+    """Yield a piece of a trace."""
+    (path,) = _meant(session, _directory(log_dir))[-1:]
+    if not is_trace(file):
+        raise RequestError(f"{file} is no trace of a profile")
+    try:
+        with os.fdopen(open_regular(path.with_name(file)), "rb") as trace:
+            trace.seek(offset)
+            yield {"text": base64.b64encode(trace.read(TRACE_CHUNK_BYTES)).decode()}
+    except OSError as error:
+        raise RequestError(f"{file} can't be read: {reason_of(error)}", FAILED) from None
 
 
 async def _name(

@@ -36,7 +36,7 @@ _NOT_DLMON = (
     TypeError,
     ValueError,
 )
-# Kept as they are: the bytes of a log, and records, which are cleaned where they are read.
+# Kept as they are: bytes of a log or trace, and records, which are cleaned where they are read.
 _RAW = {"text", "record", "sample", "header", "result"}
 
 

@@ -23,6 +23,7 @@ from dlmon.remote.link import Link, linked
 from dlmon.remote.listing import ListedSession, ListedSweep, listed_sessions, listed_sweeps
 from dlmon.remote.mirror import Mirror
 from dlmon.remote.ssh import SshError
+from dlmon.remote.traces import copy_traces
 
 Answer = TypeVar("Answer")
 
@@ -91,6 +92,7 @@ async def copy_remote(
     meant: str,
     log_dir: str | None = None,
     show: Callable[[float], None] = lambda share: None,
+    traces: bool = False,
 ) -> list[Path]:
     """Copy all that there is of the sessions of a host that are meant, and return the copies.
 
@@ -99,6 +101,7 @@ async def copy_remote(
         meant: what `find_sessions` takes, but no path.
         log_dir: where sessions live there; None for where they do by default.
         show: is called with how much is copied, 0 to 1.
+        traces: copy the traces of their profiles too.
 
     Raises:
         LogError: the copies can't be kept.
@@ -113,6 +116,8 @@ async def copy_remote(
                 copies.append(await mirror.wait_until_copied())
             finally:
                 mirror.close()
+            if traces:
+                await copy_traces(link, session.session, copies[-1].parent, log_dir)
             show((number + 1) / len(listed))
         return copies
 

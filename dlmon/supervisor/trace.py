@@ -16,11 +16,11 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from dlmon.log.folder import MOST_TRACE_BYTES
 from dlmon.private_files import FILE_MODE
 from dlmon.records import Operation, to_json
 from dlmon.records.sanitize import clean
 
-MOST_BYTES = 256 << 20
 MEMORY_BYTES = 6 << 30
 MOST_OPERATIONS = 30
 MOST_NAME = 200
@@ -193,8 +193,9 @@ def read(source: Path, target: Path) -> dict[str, Any]:
     Raises:
         TraceError: it can't be summed up.
     """
-    if source.stat().st_size > MOST_BYTES:
-        raise TraceError(f"the trace has more than {MOST_BYTES >> 20} MiB: profile fewer steps")
+    if source.stat().st_size > MOST_TRACE_BYTES:
+        most_mib = MOST_TRACE_BYTES >> 20
+        raise TraceError(f"the trace has more than {most_mib} MiB: profile fewer steps")
     data = source.read_bytes()
     if data.startswith(_GZIP):
         summary = sum_up(of_json(json.loads(gzip.decompress(data))))

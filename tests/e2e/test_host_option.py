@@ -137,6 +137,20 @@ def test_a_fetched_session_is_one_of_this_machine_with_its_name(laptop, recorded
     assert len(list_sessions(laptop.sessions)) == 1
 
 
+def test_a_session_is_fetched_with_the_traces_of_its_profiles_where_that_is_asked_for(
+    laptop, recorded, box
+):
+    trace = bytes(range(256)) * 5_000
+    (box.log_dir / recorded / "profile-1.json.gz").write_bytes(trace)
+    here = laptop.sessions / recorded
+    fetched = laptop.dlmon("fetch", "--host", "box", "--traces", recorded)
+    assert fetched.returncode == DONE, fetched.stderr
+    assert fetched.stdout.splitlines()[1] == (
+        f"  {here / 'profile-1.json.gz'} opens in ui.perfetto.dev"
+    )
+    assert (here / "profile-1.json.gz").read_bytes() == trace
+
+
 def test_a_run_is_known_for_the_same_wherever_its_log_lies(laptop, recorded):
     assert laptop.dlmon("fetch", "--host", "box", "first").returncode == DONE
     compared = laptop.dlmon("compare", "first", recorded, "--host", "box")

@@ -9,7 +9,9 @@ import click
 
 from dlmon.exit_codes import FAILED
 from dlmon.files import MIB
+from dlmon.log.folder import is_trace
 from dlmon.private_files import make_new_private_folder, make_private_folder
+from dlmon.records.sanitize import shown_path
 from tui.commands import click_options, shared
 from tui.commands.candidates import host_names
 
@@ -29,8 +31,13 @@ from tui.commands.candidates import host_names
     metavar="DIR",
     help="Where sessions are kept on that machine. [default: the usual place]",
 )
+@click.option(
+    "--traces", is_flag=True, help="Copy the traces of its profiles too, which may be large."
+)
 @click_options.log_dir_option
-def fetch(session: str, host: str, from_dir: str | None, log_dir: Path | None) -> None:
+def fetch(
+    session: str, host: str, from_dir: str | None, traces: bool, log_dir: Path | None
+) -> None:
     """Copy sessions of another machine to this one, where every command finds them then.
 
     SESSION is an id, a name, a unique prefix of an id, last, several with commas between them, or
@@ -38,8 +45,15 @@ def fetch(session: str, host: str, from_dir: str | None, log_dir: Path | None) -
     again takes the rest.
     """
     directory = shared.chosen_log_directory(log_dir)
-    for copy in shared.copies_of(host, session, None if from_dir is None else Path(from_dir)):
-        print(f"{_keep(copy.parent, directory)} of {host} is here")
+    there = None if from_dir is None else Path(from_dir)
+    for copy in shared.copies_of(host, session, there, traces):
+        kept = directory / _keep(copy.parent, directory)
+        print(f"{kept.name} of {host} is here")
+        found = sorted(path for path in kept.iterdir() if is_trace(path.name)) if traces else []
+        for path in found:
+            print(f"  {shown_path(path)} opens in ui.perfetto.dev")
+        if traces and not found:
+            print("  it has no trace of a profile")
 
 
 def _keep(copied: Path, directory: Path) -> str:
@@ -47,7 +61,9 @@ def _keep(copied: Path, directory: Path) -> str:
     from dlmon.remote.allowance import room_in
 
     make_private_folder(directory)
-    size = sum(path.stat().st_size for path in copied.iterdir())
+    # What begins with a dot is being written, or never was to its end.
+    files = [path for path in copied.iterdir() if not path.name.startswith(".")]
+    size = sum(path.stat().st_size for path in files)
     if size > room_in(directory):
         raise shared.UserError(
             f"{copied.name} takes {size / MIB:,.0f} MiB, which the disk of {directory} has no room "
@@ -58,7 +74,7 @@ def _keep(copied: Path, directory: Path) -> str:
     shutil.rmtree(being_made, ignore_errors=True)
     make_new_private_folder(being_made)
     try:
-        for path in copied.iterdir():
+        for path in files:
             shutil.copy2(path, being_made)
         kept = directory / copied.name
         if kept.exists():

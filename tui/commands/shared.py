@@ -179,8 +179,10 @@ def report_failures(answers: Mapping[str, object]) -> int:
     return FAILED if failures else DONE
 
 
-def copies_of(host: str, meant: str, log_dir: Path | None) -> list[Path]:
+def copies_of(host: str, meant: str, log_dir: Path | None, traces: bool = False) -> list[Path]:
     """Return copies of the sessions of another machine that are meant, and say how it goes.
+
+    With `traces`, those of their profiles lie beside them.
 
     Raises:
         SshError: the host can't be reached.
@@ -191,7 +193,7 @@ def copies_of(host: str, meant: str, log_dir: Path | None) -> list[Path]:
     from tui.plain.progress import ReadingProgress
 
     with ReadingProgress() as on_read:
-        return result_of(copy_remote(host, meant, on_host(log_dir), on_read))
+        return result_of(copy_remote(host, meant, on_host(log_dir), on_read, traces))
 
 
 def show_remote(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -73,15 +74,15 @@ def profile(
     for line, _ in profile_lines(made):
         print(line)
     if made.file is not None:
-        folder = header.id
-        if host is None:
-            from dlmon.log.directory import find_session
+        if host is not None:
+            there = "" if log_dir is None else f" --from-dir {shlex.quote(str(log_dir))}"
+            fetch = f"dlmon fetch --traces --host {shlex.quote(host)}{there} {header.id}"
+            print(f"{made.file} is on {host}: {fetch} brings it here")
+            return
+        from dlmon.log.directory import find_session
 
-            path = find_session(header.id, shared.chosen_log_directory(log_dir))
-            folder = shown_path(path.parent)
-        print(
-            f"{folder}/{made.file}{'' if host is None else f' on {host}'} opens in ui.perfetto.dev"
-        )
+        path = find_session(header.id, shared.chosen_log_directory(log_dir)).with_name(made.file)
+        print(f"{shown_path(path)} opens in ui.perfetto.dev")
 
 
 def ask_session_of(

@@ -148,6 +148,6 @@ def test_what_is_no_trace_is_one_sentence(text, is_packed, tmp_path, monkeypatch
 
 
 def test_one_that_is_too_large_is_not_read(tmp_path, monkeypatch):
-    monkeypatch.setattr(trace, "MOST_BYTES", 10)
+    monkeypatch.setattr(trace, "MOST_TRACE_BYTES", 10)
     with pytest.raises(TraceError, match="profile fewer steps"):
         read(chrome(tmp_path, OPERATION), tmp_path / "target")

@@ -1,0 +1,102 @@
+"""The traces of a session's profiles, copied whole or not at all, whatever a host sends."""
+
+import asyncio
+import base64
+
+import pytest
+from fakes.recorded import recorded_session, write_log
+
+from dlmon.log.folder import MOST_TRACE_BYTES, LogError
+from dlmon.remote import agent, traces
+from dlmon.remote.connection import RefusedRequest
+
+TRACE = bytes(range(256)) * 40
+NAME = "profile-1.json.gz"
+
+
+class HostLink:
+    """A link to an agent in this process; `replies` stand in place of its answers."""
+
+    host = "box"
+
+    def __init__(self, **replies):
+        self._replies = replies
+        self.asked = []
+
+    async def ask(self, ask, **fields):
+        self.asked.append(ask)
+        for answer in self._replies.get(ask, ()):
+            yield answer
+        if ask not in self._replies:
+            async for answer in {"traces": agent._traces, "trace": agent._trace}[ask](**fields):
+                yield answer
+
+    async def ask_one(self, ask, **fields):
+        return await anext(self.ask(ask, **fields))
+
+
+@pytest.fixture
+def copy(tmp_path, monkeypatch):
+    """Return a function that copies the traces of a session over a link, and where they come to."""
+    monkeypatch.setattr(agent, "TRACE_CHUNK_BYTES", 4_000)
+    log = write_log(tmp_path / "there", recorded_session())
+    log.with_name(NAME).write_bytes(TRACE)
+    log.with_name("profile-2.part.gz").write_bytes(b"of a profile that is being made")
+    here = tmp_path / "here"
+    here.mkdir()
+
+    def run(link):
+        session = log.parent.name
+        asyncio.run(traces.copy_traces(link, session, here, str(tmp_path / "there")))
+
+    return run, here
+
+
+def test_a_trace_is_copied_in_pieces_and_not_once_more(copy):
+    run, here = copy
+    link = HostLink()
+    run(link)
+    assert [path.name for path in here.iterdir()] == [NAME]
+    assert (here / NAME).read_bytes() == TRACE
+    assert (here / NAME).stat().st_mode & 0o777 == 0o600
+    assert link.asked == ["traces", "trace", "trace", "trace"]
+    run(link)
+    assert link.asked[4:] == ["traces"]
+
+
+@pytest.mark.parametrize(
+    ("replies", "error"),
+    [
+        ({"traces": [{"file": "../x", "size": 1}]}, RefusedRequest),
+        ({"traces": [{"file": NAME, "size": "1"}]}, RefusedRequest),
+        (
+            {"traces": [{"file": f"profile-{n}.json.gz", "size": 1} for n in range(101)]},
+            RefusedRequest,
+        ),
+        ({"traces": [{"file": NAME, "size": MOST_TRACE_BYTES + 1}]}, LogError),
+        ({"trace": [{}]}, RefusedRequest),
+        ({"trace": [{"text": "§"}]}, RefusedRequest),
+        ({"trace": [{"text": ""}]}, RefusedRequest),
+        ({"trace": [{"text": base64.b64encode(TRACE + b"x").decode()}]}, RefusedRequest),
+    ],
+)
+def test_what_is_no_trace_leaves_nothing_here(copy, replies, error):
+    run, here = copy
+    with pytest.raises(error):
+        run(HostLink(**replies))
+    assert list(here.iterdir()) == []
+
+
+def test_what_the_disk_has_no_room_for_is_not_copied(copy, monkeypatch):
+    monkeypatch.setattr(traces, "room_in", lambda folder: 1000)
+    run, here = copy
+    with pytest.raises(LogError, match="has no room for: make room on it"):
+        run(HostLink())
+    assert list(here.iterdir()) == []
+
+
+def test_a_host_gives_nothing_that_is_no_trace(tmp_path):
+    log = write_log(tmp_path, recorded_session())
+    asked = agent._trace(log.parent.name, "../../etc/passwd", 0, str(tmp_path))
+    with pytest.raises(agent.RequestError, match="is no trace"):
+        asyncio.run(anext(asked))

@@ -9,10 +9,11 @@ from typing import Any
 from fakes.recorded import recorded_session
 
 from dlmon.log.folder import LOG_NAME
-from dlmon.records import Process, encode
+from dlmon.records import Operation, Process, Profile, encode
 
 # What only some words are taken for, or what says how the rest is read.
 _WORDS = ("type", "schema", "status", "state", "gpus_state", "failure", "kind", "stream", "name")
+OPERATIONS = (Operation("aten::mm", 5, 1_500, 40_000, 0.9), Operation("x", 1, 9, 0, 0.1))
 _KEPT_OPTIONS = ("device", "mode", "precision", "backend", "data", "jit")
 ATTACK = (
     "<img src=x onerror=alert(1)></script><script>alert(2)</script>"
@@ -39,7 +40,8 @@ def hostile_log(
     row = {"pid": 7, "user": "mallory", "command": "/home/mallory/bin/spy", "of_run": False}
     processes = encode_row(row)
     lines = []
-    for record in (header, *records):
+    profile = Profile(records[-1].t, 1, header.t, header.t + 1, 5, "torch", "x", 9, OPERATIONS)
+    for record in (header, profile, *records):
         line = json.loads(encode(record))
         if record is sample:
             line["processes"] = [processes]

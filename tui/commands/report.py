@@ -13,7 +13,7 @@ from tui.commands import click_options, shared
 from tui.commands.candidates import session_names
 
 FORMATS = ("md", "html", "csv", "json")
-TABLES = ("batches", "samples", "epochs", "metrics", "machine")
+TABLES = ("batches", "samples", "epochs", "metrics", "machine", "operations")
 PICTURES = ("svg", "png")
 _SUFFIXES = {".md": "md", ".html": "html", ".htm": "html", ".csv": "csv", ".json": "json"}
 
@@ -54,7 +54,7 @@ Other people's processes, user names, home folders, the host's name and command 
     "--table",
     type=click.Choice(TABLES),
     help="What a row of the CSV, or of the JSON, is, instead of a session: a batch, the samples of "
-    "a second, an epoch, a value of a metric, or a reading of the machine.",
+    "a second, an epoch, a value of a metric, a reading of the machine, or a profiled operation.",
 )
 @click.option(
     "--charts",

@@ -28,17 +28,21 @@ def stack(session: str, as_json: bool, host: str | None, log_dir: Path | None) -
     SESSION is an id, a name, a unique prefix of an id, a path, or last. What it shows is recorded
     too.
     """
+    from rich.text import Text
+
     from dlmon.records import ProcessStack, to_json
     from dlmon.session.stacks import in_order
     from tui.formatting.stacks import stack_lines
+    from tui.plain.console import line_console
 
     _, records = ask_session_of(session, {"ask": "stack"}, host, log_dir)
     stacks = in_order(record for record in records if isinstance(record, ProcessStack))
     if as_json:
         print(json.dumps([to_json(each) for each in stacks], indent=2))
         return
+    console = line_console()
     for line, _ in stack_lines(stacks):
-        print(line)
+        console.print(Text(line))
 
 
 @click.command(short_help="Profile the next steps of a run.")
@@ -62,8 +66,11 @@ def profile(
     took the time, and leaves a trace beside the log that ui.perfetto.dev opens. The steps that are
     profiled count in no figure.
     """
+    from rich.text import Text
+
     from dlmon.records import Profile, to_json
     from tui.formatting.profiles import profile_lines
+    from tui.plain.console import line_console, table_console
 
     request = {"ask": "profile", "steps": steps}
     header, records = ask_session_of(session, request, host, log_dir)
@@ -71,8 +78,9 @@ def profile(
     if as_json:
         print(json.dumps(to_json(made), indent=2))
         return
-    for line, _ in profile_lines(made):
-        print(line)
+    console = line_console()
+    for line, _ in profile_lines(made, table_console().width):
+        console.print(Text(line))
     if made.file is not None:
         if host is not None:
             there = "" if log_dir is None else f" --from-dir {shlex.quote(str(log_dir))}"

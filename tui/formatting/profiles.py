@@ -5,8 +5,6 @@ from __future__ import annotations
 from dlmon.records import TITLES, Profile
 from tui.formatting import units
 
-_LONGEST_NAME = 52
-
 
 def profile_text(profile: Profile) -> str:
     """Say what was profiled, and what the time went into: 5 steps by PyTorch, 62 ms: idle 12 %."""
@@ -23,21 +21,43 @@ def profile_text(profile: Profile) -> str:
     return ", ".join([text, *known])
 
 
-def profile_lines(profile: Profile) -> list[tuple[str, bool]]:
-    """Return the lines of a profile, each with whether it is a heading."""
+HEADINGS = ("operation", "share", "calls", "host", "device")
+_WIDTHS = (7, 8, 10, 10)
+"""Of the columns after the first one, with the space before each."""
+_LEAST_OF_NAME = 20
+
+
+def operation_rows(profile: Profile) -> list[tuple[str, ...]]:
+    """Return a row for each operation of a profile, under `HEADINGS`."""
+    return [
+        (
+            each.name,
+            f"{100 * each.share:.1f} %",
+            f"{each.calls:,}",
+            _time(each.host_us),
+            _time(each.device_us),
+        )
+        for each in profile.operations or ()
+    ]
+
+
+def why_no_operations(profile: Profile) -> str:
+    """Say why there is no table of operations."""
+    return profile.why.get("operations") or profile.why.get("file") or "no operation is known"
+
+
+def profile_lines(profile: Profile, width: int = 90) -> list[tuple[str, bool]]:
+    """Return the lines of a profile, each with whether it is a heading; names are cut."""
     lines = [(profile_text(profile), True)]
     if profile.operations is None:
-        why = profile.why.get("operations") or profile.why.get("file") or "no operation is known"
-        return [*lines, (why, False)]
-    name = "operation"
-    lines.append((f"{name:<{_LONGEST_NAME}}  share    calls       host     device", True))
-    for each in profile.operations:
-        name = each.name
-        if len(name) > _LONGEST_NAME:
-            name = f"{name[: _LONGEST_NAME - 1]}…"
-        host, device = (
-            units.step_time(us / 1e3) if us else "–" for us in (each.host_us, each.device_us)
-        )
-        row = f"{name:<{_LONGEST_NAME}}  {100 * each.share:4.1f} %  {each.calls:>6,}"
-        lines.append((f"{row}  {host:>9}  {device:>9}", False))
+        return [*lines, (why_no_operations(profile), False)]
+    of_name = max(_LEAST_OF_NAME, width - sum(_WIDTHS))
+    for number, (name, *others) in enumerate([HEADINGS, *operation_rows(profile)]):
+        cut = name if len(name) <= of_name else f"{name[: of_name - 1]}…"
+        cells = (f"{text:>{cells}}" for text, cells in zip(others, _WIDTHS, strict=True))
+        lines.append((f"{cut:<{of_name}}{''.join(cells)}", number == 0))
     return lines
+
+
+def _time(us: int) -> str:
+    return units.step_time(us / 1e3) if us else "–"

@@ -27,6 +27,8 @@ _SHARED: tuple[BindingType, ...] = (
     PALETTE,
     QUIT,
 )
+_BESIDE = 4
+"""Columns of the space and the scroll bar beside what is shown."""
 Lines = Sequence[tuple[str, bool]]
 """Lines, each with whether it is a heading."""
 
@@ -46,6 +48,7 @@ class AnswerScreen(BaseScreen):
     def __init__(self, ask: Callable[[], Awaitable[Sequence[Record]]]) -> None:
         super().__init__()
         self._ask = ask
+        self._records: Sequence[Record] | None = None
         self._text = ""
 
     def lines_of(self, records: Sequence[Record]) -> Lines:
@@ -62,16 +65,22 @@ class AnswerScreen(BaseScreen):
 
     def ask_again(self) -> None:
         """Ask once more."""
+        self._records = None
         self._show([(under_way(self.WAITING), False)])
         self.run_worker(self._look(), exclusive=True)
 
     async def _look(self) -> None:
         try:
-            records = await self._ask()
+            self._records = await self._ask()
         except NotControlled as error:
             self._show([(str(error), False)])
             return
-        self._show(self.lines_of(records))
+        self._show(self.lines_of(self._records))
+
+    def on_resize(self) -> None:
+        """Show it in the new width."""
+        if self._records is not None:
+            self._show(self.lines_of(self._records))
 
     def _show(self, lines: Lines) -> None:
         self._text = "\n".join(line for line, _ in lines)
@@ -139,7 +148,9 @@ class ProfileScreen(AnswerScreen):
 
     def lines_of(self, records: Sequence[Record]) -> Lines:
         profiles = [record for record in records if isinstance(record, Profile)]
-        return profile_lines(profiles[-1]) if profiles else [("no profile was recorded", False)]
+        if not profiles:
+            return [("no profile was recorded", False)]
+        return profile_lines(profiles[-1], self.size.width - _BESIDE)
 
     def action_profile(self) -> None:
         """Profile as many steps once more."""

@@ -1,13 +1,13 @@
-"""What a report says of loops and epochs, and of what metrics came to."""
+"""What a report says of loops, epochs and profiles, and of what metrics came to."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from dlmon.records import Epoch, Model
+from dlmon.records import Epoch, Model, Profile
 from dlmon.session.metric_figures import MetricFigure
 from dlmon.session.snapshot import Snapshot
-from tui.formatting import units
+from tui.formatting import profiles, units
 from tui.formatting.epochs import steps_asked_for
 from tui.formatting.learning import value_text
 from tui.formatting.loops import HEADINGS, NUMERIC, loop_rows
@@ -23,6 +23,15 @@ def loop_table(snapshot: Snapshot, text: Callable[[str], str]) -> Table | None:
     if not rows:
         return None
     return Table(HEADINGS, tuple(tuple(map(text, row)) for row in rows), NUMERIC, left)
+
+
+def profile_table(profile: Profile, text: Callable[[str], str]) -> tuple[str, Table]:
+    """Return what was profiled, and one row per operation; `text` as `epoch_table` takes it."""
+    said = profiles.profile_text(profile)
+    if profile.operations is None:
+        said = f"{said}: {profiles.why_no_operations(profile)}"
+    rows = tuple((text(name), *others) for name, *others in profiles.operation_rows(profile))
+    return text(said), Table(profiles.HEADINGS, rows, (False, True, True, True, True))
 
 
 def metric_table(

@@ -96,6 +96,12 @@ def _session(session: SessionReport) -> Iterator[str]:
     if session.epochs is not None:
         yield "### Epochs"
         yield from _table(session.epochs, _MOST_EPOCHS)
+    if session.profiles:
+        yield "### Profiles"
+    for said, operations in session.profiles:
+        yield inline(said)
+        if operations.rows:
+            yield from _table(operations)
     if session.notices:
         yield "### Notices"
         yield _list(f"{at}  {text}" for at, text in session.notices[-_MOST_NOTICES:])

@@ -20,6 +20,7 @@ from dlmon.records import (
     GpuFacts,
     Notice,
     Process,
+    Profile,
     Record,
     Status,
     to_json,
@@ -49,7 +50,13 @@ from tui.options.jobs import recorded_options
 from tui.plain.summary import COMMAND, IN_DOUBT, METRICS, VALID, summary_rows
 from tui.report.curves import Mark, SessionCurves
 from tui.report.environment import as_word, environment_rows
-from tui.report.epoch_tables import MOST_LOOPS, epoch_table, loop_table, metric_table
+from tui.report.epoch_tables import (
+    MOST_LOOPS,
+    epoch_table,
+    loop_table,
+    metric_table,
+    profile_table,
+)
 from tui.report.metric_curves import MetricCurves
 from tui.report.parts import Bar, Row, Table
 from tui.report.redact import Redaction
@@ -77,6 +84,7 @@ class SessionReport:
             what there is to say of each of its own.
         account: seconds by what they went into.
         gaps: when there was no batch for longest, and what the machine did meanwhile.
+        profiles: what was profiled, and the operations that took the time.
         notices: when they were written, and what they say.
         command: what reproduces it; None for what is no run of a workload of ours.
         processes: only where a full report was asked for, as is `output`.
@@ -106,6 +114,7 @@ class SessionReport:
     gaps: tuple[Row, ...]
     loops: Table | None
     epochs: Table | None
+    profiles: tuple[tuple[str, Table], ...]
     notices: tuple[Row, ...]
     environment: tuple[Row, ...]
     options: tuple[Row, ...]
@@ -231,6 +240,7 @@ class _Gathered:
             gaps=tuple((units.clock(mark.at_s), mark.text) for mark in gaps),
             loops=loop_table(snapshot, text),
             epochs=epoch_table(snapshot.epochs, snapshot.model, text),
+            profiles=tuple(profile_table(profile, text) for profile in self.session.profiles),
             notices=tuple(self._notice(notice) for notice in snapshot.notices),
             environment=tuple(self._environment(snapshot)),
             options=tuple(self._options(snapshot)),
@@ -376,6 +386,7 @@ class _Gathered:
             "loops": to_json(snapshot.longest_loops(MOST_LOOPS)) if snapshot.loops[1:] else [],
             "evaluation": None if evaluation is None else evaluation_json(evaluation),
             "epochs": [self._epoch_json(epoch) for epoch in snapshot.epochs],
+            "profiles": [self._profile_json(profile) for profile in self.session.profiles],
             "notices": [
                 {"at_s": (notice.t - header.t) / 1e9, "text": notice.text}
                 for notice in snapshot.notices
@@ -384,6 +395,11 @@ class _Gathered:
         }
         cleaned: dict[str, Any] = self.redaction.value(whole)
         return cleaned
+
+    def _profile_json(self, profile: Profile) -> dict[str, Any]:
+        hidden = ("t", "request", "begin", "end")
+        known = {name: value for name, value in to_json(profile).items() if name not in hidden}
+        return {"at_s": ((profile.begin or profile.t) - self.session.header.t) / 1e9, **known}
 
     def _epoch_json(self, epoch: Epoch) -> dict[str, Any]:
         began = self.session.header.t

@@ -22,6 +22,7 @@ from dlmon.records import (
     Epoch,
     Machine,
     Phase,
+    Profile,
     Record,
     SessionHeader,
 )
@@ -34,8 +35,8 @@ from tui.report.session_report import records_of
 from tui.report.session_table import Cell, scalar, session_rows
 from tui.report.sweep_report import sweep_report
 
-BATCHES, SAMPLES, EPOCHS, METRICS, MACHINE = TABLES = (
-    "batches", "samples", "epochs", "metrics", "machine",
+BATCHES, SAMPLES, EPOCHS, METRICS, MACHINE, OPERATIONS = TABLES = (
+    "batches", "samples", "epochs", "metrics", "machine", "operations",
 )  # fmt: skip
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
@@ -102,6 +103,7 @@ def _rows(paths: Sequence[Path], table: str | None, full: bool) -> Iterator[Sequ
         EPOCHS: _epochs,
         METRICS: _metrics,
         MACHINE: _machine,
+        OPERATIONS: _operations,
     }
     return makers[table](logs)
 
@@ -319,6 +321,30 @@ def _numbers(device: str, readings: Any) -> Iterator[tuple[str, str, float]]:
         is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
         if is_number and spec.name != "index":
             yield device, spec.name, value
+
+
+def _operations(logs: Sequence[Read]) -> Iterator[Sequence[Cell]]:
+    """Yield each operation of each profile, those that took most time first."""
+    yield (
+        "session", "at_s", "profiler", "steps", "operation", "share", "calls", "host_ms",
+        "device_ms", "trainer",
+    )  # fmt: skip
+    for read in logs:
+        header = _header(records := read())
+        for record in records:
+            for each in (record.operations or ()) if isinstance(record, Profile) else ():
+                yield (
+                    header.id,
+                    _seconds((record.begin or record.t) - header.t),
+                    record.profiler,
+                    record.steps,
+                    each.name,
+                    each.share,
+                    each.calls,
+                    each.host_us / 1000,
+                    each.device_us / 1000,
+                    record.trainer or 0,
+                )
 
 
 def _header(records: Iterator[Record]) -> SessionHeader:

@@ -1,5 +1,7 @@
 """A profile in words."""
 
+import pytest
+
 from dlmon.records import Operation, Profile
 from tui.formatting.profiles import profile_lines
 
@@ -28,8 +30,12 @@ def test_a_profile_says_what_the_time_went_into_and_has_a_row_for_each_operation
     assert row.split()[1:] == ["80.0", "%", "5", "1.50", "ms", "40.0", "ms"]
     assert row.split()[0].endswith("m…")
     assert other.split() == ["x", "0.0", "%", "1", "0.01", "ms", "–"]
-    assert {len(heading), len(row), len(other)} == {len(row)}
-    assert len(row) <= 120
+    assert {len(heading), len(row), len(other)} == {90}
+
+
+@pytest.mark.parametrize("width", [76, 116, 200])
+def test_the_names_of_operations_are_cut_to_the_width(width):
+    assert {len(line) for line, _ in profile_lines(MADE, width)[1:]} == {width}
 
 
 def test_one_whose_trace_could_not_be_read_says_why():

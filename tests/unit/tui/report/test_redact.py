@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from fakes.recorded import recorded_session, write_log
 
-from dlmon.records import Machine, Notice, Process
+from dlmon.records import Machine, Notice, Operation, Process, Profile
 from tui.report.html import html_of
 from tui.report.markdown import markdown_of
 from tui.report.redact import Redaction
@@ -39,7 +39,10 @@ def log(tmp_path):
     *records, result = records
     notice = Notice(result.t, "mallory on tower-of-ada wrote /mnt/nfs/home/mallory/x, /root/y")
     error = "PermissionError: /Users/gertrude/data (tower-of-ada.example.org)"
-    return write_log(tmp_path, [header, *records, notice, replace(result, error=error)])
+    operations = (Operation("aten::mm", 5, 1_500, 40_000, 1.0),)
+    profile = Profile(result.t, 1, header.t, result.t, 5, "torch", operations=operations)
+    ended = replace(result, error=error)
+    return write_log(tmp_path, [header, *records, profile, notice, ended])
 
 
 def reported(log, full=False):

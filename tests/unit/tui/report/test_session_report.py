@@ -17,7 +17,9 @@ from dlmon.records import (
     Machine,
     MachineFacts,
     Model,
+    Operation,
     Process,
+    Profile,
     Result,
     Trainer,
 )
@@ -25,6 +27,7 @@ from tui.report.html import html_of
 from tui.report.markdown import markdown_of
 from tui.report.report import make_report
 from tui.report.session_report import as_sentence
+from tui.report.tidy import OPERATIONS, json_lines
 
 
 def only(path, full=False):
@@ -46,6 +49,31 @@ def test_a_session_is_called_by_its_name(tmp_path):
 def test_a_slow_epoch_is_among_the_figures_with_what_differed_in_it(tmp_path):
     figures = dict(only(write_log(tmp_path, with_a_slow_epoch())).figures)
     assert "40.0 s more than the usual" in figures["slow epoch 3"]
+
+
+def test_a_profile_has_a_table_of_operations_or_says_why_not(tmp_path):
+    header, *records = recorded_session()
+    operations = (Operation("aten::mm|<b>", 5, 1_500, 40_000, 1.0),)
+    begin, end = records[-1].t - 10**9, records[-1].t
+    kept = Profile(end, 1, begin, end, 5, "torch", "profile-1.json.gz", 9, operations)
+    lost = Profile(end, 2, begin, end, 5, "jax", why={"operations": "its trace is cut short"})
+    path = write_log(tmp_path, [header, *records[:-1], kept, lost, records[-1]])
+    report = make_report([path], [])
+    (said, table), (why, nothing) = report.sessions[0].profiles
+    assert said == "5 steps by PyTorch's profiler, 1.00 s"
+    assert table.rows[0] == ("aten::mm|<b>", "100.0 %", "5", "1.50 ms", "40.0 ms")
+    assert (why, nothing.rows) == (
+        "5 steps by JAX's profiler, 1.00 s: its trace is cut short",
+        (),
+    )
+    assert "aten::mm|&lt;b&gt;" in html_of(report)
+    assert "`aten::mm¦<b>` | 100.0 % | 5 |" in markdown_of(report)
+    first, second = report.sessions[0].as_json["profiles"]
+    assert (first["steps"], first["file"]) == (5, "profile-1.json.gz")
+    assert first["operations"][0]["device_us"] == 40_000
+    assert second["operations"] is None
+    (row,) = json.loads("".join(json_lines([path], OPERATIONS)))
+    assert (row["operation"], row["host_ms"], row["device_ms"]) == ("aten::mm|<b>", 1.5, 40.0)
 
 
 def test_a_hostile_name_is_text(tmp_path):

@@ -17,7 +17,9 @@ from dlmon.records import (
     Evaluation,
     Machine,
     Model,
+    Operation,
     Phase,
+    Profile,
     Trainer,
 )
 from tui.report.files import ReportError
@@ -36,7 +38,10 @@ def records():
 
 @pytest.fixture
 def log(tmp_path, records):
-    return write_log(tmp_path, records)
+    header, *others, result = records
+    operations = (Operation("aten::mm", 5, 1_500, 40_000, 1.0),)
+    profile = Profile(result.t, 1, header.t, result.t, 5, "torch", operations=operations)
+    return write_log(tmp_path, [header, *others, profile, result])
 
 
 def test_without_a_table_a_row_is_a_session(log):

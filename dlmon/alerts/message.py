@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import re
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit, urlunsplit
 
 from dlmon.alerts.settings import Address, Service
+from dlmon.log.folder import LogError, log_directory, log_directory_of, place_options
 from dlmon.records import Alert, AlertEvent, SessionHeader
 from dlmon.records.record import record
 from dlmon.records.sanitize import clean
@@ -53,12 +56,23 @@ class About:
     attach: str | None = None
 
     @classmethod
-    def of(cls, header: SessionHeader, name: str | None, host: str | None) -> About:
+    def of(cls, header: SessionHeader, log: Path, name: str | None, host: str | None) -> About:
         """Return what is said of a session on a host, as ssh knows that; None for this one."""
-        attach = f"dlmon attach{'' if host is None else f' --host {host}'} {header.id}"
+        attach = f"dlmon attach{place_options(_unusual_folder(log), host)} {header.id}"
         begin_wall = header.wall - header.t / 1e9
         workload = header.workload or None
         return cls(header.host, begin_wall, header.id, workload, name, attach)
+
+
+def _unusual_folder(log: Path) -> str | None:
+    """Return the log directory that a log is in, unless that is the usual one."""
+    folder = log_directory_of(log)
+    with contextlib.suppress(LogError):  # there is no usual one
+        if folder == log_directory():
+            return None
+    with contextlib.suppress(RuntimeError, ValueError):  # no home, or not in it
+        return f"~/{folder.relative_to(Path.home())}"
+    return str(folder)
 
 
 def message_of(

@@ -73,7 +73,7 @@ class SessionAlerts:
     def _tell(self, alert: Alert) -> None:
         self._write(alert)
         settings, name = self._settings, read_label(self._path).name
-        about = About.of(self._session.header, name, settings.host)
+        about = About.of(self._session.header, self._path, name, settings.host)
         details = self._details() if settings.detail == "full" else None
         self._sender.put(message_of(alert, about, settings.detail, details))
 

@@ -253,6 +253,9 @@ def _notify(address: Address, payload: Message, timeout_s: float) -> str | None:
     service = apprise.Apprise()
     if not service.add(address.text):
         return f"{LASTING} it: apprise does not know such an address"
+    # Each service waits for so long for a connection, and then for an answer.
+    for one in service:
+        one.socket_connect_timeout = one.socket_read_timeout = timeout_s / 2
     sent = service.notify(title=title_of(payload), body=text_of(payload))
     return None if sent else "apprise could not send it"
 

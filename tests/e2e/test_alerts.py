@@ -59,7 +59,8 @@ def test_the_end_of_a_run_is_sent_once_before_its_result(start, hook, log_dir):
     assert (result.status, heard(hook)) == ("completed", [("finished", False)])
     (body,) = hook.bodies
     assert (body["session"], body["name"]) == (session.header.id, "mine")
-    assert body["attach"] == f"dlmon attach {session.header.id}"
+    where = f"--log-dir {log_dir} {session.header.id}"
+    assert body["attach"] == f"dlmon attach {where}"
     assert len(body["figures"]) == 2
     assert recorded(session) == [("finished", False)]
     assert_no_secret_in(log_dir)

@@ -332,7 +332,9 @@ def _operations(logs: Sequence[Read]) -> Iterator[Sequence[Cell]]:
     for read in logs:
         header = _header(records := read())
         for record in records:
-            for each in (record.operations or ()) if isinstance(record, Profile) else ():
+            if not isinstance(record, Profile):
+                continue
+            for each in record.operations or ():
                 yield (
                     header.id,
                     _seconds((record.begin or record.t) - header.t),

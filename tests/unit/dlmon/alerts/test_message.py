@@ -2,8 +2,10 @@
 
 import base64
 import json
+from dataclasses import replace
 
 import pytest
+from fakes.recorded import recorded_session
 
 from dlmon.alerts.message import (
     LONGEST_BODY,
@@ -33,6 +35,25 @@ def sent_to(address, *messages):
 
 def message(alert=ALERT, detail="brief", details=None):
     return message_of(alert, ABOUT, detail, details)
+
+
+@pytest.mark.parametrize(
+    ("log_dir", "host", "attach"),
+    [
+        ("state/dlmon/sessions", None, "dlmon attach 7f3a"),
+        ("state/dlmon/sessions", "box", "dlmon attach --host box 7f3a"),
+        ("home/my runs", None, "dlmon attach --log-dir '~/my runs' 7f3a"),
+        ("scratch", "box", "dlmon attach --host box --log-dir {}/scratch 7f3a"),
+    ],
+)
+def test_how_to_attach_names_where_the_log_is_if_that_is_not_the_usual_folder(
+    log_dir, host, attach, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    header = replace(recorded_session()[0], id="7f3a")
+    log = tmp_path / log_dir / "7f3a" / "session.jsonl"
+    assert About.of(header, log, None, host).attach == attach.format(tmp_path)
 
 
 def test_a_message_holds_which_run_where_what_since_when_two_figures_and_how_to_attach():

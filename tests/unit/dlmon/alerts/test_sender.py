@@ -215,12 +215,22 @@ def test_a_command_that_leaves_something_running_is_over():
 def test_an_address_of_apprise_is_asked_by_it(monkeypatch):
     asked = []
 
+    class Service:
+        socket_connect_timeout = socket_read_timeout = 60.0
+
     class Apprise:
+        def __init__(self):
+            self._services = [Service()]
+
+        def __iter__(self):
+            return iter(self._services)
+
         def add(self, url):
             return url != "nonsense://x"
 
         def notify(self, title, body):
-            asked.append((title, body))
+            [service] = self._services
+            asked.append((title, service.socket_connect_timeout + service.socket_read_timeout))
             return True
 
     module = type(sys)("apprise")
@@ -231,6 +241,6 @@ def test_an_address_of_apprise_is_asked_by_it(monkeypatch):
         None,
         "it refuses it: apprise does not know such an address",
     ]
-    assert asked[0][0] == "train.py on box"
+    assert asked == [("train.py on box", 5.0)]
     monkeypatch.setitem(sys.modules, "apprise", None)
     assert places[0].deliver(message(), 5.0) == "it refuses it: apprise is not installed"

@@ -180,7 +180,7 @@ def exec_script(
             shared.leave_running(_launched(job), options.name, as_json, log_dir)
             return None
         if plain or as_json or repeat > 1 or not shared.in_terminal():
-            return _run_plain([job] * repeat, as_json, log_dir)
+            return _run_plain([job] * repeat, as_json, log_dir, settings.alerts.desktop)
         return _run_on_screen(job, kept_in, settings)
     except shared.UserError as error:
         raise _NotStarted(str(error)) from None
@@ -209,7 +209,7 @@ def _problem(options: RunOptions, repeat: int) -> str | None:
     return next((problem for problem in problems if problem is not None), None)
 
 
-def _run_plain(jobs: list[Job], as_json: bool, log_dir: Path | None) -> int:
+def _run_plain(jobs: list[Job], as_json: bool, log_dir: Path | None, desktop: bool) -> int:
     """Run one after the other, until one fails; return the exit code of the last."""
     from tui.plain.script import ScriptRefused, run_script
 
@@ -221,7 +221,7 @@ def _run_plain(jobs: list[Job], as_json: bool, log_dir: Path | None) -> int:
             apart = "\n" if number > 1 else ""
             print(f"{apart}dlmon: {turn}", file=sys.stderr, flush=True)
         try:
-            code = run_script(job, as_json, log_dir)
+            code = run_script(job, as_json, log_dir, desktop)
         except ScriptRefused as error:
             raise _NotStarted(str(error)) from None
         if code != 0:

@@ -62,7 +62,7 @@ def run(
 
         shared.end_before_start("the run")
         answer = shared.answer_of(started)
-        return follow(Path(answer.log), started, as_json=as_json)
+        return follow(Path(answer.log), started, as_json, settings.alerts.desktop)
     from tui.app import DlmonApp
     from tui.navigation import Start
 

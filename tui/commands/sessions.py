@@ -60,7 +60,7 @@ def attach(
     if plain or not shared.in_terminal():
         from tui.plain.follow import follow
 
-        return follow(path, None)
+        return follow(path, None, desktop=settings.alerts.desktop)
     from dlmon.log.folder import log_directory_of
     from tui.app import DlmonApp
     from tui.navigation import Start

@@ -203,7 +203,7 @@ def show_remote(
     if plain or as_json or not in_terminal():
         from tui.plain.follow import follow_on_host
 
-        return follow_on_host(start, as_json)
+        return follow_on_host(start, as_json, settings.alerts.desktop)
     from dlmon.remote.mirror import mirror_directory
     from tui.app import DlmonApp
     from tui.navigation import Start

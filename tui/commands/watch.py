@@ -191,7 +191,8 @@ def _record(job: Job, settings: Settings, log_dir: Path | None, *, plain: bool) 
         from tui.plain.follow import follow
 
         shared.end_before_start("the recording")
-        return follow(Path(shared.answer_of(started).log), started)
+        log = Path(shared.answer_of(started).log)
+        return follow(log, started, desktop=settings.alerts.desktop)
     from tui.app import DlmonApp
     from tui.navigation import Start
 

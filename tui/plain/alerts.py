@@ -26,7 +26,7 @@ def print_settings(settings: AlertSettings, as_json: bool) -> None:
         print(json.dumps({**known, "events": settings.events, **numbers}))
         return
     console = line_console()
-    places += ["the desktop, by a screen that is open"] if settings.desktop else []
+    places += ["the desktop, where the session is shown"] if settings.desktop else []
     console.print(Text(f"to       {', '.join(places) or f'nobody: {NO_ADDRESS}'}"))
     console.print(Text(f"detail   {settings.detail}"))
     console.print(Text(f"events   {', '.join(settings.events)}"))

@@ -47,6 +47,7 @@ from tui.formatting.phases import doing_text, phase_text
 from tui.formatting.reading import reading_text
 from tui.formatting.sessions import after_the_batch, called
 from tui.formatting.stacks import stack_text
+from tui.notification import DesktopAlerts
 from tui.plain.console import line_console
 from tui.plain.progress import ReadingProgress
 from tui.plain.summary import print_outcome, print_problem, result_json
@@ -62,7 +63,9 @@ STOP_S = 20.0
 LINE_EVERY_S = 10.0
 
 
-def follow(path: Path, launch: Lifeline | None, as_json: bool = False) -> int:
+def follow(
+    path: Path, launch: Lifeline | None, as_json: bool = False, desktop: bool = False
+) -> int:
     """Follow a session to its end and return the exit code.
 
     Ctrl-C ends with 130, SIGTERM and SIGHUP with 1: a session of our own is stopped and its
@@ -72,11 +75,13 @@ def follow(path: Path, launch: Lifeline | None, as_json: bool = False) -> int:
         path: its log.
         launch: the supervisor that we hold the lifeline of; None when only attached.
         as_json: print nothing but the result, as JSON.
+        desktop: notify the desktop of alerts.
     """
-    return asyncio.run(_follow(SessionFollower(path, launch=launch), launch, as_json))
+    follower = SessionFollower(path, launch=launch)
+    return asyncio.run(_follow(follower, launch, as_json, desktop))
 
 
-def follow_on_host(start: RemoteStart, as_json: bool = False) -> int:
+def follow_on_host(start: RemoteStart, as_json: bool = False, desktop: bool = False) -> int:
     """Follow a session of another machine to its end and return the exit code.
 
     Ctrl-C, SIGTERM and SIGHUP leave it alone: it goes on there.
@@ -86,10 +91,10 @@ def follow_on_host(start: RemoteStart, as_json: bool = False) -> int:
         RefusedRequest: it can't show, or start, what is asked for.
         LogError: the copy of the log can't be kept.
     """
-    return asyncio.run(_follow_on_host(start, as_json))
+    return asyncio.run(_follow_on_host(start, as_json, desktop))
 
 
-async def _follow_on_host(start: RemoteStart, as_json: bool) -> int:
+async def _follow_on_host(start: RemoteStart, as_json: bool, desktop: bool) -> int:
     from dlmon.remote.follower import follow_remote
     from dlmon.remote.link import linked
     from dlmon.remote.requests import launch_remote
@@ -100,7 +105,7 @@ async def _follow_on_host(start: RemoteStart, as_json: bool) -> int:
             meant = await launch_remote(link, start.job)
         with ReadingProgress() as on_read:
             follower = await follow_remote(link, meant, start.log_dir, on_read)
-        code = await _follow(follower, None, as_json)
+        code = await _follow(follower, None, as_json, desktop)
         if start.job is not None and start.job.script and not follower.running:
             code = follower.script_exit_code
         if follower.running and start.job is not None:
@@ -112,7 +117,9 @@ async def _follow_on_host(start: RemoteStart, as_json: bool) -> int:
         return code
 
 
-async def _follow(follower: SessionFollower, launch: Lifeline | None, as_json: bool) -> int:
+async def _follow(
+    follower: SessionFollower, launch: Lifeline | None, as_json: bool, desktop: bool
+) -> int:
     console = line_console()
     errors = line_console(stderr=True)
     if as_json:
@@ -123,7 +130,8 @@ async def _follow(follower: SessionFollower, launch: Lifeline | None, as_json: b
         reporter = (_ProgressReporter if console.is_terminal else _LineReporter)(console)
     try:
         with leaving_running_on_error(follower, launch):
-            code_of_signal = await _Following(follower, launch, reporter, errors).run()
+            alerts = DesktopAlerts(desktop, sys.stderr)
+            code_of_signal = await _Following(follower, launch, reporter, errors, alerts).run()
     finally:
         reporter.close()
         follower.close()
@@ -151,8 +159,10 @@ class _Following:
         launch: Lifeline | None,
         reporter: _Reporter,
         errors: Console,
+        alerts: DesktopAlerts,
     ) -> None:
         self._follower = follower
+        self._alerts = alerts
         self._launch = launch
         self._reporter = reporter
         self._errors = errors
@@ -168,6 +178,7 @@ class _Following:
         while True:
             records = self._follower.poll(SLICE_S)
             self._reporter.show(records, self._follower)
+            self._alerts.look(self._follower)
             self._report_problem()
             if not self._follower.running and not records:
                 break

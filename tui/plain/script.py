@@ -24,6 +24,7 @@ from dlmon.session.follower import SessionFollower
 from dlmon.session.source import SLICE_S
 from dlmon.stop import ASKS_TO_END, PASS_ON, PASSED_ON
 from tui.exit_messages import leaving_running_on_error
+from tui.notification import DesktopAlerts
 from tui.plain.summary import print_script_outcome, result_json
 
 # How long what the script wrote may wait until it is passed on.
@@ -42,7 +43,7 @@ class ScriptRefused(Exception):
     """The script was not started; the message is one sentence for a person."""
 
 
-def run_script(job: Job, as_json: bool, log_dir: Path | None = None) -> int:
+def run_script(job: Job, as_json: bool, log_dir: Path | None = None, desktop: bool = False) -> int:
     """Run a script to its end, and return its exit code.
 
     What it writes goes to stdout and stderr as it is, and what came of it to stderr; with
@@ -52,6 +53,7 @@ def run_script(job: Job, as_json: bool, log_dir: Path | None = None) -> int:
         job: what to run.
         as_json: print the result alone.
         log_dir: where a person asked for it to be kept; None for the usual place.
+        desktop: notify the desktop of alerts, by a program: what the terminal gets is the script's.
 
     Raises:
         ScriptRefused: it was not started.
@@ -67,7 +69,7 @@ def run_script(job: Job, as_json: bool, log_dir: Path | None = None) -> int:
     follower = SessionFollower(Path(answer.log), launch=lifeline)
     try:
         with leaving_running_on_error(follower, lifeline):
-            cut_by = asyncio.run(_follow(follower, lifeline, streams))
+            cut_by = asyncio.run(_follow(follower, lifeline, streams, DesktopAlerts(desktop)))
     finally:
         follower.close()
     if as_json and follower.result is not None:
@@ -219,7 +221,7 @@ def _terminal_size() -> tuple[int, int] | None:
 
 
 async def _follow(
-    follower: SessionFollower, lifeline: Lifeline, streams: list[_Stream]
+    follower: SessionFollower, lifeline: Lifeline, streams: list[_Stream], alerts: DesktopAlerts
 ) -> int | None:
     """Pass on what the script writes, and to it what signals we get, until it has ended.
 
@@ -241,6 +243,7 @@ async def _follow(
     passing_on.start()
     while True:
         records = follower.poll(SLICE_S)
+        alerts.look(follower)
         if not follower.running and not records:
             break
         await asyncio.sleep(0 if records else POLL_S)

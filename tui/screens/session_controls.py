@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar
 
 from textual.message import Message
 
-from dlmon.records import Alert
 from dlmon.records.sanitize import clean
 from dlmon.session.source import SessionSource
+from tui.notification import NewAlerts
 from tui.screens.base import BaseScreen
 from tui.screens.quit import QuitScreen, QuitScriptScreen
 from tui.screens.stop import StopScreen, StopScriptScreen
@@ -33,9 +34,6 @@ class SessionControls(BaseScreen):
     """Whether the session was left running here."""
     _leave_when_stopped = False
     _left = False
-    _alert: Alert | None = None
-    _has_looked = False
-    """Whether all was read that there was when the session was first shown."""
 
     @property
     def shown_session(self) -> SessionSource:
@@ -77,13 +75,15 @@ class SessionControls(BaseScreen):
         self.refresh_bindings()
         return True
 
+    @cached_property
+    def _new_alerts(self) -> NewAlerts:
+        return NewAlerts()
+
     def take_alert(self) -> None:
         """Tell the newest alert, unless it is from before the session was shown."""
-        newest = self.shown_session.session.newest_alert
-        is_new, self._alert = newest not in (None, self._alert), newest
-        if self._has_looked and is_new and newest is not None:
-            self.post_message(self.Alerted(newest.text))
-        self._has_looked = self.shown_session.read_share is None
+        alert = self._new_alerts.take(self.shown_session)
+        if alert is not None:
+            self.post_message(self.Alerted(alert.text))
 
     def take_refusal(self) -> None:
         """Say why the session was not stopped after all, and offer to stop it again."""

@@ -15,6 +15,7 @@ from dlmon.exit_codes import FAILED
 from dlmon.log.label import Label, write_label
 from dlmon.records import Batches, Epoch, Facts, Model, Notice, Phase
 from dlmon.session.follower import SessionFollower
+from tui.notification import DesktopAlerts
 from tui.plain.console import line_console
 from tui.plain.follow import _Following, _LineReporter, _Reporter, follow
 
@@ -297,7 +298,9 @@ class Lost:
 
 
 def test_what_lasts_is_said_once_however_its_seconds_count(capsys):
-    following = _Following(Lost(), None, _Reporter(), line_console(stderr=True))
+    following = _Following(
+        Lost(), None, _Reporter(), line_console(stderr=True), DesktopAlerts(False)
+    )
     for _ in range(3):
         following._report_problem()
     assert capsys.readouterr().err == "dlmon: box closed the connection; next try in 1 s\n"

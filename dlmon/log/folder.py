@@ -17,7 +17,7 @@ import platformdirs
 from dlmon.records.sanitize import shown_path
 
 LOG_NAME = "session.jsonl"
-# The log of a session that was removed, replaced or cut short goes on in the next of these.
+# Earlier versions went on in the next of these once a log was removed, replaced or cut short.
 _NEXT_NAME = "session-{}.jsonl"
 _NAME = re.compile(r"session(?:-(\d{1,6}))?\.jsonl")
 _TRACE = re.compile(r"profile-\d{1,6}\.json\.gz")
@@ -90,26 +90,14 @@ def log_of(folder: Path, kind: str = "session") -> Path:
     `kind` is the type of its header.
     """
     path = folder / f"{kind}.jsonl"
-    while (following := next_log(path)) is not None:
+    # It may be forbidden to look, for which Path.is_file raises.
+    while kind == "session" and os.path.isfile(following := _next_log(path)):  # noqa: PTH113
         path = following
     return path
 
 
-def next_log(path: Path) -> Path | None:
-    """Return the log that goes on where the one at `path` ends, if there is one."""
-    number = _number_of(path)
-    if number is None:
-        return None
-    following = path.with_name(_NEXT_NAME.format(number + 1))
-    return following if os.path.isfile(following) else None  # noqa: PTH113 - it may be forbidden
-
-
-def free_log(path: Path) -> Path:
-    """Return where the log at `path` can go on: a name that nothing else has taken."""
-    number = (_number_of(path) or 1) + 1
-    while (following := path.with_name(_NEXT_NAME.format(number))).exists():
-        number += 1
-    return following
+def _next_log(path: Path) -> Path:
+    return path.with_name(_NEXT_NAME.format((_number_of(path) or 1) + 1))
 
 
 def _number_of(path: Path) -> int | None:

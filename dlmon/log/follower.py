@@ -243,19 +243,6 @@ class LogFollower(RecordFollower[SessionHeader]):
     def __init__(self, path: Path) -> None:
         super().__init__(path, SessionHeader)
 
-    def open_next(self, path: Path | None) -> LogFollower | None:
-        """Open the log at a path if the session goes on there; None where it doesn't."""
-        if path is None:
-            return None
-        try:
-            following = LogFollower(path)
-        except LogError:
-            return None
-        if following.header.id == self.header.id:
-            return following
-        following.close()
-        return None
-
 
 def _schema_of(line: bytes, kind: str) -> int | None:
     """Return the schema of a header line of any version, None if it is no header."""

@@ -6,6 +6,8 @@ import os
 from os.path import samestat
 from pathlib import Path
 
+MOVED_AWAY = "was moved away"
+
 
 def is_known_by_inode(path: Path, fd: int) -> bool:
     """Return whether the name and the open file agree: on some network file systems they never do.
@@ -24,7 +26,7 @@ def loss_of(path: Path, fd: int, by_inode: bool) -> str | None:
         ours = os.fstat(fd)
         there = path.stat()
     except (FileNotFoundError, NotADirectoryError):
-        return "was moved away" if ours.st_nlink else "was removed"
+        return MOVED_AWAY if ours.st_nlink else "was removed"
     except OSError:
         # A server that doesn't answer says nothing of the file.
         return None

@@ -13,10 +13,9 @@ import fcntl
 import os
 import time
 from collections import deque
-from collections.abc import Sequence
 from pathlib import Path
 
-from dlmon.log.folder import LogError, free_log, reason_of
+from dlmon.log.folder import LogError, reason_of
 from dlmon.log.follower import Header
 from dlmon.log.index import Place, place_after
 from dlmon.log.loss import is_known_by_inode, loss_of
@@ -50,7 +49,6 @@ class LogWriter:
     """
 
     def __init__(self, log_dir: Path, header: SessionHeader) -> None:
-        self._header = encode(header)
         self._waiting: deque[bytes] = deque()
         self._retry_at = 0.0
         self.lost_lines = 0
@@ -60,7 +58,8 @@ class LogWriter:
         self._last_line = b""
         self.is_full = False
         """Whether it takes nothing for want of room, which somebody may make."""
-        self._take(*make_log(log_dir, header))
+        self.path, self._fd, self._size = make_log(log_dir, header)
+        self._is_known_by_inode = is_known_by_inode(self.path, self._fd)
 
     def find_loss(self) -> str | None:
         """Return what happened to the log if it was cut, moved, removed or replaced; else None."""
@@ -68,30 +67,6 @@ class LogWriter:
             if os.fstat(self._fd).st_size < self._size:
                 return "was cut short"
         return loss_of(self.path, self._fd, self._is_known_by_inode)
-
-    def continue_in_next(self, records: Sequence[Record]) -> None:
-        """Write from now on to a new file beside the old one, which is a log of its own.
-
-        Args:
-            records: what it has to begin with, behind the header.
-
-        Raises:
-            LogError: it can't be made; the old file is kept.
-        """
-        lines = self._header + b"".join(map(encode, records))
-        try:
-            path = free_log(self.path)
-            path.parent.mkdir(mode=0o700, exist_ok=True)
-            fd = _create(path, lines)
-        except OSError as error:
-            raise LogError(reason_of(error)) from None
-        # The new one is there before the lock of the old one is dropped: a viewer finds one.
-        os.close(self._fd)
-        self._take(path, fd, len(lines))
-
-    def _take(self, path: Path, fd: int, size: int) -> None:
-        self.path, self._fd, self._size = path, fd, size
-        self._is_known_by_inode = is_known_by_inode(path, fd)
 
     def write(self, record: Record) -> None:
         line = encode(record)

@@ -44,7 +44,7 @@ from dlmon.log.directory import (
     status_without_result,
     stop_session,
 )
-from dlmon.log.folder import LogError, is_trace, log_directory, next_log, reason_of
+from dlmon.log.folder import LogError, is_trace, log_directory, reason_of
 from dlmon.log.follower import LogFollower, RecordFollower
 from dlmon.log.index import Place
 from dlmon.log.label import Label, read_label, write_label
@@ -367,7 +367,7 @@ async def _follow(
     """Yield a session's log as it grows, and how it stands; until nothing of it runs any more.
 
     Where the log is at a place as it is known to have been, it is sent from there on, else from
-    its start. A log that goes on in another file is followed there: `file` names it.
+    its start.
     """
     (path,) = _meant(session, _directory(log_dir))[-1:]
     log, pid = LogFollower(path), None
@@ -380,16 +380,9 @@ async def _follow(
             # The status first: what was written before the lock was dropped is sent now.
             status, _, writer = standing_of(log)
             pid = writer or pid
-            next_path = next_log(path)
             while data := log.read_bytes(at, CHUNK_BYTES):
                 yield {"at": at, "text": data.decode("latin-1")}
                 at += len(data)
-            following = log.open_next(next_path)
-            if following is not None:
-                log.close()
-                log, path, at = following, following.path, 0
-                yield {"file": path.name, "at": at, "size": log.size}
-                continue
             loss = log.find_loss()
             label = read_label(path)
             # Where the log is gone its name may be, too.

@@ -18,7 +18,7 @@ from typing import Any
 import platformdirs
 
 from dlmon.exit_codes import FAILED
-from dlmon.log.folder import LogError, is_log, reason_of
+from dlmon.log.folder import LogError, reason_of
 from dlmon.log.index import CHECKED_BYTES, place_after
 from dlmon.log.label import Label, write_label
 from dlmon.private_files import FILE_MODE, NotPrivateError, own_private_folder
@@ -32,8 +32,6 @@ from dlmon.remote.ssh import SshError
 
 # How soon it is noticed that a lost connection needs a person.
 LOOK_S = 0.5
-# A log goes on in another file only where somebody took the one before away.
-MOST_FILES = 100
 _PLAIN = re.compile(r"[^A-Za-z0-9.-]+")
 
 
@@ -98,18 +96,15 @@ class Mirror:
         self.log_dir = log_dir
         self._size = listed.size
         self._folder = mirror_directory(link.host) / listed.session
-        self._fd = -1
-        self._at = 0
-        self._earlier_bytes = 0
-        """How much was copied of the files that the log went on from."""
-        self._files = 1
         self._is_over_limit = False
         self._allowance = allow(f"the log of {listed.session} on {link.host}", self._folder)
         self._changed = asyncio.Event()
         self._asked = Standing("follow", self._fields, self._take)
         try:
             own_private_folder(self._folder)
-            self.path = self._open(listed.file)
+            self.path = self._folder / listed.file
+            flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+            self._fd = os.open(self.path, flags, FILE_MODE)
         except OSError as error:
             raise LogError(f"it can't be copied to {self._folder}: {reason_of(error)}") from None
         self._at = os.fstat(self._fd).st_size
@@ -128,7 +123,9 @@ class Mirror:
     def close(self) -> None:
         """Copy no more."""
         self._ask_no_more()
-        self._close_file()
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
 
     def _ask_no_more(self) -> None:
         with contextlib.suppress(ValueError):
@@ -208,17 +205,11 @@ class Mirror:
             self._fail(text, code if isinstance(code, int) else FAILED)
         elif "file" in answer:
             file, at, size = _text(answer["file"]), int(answer["at"]), int(answer["size"])
-            if file != self.path.name:
-                self._files += 1
-                if self._files > MOST_FILES:
-                    raise ValueError
-                self._earlier_bytes += self._at
-                self.path, self._at = self._open(file), 0
             # It goes on where the copy is known to be right, or sends all of it.
-            if not 0 <= at <= os.fstat(self._fd).st_size:
+            if file != self.path.name or not 0 <= at <= os.fstat(self._fd).st_size:
                 raise ValueError
             self._at, self._size = at, size
-            self._refuse(self._allowance.announce(self._earlier_bytes + size, size - at))
+            self._refuse(self._allowance.announce(size, size - at))
         elif "text" in answer:
             self._write(int(answer["at"]), _text(answer["text"]).encode("latin-1"))
         elif "name" in answer:
@@ -247,23 +238,11 @@ class Mirror:
         if self._is_stop_wanted and not self._is_stop_sent:
             self._refuse_stop(problem)
 
-    def _open(self, file: str) -> Path:
-        """Go on in a file of the session; a host names nothing outside its folder."""
-        if os.sep in file or not is_log(Path(file)):
-            raise ValueError
-        path = self._folder / file
-        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-        opened = os.open(path, flags, FILE_MODE)
-        self._close_file()
-        self._fd = opened
-        return path
-
     def _write(self, at: int, data: bytes) -> None:
         """Put what arrived behind what is there; a copy of something else makes way."""
         if at != self._at or at > os.fstat(self._fd).st_size:
             raise ValueError
-        copied = self._earlier_bytes + at + len(data)
-        if self._refuse(self._allowance.take(copied, len(data))):
+        if self._refuse(self._allowance.take(at + len(data), len(data))):
             return
         there = os.pread(self._fd, len(data), at)
         if there != data:
@@ -283,11 +262,6 @@ class Mirror:
         # A name that can't be one stays where it is.
         with contextlib.suppress(LogError):
             write_label(self.path, label)
-
-    def _close_file(self) -> None:
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
 
 
 def _text(value: Any) -> str:

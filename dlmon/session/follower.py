@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from dlmon.exit_codes import END_UNKNOWN, code_of_script
 from dlmon.host import boot_id, host_name
 from dlmon.log.directory import ask_session, read_entry, status_without_result, stop_session
-from dlmon.log.folder import LogError, log_directory_of, next_log
+from dlmon.log.folder import LogError, log_directory_of
 from dlmon.log.follower import LogFollower
 from dlmon.records import Notice, Record, Result, Status
 from dlmon.session.session import Session
@@ -99,9 +99,7 @@ class SessionFollower:
             return []
         ending = self.status != Status.RUNNING or self.session.result is not None
         status = Status.RUNNING if ending else self.status_without_result()
-        following = None if ending else next_log(self.path)
-        # The lock was read first: what was written before it was dropped is read now, and so is
-        # what was written before the log went on in another file.
+        # The lock was read first: what was written before it was dropped is read now.
         records = self._read(max_s)
         if records:
             self._last_record_at = self._clock()
@@ -109,7 +107,7 @@ class SessionFollower:
         at_end = not records and self.unreadable is None and self.read_share is None
         if self.session.result is not None:
             self.status = self.session.result.status
-        elif not ending and at_end and not self._go_on_in(following):
+        elif not ending and at_end:
             self.status = status
         self.loss = self._follower.find_loss()
         self._without_seconds = None
@@ -172,15 +170,6 @@ class SessionFollower:
             elif isinstance(record, Result):
                 self.session.fold(record)
                 self.why_result_unwritten = self._why_unwritten or "the log can't be written"
-
-    def _go_on_in(self, path: Path | None) -> bool:
-        """Follow the log that goes on where ours ended, if it does."""
-        following = self._follower.open_next(path)
-        if following is None:
-            return False
-        self._follower.close()
-        self._follower, self.path = following, following.path
-        return True
 
     @property
     def running(self) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
@@ -258,35 +258,6 @@ class Session:
         self._last_step_ns, self.last_t = times
         self._output.extend(output)
 
-    def so_far(self) -> list[Record]:
-        """Return the records with which a new log can continue this session."""
-        facts = None
-        if self.facts != self.header.machine:
-            facts = Facts(self.header.t, self.header.wall, self.header.host, self.facts)
-        passed: list[tuple[int, Record | None]] = [
-            *((epoch.begin, self.loops.of(epoch).model) for epoch in self._first_epochs),
-            *((span.start, Phase(span.start, span.phase)) for span in self.phase_spans),
-            *((pause.end, pause) for pause in self._pauses),
-            *((epoch.end, epoch) for epoch in (*self._epochs, *self.trainers.epochs)),
-        ]
-        if self._evaluation is not None:
-            passed.append((self._evaluation.end, self._evaluation))
-        in_order = (record for _, record in sorted(passed, key=lambda timed: timed[0]))
-        # What did not change since is in no later sample. A run's samples are not folded here.
-        trainers = self.trainers.known.values()
-        records = (facts, *trainers, *in_order, self.model, self.machine.latest)
-        return [record for record in records if record is not None]
-
-    @property
-    def _first_epochs(self) -> Iterator[Epoch]:
-        """Yield each epoch that is of another loop than the one before it."""
-        before = None
-        for epoch in self._epochs:
-            loop = self.loops.of(epoch)
-            if loop is not before:
-                yield epoch
-            before = loop
-
     def _fold_batches(self, record: Batches) -> None:
         self.stacks.went_on(0)
         self._enter_epoch(record.epoch)
@@ -384,7 +355,7 @@ class Session:
         now = self.phase_spans[-1] if self.phase_spans else None
         repeated = now is not None and (now.phase, now.start) == (record.name, record.t)
         if repeated or (now is not None and record.t < now.start):
-            # A log that went on in another file says it again there.
+            # Earlier versions went on in another file where a log was lost, and said it again.
             return
         self.account.fold(record)
         self._close_span(record.t)
@@ -411,7 +382,7 @@ class Session:
         last = self._epochs[-1] if self._epochs else None
         is_again = last is not None and (record.epoch, record.begin) == (last.epoch, last.begin)
         if last is not None and record.end <= last.end:
-            # It ended before one that is known: a log that went on in another file repeats it.
+            # It ended before one that is known: a log of earlier versions may repeat it.
             self._add_to_epoch(record)
             return
         if last is not None and is_again:

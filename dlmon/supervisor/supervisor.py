@@ -15,7 +15,6 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +43,7 @@ from dlmon.launch.job import Job, Refused, Started
 from dlmon.launch.sensing import FACTS_S, Sensing
 from dlmon.log.folder import LogError, new_session_id
 from dlmon.log.label import Label, write_label
+from dlmon.log.loss import MOVED_AWAY
 from dlmon.log.writer import LogWriter
 from dlmon.records import (
     SCHEMA,
@@ -335,16 +335,12 @@ class Supervisor:
         nothing_trained = why_nothing_trained(ending)
         if nothing_trained is not None:
             self._notice(nothing_trained)
-        path, result = self._writer.path, self._result(ending, now)
+        result = self._result(ending, now)
         if self._alerts is not None:
             await self._alerts.end(result, now, self._stop_waiting)
         self._write(result)
         await self._wait_for_disk()
         why = self._check_log()
-        if self._writer.path != path:
-            # The log was lost only now, with its result.
-            result = replace(result, log=str(self._writer.path))
-            self._writer.write(result)
         if why:
             # The viewer that started us takes it, if it is still there.
             self._send(Notice(now, why))
@@ -414,35 +410,26 @@ class Supervisor:
             self._kernel_kills.read(self._workload.pid)
 
     def _check_log(self) -> str:
-        """Continue the log in a new file if it was lost.
+        """Let the viewer that started us know why the log can't be written, or that it can.
 
-        Return why it can't be written; empty where it can.
+        Return why it can't; empty where it can, and where it is whole under another name.
         """
         assert self._writer is not None
-        assert self._session is not None
-        old, loss, why = self._writer.path, self._writer.find_loss(), ""
+        why, loss = "", self._writer.find_loss()
         if loss is not None:
-            try:
-                self._writer.continue_in_next(self._session.so_far())
-            except LogError as error:
-                why = f"the log {loss}, and no other can be made beside it: {error}"
-            else:
-                self._notice(f"{old.name} {loss}: the rest is recorded in {self._writer.path.name}")
+            why = f"the log {loss} by another program"
         elif self._writer.failing is not None:
             why = f"the log can't be written: {self._writer.failing}"
-        self._report_log_problem(why)
-        return why
-
-    def _report_log_problem(self, why: str) -> None:
-        """Let the viewer that started us know why the log can't be written, or that it can."""
-        assert self._writer is not None
         sentence = f"{why}: make room" if why and self._writer.is_full else why
-        if sentence:
+        if why and self._ended_t is None:
             goes_on = "no sample is kept" if self._job.is_machine_recording else "training goes on"
-            sentence += f"; {'the result waits for it' if self._ended_t is not None else goes_on}"
+            sentence += f"; {goes_on}"
+        elif why and loss is None:
+            sentence += "; the result waits for it"
         if sentence != self._reported_log_problem:
             self._reported_log_problem = sentence
             self._send(Notice(time.monotonic_ns(), sentence))
+        return "" if loss == MOVED_AWAY else why
 
     def _report_lost_lines(self) -> None:
         assert self._writer is not None

@@ -578,76 +578,39 @@ def test_a_detached_session_whose_log_can_never_be_written_ends(start, files):
     assert session.status == "interrupted"
 
 
-def move_away(path):
-    path.rename(path.with_name("kept.jsonl"))
-
-
-def replace_by_a_copy(path):
-    path.with_name("copy").write_bytes(path.read_bytes())
-    path.with_name("copy").rename(path)
-
-
 LOSSES = {
-    "was removed": Path.unlink,
-    "was moved away": move_away,
-    "was replaced": replace_by_a_copy,
+    "was removed": lambda path: shutil.rmtree(path.parent.parent),
     "was cut short": lambda path: os.truncate(path, 0),
 }
 
 
 @pytest.mark.parametrize(("reported", "lose"), LOSSES.items(), ids=LOSSES)
-def test_a_log_that_is_lost_while_it_is_written_goes_on_in_another_file(
-    view, dlmon, log_dir, files, reported, lose
+def test_the_result_of_a_log_that_is_lost_while_it_is_written_is_printed(
+    view, files, reported, lose
 ):
-    go_on = files()
-    viewer = view("--json", epochs=3, script={"epoch 1": [["wait_for", go_on]]})
-    log = viewer.log
-    log.wait_for(Epoch)
-    supervisor = log.supervisor_pid
-    lose(log.path)
-    second = log.path.with_name("session-2.jsonl")
-    eventually(second.exists, "the log to go on")
-    rest = Log(second)
-    assert rest.supervisor_pid == supervisor
-    assert (rest.header, rest.status) == (log.header, "running")
-    Path(go_on).touch()
-    assert viewer.exit_code() == 0
-    result = json.loads(viewer.stdout)
-    assert (result["status"], result["log"]) == ("completed", str(second))
-    assert (result["epochs"], result["batches"]) == (3, 60)
-    assert rest.wait_for_end().epochs == 3
-    # A log of its own: nothing of it needs the first.
-    assert [epoch.epoch for epoch in rest.records(Epoch)] == [0, 1, 2]
-    assert f"session.jsonl {reported}: the rest is recorded in session-2.jsonl" in rest.notices()
-    shown = dlmon("attach", "last", "--plain", "--log-dir", str(log_dir))
-    assert shown.returncode == 0
-    assert str(second) in shown.stdout
-    (listed,) = json.loads(dlmon("sessions", "--json", "--log-dir", str(log_dir)).stdout)
-    assert (listed["session"], listed["status"]) == (rest.header.id, "completed")
-
-
-def test_a_session_whose_log_went_on_in_another_file_can_be_stopped(start, dlmon, log_dir):
-    session = start(epochs=MANY)
-    session.wait_for(Epoch)
-    session.path.unlink()
-    second = session.path.with_name("session-2.jsonl")
-    eventually(second.exists, "the log to go on")
-    assert dlmon("stop", "last", "--log-dir", str(log_dir)).returncode == 0
-    assert Log(second).wait_for_end().status == "stopped"
-
-
-def test_the_result_of_a_log_that_is_gone_with_its_directory_is_printed(view, files, log_dir):
     go_on = files()
     viewer = view(epochs=2, script={"epoch 1": [["wait_for", go_on]]})
     viewer.log.wait_for(Epoch)
-    shutil.rmtree(log_dir)
-    why = "the log was removed, and no other can be made beside it: no such file or directory"
+    lose(viewer.log.path)
+    why = f"the log {reported} by another program"
     viewer.wait_for_line(f"dlmon: {why}; training goes on")
     Path(go_on).touch()
     assert viewer.exit_code() == 1
     reported = viewer.stderr.splitlines()
     assert reported[-2] == f"dlmon: {why}: the result is not recorded; it is:"
     assert json.loads(reported[-1])["status"] == "completed"
+
+
+def test_a_log_that_is_moved_away_while_it_is_written_is_whole_there(view, files):
+    go_on = files()
+    viewer = view("--json", epochs=2, script={"epoch 1": [["wait_for", go_on]]})
+    viewer.log.wait_for(Epoch)
+    moved = viewer.log.path.rename(viewer.log.path.with_name("kept.jsonl"))
+    viewer.wait_for_line("dlmon: the log was moved away by another program; training goes on")
+    Path(go_on).touch()
+    assert viewer.exit_code() == 0
+    assert json.loads(viewer.stdout)["status"] == "completed"
+    assert Log(moved).wait_for_end().epochs == 2
 
 
 def test_a_full_disk_can_be_given_up_on(start, small_disk, files):

@@ -216,33 +216,6 @@ def test_a_recording_is_shown_by_many_and_stopped_by_one(dlmon, attach, screen, 
     assert "status    stopped" in plain[1].out
 
 
-LOSSES = {"was removed": Path.unlink, "was cut short": lambda path: os.truncate(path, 0)}
-
-
-@pytest.mark.parametrize(("reported", "lose"), LOSSES.items(), ids=LOSSES)
-def test_a_log_that_goes_on_in_another_file_is_followed_there_by_all(
-    start, attach, screen, files, reported, lose
-):
-    go_on = files()
-    session = start(epochs=EPOCHS, steps=STEPS, script={"epoch 2": [["wait_for", go_on]]})
-    session.wait_for(Epoch, lambda epoch: epoch.epoch == 1)
-    plain, terminal = [attach(), attach()], screen()
-    for viewer in plain:
-        viewer.wait_for(f"epoch 2/{EPOCHS} took")
-    shows(terminal, "fake")
-    lose(session.path)
-    sentence = f"session.jsonl {reported}: the rest is recorded in session-2.jsonl"
-    for viewer in plain:
-        viewer.wait_for(f"notice: {sentence}")
-    shows(terminal, sentence)
-    Path(go_on).touch()
-    for viewer in plain:
-        assert viewer.exit_code() == 0
-        for epoch in range(1, EPOCHS + 1):
-            assert viewer.out.count(f"epoch {epoch}/{EPOCHS} took") >= 1
-    shows(terminal, "completed")
-
-
 def test_a_log_that_is_gone_with_its_folder_is_said_by_all(start, attach, screen, log_dir, files):
     go_on = files()
     session = start(epochs=EPOCHS, steps=STEPS, script={"epoch 1": [["wait_for", go_on]]})

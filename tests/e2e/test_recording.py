@@ -119,24 +119,6 @@ def test_its_sensors_are_replaced_when_they_die(record):
     assert log.sensors_pid != pid
 
 
-def test_a_log_that_is_removed_goes_on_in_another_file_with_all_that_is_known(record, dlmon):
-    log = record()
-    eventually(lambda: len(log.records(Machine)) >= 3, "three samples")
-    log.path.unlink()
-    second = log.path.with_name("session-2.jsonl")
-    eventually(second.exists, "the log to go on")
-    rest = Log(second)
-    begin = rest.wait_for(Machine)
-    # Written once, with the first sample.
-    assert begin.cpu.why == log.records(Machine)[0].cpu.why
-    assert begin.processes
-    rest.wait_for(Machine, lambda sample: sample.t > begin.t)
-    assert dlmon("stop", str(second)).returncode == 0
-    assert rest.wait_for_end().status == "stopped"
-    notice = "session.jsonl was removed: the rest is recorded in session-2.jsonl"
-    assert rest.notices() == [notice, "stopping: asked with dlmon stop"]
-
-
 def test_in_a_terminal_it_is_shown_and_left_running(dlmon_command, log_dir):
     command = [dlmon_command, *RECORD, "--log-dir", log_dir]
     with PseudoTerminal(command) as terminal:

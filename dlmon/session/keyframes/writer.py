@@ -11,7 +11,7 @@ from dlmon.session.session import Session
 
 
 class SessionIndex:
-    """Makes an entry whenever one is due, as long as the log stays the same file.
+    """Makes an entry whenever one is due.
 
     Args:
         writer: of the log.
@@ -27,7 +27,7 @@ class SessionIndex:
         every_ns: int = EVERY_NS,
         every_bytes: int = EVERY_BYTES,
     ) -> None:
-        self._log, self._path = writer, writer.path
+        self._log = writer
         self._session = session
         self._finder = MarkFinder(session)
         self._maker = KeyframeMaker(session, every_ns=every_ns, every_bytes=every_bytes)
@@ -37,9 +37,6 @@ class SessionIndex:
         """Take a record that was written and folded."""
         self._maker.take(record, self._finder.take(record, self._session))
         if self._maker.is_due:
-            if self._log.path != self._path:
-                # The log goes on in another file, which begins with what matters of this one.
-                self._writer.close()
             self._writer.write(self._maker.make(self._log.place))
 
     def close(self) -> None:

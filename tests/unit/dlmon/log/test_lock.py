@@ -61,16 +61,6 @@ def holder(tmp_path):
 
 
 @on_linux
-def test_the_next_log_is_locked_and_the_lost_one_is_let_go(writer):
-    first = writer.path
-    kept = first.with_name("kept.jsonl")
-    move_away(first)
-    writer.continue_in_next([])
-    assert pid_seen_by_another_process(writer.path) == str(os.getpid())
-    assert pid_seen_by_another_process(kept) == "None"
-
-
-@on_linux
 def test_another_process_is_seen_to_write_until_it_ends(holder):
     assert writer_pid(holder.path) == holder.pid
     with follow(holder.path) as follower:

@@ -15,7 +15,7 @@ from fakes.recorded import recorded_session, write_log
 from fakes.strategies import header
 
 from dlmon.log import writer as writer_module
-from dlmon.log.folder import LOG_NAME, LogError, log_of
+from dlmon.log.folder import LOG_NAME, LogError
 from dlmon.log.follower import LogFollower
 from dlmon.log.lock import writer_pid
 from dlmon.log.writer import LogWriter
@@ -320,44 +320,13 @@ LOSSES = {
 
 
 @pytest.mark.parametrize(("reported", "lose"), [*LOSSES.items(), ("was removed", remove_folder)])
-def test_a_log_that_is_lost_goes_on_in_the_next_which_is_a_log_of_its_own(writer, reported, lose):
-    first = writer.path
-    writer.write(Notice(1, "before"))
+def test_a_log_that_is_lost_is_noticed_and_written_on(writer, reported, lose):
     assert writer.find_loss() is None
-    with follow(first) as follower:
-        lose(first)
-        assert writer.find_loss() == reported
-        writer.continue_in_next([Phase(1, "training")])
-        assert writer.path == first.with_name("session-2.jsonl")
-        assert writer.find_loss() is None
-        writer.write(Notice(2, "after"))
-        assert follower.header.id == first.parent.name
-    assert log_of(first.parent) == writer.path
-    with follow(writer.path) as follower:
-        assert follower.header == header()
-        assert follower.poll() == [Phase(1, "training"), Notice(2, "after")]
-    assert stat.S_IMODE(writer.path.stat().st_mode) == 0o600
     lose(writer.path)
-    writer.continue_in_next([])
-    assert writer.path.name == "session-3.jsonl" or lose is remove_folder
-
-
-def test_a_log_that_is_lost_with_all_folders_around_it_is_kept_open(writer, tmp_path):
-    shutil.rmtree(tmp_path)
-    with pytest.raises(LogError, match="no such file or directory"):
-        writer.continue_in_next([])
+    assert writer.find_loss() == reported
     writer.write(epoch(0))
-    assert writer.find_loss() == "was removed"
+    assert writer.find_loss() == reported
     assert writer.failing is None
-
-
-def test_what_waits_for_room_is_written_to_the_next_log(writer):
-    with files_no_larger_than(writer.path.stat().st_size):
-        writer.write(epoch(0))
-    remove(writer.path)
-    writer.continue_in_next([])
-    assert writer.retry(at_once=True)
-    assert read(writer.path) == [epoch(0)]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="open files are listed on Linux")

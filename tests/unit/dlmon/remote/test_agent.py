@@ -217,24 +217,7 @@ def followed(tmp_path, monkeypatch):
     return run
 
 
-def test_a_session_whose_log_was_removed_is_followed_into_the_next(followed):
-    async def play(shown):
-        shown.path.unlink()
-        await shown.until(lambda: shown.standings[-1] == ("running", "was removed"))
-        second = shown.path.with_name("session-2.jsonl")
-        second.write_bytes(b"".join(map(encode, shown.records)))
-        shown.log.drop_lock()
-        await shown.until_end()
-
-    shown = followed(play)
-    assert shown.texts == {
-        "session.jsonl": b"".join(map(encode, shown.records[:5])),
-        "session-2.jsonl": b"".join(map(encode, shown.records)),
-    }
-    assert shown.standings[-1] == ("completed", None)
-
-
-def test_a_removed_log_that_is_not_continued_stands_as_its_lock_says(followed):
+def test_a_removed_log_stands_as_its_lock_says(followed):
     async def play(shown):
         shown.path.unlink()
         await shown.until(lambda: shown.standings[-1] == ("running", "was removed"))
@@ -269,16 +252,3 @@ def test_a_log_that_was_moved_away_with_its_folder_keeps_its_name(followed, tmp_
     shown = followed(play)
     assert [answer["name"] for answer in shown.said if "name" in answer] == [None, "mine"]
     assert shown.standings[-1] == ("interrupted", "was moved away")
-
-
-def test_the_log_of_another_session_is_no_continuation(followed):
-    async def play(shown):
-        other = [replace(shown.records[0], id="another"), *shown.records[1:]]
-        second = shown.path.with_name("session-2.jsonl")
-        second.write_bytes(b"".join(map(encode, other)))
-        shown.path.unlink()
-        await shown.until(lambda: shown.standings[-1] == ("running", "was removed"))
-        shown.log.drop_lock()
-        await shown.until_end()
-
-    assert list(followed(play).texts) == ["session.jsonl"]

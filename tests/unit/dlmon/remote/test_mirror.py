@@ -8,11 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dlmon.log.folder import LogError
 from dlmon.log.index import Place, place_after
 from dlmon.records import Status
 from dlmon.remote.connection import RefusedRequest
 from dlmon.remote.listing import ListedSession
-from dlmon.remote.mirror import MOST_FILES, Mirror, mirror_directory
+from dlmon.remote.mirror import Mirror, mirror_directory
 from dlmon.remote.ssh import SshError
 
 LOG = b"".join(b'{"line": %d}\n' % number for number in range(200))
@@ -88,10 +89,10 @@ def texts(log, start, end=None):
         yield {"at": start + at, "text": data[at : at + CHUNK].decode("latin-1")}
 
 
-def send(mirror, log, start=None, end=None, file="session.jsonl"):
+def send(mirror, log, start=None, end=None):
     """Answer as a host with that log does, up to some place in it."""
     at = known_place(mirror, log) if start is None else start
-    answer(mirror, {"file": file, "at": at, "size": len(log)}, *texts(log, at, end))
+    answer(mirror, {"file": "session.jsonl", "at": at, "size": len(log)}, *texts(log, at, end))
     return at
 
 
@@ -183,17 +184,6 @@ def test_two_viewers_of_one_log_copy_it_together(make):
     assert (ahead.problem, behind.problem) == (None, None)
 
 
-def test_a_log_that_goes_on_in_another_file_does_so_here(make):
-    mirror = make()
-    send(mirror, LOG)
-    first = mirror.path
-    send(mirror, b"more\n", start=0, file="session-2.jsonl")
-    assert mirror.path == first.with_name("session-2.jsonl")
-    assert (first.read_bytes(), mirror.path.read_bytes()) == (LOG, b"more\n")
-    (standing,) = mirror.link.standing
-    assert (standing.fields()["file"], standing.fields()["offset"]) == ("session-2.jsonl", 5)
-
-
 def test_a_log_that_is_larger_than_any_is_refused_before_any_of_it_is_sent(make):
     mirror = make()
     answer(mirror, {"file": "session.jsonl", "at": 0, "size": 9 << 30})
@@ -217,34 +207,13 @@ def test_what_a_host_sends_beyond_what_it_announced_is_not_written(make, monkeyp
     assert not mirror.link.standing
 
 
-def test_a_log_that_goes_on_in_file_after_file_counts_as_one(make, monkeypatch):
-    monkeypatch.setattr("dlmon.remote.allowance.LARGEST_LOG_BYTES", 3 * len(LOG))
-    mirror = make()
-    (standing,) = mirror.link.standing
-    for number in range(2, 100):
-        name = f"session-{number}.jsonl"
-        for each in ({"file": name, "at": 0, "size": len(LOG)}, *texts(LOG, 0)):
-            standing.take(each)
-    assert "no more than" in mirror.problem
-    copied = sum(path.stat().st_size for path in mirror.path.parent.iterdir())
-    assert copied <= 3 * len(LOG)
-    assert len(list(mirror.path.parent.iterdir())) <= 5
-
-
-def test_no_more_files_are_made_than_a_log_can_have_gone_on_in(make):
-    mirror = make()
-    for number in range(2, 1000):
-        answer(mirror, {"file": f"session-{number}.jsonl", "at": 0, "size": 0})
-    assert mirror.problem == "box sent no log that can be copied"
-    assert len(list(mirror.path.parent.iterdir())) == MOST_FILES
-
-
 REFUSED = [
     {"file": "../session.jsonl", "at": 0, "size": 1},
     {"file": "/session.jsonl", "at": 0, "size": 1},
     {"file": "..", "at": 0, "size": 1},
     {"file": "", "at": 0, "size": 1},
     {"file": "label.json", "at": 0, "size": 1},
+    {"file": "session-2.jsonl", "at": 0, "size": 1},
     {"file": 7, "at": 0, "size": 1},
     {"file": "session.jsonl", "at": 11, "size": 1},
     {"file": "session.jsonl", "at": -1, "size": 1},
@@ -278,22 +247,14 @@ def test_an_answer_that_fits_no_log_leaves_the_copy_as_it_is(make, wrong):
     assert known_place(mirror, LOG) == 10
 
 
-def test_a_place_in_another_file_that_is_not_there_yet_is_refused(make):
-    mirror = make()
-    send(mirror, LOG)
-    answer(mirror, {"file": "session-2.jsonl", "at": 7, "size": 9})
-    assert mirror.problem == "box sent no log that can be copied"
-    assert known_place(mirror, b"more\n") == 0
-    assert mirror.path.read_bytes() == b""
-
-
 def test_a_link_in_place_of_the_copy_is_not_followed(make, tmp_path):
-    mirror = make()
+    path = make().path
     elsewhere = tmp_path / "elsewhere"
     elsewhere.write_bytes(b"mine")
-    (mirror.path.parent / "session-2.jsonl").symlink_to(elsewhere)
-    send(mirror, b"more\n", start=0, file="session-2.jsonl")
-    assert mirror.problem.startswith("the copy of the log can't be written: ")
+    path.unlink()
+    path.symlink_to(elsewhere)
+    with pytest.raises(LogError, match="it can't be copied to "):
+        make()
     assert elsewhere.read_bytes() == b"mine"
 
 
@@ -449,7 +410,7 @@ def test_whatever_answers_come_the_copy_has_no_hole_and_nothing_else_is_written(
         mirror.close()
         taken = sum(len(each["text"]) for each in sent if isinstance(each.get("text"), str))
         for path in mirror.path.parent.iterdir():
-            assert path.name in ("session.jsonl", "session-2.jsonl", "sweep.jsonl", "label.json")
+            assert path.name in ("session.jsonl", "label.json")
             if path.name != "label.json":
                 content = path.read_bytes()
                 assert b"\0" not in content

@@ -387,15 +387,6 @@ def test_whatever_a_log_holds_adds_up(records):
     assert_adds_up(session.snapshot())
 
 
-def test_a_log_that_goes_on_in_another_file_knows_what_was_before():
-    records = RUNS[0]
-    session = folded(records)
-    continued = folded([records[0], *session.so_far()])
-    whole, after = session.snapshot().account, continued.snapshot().account
-    for part in (AccountPart.STARTUP, AccountPart.LOADING, AccountPart.VALIDATION):
-        assert after[part] == pytest.approx(whole[part], abs=0.01)
-
-
 def test_a_million_summarised_batches_add_up():
     records = [*FIRST_EPOCH]
     for number in range(2_000):

@@ -199,17 +199,6 @@ def test_a_session_is_not_compared_with_itself(tmp_path):
         compare_logs([log], [log])
 
 
-def test_a_log_that_goes_on_in_another_file_is_read_whole(tmp_path):
-    header, *rest = recorded_session()
-    middle = len(rest) // 2
-    log = log_of(tmp_path, records=[header, *rest[:middle]])
-    write_log(tmp_path / "rest", [header, *rest[middle:]], "a").rename(
-        log.with_name("session-2.jsonl")
-    )
-    whole = read_figures(log_of(tmp_path, "whole", records=[header, *rest]))
-    assert read_figures(log).windows == whole.windows
-
-
 def test_what_is_no_log_is_refused(tmp_path):
     log = log_of(tmp_path)
     log.write_bytes(b"\x00\xff not a log\n")

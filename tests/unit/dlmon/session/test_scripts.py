@@ -17,7 +17,6 @@ from dlmon.records import (
     Machine,
     Model,
     Phase,
-    Trainer,
 )
 from dlmon.session.limits.find import find_limit
 from dlmon.session.session import NO_LENGTH, NO_WHOLE_RUN, NOTHING_SEEN, NOTHING_SEEN_YET
@@ -201,27 +200,6 @@ def ended_at(record):
     if isinstance(record, Epoch):
         return record.end
     return record.t + sum(record.dt_us[1:]) * 1000 if isinstance(record, Batches) else record.t
-
-
-def test_a_log_that_goes_on_in_another_file_knows_all_processes_that_train():
-    header, start, *rest = script_session(trainers=4)
-    models = [record for record in rest if isinstance(record, Model)]
-    timed = sorted((r for r in rest if not isinstance(r, Model)), key=ended_at)
-    records = [header, start, *timed[:4], *models, *timed[4:]]
-    whole, half = folded(records).snapshot(), len(records) // 2
-    so_far = folded(records[:half]).so_far()
-    onward = folded([header, *so_far, *records[half:]]).snapshot()
-    assert onward.samples_per_second.mean == pytest.approx(whole.samples_per_second.mean)
-    assert [one.trainer for one in onward.trainers] == [one.trainer for one in whole.trainers]
-    assert onward.epochs == whole.epochs
-    assert onward.epochs[0].samples == 4 * 6_400
-    # Who has followed it takes nothing of it twice.
-    again = folded([*records[:half], *so_far, *records[half:]]).snapshot()
-    assert (again.epochs, again.trainers) == (whole.epochs, whole.trainers)
-    # Each process is known before its epochs, as in any log.
-    kinds = [type(record) for record in so_far]
-    assert kinds[:4] == [Trainer] * 4
-    assert Trainer not in kinds[4:]
 
 
 def until_validation(records, epochs, phase=None):

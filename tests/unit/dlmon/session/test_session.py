@@ -3,7 +3,7 @@ from dataclasses import fields, is_dataclass, replace
 from itertools import pairwise
 
 import pytest
-from fakes.recorded import BEGIN_NS, folded, recorded_machine, recorded_session
+from fakes.recorded import BEGIN_NS, folded, recorded_session
 from fakes.strategies import ANY_RECORDS, SECOND_NS, TRAINING_RECORDS, header
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -903,11 +903,3 @@ def test_a_run_that_was_too_short_for_a_figure_doesnt_promise_one():
     over = recorded_session(epochs=1, ended=0, samples=500, status="stopped")
     why = folded(over).snapshot().why["seconds_per_epoch"]
     assert why.startswith("too short to measure: 10 batches")
-
-
-def test_a_machine_that_is_recorded_in_another_file_is_known_there_as_it_was():
-    """What did not change since the first sample is in none of the later ones."""
-    header, *samples = recorded_machine(status=None)
-    session = folded([header, *samples[:20]])
-    onward = folded([header, *session.so_far(), *samples[20:]])
-    assert onward.machine.latest == folded([header, *samples]).machine.latest

@@ -72,17 +72,3 @@ def test_a_log_whose_index_can_not_be_written_is_whole(write):
     path = write(before=lambda writer: index_of(writer.path).mkdir())
     assert near_end(path) is None
     assert len(path.read_bytes().splitlines()) == len(RECORDS)
-
-
-def test_the_index_ends_where_the_log_goes_on_in_another_file(write):
-    first = []
-
-    def lose(writer):
-        first.append(writer.path)
-        writer.path.unlink()
-        writer.continue_in_next([])
-
-    path = write(halfway=lose)
-    assert path != first[0]
-    assert near_end(path) is None
-    assert not index_of(path).exists()

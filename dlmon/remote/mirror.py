@@ -24,12 +24,13 @@ from dlmon.log.label import Label, write_label
 from dlmon.private_files import FILE_MODE, NotPrivateError, own_private_folder
 from dlmon.records import Status
 from dlmon.records.sanitize import clean
-from dlmon.remote.allowance import Allowance
 from dlmon.remote.connection import Answer, RefusedRequest
 from dlmon.remote.link import Link, Standing
 from dlmon.remote.listing import ListedSession
 from dlmon.remote.ssh import SshError
 
+# What a host sends is foreign. A session of a day takes 250 MB at most, at a sample a second.
+LARGEST_LOG_BYTES = 8 << 30
 # How soon it is noticed that a lost connection needs a person.
 LOOK_S = 0.5
 _PLAIN = re.compile(r"[^A-Za-z0-9.-]+")
@@ -63,7 +64,6 @@ class Mirror:
         link: the connection to its host.
         listed: the session, as its host lists it.
         log_dir: where sessions live there; None for where they do by default.
-        allow: says how much of it may be copied to a folder, by what it is called.
 
     Raises:
         LogError: it can't be kept here.
@@ -74,7 +74,6 @@ class Mirror:
         link: Link,
         listed: ListedSession,
         log_dir: str | None = None,
-        allow: Callable[[str, Path], Allowance] = Allowance,
     ) -> None:
         self.link = link
         self.status: Status | None = None
@@ -97,7 +96,6 @@ class Mirror:
         self._size = listed.size
         self._folder = mirror_directory(link.host) / listed.session
         self._is_over_limit = False
-        self._allowance = allow(f"the log of {listed.session} on {link.host}", self._folder)
         self._changed = asyncio.Event()
         self._asked = Standing("follow", self._fields, self._take)
         try:
@@ -209,7 +207,7 @@ class Mirror:
             if file != self.path.name or not 0 <= at <= os.fstat(self._fd).st_size:
                 raise ValueError
             self._at, self._size = at, size
-            self._refuse(self._allowance.announce(size, size - at))
+            self._is_too_large(size)
         elif "text" in answer:
             self._write(int(answer["at"]), _text(answer["text"]).encode("latin-1"))
         elif "name" in answer:
@@ -225,13 +223,18 @@ class Mirror:
         elif "end" in answer:
             self.is_gone = True
 
-    def _refuse(self, reason: str | None) -> bool:
-        """Copy no more where there is a reason; return whether there is."""
-        if reason is not None:
+    def _is_too_large(self, size: int) -> bool:
+        """Copy no more of a log that has more than any; return whether it has."""
+        if size > LARGEST_LOG_BYTES:
             self._is_over_limit = True
             self._ask_no_more()
-            self._fail(reason, FAILED)
-        return reason is not None
+            self._fail(
+                f"the log of {self._session} on {self.link.host} has {size / (1 << 30):.1f} GiB, "
+                f"and no more than {LARGEST_LOG_BYTES >> 30} GiB of a log are copied: replay or "
+                "report it there",
+                FAILED,
+            )
+        return self._is_over_limit
 
     def _fail(self, problem: str, exit_code: int) -> None:
         self.problem, self.exit_code = problem, exit_code
@@ -242,7 +245,7 @@ class Mirror:
         """Put what arrived behind what is there; a copy of something else makes way."""
         if at != self._at or at > os.fstat(self._fd).st_size:
             raise ValueError
-        if self._refuse(self._allowance.take(at + len(data), len(data))):
+        if self._is_too_large(at + len(data)):
             return
         there = os.pread(self._fd, len(data), at)
         if there != data:

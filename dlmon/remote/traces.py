@@ -9,11 +9,11 @@ from pathlib import Path
 from dlmon.exit_codes import FAILED
 from dlmon.log.folder import MOST_TRACE_BYTES, LogError, is_trace, reason_of
 from dlmon.private_files import open_private
-from dlmon.remote.allowance import MIB, room_in
 from dlmon.remote.connection import RefusedRequest
 from dlmon.remote.link import Link
 
 MOST_TRACES = 100
+MIB = 1 << 20
 
 
 async def copy_traces(link: Link, session: str, folder: Path, log_dir: str | None = None) -> None:
@@ -39,21 +39,16 @@ async def copy_traces(link: Link, session: str, folder: Path, log_dir: str | Non
         path = folder / file
         try:
             if not path.is_file() or path.stat().st_size != size:
-                _refuse(f"{file} of {session}", size, folder)
+                _refuse(f"{file} of {session}", size)
                 await _copy(link, file, size, path, **which)
         except OSError as error:
             raise LogError(f"{file} can't be copied to {folder}: {reason_of(error)}") from None
 
 
-def _refuse(what: str, size: int, folder: Path) -> None:
+def _refuse(what: str, size: int) -> None:
     if size > MOST_TRACE_BYTES:
         most_mib = MOST_TRACE_BYTES // MIB
         raise LogError(f"{what} has {size / MIB:,.0f} MiB, and no more than {most_mib} are copied")
-    if size > room_in(folder):
-        raise LogError(
-            f"{what} takes {size / MIB:,.0f} MiB, which the disk of {folder} has no room for: make "
-            "room on it, or set XDG_CACHE_HOME"
-        )
 
 
 async def _copy(link: Link, file: str, size: int, path: Path, **which: str | None) -> None:

@@ -28,8 +28,8 @@ from dlmon.log.directory import NoSuchLog
 from dlmon.log.folder import LogError
 from dlmon.records import Facts, Machine, Status, decode, encode
 from dlmon.records.sanitize import clean
-from dlmon.remote import allowance
 from dlmon.remote import connection as connections
+from dlmon.remote import mirror
 from dlmon.remote.columns import in_rows
 from dlmon.remote.connection import RefusedRequest, connect, connected
 from dlmon.remote.follower import find_remote, follow_remote
@@ -991,19 +991,18 @@ async def test_an_answer_that_no_log_is_copied_by_is_refused(stand_in, tmp_path,
 
 
 async def test_a_log_without_an_end_does_not_fill_the_disk(stand_in, monkeypatch):
-    monkeypatch.setattr(allowance, "SLACK_BYTES", 4 << 20)
-    monkeypatch.setattr(allowance, "GROWTH_BYTES_S", 0)
+    monkeypatch.setattr(mirror, "LARGEST_LOG_BYTES", 4 << 20)
     begin = answer_line(file="session.jsonl", at=0, size=len(LOG))
     host = stand_in({"answers": {"sessions": [listed_line(), END], "follow": [begin, "GROWING"]}})
     async with linked(host.name) as link:
         with pytest.raises(RefusedRequest) as caught:
             await follow_remote(link, "mine")
         sentence = str(caught.value)
-        assert sentence.startswith(f"the log of {HEADER.id} on {host.name} has more than any log")
-        assert sentence.endswith("it is copied no further")
+        assert sentence.startswith(f"the log of {HEADER.id} on {host.name} has 0.0 GiB")
+        assert sentence.endswith("replay or report it there")
         folder = mirror_directory(host.name) / HEADER.id
         size = sum(path.stat().st_size for path in folder.iterdir())
-        assert 0 < size <= len(LOG) + (4 << 20)
+        assert 0 < size <= 4 << 20
         # What is still on its way is not written either.
         before = link.received_bytes
         await soon(lambda: link.received_bytes > before, "more of it")

@@ -58,13 +58,11 @@ def fetch(
 
 def _keep(copied: Path, directory: Path) -> str:
     """Put the copy of a session among those that were recorded here; return its id."""
-    from dlmon.remote.allowance import room_in
-
     make_private_folder(directory)
     # What begins with a dot is being written, or never was to its end.
     files = [path for path in copied.iterdir() if not path.name.startswith(".")]
     size = sum(path.stat().st_size for path in files)
-    if size > room_in(directory):
+    if size > shutil.disk_usage(directory).free:
         raise shared.UserError(
             f"{copied.name} takes {size / MIB:,.0f} MiB, which the disk of {directory} has no room "
             "for: make room there, or name another place with --log-dir",

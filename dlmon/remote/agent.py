@@ -59,8 +59,6 @@ from dlmon.records import (
     encode,
 )
 from dlmon.records.changes import Changes
-from dlmon.records.codec import to_json
-from dlmon.remote.columns import in_columns
 from dlmon.session.follower import SessionFollower
 from dlmon.session.source import SLICE_S
 from dlmon.stop import BY_OTHER_SCREEN
@@ -191,11 +189,7 @@ async def _watch(interval_s: float = 1.0, pcie: bool = False) -> Answers:
     sensing.start()
     try:
         while True:
-            record = await arrived.get()
-            if isinstance(record, Machine):
-                yield {"sample": in_columns({"type": record.TYPE, **to_json(record)})}
-            else:
-                yield {"record": encode(record)}
+            yield {"record": encode(await arrived.get())}
     finally:
         sensing.close()
 

@@ -37,7 +37,7 @@ _NOT_DLMON = (
     ValueError,
 )
 # Kept as they are: bytes of a log or trace, and records, which are cleaned where they are read.
-_RAW = {"text", "record", "sample", "header", "result"}
+_RAW = {"text", "record", "header", "result"}
 
 
 class RefusedRequest(Exception):

@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable
 
 from dlmon.records import Facts, Machine, MachineFacts, Notice, RecordError, decode
-from dlmon.remote.columns import in_rows
 from dlmon.remote.connection import Answer
 from dlmon.remote.link import Link, Standing
 from dlmon.session.machine_history import MachineHistory
@@ -93,8 +92,7 @@ class RemoteMachine:
             self._notice(str(answer["error"]))
             return
         try:
-            fields = in_rows(answer["sample"]) if "sample" in answer else answer.get("record")
-            record = decode(json.dumps(fields))
+            record = decode(json.dumps(answer.get("record")))
         except (RecordError, ValueError, RecursionError):
             return
         if isinstance(record, Facts):

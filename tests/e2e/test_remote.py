@@ -30,7 +30,6 @@ from dlmon.records import Facts, Machine, Status, decode, encode
 from dlmon.records.sanitize import clean
 from dlmon.remote import connection as connections
 from dlmon.remote import mirror
-from dlmon.remote.columns import in_rows
 from dlmon.remote.connection import RefusedRequest, connect, connected
 from dlmon.remote.follower import find_remote, follow_remote
 from dlmon.remote.link import Link, linked
@@ -140,8 +139,7 @@ async def watched(name, interval_s=0.1, samples=2):
     facts, found = None, []
     async with connected(name) as connection:
         async for answer in connection.ask("watch", interval_s=interval_s):
-            fields = in_rows(answer["sample"]) if "sample" in answer else answer["record"]
-            record = decode(json.dumps(fields))
+            record = decode(json.dumps(answer["record"]))
             if isinstance(record, Facts):
                 facts = record
             elif isinstance(record, Machine):
@@ -786,8 +784,8 @@ NONSENSE = [
     '{"id": @, "record": {"type": "machine", "t": "now", "cpu": []}}',
     '{"id": @, "record": {"type": "facts", "host": 7, "machine": {"gpus": 7}}}',
     '{"id": @, "record": "\\ud800"}',
-    '{"id": @, "sample": {"type": "machine", "t": 1, "wall": 1, "gpus": {"index": 7}}}',
-    '{"id": @, "sample": {"type": "machine", "t": 1, "wall": 1, "processes": {"pid": [[]]}}}',
+    '{"id": @, "record": {"type": "machine", "t": 1, "wall": 1, "gpus": {"index": 7}}}',
+    '{"id": @, "record": {"type": "machine", "t": 1, "wall": 1, "processes": {"pid": [[]]}}}',
     '{"id": @, "sessions": 7}',
     DEEP,
     DEEPER,

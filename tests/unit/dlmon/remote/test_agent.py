@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from contextlib import aclosing
 from dataclasses import replace
 
@@ -18,7 +17,6 @@ from dlmon.records import Cpu, Gpu, Machine, Model
 from dlmon.records.codec import decode, encode
 from dlmon.remote import agent
 from dlmon.remote.agent import RunningLogs
-from dlmon.remote.columns import in_rows
 
 
 def session(name):
@@ -70,7 +68,7 @@ def test_where_nothing_was_ever_recorded_nothing_runs(tmp_path):
 @pytest.mark.parametrize(
     ("power_w", "sent_w"), [(327.24, 327.0), (27.24, 27.2), (7.246, 7.25), (0.0, 0.0)]
 )
-def test_a_sample_is_sent_by_column_without_digits_that_say_nothing(monkeypatch, power_w, sent_w):
+def test_a_sample_is_sent_without_digits_that_say_nothing(monkeypatch, power_w, sent_w):
     """What two machines' clocks can't tell apart would be three bytes a sample."""
     gpus = (Gpu(0, power_w=power_w), Gpu(1, why={"power_w": "not reported by this GPU"}))
 
@@ -90,11 +88,10 @@ def test_a_sample_is_sent_by_column_without_digits_that_say_nothing(monkeypatch,
 
     async def first():
         async with aclosing(agent._watch()) as sent:
-            return (await anext(sent))["sample"]
+            return (await anext(sent))["record"]
 
     sent = asyncio.run(first())
-    assert sent["gpus"]["power_w"] == [sent_w, None]
-    sample = decode(json.dumps(in_rows(sent)))
+    sample = decode(sent)
     assert (sample.t, sample.cpu.pct) == (2_195_331_000_000, 3.0)
     assert sample.gpus == (Gpu(0, power_w=sent_w), gpus[1])
 

@@ -7,7 +7,6 @@ import pytest
 from fakes.recorded import recorded_session
 
 from dlmon.records import Facts, Machine, Notice, encode
-from dlmon.remote.columns import in_columns
 from dlmon.remote.connection import Box
 from dlmon.remote.link import Clock
 from dlmon.remote.machine import RemoteMachine
@@ -43,11 +42,7 @@ class FakeLink:
             standing.take(answer)
 
     def send(self, record):
-        fields = json.loads(encode(record))
-        if isinstance(record, Machine):
-            self.answer(sample=in_columns(fields))
-        else:
-            self.answer(record=fields)
+        self.answer(record=json.loads(encode(record)))
 
 
 @pytest.fixture
@@ -170,15 +165,10 @@ def test_what_it_has_to_say_is_read_once(link, machine):
         {"record": json.loads("[" * 900 + "]" * 900)},
         {"record": "\ud800"},
         {"record": json.loads(encode(HEADER))},
-        {"sample": None},
-        {"sample": [7]},
-        {"sample": {}},
-        {"sample": {"type": "machine", "t": 1, "wall": 1.0, "gpus": 7}},
-        {"sample": {"type": "machine", "t": 1, "wall": 1.0, "gpus": [{"index": 0}]}},
-        {"sample": {"type": "machine", "t": 1, "wall": 1.0, "gpus": {"index": 0}}},
-        {"sample": {"type": "machine", "t": 1, "wall": 1.0, "gpus": {"index": [], "power_w": [1]}}},
-        {"sample": {"type": "machine", "t": 1, "wall": 1.0, "gpus": {"power_w": [1]}}},
-        {"sample": {"type": "machine", "t": 1, "wall": 1.0, "processes": {"pid": ["1"]}}},
+        {"record": {"type": "machine", "t": 1, "wall": 1.0, "gpus": 7}},
+        {"record": {"type": "machine", "t": 1, "wall": 1.0, "gpus": {"index": 0}}},
+        {"record": {"type": "machine", "t": 1, "wall": 1.0, "gpus": {"power_w": [1]}}},
+        {"record": {"type": "machine", "t": 1, "wall": 1.0, "processes": {"pid": ["1"]}}},
     ],
 )
 def test_what_is_no_reading_is_passed_over(link, machine, answer):

@@ -286,8 +286,8 @@ def test_the_same_mnist_is_read_in_the_shape_that_the_network_takes(datasets, da
 )
 @pytest.mark.parametrize(
     "dump",
-    [dump_like_python_2, *map(dump_in_protocol, range(2, pickle.HIGHEST_PROTOCOL + 1))],
-    ids=["python 2", *(f"protocol {n}" for n in range(2, pickle.HIGHEST_PROTOCOL + 1))],
+    [dump_like_python_2, dump_in_protocol(2), dump_in_protocol(4)],
+    ids=["python 2", "protocol 2", "protocol 4"],
 )
 def test_cifar10_is_read_whole_and_scaled(datasets, folder, dump):
     written = write_cifar10(datasets / folder, dump)
@@ -311,10 +311,9 @@ def test_the_current_folder_of_keras_goes_before_the_old_one(datasets):
     assert np.allclose(read.x_test, 1 - old["test_batch"][0] / 255)
 
 
-@pytest.mark.parametrize("protocol", range(2, pickle.HIGHEST_PROTOCOL + 1))
-def test_pixels_that_were_laid_out_by_columns_are_read_too(datasets, protocol):
+def test_pixels_that_were_laid_out_by_columns_are_read_too(datasets):
     def dump(rows, labels):
-        return dump_in_protocol(protocol)(np.asfortranarray(rows), labels)
+        return dump_in_protocol(4)(np.asfortranarray(rows), labels)
 
     written = write_cifar10(datasets / "cifar-10-batches-py", dump)
     read = load("cifar10", "auto")
@@ -323,7 +322,7 @@ def test_pixels_that_were_laid_out_by_columns_are_read_too(datasets, protocol):
 
 def test_labels_pickled_as_an_array_are_read_too(datasets):
     def dump(rows, labels):
-        return pickle.dumps({b"data": rows, b"labels": np.array(labels, ">i8")})
+        return pickle.dumps({b"data": rows, b"labels": np.array(labels, ">i8")}, 4)
 
     written = write_cifar10(datasets / "cifar-10-batches-py", dump)
     assert np.array_equal(load("cifar10", "auto").y_test[:, 0], written["test_batch"][1])

@@ -130,8 +130,8 @@ def test_any_reviews_get_the_bigrams_that_a_plain_loop_gives(train, test, length
     assert data.x_test.tolist() == [padded(with_bigrams(r, known), length) for r in numbered_test]
 
 
-@pytest.mark.parametrize("protocol", range(2, pickle.HIGHEST_PROTOCOL + 1))
-def test_reviews_of_every_pickle_protocol_are_read(datasets, protocol):
+@pytest.mark.parametrize("protocol", [2, 3, 4])
+def test_reviews_of_every_pickle_protocol_that_numpy_writes_are_read(datasets, protocol):
     write_imdb(datasets / "imdb.npz", protocol)
     assert load("imdb-words", "auto").x_test[1].tolist() == padded([1, 8, 8], 100)
 
@@ -173,15 +173,15 @@ def object_array_of(content):
     np.lib.format.write_array_header_1_0(
         file, {"descr": "|O", "fortran_order": False, "shape": (2,)}
     )
-    return file.getvalue() + pickle.dumps(content)
+    return file.getvalue() + pickle.dumps(content, 4)
 
 
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
         ({"x_test": np.array([[1, 2], [3, 4]])}, "it is an array of int64, not of lists"),
-        ({"x_test": object_array_of([[1], [2]])}, "it is not an array"),
-        ({"x_test": object_array_of(np.array([1, 2]))}, "it holds an array of i8"),
+        ({"x_test": object_array_of([[1], [2]])}, "it is not an array of lists"),
+        ({"x_test": object_array_of(np.array([1, 2]))}, "it is not an array of lists"),
         ({"x_test": object_array_of(Calls(np.ndarray, (1,), "O", b"A" * 8))}, "reviews"),
         ({"x_test": lists([1], "ab")}, "its reviews are not lists"),
         ({"x_test": lists([1], {1: 2})}, "its reviews are not lists"),
@@ -190,7 +190,7 @@ def object_array_of(content):
         ({"x_test": lists([1], [0])}, "its words are not ranks from 1 up"),
         ({"x_test": lists([1], [[1]])}, "can't be read as data"),
         ({"x_test": lists([1], [2**70])}, "its words are not ranks from 1 up"),
-        ({"x_test": lists([1], [np.array([1])])}, "it holds an array of i8"),
+        ({"x_test": lists([1], [np.array([1])])}, "its words are not ranks from 1 up"),
         ({"x_test": lists([], [])}, "its words are not ranks from 1 up"),
         ({"x_test": lists([1])}, "it holds 1 reviews and 2 labels"),
         ({"y_test": np.array([0.0, 1.0])}, "its labels are float64 of shape (2,)"),

@@ -208,6 +208,84 @@ def test_a_recording_tells_of_a_gpu_that_is_hot_and_of_one_that_is_lost(
     ]
 
 
+ON_A_GPU = """
+import os, pathlib, sys, time, dlmon
+with dlmon.training():
+    dlmon.step(8)
+    pathlib.Path("pid").write_text(str(os.getpid()))
+    while not pathlib.Path("end").exists():
+        time.sleep(0.05)
+        dlmon.step(8)
+"""
+
+
+def test_a_run_that_leaves_its_gpu_idle_is_told_of_and_that_it_uses_it_again(
+    dlmon, own_driver, hook, log_dir, tmp_path, monkeypatch
+):
+    (tmp_path / "config.toml").write_text(
+        "[alerts]\ngpu_idle_s = 0\nover_s = 0\ndisk_pct = 0\ndisk_gib = 0\n"
+    )
+    monkeypatch.setenv("DLMON_CONFIG", str(tmp_path / "config.toml"))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.py").write_text(ON_A_GPU)
+    how = ("--detach", "--interval", "0.2", "--log-dir", str(log_dir), "--alert", hook.url)
+    assert dlmon("exec", *how, "--", sys.executable, "train.py").returncode == 0
+    log = Log(the_log_in(log_dir))
+    eventually((tmp_path / "pid").exists, "its first step")
+    used = ("gpus 2", f"process 0 {(tmp_path / 'pid').read_text()} 300")
+    own_driver.says(*used, "set 0 utilization_pct 2", "set 1 utilization_pct 0")
+    idle = log.wait_for(Alert, lambda alert: alert.event == "gpu_idle")
+    assert (idle.gpu, idle.over) == (0, False)
+    own_driver.says(*used, "set 0 utilization_pct 90", "set 1 utilization_pct 0")
+    log.wait_for(Alert, lambda alert: alert.event == "gpu_idle" and alert.over)
+    (tmp_path / "end").touch()
+    log.wait_for(Result)
+    assert heard(hook) == [("gpu_idle", False), ("gpu_idle", True), ("finished", False)]
+    assert hook.bodies[0]["text"] == "GPU 0 has been idle for 0 s"
+    assert hook.bodies[0]["figures"][0] == "2 % busy"
+
+
+def test_a_disk_that_is_nearly_full_is_told_of(start, hook):
+    settings = replace(QUICK, url=(hook.url,), disk_gib=604_800).to_fields()
+    start(alerts=settings, epochs=1).wait_for_end()
+    assert heard(hook)[0] == ("disk", False)
+    body = hook.bodies[0]
+    assert body["text"] == "The disk that the log is on is nearly full"
+    assert "GiB left" in body["figures"][0]
+
+
+@needs_sshd
+def test_a_watched_host_that_is_lost_is_told_of(dlmon_command, hook, tmp_path):
+    (tmp_path / "config.toml").write_text("[alerts]\nhost_lost_s = 0.5\nover_s = 0.5\n")
+    network = Network(tmp_path, sys.executable)
+    try:
+        box = network.add("box")
+        watching = subprocess.Popen(
+            [dlmon_command, "watch", "box", "--plain", "--interval", "0.2", "--alert", hook.url],
+            env={
+                **os.environ,
+                **network.environment(),
+                "DLMON_CONFIG": str(tmp_path / "config.toml"),
+                "XDG_CACHE_HOME": str(tmp_path / "cache"),
+            },
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
+        assert watching.stdout is not None
+        try:
+            assert watching.stdout.readline().startswith(b"box")
+            box.stop()
+            eventually(lambda: hook.bodies, "the message")
+        finally:
+            watching.send_signal(signal.SIGINT)
+            watching.communicate(timeout=DEADLINE_S)
+        (body,) = hook.bodies
+        assert (body["event"], body["over"], body["host"]) == ("host_lost", False, "box")
+        assert body["text"].startswith("box has been lost for 0 s: ")
+    finally:
+        network.close()
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "sentence"),
     [

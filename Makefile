@@ -13,7 +13,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null \
 	&& { echo $$p; break; }; done)
 
-.PHONY: run test setup lint fast slow ui e2e frameworks gpu-wheels clean help
+.PHONY: run test setup lint fast slow golden ui e2e frameworks gpu-wheels clean help
 
 run: setup ## train mnist-mlp-small and show it
 	@$(BIN)/dlmon run mnist-mlp-small
@@ -42,6 +42,9 @@ fast: setup ## unit tests, but for the slow ones
 
 slow: setup ## the slow unit tests
 	$(BIN)/pytest -n $(CORES) -m slow tests/unit
+
+golden: setup ## write the figures that tests/unit/test_golden_figures.py compares
+	PYTHONPATH=tests $(BIN)/python -m golden
 
 # Half of a screen's test is waiting for it.
 ui: setup ## the screens, without a terminal

@@ -247,8 +247,11 @@ def test_a_run_that_leaves_its_gpu_idle_is_told_of_and_that_it_uses_it_again(
 
 def test_a_disk_that_is_nearly_full_is_told_of(start, hook):
     settings = replace(QUICK, url=(hook.url,), disk_gib=604_800).to_fields()
-    start(alerts=settings, epochs=1).wait_for_end()
-    assert heard(hook)[0] == ("disk", False)
+    session = start(alerts=settings, epochs=10_000)
+    session.wait_for(Alert)
+    session.say("stop")
+    session.wait_for_end()
+    assert heard(hook) == [("disk", False)]
     body = hook.bodies[0]
     assert body["text"] == "The disk that the log is on is nearly full"
     assert "GiB left" in body["figures"][0]

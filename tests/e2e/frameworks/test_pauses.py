@@ -55,6 +55,12 @@ def test_lightning(run_trainer):
     assert not any(name.startswith("lr-") for name in named)
 
 
+def test_transformers(run_trainer):
+    saved = pauses_of(run_trainer("pauses.py", "transformers"), "checkpoint")
+    assert [len(each) for each in saved] == [1, 1]
+    assert all(one.written_bytes > 100 and one.folder for each in saved for one in each)
+
+
 @pytest.mark.parametrize("backend", ["tensorflow", "jax", "torch"])
 def test_keras(request, run_by, monkeypatch, backend):
     if backend == "tensorflow":

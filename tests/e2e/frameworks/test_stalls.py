@@ -75,6 +75,20 @@ model = torch.nn.Linear(8, 2)
 while True:
     loop(model, DataLoader(data, batch_size=8))
 """
+ENDS = f"""{TORCH}
+class Loader(DataLoader):
+    def __iter__(self):
+        for batch in super().__iter__():
+            time.sleep(0.02)
+            if os.path.exists("end"):
+                os._exit(3)
+            yield batch
+
+sys.settrace(lambda *_: None)
+model = torch.nn.Linear(8, 2)
+while True:
+    loop(model, Loader(data, batch_size=8))
+"""
 KERAS = """
 import os, sys
 os.environ["KERAS_BACKEND"] = sys.argv[1]
@@ -82,8 +96,23 @@ import keras, numpy
 model = keras.Sequential([keras.layers.Input((8,)), keras.layers.Dense(64), keras.layers.Dense(2)])
 model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
 x, y = numpy.random.rand(8000, 8).astype("float32"), numpy.zeros(8000, dtype="int32")
-model.fit(x, y, batch_size=8, epochs=100, verbose=0)
+model.fit(x, y, epochs=100, batch_size=8, verbose=0)
 """
+
+
+WAITS = """
+import time
+
+class Waits(keras.callbacks.Callback):
+    def on_train_batch_end(self, batch, logs=None):
+        if batch == 300:
+            read_a_file()
+
+def read_a_file():
+    time.sleep(2.5)
+
+model.fit(callbacks=[Waits()], x=x, y=y, epochs=1, """
+KERAS_WAITS = KERAS.replace("model.fit(x, y, epochs=100, ", WAITS)
 
 
 class Run:
@@ -92,19 +121,26 @@ class Run:
     def __init__(self, tmp_path: Path) -> None:
         self.folder, self.logs = tmp_path, tmp_path / "logs"
 
-    def dlmon(self, command, *words):
+    def begin(self, command, *words):
         main = "from tui.start import main; main()"
         cache = {"OMP_NUM_THREADS": "1", "XDG_CACHE_HOME": str(self.folder / "cache")}
-        done = subprocess.run(
+        return subprocess.Popen(
             [sys.executable, "-P", "-c", main, command, "--log-dir", str(self.logs), *words],
             cwd=self.folder,
             env={**os.environ, **cache},
-            capture_output=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             text=True,
-            timeout=TIMEOUT_S,
         )
-        assert done.returncode == 0, done.stderr
-        return done
+
+    def dlmon(self, command, *words):
+        with self.begin(command, *words) as process:
+            try:
+                out, errors = process.communicate(timeout=TIMEOUT_S)
+            finally:
+                process.kill()
+        assert process.returncode == 0, errors
+        return out
 
     def start(self, text, *words, until, options=("--detach",)):
         (self.folder / "train.py").write_text(text)
@@ -143,14 +179,26 @@ def test_a_checkpoint_that_takes_long_is_named_with_what_it_called(interpreter, 
     first = stack.places[0]
     # The disk is the script's, too: its line is the innermost.
     assert first.script.function in ("write", "save")
-    shown = run.dlmon("report", "--format", "md", "-o", "-", "last").stdout
+    shown = run.dlmon("report", "--format", "md", "-o", "-", "last")
     assert "train.py:" in shown
+
+
+@pytest.mark.parametrize("backend", ["tensorflow", "jax", "torch"])
+def test_a_callback_of_keras_that_waits_is_named(backend, request, run):
+    python = sys.executable if backend == "tensorflow" else request.getfixturevalue("interpreter")
+    words = (python, "train.py", backend)
+    run.start(KERAS_WAITS, *words, until=is_long_pause, options=("--plain",))
+    ended = [each for each in run.records() if is_long_pause(each) and not each.goes_on]
+    stack = max(ended, key=lambda each: each.t - each.begin)
+    assert 2.4 < (stack.t - stack.begin) / 1e9 < 5, ended
+    assert stack.places[0].script.function == "read_a_file"
+    assert stack.places[0].looks > stack.looks / 2
 
 
 def test_of_ranks_that_wait_for_each_other_the_one_that_is_elsewhere_is_seen(interpreter, run):
     torchrun = (interpreter, "-m", "torch.distributed.run", "--nproc-per-node", "2", "train.py")
     run.start(ONE_IS_LATE, *torchrun, until=is_long_pause)
-    stacks = json.loads(run.dlmon("stack", "last", "--json").stdout)
+    stacks = json.loads(run.dlmon("stack", "last", "--json"))
     at = {each["rank"]: each["threads"][0] for each in stacks if "worker" not in each}
     assert at[0]["script"]["function"] == "loop"
     assert any("backward" in frame["function"] for frame in at[0]["frames"])
@@ -162,7 +210,7 @@ def test_of_ranks_that_wait_for_each_other_the_one_that_is_elsewhere_is_seen(int
 @pytest.mark.parametrize("context", ["fork", "spawn"])
 def test_what_a_loaders_worker_is_at_is_shown(context, interpreter, run):
     run.start(LOADS, interpreter, "train.py", context, until=is_long_pause)
-    lines = run.dlmon("stack", "last").stdout.splitlines()
+    lines = run.dlmon("stack", "last").splitlines()
     assert sum(line.startswith("loader worker, process") for line in lines) == 2
     assert any(line.endswith("in read_a_file") and "loader worker" in line for line in lines)
 
@@ -182,9 +230,27 @@ def test_steps_of_tensorflow_are_profiled(run):
     )
 
 
+@pytest.mark.parametrize("how", ["by os._exit", "by dlmon stop"])
+def test_a_run_that_ends_in_the_middle_of_a_profile_says_so_and_leaves_no_trace(
+    how, interpreter, run
+):
+    run.start(ENDS, interpreter, "train.py", until=lambda record: isinstance(record, Batches))
+    asked = run.begin("profile", "--steps", "1000", "last")
+    eventually(lambda: any(getattr(each, "profiled", None) for each in run.records()), "a step")
+    if how == "by dlmon stop":
+        stop_session(run.entry)
+    else:
+        (run.folder / "end").touch()
+    _, errors = asked.communicate(timeout=TIMEOUT_S)
+    assert (asked.returncode, errors.count("\n")) == (2, 1), errors
+    assert "ended" in errors
+    eventually(lambda: run.entry.result is not None, "the end")
+    assert not [path for path in run.entry.path.parent.iterdir() if "profile" in path.name]
+
+
 def _is_profiled(run, text, *words, profiler, operation):
     run.start(text, *words, until=lambda record: isinstance(record, Batches))
-    said = run.dlmon("profile", "--steps", "3", "last").stdout
+    said = run.dlmon("profile", "--steps", "3", "last")
     assert said.startswith("3 steps by ")
     [made] = [each for each in run.records() if isinstance(each, Profile)]
     assert (made.profiler, made.steps, made.file) == (profiler, 3, "profile-1.json.gz")

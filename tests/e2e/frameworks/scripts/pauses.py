@@ -120,6 +120,40 @@ def with_lightning():
     trainer.fit(Module(), DataLoader(data, batch_size=16))
 
 
+def with_transformers():
+    import torch
+    import transformers
+
+    class Model(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.net = torch.nn.Linear(8, 1)
+
+        def forward(self, x, y):
+            return {"loss": torch.nn.functional.mse_loss(self.net(x), y)}
+
+        def state_dict(self, *arguments, **named):
+            time.sleep(0.2)
+            return super().state_dict(*arguments, **named)
+
+    class Trainer(transformers.Trainer):
+        def _save_checkpoint(self, *arguments, **named):
+            timed("checkpoint", super()._save_checkpoint, *arguments, **named)
+
+    arguments = transformers.TrainingArguments(
+        folder,
+        max_steps=12,
+        save_strategy="steps",
+        save_steps=6,
+        learning_rate=0.05,
+        report_to=[],
+        disable_tqdm=True,
+        use_cpu=True,
+    )
+    data = [{"x": torch.randn(8), "y": torch.randn(1)} for _ in range(96)]
+    Trainer(Model(), arguments, train_dataset=data).train()
+
+
 def with_keras():
     import keras
     import numpy
@@ -141,5 +175,11 @@ def with_keras():
     timed("checkpoint", model.save_weights, str(folder / "last.weights.h5"))
 
 
-{"pytorch": with_pytorch, "lightning": with_lightning, "keras": with_keras}[sys.argv[1]]()
+trained = {
+    "pytorch": with_pytorch,
+    "lightning": with_lightning,
+    "transformers": with_transformers,
+    "keras": with_keras,
+}
+trained[sys.argv[1]]()
 print(json.dumps(seen), file=sys.stderr)

@@ -25,7 +25,7 @@ from .logs import HERE, copy_logs
 
 FIGURES = HERE / "figures"
 SHARES = (10, 30, 50, 70, 100)
-TABLES = ("batches", "samples", "epochs", "metrics", "machine")
+TABLES = ("batches", "samples", "epochs", "metrics", "machine", "operations")
 # What kind a row of a table is of, and what is the same in all rows or follows from others.
 KINDS, SAID_ELSEWHERE = ("metric", "device", "quantity"), ("session", "wall")
 PLAIN = ("phase", "elapsed_s", "samples_per_second_now", "compile_s", "batches", "stalls", "why")

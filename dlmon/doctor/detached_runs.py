@@ -33,8 +33,7 @@ _BATCH_SYSTEMS = (
 )
 # A login to the job's machine by ssh has no such variable, but the job's control group.
 _SLURM_GROUP = re.compile(r"slurm.*/job_(\d+)(/|$)")
-_SETTING = re.compile(r"[ \t]*(#?)[ \t]*(Kill\w+)[ \t]*=[ \t]*(.*)")
-_SECTION = re.compile(r"[ \t]*\[(\w+)\][ \t]*")
+_SETTING = re.compile(r"^[ \t]*(#?)[ \t]*KillUserProcesses[ \t]*=[ \t]*(\w+)", re.MULTILINE)
 _YES = ("1", "yes", "y", "true", "t", "on")
 
 
@@ -126,74 +125,35 @@ def _login(root: Path, group: str | None, user: str) -> Iterator[Finding]:
         return
     if group is not None and not re.search(r"/session-[^/]+\.scope(/|$)", group):
         return
-    ends, why = _ends_at_logout(root, user)
-    if ends is not False:
+    ends, why = _ends_at_logout(root)
+    # logind leaves root's processes alone.
+    if ends is not False and user != "root":
         does = "ends" if ends else "may end"
         yield Finding(TOPIC, "warning", f"Logging out {does} a detached run: {why}.", KEEP_STEP)
 
 
-def _ends_at_logout(root: Path, user: str) -> tuple[bool | None, str]:
+def _ends_at_logout(root: Path) -> tuple[bool | None, str]:
     """Return whether logind stops a session's processes at logout, and by which setting.
 
-    As systemd does it: of KillExcludeUsers, KillOnlyUsers and
-    KillUserProcesses, the first that says something of the user decides; the
-    first is root where nothing is set. What KillUserProcesses is where nothing
-    is set was chosen when systemd was built: yes by systemd itself, no by most
-    distributions, whose logind.conf says so in a comment.
+    The drop-ins decide after the first logind.conf that is found. What holds where nothing is set
+    was chosen when systemd was built: yes by systemd itself, no by most distributions, whose
+    logind.conf says so in a comment.
     """
-    settings, defaults = _logind_settings(root)
-    only = settings.get("KillOnlyUsers", "").split()
-    if user in settings.get("KillExcludeUsers", "root").split():
-        return False, "KillExcludeUsers names you"
-    if only:
-        return user in only, "KillOnlyUsers of logind.conf names you"
-    kill = settings.get("KillUserProcesses", defaults.get("KillUserProcesses"))
-    if kill is None:
+    folders = [
+        root / name / "systemd" for name in ("etc", "run", "usr/local/lib", "usr/lib", "lib")
+    ]
+    mains = [path for folder in folders if (path := folder / "logind.conf").is_file()]
+    drop_ins = {
+        path.name: path
+        for folder in reversed(folders)
+        for path in folder.glob("logind.conf.d/*.conf")
+    }
+    files = [*mains[:1], *(drop_ins[name] for name in sorted(drop_ins))]
+    found = [match.groups() for path in files for match in _SETTING.finditer(_text_of(path))]
+    kill = [value for is_comment, value in found if not is_comment][-1:] or [v for _, v in found]
+    if not kill:
         return None, "no logind.conf sets KillUserProcesses"
-    return kill.lower() in _YES, f"KillUserProcesses of logind.conf is {kill[:20]}"
-
-
-def _logind_settings(root: Path) -> tuple[dict[str, str], dict[str, str]]:
-    """Return what is set for logind, and the defaults that comments name.
-
-    In the order of logind.conf(5): the first logind.conf that is found, then
-    the drop-ins by name. A drop-in takes the place of one with the same name
-    in a later folder.
-    """
-    folders = [root / name for name in ("etc", "run", "usr/local/lib", "usr/lib", "lib")]
-    mains = [folder / "systemd/logind.conf" for folder in folders]
-    drop_ins: dict[str, Path] = {}
-    for folder in folders:
-        try:
-            names = sorted((folder / "systemd/logind.conf.d").glob("*.conf"))
-        except OSError:
-            continue
-        for path in names:
-            drop_ins.setdefault(path.name, path)
-    settings: dict[str, str] = {}
-    defaults: dict[str, str] = {}
-    main = next((path for path in mains if path.is_file()), None)
-    for path in ([main] if main else []) + [drop_ins[name] for name in sorted(drop_ins)]:
-        _read_settings(path, settings, defaults)
-    return settings, defaults
-
-
-def _read_settings(path: Path, settings: dict[str, str], defaults: dict[str, str]) -> None:
-    """Take over what a file of logind's says in its section [Login]."""
-    section = None
-    for line in _text_of(path).splitlines():
-        if header := _SECTION.fullmatch(line):
-            section = header[1]
-        elif section == "Login" and (found := _SETTING.fullmatch(line)):
-            comment, name, value = found[1], found[2], found[3].strip()
-            if comment:
-                defaults.setdefault(name, value)
-            elif not value:
-                settings.pop(name, None)  # as the manual says, an empty one takes all back
-            elif name.endswith("Users") and name in settings:
-                settings[name] += f" {value}"
-            else:
-                settings[name] = value
+    return kill[0].lower() in _YES, f"KillUserProcesses of logind.conf is {kill[0][:20]}"
 
 
 def _lingers(root: Path, user: str) -> bool:

@@ -99,32 +99,10 @@ def test_the_first_file_found_and_the_last_drop_in_decide(tmp_path: Path):
     assert not ends(tmp_path)
 
 
-def test_settings_of_another_section_do_not_count(tmp_path: Path):
-    systemd(tmp_path)
-    write(
-        tmp_path,
-        "etc/systemd/logind.conf",
-        "KillUserProcesses=yes\n[Other]\nKillUserProcesses=yes\n[Login]\nKillUserProcesses=no\n",
-    )
-    assert not ends(tmp_path)
-
-
-def test_root_is_left_alone_unless_others_are_named(tmp_path: Path):
+def test_root_is_left_alone(tmp_path: Path):
     systemd(tmp_path)
     logind(tmp_path, "etc/systemd/logind.conf", "KillUserProcesses=yes")
     assert not ends(tmp_path, user="root")
-    logind(tmp_path, "etc/systemd/logind.conf.d/a.conf", "KillExcludeUsers=ada bob")
-    assert ends(tmp_path, user="root")
-    assert not ends(tmp_path, user="ada")
-
-
-def test_only_some_users_may_be_named(tmp_path: Path):
-    systemd(tmp_path)
-    logind(tmp_path, "etc/systemd/logind.conf", "KillUserProcesses=no", "KillOnlyUsers=ada")
-    assert "KillOnlyUsers" in ends(tmp_path)
-    assert not ends(tmp_path, user="bob")
-    logind(tmp_path, "etc/systemd/logind.conf.d/a.conf", "KillOnlyUsers=")
-    assert not ends(tmp_path)
 
 
 def test_a_desktops_terminal_ends_with_the_last_logout_unless_the_user_lingers(tmp_path: Path):

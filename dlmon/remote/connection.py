@@ -4,20 +4,29 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import importlib.util
+import io
 import json
 import os
+import platform
 import signal
 import subprocess
+import zipfile
 from collections.abc import AsyncIterator, Callable
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 from dlmon.exit_codes import FAILED
-from dlmon.launch.bundle import BundleError
+from dlmon.launch.bundle import BundleError, hash_of, package_files
 from dlmon.launch.children import end_group
 from dlmon.records.record import record
 from dlmon.records.sanitize import clean
-from dlmon.remote.payload import Part, parts
 from dlmon.remote.ssh import SshError, bootstrap_line, explain, ssh_command
+
+_PACKAGES = ("dlmon", "workloads", "platformdirs")
+_MODULES = ("pynvml",)
+_COMPILED = "psutil"
 
 Answer = dict[str, Any]
 
@@ -351,3 +360,41 @@ def _cleaned(value: Any) -> Any:
     if isinstance(value, dict):
         return {clean(str(key), 200): _cleaned(item) for key, item in value.items()}
     return value
+
+
+@record(frozen=True)
+class Part:
+    """Some files of dlmon; `system` says where they run, such as linux-x86_64, None anywhere."""
+
+    hash: str
+    files: dict[str, bytes]
+    system: str | None
+
+    def archive(self) -> bytes:
+        """Return the files as a zip file."""
+        packed = io.BytesIO()
+        with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+            for name, content in self.files.items():
+                archive.writestr(name, content)
+        return packed.getvalue()
+
+
+@cache
+def parts() -> tuple[Part, ...]:
+    """Return all that may have to be sent: what runs anywhere, and what was compiled for here.
+
+    Raises:
+        BundleError: a package of ours is not where Python finds packages.
+    """
+    anywhere = package_files(_PACKAGES)
+    for module in _MODULES:
+        # Without it a box reports no GPU, and says why.
+        found = importlib.util.find_spec(module)
+        if found is not None and found.origin is not None:
+            anywhere[f"{module}.py"] = Path(found.origin).read_bytes()
+    made = [Part(hash_of(anywhere), anywhere, None)]
+    if importlib.util.find_spec(_COMPILED) is not None:
+        compiled = package_files((_COMPILED,))
+        system = f"{platform.system().lower()}-{platform.machine()}"
+        made.append(Part(hash_of(compiled), compiled, system))
+    return tuple(made)

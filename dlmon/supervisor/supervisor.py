@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import platform
 import signal
 import sys
 import time
@@ -18,6 +19,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import dlmon
 from dlmon.alerts.of_session import SessionAlerts
 from dlmon.alerts.settings import AddressError, AlertSettings, check_settings
 from dlmon.exit_codes import FAILED, NOT_STARTED, WRONG_ARGUMENTS
@@ -38,6 +40,7 @@ from dlmon.launch.interpreter import (
     InterpreterNotExamined,
     check_own_backend,
     examine_interpreter,
+    installed_versions,
 )
 from dlmon.launch.job import Job, Refused, Started
 from dlmon.launch.sensing import FACTS_S, Sensing
@@ -84,7 +87,6 @@ from dlmon.supervisor.verdict import (
     measure_session,
     why_nothing_trained,
 )
-from dlmon.supervisor.versions import own_versions, versions_of_workload
 from dlmon.supervisor.watched_process import WatchedProcess
 from dlmon.supervisor.workload import Workload
 
@@ -599,3 +601,33 @@ def _children() -> set[int]:
     except OSError:
         return set()
     return {int(pid) for pid in pids.split()}
+
+
+def own_versions() -> dict[str, Any]:
+    """Return the versions of what always runs: of Python and of dlmon."""
+    return {"python": platform.python_version(), "dlmon": dlmon.__version__}
+
+
+def versions_of_workload(
+    backend: str, interpreter: Interpreter | None
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return what the workload will run with, and why of what isn't known; nothing is imported."""
+    if interpreter is None:
+        python, found = platform.python_version(), installed_versions(backend)
+        place = "this Python"
+    else:
+        python, place = interpreter.python, interpreter.command
+        found = {"keras": interpreter.keras, backend: interpreter.backend_version}
+    versions: dict[str, Any] = {
+        "python": python,
+        "backend": backend,
+        "dlmon": dlmon.__version__,
+        "keras": found["keras"],
+        "backend_version": found[backend],
+    }
+    why = {
+        f"versions.{key}": f"no package in {place} gives the version of {module}"
+        for key, module in (("keras", "keras"), ("backend_version", backend))
+        if found[module] is None
+    }
+    return versions, why

@@ -30,13 +30,12 @@ from dlmon.records import Facts, Machine, Status, decode, encode
 from dlmon.records.sanitize import clean
 from dlmon.remote import connection as connections
 from dlmon.remote import mirror
-from dlmon.remote.connection import RefusedRequest, connect, connected
+from dlmon.remote.connection import Part, RefusedRequest, connect, connected, parts
 from dlmon.remote.follower import find_remote, follow_remote
 from dlmon.remote.link import Link, linked
 from dlmon.remote.listing import listed_sessions
 from dlmon.remote.machine import RemoteMachine
 from dlmon.remote.mirror import mirror_directory
-from dlmon.remote.payload import Part, parts
 from dlmon.remote.ssh import SshError
 
 pytestmark = pytest.mark.skipif(lacks_sshd() is not None, reason=str(lacks_sshd()))

@@ -5,20 +5,26 @@ from __future__ import annotations
 import os
 import pwd
 import re
+import threading
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 from dlmon.host import is_wsl
 from dlmon.records import MAX_BUSIEST, MAX_OF_RUN, MAX_ON_GPUS, GpuState, Process
 from dlmon.records.sanitize import clean
 from dlmon.sensors import kernel_files
-from dlmon.sensors.processes.lookups import TimedLookups
 from dlmon.sensors.processes.stat import BUSY_PCT, CpuSample, wall_at_boot, wall_at_start
 from dlmon.sensors.processes.tree import ProcessProvider
 from dlmon.sensors.provider import GpuProcess, Reading
 from dlmon.sensors.rates import BYTES_IN_MIB
+
+PATIENCE_S = 0.02
+# No more threads than these are given to questions that nobody answers.
+MAX_UNANSWERED = 8
+Key = TypeVar("Key")
+Answer = TypeVar("Answer")
 
 COMMAND_CHARACTERS = 120
 _ADDRESS = re.compile(rb"--alert[\0=\s]+[^\0\s]*")
@@ -238,3 +244,40 @@ def _user_name(uid: int) -> str:
         return clean(pwd.getpwuid(uid).pw_name)
     except KeyError:
         return str(uid)
+
+
+class TimedLookups(Generic[Key, Answer]):
+    """Looks up each key once, in a thread of its own."""
+
+    def __init__(self, ask: Callable[[Key], Answer], patience_s: float = PATIENCE_S) -> None:
+        self._ask = ask
+        self._patience_s = patience_s
+        self._known: dict[Key, Answer] = {}
+        self._unanswered: dict[Key, threading.Thread] = {}
+
+    def get(self, keys: Iterable[Key]) -> dict[Key, Answer]:
+        """Return the answers known so far; those of keys that are not in `keys` are forgotten.
+
+        Waits for each new key no longer than `patience_s`.
+        """
+        wanted = set(keys)
+        for key, thread in list(self._unanswered.items()):
+            if not thread.is_alive():
+                del self._unanswered[key]
+        for key in self._known.keys() - wanted:
+            del self._known[key]
+        for key in wanted - self._known.keys() - self._unanswered.keys():
+            if len(self._unanswered) >= MAX_UNANSWERED:
+                break
+            thread = threading.Thread(target=self._answer, args=(key,), daemon=True)
+            try:
+                thread.start()
+            except RuntimeError:  # the system has no more threads for us just now
+                break
+            thread.join(self._patience_s)
+            if thread.is_alive():
+                self._unanswered[key] = thread
+        return {key: self._known[key] for key in wanted if key in self._known}
+
+    def _answer(self, key: Key) -> None:
+        self._known[key] = self._ask(key)

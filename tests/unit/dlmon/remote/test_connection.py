@@ -1,16 +1,19 @@
 """Requests on one connection, with a local process in place of ssh and what it reaches."""
 
 import asyncio
+import io
 import json
+import platform
 import sys
+import zipfile
 
 import pytest
 from fakes.sessions import FAKES
 
 from dlmon.exit_codes import FAILED
-from dlmon.launch.bundle import BundleError
+from dlmon.launch.bundle import BundleError, hash_of
 from dlmon.remote import connection as connections
-from dlmon.remote.connection import LONGEST_LINE_BYTES, Connection, RefusedRequest
+from dlmon.remote.connection import LONGEST_LINE_BYTES, Connection, RefusedRequest, parts
 from dlmon.remote.ssh import SshError
 
 END = '{"id": @, "end": true}'
@@ -205,3 +208,34 @@ async def test_a_dlmon_that_can_not_be_sent_is_a_sentence(begin, monkeypatch):
     words, may_pass = await why_not_opened(await begin())
     assert words.startswith("box can't be sent dlmon: the package dlmon is not where")
     assert not may_pass
+
+
+def test_what_runs_anywhere_is_one_part_and_what_was_compiled_another():
+    anywhere, compiled = parts()
+    assert anywhere.system is None
+    assert compiled.system == f"{platform.system().lower()}-{platform.machine()}"
+    names = set(anywhere.files)
+    assert {"dlmon/remote/agent.py", "workloads/__main__.py", "platformdirs/__init__.py"} <= names
+    assert "pynvml.py" in names
+    assert {name.split("/")[0] for name in compiled.files} == {"psutil"}
+    assert not [name for name in names if name.endswith(".so") or "__pycache__" in name]
+
+
+def test_a_part_is_named_by_what_is_in_it_and_is_unpacked_as_it_was():
+    for part in parts():
+        assert part.hash == hash_of(part.files)
+        with zipfile.ZipFile(io.BytesIO(part.archive())) as archive:
+            assert {name: archive.read(name) for name in archive.namelist()} == part.files
+
+
+def test_without_psutil_and_pynvml_the_rest_is_sent(monkeypatch):
+    find_spec = connections.importlib.util.find_spec
+    absent = ("psutil", "pynvml")
+    monkeypatch.setattr(
+        connections.importlib.util,
+        "find_spec",
+        lambda name: None if name in absent else find_spec(name),
+    )
+    (anywhere,) = parts.__wrapped__()
+    assert "pynvml.py" not in anywhere.files
+    assert "dlmon/remote/agent.py" in anywhere.files

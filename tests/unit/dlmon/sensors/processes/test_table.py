@@ -16,7 +16,6 @@ from dlmon.sensors import kernel_files
 from dlmon.sensors.nvidia import provider as nvidia
 from dlmon.sensors.nvidia.queries import DRIVER_NOT_LOADED, STATES
 from dlmon.sensors.processes import stat as scan
-from dlmon.sensors.processes.lookups import MAX_UNANSWERED, TimedLookups
 from dlmon.sensors.processes.stat import Scan
 from dlmon.sensors.processes.table import (
     COMMAND_CHARACTERS,
@@ -27,11 +26,13 @@ from dlmon.sensors.processes.table import (
     MAX_BUSIEST,
     MAX_OF_RUN,
     MAX_ON_GPUS,
+    MAX_UNANSWERED,
     NO_ANSWER,
     NOT_REPORTED,
     ON_GPUS,
     WINDOWS_PID,
     ProcessTableReader,
+    TimedLookups,
     memory_by_gpu,
     total_mib,
 )

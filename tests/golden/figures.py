@@ -31,8 +31,7 @@ KINDS, SAID_ELSEWHERE = ("metric", "device", "quantity"), ("session", "wall")
 PLAIN = ("phase", "elapsed_s", "samples_per_second_now", "compile_s", "batches", "stalls", "why")
 TIMES = ("samples_per_second", "step_ms", "seconds_per_epoch", "run_seconds")
 PROGRESS = ("epoch", "epochs", "step", "steps", "epoch_left_s", "run_left_s", "end_left_s")
-# A longer list is kept as what it comes to.
-LONGEST_LIST = 12
+LONGEST_LIST = 12  # a longer one is kept as what it comes to
 
 Figures = dict[str, Any]
 

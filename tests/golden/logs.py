@@ -42,7 +42,9 @@ def _made() -> dict[str, list[Record]]:
         "network-silent": recorded_session("training", silent_s=8.0, session_id="silent"),
         "network-stopped": recorded_session(status="stopped", gpus=2, session_id="stopped"),
         "small": recorded_session(workload="mnist-mlp-small", gpus=0, samples=20_000),
-        "small-steps-cap": recorded_session(workload="mnist-mlp-small", gpus=0, steps_cap=400),
+        "small-steps-cap": recorded_session(
+            workload="mnist-mlp-small", gpus=0, steps_cap=400, session_id="cap"
+        ),
         "machine": recorded_machine(energy=True),
         "machine-stopped": recorded_machine(status="stopped", gpus=0),
     }

@@ -28,11 +28,15 @@ $(VENV)/installed: pyproject.toml
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
 	@touch $@
 
+# What runs in other people's interpreters and on other machines, which may have Python 3.10.
+ELSEWHERE := workloads $(addprefix dlmon.,alerts comparison doctor instrument launch log records \
+	remote sensors session statistics supervisor sweep)
+
 lint: setup ## ruff, mypy --strict, import-linter
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/mypy --python-version 3.10 -p dlmon -p workloads
+	$(BIN)/mypy --python-version 3.10 $(addprefix -p ,$(ELSEWHERE))
 	$(BIN)/lint-imports
 
 CORES := $(shell getconf _NPROCESSORS_ONLN)

@@ -29,7 +29,7 @@ ROOT = Path(__file__).resolve().parent.parent
 WHEELS = ROOT / ".wheels"
 INSTALL_S = 120
 # What shows that all that a run of dlmon needs can be imported.
-NEEDS = ("tui.commands.main", "tui.app", "dlmon.sensors.sampler", "pynvml")
+NEEDS = ("dlmon.cli.main", "tui.app", "dlmon.sensors.sampler", "pynvml")
 
 
 def main() -> int:

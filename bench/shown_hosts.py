@@ -17,11 +17,10 @@ import time
 from pathlib import Path
 from typing import Any, TextIO
 
+from dlmon.cli.start import Sources, Start
 from dlmon.records import MachineFacts
 from dlmon.remote.host import WatchedHost
 from tui.app import DlmonApp
-from tui.navigation import Start
-from tui.sources import Sources
 
 # How exactly what comes once is timed, and how often the oldest reading is looked for.
 STEP_S, LOOK_S = 0.005, 0.25

@@ -55,11 +55,10 @@ def main() -> int:
     arguments = _arguments()
     started = launch(Job.from_line(arguments.job.read_bytes()))
     if arguments.plain:
-        from tui.plain.follow import follow
+        from dlmon.render.follow import follow
     else:
+        from dlmon.cli.start import Sources, Start
         from tui.app import DlmonApp
-        from tui.navigation import Start
-        from tui.sources import Sources
         from tui.start import collect_seldom
 
         # As the command does.

@@ -20,10 +20,10 @@ from pathlib import Path
 from textual import events
 
 import tui.app
+from dlmon.cli.start import Start
 from dlmon.session.replay import SEEKING_S
 from tui.app import DlmonApp
 from tui.live.replay_screen import ReplayScreen
-from tui.navigation import Start
 from tui.start import collect_seldom
 
 LOOK_S = 0.002

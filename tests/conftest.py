@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from tui.formatting.glyphs import UNICODE, use_glyphs
+from dlmon.figures.glyphs import UNICODE, use_glyphs
 
 # Two noisy cores: a slow example is no failure.
 settings.register_profile("dlmon", deadline=None)

@@ -16,15 +16,16 @@ from textual.app import SystemCommand
 from textual.binding import ActiveBinding, Binding, BindingType
 from textual.screen import ModalScreen, Screen
 
+from dlmon.cli.start import Start
 from dlmon.exit_codes import FAILED
+from dlmon.figures.glyphs import ASCII, UNICODE, use_glyphs
+from dlmon.options.settings import remember_theme, remembered_theme
 from dlmon.records.sanitize import clean
+from dlmon.render.exit_messages import leave_running, print_exit_message, print_sweep_exit_message
+from dlmon.signals import end_with_terminal
 from tui.drawing.themes import DARK, OWN_THEMES, chart_hues, theme_names
-from tui.exit_messages import leave_running, print_exit_message, print_sweep_exit_message
-from tui.formatting.glyphs import ASCII, UNICODE, use_glyphs
-from tui.navigation import NavigatingApp, Start
-from tui.options.settings import remember_theme, remembered_theme
+from tui.navigation import NavigatingApp
 from tui.palette import Command, Commands
-from tui.signals import end_with_terminal
 from tui.textual_internals import (
     ended_by_error,
     give_and_take_terminal,
@@ -297,7 +298,7 @@ class DlmonApp(NavigatingApp):
             self._notify_desktop(message.text)
 
     def _notify_desktop(self, text: str) -> None:
-        from tui.notification import desktop_notification, notify_send
+        from dlmon.notification import desktop_notification, notify_send
 
         if not (self.settings.alerts.desktop and notify_send(text)):
             write_to_terminal(self, desktop_notification(text))

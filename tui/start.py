@@ -9,6 +9,11 @@ import os
 
 from dlmon.exit_codes import INTERRUPTED_BY_USER
 
+# Type checkers take it for true; to import the one of `typing` would take a while.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from dlmon.cli.start import Start
+
 # Hundreds of thousands of objects come into being at a start and stay: looking
 # through them again and again would cost a tenth of the time until the first paint.
 _ALLOCATIONS_BETWEEN_COLLECTIONS = 100_000
@@ -16,6 +21,17 @@ _ALLOCATIONS_BETWEEN_COLLECTIONS = 100_000
 
 def _leave(number: int, frame: object) -> None:
     os._exit(INTERRUPTED_BY_USER)
+
+
+def _show(start: Start) -> int:
+    from dlmon.options.settings import check_theme
+    from tui.app import DlmonApp
+    from tui.drawing.themes import theme_names
+
+    if start.settings.theme is not None:
+        check_theme(start.settings.theme, theme_names())
+
+    return DlmonApp(start).run_to_exit_code()
 
 
 def collect_seldom() -> None:
@@ -29,6 +45,6 @@ def main() -> None:
     if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
         _signal.signal(_signal.SIGINT, _leave)
     collect_seldom()
-    from tui.commands.main import main as run
+    from dlmon.cli.main import main as run
 
-    run()
+    run(_show)

@@ -37,6 +37,8 @@ MONITOR = "_dlmon_monitor"
 _ENTRY = "instrument/entry/sitecustomize.py"
 _IN_SCRIPTS = ("instrument/", "records/", "statistics/")
 _OWN_NAME = re.compile(rb"\bdlmon\.(?=instrument\b|records\b|statistics\b)")
+# What only the command line and the screens need; no trained process and no other machine does.
+_FACE = ("figures", "render", "options", "cli")
 _BUNDLE_NAME = re.compile("[0-9a-f]{32}")
 # Two versions of dlmon in turn don't write theirs again and again, and a session of a version
 # that knew no lock is over.
@@ -132,6 +134,8 @@ def package_files(packages: Iterable[str] = PACKAGES) -> dict[str, bytes]:
         for path in sorted(folder.rglob("*")):
             parts = path.relative_to(folder).parts
             # Compiled modules are for one interpreter, and hidden files are somebody's own.
+            if package == "dlmon" and parts[0] in _FACE:
+                continue
             if path.is_file() and not any(part.startswith((".", "__pycache__")) for part in parts):
                 files[str(path.relative_to(folder.parent))] = path.read_bytes()
     return files

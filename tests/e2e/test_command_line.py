@@ -580,7 +580,7 @@ main()
 
 
 @pytest.mark.parametrize(
-    "module", ["tui.commands.main", "click", "tui.commands.list", "tui.plain.tables", "rich"]
+    "module", ["dlmon.cli.main", "click", "dlmon.cli.list", "dlmon.render.tables", "rich"]
 )
 def test_ctrl_c_while_it_starts_ends_it_without_a_word(module):
     command = [sys.executable, "-c", INTERRUPTED_ON_IMPORT, module, "list"]

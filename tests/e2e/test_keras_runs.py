@@ -10,9 +10,9 @@ import pytest
 from fakes.sessions import Log, Session
 
 from dlmon.log.folder import log_directory
+from dlmon.options.jobs import make_job
+from dlmon.options.run import RunOptions
 from dlmon.records import Batches, Epoch, Evaluation, Machine, Model, Phase
-from tui.options.jobs import make_job
-from tui.options.run import RunOptions
 from workloads.catalog import find
 
 SMALL = "mnist-mlp-small"

@@ -7,11 +7,11 @@ from fakes.browser import CHROMIUM, browser_in
 from fakes.hostile_log import hostile_log
 from fakes.recorded import recorded_session, write_log
 
+from dlmon.figures import units
+from dlmon.figures.metric_curves import MetricChart, PointLine
+from dlmon.figures.report import make_report
+from dlmon.render.html import html_of
 from dlmon.statistics.points import Point
-from tui.formatting import units
-from tui.report.html import html_of
-from tui.report.metric_curves import MetricChart, PointLine
-from tui.report.report import make_report
 
 pytestmark = [
     pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed"),

@@ -2,7 +2,7 @@
 
 from contextlib import contextmanager
 
-from tui.formatting.glyphs import ASCII, UNICODE, glyphs_in_use, use_glyphs
+from dlmon.figures.glyphs import ASCII, UNICODE, glyphs_in_use, use_glyphs
 
 GLYPHS = {False: UNICODE, True: ASCII}
 """By whether they are ASCII."""

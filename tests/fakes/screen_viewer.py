@@ -5,11 +5,11 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from dlmon.cli.start import Start
 from dlmon.launch.job import Job, Refused
 from dlmon.launch.lifeline import launch
+from dlmon.options.settings import read_settings
 from tui.app import DlmonApp
-from tui.navigation import Start
-from tui.options.settings import read_settings
 
 
 def main() -> int:

@@ -16,18 +16,17 @@ from textual.message import Message
 from textual.screen import Screen
 
 import tui.app
+from dlmon.cli.start import Sources, Start
 from dlmon.exit_codes import FAILED
+from dlmon.figures.glyphs import use_glyphs
 from dlmon.host import boot_id, host_name
 from dlmon.launch.job import Job, Refused, Started
 from dlmon.log.folder import LOG_NAME
 from dlmon.records import Facts, Machine, Record, SessionHeader, encode
 from dlmon.session.local_machine import LocalMachine
 from tui.app import DlmonApp
-from tui.formatting.glyphs import use_glyphs
-from tui.navigation import Start
 from tui.screens.base import BaseScreen
 from tui.sessions.session_list import SessionList
-from tui.sources import Sources
 
 from .glyphs import GLYPHS
 from .sessions import DEADLINE_S

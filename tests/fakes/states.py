@@ -19,7 +19,10 @@ from types import SimpleNamespace
 from unittest import mock
 
 import dlmon.host
+from dlmon.cli.start import Sources, Start
+from dlmon.figures.glyphs import under_way
 from dlmon.log.label import Label, write_label
+from dlmon.options.settings import Settings
 from dlmon.records import (
     Epoch,
     Facts,
@@ -39,12 +42,8 @@ from dlmon.records import (
 from dlmon.session.follower import SessionFollower
 from dlmon.session.replay import ReplaySource
 from tui.app import DlmonApp
-from tui.formatting.glyphs import under_way
 from tui.machine.panel import MachinePanel
-from tui.navigation import Start
-from tui.options.settings import Settings
 from tui.screens.starting import StartingScreen
-from tui.sources import Sources
 
 from .hosts import FakeHost, FakeLink, live
 from .recorded import (

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from dlmon.launch.job import Job, Refused
 from dlmon.launch.lifeline import launch
-from tui.plain.follow import follow
+from dlmon.render.follow import follow
 
 
 def main() -> int:

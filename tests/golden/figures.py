@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+from dlmon.cli.main import main
 from dlmon.records import to_json
 from dlmon.session.measures import measure
 from dlmon.session.replay import ReplaySource
-from tui.commands.main import main
 
 from .logs import HERE, copy_logs
 
@@ -141,7 +141,7 @@ def _printed(*words: str | Path) -> str:
         contextlib.redirect_stderr(errors),
         contextlib.suppress(SystemExit),
     ):
-        main()
+        main(lambda start: 0)
     return (out.getvalue() or errors.getvalue()).replace(os.environ["HOME"], "~")
 
 

@@ -21,12 +21,12 @@ from fakes.screens import (
 )
 from textual.app import App
 
+from dlmon.cli.start import Sources
 from dlmon.log.directory import list_sessions
 from dlmon.session.follower import SessionFollower
 from tui.live import time_charts
 from tui.live.screen import LiveScreen
 from tui.machine import panel
-from tui.sources import Sources
 
 
 @pytest.fixture(autouse=True)

@@ -19,30 +19,29 @@ from fakes.screens import (
 from textual.color import Color
 from textual.command import CommandPalette
 
-import tui.plain.follow
+import dlmon.render.follow
+from dlmon.cli.start import Sources, Start
 from dlmon.exit_codes import FAILED
 from dlmon.launch.job import Refused, Started
 from dlmon.log.folder import LogError
 from dlmon.log.label import Label, read_label, write_label
+from dlmon.options.run import RunOptions
+from dlmon.options.settings import Settings, remember_theme, remembered_theme
 from dlmon.records import Output, Result
+from dlmon.render.follow import follow
 from tui.app import DlmonApp
 from tui.drawing.themes import theme_names
 from tui.home.screen import HomeScreen
 from tui.live.comparison.bars import ComparisonBars
 from tui.live.replay_screen import ReplayScreen
 from tui.live.screen import LiveScreen
-from tui.navigation import Start
 from tui.navigation.launches import Starting
-from tui.options.run import RunOptions
-from tui.options.settings import Settings, remember_theme, remembered_theme
-from tui.plain.follow import follow
 from tui.screens.help import HelpScreen
 from tui.screens.quit import QuitScreen
 from tui.screens.starting import StartingScreen
 from tui.screens.stop import AgainScreen
 from tui.screens.themes import ThemesScreen
 from tui.sessions.screen import SessionsScreen
-from tui.sources import Sources
 from tui.watch.screen import WatchScreen
 from workloads.catalog import WORKLOADS
 
@@ -920,7 +919,7 @@ def test_an_error_of_dlmons_own_leaves_a_run_going_on_and_says_how_to_come_back(
 
 def test_an_error_in_the_plain_output_leaves_a_run_going_on_too(running, capsys, monkeypatch):
     lifeline, log = FakeLaunch(), running[0]
-    monkeypatch.setattr(tui.plain.follow._LineReporter, "show", lambda *_: 1 / 0)
+    monkeypatch.setattr(dlmon.render.follow._LineReporter, "show", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         follow(log.path, lifeline)
     assert lifeline.words == ["detach"]

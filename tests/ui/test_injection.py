@@ -10,14 +10,13 @@ from fakes.states import VIEWS, State, renamed, staged
 from rich.segment import Segment
 from textual import events
 
+from dlmon.cli.start import Sources, Start
 from dlmon.doctor.finding import Finding
 from dlmon.launch.job import Refused
 from dlmon.log.directory import list_sessions
 from dlmon.records import Output, Phase, Record, Result
+from dlmon.render.tables import print_findings, print_sessions, print_workloads
 from tui.app import DlmonApp
-from tui.navigation import Start
-from tui.plain.tables import print_findings, print_sessions, print_workloads
-from tui.sources import Sources
 from workloads.catalog import WORKLOADS
 
 MARKUP = {

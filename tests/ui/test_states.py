@@ -19,8 +19,8 @@ from fakes.states import (
 from rich.cells import cell_len
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 
-from tui.formatting import units
-from tui.formatting.phases import phase_text
+from dlmon.figures import units
+from dlmon.figures.phases import phase_text
 
 OVER_ANOTHER = (
     *("help", "palette", "home-help", "watch-help", "starting"),

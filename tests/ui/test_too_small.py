@@ -8,10 +8,10 @@ from fakes.screens import FakeLaunch, dlmon_app_with, fake_machine, of_this_boot
 from textual import events
 from textual.command import CommandPalette
 
+from dlmon.cli.start import Sources
 from tui.home.screen import HomeScreen
 from tui.live.screen import LiveScreen
 from tui.screens.quit import QuitScreen
-from tui.sources import Sources
 from tui.widgets.text_field import TextField
 
 SMALL, LARGE = (100, 13), (100, 30)

@@ -8,7 +8,7 @@ import pytest
 from fakes.recorded import recorded_session, write_log
 
 from dlmon.records import Epoch
-from tui.report.tidy import csv_lines
+from dlmon.render.tidy import csv_lines
 
 DOCS = Path(__file__).parents[2] / "docs"
 RECORDS = recorded_session(epochs=3, gpus=1)

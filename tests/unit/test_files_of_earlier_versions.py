@@ -9,11 +9,11 @@ import pytest
 
 from dlmon.comparison.sides import NotComparable, compare_sides
 from dlmon.log.directory import find_session, list_sessions
+from dlmon.options.settings import read_settings
 from dlmon.records import Slot, decode
 from dlmon.session.figures import read_figures
 from dlmon.session.follower import SessionFollower
 from dlmon.sweep.log import find_sweep, list_sweeps
-from tui.options.settings import read_settings
 
 DATA = Path(__file__).parents[1] / "data"
 VERSIONS = sorted(DATA.iterdir())

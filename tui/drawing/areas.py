@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import Enum
 
+from dlmon.figures.glyphs import UNICODE, Glyphs
 from tui.drawing.plot import (
     BRAILLE,
     COLUMNS_PER_CELL,
@@ -17,7 +18,6 @@ from tui.drawing.plot import (
     bits_of_cells,
     column_spans,
 )
-from tui.formatting.glyphs import UNICODE, Glyphs
 
 # Of a cell's levels from the bottom up: every second one of four, and the upper one of both columns
 # of two.

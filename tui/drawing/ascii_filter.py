@@ -6,7 +6,7 @@ from rich.segment import Segment
 from textual.color import Color
 from textual.filter import LineFilter
 
-from tui.drawing.ascii import plain
+from dlmon.render.ascii import plain
 
 
 class PlainCharacters(LineFilter):

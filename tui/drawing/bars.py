@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from tui.formatting.glyphs import UNICODE, Glyphs
+from dlmon.figures.glyphs import UNICODE, Glyphs
 
 _EIGHTHS = ("", "▏", "▎", "▍", "▌", "▋", "▊", "▉")
 _FULL = "█"

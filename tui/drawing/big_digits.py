@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tui.formatting.glyphs import UNICODE, Glyphs
+from dlmon.figures.glyphs import UNICODE, Glyphs
 
 # Three dots wide and five tall, row by row from the top.
 _DOTS = {

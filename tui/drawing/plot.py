@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from functools import lru_cache
 
-from tui.formatting.glyphs import UNICODE, Glyphs
+from dlmon.figures.glyphs import UNICODE, Glyphs
 
 COLUMNS_PER_CELL = 2
 
@@ -20,13 +20,6 @@ _LEFT_DOTS = (0x40, 0x04, 0x02, 0x01)
 _RIGHT_DOTS = (0x80, 0x20, 0x10, 0x08)
 DOTS_PER_CELL = 4
 
-_NICE_STEPS = ("1", "1.5", "2", "2.5", "3", "4", "5", "6", "8")
-_SHRINK_BELOW = 0.4
-# Where an axis may begin, as a part of its top; it goes up only where so much of it is to spare.
-_BOTTOMS = (0.0, 0.5, 0.8)
-_TO_SPARE = 0.05
-_LINEAR_SPAN = 30
-SUFFIXES = ("", "k", "M", "G", "T", "P")
 
 Span = tuple[int, int]
 """The lowest and the highest level that a column covers, both included."""
@@ -133,75 +126,6 @@ def row_of(
     return None if level is None else height - 1 - level // per_cell
 
 
-def nice_top(largest: float) -> float:
-    """Return the smallest round number that is no less than `largest`; 1 for none."""
-    if not 0 < largest < math.inf:
-        return 1.0
-    exponent = math.floor(math.log10(largest))
-    # The logarithm may be off in its last place: look one decade to either side.
-    decades = (exponent - 1, exponent, exponent + 1)
-    candidates = (float(f"{step}e{n}") for n in decades for step in _NICE_STEPS)
-    return next(top for top in candidates if top >= largest)
-
-
-def grown_top(current_top: float, largest: float) -> float:
-    """Return the top of an axis for a window of data whose largest value is `largest`.
-
-    It grows at once, and shrinks only when the whole window lies below 40 % of
-    it, so that the axis doesn't jump to and fro.
-    """
-    if current_top > 0 and _SHRINK_BELOW * current_top <= largest <= current_top:
-        return current_top
-    return nice_top(largest)
-
-
-def fitted_bottom(current_bottom: float, top: float, least: float) -> float:
-    """Return where an axis begins that fits values of at least `least`: above 0 in its upper half.
-
-    It goes down at once, and up only where something is to spare, so that it doesn't jump to and
-    fro.
-    """
-    bottoms = [part * top for part in _BOTTOMS]
-    stays = current_bottom if current_bottom in bottoms and current_bottom <= least else 0.0
-    higher = [bottom for bottom in bottoms if bottom + _TO_SPARE * top <= least]
-    return max([stays, *higher]) if top > 0 else 0.0
-
-
-def short_number(value: float) -> str:
-    """Return `value` in at most five characters and a minus sign: 0.42, 950, 5.5k, 1.25M.
-
-    Half of any `nice_top` from 0.1 up comes out exactly, so that the middle of
-    an axis can be labelled.
-    """
-    if not math.isfinite(value):
-        return "–"
-    magnitude = abs(value)
-    sign = "-" if value < 0 else ""
-    if magnitude < 1:
-        return _small_number(magnitude, sign)
-    for suffix in SUFFIXES:
-        # What rounds to a thousand belongs to the next suffix.
-        if magnitude < 999.5:
-            return f"{sign}{_rounded(magnitude, suffix)}{suffix}"
-        magnitude /= 1000
-    return f"{value:.0e}".replace("e+", "e")
-
-
-def bar_fractions(values: Sequence[float]) -> list[float]:
-    """Return each value's share of the longest bar.
-
-    Bars are logarithmic where the values span more than 30 to 1, so that the
-    small ones still differ visibly; the shortest is then a tenth.
-    """
-    if not values:
-        return []
-    least, most = min(values), max(values)
-    if least <= 0 or most / least <= _LINEAR_SPAN:
-        return [value / most if most > 0 else 0.0 for value in values]
-    span = math.log(most / least)
-    return [0.1 + 0.9 * math.log(value / least) / span for value in values]
-
-
 def bar(fraction: float | None, width: int, glyphs: Glyphs = UNICODE) -> str:
     """Draw a bar of `fraction` of `width` cells in half-cell steps, padded to `width`.
 
@@ -212,26 +136,6 @@ def bar(fraction: float | None, width: int, glyphs: Glyphs = UNICODE) -> str:
         return " " * max(0, width)
     halves = max(1, round(min(1.0, fraction) * 2 * width))
     return (whole * (halves // 2) + half * (halves % 2)).ljust(width)
-
-
-def _small_number(magnitude: float, sign: str) -> str:
-    # Three digits of exponent have no room in a label, and nothing that is measured needs them.
-    if magnitude < 1e-99:
-        return "0"
-    if magnitude >= 0.001:
-        return sign + _trimmed(f"{magnitude:.3f}")
-    return f"{sign}{magnitude:.0e}".replace("e-0", "e-")
-
-
-def _rounded(magnitude: float, suffix: str) -> str:
-    """Round to two decimals below 2 (or below 10 without a suffix), one below 100, else none."""
-    two_decimals = magnitude < (1.995 if suffix else 9.995)
-    decimals = 2 if two_decimals else 1 if magnitude < 99.95 else 0
-    return _trimmed(f"{magnitude:.{decimals}f}")
-
-
-def _trimmed(digits: str) -> str:
-    return digits.rstrip("0").rstrip(".") if "." in digits else digits
 
 
 def bits(low: int, high: int) -> int:

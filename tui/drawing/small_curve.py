@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from dlmon.figures.glyphs import UNICODE, Glyphs
 from dlmon.session.learning import LEAST_CHANGE
 from tui.drawing.plot import COLUMNS_PER_CELL, braille_rows
 from tui.drawing.time_axis import TimeAxis
-from tui.formatting.glyphs import UNICODE, Glyphs
 
 # So many widths of columns lie between a power of two and the next one.
 _WIDTHS = 32

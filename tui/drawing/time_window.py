@@ -15,9 +15,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from dlmon.figures import units
 from tui.drawing.plot import COLUMNS_PER_CELL
 from tui.drawing.time_axis import TimeAxis
-from tui.formatting import units
 
 # Records arrive up to this much after what they report.
 SETTLED_NS = 400_000_000

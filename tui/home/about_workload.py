@@ -5,17 +5,17 @@ from __future__ import annotations
 import textwrap
 from typing import TYPE_CHECKING
 
-from tui.formatting import units
-from tui.formatting.comparison import timed_unit
-from tui.formatting.glyphs import UNICODE, Glyphs
-from tui.formatting.option_words import options_words
+from dlmon.figures import units
+from dlmon.figures.comparison import timed_unit
+from dlmon.figures.glyphs import UNICODE, Glyphs
+from dlmon.figures.option_words import options_words
 from tui.home.last_results import LastResult
 from tui.widgets.lines import MUTED, PLAIN, STRONG, Lines, cut
 from tui.widgets.rows import TextRow
 from workloads.catalog import Workload
 
 if TYPE_CHECKING:
-    from tui.options.run import RunOptions
+    from dlmon.options.run import RunOptions
 
 _WIDTH_FOR_WHOLE = 40
 """Where there is less room, a large number of parameters is rounded."""

@@ -12,7 +12,7 @@ from workloads.catalog import Workload
 if TYPE_CHECKING:
     from dlmon.comparison.compare import Timing
     from dlmon.log.directory import SessionEntry
-    from tui.options.run import RunOptions
+    from dlmon.options.run import RunOptions
 
 _SHAPE_THE_TIME = (
     *("device", "batch_size", "epochs", "steps", "threads", "cpus"),
@@ -65,7 +65,7 @@ class LastResult:
         return bool(self._option(name, workload) != value)
 
     def _option(self, name: str, workload: Workload) -> object:
-        from tui.options.run import OPTIONS
+        from dlmon.options.run import OPTIONS
 
         value = self.options.get(name, OPTIONS[name].default)
         return getattr(workload, name, None) if value is None else value
@@ -79,9 +79,9 @@ def results_here(
     Of runs that differ in nothing but their time, the newest. A run that trained nothing
     (gradients, inference) does not count.
     """
+    from dlmon.figures.comparison import mode_of, timing_of_result
+    from dlmon.figures.sessions import outcome
     from dlmon.records import WITHOUT_EPOCHS, Status
-    from tui.formatting.comparison import mode_of, timing_of_result
-    from tui.formatting.sessions import outcome
 
     found: dict[str, list[LastResult]] = {workload.name: [] for workload in workloads}
     seen = set()

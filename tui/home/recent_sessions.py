@@ -10,10 +10,10 @@ from textual import events
 from textual.binding import Binding, BindingType
 from textual.message import Message
 
+from dlmon.figures import units
+from dlmon.figures.sessions import outcome, workload_name
 from dlmon.log.directory import SessionEntry
 from dlmon.records import Status
-from tui.formatting import units
-from tui.formatting.sessions import outcome, workload_name
 from tui.widgets.lines import ACCENT, BAD, CHOSEN, GOOD, MUTED, PLAIN, STRONG, Lines, cut
 from tui.widgets.rows import TextRow, fit
 

@@ -13,11 +13,11 @@ from textual.events import DescendantBlur, DescendantFocus
 from textual.message import Message
 from textual.widgets import Input, Static
 
+from dlmon.figures import units
+from dlmon.options.option import NO, YES, Option, as_text
+from dlmon.options.read import TypedOptions, read_options
+from dlmon.options.run import OPTIONS, RunOptions
 from dlmon.records import MachineFacts
-from tui.formatting import units
-from tui.options.option import NO, YES, Option, as_text
-from tui.options.read import TypedOptions, read_options
-from tui.options.run import OPTIONS, RunOptions
 from tui.widgets.choice import Choice
 from tui.widgets.text_field import TextField
 from workloads.catalog import Workload

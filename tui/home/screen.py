@@ -15,11 +15,11 @@ from textual.widget import Widget
 from textual.widgets import Input
 
 from dlmon.host import host_name
+from dlmon.options.run import OPTIONS, RunOptions
 from dlmon.records.sanitize import clean
 from dlmon.session.source import MachineSource
 from tui.home.start_line import StartLine
 from tui.home.workload_list import WorkloadList
-from tui.options.run import OPTIONS, RunOptions
 from tui.screens.base import PALETTE, BaseScreen
 from tui.widgets.text_field import FilterField
 from workloads.catalog import WORKLOADS, Workload
@@ -444,7 +444,7 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
         )
 
     def _describe(self) -> None:
-        from tui.formatting.comparison import comparable_text, match_of_options
+        from dlmon.figures.comparison import comparable_text, match_of_options
         from tui.home.about_workload import last_text
 
         workload, typed = self._list.highlighted, self._form.typed

@@ -10,8 +10,8 @@ from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.widgets import Label, Static
 
+from dlmon.options.script import ScriptRun, UnreadableScript, read_script
 from dlmon.records.sanitize import clean
-from tui.options.script import ScriptRun, UnreadableScript, read_script
 from tui.screens.form import FORM_KEYS, FormScreen
 from tui.widgets.key_footer import KeyFooter
 from tui.widgets.text_field import TextField

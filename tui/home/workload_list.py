@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from textual import events
 from textual.message import Message
 
-from tui.formatting import units
+from dlmon.figures import units
 from tui.home.workload_choice import matching, pieces, with_headings
 from tui.widgets.following_lines import ScrollingLines
 from tui.widgets.lines import CHOSEN, MUTED, PLAIN, UNDERLINED, cut, joined

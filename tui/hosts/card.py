@@ -7,14 +7,10 @@ from dataclasses import dataclass
 
 from rich.cells import cell_len
 
-from dlmon.records import Gpu
-from dlmon.remote.host import Age, HostSnapshot, RunningSession
-from dlmon.statistics.series import Series
-from tui.drawing.plot import COLUMNS_PER_CELL, braille_rows
-from tui.formatting import hosts as words
-from tui.formatting import units
-from tui.formatting.glyphs import Glyphs
-from tui.formatting.machine import (
+from dlmon.figures import hosts as words
+from dlmon.figures import units
+from dlmon.figures.glyphs import Glyphs
+from dlmon.figures.machine import (
     BUSY_PCT,
     GPU_HOT_C,
     Level,
@@ -22,6 +18,10 @@ from tui.formatting.machine import (
     no_utilization,
     without_detail,
 )
+from dlmon.records import Gpu
+from dlmon.remote.host import Age, HostSnapshot, RunningSession
+from dlmon.statistics.series import Series
+from tui.drawing.plot import COLUMNS_PER_CELL, braille_rows
 from tui.widgets.lines import (
     ACCENT,
     BAD,

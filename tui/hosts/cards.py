@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from textual import events
 from textual.message import Message
 
+from dlmon.figures.hosts import ORDERS, in_order, matching
 from dlmon.remote.host import HostSnapshot
-from tui.formatting.hosts import ORDERS, in_order, matching
 from tui.hosts.card import (
     card_height,
     card_rows,

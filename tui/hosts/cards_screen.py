@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from textual.app import ComposeResult
 from textual.binding import BindingType
 
+from dlmon.figures import hosts as words
+from dlmon.figures.machine import identity
 from dlmon.remote.host import HostSnapshot, RunningSession
-from tui.formatting import hosts as words
-from tui.formatting.machine import identity
 from tui.hosts.cards import HostCards
 from tui.screens.base import hidden
 from tui.screens.filtered import FilteredScreen

@@ -10,11 +10,11 @@ from textual.binding import Binding, BindingType
 from textual.message import Message
 from textual.worker import Worker
 
+from dlmon.figures import units
+from dlmon.figures.reading import reading_text
 from dlmon.remote.fleet import Fleet, RecordedHost
 from dlmon.session.replay import SEEKING_S
 from dlmon.session.source import SLICE_S
-from tui.formatting import units
-from tui.formatting.reading import reading_text
 from tui.hosts.cards_screen import MOVES, CardsScreen
 from tui.hosts.screen import HOSTS_TOPICS
 from tui.screens.base import HELP, PALETTE, QUIT, SESSIONS, BaseScreen, hidden

@@ -6,11 +6,11 @@ from typing import NamedTuple
 
 from rich.cells import cell_len
 
+from dlmon.figures import hosts as words
+from dlmon.figures import units
+from dlmon.figures.glyphs import Glyphs
 from dlmon.records import Gpu
 from dlmon.remote.host import Age, HostSnapshot, RunningSession
-from tui.formatting import hosts as words
-from tui.formatting import units
-from tui.formatting.glyphs import Glyphs
 from tui.hosts.card import MOST_GPUS, PERCENT_CELLS, STATUS_STYLES, percent_cell, shown_sessions
 from tui.widgets.lines import BAR, CHOSEN, GOOD, HIGH, MUTED, PLAIN, STRONG
 from tui.widgets.rows import TextRow, TextRun, fit

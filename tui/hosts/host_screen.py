@@ -7,8 +7,8 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
+from dlmon.figures import hosts as words
 from dlmon.remote.host import HostSnapshot, WatchedHost
-from tui.formatting import hosts as words
 from tui.screens.base import REFRESH_S, hidden
 from tui.watch.screen import WatchScreen
 from tui.widgets.lines import BAD, HIGH, MUTED, STRONG, Lines, joined

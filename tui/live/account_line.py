@@ -6,10 +6,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import ClassVar
 
-from dlmon.records import AccountPart
-from dlmon.session.gaps import Gap
-from dlmon.session.snapshot import Snapshot
-from tui.formatting.account import (
+from dlmon.figures.account import (
     PartRow,
     account_rows,
     all_other,
@@ -20,6 +17,9 @@ from tui.formatting.account import (
     names_of,
     places_of,
 )
+from dlmon.records import AccountPart
+from dlmon.session.gaps import Gap
+from dlmon.session.snapshot import Snapshot
 from tui.widgets.lines import (
     BAR,
     BRIGHT,

@@ -12,11 +12,11 @@ from textual.content import Content
 from textual.widgets import Static
 
 from dlmon.control import NotControlled
+from dlmon.figures.glyphs import under_way
+from dlmon.figures.profiles import profile_lines
+from dlmon.figures.stacks import stack_lines
 from dlmon.records import ProcessStack, Profile, Record
 from dlmon.session.stacks import in_order
-from tui.formatting.glyphs import under_way
-from tui.formatting.profiles import profile_lines
-from tui.formatting.stacks import stack_lines
 from tui.screens.base import HELP, PALETTE, QUIT, THEME, BaseScreen
 
 _SHARED: tuple[BindingType, ...] = (

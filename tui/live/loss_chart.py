@@ -6,11 +6,11 @@ from dataclasses import replace
 
 from rich.cells import cell_len
 
+from dlmon.figures.glyphs import glyphs_in_use
+from dlmon.figures.learning import newest_texts, value_text
+from dlmon.figures.value_axis import value_range
 from dlmon.session.learning import Learning, Metric, drawable
 from tui.drawing.time_axis import TimeAxis
-from tui.drawing.value_axis import value_range
-from tui.formatting.glyphs import glyphs_in_use
-from tui.formatting.learning import newest_texts, value_text
 from tui.widgets.chart import Chart, ChartPicture
 from tui.widgets.rows import fit
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from dlmon.figures.glyphs import Glyphs
 from dlmon.session.learning import Metric
 from tui.drawing.plot import COLUMNS_PER_CELL
 from tui.drawing.small_curve import axis_of_all, small_curve
 from tui.drawing.time_axis import TimeAxis
-from tui.formatting.glyphs import Glyphs
 
 LEAST_READINGS = 3
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from rich.cells import cell_len, chop_cells
 
+from dlmon.figures.startup_messages import is_startup_message, startup_text
 from dlmon.records import Alert, Notice, Output
-from tui.formatting.startup_messages import is_startup_message, startup_text
 from tui.widgets.following_lines import Tail
 from tui.widgets.lines import MUTED, PLAIN, STRONG, cut
 from tui.widgets.rows import TextRow, fit

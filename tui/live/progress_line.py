@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import ClassVar, NamedTuple
 
+from dlmon.figures import units
+from dlmon.figures.account import gap_of_session
+from dlmon.figures.comparison import epoch_word
+from dlmon.figures.glyphs import under_way
+from dlmon.figures.phases import phase_text
+from dlmon.figures.sessions import after_the_batch
 from dlmon.records import SCRIPT_PHASE, Status
 from dlmon.session.session import NOTHING_SEEN_YET
 from dlmon.session.snapshot import Progress, Snapshot
 from tui.drawing.plot import bar
-from tui.formatting import units
-from tui.formatting.account import gap_of_session
-from tui.formatting.comparison import epoch_word
-from tui.formatting.glyphs import under_way
-from tui.formatting.phases import phase_text
-from tui.formatting.sessions import after_the_batch
 from tui.widgets.lines import (
     ACCENT,
     APART,

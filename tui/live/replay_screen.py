@@ -8,10 +8,10 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
+from dlmon.figures.comparison import Reference, epoch_word
 from dlmon.log.label import Label
 from dlmon.session.replay import SEEKING_S, ReplaySource
 from dlmon.session.source import SLICE_S
-from tui.formatting.comparison import Reference, epoch_word
 from tui.live.help import FIRST_STEPS_OF_REPLAY
 from tui.live.screen import LiveScreen
 from tui.screens.base import BaseScreen

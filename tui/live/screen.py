@@ -14,18 +14,18 @@ from textual.containers import Container
 from textual.message import Message
 from textual.worker import Worker
 
+from dlmon.figures import units
+from dlmon.figures.comparison import Reference, epoch_word, timing_of
+from dlmon.figures.comparison_alone import NO_FIGURE
+from dlmon.figures.glyphs import glyphs_in_use
+from dlmon.figures.learning import newest_texts
+from dlmon.figures.reading import reading_text
 from dlmon.log.directory import SessionEntry
 from dlmon.log.label import Label
 from dlmon.records import Status
 from dlmon.session.snapshot import Snapshot
 from dlmon.session.source import SLICE_S, SessionSource, read_to_end
 from tui.drawing.time_window import TimeWindow, View
-from tui.formatting import units
-from tui.formatting.comparison import Reference, epoch_word, timing_of
-from tui.formatting.comparison_alone import NO_FIGURE
-from tui.formatting.glyphs import glyphs_in_use
-from tui.formatting.learning import newest_texts
-from tui.formatting.reading import reading_text
 from tui.live.account_line import AccountLine
 from tui.live.comparison.bars import ComparisonBars
 from tui.live.comparison.panel import ComparisonPanel

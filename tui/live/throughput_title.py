@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from rich.cells import cell_len
 
+from dlmon.figures import units
+from dlmon.figures.glyphs import Glyphs
 from dlmon.session.snapshot import Snapshot
-from tui.formatting import units
-from tui.formatting.glyphs import Glyphs
 
 NAME = "Throughput"
 _LEAST_LINE = 3

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from dlmon.figures import units
+from dlmon.figures.glyphs import glyphs_in_use, under_way
+from dlmon.figures.phases import doing_text
+from dlmon.figures.value_axis import fitted_bottom, grown_top, short_number
 from dlmon.records import Alert
 from dlmon.session.gaps import GapKind
 from dlmon.session.session import Session
 from dlmon.session.snapshot import PhaseSpan, Snapshot
 from dlmon.session.source import SessionSource
-from tui.drawing.plot import fitted_bottom, grown_top, short_number
 from tui.drawing.time_axis import BETWEEN_STEPS, TimeAxis, TimeLabels
 from tui.drawing.time_window import NOTHING_MORE, ZOOM_NOTE_S, RunSpan, TimeWindow
-from tui.formatting import units
-from tui.formatting.glyphs import glyphs_in_use, under_way
-from tui.formatting.phases import doing_text
 from tui.live.throughput_title import ThroughputTitle, at_cursor
 from tui.machine.charts import MachineCharts
 from tui.machine.view import MachineView, gpu_that_trains

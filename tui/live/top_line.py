@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from dlmon.log.label import Label
-from dlmon.records import TITLES, Status
-from dlmon.session.snapshot import Snapshot
-from tui.formatting import units
-from tui.formatting.comparison import (
+from dlmon.figures import units
+from dlmon.figures.comparison import (
     device_text,
     ended_after_an_epoch,
     epoch_text,
     trainers_text,
     unusual_settings,
 )
-from tui.formatting.phases import doing_text
+from dlmon.figures.phases import doing_text
+from dlmon.log.label import Label
+from dlmon.records import TITLES, Status
+from dlmon.session.snapshot import Snapshot
 from tui.widgets.lines import (
     ACCENT,
     APART,

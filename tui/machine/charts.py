@@ -8,10 +8,10 @@ from rich.cells import cell_len
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 
+from dlmon.figures import units
+from dlmon.figures.machine import without_detail
 from dlmon.records import Cpu
 from tui.drawing.time_axis import NO_LABELS, TimeAxis, TimeLabels
-from tui.formatting import units
-from tui.formatting.machine import without_detail
 from tui.machine.core_rows import CoreRows, core_rows_wanted
 from tui.machine.gpu_panel import GpuPanel
 from tui.machine.meters import Meters

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from itertools import groupby
 
+from dlmon.figures.glyphs import Glyphs
+from dlmon.figures.machine import BUSY_PCT, NO_READING_YET
 from dlmon.records import Cpu
 from tui.drawing.plot import COLUMNS_PER_CELL, ascii_rows, bar, braille_rows
-from tui.formatting.glyphs import Glyphs
-from tui.formatting.machine import BUSY_PCT, NO_READING_YET
 from tui.widgets.lines import BAD, BAR, BRIGHT, HIGH, MUTED, Lines, cut
 from tui.widgets.rows import TextRow
 

@@ -7,13 +7,13 @@ from typing import NamedTuple
 
 from rich.cells import cell_len
 
+from dlmon.figures import units
+from dlmon.figures.machine import BUSY_PCT, Figure, has_no_readings, no_utilization, worst
 from dlmon.records import Gpu
 from dlmon.statistics.series import Series
 from tui.drawing.plot import COLUMNS_PER_CELL, bar, braille_rows
 from tui.drawing.small_curve import ramp
 from tui.drawing.time_axis import TimeAxis
-from tui.formatting import units
-from tui.formatting.machine import BUSY_PCT, Figure, has_no_readings, no_utilization, worst
 from tui.machine.readings import gpu_memory_shares, memory_left, memory_peak_and_own
 from tui.machine.view import MachineView
 from tui.widgets.lines import BAD, BAR, HIGH, MUTED, PLAIN, STRONG, TRACK, Lines, cut, row_width

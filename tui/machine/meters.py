@@ -7,9 +7,9 @@ from itertools import zip_longest
 
 from rich.cells import cell_len
 
+from dlmon.figures.glyphs import Glyphs
+from dlmon.figures.machine import Figure
 from tui.drawing.plot import bar
-from tui.formatting.glyphs import Glyphs
-from tui.formatting.machine import Figure
 from tui.widgets.lines import BAD, BAR, HIGH, MUTED, PLAIN, TRACK, Lines
 from tui.widgets.rows import TextRow, fit
 

@@ -14,11 +14,7 @@ from textual.screen import ModalScreen
 from textual.timer import Timer
 from textual.widget import Widget
 
-from dlmon.records import MachineFacts
-from dlmon.session.source import MachineSource
-from tui.drawing.plot import COLUMNS_PER_CELL
-from tui.drawing.time_window import NOTHING_MORE, ZOOM_NOTE_S, RunSpan, TimeWindow, View
-from tui.formatting.machine import (
+from dlmon.figures.machine import (
     NO_GPU,
     Figure,
     cpu_meter,
@@ -27,6 +23,10 @@ from tui.formatting.machine import (
     why_no_gpu,
     without_detail,
 )
+from dlmon.records import MachineFacts
+from dlmon.session.source import MachineSource
+from tui.drawing.plot import COLUMNS_PER_CELL
+from tui.drawing.time_window import NOTHING_MORE, ZOOM_NOTE_S, RunSpan, TimeWindow, View
 from tui.machine.charts import MACHINE_HELP
 from tui.machine.core_rows import CoreRows
 from tui.machine.gpu_rows import GpuRows

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
+from dlmon.figures import units
 from dlmon.records import Process
-from tui.formatting import units
 
 
 @dataclass(frozen=True)

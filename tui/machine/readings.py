@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from dlmon.records import Cpu, Gpu, Memory
-from dlmon.statistics.series import Series
-from tui.drawing.plot import nice_top
-from tui.drawing.time_axis import NO_LABELS, TimeAxis, TimeLabels
-from tui.formatting import units
-from tui.formatting.machine import (
+from dlmon.figures import units
+from dlmon.figures.machine import (
     BUSY_PCT,
     Figure,
     Level,
@@ -21,6 +17,10 @@ from tui.formatting.machine import (
     no_utilization,
     power_figure,
 )
+from dlmon.figures.value_axis import nice_top
+from dlmon.records import Cpu, Gpu, Memory
+from dlmon.statistics.series import Series
+from tui.drawing.time_axis import NO_LABELS, TimeAxis, TimeLabels
 from tui.machine.tiles import TEXT_BESIDE_TIMES, ChartTile, TileContent, brief_words
 from tui.machine.view import MachineView, at_the_end
 from tui.widgets.chart import ChartPicture

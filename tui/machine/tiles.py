@@ -9,9 +9,9 @@ from rich.cells import cell_len
 from textual import events
 from textual.color import Color
 
+from dlmon.figures.machine import LEVELS, Figure, Level, without_detail, worst
 from tui.drawing.big_digits import LARGE_ROWS, SMALL_ROWS, big_digits
 from tui.drawing.plot import COLUMNS_PER_CELL
-from tui.formatting.machine import LEVELS, Figure, Level, without_detail, worst
 from tui.machine.meters import meter_rows
 from tui.widgets.chart import Chart, ChartPicture, newest
 from tui.widgets.lines import BAD, BRIGHT, HIGH, MUTED, PLAIN, cut, row_width

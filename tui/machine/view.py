@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from dlmon.figures.machine import GPU_READINGS, NO_READING_YET, Figure, gpu_figures
 from dlmon.records import Gpu, GpuFacts, MachineFacts, Model, SessionHeader
 from dlmon.session.machine_history import MachineHistory
 from dlmon.session.snapshot import PhaseSpan
 from dlmon.statistics.series import Series
 from tui.drawing.time_axis import TimeAxis
-from tui.formatting.machine import GPU_READINGS, NO_READING_YET, Figure, gpu_figures
 
 STALE_INTERVALS = 3.0
 

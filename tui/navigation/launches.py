@@ -7,15 +7,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dlmon.cli.start import Start
 from dlmon.exit_codes import FAILED, INTERRUPTED_BY_USER
+from dlmon.figures.glyphs import under_way
 from dlmon.log.folder import LogError
+from dlmon.options.run import RunOptions
 from dlmon.records.record import record
-from tui.formatting.glyphs import under_way
 from tui.navigation.other_machines import OtherMachinesApp
 from tui.navigation.sessions import how_to_repeat, script_job
 from tui.navigation.shown import ShownSession
-from tui.navigation.start import Start
-from tui.options.run import RunOptions
 from workloads.catalog import Workload
 
 if TYPE_CHECKING:
@@ -86,8 +86,8 @@ class LaunchesApp(OtherMachinesApp):
         replaces: ShownSession | None = None,
     ) -> None:
         if options.host is not None:
+            from dlmon.options.jobs import make_job
             from dlmon.remote.start import RemoteStart
-            from tui.options.jobs import make_job
 
             if self._sweep_runs and options.host in self._swept_hosts:
                 self.show_error(_SWEEP_RUNS)
@@ -97,7 +97,7 @@ class LaunchesApp(OtherMachinesApp):
             return
         if self.is_busy():
             return
-        from tui.options.jobs import make_job
+        from dlmon.options.jobs import make_job
 
         try:
             job = make_job(workload, directory, options, self.settings.alerts)
@@ -111,7 +111,7 @@ class LaunchesApp(OtherMachinesApp):
             self.push_screen(self.awaiting_screen(Starting(started, options.detach, replaces)))
 
     def _launch_script(self, job: Job, replaces: ShownSession) -> None:
-        from tui.options.jobs import output_size
+        from dlmon.options.jobs import output_size
 
         if self.is_busy():
             return

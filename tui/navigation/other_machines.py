@@ -6,13 +6,13 @@ import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from dlmon.cli.start import Start
 from dlmon.exit_codes import WRONG_ARGUMENTS
+from dlmon.figures.glyphs import under_way
+from dlmon.figures.reading import reading_text
 from dlmon.log.folder import LogError
-from tui.formatting.glyphs import under_way
-from tui.formatting.reading import reading_text
 from tui.navigation.sessions import SessionsApp
 from tui.navigation.shown import ShownSession
-from tui.navigation.start import Start
 
 if TYPE_CHECKING:
     from textual.screen import Screen
@@ -100,9 +100,9 @@ class OtherMachinesApp(SessionsApp):
         from tui.sessions.of_host import HostSessionsScreen
 
         async def ask() -> tuple[list[SessionEntry], list[SweepEntry]]:
+            from dlmon.figures.sessions import sweeps_of_host
             from dlmon.remote.listing import listed_sessions, listed_sweeps
             from dlmon.remote.mirror import mirror_directory
-            from tui.formatting.sessions import sweeps_of_host
 
             directory = mirror_directory(link.host)
             sessions = [each.entry(directory) for each in await listed_sessions(link, log_dir)]

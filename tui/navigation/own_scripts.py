@@ -14,7 +14,7 @@ from tui.navigation.shown import ShownSession
 
 if TYPE_CHECKING:
     from dlmon.launch.lifeline import Lifeline
-    from tui.options.script import ScriptRun
+    from dlmon.options.script import ScriptRun
 
 # So often it is asked whether a person is back at the run whose next one waits.
 _POLL_S = 0.5
@@ -59,7 +59,7 @@ class OwnScriptsApp(LaunchesApp):
             self._repeating = None
 
     def _run_next(self, ended: ShownSession | None = None) -> None:
-        from tui.options.jobs import make_script_job, output_size
+        from dlmon.options.jobs import make_script_job, output_size
 
         run = self._repeating
         assert run is not None

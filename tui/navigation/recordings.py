@@ -14,8 +14,8 @@ from tui.navigation.stack import ScreenStackApp
 from tui.textual_internals import hidden
 
 if TYPE_CHECKING:
+    from dlmon.figures.report import Report
     from dlmon.session.figures import OnRead
-    from tui.report.report import Report
     from tui.screens.export import ExportControls
     from tui.sessions.screen import SessionsScreen
 
@@ -70,8 +70,8 @@ class RecordingsApp(ScreenStackApp):
 
     async def _write_report(self, logs: Sequence[Path]) -> None:
         """Write a page about sessions into the working directory, and say where it is."""
-        from tui.report.files import write_file
-        from tui.report.html import html_of
+        from dlmon.render.files import write_file
+        from dlmon.render.html import html_of
 
         path = _new_path("dlmon-report", "html")
         if await self._report(logs, lambda report: write_file(path, [html_of(report)])):
@@ -79,7 +79,7 @@ class RecordingsApp(ScreenStackApp):
 
     async def _copy_markdown(self, logs: Sequence[Path]) -> None:
         """Send a report as Markdown to the clipboard of the terminal."""
-        from tui.report.markdown import markdown_of
+        from dlmon.render.markdown import markdown_of
 
         texts: list[str] = []
         if await self._report(logs, lambda report: texts.append(markdown_of(report))):
@@ -92,8 +92,8 @@ class RecordingsApp(ScreenStackApp):
 
     async def _report(self, logs: Sequence[Path], use: Callable[[Report], object]) -> bool:
         """Make a report in a thread and have it used there; return whether that went well."""
-        from tui.report.files import ReportError
-        from tui.report.report import make_report
+        from dlmon.figures.report import make_report
+        from dlmon.render.files import ReportError
         from tui.screens.reading import read_in_thread
 
         long_at = time.monotonic() + LONG_S

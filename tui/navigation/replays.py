@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dlmon.cli.start import Start
 from dlmon.exit_codes import DONE
 from dlmon.log.folder import LogError
 from tui.navigation.stack import ScreenStackApp
-from tui.navigation.start import Start
 
 if TYPE_CHECKING:
     from dlmon.remote.fleet import Fleet

@@ -7,15 +7,15 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dlmon.cli.start import Start
 from dlmon.exit_codes import DONE
+from dlmon.figures.glyphs import under_way
+from dlmon.figures.reading import reading_text
 from dlmon.log.folder import LogError
+from dlmon.options.run import RunOptions
 from dlmon.session.source import SLICE_S, read_to_end
-from tui.formatting.glyphs import under_way
-from tui.formatting.reading import reading_text
 from tui.navigation.shown import ShownSession
 from tui.navigation.stack import ScreenStackApp
-from tui.navigation.start import Start
-from tui.options.run import RunOptions
 from workloads.catalog import WORKLOADS, Workload
 
 if TYPE_CHECKING:
@@ -200,7 +200,7 @@ def script_job(started: Lifeline | None) -> Job | None:
 
 def how_to_repeat(follower: SessionFollower) -> tuple[Workload, RunOptions] | None:
     """Return what launches a session's workload once more, where it can be launched here."""
-    from tui.options.jobs import recorded_options
+    from dlmon.options.jobs import recorded_options
 
     header = follower.session.header
     workload = WORKLOADS.get(header.workload)

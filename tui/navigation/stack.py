@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 from textual.screen import Screen
 
+from dlmon.cli.start import Start
 from dlmon.log.folder import LogError, log_directory
 from dlmon.records.sanitize import clean
 from tui.navigation.shown import ShownSession
-from tui.navigation.start import Start
 from tui.textual_internals import PunctualApp
 
 if TYPE_CHECKING:
+    from dlmon.figures.comparison import Reference
     from dlmon.launch.job import Refused
     from dlmon.log.directory import SessionEntry
     from dlmon.sweep.runner import SweepRun
-    from tui.formatting.comparison import Reference
     from tui.home.screen import HomeScreen
     from tui.sweep.screen import SweepScreen
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from dlmon.exit_codes import INTERRUPTED_BY_USER
 from dlmon.log.folder import LogError, log_directory
+from dlmon.options.run import RunOptions
 from tui.navigation.launches import LaunchesApp
-from tui.options.run import RunOptions
 from workloads.catalog import Workload
 
 if TYPE_CHECKING:
@@ -39,8 +39,8 @@ class SweepsApp(LaunchesApp):
 
     def sweep(self, workload: Workload, options: RunOptions) -> None:
         """Ask what is to be varied in runs of a workload, and begin to make them."""
+        from dlmon.options.sweep import begin_sweep, make_plan, new_seed
         from dlmon.sweep.plan import Plan, SweepError
-        from tui.options.sweep import begin_sweep, make_plan, new_seed
         from tui.sweep.form import SweepForm
 
         if self.is_busy():
@@ -67,9 +67,9 @@ class SweepsApp(LaunchesApp):
 
     def on_sessions_screen_sweep_chosen(self, message: SessionsScreen.SweepChosen) -> None:
         """Go on with a recorded sweep, or go back to it where it is shown already."""
+        from dlmon.options.sweep import check_plan, run_of
         from dlmon.sweep.log import SweepWriter, read_sweep
         from dlmon.sweep.plan import SweepError
-        from tui.options.sweep import check_plan, run_of
 
         path = message.path
         if self._sweep_screen is not None and self._sweep_screen.path == path:

@@ -11,7 +11,7 @@ from textual.binding import ActiveBinding, Binding
 from textual.message import Message
 from textual.screen import ModalScreen
 
-from tui.formatting.glyphs import Glyphs, glyphs_in_use
+from dlmon.figures.glyphs import Glyphs, glyphs_in_use
 from tui.textual_internals import SteadyScreen, send_short_updates
 from tui.widgets.key_footer import KeyFooter
 from tui.widgets.too_small import TooSmall

@@ -8,9 +8,9 @@ from typing import ClassVar
 
 from textual.message import Message
 
+from dlmon.notification import NewAlerts
 from dlmon.records.sanitize import clean
 from dlmon.session.source import SessionSource
-from tui.notification import NewAlerts
 from tui.screens.base import BaseScreen
 from tui.screens.quit import QuitScreen, QuitScriptScreen
 from tui.screens.stop import StopScreen, StopScriptScreen

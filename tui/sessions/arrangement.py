@@ -6,11 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from dlmon.comparison.compare import pace_of
-from dlmon.log.directory import SessionEntry
-from dlmon.sweep.log import SweepEntry
-from tui.formatting import units
-from tui.formatting.comparison import timing_of_result
-from tui.formatting.sessions import (
+from dlmon.figures import units
+from dlmon.figures.comparison import timing_of_result
+from dlmon.figures.sessions import (
     Recorded,
     RunOfSweep,
     device_of,
@@ -18,6 +16,8 @@ from tui.formatting.sessions import (
     sweep_outcome,
     workload_of,
 )
+from dlmon.log.directory import SessionEntry
+from dlmon.sweep.log import SweepEntry
 
 STARTED = "started"
 """The column in whose order the runs of a sweep stand below it."""

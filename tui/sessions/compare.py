@@ -11,9 +11,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
 from dlmon.comparison.sides import NotComparable, SidesComparison
-from dlmon.log.folder import LogError
-from dlmon.session.figures import OnRead, compare_logs
-from tui.formatting.sides import (
+from dlmon.figures.sides import (
     ARGUMENTS,
     COLUMNS,
     GAP,
@@ -27,6 +25,8 @@ from tui.formatting.sides import (
     side_name,
     verdict,
 )
+from dlmon.log.folder import LogError
+from dlmon.session.figures import OnRead, compare_logs
 from tui.screens.base import HELP, PALETTE, QUIT, THEME, hidden
 from tui.screens.export import EXPORT, ExportControls
 from tui.screens.reading import read_in_thread

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from dlmon.comparison.sides import Curve
-from tui.drawing.plot import COLUMNS_PER_CELL, ascii_rows, braille_rows, nice_top, short_number
+from dlmon.figures.glyphs import Glyphs
+from dlmon.figures.units import rate_unit
+from dlmon.figures.value_axis import nice_top, short_number
+from tui.drawing.plot import COLUMNS_PER_CELL, ascii_rows, braille_rows
 from tui.drawing.time_axis import TimeAxis
-from tui.formatting.glyphs import Glyphs
-from tui.formatting.units import rate_unit
 from tui.widgets.lines import MUTED, Lines
 from tui.widgets.rows import Ruler, TextRow, TextRun
 

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from textual.binding import Binding, BindingType
 
-from tui.formatting import units
+from dlmon.figures import units
 from tui.screens.quit import Answer, QuestionScreen
 
 

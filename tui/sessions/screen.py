@@ -12,13 +12,13 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.message import Message
 
+from dlmon.figures import units
+from dlmon.figures.sessions import Recorded, called, can_be_resumed
 from dlmon.log.directory import SessionEntry
 from dlmon.log.label import Label
 from dlmon.records import Status
 from dlmon.records.sanitize import clean
 from dlmon.sweep.log import SweepEntry
-from tui.formatting import units
-from tui.formatting.sessions import Recorded, called, can_be_resumed
 from tui.screens.base import HELP, PALETTE, QUIT, hidden
 from tui.screens.export import EXPORT, ExportControls
 from tui.screens.filtered import FilteredScreen

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from dlmon.comparison.compiling import compiled_by
-from dlmon.log.directory import SessionEntry
-from dlmon.records import Result, SessionHeader, Status
-from dlmon.records.sanitize import shown_path
-from dlmon.sweep.log import SweepEntry
-from tui.formatting import units
-from tui.formatting.comparison import compile_text, unusual_settings
-from tui.formatting.glyphs import Glyphs
-from tui.formatting.results import cost_text, effective_text, energy_text
-from tui.formatting.sessions import (
+from dlmon.figures import units
+from dlmon.figures.comparison import compile_text, unusual_settings
+from dlmon.figures.glyphs import Glyphs
+from dlmon.figures.results import cost_text, effective_text, energy_text
+from dlmon.figures.sessions import (
     WHY_NO_RESULT,
     Recorded,
     RunOfSweep,
@@ -23,7 +19,11 @@ from tui.formatting.sessions import (
     stopped_unasked_text,
     workload_of,
 )
-from tui.formatting.sweeps import findings, plan_text, without_result_text
+from dlmon.figures.sweeps import findings, plan_text, without_result_text
+from dlmon.log.directory import SessionEntry
+from dlmon.records import Result, SessionHeader, Status
+from dlmon.records.sanitize import shown_path
+from dlmon.sweep.log import SweepEntry
 from tui.widgets.lines import BAD, MUTED, PLAIN, STRONG, Lines, cut, wrapped
 from tui.widgets.rows import TextRow
 

@@ -8,12 +8,9 @@ from pathlib import Path
 from rich.cells import cell_len
 from textual import events
 
-from dlmon.log.directory import SessionEntry
-from dlmon.records import Status
-from dlmon.sweep.log import SweepEntry
-from tui.formatting import units
-from tui.formatting.glyphs import Glyphs, under_way
-from tui.formatting.sessions import (
+from dlmon.figures import units
+from dlmon.figures.glyphs import Glyphs, under_way
+from dlmon.figures.sessions import (
     Recorded,
     RunOfSweep,
     device_of,
@@ -22,6 +19,9 @@ from tui.formatting.sessions import (
     sweep_outcome,
     workload_of,
 )
+from dlmon.log.directory import SessionEntry
+from dlmon.records import Status
+from dlmon.sweep.log import SweepEntry
 from tui.sessions.arrangement import BY_NAME, STARTED, in_order, matching, next_column
 from tui.widgets.lines import ACCENT, BAD, GOOD, MUTED, PLAIN, STRONG, UNDERLINED, wrapped
 from tui.widgets.row_list import MARGIN, RowList

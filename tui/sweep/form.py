@@ -11,10 +11,10 @@ from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.widgets import Label, Static
 
+from dlmon.figures.glyphs import glyphs_in_use
+from dlmon.figures.sweeps import plan_text
 from dlmon.records.sanitize import clean
 from dlmon.sweep.plan import Plan, SweepError, read_repeats
-from tui.formatting.glyphs import glyphs_in_use
-from tui.formatting.sweeps import plan_text
 from tui.screens.form import FORM_KEYS, FormScreen
 from tui.widgets.key_footer import KeyFooter
 from tui.widgets.text_field import TextField

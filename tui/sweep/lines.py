@@ -8,17 +8,17 @@ from typing import ClassVar
 
 from rich.cells import cell_len
 
+from dlmon.figures import units
+from dlmon.figures.comparison import epoch_text
+from dlmon.figures.glyphs import Glyphs, under_way
+from dlmon.figures.phases import phase_text
+from dlmon.figures.sweeps import swept_text, without_result_text
 from dlmon.records import RunStatus, Slot
 from dlmon.session.session import Session
 from dlmon.session.snapshot import Snapshot
 from dlmon.sweep.progress import Sweep
 from dlmon.sweep.results import key_text
 from tui.drawing.plot import COLUMNS_PER_CELL, ascii_rows, bar, braille_rows
-from tui.formatting import units
-from tui.formatting.comparison import epoch_text
-from tui.formatting.glyphs import Glyphs, under_way
-from tui.formatting.phases import phase_text
-from tui.formatting.sweeps import swept_text, without_result_text
 from tui.widgets.lines import (
     ACCENT,
     APART,

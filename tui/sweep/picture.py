@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+from dlmon.figures.glyphs import UNICODE, Glyphs
+from dlmon.figures.sweeps import beside_its_host, heading_of, time_text
+from dlmon.figures.value_axis import bar_fractions
 from dlmon.records import RunStatus
 from dlmon.sweep.plan import Plan
 from dlmon.sweep.progress import Sweep
@@ -21,9 +24,6 @@ from dlmon.sweep.results import (
     of_workload,
     ranking_rows,
 )
-from tui.drawing.plot import bar_fractions
-from tui.formatting.glyphs import UNICODE, Glyphs
-from tui.formatting.sweeps import beside_its_host, heading_of, time_text
 from tui.sweep.plot import Bar, Point, PointSeries, is_doubling
 
 

@@ -9,16 +9,9 @@ from itertools import pairwise
 
 from rich.cells import cell_len
 
-from tui.drawing.plot import (
-    COLUMNS_PER_CELL,
-    ascii_rows,
-    bar,
-    bar_fractions,
-    braille_rows,
-    nice_top,
-    short_number,
-)
-from tui.formatting.glyphs import UNICODE, Glyphs
+from dlmon.figures.glyphs import UNICODE, Glyphs
+from dlmon.figures.value_axis import bar_fractions, nice_top, short_number
+from tui.drawing.plot import COLUMNS_PER_CELL, ascii_rows, bar, braille_rows
 from tui.widgets.lines import BAD, MUTED, PLAIN, STRONG, cut
 from tui.widgets.rows import TextRow, fit
 

@@ -13,10 +13,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Container
 from textual.message import Message
 
-from dlmon.log.folder import log_of
-from dlmon.records import Event, Slot
-from dlmon.sweep.runner import SweepRun
-from tui.formatting.sweeps import (
+from dlmon.figures.sweeps import (
     findings,
     left_running_text,
     plan_text,
@@ -25,6 +22,9 @@ from tui.formatting.sweeps import (
     table_of,
     without_result_text,
 )
+from dlmon.log.folder import log_of
+from dlmon.records import Event, Slot
+from dlmon.sweep.runner import SweepRun
 from tui.screens.base import HELP, PALETTE, REFRESH_S, SESSIONS, THEME, BaseScreen, hidden
 from tui.sweep import chart as sweep_chart
 from tui.sweep import lines as sweep_lines

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from rich.cells import cell_len
 
+from dlmon.figures.sweeps import SweepTableColumn, SweepTableRow
 from dlmon.records import RunStatus
-from tui.formatting.sweeps import SweepTableColumn, SweepTableRow
 from tui.widgets.lines import ACCENT, BAD, GOOD, MUTED, PLAIN, STRONG
 from tui.widgets.row_list import RowList
 from tui.widgets.rows import TextRow, TextRun

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rich.cells import cell_len
 
-from tui.formatting.machine import Figure
+from dlmon.figures.machine import Figure
 from tui.machine.meters import meters_side_by_side
 from tui.machine.view import MachineView, is_over
 from tui.watch.sections import Section, sections

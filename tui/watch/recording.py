@@ -10,13 +10,13 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.worker import Worker
 
+from dlmon.figures import units
+from dlmon.figures.reading import reading_text
 from dlmon.records import Status
 from dlmon.records.sanitize import shown_path
 from dlmon.session.recorded_machine import RecordedMachine
 from dlmon.session.snapshot import Snapshot
 from dlmon.session.source import SessionSource, read_to_end
-from tui.formatting import units
-from tui.formatting.reading import reading_text
 from tui.screens.base import PALETTE, REFRESH_S, THEME, BaseScreen
 from tui.screens.quit import ONCE_MORE, QuitScreen
 from tui.screens.session_controls import SessionControls

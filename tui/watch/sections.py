@@ -6,19 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from dlmon.records import (
-    MAX_ON_GPUS,
-    Disk,
-    Gpu,
-    GpuFacts,
-    Machine,
-    MachineFacts,
-    Memory,
-    Network,
-    Process,
-)
-from tui.formatting import units
-from tui.formatting.machine import (
+from dlmon.figures import units
+from dlmon.figures.machine import (
     BUSY_PCT,
     Figure,
     Level,
@@ -34,6 +23,17 @@ from tui.formatting.machine import (
     temperature_of_cpu,
     throttle_figure,
     traffic_text,
+)
+from dlmon.records import (
+    MAX_ON_GPUS,
+    Disk,
+    Gpu,
+    GpuFacts,
+    Machine,
+    MachineFacts,
+    Memory,
+    Network,
+    Process,
 )
 from tui.machine.process_rows import memory_text
 from tui.machine.view import MachineView, is_over

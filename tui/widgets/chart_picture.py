@@ -8,17 +8,11 @@ from itertools import groupby
 
 from rich.cells import cell_len
 
+from dlmon.figures.glyphs import Glyphs
+from dlmon.figures.value_axis import axis_numbers
 from tui.drawing.areas import Tone, curve_rows, split_rows
-from tui.drawing.plot import (
-    COLUMNS_PER_CELL,
-    ascii_rows,
-    braille_rows,
-    mark_row,
-    row_of,
-)
+from tui.drawing.plot import COLUMNS_PER_CELL, ascii_rows, braille_rows, mark_row, row_of
 from tui.drawing.time_axis import NO_LABELS, TimeLabels
-from tui.drawing.value_axis import axis_numbers
-from tui.formatting.glyphs import Glyphs
 from tui.widgets.lines import wrapped
 from tui.widgets.rows import TextRow, TextRun, fit
 

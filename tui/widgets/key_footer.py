@@ -13,7 +13,7 @@ from textual.screen import Screen
 from textual.style import Style
 from textual.widget import Widget
 
-from tui.formatting.glyphs import glyphs_in_use
+from dlmon.figures.glyphs import glyphs_in_use
 
 _HELP, _WAY_OUT = "app.help", "leave"
 

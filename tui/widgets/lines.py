@@ -7,7 +7,7 @@ from typing import ClassVar
 from rich.cells import cell_len, chop_cells
 from textual.geometry import Size
 
-from tui.formatting.glyphs import Glyphs
+from dlmon.figures.glyphs import Glyphs
 from tui.widgets.rows import RowWidget, TextRow, fit
 
 PLAIN: tuple[str, ...] = ("lines--plain",)

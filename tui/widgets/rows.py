@@ -14,7 +14,7 @@ from textual.geometry import Region, Size
 from textual.strip import Strip
 from textual.style import Style
 
-from tui.formatting.glyphs import UNICODE, Glyphs, glyphs_in_use
+from dlmon.figures.glyphs import UNICODE, Glyphs, glyphs_in_use
 from tui.textual_internals import StyledOnUse, put_border_titles
 
 TextRun = tuple[str, tuple[str, ...]]

@@ -6,7 +6,7 @@ from textual.content import Content
 from textual.geometry import Size
 from textual.widgets import Static
 
-from tui.formatting import units
+from dlmon.figures import units
 
 LEAST_WIDTH, LEAST_HEIGHT = 60, 16
 

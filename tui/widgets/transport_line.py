@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from dlmon.figures import units
+from dlmon.figures.reading import reading_text
 from dlmon.session.marks import Mark, MarkKind
 from tui.drawing.plot import bar
-from tui.formatting import units
-from tui.formatting.reading import reading_text
 from tui.widgets.lines import ACCENT, APART, MUTED, PLAIN, STRONG, Lines, cut, joined, row_width
 from tui.widgets.rows import TextRow
 

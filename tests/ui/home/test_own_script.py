@@ -15,14 +15,13 @@ from fakes.screens import (
     until,
 )
 
+from dlmon.cli.start import Sources, Start
 from dlmon.launch.job import Refused, Started
 from tui.app import DlmonApp
 from tui.home.screen import HomeScreen
 from tui.home.script_form import ScriptForm
 from tui.live.screen import LiveScreen
-from tui.navigation import Start
 from tui.sessions.screen import SessionsScreen
-from tui.sources import Sources
 
 
 @pytest.fixture

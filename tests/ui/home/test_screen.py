@@ -14,12 +14,12 @@ from textual.widgets import Static
 
 import tui.home.screen
 from dlmon.log.directory import list_sessions
+from dlmon.options.run import OPTIONS, RunOptions
 from dlmon.records import Facts, GpuFacts, Machine, MachineFacts
 from tui.home.screen import HomeScreen
 from tui.home.workload_choice import matching
 from tui.home.workload_list import WorkloadList
 from tui.machine.panel import MachinePanel
-from tui.options.run import OPTIONS, RunOptions
 from tui.screens.help import HelpScreen
 from tui.watch.screen import WatchScreen
 from tui.widgets.choice import Choice
@@ -674,7 +674,7 @@ async def test_the_word_none_undoes_a_default_of_the_user(show_home):
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])
 async def test_without_keras_it_says_how_to_get_it(show_home, monkeypatch, size):
-    monkeypatch.setattr("tui.options.checks.has_keras", lambda: False)
+    monkeypatch.setattr("dlmon.options.checks.has_keras", lambda: False)
     async with show_home(size) as shown:
         assert shown.marked == ["Python"]
         said = " ".join(" ".join(shown.rows("#command")).split())

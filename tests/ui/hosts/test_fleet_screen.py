@@ -11,12 +11,12 @@ from fakes.screens import Clock, OneScreen, dlmon_app_with, screen_text, until
 from rich.cells import cell_len
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 
+from dlmon.cli.start import Sources
 from dlmon.remote.fleet import Fleet
 from dlmon.session.replay import ReplaySource
 from tui.hosts.fleet_screen import FleetScreen
 from tui.live.replay_screen import ReplayScreen
 from tui.sessions.screen import SessionsScreen
-from tui.sources import Sources
 
 SIZES = [(80, 24), (120, 40), (200, 60)]
 

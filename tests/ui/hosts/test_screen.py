@@ -17,7 +17,9 @@ from fakes.sweeps import completed, plan_of
 from rich.cells import cell_len
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 
+from dlmon.cli.start import Sources
 from dlmon.exit_codes import UNREACHABLE
+from dlmon.options.settings import Settings
 from dlmon.records import Began, Ended, Gpu, Process, Slot, encode
 from dlmon.remote.start import RemoteStart
 from dlmon.sweep.log import new_header
@@ -27,9 +29,7 @@ from tui.hosts.host_screen import HostScreen
 from tui.hosts.pick import HostPicker
 from tui.hosts.screen import HOSTS_TOPICS, HostsScreen
 from tui.machine.panel import MachinePanel
-from tui.options.settings import Settings
 from tui.sessions.of_host import HostSessionsScreen
-from tui.sources import Sources
 from tui.watch.detail_screens import GpusScreen, ProcessesScreen
 from tui.widgets.lines import CHOSEN, GOOD, HIGH, MUTED
 from tui.widgets.rows import RowWidget

@@ -9,11 +9,11 @@ from fakes.recorded import recorded_session
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dlmon.figures.glyphs import UNICODE
 from dlmon.records import Epoch, Metrics, Output
 from dlmon.session.learning import Metric
 from dlmon.statistics.series import Series
 from tui.drawing.time_axis import TimeAxis
-from tui.formatting.glyphs import UNICODE
 from tui.live import loss_curve
 from tui.live.loss_chart import _picture
 from tui.live.loss_curve import LossCurve

@@ -15,6 +15,7 @@ from textual import events
 from textual._compositor import Compositor
 from textual.app import App, ComposeResult
 
+from dlmon.figures import units
 from dlmon.log.label import Label
 from dlmon.records import (
     SCRIPT_PHASE,
@@ -29,7 +30,6 @@ from dlmon.records import (
 )
 from dlmon.session.gaps import Gap, GapKind, Meanwhile
 from dlmon.session.limits.evidence import Evidence, Limit, LimitKind
-from tui.formatting import units
 from tui.live.account_line import AccountLine
 from tui.live.comparison.headline import EpochHeadline
 from tui.live.epochs.table import EpochTable

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 
+from dlmon.cli.start import Start
 from dlmon.records import Model
 from tui.app import DlmonApp
-from tui.navigation import Start
 from tui.screens.help import HelpScreen
 from tui.sessions.compare import CompareScreen
 from tui.sessions.curves import axis_ends

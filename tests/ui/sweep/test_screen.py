@@ -18,9 +18,13 @@ from fakes.sweeps import SMALL, completed, plan_of
 from rich.cells import cell_len
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 
+import dlmon.options.sweep
 import dlmon.sweep.log
-import tui.options.sweep
+from dlmon.cli.start import Sources, Start
+from dlmon.figures.sweeps import slot_text
 from dlmon.log.folder import LOG_NAME
+from dlmon.options.run import RunOptions
+from dlmon.options.settings import Settings
 from dlmon.records import Began, Closed, Ended, Outcome, RunStatus
 from dlmon.remote.mirror import mirror_directory
 from dlmon.remote.start import RemoteStart
@@ -29,15 +33,10 @@ from dlmon.sweep.log import SweepWriter, new_header
 from dlmon.sweep.plan import SweepError
 from dlmon.sweep.runner import CurrentRun, SweepRun
 from tui.app import DlmonApp
-from tui.formatting.sweeps import slot_text
 from tui.home.screen import HomeScreen
 from tui.live.screen import LiveScreen
-from tui.navigation import Start
-from tui.options.run import RunOptions
-from tui.options.settings import Settings
 from tui.screens.help import HelpScreen
 from tui.sessions.screen import SessionsScreen
-from tui.sources import Sources
 from tui.sweep.form import SweepForm
 from tui.sweep.quit import SweepQuitScreen
 from tui.sweep.screen import SweepScreen
@@ -733,7 +732,7 @@ def at_home(log_dir, sensing, monkeypatch):
         runs.append(StillRun(writer, alerts))
         return runs[-1]
 
-    monkeypatch.setattr(tui.options.sweep, "run_of", still_run)
+    monkeypatch.setattr(dlmon.options.sweep, "run_of", still_run)
 
     @asynccontextmanager
     async def asked(**settings):
@@ -856,7 +855,7 @@ async def test_enter_on_a_recorded_sweep_goes_on_with_it_and_q_leads_back(make_r
     first.make(completed(0.5))
     first.report(Closed("stopped", 2.0))
     first.writer.close()
-    monkeypatch.setattr(tui.options.sweep, "run_of", StillRun)
+    monkeypatch.setattr(dlmon.options.sweep, "run_of", StillRun)
     async with at_sessions(first.directory) as (app, pilot):
         sessions = app.screen
         await pilot.press("enter")

@@ -8,8 +8,8 @@ from fakes.screens import drag
 from textual.app import App, ComposeResult
 from textual.geometry import Region
 
+from dlmon.figures.glyphs import use_glyphs
 from tui.drawing.time_axis import TimeLabels
-from tui.formatting.glyphs import use_glyphs
 from tui.widgets.chart import Chart, ChartPicture
 
 MARKUP = ["[/x]", "[@click=app.quit]x[/]", "[Conv2D]", "[bold red]loss[/]"]

@@ -16,8 +16,8 @@ from dlmon.log.directory import find_session, list_sessions
 from dlmon.log.folder import LogError
 from dlmon.log.follower import LogFollower
 from dlmon.log.lock import writer_pid
+from dlmon.options.settings import SettingsError, read_settings, remember_theme, remembered_theme
 from dlmon.sweep.log import SweepWriter, list_sweeps, read_sweep
-from tui.options.settings import SettingsError, read_settings, remember_theme, remembered_theme
 from workloads.data.dataset import DataError
 from workloads.data.image_sets import CIFAR10_BATCHES
 from workloads.data.load import DATASETS

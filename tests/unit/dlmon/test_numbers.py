@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from dlmon.comparison.price import parse_price
 from dlmon.numbers import decimal_number, whole_number
+from dlmon.options.option import UnreadableOption
+from dlmon.options.read import read_arguments, read_options
+from dlmon.options.run import RunOptions
+from dlmon.options.sweep import make_plan
 from dlmon.sweep.plan import SweepError, read_repeats
-from tui.options.option import UnreadableOption
-from tui.options.read import read_arguments, read_options
-from tui.options.run import RunOptions
-from tui.options.sweep import make_plan
 
 # Of each, Python's own int or float takes some.
 NO_NUMBERS = (

@@ -8,6 +8,7 @@ from fakes.sweeps import plan_of
 
 from dlmon.comparison.peaks import calibration_path, write_peaks
 from dlmon.log.writer import LogWriter
+from dlmon.options.settings import remember_theme, remembered_theme
 from dlmon.private_files import (
     NotPrivateError,
     make_private_folder,
@@ -15,7 +16,6 @@ from dlmon.private_files import (
     write_private,
 )
 from dlmon.sweep.log import SweepWriter, new_header
-from tui.options.settings import remember_theme, remembered_theme
 
 
 @pytest.fixture(params=[0o000, 0o022, 0o777], ids=oct)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from fakes.recorded import recorded_session, write_log
 
+from dlmon.cli.main import _run
+from dlmon.options.run import RunOptions
+from dlmon.options.sweep import make_plan
 from dlmon.sweep.plan import SweepError
-from tui.commands.main import _run
-from tui.options.run import RunOptions
-from tui.options.sweep import make_plan
 
 LONG = "x" * 100_000
 SMALL = "mnist-mlp-small"
@@ -51,7 +51,7 @@ def test_a_long_word_is_shortened_where_it_is_refused(words, tmp_path, monkeypat
 def test_a_long_key_of_the_settings_is_shortened(tmp_path, monkeypatch, capsys):
     config = tmp_path / "config.toml"
     monkeypatch.setenv("DLMON_CONFIG", str(config))
-    for text in (f"{LONG} = 1", f'theme = "{LONG}"', f'bell = "{LONG}"', f'[run]\nmode = "{LONG}"'):
+    for text in (f"{LONG} = 1", f'bell = "{LONG}"', f'[run]\nmode = "{LONG}"'):
         config.write_text(text)
         assert _run(["list"]) == 0
         assert _run(["sessions"]) == 2

@@ -10,7 +10,7 @@ import pytest
 
 import dlmon
 import tui
-from tui.commands.command_line import COMMANDS, command_line
+from dlmon.cli.command_line import COMMANDS, command_line
 
 ROOT = Path(tui.__file__).parent.parent
 # Each once stood where a standard term belongs; a phrase with "a" stood for "per".
@@ -65,7 +65,7 @@ def test_no_odd_word_stands_in_the_help_of_a_command(name):
     command = command_line
     if name:
         module, _, function = COMMANDS[name].partition(".")
-        command = getattr(import_module(f"tui.commands.{module}"), function)
+        command = getattr(import_module(f"dlmon.cli.{module}"), function)
     text = " ".join(command.get_help(click.Context(command, info_name=name or "dlmon")).split())
     assert odd_words(text) == []
 

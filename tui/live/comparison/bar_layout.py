@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from rich.cells import cell_len
 
-from tui.formatting.comparison import difference
+from dlmon.figures.comparison import difference
 from tui.live.comparison.bar_rows import BarRow, Legend
 from tui.widgets.lines import wrapped
 from tui.widgets.rows import fit

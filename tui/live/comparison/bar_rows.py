@@ -10,9 +10,9 @@ from itertools import zip_longest
 from typing import Literal, NamedTuple
 
 from dlmon.comparison.compare import ComparisonRow
-from tui.drawing.plot import bar_fractions
-from tui.formatting import units
-from tui.formatting.comparison import Reference, busy_said_once, row_of
+from dlmon.figures import units
+from dlmon.figures.comparison import Reference, busy_said_once, row_of
+from dlmon.figures.value_axis import bar_fractions
 
 BarStyle = Literal["published", "own", "earlier", "this"]
 

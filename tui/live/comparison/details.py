@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from rich.cells import cell_len
 
-from tui.formatting.comparison_row import Detail
+from dlmon.figures.comparison_row import Detail
 from tui.widgets.lines import MUTED, PLAIN, Lines, cut, wrapped
 from tui.widgets.rows import TextRow
 

@@ -8,11 +8,9 @@ from rich.style import Style
 from textual.renderables.digits import Digits
 
 from dlmon.comparison.compare import missing_part
-from dlmon.records import Status
-from dlmon.session.snapshot import Snapshot
-from tui.formatting import units
-from tui.formatting.account import regular_steps_text
-from tui.formatting.comparison import (
+from dlmon.figures import units
+from dlmon.figures.account import regular_steps_text
+from dlmon.figures.comparison import (
     NOT_CLEAR,
     ONE_PUBLISHED,
     ONE_RUN_EACH,
@@ -23,9 +21,11 @@ from tui.formatting.comparison import (
     timing_of,
     why_no_time,
 )
-from tui.formatting.glyphs import UNICODE, Glyphs
-from tui.formatting.loops import measured_in_short
-from tui.formatting.results import effective_text
+from dlmon.figures.glyphs import UNICODE, Glyphs
+from dlmon.figures.loops import measured_in_short
+from dlmon.figures.results import effective_text
+from dlmon.records import Status
+from dlmon.session.snapshot import Snapshot
 from tui.widgets.lines import ACCENT, MUTED, PLAIN, STRONG, Lines, cut, row_width, wrapped
 from tui.widgets.rows import TextRow, TextRun
 

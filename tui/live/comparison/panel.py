@@ -5,11 +5,11 @@ from __future__ import annotations
 from textual.app import ComposeResult
 from textual.containers import Vertical
 
+from dlmon.figures.comparison import factor_of_nearest, how_to_match, row_of
+from dlmon.figures.comparison_alone import nothing_to_compare
+from dlmon.figures.validity import in_doubt
 from dlmon.records import Status
 from dlmon.session.snapshot import Snapshot
-from tui.formatting.comparison import factor_of_nearest, how_to_match, row_of
-from tui.formatting.comparison_alone import nothing_to_compare
-from tui.formatting.validity import in_doubt
 from tui.live.comparison.bar_rows import bar_rows, legend_of
 from tui.live.comparison.bars import ComparisonBars
 from tui.live.comparison.headline import EpochHeadline

@@ -9,9 +9,9 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
 from dlmon.comparison.compare import ComparisonRow
-from tui.formatting import units
-from tui.formatting.comparison import factor_of_reference, row_of
-from tui.formatting.comparison_row import row_details
+from dlmon.figures import units
+from dlmon.figures.comparison import factor_of_reference, row_of
+from dlmon.figures.comparison_row import row_details
 from tui.live.comparison import bars
 from tui.live.comparison import details as comparison_details
 from tui.live.comparison.bar_rows import bar_rows, legend_of

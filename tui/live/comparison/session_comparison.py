@@ -7,12 +7,8 @@ from dataclasses import dataclass
 
 from dlmon.comparison.compare import ComparisonRow
 from dlmon.comparison.same_script import script_of
-from dlmon.log.directory import SessionEntry
-from dlmon.records import Result
-from dlmon.session.snapshot import Snapshot
-from dlmon.session.source import SessionSource
-from tui.formatting import units
-from tui.formatting.comparison import (
+from dlmon.figures import units
+from dlmon.figures.comparison import (
     EARLIER_SESSIONS,
     MOST_EARLIER,
     Reference,
@@ -27,6 +23,10 @@ from tui.formatting.comparison import (
     run_names,
     timing_of,
 )
+from dlmon.log.directory import SessionEntry
+from dlmon.records import Result
+from dlmon.session.snapshot import Snapshot
+from dlmon.session.source import SessionSource
 
 _TITLES = {
     "seconds_per_epoch": "Seconds per epoch",

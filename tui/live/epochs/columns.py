@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 from rich.cells import cell_len, set_cell_size
 
+from dlmon.figures import units
 from dlmon.records import Epoch
 from dlmon.session.epoch_comparison import seconds_of
 from dlmon.session.learning import importance, metric_of
-from tui.formatting import units
 from tui.widgets.rows import fit
 
 GAP = 2

@@ -10,11 +10,11 @@ from rich.cells import cell_len
 from textual import events
 from textual.message import Message
 
+from dlmon.figures import units
+from dlmon.figures.epochs import steps_asked_for
 from dlmon.records import Epoch, Model
 from dlmon.session.epoch_comparison import seconds_of
 from tui.drawing.bars import thick_bar
-from tui.formatting import units
-from tui.formatting.epochs import steps_asked_for
 from tui.live.epochs.columns import (
     BAR_HEADING,
     GAP,

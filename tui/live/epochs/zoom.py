@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 from textual.binding import Binding, BindingType
 
+from dlmon.figures import units
+from dlmon.figures.comparison import epoch_word
+from dlmon.figures.epochs import epoch_text_of
 from dlmon.records import Epoch
 from dlmon.session.snapshot import Snapshot
 from tui.drawing.time_axis import TimeAxis
 from tui.drawing.time_window import TimeWindow
-from tui.formatting import units
-from tui.formatting.comparison import epoch_word
-from tui.formatting.epochs import epoch_text_of
 from tui.live.epochs.columns import samples_per_second_of
 from tui.live.epochs.line import EpochLine
 from tui.live.epochs.table import EpochTable

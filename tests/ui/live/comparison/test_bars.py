@@ -12,7 +12,7 @@ from textual import events
 from textual.app import App, ComposeResult
 
 from dlmon.comparison.compare import ComparisonRow
-from tui.formatting.glyphs import use_glyphs
+from dlmon.figures.glyphs import use_glyphs
 from tui.live.comparison.bar_rows import BarRow, Legend, bar_rows, legend_of
 from tui.live.comparison.bars import NOT_COMPARABLE, ComparisonBars
 

@@ -7,8 +7,8 @@ from fakes.recorded import folded, recorded_session
 from fakes.scripts import script_header, script_session
 
 from dlmon.comparison.compiling import compiled_by, compiles
+from dlmon.figures.comparison import basis_of_epoch, compile_text
 from dlmon.records import SecondsPerEpoch, Trainer
-from tui.formatting.comparison import basis_of_epoch, compile_text
 
 
 @pytest.mark.parametrize(

@@ -8,13 +8,13 @@ from dlmon.comparison.compare import compare
 from dlmon.comparison.conditions import Conditions
 from dlmon.comparison.matching import Match, find_match
 from dlmon.comparison.published import STEP_MS, published
-from tui.formatting.comparison import (
+from dlmon.figures.comparison import (
     changed_options,
     comparable_text,
     default_conditions,
     match_of_options,
 )
-from tui.options.run import OPTIONS, RunOptions
+from dlmon.options.run import OPTIONS, RunOptions
 from workloads.catalog import WORKLOADS
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from dlmon.comparison.published import published
 from dlmon.comparison.published_devices import FEWER_OPERATIONS, find_device
-from tui.formatting.comparison_row import operations, peak_share
+from dlmon.figures.comparison_row import operations, peak_share
 from workloads.catalog import WORKLOADS
 
 ROWS = tuple(row for name in WORKLOADS for row in published(name))

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-import tui.commands.main
+import dlmon.cli.main
 from dlmon.doctor import run as examination
 from dlmon.doctor.frameworks import Framework
 from dlmon.records import Facts, GpuState, MachineFacts
@@ -31,7 +31,7 @@ def doctor(monkeypatch, tmp_path, capsys):
         command = ["dlmon", "doctor", "--log-dir", str(tmp_path), *arguments]
         monkeypatch.setattr(sys, "argv", command)
         with pytest.raises(SystemExit) as left:
-            tui.commands.main.main()
+            dlmon.cli.main.main(lambda start: 0)
         return left.value.code, *capsys.readouterr()
 
     return run

@@ -40,6 +40,10 @@ def test_it_holds_both_packages_as_packages_and_nothing_else(tmp_path):
         assert (folder / name).read_bytes() == (ROOT / name).read_bytes()
 
 
+def test_no_command_and_no_word_goes_elsewhere():
+    assert not [name for name in package_files() if name.startswith(("dlmon/cli", "dlmon/render"))]
+
+
 def test_it_is_written_once(tmp_path):
     folder = bundle_folder(tmp_path)
     written = (folder / "dlmon" / "host.py").stat()

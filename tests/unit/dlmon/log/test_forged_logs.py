@@ -8,10 +8,10 @@ from fakes.forged_logs import LONG, forge_logs, write_lines
 from fakes.recorded import recorded_session
 from rich.cells import cell_len
 
-import tui.commands.main
+from dlmon.cli.main import _run
 from dlmon.log.folder import LOG_NAME, LogError
 from dlmon.records import encode
-from tui.plain.follow import follow
+from dlmon.render.follow import follow
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +27,7 @@ def dlmon(monkeypatch, capsys):
     """Return a function that runs a command in this process."""
 
     def run(*arguments):
-        code = tui.commands.main._run([str(argument) for argument in arguments])
+        code = _run([str(argument) for argument in arguments])
         return code, *capsys.readouterr()
 
     return run

@@ -10,14 +10,13 @@ from fakes.strategies import ANY_RECORDS, header
 from hypothesis import given, settings
 
 from dlmon.comparison.sides import THROUGHPUT, NotComparable, compare_sides
+from dlmon.figures.sides import figure_rows, shown_columns, sides_json
 from dlmon.host import boot_id, host_name
 from dlmon.log.directory import list_sessions, read_entry
 from dlmon.log.folder import LogError
 from dlmon.records import Batches, Epoch, Metrics, Model, Result, SessionHeader, Status, decode
 from dlmon.session.figures import compare_logs, figures_of_entry, read_figures
 from dlmon.statistics.ratios import Basis
-from tui.formatting.sides import figure_rows, shown_columns
-from tui.plain.sides import sides_json
 
 
 def log_of(tmp_path, name="a", records=None, **options):

@@ -5,9 +5,9 @@ from fakes.glyphs import GLYPHS
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dlmon.figures.glyphs import ASCII
 from tui.drawing.areas import Tone, curve_rows
 from tui.drawing.plot import ascii_rows, braille_rows, row_of
-from tui.formatting.glyphs import ASCII
 
 values = st.lists(st.none() | st.floats(0, 100), max_size=40)
 

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
+from dlmon.figures.glyphs import ASCII, UNICODE
 from tui.drawing.bars import thick_bar
-from tui.formatting.glyphs import ASCII, UNICODE
 
 fractions = st.none() | st.floats(allow_nan=True, allow_infinity=False)
 

@@ -10,18 +10,10 @@ from fakes.glyphs import GLYPHS
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dlmon.figures.glyphs import ASCII
+from dlmon.figures.value_axis import fitted_bottom, grown_top, nice_top, short_number
 from tui.drawing.areas import split_rows
-from tui.drawing.plot import (
-    ascii_rows,
-    bar,
-    braille_rows,
-    fitted_bottom,
-    grown_top,
-    mark_row,
-    nice_top,
-    short_number,
-)
-from tui.formatting.glyphs import ASCII
+from tui.drawing.plot import ascii_rows, bar, braille_rows, mark_row
 
 any_value = st.none() | st.floats() | st.integers(-(10**6), 10**6)
 any_columns = st.lists(any_value, max_size=60)

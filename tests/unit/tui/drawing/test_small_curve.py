@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dlmon.figures.glyphs import ASCII, UNICODE
 from tui.drawing.small_curve import axis_of_all, ramp, small_curve
-from tui.formatting.glyphs import ASCII, UNICODE
 
 S = 1_000_000_000
 values = st.floats(-1e99, 1e99)

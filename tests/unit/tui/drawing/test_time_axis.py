@@ -7,6 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from dlmon.figures.glyphs import ASCII
 from dlmon.session.snapshot import PhaseSpan
 from dlmon.statistics.series import Series
 from tui.drawing.plot import mark_row
@@ -19,7 +20,6 @@ from tui.drawing.time_window import (
     View,
     latest_axis,
 )
-from tui.formatting.glyphs import ASCII
 from tui.widgets.rows import Ruler, ruled_row
 
 S = 1_000_000_000

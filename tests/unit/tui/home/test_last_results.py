@@ -6,10 +6,10 @@ import pytest
 from fakes.recorded import BEGIN_WALL, HOST, recorded_session, write_log
 
 from dlmon.log.directory import list_sessions
+from dlmon.options.run import RunOptions
 from dlmon.records import Requirement
 from tui.home.about_workload import last_in_brief, last_text
 from tui.home.last_results import last_result, results_here
-from tui.options.run import RunOptions
 from workloads.catalog import WORKLOADS
 
 ALL = [WORKLOADS[name] for name in ("cifar10-cnn", "mnist-mlp-small", "mnist-mlp-wide")]

@@ -7,8 +7,8 @@ from fakes.recorded import folded, recorded_session
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dlmon.figures.glyphs import UNICODE
 from dlmon.records import SamplesPerSecond
-from tui.formatting.glyphs import UNICODE
 from tui.live.throughput_title import ThroughputTitle, at_cursor
 
 TRAINING = folded(recorded_session("training")).snapshot()

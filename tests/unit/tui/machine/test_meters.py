@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from tui.formatting.glyphs import ASCII, UNICODE
-from tui.formatting.machine import Figure
+from dlmon.figures.glyphs import ASCII, UNICODE
+from dlmon.figures.machine import Figure
 from tui.machine.meters import Meters, meter_rows, meter_rows_wanted
 from tui.widgets.lines import MUTED, row_width
 

@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from tui.formatting.glyphs import ASCII
+from dlmon.figures.glyphs import ASCII
 from tui.sweep.plot import (
     SERIES,
     Bar,

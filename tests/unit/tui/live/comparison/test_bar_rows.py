@@ -4,7 +4,7 @@ import pytest
 
 from dlmon.comparison.compare import ComparisonRow
 from dlmon.comparison.published import Published
-from tui.formatting.comparison import Reference
+from dlmon.figures.comparison import Reference
 from tui.live.comparison.bar_rows import BarRow, bar_rows, legend_of
 
 

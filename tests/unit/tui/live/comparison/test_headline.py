@@ -2,8 +2,8 @@
 
 import pytest
 
+from dlmon.figures.validity import DOUBT_NAMES
 from dlmon.records import Doubt
-from tui.formatting.validity import DOUBT_NAMES
 from tui.live.comparison.headline import HELP
 
 

@@ -2,7 +2,7 @@
 
 from dlmon.comparison.compare import ComparisonRow
 from dlmon.comparison.published import published
-from tui.formatting.comparison import Reference
+from dlmon.figures.comparison import Reference
 from tui.live.comparison.session_comparison import Comparison
 
 

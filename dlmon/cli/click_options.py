@@ -1,0 +1,150 @@
+"""What several commands take, as click reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import wraps
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from dlmon.alerts.settings import OFF
+from dlmon.cli.candidates import host_names, session_names, values_of
+from dlmon.cli.shared import UserError
+from dlmon.options.checks import NO_DIRECTORY
+from dlmon.options.option import Option, as_text
+from dlmon.options.run import OPTIONS
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+def options_of(options: Iterable[Option]) -> Callable[[_Command], _Command]:
+    """Return a decorator that adds options of `run`, each the text that was typed, or None.
+
+    The command then reads and refuses these texts as the form does.
+    """
+
+    def decorate(command: _Command) -> _Command:
+        for option in reversed(tuple(options)):
+            command = _as_click(option)(command)
+        return command
+
+    return decorate
+
+
+def _as_click(option: Option) -> Callable[[_Command], _Command]:
+    if option.is_switch:
+        return click.option(
+            f"{option.flag}/--no-{option.flag[2:]}" if option.is_setting else option.flag,
+            is_flag=True,
+            default=None,
+            callback=_switch_text,
+            help=option.help,
+        )
+    return click.option(
+        option.flag,
+        metavar=option.values_text,
+        shell_complete=values_of(option),
+        help=f"{option.help} [default: {option.default_text}]",
+    )
+
+
+def _switch_text(
+    context: click.Context, parameter: click.Parameter, value: bool | None
+) -> str | None:
+    return None if value is None else as_text(value)
+
+
+def _log_dir(context: click.Context, parameter: click.Parameter, text: str | None) -> Path | None:
+    """Return the directory that is named; without a name it would be the working one."""
+    if text is None:
+        return None
+    if not text.strip():
+        raise UserError(NO_DIRECTORY)
+    return Path(text)
+
+
+log_dir_option = click.option(
+    "--log-dir",
+    metavar="DIR",
+    callback=_log_dir,
+    shell_complete=values_of(OPTIONS["log_dir"]),
+    help=OPTIONS["log_dir"].help,
+)
+json_option = click.option(
+    "--json", "as_json", is_flag=True, help="Print JSON on stdout, and nothing else."
+)
+plain_option = click.option("--plain", is_flag=True, help="Plain lines instead of the live screen.")
+ascii_option = click.option(
+    "--ascii/--no-ascii", default=None, help="Draw the screen with plain characters."
+)
+
+
+def no_alerts_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add `--no-alerts`, which stands for `--alert off`."""
+
+    @wraps(command)
+    def run(no_alerts: bool, **arguments: Any) -> Any:
+        if no_alerts and arguments["alert"] is not None:
+            raise UserError("--alert and --no-alerts contradict each other: leave out one")
+        return command(**{**arguments, **({"alert": OFF} if no_alerts else {})})
+
+    words = "Send no alerts, whatever config.toml says."
+    return click.option("--no-alerts", is_flag=True, help=words)(run)
+
+
+def checked_host(
+    context: click.Context, parameter: click.Parameter, text: str | None
+) -> str | None:
+    """Return the host that is named, where it can be one."""
+    if text is None:
+        return None
+    from dlmon.remote.hosts import check_host
+
+    return check_host(text)
+
+
+def host_option_for(what: str) -> Callable[[_Command], _Command]:
+    """Return the option that names another machine, with what is meant there."""
+    return click.option(
+        "--host",
+        metavar="HOST",
+        callback=checked_host,
+        shell_complete=host_names,
+        help=f"{what}, which ssh reaches; --log-dir is then one of that machine.",
+    )
+
+
+host_option = host_option_for("A session of another machine")
+
+
+def _checked_hosts(
+    context: click.Context, parameter: click.Parameter, words: tuple[str, ...]
+) -> tuple[str, ...]:
+    """Return the hosts that are named, one by one or as groups of the settings."""
+    if not words:
+        return ()
+    from dlmon.options.settings import read_settings
+    from dlmon.remote.hosts import hosts_from
+
+    return tuple(hosts_from(words, read_settings().hosts))
+
+
+hosts_option = click.option(
+    "--host",
+    "hosts",
+    metavar="HOST",
+    multiple=True,
+    callback=_checked_hosts,
+    shell_complete=host_names,
+    help="Sessions of another machine, which ssh reaches, or of @GROUP of the settings; may be "
+    "given several times. --log-dir is then one of these machines.",
+)
+session_argument = click.argument("session", metavar="SESSION", shell_complete=session_names)
+running_session_argument = click.argument(
+    "session", metavar="[SESSION]", required=False, shell_complete=session_names
+)
+sessions_argument = click.argument(
+    "sessions", nargs=-1, metavar="SESSION...", shell_complete=session_names
+)

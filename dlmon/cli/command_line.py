@@ -1,0 +1,120 @@
+"""The commands of dlmon, and how their arguments are read."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+import click
+
+from dlmon import __version__
+from dlmon.cli.shared import UserError
+from dlmon.cli.terminal_ui import open_terminal_ui
+from dlmon.exit_codes import INTERRUPTED_BY_USER
+
+if TYPE_CHECKING:
+    from dlmon.cli.start import ShowScreen
+
+# The modules beside this one that the commands are in; each is imported when it is named.
+COMMANDS = {
+    "run": "run.run",
+    "exec": "exec.exec_script",
+    "sweep": "sweep.sweep",
+    "attach": "sessions.attach",
+    "replay": "replay.replay",
+    "stop": "sessions.stop",
+    "stack": "stack.stack",
+    "profile": "stack.profile",
+    "sessions": "sessions.sessions",
+    "name": "sessions.name",
+    "prune": "prune.prune",
+    "fetch": "fetch.fetch",
+    "compare": "compare.compare",
+    "report": "report.report",
+    "list": "list.list_workloads",
+    "watch": "watch.watch",
+    "alerts": "alerts.alerts",
+    "doctor": "doctor.doctor",
+    "completion": "completion.completion",
+}
+
+
+class _Commands(click.Group):
+    """Imports a command once it is named, so that no other start pays for it."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        place = COMMANDS.get(cmd_name)
+        if place is None:
+            return None
+        module, _, name = place.partition(".")
+        command = getattr(import_module(f"dlmon.cli.{module}"), name)
+        assert isinstance(command, click.Command)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if name not in COMMANDS and not ctx.resilient_parsing:
+            from dlmon.cli.usage_errors import unknown_command
+
+            raise UserError(unknown_command(name, COMMANDS))
+        return super().resolve_command(ctx, args)
+
+
+@click.group(
+    cls=_Commands,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Watch neural networks train: their speed and the hardware on one time axis.\n\n"
+    "\b\n"
+    "  dlmon run cifar10-cnn           train one of the networks that come with dlmon\n"
+    "  dlmon exec -- python train.py   run a script of your own, unchanged\n"
+    "  dlmon watch HOST                watch a remote machine, over ssh\n"
+    "  dlmon sessions                  list the recorded sessions\n\n"
+    "Start a run with --alert https://ntfy.sh/my-topic to get a message when it ends, fails, "
+    "stalls or gets slow.\n\n"
+    "Without a command it opens the terminal UI, where all four can be chosen.\n\n"
+    "Training and live sensors need Linux, or WSL on Windows; on macOS dlmon can only watch other "
+    "machines and read logs. Its own networks train on random data of the real shape, unless Keras "
+    "has cached the real data (run --data real downloads them).",
+)
+@click.version_option(__version__, message="dlmon %(version)s", help="Print the version.")
+@click.option("--ascii/--no-ascii", default=None, help="Draw the screen with plain characters.")
+@click.pass_context
+def command_line(context: click.Context, ascii: bool | None) -> int | None:
+    """Open the terminal UI, where no command is named."""
+    command = context.invoked_subcommand
+    if command is not None:
+        if ascii is not None:
+            raise UserError(f"put --ascii after the command: dlmon {command} … --ascii")
+        return None
+    return open_terminal_ui(context.obj, ascii)
+
+
+def run_command(arguments: list[str], show: ShowScreen | None = None) -> int | None:
+    """Run a command, and return its exit code; None stands for 0.
+
+    Args:
+        arguments: the command line behind `dlmon`.
+        show: opens a screen, for the commands that have one.
+
+    Raises:
+        UserError: the arguments are wrong.
+    """
+    try:
+        # Not `command_line.main`: it would take a reader that leaves for a failure.
+        with command_line.make_context("dlmon", arguments, obj=show) as context:
+            exit_code: int | None = command_line.invoke(context)
+            return exit_code
+    except click.exceptions.Exit as leaving:
+        return leaving.exit_code
+    except click.UsageError as error:
+        from dlmon.cli.usage_errors import sentence_of
+
+        raise UserError(sentence_of(error)) from None
+    except click.Abort:
+        return INTERRUPTED_BY_USER

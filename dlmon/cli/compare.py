@@ -1,0 +1,110 @@
+"""`dlmon compare`: two sides of recorded runs beside each other."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from dlmon.cli import click_options, shared
+from dlmon.cli.candidates import host_names, session_names
+from dlmon.exit_codes import DONE, FAILED
+from dlmon.numbers import decimal_number
+from dlmon.records.sanitize import quoted
+
+NO_PERCENTAGE = "--fail-if-slower takes a percentage from 0 to 99, such as 5%"
+
+
+def _share(context: click.Context, parameter: click.Parameter, text: str | None) -> float | None:
+    """Return the share (0 to 1) that a percentage names."""
+    if text is None:
+        return None
+    try:
+        percentage = decimal_number(text.strip().removesuffix("%").rstrip())
+    except ValueError:
+        raise shared.UserError(f"{NO_PERCENTAGE}, not {quoted(text)}") from None
+    if not 0 <= percentage <= 99:
+        raise shared.UserError(f"{NO_PERCENTAGE}, not {quoted(text)}")
+    return percentage / 100
+
+
+@click.command(short_help="Compare two runs, or two groups of runs, side by side.")
+@click.argument("base", metavar="BASE", shell_complete=session_names)
+@click.argument("new", metavar="NEW", shell_complete=session_names)
+@click.option("--anyway", is_flag=True, help="Compare runs of different work too.")
+@click.option(
+    "--fail-if-slower",
+    metavar="PERCENT",
+    callback=_share,
+    help="Exit with 1 where NEW is slower by more than this, beyond its 95 % interval.",
+)
+@click_options.json_option
+@click.option(
+    "--host",
+    metavar="HOST",
+    callback=click_options.checked_host,
+    shell_complete=host_names,
+    help="Where NEW was recorded: another machine, which ssh reaches. BASE is looked for here, "
+    "then there.",
+)
+@click_options.log_dir_option
+def compare(
+    base: str,
+    new: str,
+    anyway: bool,
+    fail_if_slower: float | None,
+    as_json: bool,
+    host: str | None,
+    log_dir: Path | None,
+) -> int:
+    """Compare two recorded runs side by side: what changed, and whether that is sure.
+
+    BASE and NEW are each a session as elsewhere, several with commas between them, or a pattern
+    such as 'base*'; last~1 is the one before last. A run is the unit: from two runs a side on, the
+    change has an interval that allows for how runs differ. ~ stands where a change is not
+    significant, ? where that can't be tested, as with one run a side.
+
+    Runs of different work (network, batch size, precision, mode, data) are refused.
+    """
+    from dlmon.comparison.sides import NotComparable, is_slower_by
+    from dlmon.figures.sides import sides_json, verdict, why_refused
+    from dlmon.render.progress import ReadingProgress
+    from dlmon.render.sides import print_sides
+    from dlmon.session.figures import compare_logs
+
+    sides = _sides(base, new, host, log_dir)
+    try:
+        with ReadingProgress() as on_read:
+            comparison = compare_logs(*sides, on_read)
+    except NotComparable as refused:
+        raise shared.UserError(str(refused)) from None
+    if comparison.unlike and not anyway:
+        raise shared.UserError(why_refused(comparison))
+    ratio = comparison.throughput.ratio
+    if fail_if_slower is not None and (ratio is None or ratio.p is None):
+        raise shared.UserError(verdict(comparison))
+    if as_json:
+        print(json.dumps(sides_json(comparison), indent=2))
+    else:
+        print_sides(comparison)
+    if fail_if_slower is not None and is_slower_by(comparison, fail_if_slower):
+        return FAILED
+    return DONE
+
+
+def _sides(
+    base: str, new: str, host: str | None, log_dir: Path | None
+) -> tuple[list[Path], list[Path]]:
+    """Return the logs of both sides; those of another machine are copied first."""
+    from dlmon.log.directory import NoSuchLog, find_sessions
+    from dlmon.log.folder import place_options
+
+    if host is None:
+        directory, where = shared.chosen_log_directory(log_dir), place_options(log_dir)
+        return find_sessions(base, directory, where), find_sessions(new, directory, where)
+    try:
+        here = find_sessions(base, shared.chosen_log_directory(None))
+    except NoSuchLog:
+        here = shared.copies_of(host, base, log_dir)
+    return here, shared.copies_of(host, new, log_dir)

@@ -1,0 +1,79 @@
+"""`dlmon doctor`: what this machine offers and what is missing."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from dlmon.cli.click_options import host_option_for, json_option, log_dir_option
+from dlmon.cli.shared import UserError, chosen_log_directory, on_host, result_of
+from dlmon.exit_codes import FAILED
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dlmon.doctor.finding import Finding
+
+
+@click.command(short_help="Say what this machine offers, and what is missing.")
+@click.option(
+    "--calibrate", is_flag=True, help="First measure how fast this machine multiplies matrices."
+)
+@click.option(
+    "--quick", is_flag=True, help="Don't ask TensorFlow, JAX and PyTorch which GPUs they see."
+)
+@json_option
+@host_option_for("Another machine to examine")
+@log_dir_option
+def doctor(
+    calibrate: bool, quick: bool, as_json: bool, host: str | None, log_dir: Path | None
+) -> None:
+    """Say what this machine, or another one, offers and what is missing."""
+    from dlmon.render.tables import print_findings
+
+    findings: Sequence[Finding]
+    if host is not None:
+        if calibrate:
+            raise UserError(f"--calibrate measures this machine: run it on {host} itself")
+        findings = _findings_of(host, quick, on_host(log_dir))
+    else:
+        findings = _findings_here(calibrate, quick, log_dir)
+    if as_json:
+        print(json.dumps([asdict(finding) for finding in findings], indent=2))
+    else:
+        print_findings(findings)
+
+
+def _findings_here(calibrate: bool, quick: bool, log_dir: Path | None) -> Sequence[Finding]:
+    from dlmon.comparison.peaks import CalibrationError
+    from dlmon.doctor.run import run_doctor
+
+    try:
+        return run_doctor(
+            chosen_log_directory(log_dir),
+            _report if calibrate else None,
+            quick=quick,
+            asking=_report if sys.stderr.isatty() else lambda text: None,
+        )
+    except CalibrationError as error:
+        raise UserError(str(error), FAILED) from None
+
+
+def _findings_of(host: str, quick: bool, log_dir: str | None) -> Sequence[Finding]:
+    """Return what another machine finds; what is no finding is left out."""
+    from dlmon.doctor.finding import finding_of
+    from dlmon.remote.requests import examine_remote
+
+    found = map(finding_of, result_of(examine_remote(host, quick, log_dir)))
+    return [finding for finding in found if finding is not None]
+
+
+def _report(text: str) -> None:
+    from dlmon.records.sanitize import clean
+
+    print(clean(text), file=sys.stderr, flush=True)

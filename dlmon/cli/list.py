@@ -1,0 +1,41 @@
+"""`dlmon list`: the workloads."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+
+from dlmon.cli.click_options import json_option
+from workloads.catalog import WORKLOADS, Workload
+
+
+@click.command("list")
+@json_option
+def list_workloads(as_json: bool) -> None:
+    """List the workloads."""
+    if as_json:
+        print(json.dumps([_workload_json(each) for each in WORKLOADS.values()], indent=2))
+        return
+    from dlmon.render.tables import print_workloads
+
+    print_workloads(tuple(WORKLOADS.values()))
+
+
+def _workload_json(workload: Workload) -> dict[str, Any]:
+    return {
+        "name": workload.name,
+        "family": workload.family,
+        "title": workload.title,
+        "parameters": workload.parameters,
+        "flops_per_sample": workload.train_flops,
+        "forward_flops_per_sample": workload.forward_flops,
+        "batch_size": workload.batch_size,
+        "epochs": workload.epochs,
+        "steps": workload.steps,
+        "samples": workload.samples,
+        "validation_samples": workload.validation_samples,
+        "metric": workload.metric,
+        "source": workload.source,
+    }

@@ -1,0 +1,150 @@
+"""`dlmon prune`: remove what was recorded long ago."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from dlmon.cli import click_options, shared
+from dlmon.exit_codes import DONE, FAILED
+from dlmon.options.duration import read_duration
+from dlmon.options.option import UnreadableOption, whole_number_of
+
+# Whoever asks for help, or completes a word, pays for none of what reads logs.
+if TYPE_CHECKING:
+    from dlmon.figures.sessions import Recorded
+    from dlmon.log.prune import Recording
+
+
+@click.command(short_help="Remove sessions that were recorded long ago.")
+@click.option("--keep", metavar="N", help="Remove all sessions but the N newest.")
+@click.option("--older-than", metavar="AGE", help="Remove those that began so long ago: 90d, 12h.")
+@click.option("--named", is_flag=True, help="Also remove those that have a name.")
+@click.option("--yes", is_flag=True, help="Don't ask.")
+@click_options.log_dir_option
+def prune(
+    keep: str | None, older_than: str | None, named: bool, yes: bool, log_dir: Path | None
+) -> int:
+    """Remove sessions that were recorded long ago, after showing which, and asking.
+
+    What runs stays, and so does what may run on another machine, and what has a name. A sweep
+    goes with the last of its sessions.
+    """
+    from dlmon.figures import units
+    from dlmon.log.prune import size_bytes
+
+    count, before = _read_rule(keep, older_than)
+    directory = shared.chosen_log_directory(log_dir)
+    entries, going = _find(directory, count, before, named)
+    if not going:
+        kept = len(_find(directory, count, before, named=True)[1])
+        named_too = f"; --named removes {units.counted(kept, 'recording')} with a name"
+        print(f"there is nothing to remove{named_too if kept else ''}")
+        return DONE
+    sizes = [size_bytes(each.path) for each in going]
+    for each, size in zip(going, sizes, strict=True):
+        print(_row(entries[each.path], size))
+    sys.stdout.flush()
+    if not yes and not _confirmed(f"remove {_counted(going, sum(sizes))}"):
+        print("nothing was removed")
+        return DONE
+    return _remove(going, sizes)
+
+
+def _read_rule(keep: str | None, older_than: str | None) -> tuple[int | None, float | None]:
+    """Return how many are kept, or before when the others began."""
+    if (keep is None) == (older_than is None):
+        fault = "say what to remove" if keep is None else "say one of the two"
+        raise shared.UserError(f"{fault}: --keep 100, or --older-than 90d")
+    try:
+        if older_than is not None:
+            return None, time.time() - read_duration("--older-than", older_than)
+        assert keep is not None
+        count = whole_number_of("the number of sessions to keep")(keep)
+    except UnreadableOption as error:
+        raise shared.UserError(str(error)) from None
+    if not isinstance(count, int) or count < 0:
+        raise shared.UserError(f"the number of sessions to keep must be at least 0, not {keep}")
+    return count, None
+
+
+def _find(
+    directory: Path, keep: int | None, before: float | None, named: bool
+) -> tuple[dict[Path, Recorded], list[Recording]]:
+    """Return all that was recorded, by its log, and what a rule removes of it."""
+    from dlmon.log.directory import list_sessions
+    from dlmon.log.prune import is_link, removable
+    from dlmon.sweep.log import list_sweeps
+
+    sessions = [entry for entry in list_sessions(directory) if not is_link(entry.path)]
+    sweeps = [entry for entry in list_sweeps(directory) if not is_link(entry.path)]
+    going = removable(
+        [_recording_of(entry) for entry in sessions],
+        [_recording_of(entry) for entry in sweeps],
+        keep=keep,
+        before=before,
+        named=named,
+    )
+    recorded: list[Recorded] = [*sessions, *sweeps]
+    return {entry.path: entry for entry in recorded}, going
+
+
+def _recording_of(entry: Recorded) -> Recording:
+    """Return what a rule asks of a session or a sweep."""
+    from dlmon.log.directory import SessionEntry
+    from dlmon.log.prune import Recording
+
+    runs = frozenset[str]() if isinstance(entry, SessionEntry) else frozenset(entry.sweep.sessions)
+    named = entry.label.name is not None
+    return Recording(entry.path, entry.header.wall, entry.status, named, runs)
+
+
+def _row(entry: Recorded, size: int) -> str:
+    from dlmon.figures import units
+    from dlmon.figures.sessions import called, workload_of
+    from dlmon.log.folder import id_of
+    from dlmon.records.sanitize import clean
+
+    when = units.day_and_time(entry.header.wall)
+    name = called(id_of(entry.path), entry.label)
+    return clean(f"{name}  {when}  {workload_of(entry)}  {entry.status}  {units.size(size)}")
+
+
+def _confirmed(deed: str) -> bool:
+    if not shared.in_terminal():
+        raise shared.UserError(f"there is no terminal to ask in: say --yes to {deed}")
+    return click.confirm(f"{deed[0].upper()}{deed[1:]}?")
+
+
+def _remove(going: Sequence[Recording], sizes: Sequence[int]) -> int:
+    """Remove what was shown, and report what could not be."""
+    from dlmon.log.folder import LogError
+    from dlmon.log.prune import remove
+    from dlmon.records.sanitize import clean
+
+    gone = []
+    for each, size in zip(going, sizes, strict=True):
+        try:
+            remove(each.path)
+        except LogError as error:
+            print(f"dlmon: {clean(str(error))}", file=sys.stderr)
+        else:
+            gone.append((each, size))
+    removed = [each for each, _ in gone]
+    print(f"removed {_counted(removed, sum(size for _, size in gone))}")
+    return DONE if len(gone) == len(going) else FAILED
+
+
+def _counted(recordings: Sequence[Recording], size: int) -> str:
+    """Say how many sessions and sweeps these are, and how large: 3 sessions and 1 sweep, 5 MB."""
+    from dlmon.figures import units
+
+    sweeps = sum(each.path.name == "sweep.jsonl" for each in recordings)
+    numbers = {"session": len(recordings) - sweeps, "sweep": sweeps}
+    parts = [units.counted(number, noun) for noun, number in numbers.items() if number]
+    return f"{' and '.join(parts) or 'nothing'}, {units.size(size)}"

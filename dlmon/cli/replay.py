@@ -1,0 +1,62 @@
+"""`dlmon replay`: the live screen of a recorded session, played; or several machines together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from dlmon.cli import click_options, shared
+
+
+@click.command(short_help="Play a recorded session on the live screen.")
+@click_options.sessions_argument
+@click_options.ascii_option
+@click_options.hosts_option
+@click_options.log_dir_option
+def replay(
+    sessions: tuple[str, ...], ascii: bool | None, hosts: tuple[str, ...], log_dir: Path | None
+) -> int:
+    """Play a recorded session on the live screen; one that still runs, as far as it has come.
+
+    SESSION is an id, a name, a unique prefix of an id, a path, or last.
+
+    Several recordings of machines (dlmon watch --record) are played together, a card for each
+    machine, all at the same moment; SESSION may then also be a name that several bear, a pattern
+    such as 'lab*', or a list with commas.
+    """
+    if not sessions:
+        from dlmon.cli.usage_errors import last_or_listed
+
+        raise shared.UserError(f"say what to play: {last_or_listed(log_dir, hosts)}")
+    settings = shared.settings_of(ascii)
+    names: tuple[str, ...] = ()
+    if hosts:
+        found = [(path, host) for host in hosts for path in _copies(host, sessions, log_dir)]
+        logs, names = tuple(path for path, _ in found), tuple(host for _, host in found)
+    else:
+        logs = tuple(_logs_here(sessions, log_dir))
+    if not shared.in_terminal():
+        raise shared.UserError("replay needs a terminal; dlmon attach --plain prints a session")
+    from dlmon.cli.start import Start
+    from dlmon.log.folder import log_directory_of
+
+    start = Start(log_directory_of(logs[0]), settings, replayed=logs, replayed_hosts=names)
+    return shared.open_screen(start)
+
+
+def _copies(host: str, sessions: Sequence[str], log_dir: Path | None) -> list[Path]:
+    """Return copies of the sessions of a host that are meant, each once."""
+    copies = (shared.copies_of(host, session, log_dir) for session in sessions)
+    return list(dict.fromkeys(path for paths in copies for path in paths))
+
+
+def _logs_here(sessions: Sequence[str], log_dir: Path | None) -> list[Path]:
+    """Return the logs that are meant, each once."""
+    from dlmon.log.directory import find_sessions
+    from dlmon.log.folder import place_options
+
+    directory, where = shared.chosen_log_directory(log_dir), place_options(log_dir)
+    found = (find_sessions(session, directory, where) for session in sessions)
+    return list(dict.fromkeys(path for paths in found for path in paths))

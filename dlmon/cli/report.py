@@ -1,0 +1,287 @@
+"""`dlmon report`: recorded sessions and sweeps as a page, a text, a table or JSON."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import click
+
+from dlmon.cli import click_options, shared
+from dlmon.cli.candidates import session_names
+
+FORMATS = ("md", "html", "csv", "json")
+TABLES = ("batches", "samples", "epochs", "metrics", "machine", "operations")
+PICTURES = ("svg", "png")
+_SUFFIXES = {".md": "md", ".html": "html", ".htm": "html", ".csv": "csv", ".json": "json"}
+
+HELP = """Report what was recorded: as a page, as Markdown, as a table, or as JSON.
+
+SESSION is an id, a unique prefix of one, a name, a path, or last; a sweep's too. Several sessions,
+'base*' or A,B, are compared side by side, the first with all others; repeats of one run are taken
+together, as are those of --base and of --new.
+
+\b
+A page that opens without a network, to share:
+  dlmon report last -o run.html
+A text for an issue:
+  dlmon report last
+Every batch, for pandas:
+  dlmon report last --format csv --table batches -o batches.csv
+
+Other people's processes, user names, home folders, the host's name and command lines of scripts
+(but for arguments in which two that are compared differ) are left out, unless --full is given.
+"""
+
+
+@click.command(help=HELP, short_help="Report what was recorded: HTML, Markdown, CSV or JSON.")
+@click.argument("sessions", metavar="SESSION...", nargs=-1, shell_complete=session_names)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(FORMATS),
+    help="What to write [default: by the name after -o, else md].",
+)
+@click.option(
+    "-o",
+    "--output",
+    metavar="FILE",
+    help="Where to write it, in place of stdout.",
+)
+@click.option(
+    "--table",
+    type=click.Choice(TABLES),
+    help="What a row of the CSV, or of the JSON, is, instead of a session: a batch, the samples of "
+    "a second, an epoch, a value of a metric, a reading of the machine, or a profiled operation.",
+)
+@click.option(
+    "--charts",
+    metavar="DIR",
+    help="Write the charts as pictures into this folder too.",
+)
+@click.option(
+    "--charts-as",
+    type=click.Choice(PICTURES),
+    help="What these pictures are [default: svg]; png needs the extra dlmon[png].",
+)
+@click.option(
+    "--as-published",
+    metavar="NAME",
+    help="Add the session's time to your own reference figures under this name, in place of a "
+    "report: it stands among the comparison bars from then on.",
+)
+@click.option(
+    "--base",
+    metavar="SESSIONS",
+    shell_complete=session_names,
+    help="In place of SESSION: with these, such as 'base*', those of --new are compared.",
+)
+@click.option(
+    "--new",
+    metavar="SESSIONS",
+    shell_complete=session_names,
+    help="The sessions that are compared with those of --base, in one verdict for all.",
+)
+@click.option("--full", is_flag=True, help="Leave nothing out: processes, users, paths, host.")
+@click_options.host_option
+@click_options.log_dir_option
+def report(
+    sessions: Sequence[str],
+    form: str | None,
+    output: str | None,
+    table: str | None,
+    charts: str | None,
+    charts_as: str | None,
+    as_published: str | None,
+    base: str | None,
+    new: str | None,
+    full: bool,
+    host: str | None,
+    log_dir: Path | None,
+) -> None:
+    """Report what was recorded."""
+    from dlmon.log.folder import id_of
+    from dlmon.records.sanitize import quoted, shown_path
+    from dlmon.render.files import ReportError, refuse_unwritable, write_file
+
+    if (base is None) != (new is None):
+        raise shared.UserError("--base and --new belong together: give both")
+    if base is not None and new is not None:
+        if sessions:
+            raise shared.UserError("--base and --new say what to report: leave out SESSION")
+        sessions = (base, new)
+    if not sessions:
+        from dlmon.cli.usage_errors import last_or_listed
+
+        hosts = () if host is None else (host,)
+        raise shared.UserError(f"say what to report: {last_or_listed(log_dir, hosts)}")
+    if as_published is not None:
+        if (form, output, table, charts, charts_as) != (None,) * 5:
+            raise shared.UserError("--as-published makes no report: leave out the other options")
+        _publish(*_logs_of(sessions, host, log_dir), as_published)
+        return
+    path, folder = _path(output, "-o takes a file"), _path(charts, "--charts takes a folder")
+    suffix = path.suffix.lower() if path is not None and form is None else ""
+    if form is None:
+        form = _SUFFIXES.get(suffix, "csv" if table is not None else "md")
+    if table is not None and form not in ("csv", "json"):
+        raise shared.UserError(f"--table is for --format csv or json, not {form}")
+    if charts_as is not None and folder is None:
+        raise shared.UserError("--charts-as says what the pictures of --charts DIR are: give that")
+    logs, sweeps = _logs_of(sessions[:1] if base is not None else sessions, host, log_dir)
+    of_base: Sequence[Path] = ()
+    if new is not None:
+        of_base, (of_new, sweeps_of_new) = logs, _logs_of([new], host, log_dir)
+        if sweeps or sweeps_of_new:
+            raise shared.UserError("--base and --new take sessions, and no sweep")
+        both = [path for path in of_new if path in of_base]
+        if both:
+            raise shared.UserError(f"{id_of(both[0])} is on both sides: it is compared with others")
+        logs = [*of_base, *of_new]
+    try:
+        if path is not None:
+            refuse_unwritable(path, [*logs, *sweeps])
+        if suffix and suffix not in _SUFFIXES:
+            named = f"{', '.join(_SUFFIXES)}, or add --format"
+            raise shared.UserError(f"no report is known as {quoted(suffix)}: end -o in {named}")
+        kind = charts_as or PICTURES[0]
+        parts = _parts(logs, sweeps, form, table, folder, kind, full, of_base)
+        if path is not None:
+            write_file(path, parts)
+            print(f"saved {shown_path(path)}")
+        else:
+            for part in parts:
+                sys.stdout.write(part)
+    except ReportError as error:
+        raise shared.UserError(str(error)) from None
+
+
+def _publish(logs: Sequence[Path], sweeps: Sequence[Path], name: str) -> None:
+    """Add the time of a session to a person's own reference figures, and say where."""
+    from dlmon.comparison.compare import framework_of
+    from dlmon.comparison.published import PublishedError, write_published_row
+    from dlmon.log.directory import read_entry
+    from dlmon.records.sanitize import clean, shown_path
+    from workloads.catalog import WORKLOADS
+
+    if sweeps or len(logs) != 1:
+        raise shared.UserError("--as-published takes one session, and no sweep")
+    entry = read_entry(logs[0])
+    if entry.result is None:
+        raise shared.UserError(f"{clean(entry.header.id)} has no result to publish")
+    workload = WORKLOADS.get(entry.result.workload)
+    epochs = None if workload is None else workload.epochs
+    framework = framework_of(entry.result.options.get("backend"), entry.header)
+    try:
+        written = write_published_row(entry.result, name, framework=framework, epochs=epochs)
+    except PublishedError as error:
+        raise shared.UserError(str(error)) from None
+    print(f"{clean(name)} stands among the published figures now: {shown_path(written)}")
+
+
+def _path(text: str | None, takes: str) -> Path | None:
+    """Return where something is to be written; None is stdout."""
+    if text is None or text == "-":
+        return None
+    if not text.strip():
+        raise shared.UserError(f"{takes}: give its name")
+    return Path(text)
+
+
+def _logs_of(
+    names: Sequence[str], host: str | None, log_dir: Path | None
+) -> tuple[list[Path], list[Path]]:
+    """Return the logs of sessions, and those of sweeps, that are meant; each once.
+
+    Of another machine there are sessions only, which are copied first.
+    """
+    if host is not None:
+        copies = [shared.copies_of(host, name, log_dir) for name in names]
+        return list(dict.fromkeys(path for paths in copies for path in paths)), []
+    return _logs_here(names, log_dir)
+
+
+def _logs_here(names: Sequence[str], log_dir: Path | None) -> tuple[list[Path], list[Path]]:
+    from dlmon.log.directory import NoSuchLog, find_sessions
+    from dlmon.log.folder import place_options
+    from dlmon.sweep.log import SWEEP_NAME, find_sweep
+
+    directory, where = shared.chosen_log_directory(log_dir), place_options(log_dir)
+    logs: dict[Path, None] = {}
+    sweeps: dict[Path, None] = {}
+    for name in names:
+        if name.endswith(SWEEP_NAME):
+            sweeps[find_sweep(name, directory, where)] = None
+            continue
+        try:
+            logs |= dict.fromkeys(find_sessions(name, directory, where))
+        except NoSuchLog:
+            try:
+                sweeps[find_sweep(name, directory)] = None
+            except NoSuchLog:
+                pass
+            else:
+                continue
+            raise
+    return list(logs), list(sweeps)
+
+
+def _parts(
+    logs: Sequence[Path],
+    sweeps: Sequence[Path],
+    form: str,
+    table: str | None,
+    charts: Path | None,
+    charts_as: str,
+    full: bool,
+    base: Sequence[Path],
+) -> Iterable[str]:
+    """Return what is written, part by part; what can't be reported is refused before any."""
+    from dlmon.figures.report import make_report
+    from dlmon.render.progress import ReadingProgress
+
+    made = None
+    is_table = form == "csv" or table is not None
+    if not is_table or charts is not None:
+        with ReadingProgress() as on_read:
+            made = make_report(logs, sweeps, full, on_read, base)
+    if made is not None and charts is not None:
+        from dlmon.render.charts import write_charts
+
+        curves = [one for sweep in made.sweeps for one in sweep.curves]
+        write_charts(charts, made.charts, made.metrics, made.marks, curves, charts_as)
+    if is_table or made is None:
+        return _table(logs, sweeps, form, table, full)
+    if form == "html":
+        from dlmon.render.html import html_of
+
+        return [html_of(made)]
+    if form == "md":
+        from dlmon.render.markdown import markdown_of
+
+        return [markdown_of(made)]
+    return [json.dumps(made.as_json(), indent=1, allow_nan=False) + "\n"]
+
+
+def _table(
+    logs: Sequence[Path], sweeps: Sequence[Path], form: str, table: str | None, full: bool
+) -> Iterable[str]:
+    from itertools import chain
+
+    from dlmon.render.tidy import csv_lines, json_lines, sweep_lines
+
+    if sweeps and logs:
+        raise shared.UserError("a table holds sessions, or one sweep: name the one or the other")
+    if sweeps and (table is not None or len(sweeps) > 1):
+        raise shared.UserError("a table is of one sweep, with one row per combination")
+    if sweeps:
+        lines = sweep_lines(sweeps[0], full)
+    elif form == "json" and table is not None:
+        lines = json_lines(logs, table, full)
+    else:
+        lines = csv_lines(logs, table, full)
+    # With its first line it is known whether there is anything to write.
+    first = next(lines)
+    return chain([first], lines)

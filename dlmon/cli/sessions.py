@@ -1,0 +1,269 @@
+"""What is done with recorded sessions: `dlmon attach`, `stop`, `sessions` and `name`."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import time
+from collections.abc import Sequence
+from datetime import datetime
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from dlmon.cli import click_options, shared
+from dlmon.records.sanitize import shown_path
+
+if TYPE_CHECKING:
+    from dlmon.figures.sessions import Recorded
+
+_Entry = TypeVar("_Entry", bound="Recorded")
+NOTHING_SUCH = "no session is such; dlmon sessions lists all"
+
+
+@click.command()
+@click_options.running_session_argument
+@click_options.plain_option
+@click_options.ascii_option
+@click_options.host_option
+@click_options.log_dir_option
+def attach(
+    session: str | None, plain: bool, ascii: bool | None, host: str | None, log_dir: Path | None
+) -> int:
+    """Show a session that runs, or a finished one as it ended.
+
+    SESSION is an id, a name, a unique prefix of an id, a path, or last; without it, the one that
+    runs on this machine.
+    """
+    from dlmon.log.directory import find_session, running_session
+    from dlmon.log.folder import place_options
+
+    settings = shared.settings_of(ascii)
+    if host is not None:
+        from dlmon.remote.start import RemoteStart
+
+        if session is None:
+            from dlmon.cli.usage_errors import say_which_session
+
+            raise shared.UserError(say_which_session(log_dir, [host]))
+        start = RemoteStart(host, session, shared.on_host(log_dir))
+        return shared.show_remote(start, settings, plain=plain)
+    directory = shared.chosen_log_directory(log_dir)
+    where = place_options(log_dir)
+    if session is None:
+        path = running_session(directory, where)
+    else:
+        path = find_session(session, directory, where)
+    if plain or not shared.in_terminal():
+        from dlmon.render.follow import follow
+
+        return follow(path, None, desktop=settings.alerts.desktop)
+    from dlmon.cli.start import Start
+    from dlmon.log.folder import log_directory_of
+
+    return shared.open_screen(Start(log_directory_of(path), settings, path))
+
+
+@click.command()
+@click_options.session_argument
+@click_options.host_option
+@click_options.log_dir_option
+def stop(session: str, host: str | None, log_dir: Path | None) -> None:
+    """Stop a session that runs on this machine, or on another one.
+
+    SESSION is an id, a name, a unique prefix of an id, a path, or last.
+    """
+    from dlmon.figures.sessions import after_the_batch
+    from dlmon.log.directory import find_session, read_entry, stop_session
+    from dlmon.log.folder import place_options
+    from dlmon.records import Status
+
+    if host is not None:
+        from dlmon.remote.requests import stop_remote
+
+        stopped = shared.result_of(stop_remote(host, session, shared.on_host(log_dir)))
+        print(f"{stopped.id} of {host} is stopping{after_the_batch(stopped)}")
+        return
+    directory = shared.chosen_log_directory(log_dir)
+    entry = read_entry(find_session(session, directory, place_options(log_dir)))
+    if entry.status == Status.UNKNOWN:
+        raise shared.UserError(
+            f"{entry.header.id} was recorded on {entry.header.host}: whether it still runs can't "
+            "be seen from here; stop it there"
+        )
+    if entry.status != Status.RUNNING:
+        raise shared.UserError(f"{entry.header.id} is not running: it is {entry.status}")
+    try:
+        stopping = stop_session(entry)
+    except PermissionError:
+        raise shared.UserError(f"{entry.header.id} belongs to another user") from None
+    if not stopping:
+        raise shared.UserError(f"{entry.header.id} runs on {entry.header.host}: stop it there")
+    print(f"{entry.header.id} is stopping{after_the_batch(entry.header)}")
+
+
+@click.command(short_help="Give a session a name, and a note.")
+@click_options.session_argument
+@click.argument("name", metavar="NAME", required=False)
+@click.option("--note", metavar="TEXT", help='What to remember of it; "" takes the note away.')
+@click_options.host_option
+@click_options.log_dir_option
+def name(
+    session: str, name: str | None, note: str | None, host: str | None, log_dir: Path | None
+) -> None:
+    """Give a session a name of your own, by which every command finds it; also a note.
+
+    SESSION is an id, a name, a unique prefix of an id, a path, or last; a sweep has a name too,
+    which its runs share.
+    Several sessions may have the same one. An empty NAME ("") takes it away.
+    """
+    from dlmon.log.folder import id_of
+    from dlmon.log.label import Label, read_label
+    from dlmon.sweep.log import relabel
+
+    if name is None and note is None:
+        raise shared.UserError("say what to call it, or give it a --note")
+
+    def changed(before: Label) -> Label:
+        return Label(
+            before.name if name is None else name or None,
+            before.note if note is None else note or None,
+        )
+
+    if host is not None:
+        from dlmon.remote.requests import name_remote
+
+        of_host = name_remote(host, session, changed, shared.on_host(log_dir))
+        id, after = shared.result_of(of_host)
+    else:
+        path = _session_or_sweep(session, log_dir)
+        id, after = id_of(path), changed(read_label(path))
+        relabel(path, after)
+    called = "has no name" if after.name is None else f'is called "{after.name}"'
+    print(f"{shown_path(id)} {called}{'; noted' if note else ''}")
+
+
+def _session_or_sweep(text: str, log_dir: Path | None) -> Path:
+    """Return the log of the session that is meant, else that of the sweep."""
+    from dlmon.log.directory import NoSuchLog, SeveralLogs, find_session
+    from dlmon.log.folder import place_options
+    from dlmon.sweep.log import find_sweep
+
+    directory = shared.chosen_log_directory(log_dir)
+    try:
+        return find_session(text, directory, place_options(log_dir))
+    except SeveralLogs:
+        raise
+    except NoSuchLog as no_session:
+        try:
+            return find_sweep(text, directory)
+        except NoSuchLog:
+            raise no_session from None
+
+
+def _since(context: click.Context, parameter: click.Parameter, text: str | None) -> float:
+    """Return the wall time that a length of time before now means, or a day."""
+    from dlmon.options.duration import read_duration
+    from dlmon.options.option import UnreadableOption
+
+    if text is None:
+        return -math.inf
+    try:
+        return datetime.fromisoformat(text).timestamp()
+    except (ValueError, OverflowError):
+        pass
+    try:
+        return time.time() - read_duration("--since", text)
+    except UnreadableOption as error:
+        raise shared.UserError(f"{error}; or a day such as 2026-11-20") from None
+
+
+def _chosen(entries: Sequence[_Entry], since: float, name: str | None) -> list[_Entry]:
+    """Return what began no earlier, and has such a name."""
+    return [
+        entry
+        for entry in entries
+        if entry.header.wall >= since
+        and (name is None or fnmatchcase(entry.label.name or "", name))
+    ]
+
+
+@click.command(short_help="List what was recorded, and what is running.")
+@click.option(
+    "--since",
+    metavar="WHEN",
+    callback=_since,
+    help="Only what began within 2h or 7d, or from a day such as 2026-11-20 on.",
+)
+@click.option("--name", metavar="NAME", help="Only what has this name, or matches such as 'base*'.")
+@click_options.json_option
+@click_options.hosts_option
+@click_options.log_dir_option
+def sessions(
+    since: float, name: str | None, as_json: bool, hosts: tuple[str, ...], log_dir: Path | None
+) -> int | None:
+    """List what was recorded, and what is running: sessions, and sweeps below them."""
+    from dlmon.figures.sessions import runs_of_sweeps
+    from dlmon.log.directory import list_sessions
+    from dlmon.render.tables import print_sessions, session_json
+    from dlmon.sweep.log import list_sweeps
+
+    if hosts:
+        return _print_sessions_of_hosts(hosts, shared.on_host(log_dir), as_json, since, name)
+    directory = shared.chosen_log_directory(log_dir)
+    if os.path.lexists(directory) and not directory.is_dir():
+        raise shared.UserError(f"{directory} is not a directory")
+    all_entries, all_sweeps = list_sessions(directory), list_sweeps(directory)
+    entries, sweeps = _chosen(all_entries, since, name), _chosen(all_sweeps, since, name)
+    if as_json:
+        runs = runs_of_sweeps(all_sweeps)
+        listed = [session_json(entry, runs.get(entry.header.id)) for entry in entries]
+        print(json.dumps(listed, indent=2))
+        return None
+    if (all_entries or all_sweeps) and not (entries or sweeps):
+        print(NOTHING_SUCH)
+        return None
+    print_sessions(entries, directory, sweeps, by_path=log_dir is not None)
+    return None
+
+
+def _print_sessions_of_hosts(
+    hosts: Sequence[str], log_dir: str | None, as_json: bool, since: float, name: str | None
+) -> int:
+    """List what was recorded on other machines, one after the other; return the exit code."""
+    from dlmon.figures.sessions import runs_of_sweeps, sweeps_of_host
+    from dlmon.remote.mirror import mirror_directory
+    from dlmon.remote.requests import ask_each, list_remote
+    from dlmon.render.tables import print_sessions, session_json
+
+    answers = shared.result_of(ask_each(hosts, lambda host: list_remote(host, log_dir)))
+    found = {host: each for host, each in answers.items() if not isinstance(each, Exception)}
+    objects: list[dict[str, Any]] = []
+    for number, (host, (listed, listed_sweeps)) in enumerate(found.items()):
+        directory = mirror_directory(host)
+        all_entries = [session.entry(directory) for session in listed]
+        all_sweeps = sweeps_of_host(listed_sweeps, directory)
+        entries, sweeps = _chosen(all_entries, since, name), _chosen(all_sweeps, since, name)
+        if as_json:
+            runs = runs_of_sweeps(all_sweeps)
+            # Its log is on the host; here is none before it is copied.
+            there = {"ssh_host": host, "log": None}
+            objects += [{**session_json(e, runs.get(e.header.id)), **there} for e in entries]
+            continue
+        if number:
+            print()
+        if (all_entries or all_sweeps) and not (entries or sweeps):
+            print(f"{host}: {NOTHING_SUCH}")
+            continue
+        if not entries and not sweeps:
+            print(f"no sessions on {host} yet; dlmon run WORKLOAD --host {host} starts one")
+            continue
+        if len(hosts) > 1:
+            print(f"{host}:", flush=True)
+        print_sessions(entries, directory, sweeps, resumable=False)
+    if as_json and found:
+        print(json.dumps(objects, indent=2))
+    return shared.report_failures(answers)

@@ -1,0 +1,113 @@
+"""`dlmon stack` and `dlmon profile`: what the processes of a session that runs do now."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from dlmon.cli import click_options, shared
+from dlmon.records.sanitize import shown_path
+
+if TYPE_CHECKING:
+    from dlmon.records import Record, SessionHeader
+
+
+@click.command(short_help="Show the line of code that each process of a run is at.")
+@click_options.session_argument
+@click_options.json_option
+@click_options.host_option
+@click_options.log_dir_option
+def stack(session: str, as_json: bool, host: str | None, log_dir: Path | None) -> None:
+    """Show what every process of a session that runs is doing now, with the line of the script.
+
+    SESSION is an id, a name, a unique prefix of an id, a path, or last. What it shows is recorded
+    too.
+    """
+    from rich.text import Text
+
+    from dlmon.figures.stacks import stack_lines
+    from dlmon.records import ProcessStack, to_json
+    from dlmon.render.console import line_console
+    from dlmon.session.stacks import in_order
+
+    _, records = ask_session_of(session, {"ask": "stack"}, host, log_dir)
+    stacks = in_order(record for record in records if isinstance(record, ProcessStack))
+    if as_json:
+        print(json.dumps([to_json(each) for each in stacks], indent=2))
+        return
+    console = line_console()
+    for line, _ in stack_lines(stacks):
+        console.print(Text(line))
+
+
+@click.command(short_help="Profile the next steps of a run.")
+@click_options.session_argument
+@click.option(
+    "--steps",
+    type=click.IntRange(1, 1000),
+    default=5,
+    show_default=True,
+    help="How many steps are profiled.",
+)
+@click_options.json_option
+@click_options.host_option
+@click_options.log_dir_option
+def profile(
+    session: str, steps: int, as_json: bool, host: str | None, log_dir: Path | None
+) -> None:
+    """Have PyTorch's, JAX's or TensorFlow's own profiler watch the next steps of a run.
+
+    SESSION is an id, a name, a unique prefix of an id, a path, or last. It shows which operations
+    took the time, and leaves a trace beside the log that ui.perfetto.dev opens. The steps that are
+    profiled count in no figure.
+    """
+    from rich.text import Text
+
+    from dlmon.figures.profiles import profile_lines
+    from dlmon.records import Profile, to_json
+    from dlmon.render.console import line_console, table_console
+
+    request = {"ask": "profile", "steps": steps}
+    header, records = ask_session_of(session, request, host, log_dir)
+    [made] = [record for record in records if isinstance(record, Profile)]
+    if as_json:
+        print(json.dumps(to_json(made), indent=2))
+        return
+    console = line_console()
+    for line, _ in profile_lines(made, table_console().width):
+        console.print(Text(line))
+    if made.file is not None:
+        if host is not None:
+            there = "" if log_dir is None else f" --from-dir {shlex.quote(str(log_dir))}"
+            fetch = f"dlmon fetch --traces --host {shlex.quote(host)}{there} {header.id}"
+            print(f"{made.file} is on {host}: {fetch} brings it here")
+            return
+        from dlmon.log.directory import find_session
+
+        path = find_session(header.id, shared.chosen_log_directory(log_dir)).with_name(made.file)
+        print(f"{shown_path(path)} opens in ui.perfetto.dev")
+
+
+def ask_session_of(
+    session: str, request: Mapping[str, Any], host: str | None, log_dir: Path | None
+) -> tuple[SessionHeader, list[Record]]:
+    """Return how the session that is meant began, and what it answers to a request."""
+    from dlmon.control import NotControlled
+    from dlmon.log.directory import ask_session, find_session, read_entry
+    from dlmon.log.folder import place_options
+
+    if host is not None:
+        from dlmon.remote.requests import ask_remote
+
+        return shared.result_of(ask_remote(host, session, request, shared.on_host(log_dir)))
+    directory = shared.chosen_log_directory(log_dir)
+    entry = read_entry(find_session(session, directory, place_options(log_dir)))
+    try:
+        return entry.header, ask_session(entry, request)
+    except NotControlled as error:
+        raise shared.UserError(str(error)) from None

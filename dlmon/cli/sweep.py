@@ -1,0 +1,175 @@
+"""`dlmon sweep`: its arguments, and what shows it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from dlmon.cli import click_options, shared
+from dlmon.cli.candidates import sweep_names, swept_names, variations
+from dlmon.options.checks import check_alert, check_name
+from dlmon.options.option import UnreadableOption
+from dlmon.options.read import read_arguments
+from dlmon.options.run import LEAST_TIME_IN_SWEEP_S, OPTIONS, SHARED, VARIED
+from dlmon.options.settings import Settings
+
+# A start of any other command pays for none of what a sweep needs.
+if TYPE_CHECKING:
+    from dlmon.alerts.settings import AlertSettings
+    from dlmon.sweep.runner import SweepRun
+
+HELP = f"""Run every combination of some options, one after another; one table, one chart.
+
+WORKLOAD is one that dlmon list shows, or ALL of them. Each option of run that is given holds
+for all runs. A run that was steady for less than
+{LEAST_TIME_IN_SWEEP_S:g} seconds continues for more epochs, so that it has a result (--seconds).
+Runs are made one at a time, in a balanced order that is recorded; only different hosts run at once.
+A combination that can't be run, or for which memory runs out, gets a row that says so, and the
+sweep continues.
+
+\b
+Which batch size is the fastest, and where does memory run out?
+  dlmon sweep vgg-a --vary batch_size=8,16,32,64
+From which batch size on is the GPU the faster one?
+  dlmon sweep mnist-mlp-small --vary device=cpu,gpu \\
+      --vary batch_size=32,128,512
+How many CPUs are worth their price?
+  dlmon sweep cifar10-deep-cnn --vary cpus=1,2,4,8 --price 0.00795/cpu
+Is a TensorFlow that was compiled for this CPU faster, and is that sure?
+  dlmon sweep mnist-cnn --vary python=python3,/opt/tf/bin/python --repeat 3
+Which backend is the fastest at training, at gradients alone, and at inference?
+  dlmon sweep googlenet --vary backend=tensorflow,jax,torch \\
+      --vary mode=train,gradients,inference
+Which of my machines is the fastest?
+  dlmon sweep cifar10-cnn --vary host=gpu1,gpu2,lab@gpu3 --python /opt/tf/bin/python
+How fast is every workload on this machine?
+  dlmon sweep ALL --steps 100
+"""
+
+
+@click.command(help=HELP, short_help="Run every combination of some options; one table, one chart.")
+@click.argument("workload", metavar="WORKLOAD|ALL", required=False, shell_complete=swept_names)
+@click.option(
+    "--vary",
+    metavar="KEY=A,B,...",
+    multiple=True,
+    shell_complete=variations,
+    help="Run with each of these values of an option; given again, with every combination. KEY is "
+    f"one of {', '.join(VARIED)}.",
+)
+@click.option(
+    "--repeat",
+    metavar="N",
+    help="Run each combination N times (1), all of them once before any is repeated; from 3 on the "
+    "table shows the spread of the runs and which differences are significant.",
+)
+@click.option(
+    "--resume",
+    metavar="SWEEP",
+    shell_complete=sweep_names,
+    help="Resume a sweep that was stopped, as it was started: an id or a name that dlmon sessions "
+    "shows, the start of an id, a path, or last.",
+)
+@click_options.plain_option
+@click_options.json_option
+@click_options.ascii_option
+@click_options.log_dir_option
+@click_options.options_of(OPTIONS[name] for name in (*SHARED, "name", "alert"))
+@click_options.no_alerts_option
+def sweep(
+    workload: str | None,
+    vary: Sequence[str],
+    repeat: str | None,
+    resume: str | None,
+    plain: bool,
+    as_json: bool,
+    ascii: bool | None,
+    log_dir: Path | None,
+    **texts: str | None,
+) -> int:
+    """Run every combination of some options, one after another."""
+    from dlmon.sweep.plan import SweepError
+
+    settings = shared.settings_of(ascii)
+    directory = shared.chosen_log_directory(log_dir, settings)
+    try:
+        alert = read_arguments({"alert": texts.pop("alert")}, settings.run).alert
+        problem = check_alert(alert)
+        if problem is not None:
+            raise shared.UserError(problem)
+        alerts = settings.alerts.chosen(alert)
+        if resume is not None:
+            _refuse_beside_resume(workload, vary, repeat, texts)
+            run = _resumed_sweep(resume, directory, log_dir, alerts)
+        elif workload is None:
+            raise shared.UserError("name a workload to sweep, or ALL; dlmon list shows them")
+        else:
+            run = _new_sweep(workload, texts, settings, vary, repeat, directory, alerts)
+    except (SweepError, UnreadableOption) as error:
+        raise shared.UserError(str(error)) from None
+    if plain or as_json or not shared.in_terminal():
+        from dlmon.render.sweep import show_sweep
+
+        return show_sweep(run, as_json=as_json, log_dir=log_dir)
+    from dlmon.cli.start import Start
+
+    return shared.open_screen(Start(run.directory, settings, sweep=run))
+
+
+def _new_sweep(
+    workload: str,
+    texts: Mapping[str, str | None],
+    settings: Settings,
+    vary: Sequence[str],
+    repeat: str | None,
+    directory: Path,
+    alerts: AlertSettings | None,
+) -> SweepRun:
+    """Begin a sweep; nothing runs before it is shown."""
+    from dlmon.options.sweep import begin_sweep, make_plan, new_seed, refuse_shared_and_varied
+    from dlmon.sweep.plan import read_repeats
+
+    seed = new_seed()
+    repeats = 1 if repeat is None else read_repeats(repeat)
+    options = read_arguments(texts, settings.run)
+    problem = check_name(options.name)
+    if problem is not None:
+        raise shared.UserError(problem)
+    plan = make_plan(workload, options, vary, repeats, seed, settings.hosts)
+    refuse_shared_and_varied(texts, plan)
+    return begin_sweep(directory, plan, seed, time.time(), options.name, alerts)
+
+
+def _resumed_sweep(
+    name: str, directory: Path, log_dir: Path | None, alerts: AlertSettings | None
+) -> SweepRun:
+    """Take up a sweep again; nothing runs before it is shown."""
+    from dlmon.log.folder import place_options
+    from dlmon.options.sweep import check_plan, run_of
+    from dlmon.sweep.log import SweepWriter, find_sweep, read_sweep
+
+    path = find_sweep(name, directory, place_options(log_dir))
+    check_plan(read_sweep(path)[1].plan)
+    return run_of(SweepWriter.resume(path, time.time()), alerts)
+
+
+def _refuse_beside_resume(
+    workload: str | None,
+    vary: Sequence[str],
+    repeat: str | None,
+    texts: Mapping[str, str | None],
+) -> None:
+    """Refuse what would make another sweep of one that is resumed."""
+    given = [OPTIONS[name].flag for name, text in texts.items() if text is not None]
+    given += ["--vary"] if vary else []
+    given += ["--repeat"] if repeat is not None else []
+    given += [workload] if workload is not None else []
+    if given:
+        raise shared.UserError(
+            f"a sweep is resumed as it was started: leave out {given[0]}, or start a new sweep "
+            "without --resume"
+        )

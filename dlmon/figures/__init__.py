@@ -1,0 +1,1 @@
+"""Figures of sessions, machines, hosts, sweeps and comparisons, and the sentences about them."""

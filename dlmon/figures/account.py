@@ -1,0 +1,315 @@
+"""Where the time of a session went, and what held it up, in words. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from dlmon.figures import units
+from dlmon.figures.comparison import epoch_word
+from dlmon.figures.stacks import stack_text
+from dlmon.records import COMPILE, GARBAGE, AccountPart, NamedPause
+from dlmon.session.gaps import Gap, GapKind, Meanwhile, notices_in, pauses_in
+from dlmon.session.snapshot import Snapshot
+from dlmon.session.stacks import stacks_in
+from dlmon.statistics.regular_gaps import RegularSteps
+
+PART_NAMES = {
+    AccountPart.STARTUP: "start and imports",
+    AccountPart.LOADING: "loading data",
+    AccountPart.BUILDING: "building",
+    AccountPart.COMPILING: "compiling",
+    AccountPart.TRAINING: "steps",
+    AccountPart.STALLS: "stalls",
+    AccountPart.BETWEEN_STEPS: "between steps",
+    AccountPart.OPENINGS: "starting epochs",
+    AccountPart.DATA_WAIT: "waiting for data",
+    AccountPart.VALIDATION: "validation",
+    AccountPart.EVALUATION: "evaluation",
+    AccountPart.CHECKPOINT: "checkpoints",
+    AccountPart.GARBAGE: "garbage collection",
+    AccountPart.GAPS: "between epochs",
+    AccountPart.CLOSING: "shutdown",
+    AccountPart.SCRIPT: "outside training",
+    AccountPart.UNKNOWN: "other",
+}
+# Where these have no room otherwise.
+BRIEF_NAMES = {
+    AccountPart.STARTUP: "start",
+    AccountPart.LOADING: "loading",
+    AccountPart.OPENINGS: "epoch starts",
+    AccountPart.DATA_WAIT: "data wait",
+    AccountPart.GARBAGE: "garbage",
+    AccountPart.GAPS: "between",
+    AccountPart.SCRIPT: "outside",
+}
+# From so much of the time on, waiting is worth a word.
+_WAITED_PCT, _WAITED_FOR_CPU_PCT = 0.5, 5.0
+_TAKEN_PCT = 1.0
+# A run that has less of a CPU did not wait for one: what waits has some of it.
+_ASLEEP_CORES = 0.05
+# A pause that takes so much of the time needs no time of its own.
+_NEARLY_ALL = 0.9
+_PAUSE_NAMES = {COMPILE: "compiled", GARBAGE: "garbage collection"}
+_MISMATCH = re.compile(r"tensor '(.+?)' (size|dtype|stride|rank|dispatch key set) mismatch")
+_SWAPPED_MIB_S = 0.05
+_MOST_NOTICES = 2
+# Of less time than that, 0.00 s would be written.
+LEAST_S = 0.005
+
+
+@dataclass(frozen=True)
+class PartRow:
+    """A part of a session's time: its name, its seconds, and its share of all, 0 to 1."""
+
+    part: AccountPart
+    name: str
+    seconds: float
+    share: float
+
+    @property
+    def time(self) -> str:
+        """Write its time."""
+        return units.seconds(self.seconds)
+
+    @property
+    def text(self) -> str:
+        """Return the part in a few words: steps 12.3 s, 62 %."""
+        return f"{self.name} {self.time}, {units.share(self.share)}"
+
+    @property
+    def percent(self) -> int:
+        """Return its share in whole percent."""
+        return round(100 * self.share)
+
+
+def part_name(part: AccountPart, is_script: bool = False, compiles: bool = True) -> str:
+    """Return what a part is called: of a script all before it trains is its start."""
+    if part is AccountPart.STARTUP and is_script:
+        return "start and set-up"
+    if part is AccountPart.COMPILING and not compiles:
+        return "first batch"
+    return PART_NAMES[part]
+
+
+def names_of(snapshot: Snapshot) -> Mapping[AccountPart, str]:
+    """Return what the parts of a session are called."""
+    is_script, compiles = snapshot.header.is_script, snapshot.compiles
+    names = {part: part_name(part, is_script, compiles) for part in AccountPart}
+    if epoch_word(snapshot.header) != "epoch":
+        names[AccountPart.GAPS] = "between passes"
+    return names
+
+
+def account_rows(
+    account: Mapping[AccountPart, float], names: Mapping[AccountPart, str] = PART_NAMES
+) -> tuple[PartRow, ...]:
+    """Return the parts that took any time that can be written, in the order of a run."""
+    total = sum(account.values())
+    return tuple(
+        PartRow(part, names[part], account[part], account[part] / total)
+        for part in AccountPart
+        if account.get(part, 0.0) >= LEAST_S
+    )
+
+
+def named_parts(rows: Sequence[PartRow], count: int) -> tuple[PartRow, ...]:
+    """Return the steps and so many of the largest other parts, in the order of a run.
+
+    None that takes 0 % of it.
+    """
+    known = [row for row in rows if row.part is not AccountPart.UNKNOWN and row.percent]
+    others = [row for row in known if row.part is not AccountPart.TRAINING]
+    largest = sorted(others, key=lambda row: -row.seconds)[:count]
+    return tuple(row for row in known if row in largest or row.part is AccountPart.TRAINING)
+
+
+def briefly(rows: Sequence[PartRow]) -> tuple[PartRow, ...]:
+    """Return parts by shorter names, where they have some."""
+    return tuple(replace(row, name=BRIEF_NAMES.get(row.part, row.name)) for row in rows)
+
+
+def all_other(rows: Sequence[PartRow], named: Sequence[PartRow]) -> PartRow | None:
+    """Return what the other parts come to; None where that is 0 %."""
+    left = [row for row in rows if row not in named]
+    unknown, share = AccountPart.UNKNOWN, sum(row.share for row in left)
+    rest = PartRow(unknown, PART_NAMES[unknown], sum(row.seconds for row in left), share)
+    return rest if rest.percent else None
+
+
+def places_of(
+    named: Sequence[PartRow], before: Mapping[AccountPart, int]
+) -> dict[AccountPart, int]:
+    """Return the place of each part among the patterns: 0 is that of the steps.
+
+    A part that was named before keeps its own; others take what is free, in the order of a run.
+    """
+    parts = [row.part for row in named]
+    kept = {part: place for part, place in before.items() if part in parts}
+    places = {part: 0 if part is AccountPart.TRAINING else kept.get(part, -1) for part in parts}
+    free = iter(place for place in range(1, len(parts) + 1) if place not in places.values())
+    return {part: next(free) if place < 0 else place for part, place in places.items()}
+
+
+def regular_steps_text(steps: RegularSteps) -> str:
+    """Say how often a loop does something between its steps, and how long that takes."""
+    return f"{units.seconds(steps.seconds / steps.times)} every {steps.every:,} steps"
+
+
+def longest_gaps(gaps: Sequence[Gap], count: int) -> tuple[Gap, ...]:
+    """Return the longest gaps, the longest first."""
+    return tuple(sorted(gaps, key=lambda gap: gap.start - gap.end)[:count])
+
+
+def gap_of_session(gap: Gap, snapshot: Snapshot, *, brief: bool = False) -> str:
+    """Say the same of a gap with all that a session knows of it."""
+    notices = notices_in(gap, snapshot.notices)
+    stacks = stacks_in(gap.start, gap.end, snapshot.stacks)
+    where = stack_text(stacks[0]) if stacks else ""
+    pauses = pauses_in(gap, snapshot.pauses)
+    return gap_text(gap, epoch_word(snapshot.header), notices, where, pauses, brief=brief)
+
+
+def gap_text(
+    gap: Gap,
+    epoch_word: str = "epoch",
+    notices: Sequence[str] = (),
+    where: str = "",
+    pauses: Sequence[NamedPause] = (),
+    *,
+    brief: bool = False,
+) -> str:
+    """Say how long there was no batch, where, why if that is known, and what the machine did.
+
+    As in: 2.1 s without a batch at the start of epoch 4: CPU 0 %, disk 0 MiB/s, nothing waited
+    for memory.
+
+    Args:
+        gap: the time without a batch.
+        epoch_word: what an epoch is called.
+        notices: those that came in it.
+        where: the lines that the process was at.
+        pauses: what a framework did in it.
+        brief: leave out that there was no batch, where the heading says that it is a pause.
+    """
+    place = _place(gap, epoch_word)
+    words = (units.seconds(gap.seconds), "" if brief else "without a batch", place)
+    text = " ".join(word for word in words if word)
+    causes = [*pauses_texts(pauses, gap.seconds), *([where] if where else [])]
+    causes += [_said(notice, place) for notice in notices[:_MOST_NOTICES]]
+    said = "; ".join(causes)
+    if said:
+        text = f"{text}: {said}"
+    if gap.meanwhile is None:
+        return f"{text}; the machine was not read meanwhile"
+    done = ", ".join(_meanwhile(gap.meanwhile))
+    return f"{text}{'; ' if said else ': '}{done}" if done else text
+
+
+def pauses_texts(pauses: Sequence[NamedPause], within_s: float) -> list[str]:
+    """Say what a framework did in a time of so many seconds, each thing once.
+
+    As in: checkpoint, 1.9 GB written to /data at 680 MB/s.
+    """
+    kinds: dict[tuple[str, bool], list[NamedPause]] = {}
+    for pause in pauses:
+        kinds.setdefault((pause.name, bool(pause.beside)), []).append(pause)
+    texts = []
+    for (name, is_beside), alike in kinds.items():
+        seconds = sum(pause.seconds for pause in alike)
+        words = f"{_PAUSE_NAMES.get(name, name)}{' in another thread' if is_beside else ''}"
+        if name == COMPILE and (reason := next((p.reason for p in alike if p.reason), None)):
+            words = f"re{words}: {guard_text(reason)}"
+        breaks = sum(pause.graph_breaks or 0 for pause in alike)
+        if breaks:
+            words += f" ({units.counted(breaks, 'graph break')})"
+        if not is_beside and seconds < _NEARLY_ALL * within_s:
+            words += f", {units.seconds(seconds)} of it"
+        written = sum(pause.written_bytes or 0 for pause in alike)
+        if written:
+            folder = next((f" to {pause.folder}" for pause in alike if pause.folder), "")
+            words += f", {units.size(written)} written{folder}"
+            if seconds > 0:
+                words += f" at {units.size(round(written / seconds))}/s"
+        texts.append(words)
+    return texts
+
+
+def guard_text(guard: str) -> str:
+    """Say in words what changed where a guard of PyTorch's tells; else return it as it is."""
+    found = _MISMATCH.match(guard)
+    if found is None:
+        return guard
+    what = {"size": "shape", "dtype": "type"}.get(found[2], found[2])
+    return f"the {what} of {found[1]} changed"
+
+
+def _said(notice: str, place: str) -> str:
+    """Return what a notice says of a gap: its cause alone where it names the place, too."""
+    _, names_place, cause = notice.rstrip(".").partition(f" {place}: ")
+    return cause if names_place else f"notice in it: {notice.rstrip('.')}"
+
+
+def _place(gap: Gap, epoch_word: str) -> str:
+    if gap.kind is GapKind.NAMED:
+        return ""
+    if gap.before == "evaluating":
+        return "before the evaluation"
+    step = None
+    if gap.step is not None:
+        step = f"at step {gap.step + 1:,}"
+    regularly = "" if gap.every is None else f", as every {gap.every:,} steps"
+    if gap.epoch is None:
+        return f"{step}{regularly}" if step else "between two phases"
+    epoch = f"{epoch_word} {gap.epoch + 1:,}"
+    if step is not None:
+        return f"{step} of {epoch}{regularly}"
+    return f"at the start of {epoch}" if gap.kind is GapKind.OPENING else f"after {epoch}"
+
+
+def _meanwhile(did: Meanwhile) -> list[str]:
+    parts = []
+    if did.cpu_pct is not None:
+        parts.append(f"CPU {did.cpu_pct:.0f} %{_cores(did)}")
+    if did.disk_mib_s is not None:
+        parts.append(f"disk {did.disk_mib_s:.0f} MiB/s")
+    if did.swap_mib_s is not None and did.swap_mib_s >= _SWAPPED_MIB_S:
+        parts.append(f"swap {did.swap_mib_s:.1f} MiB/s")
+    if did.throttled_pct is not None and did.throttled_pct >= _TAKEN_PCT:
+        parts.append(f"stopped by the CPU limit in {did.throttled_pct:.0f} % of periods")
+    if did.steal_pct is not None and did.steal_pct >= _TAKEN_PCT:
+        parts.append(f"the host took {did.steal_pct:.0f} % of the CPUs")
+    waits = (
+        ("memory", did.memory_wait_pct, _WAITED_PCT),
+        ("a disk", did.io_wait_pct, _WAITED_PCT),
+    )
+    parts += [
+        f"programs waited for {what} {pct:.0f} % of the time"
+        for what, pct, least_pct in waits
+        if pct is not None and pct >= least_pct
+    ]
+    parts += _waited_for_cpu(did)
+    if did.memory_wait_pct is not None and did.memory_wait_pct < _WAITED_PCT:
+        parts.append("nothing waited for memory")
+    return parts
+
+
+def _waited_for_cpu(did: Meanwhile) -> list[str]:
+    """Say how long the run waited for a CPU; how long any did, where it may be one of them."""
+    who, pct = "programs", did.cpu_wait_pct
+    if did.run_cpu_wait_pct is not None:
+        who, pct = "this run", did.run_cpu_wait_pct
+    elif did.run_cores is not None and did.run_cores < _ASLEEP_CORES:
+        return []
+    if pct is None or pct < _WAITED_FOR_CPU_PCT:
+        return []
+    return [f"{who} waited for a CPU {pct:.0f} % of the time"]
+
+
+def _cores(did: Meanwhile) -> str:
+    """Say how much of the CPU time was this run's."""
+    if did.run_cores is None or did.busy_cores is None:
+        return ""
+    others = max(0.0, did.busy_cores - did.run_cores)
+    return f" (this run {did.run_cores:.1f} cores, all else {others:.1f})"

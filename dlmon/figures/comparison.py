@@ -1,0 +1,681 @@
+"""Put a session among the published numbers of its workload and this machine's earlier runs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from dlmon.comparison.compare import (
+    RATE_UNITS,
+    SAMPLES_PER_SECOND,
+    STEPS_PER_SECOND,
+    ComparisonRow,
+    Figures,
+    MeasuredRun,
+    Timing,
+    compare,
+    cpus_of,
+    factor,
+    framework_of,
+    metric_of_script,
+    missing_part,
+    timing_by,
+    usd_per_hour_of,
+)
+from dlmon.comparison.conditions import Conditions
+from dlmon.comparison.factor_interval import factor_with_interval
+from dlmon.comparison.matching import Match, find_match
+from dlmon.comparison.published import STEP_MS, Published
+from dlmon.comparison.same_script import is_same_work
+from dlmon.figures import units
+from dlmon.figures.arguments import other_arguments
+from dlmon.figures.option_words import options_words
+from dlmon.log.directory import SessionEntry
+from dlmon.records import (
+    TITLES,
+    WITHOUT_EPOCHS,
+    Epoch,
+    Requirement,
+    Result,
+    SecondsPerEpoch,
+    SessionHeader,
+    Status,
+)
+from dlmon.session.session import NEVER_STEADY, NOTHING_SEEN
+from dlmon.session.snapshot import Snapshot
+from dlmon.statistics.claims import Claim, claim_of
+from workloads.catalog import WORKLOADS, Workload
+
+if TYPE_CHECKING:
+    from dlmon.options.run import RunOptions
+
+EARLIER_SESSIONS = 5
+"""So many earlier sessions are compared with; a sweep would else push all else out of view."""
+MOST_EARLIER = 100
+"""So many one can choose from."""
+
+ONE_PUBLISHED = " (one published figure)"
+"""What follows a factor to a published figure whose interval isn't known, where there is room."""
+ONE_RUN_EACH = " (1 run each)"
+"""What follows a factor to one earlier run, where there is room: it may be of chance alone."""
+ALL_BUSY = "the machine was busy at the start of each run shown"
+"""What stands once below a comparison where it would else stand in all rows of ours."""
+NOT_CLEAR = ": no clear difference"
+"""What follows an interval that holds 1, where there is room for it."""
+
+
+def default_conditions(workload: Workload) -> Conditions:
+    """Return what a workload's published numbers were taken with."""
+    return Conditions(
+        workload=workload.name,
+        batch_size=workload.batch_size,
+        samples=workload.samples,
+        epochs=workload.epochs,
+        precision=workload.precision,
+        mode=workload.mode,
+    )
+
+
+def earlier_sessions(
+    entries: Sequence[SessionEntry],
+    header: SessionHeader,
+    most: int = EARLIER_SESSIONS,
+    metric: str | None = None,
+) -> list[SessionEntry]:
+    """Return the newest earlier sessions of the same work and machine that have a figure.
+
+    Args:
+        entries: sessions.
+        header: of the session that is compared.
+        most: so many.
+        metric: what they have a figure of; None is whatever each is compared by.
+    """
+    earlier = [
+        entry
+        for entry in entries
+        if entry.result is not None
+        and entry.result.status in (Status.COMPLETED, Status.STOPPED)
+        and has_figure(entry.result, header.workload, metric)
+        and is_same_work(entry.header, header)
+        and mode_of(entry.header.options) == mode_of(header.options)
+        and entry.header.host == header.host
+        and entry.header.wall < header.wall
+    ]
+    return sorted(earlier, key=lambda entry: entry.header.wall)[-most:]
+
+
+def has_figure(result: Result, workload: str, metric: str | None) -> bool:
+    """Return whether a recorded run can be compared by a metric; None is its own."""
+    if metric is None:
+        return timing_of_result(result, workload) is not None
+    return timing_by(metric, result) is not None
+
+
+def mode_of(options: Mapping[str, Any]) -> str:
+    """Return what a session was launched to do: `train` unless its options say otherwise."""
+    mode = options.get("mode")
+    return mode if isinstance(mode, str) else "train"
+
+
+def compared_metric(workload: str, mode: str, figures: Figures) -> str:
+    """Return what runs are compared by: a batch's time in a mode that has no epochs.
+
+    Of a script it depends on the `figures` that it has.
+    """
+    if mode in WITHOUT_EPOCHS:
+        return STEP_MS
+    known = WORKLOADS.get(workload)
+    return known.metric if known is not None else metric_of_script(figures)
+
+
+def metric_of(snapshot: Snapshot) -> str:
+    """Return what a session is compared by."""
+    header, model = snapshot.header, snapshot.model
+    if header.is_script and model is not None and model.has_epochs is False:
+        return STEPS_PER_SECOND if snapshot.counts_steps else SAMPLES_PER_SECOND
+    return compared_metric(header.workload, mode_of(header.options), snapshot)
+
+
+def timing_of(snapshot: Snapshot) -> Timing | None:
+    """Return the time that a session is compared by."""
+    return timing_by(metric_of(snapshot), snapshot)
+
+
+def timing_of_result(result: Result, workload: str) -> Timing | None:
+    """Return the time that a session is compared by, as it was recorded."""
+    return timing_by(compared_metric(workload, mode_of(result.options), result), result)
+
+
+def epoch_word(header: SessionHeader) -> str:
+    """Return what to call going through the samples once: an epoch only where it trains."""
+    return "pass" if mode_of(header.options) in WITHOUT_EPOCHS else "epoch"
+
+
+def ended_after_an_epoch(snapshot: Snapshot) -> bool:
+    """Return whether the epoch that `epoch_text` names was whole when the run ended."""
+    last = _last_without_another(snapshot)
+    return last is not None and last.whole
+
+
+def _last_without_another(snapshot: Snapshot) -> Epoch | None:
+    """Return the epoch that was recorded last, where a run ended before a batch followed it.
+
+    Of a stop it is the one that was cut short. Where it is known how many epochs there are, and
+    nobody stopped it, the next one had begun.
+    """
+    progress, model, result = snapshot.progress, snapshot.model, snapshot.result
+    if progress is None or model is None or result is None or progress.step or not snapshot.epochs:
+        return None
+    ended = result.status == Status.STOPPED or model.epochs is None
+    return snapshot.epochs[-1] if ended else None
+
+
+def epoch_text(snapshot: Snapshot) -> str:
+    """Say which epoch of those that were asked for runs, or a run ended in: epoch 2/3.
+
+    Nothing of a script's loop that has none.
+
+    Epochs that follow so that training lasts as long as `--seconds` says are counted apart:
+    epoch 1/1, +4 extra.
+    """
+    progress, model = snapshot.progress, snapshot.model
+    if progress is None or model is None or model.has_epochs is False:
+        return ""
+    last = _last_without_another(snapshot)
+    number = progress.epoch + 1 if last is None else last.epoch + 1
+    if model.epochs is None:
+        return f"{epoch_word(snapshot.header)} {number}"
+    requested = max(1, model.epochs)
+    extra = f", +{number - requested} extra" if number > requested else ""
+    return f"{epoch_word(snapshot.header)} {min(number, requested)}/{requested}{extra}"
+
+
+def timed_unit(metric: str) -> str:
+    """Return what a time is per: epoch, run or batch; nothing of a throughput."""
+    if metric in RATE_UNITS:
+        return ""
+    return {"run_seconds": "per run", STEP_MS: "per batch"}.get(metric, "per epoch")
+
+
+def unusual_settings(options: Mapping[str, Any]) -> list[str]:
+    """Return how a session computes, as far as that is not the default."""
+    jit, cpus = options.get("jit"), options.get("cpus")
+    backend = _unless(options.get("backend"), "tensorflow")
+    settings = [
+        mode_of(options) if mode_of(options) != "train" else None,
+        _unless(options.get("precision"), "float32"),
+        TITLES.get(backend, backend) if backend else None,
+        f"JIT {jit}" if _unless(jit, "auto") else None,
+        "another Python" if options.get("python") else None,
+        units.counted(cpus, "CPU") if isinstance(cpus, int) else None,
+    ]
+    return [text for text in settings if text]
+
+
+def _unless(value: object, usual: str) -> str | None:
+    return value if isinstance(value, str) and value != usual else None
+
+
+def run_names(snapshot: Snapshot, earlier: Sequence[SessionEntry]) -> dict[str, str]:
+    """Return what to call earlier sessions, by id: a name, or when each began, and what differs.
+
+    Where that is the same of several, they show the end of their ids too.
+    """
+    header, model = snapshot.header, snapshot.model
+    device = model.device if model else None
+    cpu = header.machine.cpu_model if device == "cpu" else None
+    here = (model.device_name if model else None) or cpu or device
+    names = {}
+    for entry in earlier:
+        name = entry.label.name or f"run of {units.moment(entry.header.wall, header.wall)}"
+        result = entry.result
+        there = (result.device_name or result.device) if result is not None else None
+        elsewhere = [units.device(there)] if there and there != here else []
+        names[entry.header.id] = ", ".join([name, *elsewhere, *other_settings(entry, snapshot)])
+    shared = Counter(names.values())
+    return {
+        session: name if shared[name] == 1 else f"{name} ({session.rpartition('-')[2]})"
+        for session, name in names.items()
+    }
+
+
+def other_settings(entry: SessionEntry, snapshot: Snapshot) -> list[str]:
+    """Return how an earlier session computed, as far as this one does it otherwise.
+
+    It did the same work, so the two compare; but a person should know what makes the difference.
+    """
+    result, model = entry.result, snapshot.model
+    theirs = _computed(entry.header, None if result is None else result.options.get("backend"))
+    ours = _computed(snapshot.header, None if model is None else model.backend)
+    return [
+        text for option, text in theirs.items() if text and ours[option] and text != ours[option]
+    ]
+
+
+def _computed(header: SessionHeader, seen: object) -> dict[str, str]:
+    """Say how a session computes, by option; empty where that isn't known.
+
+    Of a script no option says it: `seen` is what its Keras was seen to run on.
+    """
+    options, cpus = header.options, cpus_of(header.options, header.machine)
+    backend, threads, python = (options.get(name) for name in ("backend", "threads", "python"))
+    if header.is_script:
+        backend = seen if isinstance(seen, str) else ""
+    elif not isinstance(backend, str):
+        backend = "tensorflow"
+    return {
+        "backend": TITLES.get(backend, backend),
+        "cpus": "" if cpus is None else units.counted(cpus, "CPU"),
+        "threads": f"threads {threads if type(threads) is int else 'auto'}",
+        "jit": f"JIT {_unless(options.get('jit'), 'auto') or 'auto'}",
+        "python": python if isinstance(python, str) else "the Python of dlmon",
+    }
+
+
+def factor_of_nearest(rows: Sequence[ComparisonRow], steady: bool) -> str:
+    """Return this run against the published number that is nearest to it, or why there is none."""
+    this = next((row for row in rows if row.kind == "this"), None)
+    if this is None:
+        return ""
+    others = [row for row in rows if row.kind == "published"]
+    if others and not any(row.comparable for row in others):
+        return difference("; ".join(others[0].badges))
+    nearest = _nearest(this, others, steady)
+    if this.missing and others:
+        return f"no factor without {this.missing}"
+    if nearest is None:
+        return ""
+    other, value = nearest
+    return claim_text(this, other, value, units.device(other.label))
+
+
+def nearest_published(rows: Sequence[ComparisonRow], steady: bool) -> ComparisonRow | None:
+    """Return the published row that `factor_of_nearest` names; None where it names none."""
+    this = next((row for row in rows if row.kind == "this"), None)
+    if this is None or this.missing:
+        return None
+    nearest = _nearest(this, [row for row in rows if row.kind == "published"], steady)
+    return None if nearest is None else nearest[0]
+
+
+def _nearest(
+    this: ComparisonRow, others: Sequence[ComparisonRow], steady: bool
+) -> tuple[ComparisonRow, float] | None:
+    """Return the one of which this run's factor is nearest to 1, with that."""
+    factors = [(other, factor(this, other, steady)) for other in others]
+    known = [(other, value) for other, value in factors if value is not None]
+    return min(known, key=lambda pair: max(pair[1], 1 / pair[1]), default=None)
+
+
+def factor_of_run_before(
+    rows: Sequence[ComparisonRow],
+    earlier: Sequence[SessionEntry],
+    names: Mapping[str, str],
+    steady: bool,
+    header: SessionHeader,
+) -> str:
+    """Return this run against the newest earlier one that it can be compared with."""
+    this = next((row for row in rows if row.kind == "this"), None)
+    by_session = {row.session: row for row in rows if row.kind == "earlier"}
+    for entry in reversed(earlier):
+        other = by_session.get(entry.header.id)
+        value = factor(this, other, steady) if this and other else None
+        if this and other and value is not None:
+            called = names[entry.header.id]
+            if entry is earlier[-1]:
+                _, comma, otherwise = called.partition(", ")
+                called = f"the run before{comma}{otherwise}"
+            elif entry.label.name is None:
+                called = f"the {called}"
+            called = ", ".join([called, *_given_otherwise(entry, header)])
+            return claim_text(this, other, value, called)
+    return ""
+
+
+class Reference(NamedTuple):
+    """What a person compares with: a session, or a published number."""
+
+    session: str | None
+    published: Published | None = None
+
+    @classmethod
+    def of(cls, row: ComparisonRow) -> Reference:
+        """Return what is kept in mind of a row."""
+        return cls(row.session, row.published)
+
+
+def row_of(rows: Sequence[ComparisonRow], reference: Reference | None) -> ComparisonRow | None:
+    """Return the row that a person chose to compare with; None where it isn't among them."""
+    if reference is None:
+        return None
+    others = (row for row in rows if row.kind != "this")
+    return next((row for row in others if Reference.of(row) == reference), None)
+
+
+def factor_of_reference(
+    rows: Sequence[ComparisonRow], other: ComparisonRow, name: str, steady: bool
+) -> str:
+    """Say how many times as fast as the chosen one this run is, with its interval.
+
+    Args:
+        rows: all of the comparison.
+        other: the one that was chosen.
+        name: what to call it.
+        steady: whether this run is.
+    """
+    if not other.comparable:
+        return f"not like {name}: {'; '.join(other.badges)}"
+    this = next((row for row in rows if row.kind == "this"), None)
+    ratio = factor_with_interval(this, other, rows, steady) if this is not None else None
+    if this is None or ratio is None:
+        if this is not None and this.missing:
+            return f"no factor to {name} without {this.missing}"
+        return f"no factor to {name} yet"
+    if ratio.low is None or ratio.high is None:
+        return _without_interval(other, ratio.value, name)
+    # A run that was made once says nothing of how runs differ.
+    alone = "" if ratio.p is not None or other.kind == "published" else ", 1 run each"
+    if ratio.low <= 1 <= ratio.high:
+        between = f"{units.ratio(ratio.low)} to {units.ratio(ratio.high)}"
+        return f"{between} as fast as {name}{alone}{NOT_CLEAR}"
+    low, high = sorted((ratio.low, ratio.high))
+    if ratio.value < 1:
+        low, high = 1 / high, 1 / low
+    between = f"{units.ratio(low)} to {units.ratio(high)}"
+    return f"{units.factor(ratio.value)} as {name} ({between}{alone})"
+
+
+def basis_of_epoch(timing: SecondsPerEpoch, compile_s: float | None, compiles: bool = True) -> str:
+    """Say what seconds per epoch rest on: `3 epochs, the first left out: it compiles`.
+
+    Without a word of compilation where the first batch doesn't compile.
+    """
+    if timing.projected:
+        return "projected mean epoch"
+    if timing.first_left_out:
+        why = ": it compiles" if compiles else ""
+        if timing.left_out is not None:
+            all_epochs = timing.epochs + timing.left_out
+            return f"{all_epochs:,} epochs, the first of each fit left out{why}"
+        return f"{timing.epochs + 1:,} epochs, the first left out{why}"
+    with_first = timing.epochs == 1 and compile_s is not None
+    compiled = f", {'compile' if compiles else 'first batch'} included" if with_first else ""
+    return f"{units.counted(timing.epochs, 'epoch')}{compiled}"
+
+
+def compile_text(compile_s: float, compiles: bool) -> str:
+    """Say what the first batch took beyond a usual one: compile 1.40 s, first batch +1.40 s."""
+    seconds = units.seconds(compile_s)
+    return f"compile {seconds}" if compiles else f"first batch +{seconds}"
+
+
+def difference(badge: str) -> str:
+    """Say what keeps the published numbers from being compared, and which side has what."""
+    sides = [part.partition(", not ") for part in badge.split("; ")]
+    theirs = ", ".join(theirs for theirs, _, _ in sides)
+    ours = ", ".join(ours for _, _, ours in sides if ours)
+    return f"published {theirs}; here {ours}" if ours else f"published: {theirs}"
+
+
+def claim_text(this: ComparisonRow, other: ComparisonRow, value: float, name: str) -> str:
+    """Say what may be said of this run beside another.
+
+    Args:
+        this: the row of this run.
+        other: what it is compared with.
+        value: how many times as fast this run is.
+        name: what to call the other.
+    """
+    claim = claim_of(this.interval, other.interval)
+    if claim is Claim.UNCLEAR:
+        both = f"{units.band(this)} and {units.band(other)}"
+        return f"no clear difference from {name}: {both}"
+    if claim is Claim.UNKNOWN:
+        return _without_interval(other, value, name)
+    times = "about as fast" if claim is Claim.ALIKE else units.factor(value)
+    return f"{times} as {name}{ONE_RUN_EACH if other.kind == 'earlier' else ''}"
+
+
+def _without_interval(other: ComparisonRow, value: float, name: str) -> str:
+    """Say a factor of which it isn't known how sure it is."""
+    of_one = {"published": ONE_PUBLISHED, "earlier": ONE_RUN_EACH}.get(other.kind, "")
+    return f"{units.factor(value)} as {name}{of_one}"
+
+
+_ENDED = {
+    Status.FAILED: "failed",
+    Status.STOPPED: "was stopped",
+    Status.INTERRUPTED: "was interrupted",
+}
+
+
+def why_no_time(snapshot: Snapshot, status: Status) -> str:
+    """Say why a session has no time that is compared: of one that is over, nothing comes yet."""
+    why = snapshot.why
+    name = "seconds_per_epoch" if "seconds_per_epoch" in why else "run_seconds"
+    metric = metric_of(snapshot)
+    if metric == STEP_MS and "step_ms" in why:
+        name = "step_ms"
+    elif metric in RATE_UNITS and "samples_per_second" in why:
+        name = "samples_per_second"
+    reason = why.get(name, "")
+    if status == Status.RUNNING:
+        return reason
+    if snapshot.lacking.get(name) == Requirement.STEADY_STATE:
+        return NEVER_STEADY
+    if snapshot.model is None and snapshot.header.is_script:
+        return NOTHING_SEEN
+    if snapshot.model is None:
+        return f"the run {_ENDED.get(status, 'ended')} before the model was built"
+    return reason
+
+
+def match_of(snapshot: Snapshot) -> Match | None:
+    """Return how a session compares with published times; None for a workload not of ours."""
+    workload = WORKLOADS.get(snapshot.header.workload)
+    if workload is None:
+        return None
+    return find_match(_conditions_of(snapshot, workload), default_conditions(workload))
+
+
+def match_of_options(workload: Workload, options: RunOptions) -> Match | None:
+    """Return how a run with these options would compare with published times."""
+    defaults = default_conditions(workload)
+    conditions = replace(
+        defaults,
+        batch_size=options.batch_size or workload.batch_size,
+        epochs=options.epochs or workload.epochs,
+        precision=options.precision,
+        mode=options.mode,
+        # What `auto` finds is known once it was looked for.
+        data=None if options.data == "auto" else options.data,
+        steps_cap=options.steps,
+    )
+    return find_match(conditions, defaults)
+
+
+def changed_options(match: Match) -> str:
+    """Write the options to change as one types them: `--batch-size 128 --mode inference`."""
+    return " ".join(f"--{name.replace('_', '-')} {value}" for name, value in match.changes)
+
+
+def comparable_text(match: Match | None, *, as_typed: bool = False) -> str:
+    """Say how many published numbers are comparable, and which options would make them so.
+
+    These are in words, or as one types them in a shell.
+    """
+    if match is None:
+        return "none comparable"
+    if not match.changes:
+        return f"{match.count} comparable"
+    options = changed_options(match) if as_typed else options_words(match.changes)
+    return f"none comparable; {match.count} with {options}"
+
+
+def how_to_match(snapshot: Snapshot, room: int) -> str:
+    """Return the options that would make published numbers comparable; empty where some are."""
+    match = match_of(snapshot)
+    if match is None or not match.changes:
+        return ""
+    options = options_words(match.changes)
+    sentence = f"published with {options}"
+    return sentence if len(sentence) <= room else f"with {options}"
+
+
+def comparison_rows(
+    snapshot: Snapshot, earlier: Sequence[SessionEntry]
+) -> tuple[ComparisonRow, ...]:
+    """Return the rows of the comparison, as `compare` does; none for a workload not of ours."""
+    header = snapshot.header
+    if header.is_script:
+        conditions = defaults = _conditions_of_script(snapshot)
+    else:
+        workload = WORKLOADS.get(header.workload)
+        if workload is None:
+            return ()
+        conditions = _conditions_of(snapshot, workload)
+        defaults = default_conditions(workload)
+    timing = timing_of(snapshot)
+    against = {} if snapshot.validity is None else snapshot.validity.against
+    this = None
+    if timing is not None:
+        cpus = cpus_of(header.options, header.machine)
+        this = MeasuredRun(
+            label="this run",
+            timing=timing,
+            session=header.id,
+            framework=framework_of(snapshot.model and snapshot.model.backend, header),
+            missing=missing_part(timing, snapshot.why),
+            doubts={str(code): text for code, text in against.items()},
+            vcpus=cpus,
+            usd_per_hour=usd_per_hour_of(header.options, cpus),
+            compiles=snapshot.compiles,
+        )
+    rows = compare(
+        metric_of(snapshot),
+        conditions,
+        defaults,
+        this,
+        [entry.result for entry in earlier if entry.result is not None],
+        {entry.header.id: entry.header for entry in earlier},
+    )
+    by_session = {entry.header.id: entry for entry in earlier}
+    return tuple(
+        _with_settings(row, by_session[row.session], snapshot)
+        if row.kind == "earlier" and row.session in by_session
+        else row
+        for row in rows
+    )
+
+
+def busy_said_once(rows: Sequence[ComparisonRow]) -> tuple[tuple[ComparisonRow, ...], str]:
+    """Return rows without a doubt that all runs of ours share, and the sentence that says it.
+
+    The sentence is empty, and the rows are as they were, where there is but one run or one that
+    had the machine for itself.
+    """
+    runs = [row for row in rows if row.kind != "published"]
+    if len(runs) < 2 or any(row.busy is None for row in runs):
+        return tuple(rows), ""
+    return tuple(_without_busy(row) for row in rows), ALL_BUSY
+
+
+def busy_said_of_each(rows: Sequence[ComparisonRow]) -> tuple[tuple[ComparisonRow, ...], str]:
+    """Return the same for a page that says what speaks against this run before its comparison.
+
+    There this run has no badge of it either, unless another one has.
+    """
+    shown, of_all = busy_said_once(rows)
+    if of_all or any(row.busy is not None for row in rows if row.kind == "earlier"):
+        return shown, of_all
+    return tuple(_without_busy(row) for row in shown), ""
+
+
+def _without_busy(row: ComparisonRow) -> ComparisonRow:
+    return replace(row, badges=tuple(badge for badge in row.badges if badge != row.busy))
+
+
+def _with_settings(row: ComparisonRow, entry: SessionEntry, snapshot: Snapshot) -> ComparisonRow:
+    """Return the row of an earlier run with what it did otherwise."""
+    given = _given_otherwise(entry, snapshot.header)
+    label = ", ".join([row.label, *other_settings(entry, snapshot)])
+    return replace(row, label=label, badges=(*given, *row.badges))
+
+
+def _given_otherwise(entry: SessionEntry, header: SessionHeader) -> tuple[str, ...]:
+    """Say what an earlier run of a script was given otherwise, and that its code was another."""
+    given = other_arguments(entry.header.command, header.command, header.workload)
+    if _is_other(entry.header.script_sha256, header.script_sha256):
+        return (*given, f"{header.workload} differs")
+    if _is_other(entry.header.git_commit, header.git_commit):
+        return (*given, "another git commit")
+    return given
+
+
+def _is_other(theirs: str | None, ours: str | None) -> bool:
+    return theirs is not None and ours is not None and theirs != ours
+
+
+def _conditions_of_script(snapshot: Snapshot) -> Conditions:
+    """Return what a script does, as far as what it trains has been seen."""
+    model = snapshot.measured_model
+    return Conditions(
+        workload=snapshot.header.workload,
+        batch_size=model.batch_size if model else None,
+        samples=model.samples_per_epoch if model else None,
+        epochs=model.epochs if model else None,
+        # What a script doesn't say is taken to be as it was the last time.
+        precision=(model and model.precision) or "the script's own precision",
+        of_script=True,
+    )
+
+
+def _conditions_of(snapshot: Snapshot, workload: Workload) -> Conditions:
+    """Return what a session does: as its model says, before there is one as it was asked to."""
+    header, model = snapshot.header, snapshot.model
+    steps_cap = header.options.get("steps")
+    return Conditions(
+        workload=workload.name,
+        batch_size=model.batch_size if model else _whole(header.options.get("batch_size")),
+        samples=model.samples_per_epoch if model else workload.samples,
+        epochs=model.epochs if model else _whole(header.options.get("epochs")),
+        precision=(model and model.precision) or _word(header.options, "precision", workload),
+        mode=(model and model.mode) or _word(header.options, "mode", workload),
+        data=model.data if model else None,
+        steps_cap=steps_cap if isinstance(steps_cap, int) else None,
+    )
+
+
+def trainers_text(snapshot: Snapshot) -> str:
+    """Say how many processes train together, and how far apart they are; empty for one."""
+    rates = [one.samples_per_second for one in snapshot.trainers]
+    known = [rate for rate in rates if rate is not None]
+    if len(rates) < 2:
+        return ""
+    count = f"{len(rates)} processes"
+    if len(known) < 2:
+        return count
+    return f"{count}, {units.rate(min(known))} to {units.rate(max(known))} each"
+
+
+def device_text(snapshot: Snapshot) -> str:
+    """Name the device that the session trains on: the CPU's model, or the GPU's name."""
+    model, machine = snapshot.model, snapshot.header.machine
+    if model is None or model.device is None:
+        return str(snapshot.header.options.get("device") or "")
+    if model.device == "cpu":
+        return f"CPU {machine.cpu_model or ''}".strip()
+    number = "" if model.gpu_index is None else f" {model.gpu_index}"
+    return f"GPU{number} {model.device_name or ''}".strip()
+
+
+def _word(options: Mapping[str, Any], option: str, workload: Workload) -> str | None:
+    """Return an option, the workload's own where there is none; None where it is no word."""
+    value = options.get(option, getattr(workload, option))
+    return value if isinstance(value, str) else None
+
+
+def _whole(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None

@@ -1,0 +1,161 @@
+"""What differed in an epoch, in words: only what was measured. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dlmon.figures import units
+from dlmon.figures.comparison import epoch_word
+from dlmon.records import Epoch, Model
+from dlmon.session.epoch_comparison import (
+    COMPILING_S,
+    ENDING_S,
+    MIN_EPOCHS,
+    STEPS_S,
+    VALIDATION_S,
+    Differing,
+    EpochComparison,
+    compare_epoch,
+)
+from dlmon.session.epoch_use import OPENING_S, OTHER_CORES, RUN_CORES, STALLED_S, WAITED_S
+from dlmon.session.session import Session
+from dlmon.session.snapshot import Snapshot
+
+# What is compared names nothing more, or was read too seldom to.
+NOTHING_DIFFERED = "Nothing else that is compared differed."
+NOT_READ = "The machine was read too seldom to compare what it did."
+_MOST_NOTICES = 2
+
+_SHARES = {
+    "heat_pct": "slowed by heat",
+    "power_brake_pct": "slowed by the power brake",
+    "slowdown_pct": "slowed by a hardware slowdown",
+    "power_cap_pct": "at its power cap",
+}
+_WAITS = {
+    "cpu_wait_pct": "some program waited for a CPU",
+    "memory_wait_pct": "some program waited for memory",
+    "io_wait_pct": "some program waited for a disk",
+}
+
+
+def epoch_text_of(epoch: Epoch, session: Session, snapshot: Snapshot) -> str:
+    """Say how long an epoch of a session took beside the others, and what differed."""
+    alike, compile_s = session.epochs_like(epoch, snapshot.epochs)
+    validation_compile_s = session.loops.of(epoch).validations.compile_s
+    found = compare_epoch(epoch, alike, session.epoch_uses.of, compile_s, validation_compile_s)
+    gpu = snapshot.model.gpu_index if snapshot.model is not None else None
+    notices = [note.text for note in snapshot.notices if epoch.begin <= note.t <= epoch.end]
+    each = epoch_word(snapshot.header)
+    return epoch_comparison_text(found, each, gpu, notices, snapshot.model, snapshot.compiles)
+
+
+def epoch_comparison_text(
+    it: EpochComparison,
+    each: str = "epoch",
+    gpu: int | None = None,
+    notices: Sequence[str] = (),
+    model: Model | None = None,
+    compiles: bool = True,
+) -> str:
+    """Say how long an epoch took beside the others, and what differed.
+
+    Args:
+        it: what `compare_epoch` found.
+        each: what one is called.
+        gpu: the GPU that is trained on.
+        notices: those that came in it.
+        model: what is trained, which knows how many steps were asked for.
+        compiles: whether the first batch compiles.
+    """
+    took = f"took {units.seconds(it.seconds)}"
+    then = [f"Notice in it: {text.rstrip('.')}." for text in notices[:_MOST_NOTICES]]
+    if it.usual_s is None:
+        asked = steps_asked_for(it.epoch, model)
+        if not it.epoch.whole and not asked:
+            took += " and was cut short, so it is not compared with the others."
+            return " ".join((took, *then))
+        of_asked = f" for {asked}, as asked" if asked else ""
+        least = f"{MIN_EPOCHS} {'such' if asked else 'whole'} {units.plural(each)}"
+        took += f"{of_asked}; it takes {least} to say what is usual."
+        return " ".join((took, *then))
+    more_s = it.seconds - it.usual_s
+    by = units.seconds(abs(more_s))
+    usual = f"the usual {units.seconds(it.usual_s)}"
+    if units.seconds(it.seconds) == units.seconds(it.usual_s):
+        first = f"{took}, as usual"
+    else:
+        first = f"{took}, {by} {'more' if more_s > 0 else 'less'} than {usual}"
+    is_first = it.epoch.epoch == 0
+    named = [_part_text(part, compiles, is_first) for part in it.parts]
+    parts = ", ".join([*named, *_rest_text(it.rest_s)])
+    sentences = [f"{first}: {parts}." if parts else f"{first}.", *then]
+    causes = "; ".join(_cause_text(cause, gpu) for cause in it.causes)
+    if causes:
+        sentences.append(f"{causes[0].upper()}{causes[1:]}.")
+    elif not it.is_read:
+        sentences.append(NOT_READ)
+    elif it.is_slow or not parts:
+        is_named = parts or then
+        sentences.append(NOTHING_DIFFERED if is_named else NOTHING_DIFFERED.replace(" else", ""))
+    return " ".join(sentences)
+
+
+def steps_asked_for(epoch: Epoch, model: Model | None) -> str:
+    """Return 50 of 1,875 steps, where an epoch had as many as were asked for; else ""."""
+    if model is None or not model.cut_short or epoch.whole:
+        return ""
+    asked, whole = model.steps_cap or 0, model.steps_per_epoch or 0
+    if epoch.steps is None or epoch.steps < asked:
+        return ""
+    return f"{asked:,} of {whole:,} steps" if asked < whole else f"{asked:,} steps"
+
+
+def _rest_text(rest_s: float) -> list[str]:
+    if not rest_s:
+        return []
+    return [f"all else {units.seconds(abs(rest_s))} {'more' if rest_s > 0 else 'less'} than usual"]
+
+
+def _part_text(part: Differing, compiles: bool, is_first: bool) -> str:
+    took = units.seconds(part.value)
+    usually = f"usually {units.seconds(part.usual)}" if part.usual >= 0.005 else "usually none"
+    if part.name == STALLED_S:
+        return f"{units.counted(part.count, 'stall')} took {took} ({usually})"
+    if part.name == COMPILING_S:
+        if compiles:
+            return f"compiling took {took} of it"
+        batch = "its first batch" if is_first else "its first batch of another size"
+        return f"{batch} took {took} more than a usual one"
+    name = {
+        OPENING_S: "its start took",
+        WAITED_S: "waiting for data took",
+        VALIDATION_S: "validation took",
+        ENDING_S: "what followed the last batch took",
+        STEPS_S: "its steps took",
+    }[part.name]
+    return f"{name} {took} ({usually})"
+
+
+def _cause_text(cause: Differing, gpu: int | None) -> str:
+    name, value, usual = cause.name, cause.value, cause.usual
+    device = "GPU" if gpu is None else f"GPU {gpu}"
+    if name in _SHARES:
+        return f"{device} {_SHARES[name]} in {value:.0f} % of readings (usually {usual:.0f} %)"
+    if name in _WAITS:
+        return f"{_WAITS[name]} {value:.0f} % of the time (usually {usual:.0f} %)"
+    if name == "sm_mhz":
+        return f"{device} clock {value:,.0f} MHz (usually {usual:,.0f})"
+    if name == "gpu_pct":
+        return f"{device} busy {value:.0f} % (usually {usual:.0f} %)"
+    if name == RUN_CORES:
+        return f"the run itself used {value:.1f} CPU cores (usually {usual:.1f})"
+    if name == OTHER_CORES:
+        return f"other programs used {value:.1f} CPU cores (usually {usual:.1f})"
+    if name == "others_gpu_gib":
+        return f"other programs held {value:.1f} GiB on {device} (usually {usual:.1f})"
+    if name == "stopped_pct":
+        return f"the CPU limit stopped the run in {value:.0f} % of periods (usually {usual:.0f} %)"
+    if name == "steal_pct":
+        return f"the host took {value:.0f} % of the CPUs (usually {usual:.0f} %)"
+    return f"swap {value:.0f} MiB/s (usually {usual:.0f})"

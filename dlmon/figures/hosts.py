@@ -1,0 +1,327 @@
+"""Write what is known of watched hosts the way people read it, and put them in order. Pure."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterable, Sequence
+
+from dlmon.figures import units
+from dlmon.figures.machine import Level
+from dlmon.figures.phases import phase_text
+from dlmon.records import WITHOUT_EPOCHS, Gpu, Machine, Process
+from dlmon.remote.host import Age, HostSnapshot, HostState, RunningSession
+
+ORDERS = ("as named", "name", "free GPUs", "load")
+"""What hosts can be sorted by."""
+
+_SHORT_COMMAND = 24
+
+
+def status_of(host: HostSnapshot) -> tuple[str, Level]:
+    """Return in a few words how a host stands, and how much attention that asks for."""
+    match host.state:
+        case HostState.CONNECTING:
+            return "connecting", ""
+        case HostState.NEEDS_PERSON:
+            return "needs you", "bad"
+        case HostState.LOST:
+            return f"lost since {_time(host.lost_wall)}", "high"
+        case HostState.UNREACHED:
+            return "not reached", "high"
+        case HostState.NOT_STARTED:
+            return f"begins at {_time(host.edge_wall)}", ""
+        case HostState.ENDED:
+            return f"ended at {_time(host.edge_wall)}", ""
+    if host.age is None:
+        return "no sample yet" if host.is_recorded else "waiting for the sensors", ""
+    if host.age == Age.FRESH:
+        return "recorded" if host.is_recorded else "connected", ""
+    return f"no sample since {_time(host.sample_wall)}", "high" if host.age == Age.OLD else ""
+
+
+def next_try(host: HostSnapshot) -> str:
+    """Say when a host is tried again; empty where it is there, or was not tried yet."""
+    if host.state not in (HostState.LOST, HostState.UNREACHED, HostState.NEEDS_PERSON):
+        return ""
+    if host.retry_in_s is None:
+        return "trying again"
+    return f"next try in {_time_left(host.retry_in_s)}"
+
+
+def _time_left(seconds: float) -> str:
+    # Rounded up: it is not over before it is.
+    whole = -int(-seconds // 1)
+    return f"{whole} s" if whole < 100 else units.clock(whole)
+
+
+def sentence_of(host: HostSnapshot) -> str:
+    """Say what a person should know of a host: its problem, how old its figures are, its clock."""
+    if host.problem is not None:
+        # What ssh prints may end in a period.
+        parts = [host.problem.rstrip("."), figures_since(host), next_try(host)]
+        return "; ".join(filter(None, parts))
+    parts = []
+    if host.state == HostState.NOT_STARTED:
+        parts.append(f"its recording begins at {_time(host.edge_wall)}")
+    elif host.state == HostState.ENDED:
+        parts.append(f"its recording ended at {_time(host.edge_wall)}; its last figures are shown")
+    elif host.is_there and host.age in (Age.LATE, Age.OLD):
+        parts.append(f"no sample since {_time(host.sample_wall)}")
+        parts.append(host.notice)
+    elif host.state == HostState.RECORDED and host.age is None:
+        parts.append("no sample yet")
+    elif host.state == HostState.CONNECTED and host.age is None:
+        parts.append(host.notice or "waiting for the sensors")
+    parts.append(clock_sentence(host))
+    parts.append(sessions_problem(host))
+    return "; ".join(filter(None, parts))
+
+
+def short_problem(host: HostSnapshot) -> str:
+    """Say what keeps a host away beside its name: closed by remote host; empty for nothing."""
+    problem = (host.problem or "").rstrip(".")
+    return problem.removeprefix(host.name).removeprefix(":").strip()
+
+
+def figures_since(host: HostSnapshot) -> str:
+    """Say from when the figures are that are still shown of a host; empty where none are."""
+    is_shown = not host.is_there and host.machine is not None
+    return f"its figures are from {_time(host.sample_wall)}" if is_shown else ""
+
+
+def sessions_problem(host: HostSnapshot) -> str:
+    """Say why a host can't say what runs there; empty where it can."""
+    problem = host.sessions_problem
+    return "" if problem is None else f"its sessions are unknown: {problem}"
+
+
+def clock_words(host: HostSnapshot) -> str:
+    """Say how far the clock of a host is from ours: clock 12 s ahead; empty where it is not."""
+    away = _clock_away(host)
+    return f"clock {away}" if away else ""
+
+
+def clock_sentence(host: HostSnapshot) -> str:
+    """Say the same in a sentence: its clock is 12 s ahead."""
+    away = _clock_away(host)
+    return f"its clock is {away}" if away else ""
+
+
+def _clock_away(host: HostSnapshot) -> str:
+    ahead_s = host.clock_ahead_s
+    if not ahead_s:
+        return ""
+    away_s = abs(ahead_s)
+    away = f"{away_s:.0f} s" if away_s < 99.5 else units.clock(away_s)
+    return f"{away} {'ahead' if ahead_s > 0 else 'behind'}"
+
+
+def _time(wall: float | None) -> str:
+    return "–" if wall is None else units.time_of_day(wall)
+
+
+def whole_memory(used_mib: float | None, total_mib: float | None) -> str:
+    """Write how much of a memory is in use in at most 14 cells: 71 of 80 GiB, 4.7 of 6.0 GiB."""
+    if total_mib is None:
+        return "–" if used_mib is None else units.gibibytes(used_mib)
+    unit, size_mib = ("TiB", 1024.0 * 1024.0) if total_mib >= 1000 * 1024 else ("GiB", 1024.0)
+    total = total_mib / size_mib
+    used = "–" if used_mib is None else _digits(used_mib / size_mib)
+    return f"{used} of {_digits(total)} {unit}"
+
+
+def _digits(value: float) -> str:
+    return f"{value:.1f}" if value < 9.95 else f"{value:.0f}"
+
+
+def power(watts: float | None) -> str:
+    """Write a power: 512 W; a dash where it isn't known."""
+    return "–" if watts is None else f"{watts:.0f} W"
+
+
+def temperature(degrees: float | None) -> str:
+    """Write a temperature: 64 °C; a dash where it isn't known."""
+    return "–" if degrees is None else f"{degrees:.0f} °C"
+
+
+def load_words(load: float | None) -> str:
+    """Write the kernel's load average of the last minute; empty where it isn't known."""
+    return "" if load is None else f"load {_digits(load)}"
+
+
+def users_of(gpu: Gpu, machine: Machine | None, width: int) -> str:
+    """Say who is on a GPU, with a command where one process has room for it; empty for nobody."""
+    processes = (machine.processes if machine else None) or ()
+    return _users([row for row in processes if gpu.index in row.gpus], width)
+
+
+def users_of_host(host: HostSnapshot, width: int) -> str:
+    """Say who is on any GPU of a host, as `users_of` says it of one."""
+    processes = (host.machine.processes if host.machine else None) or ()
+    return _users([row for row in processes if row.gpus], width)
+
+
+def gpu_memory_mib(host: HostSnapshot) -> tuple[float | None, float | None]:
+    """Return how much memory of all GPUs is in use, and how much they have; None if not of all."""
+    used = [gpu.memory_used_mib for gpu in host.gpus]
+    facts = [host.facts_of(gpu) for gpu in host.gpus]
+    return _sum(used), _sum([known.memory_mib if known else None for known in facts])
+
+
+def gpu_power_w(host: HostSnapshot) -> float | None:
+    """Return the power of all GPUs together; None where not all report theirs."""
+    return _sum([gpu.power_w for gpu in host.gpus])
+
+
+def _sum(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if len(known) == len(values) else None
+
+
+def _users(rows: Sequence[Process], width: int) -> str:
+    if not rows:
+        return ""
+    users = list(dict.fromkeys(row.user for row in rows if row.user))
+    if not users:
+        return units.counted(len(rows), "process")
+    if len(rows) == 1 and rows[0].command:
+        both = f"{users[0]} {short_command(rows[0].command)}"
+        return both if len(both) <= width else users[0]
+    text = ", ".join(users)
+    return text if len(text) <= width or len(users) == 1 else f"{len(users)} users"
+
+
+def short_command(command: str) -> str:
+    """Return the part of a command line that says most: its script, module or program."""
+    words = command.split()
+    for before, word in itertools.pairwise(words):
+        if before == "-m" or word.endswith(".py"):
+            return word.rpartition("/")[2][:_SHORT_COMMAND]
+    return words[0].rpartition("/")[2][:_SHORT_COMMAND] if words else ""
+
+
+def identity(host: HostSnapshot) -> str:
+    """Say what is built into a host: its GPUs, else its processor."""
+    facts = host.facts
+    names = [units.device(gpu.name) for gpu in facts.gpus or ()]
+    if not names:
+        return units.device(facts.cpu_model) if facts.cpu_model else ""
+    kinds = dict.fromkeys(names)
+    return ", ".join(
+        f"{names.count(kind)} × {kind}" if names.count(kind) > 1 else kind for kind in kinds
+    )
+
+
+def session_title(session: RunningSession) -> str:
+    """Return what a session is called: its name, else what it trains, or that it is a machine."""
+    return session.name or session.workload or "machine"
+
+
+def session_progress(session: RunningSession) -> str:
+    """Say how far a session is: epoch 3 of 10, or pass; its phase where it has neither."""
+    if session.epoch is None:
+        return phase_text(session.phase) or ("" if session.workload else "recording")
+    of = "" if session.epochs is None else f" of {session.epochs:,}"
+    each = "pass" if session.mode in WITHOUT_EPOCHS else "epoch"
+    return f"{each} {session.epoch:,}{of}"
+
+
+def session_rate(session: RunningSession) -> str:
+    """Write the throughput of a session; its phase where it has none now."""
+    if session.samples_per_second is not None:
+        unit = units.rate_unit(session.counts_steps)
+        return f"{units.rate(session.samples_per_second)} {unit}"
+    return "" if session.epoch is None else phase_text(session.phase)
+
+
+def session_device(session: RunningSession) -> str:
+    """Name the GPU that a session trains on; empty where it is not known to."""
+    return "" if session.gpu is None else f"GPU {session.gpu}"
+
+
+def session_parts(session: RunningSession) -> list[str]:
+    """Return all that is known of a session, part by part; its id comes last."""
+    named = session.workload if session.name else None
+    progress, rate = session_progress(session), session_rate(session)
+    parts = (session_title(session), named, progress, rate, session_device(session))
+    return [part for part in (*parts, session.session) if part]
+
+
+def free_words(host: HostSnapshot) -> str:
+    """Say how many GPUs are free: 2 of 8 free; empty where that isn't known."""
+    free = host.free_gpus
+    return "" if free is None or not host.gpus else f"{len(free)} of {len(host.gpus)} free"
+
+
+def summary(hosts: Sequence[HostSnapshot], among: int | None = None) -> list[str]:
+    """Say of hosts, part by part, how many there are and how they stand.
+
+    Args:
+        hosts: those that are shown.
+        among: how many there are in all, where a filter may hide some.
+    """
+    all_hosts = units.counted(len(hosts) if among is None else among, "host")
+    parts = [all_hosts if among in (None, len(hosts)) else f"{len(hosts):,} of {all_hosts}"]
+    current = [host for host in hosts if host.is_current]
+    gpus = sum(len(host.gpus) for host in current)
+    if gpus:
+        free = sum(len(host.free_gpus or ()) for host in current)
+        parts.append(f"{free} of {units.counted(gpus, 'GPU')} free")
+    running = sum(len(host.sessions or ()) for host in current)
+    if running:
+        parts.append(units.counted(running, "session"))
+    states = [host.state for host in hosts]
+    for state, one, several in (
+        (HostState.LOST, "lost", "lost"),
+        (HostState.NEEDS_PERSON, "needs you", "need you"),
+        (HostState.UNREACHED, "not reached", "not reached"),
+        (HostState.CONNECTING, "connecting", "connecting"),
+        (HostState.NOT_STARTED, "not started", "not started"),
+        (HostState.ENDED, "ended", "ended"),
+    ):
+        count = states.count(state)
+        if count:
+            parts.append(f"{count} {one if count == 1 else several}")
+    return parts
+
+
+def matching(hosts: Iterable[HostSnapshot], typed: str) -> list[HostSnapshot]:
+    """Return the hosts that hold every word of `typed`: in names, states, devices, sessions."""
+    words = typed.lower().split()
+    return [host for host in hosts if all(word in _searched(host) for word in words)]
+
+
+def _searched(host: HostSnapshot) -> str:
+    texts = [host.name, status_of(host)[0], identity(host), "free" if host.free_gpus else ""]
+    for session in host.sessions or ():
+        texts += [session.session, session.workload or "", session.name or ""]
+    texts += [row.user or "" for row in (host.machine.processes if host.machine else None) or ()]
+    return " ".join(texts).lower()
+
+
+def in_order(hosts: Sequence[HostSnapshot], by: str) -> list[HostSnapshot]:
+    """Return hosts in one of `ORDERS`: those of which nothing is known come last."""
+    if by == "name":
+        return sorted(hosts, key=lambda host: _natural(host.name))
+    if by == "free GPUs":
+        return sorted(hosts, key=lambda host: -_count_free(host))
+    if by == "load":
+        # To the ten percent: else two that are as busy would change places all the time.
+        loads = {id(host): host.load_pct if host.is_current else None for host in hosts}
+        return sorted(hosts, key=lambda host: _by_load(loads[id(host)]))
+    return list(hosts)
+
+
+def _count_free(host: HostSnapshot) -> int:
+    return -1 if host.free_gpus is None else len(host.free_gpus)
+
+
+def _by_load(load_pct: float | None) -> int:
+    return 1 if load_pct is None else -round(load_pct / 10)
+
+
+def _natural(name: str) -> list[tuple[int, str]]:
+    """Return what sorts gpu2 before gpu10."""
+    parts = re.split(r"([0-9]+)", name.lower())
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in parts]

@@ -1,0 +1,493 @@
+"""Two sides of runs beside each other, in words. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from dlmon.comparison.compiling import compiles
+from dlmon.comparison.sides import (
+    ACCOUNT,
+    METRIC,
+    NOTICEABLE_CHANGE,
+    OTHER_CORES,
+    RUN_CORES,
+    THROUGHPUT,
+    Difference,
+    RunFigures,
+    SidesComparison,
+    SidesFigure,
+    failed_text,
+)
+from dlmon.figures import units
+from dlmon.figures.account import part_name
+from dlmon.figures.glyphs import UNICODE, Glyphs
+from dlmon.records import AccountPart, Doubt, Status
+from dlmon.records.sanitize import SHOWN_LENGTH, clean
+from dlmon.statistics.claims import Claim
+from dlmon.statistics.ratios import Basis, Ratio
+from workloads.catalog import WORKLOADS
+
+COLUMNS = ("", "base", "new", "change", "95 % interval", "p", "n")
+_CHANGE, _RUNS = COLUMNS.index("change"), COLUMNS.index("n")
+GAP = 2
+# What goes first where there is no room.
+_DROPPED = ("n", "p", "95 % interval")
+
+NOT_SIGNIFICANT, NOT_TESTED = "~", "?"
+LEGEND = "~ no significant difference: the interval, which allows for how runs differ, holds 0 %"
+LEGEND_ONE_RUN = "? not tested: one run a side can't show how much runs differ from time to time"
+LEGEND_ALL_ALIKE = "? not tested: the runs of a side don't differ at all"
+LEGEND_BOTH = "? not tested: one run a side, or runs of a side that don't differ at all"
+ARGUMENTS = "different arguments"
+MOST_DIFFERENCES = 12
+UNKNOWN = "–"
+
+# Of a script, what counts its batches is among the versions.
+_KERAS = frozenset(("keras", "tf_keras"))
+# By how much a machine was busy differs from run to run; elsewhere the sentences are the same.
+_VARYING_DOUBTS: dict[str, str] = {
+    Doubt.CPU_SHARED: "other programs took part of the CPUs",
+    Doubt.BUSY_AT_START: "machine was busy at the start",
+}
+# From so much on, what is said is how many times as fast, and no percentage.
+_A_FACTOR = 2
+# An interval of a factor that is no wider has two decimals.
+_NARROW = 0.1
+_SHOWN_BEFORE = 8
+"""Of what two long values have in common, so much is shown before what differs."""
+
+_LONGEST_METRIC, _MOST_NOT_NUMBERS = 20, 4
+_RATE = "throughput"
+"""What the throughput is called where it has no unit in common."""
+_NAMES = {
+    "seconds_per_epoch": "seconds per epoch",
+    "step_ms.median": "median step, ms",
+    "step_ms.p95": "95 % of steps, ms",
+    "compile_s": "compile, s",
+    "gpu_pct": "GPU busy, %",
+    "cpu_pct": "CPU busy, %",
+    RUN_CORES: "this run, cores",
+    OTHER_CORES: "other programs, cores",
+    "gpu_power_w": "GPU power, W",
+    "cpu_power_w": "CPU power, W",
+    "energy_j_per_epoch.gpu": "GPU, J per epoch",
+    "energy_j_per_epoch.cpu": "CPU, J per epoch",
+    "memory_mib": "memory, GiB",
+    "gpu_memory_mib": "GPU memory, GiB",
+    "cost_usd_per_epoch": "USD per epoch",
+    "cost_usd": "USD",
+}
+
+
+@dataclass(frozen=True)
+class FigureRow:
+    """One figure as it is shown: a text for each of `COLUMNS`, and whether new is better."""
+
+    cells: tuple[str, ...]
+    is_better: bool | None
+
+
+def figure_rows(comparison: SidesComparison) -> list[FigureRow]:
+    """Return the rows of the table."""
+    names = _names_of(comparison)
+    return [
+        _row(figure, names(figure.name), _own_units(figure, comparison))
+        for figure in comparison.figures
+    ]
+
+
+def shown_columns(rows: Sequence[FigureRow], width: int) -> list[tuple[int, int]]:
+    """Return which columns have room, each with its width."""
+    left = list(enumerate(COLUMNS))
+    for dropped in ("", *_DROPPED):
+        left = [(index, name) for index, name in left if not dropped or name != dropped]
+        widths = [
+            (index, max(len(name), *(len(row.cells[index]) for row in rows)))
+            for index, name in left
+        ]
+        if sum(cells for _, cells in widths) + GAP * (len(widths) - 1) <= width:
+            break
+    return widths
+
+
+def _names_of(comparison: SidesComparison) -> Callable[[str], str]:
+    """Return what names a figure: some have other names where all runs are of scripts."""
+    runs = (*comparison.base, *comparison.new)
+    return partial(
+        figure_name,
+        compiled=all(map(_compiled, runs)),
+        is_script=all(run.command is not None for run in runs),
+        rate=_RATE
+        if comparison.throughput.why is not None
+        else units.rate_unit(runs[0].counts_steps),
+    )
+
+
+def _own_units(figure: SidesFigure, comparison: SidesComparison) -> list[str]:
+    """Return the unit of each side's number; empty but for a throughput that has two units."""
+    sides = (comparison.base, comparison.new)
+    if figure.name != THROUGHPUT or figure.why is None:
+        return [""] * len(sides)
+    return [f" {units.rate_unit(side[0].counts_steps)}" for side in sides]
+
+
+def _compiled(run: RunFigures) -> bool:
+    if run.command is not None and not _KERAS.intersection(run.versions):
+        return False
+    backend = run.versions.get("backend") or run.options.get("backend")
+    return compiles((), backend, run.options.get("jit"))
+
+
+def _row(figure: SidesFigure, name: str, own_units: Sequence[str]) -> FigureRow:
+    ratio = figure.ratio
+    numbers = ((figure.base, figure.new), (figure.new, figure.base))
+    base, new = (
+        UNKNOWN if value is None else f"{_number(figure.name, value, other)}{unit}"
+        for (value, other), unit in zip(numbers, own_units, strict=True)
+    )
+    interval = ""
+    if ratio is not None and ratio.low is not None and ratio.high is not None:
+        interval = f"{_signed(ratio.low)} to {_signed(ratio.high)} %"
+    cells = (
+        name,
+        base,
+        new,
+        "" if ratio is None else change_text(ratio),
+        interval,
+        "" if ratio is None or ratio.p is None else p_text(ratio.p),
+        "+".join(map(str, figure.runs)),
+    )
+    return FigureRow(cells, figure.is_better)
+
+
+def figure_name(
+    name: str, compiled: bool = True, is_script: bool = False, rate: str = _RATE
+) -> str:
+    """Write what a figure is, with its unit; `rate` names the throughput."""
+    if name == THROUGHPUT:
+        return rate
+    if name.startswith(ACCOUNT):
+        part = AccountPart(name.removeprefix(ACCOUNT))
+        return f"{part_name(part, is_script, compiled)}, s"
+    if name.startswith(METRIC):
+        return f"last {clean(name.removeprefix(METRIC), _LONGEST_METRIC)}"
+    if name == "compile_s" and not compiled:
+        return "first batches, extra s"
+    return _NAMES.get(name, name)
+
+
+def change_text(ratio: Ratio) -> str:
+    """Write by how much new differs from base: +4.9 %; ~ +0.4 % where it isn't significant.
+
+    ? +4.9 % is one of which that can't be tested.
+    """
+    mark = NOT_TESTED if ratio.p is None else "" if ratio.is_significant else NOT_SIGNIFICANT
+    return f"{mark} {_signed(ratio.value)} %".lstrip()
+
+
+def p_text(p: float) -> str:
+    """Write a probability: 0.41, 0.003 or <0.001."""
+    if p < 0.001:
+        return "<0.001"
+    return f"{p:.3f}" if p < 0.1 else f"{p:.2f}"
+
+
+def _signed(ratio: float) -> str:
+    change = 100 * (ratio - 1)
+    if abs(change) >= 99.95:
+        return f"{change:+,.0f}" if change < 1e6 else "over +1,000,000"
+    return f"{round(change, 1) + 0:+.1f}"
+
+
+def _number(name: str, value: float, other: float | None) -> str:
+    """Write one side of a figure, to the same digit as the other side where both are small."""
+    if name.startswith(METRIC):
+        return units.metric(value)
+    if name.endswith("_mib"):
+        return f"{value / 1024:.2f}"
+    if "usd" in name:
+        return units.dollars(value).removesuffix(" USD")
+    if name.endswith("_pct"):
+        return f"{value:.0f}"
+    if name in (RUN_CORES, OTHER_CORES):
+        return f"{value:.2f}"
+    if abs(value) >= 999.5:
+        return f"{value:,.0f}"
+    if abs(value) >= 99.95:
+        return f"{value:.0f}"
+    smallest = min((abs(side) for side in (value, other) if side), default=1.0)
+    if smallest < 0.01 and abs(value) < 1:
+        return f"{value:.{2 - math.floor(math.log10(smallest))}f}" if value else "0"
+    return f"{value:.2f}"
+
+
+def side_name(runs: Sequence[RunFigures]) -> str:
+    """Return what to call a side: by the one name of its runs, by both, or by the first of them."""
+    names = {run.name for run in runs}
+    name = names.pop() if len(names) == 1 else None
+    if len(runs) == 1:
+        return name or runs[0].session
+    if name:
+        return f"{name}, {len(runs)} runs"
+    first, second = (run.name or run.session for run in runs[:2])
+    return f"{first} and {second if len(runs) == 2 else f'{len(runs) - 1} more'}"
+
+
+def verdict(comparison: SidesComparison, glyphs: Glyphs = UNICODE) -> str:
+    """Say what may be said of the new side's throughput beside the base's."""
+    if comparison.throughput.why is not None:
+        return f"{_RATE} is not compared: {comparison.throughput.why}"
+    ratio, claim = comparison.throughput.ratio, comparison.claim
+    if ratio is not None and ratio.low is not None and ratio.high is not None:
+        low, high = ratio.low, ratio.high
+        if claim is Claim.FASTER and ratio.value >= _A_FACTOR:
+            return f"new is {_times('fast', ratio.value, low, high)}"
+        if claim is Claim.SLOWER and ratio.value <= 1 / _A_FACTOR:
+            return f"new is {_times('slow', 1 / ratio.value, 1 / high, 1 / low)}"
+        if claim is Claim.FASTER:
+            span = f"{_pct(low - 1)} to {_pct(high - 1)} %"
+            return f"new is {_pct(ratio.value - 1)} % faster than base ({span})"
+        if claim is Claim.SLOWER:
+            span = f"{_pct(1 - high)} to {_pct(1 - low)} %"
+            return f"new is {_pct(1 - ratio.value)} % slower than base ({span})"
+        if claim is Claim.ALIKE:
+            span = f"{_signed(low)} to {_signed(high)} %"
+            return f"new is as fast as base: {span}"
+        if claim is Claim.UNCLEAR:
+            span = f"{_signed(low)} to {_signed(high)} %"
+            return f"no significant difference in throughput: {span}"
+    if ratio is not None and min(comparison.throughput.runs) < 2:
+        had = _factor_text(ratio.value, glyphs)
+        advice = f"can't show how much runs differ from time to time: {_advice(comparison)}"
+        if comparison.throughput.runs == (1, 1):
+            return f"{had} in these two runs; one run each {advice}"
+        return f"{had} in these runs; one run on a side {advice}"
+    return "the runs do not differ at all, so how sure the change is can't be known"
+
+
+def _times(how: str, factor: float, low: float, high: float) -> str:
+    """Write a factor with its interval: 2.4 times as fast as base (2.2 to 2.6)."""
+    decimals = 2 if high - low < _NARROW else 0 if factor >= 9.95 else 1
+    value, low_text, high_text = (f"{each:,.{decimals}f}" for each in (factor, low, high))
+    return f"{value} times as {how} as base ({low_text} to {high_text})"
+
+
+def _factor_text(ratio: float, glyphs: Glyphs) -> str:
+    """Say how much throughput new had beside base, without a claim that it would be so again."""
+    if abs(ratio - 1) < NOTICEABLE_CHANGE:
+        return "new had the same throughput as base"
+    if 1 / _A_FACTOR < ratio < _A_FACTOR:
+        more = "more" if ratio > 1 else "less"
+        return f"new had {_pct(abs(ratio - 1))} % {more} throughput than base"
+    one, other = ("new", "base") if ratio > 1 else ("base", "new")
+    factor = units.times(max(ratio, 1 / ratio), glyphs)
+    return f"{one} had {factor} the throughput of {other}"
+
+
+def _advice(comparison: SidesComparison) -> str:
+    """Return what to do, with the command, so that the difference can be tested."""
+    workload = comparison.new[0].workload
+    command = f"dlmon sweep {workload}" if workload in WORKLOADS else "dlmon exec"
+    return f"repeat each 3 times ({command} --repeat 3)"
+
+
+def _pct(share: float) -> str:
+    return f"{100 * share:,.1f}"
+
+
+def legends(rows: Sequence[FigureRow]) -> list[str]:
+    """Say what the signs in a table mean, as far as they are in it."""
+    changes = [(row.cells[_CHANGE], row.cells[_RUNS]) for row in rows]
+    said = [LEGEND] if any(change.startswith(NOT_SIGNIFICANT) for change, _ in changes) else []
+    untested = [runs for change, runs in changes if change.startswith(NOT_TESTED)]
+    of_one_run = ["1" in runs.split("+") for runs in untested]
+    if untested and all(of_one_run):
+        said.append(LEGEND_ONE_RUN)
+    elif untested:
+        said.append(LEGEND_BOTH if any(of_one_run) else LEGEND_ALL_ALIKE)
+    return said
+
+
+def doubts(comparison: SidesComparison) -> list[str]:
+    """Say what speaks against comparing these runs by these figures."""
+    said = [f"not comparable: {difference}" for difference in comparison.unlike]
+    more = comparison.others_took_more
+    if more is not None:
+        side = "new" if more > 0 else "base"
+        said.append(f"other programs took {abs(more):.1f} cores more in {side}")
+    epoch = comparison.epoch_time_against_throughput
+    if epoch is not None:
+        direction = "more" if epoch > 1 else "less"
+        said.append(f"an epoch took {_pct(abs(epoch - 1))} % {direction} time in new even so")
+    runs = (*comparison.base, *comparison.new)
+    of_all = _doubts_of_all(runs)
+    every = "both" if len(runs) == 2 else f"all {len(runs)}"
+    said.extend(f"{every} runs: {text}" for text in of_all.values())
+    for run in runs:
+        name = run.name or run.session
+        if run.status == Status.FAILED:
+            said.append(f"{name} {failed_text(run)}: its figures are those up to then")
+        if run.status == Status.RUNNING:
+            said.append(f"{name} is still running: its figures are those so far")
+        if run.status == Status.UNKNOWN:
+            said.append(f"whether {name} still runs on {run.host} can't be seen from here")
+        if run.valid is False and (not run.against or run.against.keys() - of_all.keys()):
+            own = (text for doubt, text in run.against.items() if doubt not in of_all)
+            reasons = "; ".join(own) or "its figures may be off"
+            said.append(f"{name}: {reasons}")
+        for metric, value in list(run.not_numbers.items())[:_MOST_NOT_NUMBERS]:
+            said.append(f"{name}: the last {clean(metric, _LONGEST_METRIC)} is {value}")
+    for run in comparison.left_out:
+        name = run.name or run.session
+        if run.status == Status.FAILED:
+            said.append(f"{name} is left out, it {failed_text(run)}")
+            continue
+        reason = f": {run.why}" if run.why else ""
+        said.append(f"{name} is left out, it has no throughput{reason}")
+    return said
+
+
+def _doubts_of_all(runs: Sequence[RunFigures]) -> dict[str, str]:
+    """Return what speaks against every one of several runs, a sentence by the doubt."""
+    if len(runs) < 2 or any(run.valid is not False for run in runs):
+        return {}
+    shared = {}
+    for doubt, text in runs[0].against.items():
+        texts = {run.against.get(doubt) for run in runs}
+        if texts == {text}:
+            shared[doubt] = text
+        elif doubt in _VARYING_DOUBTS and None not in texts:
+            shared[doubt] = _VARYING_DOUBTS[doubt]
+    return shared
+
+
+def notes(comparison: SidesComparison) -> list[str]:
+    """Say what the figures rest on, and which are not compared beside the throughput."""
+    name = _names_of(comparison)
+    unlike: dict[str, list[str]] = {}
+    for figure in comparison.figures:
+        if figure.why is not None and figure.name != THROUGHPUT:
+            text = name(figure.name)
+            if figure.name.startswith(ACCOUNT):
+                text = "what each batch adds to the time"
+            elif figure.name.startswith(METRIC):
+                text = "what the metrics came to"
+            unlike.setdefault(figure.why, []).append(text)
+    said = [_not_compared(list(dict.fromkeys(names)), why) for why, names in unlike.items()]
+    ratio = comparison.throughput.ratio
+    if ratio is not None and ratio.basis is Basis.LIKE_RUNS:
+        said.append("how runs differ is taken from other runs of the same conditions here")
+    if ratio is not None and ratio.basis is Basis.WITHIN_RUNS:
+        said.append("the interval is of how these runs varied by themselves, not of how runs do")
+    return said
+
+
+def _not_compared(names: Sequence[str], why: str) -> str:
+    *others, last = names
+    listed = f"{', '.join(others)} and {last}" if others else last
+    return f"{listed} {'are' if others else 'is'} not compared: {why}"
+
+
+def difference_text(difference: Difference, glyphs: Glyphs = UNICODE) -> str:
+    """Write what both sides have otherwise: threads: 2 → 4."""
+    name = clean(difference.name, SHOWN_LENGTH)
+    return f"{name}: {changed_text(difference, glyphs)}"
+
+
+def changed_text(difference: Difference, glyphs: Glyphs = UNICODE) -> str:
+    """Write what both sides have: 2 → 4. Where they are long, it is cut to where they differ."""
+    texts = difference.base, difference.new
+    if max(map(len, texts)) > SHOWN_LENGTH:
+        pairs = enumerate(zip(*texts, strict=False))
+        alike = next((at for at, (ours, theirs) in pairs if ours != theirs), min(map(len, texts)))
+        skipped = max(0, alike - _SHOWN_BEFORE)
+        if skipped > 1:
+            texts = glyphs.ellipsis + texts[0][skipped:], glyphs.ellipsis + texts[1][skipped:]
+    base, new = (clean(text, SHOWN_LENGTH) for text in texts)
+    return f"{base} {glyphs.becomes} {new}"
+
+
+def differences(
+    comparison: SidesComparison, glyphs: Glyphs = UNICODE
+) -> list[tuple[str, list[str]]]:
+    """Return what differs, in words, under its titles; of very much only the first of it."""
+    found = (
+        (ARGUMENTS, comparison.arguments),
+        ("different options", comparison.options),
+        ("different environment", comparison.environment),
+    )
+    return [
+        (title, _first([difference_text(each, glyphs) for each in of_kind]))
+        for title, of_kind in found
+        if of_kind
+    ]
+
+
+def _first(texts: list[str]) -> list[str]:
+    more = len(texts) - MOST_DIFFERENCES
+    return texts if more <= 0 else [*texts[:MOST_DIFFERENCES], f"and {more:,} more"]
+
+
+def why_refused(comparison: SidesComparison) -> str:
+    """Say why two sides don't compare, and what compares them nevertheless."""
+    differences = "; ".join(comparison.unlike)
+    return f"these runs do not compare: {differences}; --anyway shows them side by side"
+
+
+def sides_json(comparison: SidesComparison) -> dict[str, Any]:
+    """Return a comparison as `compare --json` prints it."""
+    return {
+        "verdict": str(comparison.claim),
+        "unlike": list(comparison.unlike),
+        "base": [_run_json(run) for run in comparison.base],
+        "new": [_run_json(run) for run in comparison.new],
+        "figures": {figure.name: _figure_json(figure) for figure in comparison.figures},
+        "arguments": _differences_json(comparison.arguments),
+        "options": _differences_json(comparison.options),
+        "environment": _differences_json(comparison.environment),
+        "doubts": doubts(comparison),
+        "notes": notes(comparison),
+    }
+
+
+def _figure_json(figure: SidesFigure) -> dict[str, Any]:
+    ratio = figure.ratio
+    return {
+        "base": figure.base,
+        "new": figure.new,
+        "change_pct": None if ratio is None else _change_pct(ratio.value),
+        "low_pct": None if ratio is None else _change_pct(ratio.low),
+        "high_pct": None if ratio is None else _change_pct(ratio.high),
+        "p": None if ratio is None else ratio.p,
+        "basis": None if ratio is None else ratio.basis,
+        "significant": ratio is not None and ratio.is_significant,
+        "runs": list(figure.runs),
+        "why": figure.why,
+    }
+
+
+def _change_pct(ratio: float | None) -> float | None:
+    return None if ratio is None else 100 * (ratio - 1)
+
+
+def _run_json(run: RunFigures) -> dict[str, Any]:
+    return {
+        "session": run.session,
+        "name": run.name,
+        "log": run.log,
+        "workload": run.workload,
+        "status": run.status,
+        "wall": run.wall,
+        "figures": dict(run.values),
+        "counts_steps": run.counts_steps,
+        "valid": run.valid,
+        "against": dict(run.against),
+    }
+
+
+def _differences_json(found: tuple[Difference, ...]) -> dict[str, Any]:
+    return {each.name: {"base": each.base, "new": each.new} for each in found}

@@ -1,0 +1,451 @@
+"""Write what a sweep found the way people read it: its table, its sentences, its JSON."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dlmon.figures import units
+from dlmon.figures.glyphs import UNICODE, Glyphs
+from dlmon.figures.validity import doubts_of_results
+from dlmon.log.folder import place_options
+from dlmon.records import Outcome, RunStatus, SweepHeader, to_json
+from dlmon.statistics.repeats import MIN_RUNS, faster, time_of
+from dlmon.sweep.crossovers import lead_changes
+from dlmon.sweep.plan import HOST, Combination, Plan
+from dlmon.sweep.progress import Sweep
+from dlmon.sweep.results import (
+    SAME_WORK,
+    CombinationRow,
+    axis_of,
+    best_of,
+    best_rows,
+    comparable_groups,
+    key_text,
+    label,
+    of_workload,
+    ranking_rows,
+    rows_of,
+    shared_text,
+    value_text,
+)
+
+_UNITS = {
+    "ms_per_sample": "per sample",
+    "step_ms": "per step",
+    "seconds_per_epoch": "per epoch",
+    "run_seconds": "per run",
+}
+_IN_MILLISECONDS = ("ms_per_sample", "step_ms")
+_MOST_VALUES = 8
+_PRICE = "USD/M samples"
+
+
+@dataclass(frozen=True)
+class SweepTableColumn:
+    """One column of the table: its heading, and whether it holds numbers."""
+
+    heading: str
+    numeric: bool = False
+
+
+@dataclass(frozen=True)
+class SweepTableRow:
+    """One combination as the table shows it.
+
+    `status` is running while a run of it is made; `note` says why there is no
+    figure, or that it is a projection, and what speaks against its runs.
+    """
+
+    combination: Combination
+    cells: tuple[str, ...]
+    status: RunStatus
+    best: bool
+    note: str
+
+
+def columns_of(plan: Plan, rows: Sequence[CombinationRow]) -> tuple[SweepTableColumn, ...]:
+    """Return the columns of the table; those of which nothing is known go."""
+    columns = [SweepTableColumn("workload")] if _names_workloads(plan) else []
+    numbers = {v.key for v in plan.variations if not isinstance(v.values[0], str)}
+    columns += [SweepTableColumn(key_text(key), key in numbers) for key in plan.varied]
+    columns.append(SweepTableColumn("runs" if plan.repeats > 1 else "status"))
+    metrics = set(plan.metrics.values())
+    heading = heading_of(next(iter(metrics))) if len(metrics) == 1 else "time"
+    columns += [SweepTableColumn(heading, True), SweepTableColumn("samples/s", True)]
+    if any(row.usd_per_million is not None for row in rows):
+        columns.append(SweepTableColumn(_PRICE, True))
+    if plan.repeats >= MIN_RUNS:
+        columns.append(SweepTableColumn("best is", True))
+    return tuple(columns)
+
+
+def table_of(
+    sweep: Sweep, glyphs: Glyphs = UNICODE
+) -> tuple[tuple[SweepTableColumn, ...], tuple[SweepTableRow, ...]]:
+    """Return the columns and the rows of the table, in the order of the plan."""
+    plan, rows, judged = sweep.plan, rows_of(sweep), ranking_rows(sweep)
+    best = best_rows(sweep)
+    columns = columns_of(plan, rows)
+    priced = any(column.heading == _PRICE for column in columns)
+    running = {slot.combination for slot in sweep.running}
+    with_unit = len(set(plan.metrics.values())) > 1
+    table = []
+    for row in rows:
+        combination = row.combination
+        leader = best.get(combination.index)
+        is_best = leader is not None and leader.combination is combination
+        is_running = combination.index in running
+        cells = [combination.workload] if _names_workloads(plan) else []
+        cells += [f"{value}" for value in combination.varied.values()]
+        cells.append(_status_text(row, plan, is_running, glyphs))
+        cells.append(_time(row, with_unit, glyphs))
+        cells.append("" if row.samples_per_second is None else units.rate(row.samples_per_second))
+        if priced:
+            cells.append(_dollars(row.usd_per_million))
+        if plan.repeats >= MIN_RUNS:
+            cells.append("best" if is_best else _lead(leader, judged[combination.index], glyphs))
+        status = RunStatus.RUNNING if is_running else row.status
+        # What is said of the runs that its figure is of holds while another one runs.
+        note = _note(row) if row.completed or not is_running else ""
+        table.append(SweepTableRow(combination, tuple(cells), status, is_best, note))
+    return columns, tuple(table)
+
+
+def without_result_text(sweep: Sweep) -> str:
+    """Say how many of the runs that are done have no result: `, 1 failed, 2 impossible`."""
+    statuses = Counter(outcome.status for outcome in sweep.outcomes.values())
+    named = (RunStatus.FAILED, RunStatus.OUT_OF_MEMORY, RunStatus.IMPOSSIBLE)
+    return "".join(f", {statuses[status]} {status}" for status in named if statuses[status])
+
+
+def _names_workloads(plan: Plan) -> bool:
+    return len(plan.workloads) > 1 or not plan.variations
+
+
+def _status_text(row: CombinationRow, plan: Plan, running: bool, glyphs: Glyphs) -> str:
+    """Say how a combination stands; of several runs, how many completed."""
+    if running and plan.repeats == 1:
+        return "running"
+    over = row.status not in (RunStatus.COMPLETED, RunStatus.NOT_RUN)
+    if plan.repeats == 1 or (over and not row.completed):
+        return row.status
+    count = f"{row.completed} of {plan.repeats}"
+    return f"{count} {glyphs.ellipsis}" if running else count
+
+
+def _time(row: CombinationRow, with_unit: bool, glyphs: Glyphs) -> str:
+    if row.value is None:
+        return ""
+    mark = "~" if row.projected or _is_very_uncertain(row) else ""
+    number = _amount_with_band(row)
+    if not with_unit:
+        number = number.rpartition(" ")[0]
+    spread = spread_text(row, glyphs)
+    unit = f" {_UNITS[row.metric]}" if with_unit else ""
+    return f"{mark}{number}{f' {spread}' if spread else ''}{unit}"
+
+
+def _lead(leader: CombinationRow | None, row: CombinationRow, glyphs: Glyphs) -> str:
+    """Say how many times as fast the best is; nothing where that isn't sure."""
+    speedup = None if leader is None else faster(leader.spread, row.spread)
+    return "" if speedup is None else _times(speedup.times, glyphs)
+
+
+def _times(value: float, glyphs: Glyphs) -> str:
+    return units.ratio(value).replace("×", glyphs.times)
+
+
+def _number(times: float) -> str:
+    """Write an end of a factor's interval in as many digits as the factor has."""
+    return units.ratio(times).removesuffix("×")
+
+
+def _dollars(value: float | None) -> str:
+    return "" if value is None else units.dollars(value).removesuffix(" USD")
+
+
+def _note(row: CombinationRow) -> str:
+    if row.reason is not None:
+        return beside_its_host(row.combination, row.reason)
+    notes = ["projected"] if row.projected else []
+    completed = [o for o in row.outcomes if o is not None and o.status == RunStatus.COMPLETED]
+    notes.append(doubts_of_results(o.result for o in completed if o.result is not None))
+    return "; ".join(note for note in notes if note)
+
+
+def amount(metric: str, value: float) -> str:
+    """Write a time by a metric, with its unit: 0.41 ms, 9.02 s."""
+    if metric not in _IN_MILLISECONDS:
+        return units.seconds(value)
+    return f"{value:#.3g} ms" if value < 99.95 else f"{value:,.0f} ms"
+
+
+def heading_of(metric: str) -> str:
+    """Name a metric with its unit: ms per sample."""
+    return f"{'ms' if metric in _IN_MILLISECONDS else 's'} {_UNITS[metric]}"
+
+
+def spread_text(row: CombinationRow, glyphs: Glyphs = UNICODE) -> str:
+    """Write how far the runs agree, ± half of their mean's 95 % interval.
+
+    Empty where that isn't known, or reaches down to zero.
+    """
+    half = _time_and_half(row)[1]
+    return f"{glyphs.plus_minus} {half}" if half and not _is_very_uncertain(row) else ""
+
+
+def time_text(row: CombinationRow, glyphs: Glyphs = UNICODE) -> str:
+    """Write the time of a combination with how far its runs agree: 0.41 ms ± 0.02, ~ 0.41 ms."""
+    assert row.value is not None
+    mark = "~ " if _is_very_uncertain(row) else ""
+    return f"{mark}{_amount_with_band(row)} {spread_text(row, glyphs)}".rstrip()
+
+
+def _amount_with_band(row: CombinationRow) -> str:
+    """Write a time in as many digits as its band has, to stand beside that."""
+    text = amount(row.metric, row.value or 0.0)
+    if _is_very_uncertain(row):
+        return text
+    return f"{_time_and_half(row)[0]} {text.rpartition(' ')[2]}"
+
+
+def _time_and_half(row: CombinationRow) -> tuple[str, str]:
+    """Write a time and half of its band; that is empty where there is none."""
+    value, spread = row.value or 0.0, row.spread
+    text = amount(row.metric, value).split()[0]
+    if spread is None or spread.low is None or spread.high is None or "e" in text:
+        return text, ""
+    decimals = len(text.partition(".")[2])
+    most = 9 if row.metric in _IN_MILLISECONDS else 2
+    return units.with_half(value, (spread.high - spread.low) / 2, decimals, most)
+
+
+def _is_very_uncertain(row: CombinationRow) -> bool:
+    value, half = _time_and_half(row)
+    return bool(half) and units.reaches_zero(value, half)
+
+
+def plan_text(plan: Plan, glyphs: Glyphs = UNICODE) -> str:
+    """Say what is run: `12 runs: 2 devices × batch 32, 64, 128; 3 times each`."""
+    parts = [swept_text(plan), varied_text(plan, glyphs)]
+    times = f"; {plan.repeats} times each" if plan.repeats > 1 else ""
+    runs = units.counted(len(plan.order), "run")
+    shared = plan.options.get(HOST)
+    if shared is not None and HOST not in plan.varied:
+        runs = f"{runs} on {shared}"
+    return f"{runs}: {f' {glyphs.times} '.join(part for part in parts if part)}{times}"
+
+
+def swept_text(plan: Plan) -> str:
+    """Name the workload of a sweep, or say how many there are."""
+    several = len(plan.workloads) > 1
+    return f"{len(plan.workloads)} workloads" if several else plan.workloads[0]
+
+
+def varied_text(plan: Plan, glyphs: Glyphs = UNICODE) -> str:
+    """Say what is varied: `device cpu, gpu × batch 32, 64`; empty where nothing is."""
+    parts = []
+    for variation in plan.variations:
+        values = [f"{value}" for value in variation.values]
+        many = len(values) > _MOST_VALUES
+        listed = f"{len(values)} values" if many else ", ".join(values)
+        parts.append(f"{key_text(variation.key)} {listed}")
+    return f" {glyphs.times} ".join(parts)
+
+
+def slot_text(plan: Plan, combination: Combination, repeat: int | None = None) -> str:
+    """Name a run: its workload where there are several, what is varied, and which repeat."""
+    parts = [combination.workload] if _names_workloads(plan) else []
+    parts += [value_text(key, value) for key, value in combination.varied.items()]
+    name = ", ".join(parts)
+    if plan.repeats == 1 or repeat is None:
+        return name
+    return f"{name} (run {repeat + 1} of {plan.repeats})"
+
+
+def beside_its_host(combination: Combination, reason: str) -> str:
+    """Return a reason as it stands beside the name of a run, which has the host where that varies.
+
+    The reason begins with its name too, for where it stands alone.
+    """
+    host = combination.varied.get(HOST)
+    return reason if host is None else reason.removeprefix(f"{host}: ")
+
+
+def outcome_text(outcome: Outcome, metric: str, combination: Combination) -> str:
+    """Say how one run ended, and how fast it was; beside its name."""
+    if outcome.status != RunStatus.COMPLETED or outcome.result is None:
+        reason = beside_its_host(combination, outcome.reason) if outcome.reason else ""
+        return f"{outcome.status}: {reason}" if reason else outcome.status
+    result = outcome.result
+    parts = ["completed"]
+    time = time_of(metric, result)
+    if time is not None:
+        parts.append(f"{amount(metric, time)} {_UNITS[metric]}")
+    if result.samples_per_second is not None:
+        parts.append(f"{units.rate(result.samples_per_second.mean)} samples/s")
+    else:
+        parts.append(result.why.get("samples_per_second", ""))
+    return ", ".join(part for part in parts if part)
+
+
+def left_running_text(host: str, session: str) -> str:
+    """Say that a session on another machine could not be stopped, and how it can be."""
+    return f"{session} may still run: dlmon stop --host {host} {session} ends it"
+
+
+def findings(sweep: Sweep, glyphs: Glyphs = UNICODE) -> list[str]:
+    """Say what the sweep found, a sentence each; what isn't sure is said to be so."""
+    plan, rows = sweep.plan, ranking_rows(sweep)
+    found: list[str] = []
+    for name in plan.workloads:
+        own = of_workload(rows, name)
+        said = [*_bests(own, sweep, glyphs), *_memory(own), *_cheapest(own, plan)]
+        found += [f"{name}: {sentence}" for sentence in said] if len(plan.workloads) > 1 else said
+    axis = axis_of(plan.variations)
+    for variation in plan.variations:
+        if variation.key in (axis, *SAME_WORK) or len(variation.values) < 2:
+            continue
+        if axis is not None or len(plan.workloads) > 1:
+            found += lead_changes(rows, variation.key, axis)
+    return found
+
+
+def _bests(rows: Sequence[CombinationRow], sweep: Sweep, glyphs: Glyphs) -> list[str]:
+    """Name the best of the rows that are like each other; at the end, say where there is none."""
+    sentences = []
+    for like in comparable_groups(rows):
+        best = best_of(like)
+        if best is not None:
+            sentence = _best(best, like, sweep.plan, glyphs)
+        elif len(like) > 1 and not sweep.left():
+            sentence = "no best combination: fewer than two have a throughput"
+        else:
+            continue
+        sentences.append(_with_shared(like, sentence))
+    return sentences
+
+
+def _best(best: CombinationRow, like: Sequence[CombinationRow], plan: Plan, glyphs: Glyphs) -> str:
+    """Name the best, and whether several runs show that it is better than the next."""
+    keys = _distinguishing_keys(plan)
+    assert best.samples_per_second is not None
+    rate = units.rate(best.samples_per_second)
+    named = f"best: {label(best.combination, keys)}, {rate} samples/s"
+    others = [row for row in like if row.value is not None and row is not best]
+    after = min(others, key=lambda row: row.value or 0.0)
+    speedup = faster(best.spread, after.spread)
+    if speedup is not None:
+        low, high = _number(speedup.low), speedup.high
+        reach = f"at least {low}" if high is None else f"{low} to {_number(high)}"
+        times = _times(speedup.times, glyphs)
+        return f"{named}; {times} as fast as {label(after.combination, keys)} ({reach})"
+    if plan.repeats < MIN_RUNS:
+        return f"{named}; --repeat {MIN_RUNS} would show how sure that is"
+    return f"{named}; {label(after.combination, keys)} may be as fast"
+
+
+def _memory(rows: Sequence[CombinationRow]) -> list[str]:
+    """Say where memory ran out."""
+    out = [label(row.combination) for row in rows if row.status == RunStatus.OUT_OF_MEMORY]
+    return [f"memory ran out at {'; '.join(out)}"] if out else []
+
+
+def _cheapest(rows: Sequence[CombinationRow], plan: Plan) -> list[str]:
+    """Name the cheapest of the rows that are like each other, where a price was given."""
+    sentences = []
+    for like in comparable_groups(rows):
+        priced = [(row.usd_per_million, row) for row in like if row.usd_per_million is not None]
+        if len(priced) > 1:
+            cost, row = min(priced, key=lambda pair: pair[0])
+            named = label(row.combination, _distinguishing_keys(plan))
+            sentence = f"cheapest: {named}, {units.dollars(cost)} per million samples"
+            sentences.append(_with_shared(like, sentence))
+    return sentences
+
+
+def _distinguishing_keys(plan: Plan) -> list[str]:
+    """Return what is varied among the rows of a group that are like each other."""
+    return [key for key in plan.varied if key not in SAME_WORK]
+
+
+def _with_shared(like: Sequence[CombinationRow], sentence: str) -> str:
+    shared = shared_text(like)
+    return f"{shared}: {sentence}" if shared else sentence
+
+
+def sweep_json(
+    header: SweepHeader, sweep: Sweep, path: str, name: str | None = None
+) -> dict[str, Any]:
+    """Return a sweep as `--json` prints it; `name` is what it and its runs are called."""
+    rows, best = rows_of(sweep), {row.combination.index for row in best_rows(sweep).values()}
+    return {
+        "sweep": header.id,
+        "name": name,
+        "log": path,
+        "seed": header.seed,
+        "rows": [_row_json(sweep.plan, row, row.combination.index in best) for row in rows],
+        "findings": findings(sweep),
+    }
+
+
+def _row_json(plan: Plan, row: CombinationRow, best: bool) -> dict[str, Any]:
+    spread = row.spread
+    typical = _typical_run(row)
+    return {
+        "workload": row.combination.workload,
+        "options": {**plan.options, **row.combination.varied},
+        "status": row.status,
+        "reason": row.reason,
+        "metric": row.metric,
+        "value": row.value,
+        "low": spread.low if spread else None,
+        "high": spread.high if spread else None,
+        "projected": row.projected,
+        "samples_per_second": row.samples_per_second,
+        "cost_usd": row.cost_usd,
+        "usd_per_million_samples": row.usd_per_million,
+        "best": best,
+        "result": None if typical is None else to_json(typical.result),
+        "runs": [
+            {
+                "status": outcome.status if outcome else RunStatus.NOT_RUN,
+                "reason": outcome.reason if outcome else None,
+                "session": outcome.session if outcome else None,
+                "result": to_json(outcome.result) if outcome and outcome.result else None,
+            }
+            for outcome in row.outcomes
+        ],
+    }
+
+
+def _typical_run(row: CombinationRow) -> Outcome | None:
+    """Return the run whose time is the middle one; without a time, the last that left a result."""
+    with_result = [outcome for outcome in row.outcomes if outcome is not None and outcome.result]
+    timed = []
+    for outcome in with_result:
+        assert outcome.result is not None
+        completed = outcome.status == RunStatus.COMPLETED
+        time = time_of(row.metric, outcome.result) if completed else None
+        if time is not None:
+            timed.append((time, outcome))
+    if timed:
+        timed.sort(key=lambda pair: pair[0])
+        return timed[(len(timed) - 1) // 2][1]
+    return with_result[-1] if with_result else None
+
+
+def resume_command(sweep: str, directory: Path, usual: Path | None) -> str:
+    """Return the command that runs the rest of a sweep.
+
+    Args:
+        sweep: its id.
+        directory: where it and its sessions are kept.
+        usual: where sessions are kept that name no place; None where that isn't known.
+    """
+    place = place_options(None if usual in (None, directory) else directory)
+    return f"dlmon sweep --resume {sweep}{place}"

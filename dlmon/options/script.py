@@ -1,0 +1,145 @@
+"""What a person types to run a script of their own, read into what `dlmon exec` starts."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from dlmon.log.label import refuse_name
+from dlmon.numbers import whole_number
+from dlmon.options.checks import check_alert
+
+MOST_REPEATS = 1000
+_OF_A_SHELL = frozenset(("|", "||", "&", "&&", ";", ">", ">>", "<", "2>", "2>&1", "&>"))
+
+
+@dataclass(frozen=True)
+class ScriptRun:
+    """A command, where it runs (None: here), what its sessions are called, and how many follow.
+
+    Who isn't looking is told at `alert`; None as the settings say.
+    """
+
+    command: tuple[str, ...]
+    directory: str | None = None
+    name: str | None = None
+    repeat: int = 1
+    alert: str | None = None
+
+    @property
+    def command_line(self) -> str:
+        """The shell command that does the same."""
+        words = ["dlmon", "exec"]
+        if self.directory is not None:
+            words += ["--directory", self.directory]
+        if self.name is not None:
+            words += ["--name", self.name]
+        if self.repeat > 1:
+            words += ["--repeat", str(self.repeat)]
+        if self.alert is not None:
+            words += ["--alert", self.alert]
+        return shlex.join([*words, "--", *self.command])
+
+
+class UnreadableScript(Exception):
+    """What is typed can't be run; the message is one sentence, `field` where it was typed."""
+
+    def __init__(self, field: str, message: str) -> None:
+        super().__init__(message)
+        self.field = field
+
+
+def read_script(typed: Mapping[str, str]) -> ScriptRun | None:
+    """Read the texts of the fields; None without a command.
+
+    Raises:
+        UnreadableScript: they can't be run here.
+    """
+    directory = _directory(typed.get("directory", "").strip())
+    name = typed.get("name", "").strip() or None
+    problem = None if name is None else refuse_name(name)
+    if problem is not None:
+        raise UnreadableScript("name", problem)
+    repeat = _repeat(typed.get("repeat", "").strip())
+    alert = typed.get("alert", "").strip() or None
+    problem = check_alert(alert)
+    if problem is not None:
+        raise UnreadableScript("alert", problem)
+    command = _command(typed.get("command", ""), Path(directory or "."))
+    return ScriptRun(command, directory, name, repeat, alert) if command else None
+
+
+def _command(text: str, directory: Path) -> tuple[str, ...]:
+    try:
+        words = tuple(shlex.split(text))
+    except ValueError as error:
+        problem = "a backslash ends the line" if "escape" in str(error) else "a quote is not closed"
+        raise UnreadableScript("command", f"{problem}: {_brief(text.strip())}") from None
+    if not words:
+        return ()
+    shell = next((word for word in words if word in _OF_A_SHELL), None)
+    if shell is not None:
+        raise UnreadableScript(
+            "command", f"{shell} needs a shell: run bash -c '…', with all of it between the quotes"
+        )
+    first = words[0]
+    if "=" in first and first.partition("=")[0].isidentifier():
+        raise UnreadableScript(
+            "command", f"to set {first.partition('=')[0]}, write env in front: env {_brief(text)}"
+        )
+    # A tilde is the shell's, which we aren't.
+    words = tuple(_at_home(word) for word in words)
+    _check_program(words[0], directory)
+    return words
+
+
+def _check_program(program: str, directory: Path) -> None:
+    if "/" not in program:
+        if shutil.which(program) is not None:
+            return
+        problem = f"there is no command {_brief(program)} here"
+        if (directory / program).is_file():
+            problem += f"; to run the file, write python {program}"
+        raise UnreadableScript("command", problem)
+    path = directory / program
+    if not path.is_file():
+        raise UnreadableScript("command", f"there is no file {_brief(program)} to run")
+    if not os.access(path, os.X_OK):
+        raise UnreadableScript(
+            "command", f"{_brief(program)} is not executable: write python {_brief(program)}"
+        )
+
+
+def _directory(text: str) -> str | None:
+    if not text:
+        return None
+    directory = _at_home(text)
+    if not Path(directory).is_dir():
+        raise UnreadableScript("directory", f"there is no directory {_brief(text)}")
+    return directory
+
+
+def _repeat(text: str) -> int:
+    if not text:
+        return 1
+    try:
+        number = whole_number(text)
+    except (ValueError, OverflowError):
+        number = 0
+    if not 1 <= number <= MOST_REPEATS:
+        raise UnreadableScript(
+            "repeat", f"repeat takes a whole number from 1 to {MOST_REPEATS:,}, not {_brief(text)}"
+        )
+    return number
+
+
+def _at_home(path: str) -> str:
+    return str(Path(path).expanduser()) if path == "~" or path.startswith("~/") else path
+
+
+def _brief(text: str, longest: int = 60) -> str:
+    return text if len(text) <= longest else f"{text[: longest - 1]}…"

@@ -1,0 +1,243 @@
+"""The user's own defaults: `config.toml`, checked key by key, and the theme chosen last."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import field, fields
+from pathlib import Path
+from typing import Any, get_args, get_type_hints
+
+import platformdirs
+
+from dlmon.alerts.settings import AddressError, AlertSettings, check_settings
+from dlmon.files import MIB, read_regular
+from dlmon.options.checks import NO_DIRECTORY
+from dlmon.options.run import SETTINGS, RunOptions
+from dlmon.private_files import write_private
+from dlmon.records.record import record
+from dlmon.records.sanitize import SHOWN_LENGTH, SHOWN_PATH_LENGTH, clean, quoted
+from workloads.catalog import WORKLOADS
+
+
+class SettingsError(ValueError):
+    """`config.toml` can't be followed; the message is a sentence that says what to fix."""
+
+
+@record(frozen=True)
+class Settings:
+    """What `config.toml` may hold.
+
+    Attributes:
+        theme: the theme that dlmon starts with; None for the one chosen last.
+        ascii: draw with plain characters.
+        bell: ring the terminal's bell when a run ends.
+        notification: send a desktop notification (OSC 9) when a run ends.
+        log_dir: where sessions are kept; None for the platform's state directory.
+        hosts: the table `hosts`, groups of machines that are reached by ssh, by their names.
+        alerts: the table `alerts`: what somebody who isn't looking is told, and where.
+        run: the table `run`, defaults for the options of `run`.
+    """
+
+    theme: str | None = None
+    ascii: bool = False
+    bell: bool = False
+    notification: bool = False
+    log_dir: str | None = None
+    hosts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    alerts: AlertSettings = field(default_factory=AlertSettings)
+    run: RunOptions = field(default_factory=RunOptions)
+
+
+_LARGEST_FILE = MIB
+_LONGEST_NAME = 1_000
+_TABLES = ("alerts", "hosts", "run")
+_LISTS = ("url", "command", "events")
+_GROUP = re.compile("[A-Za-z0-9_-]+")
+_WORDS = {str: "text in quotes", bool: "true or false", int: "a whole number", float: "a number"}
+
+
+def settings_path() -> Path:
+    """Return where `config.toml` is looked for: DLMON_CONFIG, else the platform's own place."""
+    chosen = os.environ.get("DLMON_CONFIG")
+    if chosen:
+        return Path(chosen)
+    return Path(platformdirs.user_config_path("dlmon", appauthor=False)) / "config.toml"
+
+
+def read_settings(path: Path | None = None) -> Settings:
+    """Read the user's settings; without a file, the defaults.
+
+    Raises:
+        SettingsError: the file can't be read, is no TOML, or holds a wrong key or value.
+    """
+    try:
+        path = path or settings_path()
+    except RuntimeError:  # there is no home directory, so nobody's file either
+        return Settings()
+    shown = clean(str(path), SHOWN_PATH_LENGTH)
+    try:
+        text = read_regular(path, _LARGEST_FILE).decode("utf-8-sig")
+    except FileNotFoundError:
+        if os.environ.get("DLMON_CONFIG"):
+            raise SettingsError(f"DLMON_CONFIG names {shown}, which does not exist") from None
+        return Settings()
+    except OSError as error:
+        raise SettingsError(f"{shown} can't be read: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise SettingsError(f"{shown} can't be read: {error}") from None
+    try:
+        return _settings(_parsed(text))
+    except SettingsError as error:
+        raise SettingsError(f"{path}: {error}") from None
+
+
+def _parsed(text: str) -> dict[str, Any]:
+    # Only who has a file pays for the parser, at every start.
+    import tomllib
+
+    try:
+        return tomllib.loads(text)
+    except ValueError as error:  # a number of thousands of digits is no TOMLDecodeError
+        raise SettingsError(f"not valid TOML: {error}") from None
+    except RecursionError:
+        raise SettingsError("not valid TOML: nested too deeply") from None
+
+
+def _settings(table: Mapping[str, Any]) -> Settings:
+    run = table.get("run", {})
+    if not isinstance(run, dict):
+        raise SettingsError("run must be a table: write [run], and its keys below it")
+    names = [spec.name for spec in fields(Settings)]
+    values = _checked(
+        Settings, names, {key: value for key, value in table.items() if key not in _TABLES}
+    )
+    options = RunOptions(**_checked(RunOptions, SETTINGS, run, "run."))
+    # What even the largest workload refuses, none can run.
+    # A file may be shared by machines, and most commands run nothing: what only this machine
+    # lacks is reported when something is to be run.
+    largest = max(WORKLOADS.values(), key=lambda workload: workload.samples)
+    problem = options.problem(largest, here=False)
+    if problem:
+        raise SettingsError(f"in [run], {problem}")
+    log_dir = values.get("log_dir")
+    if log_dir is not None and not log_dir.strip():
+        raise SettingsError(f"log_dir: {NO_DIRECTORY}")
+    if log_dir is not None and "\0" in log_dir:
+        raise SettingsError(f"log_dir can't be {clean(repr(log_dir), SHOWN_LENGTH)}")
+    hosts, alerts = _groups(table.get("hosts", {})), _alerts(table.get("alerts", {}))
+    return Settings(**values, hosts=hosts, alerts=alerts, run=options)
+
+
+def _alerts(table: object) -> AlertSettings:
+    if not isinstance(table, dict):
+        raise SettingsError("alerts must be a table: write [alerts], and its keys below it")
+    lists: dict[str, Any] = {name: _texts(name, table[name]) for name in _LISTS if name in table}
+    names = [spec.name for spec in fields(AlertSettings) if spec.name != "host"]
+    others = {key: value for key, value in table.items() if key not in lists}
+    alerts = AlertSettings(**lists, **_checked(AlertSettings, names, others, "alerts."))
+    try:
+        # What only this machine lacks is reported when something is to be run.
+        check_settings(alerts, here=False)
+    except AddressError as error:
+        raise SettingsError(f"in [alerts], {error}") from None
+    return alerts
+
+
+def _texts(name: str, value: object) -> tuple[str, ...]:
+    """Return a text, or a list of them; what is wrong may be a secret, and is not repeated."""
+    texts = [value] if isinstance(value, str) and name == "url" else value
+    if not isinstance(texts, list) or not all(isinstance(text, str) and text for text in texts):
+        raise SettingsError(f"alerts.{name} must be a list of texts in quotes")
+    return tuple(texts)
+
+
+def _groups(table: object) -> dict[str, tuple[str, ...]]:
+    if not isinstance(table, dict):
+        raise SettingsError("hosts must be a table: write [hosts], and a group a line below it")
+    return {name: _group(name, hosts) for name, hosts in table.items()}
+
+
+def _group(name: str, hosts: object) -> tuple[str, ...]:
+    # Only who has a group pays for what checks it, at every start.
+    from dlmon.remote.hosts import GROUP_MARK, HostError, hosts_from
+
+    if not _GROUP.fullmatch(name):
+        raise SettingsError(
+            f"hosts can't be grouped as {quoted(name)}: name a group with letters, digits, - and _"
+        )
+    if not isinstance(hosts, list) or not all(isinstance(host, str) for host in hosts):
+        shown = clean(repr(hosts), SHOWN_LENGTH)
+        raise SettingsError(f"hosts.{name} must be a list of hosts in quotes, not {shown}")
+    if not hosts:  # is refused where it is asked for
+        return ()
+    try:
+        return tuple(hosts_from([f"{GROUP_MARK}{name}"], {name: hosts}))
+    except HostError as error:
+        raise SettingsError(f"hosts.{name}: {error}") from None
+
+
+def _checked(
+    kind: type[Any], names: Sequence[str], table: Mapping[str, Any], prefix: str = ""
+) -> dict[str, Any]:
+    """Return the values of a table whose keys are fields of `kind`, with their types right."""
+    types = get_type_hints(kind)
+    values = {}
+    for key, value in table.items():
+        if key not in names:
+            raise SettingsError(_unknown_key(key, names, prefix))
+        wanted = next(t for t in _WORDS if t in (types[key], *get_args(types[key])))
+        accepted = (int, float) if wanted is float else (wanted,)
+        if type(value) not in accepted:
+            shown = clean(repr(value), SHOWN_LENGTH)
+            raise SettingsError(f"{prefix}{key} must be {_WORDS[wanted]}, not {shown}")
+        try:
+            values[key] = wanted(value)
+        except OverflowError:
+            raise SettingsError(f"{prefix}{key} is too large") from None
+    return values
+
+
+def _unknown_key(key: str, names: Sequence[str], prefix: str) -> str:
+    nearest = difflib.get_close_matches(key, names, n=1)
+    known = f"did you mean {prefix}{nearest[0]}?" if nearest else f"known are {', '.join(names)}"
+    return f"there is no key {prefix}{clean(key, SHOWN_LENGTH)}; {known}"
+
+
+def check_theme(name: str, known: Sequence[str]) -> None:
+    """Refuse a theme of `config.toml` that no screen has; whoever opens one knows them.
+
+    Raises:
+        SettingsError: there is none of this name.
+    """
+    if name not in known:
+        nearest = difflib.get_close_matches(name, known, n=1)
+        suggestion = f"did you mean {nearest[0]}?" if nearest else "F3 in dlmon lists the themes"
+        raise SettingsError(f"{settings_path()}: there is no theme {quoted(name)}; {suggestion}")
+
+
+def remembered_theme() -> str | None:
+    """Return the theme that was chosen last; None when none was, or it can't be read."""
+    try:
+        name = read_regular(_memory(), _LONGEST_NAME).decode("utf-8").strip()
+    except (OSError, UnicodeDecodeError):
+        return None
+    return name or None
+
+
+def remember_theme(name: str) -> None:
+    """Keep the theme for the next start.
+
+    Raises:
+        OSError: it can't be written.
+    """
+    write_private(_memory(), f"{name}\n".encode())
+
+
+def _memory() -> Path:
+    try:
+        return Path(platformdirs.user_state_path("dlmon", appauthor=False)) / "theme"
+    except RuntimeError:
+        raise OSError("there is no home directory: set HOME or XDG_STATE_HOME") from None

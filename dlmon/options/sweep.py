@@ -1,0 +1,295 @@
+"""Turn the arguments of `sweep` into a plan, and a combination into the options of a run."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any, get_type_hints
+
+from dlmon.alerts.of_sweep import of_runs, tell_end
+from dlmon.alerts.settings import AlertSettings
+from dlmon.launch.job import Job
+from dlmon.log.folder import LogError, log_directory_of
+from dlmon.log.label import Label, read_label, write_label
+from dlmon.options.jobs import make_job
+from dlmon.options.read import read_options
+from dlmon.options.run import ALL, LEAST_TIME_IN_SWEEP_S, OPTIONS, SHARED, VARIED, RunOptions
+from dlmon.records import WITHOUT_EPOCHS, Value, Variation
+from dlmon.records.sanitize import SHOWN_LENGTH, clean, quoted
+from dlmon.remote.hosts import GROUP_MARK, HostError, hosts_from
+from dlmon.sweep.log import SweepWriter, new_header
+from dlmon.sweep.place import Place, ThisMachine
+from dlmon.sweep.plan import (
+    HOST,
+    Combination,
+    Plan,
+    SweepError,
+    check_number_of_runs,
+    combinations_of,
+    fair_order,
+    read_variations,
+    varied_key,
+)
+from dlmon.sweep.runner import SweepRun
+from workloads.catalog import WORKLOADS, UnknownWorkload, find
+
+_MOST_SEED = 1 << 32
+
+
+def refuse_shared_and_varied(texts: Mapping[str, str | None], plan: Plan) -> None:
+    """Refuse an option that the command line gives one value to, and varies.
+
+    Raises:
+        SweepError: there is such an option.
+    """
+    for key in plan.varied:
+        if texts.get(key) is not None:
+            flag = OPTIONS[key].flag
+            raise SweepError(f"{flag} and --vary {key}= both say what {key} is: leave out one")
+
+
+def make_plan(
+    workload: str,
+    shared: RunOptions,
+    vary: Sequence[str],
+    repeats: int,
+    seed: int,
+    groups: Mapping[str, Sequence[str]] | None = None,
+) -> Plan:
+    """Return what is to be run.
+
+    Args:
+        workload: its name, or `ALL`.
+        shared: the options that all runs share.
+        vary: what `--vary` says, each KEY=A,B,...
+        repeats: how often each combination is run.
+        seed: of the order.
+        groups: hosts by the name of their group.
+
+    Raises:
+        SweepError: it can't be, or there is nothing in it that can be run.
+    """
+    workloads = _workloads(workload)
+    if shared.host is not None and shared.host.startswith(GROUP_MARK):
+        raise SweepError(
+            f"--host names one machine: write --vary host={clean(shared.host, SHOWN_LENGTH)} for "
+            "all those of a group"
+        )
+    here = shared.host is None and HOST not in map(varied_key, vary)
+    read, expand = partial(_read_value, workloads, here), partial(_expanded, groups or {})
+    variations = read_variations(vary, VARIED, read, expand)
+    if len(workloads) == 1 and not variations and repeats == 1:
+        raise SweepError(
+            f"there is nothing to sweep: say what to vary, such as --vary batch_size=32,64, or "
+            f"use dlmon run {workloads[0]}"
+        )
+    check_number_of_runs(workloads, variations, repeats)
+    chosen = {
+        **vars(shared),
+        "python": _from_anywhere(shared.python) if here else shared.python,
+        "seconds": LEAST_TIME_IN_SWEEP_S if shared.seconds is None else shared.seconds,
+    }
+    options = {name: value for name, value in chosen.items() if name in SHARED}
+    plan = Plan(
+        workloads=workloads,
+        variations=variations,
+        options=options,
+        metrics={name: _metric(name, shared, variations) for name in workloads},
+        repeats=repeats,
+        order=fair_order(combinations_of(workloads, variations), repeats, seed),
+    )
+    refusals = [refusal(plan, combination) for combination in plan.combinations]
+    if None not in refusals:
+        raise SweepError(f"no combination can be run: {refusals[0]}")
+    return plan
+
+
+def check_plan(plan: Plan) -> None:
+    """Check that a plan from a file can be followed.
+
+    Raises:
+        SweepError: it names workloads or options that this version doesn't know.
+    """
+    known = set(plan.workloads) <= set(WORKLOADS) and set(plan.varied) <= set(VARIED)
+    types = get_type_hints(RunOptions)
+    values = [*plan.options.items()]
+    values += [(v.key, value) for v in plan.variations for value in v.values]
+    right = all(name in SHARED and isinstance(value, types[name]) for name, value in values)
+    if not (known and right):
+        raise SweepError("this sweep was started by another version of dlmon: resume it with that")
+
+
+def run_options(plan: Plan, combination: Combination) -> RunOptions:
+    """Return the options of a combination's runs."""
+    options: dict[str, Any] = {**plan.options, **combination.varied}
+    return RunOptions(**options)
+
+
+def refusal(plan: Plan, combination: Combination) -> str | None:
+    """Say in one sentence why a combination can't be run; None where it may."""
+    return run_options(plan, combination).problem(WORKLOADS[combination.workload])
+
+
+def job_of(
+    plan: Plan, combination: Combination, sweep: Path, alerts: AlertSettings | None = None
+) -> Job:
+    """Return the job of a combination's runs, which are called as their sweep is.
+
+    Args:
+        plan: what is swept.
+        combination: one of it.
+        sweep: the log of the sweep.
+        alerts: what is told of its runs.
+    """
+    workload = WORKLOADS[combination.workload]
+    options = replace(run_options(plan, combination), name=read_label(sweep).name)
+    told = None if alerts is None else of_runs(alerts)
+    return make_job(workload, log_directory_of(sweep), options, told)
+
+
+def begin_sweep(
+    directory: Path,
+    plan: Plan,
+    seed: int,
+    wall: float,
+    name: str | None,
+    alerts: AlertSettings | None = None,
+) -> SweepRun:
+    """Make the log of a new sweep, and return what makes its runs.
+
+    Raises:
+        LogError: it can't be made, or can't be called that.
+        SweepError: another sweep of this directory is running.
+    """
+    writer = SweepWriter.create(directory, new_header(plan, seed, wall))
+    try:
+        if name is not None:
+            write_label(writer.path, Label(name))
+    except LogError:
+        writer.close()
+        raise
+    return run_of(writer, alerts)
+
+
+def run_of(writer: SweepWriter, alerts: AlertSettings | None = None) -> SweepRun:
+    """Return what makes the runs of a sweep; they begin with its own `run`."""
+    plan = writer.sweep.plan
+    make_job = partial(job_of, plan, sweep=writer.path, alerts=alerts)
+    run = SweepRun(writer, make_job, partial(refusal, plan), _place_of)
+    if alerts is not None:
+        run.at_end = partial(_tell_end, run, alerts)
+    return run
+
+
+async def _tell_end(run: SweepRun, alerts: AlertSettings) -> str | None:
+    """Tell that a sweep is over; return why that could not be sent."""
+    writer = run.writer
+    came_to = Counter(str(outcome.status) for outcome in run.sweep.outcomes.values())
+    counts = ", ".join(f"{count:,} {status}" for status, count in came_to.items())
+    name, took_s = read_label(writer.path).name, time.time() - writer.header.wall
+    return await tell_end(alerts, writer.header.id, name, took_s, counts)
+
+
+def _place_of(host: str | None) -> Place:
+    """Return the machine that a host names."""
+    if host is None:
+        return ThisMachine()
+    # Most sweeps are made here.
+    from dlmon.remote.place import OtherMachine
+
+    return OtherMachine(host)
+
+
+def new_seed() -> int:
+    """Return a seed for the order of a new sweep."""
+    return secrets.randbelow(_MOST_SEED)
+
+
+def _workloads(name: str) -> tuple[str, ...]:
+    if name == ALL:
+        return tuple(WORKLOADS)
+    try:
+        return (find(name).name,)
+    except UnknownWorkload as error:
+        raise SweepError(f"{error} ({ALL} stands for all of them)") from None
+
+
+def _expanded(groups: Mapping[str, Sequence[str]], key: str, texts: Sequence[str]) -> Sequence[str]:
+    """Return the texts of an option's values, with the hosts of a group in its place.
+
+    Raises:
+        SweepError: there is no such host or group, or one is named twice.
+    """
+    if key != HOST:
+        return texts
+    try:
+        return hosts_from(texts, groups)
+    except HostError as error:
+        raise SweepError(str(error)) from None
+
+
+def _read_value(workloads: Sequence[str], here: bool, key: str, text: str) -> Value:
+    """Return one value of an option, for a sweep of these workloads.
+
+    Args:
+        workloads: those of the sweep.
+        here: whether it is run on this machine.
+        key: the option.
+        text: the value.
+
+    Raises:
+        SweepError: it can't be read, or no workload could be run with it on any machine. What
+            another workload or machine can run is a combination that can't be here.
+    """
+    typed = read_options({key: text}, RunOptions())
+    for problem in typed.unreadable.values():
+        raise SweepError(problem)
+    value = getattr(typed.options, key)
+    if key == "python" and here:
+        value = _from_anywhere(value)
+    if not isinstance(value, (str, int, float)):
+        raise SweepError(f"--vary {key} can't be {quoted(text)}")
+    problems = [typed.options.problem(each, here=False) for each in WORKLOADS.values()]
+    if None not in problems:
+        raise SweepError(typed.options.problem(WORKLOADS[workloads[0]], here=False))
+    return value
+
+
+def _from_anywhere(python: str | None) -> str | None:
+    """Return an interpreter as `--resume` finds it from another directory; a bare name stays.
+
+    Raises:
+        SweepError: its path is relative to a directory that was deleted.
+    """
+    if python is None or os.sep not in python:
+        return python
+    try:
+        # Links stay: that of a virtual environment shows Python what it is.
+        return os.path.abspath(os.path.expanduser(python))  # noqa: PTH100, PTH111
+    except OSError:
+        raise SweepError(
+            "the working directory is gone: name the interpreter by its whole path"
+        ) from None
+
+
+def _metric(workload: str, shared: RunOptions, variations: Sequence[Variation]) -> str:
+    """Return what the runs of a workload are compared by.
+
+    Where the batch size or the mode is varied, that is the time of a sample: steps
+    are of different sizes then, and a pass in which nothing is learnt is no epoch.
+    """
+    varied = {variation.key for variation in variations}
+    metric = WORKLOADS[workload].metric
+    if varied & {"batch_size", "mode"}:
+        return "ms_per_sample"
+    if metric == "step_ms" or shared.mode in WITHOUT_EPOCHS:
+        return "step_ms"
+    # A run of more epochs takes longer; that is not what varying them asks.
+    whole_run = metric == "run_seconds" and "epochs" not in varied
+    return "run_seconds" if whole_run else "seconds_per_epoch"

@@ -1,0 +1,1 @@
+"""Write figures: in lines, as Markdown, as HTML, as tables, as pictures."""

@@ -1,0 +1,58 @@
+"""The consoles that plain output is printed on."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import IO, Any, TextIO, cast
+
+from rich.console import Console
+
+from dlmon.figures.glyphs import glyphs_in_use
+
+_TABLE_WIDTH = 200
+
+
+class _Console(Console):
+    """A console whose reader may leave: that is no error of ours."""
+
+    def on_broken_pipe(self) -> None:
+        """Leave it to the command line, in place of Rich's exit with code 1."""
+        raise BrokenPipeError
+
+
+class _PlainFile:
+    """A file into which nothing but ASCII is written."""
+
+    def __init__(self, file: IO[str]) -> None:
+        self._file = file
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
+
+    def write(self, text: str) -> int:
+        """Write text, each character that is none of ASCII's as one that is."""
+        from dlmon.render.ascii import plain
+
+        return self._file.write(plain(text))
+
+
+def line_console(stderr: bool = False) -> Console:
+    """Return a console for lines: never wrapped, never highlighted."""
+    file = None
+    if glyphs_in_use().is_ascii:
+        file = cast(IO[str], _PlainFile(sys.stderr if stderr else sys.stdout))
+    return _Console(stderr=stderr, file=file, highlight=False, soft_wrap=True)
+
+
+def table_console() -> Console:
+    """Return a console for tables: as wide as the terminal, wide in a pipe."""
+    console = _Console(highlight=False)
+    return console if console.is_terminal else _Console(highlight=False, width=_TABLE_WIDTH)
+
+
+def silence(stream: TextIO) -> None:
+    """Point a stream that can't be written at nothing, for the interpreter will flush it again."""
+    nothing = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nothing, stream.fileno())
+    os.close(nothing)

@@ -1,0 +1,473 @@
+"""Show a session without the screen: steady lines in a pipe, a progress line in a terminal."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+import time
+from collections.abc import Collection
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn
+from rich.text import Text
+
+from dlmon.comparison.compare import missing_part
+from dlmon.exit_codes import DONE, FAILED, INTERRUPTED_BY_USER
+from dlmon.figures import units
+from dlmon.figures.comparison import epoch_text, epoch_word
+from dlmon.figures.phases import doing_text, phase_text
+from dlmon.figures.reading import reading_text
+from dlmon.figures.sessions import after_the_batch, called
+from dlmon.figures.stacks import stack_text
+from dlmon.launch.lifeline import Lifeline
+from dlmon.log.folder import place_options
+from dlmon.log.label import read_label
+from dlmon.notification import DesktopAlerts
+from dlmon.records import (
+    Alert,
+    Epoch,
+    Facts,
+    Machine,
+    Notice,
+    Phase,
+    Record,
+    Result,
+    Stack,
+    Status,
+)
+from dlmon.records.changes import merge_machine
+from dlmon.records.sanitize import shown_path
+from dlmon.render.console import line_console
+from dlmon.render.exit_messages import leaving_running_on_error
+from dlmon.render.progress import ReadingProgress
+from dlmon.render.summary import print_outcome, print_problem, result_json
+from dlmon.render.watch import facts_line, machine_line
+from dlmon.session.follower import SessionFollower
+from dlmon.session.gaps import MIN_GAP_NS
+from dlmon.session.session import STEADY_PHASES, alert_text
+from dlmon.session.snapshot import Snapshot
+from dlmon.session.source import SLICE_S
+from dlmon.signals import on_signals
+from dlmon.stop import BY_CTRL_C, TERMINAL_CLOSED, VIEWER_TERMINATED
+
+if TYPE_CHECKING:
+    from dlmon.remote.start import RemoteStart
+
+POLL_S = 0.2
+# Longer than a supervisor takes to end a workload that is deaf to its signals.
+STOP_S = 20.0
+LINE_EVERY_S = 10.0
+
+
+def follow(
+    path: Path, launch: Lifeline | None, as_json: bool = False, desktop: bool = False
+) -> int:
+    """Follow a session to its end and return the exit code.
+
+    Ctrl-C ends with 130, SIGTERM and SIGHUP with 1: a session of our own is stopped and its
+    result printed, another's is left alone.
+
+    Args:
+        path: its log.
+        launch: the supervisor that we hold the lifeline of; None when only attached.
+        as_json: print nothing but the result, as JSON.
+        desktop: notify the desktop of alerts.
+    """
+    follower = SessionFollower(path, launch=launch)
+    return asyncio.run(_follow(follower, launch, as_json, desktop))
+
+
+def follow_on_host(start: RemoteStart, as_json: bool = False, desktop: bool = False) -> int:
+    """Follow a session of another machine to its end and return the exit code.
+
+    Ctrl-C, SIGTERM and SIGHUP leave it alone: it goes on there.
+
+    Raises:
+        SshError: the host can't be reached.
+        RefusedRequest: it can't show, or start, what is asked for.
+        LogError: the copy of the log can't be kept.
+    """
+    return asyncio.run(_follow_on_host(start, as_json, desktop))
+
+
+async def _follow_on_host(start: RemoteStart, as_json: bool, desktop: bool) -> int:
+    from dlmon.remote.follower import follow_remote
+    from dlmon.remote.link import linked
+    from dlmon.remote.requests import launch_remote
+
+    async with linked(start.host) as link:
+        meant = start.session
+        if start.job is not None:
+            meant = await launch_remote(link, start.job)
+        with ReadingProgress() as on_read:
+            follower = await follow_remote(link, meant, start.log_dir, on_read)
+        code = await _follow(follower, None, as_json, desktop)
+        if start.job is not None and start.job.script and not follower.running:
+            code = follower.script_exit_code
+        if follower.running and start.job is not None:
+            where = f"{place_options(start.log_dir, start.host)} {meant}"
+            print(
+                f"dlmon: it goes on there; dlmon attach{where} shows it, dlmon stop{where} ends it",
+                file=sys.stderr,
+            )
+        return code
+
+
+async def _follow(
+    follower: SessionFollower, launch: Lifeline | None, as_json: bool, desktop: bool
+) -> int:
+    console = line_console()
+    errors = line_console(stderr=True)
+    if as_json:
+        reporter = _Reporter()
+    elif follower.session.header.is_machine_recording:
+        reporter = _MachineReporter(console)
+    else:
+        reporter = (_ProgressReporter if console.is_terminal else _LineReporter)(console)
+    try:
+        with leaving_running_on_error(follower, launch):
+            alerts = DesktopAlerts(desktop, sys.stderr)
+            code_of_signal = await _Following(follower, launch, reporter, errors, alerts).run()
+    finally:
+        reporter.close()
+        follower.close()
+    if as_json:
+        if follower.result is not None:
+            print(result_json(follower))
+        print_problem(errors, follower, follower.snapshot(), is_result_printed=True)
+    else:
+        print_outcome(follower)
+    if code_of_signal is not None:
+        if follower.running and launch is not None:
+            session, log = follower.session.header.id, shown_path(follower.path)
+            errors.print(Text(f"dlmon: {session} is still stopping; it is recorded in {log}"))
+        return code_of_signal
+    recorded = follower.why_result_unwritten is None
+    return DONE if follower.status == Status.COMPLETED and recorded else FAILED
+
+
+class _Following:
+    """Polls a session; a signal to end stops it when it is ours, and leaves it when it isn't."""
+
+    def __init__(
+        self,
+        follower: SessionFollower,
+        launch: Lifeline | None,
+        reporter: _Reporter,
+        errors: Console,
+        alerts: DesktopAlerts,
+    ) -> None:
+        self._follower = follower
+        self._alerts = alerts
+        self._launch = launch
+        self._reporter = reporter
+        self._errors = errors
+        self._exit_code: int | None = None
+        self._leave_at: float | None = None
+        self._problem: str | None = None
+
+    async def run(self) -> int | None:
+        """Follow to the end; return the exit code of the signal that ended it, if one did."""
+        on_signals(partial(self._end, BY_CTRL_C), [signal.SIGINT])
+        on_signals(partial(self._end, VIEWER_TERMINATED), [signal.SIGTERM])
+        on_signals(partial(self._end, TERMINAL_CLOSED), [signal.SIGHUP])
+        while True:
+            records = self._follower.poll(SLICE_S)
+            self._reporter.show(records, self._follower)
+            self._alerts.look(self._follower)
+            self._report_problem()
+            if not self._follower.running and not records:
+                break
+            if self._leave_at is not None and time.monotonic() >= self._leave_at:
+                break
+            is_behind = self._follower.read_share is not None
+            await asyncio.sleep(0 if records or is_behind else POLL_S)
+        if self._launch is not None:
+            self._launch.release()
+        return self._exit_code
+
+    def _end(self, word: str, exit_code: int) -> None:
+        """Stop a session of ours and wait for its result; leave at once when asked again.
+
+        Args:
+            word: says on the lifeline who asked.
+            exit_code: what to exit with.
+        """
+        again, self._exit_code = self._exit_code is not None, exit_code
+        if self._launch is None or again:
+            self._leave_at = time.monotonic()
+            return
+        self._leave_at = time.monotonic() + STOP_S
+        self._launch.send(word)
+        if exit_code == INTERRUPTED_BY_USER:
+            when = after_the_batch(self._follower.session.header)
+            self._errors.print(f"dlmon: stopping{when}; Ctrl-C again to leave now")
+
+    def _report_problem(self) -> None:
+        problem = self._follower.problem if self._follower.running else None
+        lasting = self._follower.lasting_problem if problem else None
+        if lasting and lasting != self._problem:
+            self._errors.print(Text(f"dlmon: {problem}"))
+        self._problem = lasting
+
+
+class _Reporter:
+    """Prints what happens in a session; this one nothing."""
+
+    def show(self, records: list[Record], follower: SessionFollower) -> None:
+        """Print what is new."""
+
+    def close(self) -> None:
+        """Leave the terminal as it was."""
+
+
+class _LineReporter(_Reporter):
+    """One line for each event, and one every ten seconds.
+
+    The epochs that follow those that were asked for (`--seconds`) may be many
+    and short: those of ten seconds share a line.
+    """
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._begun = False
+        self._extra: list[Epoch] = []
+        self._has_extra_epochs = False
+        self._epoch: Epoch | None = None
+        self._next_at = time.monotonic() + LINE_EVERY_S
+
+    def show(self, records: list[Record], follower: SessionFollower) -> None:
+        header = follower.session.header
+        if not self._begun:
+            self._begun = True
+            name = called(header.id, read_label(follower.path))
+            self._print(f"session {name}", header.wall)
+            self._print(f"log {shown_path(follower.path)}", header.wall)
+        for record in records:
+            if getattr(record, "trainer", None):
+                # What processes beside the first do, it does too.
+                continue
+            if self._is_of_extra_epochs(record, follower):
+                self._take_extra(record, follower)
+                continue
+            event = self._event(record, follower)
+            if event is not None or isinstance(record, Result):
+                self._print_extra_epochs(follower)
+            if event is not None:
+                self._print_event(*event, follower)
+        if not follower.running:
+            self._print_extra_epochs(follower)
+        if time.monotonic() >= self._next_at and follower.running:
+            if self._extra:
+                # They happened before what the line of progress would say.
+                self._print_extra_epochs(follower)
+                return
+            self._next_at = time.monotonic() + LINE_EVERY_S
+            progress = reading_text(follower.read_share) or _progress_text(follower.snapshot())
+            self._print(progress, time.time())
+
+    def _event(self, record: Record, follower: SessionFollower) -> tuple[int, str] | None:
+        """Return when a record that is worth a line happened, and the line.
+
+        An epoch that is written again has its validation by then, which has a line of its own.
+        """
+        if not isinstance(record, Epoch):
+            return _event(record, follower)
+        before, self._epoch = self._epoch, record
+        if before is None or (record.epoch, record.begin) != (before.epoch, before.begin):
+            return record.end, _epochs_text([record], follower)
+        word = epoch_word(follower.session.header)
+        metrics = _metrics_text(record, known=before.metrics)
+        if record.end == before.end:
+            # The validation had its line; what it came to is said after it.
+            return (record.end, f"{word} {record.epoch + 1}  {metrics}") if metrics else None
+        took = units.seconds((record.end - before.end) / 1e9)
+        in_all = units.seconds((record.end - record.begin) / 1e9)
+        what = f"validation of {word} {record.epoch + 1}"
+        line = f"{what} took {took}, the {word} {in_all} in all  {metrics}"
+        return record.end, line.rstrip()
+
+    def _is_of_extra_epochs(self, record: Record, follower: SessionFollower) -> bool:
+        model = follower.session.model
+        if isinstance(record, Epoch):
+            asked = None if model is None else model.epochs
+            return asked is not None and record.epoch >= asked
+        unseen = (*STEADY_PHASES, "opening")
+        return self._has_extra_epochs and isinstance(record, Phase) and record.name in unseen
+
+    def _take_extra(self, record: Record, follower: SessionFollower) -> None:
+        if isinstance(record, Epoch):
+            self._has_extra_epochs = True
+            self._extra.append(record)
+            if record.end - self._extra[0].begin >= LINE_EVERY_S * 1e9:
+                self._print_extra_epochs(follower)
+
+    def _print_extra_epochs(self, follower: SessionFollower) -> None:
+        if self._extra:
+            self._print_event(self._extra[-1].end, _epochs_text(self._extra, follower), follower)
+            self._extra = []
+
+    def _print_event(self, t: int, line: str, follower: SessionFollower) -> None:
+        header = follower.session.header
+        self._print(line, header.wall + (t - header.t) / 1e9)
+        self._next_at = time.monotonic() + LINE_EVERY_S
+
+    def _print(self, line: str, wall: float) -> None:
+        """Print a line after the time of its event."""
+        self._console.print(Text(f"{units.time_of_day(wall)}  {line}"))
+        self._console.file.flush()
+
+
+class _ProgressReporter(_LineReporter):
+    """The same lines above a progress bar that stays at the bottom."""
+
+    def __init__(self, console: Console) -> None:
+        super().__init__(console)
+        self._progress = Progress(
+            TextColumn("{task.description}", markup=False),
+            BarColumn(bar_width=24),
+            TextColumn("{task.fields[figures]}", markup=False),
+            console=console,
+            auto_refresh=False,
+            transient=True,
+        )
+        self._task: TaskID = self._progress.add_task("starting", total=1.0, figures="")
+        self._progress.start()
+        self._reading = ""
+
+    def show(self, records: list[Record], follower: SessionFollower) -> None:
+        super().show(records, follower)
+        before, self._reading = self._reading, reading_text(follower.read_share)
+        if self._reading:
+            if self._reading != before:
+                self._progress.update(self._task, description=self._reading, figures="")
+                self._progress.refresh()
+            return
+        snapshot = follower.snapshot()
+        progress = snapshot.progress
+        self._progress.update(
+            self._task,
+            completed=progress.epoch_fraction if progress else 0.0,
+            description=doing_text(snapshot),
+            figures=_progress_text(snapshot),
+        )
+        self._progress.refresh()
+
+    def close(self) -> None:
+        self._progress.stop()
+
+
+class _MachineReporter(_Reporter):
+    """A line for each sample of a machine that is recorded, as `dlmon watch` prints them."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._begun = False
+        self._latest: Machine | None = None
+
+    def show(self, records: list[Record], follower: SessionFollower) -> None:
+        header = follower.session.header
+        if not self._begun:
+            self._begun = True
+            began = units.time_of_day(header.wall)
+            self._print(f"{began}  session {called(header.id, read_label(follower.path))}")
+            self._print(f"{began}  log {shown_path(follower.path)}")
+            self._print(facts_line(header.host, header.machine))
+        for record in records:
+            if isinstance(record, Machine):
+                if self._latest is not None and record.t <= self._latest.t:
+                    # A log that went on in another file repeats it there.
+                    continue
+                self._latest = merge_machine(self._latest, record)
+                self._print(machine_line(self._latest))
+            elif isinstance(record, Facts):
+                self._print(facts_line(record.host, record.machine))
+            elif isinstance(record, Notice | Alert):
+                said = _event(record, follower)
+                wall = header.wall + (record.t - header.t) / 1e9
+                self._print(f"{units.time_of_day(wall)}  {said[1] if said else ''}")
+        if records:
+            self._console.file.flush()
+
+    def _print(self, line: str) -> None:
+        self._console.print(Text(line))
+
+
+def _event(record: Record, follower: SessionFollower) -> tuple[int, str] | None:
+    """Return when a record that is worth a line happened, by the session's clock, and the line."""
+    if isinstance(record, Notice):
+        return record.t, f"notice: {record.text}"
+    if isinstance(record, Stack) and not record.goes_on and record.t - record.begin >= MIN_GAP_NS:
+        lasted = units.seconds((record.t - record.begin) / 1e9)
+        return record.t, f"{lasted} without a batch: {stack_text(record)}"
+    if isinstance(record, Alert):
+        return record.t, alert_text(record)
+    if not isinstance(record, Phase) or record.name in ("validating", "closing"):
+        return None
+    if record.name == "opening" and record.epoch is not None:
+        epoch = f"{epoch_word(follower.session.header)} {record.epoch + 1}"
+        return record.t, f"{phase_text(record.name)} {epoch}"
+    return record.t, record.name
+
+
+def _epochs_text(epochs: list[Epoch], follower: SessionFollower) -> str:
+    """Say how long consecutive epochs took, and what the last of them ended with."""
+    first, last = epochs[0], epochs[-1]
+    steps = last.steps
+    metrics = _metrics_text(last)
+    took = units.seconds((last.end - first.begin) / 1e9)
+    word = epoch_word(follower.session.header)
+    if first is not last:
+        cut_short = not last.whole and all(epoch.steps == steps for epoch in epochs)
+        each = f" ({units.counted(steps, 'step')} each)" if cut_short and steps is not None else ""
+        words = units.plural(word)
+        return (
+            f"{words} {first.epoch + 1} to {last.epoch + 1} took {took}{each}  {metrics}".rstrip()
+        )
+    part = "" if last.whole or steps is None else f" ({units.counted(steps, 'step')})"
+    model = follower.session.model
+    of = model and model.epochs_in_all
+    total = f"/{max(of, last.epoch + 1)}" if of else "" if model else "/?"
+    return f"{word} {last.epoch + 1}{total} took {took}{part}  {metrics}".rstrip()
+
+
+def _metrics_text(epoch: Epoch, known: Collection[str] = ()) -> str:
+    """Say what an epoch ended with, but for what is known already."""
+    return "  ".join(
+        f"{name} {value:.4g}" if value is not None else f"{name} {epoch.why.get(name, '–')}"
+        for name, value in epoch.metrics.items()
+        if name not in known
+    )
+
+
+def _progress_text(snapshot: Snapshot) -> str:
+    epoch, progress = epoch_text(snapshot), snapshot.progress
+    parts = [epoch] if epoch else []
+    if progress is not None:
+        of = "" if progress.steps is None else f"/{progress.steps:,}"
+        parts.append(f"step {progress.step:,}{of}")
+    if snapshot.samples_per_second_now is not None:
+        unit = units.rate_unit(snapshot.counts_steps)
+        parts.append(f"{units.rate(snapshot.samples_per_second_now)} {unit}")
+    if snapshot.seconds_per_epoch is not None:
+        missing = missing_part(snapshot.seconds_per_epoch, snapshot.why)
+        left_out = f" without {missing}" if missing else ""
+        parts.append(f"{units.band(snapshot.seconds_per_epoch)} per epoch{left_out}")
+    parts.extend(_machine_parts(snapshot.machine))
+    if progress is not None and progress.run_left_s is not None:
+        parts.append(units.time_left(progress.run_left_s))
+    return "  ".join(parts) or doing_text(snapshot)
+
+
+def _machine_parts(machine: Machine | None) -> list[str]:
+    if machine is None:
+        return []
+    parts = [f"CPU {units.percent(machine.cpu.pct)}"] if machine.cpu else []
+    parts.extend(
+        f"GPU {gpu.index} {units.percent(gpu.utilization_pct)}" for gpu in machine.gpus or ()
+    )
+    return parts

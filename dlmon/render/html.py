@@ -1,0 +1,75 @@
+"""A report as one HTML file that opens from disk and asks no network for anything.
+
+Whatever comes from a log is escaped by the template engine. What runs on the page is ours alone:
+its policy names the scripts and the style by their hashes, so that nothing else could.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from base64 import b64encode
+from collections.abc import Sequence
+
+from markupsafe import Markup
+
+from dlmon.figures.metric_curves import metric_json
+from dlmon.figures.parts import Bar
+from dlmon.figures.report import Report, chart_json
+from dlmon.figures.value_axis import bar_fractions
+from dlmon.render.charts import draw_sweep, svg_of, templates, text_of_file
+
+_SCRIPTS = ("uplot/uPlot.iife.min.js", "templates/report.js")
+_STYLES = ("uplot/uPlot.min.css", "templates/chart.css", "templates/report.css")
+
+
+def html_of(report: Report) -> str:
+    """Return a report as a page."""
+    scripts = [text_of_file(name) for name in _SCRIPTS]
+    style = "\n".join(text_of_file(name) for name in _STYLES)
+    policy = (
+        f"default-src 'none'; script-src {' '.join(map(_hash_of, scripts))}; "
+        f"style-src {_hash_of(style)}; base-uri 'none'; form-action 'none'"
+    )
+    drawn = {
+        "charts": [chart_json(chart) for chart in report.charts],
+        "metrics": [metric_json(chart) for chart in report.metrics],
+        "marks": [{"at": mark.at_s, "text": mark.text} for mark in report.marks],
+    }
+    return (
+        templates()
+        .get_template("report.html")
+        .render(
+            report=report,
+            policy=policy,
+            style=Markup(style),
+            scripts=[Markup(script) for script in scripts],
+            licence=text_of_file("uplot/LICENSE"),
+            drawn=drawn,
+            lengths=_lengths,
+            curves=lambda sweep: [
+                svg_of(draw_sweep(one), standalone=False) for one in sweep.curves
+            ],
+        )
+    )
+
+
+def _lengths(bars: Sequence[Bar], are_parts: bool = False) -> tuple[list[tuple[Bar, float]], bool]:
+    """Return bars with their lengths in percent, and whether these are logarithmic.
+
+    Those of parts of a whole never are: half the time is half the length.
+    """
+    values = [max(0.0, bar.value) for bar in bars]
+    longest = max(values, default=0.0)
+    if are_parts:
+        fractions = [value / longest if longest else 0.0 for value in values]
+    else:
+        fractions = bar_fractions(values)
+    pairs = zip(values, fractions, strict=True)
+    is_logarithmic = any(abs(share * longest - value) > 1e-9 * longest for value, share in pairs)
+    lengths = [round(100 * share, 1) for share in fractions]
+    return list(zip(bars, lengths, strict=True)), is_logarithmic
+
+
+def _hash_of(text: str) -> str:
+    """Return how a policy names a script or a style that stands in the page."""
+    return f"'sha256-{b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"

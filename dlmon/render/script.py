@@ -1,0 +1,257 @@
+"""Run a script of a person's own without a screen: what it writes comes straight through."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import select
+import signal
+import stat
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from dlmon.exit_codes import code_of_script
+from dlmon.launch.job import Job, Refused
+from dlmon.launch.lifeline import Lifeline, launch
+from dlmon.launch.spool import make_spool
+from dlmon.notification import DesktopAlerts
+from dlmon.records import Status
+from dlmon.render.exit_messages import leaving_running_on_error
+from dlmon.render.summary import print_script_outcome, result_json
+from dlmon.session.follower import SessionFollower
+from dlmon.session.source import SLICE_S
+from dlmon.stop import ASKS_TO_END, PASS_ON, PASSED_ON
+
+# How long what the script wrote may wait until it is passed on.
+POLL_S = 0.05
+READ_BYTES = 1 << 18
+# The supervisor hears how far it may give back the disk each time that so much was passed on.
+REPORTED_BYTES = 16 << 20
+# So long whoever interrupts waits for what is left to pass on, and then for the last of it.
+PATIENCE_S = 1.0
+LAST_BYTES = 1 << 16
+# What a script alone would get from its terminal, a scheduler or a person.
+_SIGNALS = (*sorted(ASKS_TO_END), signal.SIGUSR1, signal.SIGUSR2)
+
+
+class ScriptRefused(Exception):
+    """The script was not started; the message is one sentence for a person."""
+
+
+def run_script(job: Job, as_json: bool, log_dir: Path | None = None, desktop: bool = False) -> int:
+    """Run a script to its end, and return its exit code.
+
+    What it writes goes to stdout and stderr as it is, and what came of it to stderr; with
+    `as_json`, its result alone goes to stdout. Signals are passed on to it.
+
+    Args:
+        job: what to run.
+        as_json: print the result alone.
+        log_dir: where a person asked for it to be kept; None for the usual place.
+        desktop: notify the desktop of alerts, by a program: what the terminal gets is the script's.
+
+    Raises:
+        ScriptRefused: it was not started.
+    """
+    try:
+        streams = [] if as_json else _streams()
+        lifeline = _launched(job, streams)
+    except OSError as error:
+        raise ScriptRefused(str(error)) from None
+    answer = lifeline.answer()
+    if isinstance(answer, Refused):
+        raise ScriptRefused(answer.reason)
+    follower = SessionFollower(Path(answer.log), launch=lifeline)
+    try:
+        with leaving_running_on_error(follower, lifeline):
+            cut_by = asyncio.run(_follow(follower, lifeline, streams, DesktopAlerts(desktop)))
+    finally:
+        follower.close()
+    if as_json and follower.result is not None:
+        print(result_json(follower))
+    elif not as_json:
+        print_script_outcome(follower, log_dir)
+    return follower.script_exit_code if cut_by is None else code_of_script(-cut_by)
+
+
+def _launched(job: Job, streams: list[_Stream]) -> Lifeline:
+    """Start the supervisor, with our standard input and what stands for our other streams."""
+    job = replace(
+        job,
+        stdin_fd=_standard_input(),
+        terminal=_terminal_size() if streams else None,
+        copy_fds=(streams[0].fd, streams[-1].fd) if streams else None,
+    )
+    try:
+        return launch(job)
+    finally:
+        if job.stdin_fd is not None:
+            os.close(job.stdin_fd)
+
+
+class _Stream:
+    """What the script writes to one of our streams."""
+
+    def __init__(self, to_fd: int) -> None:
+        self.fd = make_spool()
+        self.offset = 0
+        """Up to where it is passed on."""
+        self._end: int | None = None
+        self._to_fd = to_fd
+
+    @property
+    def is_to_file(self) -> bool:
+        """Whether it goes to a file, which takes all at once."""
+        return stat.S_ISREG(os.fstat(self._to_fd).st_mode)
+
+    @property
+    def left(self) -> int:
+        """How many bytes are yet to be passed on."""
+        return (os.fstat(self.fd).st_size if self._end is None else self._end) - self.offset
+
+    def pass_on(self) -> bool:
+        """Write what is new; return whether there was anything."""
+        count = READ_BYTES if self._end is None else min(READ_BYTES, self._end - self.offset)
+        data = os.pread(self.fd, count, self.offset)
+        end = self.offset + len(data)
+        # A reader that has left misses the rest, and the script goes on.
+        with contextlib.suppress(OSError):
+            while self.offset < end:
+                try:
+                    self.offset += os.write(self._to_fd, data[self.offset - end :])
+                except BlockingIOError:
+                    select.select([], [self._to_fd], [])
+        self.offset = end
+        return bool(data)
+
+    def end(self) -> None:
+        """Pass on what is there by now, and no more: what goes on may write for ever."""
+        self._end = os.fstat(self.fd).st_size
+
+    def skip_to_last(self) -> int:
+        """Leave out all but the last lines; return how many bytes that were."""
+        skipped = max(0, self.left - LAST_BYTES)
+        self.offset += skipped
+        return skipped
+
+
+class _PassingOn(threading.Thread):
+    """Passes on what a script writes, in a thread: who reads it may be slow, or stop for a while.
+
+    Args:
+        streams: what it writes to.
+        lifeline: to the supervisor, which reads the same.
+    """
+
+    def __init__(self, streams: list[_Stream], lifeline: Lifeline) -> None:
+        super().__init__(daemon=True)
+        self._streams, self._lifeline = streams, lifeline
+        self._script_ended = threading.Event()
+        self._only_last = False
+        self._skipped = 0
+
+    async def finish(self, asked_to_end: Sequence[object]) -> bool:
+        """Pass on all that is left, and return whether that was cut.
+
+        Whoever has `asked_to_end`, as may yet happen, waits no longer than `PATIENCE_S` for all of
+        it, and as long again for the last. A file takes all at once, so it lacks nothing but where
+        somebody asks from now on.
+        """
+        before = len(asked_to_end) if all(stream.is_to_file for stream in self._streams) else 0
+        for stream in self._streams:
+            stream.end()
+        self._script_ended.set()
+        asked_at = None
+        while self.is_alive():
+            await asyncio.sleep(POLL_S)
+            if asked_at is None and len(asked_to_end) > before:
+                asked_at = time.monotonic()
+            waited_s = 0.0 if asked_at is None else time.monotonic() - asked_at
+            self._only_last = waited_s > PATIENCE_S
+            if waited_s > 2 * PATIENCE_S:
+                break
+        missing = self._skipped + sum(stream.left for stream in self._streams)
+        if missing and asked_at is not None:
+            print(f"dlmon: {missing:,} bytes that it wrote were not passed on", file=sys.stderr)
+            return True
+        return False
+
+    def run(self) -> None:
+        reported = [0] * len(self._streams)
+        while True:
+            is_last = self._script_ended.is_set()
+            has_written = False
+            for number, stream in enumerate(self._streams):
+                if self._only_last:
+                    self._skipped += stream.skip_to_last()
+                has_written |= stream.pass_on()
+                if stream.offset - reported[number] > REPORTED_BYTES:
+                    reported[number] = stream.offset
+                    self._lifeline.send(f"{PASSED_ON.decode()} {number} {stream.offset}")
+            if not has_written:
+                if is_last:
+                    return
+                self._script_ended.wait(POLL_S)
+
+
+def _streams() -> list[_Stream]:
+    """Return our streams; one where stdout and stderr are the same."""
+    same = os.path.sameopenfile(1, 2)
+    return [_Stream(1)] if same else [_Stream(1), _Stream(2)]
+
+
+def _standard_input() -> int | None:
+    """Return a descriptor of ours that the script is to read from."""
+    try:
+        return os.dup(0)
+    except OSError:
+        return None
+
+
+def _terminal_size() -> tuple[int, int] | None:
+    """Return the columns and rows of our terminal, where all that is written goes to one."""
+    if not (os.isatty(1) and os.isatty(2)):
+        return None
+    return tuple(os.get_terminal_size(1))  # type: ignore[return-value]
+
+
+async def _follow(
+    follower: SessionFollower, lifeline: Lifeline, streams: list[_Stream], alerts: DesktopAlerts
+) -> int | None:
+    """Pass on what the script writes, and to it what signals we get, until it has ended.
+
+    Return the signal that cut what it wrote after it had ended by itself; None where none did.
+    """
+    sys.stdout.flush()
+    sys.stderr.flush()
+    asked_to_end: list[tuple[int, signal.Signals]] = []
+
+    def take(number: signal.Signals) -> None:
+        if number in ASKS_TO_END:
+            asked_to_end.append((time.monotonic_ns(), number))
+        lifeline.send(f"{PASS_ON.decode()} {number.value}")
+
+    for number in _SIGNALS:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            asyncio.get_running_loop().add_signal_handler(number, take, number)
+    passing_on = _PassingOn(streams, lifeline)
+    passing_on.start()
+    while True:
+        records = follower.poll(SLICE_S)
+        alerts.look(follower)
+        if not follower.running and not records:
+            break
+        await asyncio.sleep(0 if records else POLL_S)
+    result = follower.result
+    was_stopped = result is not None and result.status == Status.STOPPED
+    if result is not None and result.t is not None and not was_stopped:
+        # What a script goes on after is no haste of anybody's.
+        asked_to_end[:] = [(t, number) for t, number in asked_to_end if t > result.t]
+    is_cut = await passing_on.finish(asked_to_end)
+    lifeline.release()
+    return asked_to_end[-1][1] if is_cut and not was_stopped else None

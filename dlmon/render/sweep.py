@@ -1,0 +1,176 @@
+"""Show a sweep without the screen: a line as each run begins and ends, then table and findings."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.text import Text
+
+from dlmon.exit_codes import INTERRUPTED_BY_USER
+from dlmon.figures import units
+from dlmon.figures.sweeps import (
+    findings,
+    left_running_text,
+    outcome_text,
+    plan_text,
+    slot_text,
+    sweep_json,
+    table_of,
+)
+from dlmon.log.folder import place_options
+from dlmon.log.label import read_label
+from dlmon.records import Began, Ended, Event, RunStatus
+from dlmon.records.sanitize import clean
+from dlmon.render.console import line_console, table_console
+from dlmon.render.tables import plain_table, print_line, unwrapped
+from dlmon.signals import on_signals
+from dlmon.sweep.runner import SweepRun
+
+_LOOK_S = 1.0
+
+
+def show_sweep(run: SweepRun, as_json: bool = False, log_dir: Path | None = None) -> int:
+    """Run a sweep, print a line for each run, and return the exit code.
+
+    Ctrl-C stops the current run and the sweep, and ends with 130; what
+    was made stays, and `--resume` goes on from there.
+
+    Args:
+        run: a sweep of which nothing has been run yet by this process.
+        as_json: print nothing but the rows, as JSON.
+        log_dir: where a person asked for it to be kept; None for the usual place.
+    """
+    errors = line_console(stderr=True)
+    showing = _Showing(run, table_console(), errors, silent=as_json)
+    asyncio.run(showing.run())
+    if as_json:
+        path = run.writer.path
+        name = read_label(path).name
+        print(json.dumps(sweep_json(run.writer.header, run.sweep, str(path), name)))
+    else:
+        print_results(run)
+    sys.stdout.flush()
+    problems = [*run.unreached.values(), *(left_running_text(*each) for each in run.left_running)]
+    for problem in [*problems, run.problem, run.remark]:
+        if problem is not None:
+            errors.print(Text(f"dlmon: {clean(problem)}"))
+    if left := len(run.sweep.left()):
+        resume = f"dlmon sweep --resume {run.writer.header.id}{place_options(log_dir)}"
+        errors.print(Text(f"dlmon: {units.counted(left, 'run')} left: {resume}"))
+    return run.exit_code if showing.exit_code is None else showing.exit_code
+
+
+class _Showing:
+    """Runs a sweep to its end, or to Ctrl-C."""
+
+    def __init__(self, run: SweepRun, console: Console, errors: Console, silent: bool) -> None:
+        self._run = run
+        self._console = console
+        self._errors = errors
+        self._silent = silent
+        self.exit_code: int | None = None
+        self._reported: dict[str, str | None] = {}
+        run.on_event = self._print_event
+
+    async def run(self) -> None:
+        on_signals(self._end)
+        header = self._run.writer.header
+        self._print(f"sweep {header.id}")
+        self._print(plan_text(self._run.sweep.plan))
+        left = len(self._run.sweep.left())
+        if left < len(self._run.sweep.plan.order):
+            self._print(f"{left:,} of them left")
+        self._runs = asyncio.create_task(self._run.run())
+        while not self._runs.done():
+            await asyncio.wait({self._runs}, timeout=_LOOK_S)
+            self._report_problems()
+        if not self._runs.cancelled():
+            self._runs.result()
+
+    def _report_problems(self) -> None:
+        """Print why nothing comes from another machine, once."""
+        for host, current in self._run.current.items():
+            if host is None or current.follower is None:
+                continue
+            problem = current.follower.problem
+            lasting = current.follower.lasting_problem
+            if lasting and lasting != self._reported.get(host):
+                self._errors.print(Text(f"dlmon: {problem}"))
+            self._reported[host] = lasting
+
+    def _end(self, exit_code: int) -> None:
+        self.exit_code = exit_code
+        if self._run.stopping or exit_code != INTERRUPTED_BY_USER:
+            self._runs.cancel()
+        else:
+            self._run.stop()
+            self._errors.print("dlmon: stopping after the current batch; Ctrl-C again to leave now")
+
+    def _print_event(self, event: Event) -> None:
+        plan = self._run.sweep.plan
+        if not isinstance(event, (Began, Ended)):
+            return
+        combination = plan.combinations[event.slot.combination]
+        name = slot_text(plan, combination, event.slot.repeat)
+        number = f"{plan.order.index(event.slot) + 1} of {len(plan.order)}"
+        if isinstance(event, Began):
+            self._print(f"{number}  {name}: session {event.session}")
+            return
+        metric = plan.metrics[combination.workload]
+        left = units.time_left(self._run.seconds_left)
+        line = f"{number}  {name}: {outcome_text(event.outcome, metric, combination)}"
+        self._print(f"{line}  {left}" if left and self._run.sweep.left() else line)
+
+    def _print(self, line: str) -> None:
+        if not self._silent:
+            print_line(self._console, Text(f"{time.strftime('%H:%M:%S')}  {line}"))
+            self._console.file.flush()
+
+
+def print_results(run: SweepRun) -> None:
+    """Print the table of a sweep, and what it found; of one of which nothing ran, that alone."""
+    console = table_console()
+    columns, rows = table_of(run.sweep)
+    if all(row.status == RunStatus.NOT_RUN for row in rows):
+        # Why not stands at each run above.
+        count = len(run.sweep.plan.order)
+        said = f"none of the {count:,} runs was made" if count > 1 else "the run was not made"
+        _print_sentences(console, [said])
+        return
+    table = plain_table()
+    table.add_column("")
+    for column in columns:
+        table.add_column(column.heading, justify="right" if column.numeric else "left")
+    for row in rows:
+        cells = (Text(cell) for cell in row.cells)
+        table.add_row("▶" if row.best else " ", *cells, style="bold" if row.best else "")
+    lines = unwrapped(console, table)
+    notes = [Text(), *(Text(row.note, style="dim") for row in rows)]
+    widest = max(line.cell_len + note.cell_len for line, note in zip(lines, notes, strict=True))
+    # Where they don't fit beside the table, they stand below it.
+    beside = not console.is_terminal or widest <= console.width
+    console.print()
+    for line, note in zip(lines, notes, strict=True):
+        whole = line + note if beside else line
+        whole.rstrip()
+        print_line(console, whole)
+    if not beside:
+        plan = run.sweep.plan
+        _print_sentences(
+            console, [f"{slot_text(plan, row.combination)}: {row.note}" for row in rows if row.note]
+        )
+    _print_sentences(console, findings(run.sweep))
+
+
+def _print_sentences(console: Console, sentences: Sequence[str]) -> None:
+    """Print sentences below what stands there."""
+    if sentences:
+        console.print()
+    for sentence in sentences:
+        print_line(console, Text(sentence))

@@ -1,0 +1,131 @@
+"""This machine without a screen: a line for each sample."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from rich.text import Text
+
+from dlmon.exit_codes import DONE
+from dlmon.figures import units
+from dlmon.host import host_name
+from dlmon.launch.sensing import Sensing
+from dlmon.records import Facts, Machine, MachineFacts
+from dlmon.records.changes import merge_machine
+from dlmon.render.console import line_console
+from dlmon.signals import on_signals
+
+
+def watch_machine(interval_s: float, pcie: bool = False, *, as_json: bool = False) -> int:
+    """Print a line for each sample of this machine until interrupted; return the exit code.
+
+    With `as_json` each is an object.
+    """
+    return asyncio.run(_Watching(interval_s, pcie, as_json).run())
+
+
+class _Watching:
+    """Prints samples until Ctrl-C, or until nobody reads them any more."""
+
+    def __init__(self, interval_s: float, pcie: bool, as_json: bool) -> None:
+        self._as_json = as_json
+        self._console = line_console()
+        self._errors = line_console(stderr=True)
+        self._latest: Machine | None = None
+        self._sensing = Sensing(
+            interval_s,
+            self._print_facts,
+            self._print_sample,
+            lambda text: self._errors.print(Text(f"dlmon: {text}")),
+            pcie=pcie,
+            at_once=True,
+        )
+        self._ended = asyncio.Event()
+        self._exit_code = DONE
+        self._unwritable: OSError | None = None
+
+    async def run(self) -> int:
+        on_signals(self._end)
+        self._sensing.start()
+        try:
+            await self._ended.wait()
+        finally:
+            self._sensing.close()
+        if self._unwritable is not None:
+            raise self._unwritable
+        return self._exit_code
+
+    def _end(self, exit_code: int) -> None:
+        self._exit_code = exit_code
+        self._ended.set()
+
+    def _print_facts(self, facts: Facts) -> None:
+        if not self._as_json:
+            self._print(facts_line(facts.host, facts.machine))
+
+    def _print_sample(self, sample: Machine) -> None:
+        self._latest = merge_machine(self._latest, sample)
+        if self._as_json:
+            self._print(json_line({"host": host_name(), **fields_of(self._latest)}))
+        else:
+            self._print(machine_line(self._latest))
+
+    def _print(self, line: str) -> None:
+        try:
+            self._console.print(Text(line))
+            self._console.file.flush()
+        except OSError as error:
+            self._unwritable = error
+            self._ended.set()
+
+
+def facts_line(host: str, machine: MachineFacts) -> str:
+    """Say in a line what a machine is."""
+    gpus = ", ".join(gpu.name for gpu in machine.gpus or ())
+    cores = units.cores(machine.cores) if machine.cores else "cores unknown"
+    memory_mib = machine.memory_limit_mib or machine.memory_mib
+    return (
+        f"{host}: {machine.cpu_model or 'CPU'}, {cores}, "
+        f"{units.gibibytes(memory_mib)}; "
+        f"GPU: {gpus or machine.why.get('gpus', 'none')}"
+    )
+
+
+def fields_of(machine: Machine) -> dict[str, Any]:
+    """Return a sample as what JSON can hold: numbers as they are, None for what is unknown."""
+    return asdict(machine)
+
+
+def json_line(fields: Mapping[str, Any]) -> str:
+    """Return an object of JSON in one line."""
+    return json.dumps(fields, allow_nan=False, separators=(",", ":"))
+
+
+def machine_line(
+    machine: Machine, facts: MachineFacts | None = None, wall: float | None = None
+) -> str:
+    """Return a sample in a line, after its time.
+
+    Args:
+        machine: the sample, merged.
+        facts: what the machine is, where the line has to say of how much memory it is.
+        wall: the time to show, where the machine's own clock is not to be trusted.
+    """
+    parts = [units.time_of_day(machine.wall if wall is None else wall)]
+    if machine.cpu is not None:
+        parts.append(f"CPU {units.percent(machine.cpu.pct)}")
+    if machine.memory is not None:
+        total_mib = facts.memory_limit_mib or facts.memory_mib if facts is not None else None
+        parts.append(f"memory {units.memory_in_use(machine.memory.used_mib, total_mib)}")
+    for gpu in machine.gpus or ():
+        power = "–" if gpu.power_w is None else f"{gpu.power_w:.0f} W"
+        heat = "–" if gpu.temperature_c is None else f"{gpu.temperature_c} °C"
+        parts.append(
+            f"GPU {gpu.index} {units.percent(gpu.utilization_pct)} "
+            f"{units.gibibytes(gpu.memory_used_mib)} {power} {heat}"
+        )
+    return "  ".join(parts)

@@ -1,0 +1,161 @@
+import json
+import shutil
+from dataclasses import replace
+
+import pytest
+from fakes.recorded import recorded_session, write_log
+from fakes.scripts import script_session
+
+from dlmon.cli.command_line import run_command
+from dlmon.cli.shared import UserError
+from dlmon.log.directory import NoSuchLog
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    """Return a directory of three runs, three slower ones, and one of another batch size."""
+    folder = tmp_path_factory.mktemp("written")
+    for number in range(3):
+        for name, step_us in (("base", 18_000), ("slow", 20_000)):
+            begun = recorded_session(
+                session_id=f"{name}-{number}", step_us=step_us + 7 * number * number
+            )
+            write_log(folder, begun, f"{name}-{number}")
+    write_log(folder, recorded_session(workload="mnist-mlp-small", step_us=2_000), "other")
+    write_log(folder, recorded_session("compiling", session_id="early"), "early")
+    return folder
+
+
+@pytest.fixture
+def log_dir(written, tmp_path):
+    """Return a copy of that directory."""
+    return shutil.copytree(written, tmp_path, dirs_exist_ok=True)
+
+
+@pytest.fixture
+def compare(log_dir, capsys):
+    """Return what runs `dlmon compare` there, and returns its exit code and its output."""
+
+    def run(*arguments):
+        exit_code = run_command(["compare", *arguments, "--log-dir", str(log_dir)])
+        return exit_code, capsys.readouterr().out
+
+    return run
+
+
+def test_two_sides_of_three_runs(compare):
+    exit_code, out = compare("base*", "slow-0,slow-1,slow-2")
+    assert exit_code == 0
+    assert "base base-0 and 2 more" in out
+    assert "% slower than base (9.8 to 10.1 %)" in out
+    (rate,) = (line for line in out.splitlines() if line.startswith("samples/s"))
+    assert rate.split()[-1] == "3+3"
+    assert "-10.0 %" in rate
+    assert "~" not in rate
+
+
+def test_one_run_a_side_is_marked_and_the_next_step_is_named(compare, log_dir):
+    for number in (1, 2):
+        (log_dir / f"base-{number}" / "session.jsonl").unlink()
+        (log_dir / f"slow-{number}" / "session.jsonl").unlink()
+    exit_code, out = compare("base-0", "slow-0")
+    assert exit_code == 0
+    assert "? -10.0 %" in out
+    assert "new had 10.0 % less throughput than base in these two runs" in out
+    with pytest.raises(UserError, match="repeat each 3 times"):
+        compare("base-0", "slow-0", "--fail-if-slower", "5%")
+
+
+def test_its_json_has_every_figure(compare):
+    exit_code, out = compare("base*", "slow*", "--json")
+    read = json.loads(out)
+    assert exit_code == 0
+    assert read["verdict"] == "slower"
+    rate = read["figures"]["samples_per_second"]
+    assert rate["change_pct"] == pytest.approx(-9.9, abs=0.1)
+    assert rate["low_pct"] < rate["change_pct"] < rate["high_pct"]
+    assert rate["runs"] == [3, 3]
+    assert rate["significant"] is True
+    assert rate["basis"] == "runs"
+    assert [run["session"] for run in read["base"]] == ["base-0", "base-1", "base-2"]
+
+
+@pytest.mark.parametrize(
+    ("percentage", "exit_code"), [("5%", 1), ("9.5", 1), ("5 %", 1), ("0%", 1), ("15%", 0)]
+)
+def test_it_fails_where_the_new_side_is_slower_by_so_much(compare, percentage, exit_code):
+    assert compare("base*", "slow*", "--fail-if-slower", percentage)[0] == exit_code
+    assert compare("slow*", "base*", "--fail-if-slower", percentage)[0] == 0
+
+
+def test_steps_and_samples_are_not_compared(compare, log_dir):
+    for name, samples in (("steps", None), ("samples", 64)):
+        header, *records = script_session(samples=samples)
+        write_log(log_dir, [replace(header, id=name), *records], name)
+    exit_code, out = compare("steps", "samples", "--anyway", "--json")
+    read = json.loads(out)
+    assert (exit_code, read["verdict"]) == (0, "how sure is not known")
+    why = "one side counts steps, the other samples"
+    assert read["figures"]["samples_per_second"]["why"] == why
+    assert [run["counts_steps"] for run in (*read["base"], *read["new"])] == [True, False]
+    with pytest.raises(UserError, match=f"throughput is not compared: {why}"):
+        compare("steps", "samples", "--anyway", "--fail-if-slower", "5%")
+
+
+@pytest.mark.parametrize("text", ["five", "-5%", "100%", "nan", "inf%", "", "%", "5%%", "0x5"])
+def test_what_is_no_percentage_is_refused(compare, text):
+    with pytest.raises(UserError, match="takes a percentage from 0 to 99, such as 5%"):
+        compare("base*", "slow*", f"--fail-if-slower={text}")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["base-0"], "say which session to compare it with"),
+        ([], "say which sessions"),
+        (["base-0", "base-0"], "base-0 is on both sides"),
+        (["base*", "base-1"], "base-1 is on both sides"),
+        (["base-0", "nobody"], 'there is no session "nobody"'),
+        (["base-0", "no*"], "matches"),
+        (["base-0", ""], "there is no session"),
+        (["early", "base-0"], "early has no throughput to compare: not steady yet"),
+        (
+            ["base-0", "other"],
+            "these runs do not compare: network cifar10-cnn, not mnist-mlp-small",
+        ),
+        (["base-0", "slow-0", "--fail-if-slower"], "takes a percentage"),
+    ],
+)
+def test_what_can_t_be_compared_is_one_sentence(compare, arguments, says):
+    with pytest.raises((UserError, NoSuchLog)) as refused:
+        compare(*arguments)
+    assert says in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_unlike_runs_are_compared_where_that_is_asked_for(compare):
+    exit_code, out = compare("base*", "other", "--anyway")
+    assert exit_code == 0
+    assert "not comparable: network cifar10-cnn, not mnist-mlp-small" in out
+    assert "not comparable: batch size 100, not 32" in out
+
+
+def test_a_run_that_goes_on_is_compared_and_named(compare, log_dir):
+    from fakes.screens import GrowingLog
+
+    log = GrowingLog(log_dir, recorded_session("training", session_id="running"))
+    try:
+        exit_code, out = compare("base*", "running")
+    finally:
+        log.drop_lock()
+    assert exit_code == 0
+    assert "running is still running: its figures are those so far" in out
+
+
+def test_what_a_log_says_reaches_no_terminal_as_it_is(compare, log_dir):
+    header, *rest = recorded_session(foreign=True, session_id="foreign")
+    header.options["\x1b[31moption"] = "[b]\x1b]0;title\x07 value\r\n"
+    write_log(log_dir, [header, *rest], "foreign")
+    _, out = compare("base*", "foreign")
+    assert not {character for character in out if character < " "} - {"\n"}
+    assert "[b] value" in out

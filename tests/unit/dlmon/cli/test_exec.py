@@ -1,0 +1,90 @@
+import errno
+
+import click
+import pytest
+
+from dlmon.cli.command_line import run_command
+from dlmon.cli.exec import exec_script
+from dlmon.cli.shared import UserError
+from dlmon.exit_codes import NOT_STARTED
+from dlmon.options.checks import NO_DIRECTORY
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "says"),
+    [
+        ("--name", "a,b", 'a name has no ","'),
+        ("--name", "last", "choose another name"),
+        ("--interval", "0", "the interval must be from 0.1"),
+        ("--price", "x", "give US dollars per hour"),
+        ("--host", "-x", "host"),
+        ("--repeat", "0", "--repeat takes a whole number from 1 to 1,000"),
+        ("--repeats", "2", "there is no option"),
+        ("--epochs", "0", "--epochs takes a whole number from 1 to"),
+        ("--steps", "x", "--steps takes a whole number"),
+        ("--samples-per-step", "1.5", "--samples-per-step takes a whole number"),
+    ],
+)
+def test_a_wrong_option_is_refused_before_the_script_is_started(tmp_path, option, value, says):
+    ran = tmp_path / "ran"
+    script = ["touch", str(ran)]
+    with pytest.raises(UserError, match=says) as refused:
+        run_command(["exec", f"{option}={value}", "--log-dir", str(tmp_path), "--", *script])
+    assert refused.value.exit_code == NOT_STARTED
+    assert not ran.exists()
+
+
+def _refusal(*arguments):
+    """Return why `dlmon exec` did not start a script, having seen that its exit code says so."""
+    with pytest.raises(UserError) as refused:
+        run_command(["exec", "--plain", *arguments, "--", "true"])
+    assert refused.value.exit_code == NOT_STARTED
+    return str(refused.value)
+
+
+def test_wrong_settings_have_the_exit_code_of_a_script_that_was_not_started(tmp_path, monkeypatch):
+    config = tmp_path / "config.toml"
+    config.write_text("colour = 1\n")
+    monkeypatch.setenv("DLMON_CONFIG", str(config))
+    assert _refusal("--log-dir", str(tmp_path)).startswith(f"{config}: ")
+
+
+def test_so_has_a_log_directory_without_a_name():
+    assert _refusal("--log-dir", "") == NO_DIRECTORY
+
+
+def test_so_has_a_supervisor_that_can_not_be_started(tmp_path, monkeypatch):
+    def fail(job):
+        raise OSError(errno.EAGAIN, "Resource temporarily unavailable")
+
+    monkeypatch.setattr("dlmon.launch.lifeline.launch", fail)
+    monkeypatch.setattr("dlmon.render.script.launch", fail)
+    for more in ([], ["--detach"]):
+        assert "temporarily unavailable" in _refusal("--log-dir", str(tmp_path), *more)
+
+
+@pytest.fixture
+def deleted_directory(tmp_path, monkeypatch):
+    """Have the working directory be one that was deleted."""
+    here = tmp_path / "deleted"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    here.rmdir()
+
+
+@pytest.mark.usefixtures("deleted_directory")
+def test_a_script_in_a_working_directory_that_was_deleted_is_one_sentence(tmp_path):
+    assert _refusal("--log-dir", str(tmp_path)) == (
+        "the working directory is gone; change to another one, or give --directory a full path"
+    )
+
+
+@pytest.mark.usefixtures("deleted_directory")
+def test_so_is_a_log_directory_relative_to_one():
+    assert _refusal("--log-dir", "logs").startswith("the working directory is gone, so logs leads")
+
+
+def test_help_says_in_words_how_often_a_script_may_be_repeated():
+    text = " ".join(exec_script.get_help(click.Context(exec_script)).split())
+    assert "one after the other, without the live screen (1 to 1,000)." in text
+    assert "<=" not in text

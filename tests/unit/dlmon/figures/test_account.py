@@ -1,0 +1,206 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dlmon.figures.account import (
+    PART_NAMES,
+    account_rows,
+    all_other,
+    gap_text,
+    guard_text,
+    longest_gaps,
+    named_parts,
+)
+from dlmon.records import AccountPart, NamedPause
+from dlmon.session.gaps import Gap, GapKind, Meanwhile
+
+SECOND_NS = 1_000_000_000
+IDLE = Meanwhile(0.2, 0.03, 0.01, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+
+
+def gap(seconds=2.1, kind=GapKind.OPENING, epoch=3, **more):
+    return Gap(0, round(seconds * SECOND_NS), kind, epoch, **more)
+
+
+def test_every_part_has_a_name():
+    assert set(PART_NAMES) == set(AccountPart)
+
+
+def test_the_parts_have_their_share_in_the_order_of_a_run():
+    account = {AccountPart.TRAINING: 7.5, AccountPart.STARTUP: 2.0, AccountPart.GAPS: 0.5}
+    rows = account_rows(account)
+    assert [row.text for row in rows] == [
+        "start and imports 2.00 s, 20 %",
+        "steps 7.50 s, 75 %",
+        "between epochs 0.50 s, 5 %",
+    ]
+    assert [row.name for row in named_parts(rows, 1)] == ["start and imports", "steps"]
+    rest = all_other(rows, named_parts(rows, 1))
+    assert rest is not None
+    assert rest.text == "other 0.50 s, 5 %"
+    assert all_other(rows, rows) is None
+    assert account_rows({}) == ()
+
+
+def test_a_part_of_which_no_time_could_be_written_has_no_row():
+    rows = account_rows({AccountPart.LOADING: 0.004, AccountPart.TRAINING: 9.996})
+    assert [row.text for row in rows] == ["steps 10.0 s, 100 %"]
+    rows = account_rows({AccountPart.LOADING: 0.006, AccountPart.TRAINING: 9.994})
+    assert [row.text for row in rows] == ["loading data 0.01 s, under 0.1 %", "steps 9.99 s, 100 %"]
+
+
+@given(
+    account=st.dictionaries(
+        st.sampled_from(AccountPart),
+        st.floats(0.005, 10_000),
+        min_size=1,
+        max_size=len(AccountPart),
+    ),
+    count=st.integers(0, 5),
+)
+def test_no_part_is_named_that_takes_0_percent_and_nothing_is_named_twice_or_lost(account, count):
+    rows = account_rows(account)
+    named = named_parts(rows, count)
+    rest = all_other(rows, named)
+    shown = [*named, *([] if rest is None else [rest])]
+    assert all(row.percent for row in shown)
+    assert len([row for row in named if row.part is not AccountPart.TRAINING]) <= count
+    assert sum(row.share for row in shown) == pytest.approx(1, abs=0.0051)
+
+
+def test_a_gap_says_where_it_is_and_what_the_machine_did():
+    assert gap_text(gap(meanwhile=IDLE)) == (
+        "2.10 s without a batch at the start of epoch 4: "
+        "CPU 0 % (this run 0.0 cores, all else 0.0), disk 0 MiB/s, nothing waited for memory"
+    )
+
+
+@pytest.mark.parametrize(
+    ("where", "text"),
+    [
+        (gap(kind=GapKind.STALL, epoch=0, step=42), "at step 43 of epoch 1"),
+        (gap(kind=GapKind.STALL, epoch=None, step=42), "at step 43"),
+        (gap(kind=GapKind.BETWEEN), "after epoch 4"),
+        (gap(kind=GapKind.BETWEEN, before="evaluating"), "before the evaluation"),
+        (gap(kind=GapKind.BETWEEN, epoch=None), "between two phases"),
+    ],
+)
+def test_it_says_where_it_is(where, text):
+    unread = "; the machine was not read meanwhile"
+    assert gap_text(where) == f"2.10 s without a batch {text}{unread}"
+
+
+def test_in_inference_it_is_in_a_pass():
+    assert "at the start of pass 4" in gap_text(gap(), "pass")
+
+
+@pytest.mark.parametrize(
+    ("did", "text"),
+    [
+        (Meanwhile(cpu_pct=97.0), "CPU 97 %"),
+        (Meanwhile(disk_mib_s=230.4), "disk 230 MiB/s"),
+        (Meanwhile(swap_mib_s=12.3), "swap 12.3 MiB/s"),
+        (Meanwhile(throttled_pct=40.0), "stopped by the CPU limit in 40 % of periods"),
+        (Meanwhile(steal_pct=12.0), "the host took 12 % of the CPUs"),
+        (Meanwhile(memory_wait_pct=20.0), "programs waited for memory 20 % of the time"),
+        (Meanwhile(io_wait_pct=60.0), "programs waited for a disk 60 % of the time"),
+        (Meanwhile(cpu_wait_pct=30.0), "programs waited for a CPU 30 % of the time"),
+        (
+            Meanwhile(run_cores=0.4, cpu_wait_pct=97.0),
+            "programs waited for a CPU 97 % of the time",
+        ),
+        (
+            Meanwhile(cpu_wait_pct=97.0, run_cpu_wait_pct=60.0),
+            "this run waited for a CPU 60 % of the time",
+        ),
+        (Meanwhile(memory_wait_pct=0.0), "nothing waited for memory"),
+    ],
+)
+def test_what_the_machine_did_is_said_where_it_was_measured(did, text):
+    assert gap_text(gap(meanwhile=did)).partition(": ")[2] == text
+
+
+def test_what_was_measured_as_nothing_is_not_said():
+    did = Meanwhile(swap_mib_s=0.0, throttled_pct=0.0, steal_pct=0.0, io_wait_pct=0.0)
+    assert gap_text(gap(meanwhile=did)) == "2.10 s without a batch at the start of epoch 4"
+
+
+@pytest.mark.parametrize(
+    "did",
+    [
+        Meanwhile(100.0, 2.0, run_cores=0.0, cpu_wait_pct=97.0),
+        Meanwhile(100.0, 2.0, run_cores=0.3, cpu_wait_pct=97.0, run_cpu_wait_pct=2.0),
+    ],
+    ids=["asleep", "waited for nothing"],
+)
+def test_a_run_that_did_not_wait_for_a_cpu_is_not_told_that_others_did(did):
+    assert "waited for a CPU" not in gap_text(gap(meanwhile=did))
+
+
+TAKEN_DOWN = "TensorFlow takes down the last epoch's input pipeline"
+
+
+def test_what_a_notice_says_of_a_gap_comes_before_what_the_machine_did():
+    asleep = Meanwhile(100.0, 2.0, 0.0, cpu_wait_pct=97.0)
+    notice = f"2.1 s at the start of epoch 4: {TAKEN_DOWN}"
+    at_start = "2.10 s without a batch at the start of epoch 4"
+    assert gap_text(gap(meanwhile=asleep), notices=(notice,)) == (
+        f"{at_start}: {TAKEN_DOWN}; CPU 100 % (this run 0.0 cores, all else 2.0)"
+    )
+    unread = f"{at_start}: {TAKEN_DOWN}; the machine was not read meanwhile"
+    assert gap_text(gap(), notices=(notice,)) == unread
+    assert gap_text(gap(meanwhile=Meanwhile()), notices=("GPU 0 is lost.",)) == (
+        f"{at_start}: notice in it: GPU 0 is lost"
+    )
+    # Of another place it is not the cause.
+    other = f"2.1 s at the start of epoch 3: {TAKEN_DOWN}"
+    assert f": notice in it: {other}" in gap_text(gap(), notices=(other,))
+
+
+def test_the_longest_come_first():
+    gaps = [gap(seconds) for seconds in (1.5, 4.0, 2.5)]
+    assert [one.seconds for one in longest_gaps(gaps, 2)] == [4.0, 2.5]
+
+
+def pause(name, seconds=2.1, **more):
+    return NamedPause(0, round(seconds * SECOND_NS), name, **more)
+
+
+SAVED = pause("checkpoint", 2.8, written_bytes=1_904_000_000, folder="/data")
+
+
+def test_a_pause_says_what_was_saved_where_and_how_fast():
+    named = gap(2.8, GapKind.NAMED, None, meanwhile=Meanwhile())
+    assert gap_text(named, pauses=[SAVED]) == (
+        "2.80 s without a batch: checkpoint, 1.9 GB written to /data at 680 MB/s"
+    )
+    assert gap_text(named, pauses=[SAVED], brief=True) == (
+        "2.80 s: checkpoint, 1.9 GB written to /data at 680 MB/s"
+    )
+    in_step = gap(5.6, GapKind.STALL, step=99, meanwhile=Meanwhile(cpu_pct=3))
+    assert gap_text(in_step, pauses=[pause("checkpoint", 2.8)]) == (
+        "5.60 s without a batch at step 100 of epoch 4: checkpoint, 2.80 s of it; CPU 3 %"
+    )
+
+
+def test_a_pause_says_which_guard_failed_and_how_often_the_graph_breaks():
+    reason = "tensor 'x' size mismatch at index 0. expected 20, actual 10"
+    parts = [
+        pause("compile", 1.0, graph_breaks=2),
+        pause("compile", 1.1, reason=reason, graph_breaks=0),
+    ]
+    assert gap_text(gap(meanwhile=Meanwhile(), kind=GapKind.NAMED), pauses=parts) == (
+        "2.10 s without a batch: recompiled: the shape of x changed (2 graph breaks)"
+    )
+    assert "compiled (1 graph break)" in gap_text(gap(), pauses=[pause("compile", graph_breaks=1)])
+    assert guard_text("tensor 'y' dtype mismatch. expected Float") == "the type of y changed"
+    assert guard_text("n == 1.0") == "n == 1.0"
+
+
+def test_a_pause_names_all_that_was_done_in_it():
+    both = [pause("garbage", 0.6), pause("checkpoint", 9.0, beside=True)]
+    assert gap_text(gap(), pauses=both, notices=["GPU 0 is lost."]) == (
+        "2.10 s without a batch at the start of epoch 4: garbage collection, 0.60 s of it; "
+        "checkpoint in another thread; notice in it: GPU 0 is lost; "
+        "the machine was not read meanwhile"
+    )

@@ -1,0 +1,138 @@
+"""What a report says of the environment of a session: what is known, and why the rest is not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from fakes.recorded import recorded_session, write_log
+
+from dlmon.figures.environment import as_word, environment_rows
+from dlmon.figures.report import make_report
+from dlmon.records import Model, Trainer
+from dlmon.render.html import html_of
+from dlmon.render.markdown import markdown_of
+
+HEADER = recorded_session()[0]
+SCRIPT = replace(HEADER, command=("python", "fit.py"), versions={"python": "3.11.7"})
+FOREIGN = "<img src=x>|`**[a](http://b)"
+
+
+def rows(header=HEADER, model=None, trainers=()):
+    return environment_rows(header, model, trainers)
+
+
+def with_versions(why=None, **versions):
+    return replace(HEADER, versions={**HEADER.versions, **versions}, why=why or {})
+
+
+def with_machine(**facts):
+    return replace(HEADER, machine=replace(HEADER.machine, **facts))
+
+
+def test_a_workload_has_its_versions_and_its_backend_in_one_row():
+    found = dict(rows(with_versions(keras="3.15.1", backend="jax", backend_version="0.9.1")))
+    assert found["keras"] == "3.15.1"
+    assert found["backend"] == "jax 0.9.1"
+    assert "backend_version" not in found
+
+
+def test_a_version_that_is_not_known_is_said_with_its_reason():
+    why = {
+        "versions.keras": "no package in this Python gives the version of keras",
+        "versions.backend_version": "no package in this Python gives the version of jax",
+    }
+    found = dict(rows(with_versions(why, keras=None, backend="jax", backend_version=None)))
+    assert found["keras"] == f"– ({why['versions.keras']})"
+    assert found["backend"] == f"jax – ({why['versions.backend_version']})"
+
+
+def test_a_version_of_which_no_reason_is_known_is_a_dash_and_never_none():
+    found = dict(rows(with_versions(keras=None, backend="jax", backend_version=None)))
+    assert found["keras"] == "–"
+    assert found["backend"] == "jax"
+
+
+def test_a_script_has_the_hash_of_its_file_and_the_commit_or_why_not():
+    known = replace(SCRIPT, script_sha256="a" * 64, git_commit="b" * 40)
+    found = dict(rows(known))
+    assert found["SHA-256 of the script"] == "a" * 12
+    assert found["git commit"] == "b" * 12
+    found = dict(rows(replace(SCRIPT, why={"git_commit": "nothing was committed yet"})))
+    assert found["git commit"] == "– (nothing was committed yet)"
+    assert "SHA-256 of the script" not in found
+
+
+def test_the_load_and_the_governor_are_those_at_the_start():
+    found = dict(rows(with_machine(load_1m=1.234, governor="performance")))
+    assert found["load at the start"] == "1.23"
+    assert found["governor"] == "performance"
+
+
+def test_no_load_is_a_load_and_an_unknown_one_is_a_reason():
+    assert dict(rows(with_machine(load_1m=0.0)))["load at the start"] == "0.00"
+    unknown = with_machine(load_1m=None, why={"load_1m": "permission denied"})
+    assert dict(rows(unknown))["load at the start"] == "– (permission denied)"
+    # A log of an earlier version has neither; nor has a machine whose CPUs have no governor.
+    found = dict(rows(with_machine(load_1m=None, governor=None, why={})))
+    assert not {"load at the start", "governor"} & found.keys()
+
+
+def test_a_script_names_what_counted_its_batches_and_what_that_ran_on():
+    model = Model(0, 1, None, None, None, None, backend="torch", backend_version="2.9.0")
+    trainer = Trainer(0, 0, 1, "tf_keras", "2.20.1", "3.11.7", backend="tensorflow")
+    found = rows(SCRIPT, model, [trainer])
+    assert ("framework", "tf-keras 2.20.1") in found
+    assert ("backend", "PyTorch 2.9.0") in found
+    without_model = rows(SCRIPT, None, [trainer])
+    assert ("backend", "TensorFlow") in without_model
+
+
+def test_a_version_that_a_script_did_not_say_leaves_its_name_alone():
+    assert ("framework", "PyTorch") in rows(SCRIPT, None, [Trainer(0, 0, 1, "torch")])
+
+
+def test_a_script_that_reports_its_own_batches_names_no_framework():
+    names = [name for name, _ in rows(SCRIPT, None, [Trainer(0, 0, 1, "dlmon", "0.1.0")])]
+    assert "framework" not in names
+
+
+def test_many_processes_of_one_kind_are_said_once_and_another_python_beside_them():
+    trainers = [Trainer(0, number, number, "torch", "2.9.0", "3.11.7") for number in range(8)]
+    trainers.append(Trainer(0, 8, 8, "torch", "2.9.0", "3.12.1"))
+    found = rows(SCRIPT, None, trainers)
+    assert found.count(("framework", "PyTorch 2.9.0")) == 1
+    assert [text for name, text in found if name == "python of the script"] == ["3.12.1"]
+
+
+def test_a_workload_has_no_rows_of_a_script():
+    model = Model(0, 1, None, None, None, None, backend="torch", backend_version="2.9.0")
+    names = [name for name, _ in rows(HEADER, model, [Trainer(0, 0, 1, "torch", "2.9.0")])]
+    assert "framework" not in names
+    assert names.count("backend") == 1
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(True, "yes"), (False, "no"), (3, "3"), (0.5, "0.5"), (["a"], "['a']")]
+)
+def test_what_a_version_or_an_option_holds_is_text_whatever_it_is(value, text):
+    assert as_word(value) == text
+
+
+def test_foreign_text_means_nothing_on_a_page(tmp_path):
+    """A log says what it likes, also in names of versions and in why there is none."""
+    _, *records = recorded_session()
+    header = replace(
+        with_versions({"versions.keras": f"why {FOREIGN}"}, keras=None, **{f"x{FOREIGN}": FOREIGN}),
+        machine=replace(HEADER.machine, governor=f"governor {FOREIGN}"),
+    )
+    report = make_report([write_log(tmp_path, [header, *records])], [])
+    said = dict(report.sessions[0].environment)
+    assert said["keras"] == f"– (why {FOREIGN})"
+    page = html_of(report)
+    assert "<img" not in page
+    assert f"governor {FOREIGN}".replace("<", "&lt;").replace(">", "&gt;") in page
+    # A cell keeps what it is: in a code span, without what would end the cell or the span.
+    in_a_cell = FOREIGN.replace("`", "'").replace("|", "¦")
+    assert f"| governor | `governor {in_a_cell}` |" in markdown_of(report)
+    assert f"| `x{in_a_cell}` | `{in_a_cell}` |" in markdown_of(report)

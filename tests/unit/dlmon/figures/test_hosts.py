@@ -1,0 +1,258 @@
+"""What is said of watched hosts, and in which order they stand."""
+
+from dataclasses import replace
+
+import pytest
+from fakes.hosts import FakeHost, facts, live, sample, session
+from fakes.screens import Clock
+
+from dlmon.figures import hosts as words
+from dlmon.records import Gpu, Process
+from dlmon.remote.host import HostSnapshot, HostState, RunningSession
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    monkeypatch.setenv("TZ", "UTC")
+    words.units.time.tzset()
+    return Clock(1_000_000_000_000)
+
+
+@pytest.fixture
+def host(clock):
+    host = FakeHost("gpu1", clock)
+    host.start()
+    return host
+
+
+@pytest.fixture
+def status(host):
+    """Return what is said of the host now: its status, its level, and the sentence."""
+
+    def read():
+        snapshot = host.snapshot()
+        return (*words.status_of(snapshot), words.sentence_of(snapshot))
+
+    return read
+
+
+def test_what_is_said_of_a_host_follows_its_connection(host, clock, status):
+    assert status() == ("connecting", "", "")
+    host.link.fail("gpu1 refuses connections by ssh", retry_s=3)
+    assert status() == ("not reached", "high", "gpu1 refuses connections by ssh; next try in 3 s")
+    clock.advance(0.4)
+    assert status()[2] == "gpu1 refuses connections by ssh; next try in 3 s"
+    host.link.retry_at_ns = None
+    assert status()[2] == "gpu1 refuses connections by ssh; trying again"
+    host.connect()
+    assert status() == ("waiting for the sensors", "", "waiting for the sensors")
+    live(host, clock, seconds=1)
+    assert status() == ("connected", "", "")
+    clock.advance(5)
+    host.link.fail("gpu1: closed by remote host.", retry_s=300)
+    assert status() == (
+        "lost since 21:04:10",
+        "high",
+        "gpu1: closed by remote host; its figures are from 21:04:05; next try in 05:00",
+    )
+
+
+def test_a_host_that_needs_a_person_says_what_to_do(host, status):
+    host.link.fail("gpu1 has a host key that is not known yet: run ssh gpu1 once", may_pass=False)
+    assert status()[:2] == ("needs you", "bad")
+    assert status()[2].startswith("gpu1 has a host key that is not known yet: run ssh gpu1 once")
+
+
+def test_missing_samples_are_said_with_their_time_and_are_a_warning_after_half_a_minute(
+    host, clock, status
+):
+    live(host, clock)
+    clock.advance(4)
+    assert status() == ("no sample since 21:04:05", "", "no sample since 21:04:05")
+    clock.advance(30)
+    assert status()[:2] == ("no sample since 21:04:05", "high")
+    host.machine.status = "the sensors ended (killed)"
+    assert status()[2] == "no sample since 21:04:05; the sensors ended (killed)"
+
+
+@pytest.mark.parametrize(
+    ("ahead_s", "said"),
+    [
+        (None, ""),
+        (2.4, "clock 2 s ahead"),
+        (-75.0, "clock 75 s behind"),
+        (3_700.0, "clock 1:01:40 ahead"),
+    ],
+)
+def test_a_clock_that_differs_is_said(ahead_s, said):
+    host = HostSnapshot("gpu1", HostState.CONNECTED, clock_ahead_s=ahead_s)
+    assert words.clock_words(host) == said
+    assert said.replace("clock", "its clock is") in words.sentence_of(host)
+
+
+@pytest.mark.parametrize(
+    ("used_gib", "total_gib", "text"),
+    [
+        (71.2, 80, "71 of 80 GiB"),
+        (0.003, 80, "0.0 of 80 GiB"),
+        (4.7, 6, "4.7 of 6.0 GiB"),
+        (140.9, 141, "141 of 141 GiB"),
+        (1_024, 2_048, "1.0 of 2.0 TiB"),
+        (None, 80, "– of 80 GiB"),
+        (3.0, None, "3.0 GiB"),
+        (None, None, "–"),
+    ],
+)
+def test_memory_takes_a_column_of_14_cells(used_gib, total_gib, text):
+    used_mib, total_mib = (None if gib is None else gib * 1024 for gib in (used_gib, total_gib))
+    assert words.whole_memory(used_mib, total_mib) == text
+    assert len(text) <= 14
+
+
+@pytest.mark.parametrize(
+    ("users", "width", "text"),
+    [
+        ([], 20, ""),
+        ([("ada", "python3 -m train.resnet --lr 1")], 20, "ada train.resnet"),
+        ([("ada", "/usr/bin/python3 /home/ada/fit.py")], 20, "ada fit.py"),
+        ([("ada", "/usr/bin/python3 /home/ada/fit.py")], 8, "ada"),
+        ([("ada", "julia run.jl"), ("ada", "julia run.jl")], 20, "ada"),
+        ([("ada", "a"), ("lin", "b")], 20, "ada, lin"),
+        ([("ada", "a"), ("lin", "b"), ("mara", "c")], 8, "3 users"),
+        ([(None, None)], 20, "1 process"),
+    ],
+)
+def test_who_is_on_a_gpu_is_said_as_far_as_there_is_room(users, width, text):
+    rows = tuple(Process(n, user, command, gpus=(0,)) for n, (user, command) in enumerate(users))
+    machine = sample(1, processes=(*rows, Process(99, "eve", "x.py", gpus=(1,))))
+    assert words.users_of(Gpu(0), machine, width) == text
+
+
+def test_all_gpus_of_a_host_are_said_as_one(host, clock):
+    live(host, clock, gpus=2, busy=(0, 1))
+    shown = host.snapshot()
+    assert words.users_of_host(shown, 20) == "ada"
+    assert words.whole_memory(*words.gpu_memory_mib(shown)) == "142 of 160 GiB"
+    assert words.gpu_power_w(shown) == 1024.0
+
+
+def test_a_sum_is_unknown_where_one_gpu_does_not_report(host, clock):
+    gpus = (Gpu(0, memory_used_mib=1024.0, power_w=70.0), Gpu(1, why={"power_w": "lost"}))
+    host.connect()
+    host.link.report(facts(gpus=2))
+    host.link.report(replace(sample(clock()), gpus=gpus))
+    shown = host.snapshot()
+    assert words.gpu_power_w(shown) is None
+    assert words.gpu_memory_mib(shown)[0] is None
+
+
+def test_a_host_is_identified_by_its_gpus_else_by_its_processor():
+    def identity(found):
+        return words.identity(HostSnapshot("gpu1", facts=found.machine))
+
+    assert identity(facts(gpus=4)) == "4 × NVIDIA H100 80GB HBM3"
+    assert identity(facts(gpus=1)) == "NVIDIA H100 80GB HBM3"
+    assert identity(facts(gpus=0)) == "AMD EPYC 9354"
+    assert words.identity(HostSnapshot("gpu1")) == ""
+
+
+def test_a_session_is_called_by_its_name_and_says_how_far_and_how_fast_it_is():
+    run = RunningSession("id", "cifar10-cnn", None, "training", 3, 10, 5_540.0, 1)
+    assert words.session_title(run) == "cifar10-cnn"
+    assert words.session_title(replace(run, name="base")) == "base"
+    assert words.session_progress(run) == "epoch 3 of 10"
+    assert words.session_progress(replace(run, epochs=None)) == "epoch 3"
+    assert words.session_progress(replace(run, mode="train")) == "epoch 3 of 10"
+    assert words.session_progress(replace(run, mode="inference")) == "pass 3 of 10"
+    assert words.session_rate(run) == "5,540 samples/s"
+    assert words.session_rate(replace(run, counts_steps=True)) == "5,540 steps/s"
+    assert words.session_device(run) == "GPU 1"
+    early = replace(run, phase="compiling", epoch=None, samples_per_second=None, gpu=None)
+    assert words.session_progress(early) == "compiling"
+    assert (words.session_rate(early), words.session_device(early)) == ("", "")
+    paused = replace(run, phase="validating", samples_per_second=None)
+    assert words.session_rate(paused) == "validating"
+
+
+def test_a_session_without_a_workload_records_the_machine():
+    recording = RunningSession("id")
+    assert words.session_title(recording) == "machine"
+    assert words.session_progress(recording) == "recording"
+
+
+def test_the_summary_counts_only_what_is_known_now(clock):
+    hosts = [FakeHost(name, clock) for name in ("a", "b", "c", "d")]
+    for host in hosts:
+        host.start()
+    live(hosts[0], clock, gpus=4)
+    live(hosts[1], clock, gpus=2)
+    hosts[0].run(session(1))
+    hosts[1].run(session(2))
+    hosts[1].link.fail("gone")
+    hosts[2].link.fail("c has a host key that is not known yet", may_pass=False)
+    said = words.summary([host.snapshot() for host in hosts])
+    assert said == [
+        *("4 hosts", "3 of 4 GPUs free", "1 session"),
+        *("1 lost", "1 needs you", "1 connecting"),
+    ]
+
+
+def test_the_summary_of_a_part_of_the_hosts_says_of_how_many():
+    assert words.summary(named("a"), among=3)[0] == "1 of 3 hosts"
+    assert words.summary([], among=1)[0] == "0 of 1 host"
+    assert words.summary(named("a", "b"), among=2)[0] == "2 hosts"
+
+
+def named(*names):
+    return [HostSnapshot(name) for name in names]
+
+
+def test_names_are_sorted_as_people_count():
+    hosts = named("gpu10", "gpu2", "Ada", "gpu2b", "10.0.0.2")
+    in_order = words.in_order(hosts, "name")
+    assert [host.name for host in in_order] == ["10.0.0.2", "Ada", "gpu2", "gpu2b", "gpu10"]
+    assert words.in_order(hosts, "as named") == hosts
+
+
+def test_most_free_gpus_and_most_load_come_first_and_the_unknown_last(clock):
+    made = {name: FakeHost(name, clock) for name in ("lost", "busy", "idle", "half")}
+    for host in made.values():
+        host.start()
+    live(made["busy"], clock, gpus=2, busy=(0, 1))
+    live(made["idle"], clock, gpus=2, busy=())
+    live(made["half"], clock, gpus=2, busy=(0,))
+    hosts = [host.snapshot() for host in made.values()]
+
+    def names(by):
+        return [host.name for host in words.in_order(hosts, by)]
+
+    assert names("free GPUs") == ["idle", "half", "busy", "lost"]
+    assert names("load") == ["busy", "half", "idle", "lost"]
+
+
+def test_hosts_as_busy_as_each_other_keep_their_places(clock):
+    hosts = [FakeHost(name, clock) for name in ("a", "b")]
+    for number, host in enumerate(hosts):
+        host.start()
+        live(host, clock, gpus=0, cpu_pct=48.0 + number)
+    names = [each.name for each in words.in_order([h.snapshot() for h in hosts], "load")]
+    assert names == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("typed", "names"),
+    [
+        ("", ["gpu1", "cpu"]),
+        ("GPU1", ["gpu1"]),
+        ("free", ["gpu1"]),
+        ("h100 ada", ["gpu1"]),
+        ("cifar10", ["gpu1"]),
+        ("connecting", ["cpu"]),
+        ("gpu1 connecting", []),
+    ],
+)
+def test_the_filter_finds_names_states_devices_users_and_sessions(host, clock, typed, names):
+    live(host, clock)
+    host.run(session(1))
+    hosts = [host.snapshot(), HostSnapshot("cpu")]
+    assert [each.name for each in words.matching(hosts, typed)] == names

@@ -1,0 +1,336 @@
+"""A machine's readings in words, and which of them are near their limit."""
+
+import pytest
+
+from dlmon.figures.machine import (
+    Figure,
+    cpu_figures,
+    cpu_meter,
+    gpu_figures,
+    has_no_readings,
+    identity,
+    machine_meters,
+    memory_figure,
+    no_utilization,
+    without_detail,
+    worst,
+)
+from dlmon.records import (
+    Cpu,
+    Disk,
+    Gpu,
+    GpuFacts,
+    GpuState,
+    Machine,
+    MachineFacts,
+    Memory,
+    Network,
+    ProcessTree,
+)
+
+CARD = GpuFacts(
+    0,
+    "NVIDIA T4",
+    memory_mib=6_144,
+    slowdown_c=93,
+    sm_max_mhz=1_911,
+    pcie_max_generation=4,
+    pcie_max_width=16,
+)
+FACTS = MachineFacts(cores=8, memory_mib=32_768, swap_mib=2_048)
+NO_DRIVER = "no GPU: no NVIDIA driver: libnvidia-ml.so.1 was not found"
+
+
+def texts(found):
+    return {figure.label: figure.text for figure in found}
+
+
+def machine(**readings):
+    return Machine(t=0, wall=0.0, **readings)
+
+
+def test_a_gpu_shows_its_figures_with_their_limits():
+    gpu = Gpu(
+        0,
+        98,
+        memory_used_mib=4_850,
+        power_w=118.2,
+        power_limit_w=120.0,
+        temperature_c=61,
+        sm_mhz=1_860,
+        throttle=("power cap",),
+    )
+    found = gpu_figures(gpu, CARD)
+    assert texts(found) == {
+        "temp": "61 of 93 °C",
+        "power": "118 of 120 W",
+        "held by": "power cap",
+        "memory": "4.7 of 6.0 GiB",
+        "clock": "1860 of 1911 MHz",
+    }
+    assert worst(found) == ""
+    # A border has room for the reading alone.
+    brief = {figure.label: figure.brief for figure in found}
+    assert (brief["temp"], brief["clock"]) == ("61 °C", "1860 MHz")
+
+
+@pytest.mark.parametrize(
+    ("degrees", "text", "level"),
+    [
+        (85, "85 of 93 °C", ""),
+        (86, "86 of 93 °C hot", "high"),
+        (93, "93 of 93 °C too hot", "bad"),
+    ],
+)
+def test_a_gpu_is_hot_by_its_own_threshold(degrees, text, level):
+    (temperature,) = gpu_figures(Gpu(0, temperature_c=degrees), CARD)
+    assert (temperature.text, temperature.level) == (text, level)
+
+
+@pytest.mark.parametrize(
+    ("utilization_pct", "generation", "width", "text"),
+    [
+        (97, 4, 16, None),
+        (97, 1, 16, "PCIe 1 × 16 of 4 × 16"),
+        # At rest it lowers its generation to save power.
+        (0, 1, 16, None),
+        (None, 1, 16, None),
+        (0, 1, 8, "PCIe × 8 of × 16"),
+        (97, 3, 8, "PCIe 3 × 8 of 4 × 16"),
+        (97, None, None, None),
+    ],
+)
+def test_a_link_is_shown_where_it_is_less_than_it_should_be(
+    utilization_pct, generation, width, text
+):
+    gpu = Gpu(0, utilization_pct, pcie_generation=generation, pcie_width=width)
+    briefs = [figure.brief for figure in gpu_figures(gpu, CARD)]
+    assert briefs == ([text] if text else [])
+    assert gpu_figures(gpu) == []
+
+
+@pytest.mark.parametrize(
+    ("gpu", "brief", "level"),
+    [
+        (Gpu(0, ecc_corrected=3, ecc_uncorrected=0), "ECC 3 corrected", ""),
+        (Gpu(0, ecc_corrected=3, ecc_uncorrected=2), "ECC 2 uncorrected", "bad"),
+        (Gpu(0, encoder_pct=12), "encoder 12 %", ""),
+        (Gpu(0, decoder_pct=7), "decoder 7 %", ""),
+        (Gpu(0, nvlink_receive_mib_s=3.0, nvlink_send_mib_s=0.0), "NVLink in 3.0  out 0 MiB/s", ""),
+        (Gpu(0, fan_pct=0), "fan 0 %", ""),
+        (Gpu(0, mig=True), "MIG on", ""),
+    ],
+)
+def test_what_is_seldom_so_is_shown_when_it_is(gpu, brief, level):
+    (figure,) = gpu_figures(gpu, CARD)
+    assert (figure.brief, figure.level) == (brief, level)
+
+
+def test_what_is_as_it_should_be_is_not_shown():
+    quiet = Gpu(
+        0,
+        ecc_corrected=0,
+        ecc_uncorrected=0,
+        encoder_pct=0,
+        decoder_pct=0,
+        nvlinks=4,
+        nvlink_receive_mib_s=0.0,
+        nvlink_send_mib_s=0.0,
+        mig=False,
+        throttle=(),
+    )
+    assert gpu_figures(quiet, CARD) == []
+
+
+def test_what_a_gpu_took_is_shown_since_the_run_began():
+    (energy,) = gpu_figures(Gpu(0), CARD, energy_j=2_060.0)
+    assert energy == Figure("energy", "2.06 kJ")
+
+
+@pytest.mark.parametrize(
+    ("gpu", "nothing"),
+    [
+        (Gpu(0), True),
+        (Gpu(0, why={"utilization_pct": "denied"}), True),
+        (Gpu(0, throttle=()), False),
+        (Gpu(0, temperature_c=34), False),
+        # What it read before it was lost is no reading.
+        (Gpu(0, temperature_c=34, state=GpuState.LOST), True),
+    ],
+)
+def test_a_gpu_of_which_nothing_is_known_is_distinguished(gpu, nothing):
+    assert has_no_readings(gpu) is nothing
+
+
+def test_a_divided_gpu_says_why_it_has_no_utilisation():
+    why = {"utilization_pct": "not supported"}
+    assert no_utilization(Gpu(0, mig=True, why=why)) == "MIG on: no utilisation"
+    assert no_utilization(Gpu(0, why=why)) == "not supported"
+
+
+@pytest.mark.parametrize(
+    ("degrees", "text", "level"),
+    [(82, "82 °C", ""), (83, "83 °C hot", "high"), (90, "90 °C too hot", "bad")],
+)
+def test_a_hot_gpu_says_so_in_a_word(degrees, text, level):
+    (temperature,) = gpu_figures(Gpu(0, temperature_c=degrees), None)
+    assert (temperature.text, temperature.level) == (text, level)
+
+
+@pytest.mark.parametrize(("throttle", "level"), [("power cap", ""), ("thermal slowdown", "high")])
+def test_only_a_throttle_that_means_trouble_stands_out(throttle, level):
+    (held,) = gpu_figures(Gpu(0, throttle=(throttle,)), None)
+    assert (held.text, held.level) == (throttle, level)
+
+
+def test_a_reading_that_is_unknown_has_its_reason():
+    found = gpu_figures(Gpu(0, 50, why={"power_w": "not supported"}), None)
+    assert found == [Figure("power", "not supported", known=False)]
+
+
+@pytest.mark.parametrize(
+    ("used_mib", "text", "level", "marked"),
+    [
+        (8_192, "8.0 of 32.0 GiB", "", "8.0 of 32.0 GiB"),
+        (30_000, "29.3 of 32.0 GiB nearly full", "high", "29.3 of 32.0 GiB!"),
+        (32_000, "31.2 of 32.0 GiB full", "bad", "31.2 of 32.0 GiB!!"),
+        (None, "– of 32.0 GiB", "", "– of 32.0 GiB"),
+    ],
+)
+def test_a_full_memory_says_so_in_a_word_or_a_mark(used_mib, text, level, marked):
+    figure = memory_figure("memory", used_mib, 32_768)
+    assert (figure.text, figure.level, figure.marked) == (text, level, marked)
+
+
+def test_a_gpu_whose_memory_is_taken_whole_is_in_no_trouble():
+    (memory,) = gpu_figures(Gpu(0, memory_used_mib=6_100), CARD)
+    assert (memory.text, memory.level) == ("6.0 of 6.0 GiB full", "high")
+
+
+def test_the_cpu_shows_how_many_cores_work():
+    reading = machine(cpu=Cpu(pct=42.0, cores=(42,) * 8, mhz=4_600, temperature_c=58.0))
+    assert texts(cpu_figures(reading, FACTS)) == {
+        "busy": "3.4 of 8 cores",
+        "clock": "4.6 GHz",
+        "temp": "58 °C",
+    }
+    assert cpu_meter(reading, FACTS).text == "42 %  3.4 of 8 cores"
+
+
+def test_a_cpu_without_a_reading_says_why():
+    assert cpu_figures(None, FACTS) == []
+    assert cpu_meter(None, FACTS).text == "waiting for the first sample"
+    assert cpu_meter(machine(cpu=Cpu(why={"pct": "denied"})), FACTS).text == "denied"
+
+
+def test_one_core_is_one():
+    facts = MachineFacts(cores=1, cpu_limit=1.0)
+    assert texts(cpu_figures(machine(cpu=Cpu(pct=40.0)), facts)) == {
+        "busy": "0.4 of 1 core",
+        "limited": "to 1 core",
+    }
+    reading = machine(cpu=Cpu(limit_used_pct=48.0))
+    assert texts(cpu_figures(reading, facts)) == {"allowed": "48 % of 1 core"}
+
+
+def test_a_cpu_held_at_its_quota_says_how_often():
+    reading = machine(cpu=Cpu(pct=10.0, throttled_pct=30.0))
+    assert texts(cpu_figures(reading, FACTS))["limited"] == "30 % of periods"
+
+
+def test_the_cpu_shows_its_load_its_power_and_what_the_run_takes():
+    tree = ProcessTree(cpu_pct=281.0, rss_mib=1_900, processes=3, threads=42, major_faults_s=12.0)
+    reading = machine(cpu=Cpu(load_1m=3.2, power_w=64.4), process=tree)
+    assert texts(cpu_figures(reading, MachineFacts(cpu_limit=2.5))) == {
+        "limited": "to 2.5 cores",
+        "run": "2.8 cores  1.9 GiB",
+        "threads": "42 in 3 processes",
+        "faults": "12 per second",
+        "load": "3.20",
+        "package": "64 W",
+    }
+
+
+def test_major_faults_of_the_machine_are_shown_where_the_run_has_none():
+    memory = Memory(major_faults_s=7.0)
+    tree = ProcessTree(major_faults_s=0.0)
+    reading = machine(cpu=Cpu(), memory=memory, process=tree)
+    assert texts(cpu_figures(reading, FACTS)) == {"faults": "7 per second"}
+    assert cpu_figures(machine(cpu=Cpu(), memory=Memory(major_faults_s=0.0)), FACTS) == []
+
+
+@pytest.mark.parametrize(
+    ("disk", "text"),
+    [
+        (Disk(0.5, 120.3), "read 0.5  written 120 MiB/s"),
+        (Disk(0.01, 0.0), "read 10  written 0 KiB/s"),
+        (Disk(2_048.0, 512.0), "read 2.0  written 0.5 GiB/s"),
+        (Disk(None, 3.0, why={"read_mib_s": "denied"}), "read –  written 3.0 MiB/s"),
+        (Disk(why={"read_mib_s": "no physical disk was found"}), "no physical disk was found"),
+    ],
+)
+def test_rates_are_shown_in_one_unit_or_with_their_reason(disk, text):
+    assert texts(machine_meters(machine(disk=disk), FACTS))["disk"] == text
+
+
+def test_memory_swap_disk_and_network_are_shown():
+    reading = machine(
+        memory=Memory(used_mib=8_192, swap_used_mib=512), disk=Disk(1.0, 2.0), network=Network(3, 4)
+    )
+    assert texts(machine_meters(reading, FACTS)) == {
+        "memory": "8.0 of 32.0 GiB",
+        "disk": "read 1.0  written 2.0 MiB/s",
+        "network": "in 3.0  out 4.0 MiB/s",
+        "swap": "0.5 of 2.0 GiB",
+    }
+
+
+@pytest.mark.parametrize(
+    ("width", "text"),
+    [(80, NO_DRIVER), (40, "no GPU: no NVIDIA driver"), (20, "no GPU"), (3, "no GPU")],
+)
+def test_a_reason_loses_its_details_first(width, text):
+    assert without_detail(NO_DRIVER, width) == text
+
+
+def test_a_machine_is_shown_in_parts_and_equal_gpus_are_counted():
+    gpus = tuple(GpuFacts(n, "NVIDIA GeForce RTX 3090") for n in range(2))
+    facts = MachineFacts(
+        cpu_model="Intel(R) Core(TM) i7-9700K CPU @ 3.60GHz",
+        cores=8,
+        cpu_limit=2.5,
+        memory_mib=32_768,
+        gpus=(*gpus, GpuFacts(2, "Tesla T4")),
+        driver="550.54.14",
+        cuda="12.4",
+        on_battery=True,
+    )
+    assert identity(facts) == [
+        "Intel i7-9700K",
+        "8 cores",
+        "limited to 2.5",
+        "32.0 GiB",
+        "2 × NVIDIA RTX 3090",
+        "Tesla T4",
+        "driver 550.54.14",
+        "CUDA 12.4",
+        "on battery",
+    ]
+    assert identity(MachineFacts()) == []
+
+
+@pytest.mark.parametrize(
+    ("throttled_pct", "used_pct", "expected"),
+    [
+        (None, None, {"limited": "to 6 cores"}),
+        (0.0, 48.0, {"allowed": "48 % of 6 cores"}),
+        (4.0, 48.0, {"limited": "4 % of periods", "allowed": "48 % of 6 cores"}),
+    ],
+)
+def test_a_limited_cpu_shows_how_much_it_uses_of_that(throttled_pct, used_pct, expected):
+    reading = machine(cpu=Cpu(throttled_pct=throttled_pct, limit_used_pct=used_pct))
+    found = cpu_figures(reading, MachineFacts(cpu_limit=6.0))
+    assert texts(found) == expected
+    assert worst(figure for figure in found if figure.label == "allowed") == ""
+    nearly_all = machine(cpu=Cpu(limit_used_pct=97.0))
+    assert worst(cpu_figures(nearly_all, MachineFacts(cpu_limit=6.0))) == "high"

@@ -1,0 +1,135 @@
+"""What a report draws of the metrics: each value at its time, and each validation at its end."""
+
+from dataclasses import replace
+
+import pytest
+from fakes.recorded import recorded_session
+from fakes.strategies import ANY_RECORDS
+from hypothesis import given, settings
+
+from dlmon.figures.metric_curves import MetricCurves, metric_charts
+from dlmon.records import Epoch, Metrics
+
+TRAINING, VALIDATION = "training", "validation, at the end of each epoch"
+
+
+def charts_of(*sessions):
+    curves = []
+    for records in sessions:
+        curves.append(MetricCurves(records[0]))
+        for record in records[1:]:
+            curves[-1].fold(record)
+    names = [f"run {number}" for number, _ in enumerate(sessions, 1)]
+    return {chart.metric: chart for chart in metric_charts(curves, names)}
+
+
+def losses(records):
+    """Return the points of each line of the loss."""
+    charts = charts_of(records)
+    return {line.label: line.points for line in charts["loss"].lines} if charts else {}
+
+
+def without_metrics():
+    return [record for record in recorded_session() if not isinstance(record, Metrics)]
+
+
+def test_each_metric_has_a_chart_and_the_loss_is_first():
+    charts = charts_of(recorded_session())
+    assert list(charts) == ["loss", "accuracy"]
+    assert [line.label for line in charts["accuracy"].lines] == [TRAINING, VALIDATION]
+
+
+def test_the_loss_is_drawn_with_its_validation():
+    drawn = losses(recorded_session())
+    assert list(drawn) == [TRAINING, VALIDATION]
+    assert drawn[TRAINING][0].mean > 2
+    assert drawn[TRAINING][-1].mean < 0.7
+    assert [round(point.mean, 4) for point in drawn[VALIDATION]] == [1.8, 0.9, 0.6]
+
+
+def test_a_validation_stands_at_the_end_of_its_epoch():
+    records = recorded_session()
+    ends = [(r.end - records[0].t) / 1e9 for r in records if isinstance(r, Epoch)]
+    assert [point.t for point in losses(records)[VALIDATION]] == pytest.approx(ends)
+
+
+def test_an_older_log_draws_the_losses_at_the_ends_of_its_epochs():
+    records = without_metrics()
+    ends = [(r.train_end - records[0].t) / 1e9 for r in records if isinstance(r, Epoch)]
+    drawn = losses(records)[TRAINING]
+    assert [point.t for point in drawn] == pytest.approx(ends)
+
+
+def test_epochs_that_are_shorter_than_a_second_have_a_value_each():
+    header, *records = without_metrics()
+    epochs = [r for r in records if isinstance(r, Epoch)]
+    short = [
+        replace(
+            epochs[0],
+            epoch=number,
+            begin=header.t + number * 600_000_000,
+            train_end=header.t + number * 600_000_000 + 400_000_000,
+            end=header.t + number * 600_000_000 + 500_000_000,
+            validation=None,
+        )
+        for number in range(20)
+    ]
+    drawn = losses([header, *short])
+    assert [len(points) for points in drawn.values()] == [20, 20]
+
+
+def test_an_epoch_that_is_written_again_adds_only_what_is_new():
+    header, *records = without_metrics()
+    epochs = [r for r in records if isinstance(r, Epoch)]
+    first = replace(epochs[0], metrics={"loss": 2.0}, validation=None)
+    again = replace(epochs[0], metrics={"loss": 2.0, "val_loss": 1.5})
+    drawn = losses([header, first, again])
+    assert [[point.mean for point in points] for points in drawn.values()] == [[2.0], [1.5]]
+
+
+def test_a_loss_that_is_no_number_is_a_gap():
+    points = losses(recorded_session("training", ended=2, nan_loss=True))[TRAINING]
+    assert any(point.mean is None for point in points)
+    assert all(point.mean is None or point.mean > 0 for point in points)
+
+
+def test_an_axis_holds_values_below_zero():
+    header, *records = without_metrics()
+    records = [
+        replace(r, metrics={"loss": -1.5 + r.epoch}) if isinstance(r, Epoch) else r for r in records
+    ]
+    chart = charts_of([header, *records])["loss"]
+    assert chart.bottom <= -1.5
+    assert chart.top >= 0.5
+
+
+def test_losses_that_hardly_change_fill_the_axis():
+    header, *records = without_metrics()
+    records = [
+        replace(r, metrics={"loss": 2.31 - 0.06 * r.epoch}) if isinstance(r, Epoch) else r
+        for r in records
+    ]
+    chart = charts_of([header, *records])["loss"]
+    assert chart.bottom > 2
+    assert chart.top - chart.bottom < 0.3
+
+
+def test_the_validation_of_a_session_among_several_has_its_colour():
+    lines = charts_of(recorded_session(), recorded_session())["loss"].lines
+    assert [line.label for line in lines] == [
+        "run 1", "run 1, validation", "run 2", "run 2, validation",
+    ]  # fmt: skip
+    assert [line.number for line in lines] == [0, 0, 1, 1]
+
+
+@settings(max_examples=40, deadline=None)
+@given(records=ANY_RECORDS)
+def test_any_records_have_charts_of_numbers(records):
+    header = recorded_session()[0]
+    for chart in charts_of([header, *records]).values():
+        assert chart.bottom < chart.top
+        for line in chart.lines:
+            times = [point.t for point in line.points]
+            assert times == sorted(times)
+            for point in line.points:
+                assert point.mean is None or chart.bottom <= point.low <= point.high <= chart.top

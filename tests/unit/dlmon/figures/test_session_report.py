@@ -1,0 +1,350 @@
+"""What a report says of a session: its name, its account, what speaks against its figures."""
+
+import json
+from dataclasses import replace
+
+import pytest
+from fakes.recorded import BEGIN_WALL, recorded_session, with_a_slow_epoch, write_log
+from fakes.scripts import script_session
+
+from dlmon.comparison.published import published
+from dlmon.figures.report import make_report
+from dlmon.figures.session_report import as_sentence
+from dlmon.log.label import Label, write_label
+from dlmon.records import (
+    AccountPart,
+    Doubt,
+    Epoch,
+    Evaluation,
+    Machine,
+    MachineFacts,
+    Model,
+    Operation,
+    Process,
+    Profile,
+    Result,
+    Trainer,
+)
+from dlmon.render.html import html_of
+from dlmon.render.markdown import markdown_of
+from dlmon.render.tidy import OPERATIONS, json_lines
+
+
+def only(path, full=False):
+    (session,) = make_report([path], [], full).sessions
+    return session
+
+
+def test_a_session_is_called_by_its_name(tmp_path):
+    path = write_log(tmp_path, recorded_session())
+    write_label(path, Label("baseline", "before the fix"))
+    session = only(path)
+    assert session.title == "baseline"
+    assert ("note", "before the fix") in session.figures
+    page = html_of(make_report([path], []))
+    assert "<h1>baseline</h1>" in page
+    assert session.as_json["name"] == "baseline"
+
+
+def test_a_slow_epoch_is_among_the_figures_with_what_differed_in_it(tmp_path):
+    figures = dict(only(write_log(tmp_path, with_a_slow_epoch())).figures)
+    assert "40.0 s more than the usual" in figures["slow epoch 3"]
+
+
+def test_a_profile_has_a_table_of_operations_or_says_why_not(tmp_path):
+    header, *records = recorded_session()
+    operations = (Operation("aten::mm|<b>", 5, 1_500, 40_000, 1.0),)
+    begin, end = records[-1].t - 10**9, records[-1].t
+    kept = Profile(end, 1, begin, end, 5, "torch", "profile-1.json.gz", 9, operations)
+    lost = Profile(end, 2, begin, end, 5, "jax", why={"operations": "its trace is cut short"})
+    path = write_log(tmp_path, [header, *records[:-1], kept, lost, records[-1]])
+    report = make_report([path], [])
+    (said, table), (why, nothing) = report.sessions[0].profiles
+    assert said == "5 steps by PyTorch's profiler, 1.00 s"
+    assert table.rows[0] == ("aten::mm|<b>", "100.0 %", "5", "1.50 ms", "40.0 ms")
+    assert (why, nothing.rows) == (
+        "5 steps by JAX's profiler, 1.00 s: its trace is cut short",
+        (),
+    )
+    assert "aten::mm|&lt;b&gt;" in html_of(report)
+    assert "`aten::mm¦<b>` | 100.0 % | 5 |" in markdown_of(report)
+    first, second = report.sessions[0].as_json["profiles"]
+    assert (first["steps"], first["file"]) == (5, "profile-1.json.gz")
+    assert first["operations"][0]["device_us"] == 40_000
+    assert second["operations"] is None
+    (row,) = json.loads("".join(json_lines([path], OPERATIONS)))
+    assert (row["operation"], row["host_ms"], row["device_ms"]) == ("aten::mm|<b>", 1.5, 40.0)
+
+
+def test_a_hostile_name_is_text(tmp_path):
+    path = write_log(tmp_path, recorded_session())
+    (path.parent / "label.json").write_text('{"name": "<img src=x>|`a`", "note": "=1+1"}')
+    report = make_report([path], [])
+    assert "<h1>&lt;img src=x&gt;|`a`</h1>" in html_of(report)
+    assert "## `<img src=x>¦'a'`\n" in markdown_of(report)
+
+
+def test_the_account_adds_up_to_the_wall_time(tmp_path):
+    path = write_log(tmp_path, recorded_session())
+    session = only(path)
+    total = sum(bar.value for bar in session.account)
+    assert total == pytest.approx(session.as_json["result"]["wall_s"], rel=0.01)
+    assert session.as_json["account"][AccountPart.TRAINING] > 0.5 * total
+    assert "Where the time went" in html_of(make_report([path], []))
+
+
+def test_what_speaks_against_figures_is_said(tmp_path):
+    header, *records = recorded_session()
+    busy = MachineFacts(**{**vars(header.machine), "on_battery": True})
+    session = only(write_log(tmp_path, [replace(header, machine=busy), *records]))
+    assert session.valid is False
+    assert "The machine ran on its battery." in session.against
+    assert session.as_json["against"][Doubt.ON_BATTERY] == "the machine ran on its battery"
+
+
+def test_what_speaks_against_figures_is_said_once_of_a_session_and_in_a_row_of_several(tmp_path):
+    header, *records = recorded_session()
+    busy = MachineFacts(**{**vars(header.machine), "on_battery": True})
+    doubted = write_log(tmp_path, [replace(header, machine=busy), *records])
+    alone = make_report([doubted], [])
+    assert markdown_of(alone).count("\n- The machine ran on its battery.\n") == 1
+    assert all("in doubt" not in text for text in (html_of(alone), markdown_of(alone)))
+    other = write_log(tmp_path, recorded_session(session_id="20261120-a1b2"))
+    together = make_report([doubted, other], []).together
+    rows = {row[0]: row[1:] for row in together.rows}
+    assert "ran on its battery" in rows["in doubt"][0]
+    assert rows["in doubt"][1] == "–"
+
+
+def began_busy(records, cpu_pct):
+    """Return a session whose machine was busy when it began."""
+    header, *rest = records
+    return [replace(header, machine=replace(header.machine, cpu_pct=cpu_pct)), *rest]
+
+
+def test_a_run_that_alone_began_on_a_busy_machine_has_it_above_its_comparison_only(tmp_path):
+    path = write_log(tmp_path, began_busy(recorded_session(), 30.0))
+    session = only(path)
+    assert "Machine was busy at the start: CPU 30 %." in session.against
+    assert not any("busy" in bar.note for bar in session.bars)
+    assert session.of_all == ""
+
+
+def test_runs_that_all_began_on_a_busy_machine_have_it_once_below_their_comparison(tmp_path):
+    early = recorded_session(session_id="20261120-a1b2", begin_wall=BEGIN_WALL - 600)
+    write_log(tmp_path, began_busy(early, 40.0))
+    path = write_log(tmp_path, began_busy(recorded_session(), 30.0))
+    session = only(path)
+    assert any(bar.kind == "earlier" for bar in session.bars)
+    assert not any("busy" in bar.note for bar in session.bars)
+    once = "The machine was busy at the start of each run shown."
+    for text in (markdown_of(make_report([path], [])), html_of(make_report([path], []))):
+        assert text.count(once) == 1
+
+
+def test_where_only_an_earlier_run_had_the_machine_for_itself_each_bar_says_what_it_had(tmp_path):
+    quiet = recorded_session(session_id="20261120-a1b2", begin_wall=BEGIN_WALL - 900)
+    write_log(tmp_path, quiet)
+    early = recorded_session(session_id="20261120-c3d4", begin_wall=BEGIN_WALL - 600)
+    write_log(tmp_path, began_busy(early, 40.0))
+    session = only(write_log(tmp_path, began_busy(recorded_session(), 30.0)))
+    notes = [bar.note for bar in session.bars if "busy at the start" in bar.note]
+    assert [note[-8:] for note in notes] in (["CPU 30 %", "CPU 40 %"], ["CPU 40 %", "CPU 30 %"])
+
+
+def test_nothing_speaks_against_a_steady_run(tmp_path):
+    session = only(write_log(tmp_path, recorded_session()))
+    assert (session.valid, session.against) == (True, ())
+
+
+def test_who_else_was_on_the_gpu_is_not_named(tmp_path):
+    header, *records, result = recorded_session(gpus=1)
+    row = Process(7, "mallory", "/opt/spy --x", gpus=(0,), gpu_memory_mib=4096, of_run=False)
+    records = [replace(r, processes=(row,)) if isinstance(r, Machine) else r for r in records]
+    said = {Doubt.GPU_SHARED: "another program had 4.0 GiB on GPU 0 (spy, pid 7)"}
+    result = replace(result, valid=False, against=said)
+    path = write_log(tmp_path, [header, *records, result])
+    assert "another program had 4.0 GiB on GPU 0 (unnamed, pid 7)" in str(only(path).as_json)
+    assert "spy" not in html_of(make_report([path], []))
+    assert "spy" in html_of(make_report([path], [], full=True))
+
+
+def test_a_long_time_without_a_batch_is_listed(tmp_path):
+    header, *records = recorded_session()
+    at = next(n for n, r in enumerate(records) if r.TYPE == "batches" and r.epoch == 1) + 3
+    stalled = replace(records[at], dt_us=(2_500_000, *records[at].dt_us[1:]))
+    path = write_log(tmp_path, [header, *records[:at], stalled, *records[at + 1 :]])
+    report = make_report([path], [])
+    assert any("without a batch" in text for _, text in report.sessions[0].gaps)
+    assert any("without a batch" in mark.text for mark in report.marks)
+
+
+def test_this_run_is_marked_where_its_time_leaves_out_a_part(tmp_path):
+    session = only(
+        write_log(tmp_path, recorded_session(workload="mnist-mlp-small", status="stopped"))
+    )
+    assert [bar.kind for bar in session.bars if bar.label == "this run"] == ["this"]
+
+
+def test_a_machine_alone_is_reported(tmp_path):
+    header, *records = recorded_session(gpus=2)
+    header = replace(header, workload="", options={"interval": 1.0})
+    readings = [record for record in records if isinstance(record, Machine)]
+    result = Result("completed", header.id, "", "", None, {}, 30.0, wall=BEGIN_WALL + 30)
+    path = write_log(tmp_path, [header, *readings, result])
+    report = make_report([path], [])
+    (session,) = report.sessions
+    assert session.workload == "the machine alone"
+    assert session.command is None
+    assert (session.valid, session.against, session.account) == (None, (), ())
+    assert report.charts[0].title == "CPU"
+    assert "(host)" in dict(session.figures)["recorded"]
+    assert "mean CPU" in dict(session.figures)
+
+
+def test_how_much_is_read_is_said_while_it_is_read(tmp_path):
+    logs = [
+        write_log(tmp_path, recorded_session(session_id=name), name) for name in ("a", "b", "c")
+    ]
+    shares = []
+    make_report(logs, [], on_read=shares.append)
+    assert shares == sorted(shares)
+    assert shares[0] >= 0
+    assert 0.6 < shares[-1] <= 1
+    assert len(shares) >= 3
+
+
+class EndOfPatience(Exception):
+    """What ends a reading."""
+
+
+def test_reading_ends_where_what_hears_of_it_raises(tmp_path):
+    def stop(share):
+        raise EndOfPatience
+
+    with pytest.raises(EndOfPatience):
+        make_report([write_log(tmp_path, recorded_session())], [], on_read=stop)
+
+
+def test_what_metrics_came_to_stands_in_every_form(tmp_path):
+    report = make_report([write_log(tmp_path, recorded_session())], [])
+    (session,) = report.sessions
+    rows = {row[0]: row[1:] for row in session.metrics.rows}
+    assert rows["val_loss"] == ("0.6000", "0.6000", "3")
+    assert session.as_json["metrics"]["val_loss"]["best_epoch"] == 3
+    assert "### Metrics" in markdown_of(report)
+    assert "<h2>Metrics</h2>" in html_of(report)
+
+
+def test_the_result_of_an_evaluation_is_reported(tmp_path):
+    header, *records, result = recorded_session()
+    t = records[-1].t
+    evaluation = Evaluation(t, t + 2 * 10**9, 5, 1000, True, {"loss": 0.4})
+    session = only(write_log(tmp_path, [header, *records, evaluation, result]))
+    assert dict(session.figures)["evaluation"] == "loss 0.4000 (1,000 samples, 2.00 s)"
+    assert session.as_json["evaluation"]["metrics"] == {"loss": 0.4}
+
+
+def test_the_versions_that_a_script_trained_with_stand_in_its_environment(tmp_path):
+    header, *records = recorded_session()
+    header = replace(header, command=("python", "fit.py"), versions={"python": "3.11.7"})
+    model = next(record for record in records if isinstance(record, Model))
+    model = replace(model, backend="tensorflow", backend_version="2.21.0")
+    trainer = Trainer(header.t, 0, 7, "keras", "3.15.1", "3.12.1", "tensorflow")
+    session = only(write_log(tmp_path, [header, trainer, model]))
+    environment = dict(session.environment)
+    assert environment["framework"] == "Keras 3.15.1"
+    assert environment["backend"] == "TensorFlow 2.21.0"
+    assert environment["python of the script"] == "3.12.1"
+
+
+def test_the_sentence_of_a_script_has_the_unit_of_its_figures(tmp_path):
+    session = only(write_log(tmp_path, script_session(samples=None)))
+    figures = dict(session.figures)
+    assert session.verdict[0] == "50 steps/s."
+    assert figures["throughput"].startswith("50 steps/s")
+    of_samples = only(write_log(tmp_path, script_session(), "samples"))
+    assert of_samples.verdict[0] == "3,200 samples/s."
+
+
+def of_script(records, *arguments):
+    """Return a session as that of a script which was given these arguments."""
+    header, *rest, result = records
+    command = ("python3", "/home/ada/train.py", *arguments)
+    header = replace(header, workload="train.py", command=command)
+    return [header, *rest, replace(result, workload="train.py")]
+
+
+def test_no_command_of_an_earlier_run_is_in_the_comparison(tmp_path):
+    """Its row is called as it is in every other form, also where other arguments differ."""
+    early = recorded_session(session_id="20261120-a1b2", begin_wall=BEGIN_WALL - 600)
+    write_log(tmp_path, of_script(early, "--lr", "0.1", "--api-key", "sk-abcdef", "--db", "x:hush"))
+    path = write_log(tmp_path, of_script(recorded_session(), "--lr", "0.2"))
+    session = only(path)
+    comparison = session.as_json["comparison"]
+    assert [row["label"] for row in comparison] == [bar.label for bar in session.bars]
+    assert any(row["session"] == "20261120-a1b2" for row in comparison)
+    for secret in ("sk-abcdef", "python3", "/home/ada"):
+        assert secret not in json.dumps(session.as_json)
+
+
+def test_an_earlier_run_names_its_framework_as_this_one_does(tmp_path):
+    early = recorded_session(session_id="20261120-a1b2", begin_wall=BEGIN_WALL - 600)
+    write_log(tmp_path, [*early[:-1], replace(early[-1], options={"backend": "tensorflow"})])
+    session = only(write_log(tmp_path, recorded_session()))
+    notes = {bar.kind: bar.note for bar in session.bars if "published" not in bar.kind}
+    (version,) = {note.partition(";")[0] for note in notes.values()}
+    assert version == "TensorFlow 2.21.0"
+
+
+def test_the_note_of_an_own_reference_figure_stands_beside_it_and_no_article_s_does(
+    tmp_path, monkeypatch
+):
+    figures = tmp_path / "published.csv"
+    figures.write_text(
+        "workload,device,metric,value,batch_size,note\n"
+        "cifar10-cnn,My box,seconds_per_epoch,7.5,100,with <b>fans</b> | off\n"
+    )
+    monkeypatch.setenv("DLMON_PUBLISHED", str(figures))
+    report = make_report([write_log(tmp_path, recorded_session())], [])
+    (own,) = (bar for bar in report.sessions[0].bars if bar.label == "My box")
+    assert own.note == "with <b>fans</b> | off"
+    assert "with &lt;b&gt;fans&lt;/b&gt; | off" in html_of(report)
+    assert "`with <b>fans</b> ¦ off`" in markdown_of(report)
+    # What keeps a number from standing for its device is said in any case.
+    others = {row.note for row in published("cifar10-cnn") if row.note and not row.caveats}
+    others.discard(own.note)
+    assert others
+    assert not any(note in bar.note for note in others for bar in report.sessions[0].bars)
+
+
+def test_a_metric_takes_no_place_of_a_figure_beside_other_sessions(tmp_path):
+    def training(number):
+        metrics = {"throughput": 7.5, "epochs": 8.5, "loss": 0.5}
+        return [
+            replace(record, metrics=metrics) if isinstance(record, Epoch) else record
+            for record in recorded_session(session_id=f"run-{number}")
+        ]
+
+    logs = [write_log(tmp_path, training(number), f"run-{number}") for number in range(2)]
+    logs.append(write_log(tmp_path, recorded_session(session_id="usual"), "usual"))
+    report = make_report(logs, [])
+    rows = {row[0]: row[1:] for row in report.together.rows}
+    assert len(rows) == len(report.together.rows)
+    figures = [dict(session.figures)["throughput"] for session in report.sessions]
+    assert list(rows["throughput"]) == figures
+    assert rows["metric throughput"] == ("7.5000", "7.5000", "–")
+    assert "loss" in rows
+    assert "metric loss" not in rows
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("new had more", "New had more."),
+        ("batch 256 has no throughput.", "batch 256 has no throughput."),
+    ],
+)
+def test_a_sentence_begins_with_a_capital_but_for_a_name(text, said):
+    assert as_sentence(text, ("batch 256",)) == said
+    assert as_sentence(text) == said[:1].upper() + said[1:]

@@ -1,0 +1,453 @@
+from dataclasses import replace
+
+import pytest
+
+from dlmon.comparison.sides import Difference, NotComparable, RunFigures, compare_sides
+from dlmon.figures.sides import (
+    COLUMNS,
+    GAP,
+    change_text,
+    changed_text,
+    differences,
+    doubts,
+    figure_rows,
+    legends,
+    notes,
+    p_text,
+    shown_columns,
+    side_name,
+    verdict,
+)
+from dlmon.records import MachineFacts, Status
+from dlmon.statistics.ratios import Basis, Ratio
+
+RUN = RunFigures(
+    session="20261120-145600-cifar10-cnn-7f3a",
+    host="tower",
+    wall=1.0,
+    status=Status.COMPLETED,
+    workload="cifar10-cnn",
+    options={},
+    versions={},
+    machine=MachineFacts(),
+    values={"samples_per_second": 1_000.0},
+)
+
+
+def side(session, *throughputs, values=None, **changes):
+    return [
+        replace(
+            RUN,
+            session=f"{session}-{number}",
+            values={"samples_per_second": one, **(values or {})},
+            **changes,
+        )
+        for number, one in enumerate(throughputs)
+    ]
+
+
+def cells(comparison, name):
+    (row,) = (row for row in figure_rows(comparison) if row.cells[0] == name)
+    return row.cells
+
+
+@pytest.mark.parametrize(
+    ("base", "new", "shown"),
+    [
+        (0.00699, 0.01, ("0.00699", "0.01000")),
+        (0.0123, 0.5, ("0.01", "0.50")),
+        (0.0, 0.00699, ("0", "0.00699")),
+        (0.00699, 12.3, ("0.00699", "12.30")),
+        (101.4, 1_250.4, ("101", "1,250")),
+        (None, 0.005, ("–", "0.00500")),
+    ],
+)
+def test_both_sides_of_a_small_figure_have_the_same_digits(base, new, shown):
+    values = [None if one is None else {"compile_s": one} for one in (base, new)]
+    sides = [side(name, 900.0, values=one) for name, one in zip("ab", values, strict=True)]
+    assert cells(compare_sides(*sides), "compile, s")[1:3] == shown
+
+
+@pytest.mark.parametrize(
+    ("ratio", "text"),
+    [
+        (Ratio(1.049, 1.03, 1.07, 0.001, Basis.RUNS), "+4.9 %"),
+        (Ratio(0.951, 0.93, 0.97, 0.001, Basis.RUNS), "-4.9 %"),
+        (Ratio(1.004, 0.99, 1.02, 0.6, Basis.RUNS), "~ +0.4 %"),
+        (Ratio(1.5, 1.49, 1.51, None, Basis.WITHIN_RUNS), "? +50.0 %"),
+        (Ratio(12.5, 12.0, 13.0, 0.001, Basis.RUNS), "+1,150 %"),
+        (Ratio(1e9), "? over +1,000,000 %"),
+    ],
+)
+def test_a_change_is_marked_where_it_is_not_significant(ratio, text):
+    assert change_text(ratio) == text
+
+
+@pytest.mark.parametrize(
+    ("p", "text"), [(0.41, "0.41"), (0.0312, "0.031"), (0.0004, "<0.001"), (1.0, "1.00")]
+)
+def test_a_probability_has_as_many_digits_as_it_needs(p, text):
+    assert p_text(p) == text
+
+
+def test_the_parts_of_the_account_stand_last_in_their_own_order():
+    account = {"account.startup": 2.0, "account.data_wait": 1.0, "account.closing": 0.5}
+    comparison = compare_sides(side("a", 1.0, values=account), side("b", 2.0, values=account))
+    names = [row.cells[0] for row in figure_rows(comparison)]
+    assert names == ["samples/s", "start and imports, s", "waiting for data, s", "shutdown, s"]
+
+
+def test_what_one_side_lacks_is_a_dash():
+    comparison = compare_sides(side("a", 1.0, values={"gpu_pct": 97.0}), side("b", 2.0))
+    assert cells(comparison, "GPU busy, %") == ("GPU busy, %", "97", "–", "", "", "", "1+0")
+
+
+@pytest.mark.parametrize(
+    ("width", "columns"),
+    [
+        (100, COLUMNS),
+        (56, tuple(name for name in COLUMNS if name != "n")),
+        (50, ("", "base", "new", "change", "95 % interval")),
+        (36, ("", "base", "new", "change")),
+        (1, ("", "base", "new", "change")),
+    ],
+)
+def test_columns_go_where_there_is_no_room(width, columns):
+    rows = figure_rows(compare_sides(side("a", 900.0, 901.0), side("b", 950.0, 951.0)))
+    shown = shown_columns(rows, width)
+    assert tuple(COLUMNS[index] for index, _ in shown) == columns
+    needed = sum(cells for _, cells in shown) + GAP * (len(shown) - 1)
+    assert needed <= width or columns == COLUMNS[:4]
+
+
+def test_a_side_is_called_by_its_name_where_all_its_runs_bear_it():
+    assert side_name(side("a", 1.0)) == "a-0"
+    assert side_name(side("a", 1.0, 2.0, 3.0)) == "a-0 and 2 more"
+    assert side_name(side("a", 1.0, 2.0)) == "a-0 and a-1"
+    assert side_name([*side("a", 1.0, name="first"), *side("b", 1.0)]) == "first and b-0"
+    assert side_name(side("a", 1.0, name="baseline")) == "baseline"
+    assert side_name(side("a", 1.0, 2.0, name="baseline")) == "baseline, 2 runs"
+
+
+def test_a_verdict_has_its_interval():
+    base = side("a", 1_000.0, 1_001.0, 999.0)
+    assert verdict(compare_sides(base, side("b", 1_100.0, 1_101.0, 1_099.0))) == (
+        "new is 10.0 % faster than base (9.8 to 10.2 %)"
+    )
+    assert verdict(compare_sides(base, side("b", 900.0, 901.0, 899.0))) == (
+        "new is 10.0 % slower than base (9.8 to 10.2 %)"
+    )
+    assert verdict(compare_sides(base, side("b", 2_360.0, 2_375.0, 2_400.0))) == (
+        "new is 2.38 times as fast as base (2.33 to 2.43)"
+    )
+    assert verdict(compare_sides(base, side("b", 2_300.0, 2_375.0, 2_450.0))) == (
+        "new is 2.4 times as fast as base (2.2 to 2.6)"
+    )
+    assert verdict(compare_sides(base, side("b", 400.0, 401.0, 399.0))) == (
+        "new is 2.50 times as slow as base (2.49 to 2.51)"
+    )
+    assert verdict(compare_sides(base, side("b", 1_001.0, 1_002.0, 998.0))).startswith(
+        "no significant difference in throughput: -0."
+    )
+    same = tuple(1_000.0 + number / 1e4 for number in range(5))
+    assert verdict(compare_sides(side("a", *same), side("b", *(each + 0.1 for each in same)))) == (
+        "new is as fast as base: +0.0 to +0.0 %"
+    )
+    assert "do not differ at all" in verdict(compare_sides(side("a", 1, 1), side("b", 2, 2)))
+
+
+def test_what_speaks_against_a_run_is_said():
+    doubtful = {"valid": False, "against": {"throttled": "the GPU was throttled for 9 % of it"}}
+    comparison = compare_sides(
+        side("a", 1.0, status=Status.RUNNING), side("b", 2.0, name="new", **doubtful)
+    )
+    assert doubts(comparison) == [
+        "a-0 is still running: its figures are those so far",
+        "new: the GPU was throttled for 9 % of it",
+    ]
+
+
+def against(run, **doubts):
+    return replace(run, valid=not doubts, against=doubts)
+
+
+def test_what_speaks_against_every_run_is_said_once():
+    (a, b), (c,) = side("a", 1.0, 1.1), side("c", 2.0)
+    busy = "machine was busy at the start: CPU {} %"
+    few = "too short: {} s of steady batches, 5 s are the least"
+    runs = [
+        against(run, busy_at_start=busy.format(pct), too_short=few.format(pct / 10))
+        for run, pct in ((a, 30), (b, 40), (c, 30))
+    ]
+    assert doubts(compare_sides(runs[:2], runs[2:])) == [
+        "all 3 runs: machine was busy at the start",
+        "a-0: too short: 3.0 s of steady batches, 5 s are the least",
+        "a-1: too short: 4.0 s of steady batches, 5 s are the least",
+        "c-0: too short: 3.0 s of steady batches, 5 s are the least",
+    ]
+    alike = [against(run, on_battery="the machine ran on its battery") for run in (a, c)]
+    assert doubts(compare_sides(alike[:1], alike[1:])) == [
+        "both runs: the machine ran on its battery"
+    ]
+    others = "other programs took {} of 2 cores"
+    varied = [against(run, cpu_shared=others.format(n)) for run, n in ((a, 0.5), (c, 0.7))]
+    assert doubts(compare_sides(varied[:1], varied[1:])) == [
+        "both runs: other programs took part of the CPUs"
+    ]
+    one_quiet = [against(a, busy_at_start=busy.format(30)), against(c)]
+    assert doubts(compare_sides(one_quiet[:1], one_quiet[1:])) == [f"a-0: {busy.format(30)}"]
+
+
+def test_a_run_without_a_throughput_is_left_out_and_named():
+    none = replace(RUN, session="early", values={}, why="not steady yet")
+    comparison = compare_sides([*side("a", 1.0), none], side("b", 2.0))
+    assert doubts(comparison) == [
+        "early is left out, it has no throughput: not steady yet",
+    ]
+
+
+WINDOWS = [(1_000, 1_000_000 + 1_000 * (n % 3)) for n in range(12)]
+
+
+@pytest.mark.parametrize(
+    ("new", "said"),
+    [
+        (4_500.0, "new had 4.5× the throughput of base in these two runs"),
+        (250.0, "base had 4.0× the throughput of new in these two runs"),
+        (1_120.0, "new had 12.0 % more throughput than base in these two runs"),
+        (880.0, "new had 12.0 % less throughput than base in these two runs"),
+        (1_000.0, "new had the same throughput as base in these two runs"),
+    ],
+)
+def test_of_one_run_a_side_it_is_said_what_was_measured_and_what_would_show_more(new, said):
+    one_each = compare_sides(side("a", 1_000.0, windows=WINDOWS), side("b", new, windows=WINDOWS))
+    assert verdict(one_each) == (
+        f"{said}; one run each can't show how much runs differ from time to time: "
+        "repeat each 3 times (dlmon sweep cifar10-cnn --repeat 3)"
+    )
+    assert "not significant" not in verdict(one_each)
+
+
+def test_a_script_is_repeated_by_exec():
+    sides = [side(name, 1.0, workload="train.py", command=("train.py",)) for name in "ab"]
+    assert verdict(compare_sides(*sides)).endswith("(dlmon exec --repeat 3)")
+
+
+def test_the_marks_in_a_table_are_explained():
+    one_each = compare_sides(side("a", 1.0, windows=WINDOWS), side("b", 2.0, windows=WINDOWS))
+    assert legends(figure_rows(one_each)) == [
+        "? not tested: one run a side can't show how much runs differ from time to time"
+    ]
+    assert "not of how runs do" in notes(one_each)[-1]
+    judged = compare_sides(side("a", 1.0), side("b", 1.0), side("c", 1.0, 1.01, 0.99))
+    assert "allows for how runs differ" in legends(figure_rows(judged))[0]
+    assert notes(judged) == ["how runs differ is taken from other runs of the same conditions here"]
+    clear = compare_sides(side("a", 1.0, 1.01), side("b", 2.0, 2.01))
+    assert legends(figure_rows(clear)) == []
+    alike = compare_sides(side("a", 1.0, 1.0), side("b", 2.0, 2.0))
+    assert legends(figure_rows(alike)) == ["? not tested: the runs of a side don't differ at all"]
+    assert legends([*figure_rows(alike), *figure_rows(one_each)]) == [
+        "? not tested: one run a side, or runs of a side that don't differ at all"
+    ]
+
+
+def test_the_parts_of_scripts_of_pytorch_have_names_that_hold_for_them():
+    values = {"compile_s": 1.4, "account.startup": 5.0, "account.compiling": 1.4}
+    torch = {"command": ("python", "train.py"), "versions": {"torch": "2.13.0"}}
+    of_scripts = compare_sides(
+        side("a", 1_000.0, values=values, **torch), side("b", 1_000.0, values=values, **torch)
+    )
+    names = [row.cells[0] for row in figure_rows(of_scripts)]
+    assert {"start and set-up, s", "first batch, s", "first batches, extra s"} <= set(names)
+    assert not any("compil" in name for name in names)
+    keras = {"keras": "3.15.1", "dlmon": "0.1.0", "backend": "tensorflow"}
+    mixed = compare_sides(
+        side("a", 1_000.0, values=values), side("b", 1_000.0, values=values, versions=keras)
+    )
+    names = [row.cells[0] for row in figure_rows(mixed)]
+    assert {"start and imports, s", "compiling, s", "compile, s"} <= set(names)
+
+
+# ---- steps and samples ----
+
+IN_STEPS = {"counts_steps": True, "workload": "train.py", "command": ("train.py",)}
+IN_SAMPLES = {**IN_STEPS, "counts_steps": False}
+
+
+def test_the_throughput_of_runs_that_count_steps_is_of_steps():
+    comparison = compare_sides(side("a", 50.0, **IN_STEPS), side("b", 60.0, **IN_STEPS))
+    assert cells(comparison, "steps/s")[1:4] == ("50.00", "60.00", "? +20.0 %")
+    assert "new had 20.0 % more throughput than base" in verdict(comparison)
+
+
+def test_steps_and_samples_each_have_their_unit_and_no_verdict():
+    comparison = compare_sides(
+        side("a", 50.0, 50.5, **IN_STEPS), side("b", 1_600.0, 1_601.0, **IN_SAMPLES)
+    )
+    assert cells(comparison, "throughput") == (
+        "throughput", "50.25 steps/s", "1,600 samples/s", "", "", "", "2+2",
+    )  # fmt: skip
+    said = "throughput is not compared: one side counts steps, the other samples"
+    assert verdict(comparison) == said
+    assert notes(comparison) == []
+    assert [row.is_better for row in figure_rows(comparison)] == [None]
+
+
+def test_why_no_part_of_the_time_is_compared_is_said_once():
+    values = {"account.steps": 9.0, "account.stalls": 1.0, "cost_usd": 0.1}
+    base, new = side("a", 1.0, values=values, batches=1), side("b", 1.0, values=values, batches=2)
+    assert notes(compare_sides(base, new)) == [
+        "USD and what each batch adds to the time are not compared: "
+        "the runs had different numbers of batches"
+    ]
+
+
+def test_what_was_learned_stands_between_the_figures_and_the_account():
+    values = {"metric.val_accuracy": 0.5, "account.training": 9.0, "compile_s": 1.0}
+    comparison = compare_sides(side("a", 1.0, values=values), side("b", 1.0, values=values))
+    names = [row.cells[0] for row in figure_rows(comparison)]
+    assert names[1:] == ["compile, s", "last val_accuracy", "steps, s"]
+    assert cells(comparison, "last val_accuracy")[1:4] == ("0.5000", "0.5000", "? +0.0 %")
+
+
+def test_a_foreign_name_of_a_metric_is_cleaned_and_cut():
+    values = {"metric.\x1b[31ma_very_long_name_of_a_metric": 0.5}
+    comparison = compare_sides(side("a", 1.0, values=values), side("b", 1.0, values=values))
+    name = figure_rows(comparison)[1].cells[0]
+    assert name.startswith("last a_very")
+    assert name.endswith("…")
+    assert len(name) <= 25
+
+
+def test_a_loss_that_is_no_number_is_said():
+    comparison = compare_sides(
+        side("a", 1.0), side("b", 2.0, name="new", not_numbers={"loss": "NaN"})
+    )
+    assert doubts(comparison) == ["new: the last loss is NaN"]
+
+
+def test_why_no_metric_is_compared_is_said_once():
+    values = {"metric.loss": 9.0, "metric.val_loss": 1.0}
+    base, new = side("a", 1.0, values=values, batches=1), side("b", 1.0, values=values, batches=2)
+    assert notes(compare_sides(base, new)) == [
+        "what the metrics came to is not compared: the runs had different numbers of batches"
+    ]
+
+
+def test_a_side_of_runs_of_both_has_a_dash():
+    mixed = [*side("a", 50.0, **IN_STEPS), *side("b", 1_600.0, **IN_SAMPLES)]
+    comparison = compare_sides(mixed, side("c", 50.0, **IN_STEPS))
+    assert cells(comparison, "throughput")[1:4] == ("–", "50.00 steps/s", "")
+    assert verdict(comparison).endswith(": some runs count steps, others samples")
+
+
+# ---- what differs ----
+
+LONG = "/home/ada/work/experiments/of-this-year/torch_loop.py"
+
+
+def script(session, *arguments, **changes):
+    command = ("python3", LONG, *arguments)
+    return side(session, 1_000.0, workload="torch_loop.py", command=command, **changes)
+
+
+def test_only_the_arguments_that_differ_are_named():
+    alike = ("--batch-size", "64", "--sleep", "0.005", "--epochs", "5")
+    comparison = compare_sides(script("a", *alike), script("b", *alike, "--workers", "4"))
+    assert not comparison.unlike
+    assert differences(comparison) == [
+        ("different arguments", ["--workers: not given → 4"]),
+    ]
+
+
+def test_a_long_value_is_cut_to_where_it_differs():
+    ends = [
+        changed_text(Difference("data", f"/{'x' * 200}/{name}", f"/{'x' * 200}/b")) for name in "ac"
+    ]
+    assert ends == ["…xxxxxxx/a → …xxxxxxx/b", "…xxxxxxx/c → …xxxxxxx/b"]
+
+
+def test_of_very_many_arguments_the_first_are_named():
+    comparison = compare_sides(script("a"), script("b", *map(str, range(100))))
+    ((_, texts),) = differences(comparison)
+    assert len(texts) == 13
+    assert texts[-1] == "and 88 more"
+
+
+def test_foreign_arguments_are_cleaned():
+    comparison = compare_sides(script("a"), script("b", "--note", "\x1b[31m[b]red\x1b[0m\n"))
+    assert differences(comparison)[0][1] == ["--note: not given → [b]red"]
+
+
+def test_another_script_is_no_other_network():
+    other = side("b", 1.0, workload="keras_fit.py", command=("keras_fit.py",))
+    assert compare_sides(script("a"), other).unlike == ("script torch_loop.py, not keras_fit.py",)
+    assert compare_sides(side("a", 1.0), other).unlike == (
+        "what is trained cifar10-cnn, not keras_fit.py",
+    )
+
+
+# ---- what else ran ----
+
+
+def test_what_other_programs_took_stands_beside_the_verdict():
+    quiet, busy = {"run_cores": 1.9, "other_cores": 0.1}, {"run_cores": 0.7, "other_cores": 1.4}
+    comparison = compare_sides(side("a", 1.0, values=quiet), side("b", 0.3, values=busy))
+    assert doubts(comparison) == ["other programs took 1.3 cores more in new"]
+    assert cells(comparison, "other programs, cores")[1:4] == ("0.10", "1.40", "")
+    assert cells(comparison, "this run, cores")[1:4] == ("1.90", "0.70", "")
+    turned = compare_sides(side("a", 1.0, values=busy), side("b", 0.3, values=quiet))
+    assert doubts(turned) == ["other programs took 1.3 cores more in base"]
+    same = compare_sides(side("a", 1.0, values=quiet), side("b", 1.0, values=quiet))
+    assert doubts(same) == []
+
+
+def test_that_epochs_took_longer_nevertheless_stands_beside_the_verdict():
+    base = side("a", 1_000.0, values={"seconds_per_epoch": 10.0})
+    slower_epochs = side("b", 1_200.0, values={"seconds_per_epoch": 10.6})
+    faster_epochs = side("b", 1_200.0, values={"seconds_per_epoch": 8.3})
+    assert doubts(compare_sides(base, slower_epochs)) == [
+        "an epoch took 6.0 % more time in new even so"
+    ]
+    assert doubts(compare_sides(slower_epochs, base)) == [
+        "an epoch took 5.7 % less time in new even so"
+    ]
+    assert doubts(compare_sides(base, faster_epochs)) == []
+
+
+def test_epochs_that_took_longer_by_chance_alone_are_not_said_to():
+    took_s = (5.0, 10.0, 40.0)
+    (base,) = side("a", 1_000.0, values={"seconds_per_epoch": 10.0})
+    runs = [
+        replace(
+            base,
+            session=f"b-{s}",
+            values={"samples_per_second": 1_200.0 + s, "seconds_per_epoch": s},
+        )
+        for s in took_s
+    ]
+    comparison = compare_sides([base], runs)
+    epoch = next(each for each in comparison.figures if each.name == "seconds_per_epoch")
+    assert epoch.ratio.value > 1.2
+    assert not epoch.ratio.is_significant
+    assert doubts(comparison) == []
+
+
+# ---- what failed ----
+
+FAILED = replace(
+    RUN, session="bad", status=Status.FAILED, values={}, why="too short", error="out of memory"
+)
+
+
+def test_of_a_run_that_failed_it_is_said_why():
+    with pytest.raises(
+        NotComparable, match=r"bad has no throughput to compare: it failed \(out of"
+    ):
+        compare_sides(side("a", 1.0), [FAILED])
+    comparison = compare_sides([*side("a", 1.0), FAILED], side("b", 2.0))
+    assert doubts(comparison) == ["bad is left out, it failed (out of memory)"]
+    measured = replace(FAILED, values={"samples_per_second": 1.0})
+    assert doubts(compare_sides(side("a", 1.0), [measured])) == [
+        "bad failed (out of memory): its figures are those up to then"
+    ]

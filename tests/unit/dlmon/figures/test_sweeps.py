@@ -1,0 +1,416 @@
+"""What people read of a sweep: its table, its sentences, its picture and its JSON."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from fakes.glyphs import GLYPHS
+from fakes.sweeps import completed, plan_of, result_of, sweep_of
+
+from dlmon.figures.glyphs import ASCII, UNICODE
+from dlmon.figures.sweeps import (
+    findings,
+    outcome_text,
+    plan_text,
+    resume_command,
+    slot_text,
+    sweep_json,
+    table_of,
+    without_result_text,
+)
+from dlmon.records import Began, Outcome, RunStatus, Slot
+from dlmon.sweep.log import new_header
+from tui.sweep.picture import picture_of
+
+SIZES = {"batch_size": [32, 64, 128]}
+OOM = Outcome(RunStatus.OUT_OF_MEMORY, "memory ran out with batch size 128", "s", None, 2.0)
+THREE = ([0.40, 0.41, 0.42], [0.20, 0.21, 0.22], [0.30, 0.31, 0.32])
+
+
+def thrice(vary=None, times=THREE, **plan):
+    """Return a sweep of three runs of each combination."""
+    outcomes = [[completed(t) for t in of_one] for of_one in times]
+    return sweep_of(plan_of(vary or SIZES, 3, **plan), *outcomes)
+
+
+def once(*times, vary=None, **plan):
+    """Return a sweep of one run of each combination."""
+    return sweep_of(plan_of(vary or SIZES, **plan), *[[completed(t)] for t in times])
+
+
+def headings(sweep):
+    return [column.heading for column in table_of(sweep)[0]]
+
+
+def cells(sweep, glyphs=UNICODE):
+    return [list(row.cells) for row in table_of(sweep, glyphs)[1]]
+
+
+# ---- the table ----
+
+
+def test_a_row_shows_what_is_varied_how_it_stands_and_how_fast_it_was():
+    sweep = sweep_of(plan_of(SIZES), [completed(0.5)], [OOM])
+    assert headings(sweep) == ["batch", "status", "ms per sample", "samples/s"]
+    assert cells(sweep) == [
+        ["32", "completed", "0.500", "2,000"],
+        ["64", "out of memory", "", ""],
+        ["128", "not run", "", ""],
+    ]
+    rows = table_of(sweep)[1]
+    assert [row.note for row in rows] == ["", "memory ran out with batch size 128", ""]
+    assert not any(row.best for row in rows)
+
+
+def test_three_runs_bring_a_band_and_by_how_much_the_best_leads():
+    sweep = thrice()
+    assert headings(sweep) == ["batch", "runs", "ms per sample", "samples/s", "best is"]
+    assert cells(sweep) == [
+        ["32", "3 of 3", "0.410 ± 0.025", "2,439", "1.95×"],
+        ["64", "3 of 3", "0.210 ± 0.025", "4,762", "best"],
+        ["128", "3 of 3", "0.310 ± 0.025", "3,226", "1.48×"],
+    ]
+    assert [row.best for row in table_of(sweep)[1]] == [False, True, False]
+    assert all(c <= "~" for row in cells(sweep, glyphs=ASCII) for cell in row for c in cell)
+
+
+def test_the_band_is_that_of_the_mean_and_is_left_out_where_it_reaches_down_to_zero():
+    sweep = thrice(times=([0.9, 0.9, 1.0], [2.0, 2.0, 2.0], [0.1, 0.1, 1.0]))
+    # Standard deviation 0.058, three runs, and 4.303 for two degrees of freedom.
+    assert cells(sweep)[0][2] == "0.933 ± 0.143"
+    # Standard deviation 0.52.
+    assert cells(sweep)[2][2] == "~0.400"
+    row = sweep_json(new_header(sweep.plan, 7, 1.0), sweep, "sweep.jsonl")["rows"][2]
+    assert row["value"] == pytest.approx(0.4)
+    assert (row["low"] + row["high"]) / 2 == pytest.approx(row["value"])
+    assert row["high"] - row["value"] == pytest.approx(1.29, abs=0.01)
+
+
+def test_what_may_be_as_fast_has_no_factor():
+    sweep = thrice(times=([0.2, 0.3, 0.4], [0.25, 0.35, 0.45], [0.9, 0.91, 0.92]))
+    assert [row[-1] for row in cells(sweep)] == ["best", "", "3.03×"]
+
+
+def test_a_run_that_is_being_made_is_shown():
+    sweep = once(0.5)
+    sweep.fold(Began(Slot(1, 0), "session", 0.0))
+    assert cells(sweep)[1][1] == "running"
+    twice = sweep_of(plan_of(SIZES, 2), [completed(0.5)])
+    twice.fold(Began(Slot(0, 1), "session", 0.0))
+    assert cells(twice)[0][1] == "1 of 2 …"
+    assert cells(twice, ASCII)[0][1] == "1 of 2 ..."
+
+
+def test_a_run_that_is_made_again_does_not_say_why_it_was_stopped():
+    sweep = sweep_of(plan_of(SIZES), [Outcome(RunStatus.NOT_RUN, "stopped before its end")])
+    sweep.fold(Began(Slot(0, 0), "session", 0.0))
+    assert table_of(sweep)[1][0].note == ""
+
+
+def test_several_workloads_have_a_column_and_units_of_their_own():
+    names = ("mnist-mlp-small", "mnist-mlp-wide")
+    plan = plan_of({"threads": [1]}, workloads=names)
+    plan = type(plan)(
+        plan.workloads,
+        plan.variations,
+        plan.options,
+        {names[0]: "run_seconds", names[1]: "step_ms"},
+        plan.repeats,
+        plan.order,
+    )
+    sweep = sweep_of(plan, [completed(0.5, seconds=52.4)], [completed(0.5)])
+    assert headings(sweep)[:4] == ["workload", "threads", "status", "time"]
+    assert [row[3] for row in cells(sweep)] == ["52.4 s per run", "16.0 ms per step"]
+
+
+def test_a_projected_time_is_marked():
+    plan = plan_of({"threads": [1, 2]}, metric="seconds_per_epoch")
+    sweep = sweep_of(plan, [completed(0.5, seconds=9.0, projected=True)])
+    assert cells(sweep)[0][2] == "~9.00"
+    assert table_of(sweep)[1][0].note == "projected"
+
+
+def test_what_speaks_against_its_runs_is_named_beside_a_row():
+    plan = plan_of({"threads": [1, 2]}, metric="seconds_per_epoch", repeats=2)
+    doubts = ({"steal": "why", "stalls": "why"}, {"stalls": "why"})
+    outcomes = [completed(0.5, seconds=9.0, projected=True) for _ in doubts]
+    doubted = [
+        replace(outcome, result=replace(outcome.result, against=against))
+        for outcome, against in zip(outcomes, doubts, strict=True)
+    ]
+    first, second = table_of(sweep_of(plan, doubted, outcomes))[1]
+    assert first.note == "projected; in doubt: stalls, CPUs taken by the host"
+    assert second.note == "projected"
+
+
+def test_what_speaks_against_a_run_holds_while_the_next_one_runs():
+    outcome = completed(0.5)
+    doubted = replace(outcome, result=replace(outcome.result, against={"steal": "why"}))
+    sweep = sweep_of(plan_of(SIZES, 2), [doubted])
+    sweep.fold(Began(Slot(0, 1), "session", 0.0))
+    row = table_of(sweep)[1][0]
+    assert (row.status, row.note) == (RunStatus.RUNNING, "in doubt: CPUs taken by the host")
+
+
+def test_a_price_brings_a_column():
+    sweep = sweep_of(plan_of({"threads": [1, 2]}), [completed(0.5, cost_usd=0.01234)])
+    assert headings(sweep)[-1] == "USD/M samples"
+    # 0.01234 USD in 10 s, at 2,000 samples a second.
+    assert [row[-1] for row in cells(sweep)] == ["0.62", ""]
+
+
+# ---- the sentences ----
+
+
+def test_the_best_of_one_run_each_is_named_and_not_said_to_be_sure():
+    assert findings(once(0.5, 0.2, 0.3)) == [
+        "best: batch 64, 5,000 samples/s; --repeat 3 would show how sure that is"
+    ]
+
+
+def test_where_runs_show_it_the_best_is_said_to_be_faster_than_the_next():
+    (sentence,) = findings(thrice())
+    assert sentence.startswith("best: batch 64, 4,762 samples/s; 1.48× as fast as batch 128 (")
+    assert "×" not in findings(thrice(), glyphs=ASCII)[0]
+
+
+def test_where_runs_do_not_show_it_nothing_is_said_to_be_faster():
+    sweep = thrice(times=([0.2, 0.3, 0.4], [0.25, 0.35, 0.45], [0.9, 0.91, 0.92]))
+    assert findings(sweep) == ["best: batch 32, 3,333 samples/s; batch 64 may be as fast"]
+
+
+def test_where_memory_ran_out_is_shown():
+    sweep = sweep_of(plan_of(SIZES), [completed(0.5)], [completed(0.2)], [OOM])
+    assert "memory ran out at batch 128" in findings(sweep)
+
+
+def test_how_many_of_the_runs_that_are_done_have_no_result_is_said():
+    impossible = Outcome(RunStatus.IMPOSSIBLE, "no GPU")
+    sweep = sweep_of(plan_of(SIZES), [completed(0.5)], [impossible], [OOM])
+    assert without_result_text(sweep) == ", 1 out of memory, 1 impossible"
+    assert without_result_text(once(0.5, 0.2, 0.3)) == ""
+
+
+def test_the_cheapest_is_named_beside_the_fastest():
+    plan = plan_of({"cpus": [2, 16]})
+    costs = [completed(0.5, cost_usd=0.01)], [completed(0.2, cost_usd=0.04)]
+    found = findings(sweep_of(plan, *costs))
+    assert found[0].startswith("best: cpus 16, ")
+    assert found[1] == "cheapest: cpus 2, 0.50 USD per million samples"
+
+
+def test_a_longer_run_is_not_the_dearer_one():
+    plan = plan_of({"epochs": [1, 10]})
+    short, long = result_of(0.5, cost_usd=0.01), result_of(0.4, cost_usd=0.08)
+    long = replace(long, wall_s=100.0)
+    found = findings(
+        sweep_of(plan, *[[Outcome(RunStatus.COMPLETED, result=r)] for r in (short, long)])
+    )
+    assert found[1] == "cheapest: epochs 10, 0.32 USD per million samples"
+
+
+@pytest.mark.parametrize("ascii", [False, True])
+def test_the_best_of_each_mode_is_named_and_none_across_them(ascii):
+    vary = {"backend": ["tensorflow", "jax"], "mode": ["train", "inference"]}
+    sweep = once(0.5, 0.1, 0.4, 0.2, vary=vary)
+    unsure = "; --repeat 3 would show how sure that is"
+    assert findings(sweep, GLYPHS[ascii]) == [
+        f"train: best: jax, 2,500 samples/s{unsure}",
+        f"inference: best: tensorflow, 10,000 samples/s{unsure}",
+    ]
+    assert [row.best for row in table_of(sweep)[1]] == [False, True, True, False]
+    as_json = sweep_json(new_header(sweep.plan, 7, 1.0), sweep, "sweep.jsonl")
+    assert [row["best"] for row in as_json["rows"]] == [False, True, True, False]
+    picture = picture_of(sweep, "mnist-mlp-small")
+    assert [bar.best for bar in picture.bars] == [False, True, True, False]
+
+
+def test_of_two_modes_alone_none_is_the_best():
+    sweep = once(0.5, 0.1, vary={"mode": ["train", "inference"]})
+    assert findings(sweep) == []
+    assert not any(row.best for row in table_of(sweep)[1])
+
+
+def test_modes_do_not_lead_over_each_other():
+    vary = {"mode": ["train", "inference"], "batch_size": [32, 64]}
+    assert not any(
+        "less time" in finding for finding in findings(once(0.5, 0.4, 0.2, 0.1, vary=vary))
+    )
+
+
+@pytest.mark.parametrize("metric", ["seconds_per_epoch", "run_seconds"])
+def test_the_best_is_found_by_throughput_and_not_by_a_time_that_holds_the_compilation(metric):
+    plan = plan_of({"jit": ["on", "off"]}, metric=metric)
+    on, off = completed(0.2, seconds=30.0), completed(0.4, seconds=10.0)
+    sweep = sweep_of(plan, [on], [off])
+    assert [row.best for row in table_of(sweep)[1]] == [True, False]
+    assert findings(sweep)[0].startswith("best: jit on, 5,000 samples/s")
+    bars = picture_of(sweep, "mnist-mlp-small").bars
+    assert [bar.text for bar in bars] == ["0.200 ms", "0.400 ms"]
+
+
+def test_where_fewer_than_two_have_a_throughput_none_is_the_best():
+    plan = plan_of({"threads": [1, 2]}, metric="run_seconds")
+    sweep = sweep_of(plan, [completed(0.5, seconds=9.0)], [completed(None, seconds=8.0)])
+    assert findings(sweep) == ["no best combination: fewer than two have a throughput"]
+    assert not any(row.best for row in table_of(sweep)[1])
+    unfinished = sweep_of(plan, [completed(0.5, seconds=9.0)])
+    assert findings(unfinished) == []
+
+
+def test_where_one_device_overtakes_the_other_is_shown():
+    vary = {"device": ["cpu", "gpu:0"], "batch_size": [32, 64]}
+    found = findings(once(0.1, 0.4, 0.3, 0.2, vary=vary))
+    unsure = "(single runs; --repeat 3 would show)"
+    assert f"less time: cpu up to batch 32, gpu:0 from batch 64 {unsure}" in found
+
+
+def test_which_workload_is_for_which_device_is_shown():
+    names = ("mnist-mlp-small", "mnist-mlp-wide")
+    sweep = once(0.1, 0.4, 0.9, 0.2, vary={"device": ["cpu", "gpu"]}, workloads=names)
+    found = findings(sweep)
+    unsure = "(single runs; --repeat 3 would show)"
+    assert found[-1] == f"less time: cpu on mnist-mlp-small; gpu on mnist-mlp-wide {unsure}"
+    assert found[0].startswith("mnist-mlp-small: best: cpu, ")
+
+
+def test_a_sweep_that_has_just_begun_has_found_nothing():
+    assert findings(once()) == []
+
+
+# ---- a run, and a plan ----
+
+
+def test_a_plan_is_shown_in_one_line():
+    plan = plan_of({"batch_size": [32, 64], "device": ["cpu"]}, repeats=3)
+    assert plan_text(plan) == "6 runs: mnist-mlp-small × batch 32, 64 × device cpu; 3 times each"
+    many = plan_of({"epochs": range(1, 21)}, workloads=("a", "b"))
+    assert plan_text(many) == "40 runs: 2 workloads × epochs 20 values"
+    assert (
+        plan_text(plan_of({"threads": [1]}), glyphs=ASCII) == "1 run: mnist-mlp-small x threads 1"
+    )
+
+
+def test_a_run_is_named_by_what_distinguishes_it_from_the_others():
+    plan = plan_of({"batch_size": [32]}, repeats=3)
+    assert slot_text(plan, plan.combinations[0], 1) == "batch 32 (run 2 of 3)"
+    alone = plan_of()
+    assert slot_text(alone, alone.combinations[0], 0) == "mnist-mlp-small"
+
+
+@pytest.mark.parametrize(
+    ("outcome", "line"),
+    [
+        (completed(0.5), "completed, 0.500 ms per sample, 2,000 samples/s"),
+        (completed(None), "completed, the run was too short for a figure"),
+        (OOM, "out of memory: memory ran out with batch size 128"),
+        (Outcome(RunStatus.IMPOSSIBLE, "there is no GPU 9"), "impossible: there is no GPU 9"),
+        (Outcome(RunStatus.FAILED), "failed"),
+    ],
+)
+def test_how_a_run_ended_is_shown_in_one_line(outcome, line):
+    (combination,) = plan_of().combinations
+    assert outcome_text(outcome, "ms_per_sample", combination) == line
+
+
+def test_the_host_that_refuses_a_run_is_named_once():
+    plan = plan_of({"host": ["gpu1", "gpu2"]})
+    refused = Outcome(RunStatus.IMPOSSIBLE, "gpu1: /usr/bin/python3 on gpu1 has no Keras")
+    lost = Outcome(RunStatus.NOT_RUN, "gpu1 lets nobody in without a password")
+    for outcome, said in (
+        (refused, "/usr/bin/python3 on gpu1 has no Keras"),
+        (lost, "gpu1 lets nobody in without a password"),
+    ):
+        sweep = sweep_of(plan, [outcome], [completed(0.5)])
+        assert table_of(sweep)[1][0].note == said
+        assert picture_of(sweep, "mnist-mlp-small").bars[0].text == said
+        line = outcome_text(outcome, "ms_per_sample", plan.combinations[0])
+        assert line == f"{outcome.status}: {said}"
+    # Where all runs are on one host, no run's name has it.
+    (alone,) = plan_of().combinations
+    assert outcome_text(refused, "ms_per_sample", alone) == f"impossible: {refused.reason}"
+
+
+# ---- the picture ----
+
+
+def test_a_varied_number_is_an_axis_and_what_else_is_varied_makes_series():
+    vary = {"device": ["cpu", "gpu:0"], "batch_size": [64, 32]}
+    picture = picture_of(once(0.4, 0.5, 0.2, 0.1, vary=vary), "mnist-mlp-small")
+    assert picture.title == "ms per sample against batch"
+    assert [one.label for one in picture.series] == ["cpu", "gpu:0"]
+    assert [(p.label, p.y) for p in picture.series[0].points] == [
+        ("32", pytest.approx(0.5)),
+        ("64", pytest.approx(0.4)),
+    ]
+    assert "logarithmic" in picture.note
+
+
+def test_what_cannot_be_has_no_place_on_the_axis():
+    impossible = Outcome(RunStatus.IMPOSSIBLE, "the batch size must be at most 60,000")
+    sweep = sweep_of(plan_of(SIZES), [completed(0.5)], [OOM], [impossible])
+    (series,) = picture_of(sweep, "mnist-mlp-small").series
+    assert [(p.label, p.out_of_memory) for p in series.points] == [("32", False), ("64", True)]
+
+
+def test_words_have_bars():
+    vary = {"device": ["cpu", "gpu"]}
+    picture = picture_of(once(0.5, 0.2, vary=vary), "mnist-mlp-small")
+    assert [(bar.label, bar.text, bar.best) for bar in picture.bars] == [
+        ("cpu", "0.500 ms", False),
+        ("gpu", "0.200 ms", True),
+    ]
+    assert picture.series == ()
+
+
+def test_where_nothing_is_varied_workloads_are_put_beside_each_other():
+    names = ("mnist-mlp-small", "cifar10-cnn")
+    sweep = sweep_of(
+        plan_of(workloads=names, metric="run_seconds"), [completed(0.01)], [completed(1.0)]
+    )
+    picture = picture_of(sweep, "cifar10-cnn")
+    assert [bar.label for bar in picture.bars] == list(names)
+    assert (picture.title, picture.note) == ("ms per sample", "logarithmic scale")
+
+
+def test_a_combination_that_has_no_figure_says_why():
+    plan = plan_of({"device": ["cpu", "gpu:9"]})
+    sweep = sweep_of(plan, [completed(0.5)], [Outcome(RunStatus.IMPOSSIBLE, "there is no GPU 9")])
+    bars = [(bar.label, bar.value, bar.text) for bar in picture_of(sweep, "mnist-mlp-small").bars]
+    assert bars[1] == ("gpu:9", None, "there is no GPU 9")
+
+
+# ---- JSON ----
+
+
+def test_json_has_a_row_for_each_combination_with_options_status_and_result():
+    sweep = sweep_of(plan_of(SIZES), [completed(0.5)], [OOM])
+    as_json = sweep_json(new_header(sweep.plan, 7, 1.0), sweep, "sweep.jsonl")
+    assert json.loads(json.dumps(as_json, allow_nan=False)) == as_json
+    first, second, third = as_json["rows"]
+    assert first["options"]["batch_size"] == 32
+    assert first["options"]["device"] == "auto"
+    assert (first["status"], first["value"]) == ("completed", pytest.approx(0.5))
+    assert first["result"]["samples_per_second"]["median"] == pytest.approx(2000)
+    assert (second["status"], second["reason"]) == ("out of memory", OOM.reason)
+    assert second["result"] is None
+    assert (third["status"], third["runs"][0]["status"]) == ("not run", "not run")
+
+
+def test_of_several_runs_the_middle_one_stands_for_all():
+    as_json = sweep_json(new_header(thrice().plan, 7, 1.0), thrice(), "sweep.jsonl")
+    row = as_json["rows"][1]
+    assert row["best"]
+    assert row["value"] == pytest.approx(0.21)
+    assert row["low"] < 0.21 < row["high"]
+    assert row["result"] == row["runs"][1]["result"]
+
+
+def test_the_command_for_the_rest_of_a_sweep_names_its_place_where_that_is_not_the_usual_one():
+    usual, other = Path("/home/a/sessions"), Path("/data/my runs")
+    assert resume_command("s1", usual, usual) == "dlmon sweep --resume s1"
+    assert resume_command("s1", other, None) == "dlmon sweep --resume s1"
+    assert resume_command("s1", other, usual) == "dlmon sweep --resume s1 --log-dir '/data/my runs'"

@@ -1,0 +1,399 @@
+"""How figures are written: one table of examples for each kind."""
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dlmon.comparison.compare import timing_of_step
+from dlmon.figures import units
+from dlmon.figures.glyphs import ASCII
+from dlmon.records import RunSeconds, SamplesPerSecond, SecondsPerEpoch, StepTime
+
+finite = st.floats(allow_nan=False, allow_infinity=False)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0, "0.00 s"), (0.854, "0.85 s"), (9.02, "9.02 s"), (36.4, "36.4 s"), (382.4, "382 s"),
+     (9.994, "9.99 s"), (9.996, "10.0 s"), (99.94, "99.9 s"), (99.96, "100 s"),
+     (12_345.6, "12,346 s")],
+)  # fmt: skip
+def test_seconds(value, text):
+    assert units.seconds(value) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(0.854, "0.85 ms"), (36.4, "36.4 ms"), (1_240.3, "1,240 ms")]
+)
+def test_milliseconds(value, text):
+    assert units.milliseconds(value) == text
+
+
+def test_the_time_of_a_batch_is_written_in_its_own_unit():
+    timing = timing_of_step(StepTime(median=3, p95=7.9, mean=3.234), None)
+    assert units.duration(timing) == units.band(timing) == "3.23 ms"
+    rate = SamplesPerSecond(median=100, mean=100, standard_error=None, jitter=0, band=5)
+    timing = timing_of_step(StepTime(median=3, p95=7.9, mean=3.234), rate)
+    assert units.band(timing) == "3.23 ms ± 0.17"
+    assert units.duration(RunSeconds(9.02, 9, 9.1, False)) == "9.02 s"
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0, "0.00 USD"), (1.234, "1.23 USD"), (12_345.6, "12,345.60 USD"), (0.5, "0.50 USD"),
+     (0.0123, "0.012 USD"), (0.000418, "0.00042 USD"), (9e-9, "9.0e-09 USD")],
+)  # fmt: skip
+def test_dollars(value, text):
+    assert units.dollars(value) == text
+
+
+@pytest.mark.parametrize(
+    ("joules", "text"),
+    [(0, "0 J"), (85.2, "85.2 J"), (999.4, "999 J"), (999.7, "1 kJ"), (1234, "1.23 kJ"),
+     (999_700, "1 MJ"), (5.6e6, "5.6 MJ"), (2e9, "2 GJ"), (5e12, "5,000 GJ")],
+)  # fmt: skip
+def test_energy(joules, text):
+    assert units.energy(joules) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0, "00:00"), (-3, "00:00"), (12.9, "00:12"), (72, "01:12"), (3599.9, "59:59"),
+     (3600, "1:00:00"), (7384, "2:03:04"), (90_000, "25:00:00")],
+)  # fmt: skip
+def test_a_clock(value, text):
+    assert units.clock(value) == text
+
+
+@pytest.mark.parametrize(("value", "text"), [(None, ""), (0.0, "00:00 left"), (28, "00:28 left")])
+def test_time_left(value, text):
+    assert units.time_left(value) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "low", "high", "projected", "text"),
+    [
+        (9.02, 8.97, 9.07, False, "9.02 s ± 0.05"),
+        (9.02, 8.97, 9.07, True, "~ 9.02 s ± 0.05"),
+        (9.02, 9.02, 9.02, False, "9.02 s"),
+        (9.02, 9.019, 9.021, False, "9.02 s ± 0.01"),
+        (382.4, 360.0, 400.0, False, "382 s ± 22"),
+        (10.656, 10.644, 10.668, False, "10.66 s ± 0.01"),
+        (36.4, 34.0, 38.8, False, "36.4 s ± 2.4"),
+        (382.43, 382.41, 382.45, False, "382.4 s ± 0.1"),
+        (382.4, 378.2, 386.6, False, "382 s ± 4"),
+        (12_345.6, 12_345.5, 12_345.7, False, "12,346 s ± 1"),
+        (6.86, 0.0, 13.72, False, "~ 6.86 s"),
+        (6.86, 0.0, 90.0, True, "~ 6.86 s"),
+        (6.86, 0.01, 13.7, False, "6.86 s ± 6.85"),
+    ],
+)
+def test_a_time_with_its_band(value, low, high, projected, text):
+    assert units.band(SecondsPerEpoch(value, low, high, 3, projected)) == text
+    assert units.band(RunSeconds(value, low, high, projected)) == text
+    assert units.band(RunSeconds(value, low, high, projected), glyphs=ASCII).isascii()
+
+
+def test_the_band_alone():
+    assert units.spread(SecondsPerEpoch(9.02, 8.97, 9.07, 3, False)) == "± 0.05"
+    assert units.spread(SecondsPerEpoch(9.02, 8.97, 9.07, 3, False), glyphs=ASCII) == "+- 0.05"
+    assert units.spread(SecondsPerEpoch(9.02, 9.02, 9.02, 3, False)) == ""
+    assert units.spread(SecondsPerEpoch(9.02, None, None, 1, False)) == ""
+    assert units.spread(SecondsPerEpoch(9.02, 5.0, 17.0, 2, False)) == "± 7.98"
+    assert units.spread(SecondsPerEpoch(9.02, 0.0, 45.0, 2, False)) == ""
+
+
+def test_the_ends_of_a_band_have_the_digits_of_the_time_that_they_stand_beside():
+    timing = SecondsPerEpoch(10.656, 10.644, 10.668, 3, False)
+    assert units.duration_with_band(timing) == "10.66 s"
+    assert units.ends_of_band(timing) == "10.64 to 10.67 s"
+    assert units.ends_of_band(SecondsPerEpoch(10.66, None, None, 3, False)) == ""
+    assert units.ends_of_band(SecondsPerEpoch(10.66, 0.0, 30.0, 3, False)) == ""
+    assert units.duration_with_band(SecondsPerEpoch(10.66, 0.0, 30.0, 3, False)) == "10.7 s"
+
+
+@given(st.floats(0.01, 1e6), st.floats(1e-6, 1e6))
+def test_a_figure_lies_within_its_own_band_as_both_are_shown(value, half):
+    timing = RunSeconds(value, max(0.0, value - half), value + half, False)
+    figure, _, shown = units.band(timing).replace(",", "").partition(" s ± ")
+    if shown:
+        assert abs(float(figure) - value) <= float(shown)
+        assert float(shown) >= 10 or len(figure.partition(".")[2]) == len(shown.partition(".")[2])
+        assert len(figure.replace(".", "")) <= 4 or value >= 999
+    ends = units.ends_of_band(timing).replace(",", "").removesuffix(" s")
+    if ends:
+        low, high = map(float, ends.split(" to "))
+        assert low <= float(figure) <= high
+
+
+@given(st.floats(0.01, 1e6), st.floats(0, 1e6), st.floats(0, 1e6), st.booleans())
+def test_no_band_reaches_down_to_zero_as_it_is_shown(value, below, above, projected):
+    timing = RunSeconds(value, max(0.0, value - below), value + above, projected)
+    number, _, half = units.band(timing).removeprefix("~ ").replace(",", "").partition(" s ± ")
+    assert not half or float(half) < float(number)
+    rate = SamplesPerSecond(median=1, mean=value, standard_error=None, jitter=0, band=above)
+    text = units.throughput(rate).removesuffix(" samples/s").replace(",", "")
+    mean, _, half = text.removeprefix("~ ").partition(" ± ")
+    assert not half or float(half) < float(mean)
+    assert text.startswith("~") == units.is_rate_very_uncertain(rate)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0.0, "0"), (0.0123, "0.0123"), (12.34, "12.3"), (99.96, "100"), (100, "100"),
+     (5540.4, "5,540"), (1_234_567, "1,234,567")],
+)  # fmt: skip
+def test_a_rate(value, text):
+    assert units.rate(value) == text
+
+
+@pytest.mark.parametrize(
+    ("mean", "band", "text"),
+    [
+        (5540.2, 24.6, "5,540 ± 25 samples/s"),
+        (8740.0, 44_057.0, "~ 8,740 samples/s"),
+        (891.0, 891.0, "~ 891 samples/s"),
+        (891.0, 880.0, "891 ± 880 samples/s"),
+        (5540.2, 3.02, "5,540 ± 3 samples/s"),
+        (5540.2, 0.932, "5,540 ± 1 samples/s"),
+        (12.34, 0.0441, "12.34 ± 0.04 samples/s"),
+        (0.0123, 0.00044, "0.01230 ± 0.00044 samples/s"),
+        (12.34, 2.44, "12.3 ± 2.4 samples/s"),
+        (12.34, None, "12.3 samples/s"),
+        (45_286.0, 1234.4, "45,286 ± 1,234 samples/s"),
+    ],
+)
+def test_a_throughput_has_a_band_of_95_percent_and_no_more_digits_than_mean_anything(
+    mean, band, text
+):
+    measured = SamplesPerSecond(mean, mean, 1.0, 1.0, band)
+    assert units.throughput(measured) == text
+    assert units.throughput(measured, glyphs=ASCII) == text.replace("±", "+-")
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0.0, "0.0000"), (0.4, "0.4000"), (2.30259, "2.3026"), (-1.5, "-1.5000"),
+     (999.99994, "999.9999"), (12_345.678, "1.235e+04"), (0.00012, "0.00012"), (1e300, "1e+300")],
+)  # fmt: skip
+def test_a_metric(value, text):
+    assert units.metric(value) == text
+
+
+@given(finite)
+def test_a_metric_has_room_in_its_column(value):
+    assert len(units.metric(value)) <= 11
+
+
+@given(st.just(0.0) | st.floats(1e-4, 1e18))
+def test_no_figure_is_written_with_an_exponent(value):
+    timing = RunSeconds(value, value / 2, value * 1.5, False)
+    measured = SamplesPerSecond(value, value, 1.0, 1.0, value / 10)
+    for text in (
+        *(write(value) for write in (units.seconds, units.milliseconds, units.step_time)),
+        *(write(value) for write in (units.dollars, units.energy, units.rate, units.count)),
+        *(write(value) for write in (units.percent, units.share, units.gibibytes, units.cores)),
+        *(write(value) for write in (units.ratio, units.times)),
+        *(write(timing) for write in (units.band, units.duration, units.ends_of_band)),
+        units.size(int(value)),
+        units.throughput(measured),
+        units.memory_in_use(value, value),
+        units.short_memory_in_use(value, max(1, value)),
+    ):
+        assert not re.search(r"\de[+-]?\d", text), text
+
+
+@pytest.mark.parametrize(("value", "text"), [(None, "–"), (0.0, "0 %"), (96.6, "97 %")])
+def test_a_share(value, text):
+    assert units.percent(value) == text
+
+
+@pytest.mark.parametrize(("value", "text"), [(None, "–"), (0, "0.0 GiB"), (4850, "4.7 GiB")])
+def test_an_amount_of_memory(value, text):
+    assert units.gibibytes(value) == text
+
+
+@pytest.mark.parametrize(
+    ("used", "total", "text"),
+    [(4850, 6144, "4.7 of 6.0 GiB"), (None, 6144, "– of 6.0 GiB"), (4850, None, "4.7 GiB"),
+     (None, None, "–")],
+)  # fmt: skip
+def test_memory_in_use(used, total, text):
+    assert units.memory_in_use(used, total) == text
+
+
+@pytest.mark.parametrize(
+    ("used", "total", "text"),
+    [
+        (0, 6_078, "0.0/6G"),
+        (6_000, 6_144, "5.9/6G"),
+        (2_970, 81_559, "2.9/80G"),
+        (81_000, 81_559, "79.1/80G"),
+        (2_970, 143_771, "2.9/140G"),
+        (10_200, 143_771, "10/140G"),
+        (142_000, 143_771, "139/140G"),
+        (500, 1_536, "0.5/1.5G"),
+    ],
+)
+def test_memory_in_use_in_few_cells_is_of_whole_gibibytes(used, total, text):
+    assert units.short_memory_in_use(used, total) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0, "0"), (101_770, "101,770"), (999_999.4, "999,999"), (999_999.6, "1 M"),
+     (1_234_567, "1.23 M"), (238e6, "238 M"), (999_700_000, "1 G"), (7.6e9, "7.6 G"),
+     (2e12, "2 T"), (5e15, "5,000 T")],
+)  # fmt: skip
+def test_a_large_number(value, text):
+    assert units.count(value) == text
+
+
+@pytest.mark.parametrize(
+    ("wall", "text"),
+    [(1_795_186_560.0, "2026-11-20 14:56"), (0.0, "1970-01-01 00:00"), (1e300, "–"), (-1e300, "–")],
+)
+def test_a_day_and_time_or_none_that_can_be(utc, wall, text):
+    assert units.day_and_time(wall) == text
+
+
+@pytest.mark.parametrize(
+    ("ago_s", "text"),
+    [(0, "14:56"), (14 * 3600, "00:56"), (24 * 3600, "19 Nov 14:56"), (-3600, "15:56"),
+     (319 * 86_400, "5 Jan 14:56"), (400 * 86_400, "2025-10-16")],
+)  # fmt: skip
+def test_a_moment_is_shown_as_shortly_as_its_distance_allows(utc, ago_s, text):
+    assert units.moment(1_795_186_560.0 - ago_s, 1_795_186_560.0) == text
+
+
+@given(finite, finite)
+def test_any_moment_can_be_shown(wall, now):
+    assert units.moment(wall, now)
+
+
+@pytest.mark.parametrize(
+    ("name", "short"),
+    [
+        ("NVIDIA GeForce GTX 1080 Ti", "NVIDIA GTX 1080 Ti"),
+        ("NVIDIA GeForce 940M", "NVIDIA 940M"),
+        ("NVIDIA H200", "NVIDIA H200"),
+        ("Intel Core i7-9700K", "Intel i7-9700K"),
+        ("Intel(R) Core(TM) i7-9700K CPU @ 3.60GHz", "Intel i7-9700K"),
+        ("CPU Intel(R) Xeon(R) Gold 6330 CPU @ 2.00GHz", "CPU Intel Xeon Gold 6330"),
+        ("Intel(R) Core(TM) Ultra 7 155H", "Intel Core Ultra 7 155H"),
+        ("AMD Ryzen 7 3700X 8-Core Processor", "AMD Ryzen 7 3700X"),
+        ("Colab GPU (model not stated)", "Colab GPU"),
+        ("8 vCPU Skylake (Google Cloud highcpu, preemptible)",) * 2,
+        ("CPU", "CPU"),
+        ("Processor", "Processor"),
+        ("", ""),
+    ],
+)
+def test_a_device_goes_without_the_words_that_all_of_its_kind_share(name, short):
+    assert units.device(name) == short
+
+
+@given(st.text())
+def test_a_device_with_a_name_keeps_one(name):
+    assert bool(units.device(name)) == bool(name)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (4.32, "4.32× as fast"),
+        (1.0, "as fast"),
+        (0.998, "as fast"),
+        (1.006, "1.01× as fast"),
+        (1.1, "1.10× as fast"),
+        (0.5, "2.00× as slow"),
+        (1234.5, "1,234× as fast"),
+        (0.0123, "81.3× as slow"),
+    ],
+)
+def test_a_factor(value, text):
+    assert units.factor(value) == text
+
+
+@pytest.mark.parametrize(
+    ("count", "at_openings", "text"),
+    [
+        (1, 0, "1 stall"),
+        (1200, 0, "1,200 stalls"),
+        (1, 1, "1 stall at the start of an epoch"),
+        (3, 3, "3 stalls at the start of epochs"),
+        (12, 1, "12 stalls, 1 at the start of an epoch"),
+        (1200, 7, "1,200 stalls, 7 at the start of epochs"),
+    ],
+)
+def test_stalls(count, at_openings, text):
+    assert units.stalls(count, at_openings) == text
+
+
+@pytest.mark.parametrize(("wall", "text"), [(1_795_186_563.0, "14:56:03"), (1e300, "–")])
+def test_a_time_of_day_or_none_that_can_be(utc, wall, text):
+    assert units.time_of_day(wall) == text
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [
+        (0, "0 B"),
+        (999, "999 B"),
+        (1_000, "1.0 kB"),
+        (21_400, "21 kB"),
+        (999_600, "1.0 MB"),
+        (34_500_000, "34 MB"),
+        (2_150_000_000, "2.1 GB"),
+        (10**13, "10000.0 GB"),
+    ],
+)
+def test_a_size_is_written_with_its_unit(count, text):
+    assert units.size(count) == text
+
+
+@pytest.mark.parametrize(
+    ("number", "noun", "text"),
+    [(1, "epoch", "1 epoch"), (2, "epoch", "2 epochs"), (2, "batch", "2 batches")],
+)
+def test_a_number_of_things_is_written_in_the_plural(number, noun, text):
+    assert units.counted(number, noun) == text
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [
+        (1, "1 core"),
+        (1.0, "1 core"),
+        (0.5, "0.5 cores"),
+        (2.5, "2.5 cores"),
+        (4 / 3, "1.33 cores"),
+        (192, "192 cores"),
+    ],
+)
+def test_cores(count, text):
+    assert units.cores(count) == text
+
+
+@pytest.mark.parametrize(
+    ("value_ms", "text"), [(3.584, "3.58 ms"), (42.1, "42.1 ms"), (999, "999 ms"), (1118, "1.12 s")]
+)
+def test_the_time_of_a_step_that_is_long_is_in_seconds(value_ms, text):
+    assert units.step_time(value_ms) == text
+
+
+@pytest.mark.parametrize(
+    ("share", "text"),
+    [
+        (0.0, "0 %"),
+        (0.00005, "under 0.1 %"),
+        (0.00097, "under 0.1 %"),
+        (0.0057, "0.57 %"),
+        (0.059, "5.9 %"),
+        (0.54, "54 %"),
+    ],
+)
+def test_a_small_share_has_two_digits_or_is_under_a_tenth(share, text):
+    assert units.share(share) == text

@@ -1,0 +1,65 @@
+import pytest
+from fakes.recorded import folded, recorded_session
+
+from dlmon.figures.validity import (
+    DOUBT_NAMES,
+    doubts_of,
+    doubts_of_results,
+    in_doubt,
+    validity_text,
+)
+from dlmon.records import Doubt, Result
+from dlmon.session.validity import Validity
+
+SHORT, STOLEN = "too short: it was never steady", "the host took 4.0 % of the CPUs"
+VALIDITY = Validity({Doubt.TOO_SHORT: SHORT, Doubt.STEAL: STOLEN})
+
+
+def result(*doubts):
+    against = dict.fromkeys(doubts, "why")
+    return Result("completed", "id", "log", "own", None, {}, wall_s=1.0, against=against)
+
+
+def test_every_doubt_has_a_name():
+    assert set(DOUBT_NAMES) == set(Doubt)
+
+
+def test_doubts_are_said_in_full():
+    assert validity_text(VALIDITY) == f"{SHORT}; {STOLEN}"
+    assert doubts_of(VALIDITY) == (SHORT, STOLEN)
+
+
+def test_without_any_that_is_said():
+    assert validity_text(Validity({})) == "nothing speaks against the figures"
+    assert validity_text(None) == ""
+    assert doubts_of(None) == ()
+
+
+def test_in_brief_they_are_named():
+    assert in_doubt(VALIDITY.against) == "in doubt: too short, CPUs taken by the host"
+    assert in_doubt(()) == ""
+    # A log of a newer version.
+    assert in_doubt(["of 2030"]) == "in doubt: a doubt that a newer dlmon has"
+
+
+def test_doubts_that_have_no_room_are_counted():
+    against = ["not_steady", "stalls", "cpu_shared", "busy_at_start"]
+    whole = "in doubt: not steady, stalls, CPU shared, busy at the start"
+    assert in_doubt(against, room=len(whole)) == whole
+    assert in_doubt(against, room=len(whole) - 1) == (
+        "in doubt: not steady, stalls, CPU shared, 1 more"
+    )
+    assert in_doubt(against, room=34) == "in doubt: not steady, 3 more"
+    assert in_doubt(against, room=5) == "in doubt: not steady, 3 more"
+    assert in_doubt(["stalls"], room=5) == "in doubt: stalls"
+
+
+def test_those_of_several_runs_are_named_once():
+    results = [result("stalls"), result("too_short", "stalls"), result()]
+    assert doubts_of_results(results) == "in doubt: too short, stalls"
+    assert doubts_of_results([result()]) == ""
+
+
+@pytest.mark.parametrize("status", ["completed", "stopped"])
+def test_a_recorded_run_has_nothing_against_it(status):
+    assert folded(recorded_session(status=status)).snapshot().validity.is_valid

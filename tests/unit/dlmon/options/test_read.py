@@ -1,0 +1,158 @@
+"""What was typed into a form is read as options, or refused in one sentence."""
+
+from dataclasses import fields, replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dlmon.options.option import UnreadableOption, as_text
+from dlmon.options.read import read_arguments, read_options
+from dlmon.options.run import OPTIONS, SETTINGS, RunOptions
+from workloads.catalog import WORKLOADS
+
+CIFAR = WORKLOADS["cifar10-cnn"]
+NAMES = [spec.name for spec in fields(RunOptions)]
+
+
+def problem(name, text):
+    """Return the only complaint that a text in one field leads to."""
+    problems = read_options({name: text}, RunOptions()).problems(CIFAR)
+    assert list(problems) == [name]
+    return problems[name]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "value"),
+    [
+        ("batch_size", "64", 64),
+        ("batch_size", " 1,024 ", 1024),
+        ("epochs", "+2", 2),
+        ("interval", "0.5", 0.5),
+        ("interval", "2", 2.0),
+        ("seconds", "3", 3.0),
+        ("seconds", "0", 0.0),
+        ("device", "gpu:1", "gpu:1"),
+        ("cpus", "1", 1),
+        ("data", "synthetic", "synthetic"),
+        ("mode", "gradients", "gradients"),
+        ("mode", "inference", "inference"),
+        ("precision", "mixed_bfloat16", "mixed_bfloat16"),
+        ("jit", "off", "off"),
+        ("backend", "jax", "jax"),
+        ("python", " /opt/my python ", "/opt/my python"),
+        ("price", "0.00795/cpu", "0.00795/cpu"),
+        ("pcie", "yes", True),
+        ("detach", "yes", True),
+        ("detach", "no", False),
+        ("log_dir", " ~/my runs ", "~/my runs"),
+    ],
+)
+def test_a_text_is_read_as_its_option(name, text, value):
+    typed = read_options({name: text}, RunOptions())
+    assert not typed.unreadable
+    assert getattr(typed.options, name) == value
+
+
+def test_what_is_empty_stays_as_it_is_configured():
+    configured = RunOptions(device="cpu", epochs=3, interval=2.0)
+    typed = read_options(dict.fromkeys(NAMES, "  "), configured)
+    assert typed.options == configured
+    assert not typed.problems(CIFAR)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "sentence"),
+    [
+        ("batch_size", "abc", 'the batch size must be a whole number, not "abc"'),
+        ("batch_size", "1.5", 'the batch size must be a whole number, not "1.5"'),
+        ("batch_size", "1e9", 'the batch size must be a whole number, not "1e9"'),
+        ("batch_size", "1,5", 'the batch size must be a whole number, not "1,5"'),
+        ("batch_size", "٣", 'the batch size must be a whole number, not "٣"'),
+        ("batch_size", "0", "the batch size must be from 1 to 50,000"),
+        ("batch_size", "50001", "the batch size must be from 1 to 50,000"),
+        ("epochs", "-1", "the number of epochs must be at least 1, not -1"),
+        ("epochs", "1000000001", "the number of epochs must be at most 1,000,000,000"),
+        ("epochs", "9" * 5000, "the number of epochs can't be as large as \"99999"),
+        ("steps", "0x10", 'the number of steps must be a whole number, not "0x10"'),
+        ("threads", "4097", "the number of threads must be from 1 to 4,096, not 4,097"),
+        ("threads", "\x1b[31m4", 'the number of threads must be a whole number, not "4"'),
+        ("seconds", "3 s", 'the minimum time must be a number of seconds, such as 3, not "3 s"'),
+        ("seconds", "-1", "the minimum time must be from 0 to 86,400 seconds, not -1"),
+        ("seconds", "nan", "the minimum time must be a number of seconds, such as 3, not"),
+        ("seconds", "86401", "the minimum time must be from 0 to 86,400 seconds, not 86401"),
+        ("interval", "0", "the interval must be from 0.1 to 3,600 seconds, not 0"),
+        ("interval", "nan", "the interval must be a number of seconds, such as 0.5"),
+        ("interval", "-inf", "the interval must be a number of seconds, such as 0.5"),
+        ("interval", "1e400", "the interval must be from 0.1 to 3,600 seconds, not inf"),
+        ("interval", "0,5", "the interval must be a number of seconds, such as 0.5"),
+        ("device", "tpu", 'there is no device "tpu"'),
+        ("cpus", "two", 'the number of CPUs must be a whole number, not "two"'),
+        ("cpus", "0", "the number of CPUs must be from 1 to "),
+        ("precision", "fp8", 'there is no precision "fp8": use float32, mixed_float16 or'),
+        ("python", "/no/python", "/no/python can't be run; name a Python interpreter"),
+        ("price", "1 EUR", '"1 EUR" is no price: give US dollars per hour, such as 0.5'),
+        ("log_dir", __file__, "the log directory can't be there"),
+    ],
+)
+def test_a_text_that_can_not_be_is_refused_in_one_sentence(name, text, sentence):
+    refusal = problem(name, text)
+    assert refusal.startswith(sentence)
+    assert len(refusal) < 200
+
+
+UNSET = [name for name in SETTINGS if OPTIONS[name].default is None]
+
+
+@pytest.mark.parametrize("name", UNSET)
+def test_the_word_none_undoes_what_is_configured(name):
+    configured = RunOptions(**dict.fromkeys(UNSET, 3))
+    typed = read_options({name: " None "}, configured)
+    assert typed.options == replace(configured, **{name: None})
+
+
+@pytest.mark.parametrize("name", sorted({*NAMES} - {*UNSET, "name", "host", "log_dir"}))
+def test_what_has_to_be_something_can_not_be_none(name):
+    assert problem(name, "none")
+
+
+def test_what_stands_on_a_command_line_is_read_and_what_does_not_stays():
+    configured = RunOptions(epochs=3, cpus=1, batch_size=16)
+    texts = {"epochs": None, "cpus": "none", "steps": "1,000", "jit": "on", "batch_size": "64"}
+    expected = RunOptions(epochs=3, steps=1000, jit="on", batch_size=64)
+    assert read_arguments(texts, configured) == expected
+
+
+@pytest.mark.parametrize(
+    ("texts", "sentence"),
+    [
+        ({"batch_size": " "}, "--batch-size needs a value"),
+        ({"batch_size": "many"}, 'the batch size must be a whole number, not "many"'),
+        ({"interval": "x"}, "the interval must be a number of seconds"),
+        ({"epochs": "2", "steps": "x"}, 'the number of steps must be a whole number, not "x"'),
+    ],
+)
+def test_what_can_not_be_read_on_a_command_line_is_one_sentence(texts, sentence):
+    with pytest.raises(UnreadableOption, match=sentence):
+        read_arguments(texts, RunOptions())
+
+
+def test_complaints_come_in_the_order_of_the_form():
+    texts = {"interval": "x", "epochs": "0", "batch_size": "y", "device": "tpu"}
+    typed = read_options(texts, RunOptions())
+    assert list(typed.problems(CIFAR)) == ["device", "batch_size", "epochs", "interval"]
+
+
+@given(texts=st.dictionaries(st.sampled_from(NAMES), st.text()))
+def test_whatever_is_typed_is_an_option_or_a_complaint(texts):
+    typed = read_options(texts, RunOptions())
+    assert typed.problems(CIFAR).keys() <= set(NAMES)
+    for name, text in texts.items():
+        if name not in typed.unreadable and not text.strip():
+            assert getattr(typed.options, name) == getattr(RunOptions(), name)
+
+
+@given(interval=st.floats(0.1, 3600))
+def test_a_number_that_was_written_is_read_as_itself(interval):
+    typed = read_options({"interval": as_text(interval)}, RunOptions())
+    assert typed.options.interval == interval

@@ -1,0 +1,383 @@
+"""The options of `run`: what is refused, the command they amount to, the job they become."""
+
+import os
+import shlex
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from fakes.recorded import recorded_session
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dlmon.cli import shared
+from dlmon.cli.command_line import command_line
+from dlmon.cli.shared import UserError
+from dlmon.launch.job import Job
+from dlmon.log.folder import log_directory
+from dlmon.log.label import refuse_name
+from dlmon.options import checks, jobs
+from dlmon.options.checks import NO_KERAS
+from dlmon.options.jobs import make_job, recorded_options
+from dlmon.options.run import OPTIONS, SETTINGS, RunOptions
+from dlmon.options.settings import Settings, SettingsError, read_settings
+from workloads.catalog import WORKLOADS
+
+CIFAR = WORKLOADS["cifar10-cnn"]
+WRONG = {
+    "device": ("gpu:x", 'there is no device "gpu:x"'),
+    "batch_size": (0, "the batch size must be from 1 to 50,000"),
+    "epochs": (-1, "the number of epochs must be at least 1, not -1"),
+    "steps": (0, "the number of steps must be at least 1, not 0"),
+    "seconds": (-0.5, "the minimum time must be from 0 to 86,400 seconds, not -0.5"),
+    "threads": (5000, "the number of threads must be from 1 to 4,096, not 5,000"),
+    "cpus": (100_000, "the number of CPUs must be from 1 to "),
+    "data": ("imaginary", 'there is no data "imaginary": use auto, synthetic or real'),
+    "mode": ("test", 'there is no mode "test": use train, gradients or inference'),
+    "precision": (
+        "fp8",
+        'there is no precision "fp8": use float32, mixed_float16 or mixed_bfloat16',
+    ),
+    "jit": ("yes", 'there is no jit "yes": use auto, on or off'),
+    "backend": ("theano", 'there is no backend "theano": use tensorflow, jax or torch'),
+    "python": ("/no/python", "/no/python can't be run; name a Python interpreter"),
+    "interval": (float("nan"), "the interval must be from 0.1 to 3,600 seconds, not nan"),
+    "price": ("free", '"free" is no price: give US dollars per hour, such as 0.5'),
+    "host": ("-x", '"-x" is no host'),
+    "name": ("a,b", 'a name has no ",": "a,b" can\'t be one'),
+    "alert": ("not an address", "an alert needs an address such as https://ntfy.sh/my-topic"),
+    "log_dir": (__file__, f"the log directory can't be there: {__file__} is not a directory"),
+}
+POSITIVE = st.none() | st.integers(1, 4096)
+NAMES = st.text(
+    st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=12
+).filter(str.strip)
+# What even the workload with the fewest samples has.
+SMALLEST = min(workload.samples for workload in WORKLOADS.values())
+OPTIONS = st.builds(
+    RunOptions,
+    device=st.sampled_from(["auto", "cpu", "gpu", "gpu:0", "gpu:12"]),
+    batch_size=st.none() | st.integers(1, SMALLEST),
+    epochs=POSITIVE,
+    steps=POSITIVE,
+    seconds=st.none() | st.floats(0, 86_400),
+    threads=POSITIVE,
+    cpus=st.none() | st.integers(1, len(os.sched_getaffinity(0))),
+    **{
+        name: st.sampled_from(OPTIONS[name].choices)
+        for name in ("data", "mode", "precision", "jit", "backend")
+    },
+    python=st.none() | st.just(sys.executable),
+    interval=st.floats(0.1, 3600),
+    pcie=st.booleans(),
+    price=st.none() | st.sampled_from(["0.5", "0.00795/cpu"]),
+    detach=st.booleans(),
+    name=st.none() | NAMES.filter(lambda name: refuse_name(name) is None),
+    alert=st.none() | st.sampled_from(["off", "https://ntfy.sh/my-topic"]),
+    log_dir=st.none() | NAMES,
+)
+
+
+def configured_of(options):
+    """Return what of these options a config.toml may hold."""
+    return replace(options, detach=False, name=None, alert=None, log_dir=None)
+
+
+# ---- what is refused ----
+
+
+def test_the_defaults_can_be_run():
+    assert all(RunOptions().problem(workload) is None for workload in WORKLOADS.values())
+
+
+@pytest.mark.parametrize("name", list(WRONG))
+def test_a_value_that_can_not_be_is_complained_of_by_the_option(name):
+    value, sentence = WRONG[name]
+    problems = RunOptions(**{name: value}).problems(CIFAR)
+    assert list(problems) == [name]
+    assert problems[name].startswith(sentence)
+
+
+def test_of_several_wrong_options_the_first_is_complained_of():
+    # What this machine lacks counts where no other one is named.
+    names = [name for name in WRONG if name != "host"]
+    wrong = RunOptions(**{name: WRONG[name][0] for name in names})
+    assert list(wrong.problems(CIFAR)) == names
+    assert wrong.problem(CIFAR) == wrong.problems(CIFAR)["device"]
+
+
+@pytest.mark.parametrize("cpus", [0, -1])
+def test_no_cpu_at_all_is_refused(cpus):
+    reason = RunOptions(cpus=cpus).problem(CIFAR)
+    assert reason.startswith("the number of CPUs must be from 1 to ")
+    assert reason.endswith(f", those that this process may use, not {cpus}")
+
+
+def test_where_a_process_cannot_be_kept_to_some_cpus_only_asking_for_some_is_refused(monkeypatch):
+    monkeypatch.delattr(os, "sched_getaffinity")
+    assert RunOptions().problem(CIFAR) is None
+    assert RunOptions(cpus=1).problem(CIFAR).startswith("--cpus needs Linux: ")
+
+
+def test_what_another_machine_lacks_is_for_it_to_say():
+    there = RunOptions(host="gpu1", python="/opt/python", cpus=4096, log_dir=__file__)
+    assert there.problem(CIFAR) is None
+
+
+def test_a_job_for_another_machine_names_no_command_and_no_directory_of_this_one(tmp_path):
+    job = make_job(CIFAR, tmp_path, RunOptions(host="gpu1"))
+    assert (job.command, job.log_dir) == ((), "")
+    assert make_job(CIFAR, tmp_path, RunOptions(host="gpu1", log_dir="~/runs")).log_dir == "~/runs"
+
+
+def test_what_this_machine_lacks_another_may_have():
+    elsewhere = RunOptions(cpus=100_000, python="/no/python")
+    assert list(elsewhere.problems(CIFAR)) == ["cpus", "python"]
+    assert elsewhere.problem(CIFAR, here=False) is None
+
+
+@pytest.mark.parametrize("python", ["", "/", __file__, "no\0python", "no-such-python"])
+def test_what_is_no_program_is_refused_as_an_interpreter(python):
+    assert "can't be run; name a Python interpreter" in RunOptions(python=python).problem(CIFAR)
+
+
+def test_an_interpreter_is_found_by_its_path_or_by_its_name(tmp_path, monkeypatch):
+    program = tmp_path / "bin" / "python9"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh")
+    program.chmod(0o755)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("PATH", str(program.parent))
+    for python in (str(program), "~/bin/python9", "python9"):
+        assert RunOptions(python=python).problem(CIFAR) is None
+
+
+def test_without_keras_here_another_interpreter_is_asked_for(monkeypatch):
+    monkeypatch.setattr(checks, "has_keras", lambda: False)
+    assert RunOptions().problems(CIFAR) == {"python": NO_KERAS}
+    assert RunOptions(python=sys.executable).problem(CIFAR) is None
+    # Settings may be shared by machines.
+    assert RunOptions().problem(CIFAR, here=False) is None
+
+
+def test_whether_keras_is_here_is_found_out_without_importing_it(monkeypatch):
+    found = {"keras": None}
+    monkeypatch.setattr(checks, "find_spec", found.__getitem__)
+    assert not checks.has_keras.__wrapped__()
+    found["keras"] = "a place"
+    assert checks.has_keras.__wrapped__()
+
+
+@pytest.mark.parametrize("interval", [0.0, 0.09, 3601.0, float("inf"), float("-inf"), -1.0])
+def test_an_interval_out_of_bounds_is_refused(interval):
+    assert RunOptions(interval=interval).problem(CIFAR).startswith("the interval must be")
+
+
+def test_a_log_directory_may_be_new_but_not_inside_of_a_file(tmp_path):
+    assert RunOptions(log_dir=str(tmp_path / "new" / "newer")).problem(CIFAR) is None
+    file = tmp_path / "file"
+    file.touch()
+    reason = RunOptions(log_dir=str(file / "logs")).problem(CIFAR)
+    assert reason == f"the log directory can't be there: {file} is not a directory"
+
+
+@pytest.mark.parametrize("log_dir", ["", " "])
+def test_a_log_directory_without_a_name_is_refused(log_dir, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert "has no name" in RunOptions(log_dir=log_dir).problem(CIFAR)
+    config = tmp_path / "config.toml"
+    config.write_text(f'log_dir = "{log_dir}"')
+    with pytest.raises(SettingsError, match="has no name"):
+        read_settings(config)
+    monkeypatch.setenv("DLMON_CONFIG", "")
+    for words in (["run", CIFAR.name], ["sessions"], ["doctor"], ["attach", "last"], ["stop", "x"]):
+        context = command_line.make_context("dlmon", [*words, "--log-dir", log_dir])
+        with pytest.raises(UserError, match="has no name") as refused:
+            command_line.invoke(context)
+        assert refused.value.exit_code == 2
+    assert [path.name for path in tmp_path.iterdir()] == ["config.toml"]
+
+
+def test_a_log_directory_that_can_not_be_written_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr("dlmon.options.checks.os.access", lambda path, mode: False)
+    reason = RunOptions(log_dir=str(tmp_path)).problem(CIFAR)
+    assert reason == f"the log directory can't be there: {tmp_path} is not writable"
+
+
+# ---- the command line ----
+
+
+def test_the_command_leaves_out_what_is_the_default():
+    assert RunOptions().command_line(CIFAR) == "dlmon run cifar10-cnn"
+
+
+def test_the_command_names_what_differs():
+    options = RunOptions(
+        device="gpu:1",
+        batch_size=64,
+        epochs=2,
+        steps=10,
+        seconds=3.0,
+        threads=4,
+        cpus=2,
+        data="synthetic",
+        mode="inference",
+        precision="mixed_bfloat16",
+        jit="on",
+        backend="jax",
+        python="~/tf/bin/python",
+        interval=0.5,
+        price="0.00795/cpu",
+        detach=True,
+        log_dir="my logs",
+    )
+    assert options.command_line(CIFAR) == (
+        "dlmon run cifar10-cnn --device gpu:1 --batch-size 64 --epochs 2 --steps 10 "
+        "--seconds 3 --threads 4 --cpus 2 --data synthetic --mode inference "
+        "--precision mixed_bfloat16 --jit on --backend jax --python '~/tf/bin/python' "
+        "--interval 0.5 --price 0.00795/cpu --detach --log-dir 'my logs'"
+    )
+
+
+def test_the_command_says_a_default_that_the_users_settings_would_change():
+    configured = RunOptions(device="cpu", epochs=3)
+    chosen = RunOptions(device="auto", epochs=3)
+    command = chosen.command_line(CIFAR, configured)
+    assert command == "dlmon run cifar10-cnn --device auto --epochs 3"
+
+
+def test_the_command_undoes_a_default_of_the_users_settings():
+    configured = RunOptions(steps=50, threads=4, price="0.5")
+    command = RunOptions(threads=4).command_line(CIFAR, configured)
+    assert command == "dlmon run cifar10-cnn --steps none --threads 4 --price none"
+
+
+class Launched(Exception):
+    """What the command line made a job of."""
+
+
+@given(
+    workload=st.sampled_from(list(WORKLOADS.values())),
+    configured=OPTIONS.map(configured_of),
+    options=OPTIONS,
+)
+def test_the_command_line_reads_the_command_as_the_same_options(workload, configured, options):
+    def launch(*job):
+        raise Launched(*job)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(shared, "read_settings", lambda: Settings(run=configured))
+        patch.setattr(jobs, "make_job", launch)
+        words = shlex_words(options.command_line(workload, configured))
+        context = command_line.make_context("dlmon", words)
+        with pytest.raises(Launched) as launched, context:
+            command_line.invoke(context)
+    directory = log_directory(Path(options.log_dir) if options.log_dir is not None else None)
+    told = Settings().alerts
+    assert launched.value.args == (workload, directory, replace(options, log_dir=None), told)
+
+
+def shlex_words(command):
+    program, *words = shlex.split(command)
+    assert program == "dlmon"
+    return words
+
+
+# ---- the job ----
+
+
+def test_a_job_fills_in_the_workloads_defaults(tmp_path):
+    job = make_job(CIFAR, tmp_path, RunOptions())
+    assert (job.workload, job.device, job.interval_s) == ("cifar10-cnn", "auto", 1.0)
+    assert (job.options["batch_size"], job.options["epochs"], job.options["steps"]) == (
+        100,
+        10,
+        None,
+    )
+    assert (job.log_dir, job.outlives_viewer) == (str(tmp_path), False)
+
+
+def test_a_job_takes_the_options(tmp_path):
+    chosen = RunOptions(
+        device="cpu",
+        batch_size=64,
+        epochs=2,
+        steps=10,
+        seconds=3.0,
+        threads=4,
+        cpus=1,
+        data="synthetic",
+        mode="inference",
+        precision="mixed_float16",
+        jit="off",
+        backend="torch",
+        python="/opt/python",
+        interval=0.5,
+        pcie=True,
+        price="0.5",
+    )
+    job = make_job(CIFAR, tmp_path, chosen)
+    assert (job.device, job.interval_s, job.pcie) == ("cpu", 0.5, True)
+    not_given = {name: getattr(RunOptions(), name) for name in SETTINGS}
+    assert job.options == {
+        **not_given,
+        "workload": "cifar10-cnn",
+        "device": "cpu",
+        "batch_size": 64,
+        "epochs": 2,
+        "steps": 10,
+        "seconds": 3.0,
+        "threads": 4,
+        "cpus": 1,
+        "data": "synthetic",
+        "mode": "inference",
+        "precision": "mixed_float16",
+        "jit": "off",
+        "backend": "torch",
+        "python": "/opt/python",
+        "interval": 0.5,
+        "pcie": True,
+        "price": "0.5",
+    }
+
+
+def test_the_log_directory_of_the_options_takes_the_place_of_the_usual_one(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    job = make_job(CIFAR, tmp_path / "usual", RunOptions(log_dir="mine"))
+    assert job.log_dir == str(tmp_path / "mine")
+
+
+@pytest.mark.parametrize("detach", [True, False])
+def test_a_detached_job_outlives_its_viewer(tmp_path, detach):
+    job = make_job(CIFAR, tmp_path, RunOptions(detach=detach))
+    assert job.outlives_viewer is detach
+
+
+def test_a_job_is_called_as_its_options_say(tmp_path):
+    assert make_job(CIFAR, tmp_path, RunOptions()).name is None
+    job = make_job(CIFAR, tmp_path, RunOptions(name="batch 256"))
+    assert job.name == "batch 256"
+    assert "name" not in job.options
+    assert Job.from_line(job.to_line()) == job
+
+
+@given(options=OPTIONS)
+def test_the_options_of_a_recorded_job_come_back(options):
+    job = make_job(CIFAR, Path("logs"), replace(options, log_dir=None))
+    header = replace(recorded_session()[0], options=job.options)
+    expected = replace(
+        options,
+        batch_size=options.batch_size or CIFAR.batch_size,
+        epochs=options.epochs or CIFAR.epochs,
+        detach=False,
+        name=None,
+        alert=None,
+        log_dir=None,
+    )
+    assert recorded_options(header) == expected
+
+
+@pytest.mark.parametrize("options", [{"epochs": "[/x]"}, {"interval": None}, {"device": 3}])
+def test_a_log_that_records_no_options_has_none(options):
+    assert recorded_options(replace(recorded_session()[0], options=options)) is None

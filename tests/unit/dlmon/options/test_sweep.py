@@ -1,0 +1,333 @@
+"""From the arguments of `sweep` to a plan, and from a combination to the options of a run."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from dataclasses import fields, replace
+
+import pytest
+from click.testing import CliRunner
+
+from dlmon.cli.command_line import command_line
+from dlmon.cli.sweep import HELP, sweep
+from dlmon.log.label import Label, read_label, write_label
+from dlmon.options.run import LEAST_TIME_IN_SWEEP_S, RunOptions
+from dlmon.options.sweep import (
+    ALL,
+    VARIED,
+    begin_sweep,
+    check_plan,
+    job_of,
+    make_plan,
+    refusal,
+    refuse_shared_and_varied,
+    run_options,
+)
+from dlmon.records import Variation
+from dlmon.sweep.plan import SweepError
+from workloads.catalog import WORKLOADS
+
+SMALL, CNN = "mnist-mlp-small", "cifar10-cnn"
+
+
+def plan(*vary, workload=SMALL, repeats=1, **options):
+    return make_plan(workload, RunOptions(**options), vary, repeats, seed=1)
+
+
+def test_every_option_of_a_run_can_be_varied_but_those_of_its_launch():
+    assert {"device", "batch_size", "epochs", "steps", "threads", "data"} <= set(VARIED)
+    assert not {"detach", "log_dir", "price"} & set(VARIED)
+
+
+def test_values_are_read_as_in_the_form():
+    planned = plan("batch_size=32,64", "device=cpu,gpu:0", "interval=0.5")
+    assert planned.variations == (
+        Variation("batch_size", (32, 64)),
+        Variation("device", ("cpu", "gpu:0")),
+        Variation("interval", (0.5,)),
+    )
+
+
+def test_an_interpreter_is_found_again_from_another_directory(tmp_path, monkeypatch):
+    folder = tmp_path / "venv" / "bin"
+    folder.mkdir(parents=True)
+    (folder / "python").symlink_to(sys.executable)
+    monkeypatch.chdir(tmp_path)
+    found = str(folder / "python")
+    shared = plan("threads=1,2", python="venv/bin/python")
+    assert shared.options["python"] == found
+    varied = plan("python=./venv/bin/python,python3")
+    assert varied.variations == (Variation("python", (found, "python3")),)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert plan("threads=1,2", python="~/venv/bin/python").options["python"] == found
+
+
+@pytest.mark.parametrize(
+    "vary",
+    [
+        "device=tpu",
+        "data=none",
+        "batch_size=0",
+        "interval=0",
+        "threads=-1",
+        "cpus=0",
+        "cpus=-2",
+        "cpus=many",
+    ],
+)
+def test_a_value_that_nobody_could_run_is_a_wrong_argument(vary):
+    with pytest.raises(SweepError):
+        plan("epochs=1,2", vary)
+
+
+def test_more_cpus_than_there_are_is_a_combination_that_cannot_be(monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1})
+    planned = plan("cpus=1,3")
+    first, second = [refusal(planned, combination) for combination in planned.combinations]
+    assert first is None
+    assert "from 1 to 2" in second
+
+
+def test_without_keras_here_only_other_interpreters_are_swept(monkeypatch):
+    monkeypatch.setattr("dlmon.options.checks.has_keras", lambda: False)
+    with pytest.raises(SweepError, match="no combination can be run: Keras is not installed here"):
+        plan("threads=1,2")
+    planned = plan("threads=1,2", python=sys.executable)
+    assert [refusal(planned, combination) for combination in planned.combinations] == [None, None]
+
+
+def test_an_option_that_is_given_and_varied_is_refused():
+    planned = plan("batch_size=32,64", "threads=1,2", batch_size=8)
+    with pytest.raises(SweepError, match=r"--batch-size and --vary batch_size=.*leave out one"):
+        refuse_shared_and_varied({"batch_size": "8", "threads": None, "epochs": "1"}, planned)
+    # What config.toml says is a default, over which --vary stands.
+    refuse_shared_and_varied({"batch_size": None, "threads": None, "epochs": "1"}, planned)
+
+
+def test_the_help_shows_sweeps_that_can_be_made():
+    lines = HELP.replace("\\\n", " ").splitlines()
+    commands = [shlex.split(line) for line in lines if line.startswith("  dlmon sweep ")]
+    assert len(commands) == 7
+    for _, _, workload, *arguments in commands:
+        pairs = list(zip(arguments[::2], arguments[1::2], strict=True))
+        vary = [text for flag, text in pairs if flag == "--vary"]
+        repeats = next((int(text) for flag, text in pairs if flag == "--repeat"), 1)
+        assert make_plan(workload, RunOptions(), vary, repeats, seed=1).order
+
+
+def test_a_value_that_this_workload_refuses_is_a_combination_that_cannot_be():
+    planned = plan("batch_size=32,70000")
+    assert [refusal(planned, combination) is None for combination in planned.combinations] == [
+        True,
+        False,
+    ]
+
+
+def test_where_nothing_can_be_run_there_is_no_sweep():
+    with pytest.raises(SweepError, match="no combination can be run: the batch size"):
+        plan("threads=1,2", batch_size=70_000)
+
+
+def test_repeats_of_one_combination_are_a_sweep_and_one_run_is_none():
+    assert len(plan(repeats=3).order) == 3
+    with pytest.raises(SweepError, match=f"dlmon run {SMALL}"):
+        plan()
+
+
+def test_all_stands_for_every_workload_in_the_order_of_the_catalog():
+    planned = plan(workload=ALL)
+    assert planned.workloads == tuple(WORKLOADS)
+    assert [planned.combinations[slot.combination].workload for slot in planned.order] == [
+        *WORKLOADS
+    ]
+
+
+def test_how_long_is_varied_where_it_is():
+    planned = plan("seconds=0,8")
+    assert [run_options(planned, each).seconds for each in planned.combinations] == [0.0, 8.0]
+
+
+@pytest.mark.parametrize("command", ["run", "sweep"])
+def test_the_help_shows_how_long_a_run_of_a_sweep_lasts_at_least(command):
+    help_text = CliRunner().invoke(command_line, [command, "--help"], env={"COLUMNS": "500"}).output
+    assert f"in a sweep {LEAST_TIME_IN_SWEEP_S:g}]" in " ".join(help_text.split())
+    if command == "sweep":
+        assert f"{LEAST_TIME_IN_SWEEP_S:g} seconds" in help_text
+
+
+def test_an_unknown_workload_suggests_one():
+    with pytest.raises(SweepError, match=f"did you mean {SMALL}\\?.*{ALL}"):
+        plan("threads=1,2", workload="mnist-mlp-smal")
+
+
+def test_the_combination_stands_over_what_all_runs_share():
+    planned = plan("batch_size=32,64", batch_size=128, threads=2, steps=10, seconds=0.0)
+    shown = [run_options(planned, combination) for combination in planned.combinations]
+    shared = RunOptions(threads=2, steps=10, seconds=0.0)
+    assert shown == [replace(shared, batch_size=size) for size in (32, 64)]
+
+
+@pytest.mark.parametrize(
+    ("vary", "options", "seconds"),
+    [
+        ("threads=1,2", {"steps": 30}, 5.0),
+        ("steps=30,60", {}, 5.0),
+        ("threads=1,2", {"steps": 30, "seconds": 0.0}, 0.0),
+        ("threads=1,2", {"steps": 30, "seconds": 8.0}, 8.0),
+        ("threads=1,2", {}, 5.0),
+        ("epochs=1,2", {}, 5.0),
+        ("threads=1,2", {"epochs": 1, "seconds": 0.0}, 0.0),
+    ],
+)
+def test_each_run_of_any_sweep_lasts_long_enough_for_a_figure(vary, options, seconds):
+    planned = plan(vary, **options)
+    shown = [run_options(planned, combination).seconds for combination in planned.combinations]
+    assert shown == [seconds, seconds]
+
+
+def test_a_job_has_the_options_of_its_combination(tmp_path):
+    planned = plan("batch_size=32,64", "device=cpu,gpu:0", workload=CNN, steps=10)
+    sweep = tmp_path / "a-sweep" / "sweep.jsonl"
+    job = job_of(planned, planned.combinations[3], sweep)
+    assert (job.workload, job.device, job.log_dir) == (CNN, "gpu:0", str(tmp_path))
+    assert (job.options["batch_size"], job.options["steps"]) == (64, 10)
+    assert not job.outlives_viewer
+    assert job.name is None
+
+
+def test_the_runs_of_a_sweep_are_called_as_it_is_by_then(tmp_path):
+    planned = plan("batch_size=32,64")
+    run = begin_sweep(tmp_path, planned, 1, 0.0, "base")
+    run.writer.close()
+    path = run.writer.path
+    assert read_label(path) == Label("base")
+    assert [job_of(planned, each, path).name for each in planned.combinations] == ["base"] * 2
+    write_label(path, Label("renamed"))
+    assert job_of(planned, planned.combinations[1], path).name == "renamed"
+
+
+@pytest.mark.parametrize(
+    ("workload", "vary", "metric"),
+    [
+        (CNN, "batch_size=32,64", "ms_per_sample"),
+        (CNN, "threads=1,2", "seconds_per_epoch"),
+        (SMALL, "threads=1,2", "run_seconds"),
+        (SMALL, "epochs=1,2", "seconds_per_epoch"),
+        (SMALL, "batch_size=32,64", "ms_per_sample"),
+        (CNN, "mode=train,gradients,inference", "ms_per_sample"),
+    ],
+)
+def test_what_is_compared_follows_from_the_workload_and_what_is_varied(workload, vary, metric):
+    assert plan(vary, workload=workload).metrics == {workload: metric}
+
+
+@pytest.mark.parametrize("mode", ["gradients", "inference"])
+def test_runs_that_learn_nothing_are_compared_by_the_time_of_a_batch(mode):
+    planned = plan("threads=1,2", workload=CNN, mode=mode)
+    assert planned.metrics == {CNN: "step_ms"}
+
+
+# ---- other machines ----
+
+GROUPS = {"lab": ("gpu1", "gpu2"), "none": ()}
+
+
+def plan_on(*vary, **options):
+    return make_plan(SMALL, RunOptions(**options), vary, 1, seed=1, groups=GROUPS)
+
+
+def test_a_group_stands_for_its_hosts():
+    planned = plan_on("host=big,@lab", "batch_size=32,64")
+    assert planned.variations[0] == Variation("host", ("big", "gpu1", "gpu2"))
+    assert planned.hosts == ("big", "gpu1", "gpu2")
+
+
+@pytest.mark.parametrize(
+    ("vary", "says"),
+    [
+        ("host=@labb", 'there is no group "@labb"; did you mean @lab?'),
+        ("host=@none", 'the group "@none" is empty'),
+        ("host=gpu1,gpu1", '"gpu1" is named twice'),
+        ("host=@lab,gpu1", '"gpu1" is named by "@lab" and by "gpu1"'),
+        ("host=gpu1,,gpu2", "has an empty value"),
+        ("host=", "names no values"),
+        ("host=-oProxyCommand=x,gpu1", '"-oProxyCommand=x" is no host'),
+        ("host=gpu1:22", "with a port, write ssh://gpu1:22"),
+        ("host=gpu1, gpu2", "has blanks around"),
+        ("host=gpu1,a\x1b[31mb", "is no host: it may hold neither blanks nor characters"),
+    ],
+)
+def test_what_is_no_machine_is_one_sentence(vary, says):
+    with pytest.raises(SweepError) as caught:
+        plan_on(vary)
+    assert says in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert "\x1b" not in str(caught.value)
+
+
+def test_a_sweep_is_made_on_one_other_machine_as_well():
+    planned = plan_on("batch_size=32,64", host="gpu1")
+    assert planned.hosts == ("gpu1",)
+    assert [run_options(planned, each).host for each in planned.combinations] == ["gpu1"] * 2
+    with pytest.raises(SweepError, match="--host names one machine: write --vary host=@lab"):
+        plan_on("batch_size=32,64", host="@lab")
+    both = plan_on("host=gpu1,gpu2", host="gpu1")
+    with pytest.raises(SweepError, match=r"--host and --vary host=.*leave out one"):
+        refuse_shared_and_varied({"host": "gpu1"}, both)
+
+
+def test_what_this_machine_lacks_another_may_have(monkeypatch, tmp_path):
+    monkeypatch.setattr("dlmon.options.checks.has_keras", lambda: False)
+    monkeypatch.chdir(tmp_path)
+    planned = plan_on("host=gpu1,gpu2", "python=~/tf/bin/python,./python,python3", cpus=4096)
+    assert {refusal(planned, each) for each in planned.combinations} == {None}
+    # Nor is its path one of this machine.
+    assert planned.variations[1].values == ("~/tf/bin/python", "./python", "python3")
+    assert plan_on("host=gpu1,gpu2", python="~/bin/python").options["python"] == "~/bin/python"
+
+
+def test_a_job_for_another_machine_leaves_it_to_that_where_it_is_recorded(tmp_path):
+    planned = plan_on("host=gpu1,gpu2")
+    job = job_of(planned, planned.combinations[0], tmp_path / "a-sweep" / "sweep.jsonl")
+    assert (job.log_dir, job.command) == ("", ())
+    assert "host" not in job.options
+
+
+# ---- a plan that comes from a file ----
+
+
+def test_a_plan_of_this_version_can_be_followed():
+    check_plan(plan("batch_size=32,64", "interval=0.5,1", workload=ALL, repeats=2))
+    check_plan(plan_on("host=gpu1,gpu2"))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"options": {"colour": "red"}},
+        {"options": {"batch_size": "32"}},
+        {"options": {"log_dir": "/tmp"}},
+        {"variations": (Variation("colour", ("red", "blue")),)},
+        {"variations": (Variation("batch_size", (32, "64")),)},
+        {"variations": (Variation("log_dir", ("/tmp", "/")),)},
+        {"workloads": ("resnet9000",)},
+    ],
+)
+def test_a_plan_of_another_version_is_refused(change):
+    with pytest.raises(SweepError, match="another version"):
+        check_plan(replace(plan("batch_size=32,64"), **change))
+
+
+def test_the_command_takes_every_option_of_a_run_but_those_of_its_launch():
+    taken = {parameter.name for parameter in sweep.params}
+    options = {spec.name for spec in fields(RunOptions)}
+    assert options - taken == {"detach", "pcie"}
+    own = {"workload", "vary", "repeat", "resume", "plain", "as_json", "ascii", "no_alerts"}
+    assert taken - options == own
+
+
+def test_a_value_that_none_can_have_is_refused_in_the_words_of_the_chosen_workload():
+    with pytest.raises(SweepError, match="60,000, the samples of mnist-mlp-small"):
+        make_plan("mnist-mlp-small", RunOptions(), ["batch_size=1000000"], 1, 1)

@@ -1,0 +1,185 @@
+"""Pictures as SVG: lines with gaps, bands, and the curves of sweeps."""
+
+import sys
+from xml.etree import ElementTree
+
+import pytest
+from fakes.recorded import recorded_session, write_log
+
+from dlmon.figures.curves import Chart, Line, Mark
+from dlmon.figures.metric_curves import MetricChart, PointLine
+from dlmon.figures.report import make_report
+from dlmon.figures.sweep_report import Point as SweepPoint
+from dlmon.figures.sweep_report import SweepCurves
+from dlmon.render.charts import (
+    draw_chart,
+    draw_metric,
+    draw_sweep,
+    svg_of,
+    tick_labels,
+    tick_values,
+    write_charts,
+)
+from dlmon.render.files import ReportError
+from dlmon.statistics.envelope import Columns
+from dlmon.statistics.points import Point
+
+
+def chart(*means, low=None, high=None, top=100.0, width_s=1.0):
+    columns = [Columns(tuple(mean), low or tuple(mean), high or tuple(mean)) for mean in means]
+    lines = tuple(Line(f"line {n}", one) for n, one in enumerate(columns))
+    return Chart("CPU", "%", top, width_s, lines)
+
+
+def test_a_gap_in_the_values_is_a_gap_in_the_line():
+    drawing = draw_chart(chart([10, 20, None, 30, 40]))
+    assert drawing.lines[0].path.count("M") == 2
+
+
+def test_a_value_alone_between_gaps_is_seen():
+    (line,) = draw_chart(chart([None, 20, None])).lines
+    assert line.path.count("L") == 1
+
+
+def test_the_scale_reaches_from_the_bottom_to_the_top():
+    (line,) = draw_chart(chart([0, 100, 250])).lines
+    ys = [float(y) for y in line.path.replace("M", "").replace("L", " ").split()[1::2]]
+    assert ys[0] > ys[1]
+    # What is beyond the scale stays within the picture.
+    assert ys[1] == ys[2]
+
+
+def test_a_band_lies_behind_the_line_where_something_varied():
+    drawing = draw_chart(chart([10, 20], low=(5, 20), high=(15, 30)))
+    assert drawing.lines[0].band.startswith("M")
+    assert draw_chart(chart([10, 20])).lines[0].band == ""
+
+
+def test_a_picture_of_a_day_has_no_more_points_than_can_be_seen():
+    day = chart([float(n % 100) for n in range(20_000)], width_s=4.0)
+    (line,) = draw_chart(day).lines
+    assert line.path.count(" ") < 2_100
+    assert line.band
+    labels = [label for _, label in draw_chart(day).x_ticks]
+    assert labels[:3] == ["00:00", "4:00:00", "8:00:00"]
+
+
+def test_marks_within_the_time_are_drawn():
+    drawing = draw_chart(chart([1.0] * 10), [Mark(5.0, "epoch 2"), Mark(50.0, "epoch 9")])
+    assert len(drawing.marks) == 1
+
+
+def metric(*points, bottom=0.0, top=4.0, is_validation=False):
+    line = PointLine("training", tuple(Point(t, y, y, y) for t, y in points), 0, is_validation)
+    return MetricChart("loss", (line,), bottom, top)
+
+
+def test_values_of_a_metric_are_joined_however_far_apart_they_are():
+    (line,) = draw_metric(metric((1, 2.0), (50, 1.0), (51, 0.5))).lines
+    assert line.path.count("M") == 1
+    assert len(line.dots) == 3
+
+
+def test_a_metric_that_was_no_number_has_a_gap():
+    (line,) = draw_metric(metric((1, 2.0), (2, 1.0), (3, None), (4, 1.0), (5, 1.0))).lines
+    assert line.path.count("M") == 2
+
+
+def test_values_of_a_metric_below_zero_are_drawn_where_they_are():
+    (line,) = draw_metric(metric((1, -1.0), (2, 0.0), (3, 1.0), bottom=-1.0, top=1.0)).lines
+    below, zero, above = (y for _, y in line.dots)
+    assert below > zero > above
+    assert below - zero == pytest.approx(zero - above, abs=0.2)
+
+
+@pytest.mark.parametrize(
+    ("ends", "labels"),
+    [
+        ((0.0, 2.5), ["0.0", "0.5", "1.0", "1.5", "2.0", "2.5"]),
+        ((2.16, 2.34), ["2.16", "2.20", "2.25", "2.30"]),
+        ((0.0, 1.0), ["0.0", "0.2", "0.4", "0.6", "0.8", "1.0"]),
+        ((-1.5, 0.5), ["-1.5", "-1.0", "-0.5", "0.0", "0.5"]),
+        ((0.0, 3e8), ["0", "5e+07", "1e+08", "1.5e+08", "2e+08", "2.5e+08", "3e+08"]),
+        ((1e6, 1.002e6), ["1e+06", "1.0005e+06", "1.001e+06", "1.0015e+06", "1.002e+06"]),
+        ((0.0, 3e-8), ["0", "5e-09", "1e-08", "1.5e-08", "2e-08", "2.5e-08", "3e-08"]),
+    ],
+)
+def test_the_labels_of_an_axis_are_round_numbers(ends, labels):
+    assert tick_labels(tick_values(*ends)) == labels
+
+
+@pytest.mark.parametrize("lines", [1, 2, 20])
+def test_a_picture_is_xml_that_stands_alone(lines):
+    tree = ElementTree.fromstring(svg_of(draw_chart(chart(*[[1.0, 2.0]] * lines))))
+    texts = [element.text for element in tree.iter() if element.tag.endswith("text")]
+    assert "CPU (%)" in texts
+    assert ("line 0" in texts) is (lines > 1)
+    assert float(tree.get("height")) >= 300
+
+
+def test_the_axis_of_a_sweep_is_logarithmic_where_its_values_double():
+    def places(*xs):
+        points = tuple(SweepPoint(x, str(x), 1.0) for x in xs)
+        return [x for x, _ in draw_sweep(SweepCurves("t", {"cpu": points})).x_ticks]
+
+    first, second, third = places(32, 64, 128)
+    assert second - first == pytest.approx(third - second, abs=0.2)
+    first, second, third = places(1, 2, 3)
+    assert second - first == pytest.approx(third - second, abs=0.2)
+    first, second, third = places(1, 2, 10)
+    assert second - first < third - second
+
+
+def test_a_combination_without_a_figure_is_a_gap():
+    points = (SweepPoint(1, "1", 2.0), SweepPoint(2, "2", None), SweepPoint(4, "4", 1.0))
+    (line,) = draw_sweep(SweepCurves("t", {"gpu": points})).lines
+    assert len(line.dots) == 2
+    assert line.path.count("M") == 2
+
+
+def test_a_sweep_without_any_figure_is_drawn_empty():
+    points = (SweepPoint(1, "1", None),)
+    assert "<svg" in svg_of(draw_sweep(SweepCurves("t", {"gpu": points})))
+
+
+def test_pictures_are_files_that_no_log_names(tmp_path):
+    report = make_report([write_log(tmp_path, recorded_session())], [])
+    written = write_charts(tmp_path / "out", report.charts, report.metrics, report.marks, [])
+    names = {path.name for path in written}
+    assert {"throughput.svg", "loss.svg", "metric-2.svg"} <= names
+    assert all(ElementTree.parse(path) for path in written)
+
+
+def test_a_picture_is_written_through_no_link(tmp_path):
+    report = make_report([write_log(tmp_path, recorded_session())], [])
+    (tmp_path / "out").mkdir()
+    (tmp_path / "precious").write_text("before")
+    (tmp_path / "out" / "cpu.svg").symlink_to(tmp_path / "precious")
+    with pytest.raises(ReportError, match=r"cpu.svg is a link"):
+        write_charts(tmp_path / "out", report.charts, report.metrics, report.marks, [])
+    assert (tmp_path / "precious").read_text() == "before"
+
+
+@pytest.mark.slow
+def test_pictures_are_png_where_that_is_asked_for(tmp_path):
+    pytest.importorskip("matplotlib")
+    report = make_report([write_log(tmp_path, recorded_session(gpus=2))], [])
+    points = (SweepPoint(1, "$1$", 2.0), SweepPoint(2, "2", None), SweepPoint(4, "4", 1.0))
+    sweep = SweepCurves("time along $batch_size$", {"_gpu": points, "cpu": points})
+    written = write_charts(
+        tmp_path / "out", report.charts, report.metrics, report.marks, [sweep], "png"
+    )
+    assert {path.suffix for path in written} == {".png"}
+    assert len(written) == len(report.charts) + len(report.metrics) + 1
+    for path in written:
+        data = path.read_bytes()
+        assert data.startswith(b"\x89PNG")
+        assert int.from_bytes(data[16:20], "big") == 1440
+
+
+def test_without_matplotlib_a_sentence_says_what_to_install(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "dlmon.render.png", None)
+    report = make_report([write_log(tmp_path, recorded_session())], [])
+    with pytest.raises(ReportError, match=r"pip install 'dlmon\[png\]'"):
+        write_charts(tmp_path / "out", report.charts, report.metrics, report.marks, [], "png")
+    assert not (tmp_path / "out").exists()

@@ -1,0 +1,306 @@
+"""The lines of a session that is followed without a screen: when each event happened."""
+
+import io
+import re
+import sys
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+from fakes.recorded import BEGIN_WALL, recorded_machine, recorded_session, write_log
+from fakes.scripts import script_session
+
+import dlmon.render.follow
+from dlmon.exit_codes import FAILED
+from dlmon.log.label import Label, write_label
+from dlmon.notification import DesktopAlerts
+from dlmon.records import Batches, Epoch, Facts, Model, Notice, Phase
+from dlmon.render.console import line_console
+from dlmon.render.follow import _Following, _LineReporter, _Reporter, follow
+from dlmon.session.follower import SessionFollower
+
+
+def followed(tmp_path, capsys, records, exit_code=0):
+    """Return what is printed of a session."""
+    write_log(tmp_path, records, "shown")
+    assert follow(tmp_path / "shown" / "session.jsonl", None) == exit_code
+    return capsys.readouterr().out
+
+
+@pytest.mark.parametrize("mode", ["gradients", "inference"])
+def test_a_mode_that_learns_nothing_shows_passes_and_batches(tmp_path, capsys, mode):
+    header, *records, result = recorded_session()
+    options = {**header.options, "mode": mode}
+    records = [replace(r, mode=mode) if isinstance(r, Model) else r for r in records]
+    result = replace(result, options=options, seconds_per_epoch=None)
+    printed = followed(tmp_path, capsys, [replace(header, options=options), *records, result])
+    assert "  pass 3/3 took" in printed
+    assert "epoch" not in printed
+    assert re.search(r"^step +mean [0-9.]+ ms, median [0-9.]+ ms", printed, re.MULTILINE)
+    assert "per batch" in printed
+
+
+def test_while_a_long_log_is_read_nothing_old_is_printed_as_now(tmp_path, capsys, monkeypatch):
+    """A line is due all the time, and each record is a slice of its own."""
+    monkeypatch.setattr(dlmon.render.follow, "LINE_EVERY_S", 0)
+    monkeypatch.setattr(dlmon.render.follow, "SLICE_S", 0)
+    printed = followed(tmp_path, capsys, recorded_session())
+    shares = [
+        int(share) for share in re.findall(r"  reading the log: (\d+) %$", printed, re.MULTILINE)
+    ]
+    assert len(shares) > 5
+    assert shares == sorted(shares)
+    # What happened is printed with the time at which it did; what was so then is not.
+    assert "  epoch 3/3 took" in printed
+    assert not re.search(r"  step \d+/", printed)
+
+
+def lasting(records, asked):
+    """Return records of a run in which fewer epochs were asked for than were trained."""
+    return [
+        replace(r, epochs=asked, extra_epochs=r.epochs - asked) if isinstance(r, Model) else r
+        for r in records
+    ]
+
+
+def opening_late(records, epoch):
+    """Return the records with a long opening of an epoch, which takes the end of the one before."""
+    opened = []
+    for record in records:
+        if isinstance(record, Batches) and (record.epoch, record.first) == (epoch, 0):
+            record = replace(record, opening_us=2_100_000)
+            begin = record.t - record.dt_us[0] * 1000
+            opened.append(Phase(begin - 2_100_000_000, "opening", epoch))
+        opened.append(record)
+    return opened
+
+
+class Terminal(io.StringIO):
+    """A terminal that keeps what is written to it."""
+
+    def isatty(self):
+        return True
+
+
+def test_in_a_terminal_a_bar_stays_below_the_lines_and_goes_with_the_end(tmp_path, monkeypatch):
+    write_log(tmp_path, recorded_session(), "shown")
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setenv("COLUMNS", "160")
+    monkeypatch.setattr(sys, "stdout", Terminal())
+    assert follow(tmp_path / "shown" / "session.jsonl", None) == 0
+    written = sys.stdout.getvalue()
+    rows = re.split(r"[\r\n]+", re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", written))
+    *_, bar = [row for row in rows if "━" in row]
+    figures = "epoch 3/3  step 500/500  9.16 s ± 0.01 per epoch  CPU 42 %  GPU 0 98 %"
+    assert bar.rstrip().endswith(figures)
+    assert any("epoch 3/3 took" in row for row in rows)
+    # It is wiped away at the end.
+    assert "\x1b[2K" in written[written.rindex("━") :]
+
+
+def test_a_long_opening_is_shown_with_its_epoch_and_counted_as_a_stall(tmp_path, capsys):
+    printed = followed(tmp_path, capsys, opening_late(recorded_session(epochs=4), 2))
+    assert re.findall("  (starting epoch.*)$", printed, re.MULTILINE) == ["starting epoch 3"]
+    assert re.search("^stalls +the start of 1 epoch took over ten times", printed, re.MULTILINE)
+
+
+def test_openings_of_epochs_that_follow_those_asked_for_have_no_line(tmp_path, capsys):
+    records = opening_late(recorded_session(epochs=4), 3)
+    printed = followed(tmp_path, capsys, lasting(records, asked=2))
+    assert "starting epoch" not in printed
+
+
+def test_epochs_that_follow_those_asked_for_share_lines_of_ten_seconds(tmp_path, capsys):
+    records = recorded_session(epochs=40, samples=6_400)
+    printed = followed(tmp_path, capsys, lasting(records, asked=2))
+    lines = re.findall("^[0-9:]{8}  (epochs? .* took .*)$", printed, re.MULTILINE)
+    assert lines[0].startswith("epoch 1/40 took ")
+    assert lines[1].startswith("epoch 2/40 took ")
+    spans = [re.match("epochs ([0-9]+) to ([0-9]+) took ([0-9.]+) s  ", line) for line in lines[2:]]
+    assert 1 < len(spans) < 10
+    ends = [2, *(int(span[2]) for span in spans)]
+    assert [int(span[1]) for span in spans] == [end + 1 for end in ends[:-1]]
+    assert ends[-1] == 40
+    assert all(float(span[3]) >= 10 for span in spans[:-1])
+    assert "loss" in lines[-1]
+    after = printed.partition(lines[2])[2]
+    assert not re.search("^[0-9:]{8}  training$", after, re.MULTILINE)
+
+
+def test_an_epoch_that_waits_for_others_is_printed_before_a_line_of_progress(tmp_path, capsys):
+    records = lasting(recorded_session(epochs=3, samples=6_400), asked=2)
+    path = write_log(tmp_path, records[:-1], "shown")
+    follower = SessionFollower(path)
+    running = SimpleNamespace(
+        session=follower.session,
+        path=path,
+        running=True,
+        read_share=None,
+        snapshot=follower.snapshot,
+    )
+    reporter = _LineReporter(line_console())
+    read = follower.poll()
+    *_, last_epoch = (at for at, record in enumerate(read) if isinstance(record, Epoch))
+    reporter.show(read[: last_epoch + 1], running)
+    assert "epoch 3/3" not in capsys.readouterr().out
+    reporter._next_at = 0.0
+    reporter.show([], running)
+    assert re.fullmatch("[0-9:]{8}  epoch 3/3 took .*\n", capsys.readouterr().out)
+    reporter._next_at = 0.0
+    reporter.show([], running)
+    assert "  step 64/64  " in capsys.readouterr().out
+    follower.close()
+
+
+def test_an_epoch_of_more_than_ten_seconds_has_its_own_line(tmp_path, capsys):
+    records = recorded_session(epochs=4, step_us=50_000)
+    printed = followed(tmp_path, capsys, lasting(records, asked=1))
+    assert re.findall("  (epochs? [^ ]+) took", printed) == [f"epoch {n}/4" for n in range(1, 5)]
+
+
+def test_passes_share_lines_too(tmp_path, capsys):
+    header, *records, result = lasting(recorded_session(epochs=5, samples=640), asked=1)
+    options = {**header.options, "mode": "inference"}
+    records = [replace(r, mode="inference") if isinstance(r, Model) else r for r in records]
+    result = replace(result, options=options, seconds_per_epoch=None)
+    printed = followed(tmp_path, capsys, [replace(header, options=options), *records, result])
+    assert "  pass 1/5 took" in printed
+    assert "  passes 2 to 5 took" in printed
+
+
+def test_lines_are_stamped_with_when_it_happened_not_with_when_they_were_read(
+    utc, tmp_path, capsys
+):
+    write_log(tmp_path, recorded_session(), "shown")
+    assert follow(tmp_path / "shown" / "session.jsonl", None) == 0
+    stamped = re.findall("^([0-9:]{8})  (.*)$", capsys.readouterr().out, re.MULTILINE)
+    times = {text.split()[0]: at for at, text in reversed(stamped)}
+    assert times["session"] == times["log"] == "14:56:00"
+    begun, *_, ended = [at for at, text in stamped if text.startswith("epoch ")]
+    assert "14:56:01" <= times["compiling"] < begun < ended < "14:57:00"
+    assert [at for at, _ in stamped] == sorted(at for at, _ in stamped)
+
+
+def test_each_own_run_of_the_comparison_has_a_row_that_distinguishes_it_from_the_others(
+    utc, tmp_path, capsys
+):
+    for seconds, session in ((600, "20261120-a1b2"), (590, "20261120-c3d4"), (86_400, "older")):
+        write_log(tmp_path, recorded_session(session_id=session, begin_wall=BEGIN_WALL - seconds))
+    printed = followed(tmp_path, capsys, recorded_session(session_id="20261120-this"))
+    rows = [line for line in printed.splitlines() if line.startswith("·")]
+    assert {re.match("·  (.+?)  .*  ([^ ]+) *$", row).groups() for row in rows} == {
+        ("run of 14:46 (a1b2)", "20261120-a1b2"),
+        ("run of 14:46 (c3d4)", "20261120-c3d4"),
+        ("run of 19 Nov 14:56", "older"),
+    }
+
+
+def test_each_sample_of_a_recorded_machine_is_a_line_with_what_did_not_change(tmp_path, capsys):
+    header, *samples = recorded_machine(12)
+    later = replace(header.machine, cpu_model="AMD EPYC")
+    notice = Notice(samples[5].t, "the sensors ended; they are started again")
+    facts = Facts(samples[5].t, 0.0, "tower", later)
+    printed = followed(tmp_path, capsys, [header, *samples[:6], notice, facts, *samples[6:]])
+    lines = printed.splitlines()
+    assert lines[0].endswith(f"session {header.id}")
+    assert lines[2].startswith("tower: Intel(R) Core(TM) i7-9700K CPU @ 3.60GHz, 8 cores, 32.0 GiB")
+    sampled = [line for line in lines if re.match(r"\d\d:\d\d:\d\d  CPU", line)]
+    assert len(sampled) == 12
+    # Its memory is reported once.
+    assert all(" 4.7 GiB " in line for line in sampled), sampled
+    assert lines[9].endswith("notice: the sensors ended; they are started again")
+    assert lines[10].startswith("tower: AMD EPYC")
+    assert lines.index("") == 3 + 12 + 2
+
+
+def test_a_recorded_machine_is_called_by_its_name(tmp_path, capsys):
+    header, *samples = recorded_machine(2)
+    log = write_log(tmp_path, [header, *samples], "shown")
+    write_label(log, Label("night"))
+    follow(log, None)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].endswith(f"session {header.id} (night)")
+
+
+def test_the_summary_of_a_recorded_machine_says_how_long_and_how_it_was_used(tmp_path, capsys):
+    printed = followed(tmp_path, capsys, recorded_machine(energy=True))
+    rows = dict(re.findall(r"^(mean \w+(?: 0)?|\w+)  +(.*?) *$", printed, re.MULTILINE))
+    assert rows["recorded"] == "the machine tower"
+    assert (rows["status"], rows["wall"]) == ("completed", "00:29")
+    assert re.fullmatch(r"\d\d %", rows["mean CPU"])
+    assert re.fullmatch(r"\d\d %", rows["mean GPU 0"])
+    assert rows["energy"] == "CPU 1.16 kJ, GPU 0 2.61 kJ"
+    for word in ("epoch", "throughput", "workload", "published"):
+        assert word not in printed
+
+
+def test_a_recording_that_was_interrupted_is_summed_up_from_its_samples(tmp_path, capsys):
+    write_log(tmp_path, recorded_machine(30, status=None), "shown")
+    assert follow(tmp_path / "shown" / "session.jsonl", None) == 1
+    printed = capsys.readouterr().out
+    assert re.search(r"^mean CPU +\d\d % *$", printed, re.MULTILINE)
+    assert re.search(r"^energy +– \(its energy counter was not read\) *$", printed, re.MULTILINE)
+
+
+def with_steps(steps):
+    """Return a session whose epochs were cut after so many steps."""
+    return [
+        replace(record, whole=False, steps=steps) if isinstance(record, Epoch) else record
+        for record in recorded_session()
+    ]
+
+
+@pytest.mark.parametrize(
+    ("steps", "said"),
+    [(None, ""), (1, " (1 step)"), (2, " (2 steps)"), (12_000, " (12,000 steps)")],
+)
+def test_an_epoch_that_was_cut_says_after_how_many_steps_where_that_is_known(
+    tmp_path, capsys, steps, said
+):
+    printed = followed(tmp_path, capsys, with_steps(steps))
+    lines = re.findall(r"^[0-9:]{8}  epoch .* took [0-9.]+ s(.*?)  ", printed, re.MULTILINE)
+    assert lines == [said] * 3
+
+
+@pytest.mark.parametrize(
+    ("steps", "said"), [(None, ""), (1, " (1 step each)"), (12_000, " (12,000 steps each)")]
+)
+def test_epochs_that_share_a_line_count_their_steps_alike(tmp_path, capsys, steps, said):
+    printed = followed(tmp_path, capsys, lasting(with_steps(steps), asked=1))
+    lines = re.findall(r"^[0-9:]{8}  epochs .* took [0-9.]+ s(.*?)  ", printed, re.MULTILINE)
+    assert lines
+    assert set(lines) == {said}
+
+
+def test_an_epoch_that_is_written_again_with_its_validation_has_a_line_for_that(tmp_path, capsys):
+    records = script_session(seconds=6, validated=True)
+    printed = followed(tmp_path, capsys, records, exit_code=FAILED)
+    lines = [line.split("  ", 1)[1] for line in printed.splitlines() if " took " in line]
+    assert [line.split(" took")[0] for line in lines][:4] == [
+        "epoch 1",
+        "validation of epoch 1",
+        "epoch 2",
+        "validation of epoch 2",
+    ]
+    assert "validation of epoch 1 took 0.10 s, the epoch 2.10 s in all" in printed
+
+
+class Lost:
+    """A follower whose host stays lost while its text counts the seconds."""
+
+    running = True
+    lasting_problem = "box closed the connection"
+    since = iter(("; next try in 1 s", ", for 1 s; connecting", ", for 2 s; next try in 3 s"))
+
+    @property
+    def problem(self):
+        return self.lasting_problem + next(self.since)
+
+
+def test_what_lasts_is_said_once_however_its_seconds_count(capsys):
+    following = _Following(
+        Lost(), None, _Reporter(), line_console(stderr=True), DesktopAlerts(False)
+    )
+    for _ in range(3):
+        following._report_problem()
+    assert capsys.readouterr().err == "dlmon: box closed the connection; next try in 1 s\n"

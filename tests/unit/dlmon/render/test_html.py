@@ -1,0 +1,180 @@
+"""The page: one file that asks no network for anything, and runs nothing but what is ours."""
+
+import base64
+import hashlib
+import json
+import re
+from dataclasses import replace
+from html import escape
+
+import pytest
+from fakes.recorded import BEGIN_NS, BEGIN_WALL, recorded_session, write_log
+
+from dlmon.figures.report import make_report
+from dlmon.records import Batches, Cpu, Gpu, Machine, Memory, ProcessTree, Result
+from dlmon.render.html import html_of
+from dlmon.render.markdown import markdown_of
+
+HOUR_S = 3600
+OTHER = "20261121-145600-cifar10-cnn-0001"
+
+
+@pytest.fixture
+def page(tmp_path):
+    return html_of(make_report([write_log(tmp_path, recorded_session())], []))
+
+
+def drawn_in(text):
+    return json.loads(re.search(r'id="drawn">(.*?)</script>', text, re.DOTALL)[1])
+
+
+def test_a_page_says_what_ran_and_what_came_of_it(page):
+    for said in (
+        "cifar10-cnn", "9.16 s ± 0.01 per epoch.", "NVIDIA GTX 1060", "GeForce GTX 1080 Ti",
+        "completed", "Epochs", "val_accuracy", "TensorFlow 2.21.0", "dlmon run cifar10-cnn",
+    ):  # fmt: skip
+        assert said in page
+
+
+def test_a_page_draws_throughput_cpu_and_gpu_on_one_axis(page):
+    drawn = drawn_in(page)
+    titles = [chart["title"] for chart in drawn["charts"]]
+    assert titles == ["Throughput", "CPU", "GPU utilisation", "Power", "Memory in use"]
+    assert [chart["title"] for chart in drawn["metrics"]] == ["Loss", "Accuracy"]
+    assert len({chart["width_s"] for chart in drawn["charts"]}) == 1
+    assert [mark["text"] for mark in drawn["marks"]] == ["epoch 1", "epoch 2", "epoch 3"]
+    throughput = drawn["charts"][0]["lines"][0]["mean"]
+    # Before the first batch there is none, and none is never zero.
+    assert throughput[0] is None
+    assert 5_000 < max(value for value in throughput if value is not None) < 6_000
+
+
+def test_the_policy_allows_the_scripts_and_the_style_of_the_page_and_nothing_else(page):
+    policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', page)[1]
+    policy = policy.replace("&#39;", "'")
+    scripts = re.findall(r"<script>(.*?)</script>", page, re.DOTALL)
+    styles = re.findall(r"<style>(.*?)</style>", page, re.DOTALL)
+    assert (len(scripts), len(styles)) == (2, 1)
+    for text in (*scripts, *styles):
+        digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        assert f"'sha256-{digest}'" in policy
+    assert policy.startswith("default-src 'none';")
+    assert "unsafe" not in policy
+    assert "http" not in policy
+    assert page.index("Content-Security-Policy") < page.index("<style>")
+
+
+def test_a_page_names_no_address_that_a_browser_would_load(page):
+    assert not re.search(r"""\b(src|href|action|srcset|data|poster)\s*=\s*["']""", page)
+    assert not re.search(r"@import|url\(|fetch\(|XMLHttpRequest|WebSocket|import\(", page)
+
+
+def test_several_sessions_are_overlaid_from_their_starts_and_stand_side_by_side(tmp_path):
+    one = write_log(tmp_path, recorded_session())
+    later = recorded_session(session_id=OTHER, step_us=25_000, begin_wall=BEGIN_WALL + 86_400)
+    report = make_report([one, write_log(tmp_path, later)], [])
+    drawn = drawn_in(html_of(report))
+    names = [line["label"] for line in drawn["charts"][0]["lines"]]
+    assert names == ["20261120-145600-cifar10-cnn-7f3a", OTHER]
+    assert drawn["marks"] == []
+    together = {row[0]: row[1:] for row in report.together.rows}
+    assert [text[:5] for text in together["seconds per epoch"]] == ["9.16 ", "12.72"]
+
+
+def test_two_sessions_are_compared_as_sides(tmp_path):
+    one = write_log(tmp_path, recorded_session())
+    later = recorded_session(session_id=OTHER, step_us=25_000, begin_wall=BEGIN_WALL + 86_400)
+    report = make_report([one, write_log(tmp_path, later)], [])
+    (it,) = report.compared
+    assert (it.base, it.new) == report.names
+    assert "one run each can't show" in it.verdict
+    assert it.table.rows[0][0] == "samples/s"
+    page = html_of(report)
+    # The table and the verdict speak of base and new alone.
+    said = f"{OTHER} (new) beside {report.names[0]} (base)"
+    assert said in page
+    assert f"## {said}\n" in markdown_of(report).replace("`", "")
+    assert escape(it.verdict).replace("&#x27;", "&#39;") in page
+    assert report.as_json()["comparisons"][0]["figures"]
+
+
+def test_unlike_sessions_are_not_compared(tmp_path):
+    one = write_log(tmp_path, recorded_session())
+    other = recorded_session(workload="mnist-mlp-small", session_id=OTHER)
+    report = make_report([one, write_log(tmp_path, other)], [])
+    (it,) = report.compared
+    assert it.table is None
+    assert it.verdict.startswith("These runs do not compare:")
+    assert it.verdict in html_of(report)
+
+
+def test_sessions_of_one_name_are_told_apart(tmp_path):
+    path = write_log(tmp_path, recorded_session())
+    report = make_report([path, path], [])
+    assert len(set(report.names)) == 2
+
+
+def test_a_session_without_a_batch_is_reported(tmp_path):
+    records = recorded_session("importing", gpus=0)
+    text = html_of(make_report([write_log(tmp_path, records)], []))
+    assert "interrupted" in text or "unknown" in text
+    assert "the model is not built yet" in text or "ended before" in text
+
+
+def test_a_session_without_anything_is_reported(tmp_path):
+    header = replace(recorded_session()[0], workload="", options={}, versions={})
+    text = html_of(make_report([write_log(tmp_path, [header])], []))
+    assert "the machine alone" in text
+    assert "<script" not in text
+
+
+def long_log(tmp_path, hours, gpus=8):
+    """Write a log of noisy readings, seconds apart where it is long, and return its path."""
+    header, *_ = recorded_session(gpus=gpus)
+    records = [header]
+    step_ns = 1_000_000_000 * (1 if hours <= 1 else 12)
+    header = replace(header, options={**header.options, "interval": step_ns / 1e9})
+    for number in range(int(hours * HOUR_S * 1e9 // step_ns)):
+        t = BEGIN_NS + (number + 1) * step_ns
+        noise = (number * 7919) % 1009 / 10
+        records.append(
+            Machine(
+                t,
+                BEGIN_WALL + number,
+                cpu=Cpu(pct=noise % 100, power_w=61.23 + noise),
+                memory=Memory(used_mib=10_000 + number % 977),
+                process=ProcessTree(cpu_pct=123.4 + noise),
+                gpus=tuple(
+                    Gpu(i, int(noise + i) % 100, 4_321 + number % 331, 201.2 + noise + i)
+                    for i in range(gpus)
+                ),
+            )
+        )
+        dt_us = step_ns // 1000 // 4
+        records.append(Batches(number // 60, number % 60 * 4, 100 + number % 13, t, (dt_us,) * 4))
+    result = Result("completed", header.id, "", header.workload, "gpu:0", {}, hours * HOUR_S)
+    return write_log(tmp_path, [header, *records[1:], result])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("hours", "most"),
+    [(1, 500_000), pytest.param(24, 3_000_000, marks=pytest.mark.slow)],
+)
+def test_a_page_is_not_too_large_to_hand_on(tmp_path, hours, most):
+    text = html_of(make_report([long_log(tmp_path, hours)], []))
+    assert len(text.encode()) < most
+    # It would rather be finer than need be.
+    assert len(text.encode()) > most / 4
+
+
+def test_bars_of_where_the_time_went_are_as_long_as_their_shares(tmp_path):
+    report = make_report([write_log(tmp_path, recorded_session())], [])
+    page = html_of(report)
+    section = page[page.index("Where the time went") :]
+    lengths = [float(n) for n in re.findall(r'<rect width="([\d.]+)"', section)]
+    seconds = [bar.value for bar in report.sessions[0].account]
+    assert max(seconds) > 30 * min(seconds)
+    expected = [100 * one / max(seconds) for one in seconds]
+    assert lengths[: len(seconds)] == pytest.approx(expected, abs=0.06)
+    assert "logarithmic" not in section

@@ -1,0 +1,214 @@
+"""What is printed of a session that is over: its figures and its comparison."""
+
+import json
+import re
+from dataclasses import replace
+
+import pytest
+from fakes.recorded import (
+    BEGIN_WALL,
+    folded,
+    recorded_machine,
+    recorded_session,
+    with_a_slow_epoch,
+    write_log,
+)
+from fakes.screens import of_this_boot
+from fakes.scripts import script_session
+
+from dlmon.figures.summary import summary_rows
+from dlmon.log.label import Label, write_label
+from dlmon.records import Model, Status
+from dlmon.render.follow import follow
+from dlmon.session.follower import SessionFollower
+from dlmon.session.session import NOT_IN_PROJECTION
+
+WITHOUT_A_FIGURE = dict.fromkeys(("seconds_per_epoch", "samples_per_second", "step_ms"))
+
+
+def followed(tmp_path, capsys, records):
+    """Return what is printed of a session."""
+    write_log(tmp_path, records, "shown")
+    assert follow(tmp_path / "shown" / "session.jsonl", None) == 0
+    return capsys.readouterr().out
+
+
+def test_the_summary_shows_what_a_run_cost_and_how_it_computed(tmp_path, capsys):
+    header, *records, result = recorded_session()
+    options = {**header.options, "precision": "mixed_float16", "price": "0.5"}
+    result = replace(
+        result,
+        options=options,
+        cost_usd=0.0123,
+        energy_j_per_epoch={"gpu": 1234.0, "cpu": 85.0},
+        effective_flop_s=1.25e12,
+        peak_share=0.344,
+    )
+    printed = followed(tmp_path, capsys, [replace(header, options=options), *records, result])
+    assert re.search(r"^settings +mixed_float16 *$", printed, re.MULTILINE)
+    assert re.search(r"^cost +0\.012 USD *$", printed, re.MULTILINE)
+    assert re.search(r"^energy +GPU 1\.23 kJ, CPU 85 J per epoch *$", printed, re.MULTILINE)
+    assert re.search(r"^effective +1\.25 TFLOP/s, 34 % of peak *$", printed, re.MULTILINE)
+    assert re.search(r"^ +device +per epoch +USD +year", printed, re.MULTILINE)
+
+
+def test_a_session_is_shown_with_its_name_and_note(tmp_path, capsys):
+    log = write_log(tmp_path, recorded_session(), "shown")
+    write_label(log, Label("base", "a <b>note</b> [/x]"))
+    assert follow(log, None) == 0
+    printed = capsys.readouterr().out
+    assert re.search(r"^name +base *$", printed, re.MULTILINE)
+    assert re.search(r"^note +a <b>note</b> \[/x\] *$", printed, re.MULTILINE)
+    assert f"session {recorded_session()[0].id} (base)" in printed
+    assert follow(log, None, as_json=True) == 0
+    assert json.loads(capsys.readouterr().out)["name"] == "base"
+
+
+def test_a_slow_epoch_is_said_with_what_differed_in_it(tmp_path, capsys):
+    printed = " ".join(followed(tmp_path, capsys, with_a_slow_epoch()).split())
+    assert "slow epoch 3 took" in printed
+    assert "40.0 s more than the usual" in printed
+    assert "slow epoch" not in followed(tmp_path / "other", capsys, recorded_session())
+
+
+def test_without_a_price_no_cost_is_shown(tmp_path, capsys):
+    printed = followed(tmp_path, capsys, recorded_session())
+    assert "USD" not in printed
+    assert not re.search("^(cost|settings) ", printed, re.MULTILINE)
+
+
+def test_the_summary_says_which_part_a_projection_leaves_out(tmp_path, capsys):
+    header, *records, result = recorded_session(ended=0, cut_after=400, status="stopped")
+    write_log(tmp_path, [header, *records, result], "shown")
+    follow(tmp_path / "shown" / "session.jsonl", None)
+    printed = capsys.readouterr().out
+    assert re.search(r"\(projected mean epoch, without validation\) *$", printed, re.MULTILINE)
+    assert re.search(r"^▶ +this run +~ 9\.\d+ s .*without validation", printed, re.MULTILINE)
+    assert "validation" in result.why
+    follow(tmp_path / "shown" / "session.jsonl", None, as_json=True)
+    assert json.loads(capsys.readouterr().out)["why"]["validation"] == NOT_IN_PROJECTION
+
+
+def test_the_summary_says_that_the_first_epoch_is_left_out(tmp_path, capsys):
+    printed = followed(tmp_path, capsys, recorded_session())
+    assert "9.16 s ± 0.01 (3 epochs, the first left out: it compiles)" in printed
+
+
+def test_the_comparison_names_framework_share_of_the_peak_and_all_that_differs(tmp_path, capsys):
+    changes = {"batch_size": 7, "precision": "mixed_float16"}
+    records = [replace(r, **changes) if isinstance(r, Model) else r for r in recorded_session()]
+    printed = followed(tmp_path, capsys, records)
+    row = r"NVIDIA GeForce GTX 1080 Ti +4\.00 s +2019 +26 % +TensorFlow 1\.x +"
+    assert re.search(row + "batch 100, not 7; float32, not mixed_float16", printed)
+
+
+def test_the_comparison_of_a_script_has_no_empty_columns(tmp_path, capsys):
+    def script(records, *arguments):
+        header, *rest, result = records
+        command = ("python3", "/home/ada/train.py", *arguments)
+        unknown = {"backend": None, "backend_version": None}
+        rest = [replace(r, **unknown) if isinstance(r, Model) else r for r in rest]
+        options = {"interval": 1.0}
+        header = replace(header, workload="train.py", command=command, options=options)
+        return [header, *rest, replace(result, workload="train.py", options=options)]
+
+    before = recorded_session(session_id="before", begin_wall=BEGIN_WALL - 3600, step_us=20_000)
+    write_log(tmp_path, script(before, "--sleep", "0.005"), "before")
+    printed = followed(tmp_path, capsys, script(recorded_session()))
+    (heading,) = (line for line in printed.splitlines() if "per epoch" in line and "device" in line)
+    assert heading.split() == ["device", "per", "epoch"]
+    assert re.search(r"run of .* s +before; --sleep 0\.005", printed)
+
+
+def test_a_run_without_a_figure_gets_no_table_of_others(tmp_path, capsys):
+    whole = recorded_session()
+    untrained = [*recorded_session("compiling"), replace(whole[-1], **WITHOUT_A_FIGURE)]
+    assert "GTX 1080 Ti" not in followed(tmp_path / "untrained", capsys, untrained)
+    assert "GTX 1080 Ti" in followed(tmp_path / "whole", capsys, whole)
+
+
+@pytest.mark.parametrize(("validated", "text"), [(False, None), (True, "0.10 s in validation")])
+def test_a_first_batch_is_told_from_that_of_a_validation(validated, text):
+    session = folded(script_session(validated=validated))
+    rows = dict(summary_rows(session, session.snapshot(), Status.COMPLETED, Label()))
+    # That of the training took no longer than another.
+    assert rows.get("first batch") == text
+
+
+@pytest.mark.parametrize(
+    ("status", "text"),
+    [
+        (Status.COMPLETED, "completed"),
+        (Status.INTERRUPTED, "interrupted: its recording ended without a result"),
+        (
+            Status.UNKNOWN,
+            "unknown: recorded on another machine; whether it still runs can't be seen from here",
+        ),
+    ],
+)
+@pytest.mark.parametrize("records", [recorded_session(), recorded_machine()])
+def test_a_session_of_which_no_more_is_known_says_why(records, status, text):
+    session = folded(records)
+    rows = dict(summary_rows(session, session.snapshot(), status, Label()))
+    assert rows["status"] == text
+
+
+def test_a_run_that_matches_no_published_number_names_the_options_that_would(tmp_path, capsys):
+    printed = followed(tmp_path, capsys, recorded_session())
+    assert re.search(r"^published +6 comparable *$", printed, re.MULTILINE)
+    other = [replace(r, batch_size=7) if isinstance(r, Model) else r for r in recorded_session()]
+    printed = followed(tmp_path / "other", capsys, other)
+    named = r"^published +none comparable; 6 with --batch-size 100 *$"
+    assert re.search(named, printed, re.MULTILINE)
+
+
+@pytest.mark.parametrize(("status", "code"), [("completed", 0), (None, 1)])
+def test_a_log_that_was_lost_under_the_viewer_is_said(tmp_path, capsys, monkeypatch, status, code):
+    records = recorded_machine(status=status)
+    path = write_log(tmp_path, of_this_boot(records))
+    poll = SessionFollower.poll
+
+    def removed_meanwhile(follower, *arguments):
+        path.unlink(missing_ok=True)
+        return poll(follower, *arguments)
+
+    monkeypatch.setattr(SessionFollower, "poll", removed_meanwhile)
+    assert follow(path, None) == code
+    *_, said = capsys.readouterr().err.splitlines()
+    assert "the log was removed by another program" in said
+    assert "holds what was recorded" not in said
+    assert ("interrupted" in said) == (status is None)
+
+
+def test_a_session_of_another_host_says_that_it_can_not_be_seen(tmp_path, capsys):
+    path = write_log(tmp_path, recorded_session("training"))
+    assert follow(path, None) == 1
+    assert capsys.readouterr().err == (
+        "dlmon: recorded on tower: whether it still runs can't be seen from here; "
+        f"{path} holds what was recorded\n"
+    )
+
+
+def test_a_reference_figure_of_one_s_own_has_its_mark(tmp_path, capsys, monkeypatch):
+    own = tmp_path / "published.csv"
+    monkeypatch.setenv("DLMON_PUBLISHED", str(own))
+    columns = "workload,device,metric,value,batch_size\n"
+    own.write_text(f"{columns}cifar10-cnn,My box,seconds_per_epoch,7.5,100\n")
+    printed = followed(tmp_path, capsys, recorded_session())
+    assert re.search(r"^\+ +My box +7\.50 s", printed, re.MULTILINE)
+
+
+def test_what_is_wrong_with_reference_figures_is_said_beside_the_summary(
+    tmp_path, capsys, monkeypatch
+):
+    own = tmp_path / "published.csv"
+    monkeypatch.setenv("DLMON_PUBLISHED", str(own))
+    own.write_text("nonsense\n")
+    write_log(tmp_path, recorded_session(), "shown")
+    assert follow(tmp_path / "shown" / "session.jsonl", None) == 0
+    said = capsys.readouterr()
+    assert "GTX 1080 Ti" in said.out
+    assert said.err == (
+        f"dlmon: {own}, line 1: the column workload is missing in its first line; "
+        "no own figure is shown\n"
+    )

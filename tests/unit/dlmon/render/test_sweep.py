@@ -1,0 +1,64 @@
+"""The end of a sweep without the screen: its table and what it found, in a pipe or a terminal."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+from fakes.sweeps import completed, plan_of, sweep_of
+from rich.console import Console
+
+import dlmon.render.sweep
+from dlmon.records import Outcome, RunStatus
+from dlmon.render.sweep import print_results
+
+REASON = "the batch size must be " + "from 1 to 60,000, " * 15 + "not 70,000"
+PLAN = plan_of({"batch_size": [32, 64, 70000], "device": ["cpu"]})
+SWEEP = sweep_of(PLAN, [completed(0.5)], [completed(0.2)], [Outcome(RunStatus.IMPOSSIBLE, REASON)])
+BEST = "best: batch 64, cpu, 5,000 samples/s; --repeat 3 would show how sure that is"
+
+
+@pytest.fixture
+def printed(capsys):
+    """Return the lines of a sweep's end."""
+    print_results(SimpleNamespace(sweep=SWEEP))
+    return capsys.readouterr().out.splitlines()
+
+
+def test_in_a_pipe_a_row_is_one_line_with_its_note(printed):
+    gap, heading, *rows, gap_2, best = printed
+    assert gap == gap_2 == ""
+    assert heading.split() == ["batch", "device", "status", "ms", "per", "sample", "samples/s"]
+    assert [row.split()[0] for row in rows] == ["32", "▶", "70000"]
+    assert rows[2].endswith(REASON)
+    assert best == BEST
+    assert all(line == line.rstrip() for line in printed)
+
+
+def test_in_a_terminal_notes_stand_below_the_table_and_nothing_is_wider(capsys, monkeypatch):
+    console = Console(width=60, highlight=False, force_terminal=True, color_system=None)
+    monkeypatch.setattr(dlmon.render.sweep, "table_console", lambda: console)
+    print_results(SimpleNamespace(sweep=SWEEP))
+    output = capsys.readouterr().out
+    assert max(len(line.rstrip()) for line in output.splitlines()) <= 60
+    assert f"batch 70000, cpu: {REASON}" in output.replace(" \n", " ").replace("\n", " ")
+    assert [line.split()[0] for line in output.splitlines()[2:5]] == ["32", "▶", "70000"]
+    assert BEST.split()[-1] in output
+
+
+def test_where_nothing_ran_one_sentence_says_so_in_place_of_a_table_without_figures(capsys):
+    not_run = [Outcome(RunStatus.NOT_RUN, "nosuch is not known")]
+    plan = plan_of({"host": ["nosuch", "neither"]})
+    print_results(SimpleNamespace(sweep=sweep_of(plan, not_run, not_run)))
+    assert capsys.readouterr().out == "\nnone of the 2 runs was made\n"
+    print_results(SimpleNamespace(sweep=sweep_of(plan_of({"host": ["nosuch"]}), not_run)))
+    assert capsys.readouterr().out == "\nthe run was not made\n"
+    print_results(SimpleNamespace(sweep=sweep_of(plan, not_run, [completed(0.5)])))
+    assert "nosuch is not known" in capsys.readouterr().out
+
+
+def test_a_note_that_fits_in_the_terminal_stands_in_its_row(capsys, monkeypatch):
+    console = Console(width=400, highlight=False, force_terminal=True, color_system=None)
+    monkeypatch.setattr(dlmon.render.sweep, "table_console", lambda: console)
+    print_results(SimpleNamespace(sweep=SWEEP))
+    assert capsys.readouterr().out.splitlines()[4].rstrip().endswith(REASON)

@@ -1,0 +1,332 @@
+"""The tables of `dlmon list`, `sessions` and `doctor`."""
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from fakes.recorded import BEGIN_WALL, recorded_session, write_log
+from fakes.sweeps import SMALL, completed, plan_of
+from rich.cells import cell_len
+from rich.console import Console
+
+from dlmon.doctor.finding import Finding
+from dlmon.figures.sessions import runs_of_sweeps
+from dlmon.log.directory import list_sessions
+from dlmon.log.label import Label, write_label
+from dlmon.records import Began, Closed, Ended, Slot
+from dlmon.render.tables import print_findings, print_sessions, print_workloads, session_json
+from dlmon.sweep.log import SweepWriter, list_sweeps, new_header
+from workloads.catalog import WORKLOADS
+
+pytestmark = pytest.mark.usefixtures("utc")
+
+
+@pytest.fixture
+def log_dir(tmp_path):
+    return tmp_path / "sessions"
+
+
+@pytest.fixture
+def table(log_dir, capsys):
+    """Return a function that writes sessions and returns the table of them, cell by cell."""
+
+    def read(*sessions):
+        for records in sessions:
+            write_log(log_dir, records)
+        print_sessions(list_sessions(log_dir), log_dir)
+        return cells(capsys.readouterr().out)
+
+    return read
+
+
+def cells(text):
+    """Return the rows of a table: cells are two blanks apart."""
+    return [
+        [cell.strip() for cell in line.split("  ") if cell.strip()] for line in text.splitlines()
+    ]
+
+
+def test_every_workload_has_a_row_with_its_figures(capsys):
+    print_workloads(tuple(WORKLOADS.values()))
+    heading, *rows = capsys.readouterr().out.splitlines()
+    assert heading.split()[0] == "name"
+    table_rows = "\n".join(rows)
+    for workload in WORKLOADS.values():
+        assert f"{workload.name} " in table_rows
+        assert f" {workload.parameters:,} " in table_rows
+        assert workload.title in table_rows
+        assert workload.source in table_rows
+    assert "1,337,002" in table_rows
+
+
+def test_a_workload_shows_how_long_a_run_of_it_is(capsys):
+    print_workloads(tuple(WORKLOADS.values()))
+    rows = {row[0]: row for row in cells(capsys.readouterr().out) if row}
+    assert rows["cifar10-cnn"][5:] == ["10 epochs", "[1]"]
+    assert rows["resnet50"][5] == "100 steps"
+
+
+@pytest.mark.parametrize("width", [20, 60, 80, 139, 140, 200])
+def test_the_workloads_are_shown_whole_at_any_width(capsys, monkeypatch, width):
+    console = Console(width=width, highlight=False, force_terminal=True, color_system=None)
+    monkeypatch.setattr("dlmon.render.tables.table_console", lambda: console)
+    print_workloads(tuple(WORKLOADS.values()))
+    printed = capsys.readouterr().out
+    for workload in WORKLOADS.values():
+        assert f"\n{workload.name} " in printed
+        assert f" {workload.parameters:,} " in printed
+        assert workload.title.split()[-1] in printed
+    if width == 80:
+        assert max(map(cell_len, printed.splitlines())) <= width
+
+
+def test_without_sessions_it_says_where_none_are(log_dir, capsys):
+    print_sessions([], log_dir)
+    said = capsys.readouterr().out.replace("\n", "")
+    assert said == f"no sessions in {log_dir} yet; dlmon run starts one"
+    print_sessions([], log_dir, by_path=True)
+    said = capsys.readouterr().out.replace("\n", "")
+    assert said.endswith(f"yet; dlmon run --log-dir {log_dir} starts one")
+
+
+def test_sessions_are_listed_oldest_first_with_what_they_took(table):
+    day_s = 86_400
+    rows = table(
+        recorded_session(session_id="second", begin_wall=BEGIN_WALL + day_s, status="stopped"),
+        recorded_session(session_id="first"),
+        recorded_session(session_id="third", begin_wall=BEGIN_WALL + 2 * day_s, status="failed"),
+    )
+    assert rows == [
+        ["session", "started", "workload", "status", "device", "result"],
+        [
+            "first", "2026-11-20 14:56", "cifar10-cnn", "completed",
+            "NVIDIA GeForce GTX 1060 6GB", "9.16 s ± 0.01 per epoch",
+        ],
+        [
+            "second", "2026-11-21 14:56", "cifar10-cnn", "stopped",
+            "NVIDIA GeForce GTX 1060 6GB", "10.66 s ± 0.01 per epoch",
+        ],
+        [
+            "third", "2026-11-22 14:56", "cifar10-cnn", "failed",
+            "NVIDIA GeForce GTX 1060 6GB",
+            "memory ran out with batch size 100 (ResourceExhaustedError: OOM when allocating)",
+        ],
+    ]  # fmt: skip
+
+
+def test_a_workload_that_is_compared_whole_shows_the_time_of_a_run(table):
+    _, row = table(recorded_session(workload="mnist-mlp-small", step_us=700))
+    assert row[-1] == "5.66 s per run"
+
+
+def test_a_session_without_a_result_says_what_is_known_of_it(table):
+    header, *rest = recorded_session("training")
+    asked = {"device": "gpu:1"}
+    _, row = table([replace(header, options=asked), *rest])
+    assert row[2:] == ["cifar10-cnn", "unknown", "gpu:1", "recorded on another machine"]
+
+
+def test_a_run_without_a_figure_says_why(table):
+    records = recorded_session()
+    why = {"seconds_per_epoch": "the run was too short for a figure: that takes 10 batches"}
+    records[-1] = replace(records[-1], seconds_per_epoch=None, why=why)
+    _, row = table(records)
+    assert row[-1] == "too short to measure"
+
+
+GPU = "NVIDIA GeForce GTX 1060 6GB"
+BUSY = {"busy_at_start": "machine was busy at the start: CPU 90 %", "too_short": "1 s"}
+
+
+def on_terminal(monkeypatch, width):
+    console = Console(width=width, highlight=False, force_terminal=True, color_system=None)
+    monkeypatch.setattr("dlmon.render.tables.table_console", lambda: console)
+
+
+@pytest.mark.parametrize(
+    ("width", "shown"),
+    [
+        (34, []),
+        (60, ["completed", "9.16 s ± 0.01 …"]),
+        (80, ["completed", "9.16 s ± 0.01 per epoch"]),
+        (100, ["completed", GPU, "9.16 s ± 0.01 per epoch"]),
+        (120, ["cifar10-cnn", "completed", GPU, "9.16 s ± 0.01 per epoch"]),
+    ],
+)
+def test_a_session_has_one_line_on_a_terminal_and_what_its_id_says_goes_first(
+    log_dir, capsys, monkeypatch, width, shown
+):
+    on_terminal(monkeypatch, width)
+    id = "20261120-145600-cifar10-cnn-7f3a"
+    write_log(log_dir, recorded_session(session_id=id))
+    print_sessions(list_sessions(log_dir), log_dir)
+    heading, row = capsys.readouterr().out.splitlines()
+    assert heading.startswith("session")
+    found, *others = re.split(" {2,}", row.rstrip(" …") if not shown else row)
+    # An id is never cut: one copies it into a command.
+    assert (found, others) == (id, shown)
+
+
+def test_that_the_machine_was_busy_at_each_start_is_said_once_on_a_terminal(
+    log_dir, capsys, monkeypatch
+):
+    for id in ("one", "two"):
+        records = recorded_session(session_id=id)
+        write_log(log_dir, [*records[:-1], replace(records[-1], against=BUSY)])
+    print_sessions(list_sessions(log_dir), log_dir)
+    assert capsys.readouterr().out.count("busy at the start") == 2
+    on_terminal(monkeypatch, 140)
+    print_sessions(list_sessions(log_dir), log_dir)
+    *rows, said = capsys.readouterr().out.splitlines()
+    assert said == "the machine was busy at the start of each run shown"
+    assert "busy" not in "".join(rows)
+    assert "too short" in rows[-1]
+
+
+def test_nothing_is_cut_in_a_pipe(table):
+    session_id = "20261120-145600-" + "long-" * 8 + "7f3a"
+    _, row = table(recorded_session(session_id=session_id))
+    assert row[0] == session_id
+
+
+def test_a_session_as_json_holds_its_result_and_where_it_is(log_dir):
+    path = write_log(log_dir, recorded_session())
+    (entry,) = list_sessions(log_dir)
+    entry_json = session_json(entry)
+    assert entry_json["session"] == entry.header.id
+    assert entry_json["status"] == entry_json["result"]["status"] == "completed"
+    assert entry_json["host"] == "tower"
+    assert entry_json["pid"] is None
+    assert Path(entry_json["log"]) == path
+    assert entry_json["result"]["seconds_per_epoch"]["epochs"] == 2
+    assert entry_json["options"]["epochs"] == 3
+
+
+def test_a_name_has_a_column_where_there_is_one_and_stands_in_json(log_dir, table):
+    heading, row = table(recorded_session())
+    assert "name" not in heading
+    write_label(list_sessions(log_dir)[0].path, Label("batch 256", "after the fix"))
+    heading, row = table()
+    assert (heading[2], row[2]) == ("name", "batch 256")
+    (entry,) = list_sessions(log_dir)
+    entry_json = session_json(entry)
+    assert (entry_json["name"], entry_json["note"]) == ("batch 256", "after the fix")
+    assert entry_json["result"]["name"] == "batch 256"
+
+
+def test_a_session_without_a_result_is_null_in_json(log_dir):
+    write_log(log_dir, recorded_session("training"))
+    (entry,) = list_sessions(log_dir)
+    assert session_json(entry)["result"] is None
+    assert session_json(entry)["status"] == "unknown"
+
+
+# ---- sweeps ----
+
+
+@pytest.fixture
+def swept(log_dir):
+    """Return a sweep of two batch sizes of which one was run, as a session."""
+    header = new_header(plan_of({"batch_size": [32, 64]}), 1, BEGIN_WALL - 60)
+    writer = SweepWriter.create(log_dir, header)
+    write_log(log_dir, recorded_session(session_id="run-1", workload=SMALL, step_us=700))
+    write_log(log_dir, recorded_session(session_id="alone"))
+    writer.write(Began(Slot(0, 0), "run-1", BEGIN_WALL))
+    writer.write(Ended(Slot(0, 0), completed(0.5), BEGIN_WALL))
+    writer.write(Closed("stopped", BEGIN_WALL))
+    writer.close()
+    return writer
+
+
+def listed(log_dir, capsys, **options):
+    print_sessions(list_sessions(log_dir), log_dir, list_sweeps(log_dir), **options)
+    return cells(capsys.readouterr().out)
+
+
+def test_sweeps_stand_below_the_sessions_with_how_to_go_on(swept, log_dir, capsys):
+    heading, *sessions, gap, sweep_heading, sweep, gap_2, resume = listed(log_dir, capsys)
+    assert heading[5:] == ["in a sweep", "result"]
+    assert sorted(row[0] for row in sessions) == ["alone", "run-1"]
+    assert next(row for row in sessions if row[0] == "run-1")[5] == "batch 32"
+    assert gap == gap_2 == []
+    assert sweep_heading == ["sweep", "started", "workload", "status", "combinations", "varied"]
+    name = swept.header.id
+    assert sweep == [name, "2026-11-20 14:55", SMALL, "stopped", "1 of 2 done", "batch 32, 64"]
+    assert resume == [f"1 run left: dlmon sweep --resume {name}"]
+
+
+def test_where_the_directory_was_named_a_sweep_is_named_by_its_path(swept, log_dir, capsys):
+    rows = listed(log_dir, capsys, by_path=True)[-1]
+    assert rows == [f"1 run left: dlmon sweep --resume {log_dir / swept.header.id}"]
+
+
+def test_a_sweep_alone_has_no_table_of_sessions(log_dir, capsys):
+    header = new_header(plan_of(repeats=3, workloads=(SMALL, "mnist-mlp")), 1, BEGIN_WALL)
+    SweepWriter.create(log_dir, header).close()
+    heading, row, *_ = listed(log_dir, capsys)
+    assert heading[0] == "sweep"
+    assert row[2:] == ["2 workloads", "interrupted", "0 of 2 done", "3 times each"]
+
+
+def test_a_row_is_one_line_in_a_pipe_and_an_id_is_never_broken(swept, log_dir, capsys, monkeypatch):
+    failed = recorded_session(session_id="failed", status="failed")
+    failed[-1] = replace(failed[-1], error="no room " * 60)
+    write_log(log_dir, failed)
+    rows = listed(log_dir, capsys)
+    assert next(row for row in rows if row and row[0] == "failed")[-1] == ("no room " * 60).strip()
+    on_terminal(monkeypatch, 60)
+    rows = listed(log_dir, capsys)
+    assert any(row and row[0] == swept.header.id for row in rows)
+    # On a terminal an error has its beginning.
+    (row,) = (row for row in rows if row and row[0] == "failed")
+    assert row[-1].startswith("no room no room")
+    assert row[-1].endswith("…")
+
+
+def test_sessions_that_no_sweep_ran_have_no_column_for_it(log_dir, capsys):
+    write_log(log_dir, recorded_session())
+    header = new_header(plan_of(), 1, BEGIN_WALL)
+    sweep = SweepWriter.create(log_dir, header)
+    sweep.write(Began(Slot(0, 0), "elsewhere", BEGIN_WALL))
+    sweep.close()
+    assert "in a sweep" not in listed(log_dir, capsys)[0]
+
+
+def test_a_session_as_json_holds_the_sweep_that_it_is_a_run_of(swept, log_dir):
+    runs = runs_of_sweeps(list_sweeps(log_dir))
+    by_id = {
+        entry.header.id: session_json(entry, runs.get(entry.header.id))
+        for entry in list_sessions(log_dir)
+    }
+    assert by_id["alone"]["sweep"] is None
+    sweep = by_id["run-1"]["sweep"]
+    assert (sweep["id"], sweep["status"], sweep["pid"]) == (swept.header.id, "stopped", None)
+    assert (sweep["workloads"], sweep["vary"]) == ([SMALL], {"batch_size": [32, 64]})
+    assert (sweep["combinations"], sweep["combinations_done"], sweep["runs_left"]) == (2, 1, 1)
+    assert sweep["resume"] == f"dlmon sweep --resume {log_dir / swept.header.id}"
+
+
+def test_a_sweep_that_runs_is_not_to_be_resumed(log_dir, capsys):
+    writer = SweepWriter.create(log_dir, new_header(plan_of({"threads": [1, 2]}), 1, BEGIN_WALL))
+    *_, row = listed(log_dir, capsys)
+    writer.close()
+    assert row[3:] == ["running", "0 of 2 done", "threads 1, 2"]
+
+
+def test_findings_are_marked_and_followed_by_what_to_do(capsys):
+    print_findings(
+        [
+            Finding("Python", "ok", "3.11.7"),
+            Finding("GPU", "missing", "no NVIDIA driver", "install one"),
+            Finding("CPU", "warning", "on battery"),
+            Finding("GPU", "absent", "no NVIDIA GPU found"),
+        ]
+    )
+    assert capsys.readouterr().out.splitlines() == [
+        "✓ Python: 3.11.7",
+        "✗ GPU: no NVIDIA driver",
+        "    → install one",
+        "! CPU: on battery",
+        "– GPU: no NVIDIA GPU found",
+    ]

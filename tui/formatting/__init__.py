@@ -1,1 +1,0 @@
-"""Numbers to words; imports neither Textual nor Rich."""

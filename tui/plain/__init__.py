@@ -1,1 +1,0 @@
-"""Output without a screen."""

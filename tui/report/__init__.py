@@ -1,1 +1,0 @@
-"""Recorded sessions and sweeps as pages, tables and pictures to hand on."""

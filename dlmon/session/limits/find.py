@@ -10,7 +10,7 @@ the CPU. All rules that hold are kept, and the sentence names the two strongest.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from dlmon.comparison.conditions import cores
 from dlmon.records import Gpu, Machine, MachineFacts
@@ -44,7 +44,6 @@ from dlmon.session.limits.evidence import (
 )
 from dlmon.session.limits.gpu import (
     WAITED_SHARE,
-    gpu_lost,
     gpu_shared,
     gpu_works,
     one_core,
@@ -84,35 +83,6 @@ class Look(NamedTuple):
     measured: tuple[tuple[LimitKind, str], ...]
 
 
-def find_limit(
-    samples: Sequence[Machine],
-    facts: MachineFacts,
-    gpu_index: int | None,
-    *,
-    ended: bool = False,
-    loss: Evidence | None = None,
-    latest: Machine | None = None,
-    **known: Any,
-) -> Limit | None:
-    """Return what limits the run by these samples alone, None before there are enough to say.
-
-    Args:
-        samples: whole samples (nothing left out) of steady training, oldest first.
-        facts: of the machine.
-        gpu_index: the GPU that is trained on, by NVML's number; None on the CPU, and where it
-            isn't known.
-        ended: whether it is over, so that the words are in the past.
-        loss: that its loss is no number, which comes before all that makes it slow.
-        latest: the newest sample, which may be of what follows steady training.
-        **known: what else `look` takes.
-    """
-    if len(samples) < MIN_SAMPLES:
-        return limit_of((), ended, (loss,))
-    lost = gpu_lost(samples, latest or samples[-1], gpu_index, ended)
-    looked = look(samples, facts, gpu_index, ended=ended, is_lost=lost is not None, **known)
-    return limit_of((looked,), ended, (loss, lost))
-
-
 def look(
     samples: Sequence[Machine],
     facts: MachineFacts,
@@ -133,7 +103,8 @@ def look(
     Args:
         samples: whole samples (nothing left out) of steady training, oldest first.
         facts: of the machine.
-        gpu_index: as for `find_limit`.
+        gpu_index: the GPU that is trained on, by NVML's number; None on the CPU, and where it
+            isn't known.
         cpus: the CPUs that the run was given (`--cpus`), if it was.
         threads: the threads that it was to compute with (`--threads`), if that was said.
         waited_share: what part of the time it waited for data, 0 to 1, where that is measured.
@@ -250,20 +221,6 @@ def _leader(held: Mapping[str, Evidence], leader: str) -> str:
         leader = min(shares, key=list(KINDS).index)
     largest = max(shares, key=lambda rule: shares[rule])
     return largest if shares[largest] > shares[leader] + _LEADS_BY else leader
-
-
-def find_limit_before_training(
-    samples: Sequence[Machine], facts: MachineFacts, cpus: object = None, interval_s: float = 1.0
-) -> Limit | None:
-    """Return what holds up a run that doesn't train steadily yet.
-
-    None for nothing, and before there are samples enough to say. That the run itself keeps the
-    CPUs busy as it starts is no sign of what will limit it. The arguments are those of
-    `find_limit`.
-    """
-    if len(samples) < MIN_SAMPLES:
-        return None
-    return limit_before_training((look_before_training(samples, facts, cpus, interval_s),))
 
 
 def look_before_training(

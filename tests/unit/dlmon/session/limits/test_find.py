@@ -23,12 +23,13 @@ from dlmon.records import (
 from dlmon.records.sanitize import clean
 from dlmon.session.limits.evidence import KINDS, MIN_SAMPLES, LimitKind
 from dlmon.session.limits.find import (
-    find_limit,
-    find_limit_before_training,
+    limit_before_training,
     limit_of,
     look,
+    look_before_training,
     window_s,
 )
+from dlmon.session.limits.gpu import gpu_lost
 from dlmon.session.program_name import program_name
 
 FACTS = MachineFacts(cores=4)
@@ -55,6 +56,14 @@ SECOND = 1_000_000_000
 
 def samples_of(sample, count):
     return [replace(sample, t=second * SECOND) for second in range(count)]
+
+
+def find_limit(samples, facts, gpu_index, *, ended=False, latest=None, **known):
+    if len(samples) < MIN_SAMPLES:
+        return limit_of((), ended)
+    lost = gpu_lost(samples, latest or samples[-1], gpu_index, ended)
+    looked = look(samples, facts, gpu_index, ended=ended, is_lost=lost is not None, **known)
+    return limit_of((looked,), ended, (lost,))
 
 
 def reported(sample, facts=FACTS, gpu_index=0, count=20, **options):
@@ -142,14 +151,13 @@ def test_a_name_from_a_log_is_cleaned():
 def test_before_training_only_what_is_taken_from_the_run_is_said():
     facts = MachineFacts(cores=2)
     busy = samples_of(on_cores(2, run=0.8, others=1.2), MIN_SAMPLES)
-    limit = find_limit_before_training(busy, facts)
+    limit = limit_before_training([look_before_training(busy, facts)])
     assert limit.rule == "other-programs"
     assert limit.text == "Other programs take 1.2 of 2 cores; this run 0.8."
-    assert find_limit_before_training(busy[1:], facts) is None
     # It imports on one core, or compiles on both: that says nothing of how it will train.
     for run in (1.0, 1.95):
         alone = samples_of(on_cores(2, run=run, others=0.05), MIN_SAMPLES)
-        assert find_limit_before_training(alone, facts) is None
+        assert limit_before_training([look_before_training(alone, facts)]) is None
 
 
 def test_where_steal_is_not_known_it_may_be_what_the_others_took():

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import difflib
-import fnmatch
 import glob
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+import shlex
+from collections.abc import Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 
@@ -138,157 +138,55 @@ def _named_twice(host: str, before: str, now: str) -> str:
 
 _DEEPEST_INCLUDE = 16
 _MOST_FILES = 256
-_LARGEST_CONFIG = MIB
-_BLANKS = " \t"
-_LINE_ENDS = " \t\r\f"
-_READ_KEYWORDS = frozenset({"host", "match", "include"})
-_LINE = re.compile(r'[ \t\r]*(?:"([^"]*)"|([^ \t\r"=#][^ \t\r"=]*))[ \t\r]*=?[ \t\r]*(.*)')
+_EQUALS = re.compile(r"^(\s*\w+)\s*=")
 
 
-def configured_hosts(path: Path | None = None) -> list[str]:
-    """Return the hosts that ~/.ssh/config, or another such file, names: in order, each once.
+def configured_hosts() -> list[str]:
+    """Return the hosts that ~/.ssh/config names: in order, each once.
 
     These are the words of its `Host` lines that are no patterns, and of the files that it
-    includes, where they can be matched; whatever `Match` asks for is taken to hold. What can't
-    be read is skipped.
+    includes. What can't be read is skipped.
     """
     folder = os.path.expanduser("~/.ssh")  # noqa: PTH111 - it raises nothing without a home
-    config = _Config(folder)
-    if path is None and not folder.startswith("~"):
-        path = Path(folder, "config")
-    if path is not None:
-        config.read(str(path))
-    return list(config.hosts)
+    found: dict[str, None] = {}
+    if not folder.startswith("~"):
+        _read_config(Path(folder, "config"), folder, found, [_MOST_FILES])
+    return list(found)
 
 
-class _Config:
-    """Collects the hosts of a configuration of ssh, from no more files than are sane.
-
-    Attributes:
-        hosts: the hosts found so far, as keys.
-    """
-
-    def __init__(self, folder: str) -> None:
-        self.hosts: dict[str, None] = {}
-        self._folder = folder
-        self._files_left = _MOST_FILES
-
-    def read(
-        self, path: str, including: tuple[str, ...] = (), within: tuple[Sequence[str], ...] = ()
-    ) -> None:
-        """Read a file and what it includes.
-
-        Args:
-            path: the file.
-            including: the files that include it, the outermost first.
-            within: the words of the `Host` lines under which it is included.
-        """
+def _read_config(
+    path: Path, folder: str, found: dict[str, None], files_left: list[int], depth: int = 0
+) -> None:
+    if depth > _DEEPEST_INCLUDE or not files_left[0]:
+        return
+    files_left[0] -= 1
+    try:
+        text = read_regular(path, MIB).decode("utf-8", "surrogateescape")
+    except (OSError, ValueError):
+        return
+    for line in text.splitlines():
         try:
-            real_path = os.path.realpath(path)
-            if real_path in including or len(including) > _DEEPEST_INCLUDE or not self._files_left:
-                return
-            self._files_left -= 1
-            content = read_regular(Path(path), _LARGEST_CONFIG)
-        except (OSError, ValueError):
-            return
-        if b"\0" in content:
-            return
-        block: tuple[Sequence[str], ...] = ()
-        for keyword, words in _lines(content.decode("utf-8", "surrogateescape")):
-            if keyword == "match":
-                block = ()
-            elif keyword == "host":
-                block = (words,)
-                self._take(words, within)
-            elif keyword == "include":
-                for included in self._included(words):
-                    self.read(included, (*including, real_path), (*within, *block))
-
-    def _take(self, words: Sequence[str], within: tuple[Sequence[str], ...]) -> None:
-        excluded = [word for word in words if word.startswith("!")]
-        for word in words:
-            if not _is_host(word) or not _matches(word, [word, *excluded]):
-                continue
-            if all(_matches(word, block) for block in within):
-                self.hosts[word] = None
-
-    def _included(self, patterns: Sequence[str]) -> Iterator[str]:
-        for pattern in patterns:
-            if not pattern:
-                continue
-            if pattern.startswith("~"):
-                path = os.path.expanduser(pattern)  # noqa: PTH111
-            else:
-                path = os.path.join(self._folder, pattern)  # noqa: PTH118
-            if path.startswith("~"):  # whose home nobody knows
-                continue
-            try:
-                yield from sorted(islice(glob.iglob(path), _MOST_FILES))  # noqa: PTH207
-            except (OSError, ValueError, re.error):
-                continue
+            keyword, *words = shlex.split(_EQUALS.sub(r"\1 ", line), comments=True) or [""]
+        except ValueError:  # a quote is left open
+            continue
+        if keyword.lower() == "host":
+            found |= dict.fromkeys(word for word in words if _is_host(word, words))
+        elif keyword.lower() == "include":
+            for word in words:
+                for included in _included(os.path.expanduser(word), folder):  # noqa: PTH111
+                    _read_config(Path(included), folder, found, files_left, depth + 1)
 
 
-def _is_host(word: str) -> bool:
+def _included(pattern: str, folder: str) -> list[str]:
+    try:
+        path = os.path.join(folder, pattern)  # noqa: PTH118
+        return sorted(islice(glob.iglob(path), _MOST_FILES))  # noqa: PTH207
+    except (OSError, ValueError, re.error):
+        return []
+
+
+def _is_host(word: str, words: Sequence[str]) -> bool:
     # ssh looks for what follows the user, and for the name within an address.
-    if any(mark in word for mark in "*?!@") or word.startswith(_SCHEME):
+    if any(mark in word for mark in "*?!@") or word.startswith(_SCHEME) or f"!{word}" in words:
         return False
     return _problem(word) is None
-
-
-def _matches(host: str, patterns: Sequence[str]) -> bool:
-    """Return whether the words of a `Host` line match a host."""
-    matched = False
-    for pattern in patterns:
-        if _matches_one(host, pattern.removeprefix("!")):
-            if pattern.startswith("!"):
-                return False
-            matched = True
-    return matched
-
-
-def _matches_one(host: str, pattern: str) -> bool:
-    if "*" not in pattern and "?" not in pattern:
-        return host == pattern
-    # Brackets mean nothing to ssh here.
-    return fnmatch.fnmatchcase(host, pattern.replace("[", "[[]"))
-
-
-def _lines(text: str) -> Iterator[tuple[str, list[str]]]:
-    """Yield the keyword of each line that says something of hosts, and the words after it."""
-    for line in text.split("\n"):
-        parts = _LINE.match(line.rstrip(_LINE_ENDS))
-        keyword = (parts[1] or parts[2] or "").lower() if parts else ""
-        if parts is None or keyword not in _READ_KEYWORDS:
-            continue
-        words = _words(parts[3])
-        if words is not None:
-            yield keyword, words
-
-
-def _words(text: str) -> list[str] | None:
-    """Return the words of a line as ssh parts them; None where a quote is left open."""
-    words: list[str] = []
-    word: str | None = None
-    quote = ""
-    characters = iter(enumerate(text))
-    for at, character in characters:
-        following = text[at + 1 : at + 2]
-        if character == "\\" and following and following in f"'\"\\{'' if quote else ' '}":
-            next(characters)
-            word = (word or "") + following
-        elif not quote and character in _BLANKS:
-            if word is not None:
-                words.append(word)
-            word = None
-        elif not quote and character == "#" and word is None:
-            break
-        elif not quote and character in "'\"":
-            quote = character
-            word = word or ""
-        elif character == quote:
-            quote = ""
-        else:
-            word = (word or "") + character
-    if quote:
-        return None
-    return words if word is None else [*words, word]

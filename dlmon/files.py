@@ -2,8 +2,6 @@
 
 Opening a named pipe waits for a writer that may never come, and a device such as /dev/zero
 has no end.
-
-Runs in the trained interpreter too: standard library only, Python 3.10 syntax.
 """
 
 from __future__ import annotations

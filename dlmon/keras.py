@@ -2,8 +2,6 @@
 
 Under `dlmon exec` every `fit` is reported without it; it is for where a script can't be entered,
 such as `python -I`, and counts nothing twice.
-
-Runs in the trained interpreter: Python 3.10 syntax.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Stand around a function of a script's, or of a framework's, without a trace in its errors.
-
-Runs in the trained interpreter: standard library only, Python 3.10 syntax.
-"""
+"""Stand around a function of a script's, or of a framework's, without a trace in its errors."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
 """How long a script's own loop is to be, by what its command line and its progress bar show.
 
 No framework knows it. What is found so may be wrong, and is said to be found so.
-
-Runs in the trained interpreter: standard library only, Python 3.10 syntax.
 """
 
 from __future__ import annotations

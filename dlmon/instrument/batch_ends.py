@@ -1,7 +1,4 @@
-"""Reports the ends of an epoch's batches: the fast path of a person's own `fit`.
-
-Runs in the trained interpreter: standard library only, Python 3.10 syntax.
-"""
+"""Reports the ends of an epoch's batches: the fast path of a person's own `fit`."""
 
 from __future__ import annotations
 

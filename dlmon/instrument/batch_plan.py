@@ -1,7 +1,4 @@
-"""How large a data set's batches are, as far as arrays or a `tf.data.Dataset` say it beforehand.
-
-Runs in the trained interpreter: standard library only, Python 3.10 syntax.
-"""
+"""How large a data set's batches are, as far as arrays or a `tf.data.Dataset` say it beforehand."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Batches whose single times are not kept, folded into one record.
-
-Runs in the trained interpreter: standard library only, Python 3.10 syntax.
-"""
+"""Batches whose single times are not kept, folded into one record."""
 
 from __future__ import annotations
 

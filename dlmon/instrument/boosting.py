@@ -1,8 +1,6 @@
 """Count the rounds of XGBoost and LightGBM: each is a step of a loop without epochs.
 
 `train` and `cv` get one more callback, the first; those of a script stay as they are.
-
-Runs in the trained interpreter: standard library only, Python 3.10 syntax.
 """
 
 from __future__ import annotations

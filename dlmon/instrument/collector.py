@@ -1,7 +1,4 @@
-"""Put what the training thread queued in order, and pack it into records.
-
-Runs in the trained interpreter: standard library only, Python 3.10 syntax.
-"""
+"""Put what the training thread queued in order, and pack it into records."""
 
 from __future__ import annotations
 

@@ -2,8 +2,6 @@
 
 What is returned are fields of `Model`. A GPU is only "gpu" here: the monitor finds NVML's number
 of it, which CUDA's own order says nothing of.
-
-Runs in the trained interpreter: standard library only, Python 3.10 syntax.
 """
 
 from __future__ import annotations

@@ -6,8 +6,6 @@ as the pipe takes. When the pipe stays full, batches are folded into summaries;
 epochs and every other record wait in memory, in order, and are never dropped.
 The same thread answers what the supervisor asks, and looks where the training thread
 is while no batch comes.
-
-Runs in the trained interpreter: standard library only, Python 3.10 syntax.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Reports what a person's own `fit`, `evaluate` and `predict` do, as Keras calls their callbacks.
-
-Runs in the trained interpreter: standard library only, Python 3.10 syntax.
-"""
+"""Reports what a person's own `fit`, `evaluate` and `predict` do, by Keras's callbacks."""
 
 from __future__ import annotations
 

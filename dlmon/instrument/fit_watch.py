@@ -2,8 +2,6 @@
 
 Keras calls no callback when a `fit` ends by an exception: its list of callbacks goes then; or,
 where a traceback still holds that, its call is no longer under way when something else begins.
-
-Runs in the trained interpreter: standard library only, Python 3.10 syntax.
 """
 
 from __future__ import annotations

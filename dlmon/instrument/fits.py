@@ -2,8 +2,6 @@
 
 Nothing here imports Keras: what imports it hands its modules in. Keras 3 with its three backends,
 which is `tf.keras` too, and tf_keras are alike as far as it matters.
-
-Runs in the trained interpreter: standard library only, Python 3.10 syntax.
 """
 
 from __future__ import annotations

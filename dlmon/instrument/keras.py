@@ -4,8 +4,6 @@ On TensorFlow, Keras runs hooks on the training thread. On JAX and Torch it
 would force a device sync for a hook that isn't `async_safe`; with it, hooks
 run on a thread pool, after the batch's metrics have arrived, in any order. So
 the hook takes the time, queues it with the batch's index, and does no more.
-
-Runs in the trained interpreter: Python 3.10 syntax.
 """
 
 from __future__ import annotations

@@ -5,8 +5,6 @@ graph, arrays and datasets say the sizes beforehand (`PlannedData`), and what ru
 counted as it enters the graph (`StreamedData`). On JAX and Torch every batch passes through Python:
 its size is looked at there, and the time that it took to come (`HandedData`).
 `keras_iterators` makes them.
-
-Runs in the trained interpreter: standard library only, Python 3.10 syntax.
 """
 
 from __future__ import annotations

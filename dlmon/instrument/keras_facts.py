@@ -1,7 +1,4 @@
-"""What Keras says of itself and of a model, asked for without importing it.
-
-Runs in the trained interpreter: standard library only, Python 3.10 syntax.
-"""
+"""What Keras says of itself and of a model, asked for without importing it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Notes what the iterators read that Keras 3 and tf_keras make for `fit`, `evaluate` and `predict`.
-
-Runs in the trained interpreter: standard library only, Python 3.10 syntax.
-"""
+"""Notes what Keras's iterators read for `fit`, `evaluate` and `predict`."""
 
 from __future__ import annotations
 

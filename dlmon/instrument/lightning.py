@@ -2,8 +2,6 @@
 
 Its callbacks are called by one function, which is watched; none is added to them, so checkpoints,
 and what a script finds in `trainer.callbacks`, stay as they are.
-
-Runs in the trained interpreter: standard library only, Python 3.10 syntax.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""One pass over a loader, as far as it has come.
-
-Runs in the trained interpreter: standard library only, Python 3.10 syntax.
-"""
+"""One pass over a loader, as far as it has come."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
 """Let the processes that load a PyTorch loader's data say what they do, when they are asked.
 
 Each has a thread that waits for a question and costs nothing else.
-
-Runs in the trained interpreter: standard library only, Python 3.10 syntax.
 """
 
 from __future__ import annotations

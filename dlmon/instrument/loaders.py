@@ -1,8 +1,6 @@
 """What a PyTorch loader says of itself, and how many samples each of its batches holds.
 
 PyTorch is never imported: a loader is read by the names of its attributes.
-
-Runs in the trained interpreter: standard library only, Python 3.10 syntax.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
 """What a script reports itself: training, step and epoch, for loops that no framework shows.
 
 All of it does nothing where no monitor listens.
-
-Runs in the trained interpreter: standard library only, Python 3.10 syntax.
 """
 
 from __future__ import annotations

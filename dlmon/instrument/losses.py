@@ -8,8 +8,6 @@ later step finds the copy done. The learning rate, and the norm of the gradients
 clips it, are read with the loss.
 
 PyTorch is there when a hook is set: it is never imported from here.
-
-Runs in the trained interpreter: standard library only, Python 3.10 syntax.
 """
 
 from __future__ import annotations

@@ -2,8 +2,6 @@
 
 A quick network is through its epochs long before it is steady, above all where
 `--steps` cuts them short. More of them follow then.
-
-Runs in the trained interpreter: standard library only, Python 3.10 syntax.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Report passes over loaders: as epochs and their batches, or as validation.
-
-Runs in the trained interpreter: standard library only, Python 3.10 syntax.
-"""
+"""Report passes over loaders: as epochs and their batches, or as validation."""
 
 from __future__ import annotations
 

@@ -4,8 +4,6 @@ A batch lasts from one fetch of a loader's iterator to the next, and the time in
 the wait for data. A pass in which an optimiser steps is training, and all its batches count, so
 they are held back until that is known. What is nested, zipped or left in the middle is put where
 it belongs: see `Passes`.
-
-Runs in the trained interpreter: standard library only, Python 3.10 syntax.
 """
 
 from __future__ import annotations

@@ -3,8 +3,6 @@
 What saves within what saves is the same pause, and its files count once. Nothing is read: what was
 written is the size of the files. Of what another thread does than the one that trains, training
 does not wait.
-
-Runs in the trained interpreter: standard library only, Python 3.10 syntax.
 """
 
 from __future__ import annotations

@@ -2,8 +2,6 @@
 
 Every hook keeps an error of its own to itself, and hands on the result or the error of what it
 stands around unchanged. PyTorch is there when a hook is set: it is never imported from here.
-
-Runs in the trained interpreter: standard library only, Python 3.10 syntax.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""What the training thread queues: batches, and what happens between them.
-
-Runs in the trained interpreter: standard library only, Python 3.10 syntax.
-"""
+"""What the training thread queues: batches, and what happens between them."""
 
 from __future__ import annotations
 

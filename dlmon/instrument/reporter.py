@@ -3,8 +3,6 @@
 There is one reporter in a process. It connects when the process first trains, so a process that
 only imports a framework, as one that loads data does, never shows up. Whatever goes wrong here
 turns it off, with a notice in the log where that still can be sent, and the script goes on.
-
-Runs in the trained interpreter: standard library only, Python 3.10 syntax.
 """
 
 from __future__ import annotations

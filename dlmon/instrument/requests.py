@@ -2,8 +2,6 @@
 
 A request is a line of JSON: `{"v": 1, "id": 7, "ask": "stack"}`, and what else it takes. The
 answer is a record with its number.
-
-Runs in the trained interpreter: standard library only, Python 3.10 syntax.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""How long the threads of this process waited for a processor.
-
-Runs in the trained interpreter: standard library only, Python 3.10 syntax.
-"""
+"""How long the threads of this process waited for a processor."""
 
 from __future__ import annotations
 

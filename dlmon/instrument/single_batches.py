@@ -1,8 +1,6 @@
 """Reports the batches that a script trains one by one with Keras's `train_on_batch`.
 
 They are one long epoch of which nobody knows the length, until something else begins.
-
-Runs in the trained interpreter: standard library only, Python 3.10 syntax.
 """
 
 from __future__ import annotations

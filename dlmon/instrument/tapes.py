@@ -6,8 +6,6 @@ an `apply` was traced are noted, and each call of one is a step. Where the loop 
 graph, nothing can be seen of its steps, and none is counted.
 
 TensorFlow is there when a hook is set: it is never imported from here.
-
-Runs in the trained interpreter: standard library only, Python 3.10 syntax.
 """
 
 from __future__ import annotations

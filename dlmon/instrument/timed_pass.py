@@ -1,7 +1,4 @@
-"""What the callbacks of Keras share: the times of a test pass, and why an epoch opens late.
-
-Runs in the trained interpreter: standard library only, Python 3.10 syntax.
-"""
+"""What the callbacks of Keras share: the times of a test pass, and why an epoch opens late."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
 """Add what a Trainer of transformers knows to what the loader's clock shows.
 
 Its callbacks are called by one function, which is watched; none is added to them.
-
-Runs in the trained interpreter: standard library only, Python 3.10 syntax.
 """
 
 from __future__ import annotations

@@ -104,7 +104,6 @@ def signal_that_stops(pid: int, wanted: signal.Signals) -> signal.Signals:
 
 
 def _handles(pid: int, number: signal.Signals) -> bool:
-    """Look in /proc whether a process has a handler for a signal."""
     try:
         lines = Path(f"/proc/{pid}/status").read_text().splitlines()
         (mask,) = (line.split()[1] for line in lines if line.startswith("SigCgt:"))

@@ -86,7 +86,6 @@ class Workload:
 
     @property
     def parameters(self) -> int:
-        """Weights and biases of the network."""
         return self._counts.parameters
 
     @property
@@ -108,7 +107,6 @@ class Workload:
 
     @property
     def output_shape(self) -> Shape:
-        """The shape of the network's output for one sample."""
         return self._counts.output_shape
 
     def with_vocabulary(self, vocabulary: int) -> Workload:

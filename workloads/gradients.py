@@ -31,7 +31,6 @@ class NoUpdate(keras.Optimizer):  # type: ignore[misc]
             self._kept = self.add_optimizer_variables(variables, "gradient")
 
     def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
-        """Keep the gradient of one weight."""
         if self._kept:
             self.assign(self._kept[self._get_variable_index(variable)], gradient)
 

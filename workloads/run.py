@@ -36,7 +36,6 @@ class Feeds:
 
     @property
     def capped(self) -> bool:
-        """Whether an epoch is less than a whole one."""
         return self.whole is None or self.main.samples < self.whole.samples
 
     def untuned(self, shuffle: bool) -> Feeds:

@@ -68,7 +68,6 @@ def arguments_of(commands: Sequence[Words], script: str | None = None) -> list[d
 
 
 def _without_value(words: Words) -> Iterator[str]:
-    """Yield the options that no value follows."""
     for word, following in zip(words, [*words[1:], None], strict=False):
         if _OPTION.fullmatch(word) and (following is None or not _may_be_value(following, word)):
             yield word

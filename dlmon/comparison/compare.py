@@ -325,7 +325,6 @@ class ComparisonRow:
 
     @property
     def is_rate(self) -> bool:
-        """Whether more is faster."""
         return self.metric in RATE_UNITS
 
     @property

@@ -58,7 +58,6 @@ class Peak:
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """The key by which a peak is looked up."""
         return _key(self.device, self.device_name, self.precision)
 
     def is_of(self, device: str, device_name: str) -> bool:

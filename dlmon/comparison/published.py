@@ -333,7 +333,6 @@ def _refuse_twice(cells: Mapping[str, Any], rows: Iterable[Published]) -> None:
 
 
 def _cells_of(result: Result, name: str, framework: str) -> dict[str, Any]:
-    """Return the cells of a session's row, by their columns."""
     device = clean(name, _LONGEST_TEXT).strip()
     if not device:
         raise PublishedError("give the reference figure a name, such as --as-published 'My box'")
@@ -406,7 +405,6 @@ def _usd_per_hour(price: object, cpus: object) -> float | str:
 
 
 def _line(cells: Mapping[str, Any], names: Iterable[str]) -> str:
-    """Write a line of CSV that no spreadsheet takes for formulas."""
     out = io.StringIO()
     csv.writer(out, lineterminator="\n").writerow([_safe(cells[name]) for name in names])
     return out.getvalue()

@@ -161,7 +161,6 @@ def _lingers(root: Path, user: str) -> bool:
 
 
 def _control_group(root: Path) -> str | None:
-    """Return this process's place in systemd's tree; None where that is unknown."""
     for line in _text_of(root / "proc/self/cgroup").splitlines():
         number, _, rest = line.partition(":")
         controllers, _, path = rest.partition(":")

@@ -141,7 +141,6 @@ class Framework:
 
     @property
     def title(self) -> str:
-        """Its name as people write it, with its version."""
         return f"{TITLES[self.module]} {self.version}" if self.version else TITLES[self.module]
 
 

@@ -118,7 +118,6 @@ def _bare(name: str) -> str:
 
 
 def _whole(value: Any) -> int | None:
-    """Return a whole number that is not negative; None for all else."""
     try:
         number = float(value)
     except (TypeError, ValueError):

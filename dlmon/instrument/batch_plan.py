@@ -53,7 +53,6 @@ class BatchPlan:
     inferred: str | None = None
 
     def size(self, position: int) -> int:
-        """Return the size of a batch, counted from 0."""
         is_last = self.period is not None and (position + 1) % self.period == 0
         return self.last if is_last and self.last is not None else self.batch_size
 

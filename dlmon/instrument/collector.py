@@ -161,7 +161,6 @@ class BatchCollector:
         return max(self._last_us * 1000, self._phase_t)
 
     def last_steps_us(self) -> list[int]:
-        """Return how long each of the last steps took."""
         return list(self._last_steps)
 
     def take(

@@ -137,7 +137,6 @@ class Emitter:
         self._queue.append(MetricsRead(t, values))
 
     def close(self, wait_s: float = math.inf) -> None:
-        """Send what is left, waiting so long for the reader, and no longer than there is one."""
         self._closing.set()
         self._thread.join()
         if self.held_lock is not None:

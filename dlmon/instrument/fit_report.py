@@ -202,7 +202,6 @@ class FitReport(Activity):
         )
 
     def _first_batch_ended(self, batch: int) -> None:
-        """End compiling with the first batch."""
         self.has_batches = True
         self.batch_ended = self._ends.ended
         self.batch_ended(batch)
@@ -277,7 +276,6 @@ class FitReport(Activity):
             self._samples = count_of_samples(self.model)
 
     def train_ended(self) -> None:
-        """Leave `fit`."""
         if self._mode not in ("fit", "within"):
             return
         if self.in_epoch:
@@ -289,7 +287,6 @@ class FitReport(Activity):
     # Validation and evaluation
 
     def test_began(self) -> None:
-        """Open validation inside `fit`, evaluation outside it."""
         if self._mode == "fit":
             now = self._clock()
             self._count_samples()
@@ -322,7 +319,6 @@ class FitReport(Activity):
             self._test.ends.append((last_of(batch, self._stride), self._clock()))
 
     def test_ended(self, logs: Any) -> None:
-        """Report the validation or the evaluation."""
         if self._mode not in ("fit", "test"):
             return
         now = self._clock()
@@ -427,7 +423,6 @@ class FitReport(Activity):
             self._reporter.send(Pause(now, phase))
 
     def abandon(self) -> None:
-        """End what was left by an exception."""
         if self.in_epoch:
             self._end_epoch({}, cut=True)
         self._leave()

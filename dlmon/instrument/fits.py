@@ -115,7 +115,6 @@ def callback_class(base: type[Any], reporter: Reporter) -> type[Any]:
             self._dlmon_reports.batch_began(batch)
 
         def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-            """Time one batch: the fast path."""
             try:
                 self._dlmon_reports.batch_ended(batch)
                 if reads.is_due and logs:

@@ -155,7 +155,6 @@ class TrainingCallback(_TimingCallback):
                     self._emitter.send(Notice(now, text))
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-        """Time one batch: the fast path."""
         self.batch_ended((batch, self._clock()))
         if self._reads.is_due and logs:
             self._emitter.send_metrics(self._clock(), with_learning_rate(logs, self._kept_model))
@@ -163,7 +162,6 @@ class TrainingCallback(_TimingCallback):
             self._stop()
 
     def on_test_begin(self, logs: Any = None) -> None:
-        """Open validation inside `fit`, evaluation outside it."""
         self._test = TimedPass(self._clock())
         if not self._fitting:
             phase = "evaluating"
@@ -237,7 +235,6 @@ class TrainingCallback(_TimingCallback):
                 self._kept_model.stop_training = True
 
     def on_train_end(self, logs: Any = None) -> None:
-        """Leave `fit`: it takes down its data yet; a test pass from here on is the evaluation."""
         self._fitting = False
         now = self._clock()
         if self._teardowns is not None and self._teardowns.count > 1:

@@ -67,12 +67,10 @@ class Data:
 
     @property
     def batch_size(self) -> int | None:
-        """The samples of a whole batch."""
         return None
 
     @property
     def samples_per_epoch(self) -> int | None:
-        """The samples of the epoch that begins."""
         return None
 
     @property
@@ -123,7 +121,6 @@ class PlannedData(Data):
 
     @property
     def _steps(self) -> int | None:
-        """The batches of the epoch that begins."""
         left = None if self.plan.batches is None else self.plan.batches - self._position
         known = [steps for steps in (left, self.batches) if steps is not None]
         return min(known, default=None)
@@ -201,12 +198,10 @@ class StreamedData(Data):
         self._first = leading_size(batch)
 
     def note(self, batch: Any) -> None:
-        """Note a batch of the stream that is under way."""
         if self.claimed:
             self._sizes.append(leading_size(batch))
 
     def stream(self, batches: Iterable[Any]) -> Iterator[Any]:
-        """Yield the batches of a new stream."""
         # What reads ahead for a stream that was left writes to its own.
         sizes = self._sizes = deque()
 

@@ -107,7 +107,6 @@ class HandingIterator:
 
 
 def _kind(adapter: Any, kinds: Iterable[str]) -> str | None:
-    """Return which of the named classes it is."""
     names = [parent.__name__ for parent in type(adapter).__mro__]
     return next((name for name in names if name in kinds), None)
 
@@ -140,7 +139,6 @@ def _unowned(owner: Any, name: str) -> Callable[..., Any]:
 
 
 def _hand_on(iterator: Any, data: HandedData, reporter: Reporter) -> HandedData:
-    """Let all batches of an iterator pass by its data."""
     get = _unowned(iterator, "_get_iterator")
     iterator._get_iterator = lambda *arguments, **named: _Handing(
         get(*arguments, **named), data, reporter

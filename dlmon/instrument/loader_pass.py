@@ -180,12 +180,10 @@ class Pass:
 
     @property
     def trains_now(self) -> bool:
-        """Whether the batch under way was trained on."""
         return self.updates > 0 or self.goes_backward
 
     @property
     def has_trained(self) -> bool:
-        """Whether any batch was trained on: an optimiser stepped, or `backward` was called."""
         return self.updates_in_all > 0 or self.has_gone_backward
 
     @property

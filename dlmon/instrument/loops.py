@@ -128,7 +128,6 @@ class Training:
         self._reporter.send_metrics(self._clock(), numbers)
 
     def epoch(self, metrics: Mapping[str, Any] | None = None) -> None:
-        """Report that an epoch has ended, and what came of it, such as its loss."""
         if not self._is_on or self._epoch is None:
             return
         values, why = finite(metrics or {})

@@ -112,7 +112,6 @@ class Losses:
 
     @property
     def has_read(self) -> bool:
-        """Whether a loss was read since the epoch began."""
         return bool(self._steps or self._epoch.steps or self._epoch.awaited)
 
     # What epochs are.
@@ -170,7 +169,6 @@ class Losses:
     # What the hooks call.
 
     def stepped(self, optimizer: Any) -> None:
-        """Go on after a step of an optimiser."""
         self.is_within_step = self._has_inner = False
         try:
             if self._copies:

@@ -91,7 +91,6 @@ class PassReports:
         self.forget()
 
     def forget(self) -> None:
-        """Begin again, in a forked child."""
         self.stepped_by: Callable[[], Any] = lambda: None
         """The optimiser that stepped last outside of an epoch that counts."""
         self.gone_backward_on: Any = None
@@ -142,7 +141,6 @@ class PassReports:
         return last if last is not None and last.may_step_late else None
 
     def step_late(self, last: Pass) -> None:
-        """Count a step for an epoch that has ended."""
         last.late += 1
         values, why = finite(self._losses.end_epoch(last.epoch).metrics)
         self._reporter.send(EpochChanged(last.epoch, updates=1, metrics=values, why=why))
@@ -475,7 +473,6 @@ class PassReports:
         read.ahead.clear()
 
     def end_batch(self, read: Pass, now: int) -> None:
-        """End the batch that is under way."""
         if read.foreign:
             self._take_foreign(read)
         updates: int | None = read.updates

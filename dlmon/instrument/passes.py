@@ -112,7 +112,6 @@ class Passes:
     # What the hooks call.
 
     def thread(self) -> Thread:
-        """Return what the running thread reads."""
         try:
             return self._local.thread  # type: ignore[no-any-return]
         except AttributeError:
@@ -128,7 +127,6 @@ class Passes:
         return read
 
     def fetch(self, read: Pass, with_gradients: bool = True) -> None:
-        """Note that a pass is asked for its next batch."""
         thread = read.thread
         if thread is not None and thread.stepping:
             # A step that raised, and whose optimiser was given up.
@@ -173,7 +171,6 @@ class Passes:
                 self.reports.leaves_out(read)
 
     def exhausted(self, read: Pass) -> None:
-        """Note that there is none any more."""
         self._busy = True
         now = self._clock()
         if read.state in (HELD, TRAINING, VALIDATING):
@@ -190,7 +187,6 @@ class Passes:
             self.reports.abandon(read)
 
     def step_began(self, optimizer: Any) -> None:
-        """Note that an optimiser begins to step."""
         try:
             # What `thread` returns, without its call.
             thread = self._local.thread

@@ -84,11 +84,9 @@ class Reporter:
 
     @property
     def path(self) -> str:
-        """The monitor's socket; empty where there is none."""
         return self._path or ""
 
     def may_take(self, owner: str) -> bool:
-        """Return whether `take` would succeed."""
         return self._path is not None and (self._owner in ("", owner) or self._yields is not None)
 
     def saw(self, what: str) -> None:
@@ -124,11 +122,9 @@ class Reporter:
             self._yields = yields
 
     def is_of(self, owner: str) -> bool:
-        """Return whether `owner` is what reports."""
         return self._owner == owner
 
     def let_go(self, owner: str) -> None:
-        """Let something else report."""
         if self._owner == owner:
             self._owner, self._yields = "", None
 
@@ -190,13 +186,11 @@ class Reporter:
         return True
 
     def attach(self, emitter: Emitter) -> None:
-        """Report through an emitter."""
         self._emitter, self.batch_ended = emitter, emitter.batch_ended
         emitter.reads, self.reads.is_due = self.reads, True
         emitter.steps = self
 
     def send(self, item: Mark | Record) -> None:
-        """Queue a record or a mark."""
         if self._emitter is not None:
             self._emitter.send(item)
 
@@ -227,7 +221,6 @@ class Reporter:
             self._emitter.send_metrics(t, values)
 
     def enter(self, phase: str, t: int | None = None) -> None:
-        """Report what the process does from now on, or from `t`."""
         self.send(Phase(time.monotonic_ns() if t is None else t, phase))
 
     def begin_loop(
@@ -342,7 +335,6 @@ class Reporter:
             hook()
 
     def close(self) -> None:
-        """Send what is left; the process ends."""
         self._call_hooks()
         emitter, self._path = self._emitter, None
         self.batch_ended, self.reads.is_due = _nothing, False

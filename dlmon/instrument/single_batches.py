@@ -70,7 +70,6 @@ class SingleBatches(Activity):
         self._epoch = self._count = 0
 
     def began(self, model: Any) -> bool:
-        """Begin a batch, and the epoch if it is the first; return whether it counts."""
         if self in self._watch.running:
             # Within an evaluation, or a fit, that is not over.
             return self._watch.running[-1] is self and self._reporter.take(OWNER)

@@ -87,7 +87,6 @@ class Graphs:
         return [optimizer for optimizer in known if optimizer is not None]
 
     def traced_in(self, graph: Any) -> list[Callable[[], Any]]:
-        """Return the same for a graph that another one, which is traced, calls."""
         return self._optimizers.get(graph, [])
 
 

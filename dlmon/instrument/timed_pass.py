@@ -115,7 +115,6 @@ class PipelineTeardowns:
         return took_ns >= LATER_PAUSE_NS and is_among_few
 
     def summary(self) -> str:
-        """Return how many there were, and how long they took together."""
         return (
             f"{self._took_ns / 1e9:.1f} s in all at the start of {self.count:,} {self._plural}: "
             f"TensorFlow took down the input pipelines of the {self._plural} before"

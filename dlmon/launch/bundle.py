@@ -88,7 +88,6 @@ def script_folder(cache: Path | None = None) -> Path:
 
 
 def _kept(files: dict[str, bytes], cache: Path | None, keep_compiled: bool = False) -> Path:
-    """Return a folder with these files, written where it isn't there."""
     try:
         where = cache or Path(platformdirs.user_cache_path("dlmon", appauthor=False)) / "bundles"
     except RuntimeError:

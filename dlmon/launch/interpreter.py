@@ -134,7 +134,6 @@ def _check_known(backend: str) -> None:
 
 
 def _modules(backend: str) -> dict[str, tuple[str, ...]]:
-    """Return the modules that a workload needs, each with the packages that may bring it."""
     return {"keras": ("keras",), backend: _DISTRIBUTIONS.get(backend, (backend,))}
 
 

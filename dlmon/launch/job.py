@@ -54,7 +54,6 @@ class Job:
 
     @property
     def is_machine_recording(self) -> bool:
-        """Whether the machine alone is to be recorded."""
         return not self.command
 
     def to_line(self) -> bytes:

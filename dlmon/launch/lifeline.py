@@ -63,7 +63,6 @@ class Lifeline:
         return records
 
     def send(self, word: str) -> None:
-        """Send `detach`, or one of the words of `dlmon.stop`."""
         assert self.process.stdin is not None
         # A supervisor that is gone needs no word.
         with contextlib.suppress(OSError, ValueError):

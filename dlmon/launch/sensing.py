@@ -97,7 +97,6 @@ class Sensing:
         self._check_later()
 
     def watch(self, pid: int) -> None:
-        """Have the process tree of `pid` sampled too."""
         self._watched_pid = pid
         for process in self._running():
             process.watch(pid)
@@ -188,7 +187,6 @@ class Sensing:
             self._on_facts(probe.facts)
 
     def _check(self) -> None:
-        """Replace what has missed its deadline, and start what is due."""
         self._unreaped = [popen for popen in self._unreaped if popen.poll() is None]
         now = time.monotonic()
         slept = now - self._checked_at > self._check_s + SUSPENDED_S
@@ -314,7 +312,6 @@ class _Process:
         return self.facts is None or self.facts.machine.gpus is not None
 
     def read(self) -> list[bytes] | None:
-        """Return the lines that have arrived, None at the end of the pipe."""
         try:
             data = os.read(self.fd, 1 << 16)
         except BlockingIOError:
@@ -327,7 +324,6 @@ class _Process:
         return lines
 
     def watch(self, pid: int) -> None:
-        """Have the process tree of `pid` sampled too."""
         # A process that just died is noticed by its end of file.
         with contextlib.suppress(BrokenPipeError):
             self._stdin.write(f"watch {pid}\n".encode())

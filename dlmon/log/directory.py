@@ -164,7 +164,6 @@ def find_sessions(text: str, directory: Path, where: str = "") -> list[Path]:
 
 
 def _meant_by(text: str, directory: Path, where: str) -> list[Path]:
-    """Return the logs that one part of a list means."""
     if not _is_path(text):
         paths = _by_id(SessionHeader, directory)
         if any(character in text for character in _OF_GLOBS):
@@ -264,7 +263,6 @@ def _by_id(kind: type[Header], directory: Path) -> dict[str, Path]:
 
 
 def _named(name: str, paths: Mapping[str, Path]) -> list[Path]:
-    """Return those of the logs that bear a name, by their ids."""
     return [path for path in paths.values() if name and read_label(path).name == name]
 
 

@@ -66,7 +66,6 @@ class RecordFollower(Generic[_Header]):
             raise
 
     def poll(self, max_bytes: int = 8 << 20) -> list[Record]:
-        """Return the records that were appended since the last call."""
         return list(self.new_records(max_bytes))
 
     def new_records(self, max_bytes: int = 8 << 20) -> Iterator[Record]:
@@ -94,7 +93,6 @@ class RecordFollower(Generic[_Header]):
         return max(0.0, min(1.0, (self._offset - ahead) / max(1, os.fstat(self._fd).st_size)))
 
     def writer_pid(self) -> int | None:
-        """Return the pid that holds the log's lock, None when nobody does."""
         return lock_holder(self._fd)
 
     def find_loss(self) -> str | None:
@@ -134,7 +132,6 @@ class RecordFollower(Generic[_Header]):
 
     @property
     def place(self) -> Place:
-        """The place of the first line that was not taken yet."""
         offset = self._offset - sum(map(len, self._lines)) - len(self._lines)
         checked = min(offset, CHECKED_BYTES)
         return place_after(os.pread(self._fd, checked, offset - checked), offset)

@@ -71,7 +71,6 @@ class IndexWriter:
         self.write([header_line(session)])
 
     def write(self, lines: Iterable[bytes]) -> None:
-        """Append lines; where that fails, no more come."""
         data = b"".join(lines)
         try:
             while data and self._fd is not None:

@@ -47,7 +47,6 @@ class Recording:
 
     @property
     def may_run(self) -> bool:
-        """Whether it runs, or could on another machine."""
         return self.status in _MAY_RUN
 
 

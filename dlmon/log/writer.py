@@ -84,7 +84,6 @@ class LogWriter:
 
     @property
     def place(self) -> Place:
-        """The end of the log as it is now."""
         return place_after(self._last_line, self._size)
 
     def retry(self, at_once: bool = False) -> bool:
@@ -102,7 +101,6 @@ class LogWriter:
         return True
 
     def close(self) -> None:
-        """Close the file and drop the lock."""
         os.close(self._fd)
 
     def _append(self, line: bytes) -> bool:

@@ -60,12 +60,10 @@ class SessionHeader:
 
     @property
     def is_script(self) -> bool:
-        """Whether a script of a person's own ran."""
         return self.command is not None
 
     @property
     def is_machine_recording(self) -> bool:
-        """Whether the machine alone is recorded, without a workload."""
         return not self.workload
 
 

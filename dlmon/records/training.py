@@ -90,7 +90,6 @@ class NamedPause:
 
     @property
     def seconds(self) -> float:
-        """How long it took."""
         return (self.end - self.t) / 1e9
 
 
@@ -369,16 +368,13 @@ class Validation:
 
     @property
     def count(self) -> int:
-        """How many passes it has."""
         return len(self.passes or (self.steps,))
 
     @property
     def took_s(self) -> float:
-        """How long its passes took."""
         return (self.end - self.begin) / 1e9 - (self.between_us or 0) / 1e6
 
     def followed_by(self, other: Validation) -> Validation:
-        """Return one with the pass that came next."""
         return replace(
             self,
             last_end=other.last_end,

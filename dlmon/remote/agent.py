@@ -118,7 +118,6 @@ class Agent:
         }
 
     async def run(self) -> None:
-        """Answer until the viewer is gone."""
         with contextlib.suppress(asyncio.TimeoutError, ConnectionError, ValueError):
             while line := await asyncio.wait_for(self._requests.readline(), SILENCE_S):
                 self._take(line)
@@ -242,7 +241,6 @@ class RunningLogs:
         self._over: set[Path] = set()
 
     def find(self) -> list[Path]:
-        """Return the logs of what runs now, by their ids."""
         running = []
         for path in log_paths(SessionHeader, self._directory):
             if path in self._over:
@@ -444,7 +442,6 @@ async def _launch(job: dict[str, Any]) -> Answers:
 
 
 async def _stop(session: str, log_dir: str | None = None) -> Answers:
-    """Stop a session that runs here."""
     (path,) = _meant(session, _directory(log_dir))[-1:]
     entry = read_entry(path)
     id = entry.header.id
@@ -470,7 +467,6 @@ async def _control(session: str, request: dict[str, Any], log_dir: str | None = 
 
 
 async def _traces(session: str, log_dir: str | None = None) -> Answers:
-    """Yield the name and the size of each trace of a session's profiles."""
     (path,) = _meant(session, _directory(log_dir))[-1:]
     for file in sorted(path.parent.iterdir()):
         if is_trace(file.name):
@@ -478,7 +474,6 @@ async def _traces(session: str, log_dir: str | None = None) -> Answers:
 
 
 async def _trace(session: str, file: str, offset: int, log_dir: str | None = None) -> Answers:
-    """Yield a piece of a trace."""
     (path,) = _meant(session, _directory(log_dir))[-1:]
     if not is_trace(file):
         raise RequestError(f"{file} is no trace of a profile")
@@ -493,14 +488,12 @@ async def _trace(session: str, file: str, offset: int, log_dir: str | None = Non
 async def _name(
     session: str, name: str | None = None, note: str | None = None, log_dir: str | None = None
 ) -> Answers:
-    """Give a session a name, a note, or none of them."""
     (path,) = _meant(session, _directory(log_dir))[-1:]
     write_label(path, Label(name, note))
     yield {"session": path.parent.name}
 
 
 async def _doctor(quick: bool = False, log_dir: str | None = None) -> Answers:
-    """Yield what this machine offers and lacks, as a process of its own finds it."""
     words = [*(["--quick"] if quick else []), *([log_dir] if log_dir is not None else [])]
     process = await asyncio.create_subprocess_exec(
         *python_command("dlmon.doctor"),

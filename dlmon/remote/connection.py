@@ -105,7 +105,6 @@ class Connection:
         return number
 
     def cancel(self, number: int) -> None:
-        """Want no more answers to a request."""
         if self._takers.pop(number, None) is not None:
             self._write({"id": number, "ask": "cancel"})
 
@@ -203,7 +202,6 @@ class Connection:
         raise ValueError
 
     def _check(self, answer: Answer) -> None:
-        """Raise `SshError` for what the box lacks."""
         lacks = answer.get("lacks")
         if lacks == "python":
             python, where = (clean(str(answer.get(key)), 200) for key in ("python", "executable"))
@@ -216,7 +214,6 @@ class Connection:
             raise SshError(f"{self.host} has no room for dlmon's files: {why}", False)
 
     async def _why_ended(self) -> SshError:
-        """Say why the connection ended, once that is known."""
         with contextlib.suppress(asyncio.TimeoutError):
             await asyncio.wait_for(asyncio.shield(self._reading_errors), _EXIT_S)
             await asyncio.wait_for(self._process.wait(), _EXIT_S)
@@ -224,7 +221,6 @@ class Connection:
         return explain(self.host, errors, self._process.returncode)
 
     async def _read(self) -> None:
-        """Hand on the answers until the connection ends."""
         lost: SshError | None = None
         try:
             while line := await self._stdout.readline():
@@ -237,7 +233,6 @@ class Connection:
         self._report_lost(lost or await self._why_ended())
 
     def _report_lost(self, lost: SshError) -> None:
-        """Report to all who wait for an answer that none comes."""
         self.lost = lost
         takers, self._takers = list(self._takers.values()), {}
         for take in takers:
@@ -352,7 +347,6 @@ def _code_of(answer: Answer) -> int:
 
 
 def _cleaned(value: Any) -> Any:
-    """Return what a box sent with every text in it cleaned."""
     if isinstance(value, str):
         return clean(value, 1000)
     if isinstance(value, list):
@@ -371,7 +365,6 @@ class Part:
     system: str | None
 
     def archive(self) -> bytes:
-        """Return the files as a zip file."""
         packed = io.BytesIO()
         with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
             for name, content in self.files.items():

@@ -37,29 +37,23 @@ class RecordedHost:
 
     @property
     def start_ns(self) -> int:
-        """When its recording begins, by the time of day."""
         return self.time_of_day(self.source.start_ns)
 
     @property
     def end_ns(self) -> int:
-        """When its recording ends, by the time of day."""
         return self.time_of_day(self.source.end_ns)
 
     @property
     def position_ns(self) -> int:
-        """The moment of it that is shown, by the time of day."""
         return self.time_of_day(self.source.position_ns)
 
     def time_of_day(self, t: int) -> int:
-        """Return when a moment of the recording was."""
         return t + self._wall_ns
 
     def own_time(self, wall_ns: int) -> int:
-        """Return a time of day on the clock of the recording."""
         return wall_ns - self._wall_ns
 
     def snapshot_at(self, wall_ns: int) -> HostSnapshot:
-        """Return what was known of it at a time of day."""
         machine = self.source.session.machine
         latest = machine.latest
         silent_s = late_after_s(machine.interval_s)
@@ -158,7 +152,6 @@ class Fleet:
         return _mean(shares) if any(share is not None for share in shares) else None
 
     def snapshots(self) -> list[HostSnapshot]:
-        """Return all hosts as they were at the moment that is shown."""
         return [host.snapshot_at(self._position_ns) for host in self.hosts]
 
     def second(self) -> int:
@@ -218,7 +211,6 @@ class Fleet:
             self._go_to(min(self._position_ns + int(passed_ns * self.speed), self.end_ns), max_s)
 
     def _read_on(self, max_s: float) -> None:
-        """Read for the moment that was gone to, host by host."""
         until = time.monotonic() + max_s
         for host in self.hosts:
             if host.source.read_share is not None:
@@ -246,7 +238,6 @@ class Fleet:
             host.source.read_ahead(max_s / len(unread or self.hosts))
 
     async def pause(self) -> None:
-        """Let other tasks run before more is read."""
         await asyncio.sleep(PAUSE_S)
 
     # ---- one of them alone ----
@@ -272,7 +263,6 @@ class Fleet:
             self.seek(host.position_ns, PLAYING_S)
 
     def close(self) -> None:
-        """Let go of the logs."""
         for host in self.hosts:
             host.source.close()
 
@@ -294,7 +284,6 @@ def _each_once(names: Sequence[str]) -> list[str]:
 
 
 def _refuse_unfit(source: ReplaySource) -> None:
-    """Refuse what has no place among recordings of machines."""
     header = source.session.header
     if not header.is_machine_recording:
         raise LogError(
@@ -309,7 +298,6 @@ def _refuse_unfit(source: ReplaySource) -> None:
 
 
 def _refuse_apart(hosts: Sequence[RecordedHost]) -> None:
-    """Refuse recordings between which nothing was recorded."""
     in_sequence = sorted(hosts, key=lambda host: host.start_ns)
     end_ns = in_sequence[0].end_ns
     for host in in_sequence[1:]:

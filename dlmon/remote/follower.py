@@ -38,7 +38,6 @@ class RemoteFollower(SessionFollower):
 
     @property
     def link(self) -> Link:
-        """The connection to its host."""
         return self._mirror.link
 
     @property
@@ -48,7 +47,6 @@ class RemoteFollower(SessionFollower):
 
     @property
     def is_gone(self) -> bool:
-        """Whether nothing of the session runs any more."""
         return self._mirror.is_gone
 
     def status_without_result(self) -> Status:

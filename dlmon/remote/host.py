@@ -202,7 +202,6 @@ class HostSnapshot:
         return sum(known) / len(known) if known else None
 
     def facts_of(self, gpu: Gpu) -> GpuFacts | None:
-        """Return what does not change about a GPU."""
         return next((facts for facts in self.facts.gpus or () if facts.index == gpu.index), None)
 
 
@@ -285,7 +284,6 @@ class WatchedHost:
 
     @property
     def state(self) -> HostState:
-        """How the connection stands."""
         link = self.link
         if link.is_up:
             return HostState.CONNECTED
@@ -309,7 +307,6 @@ class WatchedHost:
         return None if self.link.times is None else self.link.times.wall_s
 
     def snapshot(self) -> HostSnapshot:
-        """Return all that is known now."""
         link, machine, state = self.link, self.machine, self.state
         ahead_s, age_s = self.clock_ahead_s, self._age_s
         now_ns, now_wall = self._clock(), self._wall()

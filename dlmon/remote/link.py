@@ -97,7 +97,6 @@ class Link:
 
     @property
     def is_up(self) -> bool:
-        """Whether the host answers."""
         return self._connection is not None
 
     @property
@@ -121,7 +120,6 @@ class Link:
             self._task = asyncio.create_task(self._keep())
 
     async def close(self) -> None:
-        """End the connection."""
         task, self._task = self._task, None
         while task is not None and not task.done():
             # Before Python 3.12, what `wait_for` waits for may end as it is cancelled, and then it
@@ -132,7 +130,6 @@ class Link:
             task.result()
 
     def retry_now(self) -> None:
-        """Try again at once."""
         self._retry.set()
 
     def add(self, standing: Standing) -> None:
@@ -142,7 +139,6 @@ class Link:
             self._send(self._connection, standing)
 
     def remove(self, standing: Standing) -> None:
-        """Want no more answers."""
         self._standing.remove(standing)
         if self._connection is not None and standing.number is not None:
             self._connection.cancel(standing.number)
@@ -226,7 +222,6 @@ class Link:
         return True
 
     async def _serve(self, connection: Connection) -> None:
-        """Use a connection until it is lost."""
         self._connection = connection
         self.connections += 1
         if self.box is None or self.box.boot_id != connection.box.boot_id:

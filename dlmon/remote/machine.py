@@ -65,7 +65,6 @@ class RemoteMachine:
         return 0 if latest is None else latest.t
 
     def start(self) -> None:
-        """Have it sampled, unless it is."""
         if not self.is_on:
             self.is_on = True
             self.link.add(self._asked)

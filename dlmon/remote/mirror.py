@@ -115,11 +115,9 @@ class Mirror:
         return min(1.0, self._at / self._size) if self._size else 0.0
 
     def start(self) -> None:
-        """Begin to copy, or go on where an earlier copy ends."""
         self.link.add(self._asked)
 
     def close(self) -> None:
-        """Copy no more."""
         self._ask_no_more()
         if self._fd >= 0:
             os.close(self._fd)

@@ -180,7 +180,6 @@ class OtherMachine:
         await self._link.close()
 
     async def _stop_to_leave(self, session: str) -> None:
-        """Have a session stopped that nobody will follow any more."""
         try:
             await asyncio.wait_for(self._link.ask_one("stop", session=session), CLOSE_S)
         except RefusedRequest:

@@ -35,7 +35,6 @@ class LineSplitter:
         self._rest = b""
 
     def feed(self, text: bytes) -> list[list[str]]:
-        """Return the words of each line that `text` completes."""
         *lines, rest = (self._rest + text).split(b"\n")
         self._rest = rest[-LONGEST_LINE:]
         return [line.decode("utf-8", "replace").split() for line in lines]

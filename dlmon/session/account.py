@@ -146,7 +146,6 @@ class TimeAccount:
 
     @property
     def state(self) -> AccountState:
-        """What it has come to."""
         spent_ns = tuple(self._spent_ns.values())
         paused_ns = [(source, part, ns) for (source, part), ns in self._paused_ns.items()]
         return AccountState(
@@ -291,7 +290,6 @@ class TimeAccount:
 
     @property
     def _has_trained(self) -> bool:
-        """Whether a script has trained, or begun to."""
         return any(self._part is part or self._spent_ns[part] for part in _TRAINS)
 
     def _spend(

@@ -32,7 +32,6 @@ class DataWait:
         self._recent: deque[tuple[int, int, int]] = deque(maxlen=MAX_RECORDS)
 
     def fold(self, record: Batches | BatchSummary) -> None:
-        """Take consecutive batches."""
         if record.wait_us is None:
             return
         if isinstance(record, Batches):

@@ -122,17 +122,14 @@ class EnergyCounter:
 
     @property
     def first(self) -> EnergyPoint | None:
-        """The first reading."""
         return self._first
 
     @property
     def newest(self) -> EnergyPoint | None:
-        """The last reading."""
         return self._points[-1] if self._points else None
 
     @property
     def state(self) -> tuple[int, int, str]:
-        """All but its points."""
         return self._segments, self._readings, self._why
 
     @property

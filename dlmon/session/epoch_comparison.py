@@ -243,7 +243,6 @@ def _are_stalls(use: EpochUse, steps: int | None, parts: Mapping[str, float]) ->
 
 
 def _causes(use: EpochUse, others: Sequence[EpochUse]) -> list[Differing]:
-    """Return what of the machine was worse than usual."""
     if use.readings < MIN_READINGS:
         return []
     found = []

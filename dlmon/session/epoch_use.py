@@ -97,7 +97,6 @@ class EpochUses:
 
     @property
     def state(self) -> OpenEpoch:
-        """What is known of the epoch that goes on."""
         sums, counts, batches = dict(self._sums), dict(self._counts), dict(self._batches)
         limit_us, pending = self._stall_limit_us, list(self._pending)
         return OpenEpoch(sums, counts, self._readings, batches, limit_us, pending)
@@ -204,7 +203,6 @@ class EpochUses:
         self._begin_anew()
 
     def of(self, epoch: Epoch) -> EpochUse:
-        """Return what is known of an epoch that has ended."""
         return self.ended.get(epoch.begin, NOTHING)
 
     def _count(self, reading: Reading) -> None:

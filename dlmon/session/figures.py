@@ -114,7 +114,6 @@ def figures_of_entry(entry: SessionEntry) -> RunFigures:
 
 
 def _values_of(figures: Snapshot | Result) -> dict[str, float]:
-    """Return what was measured of the training."""
     values: dict[str, float | None] = {"compile_s": figures.compile_s}
     if figures.samples_per_second is not None:
         values[THROUGHPUT] = figures.samples_per_second.mean
@@ -229,7 +228,6 @@ def _whole(value: object) -> int | None:
 
 
 def _word(value: object, usual: str) -> str | None:
-    """Return a word; the usual one where there is none, as in an older log."""
     if value is None:
         return usual
     return value if isinstance(value, str) else None

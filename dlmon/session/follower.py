@@ -173,7 +173,6 @@ class SessionFollower:
 
     @property
     def running(self) -> bool:
-        """Whether more records may come."""
         return self.status == Status.RUNNING
 
     @property
@@ -191,7 +190,6 @@ class SessionFollower:
 
     @property
     def directory(self) -> Path:
-        """Where its log lies among those of other sessions."""
         return log_directory_of(self.path)
 
     def stop(self) -> bool:

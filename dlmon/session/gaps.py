@@ -218,7 +218,6 @@ class Gaps:
 
     @property
     def batch_sizes(self) -> list[int]:
-        """The numbers of samples that batches had so far."""
         return sorted(self._sizes)
 
     @property

@@ -73,7 +73,6 @@ class Metric:
 
     @property
     def is_known(self) -> bool:
-        """Whether it has, or had, any value."""
         return bool(self.newest is not None or self.why or self.validations)
 
     @property
@@ -104,7 +103,6 @@ class Metric:
         self.newest, self.why, self.last_ns = value, why, t
 
     def add_validation(self, t: int, value: float | None, why: str) -> None:
-        """Take what a validation came to."""
         if self.validations and t <= self.validations[-1][0]:
             return
         self.validations.append((t, value))

@@ -150,25 +150,20 @@ class Loops:
                 self.now.add(record, opening)
 
     def alike(self, model: Model) -> Loop | None:
-        """Return the loop that is like one of that description."""
         known = ((loop, loop.model) for loop in self.all)
         return next((loop for loop, its in known if its and are_alike(its, model)), None)
 
     def of(self, epoch: Epoch) -> Loop:
-        """Return the loop that an epoch is of."""
         return next((loop for loop in self.all if epoch.begin in loop.epochs), self.now)
 
     @property
     def number(self) -> int:
-        """The place of the one that runs among all."""
         return self.all.index(self.now)
 
     @property
     def longest(self) -> Loop:
-        """The one whose batches took most time."""
         return max(self.all, key=lambda loop: loop.steady.time_us)
 
     @property
     def seen(self) -> list[Loop]:
-        """Those that trained."""
         return [loop for loop in self.all if loop.steady.batches or loop.epochs]

@@ -89,7 +89,6 @@ class MachineHistory:
 
     @property
     def bucket_ns(self) -> int:
-        """How finely its series are kept."""
         return min(self._interval_ns, 1_000_000_000)
 
     def _series(self) -> Series:

@@ -82,7 +82,6 @@ _Figure = tuple[float | None, str | None]
 
 
 def _effective_flop_s(model: Model | None, samples_per_second: SamplesPerSecond | None) -> _Figure:
-    """Return the floating-point operations per second that reached the model."""
     if model is None:
         return None, "the run ended before the model was built"
     if model.flops_per_sample is None:
@@ -110,7 +109,6 @@ def peak_share(flop_s: float, peak_flop_s: float | None, why_no_peak: str | None
 
 
 def _cost_usd(price: str | None, wall_s: float, cpus: int | None) -> _Figure:
-    """Return price × wall time in US dollars."""
     if price is None:
         return None, NO_PRICE
     try:

@@ -166,23 +166,19 @@ class Recording:
 
     @property
     def is_growing(self) -> bool:
-        """Whether its session still runs."""
         if self._is_over or self._session.result is not None:
             return False
         return self.status_without_result == Status.RUNNING
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing was recorded that lasted."""
         return self.end_ns <= self.start_ns
 
     def mark_after(self, t: int) -> Mark | None:
-        """Return the first mark later than that."""
         place = bisect_right(self.marks, t, key=attrgetter("t"))
         return self.marks[place] if place < len(self.marks) else None
 
     def mark_before(self, t: int) -> Mark | None:
-        """Return the last mark earlier than that."""
         place = bisect_left(self.marks, t, key=attrgetter("t"))
         return self.marks[place - 1] if place else None
 

@@ -71,12 +71,10 @@ class ReplaySource:
 
     @property
     def end_ns(self) -> int:
-        """The last moment that is recorded."""
         return self._recording.end_ns
 
     @property
     def is_growing(self) -> bool:
-        """Whether the session still runs, so that more may be recorded."""
         return self._recording.is_growing
 
     @property
@@ -85,7 +83,6 @@ class ReplaySource:
 
     @property
     def marks(self) -> list[Mark]:
-        """The marks that were found so far."""
         return self._recording.marks
 
     @property
@@ -95,7 +92,6 @@ class ReplaySource:
 
     @property
     def directory(self) -> Path:
-        """Where its log lies among those of other sessions."""
         return log_directory_of(self.path)
 
     @property
@@ -169,7 +165,6 @@ class ReplaySource:
             self.problem = f"the log {loss}: what is shown was read from the old one"
 
     def poll(self, max_s: float | None = None) -> None:
-        """Show what was recorded until now."""
         if self.read_share is None:
             self._move_clock()
             if not self._fold(PLAYING_S, seeking=False):

@@ -229,7 +229,6 @@ class Session:
 
     @property
     def loops_of_all(self) -> dict[int, Loops]:
-        """The loops of each process, by its number."""
         return {0: self.loops, **self.trainers.loops}
 
     @property
@@ -249,7 +248,6 @@ class Session:
         return (*epoch, self._last_step_ns, self.last_t)
 
     def last_output(self, count: int) -> list[Output]:
-        """Return so many of the last lines of output, oldest first."""
         return list(self._output)[-count:]
 
     def take_state(self, counts: tuple[int, ...], output: Iterable[Output]) -> None:
@@ -547,7 +545,6 @@ class Session:
         return find_doubts(loop.steady, account, self.readings, machine, loop.model, ended)
 
     def _measured_model(self, loop: Loop) -> Model | None:
-        """Return what a loop trains; an epoch of several processes has the samples of all."""
         if loop.model is None:
             return None
         return replace(loop.model, samples_per_epoch=self.trainers.samples_of_all(loop))
@@ -633,7 +630,6 @@ class Session:
         )
 
     def bad_loss(self, ended: bool) -> Evidence | None:
-        """Return that the loss is no number, if so."""
         return loss_is_no_number(
             self.learning.metrics,
             self._epochs,
@@ -899,7 +895,6 @@ class Session:
         return next((each.steps for each in passes if each is not None), None)
 
     def _mean_pause_s(self) -> float:
-        """Return the mean time from the end of an epoch to the start of the next."""
         epochs = list(self.loops.now.epochs.values())
         pauses = [
             max(0, after.begin - before.end) / 1e9

@@ -68,7 +68,6 @@ class Progress:
 
     @property
     def epoch_fraction(self) -> float:
-        """Return the share of the epoch's batches that are done."""
         return min(1.0, self.step / self.steps) if self.steps else 0.0
 
 

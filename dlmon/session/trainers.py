@@ -48,7 +48,6 @@ class Trainers:
         self._epochs: defaultdict[int, dict[int, Epoch]] = defaultdict(dict)
 
     def fold(self, record: Trainer | Model | Batches | BatchSummary | Epoch) -> None:
-        """Take a record of any of them."""
         if isinstance(record, Trainer):
             if record.number in self.known or len(self.known) < MAX_TRAINERS:
                 self.known[record.number] = record

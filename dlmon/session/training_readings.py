@@ -80,7 +80,6 @@ class TrainingReadings:
 
     @property
     def state(self) -> ReadingsState:
-        """What they have come to."""
         sums, counts, slowed = dict(self._sums), dict(self._counts), dict(self._slowed)
         return ReadingsState(sums, counts, dict(self._most), slowed, self.on_gpu)
 
@@ -154,5 +153,4 @@ class TrainingReadings:
 
     @property
     def cores(self) -> int | None:
-        """How many the machine has, of which this run may use a part."""
         return round(self._most[_CORES]) if _CORES in self._most else None

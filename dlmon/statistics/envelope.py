@@ -38,7 +38,6 @@ class Envelope:
         self._beside: dict[int, float] = {}
 
     def __bool__(self) -> bool:
-        """Whether anything is known."""
         return bool(self._buckets)
 
     @property
@@ -105,7 +104,6 @@ class Envelope:
         )
 
     def _column(self, number: int) -> tuple[float | None, float | None, float | None]:
-        """Return the mean, the least and the greatest of a bucket."""
         bucket = self._buckets.get(number)
         if bucket is None:
             return None, None, None

@@ -37,13 +37,11 @@ class StepHistogram:
         self._ranked = []
 
     def ranked(self) -> Sequence[tuple[float, int]]:
-        """Return (duration in µs, count), shortest first."""
         if not self._ranked:
             self._ranked = [(self._middle_of(b), n) for b, n in sorted(self._buckets.items())]
         return self._ranked
 
     def count_over(self, limit_us: float) -> int:
-        """Return how many durations are longer than that."""
         return sum(count for duration, count in self.ranked() if duration > limit_us)
 
     def _bucket_of(self, duration_us: int) -> int:

@@ -37,7 +37,6 @@ class Points:
         self._each = 1
 
     def __bool__(self) -> bool:
-        """Whether any value is known."""
         return any(point.mean is not None for point in self._points)
 
     def add(self, t: int, value: float | None) -> None:

@@ -73,7 +73,6 @@ class _Blocks:
 
     @property
     def whole(self) -> tuple[tuple[int, int], ...]:
-        """Samples and microseconds of each block that is over."""
         return tuple(self._blocks)
 
     def relative_error(self) -> tuple[float, int] | None:
@@ -105,7 +104,6 @@ class _Blocks:
 
 
 def _ratio(blocks: Sequence[tuple[int, int]]) -> float:
-    """Return samples over time."""
     return sum(block[0] for block in blocks) / sum(block[1] for block in blocks)
 
 
@@ -191,7 +189,6 @@ class SteadyState:
 
     @property
     def steady(self) -> bool:
-        """Whether anything has been measured in the steady state."""
         return self._steady_us > 0
 
     @property
@@ -206,7 +203,6 @@ class SteadyState:
 
     @property
     def mean_step_us(self) -> float | None:
-        """Return the mean duration of a batch in the steady state."""
         if not self.steady:
             return None
         return self._steady_us / self._steady_batches
@@ -313,7 +309,6 @@ class SteadyState:
 
     @property
     def is_at_start(self) -> bool:
-        """Whether the next batch is a first one."""
         return self._picked.is_at_start
 
     def _count_steps_since(self, counted_steps: bool) -> None:
@@ -442,7 +437,6 @@ class SteadyState:
         return at_openings + max(0, long - regular)
 
     def opening_stalls(self) -> int | None:
-        """Count the stalls that were openings of epochs."""
         limit_us = self.stall_limit_us()
         return None if limit_us is None else self._picked.opened.histogram.count_over(limit_us)
 
@@ -488,7 +482,6 @@ class SteadyState:
         return math.fsum((took_us - usual_us) * count for took_us, count in long)
 
     def stall_limit_us(self) -> float | None:
-        """Return how long a batch has to take to be counted as a stall."""
         return STALL_FACTOR * self._median_us if self.steady else None
 
     def compile_us(self) -> int | None:

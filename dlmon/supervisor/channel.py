@@ -87,7 +87,6 @@ class Channel:
         return answer
 
     def close(self) -> None:
-        """Hear no more of it."""
         self.closed.set()
         for future in self._asked.values():
             if not future.done():

@@ -29,7 +29,6 @@ class Child:
         return None if self._process is None else self._process.returncode
 
     def reaped(self, exit_code: int) -> None:
-        """Take its exit code: it has ended."""
         assert self._process is not None
         self._process.returncode = exit_code
         self.ended.set()

@@ -52,7 +52,6 @@ class _Row:
         return self.changed_t is not None and t - self.changed_t >= _STATE_NS
 
     def take(self) -> str:
-        """Return what it holds, to be reported."""
         self.sent, self.changed_t = self.text, None
         return clean(self.text)
 
@@ -169,7 +168,6 @@ class _Held:
         self._left_out = 0
 
     def add(self, data: bytes) -> None:
-        """Take what comes next."""
         self._data += data
         if (excess := len(self._data) - _END_BYTES) > 0:
             self._left_out += self._data.count(b"\n", 0, excess)
@@ -214,7 +212,6 @@ class OutputLog:
         """Lines before the first that waits, and before the next that is read."""
 
     def feed(self, stream: str, data: bytes, t: int) -> list[Output]:
-        """Take bytes of a stream; return the records to write."""
         self._begin_second(t)
         start = 0
         while start < len(data) and self._bytes_to_read > 0:

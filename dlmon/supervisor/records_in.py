@@ -29,7 +29,6 @@ class IncomingRecords:
         self._refused = 0
 
     def feed(self, data: bytes) -> None:
-        """Take what arrived."""
         *lines, self._left = (self._left + data).split(b"\n")
         if len(self._left) > LINE_BYTES:
             self._left = b""
@@ -46,7 +45,6 @@ class IncomingRecords:
                 self._refuse(f"a {record.TYPE} record, which it must not send")
 
     def report_refused(self) -> None:
-        """Say how many lines were refused after the first."""
         if self._refused > 1:
             self._notice(f"the workload sent {self._refused:,} lines that are no records")
 
@@ -69,7 +67,6 @@ class LostMetrics:
         self._reported: set[str] = set()
 
     def take(self, epoch: Epoch) -> None:
-        """Take an epoch as it was written."""
         for name, reason in epoch.why.items():
             if reason in ("NaN", "infinite") and name not in self._reported:
                 self._reported.add(name)

@@ -71,7 +71,6 @@ class Script(Child):
             self._write(line)
 
     def start(self, command: list[str], job: Job, device: DeviceChoice) -> None:
-        """Start it, and read all that it says."""
         self._command = tuple(command)
         self._trainers.gpus = device.gpus
         self._trainers.expected = expected_of(job.options)
@@ -225,7 +224,6 @@ def _closing_word(command: tuple[str, ...]) -> str | None:
 
 
 def _environment(job: Job, place: Path) -> dict[str, str]:
-    """Return the environment of a script: the person's, and the way in."""
     environment = {**os.environ, **job.environment}
     if environment.pop(PACKAGES_VARIABLE, None) is not None:
         # On a box where dlmon isn't installed, these are ours.

@@ -80,7 +80,6 @@ class TerminalOutput:
             free_beginning(self._copy_fd, offset)
 
     def close(self) -> None:
-        """Let go of the terminal."""
         if self._fd >= 0:
             asyncio.get_running_loop().remove_reader(self._fd)
             os.close(self._fd)
@@ -142,7 +141,6 @@ class FileOutput:
         self.close()
 
     def close(self) -> None:
-        """Let go of the files."""
         if self._timer is not None:
             self._timer.cancel()
         for file in self._files.values():

@@ -511,7 +511,6 @@ class Supervisor:
         self._stop_timer = loop.call_later(terminate_s, terminate)
 
     def _reap(self) -> None:
-        """Collect every child that ended: the workload, sensors, and adopted orphans."""
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)

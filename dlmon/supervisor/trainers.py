@@ -127,7 +127,6 @@ class Trainers:
             self._connections[peer.fileno()] = connection
 
     def take(self, record: Record, connection: _Connection) -> None:
-        """Take a record of a process, under its number."""
         if connection.channel.take(record):
             return
         if isinstance(record, Notice) and record.epoch is None:
@@ -179,7 +178,6 @@ class Trainers:
             connection.lost_metrics.take(record)
 
     def _take_trainer(self, trainer: Trainer, connection: _Connection) -> None:
-        """Number a process, or let it wait for rank 0."""
         connection.trainer = trainer
         leader = next((c for c in self._connections.values() if c.number == 0), None)
         if leader is None and trainer.rank:
@@ -216,7 +214,6 @@ class Trainers:
             self._write_end(one)
 
     def _number(self, connection: _Connection, beside: Iterable[_Connection] = ()) -> None:
-        """Give a process the lowest number that no other has."""
         assert connection.trainer is not None
         taken = {other.number for other in (*self._connections.values(), *beside)}
         lowest = next(n for n in range(len(taken) + 1) if n not in taken)
@@ -243,7 +240,6 @@ class Trainers:
         return asked[:MOST_ASKED]
 
     def left(self, connection: _Connection) -> None:
-        """Note that a process has ended."""
         self._connections.pop(connection.fd, None)
         connection.left_t = time.monotonic_ns()
         if connection.number is not None:
@@ -259,7 +255,6 @@ class Trainers:
             self._notice(text)
 
     def notice(self, text: str) -> None:
-        """Take what a person should know of what a process sent."""
         self._take_notice(text)
 
 
@@ -324,7 +319,6 @@ class _Connection:
         return len(data)
 
     def close(self) -> None:
-        """Hear no more of it."""
         if self.fd < 0:
             return
         asyncio.get_running_loop().remove_reader(self.fd)

@@ -80,7 +80,6 @@ class WatchedProcess:
         return self._trainers.processes()
 
     def ask_to_end(self) -> None:
-        """End the session."""
         self._end()
 
     async def drain(self, ended_t: int) -> None:

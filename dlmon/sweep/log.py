@@ -162,7 +162,6 @@ class SweepWriter:
         self.sweep.fold(event)
 
     def close(self) -> None:
-        """Close the log and drop the lock."""
         _unlock(self._fd)
 
     def _append(self, line: bytes) -> None:

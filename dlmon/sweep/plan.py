@@ -70,7 +70,6 @@ class Plan:
 
     @cached_property
     def combinations(self) -> tuple[Combination, ...]:
-        """Every combination; the last option varies fastest, the workload slowest."""
         return combinations_of(self.workloads, self.variations)
 
     @property
@@ -88,7 +87,6 @@ class Plan:
 
     @cached_property
     def _hosts(self) -> tuple[str | None, ...]:
-        """The machine of each combination."""
         named = [c.varied.get(HOST, self.options.get(HOST)) for c in self.combinations]
         return tuple(None if host is None else f"{host}" for host in named)
 

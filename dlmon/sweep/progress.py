@@ -45,7 +45,6 @@ class Sweep:
     closed: Status | None = None
 
     def fold(self, event: Record) -> None:
-        """Take what its log says next; runs that the plan doesn't know are passed over."""
         match event:
             case Began(slot=slot) if slot in self._slots:
                 self.running[slot] = event
@@ -76,7 +75,6 @@ class Sweep:
 
     @property
     def combinations_over(self) -> int:
-        """How many combinations have no run left to be made."""
         return len(self.plan.combinations) - len({slot.combination for slot in self.left()})
 
     def is_over(self, slot: Slot) -> bool:

@@ -70,7 +70,6 @@ class CombinationRow:
 
     @property
     def completed(self) -> int:
-        """How many of its runs completed."""
         return sum(1 for o in self.outcomes if o is not None and o.status == RunStatus.COMPLETED)
 
 
@@ -119,7 +118,6 @@ def _row(
 
 
 def _median(values: Iterable[float | None]) -> float | None:
-    """Return the median of the values that are known, None without any."""
     known = [value for value in values if value is not None]
     return median(known) if known else None
 

@@ -213,7 +213,6 @@ class SweepRun:
             await asyncio.gather(*making, return_exceptions=True)
 
     async def _make_on(self, place: Place, slots: Sequence[Slot]) -> None:
-        """Make the runs of one machine, one after another."""
         refused = await self._unless_stopped(place.open())
         if place.host is not None:
             self.connecting.remove(place.host)
@@ -263,7 +262,6 @@ class SweepRun:
                 self._write(Ended(slot, Outcome(RunStatus.NOT_RUN, reason), time.time()))
 
     async def _make(self, place: Place, slot: Slot) -> None:
-        """Make one run, from its launch to its end."""
         job = self._make_job(self.sweep.plan.combinations[slot.combination])
         current = self.current[place.host] = CurrentRun(slot, place.host)
         try:

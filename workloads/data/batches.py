@@ -83,7 +83,6 @@ class RepeatedBatches(keras.utils.PyDataset):  # type: ignore[misc]
 
     @property
     def num_batches(self) -> int:
-        """Return the number of batches of one pass."""
         return self._num_batches
 
     def __getitem__(self, index: int) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -106,7 +105,6 @@ class AugmentedBatches(keras.utils.PyDataset):  # type: ignore[misc]
 
     @property
     def num_batches(self) -> int:
-        """Return the number of batches of an epoch."""
         return self._num_batches
 
     def __getitem__(self, index: int) -> tuple[NDArray[np.float32], NDArray[Any]]:

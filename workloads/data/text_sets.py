@@ -205,12 +205,10 @@ class Nietzsche:
 
     @property
     def sample_shape(self) -> tuple[int, ...]:
-        """Return (length, characters): one-hot."""
         return self.length, self.characters
 
     @property
     def train_samples(self) -> int:
-        """Return how many runs a text of `text_length` characters has."""
         return len(range(0, self.text_length - self.length, self.step))
 
     def find(self, folder: Path) -> Path | None:
@@ -218,7 +216,6 @@ class Nietzsche:
         return path if is_there(path) else None
 
     def read(self, path: Path) -> Data:
-        """Read the text, in lower case."""
         with reading(path):
             text = read_regular(path, LARGEST_FILE).decode("utf-8").lower()
             points = np.frombuffer(text.encode("utf-32-le"), "<u4")

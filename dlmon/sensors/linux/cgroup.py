@@ -286,6 +286,5 @@ def _positive(text: str) -> int:
 
 
 def _numbers(text: str) -> dict[str, int]:
-    """Return a flat-keyed file ("name value" lines) as a dictionary."""
     pairs = (line.split() for line in text.splitlines())
     return {pair[0]: int(pair[1]) for pair in pairs if len(pair) == 2}

@@ -34,7 +34,6 @@ class DiskProvider(Provider):
         self._moved = Rates()
 
     def facts(self) -> MachineFacts:
-        """Find the disks; there is no fact to report."""
         self._disks = physical_disks(self._devices)
         return MachineFacts()
 
@@ -50,7 +49,6 @@ class DiskProvider(Provider):
         return Reading(disk=Disk(mib_per_second(read_s), mib_per_second(written_s)))
 
     def slow(self, t: int) -> Reading:
-        """Look for disks that came or went, and begin again then."""
         disks = physical_disks(self._devices)
         if disks != self._disks:
             self._disks = disks

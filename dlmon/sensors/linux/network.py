@@ -26,7 +26,6 @@ class NetworkProvider(Provider):
         self._moved = Rates()
 
     def facts(self) -> MachineFacts:
-        """Find the interfaces; there is no fact to report."""
         self._hardware = hardware_interfaces(self._devices)
         return MachineFacts()
 
@@ -40,7 +39,6 @@ class NetworkProvider(Provider):
         return Reading(network=Network(mib_per_second(received_s), mib_per_second(sent_s)))
 
     def slow(self, t: int) -> Reading:
-        """Look for interfaces that came or went, and begin again then."""
         hardware = hardware_interfaces(self._devices)
         if hardware != self._hardware:
             self._hardware = hardware

@@ -30,7 +30,6 @@ class PressureProvider(Provider):
         self._waited = {resource: Rates() for resource in RESOURCES}
 
     def facts(self) -> MachineFacts:
-        """Find the files; there is no fact to report."""
         of_machine = self._root / "proc/pressure"
         self._files = {resource: of_machine / resource for resource in RESOURCES}
         with suppress(OSError, ValueError):

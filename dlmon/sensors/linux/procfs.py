@@ -143,7 +143,6 @@ def sensors_battery(root: Path = _ROOT) -> Battery | None:
 
 
 def _first(folder: Path, *names: str) -> str | None:
-    """Return the text of the first of these files that can be read."""
     for name in names:
         try:
             return kernel_files.read(folder / name).strip()

@@ -65,7 +65,6 @@ class EnergyProvider(Provider):
         """Whether it can't be read for want of a right."""
 
     def facts(self) -> MachineFacts:
-        """Find the packages; there is no fact to report."""
         try:
             self._packages = find_packages(self._root)
             self._why = None if self._packages else NO_COUNTER
@@ -98,7 +97,6 @@ class EnergyProvider(Provider):
         return Reading(cpu=Cpu(energy_j=energy_j, power_w=round(uj_s / 1e6, 1)))
 
     def _shortest_wrap_ns(self) -> float:
-        """Return the shortest time in which a counter could wrap around."""
         return min(package.range_uj for package in self._packages) * 1e3 / _MAX_PACKAGE_W
 
 

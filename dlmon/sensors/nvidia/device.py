@@ -86,7 +86,6 @@ class Device:
 
     @property
     def can_be_asked(self) -> bool:
-        """Whether it is there, and awake."""
         return self._why_not_asked() is None
 
     def attach(self, nvml: Any, handle: Any, uuid: str | None) -> None:

@@ -51,7 +51,6 @@ class RuntimePower:
         }
 
     def update(self) -> None:
-        """See which cards are suspended now."""
         self.asleep = frozenset(
             card for card, status in self._statuses.items() if self._text(status) == "suspended"
         )

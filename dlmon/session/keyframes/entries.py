@@ -117,7 +117,6 @@ class _Entry(NamedTuple):
 
     @property
     def state(self) -> dict[str, Any]:
-        """All else of the session."""
         state: dict[str, Any] = json.loads(zlib.decompress(self.packed_state))
         return state
 
@@ -207,7 +206,6 @@ class Keyframes:
 
     @property
     def last_place(self) -> Place | None:
-        """Where the last entry leaves the log."""
         return self._entries[-1].place if self._entries else None
 
     def restored_before(self, t: int) -> Iterator[Restored]:
@@ -222,7 +220,6 @@ class Keyframes:
         return iter((None,)) if number is None else self._restored(number)
 
     def place_before(self, t: int) -> Place | None:
-        """Return where that entry leaves the log."""
         number = self._number_before(t)
         return None if number is None else self._entries[number].place
 

@@ -57,14 +57,12 @@ class KeyframeMaker:
         self._newest_use = next(reversed(session.epoch_uses.ended), session.header.t - 1)
 
     def take(self, record: Record, marks: Iterable[Mark]) -> None:
-        """Take a record that the session has folded, with its marks."""
         if isinstance(record, KEPT) or (isinstance(record, Metrics) and is_of_validation(record)):
             self._kept.append(encode(record))
         self._marks += marks
 
     @property
     def is_due(self) -> bool:
-        """Whether it is time for an entry."""
         return self._session.last_t - self._at_ns >= self._every_ns
 
     def make(self, place: Place) -> list[bytes]:

@@ -34,7 +34,6 @@ class SessionIndex:
         self._writer = IndexWriter(writer.path, session.header.id)
 
     def take(self, record: Record) -> None:
-        """Take a record that was written and folded."""
         self._maker.take(record, self._finder.take(record, self._session))
         if self._maker.is_due:
             self._writer.write(self._maker.make(self._log.place))

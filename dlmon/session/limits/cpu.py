@@ -58,7 +58,6 @@ class CpuUse:
 
     @property
     def free(self) -> float | None:
-        """Idle cores that the run may use."""
         if self.idle is None or self.own is None:
             return None
         return max(0.0, min(self.idle, self.allowed - self.own))

@@ -84,7 +84,6 @@ class Limit:
 
     @property
     def kind(self) -> LimitKind:
-        """What the strongest is of."""
         return KINDS.get(self.rule, LimitKind.UNCLEAR)
 
     @property

@@ -48,14 +48,12 @@ class Looks:
         self._known: Any = None
 
     def add(self, sample: Machine) -> None:
-        """Take a whole sample."""
         self._samples.append(sample)
         while self._samples[0].t < sample.t - self._kept_ns:
             self._samples.popleft()
 
     @property
     def newest(self) -> tuple[Machine, ...]:
-        """The samples of the newest window."""
         return self._before(self._samples[-1].t) if self._samples else ()
 
     @property

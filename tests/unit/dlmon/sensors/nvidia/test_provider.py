@@ -11,13 +11,11 @@ from fakes.nvml_module import NvmlModule as Module
 from fakes.nvml_module import process
 from fakes.recorded_nvml import RecordedNvml
 
-from dlmon.records import Gpu, GpuFacts, GpuState, MachineFacts
+from dlmon.records import Gpu, GpuState
 from dlmon.sensors import kernel_files
 from dlmon.sensors.nvidia.provider import (
     FIRST_PAUSE_NS,
     LONGEST_PAUSE_NS,
-    NoGpus,
-    NoNvml,
     NvidiaProvider,
 )
 from dlmon.sensors.nvidia.queries import cuda_version, sysfs_bus_id, throttle_reasons
@@ -80,30 +78,6 @@ SLOW = Gpu(
 )
 
 
-def test_a_healthy_gpu_is_read_in_full():
-    provider, facts = opened(Module("a"))
-    assert facts.why == {}
-    assert facts.gpus is not None
-    assert (facts.driver, facts.cuda, facts.foreign_gpu_processes) == ("580.65", "12.4", 2)
-    assert facts.gpus == (
-        GpuFacts(
-            state=GpuState.ANSWERS,
-            index=0,
-            name="GPU a",
-            uuid="a",
-            memory_mib=8192,
-            bus_id="0000:0a:00.0",
-            slowdown_c=92,
-            sm_max_mhz=1980,
-            memory_max_mhz=1980,
-            pcie_max_generation=4,
-            pcie_max_width=16,
-        ),
-    )
-    assert gpus(provider) == (HEALTHY,)
-    assert provider.slow(0).gpus == (replace(SLOW, why=NO_LINKS | NOT_MEASURED),)
-
-
 def test_an_idle_h100_is_read_as_its_driver_answered():
     nvml = RecordedNvml(Path(__file__).with_name("h100.json"))
     provider = NvidiaProvider(load=lambda: nvml, wake="any")
@@ -129,32 +103,6 @@ def test_every_field_of_a_gpu_is_a_value_or_a_reason():
     assert all((getattr(reported, name) is None) == (name in reported.why) for name in READINGS)
 
 
-def test_no_library_is_the_reason_for_every_field():
-    def load():
-        raise NoNvml("no driver")
-
-    provider = NvidiaProvider(load)
-    assert provider.facts() == MachineFacts(
-        gpus_state=GpuState.NO_DRIVER,
-        why=dict.fromkeys(("gpus", "driver", "cuda", "foreign_gpu_processes"), "no driver"),
-    )
-    assert provider.fast(0).why == {"gpus": "no driver"}
-    assert provider.slow(0).gpus is None
-
-
-def test_nvml_can_be_left_alone():
-    left_alone = NoGpus("it hung")
-    assert left_alone.facts().why["driver"] == "it hung"
-    assert left_alone.fast(0).why == {"gpus": "it hung"}
-
-
-def test_a_machine_without_gpus_has_none():
-    provider, facts = opened(Module())
-    assert facts.gpus == ()
-    assert facts.foreign_gpu_processes == 0
-    assert gpus(provider) == ()
-
-
 @pytest.mark.parametrize(
     ("code", "why"),
     [
@@ -172,17 +120,6 @@ def test_an_error_is_one_absent_field_with_its_reason(code, why):
     (reported,) = gpus(provider)
     assert reported.why == {"power_w": why}
     assert reported.utilization_pct == 97
-
-
-def test_what_is_not_supported_is_asked_once():
-    module = Module("a")
-    module.errors |= {"power": NOT_SUPPORTED, "memory_v1": NOT_SUPPORTED}
-    module.errors["memory_v2"] = NOT_SUPPORTED
-    provider, _ = opened(module)
-    for t in range(5):
-        (reported,) = gpus(provider, t * SECOND)
-        assert reported.why == {"power_w": "not supported", "memory_used_mib": "not supported"}
-    assert module.calls.count(("power", "a")) == 1
 
 
 def test_a_gpu_without_an_energy_counter_says_so_and_is_asked_once():
@@ -214,27 +151,6 @@ def test_what_failed_by_chance_is_asked_again():
     gpus(provider)
     module.errors.clear()
     assert gpus(provider) == (HEALTHY,)
-
-
-def test_an_older_driver_is_asked_by_the_older_call():
-    module = Module("a")
-    module.errors["memory_v2"] = FUNCTION_NOT_FOUND
-    provider, facts = opened(module)
-    assert facts.gpus is not None
-    assert facts.gpus[0].memory_mib == 8192
-    gpus(provider)
-    module.calls.clear()
-    assert gpus(provider) == (HEALTHY,)
-    assert ("memory_v2", "a") not in module.calls
-
-
-def test_a_gpu_without_memory_of_its_own_says_so():
-    module = Module("a")
-    module.values |= {"total": 0, "used": 0}
-    provider, facts = opened(module)
-    assert facts.gpus is not None
-    assert facts.gpus[0].why == {"memory_mib": "this GPU has no memory of its own"}
-    assert gpus(provider)[0].why == {"memory_used_mib": "this GPU has no memory of its own"}
 
 
 @pytest.mark.parametrize(
@@ -313,29 +229,6 @@ def test_the_pauses_between_tries_grow_to_a_bound():
     assert pauses[0] == FIRST_PAUSE_NS
     assert pauses == sorted(pauses)
     assert pauses[-1] == LONGEST_PAUSE_NS
-
-
-def test_a_driver_that_is_loaded_later_is_found():
-    module = Module("a")
-    module.errors["init"] = 9
-    provider, facts = opened(module)
-    assert facts.why["gpus"] == "the NVIDIA driver is not loaded"
-    assert provider.fast(0).why == {"gpus": "the NVIDIA driver is not loaded"}
-    module.errors.clear()
-    assert provider.notices() == []
-    gpus(provider, 60 * SECOND)
-    assert gpus(provider, 61 * SECOND) == (HEALTHY,)
-    assert provider.notices() == ["GPU 0: back"]
-
-
-def test_a_driver_that_was_replaced_is_said_so():
-    module = Module("a")
-    provider, _ = opened(module)
-    module.errors[None, "a"] = 18
-    module.errors["init"] = 18
-    gpus(provider, 0)
-    why = gpus(provider, SECOND)[0].why
-    assert set(why.values()) == {"the NVIDIA driver and its library differ in version"}
 
 
 def test_a_null_handle_is_never_used():
@@ -422,20 +315,6 @@ def test_a_lost_gpu_does_not_keep_what_was_measured_before():
     assert gpus(provider, 60 * SECOND)[0].why["pcie_send_mib_s"] == "not measured yet"
 
 
-def test_a_divided_gpu_says_so_where_its_utilisation_would_stand():
-    module = Module("a")
-    module.values["mig"] = 1
-    provider, _ = opened(module)
-    reported = merge(provider.fast(0), provider.slow(0)).gpus[0]
-    assert reported.mig is True
-    of_mig = {
-        name for name, reason in reported.why.items() if reason == "not reported while MIG is on"
-    }
-    assert of_mig == {"utilization_pct", "encoder_pct", "decoder_pct"}
-    assert reported.power_w == 118.0
-    assert ("utilization", "a") not in module.calls
-
-
 def test_a_gpu_that_is_no_longer_divided_is_asked_all_again():
     module = Module("a")
     module.values["mig"] = 1
@@ -459,19 +338,6 @@ def test_a_gpu_that_cannot_be_divided_says_so_and_is_asked_once():
     assert gpus(provider)[0].utilization_pct == 97
 
 
-def test_who_computes_and_who_draws_on_each_gpu_is_reported():
-    module = Module("a", "b")
-    module.computing = [process(7, 100), process(8, None)]
-    module.drawing = [process(9, 5), process(7, None)]
-    provider, facts = opened(module)
-    assert facts.foreign_gpu_processes == 2
-    assert provider.slow(0).gpu_processes == tuple(
-        GpuProcess(index, pid, mib)
-        for index in (0, 1)
-        for pid, mib in ((7, 100), (8, None), (9, 5))
-    )
-
-
 @pytest.mark.parametrize(("used", "mib"), [(2**64 - 1, None), (None, None), (0, 0)])
 def test_a_process_whose_memory_the_driver_does_not_know_has_none(used, mib):
     module = Module("a")
@@ -488,16 +354,6 @@ def test_a_process_on_two_instances_holds_the_memory_of_both():
     assert provider.slow(0).gpu_processes == (GpuProcess(0, 7, 150),)
 
 
-def test_the_instances_are_asked_where_only_root_learns_of_the_whole_gpu():
-    module = Module("a")
-    module.values["mig"] = 1
-    module.errors |= {"compute": NO_PERMISSION, "graphics": NOT_SUPPORTED}
-    module.on_instances = {1: [process(7, 100)], 3: [process(8, 50)]}
-    provider, facts = opened(module)
-    assert facts.why["foreign_gpu_processes"] == "denied"
-    assert provider.slow(0).gpu_processes == (GpuProcess(0, 7, 100), GpuProcess(0, 8, 50))
-
-
 def test_processes_that_are_not_reported_have_the_reason():
     module = Module("a")
     module.errors |= {"compute": NO_PERMISSION, "graphics": NO_PERMISSION}
@@ -506,23 +362,6 @@ def test_processes_that_are_not_reported_have_the_reason():
         reported = provider.slow(t)
         assert (reported.gpu_processes, reported.why) == (None, {"gpu_processes": "denied"})
     assert module.calls.count(("compute", "a")) == 1
-
-
-def test_an_older_driver_reports_its_processes_by_the_older_call():
-    module = Module("a")
-    module.errors["compute"] = FUNCTION_NOT_FOUND
-    provider, facts = opened(module)
-    assert facts.foreign_gpu_processes == 2
-    assert provider.slow(0).gpu_processes == (GpuProcess(0, 7, 100), GpuProcess(0, 8, 200))
-
-
-def test_in_a_container_no_processes_are_not_taken_for_none(monkeypatch):
-    monkeypatch.setattr(kernel_files, "sees_every_process", lambda: False)
-    module = Module("a")
-    module.computing = []
-    provider, facts = opened(module)
-    assert facts.why["foreign_gpu_processes"] == "a container may hide other processes"
-    assert provider.slow(0).why["gpu_processes"] == "a container may hide other processes"
 
 
 def test_the_loss_of_gpus_is_noted_once_and_so_is_their_return():
@@ -550,22 +389,6 @@ def test_a_gpu_whose_handle_is_given_but_that_is_still_lost_is_not_called_back()
         notices += provider.notices()
     assert module.calls.count("init") > 3
     assert notices == ["GPU 0: lost; it is tried again"]
-
-
-def test_a_gpu_that_was_lost_at_the_start_is_introduced_when_it_comes():
-    module = Module("a", "b")
-    module.errors[None, "b"] = LOST
-    provider, facts = opened(module)
-    assert facts.gpus[1].why["name"] == "lost"
-    gpus(provider, 0)
-    assert provider.notices() == ["GPU 1: lost; it is tried again"]
-    assert provider.later_facts() is None
-    module.errors.clear()
-    gpus(provider, 60 * SECOND)
-    later = provider.later_facts()
-    assert [gpu.name for gpu in later.gpus] == ["GPU a", "GPU b"]
-    assert later.foreign_gpu_processes is None
-    assert provider.later_facts() is None
 
 
 def test_a_gpu_that_is_lost_while_it_is_introduced_is_introduced_again():

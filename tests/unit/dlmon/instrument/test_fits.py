@@ -4,7 +4,6 @@ The order of calls is that of keras/src/backend/tensorflow/trainer.py (Keras 3.1
 does with it is tested end to end.
 """
 
-import copy
 import gc
 from collections import deque
 from types import ModuleType, SimpleNamespace
@@ -14,7 +13,7 @@ import pytest
 from dlmon.instrument.batch_plan import plan_of_arrays
 from dlmon.instrument.collector import BatchCollector
 from dlmon.instrument.emitter import Reads
-from dlmon.instrument.fits import callback_class, watch_fits
+from dlmon.instrument.fits import watch_fits
 from dlmon.instrument.keras_data import HandedData, PlannedData, keep_data
 from dlmon.instrument.keras_facts import parameters_of
 from dlmon.instrument.queued import MetricsRead
@@ -271,14 +270,6 @@ def test_a_persons_list_of_callbacks_stays_as_it_is(keras):
 def test_nothing_is_added_where_no_monitor_listens(keras):
     keras.reporter.close()
     assert keras.lists.CallbackList([], model=keras.model()).callbacks == []
-
-
-def test_a_callback_of_the_scripts_own_that_reports_is_the_only_one(keras):
-    one = callback_class(keras.lists.Callback, keras.reporter)()
-    one.set_model(keras.model())
-    made = keras.lists.CallbackList([Hooks(), one, copy.deepcopy(one)], model=one._model)
-    assert made.callbacks[0] is one
-    assert len(made.callbacks) == 2
 
 
 def test_loops_say_where_their_epochs_begin(keras):

@@ -2,20 +2,16 @@
 
 import errno
 import fcntl
-import json
 import os
-import re
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from fakes.hostile_folder import VERSIONS, HostileFolder, interpreter
 
 import dlmon
 from dlmon.launch.bundle import BundleError, bundle_folder, package_files
-from dlmon.launch.children import SAFE_PATH, command_of_folders
 
 ROOT = Path(dlmon.__file__).parents[1]
 
@@ -299,55 +295,3 @@ def test_a_cache_that_cannot_be_written_is_reported_in_one_sentence(tmp_path):
     taken.touch()
     with pytest.raises(BundleError, match=f"a copy of dlmon in {taken}, which can't be written: "):
         bundle_folder(taken)
-
-
-@pytest.mark.parametrize("safe_path", ["", "1"], ids=["", "PYTHONSAFEPATH"])
-def test_a_module_of_it_runs_from_it_and_not_from_the_working_directory(tmp_path, safe_path):
-    """As before Python 3.11, where the working directory comes first and -P is unknown."""
-    folder = tmp_path / "bundle"
-    here = tmp_path / "here"
-    for place, says in ((folder, "from the bundle"), (here, "from the working directory")):
-        (place / "workloads").mkdir(parents=True)
-        (place / "workloads" / "__init__.py").write_text("")
-        (place / "workloads" / "__main__.py").write_text(
-            f"import sys\nprint({says!r}, sys.path[0], '' in sys.path, len(sys.argv))\n"
-        )
-    done = subprocess.run(
-        command_of_folders(sys.executable, "workloads", str(folder)),
-        cwd=here,
-        env={"PYTHONSAFEPATH": safe_path},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert done.stdout.strip() == f"from the bundle {folder} False 1"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize("module", ["workloads", "workloads.calibrate"])
-def test_no_module_of_the_working_directory_is_imported_by_what_runs_from_it(
-    tmp_path, version, module
-):
-    python = interpreter(version)
-    if python is None:
-        pytest.skip(f"there is no Python {version} in PATH, or beside the one that runs the tests")
-    hostile = HostileFolder(tmp_path / "hostile", python)
-    options = {"workload": "mnist-mlp-small", "device": "cpu", "data": "synthetic"}
-    reader, writer = os.pipe()
-    done = subprocess.run(
-        command_of_folders(python, module, str(bundle_folder(tmp_path / "bundles"))),
-        cwd=hostile.path,
-        env={**os.environ, **SAFE_PATH, "DLMON_RECORDS_FD": str(writer)},
-        input=json.dumps(options),
-        pass_fds=(writer,),
-        capture_output=True,
-        text=True,
-    )
-    os.close(writer)
-    records = os.read(reader, 1 << 20)
-    os.close(reader)
-    assert hostile.imported == []
-    # It came as far as to miss what is not installed there.
-    said = done.stdout + done.stderr + records.decode()
-    assert re.search("is (not )?installed in", said), done

@@ -9,7 +9,6 @@ import time
 from pathlib import Path
 
 import pytest
-from fakes.hostile_folder import VERSIONS, HostileFolder, interpreter
 
 from dlmon.launch.interpreter import (
     InterpreterError,
@@ -92,18 +91,6 @@ async def test_a_keras_folder_in_the_working_directory_is_not_taken_for_keras(
     assert found.keras == installed_versions("tensorflow")["keras"]
 
 
-async def test_what_is_not_there_is_reported(tmp_path):
-    nowhere = str(tmp_path / "nowhere")
-    assert (await refusal(nowhere)).startswith(f"{nowhere} is not there; name a Python interpreter")
-    assert "is not there" in await refusal("no-such-python-anywhere")
-
-
-async def test_what_may_not_be_run_is_reported(tmp_path):
-    path = tmp_path / "text"
-    path.write_text("x")
-    assert "can't be run: Permission denied" in await refusal(str(path))
-
-
 async def test_a_file_that_is_no_program_is_reported(tmp_path):
     path = tmp_path / "data"
     path.write_bytes(b"\x7fELF but not really")
@@ -117,28 +104,6 @@ async def test_a_folder_names_the_interpreter_in_it(tmp_path):
     inside.touch()
     reported = await refusal(str(tmp_path / "venv"))
     assert reported.endswith(f"is a folder; name the interpreter in it: {inside}")
-
-
-@pytest.mark.parametrize(
-    "lines",
-    [
-        ["exit 0"],
-        ["exit 3"],
-        ["echo hello; echo world >&2"],
-        ["head -c 300000 /dev/zero"],
-        ["while :; do echo y; done"],
-        ["printf '\\036dlmon {}\\n'"],
-        ["printf '\\036dlmon [1, 2]\\n'"],
-        ['printf \'\\036dlmon {"python": "x", "found": {}}\\n\''],
-        ['printf \'\\036dlmon {"python": [3, 12], "found": 1}\\n\''],
-        ["printf '\\036dlmon {\"pyth'"],
-        ["kill -9 $$"],
-    ],
-    ids=lambda lines: lines[0][:30],
-)
-async def test_a_program_that_is_no_python_is_reported(script, lines):
-    command = script(*lines)
-    assert (await refusal(command)).startswith(f"{command} is not a Python interpreter; name one")
 
 
 async def test_one_that_is_slow_or_not_started_this_time_may_do_another_time(script, monkeypatch):
@@ -189,24 +154,6 @@ async def test_a_python_that_is_too_old_is_reported(answering, version):
     )
 
 
-@pytest.mark.parametrize(
-    ("found", "missing", "packages"),
-    [
-        ({}, "TensorFlow and Keras", "tensorflow keras"),
-        ({"keras": "3.9.0"}, "TensorFlow", "tensorflow"),
-        ({"tensorflow": "2.19.0"}, "Keras", "keras"),
-    ],
-)
-async def test_what_a_python_lacks_is_reported_with_what_to_install(
-    answering, found, missing, packages
-):
-    command = answering(**found)
-    assert await refusal(command) == (
-        f"{command} (Python 3.12.1) has no {missing}; install it there with: "
-        f"{command} -m pip install {packages}"
-    )
-
-
 async def test_keras_2_is_reported(answering):
     reported = await refusal(answering(keras="2.15.0", tensorflow="2.15.0"))
     assert "has Keras 2.15.0, and the workloads need Keras 3" in reported
@@ -235,21 +182,6 @@ def test_a_backend_that_our_own_interpreter_lacks_is_reported(monkeypatch):
         check_own_backend("torch")
     with pytest.raises(InterpreterError, match="there is no backend"):
         check_own_backend("numpy")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("version", VERSIONS)
-async def test_no_module_of_the_working_directory_is_imported_while_one_is_examined(
-    tmp_path, monkeypatch, version
-):
-    python = interpreter(version)
-    if python is None:
-        pytest.skip(f"there is no Python {version} in PATH, or beside the one that runs the tests")
-    hostile = HostileFolder(tmp_path / "hostile", python)
-    monkeypatch.chdir(hostile.path)
-    # Whatever it lacks, it answered as a Python of this version.
-    assert f"Python {version}." in await refusal(python, "torch")
-    assert hostile.imported == []
 
 
 async def test_a_module_that_the_users_own_path_holds_is_found(tmp_path, monkeypatch):

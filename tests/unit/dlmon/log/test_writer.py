@@ -4,8 +4,6 @@ import json
 import os
 import resource
 import shutil
-import stat
-import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,7 +13,7 @@ from fakes.recorded import recorded_session, write_log
 from fakes.strategies import header
 
 from dlmon.log import writer as writer_module
-from dlmon.log.folder import LOG_NAME, LogError
+from dlmon.log.folder import LogError
 from dlmon.log.follower import LogFollower
 from dlmon.log.lock import writer_pid
 from dlmon.log.writer import LogWriter
@@ -76,16 +74,6 @@ def test_what_is_written_is_followed(writer):
         writer.write(result())
         assert follower.poll() == [result()]
     assert json.loads(writer.path.read_text().splitlines()[0])["type"] == "session"
-
-
-def test_only_its_owner_may_read_a_log(tmp_path):
-    directory = tmp_path / "deep" / "sessions"
-    writer = LogWriter(directory, header())
-    writer.close()
-    assert writer.path == directory / header().id / LOG_NAME
-    assert stat.S_IMODE(writer.path.stat().st_mode) == 0o600
-    assert stat.S_IMODE(writer.path.parent.stat().st_mode) == 0o700
-    assert list(writer.path.parent.iterdir()) == [writer.path]
 
 
 @pytest.mark.parametrize("where", ["a file", "a file/below", "/proc/dlmon"])
@@ -234,39 +222,6 @@ def test_a_log_that_can_not_be_opened_leaves_no_folder(tmp_path, monkeypatch):
         with pytest.raises(LogError, match="too many open files"):
             LogWriter(tmp_path, header())
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.fixture
-def small_disk(tmp_path):
-    disk = tmp_path / "small"
-    disk.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "dlmon-test", str(disk)]
-    try:
-        subprocess.run(mount, check=True, capture_output=True)
-    except (OSError, subprocess.CalledProcessError):
-        pytest.skip("nothing can be mounted here")
-    yield disk
-    subprocess.run(["umount", "--lazy", str(disk)], check=True)
-
-
-def test_a_real_disk_that_is_full_costs_no_epoch(small_disk):
-    ballast = small_disk / "ballast"
-    writer = LogWriter(small_disk, header())
-    try:
-        ballast.write_bytes(b"x" * 32 * 1024)
-        for number in range(400):
-            writer.write(sample(number))
-            writer.write(Output(number, "stdout", "x" * 200))
-        assert writer.failing == "the disk is full" or "no space" in writer.failing
-        writer.write(epoch(0))
-        writer.write(result())
-        assert all(isinstance(record, Machine | Output) for record in read(writer.path))
-        ballast.unlink()
-        assert writer.retry(at_once=True)
-        assert read(writer.path)[-2:] == [epoch(0), result()]
-        assert writer.lost_lines + len(read(writer.path)) - 2 == 800
-    finally:
-        writer.close()
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ import ast
 import io
 import os
 import sys
-import time
 import zipfile
 from pathlib import Path
 
@@ -55,13 +54,6 @@ def test_both_ends_name_files_by_the_same_hash():
     assert bootstrap.hash_of({**FILES, "more": b""}) != HASH
 
 
-def test_what_is_kept_is_whole_and_for_its_owner_alone(kept):
-    assert bootstrap.is_whole(str(kept), HASH)
-    assert {str(p.relative_to(kept)) for p in kept.rglob("*") if p.is_file()} == set(FILES)
-    for path in (kept, *kept.rglob("*")):
-        assert path.stat().st_mode & 0o777 == (0o700 if path.is_dir() else 0o600)
-
-
 def link_a_file(kept):
     content = kept / "LICENSE"
     content.rename(kept.parent / "elsewhere")
@@ -101,12 +93,6 @@ def test_compiled_modules_leave_a_folder_whole(kept):
     assert bootstrap.is_whole(str(kept), HASH)
 
 
-def test_a_folder_that_is_not_whole_makes_way(kept):
-    (kept / "LICENSE").write_bytes(b"other")
-    bootstrap.keep(str(kept.parent), HASH, archive_of(FILES))
-    assert bootstrap.is_whole(str(kept), HASH)
-
-
 def test_what_is_not_what_was_announced_is_not_kept(tmp_path):
     with pytest.raises(ValueError, match="not what was sent"):
         bootstrap.keep(str(tmp_path), HASH, archive_of({**FILES, "../more": b""}))
@@ -125,17 +111,6 @@ def test_one_that_another_connection_kept_in_the_meantime_is_taken(kept, monkeyp
     monkeypatch.setattr(os, "rename", rename_late)
     bootstrap.keep(str(kept.parent), HASH, archive_of(FILES))
     assert bootstrap.is_whole(str(kept), HASH)
-
-
-def test_only_what_was_unused_for_a_month_is_removed(kept):
-    day = 86_400
-    for name, days in (("old", 31), (".unfinished", 31), ("recent", 29), (HASH, 31)):
-        path = kept.parent / name
-        path.mkdir(exist_ok=True)
-        os.utime(path, (time.time() - days * day,) * 2)
-    bootstrap.remove_unused(str(kept.parent), [HASH])
-    assert {path.name for path in kept.parent.iterdir()} == {HASH, "recent"}
-    assert time.time() - kept.stat().st_mtime < day
 
 
 def test_a_folder_of_our_own_is_closed_to_others(tmp_path):

@@ -165,41 +165,6 @@ async def test_answers_that_are_nested_deeply_are_no_error(opened, depth):
     assert answers[-1] == {"n": 1}
 
 
-async def test_a_line_of_over_a_mebibyte_ends_it_for_good(opened):
-    connection = await opened(answers={"x": ["LONG"]})
-    with pytest.raises(SshError, match="box sent a line of over 1 MiB: it was left") as caught:
-        await connection.ask_one("x")
-    assert not caught.value.may_pass
-
-
-@pytest.mark.parametrize("first", [{"missing": ["?"]}, {"missing": 7}, {"missing": [{}]}])
-async def test_a_host_that_wants_what_we_have_not_is_no_dlmon(begin, first):
-    connection = await begin(first=first)
-    assert await why_not_opened(connection) == (
-        "box answers with something else than dlmon",
-        False,
-    )
-
-
-@pytest.mark.parametrize("noise", ["x\n" * 1000, "x" * 1000], ids=["lines", "one line"])
-async def test_noise_has_its_end(begin, noise):
-    connection = await begin(instead=noise, forever=True)
-    assert await why_not_opened(connection) == (
-        "box answers with something else than dlmon",
-        False,
-    )
-
-
-async def test_what_ends_before_it_says_anything_is_explained(begin):
-    connection = await begin(command=("sh", "-c", "echo Connection refused >&2; exit 255"))
-    assert await why_not_opened(connection) == ("box refuses connections by ssh", True)
-
-
-async def test_what_says_nothing_is_left_in_time(begin):
-    connection = await begin(start_s=0.05, command=("sleep", "100"))
-    assert await why_not_opened(connection) == ("box did not answer within 0 s", True)
-
-
 async def test_a_dlmon_that_can_not_be_sent_is_a_sentence(begin, monkeypatch):
     def broken():
         raise BundleError("the package dlmon is not where Python finds packages")

@@ -147,38 +147,6 @@ def test_what_it_has_to_say_is_read_once(link, machine):
     assert machine.poll() == []
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [
-        {},
-        {"end": True},
-        {"record": None},
-        {"record": 7},
-        {"record": []},
-        {"record": {}},
-        {"record": {"type": "machine"}},
-        {"record": {"type": "machine", "t": "now", "wall": None, "cpu": 7}},
-        {"record": {"type": "facts", "host": 7}},
-        {"record": {"type": "unheard of"}},
-        {"record": {"type": "machine", "t": float("nan")}},
-        {"record": {"type": "machine", "t": 10**400}},
-        {"record": json.loads("[" * 900 + "]" * 900)},
-        {"record": "\ud800"},
-        {"record": json.loads(encode(HEADER))},
-        {"record": {"type": "machine", "t": 1, "wall": 1.0, "gpus": 7}},
-        {"record": {"type": "machine", "t": 1, "wall": 1.0, "gpus": {"index": 0}}},
-        {"record": {"type": "machine", "t": 1, "wall": 1.0, "gpus": {"power_w": [1]}}},
-        {"record": {"type": "machine", "t": 1, "wall": 1.0, "processes": {"pid": ["1"]}}},
-    ],
-)
-def test_what_is_no_reading_is_passed_over(link, machine, answer):
-    link.answer(**answer)
-    assert machine.history.latest is None
-    assert machine.poll() == []
-    link.send(sample_at(5))
-    assert machine.history.latest.t == 5 * SECOND
-
-
 @pytest.mark.parametrize("t", [0, 1, 2**62, 2**63 - 1])
 def test_any_time_can_be_that_of_a_sample(link, machine, t):
     link.send(sample_at(1e-9))

@@ -206,46 +206,6 @@ def test_what_a_host_sends_beyond_what_may_be_copied_is_not_written(make, monkey
     assert not mirror.link.standing
 
 
-REFUSED = [
-    {"file": "../session.jsonl", "at": 0, "size": 1},
-    {"file": "/session.jsonl", "at": 0, "size": 1},
-    {"file": "..", "at": 0, "size": 1},
-    {"file": "", "at": 0, "size": 1},
-    {"file": "label.json", "at": 0, "size": 1},
-    {"file": "session-2.jsonl", "at": 0, "size": 1},
-    {"file": 7, "at": 0, "size": 1},
-    {"file": "session.jsonl", "at": 11, "size": 1},
-    {"file": "session.jsonl", "at": -1, "size": 1},
-    {"file": "session.jsonl", "at": 10**30, "size": 1},
-    {"file": "session.jsonl", "at": float("inf"), "size": 1},
-    {"file": "session.jsonl", "at": 0, "size": None},
-    {"file": "session.jsonl", "at": 0},
-    {"at": 0, "text": "x"},
-    {"at": 11, "text": "x"},
-    {"at": -1, "text": "x"},
-    {"at": 10**30, "text": "x"},
-    {"at": 10, "text": 7},
-    {"at": 10, "text": None},
-    {"at": 10, "text": "\u20ac"},
-    {"at": None, "text": "x"},
-    {"text": "x"},
-    {"name": "x"},
-]
-
-
-@pytest.mark.parametrize("wrong", REFUSED)
-def test_an_answer_that_fits_no_log_leaves_the_copy_as_it_is(make, wrong):
-    mirror = make()
-    send(mirror, LOG, end=10)
-    answer(mirror, wrong)
-    assert mirror.problem == "box sent no log that can be copied"
-    assert mirror.share is None
-    assert mirror.path.read_bytes() == LOG[:10]
-    assert [path.name for path in mirror.path.parent.iterdir()] == ["session.jsonl"]
-    # And the next connection can still ask.
-    assert known_place(mirror, LOG) == 10
-
-
 def test_a_link_in_place_of_the_copy_is_not_followed(make, tmp_path):
     path = make().path
     elsewhere = tmp_path / "elsewhere"

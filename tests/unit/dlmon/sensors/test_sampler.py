@@ -10,12 +10,9 @@ from dlmon.records import (
     Cost,
     Cpu,
     Disk,
-    Facts,
     Gpu,
-    GpuFacts,
     MachineFacts,
     Memory,
-    Notice,
     Process,
 )
 from dlmon.sensors.provider import GpuProcess, Provider, Reading, merge
@@ -23,7 +20,6 @@ from dlmon.sensors.sampler import Sampler
 from dlmon.sensors.schedule import (
     FIRST_WINDOW_S,
     LONGEST_LINE,
-    SHORT_WINDOW_S,
     LineSplitter,
     first_tick,
     next_tick,
@@ -151,29 +147,6 @@ def test_a_slow_reading_that_is_late_does_not_put_off_the_next():
     assert slow == [1, 6, 11]
 
 
-def test_who_asks_for_it_at_once_has_all_that_was_read_for_the_facts_as_the_first_sample():
-    clock = Clock()
-    waited = []
-    provider = FakeProvider(
-        MachineFacts(cores=2), Reading(cpu=Cpu(pct=12.5)), Reading(memory=Memory(used_mib=10))
-    )
-    sampler = sampler_of(provider, clock=clock)
-    facts = sampler.facts(waited.append, at_once=True)
-    assert waited == [SHORT_WINDOW_S]
-    calls = len(provider.calls)
-    clock.now += 1_000
-    first = sampler.sample(clock.now)
-    assert (first.t, first.cpu, first.memory) == (facts.t, Cpu(pct=12.5), Memory(used_mib=10))
-    assert len(provider.calls) == calls
-    times = []
-    for _ in range(6):
-        clock.now += SECOND
-        times.append(sampler.sample(clock.now).t)
-    assert times == [facts.t + n * SECOND + 1_000 for n in range(1, 7)]
-    # Rates over a tenth of a second are coarse: the next second has better ones.
-    assert [kind for kind, _ in provider.calls[calls:]] == ["fast", "slow", *["fast"] * 5, "slow"]
-
-
 def test_a_sample_reports_its_own_cost_and_lateness():
     clock = Clock()
     spent = iter([5_000_000, 7_500_000])
@@ -266,47 +239,3 @@ def test_a_line_without_end_takes_no_memory():
 )
 def test_only_a_whole_watch_names_a_pid(words, pid):
     assert watched_pid(words) == pid
-
-
-class Gpus(Provider):
-    def __init__(self, facts):
-        self._facts = facts
-        self.found = None
-        self.said = []
-
-    def facts(self):
-        return self._facts
-
-    def later_facts(self):
-        found, self.found = self.found, None
-        return found
-
-    def notices(self):
-        said, self.said = self.said, []
-        return said
-
-
-def sampler_that_began(clock, *providers):
-    sampler = sampler_of(*providers, clock=clock)
-    return sampler, sampler.facts(lambda seconds: None)
-
-
-def test_a_gpu_that_is_found_later_is_laid_over_what_was_reported_first():
-    clock = Clock()
-    gpus = Gpus(MachineFacts(cores=2, why={"gpus": "asleep", "cuda": "asleep"}))
-    sampler, first = sampler_that_began(clock, FakeProvider(), gpus)
-    assert list(sampler.events()) == []
-    clock.now += SECOND
-    gpus.found = MachineFacts(gpus=(GpuFacts(0, "A"),), cuda="12.4")
-    machine = MachineFacts(cores=2, gpus=(GpuFacts(0, "A"),), cuda="12.4")
-    assert list(sampler.events()) == [Facts(clock.now, 1.23, first.host, machine)]
-    assert list(sampler.events()) == []
-
-
-def test_a_loss_is_a_notice():
-    clock = Clock()
-    gpus = Gpus(MachineFacts())
-    sampler, _ = sampler_that_began(clock, gpus)
-    gpus.said = ["GPU 1: lost", "GPU 0: back"]
-    lost, back = sampler.events()
-    assert (lost, back) == (Notice(clock.now, "GPU 1: lost"), Notice(clock.now, "GPU 0: back"))

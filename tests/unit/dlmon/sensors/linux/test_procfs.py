@@ -256,33 +256,6 @@ def test_files_that_are_not_there_are_an_error(
         ask(system)
 
 
-def test_of_this_machines_files_it_makes_what_psutil_does(system: Any, root: Path):
-    """Of a copy, so that both read the same moment, and nothing may differ."""
-    write(root, {f"proc/{name}": Path("/proc", name).read_text() for name in ("stat", "meminfo")})
-    assert system.cpu_times(percpu=True) == procfs.cpu_times(percpu=True, root=root)
-    memory = system.virtual_memory()
-    assert (memory.total, memory.available) == procfs.virtual_memory(root)
-
-
-def test_of_this_machine_it_tells_what_psutil_does():
-    before = procfs.cpu_times(percpu=True)
-    by_psutil = psutil.cpu_times(percpu=True)
-    after = procfs.cpu_times(percpu=True)
-    assert len(before) == len(by_psutil) == len(after)
-    for first, between, last in zip(before, by_psutil, after, strict=True):
-        for name in set(procfs.CpuTimes._fields) - {"idle", "iowait"}:
-            assert getattr(first, name) <= getattr(between, name) <= getattr(last, name)
-        # The kernel moves time between these two, and cuts each to a tick.
-        first_s, between_s, last_s = (core.idle + core.iowait for core in (first, between, last))
-        assert first_s - 2 * TICK_S < between_s < last_s + 2 * TICK_S
-    assert procfs.cpu_count(logical=False) == psutil.cpu_count(logical=False)
-    assert procfs.virtual_memory().total == psutil.virtual_memory().total
-    # What is available can change between any two reads, but not between all.
-    assert any(
-        procfs.virtual_memory().available == psutil.virtual_memory().available for _ in range(1000)
-    )
-
-
 def test_of_this_machines_battery_it_tells_what_psutil_does():
     if not Path("/", SUPPLY).is_dir():
         pytest.skip("this machine reports no power supplies, not even that there are none")

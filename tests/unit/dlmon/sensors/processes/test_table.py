@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -246,21 +245,6 @@ def test_a_pid_that_proc_does_not_show_has_ended_or_is_hidden(tmp_path: Path, ex
     assert row == Process(77, gpus=(0,), gpu_memory_mib=300, why=why)
 
 
-def test_in_a_container_a_drivers_pid_is_never_taken_for_ours(tmp_path: Path):
-    machine = Machine(tmp_path, same_pids=False)
-    machine.process(20, command=b"innocent")
-    machine.tree.watch(20, 0)
-    rows = machine.look(GpuProcess(0, 20, 300), GpuProcess(0, 99, 500)).processes
-    assert rows is not None
-    assert [(row.pid, row.command, row.gpus, row.of_run) for row in rows] == [
-        (20, "innocent", (), True),
-        (99, None, (0,), None),
-        (20, None, (0,), None),
-    ]
-    for row in rows[1:]:
-        assert row.why == dict.fromkeys((*FROM_PROC, "of_run"), HOSTS_PID)
-
-
 @pytest.mark.parametrize(("wsl", "reason"), [(False, HOSTS_PID), (True, WINDOWS_PID)])
 def test_where_a_drivers_pids_mean_nothing_no_row_claims_to_be_on_no_gpu(
     tmp_path: Path, wsl, reason
@@ -463,22 +447,6 @@ def test_all_memory_that_is_reported_is_shared_out_once(reported):
     for pid, gpus in held.items():
         parts = [process.memory_mib for process in reported if process.pid == pid]
         assert total_mib(gpus) == (None if None in parts else sum(parts))
-
-
-def test_this_process_is_found_in_the_real_proc():
-    tree = ProcessProvider()
-    tree.watch(os.getpid(), time.monotonic_ns())
-    table = ProcessTableReader(tree, same_pids=True)
-    reported = []
-    for _ in range(2):
-        t = time.monotonic_ns()
-        tree.fast(t)
-        tree.slow(t)
-        rows = table.read(t, Reading(gpu_processes=(GpuProcess(0, os.getpid(), 5),))).processes
-        assert rows is not None
-        reported += [row for row in rows if row.pid == os.getpid()]
-    assert all(row.of_run and row.rss_mib for row in reported)
-    assert reported[1].cpu_pct is not None
 
 
 def test_a_zombie_is_not_among_the_busiest(machine: Machine):

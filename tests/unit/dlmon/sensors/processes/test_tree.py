@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -324,24 +322,6 @@ def test_without_a_window_what_threads_did_is_unknown_and_not_as_before(proc: Pr
         "no earlier reading yet",
     )
     assert provider.slow(6 * SECOND).process == ProcessTree(why=why)
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has this /proc")
-def test_this_process_is_found_in_the_real_proc():
-    provider = ProcessProvider()
-    provider.watch(os.getpid(), time.monotonic_ns())
-    until = time.process_time() + 0.1
-    while time.process_time() < until:
-        pass
-    t = time.monotonic_ns()
-    reported = tree(provider, t)
-    assert reported.processes is not None
-    assert reported.rss_mib is not None
-    assert reported.threads == len(list(Path("/proc/self/task").iterdir()))
-    assert (reported.cpu_pct or 0) > 0
-    busiest = provider.slow(t).process
-    assert busiest is not None
-    assert 0 < (busiest.busiest_thread_pct or 0) <= 100
 
 
 def test_after_unwatch_the_reason_is_reported(proc: Proc):

@@ -46,6 +46,10 @@ PICTURES = {
     "home": Picture("home", "earlier-runs", "dlmon", (120, 40)),
     "compare": Picture("live", "earlier-runs", "dlmon run cifar10-cnn", (120, 40)),
     "replay": Picture("replay", "completed", "dlmon replay last", (120, 40)),
+    "alerts": Picture(
+        "live", "stalled", "dlmon attach last: the message is at the flag", (110, 30)
+    ),
+    "why-slow": Picture("stacks", "stalled-and-over", "S: where every process is", (100, 16)),
     "commands": Picture("sessions", "earlier-runs", "dlmon attach last, then r", (110, 24)),
 }
 

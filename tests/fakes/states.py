@@ -24,18 +24,28 @@ from dlmon.figures.glyphs import under_way
 from dlmon.log.label import Label, write_label
 from dlmon.options.settings import Settings
 from dlmon.records import (
+    Alert,
+    AlertEvent,
+    Batches,
     Epoch,
     Facts,
+    Frame,
     Gpu,
     GpuFacts,
     Machine,
     Model,
     Notice,
+    Operation,
     Output,
     Process,
+    ProcessStack,
     ProcessTree,
+    Profile,
     Record,
+    SeenAt,
     SessionHeader,
+    Stack,
+    ThreadStack,
     decode,
     encode,
 )
@@ -323,12 +333,91 @@ _OTHER_NAMESPACE = (
 )
 
 
-def _own_script() -> list[Record]:
+def _own_script(**options) -> list[Record]:
     """Return a session of a script that the catalog doesn't know."""
-    header, *rest = recorded_session("training")
+    header, *rest = recorded_session("training", **options)
     of_its_own = [replace(one, data=None) if isinstance(one, Model) else one for one in rest]
     command = ("python", "train_resnet.py", "--lr", "1e-3")
     return [replace(header, workload="train_resnet.py", command=command), *of_its_own]
+
+
+_STALLED_NS = 75_000_000_000
+_LIBRARY = "/usr/lib/python3/site-packages/torch"
+
+
+def _stalled() -> list[Record]:
+    """Return a session of a script that was profiled, and saves for over a minute now."""
+    header, *rest = _own_script(ended=1, step_us=200_000, cut_after=480)
+    last = rest[-1].t
+    ends = (each.t + 1_000 * sum(each.dt_us[1:]) for each in rest if isinstance(each, Batches))
+    since = max(end for end in ends if end < last - _STALLED_NS)
+    calm = [
+        _waiting(each) if isinstance(each, Machine) and each.t > since else each for each in rest
+    ]
+    kept = [each for each in calm if not isinstance(each, Batches) or each.t <= since]
+    script = Frame("/home/ada/resnet/train_resnet.py", 88, "save")
+    frames = (
+        Frame(f"{_LIBRARY}/serialization.py", 1_166, "_save"),
+        Frame(f"{_LIBRARY}/serialization.py", 944, "save"),
+        script,
+        Frame(script.file, 141, "main"),
+    )
+    known = (
+        Profile(
+            since,
+            1,
+            since - 10**9,
+            since,
+            5,
+            "torch",
+            "profile-1.json.gz",
+            81_000,
+            (
+                Operation("aten::cudnn_convolution", 265, 96_100, 512_000, 0.514),
+                Operation(
+                    "sm90_xmma_fprop_implicit_gemm_bf16bf16_bf16f32_f32_nhwckrsc",
+                    130,
+                    0,
+                    241_000,
+                    0.242,
+                ),
+                Operation("aten::batch_norm", 265, 40_800, 130_000, 0.13),
+                Operation("Memcpy HtoD (Pinned -> Device)", 10, 0, 61_000, 0.061),
+                Operation("aten::add_", 800, 11_200, 53_000, 0.053),
+            ),
+            0.07,
+            0.061,
+            0.0,
+        ),
+        Alert(
+            since + 60 * 10**9,
+            AlertEvent.STALLED,
+            "No batch for 60 s",
+            since,
+            False,
+            ("epoch 2, step 106", "a step usually takes 200 ms"),
+        ),
+        ProcessStack(
+            last,
+            1,
+            4_242,
+            (
+                ThreadStack("MainThread", frames, script, True),
+                ThreadStack(
+                    "Thread-3 (_pin_memory_loop)",
+                    (Frame("/usr/lib/python3.12/selectors.py", 415, "select"),),
+                ),
+            ),
+        ),
+        Stack(last, since, 1_480, 1_480, (SeenAt(1_466, frames[0], script),), True),
+    )
+    return [header, *kept, *known]
+
+
+def _waiting(sample: Machine) -> Machine:
+    """Return a sample of a machine on which the run waits."""
+    gpus = [replace(gpu, utilization_pct=0, power_w=71.0) for gpu in sample.gpus or ()]
+    return replace(sample, gpus=tuple(gpus))
 
 
 def _earlier(days: int, **options) -> list[Record]:
@@ -403,6 +492,8 @@ STATES: dict[str, State] = {
     ),
     "slow-cpu": State(recorded_session("training", gpus=0, ended=0, step_us=700_000, cut_after=40)),
     "own-script": State(_own_script()),
+    "stalled": State(_stalled()),
+    "stalled-and-over": State(_stalled(), locked=False),
     # A machine without a workload.
     "recording": State(recorded_machine(status=None, for_s=7_200.0)),
     "recorded": State(recorded_machine(status="stopped"), locked=False, ours=False),
@@ -524,6 +615,7 @@ _OF_A_SESSION = (
     *("live", "log", "quit", "help", "palette", "compare", "compare-help"),
     *("gpus", "gpus-help", "processes", "processes-help"),
     *("replay", "replay-seek", "replay-help"),
+    *("stacks", "profile"),
 )
 _ON_TOP = {
     "log": lambda stage: stage.press("l"),
@@ -535,6 +627,8 @@ _ON_TOP = {
     "gpus": lambda stage: stage.press("g"),
     "gpus-help": lambda stage: stage.press("g", "question_mark"),
     "processes": lambda stage: stage.press("p"),
+    "stacks": lambda stage: stage.press("S"),
+    "profile": lambda stage: stage.press("P"),
     "processes-help": lambda stage: stage.press("p", "question_mark"),
     "sessions": _open_sessions,
     "sessions-help": lambda stage: _open_sessions(stage, "question_mark"),

@@ -42,6 +42,7 @@ SHOWN = [
     *(("replay", state) for state in ("training", "completed", "8-gpus", "wide-names")),
     ("replay-seek", "training"),
     ("quit", "recording"),
+    *((view, "stalled-and-over") for view in ("stacks", "profile")),
 ]
 # Those that draw with other characters than the rest.
 SHOWN_IN_ASCII = [

@@ -150,7 +150,11 @@ class ProfileScreen(AnswerScreen):
         profiles = [record for record in records if isinstance(record, Profile)]
         if not profiles:
             return [("no profile was recorded", False)]
-        return profile_lines(profiles[-1], self.size.width - _BESIDE)
+        profile = profiles[-1]
+        lines = profile_lines(profile, self.size.width - _BESIDE)
+        if profile.file is not None:
+            lines.append((f"{profile.file}, beside the log, opens in ui.perfetto.dev", True))
+        return lines
 
     def action_profile(self) -> None:
         """Profile as many steps once more."""

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from dlmon.records import Record, SessionHeader
 
 
+_WIDEST = 100
+"""So many columns a table takes where there are more, or nobody knows how many."""
+
+
 @click.command(short_help="Show the line of code that each process of a run is at.")
 @click_options.session_argument
 @click_options.json_option
@@ -79,7 +83,7 @@ def profile(
         print(json.dumps(to_json(made), indent=2))
         return
     console = line_console()
-    for line, _ in profile_lines(made, table_console().width):
+    for line, _ in profile_lines(made, min(table_console().width, _WIDEST)):
         console.print(Text(line))
     if made.file is not None:
         if host is not None:

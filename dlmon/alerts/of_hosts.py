@@ -6,7 +6,7 @@ import time
 from collections import deque
 
 from dlmon.alerts.message import About, message_of
-from dlmon.alerts.rules import Standing, advance, host_cause
+from dlmon.alerts.rules import RuleState, advance, host_cause
 from dlmon.alerts.sender import Sender
 from dlmon.alerts.settings import AlertSettings
 
@@ -20,7 +20,7 @@ class HostAlerts:
 
     def __init__(self, settings: AlertSettings) -> None:
         self._settings = settings
-        self._standings: dict[str, Standing] = {}
+        self._states: dict[str, RuleState] = {}
         self._failures: deque[str] = deque(maxlen=10)
         self._sender = Sender(settings, self._failures.append)
 
@@ -32,8 +32,8 @@ class HostAlerts:
         cause = host_cause(host, None if is_up else problem, self._settings)
         if cause.event not in self._settings.events:
             return
-        before = self._standings.get(host, Standing())
-        self._standings[host], alert = advance(before, cause, now, self._settings)
+        before = self._states.get(host, RuleState())
+        self._states[host], alert = advance(before, cause, now, self._settings)
         if alert is not None:
             about = About(host, time.time() - time.monotonic_ns() / 1e9)
             self._sender.put(message_of(alert, about, self._settings.detail))

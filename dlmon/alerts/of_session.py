@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from dlmon.alerts.message import About, message_of
-from dlmon.alerts.rules import Key, Known, Space, Standing, look, of_result
+from dlmon.alerts.rules import Key, Known, RuleState, Space, look, of_result
 from dlmon.alerts.sender import CLOSE_S, Sender
 from dlmon.alerts.settings import AlertSettings
 from dlmon.log.label import read_label
@@ -47,15 +47,15 @@ class SessionAlerts:
         self._write = write
         self._notice = notice
         self._loop = asyncio.get_running_loop()
-        self._standings: dict[Key, Standing] = {}
+        self._states: dict[Key, RuleState] = {}
         self._is_over = False
         self._sender = Sender(settings, self._failed)
 
     def look(self) -> None:
         """Tell what has happened since the last look."""
         now = time.monotonic_ns()
-        known = Known(self._session, now, self._settings, self._standings, self._space())
-        self._standings, alerts = look(known)
+        known = Known(self._session, now, self._settings, self._states, self._space())
+        self._states, alerts = look(known)
         for alert in alerts:
             self._tell(alert)
 

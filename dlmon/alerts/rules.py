@@ -52,7 +52,7 @@ _FAILED_BY = {
 
 
 @record(frozen=True)
-class Standing:
+class RuleState:
     """How a rule stands.
 
     Attributes:
@@ -116,30 +116,30 @@ class Known(NamedTuple):
     session: Session
     now: int
     settings: AlertSettings
-    before: Mapping[Key, Standing] = {}
+    before: Mapping[Key, RuleState] = {}
     space: Space | None = None
 
-    def standing(self, event: AlertEvent, gpu: int | None = None) -> Standing:
-        return self.before.get((event, gpu), Standing())
+    def state(self, event: AlertEvent, gpu: int | None = None) -> RuleState:
+        return self.before.get((event, gpu), RuleState())
 
 
-def look(known: Known) -> tuple[dict[Key, Standing], list[Alert]]:
+def look(known: Known) -> tuple[dict[Key, RuleState], list[Alert]]:
     """Return how each rule stands now, and which alerts to send."""
-    standings, alerts = dict(known.before), []
+    states, alerts = dict(known.before), []
     for causes in (rule(known) for rule in _RULES):
         for cause in causes:
             if cause.event not in known.settings.events:
                 continue
             key = (cause.event, cause.gpu)
-            before = known.standing(*key)
-            standings[key], alert = advance(before, cause, known.now, known.settings)
+            before = known.state(*key)
+            states[key], alert = advance(before, cause, known.now, known.settings)
             alerts += [] if alert is None else [alert]
-    return standings, alerts
+    return states, alerts
 
 
 def advance(
-    before: Standing, cause: Cause, now: int, settings: AlertSettings
-) -> tuple[Standing, Alert | None]:
+    before: RuleState, cause: Cause, now: int, settings: AlertSettings
+) -> tuple[RuleState, Alert | None]:
     """Return how a rule stands, given what it sees, and the event if it begins or is over.
 
     Where nothing is known, an alert that was sent goes on.
@@ -148,14 +148,14 @@ def advance(
         return before, None
     if cause.holds:
         since = before.since if before.since is not None else min(now, cause.since or now)
-        standing = Standing(before.is_on, since, None, cause.usual)
+        state = RuleState(before.is_on, since, None, cause.usual)
         # Of a cause that began at a known time, the rule itself has seen that it lasted.
         if before.is_on or now - since < cause.lasts_s * SECOND_NS:
-            return standing, None
+            return state, None
         begins = Alert(now, cause.event, cause.text, since, False, cause.figures, cause.gpu)
-        return replace(standing, is_on=True), begins
+        return replace(state, is_on=True), begins
     if before.since is None:
-        return Standing(usual=cause.usual), None
+        return RuleState(usual=cause.usual), None
     gone = now if before.gone is None else before.gone
     left_s = settings.over_s
     if not before.is_on:
@@ -166,7 +166,7 @@ def advance(
     if before.is_on:
         text = f"{cause.over}, after {lasted((gone - before.since) / SECOND_NS)}"
         alert = Alert(now, cause.event, text, before.since, True, cause.figures, cause.gpu)
-    return Standing(usual=cause.usual), alert
+    return RuleState(usual=cause.usual), alert
 
 
 def of_result(session: Session, result: Result, now: int, settings: AlertSettings) -> list[Alert]:
@@ -261,12 +261,12 @@ def _milliseconds(value: float) -> str:
 
 def _slower(known: Known) -> Iterator[Cause]:
     session, now, settings = known.session, known.now, known.settings
-    standing = known.standing(AlertEvent.SLOWER)
+    state = known.state(AlertEvent.SLOWER)
     loop = session.loops.longest
     if session.phase not in STEADY_PHASES or session.loops.now is not loop:
         return
     # What is slow already is not what it is compared with.
-    usual = _usual_rate(session) if standing.since is None else standing.usual
+    usual = _usual_rate(session) if state.since is None else state.usual
     if usual is None:
         return
     *_, last_step_ns, _ = session.counts
@@ -274,7 +274,7 @@ def _slower(known: Known) -> Iterator[Cause]:
     (now_rate,) = session.throughput.columns(now - window_ns, window_ns, 1)
     holds = None
     if now_rate is not None:
-        holds = is_below(now_rate, settings.slower_pct / 100 * usual, standing.is_on)
+        holds = is_below(now_rate, settings.slower_pct / 100 * usual, state.is_on)
     unit = "steps/s" if session.counts_steps else "samples/s"
     share = "" if now_rate is None or not usual else f", {100 * now_rate / usual:.0f} % of before"
     yield Cause(
@@ -341,7 +341,7 @@ def _gpus(known: Known) -> Iterator[Cause]:
 
 def _idle(row: Gpu, known: Known) -> Cause:
     busy_pct, index, settings = row.utilization_pct, row.index, known.settings
-    is_on = known.standing(AlertEvent.GPU_IDLE, index).is_on
+    is_on = known.state(AlertEvent.GPU_IDLE, index).is_on
     memory = row.memory_used_mib
     in_use = "" if memory is None else f"{memory / 1024:.1f} GiB in use"
     return Cause(
@@ -368,7 +368,7 @@ def _disk(known: Known) -> Iterator[Cause]:
     settings, space = known.settings, known.space
     if space is None or not space.total:
         return
-    is_on = known.standing(AlertEvent.DISK).is_on
+    is_on = known.state(AlertEvent.DISK).is_on
     left_pct, left_gib = 100 * space.free / space.total, space.free / GIB
     holds = is_below(left_pct, settings.disk_pct, is_on)
     holds = holds or is_below(left_gib, settings.disk_gib, is_on)

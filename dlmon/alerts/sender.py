@@ -39,7 +39,7 @@ Deliver = Callable[[Message, float], str | None]
 """Sends a message within so many seconds; returns why it could not. A reason holds no address."""
 
 
-class Place(NamedTuple):
+class Destination(NamedTuple):
     """Where messages go.
 
     Attributes:
@@ -55,26 +55,26 @@ class Place(NamedTuple):
     answer_s: float = ANSWER_S
 
 
-def places_of(settings: AlertSettings) -> list[Place]:
-    """Return every place that the settings name."""
-    places = []
+def destinations_of(settings: AlertSettings) -> list[Destination]:
+    """Return every destination that the settings name."""
+    destinations = []
     for text in settings.url:
         address = address_of(text, here=False)
         deliver = _notify if address.service is Service.APPRISE else _post
-        places.append(Place(address.name, partial(deliver, address)))
+        destinations.append(Destination(address.name, partial(deliver, address)))
     if settings.command:
         run = partial(_run, settings.command)
-        places.append(Place("the alert command", run, (), COMMAND_S))
-    return places
+        destinations.append(Destination("the alert command", run, (), COMMAND_S))
+    return destinations
 
 
-class Lane:
-    """Messages to one place, one after another, by a thread of its own."""
+class SendQueue:
+    """Messages to one destination, one after another, by a thread of its own."""
 
     def __init__(
-        self, place: Place, failed: Callable[[str], None], every_s: float = EVERY_S
+        self, destination: Destination, failed: Callable[[str], None], every_s: float = EVERY_S
     ) -> None:
-        self._place = place
+        self._destination = destination
         self._failed = failed
         self._every_s = every_s
         self._waiting: deque[Message] = deque()
@@ -120,7 +120,7 @@ class Lane:
             self._next_at = time.monotonic() + self._every_s
             why = self._try(payload)
             if why is not None:
-                self._failed(f"an alert could not be sent to {self._place.name}: {why}")
+                self._failed(f"an alert could not be sent to {self._destination.name}: {why}")
 
     def _wait_s(self) -> float | None:
         """Return how long nothing is to be done; None for as long as nothing changes."""
@@ -131,20 +131,17 @@ class Lane:
     def _try(self, payload: Message) -> str | None:
         """Send a message, in as many tries as it takes; return why that was in vain."""
         why: str | None = "there was no time left"
-        for pause_s in (0.0, *self._place.pauses_s):
+        for pause_s in (0.0, *self._destination.pauses_s):
             with self._changed:
                 # Whoever closes it meanwhile leaves less time.
-                self._changed.wait_for(partial(self._is_late, pause_s), pause_s)
+                self._changed.wait_for(lambda: self._left_s <= pause_s, pause_s)  # noqa: B023
             left_s = self._left_s
             if left_s <= 0:
                 return why
-            why = self._place.deliver(payload, min(self._place.answer_s, left_s))
+            why = self._destination.deliver(payload, min(self._destination.answer_s, left_s))
             if why is None or why.startswith(LASTING):
                 return why
-        return f"{why} ({len(self._place.pauses_s) + 1} tries)"
-
-    def _is_late(self, pause_s: float) -> bool:
-        return self._left_s <= pause_s
+        return f"{why} ({len(self._destination.pauses_s) + 1} tries)"
 
     @property
     def _left_s(self) -> float:
@@ -152,31 +149,25 @@ class Lane:
 
 
 class Sender:
-    """Sends messages to every place that the settings name.
+    """Sends messages to every destination that the settings name.
 
     Args:
         settings: where to.
         failed: is called, by another thread, with a sentence where a message could not be sent.
-        lane: makes what sends to one place.
     """
 
-    def __init__(
-        self,
-        settings: AlertSettings,
-        failed: Callable[[str], None],
-        lane: Callable[..., Lane] = Lane,
-    ) -> None:
-        self._lanes = [lane(place, failed) for place in places_of(settings)]
+    def __init__(self, settings: AlertSettings, failed: Callable[[str], None]) -> None:
+        self._queues = [SendQueue(destination, failed) for destination in destinations_of(settings)]
 
     def put(self, message: Message) -> None:
         """Have a message sent, at once or with the next ones; never wait for it."""
-        for lane in self._lanes:
-            lane.put(message)
+        for queue in self._queues:
+            queue.put(message)
 
     def close(self, within_s: float = CLOSE_S) -> None:
         """Send what waits, for so long at most; `is_done` says whether that is over."""
-        for lane in self._lanes:
-            lane.close(within_s)
+        for queue in self._queues:
+            queue.close(within_s)
 
     async def finish(self, hurry: asyncio.Event | None = None) -> bool:
         """Send what waits, for a while, or until somebody is in a hurry; return whether all was."""
@@ -190,7 +181,7 @@ class Sender:
 
     @property
     def is_done(self) -> bool:
-        return all(lane.is_done for lane in self._lanes)
+        return all(queue.is_done for queue in self._queues)
 
 
 # ---- by HTTP ----

@@ -55,6 +55,8 @@ class HeldLock:
         self._path = path
         self._file: IO[str] | None = None
         self._set_ns: int | None = None
+        self._set_later: Any = None
+        self._cancel: Any = None
         self._is_on = not _has_no_lock()
         # A forked child has no such thread and would wait for its end for ever: none is set then.
         self._lock = threading.Lock()
@@ -94,15 +96,15 @@ class HeldLock:
             self._file.truncate(0)
             self._file.seek(0)
         self._set_ns = now
-        _set_later(HELD_S, file=self._file)
+        self._set_later(HELD_S, file=self._file)
 
     def _leave_to_others(self) -> None:
         """Note when somebody else sets the watchdog, or takes it back: it is theirs then."""
         import faulthandler
 
-        global _set_later, _cancel
         module: Any = faulthandler
-        _set_later, _cancel = module.dump_traceback_later, module.cancel_dump_traceback_later
+        self._set_later = module.dump_traceback_later
+        self._cancel = module.cancel_dump_traceback_later
 
         def noting(following: Any) -> Any:
             @wraps(following)
@@ -112,8 +114,8 @@ class HeldLock:
 
             return call
 
-        module.dump_traceback_later = noting(_set_later)
-        module.cancel_dump_traceback_later = noting(_cancel)
+        module.dump_traceback_later = noting(self._set_later)
+        module.cancel_dump_traceback_later = noting(self._cancel)
 
     def _before_fork(self) -> None:
         self._lock.acquire()
@@ -127,7 +129,7 @@ class HeldLock:
         if self._set_ns is not None:
             self._set_ns = None
             with contextlib.suppress(Exception):
-                _cancel()
+                self._cancel()
 
     def close(self) -> None:
         """Write nothing any more; the process ends."""
@@ -135,14 +137,6 @@ class HeldLock:
             if self._is_on:
                 self._take_back()
             self._is_on = False
-
-
-def _nothing(*arguments: Any, **named: Any) -> None:
-    """Do nothing: the watchdog is not there yet."""
-
-
-_set_later: Any = _nothing
-_cancel: Any = _nothing
 
 
 def _has_no_lock() -> bool:

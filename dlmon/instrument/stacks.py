@@ -9,7 +9,7 @@ import os
 import sys
 import threading
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from statistics import median
 from types import FrameType
 
@@ -63,26 +63,26 @@ def is_of_script(file: str) -> bool:
 _Line = tuple[str, int, str]
 
 
-def lines_of(frame: FrameType | None, bottom: str = "") -> tuple[_Line | None, _Line | None]:
-    """Return the innermost line that isn't ours, and the innermost of the script's own.
+def lines_within(frame: FrameType | None, bottom: str = "") -> Iterator[_Line]:
+    """Yield the lines that a thread is at, the innermost first, without ours.
 
     Those below a frame of the file `bottom` are of what the process was forked from.
     """
-    inner: _Line | None = None
     for _ in range(MOST_LOOKED_AT):
-        if frame is None:
-            break
-        code = frame.f_code
-        file = code.co_filename
-        if file == bottom:
-            break
-        is_script = is_of_script(file)
-        if is_script or (inner is None and not file.startswith(_OURS)):
-            line = (file, frame.f_lineno or 0, code.co_name)
-            inner = inner or line
-            if is_script:
-                return inner, line
+        if frame is None or frame.f_code.co_filename == bottom:
+            return
+        if not frame.f_code.co_filename.startswith(_OURS):
+            yield frame.f_code.co_filename, frame.f_lineno or 0, frame.f_code.co_name
         frame = frame.f_back
+
+
+def lines_of(frame: FrameType | None) -> tuple[_Line | None, _Line | None]:
+    """Return the innermost line that isn't ours, and the innermost of the script's own."""
+    inner: _Line | None = None
+    for line in lines_within(frame):
+        inner = inner or line
+        if is_of_script(line[0]):
+            return inner, line
     return inner, None
 
 
@@ -101,19 +101,11 @@ def stacks_of_threads(
     for ident, top in sys._current_frames().items():
         if ident == leave_out:
             continue
-        frames: list[Frame] = []
-        frame: FrameType | None = top
-        while frame is not None and len(frames) < MOST_FRAMES:
-            code = frame.f_code
-            if code.co_filename == bottom:
-                break
-            if not code.co_filename.startswith(_OURS):
-                frames.append(Frame(code.co_filename, frame.f_lineno or 0, code.co_name))
-            frame = frame.f_back
-        _, script = lines_of(top, bottom)
+        frames = [Frame(*line) for line in lines_within(top, bottom)]
+        script = next((frame for frame in frames if is_of_script(frame.file)), None)
         name = str(names.get(ident) or f"thread {ident}")
-        seen = Frame(*script) if script else None
-        stacks.append(ThreadStack(name, tuple(frames), seen, trains=ident == trains or None))
+        trained = ident == trains or None
+        stacks.append(ThreadStack(name, tuple(frames[:MOST_FRAMES]), script, trains=trained))
     main = threading.main_thread().name
     stacks.sort(key=lambda stack: (not stack.trains, stack.name != main, stack.script is None))
     return tuple(stacks[:MOST_THREADS])

@@ -31,24 +31,20 @@ async def copy_traces(link: Link, session: str, folder: Path, log_dir: str | Non
         if not isinstance(file, str) or type(size) is not int or not is_trace(file):
             raise RefusedRequest(f"{link.host} sent no list of traces", FAILED)
         sizes[file] = size
-    if len(sizes) > MOST_TRACES:
-        raise RefusedRequest(
-            f"{session} has {len(sizes):,} traces, of which none is copied", FAILED
-        )
+        if len(sizes) > MOST_TRACES:
+            raise RefusedRequest(f"{session} has over {MOST_TRACES} traces: none is copied", FAILED)
     for file, size in sizes.items():
+        if size > MOST_TRACE_BYTES:
+            raise LogError(
+                f"{file} of {session} has {size / MIB:,.0f} MiB, and no more than "
+                f"{MOST_TRACE_BYTES // MIB} are copied"
+            )
         path = folder / file
         try:
             if not path.is_file() or path.stat().st_size != size:
-                _refuse(f"{file} of {session}", size)
                 await _copy(link, file, size, path, **which)
         except OSError as error:
             raise LogError(f"{file} can't be copied to {folder}: {reason_of(error)}") from None
-
-
-def _refuse(what: str, size: int) -> None:
-    if size > MOST_TRACE_BYTES:
-        most_mib = MOST_TRACE_BYTES // MIB
-        raise LogError(f"{what} has {size / MIB:,.0f} MiB, and no more than {most_mib} are copied")
 
 
 async def _copy(link: Link, file: str, size: int, path: Path, **which: str | None) -> None:

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from dlmon.alerts.message import message_of, text_of, title_of
 from dlmon.alerts.samples import samples
-from dlmon.alerts.sender import places_of
+from dlmon.alerts.sender import destinations_of
 from dlmon.alerts.settings import NUMBERS, AlertSettings
 from dlmon.notification import desktop_notification
 from dlmon.render.console import line_console
@@ -19,15 +19,15 @@ NO_ADDRESS = "write --alert ADDRESS, or url in the table [alerts] of config.toml
 
 def print_settings(settings: AlertSettings, as_json: bool) -> None:
     """Print where alerts go, which, and from which figures on."""
-    places = [place.name for place in places_of(settings)]
+    destinations = [destination.name for destination in destinations_of(settings)]
     numbers = {name: getattr(settings, name) for name in NUMBERS}
     if as_json:
-        known = {"places": places, "desktop": settings.desktop, "detail": settings.detail}
+        known = {"places": destinations, "desktop": settings.desktop, "detail": settings.detail}
         print(json.dumps({**known, "events": settings.events, **numbers}))
         return
     console = line_console()
-    places += ["the desktop, where the session is shown"] if settings.desktop else []
-    console.print(Text(f"to       {', '.join(places) or f'nobody: {NO_ADDRESS}'}"))
+    destinations += ["the desktop, where the session is shown"] if settings.desktop else []
+    console.print(Text(f"to       {', '.join(destinations) or f'nobody: {NO_ADDRESS}'}"))
     console.print(Text(f"detail   {settings.detail}"))
     console.print(Text(f"events   {', '.join(settings.events)}"))
     for name, value in numbers.items():
@@ -39,7 +39,7 @@ def send_samples(settings: AlertSettings, as_json: bool) -> bool:
     console, errors = line_console(), line_console(stderr=True)
     about, alerts = samples()
     is_all_sent = True
-    for place in places_of(settings):
+    for destination in destinations_of(settings):
         for alert in alerts:
             if alert.event not in settings.events:
                 continue
@@ -48,9 +48,9 @@ def send_samples(settings: AlertSettings, as_json: bool) -> bool:
                 print(json.dumps(message), flush=True)
             else:
                 console.print(Text(f"{title_of(message)}: {text_of(message)}\n"))
-            why = place.deliver(message, place.answer_s)
+            why = destination.deliver(message, destination.answer_s)
             if why is not None:
-                errors.print(Text(f"dlmon: it could not be sent to {place.name}: {why}"))
+                errors.print(Text(f"dlmon: it could not be sent to {destination.name}: {why}"))
                 is_all_sent = False
                 break
     if settings.desktop and sys.stderr.isatty():

@@ -45,4 +45,4 @@ def test_what_could_not_be_sent_is_said_once(hook):
 def test_nobody_is_told_of_hosts_who_does_not_ask_for_that(hook):
     alerts = HostAlerts(settings(hook, events=("finished",)))
     alerts.look("gpu1", False, "gpu1 does not answer")
-    assert alerts._standings == {}
+    assert alerts._states == {}

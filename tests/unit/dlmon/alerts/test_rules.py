@@ -12,8 +12,8 @@ from dlmon.alerts.rules import (
     GIB,
     Cause,
     Known,
+    RuleState,
     Space,
-    Standing,
     advance,
     host_cause,
     lasted,
@@ -48,9 +48,9 @@ def cause(holds, lasts_s=0.0, since=None):
 
 def told(causes, settings=SETTINGS, step_s=1.0):
     """Return what is told of causes that are looked at every so often."""
-    standing, alerts = Standing(), []
+    state, alerts = RuleState(), []
     for number, each in enumerate(causes):
-        standing, alert = advance(standing, each, round(number * step_s * S), settings)
+        state, alert = advance(state, each, round(number * step_s * S), settings)
         alerts += [alert] if alert is not None else []
     return alerts
 
@@ -112,14 +112,14 @@ def test_a_throughput_between_its_two_thresholds_changes_nothing(rates):
 
 def slower(shares_pct):
     """Return what is told of a run that has such shares of its throughput, each for a second."""
-    standings, alerts, session = {}, [], training(seconds=60)
+    states, alerts, session = {}, [], training(seconds=60)
     end, step = BEGAN + 60 * S, 600
     for share in shares_pct:
         dt_us = round(100_000 / share * 100)
         count = round(S / 1000 / dt_us)
         session.fold(Batches(0, step, 100, end + dt_us * 1000, (dt_us,) * count))
         end, step = end + dt_us * count * 1000, step + count
-        standings, more = look(Known(session, end, SETTINGS, standings))
+        states, more = look(Known(session, end, SETTINGS, states))
         alerts += more
     return [one for one in alerts if one.event is AlertEvent.SLOWER]
 
@@ -147,10 +147,10 @@ def training(seconds, *more):
     return session
 
 
-def events(session, at_s, settings=SETTINGS, standings=None, space=None):
-    known = Known(session, BEGAN + round(at_s * S), settings, standings or {}, space)
-    standings, alerts = look(known)
-    return [alert.event.value for alert in alerts], standings
+def events(session, at_s, settings=SETTINGS, states=None, space=None):
+    known = Known(session, BEGAN + round(at_s * S), settings, states or {}, space)
+    states, alerts = look(known)
+    return [alert.event.value for alert in alerts], states
 
 
 def test_a_run_stalls_once_no_batch_has_ended_for_a_minute():
@@ -183,10 +183,10 @@ def test_training_that_went_on_after_a_validation_counts_from_then_on():
 
 def test_a_stall_is_over_once_batches_end_again():
     session = training(20)
-    _, standings = events(session, 81)
+    _, states = events(session, 81)
     for number in range(81, 120):
         session.fold(second_of_training(number + 1))
-        found, standings = events(session, number + 1, standings=standings)
+        found, states = events(session, number + 1, states=states)
         if found:
             break
     assert (found, number) == (["stalled"], 81 + SETTINGS.over_s)
@@ -206,19 +206,19 @@ def test_a_run_that_is_a_little_slower_is_not_told():
 def test_a_loss_that_is_no_number_is_told_and_that_it_is_one_again():
     bad = Metrics(BEGAN + 21 * S, {"loss": None}, why={"loss": "NaN"})
     session = training(20, bad)
-    found, standings = events(session, 21)
+    found, states = events(session, 21)
     assert found == ["nan"]
     session.fold(Metrics(BEGAN + 22 * S, {"loss": 0.5}))
-    _, standings = events(session, 22, standings=standings)
-    assert events(session, 53, standings=standings)[0] == ["nan"]
+    _, states = events(session, 22, states=states)
+    assert events(session, 53, states=states)[0] == ["nan"]
 
 
 def gpu_events(seconds, reading, settings=SETTINGS):
-    session, standings, found = training(20), {}, []
+    session, states, found = training(20), {}, []
     for number in range(20, 20 + seconds):
         sample = Machine(BEGAN + number * S, HEADER.wall, gpus=(reading(number - 20),))
         session.fold(sample)
-        alerts, standings = events(session, number, replace(settings, stalled_s=1e6), standings)
+        alerts, states = events(session, number, replace(settings, stalled_s=1e6), states)
         found += alerts
     return found
 
@@ -275,14 +275,14 @@ def test_a_disk_is_full_with_less_than_five_percent_or_five_gib(free_gib, total_
 
 def test_a_disk_has_room_again_once_there_is_clearly_more():
     session = training(20, Phase(BEGAN + 20 * S, "validating"))
-    _, standings = events(session, 20, space=Space(4 * GIB, 50 * GIB))
+    _, states = events(session, 20, space=Space(4 * GIB, 50 * GIB))
     for at_s in (21, 52):
         space = Space(6 * GIB, 50 * GIB)
-        found, standings = events(session, at_s, standings=standings, space=space)
+        found, states = events(session, at_s, states=states, space=space)
     assert found == []
     for at_s in (53, 84):
         space = Space(20 * GIB, 50 * GIB)
-        found, standings = events(session, at_s, standings=standings, space=space)
+        found, states = events(session, at_s, states=states, space=space)
     assert found == ["disk"]
 
 

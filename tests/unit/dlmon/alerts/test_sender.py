@@ -10,7 +10,7 @@ from fakes.hook import A_MEGABYTE, HANGS, NO_HTTP, Hook
 from fakes.sessions import eventually
 
 from dlmon.alerts.message import About, message_of
-from dlmon.alerts.sender import MOST_WAITING, Lane, Place, Sender, places_of
+from dlmon.alerts.sender import MOST_WAITING, Destination, Sender, SendQueue, destinations_of
 from dlmon.alerts.settings import AlertSettings
 from dlmon.records import Alert, AlertEvent
 
@@ -35,7 +35,7 @@ def hook():
 
 
 class Recorder:
-    """A place that notes what it is sent, and how it answers."""
+    """A destination that notes what it is sent, and how it answers."""
 
     def __init__(self, *answers):
         self.answers = list(answers)
@@ -49,29 +49,29 @@ class Recorder:
         self.go_on.wait()
         return self.answers.pop(0) if self.answers else None
 
-    def lane(self, every_s=60.0, pauses_s=(0.0, 0.0)):
-        place = Place("the place", self.deliver, pauses_s, 5.0)
-        return Lane(place, self.failures.append, every_s)
+    def queue(self, every_s=60.0, pauses_s=(0.0, 0.0)):
+        destination = Destination("the destination", self.deliver, pauses_s, 5.0)
+        return SendQueue(destination, self.failures.append, every_s)
 
 
-def done(lane, within_s=10.0):
-    lane.close(within_s)
-    eventually(lambda: lane.is_done, "the end of sending")
+def done(queue, within_s=10.0):
+    queue.close(within_s)
+    eventually(lambda: queue.is_done, "the end of sending")
 
 
 # ---- how often, how much ----
 
 
 def test_the_first_message_goes_at_once_and_what_comes_within_a_minute_in_one_more():
-    place = Recorder()
-    lane = place.lane()
-    lane.put(message(0))
-    eventually(lambda: place.payloads, "the first message")
+    destination = Recorder()
+    queue = destination.queue()
+    queue.put(message(0))
+    eventually(lambda: destination.payloads, "the first message")
     for number in range(1, 4):
-        lane.put(message(number))
-    done(lane)
-    assert [payload["event"] for payload in place.payloads] == ["nan", "several"]
-    assert [each["text"] for each in place.payloads[1]["events"]] == [
+        queue.put(message(number))
+    done(queue)
+    assert [payload["event"] for payload in destination.payloads] == ["nan", "several"]
+    assert [each["text"] for each in destination.payloads[1]["events"]] == [
         "number 1",
         "number 2",
         "number 3",
@@ -79,61 +79,63 @@ def test_the_first_message_goes_at_once_and_what_comes_within_a_minute_in_one_mo
 
 
 def test_of_a_thousand_in_a_minute_the_newest_hundred_are_kept_and_all_are_counted():
-    place = Recorder()
-    place.go_on.clear()
-    lane = place.lane()
-    lane.put(message())
-    eventually(lambda: place.payloads, "the first message")
+    destination = Recorder()
+    destination.go_on.clear()
+    queue = destination.queue()
+    queue.put(message())
+    eventually(lambda: destination.payloads, "the first message")
     began = time.monotonic()
     for number in range(1000):
-        lane.put(message(number))
+        queue.put(message(number))
     assert time.monotonic() - began < 5  # nothing waited for what hangs
-    place.go_on.set()
-    done(lane)
-    assert len(place.payloads) == 2
-    assert place.payloads[1]["count"] == 1000
-    assert len(place.payloads[1]["events"]) == MOST_WAITING
-    assert place.payloads[1]["events"][-1]["text"] == "number 999"
+    destination.go_on.set()
+    done(queue)
+    assert len(destination.payloads) == 2
+    assert destination.payloads[1]["count"] == 1000
+    assert len(destination.payloads[1]["events"]) == MOST_WAITING
+    assert destination.payloads[1]["events"][-1]["text"] == "number 999"
 
 
 def test_a_message_waits_for_its_turn_but_not_for_longer():
-    place = Recorder()
-    lane = place.lane(every_s=0.3)
+    destination = Recorder()
+    queue = destination.queue(every_s=0.3)
     for number in range(2):
-        lane.put(message(number))
-        eventually(lambda: len(place.payloads) > number, "it")  # noqa: B023
-    done(lane)
-    assert [payload["text"] for payload in place.payloads] == ["number 0", "number 1"]
+        queue.put(message(number))
+        eventually(lambda: len(destination.payloads) > number, "it")  # noqa: B023
+    done(queue)
+    assert [payload["text"] for payload in destination.payloads] == ["number 0", "number 1"]
 
 
 # ---- what goes wrong ----
 
 
 def test_there_are_three_tries_and_then_a_sentence():
-    place = Recorder("HTTP 500", "HTTP 500", "HTTP 500")
-    lane = place.lane()
-    lane.put(message())
-    done(lane)
-    assert len(place.payloads) == 3
-    assert place.failures == ["an alert could not be sent to the place: HTTP 500 (3 tries)"]
+    destination = Recorder("HTTP 500", "HTTP 500", "HTTP 500")
+    queue = destination.queue()
+    queue.put(message())
+    done(queue)
+    assert len(destination.payloads) == 3
+    assert destination.failures == [
+        "an alert could not be sent to the destination: HTTP 500 (3 tries)"
+    ]
 
 
 def test_a_try_that_works_is_the_last():
-    place = Recorder("HTTP 500", None)
-    lane = place.lane()
-    lane.put(message())
-    done(lane)
-    assert (len(place.payloads), place.failures) == (2, [])
+    destination = Recorder("HTTP 500", None)
+    queue = destination.queue()
+    queue.put(message())
+    done(queue)
+    assert (len(destination.payloads), destination.failures) == (2, [])
 
 
 def test_who_closes_it_waits_no_longer_than_was_said():
-    place = Recorder("HTTP 500", "HTTP 500", "HTTP 500")
-    lane = place.lane(pauses_s=(600.0, 600.0))
-    lane.put(message())
-    eventually(lambda: place.payloads, "the first try")
-    done(lane, within_s=0.1)
-    assert len(place.payloads) <= 3
-    assert len(place.failures) == 1
+    destination = Recorder("HTTP 500", "HTTP 500", "HTTP 500")
+    queue = destination.queue(pauses_s=(600.0, 600.0))
+    queue.put(message())
+    eventually(lambda: destination.payloads, "the first try")
+    done(queue, within_s=0.1)
+    assert len(destination.payloads) <= 3
+    assert len(destination.failures) == 1
 
 
 @pytest.mark.parametrize(
@@ -150,35 +152,35 @@ def test_who_closes_it_waits_no_longer_than_was_said():
 )
 def test_a_server_that_misbehaves_is_left_with_a_reason_that_holds_no_secret(hook, answer, why):
     server = hook(answer)
-    (place,) = places_of(AlertSettings(url=(server.url,)))
-    assert place.deliver(message(), 0.5) == why
+    (destination,) = destinations_of(AlertSettings(url=(server.url,)))
+    assert destination.deliver(message(), 0.5) == why
     assert server.paths == ["/s3cret"], "a redirect is not followed"
 
 
 def test_of_a_megabyte_nothing_is_read(hook):
-    (place,) = places_of(AlertSettings(url=(hook(A_MEGABYTE).url,)))
-    assert place.deliver(message(), 5.0) is None
+    (destination,) = destinations_of(AlertSettings(url=(hook(A_MEGABYTE).url,)))
+    assert destination.deliver(message(), 5.0) is None
 
 
 def test_a_server_that_is_down_is_named_without_its_address():
     server = Hook()
     server.close()
-    (place,) = places_of(AlertSettings(url=(server.url,)))
-    assert place.deliver(message(), 5.0) == "connection refused"
-    assert place.name == "127.0.0.1"
+    (destination,) = destinations_of(AlertSettings(url=(server.url,)))
+    assert destination.deliver(message(), 5.0) == "connection refused"
+    assert destination.name == "127.0.0.1"
 
 
 def test_a_name_that_leads_nowhere_is_said(monkeypatch):
     monkeypatch.setenv("no_proxy", "*")
-    (place,) = places_of(AlertSettings(url=("https://s3cret.invalid/s3cret",)))
-    assert "s3cret" not in (place.deliver(message(), 5.0) or "s3cret")
+    (destination,) = destinations_of(AlertSettings(url=("https://s3cret.invalid/s3cret",)))
+    assert "s3cret" not in (destination.deliver(message(), 5.0) or "s3cret")
 
 
 def test_one_place_that_hangs_holds_up_no_other(hook):
     slow, quick = hook(HANGS), hook()
     sender = Sender(AlertSettings(url=(slow.url, quick.url)), lambda why: None)
     sender.put(message())
-    eventually(lambda: quick.bodies, "the message at the other place")
+    eventually(lambda: quick.bodies, "the message at the other destination")
     assert quick.bodies[0]["text"] == "number 0"
     slow.released.set()
     sender.close(0.1)
@@ -189,8 +191,8 @@ def test_one_place_that_hangs_holds_up_no_other(hook):
 
 
 def run(*command, timeout_s=20.0):
-    (place,) = places_of(AlertSettings(command=command))
-    return place.deliver(message(), timeout_s)
+    (destination,) = destinations_of(AlertSettings(command=command))
+    return destination.deliver(message(), timeout_s)
 
 
 def test_a_command_gets_the_message_as_json_on_its_stdin(tmp_path):
@@ -236,11 +238,11 @@ def test_an_address_of_apprise_is_asked_by_it(monkeypatch):
     module = type(sys)("apprise")
     module.Apprise = Apprise
     monkeypatch.setitem(sys.modules, "apprise", module)
-    places = places_of(AlertSettings(url=("tgram://s3cret/1", "nonsense://x")))
-    assert [place.deliver(message(), 5.0) for place in places] == [
+    destinations = destinations_of(AlertSettings(url=("tgram://s3cret/1", "nonsense://x")))
+    assert [destination.deliver(message(), 5.0) for destination in destinations] == [
         None,
         "it refuses it: apprise does not know such an address",
     ]
     assert asked == [("train.py on box", 5.0)]
     monkeypatch.setitem(sys.modules, "apprise", None)
-    assert places[0].deliver(message(), 5.0) == "it refuses it: apprise is not installed"
+    assert destinations[0].deliver(message(), 5.0) == "it refuses it: apprise is not installed"

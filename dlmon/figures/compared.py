@@ -14,8 +14,8 @@ from dlmon.comparison.sides import (
     SidesComparison,
     compare_sides,
 )
-from dlmon.figures.parts import Row, Table
 from dlmon.figures.redact import Redaction
+from dlmon.figures.sections import Figures, Heading, Note, Section, Table, with_texts
 from dlmon.figures.session_report import as_sentence
 from dlmon.figures.sides import (
     COLUMNS,
@@ -31,25 +31,9 @@ from dlmon.figures.sides import (
 
 @dataclass(frozen=True)
 class Compared:
-    """One session, or several, beside others.
+    """One session, or several, beside others; without numbers where they don't compare."""
 
-    Attributes:
-        base: what to call the first.
-        new: what to call the other.
-        verdict: a sentence; why they don't compare where they don't.
-        table: their figures; None where they don't compare.
-        legend: what a sign in it means.
-        differences: what was otherwise: an option or a part of the environment, and both values.
-        notes: what one should know of the figures.
-    """
-
-    base: str
-    new: str
-    verdict: str
-    table: Table | None = None
-    legend: str = ""
-    differences: tuple[Row, ...] = ()
-    notes: tuple[str, ...] = ()
+    sections: tuple[Section, ...]
     as_json: Mapping[str, Any] | None = None
 
 
@@ -69,35 +53,41 @@ def compared(
     """
     (base_runs, base_name), (new_runs, new_name) = base, new
     names = tuple(run.name for run in (*base_runs, *new_runs) if run.name)
+    heading = Heading(f"{new_name} (new) beside {base_name} (base)")
     redaction = Redaction(full)
+
+    def verdict_of(sentence: str) -> Note:
+        return Note((as_sentence(redaction.text(sentence), names),), "verdict")
+
     try:
         sides = compare_sides(base_runs, new_runs, earlier)
     except NotComparable as refused:
-        return Compared(base_name, new_name, as_sentence(redaction.text(str(refused)), names))
+        return Compared((heading, verdict_of(str(refused))))
     for run in (*sides.base, *sides.new):
         redaction.learn_names(run.host, {**run.options, "command": " ".join(run.command or ())})
-    text = redaction.text
     if not full:
         sides = replace(sides, arguments=tuple(map(_without_secret, sides.arguments)))
     differences = tuple(
-        (text(each.name.replace("_", " ")), text(changed_text(each)))
+        (each.name.replace("_", " "), changed_text(each))
         for each in (*sides.arguments, *sides.options, *sides.environment)
     )
+    what_differs = [Figures("What differs", differences)] if differences else []
     if sides.unlike:
-        unlike = f"these runs do not compare: {'; '.join(sides.unlike)}"
-        said = as_sentence(text(unlike))
-        return Compared(base_name, new_name, said, differences=differences)
+        unlike = verdict_of(f"these runs do not compare: {'; '.join(sides.unlike)}")
+        return Compared((heading, unlike, *with_texts(tuple(what_differs), redaction.text)))
     # What speaks against a run stands with it, from records without other people's programs.
     sides = replace(sides, base=_trusted(sides.base), new=_trusted(sides.new))
     figures = figure_rows(sides)
+    numeric = (False, *(True,) * (len(COLUMNS) - 1))
+    said = tuple(as_sentence(note, names) for note in (*doubts(sides), *notes(sides)))
+    sections: list[Section] = [
+        Table(COLUMNS, tuple(row.cells for row in figures), numeric),
+        *([Note(("; ".join(legends(figures)),))] if legends(figures) else []),
+        *what_differs,
+        *([Note(said, "list")] if said else []),
+    ]
     return Compared(
-        base_name,
-        new_name,
-        as_sentence(text(verdict(sides))),
-        Table(COLUMNS, tuple(row.cells for row in figures), (False, *(True,) * (len(COLUMNS) - 1))),
-        "; ".join(legends(figures)),
-        differences,
-        tuple(as_sentence(text(note), names) for note in (*doubts(sides), *notes(sides))),
+        (heading, verdict_of(verdict(sides)), *with_texts(tuple(sections), redaction.text)),
         redaction.value(_as_json(sides, full)),
     )
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from dlmon.figures import profiles, units
 from dlmon.figures.epochs import steps_asked_for
 from dlmon.figures.learning import value_text
 from dlmon.figures.loops import HEADINGS, NUMERIC, loop_rows
-from dlmon.figures.parts import Table
+from dlmon.figures.sections import Table
 from dlmon.records import Epoch, Model, Profile
 from dlmon.session.metric_figures import MetricFigure
 from dlmon.session.snapshot import Snapshot
@@ -17,45 +17,36 @@ MOST_EPOCHS, MOST_LOOPS = 1000, 100
 _METRICS = 6
 
 
-def loop_table(snapshot: Snapshot, text: Callable[[str], str]) -> Table | None:
-    """Return one row for each of several loops; `text` as `epoch_table` takes it."""
-    rows, left = loop_rows(snapshot, MOST_LOOPS)
-    if not rows:
-        return None
-    return Table(HEADINGS, tuple(tuple(map(text, row)) for row in rows), NUMERIC, left)
+def loop_table(snapshot: Snapshot, most: int = MOST_LOOPS) -> Table | None:
+    """Return one row for each of several loops."""
+    rows, left = loop_rows(snapshot, most)
+    return Table(HEADINGS, tuple(rows), NUMERIC, left, "Loops") if rows else None
 
 
-def profile_table(profile: Profile, text: Callable[[str], str]) -> tuple[str, Table]:
-    """Return what was profiled, and one row per operation; `text` as `epoch_table` takes it."""
+def profile_table(profile: Profile) -> tuple[str, Table]:
+    """Return what was profiled, and one row per operation."""
     said = profiles.profile_text(profile)
     if profile.operations is None:
         said = f"{said}: {profiles.why_no_operations(profile)}"
-    rows = tuple((text(name), *others) for name, *others in profiles.operation_rows(profile))
-    return text(said), Table(profiles.HEADINGS, rows, (False, True, True, True, True))
+    rows = tuple(profiles.operation_rows(profile))
+    return said, Table(profiles.HEADINGS, rows, (False, True, True, True, True))
 
 
-def metric_table(
-    figures: Sequence[MetricFigure], each: str, text: Callable[[str], str]
-) -> Table | None:
-    """Return one row per metric.
-
-    Args:
-        figures: what they came to.
-        each: what an epoch is called.
-        text: as `epoch_table` takes it.
-    """
+def metric_table(figures: Sequence[MetricFigure], each: str) -> Table | None:
+    """Return one row per metric, of what it came to; `each` is what an epoch is called."""
     if not figures:
         return None
     rows = tuple(
         (
-            text(figure.name),
+            figure.name,
             value_text(figure.final, figure.why),
             "–" if figure.best is None else units.metric(figure.best),
             "–" if figure.best_epoch is None else str(figure.best_epoch + 1),
         )
         for figure in figures
     )
-    return Table(("metric", "last", "best", f"best in {each}"), rows, (False, True, True, True))
+    headings = ("metric", "last", "best", f"best in {each}")
+    return Table(headings, rows, (False, True, True, True), heading="Metrics")
 
 
 def epoch_metrics(epochs: Sequence[Epoch]) -> list[str]:
@@ -63,16 +54,8 @@ def epoch_metrics(epochs: Sequence[Epoch]) -> list[str]:
     return list(dict.fromkeys(name for epoch in epochs for name in epoch.metrics))
 
 
-def epoch_table(
-    epochs: Sequence[Epoch], model: Model | None, text: Callable[[str], str]
-) -> Table | None:
-    """Return one row per epoch; one of as many steps as were asked for is not cut.
-
-    Args:
-        epochs: those that have ended.
-        model: what is trained.
-        text: leaves out of a name what is nobody else's business.
-    """
+def epoch_table(epochs: Sequence[Epoch], model: Model | None) -> Table | None:
+    """Return one row per epoch that has ended; one of as many steps as were asked for isn't cut."""
     if not epochs:
         return None
     metrics = epoch_metrics(epochs)[:_METRICS]
@@ -91,6 +74,6 @@ def epoch_table(
                 *("–" if value is None else units.metric(value) for value in values),
             )
         )
-    headings = ("epoch", "in all", "training", "validation", "samples", *map(text, metrics))
+    headings = ("epoch", "in all", "training", "validation", "samples", *metrics)
     left_out = max(0, len(epochs) - MOST_EPOCHS)
-    return Table(headings, tuple(rows), (True,) * len(headings), left_out)
+    return Table(headings, tuple(rows), (True,) * len(headings), left_out, "Epochs")

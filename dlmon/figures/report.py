@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from dlmon.comparison.sides import like_groups
 from dlmon.figures.compared import Compared, compared
 from dlmon.figures.curves import Chart, Mark, charts_of
 from dlmon.figures.metric_curves import MetricChart, metric_charts, metric_json
-from dlmon.figures.parts import Table
+from dlmon.figures.sections import Heading, OverTime, Section, Table
 from dlmon.figures.session_report import SessionReport, session_report
 from dlmon.figures.sweep_report import SweepReport, sweep_report
 from dlmon.session.figures import OnRead, earlier_runs, ignore, read_figures
@@ -50,6 +50,24 @@ class Report:
         """What the report is of."""
         titles = [*self.names, *(sweep.title for sweep in self.sweeps)]
         return ", ".join(titles[:4]) + (f" and {len(titles) - 4} more" if len(titles) > 4 else "")
+
+    @property
+    def sections(self) -> Iterator[Section]:
+        """All that is said, from top to bottom."""
+        over_time = [OverTime()] if self.charts or self.metrics else []
+        for one in self.compared:
+            yield from one.sections
+        if self.together is not None:
+            yield self.together
+            yield from over_time
+        for name, session in zip(self.names, self.sessions, strict=True):
+            yield Heading(name, session.heading.facts)
+            yield from session.top
+            if self.together is None:
+                yield from over_time
+            yield from session.rest
+        for sweep in self.sweeps:
+            yield from sweep.sections
 
     def as_json(self) -> dict[str, Any]:
         """Return the report as JSON: what was drawn as numbers too."""
@@ -189,9 +207,7 @@ def _together(reports: Sequence[SessionReport], names: Sequence[str]) -> Table:
     """Put the figures and settings of sessions side by side; settings only where they differ."""
     # A script may call a metric as a figure of ours is called; of any session, so for all alike.
     taken = {name for report in reports for name, _ in (*report.figures, *report.options)}
-    columns = [
-        dict((*report.figures, *report.judged)) | _metric_texts(report, taken) for report in reports
-    ]
+    columns = [dict(report.figures) | _metric_texts(report, taken) for report in reports]
     figures = list(dict.fromkeys(name for column in columns for name in column))
     options = [dict(report.options) for report in reports]
     settings = list(dict.fromkeys(name for column in options for name in column))
@@ -200,4 +216,4 @@ def _together(reports: Sequence[SessionReport], names: Sequence[str]) -> Table:
         values = [column.get(name, "–") for column in options]
         if len(set(values)) > 1:
             rows.append((name, *values))
-    return Table(("", *names), tuple(rows))
+    return Table(("", *names), tuple(rows), heading="Side by side")

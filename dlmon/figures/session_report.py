@@ -1,4 +1,4 @@
-"""What a report says of one session: texts and figures, redacted, of no format yet."""
+"""What a report says of one session: sections of no format yet, redacted."""
 
 from __future__ import annotations
 
@@ -36,10 +36,21 @@ from dlmon.figures.epoch_tables import (
 from dlmon.figures.machine import identity
 from dlmon.figures.metric_curves import MetricCurves
 from dlmon.figures.metrics import evaluation_json
-from dlmon.figures.parts import Bar, Row, Table
 from dlmon.figures.redact import Redaction
+from dlmon.figures.sections import (
+    Bar,
+    Bars,
+    Code,
+    Figures,
+    Heading,
+    Note,
+    Row,
+    Section,
+    Table,
+    with_texts,
+)
 from dlmon.figures.summary import COMMAND, IN_DOUBT, METRICS, VALID, summary_rows
-from dlmon.log.directory import list_sessions, read_entry
+from dlmon.log.directory import SessionEntry, list_sessions, read_entry
 from dlmon.log.folder import LogError, log_directory_of, reason_of
 from dlmon.log.follower import LogFollower
 from dlmon.log.label import Label, read_label
@@ -75,19 +86,12 @@ class SessionReport:
 
     Attributes:
         title: its name, or its id.
-        verdict: what it found, a sentence each.
-        valid: whether nothing speaks against its figures; None before there are any.
-        against: what does.
-        judged: both in one row, for a table of several sessions.
+        heading: what ran.
+        top: what it found, and itself among published and earlier times.
+        rest: all else.
+        figures: a row each, with what speaks against them.
+        options: what it was asked for.
         metrics: what each metric came to; None where there is none.
-        bars: itself among published and earlier times; `per` is what a time is of, and `of_all`
-            what there is to say of each of its own.
-        account: seconds by what they went into.
-        gaps: when there was no batch for longest, and what the machine did meanwhile.
-        profiles: what was profiled, and the operations that took the time.
-        notices: when they were written, and what they say.
-        command: what reproduces it; None for what is no run of a workload of ours.
-        processes: only where a full report was asked for, as is `output`.
         curves: what is drawn over time.
         metric_curves: what training said of itself, over time too.
         marks: on its axis.
@@ -96,31 +100,12 @@ class SessionReport:
 
     id: str
     title: str
-    workload: str
-    about: str
-    machine: str
-    status: str
-    began: str
-    verdict: tuple[str, ...]
-    valid: bool | None
-    against: tuple[str, ...]
-    judged: tuple[Row, ...]
+    heading: Heading
+    top: tuple[Section, ...]
+    rest: tuple[Section, ...]
     figures: tuple[Row, ...]
-    metrics: Table | None
-    per: str
-    bars: tuple[Bar, ...]
-    of_all: str
-    account: tuple[Bar, ...]
-    gaps: tuple[Row, ...]
-    loops: Table | None
-    epochs: Table | None
-    profiles: tuple[tuple[str, Table], ...]
-    notices: tuple[Row, ...]
-    environment: tuple[Row, ...]
     options: tuple[Row, ...]
-    command: str | None
-    processes: Table | None
-    output: tuple[str, ...]
+    metrics: Table | None
     curves: SessionCurves
     metric_curves: MetricCurves
     marks: tuple[Mark, ...]
@@ -188,8 +173,6 @@ class _Gathered:
         header = snapshot.header
         workload = WORKLOADS.get(header.workload)
         label = read_label(self.path)
-        account = account_rows(snapshot.account, names_of(snapshot))
-        validity = snapshot.validity
         gaps = [
             Mark((gap.start - header.t) / 1e9, text(gap_of_session(gap, snapshot)))
             for gap in sorted(longest_gaps(snapshot.gaps, SHOWN_GAPS), key=_begin_of)
@@ -197,61 +180,78 @@ class _Gathered:
         listed = list_sessions(log_directory_of(self.path))
         entries = earlier_sessions(listed, header, metric=metric_of(snapshot))
         # A run without a figure of its own is compared with nothing.
-        bars = () if timing_of(snapshot) is None else comparison_rows(snapshot, entries)
-        shown, of_all = busy_said_of_each(bars)
+        rows = () if timing_of(snapshot) is None else comparison_rows(snapshot, entries)
         names = run_names(snapshot, entries)
-        rows = [
-            (name, text(said))
+        figures = tuple(
+            (name, said)
             for name, said in summary_rows(self.session, snapshot, self.status, label)
             if name != METRICS and (self.full or name != COMMAND)
+        )
+        metrics = metric_table(
+            metric_figures(snapshot.epochs, self.session.learning), epoch_word(header)
+        )
+        ran = (header.workload or NO_WORKLOAD) + (f" – {workload.title}" if workload else "")
+        when = units.day_and_time(header.wall)
+        options = tuple(self._options(snapshot))
+        heading = Heading(
+            label.name or header.id,
+            (f"{ran} · {when} · {self.status}", ", ".join(identity(self.session.facts))),
+        )
+        top = [*self._verdict(snapshot, rows, entries, names), *_comparison(rows, names)]
+        rest = [
+            *_where_time_went(snapshot, gaps),
+            Figures("Figures", tuple(row for row in figures if row[0] not in _JUDGED)),
+            metrics,
+            loop_table(snapshot),
+            epoch_table(snapshot.epochs, snapshot.model),
+            *_profiles(self.session.profiles),
+            _under("Notices", [self._notice(notice) for notice in snapshot.notices]),
+            _under("Environment", self._environment(snapshot)),
+            _under("Options", options),
         ]
-        steady = snapshot.samples_per_second is not None
-        verdict = [
-            self._headline(snapshot),
-            factor_of_nearest(bars, steady),
-            factor_of_run_before(bars, entries, names, steady, header),
-            *_limit_sentences(snapshot),
-        ]
+        command = self._command(snapshot)
+        if command is not None:
+            rest.append(Code("To run it again", (command,)))
+        if self.full:
+            rest.append(_processes(snapshot))
+            output = tuple(line.text for line in snapshot.output[-SHOWN_OUTPUT:])
+            rest.append(Code("Output", output) if output else None)
         return SessionReport(
             id=text(header.id),
-            title=text(label.name or header.id),
-            workload=text(header.workload) or NO_WORKLOAD,
-            about=workload.title if workload is not None else "",
-            machine=text(", ".join(identity(self.session.facts))),
-            status=str(self.status),
-            began=units.day_and_time(header.wall),
-            verdict=tuple(as_sentence(text(one)) for one in verdict if one),
-            valid=None if validity is None else validity.is_valid,
-            against=tuple(
-                as_sentence(text(one)) for one in (validity.against.values() if validity else ())
-            ),
-            judged=tuple(row for row in rows if row[0] in _JUDGED),
-            figures=tuple(row for row in rows if row[0] not in _JUDGED),
-            metrics=metric_table(
-                metric_figures(snapshot.epochs, self.session.learning), epoch_word(header), text
-            ),
-            per=timed_unit(bars[0].metric) or "throughput" if bars else "",
-            bars=tuple(self._bar(row, names) for row in shown),
-            of_all=as_sentence(of_all) if of_all else "",
-            account=tuple(
-                Bar(row.name, row.seconds, f"{row.time}, {units.share(row.share)}")
-                for row in account
-            ),
-            gaps=tuple((units.clock(mark.at_s), mark.text) for mark in gaps),
-            loops=loop_table(snapshot, text),
-            epochs=epoch_table(snapshot.epochs, snapshot.model, text),
-            profiles=tuple(profile_table(profile, text) for profile in self.session.profiles),
-            notices=tuple(self._notice(notice) for notice in snapshot.notices),
-            environment=tuple(self._environment(snapshot)),
-            options=tuple(self._options(snapshot)),
-            command=self._command(snapshot),
-            processes=self._processes(snapshot) if self.full else None,
-            output=tuple(o.text for o in snapshot.output[-SHOWN_OUTPUT:]) if self.full else (),
+            title=text(heading.text),
+            heading=with_texts(heading, text),
+            top=with_texts(tuple(top), text),
+            rest=with_texts(tuple(section for section in rest if section is not None), text),
+            figures=with_texts(figures, text),
+            options=options,
+            metrics=None if metrics is None else with_texts(metrics, text),
             curves=self.curves,
             metric_curves=self.metric_curves.renamed(text),
             marks=(*self.curves.marks, *gaps),
-            as_json=self._json(snapshot, bars, names, label),
+            as_json=self._json(snapshot, rows, names, label),
         )
+
+    def _verdict(
+        self,
+        snapshot: Snapshot,
+        rows: Sequence[ComparisonRow],
+        entries: Sequence[SessionEntry],
+        names: Mapping[str, str],
+    ) -> Iterator[Section]:
+        """Yield what it found, and what speaks for its figures or against them."""
+        header, steady = snapshot.header, snapshot.samples_per_second is not None
+        found = (
+            self._headline(snapshot),
+            factor_of_nearest(rows, steady),
+            factor_of_run_before(rows, entries, names, steady, header),
+            *_limit_sentences(snapshot),
+        )
+        yield Note(tuple(as_sentence(one) for one in found if one), "verdict")
+        if snapshot.validity is not None and snapshot.validity.is_valid:
+            yield Note(("Nothing speaks against these figures.",), "good")
+        elif snapshot.validity is not None:
+            against = map(as_sentence, snapshot.validity.against.values())
+            yield Note(("These figures are to be taken with care.", *against), "warning")
 
     def _headline(self, snapshot: Snapshot) -> str:
         result, timing = snapshot.result, timing_of(snapshot)
@@ -264,24 +264,9 @@ class _Gathered:
             return units.throughput(snapshot.samples_per_second, unit=unit)
         return ""
 
-    def _bar(self, row: ComparisonRow, names: Mapping[str, str]) -> Bar:
-        label = names.get(row.session or "", row.label)
-        year = row.year if row.kind == "published" else None
-        measured = ", ".join(str(part) for part in (year, row.framework) if part)
-        own = row.published if row.published is not None and row.published.own else None
-        # What a person wrote of their own figure; of the others, each note is of the same article.
-        note = own.note if own is not None and own.note not in row.badges else ""
-        return Bar(
-            self.redaction.text(label),
-            row.value,
-            ("~ " if row.projected else "") + units.duration(row),
-            row.kind if row.comparable or row.kind == "this" else f"{row.kind} other",
-            self.redaction.text("; ".join(part for part in (measured, *row.badges, note) if part)),
-        )
-
     def _notice(self, notice: Notice | Alert) -> Row:
         at_s = (notice.t - self.session.header.t) / 1e9
-        return units.clock(at_s), self.redaction.text(notice.text)
+        return units.clock(at_s), notice.text
 
     def _environment(self, snapshot: Snapshot) -> list[Row]:
         header = snapshot.header
@@ -289,7 +274,7 @@ class _Gathered:
         rows = environment_rows(header, snapshot.model, trainers)
         if self.full:
             rows += [("host", header.host), ("log", str(self.path))]
-        return [(self.redaction.text(name), self.redaction.text(text)) for name, text in rows]
+        return rows
 
     def _options(self, snapshot: Snapshot) -> list[Row]:
         options = self.redaction.options(snapshot.header.options)
@@ -309,26 +294,6 @@ class _Gathered:
         if options.epochs == workload.epochs:
             options = replace(options, epochs=None)
         return self.redaction.text(options.command_line(workload))
-
-    def _processes(self, snapshot: Snapshot) -> Table | None:
-        rows: Sequence[Process] = (snapshot.machine and snapshot.machine.processes) or ()
-        if not rows:
-            return None
-        return Table(
-            ("pid", "user", "of the run", "CPU", "memory", "command"),
-            tuple(
-                (
-                    str(row.pid),
-                    row.user or "–",
-                    "yes" if row.of_run else "",
-                    units.percent(row.cpu_pct),
-                    units.gibibytes(row.rss_mib),
-                    row.command or "–",
-                )
-                for row in rows
-            ),
-            (True, False, False, True, True, False),
-        )
 
     def _json(
         self,
@@ -412,6 +377,78 @@ class _Gathered:
             "samples": epoch.samples,
             "metrics": epoch.metrics,
         }
+
+
+def _comparison(rows: Sequence[ComparisonRow], names: Mapping[str, str]) -> Iterator[Section]:
+    """Yield a session among published and earlier times."""
+    if not rows:
+        return
+    shown, of_all = busy_said_of_each(rows)
+    per = timed_unit(rows[0].metric) or "throughput"
+    yield Bars("Comparison", tuple(_bar(row, names) for row in shown), per)
+    if of_all:
+        yield Note((as_sentence(of_all),))
+
+
+def _bar(row: ComparisonRow, names: Mapping[str, str]) -> Bar:
+    year = row.year if row.kind == "published" else None
+    measured = ", ".join(str(part) for part in (year, row.framework) if part)
+    own = row.published if row.published is not None and row.published.own else None
+    # What a person wrote of their own figure; of the others, each note is of the same article.
+    note = own.note if own is not None and own.note not in row.badges else ""
+    return Bar(
+        names.get(row.session or "", row.label),
+        row.value,
+        ("~ " if row.projected else "") + units.duration(row),
+        row.kind if row.comparable or row.kind == "this" else f"{row.kind} other",
+        "; ".join(part for part in (measured, *row.badges, note) if part),
+    )
+
+
+def _where_time_went(snapshot: Snapshot, gaps: Sequence[Mark]) -> Iterator[Section]:
+    parts = account_rows(snapshot.account, names_of(snapshot))
+    if parts:
+        bars = (
+            Bar(row.name, row.seconds, f"{row.time}, {units.share(row.share)}") for row in parts
+        )
+        yield Bars("Where the time went", tuple(bars), are_parts=True)
+    if gaps:
+        rows = tuple((units.clock(mark.at_s), mark.text) for mark in gaps)
+        yield Figures("The longest times without a batch", rows)
+
+
+def _profiles(profiles: Sequence[Profile]) -> Iterator[Section]:
+    for number, profile in enumerate(profiles):
+        said, table = profile_table(profile)
+        yield Note((said,), heading="" if number else "Profiles")
+        if table.rows:
+            yield table
+
+
+def _under(heading: str, rows: Sequence[Row]) -> Figures | None:
+    return Figures(heading, tuple(rows)) if rows else None
+
+
+def _processes(snapshot: Snapshot) -> Table | None:
+    rows: Sequence[Process] = (snapshot.machine and snapshot.machine.processes) or ()
+    if not rows:
+        return None
+    return Table(
+        ("pid", "user", "of the run", "CPU", "memory", "command"),
+        tuple(
+            (
+                str(row.pid),
+                row.user or "–",
+                "yes" if row.of_run else "",
+                units.percent(row.cpu_pct),
+                units.gibibytes(row.rss_mib),
+                row.command or "–",
+            )
+            for row in rows
+        ),
+        (True, False, False, True, True, False),
+        heading="Processes at the end",
+    )
 
 
 def _limit_sentences(snapshot: Snapshot) -> tuple[str, ...]:

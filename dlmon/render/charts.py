@@ -17,7 +17,7 @@ from markupsafe import Markup
 from dlmon.figures import units
 from dlmon.figures.curves import Chart, Mark
 from dlmon.figures.metric_curves import MetricChart, PointLine
-from dlmon.figures.sweep_report import SweepCurves
+from dlmon.figures.sections import Curves
 from dlmon.figures.value_axis import nice_top, short_number
 from dlmon.render.files import ReportError, make_folder, write_file
 from dlmon.session.learning import LOSS
@@ -28,7 +28,7 @@ COLOURS = 6
 
 DrawChart = Callable[[Chart, Sequence[Mark]], str | bytes]
 DrawMetric = Callable[[MetricChart, Sequence[Mark]], str | bytes]
-DrawSweep = Callable[[SweepCurves], str | bytes]
+DrawSweep = Callable[[Curves], str | bytes]
 
 _WIDTH, _HEIGHT = 900, 300
 _LEFT, _RIGHT, _TOP, _BOTTOM = 56, 884, 34, 262
@@ -124,7 +124,7 @@ def write_charts(
     charts: Sequence[Chart],
     metrics: Sequence[MetricChart],
     marks: Sequence[Mark],
-    sweeps: Sequence[SweepCurves],
+    sweeps: Sequence[Curves],
     form: str = SVG,
 ) -> list[Path]:
     """Write each picture into a folder, and return the files. Nothing of a log names one.
@@ -280,7 +280,7 @@ def _mark_places(marks: Sequence[Mark], span_s: float) -> tuple[float, ...]:
     return tuple(_x(mark.at_s / span_s) for mark in marks if 0 < mark.at_s < span_s)
 
 
-def draw_sweep(curves: SweepCurves) -> Drawing:
+def draw_sweep(curves: Curves) -> Drawing:
     """Draw what combinations took along the axis of what was varied."""
     points = [point for line in curves.lines.values() for point in line]
     xs = sorted({point.x for point in points})

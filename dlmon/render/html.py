@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import hashlib
 from base64 import b64encode
-from collections.abc import Sequence
 
 from markupsafe import Markup
 
 from dlmon.figures.metric_curves import metric_json
-from dlmon.figures.parts import Bar
 from dlmon.figures.report import Report, chart_json
+from dlmon.figures.sections import Bar, Bars
 from dlmon.figures.value_axis import bar_fractions
 from dlmon.render.charts import draw_sweep, svg_of, templates, text_of_file
 
@@ -46,28 +45,24 @@ def html_of(report: Report) -> str:
             licence=text_of_file("uplot/LICENSE"),
             drawn=drawn,
             lengths=_lengths,
-            curves=lambda sweep: [
-                svg_of(draw_sweep(one), standalone=False) for one in sweep.curves
-            ],
+            kind_of=lambda section: type(section).__name__,
+            drawn_curves=lambda curves: svg_of(draw_sweep(curves), standalone=False),
         )
     )
 
 
-def _lengths(bars: Sequence[Bar], are_parts: bool = False) -> tuple[list[tuple[Bar, float]], bool]:
-    """Return bars with their lengths in percent, and whether these are logarithmic.
-
-    Those of parts of a whole never are: half the time is half the length.
-    """
-    values = [max(0.0, bar.value) for bar in bars]
+def _lengths(section: Bars) -> tuple[list[tuple[Bar, float]], bool]:
+    """Return bars with their lengths in percent, and whether these are logarithmic."""
+    values = [max(0.0, bar.value) for bar in section.bars]
     longest = max(values, default=0.0)
-    if are_parts:
+    if section.are_parts:
         fractions = [value / longest if longest else 0.0 for value in values]
     else:
         fractions = bar_fractions(values)
     pairs = zip(values, fractions, strict=True)
     is_logarithmic = any(abs(share * longest - value) > 1e-9 * longest for value, share in pairs)
     lengths = [round(100 * share, 1) for share in fractions]
-    return list(zip(bars, lengths, strict=True)), is_logarithmic
+    return list(zip(section.bars, lengths, strict=True)), is_logarithmic
 
 
 def _hash_of(text: str) -> str:

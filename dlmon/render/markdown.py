@@ -9,11 +9,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from dlmon.figures.compared import Compared
-from dlmon.figures.parts import Bar, Row, Table
 from dlmon.figures.report import Report
-from dlmon.figures.session_report import SessionReport
-from dlmon.figures.sweep_report import SweepReport
+from dlmon.figures.sections import (
+    Bars,
+    Code,
+    Curves,
+    Figures,
+    Heading,
+    Note,
+    OverTime,
+    Section,
+    Table,
+)
 
 # Words and figures, with such signs between them as mean nothing on a page; nothing that would
 # begin a list or draw a line.
@@ -22,20 +29,11 @@ _PLAIN = re.compile(
 )
 _LINK = re.compile(r"www\.|https?:|ftp:|mailto:", re.IGNORECASE)
 _MOST_EPOCHS = 20
-_MOST_NOTICES = 20
 
 
 def markdown_of(report: Report) -> str:
     """Return a report as Markdown."""
-    parts: list[str] = []
-    for one in report.compared:
-        parts += _compared(one)
-    if report.together is not None:
-        parts += ["## Side by side", *_table(report.together)]
-    for name, session in zip(report.names, report.sessions, strict=True):
-        parts += [f"## {inline(name)}", *_session(session)]
-    for sweep in report.sweeps:
-        parts += [f"## Sweep {inline(sweep.title)}", *_sweep(sweep)]
+    parts = [part for section in report.sections for part in _written(section)]
     parts.append(f"Made by dlmon {inline(report.version)}.")
     return "\n\n".join(parts) + "\n"
 
@@ -49,94 +47,51 @@ def inline(text: str) -> str:
     return f"`{text.replace('`', chr(39)).replace('|', '¦')}`"
 
 
-def _compared(it: Compared) -> Iterator[str]:
-    yield f"## {inline(it.new)} (new) beside {inline(it.base)} (base)"
-    yield f"**{inline(it.verdict)}**"
-    if it.table is not None:
-        yield from _table(it.table)
-    if it.legend:
-        yield inline(it.legend)
-    if it.differences:
-        yield "### What differs"
-        yield from _rows("", it.differences)
-    if it.notes:
-        yield _list(it.notes)
+def _written(section: Section) -> Iterator[str]:
+    """Yield the parts that a section is written as; charts have no place in a text."""
+    heading = getattr(section, "heading", "")
+    if heading and not isinstance(section, (OverTime, Bars)):
+        yield f"### {inline(heading)}"
+    match section:
+        case Heading():
+            yield f"## {inline(section.text)}"
+            yield from (inline(fact) for fact in section.facts if fact)
+        case Note():
+            yield from _note(section)
+        case Figures():
+            yield from _table(Table(("", ""), section.rows))
+        case Table():
+            yield from _table(section, _MOST_EPOCHS if section.heading == "Epochs" else None)
+        case Bars():
+            yield from _bars(section)
+        case Code():
+            yield _code(section.lines)
+        case Curves() | OverTime():
+            return
 
 
-def _session(session: SessionReport) -> Iterator[str]:
-    about = f": {session.about}" if session.about else ""
-    yield f"{inline(session.workload)}{inline(about)}, {session.began}, {inline(session.status)}"
-    yield inline(session.machine)
-    yield from (f"**{inline(s)}**" if n == 0 else inline(s) for n, s in enumerate(session.verdict))
-    if session.valid is not None:
-        against = "Nothing speaks against these figures."
-        yield against if session.valid else "⚠ These figures are to be taken with care:"
-    if session.against:
-        yield _list(session.against)
-    if session.bars:
-        rows = tuple(
-            ("▶" if bar.kind == "this" else "", bar.label, bar.text, bar.note)
-            for bar in session.bars
-        )
-        heading = ("", "device", session.per, "")
-        yield from _table(Table(heading, rows, (False, False, True, False)))
-        if session.of_all:
-            yield inline(session.of_all)
-    yield from _rows("figure", session.figures)
-    if session.metrics is not None:
-        yield "### Metrics"
-        yield from _table(session.metrics)
-    yield from _account(session.account)
-    if session.gaps:
-        yield "### The longest times without a batch"
-        yield _list(f"{at}  {text}" for at, text in session.gaps)
-    if session.loops is not None:
-        yield "### Loops"
-        yield from _table(session.loops)
-    if session.epochs is not None:
-        yield "### Epochs"
-        yield from _table(session.epochs, _MOST_EPOCHS)
-    if session.profiles:
-        yield "### Profiles"
-    for said, operations in session.profiles:
-        yield inline(said)
-        if operations.rows:
-            yield from _table(operations)
-    if session.notices:
-        yield "### Notices"
-        yield _list(f"{at}  {text}" for at, text in session.notices[-_MOST_NOTICES:])
-    yield "### Environment"
-    yield from _rows("", (*session.environment, *session.options))
-    if session.command is not None:
-        yield "### To run it again"
-        yield _code([session.command])
-    if session.processes is not None:
-        yield "### Processes at the end"
-        yield from _table(session.processes)
-    if session.output:
-        yield "### Output"
-        yield _code(session.output)
+def _note(note: Note) -> Iterator[str]:
+    first, *others = map(inline, note.sentences) if note.sentences else ("",)
+    if note.kind == "list":
+        yield _list(note.sentences)
+    elif note.kind == "warning":
+        yield f"⚠ {first}"
+        yield _list(note.sentences[1:])
+    elif first:
+        yield f"**{first}**" if note.kind == "verdict" else first
+        yield from others
 
 
-def _sweep(sweep: SweepReport) -> Iterator[str]:
-    yield f"{sweep.began}, {inline(sweep.plan)}"
-    yield from _table(sweep.table)
-    if sweep.findings:
-        yield _list(sweep.findings)
-    if sweep.options:
-        yield f"All with {inline(sweep.options)}."
-
-
-def _account(parts: Sequence[Bar]) -> Iterator[str]:
-    if parts:
-        yield "### Where the time went"
-        rows = tuple((part.label, part.text) for part in parts)
-        yield from _table(Table(("part", "time"), rows, (False, True)))
-
-
-def _rows(heading: str, rows: Sequence[Row]) -> Iterator[str]:
-    if rows:
-        yield from _table(Table((heading, ""), tuple(rows)))
+def _bars(section: Bars) -> Iterator[str]:
+    yield f"### {inline(section.heading)}"
+    if section.are_parts:
+        parts = tuple((bar.label, bar.text) for bar in section.bars)
+        yield from _table(Table(("part", "time"), parts, (False, True)))
+        return
+    rows = tuple(
+        ("▶" if bar.kind == "this" else "", bar.label, bar.text, bar.note) for bar in section.bars
+    )
+    yield from _table(Table(("", "", section.per, ""), rows, (False, False, True, False)))
 
 
 def _list(items: Iterable[str]) -> str:

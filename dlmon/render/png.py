@@ -15,7 +15,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator, ScalarFormatter
 from dlmon.figures import units
 from dlmon.figures.curves import Chart, Mark
 from dlmon.figures.metric_curves import MetricChart
-from dlmon.figures.sweep_report import SweepCurves
+from dlmon.figures.sections import Curves
 from dlmon.figures.value_axis import short_number
 from dlmon.statistics.envelope import Columns
 
@@ -75,7 +75,7 @@ def _show_time(axes: Axes, span_s: float, marks: Sequence[Mark]) -> None:
     axes.xaxis.set_major_formatter(FuncFormatter(lambda at, _: units.clock(max(0.0, at))))
 
 
-def png_of_sweep(curves: SweepCurves) -> bytes:
+def png_of_sweep(curves: Curves) -> bytes:
     """Draw what combinations took along the axis of what was varied."""
     figure, axes = _axes(curves.title)
     for number, points in enumerate(curves.lines.values()):

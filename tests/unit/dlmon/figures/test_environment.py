@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 from fakes.recorded import recorded_session, write_log
+from fakes.sections import under
 
 from dlmon.figures.environment import as_word, environment_rows
 from dlmon.figures.report import make_report
@@ -127,7 +128,7 @@ def test_foreign_text_means_nothing_on_a_page(tmp_path):
         machine=replace(HEADER.machine, governor=f"governor {FOREIGN}"),
     )
     report = make_report([write_log(tmp_path, [header, *records])], [])
-    said = dict(report.sessions[0].environment)
+    said = dict(under(report.sessions[0], "Environment").rows)
     assert said["keras"] == f"– (why {FOREIGN})"
     page = html_of(report)
     assert "<img" not in page

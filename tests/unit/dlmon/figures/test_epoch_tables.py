@@ -8,7 +8,7 @@ MODEL = Model(1, 1, 32, 60_000, 1_875, 3, steps_cap=120)
 
 
 def numbers(epochs, model):
-    return [row[0] for row in epoch_table(epochs, model, str).rows]
+    return [row[0] for row in epoch_table(epochs, model).rows]
 
 
 def test_only_an_epoch_that_ended_before_the_steps_that_were_asked_for_is_cut():

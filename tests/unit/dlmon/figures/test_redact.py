@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 from fakes.recorded import recorded_session, write_log
+from fakes.sections import under
 
 from dlmon.figures.redact import Redaction
 from dlmon.figures.report import make_report
@@ -75,8 +76,8 @@ def test_a_full_report_leaves_nothing_out(log):
 
 def test_the_command_that_reproduces_a_run_names_no_home(log):
     session = make_report([log], []).sessions[0]
-    assert session.command is not None
-    assert session.command.endswith("--python ~/venv/bin/python")
+    (command,) = under(session, "To run it again").lines
+    assert command.endswith("--python ~/venv/bin/python")
 
 
 @pytest.mark.parametrize("name", ["root", "nobody", "a", "", None, "<b>"])

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 from fakes.recorded import BEGIN_WALL, recorded_session, with_a_slow_epoch, write_log
 from fakes.scripts import script_session
+from fakes.sections import bars, said, under
 
 from dlmon.comparison.published import published
 from dlmon.figures.report import make_report
@@ -59,13 +60,12 @@ def test_a_profile_has_a_table_of_operations_or_says_why_not(tmp_path):
     lost = Profile(end, 2, begin, end, 5, "jax", why={"operations": "its trace is cut short"})
     path = write_log(tmp_path, [header, *records[:-1], kept, lost, records[-1]])
     report = make_report([path], [])
-    (said, table), (why, nothing) = report.sessions[0].profiles
-    assert said == "5 steps by PyTorch's profiler, 1.00 s"
+    rest = report.sessions[0].rest
+    at = rest.index(under(report.sessions[0], "Profiles"))
+    profiled, table, lost = rest[at : at + 3]
+    assert profiled.sentences == ("5 steps by PyTorch's profiler, 1.00 s",)
     assert table.rows[0] == ("aten::mm|<b>", "100.0 %", "5", "1.50 ms", "40.0 ms")
-    assert (why, nothing.rows) == (
-        "5 steps by JAX's profiler, 1.00 s: its trace is cut short",
-        (),
-    )
+    assert lost.sentences == ("5 steps by JAX's profiler, 1.00 s: its trace is cut short",)
     assert "aten::mm|&lt;b&gt;" in html_of(report)
     assert "`aten::mm¦<b>` | 100.0 % | 5 |" in markdown_of(report)
     first, second = report.sessions[0].as_json["profiles"]
@@ -87,7 +87,7 @@ def test_a_hostile_name_is_text(tmp_path):
 def test_the_account_adds_up_to_the_wall_time(tmp_path):
     path = write_log(tmp_path, recorded_session())
     session = only(path)
-    total = sum(bar.value for bar in session.account)
+    total = sum(bar.value for bar in under(session, "Where the time went").bars)
     assert total == pytest.approx(session.as_json["result"]["wall_s"], rel=0.01)
     assert session.as_json["account"][AccountPart.TRAINING] > 0.5 * total
     assert "Where the time went" in html_of(make_report([path], []))
@@ -97,8 +97,7 @@ def test_what_speaks_against_figures_is_said(tmp_path):
     header, *records = recorded_session()
     busy = MachineFacts(**{**vars(header.machine), "on_battery": True})
     session = only(write_log(tmp_path, [replace(header, machine=busy), *records]))
-    assert session.valid is False
-    assert "The machine ran on its battery." in session.against
+    assert "The machine ran on its battery." in said(session.top, "warning")
     assert session.as_json["against"][Doubt.ON_BATTERY] == "the machine ran on its battery"
 
 
@@ -125,9 +124,9 @@ def began_busy(records, cpu_pct):
 def test_a_run_that_alone_began_on_a_busy_machine_has_it_above_its_comparison_only(tmp_path):
     path = write_log(tmp_path, began_busy(recorded_session(), 30.0))
     session = only(path)
-    assert "Machine was busy at the start: CPU 30 %." in session.against
-    assert not any("busy" in bar.note for bar in session.bars)
-    assert session.of_all == ""
+    assert "Machine was busy at the start: CPU 30 %." in said(session.top, "warning")
+    assert not any("busy" in bar.note for bar in bars(session))
+    assert said(session.top, "plain") is None
 
 
 def test_runs_that_all_began_on_a_busy_machine_have_it_once_below_their_comparison(tmp_path):
@@ -135,8 +134,8 @@ def test_runs_that_all_began_on_a_busy_machine_have_it_once_below_their_comparis
     write_log(tmp_path, began_busy(early, 40.0))
     path = write_log(tmp_path, began_busy(recorded_session(), 30.0))
     session = only(path)
-    assert any(bar.kind == "earlier" for bar in session.bars)
-    assert not any("busy" in bar.note for bar in session.bars)
+    assert any(bar.kind == "earlier" for bar in bars(session))
+    assert not any("busy" in bar.note for bar in bars(session))
     once = "The machine was busy at the start of each run shown."
     for text in (markdown_of(make_report([path], [])), html_of(make_report([path], []))):
         assert text.count(once) == 1
@@ -148,13 +147,14 @@ def test_where_only_an_earlier_run_had_the_machine_for_itself_each_bar_says_what
     early = recorded_session(session_id="20261120-c3d4", begin_wall=BEGIN_WALL - 600)
     write_log(tmp_path, began_busy(early, 40.0))
     session = only(write_log(tmp_path, began_busy(recorded_session(), 30.0)))
-    notes = [bar.note for bar in session.bars if "busy at the start" in bar.note]
+    notes = [bar.note for bar in bars(session) if "busy at the start" in bar.note]
     assert [note[-8:] for note in notes] in (["CPU 30 %", "CPU 40 %"], ["CPU 40 %", "CPU 30 %"])
 
 
 def test_nothing_speaks_against_a_steady_run(tmp_path):
     session = only(write_log(tmp_path, recorded_session()))
-    assert (session.valid, session.against) == (True, ())
+    assert said(session.top, "good")
+    assert not said(session.top, "warning")
 
 
 def test_who_else_was_on_the_gpu_is_not_named(tmp_path):
@@ -175,7 +175,10 @@ def test_a_long_time_without_a_batch_is_listed(tmp_path):
     stalled = replace(records[at], dt_us=(2_500_000, *records[at].dt_us[1:]))
     path = write_log(tmp_path, [header, *records[:at], stalled, *records[at + 1 :]])
     report = make_report([path], [])
-    assert any("without a batch" in text for _, text in report.sessions[0].gaps)
+    assert any(
+        "without a batch" in text
+        for _, text in under(report.sessions[0], "The longest times without a batch").rows
+    )
     assert any("without a batch" in mark.text for mark in report.marks)
 
 
@@ -183,7 +186,7 @@ def test_this_run_is_marked_where_its_time_leaves_out_a_part(tmp_path):
     session = only(
         write_log(tmp_path, recorded_session(workload="mnist-mlp-small", status="stopped"))
     )
-    assert [bar.kind for bar in session.bars if bar.label == "this run"] == ["this"]
+    assert [bar.kind for bar in bars(session) if bar.label == "this run"] == ["this"]
 
 
 def test_a_machine_alone_is_reported(tmp_path):
@@ -194,9 +197,11 @@ def test_a_machine_alone_is_reported(tmp_path):
     path = write_log(tmp_path, [header, *readings, result])
     report = make_report([path], [])
     (session,) = report.sessions
-    assert session.workload == "the machine alone"
-    assert session.command is None
-    assert (session.valid, session.against, session.account) == (None, (), ())
+    assert session.heading.facts[0].startswith("the machine alone · ")
+    assert under(session, "To run it again") is None
+    assert under(session, "Where the time went") is None
+    assert not said(session.top, "good")
+    assert not said(session.top, "warning")
     assert report.charts[0].title == "CPU"
     assert "(host)" in dict(session.figures)["recorded"]
     assert "mean CPU" in dict(session.figures)
@@ -252,7 +257,7 @@ def test_the_versions_that_a_script_trained_with_stand_in_its_environment(tmp_pa
     model = replace(model, backend="tensorflow", backend_version="2.21.0")
     trainer = Trainer(header.t, 0, 7, "keras", "3.15.1", "3.12.1", "tensorflow")
     session = only(write_log(tmp_path, [header, trainer, model]))
-    environment = dict(session.environment)
+    environment = dict(under(session, "Environment").rows)
     assert environment["framework"] == "Keras 3.15.1"
     assert environment["backend"] == "TensorFlow 2.21.0"
     assert environment["python of the script"] == "3.12.1"
@@ -261,10 +266,10 @@ def test_the_versions_that_a_script_trained_with_stand_in_its_environment(tmp_pa
 def test_the_sentence_of_a_script_has_the_unit_of_its_figures(tmp_path):
     session = only(write_log(tmp_path, script_session(samples=None)))
     figures = dict(session.figures)
-    assert session.verdict[0] == "50 steps/s."
+    assert said(session.top, "verdict")[0] == "50 steps/s."
     assert figures["throughput"].startswith("50 steps/s")
     of_samples = only(write_log(tmp_path, script_session(), "samples"))
-    assert of_samples.verdict[0] == "3,200 samples/s."
+    assert said(of_samples.top, "verdict")[0] == "3,200 samples/s."
 
 
 def of_script(records, *arguments):
@@ -282,7 +287,7 @@ def test_no_command_of_an_earlier_run_is_in_the_comparison(tmp_path):
     path = write_log(tmp_path, of_script(recorded_session(), "--lr", "0.2"))
     session = only(path)
     comparison = session.as_json["comparison"]
-    assert [row["label"] for row in comparison] == [bar.label for bar in session.bars]
+    assert [row["label"] for row in comparison] == [bar.label for bar in bars(session)]
     assert any(row["session"] == "20261120-a1b2" for row in comparison)
     for secret in ("sk-abcdef", "python3", "/home/ada"):
         assert secret not in json.dumps(session.as_json)
@@ -292,7 +297,7 @@ def test_an_earlier_run_names_its_framework_as_this_one_does(tmp_path):
     early = recorded_session(session_id="20261120-a1b2", begin_wall=BEGIN_WALL - 600)
     write_log(tmp_path, [*early[:-1], replace(early[-1], options={"backend": "tensorflow"})])
     session = only(write_log(tmp_path, recorded_session()))
-    notes = {bar.kind: bar.note for bar in session.bars if "published" not in bar.kind}
+    notes = {bar.kind: bar.note for bar in bars(session) if "published" not in bar.kind}
     (version,) = {note.partition(";")[0] for note in notes.values()}
     assert version == "TensorFlow 2.21.0"
 
@@ -307,7 +312,7 @@ def test_the_note_of_an_own_reference_figure_stands_beside_it_and_no_article_s_d
     )
     monkeypatch.setenv("DLMON_PUBLISHED", str(figures))
     report = make_report([write_log(tmp_path, recorded_session())], [])
-    (own,) = (bar for bar in report.sessions[0].bars if bar.label == "My box")
+    (own,) = (bar for bar in bars(report.sessions[0]) if bar.label == "My box")
     assert own.note == "with <b>fans</b> | off"
     assert "with &lt;b&gt;fans&lt;/b&gt; | off" in html_of(report)
     assert "`with <b>fans</b> ¦ off`" in markdown_of(report)
@@ -315,7 +320,7 @@ def test_the_note_of_an_own_reference_figure_stands_beside_it_and_no_article_s_d
     others = {row.note for row in published("cifar10-cnn") if row.note and not row.caveats}
     others.discard(own.note)
     assert others
-    assert not any(note in bar.note for note in others for bar in report.sessions[0].bars)
+    assert not any(note in bar.note for note in others for bar in bars(report.sessions[0]))
 
 
 def test_a_metric_takes_no_place_of_a_figure_beside_other_sessions(tmp_path):

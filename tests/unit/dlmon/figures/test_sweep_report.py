@@ -9,6 +9,7 @@ from fakes.hostile_log import ATTACK
 from fakes.sweeps import completed, plan_of
 
 from dlmon.figures.report import make_report
+from dlmon.figures.sections import Bars, Table
 from dlmon.records import Ended, Outcome, RunStatus, encode
 from dlmon.render.html import html_of
 from dlmon.render.markdown import markdown_of
@@ -44,7 +45,7 @@ def by_batch(tmp_path):
 def test_what_is_numeric_is_a_curve_for_each_of_the_rest(by_batch):
     (sweep,) = make_report([], [by_batch]).sweeps
     (curves,) = sweep.curves
-    assert sweep.bars == ()
+    assert not [one for one in sweep.sections if isinstance(one, Bars)]
     assert {name: [p.y for p in line] for name, line in curves.lines.items()} == {
         "cpu": pytest.approx([0.1, 0.1, 0.1]),
         "gpu": [pytest.approx(3 / 16), pytest.approx(3 / 64), None],
@@ -61,8 +62,8 @@ def test_words_alone_are_bars(tmp_path):
         tmp_path, {"backend": list(times)}, lambda c: completed(times[c.varied["backend"]])
     )
     (sweep,) = make_report([], [path]).sweeps
-    ((_, bars),) = sweep.bars
-    assert [(bar.label, bar.text, bar.kind) for bar in bars] == [
+    (found,) = (one for one in sweep.sections if isinstance(one, Bars))
+    assert [(bar.label, bar.text, bar.kind) for bar in found.bars] == [
         ("tensorflow", "0.200 ms", ""),
         ("jax", "0.100 ms", "this"),
     ]
@@ -83,7 +84,8 @@ def test_what_speaks_against_the_best_stands_beside_that_it_is(tmp_path):
 
     path = sweep_log(tmp_path, {"batch_size": [16, 64]}, outcome)
     (sweep,) = make_report([], [path]).sweeps
-    assert [row[-1] for row in sweep.table.rows] == ["in doubt: stalls", "best; in doubt: stalls"]
+    (table,) = (one for one in sweep.sections if isinstance(one, Table))
+    assert [row[-1] for row in table.rows] == ["in doubt: stalls", "best; in doubt: stalls"]
 
 
 def test_a_hostile_sweep_puts_nothing_in(tmp_path):

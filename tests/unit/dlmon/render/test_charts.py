@@ -9,8 +9,8 @@ from fakes.recorded import recorded_session, write_log
 from dlmon.figures.curves import Chart, Line, Mark
 from dlmon.figures.metric_curves import MetricChart, PointLine
 from dlmon.figures.report import make_report
-from dlmon.figures.sweep_report import Point as SweepPoint
-from dlmon.figures.sweep_report import SweepCurves
+from dlmon.figures.sections import Curves
+from dlmon.figures.sections import Point as SweepPoint
 from dlmon.render.charts import (
     draw_chart,
     draw_metric,
@@ -120,7 +120,7 @@ def test_a_picture_is_xml_that_stands_alone(lines):
 def test_the_axis_of_a_sweep_is_logarithmic_where_its_values_double():
     def places(*xs):
         points = tuple(SweepPoint(x, str(x), 1.0) for x in xs)
-        return [x for x, _ in draw_sweep(SweepCurves("t", {"cpu": points})).x_ticks]
+        return [x for x, _ in draw_sweep(Curves("t", {"cpu": points})).x_ticks]
 
     first, second, third = places(32, 64, 128)
     assert second - first == pytest.approx(third - second, abs=0.2)
@@ -132,14 +132,14 @@ def test_the_axis_of_a_sweep_is_logarithmic_where_its_values_double():
 
 def test_a_combination_without_a_figure_is_a_gap():
     points = (SweepPoint(1, "1", 2.0), SweepPoint(2, "2", None), SweepPoint(4, "4", 1.0))
-    (line,) = draw_sweep(SweepCurves("t", {"gpu": points})).lines
+    (line,) = draw_sweep(Curves("t", {"gpu": points})).lines
     assert len(line.dots) == 2
     assert line.path.count("M") == 2
 
 
 def test_a_sweep_without_any_figure_is_drawn_empty():
     points = (SweepPoint(1, "1", None),)
-    assert "<svg" in svg_of(draw_sweep(SweepCurves("t", {"gpu": points})))
+    assert "<svg" in svg_of(draw_sweep(Curves("t", {"gpu": points})))
 
 
 def test_pictures_are_files_that_no_log_names(tmp_path):
@@ -165,7 +165,7 @@ def test_pictures_are_png_where_that_is_asked_for(tmp_path):
     pytest.importorskip("matplotlib")
     report = make_report([write_log(tmp_path, recorded_session(gpus=2))], [])
     points = (SweepPoint(1, "$1$", 2.0), SweepPoint(2, "2", None), SweepPoint(4, "4", 1.0))
-    sweep = SweepCurves("time along $batch_size$", {"_gpu": points, "cpu": points})
+    sweep = Curves("time along $batch_size$", {"_gpu": points, "cpu": points})
     written = write_charts(
         tmp_path / "out", report.charts, report.metrics, report.marks, [sweep], "png"
     )

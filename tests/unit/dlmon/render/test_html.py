@@ -9,6 +9,7 @@ from html import escape
 
 import pytest
 from fakes.recorded import BEGIN_NS, BEGIN_WALL, recorded_session, write_log
+from fakes.sections import said, under
 
 from dlmon.figures.report import make_report
 from dlmon.records import Batches, Cpu, Gpu, Machine, Memory, ProcessTree, Result
@@ -29,11 +30,11 @@ def drawn_in(text):
 
 
 def test_a_page_says_what_ran_and_what_came_of_it(page):
-    for said in (
+    for text in (
         "cifar10-cnn", "9.16 s ± 0.01 per epoch.", "NVIDIA GTX 1060", "GeForce GTX 1080 Ti",
         "completed", "Epochs", "val_accuracy", "TensorFlow 2.21.0", "dlmon run cifar10-cnn",
     ):  # fmt: skip
-        assert said in page
+        assert text in page
 
 
 def test_a_page_draws_throughput_cpu_and_gpu_on_one_axis(page):
@@ -86,15 +87,16 @@ def test_two_sessions_are_compared_as_sides(tmp_path):
     later = recorded_session(session_id=OTHER, step_us=25_000, begin_wall=BEGIN_WALL + 86_400)
     report = make_report([one, write_log(tmp_path, later)], [])
     (it,) = report.compared
-    assert (it.base, it.new) == report.names
-    assert "one run each can't show" in it.verdict
-    assert it.table.rows[0][0] == "samples/s"
+    heading, verdict, table, *_ = it.sections
+    assert "one run each can't show" in verdict.sentences[0]
+    assert table.rows[0][0] == "samples/s"
     page = html_of(report)
     # The table and the verdict speak of base and new alone.
-    said = f"{OTHER} (new) beside {report.names[0]} (base)"
-    assert said in page
-    assert f"## {said}\n" in markdown_of(report).replace("`", "")
-    assert escape(it.verdict).replace("&#x27;", "&#39;") in page
+    beside = f"{OTHER} (new) beside {report.names[0]} (base)"
+    assert heading.text == beside
+    assert beside in page
+    assert f"## {beside}\n" in markdown_of(report).replace("`", "")
+    assert escape(verdict.sentences[0]).replace("&#x27;", "&#39;") in page
     assert report.as_json()["comparisons"][0]["figures"]
 
 
@@ -103,9 +105,10 @@ def test_unlike_sessions_are_not_compared(tmp_path):
     other = recorded_session(workload="mnist-mlp-small", session_id=OTHER)
     report = make_report([one, write_log(tmp_path, other)], [])
     (it,) = report.compared
-    assert it.table is None
-    assert it.verdict.startswith("These runs do not compare:")
-    assert it.verdict in html_of(report)
+    assert it.as_json is None
+    (verdict,) = said(it.sections, "verdict")
+    assert verdict.startswith("These runs do not compare:")
+    assert verdict in html_of(report)
 
 
 def test_sessions_of_one_name_are_told_apart(tmp_path):
@@ -173,7 +176,7 @@ def test_bars_of_where_the_time_went_are_as_long_as_their_shares(tmp_path):
     page = html_of(report)
     section = page[page.index("Where the time went") :]
     lengths = [float(n) for n in re.findall(r'<rect width="([\d.]+)"', section)]
-    seconds = [bar.value for bar in report.sessions[0].account]
+    seconds = [bar.value for bar in under(report.sessions[0], "Where the time went").bars]
     assert max(seconds) > 30 * min(seconds)
     expected = [100 * one / max(seconds) for one in seconds]
     assert lengths[: len(seconds)] == pytest.approx(expected, abs=0.06)

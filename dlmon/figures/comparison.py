@@ -18,6 +18,7 @@ from dlmon.comparison.compare import (
     compare,
     cpus_of,
     factor,
+    factor_with_interval,
     framework_of,
     metric_of_script,
     missing_part,
@@ -25,7 +26,6 @@ from dlmon.comparison.compare import (
     usd_per_hour_of,
 )
 from dlmon.comparison.conditions import Conditions
-from dlmon.comparison.factor_interval import factor_with_interval
 from dlmon.comparison.matching import Match, find_match
 from dlmon.comparison.published import STEP_MS, Published
 from dlmon.comparison.same_script import is_same_work

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from dlmon.comparison.compare import ComparisonRow
-from dlmon.comparison.published import MORE_OPERATIONS_PCT, Published
-from dlmon.comparison.published_devices import PublishedDevice, find_device
+from dlmon.comparison.published import MORE_OPERATIONS_PCT, Published, PublishedDevice, find_device
 from dlmon.figures import units
 from dlmon.figures.comparison import timed_unit
 from dlmon.figures.results import effective_text

@@ -6,7 +6,7 @@ import pytest
 from fakes.recorded import folded, recorded_session
 from fakes.scripts import script_session
 
-from dlmon.comparison.factor_interval import factor_with_interval
+from dlmon.comparison.compare import factor_with_interval
 from dlmon.figures.comparison import (
     comparison_rows,
     earlier_sessions,

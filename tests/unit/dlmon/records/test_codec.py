@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import MISSING, fields, is_dataclass, replace
 
 import pytest
+from fakes.sweeps import result_of
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,6 +20,7 @@ from dlmon.records import (
     Cpu,
     Ended,
     Epoch,
+    FailureKind,
     Gpu,
     Machine,
     MachineFacts,
@@ -541,3 +543,32 @@ def test_an_unset_model_field_needs_no_reason():
 
 def test_lone_surrogates_can_be_written():
     assert decode(encode(Notice(t=1, text="a\ud800b"))) == Notice(t=1, text="a?b")
+
+
+@pytest.mark.parametrize(
+    ("error", "exit_code", "kind"),
+    [
+        ("memory ran out with batch size 512 (MemoryError)", 1, FailureKind.OUT_OF_MEMORY),
+        ("GPU memory ran out (batch size 100): it aborted", -6, FailureKind.OUT_OF_MEMORY),
+        ("memory ran out and the kernel killed it", -9, FailureKind.OUT_OF_MEMORY),
+        ("jax is not installed", 69, FailureKind.REFUSED),
+        ("ValueError: no", 1, None),
+        (None, 1, None),
+    ],
+)
+def test_a_result_without_a_code_has_it_by_its_words(error, exit_code, kind):
+    line = json.loads(encode(result_of(None, status="failed", error=error, exit_code=exit_code)))
+    assert "failure" not in line
+    assert decode(json.dumps(line)).failure == kind
+
+
+def test_a_code_wins_over_words():
+    failed = result_of(None, status="failed", error="memory ran out", exit_code=1)
+    reported = replace(failed, failure=FailureKind.EXCEPTION)
+    assert decode(encode(reported)).failure == FailureKind.EXCEPTION
+
+
+def test_words_of_a_newer_version_are_unknown():
+    line = json.loads(encode(result_of(None, status="failed")))
+    reported = decode(json.dumps({**line, "status": "paused", "failure": "frozen"}))
+    assert (reported.status, reported.failure) == ("unknown", "unknown")

@@ -80,11 +80,6 @@ class Workload:
     mode: str = "train"
 
     @property
-    def module(self) -> str:
-        """The module whose `build` makes the Keras model: the one of its data."""
-        return f"workloads.models.{self.dataset.partition('-')[0]}"
-
-    @property
     def parameters(self) -> int:
         return self._counts.parameters
 

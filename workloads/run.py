@@ -102,7 +102,7 @@ class WorkloadRun:
         keras = importlib.import_module("keras")
         # A user's keras.json may name another.
         keras.config.set_dtype_policy(self.precision)
-        model = importlib.import_module(self.workload.module).build(self.workload)
+        model = importlib.import_module("workloads.models").build(self.workload)
         self._set_jit(model, jit)
         record = Model(
             parameters=model.count_params(),

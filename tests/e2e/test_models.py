@@ -69,7 +69,7 @@ classifiers = workloads(
 
 
 def build(workload):
-    return importlib.import_module(workload.module).build(workload)
+    return importlib.import_module("workloads.models").build(workload)
 
 
 @functools.cache

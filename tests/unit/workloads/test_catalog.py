@@ -131,11 +131,6 @@ def test_a_network_without_words_takes_no_vocabulary():
         SMALL.with_vocabulary(5)
 
 
-@pytest.mark.parametrize("workload", WORKLOADS.values(), ids=lambda workload: workload.name)
-def test_every_workload_names_a_module_that_exists(workload):
-    assert importlib.util.find_spec(workload.module) is not None
-
-
 def test_a_workload_can_not_be_changed():
     with pytest.raises(FrozenInstanceError):
         SMALL.epochs = 1

@@ -16,6 +16,21 @@ from dlmon.render.console import line_console
 
 NO_ADDRESS = "write --alert ADDRESS, or url in the table [alerts] of config.toml"
 
+_MEANINGS = {
+    "stalled_s": "seconds without a batch",
+    "stalled_steps": "and so many times the median step",
+    "slower_pct": "% of the run's own throughput",
+    "slower_s": "seconds below that",
+    "gpu_idle_pct": "% utilisation of a GPU of the run",
+    "gpu_idle_s": "seconds below that",
+    "gpu_lost_s": "seconds without readings of a GPU",
+    "gpu_hot_s": "seconds in which heat throttles a GPU",
+    "disk_pct": "% of the disk left where the log lies",
+    "disk_gib": "or GiB left",
+    "host_lost_s": "seconds without an answer of a watched host",
+    "over_s": "seconds without its cause until an alert is over",
+}
+
 
 def print_settings(settings: AlertSettings, as_json: bool) -> None:
     """Print where alerts go, which, and from which figures on."""
@@ -31,7 +46,7 @@ def print_settings(settings: AlertSettings, as_json: bool) -> None:
     console.print(Text(f"detail   {settings.detail}"))
     console.print(Text(f"events   {', '.join(settings.events)}"))
     for name, value in numbers.items():
-        console.print(Text(f"  {name:<15}{value:g}"))
+        console.print(Text(f"  {name:<15}{value:<5g}{_MEANINGS[name]}"))
 
 
 def send_samples(settings: AlertSettings, as_json: bool) -> bool:

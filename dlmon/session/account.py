@@ -205,6 +205,13 @@ class TimeAccount:
         _move(seconds, AccountPart.TRAINING, AccountPart.DATA_WAIT, (waited_us or 0) / 1e6)
         return {part: spent_s for part, spent_s in seconds.items() if spent_s > 0}
 
+    def end_in_pause(self, seen_ns: int) -> bool:
+        """Note that a process ended in a pause seen until then; return whether in an epoch."""
+        in_epoch = self._part is AccountPart.TRAINING and not self._closing
+        if in_epoch:
+            self._spend(seen_ns, AccountPart.STALLS)
+        return in_epoch
+
     def _open_part(self, heard_for_ns: int, steady: SteadyState, ended: bool) -> AccountPart:
         """Return what the time goes into that no record of the workload accounts for yet."""
         in_pass = self._part is AccountPart.TRAINING

@@ -166,7 +166,10 @@ class Session:
             self.last_t = max(self.last_t, t)
         if isinstance(record, Trainer):
             self.trainers.fold(record)
-            self.stacks.went_on(record.number)
+            pause = self.stacks.ended(record.number)
+            if pause is not None and not record.number and self.account.end_in_pause(pause.t):
+                place = self._epoch_now, self._steps_done
+                self.gaps.add(GapKind.STALL, pause.begin, pause.t, *place, loop=self.loops.number)
         elif isinstance(record, Profile):
             self.profiles.append(record)
         elif isinstance(record, (Stack, ProcessStack)):
@@ -257,7 +260,8 @@ class Session:
         self._output.extend(output)
 
     def _fold_batches(self, record: Batches) -> None:
-        self.stacks.went_on(0)
+        # What is sent last may be of before the pause in which the process ended.
+        self.stacks.went_on(0, record.t + 1000 * sum(record.dt_us[1:]))
         self._enter_epoch(record.epoch)
         start = record.t - record.dt_us[0] * 1000
         if record.first == 0:

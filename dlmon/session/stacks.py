@@ -33,9 +33,18 @@ class Stacks:
         self._going_on.pop(number, None)
         self._of_pauses.append(record)
 
-    def went_on(self, number: int) -> None:
-        """Note that a process trains on, or has ended: its pause is over."""
-        self._going_on.pop(number, None)
+    def went_on(self, number: int, t: int) -> None:
+        """Note that a batch of a process ended: a pause that was seen before is over."""
+        last = self._going_on.get(number)
+        if last is not None and last.t < t:
+            del self._going_on[number]
+
+    def ended(self, number: int) -> Stack | None:
+        """Note that a process has ended; return the pause in which it did, as it was seen last."""
+        last = self._going_on.pop(number, None)
+        if last is not None:
+            self._of_pauses.append(last)
+        return last
 
     @property
     def going_on(self) -> Stack | None:

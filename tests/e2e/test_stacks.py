@@ -123,7 +123,10 @@ def test_a_script_that_ends_hard_in_a_pause_says_where_it_was(dlmon, log_dir, tm
         functions="def pause():\n    time.sleep(2.5)\n    os._exit(3)", call="train()"
     )
     (tmp_path / "train.py").write_text(text)
-    assert dlmon("exec", "--plain", "--", sys.executable, "train.py").returncode == 3
+    done = dlmon("exec", "--plain", "--", sys.executable, "train.py")
+    assert done.returncode == 3
+    [said] = [line for line in done.stderr.splitlines() if "without a batch" in line]
+    assert " in pause (" in said
     seen = [each for each in records_of(log_dir) if isinstance(each, Stack)]
     assert seen[-1].places[0].script.function == "pause"
 
@@ -150,6 +153,9 @@ def test_a_run_that_hangs_is_asked_where_it_is_and_what_can_not_be_profiled(
         [entry] = list_sessions(log_dir)
         stop_session(entry)
         eventually(lambda: list_sessions(log_dir)[0].result is not None, "the end")
+    # Who ended it reads where it hung.
+    report = dlmon("report", "last", "--format", "md", "-o", "-").stdout
+    assert any(" in pause (" in line for line in report.splitlines() if "without a batch" in line)
     over = dlmon("stack", "last")
     assert (over.returncode, over.stdout) == (2, "")
     assert "is not running: it is stopped" in over.stderr

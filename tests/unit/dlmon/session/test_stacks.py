@@ -7,15 +7,18 @@ from fakes.recorded import folded as folded_session
 from fakes.recorded import recorded_session
 
 from dlmon.records import (
+    AccountPart,
     Batches,
     Frame,
     ProcessStack,
     Profile,
     SeenAt,
     Stack,
+    Trainer,
     decode,
     encode,
 )
+from dlmon.session.gaps import GapKind
 from dlmon.session.stacks import Stacks, stacks_in
 
 LINE = Frame("train.py", 88, "save")
@@ -41,8 +44,32 @@ def test_a_pause_goes_on_until_its_last_record_or_the_next_batch():
     assert stacks.going_on is None
     assert stacks.of_pauses == (stack(1, 5),)
     stacks.fold(stack(8, 9, goes_on=True))
-    stacks.went_on(0)
+    stacks.went_on(0, 10 * S)
     assert stacks.going_on is None
+
+
+def test_a_pause_in_which_a_process_ended_is_kept_as_it_was_seen_last():
+    stacks = folded(stack(1, 2, goes_on=True), stack(1, 4, goes_on=True))
+    # The batches of before the pause, which are sent as it ends.
+    stacks.went_on(0, 1 * S)
+    assert stacks.of_pauses == (stack(1, 4, goes_on=True),)
+    stacks.ended(0)
+    assert stacks.going_on is None
+    assert stacks.of_pauses == (stack(1, 4, goes_on=True),)
+
+
+def test_a_pause_in_which_a_process_is_killed_is_a_stall_and_no_shutdown():
+    begin = recorded_session("training", ended=0, cut_after=12)
+    last = max(r.t + 1000 * sum(r.dt_us[1:]) for r in begin if isinstance(r, Batches))
+    started = Trainer(begin[0].t, 0, 7, "torch", "2.9.1")
+    records = [each for each in begin if not hasattr(each, "t") or each.t <= last]
+    waits = Stack(last + 60 * S, last, 1, 1, (SeenAt(1, LINE, LINE),), True)
+    ended = replace(started, t=last + 61 * S, ended=True)
+    snapshot = folded_session([*records, started, waits, ended]).snapshot(ended=True)
+    assert snapshot.account[AccountPart.STALLS] == pytest.approx(60)
+    gap = max(snapshot.gaps, key=lambda gap: gap.seconds)
+    assert (gap.kind, gap.seconds, gap.step) == (GapKind.STALL, 60, 12)
+    assert stacks_in(gap.start, gap.end, snapshot.stacks) == [waits]
 
 
 def test_the_pause_of_another_rank_is_not_that_of_the_run():

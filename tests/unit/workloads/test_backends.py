@@ -179,17 +179,6 @@ def in_a_process(code):
     return done.stdout.split()
 
 
-def test_a_process_is_kept_to_the_first_of_the_cpus_that_it_may_use():
-    first, threads = in_a_process(
-        "import os\n"
-        "from workloads.backends import prepare\n"
-        "prepare({'cpus': 1})\n"
-        "print(*os.sched_getaffinity(0), os.environ['OMP_NUM_THREADS'])\n"
-    )
-    assert int(first) == min(os.sched_getaffinity(0))
-    assert threads == "1"
-
-
 def test_threads_that_are_asked_for_need_not_be_as_many_as_the_cpus():
     assert in_a_process(
         "import os\n"

@@ -17,7 +17,7 @@ from dlmon.instrument.collector import BatchCollector
 from dlmon.instrument.emitter import Reads
 from dlmon.instrument.minimum_time import MinimumTime
 from dlmon.instrument.queued import MetricsRead
-from dlmon.records import Batches, Epoch, Evaluation, Metrics, Model, Notice, Phase, Validation
+from dlmon.records import Batches, Epoch, Evaluation, Metrics, Model, Notice, Phase
 
 MS = 1_000_000
 MODEL = Model(10, 20, 10, 40, 4, epochs=2)
@@ -242,19 +242,6 @@ def test_training_begins_when_the_first_batch_has_ended(build):
     assert reported[:2] == [Phase(1_000 * MS, "compiling"), Phase(1_020 * MS, "training")]
 
 
-def test_validation_is_timed_from_its_begin_to_its_end(build):
-    trainer = Trainer(validation_steps=3)
-    emitter, callback = build(trainer)
-    trainer.fit(callback)
-    (epoch,) = emitter.of(Epoch)
-    begin = 1_080 * MS
-    assert epoch.validation == Validation(
-        begin, begin + 20 * MS, begin + 60 * MS, begin + 65 * MS, 3
-    )
-    assert (epoch.begin, epoch.train_end, epoch.end) == (1_000 * MS, begin, begin + 65 * MS)
-    assert epoch.whole
-
-
 def test_an_epoch_without_validation_has_none_of_the_epoch_before(build):
     trainer = Trainer(validation_steps=2)
     emitter, callback = build(trainer)
@@ -283,19 +270,6 @@ def test_batch_hooks_of_a_thread_pool_may_come_in_any_order(build):
     (epoch,) = emitter.of(Epoch)
     assert (epoch.steps, epoch.validation.steps, epoch.whole) == (4, 3, True)
     assert (epoch.validation.first_end, epoch.validation.last_end) == (1_100 * MS, 1_140 * MS)
-
-
-def test_a_stop_ends_training_after_the_current_batch(build):
-    trainer = Trainer(validation_steps=3)
-    emitter, callback = build(trainer)
-    trainer.meanwhile["train 1"] = lambda: setattr(emitter, "stop_requested", True)
-    trainer.fit(callback, epochs=5)
-    (epoch,) = emitter.of(Epoch)
-    assert (epoch.steps, epoch.whole) == (2, False)
-    # Keras looks at the flag after a batch, so validation can't be left out altogether.
-    assert [event for event in trainer.events if event.startswith("test ")] == [
-        *("test begin", "test 0", "test end"),
-    ]
 
 
 @pytest.mark.parametrize("moment", ["test begin", "test 1", "epoch 0 end"])
@@ -355,18 +329,6 @@ def test_an_evaluation_of_all_that_there_is_is_whole_in_a_capped_run_too(build, 
     trainer.fit(callback)
     trainer.evaluate(callback, 2)
     assert emitter.of(Evaluation)[0].whole is not capped
-
-
-def test_a_metric_that_is_not_finite_is_null_with_its_reason(build):
-    trainer = Trainer()
-    trainer.logs = {"loss": float("nan"), "accuracy": 0.5, "norm": float("inf"), "odd": [1, 2]}
-    emitter, callback = build(trainer)
-    trainer.fit(callback)
-    trainer.evaluate(callback, 2)
-    reasons = {"loss": "NaN", "norm": "infinite", "odd": "not a single number"}
-    for reported in (*emitter.of(Epoch), *emitter.of(Evaluation)):
-        assert reported.metrics == {"loss": None, "accuracy": 0.5, "norm": None, "odd": None}
-        assert reported.why == reasons
 
 
 def test_a_second_fit_compiles_trains_and_counts_from_its_own_begin(build):
@@ -629,22 +591,6 @@ def build_inference(callbacks):
     return made
 
 
-def test_a_pass_of_inference_is_reported_as_an_epoch_without_metrics(build_inference):
-    trainer = Trainer(steps=4)
-    emitter, callback = build_inference(trainer, samples_per_epoch=35)
-    trainer.predict(callback)
-    trainer.now += 500 * MS
-    trainer.predict(callback)
-    assert emitter.phases() == ["compiling", "predicting", "closing", "predicting"]
-    first, second = emitter.of(Epoch)
-    assert (first.epoch, first.begin, first.end) == (0, 1_000 * MS, 1_080 * MS)
-    assert (second.epoch, second.begin, second.end) == (1, 1_580 * MS, 1_660 * MS)
-    assert all(
-        (e.steps, e.samples, e.whole, e.metrics) == (4, 35, True, {}) for e in (first, second)
-    )
-    assert [batches.dt_us for batches in emitter.of(Batches)] == [(20_000,) * 4] * 2
-
-
 def test_after_each_pass_of_inference_it_is_known_whether_another_follows(build_inference):
     trainer = Trainer(steps=4)
     minimum_time = Asked(3)
@@ -737,15 +683,6 @@ def test_no_pass_of_a_capped_inference_is_whole(build_inference):
     emitter, callback = build_inference(trainer, capped=True)
     trainer.predict(callback)
     assert not emitter.of(Epoch)[0].whole
-
-
-def test_a_stop_ends_inference_after_the_current_batch(build_inference):
-    trainer = Trainer(steps=9)
-    emitter, callback = build_inference(trainer)
-    trainer.meanwhile["predict 2"] = lambda: setattr(emitter, "stop_requested", True)
-    trainer.predict(callback)
-    (epoch,) = emitter.of(Epoch)
-    assert (epoch.steps, epoch.whole) == (3, False)
 
 
 def test_several_batches_an_execution_of_inference_are_reported_one_by_one(build_inference):

@@ -1,5 +1,4 @@
 import contextlib
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -22,10 +21,6 @@ def writer(tmp_path):
 
 def follow(path):
     return contextlib.closing(LogFollower(path))
-
-
-def move_away(path):
-    path.rename(path.with_name("kept.jsonl"))
 
 
 on_linux = pytest.mark.skipif(sys.platform != "linux", reason="locks are probed on Linux")
@@ -87,26 +82,3 @@ def test_followers_come_and_go_without_taking_the_lock(holder):
         follower.poll()
         follower.close()
     assert writer_pid(holder.path) == holder.pid
-
-
-@on_linux
-def test_the_lock_is_held_before_the_log_is_visible(tmp_path, monkeypatch):
-    seen = []
-    rename = Path.rename
-
-    def look_then_rename(self, target):
-        seen.append(pid_seen_by_another_process(self))
-        return rename(self, target)
-
-    monkeypatch.setattr(Path, "rename", look_then_rename)
-    writer = LogWriter(tmp_path, header())
-    writer.close()
-    assert [*seen, pid_seen_by_another_process(writer.path)] == [str(os.getpid()), "None"]
-
-
-def pid_seen_by_another_process(path):
-    probe = (
-        "from pathlib import Path; from dlmon.log.lock import writer_pid; "
-        f"print(writer_pid(Path({str(path)!r})))"
-    )
-    return subprocess.check_output([sys.executable, "-c", probe], text=True).strip()

@@ -1,7 +1,4 @@
 import os
-import signal
-import subprocess
-import sys
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -409,25 +406,6 @@ def test_what_the_log_can_not_take_comes_from_the_supervisor_with_its_reason(log
     assert follower.why_result_unwritten == "the log can't be written: it is on fire"
     follower.poll()
     assert follower.problem == "the log can't be written: it is on fire: the result is not recorded"
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="/proc shows it")
-def test_only_a_supervisor_that_is_suspended_is_called_that(log):
-    process = subprocess.Popen(["sleep", "60"])
-    try:
-        log.holder = process.pid
-        follower = log.view()
-        log.clock.passes(5)
-        follower.poll()
-        runs = "the process that records it may be unable to write"
-        assert follower.problem == f"no new record for 5 s: {runs}"
-        process.send_signal(signal.SIGSTOP)
-        os.waitpid(process.pid, os.WUNTRACED)
-        follower.poll()
-        assert follower.problem == "no new record for 5 s: the process that records it is suspended"
-    finally:
-        process.kill()
-        process.wait()
 
 
 class Heard(Said):

@@ -18,7 +18,7 @@ from dlmon.records import (
     Model,
     Phase,
 )
-from dlmon.session.limits.find import find_limit
+from dlmon.session.limits.find import limit_of, look
 from dlmon.session.session import NO_LENGTH, NO_WHOLE_RUN, NOTHING_SEEN, NOTHING_SEEN_YET
 
 
@@ -175,7 +175,8 @@ def _inferred(model):
 def test_waiting_for_data_is_what_limits_it_and_idle_cores_are_named():
     machine = [record for record in recorded_machine() if isinstance(record, Machine)]
     assert machine
-    limit = find_limit(machine, script_header().machine, None, waited_share=0.41, workers=2)
+    seen = look(machine, script_header().machine, None, waited_share=0.41, workers=2)
+    limit = limit_of((seen,), ended=False)
     assert limit.rule == "data-wait"
     assert limit.text.startswith("Waiting for data: 41 % of the last 30 s in the loader")
 
@@ -183,7 +184,8 @@ def test_waiting_for_data_is_what_limits_it_and_idle_cores_are_named():
 @pytest.mark.parametrize("share", [None, 0.0, 0.09])
 def test_a_little_waiting_limits_nothing(share):
     machine = [record for record in recorded_machine() if isinstance(record, Machine)]
-    limit = find_limit(machine, script_header().machine, None, waited_share=share, workers=2)
+    seen = look(machine, script_header().machine, None, waited_share=share, workers=2)
+    limit = limit_of((seen,), ended=False)
     assert limit.rule != "data-wait"
 
 
@@ -193,13 +195,6 @@ def test_the_epochs_of_others_are_not_shown_beside_those_of_the_first():
     shown = folded(records).snapshot().epochs
     assert len(shown) < len(epochs)
     assert [epoch.epoch for epoch in shown] == list(range(len(shown)))
-
-
-def ended_at(record):
-    """Return when a record of `script_session` was written."""
-    if isinstance(record, Epoch):
-        return record.end
-    return record.t + sum(record.dt_us[1:]) * 1000 if isinstance(record, Batches) else record.t
 
 
 def until_validation(records, epochs, phase=None):

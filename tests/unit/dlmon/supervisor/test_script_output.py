@@ -7,7 +7,7 @@ import pytest
 
 from dlmon.launch.spool import make_spool
 from dlmon.supervisor import script_output
-from dlmon.supervisor.script_output import FileOutput, TerminalOutput
+from dlmon.supervisor.script_output import FileOutput
 
 
 @pytest.fixture
@@ -47,29 +47,6 @@ def test_others_have_their_turn_while_the_rest_is_read(small_reads):
     data, turns = drained(lambda take: FileOutput((spool, spool), take))
     assert data == b"x" * 100_000
     assert turns >= 100
-
-
-def test_what_goes_on_writing_to_a_file_does_not_keep_it_from_its_end(small_reads):
-    spool = make_spool()
-    os.write(spool, b"x" * 5_000)
-    data, _ = drained(
-        lambda take: FileOutput((spool, spool), take), goes_on=lambda data: os.write(spool, data)
-    )
-    assert data == b"x" * 5_000
-
-
-def test_what_goes_on_writing_to_a_terminal_does_not_keep_it_from_its_end(monkeypatch):
-    monkeypatch.setattr(script_output, "TERMINAL_BYTES", 4_000)
-    made = []
-
-    def output(take):
-        made.append(TerminalOutput((80, 24), None, take))
-        os.set_blocking(made[0]._fd, False)
-        os.write(made[0].stdout, b"x" * 1_000)
-        return made[0]
-
-    data, _ = drained(output, goes_on=lambda data: os.write(made[0].stdout, data))
-    assert len(data) == 4_000
 
 
 @pytest.mark.parametrize("passed_on", [0, 500_000])

@@ -161,33 +161,6 @@ def test_a_line_that_was_torn_costs_no_other(written, cut):
     assert read_sweep(path)[1].outcomes[Slot(3, 1)] == completed(0.3)
 
 
-def test_only_one_process_makes_the_runs_of_a_sweep(begin, held, log_dir):
-    writer = begin()
-    writer.close()
-    pid = held(writer.path)
-    for attempt in (
-        lambda: SweepWriter.resume(writer.path, 1.0),
-        lambda: SweepWriter.create(log_dir, new_header(PLAN, 7, 2.0)),
-        lambda: refuse_another_sweep(log_dir),
-    ):
-        with pytest.raises(SweepError, match=f"process {pid}") as caught:
-            attempt()
-        assert writer.header.id in str(caught.value)
-    assert [path.name for path in log_dir.iterdir()] == [writer.header.id], "the refused one stayed"
-
-
-def test_a_sweep_can_be_resumed_while_none_runs(begin):
-    writer = begin()
-    writer.write(EVENTS[1])
-    writer.write(Closed("stopped", 14.0))
-    writer.close()
-    resumed = SweepWriter.resume(writer.path, 20.0)
-    assert resumed.sweep.closed is None
-    assert Slot(0, 0) not in resumed.sweep.left()
-    resumed.close()
-    assert json.loads(writer.path.read_text().splitlines()[-1])["type"] == "resumed"
-
-
 def test_a_sweep_of_another_machine_is_not_resumed(begin, monkeypatch):
     writer = begin()
     writer.close()

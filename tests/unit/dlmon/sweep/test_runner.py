@@ -232,47 +232,6 @@ BOXES = ("gpu1", "gpu2")
 BOTH = {"host": BOXES, "batch_size": [8, 16]}
 
 
-async def test_machines_run_at_once_and_each_has_one_run_at_a_time(sweeping, network):
-    run = sweeping(BOTH, repeats=2)
-    order = [(run.sweep.plan.host_of(slot), slot) for slot in run.sweep.plan.order]
-    for number in range(4):
-        await until(lambda: network.running().keys() == set(BOXES))
-        assert len(network.launched) == 2 * (number + 1)
-        current = {host: each.slot for host, each in run.current.items()}
-        for host in BOXES:
-            # Each machine keeps to the order of the sweep.
-            assert current[host] == [slot for at, slot in order if at == host][number]
-        before = network.running()
-        before["gpu1"].end()
-        launched = min(8, 2 * number + 3)
-        await until(lambda launched=launched: len(network.launched) == launched)
-        assert before["gpu2"].running, "one machine waits for no other"
-        before["gpu2"].end()
-        await until(
-            lambda before=before: not set(before.values()) & set(network.running().values())
-        )
-    await run.task
-    assert (run.problem, run.exit_code, run.sweep.left()) == (None, 0, [])
-    assert read_sweep(run.writer.path)[1].closed == "completed"
-    assert run.current == {}
-
-
-async def test_what_can_not_be_reached_is_not_run_and_the_others_go_on(sweeping, network):
-    network.refused["gpu2"] = Refused("gpu2 refuses connections by ssh", 3)
-    run = sweeping(BOTH)
-    for number in (1, 2):
-        await until(lambda number=number: len(network.launched) == number and network.running())
-        network.running()["gpu1"].end()
-        await until(lambda: not network.running() or run.task.done())
-    await run.task
-    of_gpu2 = [slot for slot in run.sweep.plan.order if run.sweep.plan.host_of(slot) == "gpu2"]
-    assert {run.sweep.outcomes[slot].status for slot in of_gpu2} == {RunStatus.NOT_RUN}
-    assert {run.sweep.outcomes[slot].reason for slot in of_gpu2} == {network.refused["gpu2"].reason}
-    assert run.sweep.left() == of_gpu2
-    assert run.unreached == {"gpu2": network.refused["gpu2"].reason}
-    assert (run.exit_code, run.sweep.closed) == (0, "stopped")
-
-
 async def test_where_no_machine_can_be_reached_that_is_the_exit_code(sweeping, network):
     network.refused = {host: Refused(f"{host} is not known", 3) for host in BOXES}
     run = sweeping(BOTH)
@@ -286,29 +245,6 @@ async def test_where_no_machine_can_be_reached_that_is_the_exit_code(sweeping, n
     assert again.exit_code == FAILED
 
 
-async def test_what_a_machine_lacks_is_impossible_there_alone(sweeping, network):
-    network.refused_jobs["gpu1"] = NO_GPU
-    run = sweeping({"host": BOXES})
-    await until(network.running)
-    network.running()["gpu2"].end()
-    await run.task
-    assert {run.sweep.plan.host_of(slot): o.status for slot, o in run.sweep.outcomes.items()} == {
-        "gpu1": RunStatus.IMPOSSIBLE,
-        "gpu2": RunStatus.COMPLETED,
-    }
-
-
-async def test_a_stop_stops_the_runs_of_all_machines(sweeping, network):
-    run = sweeping(BOTH)
-    await until(lambda: len(network.running()) == 2)
-    run.stop()
-    await run.task
-    assert network.running() == {}
-    assert len(network.launched) == 2
-    assert {o.status for o in run.sweep.outcomes.values()} == {RunStatus.NOT_RUN}
-    assert (len(run.sweep.left()), run.left_running, run.sweep.closed) == (4, [], "stopped")
-
-
 async def test_a_stop_waits_for_no_machine_that_is_still_to_be_reached(sweeping, network):
     network.may_open.clear()
     run = sweeping(BOTH)
@@ -316,16 +252,6 @@ async def test_a_stop_waits_for_no_machine_that_is_still_to_be_reached(sweeping,
     run.stop()
     await run.task
     assert (network.launched, run.sweep.outcomes, run.unreached) == ([], {}, {})
-
-
-async def test_who_lets_go_of_a_sweep_lets_go_of_its_machines(sweeping, network):
-    run = sweeping(BOTH)
-    await until(lambda: len(network.running()) == 2)
-    run.task.cancel()
-    await asyncio.gather(run.task, return_exceptions=True)
-    assert all("close" in place.calls for place in network.places.values())
-    # Its runs may go on for a moment: whoever resumes takes them up.
-    assert len(read_sweep(run.writer.path)[1].running) == 2
 
 
 async def test_a_machine_that_is_lost_costs_its_runs_and_no_other(sweeping, network):
@@ -345,27 +271,6 @@ async def test_a_machine_that_is_lost_costs_its_runs_and_no_other(sweeping, netw
     reasons = {outcome.reason for outcome in run.sweep.outcomes.values()}
     assert reasons == {None, network.places["gpu2"].lost}
     assert run.exit_code == 0
-
-
-async def test_a_run_that_goes_on_there_is_taken_up_and_not_made_again(sweeping, network):
-    first = sweeping({"host": BOXES})
-    await until(lambda: len(network.running()) == 2)
-    first.task.cancel()
-    await asyncio.gather(first.task, return_exceptions=True)
-    sessions = {began.session for began in first.sweep.running.values()}
-    network.gone = next(session for session in sessions if session.startswith("gpu2"))
-    launched = len(network.launched)
-    network.places.clear()
-    again = sweeping(resume=first.writer.path)
-    await until(lambda: {"gpu1", "gpu2"} == network.running().keys())
-    # What is gone there is made again.
-    assert [host for host, _ in network.launched[launched:]] == ["gpu2"]
-    assert network.places["gpu1"].session.name in sessions
-    for session in network.running().values():
-        session.end()
-    await again.task
-    assert (again.exit_code, again.sweep.left()) == (0, [])
-    assert {o.session for o in again.sweep.outcomes.values()} >= sessions - {network.gone}
 
 
 async def test_that_no_run_follows_may_be_taken_back_while_another_runs(sweeping, network):

@@ -11,7 +11,7 @@ from typing import Any
 
 from dlmon.comparison.compare import ComparisonRow
 from dlmon.figures import units
-from dlmon.figures.account import account_rows, gap_of_session, longest_gaps, names_of
+from dlmon.figures.account import gap_of_session, longest_gaps
 from dlmon.figures.comparison import (
     busy_said_of_each,
     comparison_rows,
@@ -49,7 +49,7 @@ from dlmon.figures.sections import (
     Table,
     with_texts,
 )
-from dlmon.figures.summary import COMMAND, IN_DOUBT, METRICS, VALID, summary_rows
+from dlmon.figures.summary import COMMAND, IN_DOUBT, METRICS, VALID, account_section, summary_rows
 from dlmon.log.directory import SessionEntry, list_sessions, read_entry
 from dlmon.log.folder import LogError, log_directory_of, reason_of
 from dlmon.log.follower import LogFollower
@@ -199,7 +199,11 @@ class _Gathered:
         )
         top = [*self._verdict(snapshot, rows, entries, names), *_comparison(rows, names)]
         rest = [
-            *_where_time_went(snapshot, gaps),
+            account_section(snapshot),
+            _under(
+                "The longest times without a batch",
+                [(units.clock(mark.at_s), mark.text) for mark in gaps],
+            ),
             Figures("Figures", tuple(row for row in figures if row[0] not in _JUDGED)),
             metrics,
             loop_table(snapshot),
@@ -403,18 +407,6 @@ def _bar(row: ComparisonRow, names: Mapping[str, str]) -> Bar:
         row.kind if row.comparable or row.kind == "this" else f"{row.kind} other",
         "; ".join(part for part in (measured, *row.badges, note) if part),
     )
-
-
-def _where_time_went(snapshot: Snapshot, gaps: Sequence[Mark]) -> Iterator[Section]:
-    parts = account_rows(snapshot.account, names_of(snapshot))
-    if parts:
-        bars = (
-            Bar(row.name, row.seconds, f"{row.time}, {units.share(row.share)}") for row in parts
-        )
-        yield Bars("Where the time went", tuple(bars), are_parts=True)
-    if gaps:
-        rows = tuple((units.clock(mark.at_s), mark.text) for mark in gaps)
-        yield Figures("The longest times without a batch", rows)
 
 
 def _profiles(profiles: Sequence[Profile]) -> Iterator[Section]:

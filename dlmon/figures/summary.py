@@ -3,31 +3,45 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterator, Mapping, Sequence
 
-from dlmon.comparison.compare import missing_part
+from dlmon.comparison.compare import ComparisonRow, missing_part
 from dlmon.figures import units
 from dlmon.figures.account import (
     PART_NAMES,
+    account_rows,
+    gap_of_session,
+    longest_gaps,
+    names_of,
     regular_steps_text,
 )
 from dlmon.figures.comparison import (
     basis_of_epoch,
+    busy_said_once,
     comparable_text,
+    comparison_rows,
     device_text,
+    earlier_sessions,
     epoch_word,
     match_of,
     metric_of,
+    run_names,
+    timed_unit,
     timing_of,
     trainers_text,
     unusual_settings,
     why_no_time,
 )
+from dlmon.figures.comparison_row import peak_share
+from dlmon.figures.epoch_tables import loop_table
 from dlmon.figures.epochs import epoch_text_of
 from dlmon.figures.loops import measured_loop
 from dlmon.figures.metrics import evaluation_text, metrics_line
 from dlmon.figures.results import result_figures
+from dlmon.figures.sections import Bar, Bars, Figures, Note, Section, Table
 from dlmon.figures.sessions import device_name, energy_used, status_text
 from dlmon.figures.validity import validity_text
+from dlmon.log.directory import SessionEntry
 from dlmon.log.label import Label
 from dlmon.records import AccountPart, Model, RunSeconds, SecondsPerEpoch, Status
 from dlmon.session.epoch_comparison import seconds_of
@@ -36,11 +50,103 @@ from dlmon.session.session import Session
 from dlmon.session.snapshot import Snapshot
 from workloads.catalog import WORKLOADS
 
+_MARKS = {"this": "▶", "earlier": "·"}
 COMMAND, METRICS = "command", "metrics"
 VALID, IN_DOUBT = "valid", "in doubt"
-_SHOWN_SLOW = 3
+_SHOWN_GAPS, _SHOWN_LOOPS, _SHOWN_SLOW = 3, 20, 3
 # What a first batch takes beyond a usual one is worth a word from here on.
 _A_DELAY_S = 0.01
+
+
+def describe_outcome(
+    session: Session,
+    snapshot: Snapshot,
+    status: Status,
+    label: Label,
+    entries: Sequence[SessionEntry],
+    with_ids: bool,
+) -> Iterator[Section]:
+    """Yield what came of a session: its figures, its loops, its time, and what it compares with.
+
+    Args:
+        session: what was recorded.
+        snapshot: of it.
+        status: how it stands.
+        label: what a person calls it.
+        entries: all sessions of its folder.
+        with_ids: name earlier runs by their ids too.
+    """
+    yield Figures("", tuple(summary_rows(session, snapshot, status, label)))
+    if snapshot.header.is_machine_recording:
+        return
+    for section in (
+        loop_table(snapshot, _SHOWN_LOOPS),
+        account_section(snapshot),
+        _gaps(snapshot),
+    ):
+        if section is not None:
+            yield section
+    if timing_of(snapshot) is not None:
+        earlier = earlier_sessions(entries, snapshot.header, metric=metric_of(snapshot))
+        rows = comparison_rows(snapshot, earlier)
+        # Nothing is published of a script: before its second run there is nothing to compare.
+        if rows and not (snapshot.header.is_script and len(rows) == 1):
+            yield from comparison_sections(rows, run_names(snapshot, earlier), with_ids)
+
+
+def account_section(snapshot: Snapshot) -> Bars | None:
+    """Return where the time went; None where that isn't known."""
+    parts = account_rows(snapshot.account, names_of(snapshot))
+    bars = tuple(Bar(part.name, part.seconds, part.in_figures) for part in parts)
+    return Bars("Where the time went", bars, are_parts=True) if bars else None
+
+
+def _gaps(snapshot: Snapshot) -> Note | None:
+    longest = longest_gaps(snapshot.gaps, _SHOWN_GAPS)
+    said = [gap_of_session(gap, snapshot) for gap in longest]
+    left = len(snapshot.gaps) - len(longest)
+    if left:
+        said.append(f"and {units.counted(left, 'more time')} of over a second without a batch")
+    return Note(tuple(said), "list") if said else None
+
+
+def comparison_sections(
+    rows: Sequence[ComparisonRow], names: Mapping[str, str], with_ids: bool
+) -> Iterator[Section]:
+    """Yield a table of this run among published and earlier ones, this one marked."""
+    rows, of_all = busy_said_once(rows)
+    unit = timed_unit(rows[0].metric) or "throughput"
+    # Years tell published figures apart; among one's own runs the names do.
+    has_years = any(row.kind == "published" for row in rows)
+    priced = any(row.kind == "this" and row.cost_usd is not None for row in rows)
+    headings = ("", "device", unit, "USD", "year", "of peak", "framework", "")
+    cells = []
+    for row in rows:
+        is_own = row.published is not None and row.published.own
+        share = peak_share(row.published)[0] if row.published else None
+        own = [row.session] if with_ids and row.kind == "earlier" and row.session else []
+        cells.append(
+            (
+                "+" if is_own else _MARKS.get(row.kind, ""),
+                names.get(row.session or "", row.label),
+                ("~ " if row.projected else "") + units.duration(row),
+                units.dollars(row.cost_usd).removesuffix(" USD")
+                if priced and row.cost_usd is not None
+                else "",
+                str(row.year) if has_years and row.year else "",
+                "" if share is None else units.share(share),
+                row.framework or "",
+                "; ".join([*own, *row.badges]),
+            )
+        )
+    shown = [index for index in range(len(headings)) if any(row[index] for row in cells)]
+    yield Table(
+        tuple(headings[index] for index in shown),
+        tuple(tuple(row[index] for index in shown) for row in cells),
+        tuple(headings[index] in (unit, "USD", "of peak") for index in shown),
+    )
+    if of_all:
+        yield Note((of_all,))
 
 
 def summary_rows(

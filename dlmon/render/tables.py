@@ -13,8 +13,9 @@ from rich.table import Table
 from rich.text import Text
 
 from dlmon.doctor.finding import Finding
-from dlmon.figures import units
+from dlmon.figures import sections, units
 from dlmon.figures.comparison import ALL_BUSY
+from dlmon.figures.sections import Bars, Figures, Note, Section
 from dlmon.figures.sessions import (
     RunOfSweep,
     can_be_resumed,
@@ -297,6 +298,39 @@ def unwrapped(console: Console, table: Table) -> list[Text]:
     return [
         Text.assemble(*((segment.text, segment.style or "") for segment in row)) for row in rows
     ]
+
+
+def print_section(console: Console, section: Section) -> None:
+    """Print a section of what is said of a session, a blank line before it."""
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    match section:
+        case Figures():
+            table = Table.grid(padding=(0, 2))
+            for name, text in section.rows:
+                table.add_row(Text(name, style="dim"), Text(text))
+        case Bars():
+            table = Table.grid(padding=(0, 2))
+            for justify in ("left", "right", "right"):
+                table.add_column(justify=justify)
+            for bar in section.bars:
+                table.add_row(f"  {bar.label}", *bar.text.rsplit(", ", 1))
+        case sections.Table():
+            for heading, numeric in zip(section.headings, section.numeric, strict=True):
+                table.add_column(heading, justify="right" if numeric else "left")
+            for row in section.rows:
+                table.add_row(*map(Text, row), style="bold" if row[0] == "▶" else "")
+        case Note():
+            for sentence in section.sentences:
+                console.print(Text(f"  {sentence}" if section.kind == "list" else sentence))
+            return
+        case _:
+            return
+    console.print()
+    if section.heading:
+        console.print(Text(section.heading, style="dim"))
+    print_table(console, table)
+    if isinstance(section, sections.Table) and section.left_out:
+        console.print(Text(f"  and {section.left_out:,} more"))
 
 
 def print_table(console: Console, table: Table) -> None:

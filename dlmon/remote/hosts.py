@@ -138,6 +138,7 @@ def _named_twice(host: str, before: str, now: str) -> str:
 
 _DEEPEST_INCLUDE = 16
 _MOST_FILES = 256
+_COMMENT = re.compile(r"(^|\s)#.*")
 _EQUALS = re.compile(r"^(\s*\w+)\s*=")
 
 
@@ -166,7 +167,7 @@ def _read_config(
         return
     for line in text.splitlines():
         try:
-            keyword, *words = shlex.split(_EQUALS.sub(r"\1 ", line), comments=True) or [""]
+            keyword, *words = shlex.split(_EQUALS.sub(r"\1 ", _COMMENT.sub("", line))) or [""]
         except ValueError:  # a quote is left open
             continue
         if keyword.lower() == "host":

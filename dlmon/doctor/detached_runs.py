@@ -11,7 +11,6 @@ import os
 import pwd
 import re
 from collections.abc import Iterator, Mapping
-from datetime import datetime
 from pathlib import Path
 
 from dlmon.doctor.finding import Finding
@@ -23,7 +22,6 @@ KEEP_STEP = (
     "Once: loginctl enable-linger. Then: systemd-run --user --scope dlmon run WORKLOAD --detach"
 )
 _LONGEST_FILE = 1 << 20
-_LAST_WALL = 2**37  # in the year 6325; no calendar is asked for later ones
 # The variable that holds the job's id, and one that only this batch system sets.
 _BATCH_SYSTEMS = (
     ("Slurm", "SLURM_JOB_ID", "SLURM_JOB_ID"),
@@ -59,11 +57,7 @@ def what_ends_runs(
 
 
 def _batch_job(environment: Mapping[str, str], group: str | None) -> Finding | None:
-    """Batch systems end every process of a job when the job ends, also those that left its shell.
-
-    SLURM_JOB_END_TIME is when the time that Slurm granted ends
-    (sbatch's manual, output environment variables).
-    """
+    """Batch systems end every process of a job with the job, also those that left its shell."""
     jobs = [
         (system, environment[job])
         for system, job, sign in _BATCH_SYSTEMS
@@ -74,20 +68,12 @@ def _batch_job(environment: Mapping[str, str], group: str | None) -> Finding | N
     if not jobs:
         return None
     system, number = jobs[0]
-    end = _day_and_time(environment.get("SLURM_JOB_END_TIME") if system == "Slurm" else None)
-    until = f", on {end} at the latest" if end else ""
-    text = f"This is {system} job {number[:40]}: a detached run ends with the job{until}."
+    text = f"This is {system} job {number[:40]}: a detached run ends with the job."
     step = (
         "Request enough time for the run, and run it without --detach in the job script: "
         "the job ends when the script does."
     )
     return Finding(TOPIC, "warning", text, step)
-
-
-def _day_and_time(wall: str | None) -> str | None:
-    if wall is None or not wall.isdecimal() or len(wall) > 12 or int(wall) > _LAST_WALL:
-        return None
-    return datetime.fromtimestamp(int(wall)).strftime("%Y-%m-%d at %H:%M")
 
 
 def _host(root: Path, environment: Mapping[str, str]) -> Finding | None:

@@ -158,6 +158,9 @@ def other_programs(
     waited = "" if use.waited is None else f"{100 * use.waited:.0f} % of the time"
     waits = verb(ended, "waits", "waited")
     busiest = _busiest_other(samples)
+    if busiest is not None and busiest.cores < use.others * _WORTH_NAMING:
+        # Who takes most of it can't be seen from here, as from within a container.
+        busiest = None
     named = ""
     if busiest is not None:
         # Others may not be seen from here: only what has half of it has the most for certain.
@@ -182,6 +185,10 @@ def other_programs(
         advised,
         use.waited,
     )
+
+
+_WORTH_NAMING = 0.25
+"""A program is named from this share of what others take on."""
 
 
 class _Busiest(NamedTuple):

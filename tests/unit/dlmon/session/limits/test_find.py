@@ -121,12 +121,13 @@ def test_a_program_that_may_not_be_the_one_is_not_named(row):
     assert limit.text == "Other programs take 1.2 of 2 cores; this run 0.8."
 
 
-def test_a_program_that_may_not_have_the_most_is_named_with_what_it_takes():
-    row = Process(1, command="small", cpu_pct=20.0, of_run=False)
+@pytest.mark.parametrize(("pct", "named"), [(40.0, " (0.4: small, pid 1)"), (20.0, "")])
+def test_a_program_that_may_not_have_the_most_is_named_where_it_takes_enough_of_it(pct, named):
+    row = Process(1, command="small", cpu_pct=pct, of_run=False)
     limit = reported(
         on_cores(2, run=0.8, others=1.2, processes=(row,)), MachineFacts(cores=2), None
     )
-    assert limit.text == "Other programs take 1.2 of 2 cores (0.2: small, pid 1); this run 0.8."
+    assert limit.text == f"Other programs take 1.2 of 2 cores{named}; this run 0.8."
 
 
 def test_a_program_is_named_by_what_it_took_over_the_whole_window():

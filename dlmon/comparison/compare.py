@@ -13,7 +13,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timezone
 from typing import Any, Protocol
 
 from dlmon.comparison.compiling import compiled_by
@@ -27,7 +26,7 @@ from dlmon.comparison.conditions import (
     is_capped,
 )
 from dlmon.comparison.like_runs import Settings, settings_of
-from dlmon.comparison.price import parse_price
+from dlmon.comparison.price import usd_per_hour_of, year_of
 from dlmon.comparison.published import STEP_MS, Published, published, published_metrics
 from dlmon.comparison.same_script import script_of
 from dlmon.records import (
@@ -173,7 +172,7 @@ def run_of(metric: str, result: Result, header: SessionHeader | None = None) -> 
         label=result.device_name or result.device or "device not known",
         timing=timing,
         session=result.session,
-        year=_year(header.wall if header else result.wall),
+        year=year_of(header.wall if header else result.wall),
         framework=framework_of(result.options.get("backend"), header),
         missing=missing_part(timing, result.why),
         doubts=_doubts_of(result, header),
@@ -223,20 +222,6 @@ def cpus_of(options: Mapping[str, Any], machine: MachineFacts | None) -> int | N
     return machine.cores if machine else None
 
 
-def usd_per_hour_of(options: Mapping[str, Any], cpus: int | None) -> float | None:
-    """Return what `--price` makes of an hour of a run, None without a price or the CPUs it counts.
-
-    An option that is no price (a log is foreign) is none.
-    """
-    price = options.get("price")
-    if not isinstance(price, str):
-        return None
-    try:
-        return parse_price(price).cost_usd(3600.0, cpus)
-    except ValueError:
-        return None
-
-
 class Figures(Protocol):
     """What is known of a run, as it goes on or as it ended."""
 
@@ -278,15 +263,6 @@ def timing_by(metric: str, figures: Figures) -> Timing | None:
         "seconds_per_epoch": figures.seconds_per_epoch,
         "run_seconds": figures.run_seconds,
     }.get(metric)
-
-
-def _year(wall: float | None) -> int | None:
-    if wall is None:
-        return None
-    try:
-        return datetime.fromtimestamp(wall, timezone.utc).year
-    except (OverflowError, OSError, ValueError):  # a foreign log may name any time
-        return None
 
 
 @dataclass(frozen=True)

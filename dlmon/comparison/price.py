@@ -1,8 +1,11 @@
-"""What a machine costs by the hour, as a person types it. Pure."""
+"""What a machine costs by the hour, as a person types it, and of which year a figure is. Pure."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from datetime import datetime, timezone
+from typing import Any
 
 from dlmon.numbers import decimal_number
 from dlmon.records.record import record
@@ -51,3 +54,27 @@ def parse_price(text: str) -> Price:
             "or per hour of each CPU, such as 0.00795/cpu"
         )
     return Price(usd_per_hour, per_cpu=bool(slash))
+
+
+def usd_per_hour_of(options: Mapping[str, Any], cpus: int | None) -> float | None:
+    """Return what `--price` makes of an hour of a run, None without a price or the CPUs it counts.
+
+    An option that is no price (a log is foreign) is none.
+    """
+    price = options.get("price")
+    if not isinstance(price, str):
+        return None
+    try:
+        return parse_price(price).cost_usd(3600.0, cpus)
+    except ValueError:
+        return None
+
+
+def year_of(wall: float | None) -> int | None:
+    """Return the year of a time, None where it is not known or beyond the calendar."""
+    if wall is None:
+        return None
+    try:
+        return datetime.fromtimestamp(wall, timezone.utc).year
+    except (OverflowError, OSError, ValueError):  # a foreign log may name any time
+        return None

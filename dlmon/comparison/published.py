@@ -7,13 +7,12 @@ import io
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
-from datetime import datetime, timezone
 from functools import cache, lru_cache
 from importlib import resources
 from pathlib import Path
 from typing import Any, TypeVar
 
-from dlmon.comparison.price import parse_price
+from dlmon.comparison.price import usd_per_hour_of, year_of
 from dlmon.files import MIB, read_regular
 from dlmon.numbers import decimal_number, whole_number
 from dlmon.private_files import FILE_MODE, make_private_folder
@@ -355,17 +354,18 @@ def _cells_of(result: Result, name: str, framework: str) -> dict[str, Any]:
     if precision in _MIXED:
         framework = f"{framework} {precision}".strip()
     cpus = options.get("cpus")
+    price = usd_per_hour_of(options, cpus if type(cpus) is int else None)
     return {
         "workload": result.workload,
         "device": device,
         "device_kind": "gpu" if (result.device or "").startswith("gpu") else "cpu",
         "framework": framework,
-        "year": _year(result.wall),
+        "year": year_of(result.wall) or "",
         "metric": metric,
         "value": f"{value:.6g}",
         "batch_size": batch_size,
         "vcpus": cpus if type(cpus) is int else "",
-        "price_usd_per_hour": _usd_per_hour(options.get("price"), cpus),
+        "price_usd_per_hour": "" if price is None else price,
         "source": f"session {result.session}",
         "note": "; ".join(notes),
     }
@@ -389,22 +389,6 @@ def _time_of(result: Result) -> tuple[str, float, bool] | None:
 def _was_evaluated(result: Result) -> bool:
     """Return whether a session has reached its evaluation; an older log doesn't say."""
     return not result.account or result.account.get(AccountPart.EVALUATION, 0) > 0
-
-
-def _year(wall: float | None) -> int | str:
-    try:
-        return "" if wall is None else datetime.fromtimestamp(wall, timezone.utc).year
-    except (OverflowError, OSError, ValueError):  # a foreign log may name any time
-        return ""
-
-
-def _usd_per_hour(price: object, cpus: object) -> float | str:
-    try:
-        known = cpus if type(cpus) is int else None
-        cost = parse_price(price).cost_usd(3600.0, known) if isinstance(price, str) else None
-    except ValueError:
-        cost = None
-    return "" if cost is None else cost
 
 
 def _line(cells: Mapping[str, Any], names: Iterable[str]) -> str:

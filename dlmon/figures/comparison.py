@@ -23,10 +23,10 @@ from dlmon.comparison.compare import (
     metric_of_script,
     missing_part,
     timing_by,
-    usd_per_hour_of,
 )
 from dlmon.comparison.conditions import Conditions
 from dlmon.comparison.matching import Match, find_match
+from dlmon.comparison.price import usd_per_hour_of
 from dlmon.comparison.published import STEP_MS, Published
 from dlmon.comparison.same_script import is_same_work
 from dlmon.figures import units

@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from dlmon.comparison.compare import cpus_of, usd_per_hour_of
+from dlmon.comparison.compare import cpus_of
+from dlmon.comparison.price import usd_per_hour_of
 from dlmon.comparison.same_script import script_of
 from dlmon.comparison.sides import (
     ACCOUNT,

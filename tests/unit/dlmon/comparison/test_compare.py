@@ -15,10 +15,10 @@ from dlmon.comparison.compare import (
     factor_with_interval,
     run_of,
     timing_of_step,
-    usd_per_hour_of,
 )
 from dlmon.comparison.conditions import Conditions, busy_at_start, conditions_of, find_differences
 from dlmon.comparison.like_runs import settings_of
+from dlmon.comparison.price import usd_per_hour_of
 from dlmon.comparison.published import WEIGHT_UPDATE, published, published_metrics
 from dlmon.records import (
     MachineFacts,

@@ -1,4 +1,4 @@
-"""A process that the supervisor starts: which it is, whether it has ended, and how."""
+"""A process that the supervisor starts or watches: which it is, whether it has ended, and how."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dlmon.records import Failure
 
 
 class Child:
-    """What a workload and a script have in common."""
+    """What a workload, a script and a process that asked to be watched have in common."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
@@ -32,3 +32,6 @@ class Child:
         assert self._process is not None
         self._process.returncode = exit_code
         self.ended.set()
+
+    def report_refused_records(self) -> None:
+        """Say how many lines were refused, where each process does not say so itself."""

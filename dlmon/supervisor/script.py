@@ -154,9 +154,6 @@ class Script(Child):
             shutil.rmtree(self._folder, ignore_errors=True)
             self._folder = None
 
-    def report_refused_records(self) -> None:
-        """Do nothing: each process that sent some has been reported."""
-
     def _why_nothing_trained(self, folder: Path) -> str:
         if (folder / ENTERED).exists():
             return f"{NOTHING_SEEN}: {what_was_missing(sightings(folder))}"

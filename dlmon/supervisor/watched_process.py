@@ -18,11 +18,12 @@ from dlmon.launch.device import DeviceChoice
 from dlmon.launch.job import Job
 from dlmon.records import SCRIPT_PHASE, Failure, FailureKind, Phase, Record
 from dlmon.supervisor.channel import Asked
+from dlmon.supervisor.child import Child
 from dlmon.supervisor.script import ENTERED
 from dlmon.supervisor.trainers import Trainers
 
 
-class WatchedProcess:
+class WatchedProcess(Child):
     """A process that asked to be watched, from then until it ends or a person stops the session.
 
     Args:
@@ -31,12 +32,9 @@ class WatchedProcess:
     """
 
     def __init__(self, write: Callable[[Record], None], notice: Callable[[str], None]) -> None:
+        super().__init__()
         self._write = write
         self._trainers = Trainers(write, notice)
-        self.ended = asyncio.Event()
-        self.failure: Failure | None = None
-        self.exit_code: int | None = None
-        self.why_nothing_trained: str | None = None
         self._pid: int | None = None
         self._pidfd = -1
         self._place: Path | None = None
@@ -96,6 +94,3 @@ class WatchedProcess:
                 left.unlink(missing_ok=True)
             with contextlib.suppress(OSError):
                 self._place.parent.rmdir()
-
-    def report_refused_records(self) -> None:
-        """Do nothing: each process that sent some has been reported."""

@@ -18,7 +18,6 @@ from dlmon.host import host_name
 from dlmon.options.run import OPTIONS, RunOptions
 from dlmon.records.sanitize import clean
 from dlmon.session.source import MachineSource
-from tui.home.start_line import StartLine
 from tui.home.workload_list import WorkloadList
 from tui.screens.base import PALETTE, BaseScreen
 from tui.widgets.text_field import FilterField
@@ -28,11 +27,108 @@ from workloads.catalog import WORKLOADS, Workload
 if TYPE_CHECKING:
     from dlmon.log.directory import SessionEntry
     from tui.home.about_workload import AboutWorkload
-    from tui.home.command_line import CommandLine
     from tui.home.last_results import LastResult
     from tui.home.recent_sessions import RecentSessions
     from tui.home.run_form import RunForm
     from tui.machine.panel import MachinePanel
+from typing import NamedTuple
+
+from textual import events
+from textual.content import Content
+from textual.widgets import Static
+
+from tui.widgets.lines import ACCENT, PLAIN, STRONG, Lines, row_width
+from tui.widgets.rows import TextRow
+
+_NAME = " dlmon "
+_APART = "  "
+
+
+class _Start(NamedTuple):
+    """A way to begin: its key, what a person calls that, and what it opens, long and short."""
+
+    key: str
+    shown_key: str
+    name: str
+    short: str
+
+
+STARTS = (
+    _Start("enter", "⏎", "Workload", "Workload"),
+    _Start("f8", "f8", "Your own script", "Script"),
+    _Start("f7", "f7", "Remote machine", "Remote"),
+    _Start("ctrl+r", "^r", "Recorded sessions", "Recorded"),
+)
+
+
+class StartLine(Lines):
+    """One row; a click presses the key of what lies under the mouse."""
+
+    ALLOW_SELECT = False
+    DEFAULT_CSS = """
+    StartLine {
+        height: 1;
+        background: $panel;
+        & > .lines--accent { color: $footer-key-foreground; background: $panel; }
+        & > .lines--strong { color: $text-accent; background: $panel; }
+    }
+    """
+
+    def draw(self, width: int, height: int) -> list[TextRow]:
+        """Return the ways to begin; in a narrow terminal, a word for each."""
+        row = self._row(short=False)
+        return [row if row_width(row) <= width else self._row(short=True)]
+
+    def on_click(self, event: events.Click) -> None:
+        """Press the key under the mouse."""
+        column = event.x
+        row = self.draw(self.size.width, 1)[0]
+        for number, (text, _) in enumerate(row):
+            column -= len(text)
+            if column < 0:
+                if number > 0:
+                    self.app.simulate_key(STARTS[(number - 1) // 2].key)
+                return
+
+    def _row(self, short: bool) -> TextRow:
+        row: TextRow = ((_NAME, STRONG),)
+        for start in STARTS:
+            key = start.shown_key
+            if key == "⏎" and self.app.has_class("-ascii"):
+                key = "enter"
+            name = start.short if short else start.name
+            row = (*row, (f"{_APART}{key}", ACCENT), (f" {name}", PLAIN))
+        return row
+
+
+class CommandLine(Static):
+    """Shows a command, which a click copies, or the problem in its place."""
+
+    ALLOW_SELECT = False
+
+    class Clicked(Message):
+        """The command was clicked."""
+
+    def __init__(self) -> None:
+        super().__init__(id="command")
+        self._shown = Content()
+
+    def show_command(self, command: str) -> None:
+        """Show what to type in a shell."""
+        self._show(Content.assemble(("$ ", "$text-muted"), clean(command)))
+
+    def show_problem(self, problem: str) -> None:
+        """Show why there is no such command."""
+        self._show(Content.assemble(("! ", "bold $text-error"), (clean(problem), "$text-error")))
+
+    def on_click(self) -> None:
+        self.post_message(self.Clicked())
+
+    def _show(self, content: Content) -> None:
+        if content != self._shown:
+            self._shown = content
+            self.update(content)
+
 
 # From here on the recent sessions leave the machine's charts enough rows.
 _ROOMY_WIDTH, _ROOMY_HEIGHT = 100, 38
@@ -210,7 +306,6 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
         if not self.is_attached:  # left before the first paint
             return
         from tui.home.about_workload import AboutWorkload
-        from tui.home.command_line import CommandLine
         from tui.home.recent_sessions import RecentSessions
         from tui.home.run_form import RunForm
         from tui.machine.panel import MachinePanel

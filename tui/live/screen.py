@@ -37,10 +37,9 @@ from tui.live.help import FIRST_STEPS, FIRST_STEPS_OF_SCRIPT, TOPICS
 from tui.live.keys import CHART_ACTIONS, LIVE_KEYS, LOG_ACTIONS, STOPS_SCRIPT
 from tui.live.limit_line import LimitLine
 from tui.live.loss_chart import next_metric, shown_metric
-from tui.live.loss_curve import LossCurve
 from tui.live.output_pane import OutputPane
 from tui.live.progress_line import ProgressLine
-from tui.live.side_cell import Part, Room, SideCell, part_after, parts_shown
+from tui.live.side_cell import LossCurve, Part, Room, SideCell, part_after, parts_shown
 from tui.live.time_charts import machine_view
 from tui.live.top_line import TopLine
 from tui.machine.charts import OF_GPUS

@@ -16,13 +16,12 @@ import tui.home.screen
 from dlmon.log.directory import list_sessions
 from dlmon.options.run import OPTIONS, RunOptions
 from dlmon.records import Facts, GpuFacts, Machine, MachineFacts
+from tui.home.run_form import Choice
 from tui.home.screen import HomeScreen
-from tui.home.workload_choice import matching
-from tui.home.workload_list import WorkloadList
+from tui.home.workload_list import WorkloadList, matching
 from tui.machine.panel import MachinePanel
 from tui.screens.help import HelpScreen
 from tui.watch.screen import WatchScreen
-from tui.widgets.choice import Choice
 from tui.widgets.key_footer import KeyFooter
 from tui.widgets.lines import row_width
 from workloads.catalog import WORKLOADS

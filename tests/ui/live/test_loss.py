@@ -14,10 +14,8 @@ from dlmon.records import Epoch, Metrics, Output
 from dlmon.session.learning import Metric
 from dlmon.statistics.series import Series
 from tui.drawing.time_axis import TimeAxis
-from tui.live import loss_curve
 from tui.live.loss_chart import _picture
-from tui.live.loss_curve import LossCurve
-from tui.live.side_cell import Part, Room, part_after, parts_shown
+from tui.live.side_cell import LossCurve, Part, Room, part_after, parts_shown
 from tui.widgets.chart_picture import ChartPicture, picture_rows
 
 S = 1_000_000_000
@@ -141,7 +139,9 @@ async def test_in_plain_characters_the_curve_is_a_ramp(show_session):
 
 def test_a_curve_is_drawn_anew_only_where_more_of_it_can_be_seen(monkeypatch):
     metric, curve, drawn = Metric(Series()), LossCurve(), []
-    monkeypatch.setattr(loss_curve, "small_curve", lambda columns, *_: drawn.append(columns) or "")
+    monkeypatch.setattr(
+        "tui.live.side_cell.small_curve", lambda columns, *_: drawn.append(columns) or ""
+    )
     for second in range(1, 3_601):
         metric.add(0, second * S, 1 / second, "")
         curve.text(metric, 10, UNICODE)

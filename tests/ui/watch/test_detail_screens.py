@@ -18,9 +18,8 @@ from tui.machine.panel import MachinePanel
 from tui.machine.process_list import ProcessDetails, ProcessList
 from tui.screens.help import HelpScreen
 from tui.watch.detail import MachineDetail
-from tui.watch.detail_screens import GpusScreen, ProcessesScreen
+from tui.watch.detail_screens import GpusScreen, ProcessesScreen, SignalScreen
 from tui.watch.screen import WatchScreen
-from tui.watch.signal import SignalScreen
 
 NARROW, WIDE = (80, 24), (120, 40)
 

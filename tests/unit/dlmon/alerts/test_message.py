@@ -18,8 +18,8 @@ from dlmon.alerts.message import (
     title_of,
     without_paths,
 )
-from dlmon.alerts.samples import samples
 from dlmon.alerts.settings import EVENTS, address_of
+from dlmon.cli.alerts import samples
 from dlmon.records import Alert, AlertEvent
 
 ABOUT = About("box", 1.7e9, "20261120-145600-train-py-7f3a", "train.py", None, "dlmon attach 7f3a")

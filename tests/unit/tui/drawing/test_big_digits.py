@@ -3,7 +3,7 @@
 import pytest
 from fakes.glyphs import GLYPHS
 
-from tui.drawing.big_digits import LARGE_ROWS, SMALL_ROWS, big_digits
+from tui.machine.tiles import LARGE_ROWS, SMALL_ROWS, big_digits
 
 
 def test_small_digits_are_three_rows_of_half_blocks():

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tui.home.workload_choice import matching, pieces, with_headings
+from tui.home.workload_list import matching, pieces, with_headings
 from workloads.catalog import WORKLOADS
 
 ALL = [WORKLOADS[name] for name in ("cifar10-cnn", "mnist-mlp-small", "mnist-mlp-wide")]

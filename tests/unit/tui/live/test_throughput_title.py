@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from dlmon.figures.glyphs import UNICODE
 from dlmon.records import SamplesPerSecond
-from tui.live.throughput_title import ThroughputTitle, at_cursor
+from tui.live.time_charts import ThroughputTitle, at_cursor
 
 TRAINING = folded(recorded_session("training")).snapshot()
 # What the border has of an 80 and of a 120 columns wide screen.

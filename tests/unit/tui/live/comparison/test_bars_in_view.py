@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tui.live.comparison.bar_rows import BarRow
-from tui.live.comparison.bars_in_view import around_this_run, first_around, first_in_view
+from tui.live.comparison.bars import around_this_run, first_around, first_in_view
 
 
 @given(

@@ -19,8 +19,8 @@ from dlmon.alerts.message import (
     without_paths,
 )
 from dlmon.alerts.settings import EVENTS, address_of
-from dlmon.cli.alerts import samples
 from dlmon.records import Alert, AlertEvent
+from dlmon.render.alerts import samples
 
 ABOUT = About("box", 1.7e9, "20261120-145600-train-py-7f3a", "train.py", None, "dlmon attach 7f3a")
 ALERT = Alert(

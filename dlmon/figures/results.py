@@ -8,14 +8,12 @@ from dlmon.records import Result
 from dlmon.session.measures import NO_PRICE
 
 
-def result_figures(result: Result) -> list[tuple[str, str]]:
-    """Return the names and the texts of what was measured, and why there is no cost."""
-    cost = cost_text(result)
+def cost_or_reason(result: Result) -> str:
+    """Return what the run cost, or why that isn't known; empty without a price."""
     reason = result.why.get("cost_usd")
-    if not cost and reason and reason != NO_PRICE:
-        cost = f"– ({reason})"
-    figures = (("cost", cost), ("energy", energy_text(result)), ("effective", _effective(result)))
-    return [(name, text) for name, text in figures if text]
+    if result.cost_usd is None and reason and reason != NO_PRICE:
+        return f"– ({reason})"
+    return cost_text(result)
 
 
 def cost_text(result: Result) -> str:
@@ -41,7 +39,7 @@ def effective_text(result: Result) -> str:
     return f"{speed}, {units.share(result.peak_share)} of peak"
 
 
-def _effective(result: Result) -> str:
+def effective_or_reason(result: Result) -> str:
     """Return the same, with the reason why the share is not known."""
     text, reason = effective_text(result), result.why.get("peak_share")
     if text and result.peak_share is None and reason:

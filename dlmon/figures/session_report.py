@@ -49,7 +49,17 @@ from dlmon.figures.sections import (
     Table,
     with_texts,
 )
-from dlmon.figures.summary import COMMAND, IN_DOUBT, METRICS, VALID, account_section, summary_rows
+from dlmon.figures.summary import (
+    COMMAND,
+    IN_DOUBT,
+    METRICS,
+    VALID,
+    Outcome,
+    account_section,
+    summary_columns,
+    summary_numbers,
+    summary_rows,
+)
 from dlmon.log.directory import SessionEntry, list_sessions, read_entry
 from dlmon.log.folder import LogError, log_directory_of, reason_of
 from dlmon.log.follower import LogFollower
@@ -184,7 +194,7 @@ class _Gathered:
         names = run_names(snapshot, entries)
         figures = tuple(
             (name, said)
-            for name, said in summary_rows(self.session, snapshot, self.status, label)
+            for name, said in summary_rows(Outcome(self.session, snapshot, self.status, label))
             if name != METRICS and (self.full or name != COMMAND)
         )
         metrics = metric_table(
@@ -329,6 +339,9 @@ class _Gathered:
             "result": None
             if result is None
             else {name: value for name, value in to_json(result).items() if name not in hidden},
+            "figures": dict(
+                zip(summary_columns(), summary_numbers(result or snapshot), strict=True)
+            ),
             "limit": None if snapshot.limit is None else snapshot.limit.text,
             "advice": None if snapshot.limit is None else snapshot.limit.advice or None,
             "account": {str(part): seconds for part, seconds in snapshot.account.items()},

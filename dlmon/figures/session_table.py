@@ -9,78 +9,43 @@ from typing import Any
 
 from dlmon.figures.redact import Redaction
 from dlmon.figures.session_report import records_of
+from dlmon.figures.summary import Cell, summary_columns, summary_numbers
 from dlmon.log.directory import read_entry
 from dlmon.log.follower import LogFollower
 from dlmon.records import Model, SessionHeader, Trainer
-
-Cell = str | int | float | bool | None
+from dlmon.session.figures import read_session
 
 _OPTIONS = ("batch_size", "precision", "mode", "backend", "data")
 
 
 def session_rows(paths: Sequence[Path], full: bool) -> Iterator[Sequence[Cell]]:
     """Yield one row per session, headings first; it may raise a LogError."""
-    figures = (
-        "wall_s", "samples_per_second", "samples_per_second_band", "seconds_per_epoch",
-        "seconds_per_epoch_low", "seconds_per_epoch_high", "projected", "run_seconds",
-        "step_ms_median", "step_ms_p95", "compile_s", "epochs", "batches", "stalls",
-        "energy_j_per_epoch_cpu", "energy_j_per_epoch_gpu", "cost_usd", "effective_flop_s",
-    )  # fmt: skip
     yield (
-        "session",
-        "name",
-        "wall",
-        "workload",
-        "status",
-        "device",
-        "device_name",
-        *_OPTIONS,
-        *figures,
-    )
+        "session", "name", "wall", "workload", "status", "device", "device_name",
+        *_OPTIONS, *summary_columns(),
+    )  # fmt: skip
     for path in paths:
         entry = read_entry(path)
         header, result = entry.header, entry.result
         redaction = Redaction(full)
         redaction.learn_names(header.host, header.options)
-        rate = result and result.samples_per_second
-        if result is not None and result.counts_steps:
-            # They are steps: how many samples went by isn't known.
-            rate = None
-        epoch = result and result.seconds_per_epoch
-        run = result and result.run_seconds
-        step = result and result.step_ms
-        options_seen = header.options | _settings_seen(path, header)
-        if result is not None and result.data is not None:
+        # Of a run that never came to a result, there is what was read of it.
+        read = None if result is not None else read_session(path).snapshot(ended=True)
+        seen = result if read is None else read.model
+        options = header.options | _settings_seen(path, header)
+        if seen is not None and seen.data is not None:
             # Asked for was, as a rule, whichever there is.
-            options_seen["data"] = result.data
-        energy = (result and result.energy_j_per_epoch) or {}
-        device = (result.device, result.device_name) if result else (None, None)
+            options["data"] = seen.data
         cells: tuple[Any, ...] = (
             header.id,
             entry.label.name,
             header.wall,
             header.workload,
             str(entry.status),
-            *device,
-            *(options_seen.get(name) for name in _OPTIONS),
-            result and result.wall_s,
-            rate and rate.mean,
-            rate and rate.band,
-            epoch and epoch.value,
-            epoch and epoch.low,
-            epoch and epoch.high,
-            epoch and epoch.projected,
-            run and run.value,
-            step and step.median,
-            step and step.p95,
-            result and result.compile_s,
-            result and result.epochs,
-            result and result.batches,
-            result and result.stalls,
-            energy.get("cpu"),
-            energy.get("gpu"),
-            result and result.cost_usd,
-            result and result.effective_flop_s,
+            seen and seen.device,
+            seen and seen.device_name,
+            *(options.get(name) for name in _OPTIONS),
+            *summary_numbers(result or read),
         )
         yield [scalar(redaction.value(cell)) for cell in cells]
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from dlmon.comparison.compare import ComparisonRow, missing_part
 from dlmon.figures import units
@@ -37,18 +38,24 @@ from dlmon.figures.epoch_tables import loop_table
 from dlmon.figures.epochs import epoch_text_of
 from dlmon.figures.loops import measured_loop
 from dlmon.figures.metrics import evaluation_text, metrics_line
-from dlmon.figures.results import result_figures
-from dlmon.figures.sections import Bar, Bars, Figures, Note, Section, Table
+from dlmon.figures.results import cost_or_reason, effective_or_reason, energy_text
+from dlmon.figures.sections import Bar, Bars, Figures, Note, Row, Section, Table
 from dlmon.figures.sessions import device_name, energy_used, status_text
 from dlmon.figures.validity import validity_text
 from dlmon.log.directory import SessionEntry
 from dlmon.log.label import Label
-from dlmon.records import AccountPart, Model, RunSeconds, SecondsPerEpoch, Status
+from dlmon.records import AccountPart, Model, Result, RunSeconds, SecondsPerEpoch, Status
 from dlmon.session.epoch_comparison import seconds_of
 from dlmon.session.metric_figures import metric_figures
 from dlmon.session.session import Session
 from dlmon.session.snapshot import Snapshot
 from workloads.catalog import WORKLOADS
+
+Cell = str | int | float | bool | None
+"""A value in a table."""
+
+Measured = Result | Snapshot
+"""What has the numbers of a session: its result, or what was read of one that has none."""
 
 _MARKS = {"this": "▶", "earlier": "·"}
 COMMAND, METRICS = "command", "metrics"
@@ -58,181 +65,253 @@ _SHOWN_GAPS, _SHOWN_LOOPS, _SHOWN_SLOW = 3, 20, 3
 _A_DELAY_S = 0.01
 
 
-def describe_outcome(
-    session: Session,
-    snapshot: Snapshot,
-    status: Status,
-    label: Label,
-    entries: Sequence[SessionEntry],
-    with_ids: bool,
-) -> Iterator[Section]:
-    """Yield what came of a session: its figures, its loops, its time, and what it compares with.
+@dataclass(frozen=True)
+class Outcome:
+    """A session as it stands, and what a person calls it."""
 
-    Args:
-        session: what was recorded.
-        snapshot: of it.
-        status: how it stands.
-        label: what a person calls it.
-        entries: all sessions of its folder.
-        with_ids: name earlier runs by their ids too.
+    session: Session
+    snapshot: Snapshot
+    status: Status
+    label: Label
+
+    @property
+    def has_trained(self) -> bool:
+        """Whether figures can be missing: of a script that never trained, nothing was too short."""
+        return not self.snapshot.header.is_script or self.snapshot.batches > 0
+
+
+def _nothing(outcome: Outcome) -> Iterable[Row]:
+    return ()
+
+
+def _no_number(measured: Measured) -> Sequence[Cell]:
+    return ()
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One figure of a session: a row wherever it is described, and columns of tables and JSON.
+
+    Attributes:
+        rows: yields names and texts; nothing where there is nothing to say.
+        columns: what its numbers are called, with their units.
+        numbers: returns these of a result, or of a session that has none.
     """
-    yield Figures("", tuple(summary_rows(session, snapshot, status, label)))
-    if snapshot.header.is_machine_recording:
-        return
-    for section in (
-        loop_table(snapshot, _SHOWN_LOOPS),
-        account_section(snapshot),
-        _gaps(snapshot),
-    ):
-        if section is not None:
-            yield section
-    if timing_of(snapshot) is not None:
-        earlier = earlier_sessions(entries, snapshot.header, metric=metric_of(snapshot))
-        rows = comparison_rows(snapshot, earlier)
-        # Nothing is published of a script: before its second run there is nothing to compare.
-        if rows and not (snapshot.header.is_script and len(rows) == 1):
-            yield from comparison_sections(rows, run_names(snapshot, earlier), with_ids)
+
+    rows: Callable[[Outcome], Iterable[Row]] = _nothing
+    columns: tuple[str, ...] = ()
+    numbers: Callable[[Measured], Sequence[Cell]] = _no_number
 
 
-def account_section(snapshot: Snapshot) -> Bars | None:
-    """Return where the time went; None where that isn't known."""
-    parts = account_rows(snapshot.account, names_of(snapshot))
-    bars = tuple(Bar(part.name, part.seconds, part.in_figures) for part in parts)
-    return Bars("Where the time went", bars, are_parts=True) if bars else None
-
-
-def _gaps(snapshot: Snapshot) -> Note | None:
-    longest = longest_gaps(snapshot.gaps, _SHOWN_GAPS)
-    said = [gap_of_session(gap, snapshot) for gap in longest]
-    left = len(snapshot.gaps) - len(longest)
-    if left:
-        said.append(f"and {units.counted(left, 'more time')} of over a second without a batch")
-    return Note(tuple(said), "list") if said else None
-
-
-def comparison_sections(
-    rows: Sequence[ComparisonRow], names: Mapping[str, str], with_ids: bool
-) -> Iterator[Section]:
-    """Yield a table of this run among published and earlier ones, this one marked."""
-    rows, of_all = busy_said_once(rows)
-    unit = timed_unit(rows[0].metric) or "throughput"
-    # Years tell published figures apart; among one's own runs the names do.
-    has_years = any(row.kind == "published" for row in rows)
-    priced = any(row.kind == "this" and row.cost_usd is not None for row in rows)
-    headings = ("", "device", unit, "USD", "year", "of peak", "framework", "")
-    cells = []
-    for row in rows:
-        is_own = row.published is not None and row.published.own
-        share = peak_share(row.published)[0] if row.published else None
-        own = [row.session] if with_ids and row.kind == "earlier" and row.session else []
-        cells.append(
-            (
-                "+" if is_own else _MARKS.get(row.kind, ""),
-                names.get(row.session or "", row.label),
-                ("~ " if row.projected else "") + units.duration(row),
-                units.dollars(row.cost_usd).removesuffix(" USD")
-                if priced and row.cost_usd is not None
-                else "",
-                str(row.year) if has_years and row.year else "",
-                "" if share is None else units.share(share),
-                row.framework or "",
-                "; ".join([*own, *row.badges]),
-            )
-        )
-    shown = [index for index in range(len(headings)) if any(row[index] for row in cells)]
-    yield Table(
-        tuple(headings[index] for index in shown),
-        tuple(tuple(row[index] for index in shown) for row in cells),
-        tuple(headings[index] in (unit, "USD", "of peak") for index in shown),
-    )
-    if of_all:
-        yield Note((of_all,))
-
-
-def summary_rows(
-    session: Session, snapshot: Snapshot, status: Status, label: Label
-) -> list[tuple[str, str]]:
+def summary_rows(outcome: Outcome) -> list[Row]:
     """Return the names and texts of what came of a session, and what it is called."""
-    if snapshot.header.is_machine_recording:
-        return _machine_summary(session, snapshot, status)
-    model, result = snapshot.model, snapshot.result
-    why = snapshot.why | (result.why if result is not None else {})
-    named = (("name", label.name), ("note", label.note))
-    rows = [(row, text) for row, text in named if text is not None]
-    if snapshot.header.command is not None:
-        rows.append((COMMAND, shlex.join(snapshot.header.command)))
+    if outcome.snapshot.header.is_machine_recording:
+        return _machine_summary(outcome.session, outcome.snapshot, outcome.status)
+    return [row for figure in FIGURES for row in figure.rows(outcome)]
+
+
+def summary_columns() -> tuple[str, ...]:
+    """Return what the numbers of `summary_numbers` are called."""
+    return tuple(column for figure in FIGURES for column in figure.columns)
+
+
+def summary_numbers(measured: Measured | None) -> tuple[Cell, ...]:
+    """Return the numbers of a session, in the order of `summary_columns`; None is unknown."""
+    if measured is None:
+        return (None,) * len(summary_columns())
+    return tuple(cell for figure in FIGURES for cell in figure.numbers(measured))
+
+
+def _called(outcome: Outcome) -> Iterator[Row]:
+    if outcome.label.name is not None:
+        yield "name", outcome.label.name
+    if outcome.label.note is not None:
+        yield "note", outcome.label.note
+
+
+def _what_ran(outcome: Outcome) -> Iterator[Row]:
+    header, model = outcome.snapshot.header, outcome.snapshot.model
+    if header.command is not None:
+        yield COMMAND, shlex.join(header.command)
     else:
-        rows.append(("workload", snapshot.header.workload))
+        yield "workload", header.workload
     if model is not None:
-        rows.append(("device", device_text(snapshot) or "–"))
-        if not snapshot.header.is_script:
-            rows.append(("data", model.data or "–"))
-    unusual = unusual_settings(snapshot.header.options)
+        yield "device", device_text(outcome.snapshot) or "–"
+        if not header.is_script:
+            yield "data", model.data or "–"
+    unusual = unusual_settings(header.options)
     if unusual:
-        rows.append(("settings", ", ".join(unusual)))
-    rows.append(("status", status_text(status, session.result)))
+        yield "settings", ", ".join(unusual)
+    yield "status", status_text(outcome.status, outcome.session.result)
     if model is not None and model.length_from is not None:
-        rows.append(("length", _length(model)))
-    if measured_loop(snapshot):
-        rows.append(("figures of", measured_loop(snapshot)))
-    timing = timing_of(snapshot)
-    if snapshot.run_seconds is not None and timing is snapshot.run_seconds:
-        rows.append(("whole run", _run_text(snapshot.run_seconds, snapshot)))
+        yield "length", _length(model)
+    loop = measured_loop(outcome.snapshot)
+    if loop:
+        yield "figures of", loop
+
+
+def _whole_run(outcome: Outcome) -> Iterator[Row]:
+    run = outcome.snapshot.run_seconds
+    if run is not None and timing_of(outcome.snapshot) is run:
+        yield "whole run", _run_text(run, outcome.snapshot)
+
+
+def _epoch(outcome: Outcome) -> Iterator[Row]:
+    snapshot = outcome.snapshot
     if snapshot.seconds_per_epoch is not None:
-        rows.append(("seconds per epoch", _epoch_text(snapshot.seconds_per_epoch, snapshot)))
+        yield "seconds per epoch", _epoch_text(snapshot.seconds_per_epoch, snapshot)
     elif metric_of(snapshot) != "step_ms":
-        rows.append(("seconds per epoch", f"– ({why_no_time(snapshot, status)})"))
-    # Of a script that never trained, nothing was too short.
-    has_trained = not snapshot.header.is_script or snapshot.batches > 0
-    if snapshot.samples_per_second is not None:
-        rows.append(("throughput", _throughput(snapshot)))
-    elif has_trained:
-        rows.append(("throughput", f"– ({why.get('samples_per_second', '')})"))
-    if snapshot.step_ms is not None:
-        step = snapshot.step_ms
+        yield "seconds per epoch", f"– ({why_no_time(snapshot, outcome.status)})"
+
+
+def _epoch_numbers(measured: Measured) -> Sequence[Cell]:
+    epoch = measured.seconds_per_epoch
+    return (None,) * 4 if epoch is None else (epoch.value, epoch.low, epoch.high, epoch.projected)
+
+
+def _throughput(outcome: Outcome) -> Iterator[Row]:
+    snapshot = outcome.snapshot
+    measured = snapshot.samples_per_second
+    if measured is None:
+        result = snapshot.result
+        why = snapshot.why | (result.why if result is not None else {})
+        if outcome.has_trained:
+            yield "throughput", f"– ({why.get('samples_per_second', '')})"
+        return
+    text = units.throughput(measured, unit=units.rate_unit(snapshot.counts_steps))
+    uncertain = units.is_rate_very_uncertain(measured)
+    said = (units.VERY_UNCERTAIN if uncertain else "", trainers_text(snapshot))
+    notes = "; ".join(note for note in said if note)
+    yield "throughput", f"{text} ({notes})" if notes else text
+
+
+def _throughput_numbers(measured: Measured) -> Sequence[Cell]:
+    rate = measured.samples_per_second
+    # Where steps are counted, how many samples went by isn't known.
+    return (None, None) if rate is None or measured.counts_steps else (rate.mean, rate.band)
+
+
+def _step(outcome: Outcome) -> Iterator[Row]:
+    step = outcome.snapshot.step_ms
+    if step is not None:
         mean = "" if step.mean is None else f"mean {units.step_time(step.mean)}, "
         within = "" if step.p95 is None else f", 95 % within {units.step_time(step.p95)}"
-        rows.append(("step", f"{mean}median {units.step_time(step.median)}{within}"))
+        yield "step", f"{mean}median {units.step_time(step.median)}{within}"
+
+
+def _step_numbers(measured: Measured) -> Sequence[Cell]:
+    step = measured.step_ms
+    return (None, None) if step is None else (step.median, step.p95)
+
+
+def _compile(outcome: Outcome) -> Iterator[Row]:
+    snapshot = outcome.snapshot
     if snapshot.compile_s is not None and snapshot.compiles:
-        rows.append(("compile", units.seconds(snapshot.compile_s)))
+        yield "compile", units.seconds(snapshot.compile_s)
     elif first := _first_batch(snapshot.first_batch_s, snapshot.validation_compile_s):
-        rows.append(("first batch", first))
-    metrics = metric_figures(snapshot.epochs, session.learning)
+        yield "first batch", first
+
+
+def _counts(measured: Measured) -> Sequence[Cell]:
+    epochs = len(measured.epochs) if isinstance(measured, Snapshot) else measured.epochs
+    return epochs, measured.batches
+
+
+def _learned(outcome: Outcome) -> Iterator[Row]:
+    snapshot = outcome.snapshot
+    metrics = metric_figures(snapshot.epochs, outcome.session.learning)
     if metrics:
-        rows.append((METRICS, metrics_line(metrics, epoch_word(snapshot.header))))
+        yield METRICS, metrics_line(metrics, epoch_word(snapshot.header))
     if snapshot.evaluation is not None:
-        rows.append(("evaluation", evaluation_text(snapshot.evaluation)))
-    rows.extend(_slow_epochs(session, snapshot))
+        yield "evaluation", evaluation_text(snapshot.evaluation)
+
+
+def _held_up(outcome: Outcome) -> Iterator[Row]:
+    snapshot = outcome.snapshot
+    yield from _slow_epochs(outcome.session, snapshot)
     if snapshot.stalls:
-        rows.append(("stalls", _stalls(snapshot)))
+        yield "stalls", _stalls(snapshot)
     if snapshot.regular_steps is not None:
         regular = snapshot.regular_steps
         text = f"{regular_steps_text(regular)}, {units.counted(regular.times, 'time')}"
-        rows.append((PART_NAMES[AccountPart.BETWEEN_STEPS], text))
-    validity = snapshot.validity
-    if validity is not None and has_trained:
-        rows.append((VALID if validity.is_valid else IN_DOUBT, validity_text(validity)))
+        yield PART_NAMES[AccountPart.BETWEEN_STEPS], text
+
+
+def _judged(outcome: Outcome) -> Iterator[Row]:
+    snapshot = outcome.snapshot
+    if snapshot.validity is not None and outcome.has_trained:
+        valid = snapshot.validity.is_valid
+        yield VALID if valid else IN_DOUBT, validity_text(snapshot.validity)
     if snapshot.limit is not None:
-        heading = "what limited it" if snapshot.limit.ended else "what limits it"
-        rows.append((heading, snapshot.limit.text))
+        yield "what limited it" if snapshot.limit.ended else "what limits it", snapshot.limit.text
         if snapshot.limit.advice:
-            rows.append(("try", snapshot.limit.advice))
+            yield "try", snapshot.limit.advice
     if snapshot.header.workload in WORKLOADS:
-        rows.append(("published", comparable_text(match_of(snapshot), as_typed=True)))
-    if result is not None:
-        rows.append(("wall", units.seconds(result.wall_s)))
-        rows.extend(result_figures(result))
+        yield "published", comparable_text(match_of(snapshot), as_typed=True)
+
+
+def _of_result(write: Callable[[Result], str], name: str) -> Callable[[Outcome], Iterator[Row]]:
+    """Return what yields the row of a figure that only a run that is over has."""
+
+    def rows(outcome: Outcome) -> Iterator[Row]:
+        text = "" if outcome.snapshot.result is None else write(outcome.snapshot.result)
+        if text:
+            yield name, text
+
     return rows
 
 
-def _throughput(snapshot: Snapshot) -> str:
-    assert snapshot.samples_per_second is not None
-    unit = units.rate_unit(snapshot.counts_steps)
-    text = units.throughput(snapshot.samples_per_second, unit=unit)
-    uncertain = units.is_rate_very_uncertain(snapshot.samples_per_second)
-    said = (units.VERY_UNCERTAIN if uncertain else "", trainers_text(snapshot))
-    notes = "; ".join(note for note in said if note)
-    return f"{text} ({notes})" if notes else text
+def _energy_numbers(measured: Measured) -> Sequence[Cell]:
+    energy = (isinstance(measured, Result) and measured.energy_j_per_epoch) or {}
+    return energy.get("cpu"), energy.get("gpu")
+
+
+def _number(name: str) -> Callable[[Measured], Sequence[Cell]]:
+    return lambda measured: (getattr(measured, name, None),)
+
+
+def _wall(result: Result) -> str:
+    return units.seconds(result.wall_s)
+
+
+FIGURES = (
+    Figure(_called),
+    Figure(_what_ran),
+    Figure(
+        _whole_run,
+        ("run_seconds",),
+        lambda measured: (None if measured.run_seconds is None else measured.run_seconds.value,),
+    ),
+    Figure(
+        _epoch,
+        ("seconds_per_epoch", "seconds_per_epoch_low", "seconds_per_epoch_high", "projected"),
+        _epoch_numbers,
+    ),
+    Figure(_throughput, ("samples_per_second", "samples_per_second_band"), _throughput_numbers),
+    Figure(_step, ("step_ms_median", "step_ms_p95"), _step_numbers),
+    Figure(_compile, ("compile_s",), _number("compile_s")),
+    Figure(columns=("epochs", "batches"), numbers=_counts),
+    Figure(_learned),
+    Figure(_held_up, ("stalls",), _number("stalls")),
+    Figure(_judged),
+    Figure(
+        _of_result(lambda result: units.seconds(result.wall_s), "wall"),
+        ("wall_s",),
+        _number("wall_s"),
+    ),
+    Figure(_of_result(cost_or_reason, "cost"), ("cost_usd",), _number("cost_usd")),
+    Figure(
+        _of_result(energy_text, "energy"),
+        ("energy_j_per_epoch_cpu", "energy_j_per_epoch_gpu"),
+        _energy_numbers,
+    ),
+    Figure(
+        _of_result(effective_or_reason, "effective"),
+        ("effective_flop_s",),
+        _number("effective_flop_s"),
+    ),
+)
+"""What is said of a run, in this order."""
 
 
 def _machine_summary(session: Session, snapshot: Snapshot, status: Status) -> list[tuple[str, str]]:
@@ -309,3 +388,87 @@ def _run_text(timing: RunSeconds, snapshot: Snapshot) -> str:
 def _left_out(timing: RunSeconds | SecondsPerEpoch, snapshot: Snapshot) -> str:
     missing = missing_part(timing, snapshot.why)
     return f", without {missing}" if missing else ""
+
+
+def describe_outcome(
+    outcome: Outcome, entries: Sequence[SessionEntry], with_ids: bool
+) -> Iterator[Section]:
+    """Yield what came of a session: its figures, its loops, its time, and what it compares with.
+
+    Args:
+        outcome: the session.
+        entries: all sessions of its folder.
+        with_ids: name earlier runs by their ids too.
+    """
+    snapshot = outcome.snapshot
+    yield Figures("", tuple(summary_rows(outcome)))
+    if snapshot.header.is_machine_recording:
+        return
+    for section in (
+        loop_table(snapshot, _SHOWN_LOOPS),
+        account_section(snapshot),
+        _gaps(snapshot),
+    ):
+        if section is not None:
+            yield section
+    if timing_of(snapshot) is not None:
+        earlier = earlier_sessions(entries, snapshot.header, metric=metric_of(snapshot))
+        rows = comparison_rows(snapshot, earlier)
+        # Nothing is published of a script: before its second run there is nothing to compare.
+        if rows and not (snapshot.header.is_script and len(rows) == 1):
+            yield from comparison_sections(rows, run_names(snapshot, earlier), with_ids)
+
+
+def account_section(snapshot: Snapshot) -> Bars | None:
+    """Return where the time went; None where that isn't known."""
+    parts = account_rows(snapshot.account, names_of(snapshot))
+    bars = tuple(Bar(part.name, part.seconds, part.in_figures) for part in parts)
+    return Bars("Where the time went", bars, are_parts=True) if bars else None
+
+
+def _gaps(snapshot: Snapshot) -> Note | None:
+    longest = longest_gaps(snapshot.gaps, _SHOWN_GAPS)
+    said = [gap_of_session(gap, snapshot) for gap in longest]
+    left = len(snapshot.gaps) - len(longest)
+    if left:
+        said.append(f"and {units.counted(left, 'more time')} of over a second without a batch")
+    return Note(tuple(said), "list") if said else None
+
+
+def comparison_sections(
+    rows: Sequence[ComparisonRow], names: Mapping[str, str], with_ids: bool
+) -> Iterator[Section]:
+    """Yield a table of this run among published and earlier ones, this one marked."""
+    rows, of_all = busy_said_once(rows)
+    unit = timed_unit(rows[0].metric) or "throughput"
+    # Years tell published figures apart; among one's own runs the names do.
+    has_years = any(row.kind == "published" for row in rows)
+    priced = any(row.kind == "this" and row.cost_usd is not None for row in rows)
+    headings = ("", "device", unit, "USD", "year", "of peak", "framework", "")
+    cells = []
+    for row in rows:
+        is_own = row.published is not None and row.published.own
+        share = peak_share(row.published)[0] if row.published else None
+        own = [row.session] if with_ids and row.kind == "earlier" and row.session else []
+        cells.append(
+            (
+                "+" if is_own else _MARKS.get(row.kind, ""),
+                names.get(row.session or "", row.label),
+                ("~ " if row.projected else "") + units.duration(row),
+                units.dollars(row.cost_usd).removesuffix(" USD")
+                if priced and row.cost_usd is not None
+                else "",
+                str(row.year) if has_years and row.year else "",
+                "" if share is None else units.share(share),
+                row.framework or "",
+                "; ".join([*own, *row.badges]),
+            )
+        )
+    shown = [index for index in range(len(headings)) if any(row[index] for row in cells)]
+    yield Table(
+        tuple(headings[index] for index in shown),
+        tuple(tuple(row[index] for index in shown) for row in cells),
+        tuple(headings[index] in (unit, "USD", "of peak") for index in shown),
+    )
+    if of_all:
+        yield Note((of_all,))

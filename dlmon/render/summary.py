@@ -11,7 +11,7 @@ from rich.text import Text
 from dlmon.comparison.published import own_published
 from dlmon.figures.sections import with_texts
 from dlmon.figures.sessions import called
-from dlmon.figures.summary import describe_outcome
+from dlmon.figures.summary import Outcome, describe_outcome
 from dlmon.log.directory import list_sessions
 from dlmon.log.folder import place_options
 from dlmon.log.label import read_label
@@ -100,9 +100,10 @@ def result_json(follower: SessionFollower) -> str:
 
 def _print_summary(console: Console, follower: SessionFollower, snapshot: Snapshot) -> None:
     label, entries = read_label(follower.path), list_sessions(follower.directory)
+    outcome = Outcome(follower.session, snapshot, follower.status, label)
     # An id is copied into a command, so it stands only where it is not broken.
     ids = not console.is_terminal or console.width >= WIDTH_FOR_IDS
-    sections = describe_outcome(follower.session, snapshot, follower.status, label, entries, ids)
+    sections = describe_outcome(outcome, entries, ids)
     for section in sections:
         print_section(console, with_texts(section, lambda text: clean(text, LONGEST_TEXT)))
     problem = own_published()[1]

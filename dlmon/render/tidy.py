@@ -17,7 +17,8 @@ from typing import Any
 
 from dlmon.figures.epoch_tables import epoch_metrics
 from dlmon.figures.session_report import records_of
-from dlmon.figures.session_table import Cell, scalar, session_rows
+from dlmon.figures.session_table import scalar, session_rows
+from dlmon.figures.summary import Cell
 from dlmon.figures.sweep_report import sweep_report
 from dlmon.log.follower import LogFollower
 from dlmon.records import (

@@ -6,7 +6,7 @@ from fakes.scripts import Script, script_session
 from dlmon.figures import units
 from dlmon.figures.loops import loop_rows, measured_in_short, measured_loop
 from dlmon.figures.report import make_report
-from dlmon.figures.summary import summary_rows
+from dlmon.figures.summary import Outcome, summary_rows
 from dlmon.log.label import Label
 from dlmon.records import SecondsPerEpoch, Status
 from dlmon.render.html import html_of
@@ -27,7 +27,7 @@ def test_it_is_said_which_loop_the_figures_are_of():
     snapshot = session.snapshot(ended=True)
     assert measured_loop(snapshot) == f"the one of 3 whose steps took longest: {LARGE}"
     assert measured_in_short(snapshot) == "longest of 3 loops"
-    rows = dict(summary_rows(session, snapshot, Status.COMPLETED, Label()))
+    rows = dict(summary_rows(Outcome(session, snapshot, Status.COMPLETED, Label())))
     assert rows["figures of"] == measured_loop(snapshot)
     assert rows["seconds per epoch"].startswith("5.00 s")
 

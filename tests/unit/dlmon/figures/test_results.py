@@ -5,14 +5,16 @@ from dataclasses import replace
 import pytest
 from fakes.recorded import recorded_session
 
-from dlmon.figures.results import effective_text, result_figures
+from dlmon.figures.results import cost_or_reason, effective_or_reason, effective_text, energy_text
 from dlmon.session.measures import NO_PRICE
 
 RESULT = replace(recorded_session()[-1], effective_flop_s=None, why={})
 
 
 def figures(**changes):
-    return dict(result_figures(replace(RESULT, **changes)))
+    result = replace(RESULT, **changes)
+    writers = {"cost": cost_or_reason, "energy": energy_text, "effective": effective_or_reason}
+    return {name: text for name, write in writers.items() if (text := write(result))}
 
 
 def test_what_was_not_measured_is_not_shown():

@@ -16,7 +16,7 @@ from fakes.recorded import (
 from fakes.screens import of_this_boot
 from fakes.scripts import script_session
 
-from dlmon.figures.summary import summary_rows
+from dlmon.figures.summary import Outcome, summary_rows
 from dlmon.log.label import Label, write_label
 from dlmon.records import Model, Status
 from dlmon.render.follow import follow
@@ -130,7 +130,7 @@ def test_a_run_without_a_figure_gets_no_table_of_others(tmp_path, capsys):
 @pytest.mark.parametrize(("validated", "text"), [(False, None), (True, "0.10 s in validation")])
 def test_a_first_batch_is_told_from_that_of_a_validation(validated, text):
     session = folded(script_session(validated=validated))
-    rows = dict(summary_rows(session, session.snapshot(), Status.COMPLETED, Label()))
+    rows = dict(summary_rows(Outcome(session, session.snapshot(), Status.COMPLETED, Label())))
     # That of the training took no longer than another.
     assert rows.get("first batch") == text
 
@@ -149,7 +149,7 @@ def test_a_first_batch_is_told_from_that_of_a_validation(validated, text):
 @pytest.mark.parametrize("records", [recorded_session(), recorded_machine()])
 def test_a_session_of_which_no_more_is_known_says_why(records, status, text):
     session = folded(records)
-    rows = dict(summary_rows(session, session.snapshot(), status, Label()))
+    rows = dict(summary_rows(Outcome(session, session.snapshot(), status, Label())))
     assert rows["status"] == text
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from dlmon.figures import units
 from dlmon.figures.comparison import epoch_word
-from dlmon.records import Epoch, Model
+from dlmon.records import Epoch, Model, Notice
 from dlmon.session.epoch_comparison import (
     COMPILING_S,
     ENDING_S,
@@ -45,7 +45,12 @@ def epoch_text_of(epoch: Epoch, session: Session, snapshot: Snapshot) -> str:
     validation_compile_s = session.loops.of(epoch).validations.compile_s
     found = compare_epoch(epoch, alike, session.epoch_uses.of, compile_s, validation_compile_s)
     gpu = snapshot.model.gpu_index if snapshot.model is not None else None
-    notices = [note.text for note in snapshot.notices if epoch.begin <= note.t <= epoch.end]
+    # An alert tells of what is said here anyway, and explains nothing.
+    notices = [
+        note.text
+        for note in snapshot.notices
+        if isinstance(note, Notice) and epoch.begin <= note.t <= epoch.end
+    ]
     each = epoch_word(snapshot.header)
     return epoch_comparison_text(found, each, gpu, notices, snapshot.model, snapshot.compiles)
 

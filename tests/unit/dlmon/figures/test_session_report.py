@@ -14,6 +14,8 @@ from dlmon.figures.session_report import as_sentence
 from dlmon.log.label import Label, write_label
 from dlmon.records import (
     AccountPart,
+    Alert,
+    AlertEvent,
     Doubt,
     Epoch,
     Evaluation,
@@ -50,6 +52,15 @@ def test_a_session_is_called_by_its_name(tmp_path):
 def test_a_slow_epoch_is_among_the_figures_with_what_differed_in_it(tmp_path):
     figures = dict(only(write_log(tmp_path, with_a_slow_epoch())).figures)
     assert "40.0 s more than the usual" in figures["slow epoch 3"]
+
+
+def test_an_alert_explains_no_slow_epoch(tmp_path):
+    header, *records = with_a_slow_epoch()
+    slow = next(one for one in records if isinstance(one, Epoch) and one.epoch == 2)
+    told = Alert(slow.end - 1, AlertEvent.STALLED, "no batch for 60 s", slow.begin, False, ())
+    at = records.index(slow)
+    path = write_log(tmp_path, [header, *records[:at], told, *records[at:]])
+    assert "no batch for 60 s" not in dict(only(path).figures)["slow epoch 3"]
 
 
 def test_a_profile_has_a_table_of_operations_or_says_why_not(tmp_path):

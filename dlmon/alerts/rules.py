@@ -215,10 +215,11 @@ def figure(value: float) -> str:
 # ---- the rules ----
 
 
-def _place(session: Session) -> str:
+def _place(session: Session, before: str = "") -> str:
     """Return where a run is."""
     epoch, step, *_ = session.counts
-    return f"epoch {epoch + 1:,}, step {step:,}" if session.has_epochs else f"step {step:,}"
+    place = f"{before}step {step:,}"
+    return f"epoch {epoch + 1:,}, {place}" if session.has_epochs else place
 
 
 def _nan(known: Known) -> Iterator[Cause]:
@@ -250,7 +251,7 @@ def _stalled(known: Known) -> Iterator[Cause]:
         holds,
         f"No batch for {lasted(waited_s)}",
         "Batches end again",
-        (_place(session), step),
+        (_place(session, "after "), step),
         since=since,
     )
 

@@ -160,7 +160,7 @@ def test_a_run_stalls_once_no_batch_has_ended_for_a_minute():
     _, (alert,) = look(known)
     assert (alert.event, alert.text) == (AlertEvent.STALLED, "No batch for 61 s")
     assert alert.since == BEGAN + 20 * S
-    assert alert.figures == ("epoch 1, step 200", "a step usually takes 100 ms")
+    assert alert.figures == ("epoch 1, after step 200", "a step usually takes 100 ms")
 
 
 def test_steps_that_take_long_stall_after_ten_of_them():

@@ -6,7 +6,6 @@ import click
 
 from dlmon.cli import click_options, shared
 from dlmon.exit_codes import DONE, FAILED
-from dlmon.options.checks import check_alert
 from dlmon.options.run import OPTIONS
 
 
@@ -20,21 +19,16 @@ def alerts(test: bool, alert: str | None, as_json: bool) -> int:
     They are sent for runs that are started with --alert ADDRESS, or where config.toml has a table
     [alerts].
     """
-    from dlmon.alerts.settings import AddressError, check_settings
+    from dlmon.alerts.settings import check_settings
     from dlmon.render.alerts import NO_ADDRESS, print_settings, send_samples
 
-    settings = shared.settings_of(None).alerts
-    problem = check_alert(alert)
-    if problem is not None:
-        raise shared.UserError(problem)
-    chosen = settings.chosen(alert)
+    settings = shared.settings_of(None)
+    of_config = settings.alerts
+    chosen = of_config.chosen(shared.read_checked({"alert": alert}, settings).alert)
     if chosen is None and test:
         raise shared.UserError(f"no address is set: {NO_ADDRESS}")
-    chosen = chosen or settings
-    try:
-        check_settings(chosen)
-    except AddressError as error:
-        raise shared.UserError(str(error)) from None
+    chosen = chosen or of_config
+    check_settings(chosen)
     if test:
         return DONE if send_samples(chosen, as_json) else FAILED
     print_settings(chosen, as_json)

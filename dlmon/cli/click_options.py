@@ -12,8 +12,8 @@ import click
 from dlmon.alerts.settings import OFF
 from dlmon.cli.candidates import host_names, session_names, values_of
 from dlmon.cli.shared import UserError
-from dlmon.options.checks import NO_DIRECTORY
-from dlmon.options.option import Option, as_text
+from dlmon.options.duration import read_duration
+from dlmon.options.option import Option, UnreadableOption, as_text
 from dlmon.options.run import OPTIONS
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -56,21 +56,34 @@ def _switch_text(
     return None if value is None else as_text(value)
 
 
-def _log_dir(context: click.Context, parameter: click.Parameter, text: str | None) -> Path | None:
-    """Return the directory that is named; without a name it would be the working one."""
-    if text is None:
-        return None
-    if not text.strip():
-        raise UserError(NO_DIRECTORY)
-    return Path(text)
+class Place(click.Path):
+    """A path that has a name: an empty one would be the working directory."""
+
+    def __init__(self, is_folder: bool) -> None:
+        super().__init__(file_okay=not is_folder, allow_dash=not is_folder, path_type=Path)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        """Return the path."""
+        if not str(value).strip():
+            raise UnreadableOption(f"{param.opts[0] if param is not None else 'it'} needs a value")
+        # Whatever is there already, who writes there says what is wrong with it.
+        return Path(value)
+
+
+class Duration(click.ParamType):  # type: ignore[type-arg]  # no class of click 8.1 takes one
+    """A length of time, such as 90s or 2h, in seconds."""
+
+    name = "time"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """Return how many seconds it has."""
+        return read_duration(param.opts[0] if param is not None else "it", value)
 
 
 log_dir_option = click.option(
-    "--log-dir",
-    metavar="DIR",
-    callback=_log_dir,
-    shell_complete=values_of(OPTIONS["log_dir"]),
-    help=OPTIONS["log_dir"].help,
+    "--log-dir", metavar="DIR", type=Place(is_folder=True), help=OPTIONS["log_dir"].help
 )
 json_option = click.option(
     "--json", "as_json", is_flag=True, help="Print JSON on stdout, and nothing else."
@@ -94,7 +107,7 @@ def no_alerts_option(command: Callable[..., Any]) -> Callable[..., Any]:
     return click.option("--no-alerts", is_flag=True, help=words)(run)
 
 
-def checked_host(
+def _checked_host(
     context: click.Context, parameter: click.Parameter, text: str | None
 ) -> str | None:
     """Return the host that is named, where it can be one."""
@@ -105,18 +118,21 @@ def checked_host(
     return check_host(text)
 
 
-def host_option_for(what: str) -> Callable[[_Command], _Command]:
-    """Return the option that names another machine, with what is meant there."""
+def host_option_of(help: str, required: bool = False) -> Callable[[_Command], _Command]:
+    """Return the option that names another machine."""
     return click.option(
         "--host",
         metavar="HOST",
-        callback=checked_host,
+        required=required,
+        callback=_checked_host,
         shell_complete=host_names,
-        help=f"{what}, which ssh reaches; --log-dir is then one of that machine.",
+        help=help,
     )
 
 
-host_option = host_option_for("A session of another machine")
+host_option = host_option_of(
+    "A session of another machine, which ssh reaches; --log-dir is then one of that machine."
+)
 
 
 def _checked_hosts(

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import difflib
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 import click
 
 from dlmon import __version__
-from dlmon.cli.shared import UserError
-from dlmon.cli.terminal_ui import open_terminal_ui
+from dlmon.cli.shared import UserError, open_terminal_ui
 from dlmon.exit_codes import INTERRUPTED_BY_USER
+from dlmon.records.sanitize import SHOWN_LENGTH, clean
 
 if TYPE_CHECKING:
     from dlmon.cli.start import ShowScreen
@@ -39,6 +40,35 @@ COMMANDS = {
 }
 
 
+# What is missing, and what helps more than its name.
+_MISSING = {
+    "WORKLOAD": "say which workload; dlmon list shows them",
+    "SESSION": "say which session: last, or an id or a name that dlmon sessions lists",
+    "BASE": "say which sessions: dlmon compare BASE NEW",
+    "NEW": "say which session to compare it with: dlmon compare BASE NEW",
+    "HOST": "say from which machine: --host HOST, as ssh knows it",
+}
+# What a word processor or a page makes of two hyphens.
+_OTHER_DASHES = ("(\N{EN DASH}", "(\N{EM DASH}", "(\N{MINUS SIGN}")
+
+
+_LONGEST = 400
+
+
+def sentence_of(error: click.UsageError) -> str:
+    """Return what click says is wrong with the arguments, as one sentence."""
+    if isinstance(error, click.MissingParameter) and error.param is not None:
+        says = _MISSING.get(error.param.metavar or "")
+        if says is not None:
+            return says
+    words = error.format_message().split()
+    said = clean(" ".join(clean(word, SHOWN_LENGTH) for word in words), _LONGEST)
+    if any(dash in said for dash in _OTHER_DASHES):
+        said += " begins with another dash than an option does: --"
+    command = "dlmon" if error.ctx is None else error.ctx.command_path
+    return f"{said[:1].lower()}{said[1:].rstrip('.')}; see {command} --help"
+
+
 class _Commands(click.Group):
     """Imports a command once it is named, so that no other start pays for it."""
 
@@ -58,10 +88,9 @@ class _Commands(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0]
-        if name not in COMMANDS and not ctx.resilient_parsing:
-            from dlmon.cli.usage_errors import unknown_command
-
-            raise UserError(unknown_command(name, COMMANDS))
+        near = difflib.get_close_matches(name[:SHOWN_LENGTH], COMMANDS, n=1)
+        if name not in COMMANDS and near and not ctx.resilient_parsing:
+            ctx.fail(f"No such command {name!r}, did you mean {near[0]}?")
         return super().resolve_command(ctx, args)
 
 
@@ -113,8 +142,6 @@ def run_command(arguments: list[str], show: ShowScreen | None = None) -> int | N
     except click.exceptions.Exit as leaving:
         return leaving.exit_code
     except click.UsageError as error:
-        from dlmon.cli.usage_errors import sentence_of
-
         raise UserError(sentence_of(error)) from None
     except click.Abort:
         return INTERRUPTED_BY_USER

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from dlmon.cli import click_options, shared
-from dlmon.cli.candidates import host_names, session_names
+from dlmon.cli.candidates import session_names
 from dlmon.exit_codes import DONE, FAILED
 from dlmon.numbers import decimal_number
 from dlmon.records.sanitize import quoted
@@ -40,13 +40,9 @@ def _share(context: click.Context, parameter: click.Parameter, text: str | None)
     help="Exit with 1 where NEW is slower by more than this, beyond its 95 % interval.",
 )
 @click_options.json_option
-@click.option(
-    "--host",
-    metavar="HOST",
-    callback=click_options.checked_host,
-    shell_complete=host_names,
-    help="Where NEW was recorded: another machine, which ssh reaches. BASE is looked for here, "
-    "then there.",
+@click_options.host_option_of(
+    "Where NEW was recorded: another machine, which ssh reaches. BASE is looked for here, then "
+    "there."
 )
 @click_options.log_dir_option
 def compare(
@@ -67,18 +63,15 @@ def compare(
 
     Runs of different work (network, batch size, precision, mode, data) are refused.
     """
-    from dlmon.comparison.sides import NotComparable, is_slower_by
+    from dlmon.comparison.sides import is_slower_by
     from dlmon.figures.sides import sides_json, verdict, why_refused
     from dlmon.render.progress import ReadingProgress
     from dlmon.render.sides import print_sides
     from dlmon.session.figures import compare_logs
 
     sides = _sides(base, new, host, log_dir)
-    try:
-        with ReadingProgress() as on_read:
-            comparison = compare_logs(*sides, on_read)
-    except NotComparable as refused:
-        raise shared.UserError(str(refused)) from None
+    with ReadingProgress() as on_read:
+        comparison = compare_logs(*sides, on_read)
     if comparison.unlike and not anyway:
         raise shared.UserError(why_refused(comparison))
     ratio = comparison.throughput.ratio

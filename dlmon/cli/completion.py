@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import os
 from io import StringIO
-from itertools import pairwise
 
 import click
 from click.shell_completion import (
@@ -21,17 +20,13 @@ from click.shell_completion import (
 )
 
 from dlmon.cli.main import COMPLETE_VARIABLE
-from dlmon.cli.shared import UserError
-from dlmon.records.sanitize import quoted
 
 _PROGRAM = "dlmon"
-# Where bash parts a word for itself, as no other shell does (COMP_WORDBREAKS).
-_BREAKS = frozenset("=:@")
 # After KEY= a value follows, and no blank.
 _NO_BLANK_IN_BASH = "    [[ ${COMPREPLY[0]-} == *= ]] && compopt -o nospace\n"
-_WORDS_OF_BASH = "COMP_CWORD=$COMP_CWORD"
-# What stood between the words, they don't tell.
-_LINE_OF_BASH = 'COMP_LINE="$COMP_LINE"'
+_WORDS_OF_BASH = 'COMP_WORDS="${COMP_WORDS[*]}" COMP_CWORD=$COMP_CWORD'
+# bash parts its words for itself, as no other shell does: the line tells what they are.
+_LINE_OF_BASH = 'COMP_LINE="${COMP_LINE:0:COMP_POINT}" COMP_WORDBREAKS="$COMP_WORDBREAKS"'
 _OFFER_IN_ZSH = "_describe -V unsorted completions_with_descriptions -U"
 _NO_BLANK_IN_ZSH = f"""local -a no_blank
         [[ $completions_with_descriptions[1] == *=:* ]] && no_blank=(-S '')
@@ -55,39 +50,26 @@ class _WholeWords(ShellComplete):
 
 
 class _Bash(_WholeWords, BashComplete):
-    """Joins what bash has parted, and answers with the part that bash asks for."""
+    """Answers with the part of a word that bash asks for: what follows the last of its breaks."""
 
     source_template = (
         BashComplete.source_template.replace(
             "    return 0\n", f"{_NO_BLANK_IN_BASH}    return 0\n", 1
         )
         .replace("read type", "read -r type", 1)
-        .replace(_WORDS_OF_BASH, f"{_WORDS_OF_BASH} {_LINE_OF_BASH}", 1)
+        .replace(_WORDS_OF_BASH, _LINE_OF_BASH, 1)
     )
     _begun = 0
 
     def get_completion_args(self) -> tuple[list[str], str]:
-        pieces = split_arg_string(os.environ["COMP_WORDS"])
-        last = int(os.environ["COMP_CWORD"])
-        current = pieces[last] if last < len(pieces) else ""
-        words: list[str] = []
-        before = ""
-        marks = _marks_after_blanks(os.environ.get("COMP_LINE", ""))
-        marks_before = pieces[0].count("@") if pieces else 0
-        for piece in [*pieces[1:last], current]:
-            begins = piece.startswith("@") and marks[marks_before : marks_before + 1] != [False]
-            if words and piece and not begins and (_is_break(before) or _is_break(piece)):
-                words[-1] += piece
-            else:
-                words.append(piece)
-            before = piece
-            marks_before += piece.count("@")
-        *arguments, incomplete = words
-        self._begun = len(incomplete) - (0 if _is_break(current) else len(current))
-        # bash parts a word before an @, and after it only where it names the words.
-        if incomplete[: self._begun].endswith("@"):
-            self._begun -= 1
-        return arguments, incomplete
+        line = os.environ["COMP_LINE"]
+        words = split_arg_string(line)[1:]
+        incomplete = "" if line.endswith(" ") and not line.endswith("\\ ") else words.pop()
+        breaks = os.environ.get("COMP_WORDBREAKS", "=:@")
+        # It parts a word behind = and :, but before an @.
+        parts = [incomplete.rfind(mark) + (mark != "@") for mark in "=:@" if mark in breaks]
+        self._begun = max(0, *parts)
+        return words, incomplete
 
     def format_completion(self, item: CompletionItem) -> str:
         if item.type != "plain":
@@ -111,10 +93,6 @@ class _Fish(_WholeWords, FishComplete):
 _SHELLS: dict[str, type[ShellComplete]] = {"bash": _Bash, "zsh": _Zsh, "fish": _Fish}
 
 
-def _shells(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    return [shell for shell in _SHELLS if shell.startswith(incomplete)]
-
-
 HELP = """Print the script that lets a shell complete commands, options, workloads and sessions.
 
 \b
@@ -128,15 +106,10 @@ fish:
 
 
 @click.command(help=HELP, short_help="Print the script for completion in a shell.")
-@click.argument("shell", metavar="bash|zsh|fish", required=False, shell_complete=_shells)
+@click.argument("shell", type=click.Choice(list(_SHELLS)))
 @click.pass_context
-def completion(context: click.Context, shell: str | None) -> None:
+def completion(context: click.Context, shell: str) -> None:
     """Print the script of a shell."""
-    known = "bash, zsh or fish"
-    if shell is None:
-        raise UserError(f"say which shell: {known}")
-    if shell not in _SHELLS:
-        raise UserError(f"there is no completion for {quoted(shell)}: say {known}")
     print(_shell(shell, context.find_root().command).source())
 
 
@@ -155,12 +128,3 @@ def complete(command: click.Command, instruction: str) -> str:
 
 def _shell(name: str, command: click.Command) -> ShellComplete:
     return _SHELLS[name](command, {}, _PROGRAM, COMPLETE_VARIABLE)
-
-
-def _marks_after_blanks(line: str) -> list[bool]:
-    """Return for each @ of a line whether a word begins with it."""
-    return [before.isspace() for before, mark in pairwise(line) if mark == "@"]
-
-
-def _is_break(piece: str) -> bool:
-    return bool(piece) and _BREAKS.issuperset(piece)

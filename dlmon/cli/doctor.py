@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dlmon.cli.click_options import host_option_for, json_option, log_dir_option
+from dlmon.cli.click_options import host_option_of, json_option, log_dir_option
 from dlmon.cli.shared import UserError, chosen_log_directory, on_host, result_of
 from dlmon.exit_codes import FAILED
 
@@ -28,7 +28,9 @@ if TYPE_CHECKING:
     "--quick", is_flag=True, help="Don't ask TensorFlow, JAX and PyTorch which GPUs they see."
 )
 @json_option
-@host_option_for("Another machine to examine")
+@host_option_of(
+    "Another machine to examine, which ssh reaches; --log-dir is then one of that machine."
+)
 @log_dir_option
 def doctor(
     calibrate: bool, quick: bool, as_json: bool, host: str | None, log_dir: Path | None

@@ -2,31 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from dlmon.cli import click_options, shared
-from dlmon.exit_codes import NOT_STARTED
-from dlmon.log.folder import LogError
-from dlmon.options import checks
-from dlmon.options.option import UnreadableOption
-from dlmon.options.read import read_arguments
-from dlmon.options.run import OPTIONS, RunOptions
+from dlmon.cli.show import View, not_started, start_session
+from dlmon.options.run import OPTIONS
 from dlmon.options.script import MOST_REPEATS
-from dlmon.options.settings import Settings, SettingsError
 
 if TYPE_CHECKING:
     from click.types import OptionHelpExtra
-
-    from dlmon.launch.job import Job
-    from dlmon.launch.lifeline import Lifeline
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -35,43 +24,18 @@ _HOST = replace(
     help="Another machine to run it on, which ssh reaches: the command is one of that machine, and "
     "it continues when you close dlmon.",
 )
-_OF_A_SCRIPT = (
-    *(OPTIONS[name] for name in ("interval", "pcie", "price")),
-    _HOST,
-    *(OPTIONS[name] for name in ("detach", "name", "alert")),
-)
+_OF_A_SCRIPT = ("interval", "pcie", "price", "host", "detach", "name", "alert", "log_dir")
 # No training has as many epochs, steps, or samples in one of them.
 MOST_EXPECTED = 10**12
 _NO_COMMAND = "say what to run after --: dlmon exec -- python train.py"
-
-
-class _NotStarted(shared.UserError):
-    """The script was not started; every other exit code is its own."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__(message, NOT_STARTED)
-
-
-@contextlib.contextmanager
-def _starting() -> Iterator[None]:
-    """Raise `_NotStarted` for whatever keeps the script from being started."""
-    try:
-        yield
-    except (shared.UserError, SettingsError, UnreadableOption, LogError, OSError) as error:
-        raise _NotStarted(str(error)) from None
 
 
 class _Exec(click.Command):
     """A command whose wrong arguments have the exit code of a script that was not started."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        try:
-            with _starting():
-                return super().parse_args(ctx, args)
-        except click.UsageError as error:
-            from dlmon.cli.usage_errors import sentence_of
-
-            raise _NotStarted(sentence_of(error)) from None
+        with not_started():
+            return super().parse_args(ctx, args)
 
 
 class _RangeInWords(click.Option):
@@ -97,7 +61,7 @@ def _number(flag: str, name: str, words: str) -> Callable[[_Command], _Command]:
     context_settings={"allow_interspersed_args": False},
 )
 @click.argument("command", metavar="-- COMMAND...", nargs=-1, type=click.UNPROCESSED)
-@click_options.options_of(_OF_A_SCRIPT)
+@click_options.options_of(_HOST if name == "host" else OPTIONS[name] for name in _OF_A_SCRIPT)
 @click_options.no_alerts_option
 @click.option(
     "--directory",
@@ -131,7 +95,6 @@ def _number(flag: str, name: str, words: str) -> Callable[[_Command], _Command]:
 @click_options.plain_option
 @click_options.json_option
 @click_options.ascii_option
-@click_options.log_dir_option
 def exec_script(
     command: tuple[str, ...],
     directory: str | None,
@@ -142,7 +105,6 @@ def exec_script(
     plain: bool,
     as_json: bool,
     ascii: bool | None,
-    log_dir: Path | None,
     **texts: str | None,
 ) -> int | None:
     """Run a script of your own, unchanged, and watch it train; the live screen in a terminal.
@@ -152,103 +114,36 @@ def exec_script(
     own; 125 where it could not be started. What is measured comes before what --epochs, --steps
     and --samples-per-step say.
     """
-    if not command:
-        raise _NotStarted(_NO_COMMAND)
-    expected = {
-        "expected_epochs": expected_epochs,
-        "expected_steps": expected_steps,
-        "samples_per_step": samples_per_step,
-    }
-    with _starting():
+    with not_started():
+        if not command:
+            raise shared.UserError(_NO_COMMAND)
         settings = shared.settings_of(ascii)
-        options = read_arguments(texts, settings.run)
-        problem = _problem(options, repeat)
-        if problem is not None:
-            raise _NotStarted(problem)
-        if options.host is not None:
-            options = replace(options, log_dir=shared.on_host(log_dir))
-            kept_in = Path()
-        else:
-            kept_in = shared.chosen_log_directory(log_dir, settings)
+        options = shared.read_checked(texts, settings)
+        once = [f"--{name}" for name in ("host", "detach") if getattr(options, name)]
+        if repeat > 1 and once:
+            raise shared.UserError(
+                f"--repeat waits for each run on this machine: leave out {once[0]}"
+            )
         from dlmon.options.jobs import make_script_job
 
+        kept_in = shared.recorded_in(options, settings)
+        expected = {
+            "expected_epochs": expected_epochs,
+            "expected_steps": expected_steps,
+            "samples_per_step": samples_per_step,
+        }
         job = make_script_job(command, directory, kept_in, options, expected, settings.alerts)
-    try:
-        if options.host is not None:
-            return _run_on_host(job, options, settings, plain, as_json)
-        if options.detach:
-            shared.leave_running(_launched(job), options.name, as_json, log_dir)
-            return None
-        if plain or as_json or repeat > 1 or not shared.in_terminal():
-            return _run_plain([job] * repeat, as_json, log_dir, settings.alerts.desktop)
-        return _run_on_screen(job, kept_in, settings)
-    except shared.UserError as error:
-        raise _NotStarted(str(error)) from None
-
-
-def _launched(job: Job) -> Lifeline:
-    from dlmon.launch.lifeline import launch
-
-    with _starting():
-        return launch(job)
-
-
-def _problem(options: RunOptions, repeat: int) -> str | None:
-    """Say why a script can't be run with these; None where it can."""
-    once = [f"--{name}" for name in ("host", "detach") if getattr(options, name)]
-    problems = (
-        f"--repeat waits for each run on this machine: leave out {once[0]}"
-        if repeat > 1 and once
-        else None,
-        checks.check_interval(options.interval),
-        checks.check_price(options.price),
-        checks.check_host(options.host),
-        checks.check_name(options.name),
-        checks.check_alert(options.alert, here=options.host is None),
-    )
-    return next((problem for problem in problems if problem is not None), None)
-
-
-def _run_plain(jobs: list[Job], as_json: bool, log_dir: Path | None, desktop: bool) -> int:
-    """Run one after the other, until one fails; return the exit code of the last."""
-    from dlmon.render.script import ScriptRefused, run_script
-
-    code = 0
-    for number, job in enumerate(jobs, start=1):
-        turn = f"run {number} of {len(jobs)}"
-        is_announced = len(jobs) > 1 and not as_json
-        if is_announced:
+    view = View(settings, options.log_dir, plain or repeat > 1, as_json)
+    code = None
+    for number in range(1, repeat + 1):
+        says = "" if as_json or repeat == 1 else f"dlmon: run {number} of {repeat}"
+        if says:
             apart = "\n" if number > 1 else ""
-            print(f"{apart}dlmon: {turn}", file=sys.stderr, flush=True)
-        try:
-            code = run_script(job, as_json, log_dir, desktop)
-        except ScriptRefused as error:
-            raise _NotStarted(str(error)) from None
-        if code != 0:
-            if is_announced and number < len(jobs):
-                ended = f"dlmon: {turn} ended with exit code {code}; the others are not started"
+            print(f"{apart}{says}", file=sys.stderr, flush=True)
+        code = start_session(job, view, options.host)
+        if code:
+            if says and number < repeat:
+                ended = f"{says} ended with exit code {code}; the others are not started"
                 print(ended, file=sys.stderr)
             break
     return code
-
-
-def _run_on_screen(job: Job, kept_in: Path, settings: Settings) -> int:
-    from dlmon.cli.start import Start
-    from dlmon.options.jobs import output_size
-
-    terminal = output_size(*os.get_terminal_size(sys.stderr.fileno()))
-    started = _launched(replace(job, terminal=terminal))
-    return shared.open_screen(Start(kept_in, settings, started=started))
-
-
-def _run_on_host(
-    job: Job, options: RunOptions, settings: Settings, plain: bool, as_json: bool
-) -> int | None:
-    from dlmon.remote.start import RemoteStart
-
-    assert options.host is not None
-    if not options.detach:
-        start = RemoteStart(options.host, log_dir=options.log_dir, job=job)
-        return shared.show_remote(start, settings, plain=plain, as_json=as_json)
-    shared.start_on_host(options.host, job, as_json)
-    return None

@@ -8,7 +8,6 @@ from pathlib import Path
 import click
 
 from dlmon.cli import click_options, shared
-from dlmon.cli.candidates import host_names
 from dlmon.exit_codes import FAILED
 from dlmon.files import MIB
 from dlmon.log.folder import is_trace
@@ -18,17 +17,11 @@ from dlmon.records.sanitize import shown_path
 
 @click.command(short_help="Copy sessions of another machine to this one.")
 @click.argument("session", metavar="SESSION")
-@click.option(
-    "--host",
-    required=True,
-    metavar="HOST",
-    callback=click_options.checked_host,
-    shell_complete=host_names,
-    help="Where they were recorded; ssh has to reach it.",
-)
+@click_options.host_option_of("Where they were recorded; ssh has to reach it.", required=True)
 @click.option(
     "--from-dir",
     metavar="DIR",
+    type=click_options.Place(is_folder=True),
     help="Where sessions are kept on that machine. [default: the usual place]",
 )
 @click.option(
@@ -36,7 +29,7 @@ from dlmon.records.sanitize import shown_path
 )
 @click_options.log_dir_option
 def fetch(
-    session: str, host: str, from_dir: str | None, traces: bool, log_dir: Path | None
+    session: str, host: str, from_dir: Path | None, traces: bool, log_dir: Path | None
 ) -> None:
     """Copy sessions of another machine to this one, where every command finds them then.
 
@@ -45,8 +38,7 @@ def fetch(
     again takes the rest.
     """
     directory = shared.chosen_log_directory(log_dir)
-    there = None if from_dir is None else Path(from_dir)
-    for copy in shared.copies_of(host, session, there, traces):
+    for copy in shared.copies_of(host, session, from_dir, traces):
         kept = directory / _keep(copy.parent, directory)
         print(f"{kept.name} of {host} is here")
         found = sorted(path for path in kept.iterdir() if is_trace(path.name)) if traces else []

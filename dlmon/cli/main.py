@@ -14,6 +14,7 @@ import signal
 import sys
 from typing import TYPE_CHECKING, TextIO
 
+from dlmon.cli.shared import open_terminal_ui, user_errors
 from dlmon.exit_codes import DONE, FAILED, INTERRUPTED_BY_USER, READER_LEFT, WRONG_ARGUMENTS
 
 if TYPE_CHECKING:
@@ -82,7 +83,14 @@ def _run(arguments: list[str], show: ShowScreen | None = None) -> int:
         if at_start is not signal.SIG_IGN:
             # Until now it left at once; a command may have something to clean up.
             signal.signal(signal.SIGINT, signal.default_int_handler)
-        exit_code = _run_command(arguments, show) if arguments else _open_terminal_ui(show)
+        if arguments:
+            from dlmon.cli.command_line import run_command
+
+            exit_code = run_command(arguments, show)
+        else:
+            # To read no arguments needs no parser, which takes a while to import.
+            assert show is not None
+            exit_code = open_terminal_ui(show, ascii=None)
     except KeyboardInterrupt:
         return INTERRUPTED_BY_USER
     except BrokenPipeError:
@@ -93,38 +101,11 @@ def _run(arguments: list[str], show: ShowScreen | None = None) -> int:
             _silence(sys.stdout)
             return _print_error(f"standard output can't be written: {_reason(error)}", FAILED)
         return _print_error(str(error), FAILED)
-    except _user_errors() as error:
+    except user_errors() as error:
         return _print_error(str(error), getattr(error, "exit_code", WRONG_ARGUMENTS))
     finally:
         signal.signal(signal.SIGINT, at_start)
     return DONE if exit_code is None else exit_code
-
-
-def _open_terminal_ui(show: ShowScreen | None) -> int:
-    """Do what `dlmon` alone does; to read no arguments needs no parser, which takes a while."""
-    from dlmon.cli.terminal_ui import open_terminal_ui
-
-    assert show is not None
-    return open_terminal_ui(show, ascii=None)
-
-
-def _run_command(arguments: list[str], show: ShowScreen | None) -> int | None:
-    from dlmon.cli.command_line import run_command
-
-    return run_command(arguments, show)
-
-
-def _user_errors() -> tuple[type[Exception], ...]:
-    """Return the errors whose message says what a user can fix."""
-    from dlmon.cli.shared import UserError
-    from dlmon.log.directory import NoSuchLog
-    from dlmon.log.folder import LogError
-    from dlmon.options.settings import SettingsError
-    from dlmon.remote.connection import RefusedRequest
-    from dlmon.remote.hosts import HostError
-    from dlmon.remote.ssh import SshError
-
-    return (UserError, LogError, NoSuchLog, SettingsError, HostError, SshError, RefusedRequest)
 
 
 def _written_out(exit_code: int) -> int:

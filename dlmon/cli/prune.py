@@ -12,8 +12,6 @@ import click
 
 from dlmon.cli import click_options, shared
 from dlmon.exit_codes import DONE, FAILED
-from dlmon.options.duration import read_duration
-from dlmon.options.option import UnreadableOption, whole_number_of
 
 # Whoever asks for help, or completes a word, pays for none of what reads logs.
 if TYPE_CHECKING:
@@ -22,13 +20,20 @@ if TYPE_CHECKING:
 
 
 @click.command(short_help="Remove sessions that were recorded long ago.")
-@click.option("--keep", metavar="N", help="Remove all sessions but the N newest.")
-@click.option("--older-than", metavar="AGE", help="Remove those that began so long ago: 90d, 12h.")
+@click.option(
+    "--keep", metavar="N", type=click.IntRange(min=0), help="Remove all sessions but the N newest."
+)
+@click.option(
+    "--older-than",
+    metavar="AGE",
+    type=click_options.Duration(),
+    help="Remove those that began so long ago: 90d, 12h.",
+)
 @click.option("--named", is_flag=True, help="Also remove those that have a name.")
 @click.option("--yes", is_flag=True, help="Don't ask.")
 @click_options.log_dir_option
 def prune(
-    keep: str | None, older_than: str | None, named: bool, yes: bool, log_dir: Path | None
+    keep: int | None, older_than: float | None, named: bool, yes: bool, log_dir: Path | None
 ) -> int:
     """Remove sessions that were recorded long ago, after showing which, and asking.
 
@@ -38,11 +43,14 @@ def prune(
     from dlmon.figures import units
     from dlmon.log.prune import size_bytes
 
-    count, before = _read_rule(keep, older_than)
+    if (keep is None) == (older_than is None):
+        fault = "say what to remove" if keep is None else "say one of the two"
+        raise shared.UserError(f"{fault}: --keep 100, or --older-than 90d")
+    before = None if older_than is None else time.time() - older_than
     directory = shared.chosen_log_directory(log_dir)
-    entries, going = _find(directory, count, before, named)
+    entries, going = _find(directory, keep, before, named)
     if not going:
-        kept = len(_find(directory, count, before, named=True)[1])
+        kept = len(_find(directory, keep, before, named=True)[1])
         named_too = f"; --named removes {units.counted(kept, 'recording')} with a name"
         print(f"there is nothing to remove{named_too if kept else ''}")
         return DONE
@@ -54,23 +62,6 @@ def prune(
         print("nothing was removed")
         return DONE
     return _remove(going, sizes)
-
-
-def _read_rule(keep: str | None, older_than: str | None) -> tuple[int | None, float | None]:
-    """Return how many are kept, or before when the others began."""
-    if (keep is None) == (older_than is None):
-        fault = "say what to remove" if keep is None else "say one of the two"
-        raise shared.UserError(f"{fault}: --keep 100, or --older-than 90d")
-    try:
-        if older_than is not None:
-            return None, time.time() - read_duration("--older-than", older_than)
-        assert keep is not None
-        count = whole_number_of("the number of sessions to keep")(keep)
-    except UnreadableOption as error:
-        raise shared.UserError(str(error)) from None
-    if not isinstance(count, int) or count < 0:
-        raise shared.UserError(f"the number of sessions to keep must be at least 0, not {keep}")
-    return count, None
 
 
 def _find(

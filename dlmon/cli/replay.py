@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from dlmon.cli import click_options, shared
+from dlmon.cli.show import View
 
 
 @click.command(short_help="Play a recorded session on the live screen.")
@@ -27,9 +28,7 @@ def replay(
     such as 'lab*', or a list with commas.
     """
     if not sessions:
-        from dlmon.cli.usage_errors import last_or_listed
-
-        raise shared.UserError(f"say what to play: {last_or_listed(log_dir, hosts)}")
+        raise shared.UserError("say what to play: last, or a session that dlmon sessions lists")
     settings = shared.settings_of(ascii)
     names: tuple[str, ...] = ()
     if hosts:
@@ -39,11 +38,9 @@ def replay(
         logs = tuple(_logs_here(sessions, log_dir))
     if not shared.in_terminal():
         raise shared.UserError("replay needs a terminal; dlmon attach --plain prints a session")
-    from dlmon.cli.start import Start
     from dlmon.log.folder import log_directory_of
 
-    start = Start(log_directory_of(logs[0]), settings, replayed=logs, replayed_hosts=names)
-    return shared.open_screen(start)
+    return View(settings).open(log_directory_of(logs[0]), replayed=logs, replayed_hosts=names)
 
 
 def _copies(host: str, sessions: Sequence[str], log_dir: Path | None) -> list[Path]:

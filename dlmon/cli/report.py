@@ -47,7 +47,9 @@ Other people's processes, user names, home folders, the host's name and command 
 @click.option(
     "-o",
     "--output",
+    "path",
     metavar="FILE",
+    type=click_options.Place(is_folder=False),
     help="Where to write it, in place of stdout.",
 )
 @click.option(
@@ -59,6 +61,7 @@ Other people's processes, user names, home folders, the host's name and command 
 @click.option(
     "--charts",
     metavar="DIR",
+    type=click_options.Place(is_folder=True),
     help="Write the charts as pictures into this folder too.",
 )
 @click.option(
@@ -90,9 +93,9 @@ Other people's processes, user names, home folders, the host's name and command 
 def report(
     sessions: Sequence[str],
     form: str | None,
-    output: str | None,
+    path: Path | None,
     table: str | None,
-    charts: str | None,
+    charts: Path | None,
     charts_as: str | None,
     as_published: str | None,
     base: str | None,
@@ -104,7 +107,7 @@ def report(
     """Report what was recorded."""
     from dlmon.log.folder import id_of
     from dlmon.records.sanitize import quoted, shown_path
-    from dlmon.render.files import ReportError, refuse_unwritable, write_file
+    from dlmon.render.files import refuse_unwritable, write_file
 
     if (base is None) != (new is None):
         raise shared.UserError("--base and --new belong together: give both")
@@ -113,22 +116,20 @@ def report(
             raise shared.UserError("--base and --new say what to report: leave out SESSION")
         sessions = (base, new)
     if not sessions:
-        from dlmon.cli.usage_errors import last_or_listed
-
-        hosts = () if host is None else (host,)
-        raise shared.UserError(f"say what to report: {last_or_listed(log_dir, hosts)}")
+        raise shared.UserError("say what to report: last, or a session that dlmon sessions lists")
     if as_published is not None:
-        if (form, output, table, charts, charts_as) != (None,) * 5:
+        if (form, path, table, charts, charts_as) != (None,) * 5:
             raise shared.UserError("--as-published makes no report: leave out the other options")
         _publish(*_logs_of(sessions, host, log_dir), as_published)
         return
-    path, folder = _path(output, "-o takes a file"), _path(charts, "--charts takes a folder")
+    if path == Path("-"):
+        path = None
     suffix = path.suffix.lower() if path is not None and form is None else ""
     if form is None:
         form = _SUFFIXES.get(suffix, "csv" if table is not None else "md")
     if table is not None and form not in ("csv", "json"):
         raise shared.UserError(f"--table is for --format csv or json, not {form}")
-    if charts_as is not None and folder is None:
+    if charts_as is not None and charts is None:
         raise shared.UserError("--charts-as says what the pictures of --charts DIR are: give that")
     logs, sweeps = _logs_of(sessions[:1] if base is not None else sessions, host, log_dir)
     of_base: Sequence[Path] = ()
@@ -140,28 +141,25 @@ def report(
         if both:
             raise shared.UserError(f"{id_of(both[0])} is on both sides: it is compared with others")
         logs = [*of_base, *of_new]
-    try:
-        if path is not None:
-            refuse_unwritable(path, [*logs, *sweeps])
-        if suffix and suffix not in _SUFFIXES:
-            named = f"{', '.join(_SUFFIXES)}, or add --format"
-            raise shared.UserError(f"no report is known as {quoted(suffix)}: end -o in {named}")
-        kind = charts_as or PICTURES[0]
-        parts = _parts(logs, sweeps, form, table, folder, kind, full, of_base)
-        if path is not None:
-            write_file(path, parts)
-            print(f"saved {shown_path(path)}")
-        else:
-            for part in parts:
-                sys.stdout.write(part)
-    except ReportError as error:
-        raise shared.UserError(str(error)) from None
+    if path is not None:
+        refuse_unwritable(path, [*logs, *sweeps])
+    if suffix and suffix not in _SUFFIXES:
+        named = f"{', '.join(_SUFFIXES)}, or add --format"
+        raise shared.UserError(f"no report is known as {quoted(suffix)}: end -o in {named}")
+    kind = charts_as or PICTURES[0]
+    parts = _parts(logs, sweeps, form, table, charts, kind, full, of_base)
+    if path is not None:
+        write_file(path, parts)
+        print(f"saved {shown_path(path)}")
+    else:
+        for part in parts:
+            sys.stdout.write(part)
 
 
 def _publish(logs: Sequence[Path], sweeps: Sequence[Path], name: str) -> None:
     """Add the time of a session to a person's own reference figures, and say where."""
     from dlmon.comparison.compare import framework_of
-    from dlmon.comparison.published import PublishedError, write_published_row
+    from dlmon.comparison.published import write_published_row
     from dlmon.log.directory import read_entry
     from dlmon.records.sanitize import clean, shown_path
     from workloads.catalog import WORKLOADS
@@ -174,20 +172,8 @@ def _publish(logs: Sequence[Path], sweeps: Sequence[Path], name: str) -> None:
     workload = WORKLOADS.get(entry.result.workload)
     epochs = None if workload is None else workload.epochs
     framework = framework_of(entry.result.options.get("backend"), entry.header)
-    try:
-        written = write_published_row(entry.result, name, framework=framework, epochs=epochs)
-    except PublishedError as error:
-        raise shared.UserError(str(error)) from None
+    written = write_published_row(entry.result, name, framework=framework, epochs=epochs)
     print(f"{clean(name)} stands among the published figures now: {shown_path(written)}")
-
-
-def _path(text: str | None, takes: str) -> Path | None:
-    """Return where something is to be written; None is stdout."""
-    if text is None or text == "-":
-        return None
-    if not text.strip():
-        raise shared.UserError(f"{takes}: give its name")
-    return Path(text)
 
 
 def _logs_of(

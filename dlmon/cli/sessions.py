@@ -15,10 +15,17 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from dlmon.cli import click_options, shared
+from dlmon.cli.show import View, show_remote, show_session
+from dlmon.exit_codes import DONE
+from dlmon.log.folder import place_options
+from dlmon.options.duration import read_duration
+from dlmon.options.option import UnreadableOption
 from dlmon.records.sanitize import shown_path
 
 if TYPE_CHECKING:
     from dlmon.figures.sessions import Recorded
+    from dlmon.log.directory import SessionEntry
+    from dlmon.sweep.log import SweepEntry
 
 _Entry = TypeVar("_Entry", bound="Recorded")
 NOTHING_SUCH = "no session is such; dlmon sessions lists all"
@@ -39,32 +46,22 @@ def attach(
     runs on this machine.
     """
     from dlmon.log.directory import find_session, running_session
-    from dlmon.log.folder import place_options
+    from dlmon.log.folder import log_directory_of
 
-    settings = shared.settings_of(ascii)
+    there = shared.on_host(log_dir)
+    view = View(shared.settings_of(ascii), there, plain)
     if host is not None:
         from dlmon.remote.start import RemoteStart
 
         if session is None:
-            from dlmon.cli.usage_errors import say_which_session
-
-            raise shared.UserError(say_which_session(log_dir, [host]))
-        start = RemoteStart(host, session, shared.on_host(log_dir))
-        return shared.show_remote(start, settings, plain=plain)
-    directory = shared.chosen_log_directory(log_dir)
-    where = place_options(log_dir)
+            raise shared.UserError(f"say which session of {host}: last, or its id or name")
+        return show_remote(RemoteStart(host, session, there), view)
+    directory, where = shared.chosen_log_directory(log_dir), place_options(log_dir)
     if session is None:
         path = running_session(directory, where)
     else:
         path = find_session(session, directory, where)
-    if plain or not shared.in_terminal():
-        from dlmon.render.follow import follow
-
-        return follow(path, None, desktop=settings.alerts.desktop)
-    from dlmon.cli.start import Start
-    from dlmon.log.folder import log_directory_of
-
-    return shared.open_screen(Start(log_directory_of(path), settings, path))
+    return show_session(view, log_directory_of(path), log=path)
 
 
 @click.command()
@@ -78,7 +75,6 @@ def stop(session: str, host: str | None, log_dir: Path | None) -> None:
     """
     from dlmon.figures.sessions import after_the_batch
     from dlmon.log.directory import find_session, read_entry, stop_session
-    from dlmon.log.folder import place_options
     from dlmon.records import Status
 
     if host is not None:
@@ -149,7 +145,6 @@ def name(
 def _session_or_sweep(text: str, log_dir: Path | None) -> Path:
     """Return the log of the session that is meant, else that of the sweep."""
     from dlmon.log.directory import NoSuchLog, SeveralLogs, find_session
-    from dlmon.log.folder import place_options
     from dlmon.sweep.log import find_sweep
 
     directory = shared.chosen_log_directory(log_dir)
@@ -166,9 +161,6 @@ def _session_or_sweep(text: str, log_dir: Path | None) -> Path:
 
 def _since(context: click.Context, parameter: click.Parameter, text: str | None) -> float:
     """Return the wall time that a length of time before now means, or a day."""
-    from dlmon.options.duration import read_duration
-    from dlmon.options.option import UnreadableOption
-
     if text is None:
         return -math.inf
     try:
@@ -204,66 +196,60 @@ def _chosen(entries: Sequence[_Entry], since: float, name: str | None) -> list[_
 @click_options.log_dir_option
 def sessions(
     since: float, name: str | None, as_json: bool, hosts: tuple[str, ...], log_dir: Path | None
-) -> int | None:
+) -> int:
     """List what was recorded, and what is running: sessions, and sweeps below them."""
     from dlmon.figures.sessions import runs_of_sweeps
-    from dlmon.log.directory import list_sessions
-    from dlmon.render.tables import print_sessions, session_json
-    from dlmon.sweep.log import list_sweeps
-
-    if hosts:
-        return _print_sessions_of_hosts(hosts, shared.on_host(log_dir), as_json, since, name)
-    directory = shared.chosen_log_directory(log_dir)
-    if os.path.lexists(directory) and not directory.is_dir():
-        raise shared.UserError(f"{directory} is not a directory")
-    all_entries, all_sweeps = list_sessions(directory), list_sweeps(directory)
-    entries, sweeps = _chosen(all_entries, since, name), _chosen(all_sweeps, since, name)
-    if as_json:
-        runs = runs_of_sweeps(all_sweeps)
-        listed = [session_json(entry, runs.get(entry.header.id)) for entry in entries]
-        print(json.dumps(listed, indent=2))
-        return None
-    if (all_entries or all_sweeps) and not (entries or sweeps):
-        print(NOTHING_SUCH)
-        return None
-    print_sessions(entries, directory, sweeps, by_path=log_dir is not None)
-    return None
-
-
-def _print_sessions_of_hosts(
-    hosts: Sequence[str], log_dir: str | None, as_json: bool, since: float, name: str | None
-) -> int:
-    """List what was recorded on other machines, one after the other; return the exit code."""
-    from dlmon.figures.sessions import runs_of_sweeps, sweeps_of_host
-    from dlmon.remote.mirror import mirror_directory
-    from dlmon.remote.requests import ask_each, list_remote
     from dlmon.render.tables import print_sessions, session_json
 
-    answers = shared.result_of(ask_each(hosts, lambda host: list_remote(host, log_dir)))
-    found = {host: each for host, each in answers.items() if not isinstance(each, Exception)}
+    recorded, exit_code = _recorded(hosts, log_dir)
     objects: list[dict[str, Any]] = []
-    for number, (host, (listed, listed_sweeps)) in enumerate(found.items()):
-        directory = mirror_directory(host)
-        all_entries = [session.entry(directory) for session in listed]
-        all_sweeps = sweeps_of_host(listed_sweeps, directory)
+    for number, (host, directory, all_entries, all_sweeps) in enumerate(recorded):
         entries, sweeps = _chosen(all_entries, since, name), _chosen(all_sweeps, since, name)
         if as_json:
             runs = runs_of_sweeps(all_sweeps)
             # Its log is on the host; here is none before it is copied.
-            there = {"ssh_host": host, "log": None}
+            there = {} if host is None else {"ssh_host": host, "log": None}
             objects += [{**session_json(e, runs.get(e.header.id)), **there} for e in entries]
             continue
         if number:
             print()
-        if (all_entries or all_sweeps) and not (entries or sweeps):
-            print(f"{host}: {NOTHING_SUCH}")
-            continue
-        if not entries and not sweeps:
-            print(f"no sessions on {host} yet; dlmon run WORKLOAD --host {host} starts one")
-            continue
         if len(hosts) > 1:
             print(f"{host}:", flush=True)
-        print_sessions(entries, directory, sweeps, resumable=False)
-    if as_json and found:
+        if not (entries or sweeps or all_entries or all_sweeps) and host is not None:
+            print(f"no sessions on {host} yet; dlmon run WORKLOAD --host {host} starts one")
+        elif (all_entries or all_sweeps) and not (entries or sweeps):
+            print(NOTHING_SUCH)
+        else:
+            is_named = log_dir is not None
+            print_sessions(entries, directory, sweeps, by_path=is_named, resumable=host is None)
+    if as_json and recorded:
         print(json.dumps(objects, indent=2))
-    return shared.report_failures(answers)
+    return exit_code
+
+
+_Recorded = tuple[str | None, Path, Sequence["SessionEntry"], Sequence["SweepEntry"]]
+
+
+def _recorded(hosts: Sequence[str], log_dir: Path | None) -> tuple[list[_Recorded], int]:
+    """Return what was recorded here, or on each host that answers, and the exit code."""
+    if not hosts:
+        from dlmon.log.directory import list_sessions
+        from dlmon.sweep.log import list_sweeps
+
+        directory = shared.chosen_log_directory(log_dir)
+        if os.path.lexists(directory) and not directory.is_dir():
+            raise shared.UserError(f"{directory} is not a directory")
+        return [(None, directory, list_sessions(directory), list_sweeps(directory))], DONE
+    from dlmon.figures.sessions import sweeps_of_host
+    from dlmon.remote.mirror import mirror_directory
+    from dlmon.remote.requests import ask_each, list_remote
+
+    there = shared.on_host(log_dir)
+    answers = shared.result_of(ask_each(hosts, lambda host: list_remote(host, there)))
+    recorded: list[_Recorded] = []
+    for host, answer in answers.items():
+        if not isinstance(answer, Exception):
+            directory, (listed, sweeps) = mirror_directory(host), answer
+            entries = [session.entry(directory) for session in listed]
+            recorded.append((host, directory, entries, sweeps_of_host(sweeps, directory)))
+    return recorded, shared.report_failures(answers)

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
 from collections.abc import Coroutine, Mapping
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from dlmon.exit_codes import DONE, FAILED, WRONG_ARGUMENTS
 from dlmon.options.settings import Settings, read_settings
 
-# Whoever asks for help, or completes a word, pays for none of what starts a session.
 if TYPE_CHECKING:
-    from dlmon.cli.start import ShowScreen, Start
-    from dlmon.launch.job import Job, Started
-    from dlmon.launch.lifeline import Lifeline
-    from dlmon.remote.start import RemoteStart
+    from dlmon.cli.start import ShowScreen
+    from dlmon.options.run import RunOptions
+    from workloads.catalog import Workload
 
 Answer = TypeVar("Answer")
 
@@ -29,6 +26,57 @@ class UserError(Exception):
     def __init__(self, message: str, exit_code: int = WRONG_ARGUMENTS) -> None:
         super().__init__(message)
         self.exit_code = exit_code
+
+
+def user_errors() -> tuple[type[Exception], ...]:
+    """Return the errors whose message is a sentence that says what a user can fix."""
+    from dlmon.alerts.settings import AddressError
+    from dlmon.comparison.published import PublishedError
+    from dlmon.comparison.sides import NotComparable
+    from dlmon.control import NotControlled
+    from dlmon.log.directory import NoSuchLog
+    from dlmon.log.folder import LogError
+    from dlmon.options.option import UnreadableOption
+    from dlmon.options.settings import SettingsError
+    from dlmon.remote.connection import RefusedRequest
+    from dlmon.remote.hosts import HostError
+    from dlmon.remote.ssh import SshError
+    from dlmon.render.files import ReportError
+    from dlmon.render.script import ScriptRefused
+    from dlmon.sweep.plan import SweepError
+    from workloads.catalog import UnknownWorkload
+
+    of_logs = (LogError, NoSuchLog, NotComparable, PublishedError, ReportError)
+    of_processes = (SshError, RefusedRequest, NotControlled, ScriptRefused)
+    of_values = (UnreadableOption, UnknownWorkload, SettingsError, HostError, AddressError)
+    return (UserError, SweepError, *of_logs, *of_processes, *of_values)
+
+
+def read_checked(
+    texts: Mapping[str, str | None],
+    settings: Settings,
+    workload: Workload | None = None,
+    here: bool = True,
+) -> RunOptions:
+    """Return the options that a command line gives, by their names, else those of the settings.
+
+    Args:
+        texts: what was typed for each option that the command has; None where it was not given.
+        settings: of the user.
+        workload: what is trained with them; without one, only what holds for any is checked.
+        here: whether they are for this machine.
+
+    Raises:
+        UnreadableOption: one of them can't be.
+    """
+    from dlmon.options.option import UnreadableOption
+    from dlmon.options.read import read_arguments
+
+    options = read_arguments(texts, settings.run)
+    problem = options.problem(workload, here, texts)
+    if problem is not None:
+        raise UnreadableOption(problem)
+    return options
 
 
 def settings_of(ascii: bool | None) -> Settings:
@@ -72,87 +120,21 @@ def chosen_log_directory(chosen: Path | None, settings: Settings | None = None) 
     return log_directory(chosen)
 
 
+def recorded_in(options: RunOptions, settings: Settings) -> Path:
+    """Return where a session with these options is recorded; another machine knows its own place.
+
+    Raises:
+        LogError: no such place can be named.
+    """
+    if options.host is not None:
+        return Path()
+    return chosen_log_directory(Path(options.log_dir) if options.log_dir else None, settings)
+
+
 def in_terminal() -> bool:
     """Return whether a screen can be drawn and keys be read; Textual draws on stderr."""
     streams = (sys.stdin, sys.stdout, sys.stderr)
     return all(stream is not None and stream.isatty() for stream in streams)
-
-
-def answer_of(started: Lifeline) -> Started:
-    """Wait until a session has begun.
-
-    Raises:
-        UserError: its supervisor refused to start it.
-    """
-    from dlmon.launch.job import Refused
-
-    answer = started.answer()
-    if isinstance(answer, Refused):
-        raise UserError(answer.reason, answer.exit_code)
-    return answer
-
-
-def called(session: str, name: str | None) -> str:
-    """Return the id of a session, with its name where it has one."""
-    return session if name is None else f"{session} ({name})"
-
-
-def leave_running(started: Lifeline, name: str | None, as_json: bool, log_dir: Path | None) -> None:
-    """Leave a session that was started to itself, and say how to come back to it.
-
-    Args:
-        started: it.
-        name: what it is called, where it has a name.
-        as_json: say it as JSON.
-        log_dir: where a person asked for it to be kept; None for the usual place.
-
-    Raises:
-        UserError: its supervisor refused to start it.
-    """
-    import json
-
-    from dlmon.log.folder import place_options
-
-    answer = answer_of(started)
-    started.send("detach")
-    started.release()
-    if as_json:
-        print(json.dumps({**asdict(answer), "name": name}))
-    else:
-        meant = f"{place_options(log_dir)} {answer.session}"
-        print(f"{called(answer.session, name)} is running; dlmon attach{meant} shows it")
-
-
-def start_on_host(host: str, job: Job, as_json: bool) -> None:
-    """Start a session on another machine, leave it to itself, and say how to come back to it.
-
-    Raises:
-        SshError: the host can't be reached.
-        RefusedRequest: it can't start what is asked for.
-    """
-    import json
-
-    from dlmon.log.folder import place_options
-    from dlmon.remote.requests import start_remote
-
-    session = result_of(start_remote(host, job))
-    if as_json:
-        print(json.dumps({"session": session, "host": host, "name": job.name}))
-    else:
-        where = f"{place_options(job.log_dir or None, host)} {session}"
-        print(f"{called(session, job.name)} is running on {host}; dlmon attach{where} shows it")
-
-
-def end_before_start(what: str) -> None:
-    """Have a signal that comes before a session has begun end us with a sentence."""
-
-    def end(number: int, frame: object) -> None:
-        # Without its lifeline the supervisor starts nothing.
-        raise UserError(f"{what} was ended by a signal before it started", FAILED)
-
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, end)
 
 
 def on_host(log_dir: Path | None) -> str | None:
@@ -197,24 +179,13 @@ def copies_of(host: str, meant: str, log_dir: Path | None, traces: bool = False)
         return result_of(copy_remote(host, meant, on_host(log_dir), on_read, traces))
 
 
-def open_screen(start: Start) -> int:
-    """Show a screen until it is left, and return the exit code."""
-    import click
-
-    show: ShowScreen = click.get_current_context().find_root().obj
-    return show(start)
-
-
-def show_remote(
-    start: RemoteStart, settings: Settings, *, plain: bool, as_json: bool = False
-) -> int:
-    """Show a session of another machine, on the live screen or in lines; return the exit code."""
-    if plain or as_json or not in_terminal():
-        from dlmon.render.follow import follow_on_host
-
-        return follow_on_host(start, as_json, settings.alerts.desktop)
+def open_terminal_ui(show: ShowScreen, ascii: bool | None) -> int:
+    """Do what `dlmon` alone does: open the home screen; return the exit code once it is left."""
+    if not in_terminal():
+        raise UserError(
+            "the terminal UI needs a terminal; use dlmon run WORKLOAD --plain, or dlmon --help"
+        )
     from dlmon.cli.start import Start
-    from dlmon.remote.mirror import mirror_directory
 
-    shown = Start(mirror_directory(start.host), settings, remote=start)
-    return open_screen(shown)
+    settings = settings_of(ascii)
+    return show(Start(chosen_log_directory(None, settings), settings))

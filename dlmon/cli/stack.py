@@ -101,7 +101,6 @@ def ask_session_of(
     session: str, request: Mapping[str, Any], host: str | None, log_dir: Path | None
 ) -> tuple[SessionHeader, list[Record]]:
     """Return how the session that is meant began, and what it answers to a request."""
-    from dlmon.control import NotControlled
     from dlmon.log.directory import ask_session, find_session, read_entry
     from dlmon.log.folder import place_options
 
@@ -111,7 +110,4 @@ def ask_session_of(
         return shared.result_of(ask_remote(host, session, request, shared.on_host(log_dir)))
     directory = shared.chosen_log_directory(log_dir)
     entry = read_entry(find_session(session, directory, place_options(log_dir)))
-    try:
-        return entry.header, ask_session(entry, request)
-    except NotControlled as error:
-        raise shared.UserError(str(error)) from None
+    return entry.header, ask_session(entry, request)

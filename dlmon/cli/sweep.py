@@ -11,8 +11,7 @@ import click
 
 from dlmon.cli import click_options, shared
 from dlmon.cli.candidates import sweep_names, swept_names, variations
-from dlmon.options.checks import check_alert, check_name
-from dlmon.options.option import UnreadableOption
+from dlmon.cli.show import View
 from dlmon.options.read import read_arguments
 from dlmon.options.run import LEAST_TIME_IN_SWEEP_S, OPTIONS, SHARED, VARIED
 from dlmon.options.settings import Settings
@@ -64,6 +63,7 @@ How fast is every workload on this machine?
 @click.option(
     "--repeat",
     metavar="N",
+    type=click.IntRange(min=1),
     help="Run each combination N times (1), all of them once before any is repeated; from 3 on the "
     "table shows the spread of the runs and which differences are significant.",
 )
@@ -83,7 +83,7 @@ How fast is every workload on this machine?
 def sweep(
     workload: str | None,
     vary: Sequence[str],
-    repeat: str | None,
+    repeat: int | None,
     resume: str | None,
     plain: bool,
     as_json: bool,
@@ -92,32 +92,23 @@ def sweep(
     **texts: str | None,
 ) -> int:
     """Run every combination of some options, one after another."""
-    from dlmon.sweep.plan import SweepError
-
     settings = shared.settings_of(ascii)
     directory = shared.chosen_log_directory(log_dir, settings)
-    try:
-        alert = read_arguments({"alert": texts.pop("alert")}, settings.run).alert
-        problem = check_alert(alert)
-        if problem is not None:
-            raise shared.UserError(problem)
-        alerts = settings.alerts.chosen(alert)
-        if resume is not None:
-            _refuse_beside_resume(workload, vary, repeat, texts)
-            run = _resumed_sweep(resume, directory, log_dir, alerts)
-        elif workload is None:
-            raise shared.UserError("name a workload to sweep, or ALL; dlmon list shows them")
-        else:
-            run = _new_sweep(workload, texts, settings, vary, repeat, directory, alerts)
-    except (SweepError, UnreadableOption) as error:
-        raise shared.UserError(str(error)) from None
-    if plain or as_json or not shared.in_terminal():
-        from dlmon.render.sweep import show_sweep
+    alert = texts.pop("alert")
+    alerts = settings.alerts.chosen(shared.read_checked({"alert": alert}, settings).alert)
+    if resume is not None:
+        _refuse_beside_resume(workload, vary, repeat, texts)
+        run = _resumed_sweep(resume, directory, log_dir, alerts)
+    elif workload is None:
+        raise shared.UserError("name a workload to sweep, or ALL; dlmon list shows them")
+    else:
+        run = _new_sweep(workload, texts, settings, vary, repeat or 1, directory, alerts)
+    view = View(settings, plain=plain, as_json=as_json)
+    if view.on_screen:
+        return view.open(run.directory, sweep=run)
+    from dlmon.render.sweep import show_sweep
 
-        return show_sweep(run, as_json=as_json, log_dir=log_dir)
-    from dlmon.cli.start import Start
-
-    return shared.open_screen(Start(run.directory, settings, sweep=run))
+    return show_sweep(run, as_json=as_json, log_dir=log_dir)
 
 
 def _new_sweep(
@@ -125,23 +116,19 @@ def _new_sweep(
     texts: Mapping[str, str | None],
     settings: Settings,
     vary: Sequence[str],
-    repeat: str | None,
+    repeats: int,
     directory: Path,
     alerts: AlertSettings | None,
 ) -> SweepRun:
     """Begin a sweep; nothing runs before it is shown."""
     from dlmon.options.sweep import begin_sweep, make_plan, new_seed, refuse_shared_and_varied
-    from dlmon.sweep.plan import read_repeats
 
     seed = new_seed()
-    repeats = 1 if repeat is None else read_repeats(repeat)
+    name = shared.read_checked({"name": texts["name"]}, settings).name
     options = read_arguments(texts, settings.run)
-    problem = check_name(options.name)
-    if problem is not None:
-        raise shared.UserError(problem)
     plan = make_plan(workload, options, vary, repeats, seed, settings.hosts)
     refuse_shared_and_varied(texts, plan)
-    return begin_sweep(directory, plan, seed, time.time(), options.name, alerts)
+    return begin_sweep(directory, plan, seed, time.time(), name, alerts)
 
 
 def _resumed_sweep(
@@ -160,7 +147,7 @@ def _resumed_sweep(
 def _refuse_beside_resume(
     workload: str | None,
     vary: Sequence[str],
-    repeat: str | None,
+    repeat: int | None,
     texts: Mapping[str, str | None],
 ) -> None:
     """Refuse what would make another sweep of one that is resumed."""

@@ -30,7 +30,7 @@ _SHOWN_PATH_LENGTH = 100
 def of_value(problem: Callable[[Any], str | None]) -> Check:
     """Return the check of an option that is right or wrong by its value alone."""
 
-    def check(value: object, workload: Workload, here: bool) -> str | None:
+    def check(value: object, workload: Workload | None, here: bool) -> str | None:
         return problem(value)
 
     return check
@@ -39,8 +39,8 @@ def of_value(problem: Callable[[Any], str | None]) -> Check:
 def of_workload(name: str) -> Check:
     """Return the check of an option that the workload itself refuses or takes."""
 
-    def check(value: int | None, workload: Workload, here: bool) -> str | None:
-        return refuse_options(workload, **{name: value})
+    def check(value: int | None, workload: Workload | None, here: bool) -> str | None:
+        return None if workload is None else refuse_options(workload, **{name: value})
 
     return check
 
@@ -71,7 +71,7 @@ def check_device(device: str) -> str | None:
     return _refusal(check_device_name, device)
 
 
-def check_number_of_cpus(cpus: int | None, workload: Workload, here: bool) -> str | None:
+def check_number_of_cpus(cpus: int | None, workload: Workload | None, here: bool) -> str | None:
     """Say why a process can't be kept to so many CPUs."""
     if cpus is None:
         return None
@@ -84,7 +84,7 @@ def check_number_of_cpus(cpus: int | None, workload: Workload, here: bool) -> st
     return _refusal(check_cpus, cpus, os.sched_getaffinity(0))
 
 
-def check_python(python: str | None, workload: Workload, here: bool) -> str | None:
+def check_python(python: str | None, workload: Workload | None, here: bool) -> str | None:
     """Say why it can't be started; what is installed in it is checked at the launch."""
     if python is None:
         return NO_KERAS if here and not has_keras() else None
@@ -146,7 +146,7 @@ def check_alert(address: str | None, workload: object = None, here: bool = True)
     return _refusal(partial(address_of, here=here), address)
 
 
-def check_log_dir(log_dir: str | None, workload: Workload, here: bool) -> str | None:
+def check_log_dir(log_dir: str | None, workload: Workload | None, here: bool) -> str | None:
     """Say why sessions can't be kept in a directory, which need not be there yet."""
     if log_dir is None:
         return None

@@ -18,7 +18,7 @@ from workloads.catalog import Workload
 
 def make_job(
     workload: Workload,
-    directory: Path,
+    usual: Path,
     options: RunOptions,
     alerts: AlertSettings | None = None,
 ) -> Job:
@@ -26,20 +26,15 @@ def make_job(
 
     Args:
         workload: what is trained.
-        directory: where its session is recorded, unless the options say it.
+        usual: where its session is recorded, unless the options say it.
         options: what a person chose.
         alerts: what the settings say of them.
 
     Raises:
         LogError: the options name a log directory relative to one that was deleted.
     """
-    if options.host is not None:
-        # What is there, and by which command a workload is run there, the host knows.
-        log_dir, command = options.log_dir or "", []
-    else:
-        if options.log_dir is not None:
-            directory = log_directory(Path(options.log_dir))
-        log_dir, command = str(directory), python_command("workloads")
+    # By which command a workload is run on another machine, the host knows.
+    command = python_command("workloads") if options.host is None else ()
     return Job(
         workload=workload.name,
         command=tuple(command),
@@ -49,25 +44,15 @@ def make_job(
             "batch_size": options.batch_size or workload.batch_size,
             "epochs": options.epochs or workload.epochs,
         },
-        log_dir=log_dir,
         device=options.device,
-        interval_s=options.interval,
-        pcie=options.pcie,
-        outlives_viewer=options.detach,
-        name=options.name,
-        alerts=_alerts(options, alerts),
+        **_of_any_job(usual, options, alerts),
     )
-
-
-def _alerts(options: RunOptions, alerts: AlertSettings | None) -> dict[str, Any] | None:
-    chosen = (alerts or AlertSettings()).chosen(options.alert, options.host)
-    return None if chosen is None else chosen.to_fields()
 
 
 def make_script_job(
     command: tuple[str, ...],
     directory: str | None,
-    kept_in: Path,
+    usual: Path,
     options: RunOptions,
     expected: Mapping[str, int | None] | None = None,
     alerts: AlertSettings | None = None,
@@ -77,7 +62,7 @@ def make_script_job(
     Args:
         command: its words.
         directory: where it runs; None for here, or for the home directory of another machine.
-        kept_in: where its session is recorded.
+        usual: where its session is recorded, unless the options say it.
         options: those of a run that a script has too.
         expected: what a person says of its training, by the names of
             `dlmon.supervisor.expected`; what is None is not known.
@@ -86,9 +71,9 @@ def make_script_job(
     Raises:
         FileNotFoundError: it would run in a working directory that was deleted; the message is a
             sentence for a person.
+        LogError: the options name a log directory relative to one that was deleted.
     """
-    is_here = options.host is None
-    if is_here:
+    if options.host is None:
         try:
             directory = str(Path(directory or ".").absolute())
         except FileNotFoundError:
@@ -105,41 +90,46 @@ def make_script_job(
             "price": options.price,
             **{name: said for name, said in (expected or {}).items() if said is not None},
         },
-        log_dir=str(kept_in) if is_here else options.log_dir or "",
-        interval_s=options.interval,
-        pcie=options.pcie,
-        outlives_viewer=options.detach,
-        name=options.name,
         script=True,
         directory=directory,
-        alerts=_alerts(options, alerts),
+        **_of_any_job(usual, options, alerts),
     )
+
+
+def make_recording(
+    usual: Path,
+    options: RunOptions,
+    for_s: float | None,
+    alerts: AlertSettings | None = None,
+) -> Job:
+    """Return the job that records a machine, for so long or until it is stopped."""
+    return Job(
+        workload="",
+        command=(),
+        options={"interval": options.interval, "pcie": options.pcie, "for_s": for_s},
+        for_s=for_s,
+        **_of_any_job(usual, options, alerts),
+    )
+
+
+def _of_any_job(usual: Path, options: RunOptions, alerts: AlertSettings | None) -> dict[str, Any]:
+    log_dir = options.log_dir or ""
+    if options.host is None:
+        log_dir = str(log_directory(Path(log_dir)) if log_dir else usual)
+    chosen = (alerts or AlertSettings()).chosen(options.alert, options.host)
+    return {
+        "log_dir": log_dir,
+        "interval_s": options.interval,
+        "pcie": options.pcie,
+        "outlives_viewer": options.detach,
+        "name": options.name,
+        "alerts": None if chosen is None else chosen.to_fields(),
+    }
 
 
 def output_size(columns: int, rows: int) -> tuple[int, int]:
     """Return the size of the terminal that a script writes to, of the one that it is shown in."""
     return max(40, columns - 4), rows
-
-
-def make_recording(
-    directory: Path,
-    options: RunOptions,
-    for_s: float | None,
-    alerts: AlertSettings | None = None,
-) -> Job:
-    """Return the job that records this machine, for so long or until it is stopped."""
-    return Job(
-        workload="",
-        command=(),
-        options={"interval": options.interval, "pcie": options.pcie, "for_s": for_s},
-        log_dir=str(directory),
-        interval_s=options.interval,
-        pcie=options.pcie,
-        outlives_viewer=options.detach,
-        for_s=for_s,
-        name=options.name,
-        alerts=_alerts(options, alerts),
-    )
 
 
 def recorded_options(header: SessionHeader) -> RunOptions | None:

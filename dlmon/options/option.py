@@ -15,8 +15,8 @@ NONE = "none"
 """What a person types for an option that is not to be set, whatever config.toml says."""
 YES, NO = "yes", "no"
 
-Check = Callable[[Any, Workload, bool], str | None]
-"""Says in one sentence why a workload can't be run with a value, here or on any machine."""
+Check = Callable[[Any, Workload | None, bool], str | None]
+"""Says in one sentence why a workload, or any, can't be run with a value, here or anywhere."""
 
 
 class UnreadableOption(ValueError):
@@ -129,7 +129,7 @@ class Option:
             return None
         return self.read(text)
 
-    def problem(self, value: object, workload: Workload, here: bool) -> str | None:
+    def problem(self, value: object, workload: Workload | None, here: bool) -> str | None:
         """Say in one sentence why it can't have a value, here or on any machine."""
         if self.check is not None:
             return self.check(value, workload, here)

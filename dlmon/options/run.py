@@ -8,7 +8,7 @@ docs/commands.md and docs/settings.md.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import fields, replace
 
 from dlmon.options.checks import (
@@ -287,19 +287,28 @@ class RunOptions:
         scope=Scope.LAUNCH,
     )
 
-    def problem(self, workload: Workload, here: bool = True) -> str | None:
+    def problem(
+        self, workload: Workload | None, here: bool = True, names: Iterable[str] | None = None
+    ) -> str | None:
         """Say in one sentence why these can't be run, here or anywhere; None when they can."""
-        return next(iter(self.problems(workload, here).values()), None)
+        return next(iter(self.problems(workload, here, names).values()), None)
 
-    def problems(self, workload: Workload, here: bool = True) -> dict[str, str]:
+    def problems(
+        self, workload: Workload | None, here: bool = True, names: Iterable[str] | None = None
+    ) -> dict[str, str]:
         """Say in one sentence each which of these can't be run, and why.
 
         What another machine lacks, it says itself.
+
+        Args:
+            workload: what is trained with them; None checks what holds of any.
+            here: whether on this machine.
+            names: those that are of interest; None for all.
         """
         here = here and self.host is None
         problems = {
-            name: described.problem(getattr(self, name), workload, here)
-            for name, described in OPTIONS.items()
+            name: OPTIONS[name].problem(getattr(self, name), workload, here)
+            for name in (OPTIONS if names is None else names)
         }
         return {name: problem for name, problem in problems.items() if problem is not None}
 

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from dlmon.exit_codes import code_of_script
+from dlmon.exit_codes import NOT_STARTED, code_of_script
 from dlmon.launch.job import Job, Refused
 from dlmon.launch.lifeline import Lifeline, launch
 from dlmon.launch.spool import make_spool
@@ -42,8 +42,10 @@ _SIGNALS = (*sorted(ASKS_TO_END), signal.SIGUSR1, signal.SIGUSR2)
 class ScriptRefused(Exception):
     """The script was not started; the message is one sentence for a person."""
 
+    exit_code = NOT_STARTED
 
-def run_script(job: Job, as_json: bool, log_dir: Path | None = None, desktop: bool = False) -> int:
+
+def run_script(job: Job, as_json: bool, log_dir: str | None = None, desktop: bool = False) -> int:
     """Run a script to its end, and return its exit code.
 
     What it writes goes to stdout and stderr as it is, and what came of it to stderr; with

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 from rich.console import Console
 from rich.text import Text
@@ -37,7 +36,7 @@ def print_outcome(follower: SessionFollower) -> None:
     print_problem(line_console(stderr=True), follower, snapshot)
 
 
-def print_script_outcome(follower: SessionFollower, log_dir: Path | None = None) -> None:
+def print_script_outcome(follower: SessionFollower, log_dir: str | None = None) -> None:
     """Print the figures of a script's session on stderr: stdout is the script's own.
 
     What the script wrote has come through already, its traceback too.
@@ -56,7 +55,7 @@ def print_script_outcome(follower: SessionFollower, log_dir: Path | None = None)
     print_problem(errors, follower, snapshot, is_output_printed=True)
 
 
-def _kept_text(follower: SessionFollower, log_dir: Path | None) -> str:
+def _kept_text(follower: SessionFollower, log_dir: str | None) -> str:
     """Say which session it was, where its log lies, and how to come back to it."""
     session = follower.session.header.id
     name = called(session, read_label(follower.path))

@@ -35,7 +35,7 @@ def record(dlmon, log_dir):
         log = Log(the_log_in(log_dir))
         pids.append(log.supervisor_pid)
         assert ran.stdout == (
-            f"{log.header.id} is recording; dlmon attach --log-dir {log_dir} {log.header.id} "
+            f"{log.header.id} is running; dlmon attach --log-dir {log_dir} {log.header.id} "
             f"shows it, dlmon stop --log-dir {log_dir} {log.header.id} ends it\n"
         )
         return log
@@ -138,7 +138,7 @@ def test_an_unwritable_directory_is_refused(dlmon, tmp_path):
     ran = dlmon(*RECORD, "--for", "1s", "--log-dir", str(tmp_path / "file"))
     assert (ran.returncode, ran.stdout) == (2, "")
     assert ran.stderr.count("\n") == 1
-    assert "choose another with --log-dir" in ran.stderr
+    assert "is not a directory" in ran.stderr
 
 
 @pytest.mark.parametrize(

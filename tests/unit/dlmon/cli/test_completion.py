@@ -11,7 +11,7 @@ from fakes.recorded import recorded_session, write_log
 from dlmon.cli.command_line import COMMANDS, command_line
 from dlmon.cli.completion import complete
 from dlmon.cli.main import _run
-from dlmon.exit_codes import DONE, WRONG_ARGUMENTS
+from dlmon.exit_codes import DONE
 from dlmon.log.label import Label, write_label
 from dlmon.options.run import OPTIONS, VARIED
 from dlmon.sweep.log import SWEEP_NAME
@@ -35,6 +35,7 @@ def ask(monkeypatch):
     def ask(*words, shell="fish"):
         monkeypatch.setenv("COMP_WORDS", "\n".join(["dlmon", *words]))
         monkeypatch.setenv("COMP_CWORD", words[-1] if shell == "fish" else str(len(words)))
+        monkeypatch.setenv("COMP_LINE", " ".join(["dlmon", *words]))
         answer = complete(command_line, f"{shell}_complete").splitlines()
         if shell == "zsh":
             return answer[1::3]
@@ -44,8 +45,7 @@ def ask(monkeypatch):
 
 
 def types(monkeypatch, *words):
-    monkeypatch.setenv("COMP_WORDS", "\n".join(["dlmon", *words]))
-    monkeypatch.setenv("COMP_CWORD", str(len(words)))
+    monkeypatch.setenv("COMP_LINE", " ".join(["dlmon", *words]))
     return [line.partition(",")[0] for line in complete(command_line, "bash_complete").splitlines()]
 
 
@@ -190,13 +190,14 @@ def test_the_chosen_directory_wins_over_the_configured_one(ask, recorded, tmp_pa
 def test_where_nothing_can_be_offered_nothing_is_said(monkeypatch, words, shell, capfd):
     monkeypatch.setenv("COMP_WORDS", "\n".join(["dlmon", *words]))
     monkeypatch.setenv("COMP_CWORD", words[-1] if shell == "fish" else str(len(words)))
+    monkeypatch.setenv("COMP_LINE", " ".join(["dlmon", *words]))
     assert complete(command_line, f"{shell}_complete") == ""
     assert capfd.readouterr() == ("", "")
 
 
 @pytest.mark.parametrize("instruction", ["", "bash", "tcsh_complete", "bash_complete"])
 def test_a_script_that_says_nothing_gets_no_answer(instruction, monkeypatch):
-    for name in ("COMP_WORDS", "COMP_CWORD"):
+    for name in ("COMP_LINE", "COMP_WORDS", "COMP_CWORD"):
         monkeypatch.delenv(name, raising=False)
     assert complete(command_line, instruction) == ""
 
@@ -213,48 +214,36 @@ def test_broken_settings_are_no_matter(ask, recorded, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("words", "offered"),
+    ("line", "offered"),
     [
-        (["run", SMALL, "--device", "=", "c"], ["cpu"]),
-        (["run", SMALL, "--device", "="], ["auto", "cpu", "gpu"]),
-        (["sweep", SMALL, "--vary", "device", "=", "c"], ["cpu"]),
-        (["sweep", SMALL, "--vary", "device", "="], ["auto", "cpu", "gpu"]),
-        (["sweep", SMALL, "--vary", "device", "=", "gpu", ":", "0,c"], ["0,cpu"]),
-        (
-            ["sweep", SMALL, "--vary", "device", "=", "cpu,gpu", "--vary", "jit", "=", "o"],
-            ["on", "off"],
-        ),
+        (f"run {SMALL} --device=c", ["cpu"]),
+        (f"run {SMALL} --device=", ["auto", "cpu", "gpu"]),
+        (f"sweep {SMALL} --vary device=c", ["cpu"]),
+        (f"sweep {SMALL} --vary device=gpu:0,c", ["0,cpu"]),
+        (f"sweep {SMALL} --vary device=cpu,gpu --vary jit=o", ["on", "off"]),
+        ("attach @", ["@lab"]),
+        ("attach @l", ["@lab"]),
+        ("attach base@", ["@2"]),
+        ("attach base @l", []),
+        ("attach batch\\ 2", ["batch\\ 256"]),
+        ("attach --log-dir=@l", ["@l"]),
     ],
-    ids=lambda words: " ".join(words),
 )
-def test_bash_parts_words_and_gets_the_part_that_it_asks_for(ask, words, offered):
-    assert ask(*words, shell="bash") == offered
-
-
-@pytest.mark.parametrize(
-    ("line", "pieces", "offered"),
-    [
-        ("attach @", ["@"], ["@lab"]),
-        ("attach @l", ["@", "l"], ["@lab"]),
-        ("attach base@", ["base", "@"], ["@2"]),
-        ("attach base@2", ["base", "@", "2"], ["@2"]),
-        ("attach base @l", ["base", "@", "l"], []),
-        ("attach --log-dir=@l", ["--log-dir", "=@", "l"], ["@l"]),
-        # Where a person has had bash part no word there.
-        ("attach @l", ["@l"], ["@lab"]),
-        ("attach base@", ["base@"], ["base@2"]),
-    ],
-    ids=lambda value: value if isinstance(value, str) else "",
-)
-def test_bash_parts_a_word_before_an_at_and_puts_what_is_offered_from_there(
-    ask, tmp_path, monkeypatch, line, pieces, offered
+def test_bash_parts_words_and_gets_the_part_that_it_asks_for(
+    ask, tmp_path, monkeypatch, line, offered
 ):
-    for number, name in enumerate(["@lab", "base@2"]):
+    for number, name in enumerate(["@lab", "base@2", "batch 256"]):
         records = recorded_session(session_id=f"2020010{number}")
         path = write_log(tmp_path / "state" / "dlmon" / "sessions", records)
         write_label(path, Label(name))
-    monkeypatch.setenv("COMP_LINE", f"dlmon {line}")
-    assert ask("attach", *pieces, shell="bash") == offered
+    assert ask(line, shell="bash") == offered
+
+
+def test_where_bash_was_told_to_part_no_word_at_an_at_it_gets_the_whole(ask, monkeypatch, tmp_path):
+    path = write_log(tmp_path / "state" / "dlmon" / "sessions", recorded_session())
+    write_label(path, Label("base@2"))
+    monkeypatch.setenv("COMP_WORDBREAKS", " =:")
+    assert ask("attach base@", shell="bash") == ["base@2"]
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
@@ -266,7 +255,7 @@ def test_every_shell_gets_its_answer(ask, shell):
     ("shell", "ours"),
     [
         ("bash", "compopt -o nospace"),
-        ("bash", 'COMP_LINE="$COMP_LINE"'),
+        ("bash", "COMP_LINE="),
         ("zsh", "no_blank=(-S '')"),
         ("fish", 'string split --max 1 ","'),
     ],
@@ -288,18 +277,6 @@ def test_the_script_of_a_shell_is_printed(shell, capsys):
     assert captured.err == ""
 
 
-@pytest.mark.parametrize(
-    ("words", "sentence"),
-    [
-        ([], "say which shell: bash, zsh or fish"),
-        (["tcsh"], 'there is no completion for "tcsh": say bash, zsh or fish'),
-    ],
-)
-def test_another_shell_is_one_sentence(words, sentence, capsys):
-    assert _run(["completion", *words]) == WRONG_ARGUMENTS
-    assert capsys.readouterr() == ("", f"dlmon: {sentence}\n")
-
-
 ANSWERED = """
 import json, sys
 from tui.start import main
@@ -319,8 +296,7 @@ def test_nothing_heavy_is_imported_to_answer(words, tmp_path):
     environment = {
         **os.environ,
         "_DLMON_COMPLETE": "bash_complete",
-        "COMP_WORDS": "\n".join(["dlmon", *words]),
-        "COMP_CWORD": str(len(words)),
+        "COMP_LINE": " ".join(["dlmon", *words]),
     }
     done = subprocess.run(
         [sys.executable, "-c", ANSWERED], env=environment, capture_output=True, text=True

@@ -1,0 +1,201 @@
+"""Start a session or attach to one, then show it: on the live screen, in lines, or not at all."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from dlmon.cli.command_line import sentence_of
+from dlmon.cli.shared import UserError, in_terminal, result_of, user_errors
+from dlmon.exit_codes import FAILED, NOT_STARTED
+from dlmon.options.settings import Settings
+
+# Whoever asks for help pays for none of what starts a session.
+if TYPE_CHECKING:
+    from dlmon.cli.start import ShowScreen
+    from dlmon.launch.job import Job, Started
+    from dlmon.launch.lifeline import Lifeline
+    from dlmon.remote.start import RemoteStart
+
+
+@dataclass(frozen=True)
+class View:
+    """How sessions are to be shown.
+
+    Attributes:
+        settings: those of the user.
+        log_dir: where sessions are kept, as the command line says; None for the usual place.
+        plain: in lines, even in a terminal.
+        as_json: only the result, as JSON.
+    """
+
+    settings: Settings
+    log_dir: str | None = None
+    plain: bool = False
+    as_json: bool = False
+
+    @property
+    def on_screen(self) -> bool:
+        """Whether the live screen is to show them."""
+        return not (self.plain or self.as_json) and in_terminal()
+
+    def open(self, directory: Path, **shown: Any) -> int:
+        """Open a screen until it is left, and return the exit code.
+
+        Args:
+            directory: where sessions live.
+            shown: what it shows, as the other fields of `Start`.
+        """
+        from dlmon.cli.start import Start
+
+        show: ShowScreen = click.get_current_context().find_root().obj
+        return show(Start(directory, self.settings, **shown))
+
+
+def start_session(job: Job, view: View, host: str | None = None) -> int | None:
+    """Start a session, here or on another machine; show it unless it is to be left running.
+
+    Returns:
+        The exit code.
+
+    Raises:
+        UserError: it could not be started.
+        SshError: the host can't be reached.
+        RefusedRequest: the host can't start it.
+    """
+    if host is not None:
+        return _start_on_host(job, view, host)
+    shown = view.on_screen and not job.outlives_viewer
+    if job.script and not shown and not job.outlives_viewer:
+        from dlmon.render.script import run_script
+
+        # It has our own streams, so that the launch is part of it.
+        return run_script(job, view.as_json, view.log_dir, view.settings.alerts.desktop)
+    from dlmon.launch.lifeline import launch
+
+    if job.script and shown:
+        from dlmon.options.jobs import output_size
+
+        job = replace(job, terminal=output_size(*os.get_terminal_size(sys.stderr.fileno())))
+    if not shown:
+        _end_before_start("the run" if job.workload else "the recording")
+    with not_started() if job.script else nullcontext():
+        started = launch(job)
+        if job.outlives_viewer:
+            answer = _answer_of(started)
+            started.send("detach")
+            started.release()
+            say_running(asdict(answer), job.name, view)
+            return None
+    return show_session(view, Path(job.log_dir), started=started)
+
+
+def show_session(
+    view: View,
+    directory: Path,
+    *,
+    log: Path | None = None,
+    started: Lifeline | None = None,
+    remote: RemoteStart | None = None,
+) -> int:
+    """Show a session until it ends or the screen is left, and return the exit code.
+
+    Args:
+        view: how.
+        directory: where sessions live.
+        log: that of a session of this machine.
+        started: the lifeline of a session of ours, which has yet to answer.
+        remote: a session of another machine.
+    """
+    if view.on_screen:
+        return view.open(directory, log=log, started=started, remote=remote)
+    from dlmon.render.follow import follow, follow_on_host
+
+    desktop = view.settings.alerts.desktop
+    if remote is not None:
+        return follow_on_host(remote, view.as_json, desktop)
+    if started is not None:
+        log = Path(_answer_of(started).log)
+    assert log is not None
+    return follow(log, started, view.as_json, desktop)
+
+
+def show_remote(start: RemoteStart, view: View) -> int:
+    """Show a session of another machine as `show_session` does."""
+    from dlmon.remote.mirror import mirror_directory
+
+    return show_session(view, mirror_directory(start.host), remote=start)
+
+
+def _start_on_host(job: Job, view: View, host: str) -> int | None:
+    from dlmon.remote.requests import start_remote
+    from dlmon.remote.start import RemoteStart
+
+    if not job.outlives_viewer:
+        return show_remote(RemoteStart(host, log_dir=view.log_dir, job=job), view)
+    session = result_of(start_remote(host, job))
+    say_running({"session": session, "host": host}, job.name, view, host)
+    return None
+
+
+def say_running(
+    answer: dict[str, Any], name: str | None, view: View, host: str | None = None
+) -> None:
+    """Say that a session was started and is left to itself, and how to come back to it."""
+    from dlmon.log.folder import place_options
+
+    if view.as_json:
+        print(json.dumps({**answer, "name": name}))
+        return
+    session = answer["session"]
+    called, on = f"{session} ({name})" if name else session, f" on {host}" if host else ""
+    meant = f"{place_options(view.log_dir, host)} {session}"
+    print(f"{called} is running{on}; dlmon attach{meant} shows it, dlmon stop{meant} ends it")
+
+
+@contextmanager
+def not_started() -> Iterator[None]:
+    """Have whatever keeps a script from being started end with an exit code of its own."""
+    try:
+        yield
+    except click.UsageError as error:
+        raise UserError(sentence_of(error), NOT_STARTED) from None
+    except Exception as error:
+        if not isinstance(error, (*user_errors(), OSError)):
+            raise
+        raise UserError(str(error), NOT_STARTED) from None
+
+
+def _answer_of(started: Lifeline) -> Started:
+    """Wait until a session has begun.
+
+    Raises:
+        UserError: its supervisor refused to start it.
+    """
+    from dlmon.launch.job import Refused
+
+    answer = started.answer()
+    if isinstance(answer, Refused):
+        raise UserError(answer.reason, answer.exit_code)
+    return answer
+
+
+def _end_before_start(what: str) -> None:
+    """Have a signal that comes before a session has begun end us with a sentence."""
+
+    def end(number: int, frame: object) -> None:
+        # Without its lifeline the supervisor starts nothing.
+        raise UserError(f"{what} was ended by a signal before it started", FAILED)
+
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, end)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import field
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dlmon.options.settings import Settings
 from dlmon.records.record import record
@@ -24,59 +25,28 @@ if TYPE_CHECKING:
     from dlmon.sweep.runner import SweepRun
 
 
-def _follow(log: Path, launch: Lifeline | None = None) -> SessionFollower:
-    from dlmon.session.follower import SessionFollower
+def _later(module: str, name: str, **given: Any) -> Callable[..., Any]:
+    """Return what makes a source of a class, which is imported when one is first made."""
 
-    return SessionFollower(log, launch=launch, by_index=True)
+    def make(*arguments: Any, **more: Any) -> Any:
+        return getattr(import_module(f"dlmon.{module}"), name)(*arguments, **given, **more)
 
-
-def _replay(log: Path) -> ReplaySource:
-    from dlmon.session.replay import ReplaySource
-
-    return ReplaySource(log)
-
-
-def _fleet(logs: Sequence[Path], names: Sequence[str] | None) -> Fleet:
-    from dlmon.remote.fleet import Fleet
-
-    return Fleet(logs, names)
-
-
-def _this_machine(interval_s: float = 1.0, pcie: bool = False) -> MachineSource:
-    from dlmon.session.local_machine import LocalMachine
-
-    return LocalMachine(interval_s, pcie)
-
-
-def _host(name: str, interval_s: float = 1.0, pcie: bool = False) -> WatchedHost:
-    from dlmon.remote.host import WatchedHost
-
-    return WatchedHost(name, interval_s, pcie)
-
-
-def _launch(job: Job) -> Lifeline:
-    from dlmon.launch.lifeline import launch
-
-    return launch(job)
-
-
-def _link(host: str) -> Link:
-    from dlmon.remote.link import Link
-
-    return Link(host)
+    return make
 
 
 @record(frozen=True)
 class Sources:
     """Where the screens get what they show, and what starts a run; a test hands in its own."""
 
-    follow: Callable[..., SessionFollower] = _follow
-    replay: Callable[[Path], ReplaySource] = _replay
-    fleet: Callable[[Sequence[Path], Sequence[str] | None], Fleet] = _fleet
-    machine: Callable[..., MachineSource] = _this_machine
-    hosts: Callable[..., WatchedHost] = _host
-    launch: Callable[[Job], Lifeline] = _launch
-    link: Callable[[str], Link] = _link
+    follow: Callable[..., SessionFollower] = _later(
+        "session.follower", "SessionFollower", by_index=True
+    )
+    replay: Callable[[Path], ReplaySource] = _later("session.replay", "ReplaySource")
+    fleet: Callable[[Sequence[Path], Sequence[str] | None], Fleet] = _later("remote.fleet", "Fleet")
+    machine: Callable[..., MachineSource] = _later("session.local_machine", "LocalMachine")
+    hosts: Callable[..., WatchedHost] = _later("remote.host", "WatchedHost")
+    launch: Callable[[Job], Lifeline] = _later("launch.lifeline", "launch")
+    link: Callable[[str], Link] = _later("remote.link", "Link")
 
 
 @record(frozen=True)

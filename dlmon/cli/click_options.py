@@ -12,8 +12,8 @@ import click
 from dlmon.alerts.settings import OFF
 from dlmon.cli.candidates import host_names, session_names, values_of
 from dlmon.cli.shared import UserError
-from dlmon.options.duration import read_duration
 from dlmon.options.option import Option, UnreadableOption, as_text
+from dlmon.options.read import read_duration
 from dlmon.options.run import OPTIONS
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])

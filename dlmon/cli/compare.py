@@ -90,14 +90,12 @@ def _sides(
     base: str, new: str, host: str | None, log_dir: Path | None
 ) -> tuple[list[Path], list[Path]]:
     """Return the logs of both sides; those of another machine are copied first."""
-    from dlmon.log.directory import NoSuchLog, find_sessions
-    from dlmon.log.folder import place_options
+    from dlmon.log.directory import NoSuchLog
 
     if host is None:
-        directory, where = shared.chosen_log_directory(log_dir), place_options(log_dir)
-        return find_sessions(base, directory, where), find_sessions(new, directory, where)
+        return shared.logs_of([base], log_dir), shared.logs_of([new], log_dir)
     try:
-        here = find_sessions(base, shared.chosen_log_directory(None))
+        here = shared.logs_of([base], None)
     except NoSuchLog:
         here = shared.copies_of(host, base, log_dir)
     return here, shared.copies_of(host, new, log_dir)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -32,28 +31,12 @@ def replay(
     settings = shared.settings_of(ascii)
     names: tuple[str, ...] = ()
     if hosts:
-        found = [(path, host) for host in hosts for path in _copies(host, sessions, log_dir)]
+        found = [(path, host) for host in hosts for path in shared.logs_of(sessions, log_dir, host)]
         logs, names = tuple(path for path, _ in found), tuple(host for _, host in found)
     else:
-        logs = tuple(_logs_here(sessions, log_dir))
+        logs = tuple(shared.logs_of(sessions, log_dir))
     if not shared.in_terminal():
         raise shared.UserError("replay needs a terminal; dlmon attach --plain prints a session")
     from dlmon.log.folder import log_directory_of
 
     return View(settings).open(log_directory_of(logs[0]), replayed=logs, replayed_hosts=names)
-
-
-def _copies(host: str, sessions: Sequence[str], log_dir: Path | None) -> list[Path]:
-    """Return copies of the sessions of a host that are meant, each once."""
-    copies = (shared.copies_of(host, session, log_dir) for session in sessions)
-    return list(dict.fromkeys(path for paths in copies for path in paths))
-
-
-def _logs_here(sessions: Sequence[str], log_dir: Path | None) -> list[Path]:
-    """Return the logs that are meant, each once."""
-    from dlmon.log.directory import find_sessions
-    from dlmon.log.folder import place_options
-
-    directory, where = shared.chosen_log_directory(log_dir), place_options(log_dir)
-    found = (find_sessions(session, directory, where) for session in sessions)
-    return list(dict.fromkeys(path for paths in found for path in paths))

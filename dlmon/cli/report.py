@@ -184,13 +184,8 @@ def _logs_of(
     Of another machine there are sessions only, which are copied first.
     """
     if host is not None:
-        copies = [shared.copies_of(host, name, log_dir) for name in names]
-        return list(dict.fromkeys(path for paths in copies for path in paths)), []
-    return _logs_here(names, log_dir)
-
-
-def _logs_here(names: Sequence[str], log_dir: Path | None) -> tuple[list[Path], list[Path]]:
-    from dlmon.log.directory import NoSuchLog, find_sessions
+        return shared.logs_of(names, log_dir, host), []
+    from dlmon.log.directory import NoSuchLog
     from dlmon.log.folder import place_options
     from dlmon.sweep.log import SWEEP_NAME, find_sweep
 
@@ -202,15 +197,12 @@ def _logs_here(names: Sequence[str], log_dir: Path | None) -> tuple[list[Path], 
             sweeps[find_sweep(name, directory, where)] = None
             continue
         try:
-            logs |= dict.fromkeys(find_sessions(name, directory, where))
-        except NoSuchLog:
+            logs |= dict.fromkeys(shared.logs_of([name], log_dir))
+        except NoSuchLog as no_session:
             try:
                 sweeps[find_sweep(name, directory)] = None
             except NoSuchLog:
-                pass
-            else:
-                continue
-            raise
+                raise no_session from None
     return list(logs), list(sweeps)
 
 

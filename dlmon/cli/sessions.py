@@ -18,8 +18,8 @@ from dlmon.cli import click_options, shared
 from dlmon.cli.show import View, show_remote, show_session
 from dlmon.exit_codes import DONE
 from dlmon.log.folder import place_options
-from dlmon.options.duration import read_duration
 from dlmon.options.option import UnreadableOption
+from dlmon.options.read import read_duration
 from dlmon.records.sanitize import shown_path
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def attach(
     SESSION is an id, a name, a unique prefix of an id, a path, or last; without it, the one that
     runs on this machine.
     """
-    from dlmon.log.directory import find_session, running_session
+    from dlmon.log.directory import running_session
     from dlmon.log.folder import log_directory_of
 
     there = shared.on_host(log_dir)
@@ -56,11 +56,10 @@ def attach(
         if session is None:
             raise shared.UserError(f"say which session of {host}: last, or its id or name")
         return show_remote(RemoteStart(host, session, there), view)
-    directory, where = shared.chosen_log_directory(log_dir), place_options(log_dir)
     if session is None:
-        path = running_session(directory, where)
+        path = running_session(shared.chosen_log_directory(log_dir), place_options(log_dir))
     else:
-        path = find_session(session, directory, where)
+        path = shared.log_of(session, log_dir)
     return show_session(view, log_directory_of(path), log=path)
 
 
@@ -74,7 +73,7 @@ def stop(session: str, host: str | None, log_dir: Path | None) -> None:
     SESSION is an id, a name, a unique prefix of an id, a path, or last.
     """
     from dlmon.figures.sessions import after_the_batch
-    from dlmon.log.directory import find_session, read_entry, stop_session
+    from dlmon.log.directory import read_entry, stop_session
     from dlmon.records import Status
 
     if host is not None:
@@ -83,8 +82,7 @@ def stop(session: str, host: str | None, log_dir: Path | None) -> None:
         stopped = shared.result_of(stop_remote(host, session, shared.on_host(log_dir)))
         print(f"{stopped.id} of {host} is stopping{after_the_batch(stopped)}")
         return
-    directory = shared.chosen_log_directory(log_dir)
-    entry = read_entry(find_session(session, directory, place_options(log_dir)))
+    entry = read_entry(shared.log_of(session, log_dir))
     if entry.status == Status.UNKNOWN:
         raise shared.UserError(
             f"{entry.header.id} was recorded on {entry.header.host}: whether it still runs can't "
@@ -144,17 +142,16 @@ def name(
 
 def _session_or_sweep(text: str, log_dir: Path | None) -> Path:
     """Return the log of the session that is meant, else that of the sweep."""
-    from dlmon.log.directory import NoSuchLog, SeveralLogs, find_session
+    from dlmon.log.directory import NoSuchLog, SeveralLogs
     from dlmon.sweep.log import find_sweep
 
-    directory = shared.chosen_log_directory(log_dir)
     try:
-        return find_session(text, directory, place_options(log_dir))
+        return shared.log_of(text, log_dir)
     except SeveralLogs:
         raise
     except NoSuchLog as no_session:
         try:
-            return find_sweep(text, directory)
+            return find_sweep(text, shared.chosen_log_directory(log_dir))
         except NoSuchLog:
             raise no_session from None
 

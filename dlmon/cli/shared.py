@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -189,3 +189,34 @@ def open_terminal_ui(show: ShowScreen, ascii: bool | None) -> int:
 
     settings = settings_of(ascii)
     return show(Start(chosen_log_directory(None, settings), settings))
+
+
+def log_of(session: str, log_dir: Path | None) -> Path:
+    """Return the log of the session of this machine that is meant.
+
+    Raises:
+        NoSuchLog: none is, or several are.
+    """
+    from dlmon.log.directory import find_session
+    from dlmon.log.folder import place_options
+
+    return find_session(session, chosen_log_directory(log_dir), place_options(log_dir))
+
+
+def logs_of(sessions: Iterable[str], log_dir: Path | None, host: str | None = None) -> list[Path]:
+    """Return the logs of all sessions that are meant, each once; those of a host are copied first.
+
+    Raises:
+        NoSuchLog: none is meant by one of the texts.
+        SshError: the host can't be reached.
+        RefusedRequest: none is meant there.
+    """
+    from dlmon.log.directory import find_sessions
+    from dlmon.log.folder import place_options
+
+    def find(meant: str) -> list[Path]:
+        if host is not None:
+            return copies_of(host, meant, log_dir)
+        return find_sessions(meant, chosen_log_directory(log_dir), place_options(log_dir))
+
+    return list(dict.fromkeys(path for meant in sessions for path in find(meant)))

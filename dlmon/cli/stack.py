@@ -91,9 +91,7 @@ def profile(
             fetch = f"dlmon fetch --traces --host {shlex.quote(host)}{there} {header.id}"
             print(f"{made.file} is on {host}: {fetch} brings it here")
             return
-        from dlmon.log.directory import find_session
-
-        path = find_session(header.id, shared.chosen_log_directory(log_dir)).with_name(made.file)
+        path = shared.log_of(header.id, log_dir).with_name(made.file)
         print(f"{shown_path(path)} opens in ui.perfetto.dev")
 
 
@@ -101,13 +99,11 @@ def ask_session_of(
     session: str, request: Mapping[str, Any], host: str | None, log_dir: Path | None
 ) -> tuple[SessionHeader, list[Record]]:
     """Return how the session that is meant began, and what it answers to a request."""
-    from dlmon.log.directory import ask_session, find_session, read_entry
-    from dlmon.log.folder import place_options
+    from dlmon.log.directory import ask_session, read_entry
 
     if host is not None:
         from dlmon.remote.requests import ask_remote
 
         return shared.result_of(ask_remote(host, session, request, shared.on_host(log_dir)))
-    directory = shared.chosen_log_directory(log_dir)
-    entry = read_entry(find_session(session, directory, place_options(log_dir)))
+    entry = read_entry(shared.log_of(session, log_dir))
     return entry.header, ask_session(entry, request)

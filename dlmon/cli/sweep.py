@@ -121,13 +121,17 @@ def _new_sweep(
     alerts: AlertSettings | None,
 ) -> SweepRun:
     """Begin a sweep; nothing runs before it is shown."""
-    from dlmon.options.sweep import begin_sweep, make_plan, new_seed, refuse_shared_and_varied
+    from dlmon.options.sweep import begin_sweep, make_plan, new_seed
 
     seed = new_seed()
     name = shared.read_checked({"name": texts["name"]}, settings).name
     options = read_arguments(texts, settings.run)
     plan = make_plan(workload, options, vary, repeats, seed, settings.hosts)
-    refuse_shared_and_varied(texts, plan)
+    for key in plan.varied:
+        if texts.get(key) is not None:
+            flag = OPTIONS[key].flag
+            both = f"{flag} and --vary {key}= both say what {key} is: leave out one"
+            raise shared.UserError(both)
     return begin_sweep(directory, plan, seed, time.time(), name, alerts)
 
 

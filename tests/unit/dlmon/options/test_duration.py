@@ -1,7 +1,7 @@
 import pytest
 
-from dlmon.options.duration import read_duration
 from dlmon.options.option import UnreadableOption
+from dlmon.options.read import read_duration
 
 
 @pytest.mark.parametrize(

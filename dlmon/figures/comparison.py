@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from dlmon.comparison.compare import (
     RATE_UNITS,
@@ -31,10 +31,9 @@ from dlmon.comparison.published import STEP_MS, Published
 from dlmon.comparison.same_script import is_same_work
 from dlmon.figures import units
 from dlmon.figures.arguments import other_arguments
-from dlmon.figures.option_words import options_words
 from dlmon.log.directory import SessionEntry
+from dlmon.options.run import OPTIONS, RunOptions, as_typed, differing, in_words, known_options
 from dlmon.records import (
-    TITLES,
     WITHOUT_EPOCHS,
     Epoch,
     Requirement,
@@ -47,9 +46,6 @@ from dlmon.session.session import NEVER_STEADY, NOTHING_SEEN
 from dlmon.session.snapshot import Snapshot
 from dlmon.statistics.claims import Claim, claim_of
 from workloads.catalog import WORKLOADS, Workload
-
-if TYPE_CHECKING:
-    from dlmon.options.run import RunOptions
 
 EARLIER_SESSIONS = 5
 """So many earlier sessions are compared with; a sweep would else push all else out of view."""
@@ -201,21 +197,10 @@ def timed_unit(metric: str) -> str:
 
 def unusual_settings(options: Mapping[str, Any]) -> list[str]:
     """Return how a session computes, as far as that is not the default."""
-    jit, cpus = options.get("jit"), options.get("cpus")
-    backend = _unless(options.get("backend"), "tensorflow")
-    settings = [
-        mode_of(options) if mode_of(options) != "train" else None,
-        _unless(options.get("precision"), "float32"),
-        TITLES.get(backend, backend) if backend else None,
-        f"JIT {jit}" if _unless(jit, "auto") else None,
-        "another Python" if options.get("python") else None,
-        units.counted(cpus, "CPU") if isinstance(cpus, int) else None,
-    ]
-    return [text for text in settings if text]
-
-
-def _unless(value: object, usual: str) -> str | None:
-    return value if isinstance(value, str) and value != usual else None
+    unusual = differing(options, {}, ("mode", "precision", "backend", "jit", "python", "cpus"))
+    if "python" in unusual:
+        unusual["python"] = "another Python"
+    return [OPTIONS[name].words(value) for name, value in unusual.items()]
 
 
 def run_names(snapshot: Snapshot, earlier: Sequence[SessionEntry]) -> dict[str, str]:
@@ -250,28 +235,22 @@ def other_settings(entry: SessionEntry, snapshot: Snapshot) -> list[str]:
     theirs = _computed(entry.header, None if result is None else result.options.get("backend"))
     ours = _computed(snapshot.header, None if model is None else model.backend)
     return [
-        text for option, text in theirs.items() if text and ours[option] and text != ours[option]
+        OPTIONS[name].words(value)
+        for name, value in theirs.items()
+        if name in ours and ours[name] != value
     ]
 
 
-def _computed(header: SessionHeader, seen: object) -> dict[str, str]:
-    """Say how a session computes, by option; empty where that isn't known.
+def _computed(header: SessionHeader, seen: object) -> dict[str, object]:
+    """Return the options by which a session computes, as far as they are known.
 
     Of a script no option says it: `seen` is what its Keras was seen to run on.
     """
-    options, cpus = header.options, cpus_of(header.options, header.machine)
-    backend, threads, python = (options.get(name) for name in ("backend", "threads", "python"))
-    if header.is_script:
-        backend = seen if isinstance(seen, str) else ""
-    elif not isinstance(backend, str):
-        backend = "tensorflow"
-    return {
-        "backend": TITLES.get(backend, backend),
-        "cpus": "" if cpus is None else units.counted(cpus, "CPU"),
-        "threads": f"threads {threads if type(threads) is int else 'auto'}",
-        "jit": f"JIT {_unless(options.get('jit'), 'auto') or 'auto'}",
-        "python": python if isinstance(python, str) else "the Python of dlmon",
-    }
+    options = vars(RunOptions()) | known_options(header.options)
+    backend = seen if header.is_script else options["backend"]
+    cpus = cpus_of(header.options, header.machine)
+    known = {name: each for name, each in (("backend", backend), ("cpus", cpus)) if each}
+    return {**known, **{name: options[name] for name in ("threads", "jit", "python")}}
 
 
 def factor_of_nearest(rows: Sequence[ComparisonRow], steady: bool) -> str:
@@ -496,12 +475,7 @@ def match_of_options(workload: Workload, options: RunOptions) -> Match | None:
     return find_match(conditions, defaults)
 
 
-def changed_options(match: Match) -> str:
-    """Write the options to change as one types them: `--batch-size 128 --mode inference`."""
-    return " ".join(f"--{name.replace('_', '-')} {value}" for name, value in match.changes)
-
-
-def comparable_text(match: Match | None, *, as_typed: bool = False) -> str:
+def comparable_text(match: Match | None, *, typed: bool = False) -> str:
     """Say how many published numbers are comparable, and which options would make them so.
 
     These are in words, or as one types them in a shell.
@@ -510,7 +484,8 @@ def comparable_text(match: Match | None, *, as_typed: bool = False) -> str:
         return "none comparable"
     if not match.changes:
         return f"{match.count} comparable"
-    options = changed_options(match) if as_typed else options_words(match.changes)
+    changes = dict(match.changes)
+    options = " ".join(as_typed(changes)) if typed else in_words(changes)
     return f"none comparable; {match.count} with {options}"
 
 
@@ -519,7 +494,7 @@ def how_to_match(snapshot: Snapshot, room: int) -> str:
     match = match_of(snapshot)
     if match is None or not match.changes:
         return ""
-    options = options_words(match.changes)
+    options = in_words(dict(match.changes))
     sentence = f"published with {options}"
     return sentence if len(sentence) <= room else f"with {options}"
 

@@ -247,7 +247,7 @@ def _judged(outcome: Outcome) -> Iterator[Row]:
         if snapshot.limit.advice:
             yield "try", snapshot.limit.advice
     if snapshot.header.workload in WORKLOADS:
-        yield "published", comparable_text(match_of(snapshot), as_typed=True)
+        yield "published", comparable_text(match_of(snapshot), typed=True)
 
 
 def _of_result(write: Callable[[Result], str], name: str) -> Callable[[Outcome], Iterator[Row]]:

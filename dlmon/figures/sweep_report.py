@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from dlmon.figures import units
+from dlmon.figures.combinations import label
 from dlmon.figures.redact import Redaction
 from dlmon.figures.sections import (
     Bar,
@@ -31,6 +32,7 @@ from dlmon.figures.sweeps import (
     time_text,
 )
 from dlmon.log.label import read_label
+from dlmon.options.run import in_words, option_name
 from dlmon.records import RunStatus
 from dlmon.sweep.log import read_sweep
 from dlmon.sweep.plan import Plan
@@ -38,8 +40,6 @@ from dlmon.sweep.results import (
     CombinationRow,
     axis_of,
     best_rows,
-    key_text,
-    label,
     of_workload,
     ranking_rows,
 )
@@ -94,7 +94,7 @@ def sweep_report(path: Path, full: bool = False) -> SweepReport:
     )
     sections.append(table)
     if given:
-        said = ", ".join(f"{key_text(key)} {value}" for key, value in given.items())
+        said = in_words(given)
         sections.append(Note((f"All with {said}.",)))
     as_json = sweep_json(header, sweep, str(path), name)
     if not full:
@@ -122,7 +122,7 @@ def _curves(workload: str, plan: Plan, rows: Sequence[CombinationRow], axis: str
         name = label(row.combination, others) if others else workload
         lines.setdefault(name, []).append(Point(float(value), f"{value}", row.value))
     return Curves(
-        title=f"{workload}: {heading_of(rows[0].metric)} against {key_text(axis)}",
+        title=f"{workload}: {heading_of(rows[0].metric)} against {option_name(axis)}",
         lines={
             name: tuple(sorted(points, key=lambda point: point.x)) for name, points in lines.items()
         },

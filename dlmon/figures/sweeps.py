@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from dlmon.figures import units
+from dlmon.figures.combinations import label, lead_changes, shared_text
 from dlmon.figures.glyphs import UNICODE, Glyphs
 from dlmon.figures.validity import doubts_of_results
 from dlmon.log.folder import place_options
+from dlmon.options.run import in_words, option_name
 from dlmon.records import Outcome, RunStatus, SweepHeader, to_json
 from dlmon.statistics.repeats import MIN_RUNS, faster, time_of
-from dlmon.sweep.crossovers import lead_changes
 from dlmon.sweep.plan import HOST, Combination, Plan
 from dlmon.sweep.progress import Sweep
 from dlmon.sweep.results import (
@@ -24,13 +25,9 @@ from dlmon.sweep.results import (
     best_of,
     best_rows,
     comparable_groups,
-    key_text,
-    label,
     of_workload,
     ranking_rows,
     rows_of,
-    shared_text,
-    value_text,
 )
 
 _UNITS = {
@@ -71,7 +68,7 @@ def columns_of(plan: Plan, rows: Sequence[CombinationRow]) -> tuple[SweepTableCo
     """Return the columns of the table; those of which nothing is known go."""
     columns = [SweepTableColumn("workload")] if _names_workloads(plan) else []
     numbers = {v.key for v in plan.variations if not isinstance(v.values[0], str)}
-    columns += [SweepTableColumn(key_text(key), key in numbers) for key in plan.varied]
+    columns += [SweepTableColumn(option_name(key), key in numbers) for key in plan.varied]
     columns.append(SweepTableColumn("runs" if plan.repeats > 1 else "status"))
     metrics = set(plan.metrics.values())
     heading = heading_of(next(iter(metrics))) if len(metrics) == 1 else "time"
@@ -253,15 +250,14 @@ def varied_text(plan: Plan, glyphs: Glyphs = UNICODE) -> str:
         values = [f"{value}" for value in variation.values]
         many = len(values) > _MOST_VALUES
         listed = f"{len(values)} values" if many else ", ".join(values)
-        parts.append(f"{key_text(variation.key)} {listed}")
+        parts.append(f"{option_name(variation.key)} {listed}")
     return f" {glyphs.times} ".join(parts)
 
 
 def slot_text(plan: Plan, combination: Combination, repeat: int | None = None) -> str:
     """Name a run: its workload where there are several, what is varied, and which repeat."""
     parts = [combination.workload] if _names_workloads(plan) else []
-    parts += [value_text(key, value) for key, value in combination.varied.items()]
-    name = ", ".join(parts)
+    name = ", ".join(filter(None, [*parts, in_words(combination.varied)]))
     if plan.repeats == 1 or repeat is None:
         return name
     return f"{name} (run {repeat + 1} of {plan.repeats})"

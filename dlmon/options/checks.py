@@ -8,17 +8,12 @@ from collections.abc import Callable
 from functools import cache, partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 from dlmon.comparison.price import parse_price
 from dlmon.log.folder import LogError, log_directory
 from dlmon.log.label import refuse_name
-from dlmon.options.option import Check
 from dlmon.records.sanitize import clean
-from workloads.catalog import Workload, refuse_options
 
-SHORTEST_INTERVAL_S, LONGEST_INTERVAL_S = 0.1, 3600.0
-LONGEST_LEAST_TIME_S = 86_400.0
 NO_DIRECTORY = "the log directory has no name: give one, or leave the option out for the default"
 NO_KERAS = (
     "Keras is not installed here: pip install 'dlmon[tensorflow]', or name an interpreter that "
@@ -27,54 +22,29 @@ NO_KERAS = (
 _SHOWN_PATH_LENGTH = 100
 
 
-def of_value(problem: Callable[[Any], str | None]) -> Check:
-    """Return the check of an option that is right or wrong by its value alone."""
+def within(
+    subject: str, shortest_s: float, longest_s: float
+) -> Callable[[float, bool], str | None]:
+    """Return what says why a number of seconds can't be."""
 
-    def check(value: object, workload: Workload | None, here: bool) -> str | None:
-        return problem(value)
-
-    return check
-
-
-def of_workload(name: str) -> Check:
-    """Return the check of an option that the workload itself refuses or takes."""
-
-    def check(value: int | None, workload: Workload | None, here: bool) -> str | None:
-        return None if workload is None else refuse_options(workload, **{name: value})
+    def check(seconds: float, here: bool) -> str | None:
+        if shortest_s <= seconds <= longest_s:
+            return None
+        reach = f"from {shortest_s:g} to {longest_s:,.0f} seconds"
+        return f"{subject} must be {reach}, not {seconds:g}"
 
     return check
 
 
-def check_interval(interval_s: float) -> str | None:
-    """Say why the hardware can't be sampled so often, or so rarely."""
-    if SHORTEST_INTERVAL_S <= interval_s <= LONGEST_INTERVAL_S:
-        return None
-    return (
-        f"the interval must be from {SHORTEST_INTERVAL_S:g} to {LONGEST_INTERVAL_S:,.0f} "
-        f"seconds, not {interval_s:g}"
-    )
-
-
-def check_seconds(seconds: float | None) -> str | None:
-    """Say why training can't be made to last so long."""
-    if seconds is None or 0 <= seconds <= LONGEST_LEAST_TIME_S:
-        return None
-    return (
-        f"the minimum time must be from 0 to {LONGEST_LEAST_TIME_S:,.0f} seconds, not {seconds:g}"
-    )
-
-
-def check_device(device: str) -> str | None:
+def check_device(device: str, here: bool) -> str | None:
     """Say why no device has such a name; whether this machine has it is checked at the launch."""
     from dlmon.launch.device import check_device_name
 
     return _refusal(check_device_name, device)
 
 
-def check_number_of_cpus(cpus: int | None, workload: Workload | None, here: bool) -> str | None:
+def check_number_of_cpus(cpus: int, here: bool) -> str | None:
     """Say why a process can't be kept to so many CPUs."""
-    if cpus is None:
-        return None
     if not here:
         return None if cpus >= 1 else f"the number of CPUs must be at least 1, not {cpus:,}"
     if not hasattr(os, "sched_getaffinity"):
@@ -84,7 +54,7 @@ def check_number_of_cpus(cpus: int | None, workload: Workload | None, here: bool
     return _refusal(check_cpus, cpus, os.sched_getaffinity(0))
 
 
-def check_python(python: str | None, workload: Workload | None, here: bool) -> str | None:
+def check_python(python: str | None, here: bool) -> str | None:
     """Say why it can't be started; what is installed in it is checked at the launch."""
     if python is None:
         return NO_KERAS if here and not has_keras() else None
@@ -105,9 +75,9 @@ def has_keras() -> bool:
     return find_spec("keras") is not None
 
 
-def check_price(price: str | None) -> str | None:
+def check_price(price: str, here: bool) -> str | None:
     """Say why it is no price."""
-    return None if price is None else _refusal(parse_price, price)
+    return _refusal(parse_price, price)
 
 
 def _refusal(take: Callable[..., object], *values: object) -> str | None:
@@ -119,37 +89,27 @@ def _refusal(take: Callable[..., object], *values: object) -> str | None:
     return None
 
 
-def check_name(name: str | None) -> str | None:
+def check_name(name: str, here: bool) -> str | None:
     """Say why no session can be called that."""
-    return None if name is None else refuse_name(name)
+    return refuse_name(name)
 
 
-def check_host(host: str | None) -> str | None:
+def check_host(host: str, here: bool) -> str | None:
     """Say why nothing can be a host of that name."""
-    if host is None:
-        return None
     from dlmon.remote import hosts
 
-    try:
-        hosts.check_host(host)
-    except hosts.HostError as error:
-        return str(error)
-    return None
+    return _refusal(hosts.check_host, host)
 
 
-def check_alert(address: str | None, workload: object = None, here: bool = True) -> str | None:
+def check_alert(address: str, here: bool) -> str | None:
     """Say why nothing can be sent to an address; it may hold a secret, so it is not repeated."""
     from dlmon.alerts.settings import OFF, address_of
 
-    if address is None or address == OFF:
-        return None
-    return _refusal(partial(address_of, here=here), address)
+    return None if address == OFF else _refusal(partial(address_of, here=here), address)
 
 
-def check_log_dir(log_dir: str | None, workload: Workload | None, here: bool) -> str | None:
+def check_log_dir(log_dir: str, here: bool) -> str | None:
     """Say why sessions can't be kept in a directory, which need not be there yet."""
-    if log_dir is None:
-        return None
     if not log_dir.strip():
         return NO_DIRECTORY
     if not here:

@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Any, ParamSpec
+from typing import Any, ParamSpec, cast
 
 from dlmon.numbers import decimal_number, whole_number
+from dlmon.records import TITLES
 from dlmon.records.sanitize import quoted
-from workloads.catalog import Workload
+from workloads.catalog import Workload, refuse_options
 
 NONE = "none"
 """What a person types for an option that is not to be set, whatever config.toml says."""
 YES, NO = "yes", "no"
 
-Check = Callable[[Any, Workload | None, bool], str | None]
-"""Says in one sentence why a workload, or any, can't be run with a value, here or anywhere."""
+Check = Callable[[Any, bool], str | None]
+"""Says in one sentence why nothing can be run with a value, here or on any machine."""
 
 
 class UnreadableOption(ValueError):
@@ -42,16 +43,22 @@ class Option:
 
     Attributes:
         default: its value unless somebody sets it.
-        label: what the form calls it.
+        label: what the form calls it; without one, its name.
         hint: what it is, in a few words.
         help: what it does, in a sentence.
-        explanation: what it does, for somebody who has never heard of it.
+        explanation: what it does, for somebody who has never heard of it;
+            without one, `help`.
         metavar: what stands for its value in `--help`; without one, its choices.
         choices: words that it can be, the usual one first.
         read: turns a text without blanks at its ends into a value; raises `UnreadableOption`.
         check: without one, only the choices are taken, where there are any.
+        checks_unset: whether `check` has something to say of None too.
+        limits: whether the workload itself takes or refuses a value, if there is one.
         unset: what stands for None: that no value is set.
         default_words: the default in words, where `unset` doesn't say enough.
+        noun: what there are so many of, where it is a number of something.
+        brief: what a sentence calls it; without one, its name.
+        says_itself: whether a value needs no name beside it, as `cpu`.
         is_of_workload: without a value, that of the workload holds, under the same name.
         scope: where it may stand.
         is_swept: though it is of one launch, a sweep may share and vary it.
@@ -63,16 +70,21 @@ class Option:
     """
 
     default: object
-    label: str
     hint: str
     help: str
-    explanation: str
+    label: str = ""
+    explanation: str = ""
     metavar: str = ""
     choices: tuple[str, ...] = ()
     read: Callable[[str], object] = str
     check: Check | None = None
-    unset: str = ""
+    checks_unset: bool = False
+    limits: bool = False
+    unset: str = "none"
     default_words: str = ""
+    noun: str = ""
+    brief: str = ""
+    says_itself: bool = False
     is_of_workload: bool = False
     scope: Scope = Scope.VARIED
     is_swept: bool = False
@@ -114,6 +126,19 @@ class Option:
         unset = self.default_words or self.unset
         return unset if self.default is None else as_text(self.default)
 
+    @property
+    def called(self) -> str:
+        """What a sentence calls it."""
+        return self.brief or self.name.replace("_", " ")
+
+    def words(self, value: object) -> str:
+        """Say what it is set to: `batch 64`, `10 epochs`, `all steps`, `JIT on`, `cpu`."""
+        text = (self.default_words or self.unset) if value is None else as_text(value)
+        if self.noun:
+            number = f"{value:,}" if isinstance(value, int) else text
+            return f"{number} {self.noun}{'' if value == 1 else 's'}"
+        return TITLES.get(text, text) if self.says_itself else f"{self.called} {text}"
+
     def value_of(self, text: str) -> object:
         """Read what was typed, without blanks at its ends.
 
@@ -131,8 +156,14 @@ class Option:
 
     def problem(self, value: object, workload: Workload | None, here: bool) -> str | None:
         """Say in one sentence why it can't have a value, here or on any machine."""
+        if self.limits:
+            return (
+                None
+                if workload is None
+                else refuse_options(workload, **{self.name: cast(int, value)})
+            )
         if self.check is not None:
-            return self.check(value, workload, here)
+            return self.check(value, here) if value is not None or self.checks_unset else None
         if not self.choices or value in self.choices:
             return None
         *others, last = self.choices

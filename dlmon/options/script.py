@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from dlmon.log.label import refuse_name
 from dlmon.numbers import whole_number
-from dlmon.options.checks import check_alert
+from dlmon.options.read import read_options
+from dlmon.options.run import RunOptions, as_typed
 
 MOST_REPEATS = 1000
 _OF_A_SHELL = frozenset(("|", "||", "&", "&&", ";", ">", ">>", "<", "2>", "2>&1", "&>"))
@@ -33,16 +33,11 @@ class ScriptRun:
     @property
     def command_line(self) -> str:
         """The shell command that does the same."""
-        words = ["dlmon", "exec"]
-        if self.directory is not None:
-            words += ["--directory", self.directory]
-        if self.name is not None:
-            words += ["--name", self.name]
+        options = {"directory": self.directory, "name": self.name, "alert": self.alert}
         if self.repeat > 1:
-            words += ["--repeat", str(self.repeat)]
-        if self.alert is not None:
-            words += ["--alert", self.alert]
-        return shlex.join([*words, "--", *self.command])
+            options["repeat"] = str(self.repeat)
+        given = {name: text for name, text in options.items() if text is not None}
+        return shlex.join(["dlmon", "exec", *as_typed(given), "--", *self.command])
 
 
 class UnreadableScript(Exception):
@@ -60,17 +55,13 @@ def read_script(typed: Mapping[str, str]) -> ScriptRun | None:
         UnreadableScript: they can't be run here.
     """
     directory = _directory(typed.get("directory", "").strip())
-    name = typed.get("name", "").strip() or None
-    problem = None if name is None else refuse_name(name)
-    if problem is not None:
-        raise UnreadableScript("name", problem)
+    texts = {name: typed.get(name, "") for name in ("name", "alert")}
+    options = read_options(texts, RunOptions()).options
+    for field, problem in options.problems(None, names=texts).items():
+        raise UnreadableScript(field, problem)
     repeat = _repeat(typed.get("repeat", "").strip())
-    alert = typed.get("alert", "").strip() or None
-    problem = check_alert(alert)
-    if problem is not None:
-        raise UnreadableScript("alert", problem)
     command = _command(typed.get("command", ""), Path(directory or "."))
-    return ScriptRun(command, directory, name, repeat, alert) if command else None
+    return ScriptRun(command, directory, options.name, repeat, options.alert) if command else None
 
 
 def _command(text: str, directory: Path) -> tuple[str, ...]:

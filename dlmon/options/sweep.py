@@ -19,7 +19,7 @@ from dlmon.log.folder import LogError, log_directory_of
 from dlmon.log.label import Label, read_label, write_label
 from dlmon.options.jobs import make_job
 from dlmon.options.read import read_options
-from dlmon.options.run import ALL, LEAST_TIME_IN_SWEEP_S, OPTIONS, SHARED, VARIED, RunOptions
+from dlmon.options.run import ALL, LEAST_TIME_IN_SWEEP_S, SHARED, VARIED, RunOptions
 from dlmon.records import WITHOUT_EPOCHS, Value, Variation
 from dlmon.records.sanitize import SHOWN_LENGTH, clean, quoted
 from dlmon.remote.hosts import GROUP_MARK, HostError, hosts_from
@@ -40,18 +40,6 @@ from dlmon.sweep.runner import SweepRun
 from workloads.catalog import WORKLOADS, UnknownWorkload, find
 
 _MOST_SEED = 1 << 32
-
-
-def refuse_shared_and_varied(texts: Mapping[str, str | None], plan: Plan) -> None:
-    """Refuse an option that the command line gives one value to, and varies.
-
-    Raises:
-        SweepError: there is such an option.
-    """
-    for key in plan.varied:
-        if texts.get(key) is not None:
-            flag = OPTIONS[key].flag
-            raise SweepError(f"{flag} and --vary {key}= both say what {key} is: leave out one")
 
 
 def make_plan(

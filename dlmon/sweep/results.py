@@ -14,7 +14,7 @@ from statistics import median
 
 from dlmon.records import Outcome, Result, RunStatus, Slot, Value, Variation
 from dlmon.statistics.repeats import Spread, spread_of_repeats, time_of
-from dlmon.sweep.plan import HOST, Combination
+from dlmon.sweep.plan import Combination
 from dlmon.sweep.progress import Sweep
 
 # Where the runs of a combination ended differently, its status is the first of these.
@@ -31,9 +31,6 @@ RANKING_METRIC = "ms_per_sample"
 
 SAME_WORK = ("mode",)
 """What a sample takes is compared only where these are the same: a forward pass does less."""
-
-# These options' values say by themselves what they are.
-_SELF_EXPLANATORY = ("device", "precision", "mode", "backend", HOST)
 
 
 @dataclass(frozen=True)
@@ -156,13 +153,6 @@ def comparable_groups(rows: Sequence[CombinationRow]) -> list[list[CombinationRo
     return list(groups.values())
 
 
-def shared_text(rows: Sequence[CombinationRow]) -> str:
-    """Name what a group of `comparable_groups` has in common, as far as that is varied."""
-    combination = rows[0].combination
-    keys = [key for key in SAME_WORK if key in combination.varied]
-    return label(combination, keys) if keys else ""
-
-
 def best_of(rows: Sequence[CombinationRow]) -> CombinationRow | None:
     """Return the row of the least time, None where there is none to compare with another.
 
@@ -186,25 +176,6 @@ def best_rows(sweep: Sweep) -> dict[int, CombinationRow]:
 def of_workload(rows: Sequence[CombinationRow], workload: str) -> list[CombinationRow]:
     """Return the rows of one workload."""
     return [row for row in rows if row.combination.workload == workload]
-
-
-def label(combination: Combination, keys: Sequence[str] | None = None) -> str:
-    """Name a combination by what is varied in it, or by some of that: `batch 32, cpu`."""
-    varied = combination.varied
-    parts = [value_text(key, varied[key]) for key in (varied if keys is None else keys)]
-    return ", ".join(parts) or combination.workload
-
-
-def value_text(key: str, value: Value) -> str:
-    """Name one value of an option: `batch 32`, `cpu`, `threads 4`."""
-    if key in _SELF_EXPLANATORY:
-        return f"{value}"
-    return f"{key_text(key)} {value}"
-
-
-def key_text(key: str) -> str:
-    """Name an option as a sentence would."""
-    return "batch" if key == "batch_size" else key.replace("_", " ")
 
 
 def axis_of(variations: Sequence[Variation]) -> str | None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from dlmon.figures import units
 from dlmon.figures.comparison import timed_unit
 from dlmon.figures.glyphs import UNICODE, Glyphs
-from dlmon.figures.option_words import options_words
+from dlmon.options.run import in_words
 from tui.home.last_results import LastResult
 from tui.widgets.lines import MUTED, PLAIN, STRONG, Lines, cut
 from tui.widgets.rows import TextRow
@@ -73,7 +73,7 @@ def last_text(
         return f"last run here: {last.ended} ({when}){name}"
     took = units.band(last.timing, glyphs)
     projected = ", projected" if last.timing.projected else ""
-    other = options_words(last.other_options(workload, wanted))
+    other = in_words(last.other_options(workload, wanted))
     with_other = f" with {other}" if other else ""
     return f"last here: {took} {timed_unit(workload.metric)}{projected}{with_other}, {when}{name}"
 

@@ -43,15 +43,13 @@ class LastResult:
     options: Mapping[str, object]
     device: str | None
 
-    def other_options(
-        self, workload: Workload, wanted: RunOptions
-    ) -> tuple[tuple[str, object], ...]:
+    def other_options(self, workload: Workload, wanted: RunOptions) -> dict[str, object]:
         """Return the options that it had other than these, and what they were."""
-        return tuple(
-            (name, self._option(name, workload))
+        return {
+            name: self._option(name, workload)
             for name in _SHAPE_THE_TIME
             if self._is_other(name, workload, wanted)
-        )
+        }
 
     def _is_other(self, name: str, workload: Workload, wanted: RunOptions) -> bool:
         if name == "epochs" and workload.metric != "run_seconds":

@@ -10,6 +10,7 @@ from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.widgets import Label, Static
 
+from dlmon.options.run import OPTIONS
 from dlmon.options.script import ScriptRun, UnreadableScript, read_script
 from dlmon.records.sanitize import clean
 from tui.screens.form import FORM_KEYS, FormScreen
@@ -20,9 +21,9 @@ HINT = "The command as you type it in a shell. Keras and PyTorch are watched; no
 _FIELDS = (
     ("command", "Command", "python train.py --epochs 3"),
     ("directory", "Directory", "this one"),
-    ("name", "Name", "none"),
+    ("name", OPTIONS["name"].label, OPTIONS["name"].unset),
     ("repeat", "Repeat", "1; three or more give an uncertainty"),
-    ("alert", "Alert", "as in config.toml; https://ntfy.sh/my-topic"),
+    ("alert", OPTIONS["alert"].label, f"{OPTIONS['alert'].unset}; https://ntfy.sh/my-topic"),
 )
 
 

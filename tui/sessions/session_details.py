@@ -21,6 +21,7 @@ from dlmon.figures.sessions import (
 )
 from dlmon.figures.sweeps import findings, plan_text, without_result_text
 from dlmon.log.directory import SessionEntry
+from dlmon.options.run import in_words
 from dlmon.records import Result, SessionHeader, Status
 from dlmon.records.sanitize import shown_path
 from dlmon.sweep.log import SweepEntry
@@ -135,11 +136,8 @@ def _settings(entry: SessionEntry) -> str:
     # An automatic choice is known once the run is over.
     on = "" if device == "auto" else units.device(name or device)
     parts = [entry.header.workload, f"on {on}" if on else ""]
-    batch_size = options.get("batch_size")
-    parts.append(f"batch {batch_size}" if batch_size else "")
-    for option, noun in (("epochs", "epoch"), ("steps", "step")):
-        value = options.get(option)
-        parts.append(units.counted(value, noun) if type(value) is int and value else "")
+    length = {name: options.get(name) for name in ("batch_size", "epochs", "steps")}
+    parts.extend(in_words({name: value}) for name, value in length.items() if value)
     parts.extend(unusual_settings(options))
     data = result.data if result is not None else None
     parts.append(f"{data} data" if data else "")

@@ -13,11 +13,11 @@ from dlmon.figures.comparison import epoch_text
 from dlmon.figures.glyphs import Glyphs, under_way
 from dlmon.figures.phases import phase_text
 from dlmon.figures.sweeps import swept_text, without_result_text
+from dlmon.options.run import option_name
 from dlmon.records import RunStatus, Slot
 from dlmon.session.session import Session
 from dlmon.session.snapshot import Snapshot
 from dlmon.sweep.progress import Sweep
-from dlmon.sweep.results import key_text
 from tui.drawing.plot import COLUMNS_PER_CELL, ascii_rows, bar, braille_rows
 from tui.widgets.lines import (
     ACCENT,
@@ -121,7 +121,7 @@ class SweepTopLine(Lines):
         right = _how_far(progress, self.glyphs)
         plan = progress.sweep.plan
         left: TextRow = (("dlmon  ", ACCENT), ("sweep  ", PLAIN), (swept_text(plan), STRONG))
-        varied = f" {self.glyphs.times} ".join(key_text(key) for key in plan.varied)
+        varied = f" {self.glyphs.times} ".join(option_name(key) for key in plan.varied)
         if varied:
             left = (*left, (f"  {varied}", MUTED))
         if row_width(left) + APART + row_width(right) > width:

@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+from dlmon.figures.combinations import label
 from dlmon.figures.glyphs import UNICODE, Glyphs
 from dlmon.figures.sweeps import beside_its_host, heading_of, time_text
 from dlmon.figures.value_axis import bar_fractions
+from dlmon.options.run import option_name
 from dlmon.records import RunStatus
 from dlmon.sweep.plan import Plan
 from dlmon.sweep.progress import Sweep
@@ -19,8 +21,6 @@ from dlmon.sweep.results import (
     CombinationRow,
     axis_of,
     best_rows,
-    key_text,
-    label,
     of_workload,
     ranking_rows,
 )
@@ -74,7 +74,7 @@ def _points(plan: Plan, rows: Sequence[CombinationRow], axis: str) -> SweepPictu
         for name, points in series.items()
     )
     doubling = is_doubling([float(row.combination.varied[axis]) for row in rows])
-    name = key_text(axis)
+    name = option_name(axis)
     notes = [f"{name}, logarithmic" if doubling else name]
     if any(row.status == RunStatus.OUT_OF_MEMORY for row in rows):
         notes.append("✗ memory ran out")

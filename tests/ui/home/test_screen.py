@@ -161,7 +161,7 @@ async def test_before_a_launch_the_batch_size_that_matches_published_numbers_is_
     async with show_home() as shown:
         assert "published: 6 comparable" in shown.about
         await enter(shown, "batch_size", "64")
-        await until(shown.pilot, lambda: "none comparable; 6 with batch size 100" in shown.about)
+        await until(shown.pilot, lambda: "none comparable; 6 with batch 100" in shown.about)
         shown.screen.query_one("#batch_size").value = ""
         await until(shown.pilot, lambda: "published: 6 comparable" in shown.about)
 

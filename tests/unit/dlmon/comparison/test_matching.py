@@ -9,7 +9,6 @@ from dlmon.comparison.conditions import Conditions
 from dlmon.comparison.matching import Match, find_match
 from dlmon.comparison.published import STEP_MS, published
 from dlmon.figures.comparison import (
-    changed_options,
     comparable_text,
     default_conditions,
     match_of_options,
@@ -118,9 +117,8 @@ def test_what_is_named_does_match_and_is_only_named_where_nothing_does(
 
 def test_options_are_written_as_one_types_them():
     found = match_of_options(WORKLOADS["alexnet"], RunOptions(batch_size=8, mode="inference"))
-    assert changed_options(found) == "--batch-size 128"
-    assert comparable_text(found) == "none comparable; 11 with batch size 128"
-    assert comparable_text(found, as_typed=True) == "none comparable; 11 with --batch-size 128"
+    assert comparable_text(found) == "none comparable; 11 with batch 128"
+    assert comparable_text(found, typed=True) == "none comparable; 11 with --batch-size 128"
     found = match_of_options(WORKLOADS["cifar10-cnn"], RunOptions())
     assert comparable_text(found) == "6 comparable"
     assert comparable_text(None) == "none comparable"

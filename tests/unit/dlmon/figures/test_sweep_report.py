@@ -64,8 +64,8 @@ def test_words_alone_are_bars(tmp_path):
     (sweep,) = make_report([], [path]).sweeps
     (found,) = (one for one in sweep.sections if isinstance(one, Bars))
     assert [(bar.label, bar.text, bar.kind) for bar in found.bars] == [
-        ("tensorflow", "0.200 ms", ""),
-        ("jax", "0.100 ms", "this"),
+        ("TensorFlow", "0.200 ms", ""),
+        ("JAX", "0.100 ms", "this"),
     ]
 
 

@@ -198,8 +198,8 @@ def test_the_cheapest_is_named_beside_the_fastest():
     plan = plan_of({"cpus": [2, 16]})
     costs = [completed(0.5, cost_usd=0.01)], [completed(0.2, cost_usd=0.04)]
     found = findings(sweep_of(plan, *costs))
-    assert found[0].startswith("best: cpus 16, ")
-    assert found[1] == "cheapest: cpus 2, 0.50 USD per million samples"
+    assert found[0].startswith("best: 16 CPUs, ")
+    assert found[1] == "cheapest: 2 CPUs, 0.50 USD per million samples"
 
 
 def test_a_longer_run_is_not_the_dearer_one():
@@ -209,7 +209,7 @@ def test_a_longer_run_is_not_the_dearer_one():
     found = findings(
         sweep_of(plan, *[[Outcome(RunStatus.COMPLETED, result=r)] for r in (short, long)])
     )
-    assert found[1] == "cheapest: epochs 10, 0.32 USD per million samples"
+    assert found[1] == "cheapest: 10 epochs, 0.32 USD per million samples"
 
 
 @pytest.mark.parametrize("ascii", [False, True])
@@ -218,8 +218,8 @@ def test_the_best_of_each_mode_is_named_and_none_across_them(ascii):
     sweep = once(0.5, 0.1, 0.4, 0.2, vary=vary)
     unsure = "; --repeat 3 would show how sure that is"
     assert findings(sweep, GLYPHS[ascii]) == [
-        f"train: best: jax, 2,500 samples/s{unsure}",
-        f"inference: best: tensorflow, 10,000 samples/s{unsure}",
+        f"train: best: JAX, 2,500 samples/s{unsure}",
+        f"inference: best: TensorFlow, 10,000 samples/s{unsure}",
     ]
     assert [row.best for row in table_of(sweep)[1]] == [False, True, True, False]
     as_json = sweep_json(new_header(sweep.plan, 7, 1.0), sweep, "sweep.jsonl")
@@ -247,7 +247,7 @@ def test_the_best_is_found_by_throughput_and_not_by_a_time_that_holds_the_compil
     on, off = completed(0.2, seconds=30.0), completed(0.4, seconds=10.0)
     sweep = sweep_of(plan, [on], [off])
     assert [row.best for row in table_of(sweep)[1]] == [True, False]
-    assert findings(sweep)[0].startswith("best: jit on, 5,000 samples/s")
+    assert findings(sweep)[0].startswith("best: JIT on, 5,000 samples/s")
     bars = picture_of(sweep, "mnist-mlp-small").bars
     assert [bar.text for bar in bars] == ["0.200 ms", "0.400 ms"]
 

@@ -10,10 +10,11 @@ from dataclasses import fields, replace
 import pytest
 from click.testing import CliRunner
 
-from dlmon.cli.command_line import command_line
+from dlmon.cli.command_line import command_line, run_command
+from dlmon.cli.shared import UserError
 from dlmon.cli.sweep import HELP, sweep
 from dlmon.log.label import Label, read_label, write_label
-from dlmon.options.run import LEAST_TIME_IN_SWEEP_S, RunOptions
+from dlmon.options.run import LEAST_TIME_IN_SWEEP_S, OPTIONS, RunOptions
 from dlmon.options.sweep import (
     ALL,
     VARIED,
@@ -22,7 +23,6 @@ from dlmon.options.sweep import (
     job_of,
     make_plan,
     refusal,
-    refuse_shared_and_varied,
     run_options,
 )
 from dlmon.records import Variation
@@ -98,12 +98,13 @@ def test_without_keras_here_only_other_interpreters_are_swept(monkeypatch):
     assert [refusal(planned, combination) for combination in planned.combinations] == [None, None]
 
 
-def test_an_option_that_is_given_and_varied_is_refused():
-    planned = plan("batch_size=32,64", "threads=1,2", batch_size=8)
-    with pytest.raises(SweepError, match=r"--batch-size and --vary batch_size=.*leave out one"):
-        refuse_shared_and_varied({"batch_size": "8", "threads": None, "epochs": "1"}, planned)
-    # What config.toml says is a default, over which --vary stands.
-    refuse_shared_and_varied({"batch_size": None, "threads": None, "epochs": "1"}, planned)
+@pytest.mark.parametrize("key", ["batch_size", "host"])
+def test_an_option_that_is_given_and_varied_is_refused(key, tmp_path):
+    flag = OPTIONS[key].flag
+    words = ["sweep", "cifar10-cnn", "--vary", f"{key}=1,2", flag, "3", "--log-dir", str(tmp_path)]
+    with pytest.raises(UserError, match=f"{flag} and --vary {key}=.*leave out one"):
+        run_command(words)
+    assert not list(tmp_path.iterdir())
 
 
 def test_the_help_shows_sweeps_that_can_be_made():
@@ -273,9 +274,6 @@ def test_a_sweep_is_made_on_one_other_machine_as_well():
     assert [run_options(planned, each).host for each in planned.combinations] == ["gpu1"] * 2
     with pytest.raises(SweepError, match="--host names one machine: write --vary host=@lab"):
         plan_on("batch_size=32,64", host="@lab")
-    both = plan_on("host=gpu1,gpu2", host="gpu1")
-    with pytest.raises(SweepError, match=r"--host and --vary host=.*leave out one"):
-        refuse_shared_and_varied({"host": "gpu1"}, both)
 
 
 def test_what_this_machine_lacks_another_may_have(monkeypatch, tmp_path):

@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 from fakes.sweeps import completed, plan_of, sweep_of
 
+from dlmon.figures.combinations import label
 from dlmon.records import Ended, Outcome, RunStatus, Slot, Variation, decode, encode
 from dlmon.statistics.repeats import faster
 from dlmon.sweep.progress import Sweep
-from dlmon.sweep.results import axis_of, best_of, label, of_workload, rows_of
+from dlmon.sweep.results import axis_of, best_of, of_workload, rows_of
 
 OOM = Outcome(RunStatus.OUT_OF_MEMORY, "memory ran out with batch size 64", "s", None, 2.0)
 BROKEN = Outcome(RunStatus.FAILED, "ValueError: on purpose", "s", None, 2.0)
@@ -130,7 +131,7 @@ def test_it_leads_only_where_three_runs_of_both_show_it():
 def test_a_combination_is_named_by_what_is_varied_in_it():
     plan = plan_of({"device": ["cpu"], "batch_size": [32], "threads": [4], "jit": ["on"]})
     (combination,) = plan.combinations
-    assert label(combination) == "cpu, batch 32, threads 4, jit on"
+    assert label(combination) == "cpu, batch 32, threads 4, JIT on"
     assert label(combination, ["threads"]) == "threads 4"
     assert label(plan_of().combinations[0]) == "mnist-mlp-small"
 

@@ -110,7 +110,7 @@ def test_like_is_shown_with_like_though_another_run_is_newer(tmp_path):
     entries = list_sessions(tmp_path)
     found = newest(ALL, entries, HOST)["mnist-mlp-small"]
     assert found.wall == BEGIN_WALL
-    assert found.other_options(SMALL, RunOptions()) == ()
+    assert found.other_options(SMALL, RunOptions()) == {}
     wanted = RunOptions(epochs=2, steps=400)
     assert newest(ALL, entries, HOST, wanted)["mnist-mlp-small"].wall == BEGIN_WALL + DAY_S
 
@@ -124,13 +124,13 @@ def test_of_another_run_what_differed_is_named(tmp_path, utc):
     assert last_in_brief(found, SMALL, RunOptions()) == "(5.66 s)"
     assert last_in_brief(found, SMALL, RunOptions(epochs=2, steps=400)) == "5.66 s"
     text = last_text(found, SMALL, RunOptions(epochs=2, steps=100, backend="jax"))
-    assert "with 400 steps, backend tensorflow," in text
+    assert "with 400 steps, TensorFlow," in text
 
 
 def test_the_time_of_an_epoch_is_the_same_however_many_there_were(tmp_path):
     run_of(tmp_path, 0, "cifar10-cnn", epochs=2)
     found = newest(ALL, list_sessions(tmp_path), HOST)["cifar10-cnn"]
-    assert found.other_options(CIFAR, RunOptions(epochs=7)) == ()
+    assert found.other_options(CIFAR, RunOptions(epochs=7)) == {}
 
 
 def test_what_auto_found_is_the_same_as_asking_for_it(tmp_path):
@@ -138,7 +138,7 @@ def test_what_auto_found_is_the_same_as_asking_for_it(tmp_path):
     found = newest(ALL, list_sessions(tmp_path), HOST)["mnist-mlp-small"]
     assert found.device is not None
     same = [RunOptions(device=device) for device in ("auto", found.device)]
-    assert [found.other_options(SMALL, wanted) for wanted in same] == [(), ()]
+    assert [found.other_options(SMALL, wanted) for wanted in same] == [{}, {}]
 
 
 def test_a_run_too_short_for_a_figure_is_no_run_that_never_was(tmp_path, utc):

@@ -1,6 +1,6 @@
 from fakes.sweeps import completed, plan_of, sweep_of
 
-from dlmon.sweep.crossovers import lead_changes
+from dlmon.figures.combinations import lead_changes
 from dlmon.sweep.results import rows_of
 
 UNSURE = "(single runs; --repeat 3 would show)"
@@ -113,6 +113,6 @@ def test_what_else_is_varied_is_kept_apart():
     times = [0.1, 0.4, 0.1, 0.4, 0.3, 0.2, 0.05, 0.5]
     rows = rows_of(sweep_of(plan_of(vary), *[[completed(t)] for t in times]))
     assert lead_changes(rows, "device", "batch_size") == [
-        f"jit on: less time: cpu up to batch 32, gpu:0 from batch 64 {UNSURE}",
-        f"jit off: less time: gpu:0 up to batch 32, cpu from batch 64 {UNSURE}",
+        f"JIT on: less time: cpu up to batch 32, gpu:0 from batch 64 {UNSURE}",
+        f"JIT off: less time: gpu:0 up to batch 32, cpu from batch 64 {UNSURE}",
     ]

@@ -1,4 +1,4 @@
-"""Where along an option the lead changes, in words."""
+"""What a sweep varies in words: its combinations, and where along an option the lead changes."""
 
 from __future__ import annotations
 
@@ -6,8 +6,23 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 from operator import itemgetter
 
+from dlmon.options.run import in_words, option_name
 from dlmon.statistics.repeats import MIN_RUNS, faster
-from dlmon.sweep.results import CombinationRow, key_text, value_text
+from dlmon.sweep.plan import Combination
+from dlmon.sweep.results import SAME_WORK, CombinationRow
+
+
+def label(combination: Combination, keys: Sequence[str] | None = None) -> str:
+    """Name a combination by what is varied in it, or by some of that: `batch 32, cpu`."""
+    varied = combination.varied
+    chosen = varied if keys is None else {key: varied[key] for key in keys}
+    return in_words(chosen) or combination.workload
+
+
+def shared_text(rows: Sequence[CombinationRow]) -> str:
+    """Name what a group of `comparable_groups` has in common, as far as that is varied."""
+    varied = rows[0].combination.varied
+    return in_words({key: varied[key] for key in SAME_WORK if key in varied})
 
 
 def lead_changes(rows: Sequence[CombinationRow], by: str, axis: str | None) -> list[str]:
@@ -41,10 +56,10 @@ def lead_changes(rows: Sequence[CombinationRow], by: str, axis: str | None) -> l
                 runs = len(rows[0].outcomes)
                 made = "single runs" if runs == 1 else f"{runs} runs of each"
                 sentence += f" ({made}; --repeat {MIN_RUNS} would show)"
-            where = [value_text(key, value) for key, value in fixed]
+            where = in_words(dict(fixed))
             if workload is not None and len({row.combination.workload for row in rows}) > 1:
-                where.insert(0, workload)
-            sentences.append(f"{', '.join(where)}: {sentence}" if where else sentence)
+                where = ", ".join(filter(None, [workload, where]))
+            sentences.append(f"{where}: {sentence}" if where else sentence)
     return sentences
 
 
@@ -55,7 +70,7 @@ def _leader(rivals: Sequence[CombinationRow], by: str) -> str | None:
     first, *others = sorted(rivals, key=lambda row: row.value or 0.0)
     if _are_repeated(first) and None in [faster(first.spread, row.spread) for row in others]:
         return None
-    return value_text(by, first.combination.varied[by])
+    return label(first.combination, [by])
 
 
 def _are_repeated(row: CombinationRow) -> bool:
@@ -79,7 +94,7 @@ def _sentence(leaders: Mapping[object, str | None], axis: str | None) -> str:
         (leader, [place for place, _ in places])
         for leader, places in groupby(ordered, key=itemgetter(1))
     ]
-    name = key_text(axis)
+    name = option_name(axis)
     if len(ranges) == 1:
         return f"less time at every {name}: {ranges[0][0]}"
     parts = []

@@ -14,14 +14,13 @@ from hypothesis import strategies as st
 from dlmon.cli import shared
 from dlmon.cli.command_line import command_line, run_command
 from dlmon.cli.shared import UserError
-from dlmon.launch.job import Job
 from dlmon.log.folder import log_directory
 from dlmon.log.label import refuse_name
 from dlmon.options import checks, jobs
 from dlmon.options.checks import NO_KERAS
 from dlmon.options.jobs import make_job, recorded_options
 from dlmon.options.option import UnreadableOption
-from dlmon.options.run import OPTIONS, SETTINGS, RunOptions
+from dlmon.options.run import OPTIONS, RunOptions, differing, in_words
 from dlmon.options.settings import Settings, SettingsError, read_settings
 from workloads.catalog import WORKLOADS
 
@@ -169,11 +168,6 @@ def test_whether_keras_is_here_is_found_out_without_importing_it(monkeypatch):
     assert checks.has_keras.__wrapped__()
 
 
-@pytest.mark.parametrize("interval", [0.0, 0.09, 3601.0, float("inf"), float("-inf"), -1.0])
-def test_an_interval_out_of_bounds_is_refused(interval):
-    assert RunOptions(interval=interval).problem(CIFAR).startswith("the interval must be")
-
-
 def test_a_log_directory_may_be_new_but_not_inside_of_a_file(tmp_path):
     assert RunOptions(log_dir=str(tmp_path / "new" / "newer")).problem(CIFAR) is None
     file = tmp_path / "file"
@@ -211,30 +205,9 @@ def test_the_command_leaves_out_what_is_the_default():
 
 
 def test_the_command_names_what_differs():
-    options = RunOptions(
-        device="gpu:1",
-        batch_size=64,
-        epochs=2,
-        steps=10,
-        seconds=3.0,
-        threads=4,
-        cpus=2,
-        data="synthetic",
-        mode="inference",
-        precision="mixed_bfloat16",
-        jit="on",
-        backend="jax",
-        python="~/tf/bin/python",
-        interval=0.5,
-        price="0.00795/cpu",
-        detach=True,
-        log_dir="my logs",
-    )
+    options = RunOptions(batch_size=64, seconds=3.0, python="~/tf/bin/python", detach=True)
     assert options.command_line(CIFAR) == (
-        "dlmon run cifar10-cnn --device gpu:1 --batch-size 64 --epochs 2 --steps 10 "
-        "--seconds 3 --threads 4 --cpus 2 --data synthetic --mode inference "
-        "--precision mixed_bfloat16 --jit on --backend jax --python '~/tf/bin/python' "
-        "--interval 0.5 --price 0.00795/cpu --detach --log-dir 'my logs'"
+        "dlmon run cifar10-cnn --batch-size 64 --seconds 3 --python '~/tf/bin/python' --detach"
     )
 
 
@@ -297,73 +270,18 @@ def test_a_job_fills_in_the_workloads_defaults(tmp_path):
     assert (job.log_dir, job.outlives_viewer) == (str(tmp_path), False)
 
 
-def test_a_job_takes_the_options(tmp_path):
-    chosen = RunOptions(
-        device="cpu",
-        batch_size=64,
-        epochs=2,
-        steps=10,
-        seconds=3.0,
-        threads=4,
-        cpus=1,
-        data="synthetic",
-        mode="inference",
-        precision="mixed_float16",
-        jit="off",
-        backend="torch",
-        python="/opt/python",
-        interval=0.5,
-        pcie=True,
-        price="0.5",
-    )
-    job = make_job(CIFAR, tmp_path, chosen)
-    assert (job.device, job.interval_s, job.pcie) == ("cpu", 0.5, True)
-    not_given = {name: getattr(RunOptions(), name) for name in SETTINGS}
-    assert job.options == {
-        **not_given,
-        "workload": "cifar10-cnn",
-        "device": "cpu",
-        "batch_size": 64,
-        "epochs": 2,
-        "steps": 10,
-        "seconds": 3.0,
-        "threads": 4,
-        "cpus": 1,
-        "data": "synthetic",
-        "mode": "inference",
-        "precision": "mixed_float16",
-        "jit": "off",
-        "backend": "torch",
-        "python": "/opt/python",
-        "interval": 0.5,
-        "pcie": True,
-        "price": "0.5",
-    }
-
-
 def test_the_log_directory_of_the_options_takes_the_place_of_the_usual_one(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     job = make_job(CIFAR, tmp_path / "usual", RunOptions(log_dir="mine"))
     assert job.log_dir == str(tmp_path / "mine")
 
 
-@pytest.mark.parametrize("detach", [True, False])
-def test_a_detached_job_outlives_its_viewer(tmp_path, detach):
-    job = make_job(CIFAR, tmp_path, RunOptions(detach=detach))
-    assert job.outlives_viewer is detach
-
-
-def test_a_job_is_called_as_its_options_say(tmp_path):
-    assert make_job(CIFAR, tmp_path, RunOptions()).name is None
-    job = make_job(CIFAR, tmp_path, RunOptions(name="batch 256"))
-    assert job.name == "batch 256"
-    assert "name" not in job.options
-    assert Job.from_line(job.to_line()) == job
-
-
 @given(options=OPTIONS)
 def test_the_options_of_a_recorded_job_come_back(options):
     job = make_job(CIFAR, Path("logs"), replace(options, log_dir=None))
+    of_launch = (job.device, job.interval_s, job.pcie, job.name, job.outlives_viewer)
+    chosen = (options.device, options.interval, options.pcie, options.name, options.detach)
+    assert of_launch == chosen
     header = replace(recorded_session()[0], options=job.options)
     expected = replace(
         options,
@@ -380,3 +298,31 @@ def test_the_options_of_a_recorded_job_come_back(options):
 @pytest.mark.parametrize("options", [{"epochs": "[/x]"}, {"interval": None}, {"device": 3}])
 def test_a_log_that_records_no_options_has_none(options):
     assert recorded_options(replace(recorded_session()[0], options=options)) is None
+
+
+# ---- in words ----
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("batch_size", 64, "batch 64"),
+        ("epochs", 1, "1 epoch"),
+        ("steps", None, "all steps"),
+        ("cpus", 1000, "1,000 CPUs"),
+        ("threads", None, "threads auto"),
+        ("jit", "on", "JIT on"),
+        ("device", "gpu:0", "gpu:0"),
+        ("backend", "jax", "JAX"),
+        ("python", None, "the Python of dlmon"),
+        ("of_another_version", 3, "of another version 3"),
+    ],
+)
+def test_what_an_option_is_set_to_is_said_in_words(name, value, words):
+    assert in_words({name: value}) == words
+
+
+def test_what_a_log_says_of_options_counts_where_a_run_can_have_it():
+    said = {"mode": "inference", "jit": 3, "cpus": 2, "threads": None, "colour": "red"}
+    names = ("mode", "jit", "cpus", "threads")
+    assert differing(said, {}, names) == {"mode": "inference", "cpus": 2}

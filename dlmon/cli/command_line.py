@@ -65,8 +65,8 @@ def sentence_of(error: click.UsageError) -> str:
     said = clean(" ".join(clean(word, SHOWN_LENGTH) for word in words), _LONGEST)
     if any(dash in said for dash in _OTHER_DASHES):
         said += " begins with another dash than an option does: --"
-    command = "dlmon" if error.ctx is None else error.ctx.command_path
-    return f"{said[:1].lower()}{said[1:].rstrip('.')}; see {command} --help"
+    see = "" if error.ctx is None else f"; see {error.ctx.command_path} --help"
+    return f"{said[:1].lower()}{said[1:].rstrip('.')}{see}"
 
 
 class _Commands(click.Group):

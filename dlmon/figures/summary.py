@@ -54,9 +54,6 @@ from workloads.catalog import WORKLOADS
 Cell = str | int | float | bool | None
 """A value in a table."""
 
-Measured = Result | Snapshot
-"""What has the numbers of a session: its result, or what was read of one that has none."""
-
 _MARKS = {"this": "▶", "earlier": "·"}
 COMMAND, METRICS = "command", "metrics"
 VALID, IN_DOUBT = "valid", "in doubt"
@@ -84,7 +81,7 @@ def _nothing(outcome: Outcome) -> Iterable[Row]:
     return ()
 
 
-def _no_number(measured: Measured) -> Sequence[Cell]:
+def _no_number(outcome: Outcome) -> Sequence[Cell]:
     return ()
 
 
@@ -95,12 +92,12 @@ class Figure:
     Attributes:
         rows: yields names and texts; nothing where there is nothing to say.
         columns: what its numbers are called, with their units.
-        numbers: returns these of a result, or of a session that has none.
+        numbers: returns these; None is unknown.
     """
 
     rows: Callable[[Outcome], Iterable[Row]] = _nothing
     columns: tuple[str, ...] = ()
-    numbers: Callable[[Measured], Sequence[Cell]] = _no_number
+    numbers: Callable[[Outcome], Sequence[Cell]] = _no_number
 
 
 def summary_rows(outcome: Outcome) -> list[Row]:
@@ -115,11 +112,9 @@ def summary_columns() -> tuple[str, ...]:
     return tuple(column for figure in FIGURES for column in figure.columns)
 
 
-def summary_numbers(measured: Measured | None) -> tuple[Cell, ...]:
+def summary_numbers(outcome: Outcome) -> tuple[Cell, ...]:
     """Return the numbers of a session, in the order of `summary_columns`; None is unknown."""
-    if measured is None:
-        return (None,) * len(summary_columns())
-    return tuple(cell for figure in FIGURES for cell in figure.numbers(measured))
+    return tuple(cell for figure in FIGURES for cell in figure.numbers(outcome))
 
 
 def _called(outcome: Outcome) -> Iterator[Row]:
@@ -164,8 +159,8 @@ def _epoch(outcome: Outcome) -> Iterator[Row]:
         yield "seconds per epoch", f"– ({why_no_time(snapshot, outcome.status)})"
 
 
-def _epoch_numbers(measured: Measured) -> Sequence[Cell]:
-    epoch = measured.seconds_per_epoch
+def _epoch_numbers(outcome: Outcome) -> Sequence[Cell]:
+    epoch = outcome.snapshot.seconds_per_epoch
     return (None,) * 4 if epoch is None else (epoch.value, epoch.low, epoch.high, epoch.projected)
 
 
@@ -185,10 +180,11 @@ def _throughput(outcome: Outcome) -> Iterator[Row]:
     yield "throughput", f"{text} ({notes})" if notes else text
 
 
-def _throughput_numbers(measured: Measured) -> Sequence[Cell]:
-    rate = measured.samples_per_second
+def _throughput_numbers(outcome: Outcome) -> Sequence[Cell]:
+    rate = outcome.snapshot.samples_per_second
     # Where steps are counted, how many samples went by isn't known.
-    return (None, None) if rate is None or measured.counts_steps else (rate.mean, rate.band)
+    steps = outcome.snapshot.counts_steps
+    return (None, None) if rate is None or steps else (rate.mean, rate.band)
 
 
 def _step(outcome: Outcome) -> Iterator[Row]:
@@ -199,8 +195,8 @@ def _step(outcome: Outcome) -> Iterator[Row]:
         yield "step", f"{mean}median {units.step_time(step.median)}{within}"
 
 
-def _step_numbers(measured: Measured) -> Sequence[Cell]:
-    step = measured.step_ms
+def _step_numbers(outcome: Outcome) -> Sequence[Cell]:
+    step = outcome.snapshot.step_ms
     return (None, None) if step is None else (step.median, step.p95)
 
 
@@ -212,9 +208,11 @@ def _compile(outcome: Outcome) -> Iterator[Row]:
         yield "first batch", first
 
 
-def _counts(measured: Measured) -> Sequence[Cell]:
-    epochs = len(measured.epochs) if isinstance(measured, Snapshot) else measured.epochs
-    return epochs, measured.batches
+def _counts(outcome: Outcome) -> Sequence[Cell]:
+    snapshot = outcome.snapshot
+    if snapshot.header.is_machine_recording:
+        return None, None
+    return len(snapshot.epochs), snapshot.batches
 
 
 def _learned(outcome: Outcome) -> Iterator[Row]:
@@ -261,13 +259,23 @@ def _of_result(write: Callable[[Result], str], name: str) -> Callable[[Outcome],
     return rows
 
 
-def _energy_numbers(measured: Measured) -> Sequence[Cell]:
-    energy = (isinstance(measured, Result) and measured.energy_j_per_epoch) or {}
+def _energy_numbers(outcome: Outcome) -> Sequence[Cell]:
+    result = outcome.snapshot.result
+    energy = (result is not None and result.energy_j_per_epoch) or {}
     return energy.get("cpu"), energy.get("gpu")
 
 
-def _number(name: str) -> Callable[[Measured], Sequence[Cell]]:
-    return lambda measured: (getattr(measured, name, None),)
+def _number(name: str) -> Callable[[Outcome], Sequence[Cell]]:
+    return lambda outcome: (getattr(outcome.snapshot, name),)
+
+
+def _result_number(name: str) -> Callable[[Outcome], Sequence[Cell]]:
+    return lambda outcome: (getattr(outcome.snapshot.result, name, None),)
+
+
+def _run_number(outcome: Outcome) -> Sequence[Cell]:
+    run = outcome.snapshot.run_seconds
+    return (None if run is None else run.value,)
 
 
 def _wall(result: Result) -> str:
@@ -277,11 +285,7 @@ def _wall(result: Result) -> str:
 FIGURES = (
     Figure(_called),
     Figure(_what_ran),
-    Figure(
-        _whole_run,
-        ("run_seconds",),
-        lambda measured: (None if measured.run_seconds is None else measured.run_seconds.value,),
-    ),
+    Figure(_whole_run, ("run_seconds",), _run_number),
     Figure(
         _epoch,
         ("seconds_per_epoch", "seconds_per_epoch_low", "seconds_per_epoch_high", "projected"),
@@ -297,9 +301,9 @@ FIGURES = (
     Figure(
         _of_result(lambda result: units.seconds(result.wall_s), "wall"),
         ("wall_s",),
-        _number("wall_s"),
+        _result_number("wall_s"),
     ),
-    Figure(_of_result(cost_or_reason, "cost"), ("cost_usd",), _number("cost_usd")),
+    Figure(_of_result(cost_or_reason, "cost"), ("cost_usd",), _result_number("cost_usd")),
     Figure(
         _of_result(energy_text, "energy"),
         ("energy_j_per_epoch_cpu", "energy_j_per_epoch_gpu"),
@@ -308,7 +312,7 @@ FIGURES = (
     Figure(
         _of_result(effective_or_reason, "effective"),
         ("effective_flop_s",),
-        _number("effective_flop_s"),
+        _result_number("effective_flop_s"),
     ),
 )
 """What is said of a run, in this order."""

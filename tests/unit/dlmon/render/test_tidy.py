@@ -93,8 +93,7 @@ def test_a_row_of_samples_is_a_second(log, records):
 
 
 def test_samples_are_empty_where_a_script_s_batches_have_no_known_size(tmp_path):
-    *_, result = recorded_session()
-    result = replace(result, counts_steps=True)
+    result = replace(recorded_session()[-1], counts_steps=True)
     path = write_log(tmp_path, script_session(samples=None, result=result))
     for name in ("batches", "epochs"):
         assert {row["samples"] for row in table([path], name)} == {""}
@@ -103,7 +102,7 @@ def test_samples_are_empty_where_a_script_s_batches_have_no_known_size(tmp_path)
     assert sum(int(row["batches"]) for row in rows) == len(table([path], "batches"))
     (row,) = table([path])
     assert (row["samples_per_second"], row["samples_per_second_band"]) == ("", "")
-    assert float(row["step_ms_median"]) == result.step_ms.median
+    assert float(row["step_ms_median"]) == 20.0
     (row,) = json.loads("".join(json_lines([path], "samples")))[:1]
     assert row["samples"] is row["samples_per_second"] is None
 

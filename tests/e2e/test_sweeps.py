@@ -290,7 +290,7 @@ def test_sigterm_leaves_no_process_behind(sweeper):
         (["sweep", SMALL, "--vary", "log_dir=/tmp"], "to vary"),
         (["sweep", SMALL, "--vary", "threads=1,2", "--batch-size", "x"], "whole number"),
         (["sweep", SMALL, "--vary", "threads=1,2", "--batch-size", "70000"], "can be run"),
-        (["sweep", SMALL, "--vary", "threads=1,2", "--repeat", "0"], "at least 1"),
+        (["sweep", SMALL, "--vary", "threads=1,2", "--repeat", "0"], "--repeat"),
         (["sweep", SMALL, "--repeat", "99999"], "at most"),
         (["sweep", "--resume", "last"], "no sweeps"),
         (["sweep", "--resume", "last", "--vary", "threads=1,2"], "leave out --vary"),

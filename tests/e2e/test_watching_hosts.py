@@ -234,7 +234,7 @@ def test_recordings_of_hosts_are_played_as_the_cards_that_were_watched(
         (["gpu1", "--for", "2h"], "--for is for a recording: use it with --record"),
         (["gpu1", "--detach"], "--detach is for a recording: use it with --record"),
         (["gpu1", "--name", "night"], "--name is for a recording: use it with --record"),
-        (["-oProxyCommand=x"], "there is no option"),
+        (["-oProxyCommand=x"], "-o"),
         (["--", "-oProxyCommand=x"], '"-oProxyCommand=x" is no host'),
         (["gpu1", "gpu1"], '"gpu1" is named twice'),
         (["@nobody"], 'there is no group "@nobody"'),

@@ -34,8 +34,8 @@ from dlmon.comparison.sides import THROUGHPUT, RunFigures, compare_sides
 from dlmon.log.directory import list_sessions
 from dlmon.records import Status
 from dlmon.session.figures import read_figures
-from dlmon.statistics.claims import Claim
 from dlmon.statistics.intervals import student_95_of
+from dlmon.statistics.ratios import Claim
 
 RUNS_A_SIDE = 5
 COMPARISONS = 2_000

@@ -41,7 +41,6 @@ from dlmon.records import (
     Status,
     StepTime,
 )
-from dlmon.statistics.claims import Interval
 from dlmon.statistics.intervals import student_95_of
 from dlmon.statistics.ratios import Error, Ratio, ratio_of, run_spread
 
@@ -318,14 +317,11 @@ class ComparisonRow:
         return 1 / self.value if self.is_rate else self.value
 
     @property
-    def interval(self) -> Interval | None:
+    def interval(self) -> tuple[float, float] | None:
         """The band of `pace`, None where how sure it is isn't known.
 
-        A published figure has none and counts as exact. A band of no width is none: logs of
-        earlier versions have it where nothing was known.
+        A band of no width is none: logs of earlier versions have it where nothing was known.
         """
-        if self.kind == "published":
-            return self.pace, self.pace
         if self.low is None or self.high is None or self.low >= self.high:
             return None
         if not self.is_rate:
@@ -398,23 +394,6 @@ def _rank(row: ComparisonRow) -> tuple[bool, bool, bool, float, int, str]:
     incomplete, unlike = row.missing is not None, not row.comparable
     group = (unlike, unlike and row.kind != "this", incomplete)
     return (*group, row.pace, KINDS.index(row.kind), row.label)
-
-
-def factor(this: ComparisonRow, other: ComparisonRow, steady: bool) -> float | None:
-    """Return how many times as fast as `other` this run is.
-
-    None where the two are not like with like, and while this run's value is a
-    projection that leaves out a part or the run is not yet `steady`. A steady
-    projection counts, and so does a whole epoch that was measured.
-    """
-    if other.kind == "this" or other.metric != this.metric or not other.comparable:
-        return None
-    if this.missing or other.missing:
-        return None
-    if this.projected and not steady:
-        return None
-    ratio = other.pace / this.pace
-    return ratio if _is_time(ratio) else None
 
 
 def published_differences(
@@ -527,22 +506,28 @@ def _is_time(value: float) -> bool:
     return 0 < value < math.inf
 
 
-def factor_with_interval(
-    this: ComparisonRow, other: ComparisonRow, rows: Sequence[ComparisonRow], steady: bool
-) -> Ratio | None:
-    """Return how many times as fast as `other` this run is, with its 95 % interval.
+def beside(
+    this: ComparisonRow | None, other: ComparisonRow, rows: Sequence[ComparisonRow], steady: bool
+) -> Ratio | str:
+    """Return how many times as fast as `other` this run is, or why that can't be said.
 
-    It allows for how runs differ where some of `rows` were made under the same conditions, else
-    only for how each of the two varied by itself (see `Ratio.basis`). None where `factor` is.
+    A projection that leaves out a part doesn't compare, nor does one of a run that is not yet
+    `steady`; a steady projection counts, and so does a whole epoch that was measured.
+
+    The interval allows for how runs differ where some of `rows` were made under the same
+    conditions, else only for how each of the two varied by itself (see `Ratio.basis`). A published
+    figure counts as exact.
     """
-    if factor(this, other, steady) is None:
-        return None
-    errors = [_error_of(row) for row in (this, other) if row.kind != "published"]
-    if other.kind == "published":
-        # A published figure counts as exact.
-        return ratio_of([this.pace], [other.pace], None, errors)
-    spread = run_spread(_like_runs(rows))
-    return ratio_of([this.pace], [other.pace], spread, errors)
+    if not other.comparable:
+        return "; ".join(other.badges)
+    if this is None or (this.projected and not steady):
+        return "this run has no figure yet"
+    if this.missing:
+        return f"{this.missing} not measured"
+    is_published = other.kind == "published"
+    errors = [_error_of(row) for row in ((this,) if is_published else (this, other))]
+    spread = None if is_published else run_spread(_like_runs(rows))
+    return ratio_of([this.pace], [other.pace], spread, errors) or "this run has no figure yet"
 
 
 def _like_runs(rows: Sequence[ComparisonRow]) -> list[list[float]]:

@@ -17,8 +17,8 @@ from dlmon.comparison.metric_names import lower_is_better
 from dlmon.comparison.same_script import Script
 from dlmon.records import AccountPart, MachineFacts, Status
 from dlmon.records.sanitize import SHOWN_LENGTH, clean
-from dlmon.statistics.claims import Claim
 from dlmon.statistics.ratios import (
+    Claim,
     Ratio,
     Windows,
     geometric_mean,
@@ -76,9 +76,7 @@ NO_RATIO = frozenset({RUN_CORES, OTHER_CORES})
 """Of these the difference counts: of next to nothing, a change in percent says nothing."""
 
 NOTICEABLE_CORES = 0.5
-NOTICEABLE_CHANGE = 0.0005
 NOTICEABLE_DISAGREEMENT = 0.01
-"""A smaller one is 0.0 %, however sure it is: nobody is better off by it."""
 _SHOWN_DIGITS = 12
 _LONGEST_LIST = 4
 _LONGEST_ERROR = 160
@@ -186,14 +184,13 @@ class SidesFigure:
     @property
     def is_better(self) -> bool | None:
         """Whether new is the better side; None where that is unclear, or neither would be."""
-        if self.ratio is None or not self.ratio.is_significant or self.name in NEITHER_IS_BETTER:
+        claim = Claim.UNKNOWN if self.ratio is None else self.ratio.claim
+        if claim not in (Claim.FASTER, Claim.SLOWER) or self.name in NEITHER_IS_BETTER:
             return None
-        if abs(self.ratio.value - 1) < NOTICEABLE_CHANGE:
-            return None
+        less_is_better: bool | None = self.name not in MORE_IS_BETTER
         if self.name.startswith(METRIC):
             less_is_better = lower_is_better(self.name.removeprefix(METRIC))
-            return None if less_is_better is None else (self.ratio.value < 1) == less_is_better
-        return (self.ratio.value > 1) == (self.name in MORE_IS_BETTER)
+        return None if less_is_better is None else (claim is Claim.SLOWER) == less_is_better
 
 
 @dataclass(frozen=True)
@@ -261,13 +258,7 @@ class SidesComparison:
     def claim(self) -> Claim:
         """What may be said of the new side beside the base; only its interval decides."""
         ratio = self.throughput.ratio
-        if ratio is None or ratio.p is None:
-            return Claim.UNKNOWN
-        if not ratio.is_significant:
-            return Claim.UNCLEAR
-        if abs(ratio.value - 1) < NOTICEABLE_CHANGE:
-            return Claim.ALIKE
-        return Claim.FASTER if ratio.value > 1 else Claim.SLOWER
+        return Claim.UNKNOWN if ratio is None else ratio.claim
 
 
 class NotComparable(Exception):

@@ -7,9 +7,8 @@ from itertools import groupby
 from operator import itemgetter
 
 from dlmon.options.run import in_words, option_name
-from dlmon.statistics.repeats import MIN_RUNS, faster
 from dlmon.sweep.plan import Combination
-from dlmon.sweep.results import SAME_WORK, CombinationRow
+from dlmon.sweep.results import MIN_RUNS, SAME_WORK, CombinationRow
 
 
 def label(combination: Combination, keys: Sequence[str] | None = None) -> str:
@@ -28,10 +27,9 @@ def shared_text(rows: Sequence[CombinationRow]) -> str:
 def lead_changes(rows: Sequence[CombinationRow], by: str, axis: str | None) -> list[str]:
     """Say which value of one option takes less time, and where along another that changes.
 
-    `cpu up to batch 64, gpu:0 from batch 128`. Where at least three runs of each
-    are asked for and the intervals of two values overlap, neither leads; of fewer, the
-    sentence says that it isn't sure. Nothing is said of fewer than two points,
-    or where no two values can be compared.
+    `cpu up to batch 64, gpu:0 from batch 128`. Where several runs of each are asked for and don't
+    show which is faster, neither leads; of single runs, the sentence says that it isn't sure.
+    Nothing is said of fewer than two points, or where no two values can be compared.
 
     Args:
         rows: of all combinations, as they are judged.
@@ -52,10 +50,8 @@ def lead_changes(rows: Sequence[CombinationRow], by: str, axis: str | None) -> l
         leaders = {place: _leader(rivals, by) for place, rivals in places.items()}
         sentence = _sentence(leaders, axis)
         if sentence:
-            if not _are_repeated(rows[0]):
-                runs = len(rows[0].outcomes)
-                made = "single runs" if runs == 1 else f"{runs} runs of each"
-                sentence += f" ({made}; --repeat {MIN_RUNS} would show)"
+            if _is_run_once(rows[0]):
+                sentence += f" (1 run each; --repeat {MIN_RUNS} would show how sure that is)"
             where = in_words(dict(fixed))
             if workload is not None and len({row.combination.workload for row in rows}) > 1:
                 where = ", ".join(filter(None, [workload, where]))
@@ -68,14 +64,13 @@ def _leader(rivals: Sequence[CombinationRow], by: str) -> str | None:
     if len(rivals) < 2:
         return None
     first, *others = sorted(rivals, key=lambda row: row.value or 0.0)
-    if _are_repeated(first) and None in [faster(first.spread, row.spread) for row in others]:
+    if not _is_run_once(first) and not all(map(first.is_faster_than, others)):
         return None
     return label(first.combination, [by])
 
 
-def _are_repeated(row: CombinationRow) -> bool:
-    """Return whether the plan has runs enough of each combination for an interval."""
-    return len(row.outcomes) >= MIN_RUNS
+def _is_run_once(row: CombinationRow) -> bool:
+    return len(row.outcomes) == 1
 
 
 def _sentence(leaders: Mapping[object, str | None], axis: str | None) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -15,10 +16,9 @@ from dlmon.comparison.compare import (
     Figures,
     MeasuredRun,
     Timing,
+    beside,
     compare,
     cpus_of,
-    factor,
-    factor_with_interval,
     framework_of,
     metric_of_script,
     missing_part,
@@ -29,7 +29,7 @@ from dlmon.comparison.matching import Match, find_match
 from dlmon.comparison.price import usd_per_hour_of
 from dlmon.comparison.published import STEP_MS, Published
 from dlmon.comparison.same_script import is_same_work
-from dlmon.figures import units
+from dlmon.figures import units, verdicts
 from dlmon.figures.arguments import other_arguments
 from dlmon.log.directory import SessionEntry
 from dlmon.options.run import OPTIONS, RunOptions, as_typed, differing, in_words, known_options
@@ -44,7 +44,7 @@ from dlmon.records import (
 )
 from dlmon.session.session import NEVER_STEADY, NOTHING_SEEN
 from dlmon.session.snapshot import Snapshot
-from dlmon.statistics.claims import Claim, claim_of
+from dlmon.statistics.ratios import Ratio
 from workloads.catalog import WORKLOADS, Workload
 
 EARLIER_SESSIONS = 5
@@ -52,14 +52,8 @@ EARLIER_SESSIONS = 5
 MOST_EARLIER = 100
 """So many one can choose from."""
 
-ONE_PUBLISHED = " (one published figure)"
-"""What follows a factor to a published figure whose interval isn't known, where there is room."""
-ONE_RUN_EACH = " (1 run each)"
-"""What follows a factor to one earlier run, where there is room: it may be of chance alone."""
 ALL_BUSY = "the machine was busy at the start of each run shown"
 """What stands once below a comparison where it would else stand in all rows of ours."""
-NOT_CLEAR = ": no clear difference"
-"""What follows an interval that holds 1, where there is room for it."""
 
 
 def default_conditions(workload: Workload) -> Conditions:
@@ -255,37 +249,32 @@ def _computed(header: SessionHeader, seen: object) -> dict[str, object]:
 
 def factor_of_nearest(rows: Sequence[ComparisonRow], steady: bool) -> str:
     """Return this run against the published number that is nearest to it, or why there is none."""
-    this = next((row for row in rows if row.kind == "this"), None)
-    if this is None:
-        return ""
+    this = _this(rows)
     others = [row for row in rows if row.kind == "published"]
-    if others and not any(row.comparable for row in others):
-        return difference("; ".join(others[0].badges))
-    nearest = _nearest(this, others, steady)
-    if this.missing and others:
-        return f"no factor without {this.missing}"
-    if nearest is None:
+    if this is None or not others:
         return ""
-    other, value = nearest
-    return claim_text(this, other, value, units.device(other.label))
+    if not any(row.comparable for row in others):
+        return difference("; ".join(others[0].badges))
+    if this.missing:
+        return f"not compared: {this.missing} not measured"
+    other = nearest_published(rows, steady)
+    return (
+        "" if other is None else factor_of_reference(rows, other, units.device(other.label), steady)
+    )
 
 
 def nearest_published(rows: Sequence[ComparisonRow], steady: bool) -> ComparisonRow | None:
-    """Return the published row that `factor_of_nearest` names; None where it names none."""
-    this = next((row for row in rows if row.kind == "this"), None)
-    if this is None or this.missing:
-        return None
-    nearest = _nearest(this, [row for row in rows if row.kind == "published"], steady)
-    return None if nearest is None else nearest[0]
+    """Return the published row of which this run's factor is nearest to 1; None without any."""
+    this = _this(rows)
+    factors = [(beside(this, row, rows, steady), row) for row in rows if row.kind == "published"]
+    known = [
+        (abs(math.log(found.value)), row) for found, row in factors if isinstance(found, Ratio)
+    ]
+    return min(known, key=lambda pair: pair[0])[1] if known else None
 
 
-def _nearest(
-    this: ComparisonRow, others: Sequence[ComparisonRow], steady: bool
-) -> tuple[ComparisonRow, float] | None:
-    """Return the one of which this run's factor is nearest to 1, with that."""
-    factors = [(other, factor(this, other, steady)) for other in others]
-    known = [(other, value) for other, value in factors if value is not None]
-    return min(known, key=lambda pair: max(pair[1], 1 / pair[1]), default=None)
+def _this(rows: Sequence[ComparisonRow]) -> ComparisonRow | None:
+    return next((row for row in rows if row.kind == "this"), None)
 
 
 def factor_of_run_before(
@@ -296,12 +285,10 @@ def factor_of_run_before(
     header: SessionHeader,
 ) -> str:
     """Return this run against the newest earlier one that it can be compared with."""
-    this = next((row for row in rows if row.kind == "this"), None)
     by_session = {row.session: row for row in rows if row.kind == "earlier"}
     for entry in reversed(earlier):
         other = by_session.get(entry.header.id)
-        value = factor(this, other, steady) if this and other else None
-        if this and other and value is not None:
+        if other is not None and isinstance(beside(_this(rows), other, rows, steady), Ratio):
             called = names[entry.header.id]
             if entry is earlier[-1]:
                 _, comma, otherwise = called.partition(", ")
@@ -309,7 +296,7 @@ def factor_of_run_before(
             elif entry.label.name is None:
                 called = f"the {called}"
             called = ", ".join([called, *_given_otherwise(entry, header)])
-            return claim_text(this, other, value, called)
+            return factor_of_reference(rows, other, called, steady)
     return ""
 
 
@@ -344,26 +331,11 @@ def factor_of_reference(
         name: what to call it.
         steady: whether this run is.
     """
-    if not other.comparable:
-        return f"not like {name}: {'; '.join(other.badges)}"
-    this = next((row for row in rows if row.kind == "this"), None)
-    ratio = factor_with_interval(this, other, rows, steady) if this is not None else None
-    if this is None or ratio is None:
-        if this is not None and this.missing:
-            return f"no factor to {name} without {this.missing}"
-        return f"no factor to {name} yet"
-    if ratio.low is None or ratio.high is None:
-        return _without_interval(other, ratio.value, name)
-    # A run that was made once says nothing of how runs differ.
-    alone = "" if ratio.p is not None or other.kind == "published" else ", 1 run each"
-    if ratio.low <= 1 <= ratio.high:
-        between = f"{units.ratio(ratio.low)} to {units.ratio(ratio.high)}"
-        return f"{between} as fast as {name}{alone}{NOT_CLEAR}"
-    low, high = sorted((ratio.low, ratio.high))
-    if ratio.value < 1:
-        low, high = 1 / high, 1 / low
-    between = f"{units.ratio(low)} to {units.ratio(high)}"
-    return f"{units.factor(ratio.value)} as {name} ({between}{alone})"
+    found = beside(_this(rows), other, rows, steady)
+    if other.kind == "earlier":
+        return verdicts.verdict(found, name, "1 run each")
+    is_exact = isinstance(found, Ratio) and found.low is not None
+    return verdicts.verdict(found, name, "" if is_exact else "one published figure")
 
 
 def basis_of_epoch(timing: SecondsPerEpoch, compile_s: float | None, compiles: bool = True) -> str:
@@ -396,31 +368,6 @@ def difference(badge: str) -> str:
     theirs = ", ".join(theirs for theirs, _, _ in sides)
     ours = ", ".join(ours for _, _, ours in sides if ours)
     return f"published {theirs}; here {ours}" if ours else f"published: {theirs}"
-
-
-def claim_text(this: ComparisonRow, other: ComparisonRow, value: float, name: str) -> str:
-    """Say what may be said of this run beside another.
-
-    Args:
-        this: the row of this run.
-        other: what it is compared with.
-        value: how many times as fast this run is.
-        name: what to call the other.
-    """
-    claim = claim_of(this.interval, other.interval)
-    if claim is Claim.UNCLEAR:
-        both = f"{units.band(this)} and {units.band(other)}"
-        return f"no clear difference from {name}: {both}"
-    if claim is Claim.UNKNOWN:
-        return _without_interval(other, value, name)
-    times = "about as fast" if claim is Claim.ALIKE else units.factor(value)
-    return f"{times} as {name}{ONE_RUN_EACH if other.kind == 'earlier' else ''}"
-
-
-def _without_interval(other: ComparisonRow, value: float, name: str) -> str:
-    """Say a factor of which it isn't known how sure it is."""
-    of_one = {"published": ONE_PUBLISHED, "earlier": ONE_RUN_EACH}.get(other.kind, "")
-    return f"{units.factor(value)} as {name}{of_one}"
 
 
 _ENDED = {

@@ -12,7 +12,6 @@ from dlmon.comparison.compiling import compiles
 from dlmon.comparison.sides import (
     ACCOUNT,
     METRIC,
-    NOTICEABLE_CHANGE,
     OTHER_CORES,
     RUN_CORES,
     THROUGHPUT,
@@ -22,12 +21,11 @@ from dlmon.comparison.sides import (
     SidesFigure,
     failed_text,
 )
-from dlmon.figures import units
+from dlmon.figures import units, verdicts
 from dlmon.figures.account import part_name
 from dlmon.figures.glyphs import UNICODE, Glyphs
 from dlmon.records import AccountPart, Doubt, Status
 from dlmon.records.sanitize import SHOWN_LENGTH, clean
-from dlmon.statistics.claims import Claim
 from dlmon.statistics.ratios import Basis, Ratio
 from workloads.catalog import WORKLOADS
 
@@ -53,10 +51,6 @@ _VARYING_DOUBTS: dict[str, str] = {
     Doubt.CPU_SHARED: "other programs took part of the CPUs",
     Doubt.BUSY_AT_START: "machine was busy at the start",
 }
-# From so much on, what is said is how many times as fast, and no percentage.
-_A_FACTOR = 2
-# An interval of a factor that is no wider has two decimals.
-_NARROW = 0.1
 _SHOWN_BEFORE = 8
 """Of what two long values have in common, so much is shown before what differs."""
 
@@ -151,7 +145,8 @@ def _row(figure: SidesFigure, name: str, own_units: Sequence[str]) -> FigureRow:
     )
     interval = ""
     if ratio is not None and ratio.low is not None and ratio.high is not None:
-        interval = f"{_signed(ratio.low)} to {_signed(ratio.high)} %"
+        low, high = map(verdicts.signed_pct, (ratio.low, ratio.high))
+        interval = f"{low} to {high} %"
     cells = (
         name,
         base,
@@ -186,7 +181,7 @@ def change_text(ratio: Ratio) -> str:
     ? +4.9 % is one of which that can't be tested.
     """
     mark = NOT_TESTED if ratio.p is None else "" if ratio.is_significant else NOT_SIGNIFICANT
-    return f"{mark} {_signed(ratio.value)} %".lstrip()
+    return f"{mark} {verdicts.signed_pct(ratio.value)} %".lstrip()
 
 
 def p_text(p: float) -> str:
@@ -194,13 +189,6 @@ def p_text(p: float) -> str:
     if p < 0.001:
         return "<0.001"
     return f"{p:.3f}" if p < 0.1 else f"{p:.2f}"
-
-
-def _signed(ratio: float) -> str:
-    change = 100 * (ratio - 1)
-    if abs(change) >= 99.95:
-        return f"{change:+,.0f}" if change < 1e6 else "over +1,000,000"
-    return f"{round(change, 1) + 0:+.1f}"
 
 
 def _number(name: str, value: float, other: float | None) -> str:
@@ -237,66 +225,29 @@ def side_name(runs: Sequence[RunFigures]) -> str:
     return f"{first} and {second if len(runs) == 2 else f'{len(runs) - 1} more'}"
 
 
-def verdict(comparison: SidesComparison, glyphs: Glyphs = UNICODE) -> str:
+def verdict(comparison: SidesComparison) -> str:
     """Say what may be said of the new side's throughput beside the base's."""
-    if comparison.throughput.why is not None:
-        return f"{_RATE} is not compared: {comparison.throughput.why}"
-    ratio, claim = comparison.throughput.ratio, comparison.claim
-    if ratio is not None and ratio.low is not None and ratio.high is not None:
-        low, high = ratio.low, ratio.high
-        if claim is Claim.FASTER and ratio.value >= _A_FACTOR:
-            return f"new is {_times('fast', ratio.value, low, high)}"
-        if claim is Claim.SLOWER and ratio.value <= 1 / _A_FACTOR:
-            return f"new is {_times('slow', 1 / ratio.value, 1 / high, 1 / low)}"
-        if claim is Claim.FASTER:
-            span = f"{_pct(low - 1)} to {_pct(high - 1)} %"
-            return f"new is {_pct(ratio.value - 1)} % faster than base ({span})"
-        if claim is Claim.SLOWER:
-            span = f"{_pct(1 - high)} to {_pct(1 - low)} %"
-            return f"new is {_pct(1 - ratio.value)} % slower than base ({span})"
-        if claim is Claim.ALIKE:
-            span = f"{_signed(low)} to {_signed(high)} %"
-            return f"new is as fast as base: {span}"
-        if claim is Claim.UNCLEAR:
-            span = f"{_signed(low)} to {_signed(high)} %"
-            return f"no significant difference in throughput: {span}"
-    if ratio is not None and min(comparison.throughput.runs) < 2:
-        had = _factor_text(ratio.value, glyphs)
-        advice = f"can't show how much runs differ from time to time: {_advice(comparison)}"
-        if comparison.throughput.runs == (1, 1):
-            return f"{had} in these two runs; one run each {advice}"
-        return f"{had} in these runs; one run on a side {advice}"
-    return "the runs do not differ at all, so how sure the change is can't be known"
-
-
-def _times(how: str, factor: float, low: float, high: float) -> str:
-    """Write a factor with its interval: 2.4 times as fast as base (2.2 to 2.6)."""
-    decimals = 2 if high - low < _NARROW else 0 if factor >= 9.95 else 1
-    value, low_text, high_text = (f"{each:,.{decimals}f}" for each in (factor, low, high))
-    return f"{value} times as {how} as base ({low_text} to {high_text})"
-
-
-def _factor_text(ratio: float, glyphs: Glyphs) -> str:
-    """Say how much throughput new had beside base, without a claim that it would be so again."""
-    if abs(ratio - 1) < NOTICEABLE_CHANGE:
-        return "new had the same throughput as base"
-    if 1 / _A_FACTOR < ratio < _A_FACTOR:
-        more = "more" if ratio > 1 else "less"
-        return f"new had {_pct(abs(ratio - 1))} % {more} throughput than base"
-    one, other = ("new", "base") if ratio > 1 else ("base", "new")
-    factor = units.times(max(ratio, 1 / ratio), glyphs)
-    return f"{one} had {factor} the throughput of {other}"
+    throughput = comparison.throughput
+    found = throughput.ratio or throughput.why or "a side has no throughput"
+    if not isinstance(found, Ratio) or found.p is not None:
+        return verdicts.verdict(found, "base", subject="new is ")
+    fewest = min(throughput.runs)
+    unsure = (
+        "the runs of a side do not differ at all"
+        if fewest > 1
+        else "1 run each"
+        if throughput.runs == (1, 1)
+        else "1 run on a side"
+    )
+    said = verdicts.verdict(found, "base", unsure, subject="new is ")
+    return said if fewest > 1 else f"{said}; {_advice(comparison)}"
 
 
 def _advice(comparison: SidesComparison) -> str:
-    """Return what to do, with the command, so that the difference can be tested."""
+    """Return what to do, with the command, so that it is known how much runs differ."""
     workload = comparison.new[0].workload
     command = f"dlmon sweep {workload}" if workload in WORKLOADS else "dlmon exec"
-    return f"repeat each 3 times ({command} --repeat 3)"
-
-
-def _pct(share: float) -> str:
-    return f"{100 * share:,.1f}"
+    return f"repeat each 3 times to see how much runs differ ({command} --repeat 3)"
 
 
 def legends(rows: Sequence[FigureRow]) -> list[str]:
@@ -322,7 +273,8 @@ def doubts(comparison: SidesComparison) -> list[str]:
     epoch = comparison.epoch_time_against_throughput
     if epoch is not None:
         direction = "more" if epoch > 1 else "less"
-        said.append(f"an epoch took {_pct(abs(epoch - 1))} % {direction} time in new even so")
+        share = verdicts.pct(abs(epoch - 1))
+        said.append(f"an epoch took {share} % {direction} time in new even so")
     runs = (*comparison.base, *comparison.new)
     of_all = _doubts_of_all(runs)
     every = "both" if len(runs) == 2 else f"all {len(runs)}"

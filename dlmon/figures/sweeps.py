@@ -8,17 +8,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dlmon.figures import units
+from dlmon.figures import units, verdicts
 from dlmon.figures.combinations import label, lead_changes, shared_text
 from dlmon.figures.glyphs import UNICODE, Glyphs
 from dlmon.figures.validity import doubts_of_results
 from dlmon.log.folder import place_options
 from dlmon.options.run import in_words, option_name
 from dlmon.records import Outcome, RunStatus, SweepHeader, to_json
-from dlmon.statistics.repeats import MIN_RUNS, faster, time_of
+from dlmon.statistics.ratios import Claim
 from dlmon.sweep.plan import HOST, Combination, Plan
 from dlmon.sweep.progress import Sweep
 from dlmon.sweep.results import (
+    MIN_RUNS,
     SAME_WORK,
     CombinationRow,
     axis_of,
@@ -28,6 +29,7 @@ from dlmon.sweep.results import (
     of_workload,
     ranking_rows,
     rows_of,
+    time_of,
 )
 
 _UNITS = {
@@ -75,7 +77,7 @@ def columns_of(plan: Plan, rows: Sequence[CombinationRow]) -> tuple[SweepTableCo
     columns += [SweepTableColumn(heading, True), SweepTableColumn("samples/s", True)]
     if any(row.usd_per_million is not None for row in rows):
         columns.append(SweepTableColumn(_PRICE, True))
-    if plan.repeats >= MIN_RUNS:
+    if plan.repeats > 1:
         columns.append(SweepTableColumn("best is", True))
     return tuple(columns)
 
@@ -103,7 +105,7 @@ def table_of(
         cells.append("" if row.samples_per_second is None else units.rate(row.samples_per_second))
         if priced:
             cells.append(_dollars(row.usd_per_million))
-        if plan.repeats >= MIN_RUNS:
+        if plan.repeats > 1:
             cells.append("best" if is_best else _lead(leader, judged[combination.index], glyphs))
         status = RunStatus.RUNNING if is_running else row.status
         # What is said of the runs that its figure is of holds while another one runs.
@@ -148,17 +150,10 @@ def _time(row: CombinationRow, with_unit: bool, glyphs: Glyphs) -> str:
 
 def _lead(leader: CombinationRow | None, row: CombinationRow, glyphs: Glyphs) -> str:
     """Say how many times as fast the best is; nothing where that isn't sure."""
-    speedup = None if leader is None else faster(leader.spread, row.spread)
-    return "" if speedup is None else _times(speedup.times, glyphs)
-
-
-def _times(value: float, glyphs: Glyphs) -> str:
-    return units.ratio(value).replace("×", glyphs.times)
-
-
-def _number(times: float) -> str:
-    """Write an end of a factor's interval in as many digits as the factor has."""
-    return units.ratio(times).removesuffix("×")
+    ratio = None if leader is None else leader.beside(row)
+    if ratio is None or ratio.claim is not Claim.FASTER:
+        return ""
+    return units.ratio(ratio.value).replace("×", glyphs.times)
 
 
 def _dollars(value: float | None) -> str:
@@ -212,13 +207,13 @@ def _amount_with_band(row: CombinationRow) -> str:
 
 def _time_and_half(row: CombinationRow) -> tuple[str, str]:
     """Write a time and half of its band; that is empty where there is none."""
-    value, spread = row.value or 0.0, row.spread
+    value = row.value or 0.0
     text = amount(row.metric, value).split()[0]
-    if spread is None or spread.low is None or spread.high is None or "e" in text:
+    if row.low is None or row.high is None or "e" in text:
         return text, ""
     decimals = len(text.partition(".")[2])
     most = 9 if row.metric in _IN_MILLISECONDS else 2
-    return units.with_half(value, (spread.high - spread.low) / 2, decimals, most)
+    return units.with_half(value, (row.high - row.low) / 2, decimals, most)
 
 
 def _is_very_uncertain(row: CombinationRow) -> bool:
@@ -294,13 +289,13 @@ def left_running_text(host: str, session: str) -> str:
     return f"{session} may still run: dlmon stop --host {host} {session} ends it"
 
 
-def findings(sweep: Sweep, glyphs: Glyphs = UNICODE) -> list[str]:
+def findings(sweep: Sweep) -> list[str]:
     """Say what the sweep found, a sentence each; what isn't sure is said to be so."""
     plan, rows = sweep.plan, ranking_rows(sweep)
     found: list[str] = []
     for name in plan.workloads:
         own = of_workload(rows, name)
-        said = [*_bests(own, sweep, glyphs), *_memory(own), *_cheapest(own, plan)]
+        said = [*_bests(own, sweep), *_memory(own), *_cheapest(own, plan)]
         found += [f"{name}: {sentence}" for sentence in said] if len(plan.workloads) > 1 else said
     axis = axis_of(plan.variations)
     for variation in plan.variations:
@@ -311,13 +306,13 @@ def findings(sweep: Sweep, glyphs: Glyphs = UNICODE) -> list[str]:
     return found
 
 
-def _bests(rows: Sequence[CombinationRow], sweep: Sweep, glyphs: Glyphs) -> list[str]:
+def _bests(rows: Sequence[CombinationRow], sweep: Sweep) -> list[str]:
     """Name the best of the rows that are like each other; at the end, say where there is none."""
     sentences = []
     for like in comparable_groups(rows):
         best = best_of(like)
         if best is not None:
-            sentence = _best(best, like, sweep.plan, glyphs)
+            sentence = _best(best, like, sweep.plan)
         elif len(like) > 1 and not sweep.left():
             sentence = "no best combination: fewer than two have a throughput"
         else:
@@ -326,23 +321,19 @@ def _bests(rows: Sequence[CombinationRow], sweep: Sweep, glyphs: Glyphs) -> list
     return sentences
 
 
-def _best(best: CombinationRow, like: Sequence[CombinationRow], plan: Plan, glyphs: Glyphs) -> str:
-    """Name the best, and whether several runs show that it is better than the next."""
+def _best(best: CombinationRow, like: Sequence[CombinationRow], plan: Plan) -> str:
+    """Name the best, how much faster it is than the next, and how sure that is."""
     keys = _distinguishing_keys(plan)
     assert best.samples_per_second is not None
     rate = units.rate(best.samples_per_second)
     named = f"best: {label(best.combination, keys)}, {rate} samples/s"
     others = [row for row in like if row.value is not None and row is not best]
     after = min(others, key=lambda row: row.value or 0.0)
-    speedup = faster(best.spread, after.spread)
-    if speedup is not None:
-        low, high = _number(speedup.low), speedup.high
-        reach = f"at least {low}" if high is None else f"{low} to {_number(high)}"
-        times = _times(speedup.times, glyphs)
-        return f"{named}; {times} as fast as {label(after.combination, keys)} ({reach})"
-    if plan.repeats < MIN_RUNS:
-        return f"{named}; --repeat {MIN_RUNS} would show how sure that is"
-    return f"{named}; {label(after.combination, keys)} may be as fast"
+    ratio = best.beside(after)
+    assert ratio is not None
+    once = f"1 run each; --repeat {MIN_RUNS} would show how sure that is"
+    unsure = once if plan.repeats == 1 else "too few runs to be sure"
+    return f"{named}; {verdicts.verdict(ratio, label(after.combination, keys), unsure)}"
 
 
 def _memory(rows: Sequence[CombinationRow]) -> list[str]:
@@ -390,7 +381,6 @@ def sweep_json(
 
 
 def _row_json(plan: Plan, row: CombinationRow, best: bool) -> dict[str, Any]:
-    spread = row.spread
     typical = _typical_run(row)
     return {
         "workload": row.combination.workload,
@@ -399,8 +389,8 @@ def _row_json(plan: Plan, row: CombinationRow, best: bool) -> dict[str, Any]:
         "reason": row.reason,
         "metric": row.metric,
         "value": row.value,
-        "low": spread.low if spread else None,
-        "high": spread.high if spread else None,
+        "low": row.low,
+        "high": row.high,
         "projected": row.projected,
         "samples_per_second": row.samples_per_second,
         "cost_usd": row.cost_usd,

@@ -360,17 +360,3 @@ def ratio(value: float) -> str:
     """Write a bound of a factor: 1.05×, 12.3×."""
     decimals = 2 if value < 9.995 else 1 if value < 99.95 else 0
     return f"{value:,.{decimals}f}×"
-
-
-def times(value: float, glyphs: Glyphs = UNICODE) -> str:
-    """Write a factor that is at least 1: 4.5×, 12×, 1,200×."""
-    return (f"{value:,.0f}" if value >= 9.95 else f"{value:.1f}") + glyphs.times
-
-
-def factor(value: float) -> str:
-    """Write how many times as fast: `4.3× as fast`, `as fast`, or as slow where it is slower."""
-    ratio = value if value >= 1 else 1 / value
-    if ratio < 1.005:
-        return "as fast"
-    decimals = 2 if ratio < 9.995 else 1 if ratio < 99.95 else 0
-    return f"{ratio:,.{decimals}f}× as {'fast' if value >= 1 else 'slow'}"

@@ -19,6 +19,18 @@ Windows = Sequence[tuple[int, int]]
 """Samples and microseconds of consecutive windows of one run."""
 
 MIN_WINDOWS = 4
+NOTICEABLE_CHANGE = 0.0005
+"""A smaller one is 0.0 %, however sure it is: nobody is better off by it."""
+
+
+class Claim(Word):
+    """What may be said of one thing beside another."""
+
+    FASTER = "faster"
+    SLOWER = "slower"
+    ALIKE = "about as fast"
+    UNCLEAR = "no clear difference"
+    UNKNOWN = "how sure is not known"
 
 
 class Basis(Word):
@@ -64,6 +76,17 @@ class Ratio:
         if self.p is None or self.low is None or self.high is None:
             return False
         return not self.low <= 1 <= self.high
+
+    @property
+    def claim(self) -> Claim:
+        """What may be said of new beside base: of a rate that more is faster."""
+        if self.p is None:
+            return Claim.UNKNOWN
+        if not self.is_significant:
+            return Claim.UNCLEAR
+        if abs(self.value - 1) < NOTICEABLE_CHANGE:
+            return Claim.ALIKE
+        return Claim.FASTER if self.value > 1 else Claim.SLOWER
 
 
 def geometric_mean(values: Sequence[float]) -> float:

@@ -19,9 +19,10 @@ from math import prod
 from dlmon.numbers import whole_number
 from dlmon.records import Slot, SweepHeader, Value, Variation
 from dlmon.records.sanitize import SHOWN_LENGTH, clean, quoted
-from dlmon.statistics.repeats import METRICS
 
 MAX_RUNS = 10_000
+METRICS = ("seconds_per_epoch", "run_seconds", "step_ms", "ms_per_sample")
+"""What combinations are compared by. Each is a time, so that less is faster."""
 HOST = "host"
 """The option that says on which machine a run is made."""
 

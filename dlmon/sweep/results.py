@@ -1,19 +1,20 @@
 """What a sweep found: a row for each combination, and the best of them.
 
 Pure. Combinations are judged by the time of a sample in the steady state:
-what an epoch or a run takes holds the compilation as well. A combination
-counts as faster only where `dlmon.statistics.repeats` says so, which takes at least three
-runs of both.
+what an epoch or a run takes holds the compilation as well. Which one is faster their runs decide,
+as those of the two sides of `dlmon compare` do: only these show how far runs differ.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from statistics import median
+from statistics import fmean, median
 
-from dlmon.records import Outcome, Result, RunStatus, Slot, Value, Variation
-from dlmon.statistics.repeats import Spread, spread_of_repeats, time_of
+from dlmon.records import Outcome, Result, RunStatus, Slot, Status, Value, Variation
+from dlmon.statistics.intervals import mean_half_width
+from dlmon.statistics.ratios import Claim, Ratio, ratio_of
 from dlmon.sweep.plan import Combination
 from dlmon.sweep.progress import Sweep
 
@@ -26,6 +27,8 @@ _STATUS_ORDER = (
     RunStatus.UNKNOWN,
     RunStatus.NOT_RUN,
 )
+MIN_RUNS = 3
+"""So many runs have an interval of their mean."""
 RANKING_METRIC = "ms_per_sample"
 """The metric by which the best combination is found."""
 
@@ -42,11 +45,11 @@ class CombinationRow:
         status: the first of these that any of its runs has: completed, out of memory, failed,
             impossible, not run.
         reason: why not all of its runs give a time; None where they do.
-        metric: one of `repeats.METRICS`; seconds or milliseconds follow from it.
-        value: the time of its completed runs: their mean where `spread` has an
-            interval, which is about that; else their median; None without any.
+        metric: one of `METRICS`; seconds or milliseconds follow from it.
+        times: of its completed runs.
+        value: their mean from `MIN_RUNS` on, else their median; None without any.
+        low, high: the 95 % interval of that mean. It is even about it, so it may reach below 0.
         projected: the time stands for an epoch or a run that had not ended.
-        spread: how far its runs agree.
         samples_per_second: the median throughput over its completed runs.
         cost_usd: the median price of a run, None where no price was given.
         usd_per_million: the median price of a million samples in the steady state: runs
@@ -58,9 +61,11 @@ class CombinationRow:
     status: RunStatus
     reason: str | None
     metric: str
+    times: tuple[float, ...]
     value: float | None
+    low: float | None
+    high: float | None
     projected: bool
-    spread: Spread | None
     samples_per_second: float | None
     cost_usd: float | None
     usd_per_million: float | None
@@ -68,6 +73,36 @@ class CombinationRow:
     @property
     def completed(self) -> int:
         return sum(1 for o in self.outcomes if o is not None and o.status == RunStatus.COMPLETED)
+
+    def beside(self, other: CombinationRow) -> Ratio | None:
+        """Return how many times as fast it is as another one; None where one has no time."""
+        return ratio_of(self.times, other.times)
+
+    def is_faster_than(self, other: CombinationRow) -> bool:
+        """Return whether its runs and those of another one show that it is faster."""
+        ratio = self.beside(other)
+        return ratio is not None and ratio.claim is Claim.FASTER
+
+
+def time_of(metric: str, result: Result) -> float | None:
+    """Return what a run took by one of `METRICS` (seconds, or milliseconds), None without a value.
+
+    A number that is no time (zero, negative, infinite, NaN) is none.
+    """
+    if result.status not in (Status.COMPLETED, Status.STOPPED):
+        return None
+    timing = {
+        "seconds_per_epoch": result.seconds_per_epoch,
+        "run_seconds": result.run_seconds,
+    }.get(metric)
+    rate, time = result.samples_per_second, None
+    if timing is not None:
+        time = timing.value
+    elif metric == "step_ms" and result.step_ms is not None:
+        time = result.step_ms.median
+    elif metric == RANKING_METRIC and rate is not None and rate.mean > 0:
+        time = 1000 / rate.mean
+    return time if time is not None and 0 < time < math.inf else None
 
 
 def rows_of(sweep: Sweep, metric: str | None = None) -> tuple[CombinationRow, ...]:
@@ -94,9 +129,10 @@ def _row(
     ended = [outcome for outcome in outcomes if outcome is not None]
     statuses = {outcome.status for outcome in ended}
     results = [o.result for o in ended if o.status == RunStatus.COMPLETED and o.result is not None]
-    times = [time for time in (time_of(metric, result) for result in results) if time is not None]
+    times = tuple(t for t in (time_of(metric, result) for result in results) if t is not None)
     rates = (r.samples_per_second.mean if r.samples_per_second else None for r in results)
-    spread = spread_of_repeats(times)
+    value = fmean(times) if len(times) >= MIN_RUNS else _median(times)
+    half = mean_half_width(times) if len(times) >= MIN_RUNS else None
     can_be_projected = metric in ("run_seconds", "seconds_per_epoch")
     timings = [getattr(result, metric) for result in results] if can_be_projected else []
     return CombinationRow(
@@ -105,9 +141,11 @@ def _row(
         status=next((status for status in _STATUS_ORDER if status in statuses), RunStatus.NOT_RUN),
         reason=_reason(ended, metric),
         metric=metric,
-        value=spread.mean if spread is not None and spread.low is not None else _median(times),
+        times=times,
+        value=value,
+        low=None if value is None or half is None else value - half,
+        high=None if value is None or half is None else value + half,
         projected=any(timing is not None and timing.projected for timing in timings),
-        spread=spread,
         samples_per_second=_median(rates),
         cost_usd=_median(result.cost_usd for result in results),
         usd_per_million=_median(map(_usd_per_million, results)),

@@ -82,7 +82,7 @@ class SidesTable(ScrollingLines):
         shown = shown_columns(figures, width)
         table = [_cells(COLUMNS, shown, MUTED)]
         table.extend(_cells(row.cells, shown, _style(row)) for row in figures)
-        said = self._lines(verdict(comparison, self.glyphs), width, STRONG)
+        said = self._lines(verdict(comparison), width, STRONG)
         for doubt in doubts(comparison):
             said.extend(self._lines(doubt, width, HIGH))
         below = [self._lines(text, width, MUTED) for text in legends(figures)]
@@ -155,7 +155,7 @@ class CompareScreen(ExportControls):
         (
             "change",
             "By how much new differs from base, each the geometric mean of its runs. ~ says that "
-            "it isn't significant: the interval beside it holds 0 %. * says that it wasn't tested: "
+            "it isn't significant: the interval beside it holds 0 %. ? says that it wasn't tested: "
             "one run a side can't show how much runs differ from time to time.",
         ),
         (

@@ -69,7 +69,7 @@ class SessionDetails(Lines):
         return [cut(row, width, self.ellipsis) for row in rows[:height]]
 
     def _of_sweep(self, entry: SweepEntry) -> list[TextRow]:
-        found = findings(entry.sweep, self.glyphs)
+        found = findings(entry.sweep)
         return [
             ((called(entry.header.id, entry.label), STRONG),),
             *_note(entry),

@@ -51,8 +51,9 @@ HELP: tuple[tuple[str, str], ...] = (
     (
         "best, less time",
         "What the sweep has found so far, by the throughput in the steady state: the time of an "
-        "epoch or a run would hold the compilation as well. One combination is said to be so many "
-        "times as fast as another only where at least three runs of both show it.",
+        "epoch or a run would hold the compilation as well. How much faster the best is than "
+        "the next stands behind it, with the 95 % interval that the runs of both show; one run of "
+        "each can't show it.",
     ),
     (
         "Last line",

@@ -59,13 +59,12 @@ def _points(plan: Plan, rows: Sequence[CombinationRow], axis: str) -> SweepPictu
     series: dict[str, list[Point]] = {}
     for row in rows:
         value = row.combination.varied[axis]
-        spread = row.spread
         point = Point(
             x=float(value),
             label=f"{value}",
             y=row.value,
-            low=spread.low if spread else None,
-            high=spread.high if spread else None,
+            low=row.low,
+            high=row.high,
             out_of_memory=row.status == RunStatus.OUT_OF_MEMORY,
         )
         series.setdefault(label(row.combination, others) if others else "", []).append(point)

@@ -191,7 +191,7 @@ class SweepScreen(BaseScreen):
         current = [*self._run.current.values()]
         if self._follows and current:
             self._table.highlight(current[-1].slot.combination)
-        self._findings = findings(sweep, self.glyphs)
+        self._findings = findings(sweep)
         self._paint_highlighted()
 
     def _paint_highlighted(self) -> None:
@@ -254,7 +254,7 @@ class SweepScreen(BaseScreen):
         )
 
     def _end_text(self) -> str:
-        found = findings(self._run.sweep, self.glyphs)
+        found = findings(self._run.sweep)
         name = self._run.writer.header.id
         return f"{name} {self._progress.status}" + (f": {found[0]}" if found else "")
 

@@ -35,8 +35,8 @@ HELP: tuple[tuple[str, str], ...] = (
     ),
     (
         "best is",
-        "How many times as fast the best combination is, where the difference is "
-        "significant: the intervals of the two don't overlap.",
+        "How many times as fast the best combination is, where the runs of both show that "
+        "it is faster: the 95 % interval of the factor holds no 1.",
     ),
 )
 

@@ -11,9 +11,6 @@ from dlmon.comparison.compare import missing_part
 from dlmon.figures import units
 from dlmon.figures.account import regular_steps_text
 from dlmon.figures.comparison import (
-    NOT_CLEAR,
-    ONE_PUBLISHED,
-    ONE_RUN_EACH,
     basis_of_epoch,
     compile_text,
     epoch_word,
@@ -35,7 +32,6 @@ _DIGIT_ROWS = 3
 _LEAST_BESIDE = 16
 # What stands beside them begins at one place, be it 9.16 s or 10.7 s.
 _DIGITS_WIDTH = 10
-_UNCLEAR = "no clear difference"
 # A first batch that compiles nothing is worth a word from so much more than a usual one on.
 _A_DELAY_S = 0.1
 
@@ -123,16 +119,14 @@ HELP: tuple[tuple[str, str], ...] = (
         "there are, so their number may be a little off.",
     ),
     (
-        "× as fast",
+        "% faster, × as fast",
         "This run against the published number that is nearest to it, and against the run before "
         "it on this machine, or what you choose with c and Enter, if what was trained is the same. "
-        "Of what you chose, the 95 % interval stands beside the factor: it allows for how runs of "
-        "the same settings here differed, or says that there was 1 run each. Where bands overlap "
-        "there is "
-        "no clear difference; it is about as fast where they also allow no more than a tenth "
-        "between the two. One run each can't show how much runs differ from time to time. A "
-        "published figure is a single one and counts as exact; where our own has no band yet, the "
-        "factor stands alone, and how sure it is isn't known.",
+        "The 95 % interval stands behind it where there is room: it allows for how runs of "
+        "the same settings here differed, or says that there was 1 run each, which can't show how "
+        "much runs differ from time to time. Where it holds both, faster and slower, there is no "
+        "clear difference. A published figure is a single one and counts as exact; where our own "
+        "has no band yet, how sure it is isn't known.",
     ),
     (
         "published with batch size 64",
@@ -258,14 +252,10 @@ class EpochHeadline(Lines):
         return [*rows, *_packed(below, width)][:height]
 
     def _fitted(self, sentence: str, width: int) -> TextRun:
-        """Return a sentence in fewer words where it is too wide: without the figures it names."""
-        shorter = (
-            sentence,
-            sentence.removesuffix(ONE_PUBLISHED).removesuffix(ONE_RUN_EACH).removesuffix(NOT_CLEAR),
-            sentence.partition(": ")[0] if sentence.startswith(_UNCLEAR) else sentence,
-        )
-        fitting = next((one for one in shorter if cell_len(one) <= width), shorter[-1])
-        return fitting.replace("±", self.glyphs.plus_minus), MUTED
+        """Return a sentence without its interval where it is too wide."""
+        if cell_len(sentence) > width and sentence.endswith(")"):
+            sentence = sentence.rpartition(" (")[0]
+        return sentence, MUTED
 
 
 def _digit_rows(number: str, is_about: bool) -> list[str]:

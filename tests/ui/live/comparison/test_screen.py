@@ -56,12 +56,14 @@ async def test_one_key_says_the_factor_to_the_newest_run_that_is_alike_and_how_s
     async with shown("earlier-runs", "live") as stage:
         await stage.press("c")
         assert "run of 19 Nov 14:56" in title(stage)
-        assert re.match(r"this run \d\.\d\d× to \d\.\d\d× as fast as", details(stage))
+        assert re.match(
+            r"this run no clear difference from run of 19 Nov 14:56 \(-\d", details(stage)
+        )
         await stage.press("home")
         assert "this run 2.66× as slow as NVIDIA GTX 1080 Ti (" in details(stage)
         # Of other work there is no factor.
         await stage.press("end")
-        assert "as fast as" not in details(stage)
+        assert "as slow as" not in details(stage)
         assert "differs" in details(stage)
 
 
@@ -161,11 +163,11 @@ async def test_many_rows_scroll_with_the_chosen_one(size):
 
 async def test_what_was_chosen_once_is_compared_with_from_then_on():
     async with shown("earlier-runs", "live", WIDE) as stage:
-        assert "1.16× as slow as the run before" in stage.text
+        assert "the run before" in stage.text
         await stage.press("c", "down", "enter")
         assert isinstance(stage.app.screen, LiveScreen)
         assert "◆ run of 18 Nov 14:56" in stage.text
-        assert "× as fast as run of 18 Nov 14:56" in stage.text
+        assert "from run of 18 Nov 14:56" in stage.text
         # Another screen of this workload compares with it as well, and begins on its row.
         follower = stage.app.screen.shown_session
         stage.app.replay(follower.path)
@@ -176,4 +178,4 @@ async def test_what_was_chosen_once_is_compared_with_from_then_on():
         assert title(stage) == "run of 18 Nov 14:56"
         # This run's own row goes back to the run before.
         await stage.press("down", "enter")
-        assert "1.16× as slow as the run before" in stage.text
+        assert "the run before" in stage.text

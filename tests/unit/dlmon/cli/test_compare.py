@@ -60,7 +60,7 @@ def test_one_run_a_side_is_marked_and_the_next_step_is_named(compare, log_dir):
     exit_code, out = compare("base-0", "slow-0")
     assert exit_code == 0
     assert "? -10.0 %" in out
-    assert "new had 10.0 % less throughput than base in these two runs" in out
+    assert "new is 10.0 % slower than base (9.8 to 10.1 %, 1 run each)" in out
     with pytest.raises(UserError, match="repeat each 3 times"):
         compare("base-0", "slow-0", "--fail-if-slower", "5%")
 
@@ -97,7 +97,7 @@ def test_steps_and_samples_are_not_compared(compare, log_dir):
     why = "one side counts steps, the other samples"
     assert read["figures"]["samples_per_second"]["why"] == why
     assert [run["counts_steps"] for run in (*read["base"], *read["new"])] == [True, False]
-    with pytest.raises(UserError, match=f"throughput is not compared: {why}"):
+    with pytest.raises(UserError, match=f"not compared with base: {why}"):
         compare("steps", "samples", "--anyway", "--fail-if-slower", "5%")
 
 

@@ -14,8 +14,7 @@ from dlmon.comparison.sides import (
     is_slower_by,
 )
 from dlmon.records import MachineFacts, Status
-from dlmon.statistics.claims import Claim
-from dlmon.statistics.ratios import Basis
+from dlmon.statistics.ratios import Basis, Claim
 
 OPTIONS = {"batch_size": 100, "threads": 2, "log_dir": "/somewhere", "price": None}
 VERSIONS = {"keras": "3.12", "backend": "tensorflow"}

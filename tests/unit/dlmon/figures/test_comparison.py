@@ -10,7 +10,6 @@ from dlmon.comparison.compare import ComparisonRow
 from dlmon.figures.comparison import (
     EARLIER_SESSIONS,
     busy_said_once,
-    claim_text,
     comparison_rows,
     default_conditions,
     device_text,
@@ -18,6 +17,7 @@ from dlmon.figures.comparison import (
     ended_after_an_epoch,
     epoch_text,
     factor_of_nearest,
+    factor_of_reference,
     factor_of_run_before,
     how_to_match,
     metric_of,
@@ -132,7 +132,10 @@ def test_an_earlier_session_shows_what_computed_otherwise(utc, options, expected
     assert row.comparable
     assert row.badges == ()
     assert run_names(snapshot, [earlier]) == {"earlier": f"run of 19 Nov 14:56{expected}"}
-    assert before([earlier]) == f"4.44× as fast as the run before{expected} (1 run each)"
+    assert (
+        before([earlier])
+        == f"4.44× as fast as the run before{expected} (4.43× to 4.45×, 1 run each)"
+    )
 
 
 def test_what_both_sessions_have_is_not_shown():
@@ -170,7 +173,7 @@ def test_the_arguments_that_an_earlier_run_of_a_script_was_given_otherwise_are_n
     assert settings["like"] != settings["other"]
     names = run_names(snapshot, earlier)
     sentence = factor_of_run_before(rows, earlier, names, True, snapshot.header)
-    assert sentence == "3.33× as fast as the run before, --sleep 0.005 (1 run each)"
+    assert sentence == "3.33× as fast as the run before, --sleep 0.005 (3.33× to 3.34×, 1 run each)"
 
 
 def test_an_unrelated_script_of_the_same_name_is_no_earlier_run():
@@ -207,14 +210,19 @@ def test_an_earlier_run_of_another_version_of_the_script_says_so():
     sentence = factor_of_run_before(
         rows, earlier, run_names(snapshot, earlier), True, snapshot.header
     )
-    assert sentence == "3.33× as fast as the run before, train.py differs (1 run each)"
+    assert (
+        sentence == "3.33× as fast as the run before, train.py differs (3.33× to 3.34×, 1 run each)"
+    )
 
 
 def test_a_run_before_is_called_by_the_name_that_a_person_gave_it():
     base = replace(entry("base", begin_wall=BEGIN_WALL - DAY_S), label=Label("baseline"))
     newer = entry("newer")
     without_time = replace(newer, result=replace(newer.result, seconds_per_epoch=None))
-    assert before([base, without_time]) == "about as fast as baseline (1 run each)"
+    assert (
+        before([base, without_time])
+        == "no clear difference from baseline (-0.2 to +0.2 %, 1 run each)"
+    )
 
 
 @pytest.mark.parametrize(
@@ -243,7 +251,7 @@ def before(earlier, **options):
 
 def test_a_run_is_compared_with_the_nearest_published_number():
     slow = comparison_rows(session(reached="training", ended=2, step_us=20_000), [])
-    assert factor_of_nearest(slow, True) == "1.13× as slow as NVIDIA GTX 1060"
+    assert factor_of_nearest(slow, True) == "11.5 % slower than NVIDIA GTX 1060 (11.5 to 11.6 %)"
     nearest = nearest_published(slow, True)
     assert nearest is not None
     assert nearest.label == "NVIDIA GeForce GTX 1060"
@@ -258,7 +266,7 @@ def test_there_is_no_factor_and_no_rank_while_validation_is_not_in_the_projectio
     snapshot = session(reached="training", ended=0)
     rows = comparison_rows(snapshot, [entry()])
     names = run_names(snapshot, [entry()])
-    assert factor_of_nearest(rows, True) == "no factor without validation"
+    assert factor_of_nearest(rows, True) == "not compared: validation not measured"
     assert factor_of_run_before(rows, [entry()], names, True, snapshot.header) == ""
     # It stands before what is compared with no such run, and not last as the slowest would.
     kinds = [(row.kind, row.comparable) for row in rows]
@@ -286,7 +294,7 @@ def test_a_run_without_its_evaluation_has_no_factor():
     snapshot = session(reached="training", **options)
     assert timing_of(snapshot).projected
     rows = comparison_rows(snapshot, [])
-    assert factor_of_nearest(rows, True) == "no factor without evaluation"
+    assert factor_of_nearest(rows, True) == "not compared: evaluation not measured"
 
 
 def test_a_lone_epoch_says_beside_others_that_it_holds_the_compilation():
@@ -309,7 +317,7 @@ def test_all_that_differs_from_the_published_numbers_is_named():
     assert factor_of_nearest(rows, True) == expected
 
 
-def test_a_run_within_the_band_of_another_is_about_as_fast():
+def test_the_nearest_published_number_counts_as_exact():
     rows = comparison_rows(session(), [])
     (this,) = rows_of_kind(rows, "this")
     assert this.value == pytest.approx(9.16, abs=0.01)
@@ -318,31 +326,28 @@ def test_a_run_within_the_band_of_another_is_about_as_fast():
         changed = [replace(row, low=low, high=high) if row is this else row for row in rows]
         return factor_of_nearest(changed, True)
 
-    assert nearest(8.9, 9.4) == "about as fast as NVIDIA GTX 1060"
-    assert nearest(9.1, 9.2) == "1.02× as slow as NVIDIA GTX 1060"
-    assert nearest(7.16, 11.16) == (
-        "no clear difference from NVIDIA GTX 1060: 9.16 s ± 2.00 and 9.00 s"
-    )
-    assert nearest(None, None) == "1.02× as slow as NVIDIA GTX 1060 (one published figure)"
+    assert nearest(9.1, 9.2) == "1.7 % slower than NVIDIA GTX 1060 (1.1 to 2.3 %)"
+    assert nearest(8.9, 9.4) == "no clear difference from NVIDIA GTX 1060 (-4.4 to +1.1 %)"
+    assert nearest(None, None) == "1.7 % slower than NVIDIA GTX 1060 (one published figure)"
 
 
-def test_overlapping_bands_are_no_clear_difference_and_never_about_as_fast():
+def test_a_band_of_no_width_is_not_known():
     this = ComparisonRow("this run", "seconds_per_epoch", "this", 51.6, 50.3, 52.9)
-    other = ComparisonRow("before", "seconds_per_epoch", "earlier", 74.6, 38.6, 110.6)
-    assert claim_text(this, other, 74.6 / 51.6, "the run before") == (
-        "no clear difference from the run before: 51.6 s ± 1.3 and 74.6 s ± 36"
-    )
-    # Earlier versions wrote a band of no width where nothing was known.
-    old = replace(other, low=74.6, high=74.6)
-    assert claim_text(this, old, 74.6 / 51.6, "the run before") == (
-        "1.45× as fast as the run before (1 run each)"
-    )
+    # Earlier versions wrote it where nothing was known.
+    old = ComparisonRow("before", "seconds_per_epoch", "earlier", 74.6, 74.6, 74.6)
+    said = factor_of_reference((this, old), old, "the run before", True)
+    assert said == "44.6 % faster than the run before (1 run each)"
 
 
 def test_a_run_is_compared_with_the_one_before_it():
-    assert before([entry(step_us=80_000)]) == "4.44× as fast as the run before (1 run each)"
-    assert before([entry()]) == "about as fast as the run before (1 run each)"
-    assert before([entry("older", step_us=9_000), entry(step_us=80_000)]).startswith("4.44× as")
+    assert (
+        before([entry(step_us=80_000)])
+        == "4.44× as fast as the run before (4.43× to 4.45×, 1 run each)"
+    )
+    assert before([entry()]).startswith("no clear difference from the run before (")
+    # How the earlier runs differ counts: from two so unlike ones, nothing follows.
+    unlike = [entry("older", step_us=9_000), entry(step_us=80_000)]
+    assert before(unlike).startswith("no clear difference from the run before (")
     assert before([]) == ""
 
 
@@ -351,7 +356,10 @@ def test_where_the_one_before_is_unlike_it_is_compared_with_an_older_one(utc):
     unlike = entry("unlike", BEGIN_WALL - 3600, samples=10_000)
     options = {**unlike.result.options, "batch_size": 32}
     unlike = replace(unlike, result=replace(unlike.result, options=options))
-    assert before([alike, unlike]) == "4.44× as fast as the run of 19 Nov 14:56 (1 run each)"
+    assert (
+        before([alike, unlike])
+        == "4.44× as fast as the run of 19 Nov 14:56 (4.43× to 4.45×, 1 run each)"
+    )
     assert before([unlike]) == ""
 
 

@@ -134,26 +134,9 @@ def test_a_verdict_has_its_interval():
     assert verdict(compare_sides(base, side("b", 1_100.0, 1_101.0, 1_099.0))) == (
         "new is 10.0 % faster than base (9.8 to 10.2 %)"
     )
-    assert verdict(compare_sides(base, side("b", 900.0, 901.0, 899.0))) == (
-        "new is 10.0 % slower than base (9.8 to 10.2 %)"
+    assert verdict(compare_sides(side("a", 1, 1), side("b", 2, 2))) == (
+        "new is 2.00× as fast as base (the runs of a side do not differ at all)"
     )
-    assert verdict(compare_sides(base, side("b", 2_360.0, 2_375.0, 2_400.0))) == (
-        "new is 2.38 times as fast as base (2.33 to 2.43)"
-    )
-    assert verdict(compare_sides(base, side("b", 2_300.0, 2_375.0, 2_450.0))) == (
-        "new is 2.4 times as fast as base (2.2 to 2.6)"
-    )
-    assert verdict(compare_sides(base, side("b", 400.0, 401.0, 399.0))) == (
-        "new is 2.50 times as slow as base (2.49 to 2.51)"
-    )
-    assert verdict(compare_sides(base, side("b", 1_001.0, 1_002.0, 998.0))).startswith(
-        "no significant difference in throughput: -0."
-    )
-    same = tuple(1_000.0 + number / 1e4 for number in range(5))
-    assert verdict(compare_sides(side("a", *same), side("b", *(each + 0.1 for each in same)))) == (
-        "new is as fast as base: +0.0 to +0.0 %"
-    )
-    assert "do not differ at all" in verdict(compare_sides(side("a", 1, 1), side("b", 2, 2)))
 
 
 def test_what_speaks_against_a_run_is_said():
@@ -209,23 +192,12 @@ def test_a_run_without_a_throughput_is_left_out_and_named():
 WINDOWS = [(1_000, 1_000_000 + 1_000 * (n % 3)) for n in range(12)]
 
 
-@pytest.mark.parametrize(
-    ("new", "said"),
-    [
-        (4_500.0, "new had 4.5× the throughput of base in these two runs"),
-        (250.0, "base had 4.0× the throughput of new in these two runs"),
-        (1_120.0, "new had 12.0 % more throughput than base in these two runs"),
-        (880.0, "new had 12.0 % less throughput than base in these two runs"),
-        (1_000.0, "new had the same throughput as base in these two runs"),
-    ],
-)
-def test_of_one_run_a_side_it_is_said_what_was_measured_and_what_would_show_more(new, said):
-    one_each = compare_sides(side("a", 1_000.0, windows=WINDOWS), side("b", new, windows=WINDOWS))
-    assert verdict(one_each) == (
-        f"{said}; one run each can't show how much runs differ from time to time: "
-        "repeat each 3 times (dlmon sweep cifar10-cnn --repeat 3)"
-    )
-    assert "not significant" not in verdict(one_each)
+def test_of_one_run_a_side_it_is_said_what_would_show_more():
+    one_each = compare_sides(side("a", 1_000.0, windows=WINDOWS), side("b", 1_120.0))
+    how = "repeat each 3 times to see how much runs differ (dlmon sweep cifar10-cnn --repeat 3)"
+    assert verdict(one_each) == f"new is 12.0 % faster than base (1 run each); {how}"
+    one_and_two = compare_sides(side("a", 1_000.0), side("b", 1_120.0, 1_120.0))
+    assert verdict(one_and_two) == f"new is 12.0 % faster than base (1 run on a side); {how}"
 
 
 def test_a_script_is_repeated_by_exec():
@@ -277,7 +249,7 @@ IN_SAMPLES = {**IN_STEPS, "counts_steps": False}
 def test_the_throughput_of_runs_that_count_steps_is_of_steps():
     comparison = compare_sides(side("a", 50.0, **IN_STEPS), side("b", 60.0, **IN_STEPS))
     assert cells(comparison, "steps/s")[1:4] == ("50.00", "60.00", "? +20.0 %")
-    assert "new had 20.0 % more throughput than base" in verdict(comparison)
+    assert "new is 20.0 % faster than base" in verdict(comparison)
 
 
 def test_steps_and_samples_each_have_their_unit_and_no_verdict():
@@ -287,7 +259,7 @@ def test_steps_and_samples_each_have_their_unit_and_no_verdict():
     assert cells(comparison, "throughput") == (
         "throughput", "50.25 steps/s", "1,600 samples/s", "", "", "", "2+2",
     )  # fmt: skip
-    said = "throughput is not compared: one side counts steps, the other samples"
+    said = "not compared with base: one side counts steps, the other samples"
     assert verdict(comparison) == said
     assert notes(comparison) == []
     assert [row.is_better for row in figure_rows(comparison)] == [None]

@@ -195,7 +195,7 @@ def test_no_figure_is_written_with_an_exponent(value):
         *(write(value) for write in (units.seconds, units.milliseconds, units.step_time)),
         *(write(value) for write in (units.dollars, units.energy, units.rate, units.count)),
         *(write(value) for write in (units.percent, units.share, units.gibibytes, units.cores)),
-        *(write(value) for write in (units.ratio, units.times)),
+        units.ratio(value),
         *(write(timing) for write in (units.band, units.duration, units.ends_of_band)),
         units.size(int(value)),
         units.throughput(measured),
@@ -298,23 +298,6 @@ def test_a_device_goes_without_the_words_that_all_of_its_kind_share(name, short)
 @given(st.text())
 def test_a_device_with_a_name_keeps_one(name):
     assert bool(units.device(name)) == bool(name)
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        (4.32, "4.32× as fast"),
-        (1.0, "as fast"),
-        (0.998, "as fast"),
-        (1.006, "1.01× as fast"),
-        (1.1, "1.10× as fast"),
-        (0.5, "2.00× as slow"),
-        (1234.5, "1,234× as fast"),
-        (0.0123, "81.3× as slow"),
-    ],
-)
-def test_a_factor(value, text):
-    assert units.factor(value) == text
 
 
 @pytest.mark.parametrize(

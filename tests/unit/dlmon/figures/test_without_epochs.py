@@ -6,7 +6,7 @@ import pytest
 from fakes.recorded import folded, recorded_session
 from fakes.scripts import script_session
 
-from dlmon.comparison.compare import factor_with_interval
+from dlmon.comparison.compare import beside
 from dlmon.figures.comparison import (
     comparison_rows,
     earlier_sessions,
@@ -90,7 +90,7 @@ def test_how_earlier_runs_differed_says_how_sure_a_factor_of_throughputs_is():
     entries = [earlier(f"run-{ms}", ms, step_ms=ms, **SAMPLES) for ms in (39, 40, 41)]
     _, rows = rows_of(snapshot, entries)
     this, other = (next(row for row in rows if row.kind == kind) for kind in ("this", "earlier"))
-    ratio = factor_with_interval(this, other, rows, steady=True)
+    ratio = beside(this, other, rows, steady=True)
     assert ratio.low < ratio.value < ratio.high
     assert ratio.is_significant
 

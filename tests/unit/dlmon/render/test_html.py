@@ -88,7 +88,7 @@ def test_two_sessions_are_compared_as_sides(tmp_path):
     report = make_report([one, write_log(tmp_path, later)], [])
     (it,) = report.compared
     heading, verdict, table, *_ = it.sections
-    assert "one run each can't show" in verdict.sentences[0]
+    assert "1 run each" in verdict.sentences[0]
     assert table.rows[0][0] == "samples/s"
     page = html_of(report)
     # The table and the verdict speak of base and new alone.

@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from fakes.sweeps import completed, plan_of, sweep_of
 
 from dlmon.figures.combinations import label
-from dlmon.records import Ended, Outcome, RunStatus, Slot, Variation, decode, encode
-from dlmon.statistics.repeats import faster
+from dlmon.records import (
+    Ended,
+    Outcome,
+    Result,
+    RunSeconds,
+    RunStatus,
+    SamplesPerSecond,
+    SecondsPerEpoch,
+    Slot,
+    StepTime,
+    Variation,
+    decode,
+    encode,
+)
+from dlmon.sweep.plan import METRICS
 from dlmon.sweep.progress import Sweep
-from dlmon.sweep.results import axis_of, best_of, of_workload, rows_of
+from dlmon.sweep.results import axis_of, best_of, of_workload, rows_of, time_of
 
 OOM = Outcome(RunStatus.OUT_OF_MEMORY, "memory ran out with batch size 64", "s", None, 2.0)
 BROKEN = Outcome(RunStatus.FAILED, "ValueError: on purpose", "s", None, 2.0)
@@ -21,20 +36,21 @@ def test_three_runs_are_represented_by_their_mean_which_their_interval_is_about(
     assert row.value == pytest.approx(1.6 / 3)
     assert row.samples_per_second == pytest.approx(2500)
     assert (row.status, row.reason, row.completed) == (RunStatus.COMPLETED, None, 3)
-    assert row.value - row.spread.low == pytest.approx(row.spread.high - row.value)
+    assert row.low == pytest.approx(row.value - 0.7986, abs=1e-4)
+    assert row.high == pytest.approx(row.value + 0.7986, abs=1e-4)
 
 
 def test_two_completed_runs_of_three_are_represented_by_their_median():
     plan = plan_of({"batch_size": [32]}, repeats=3)
     (row,) = rows_of(sweep_of(plan, [completed(0.3), completed(0.5), BROKEN]))
-    assert (row.value, row.spread.low) == (pytest.approx(0.4), None)
+    assert (row.value, row.low) == (pytest.approx(0.4), None)
 
 
 def test_two_runs_have_no_interval():
     plan = plan_of({"batch_size": [32]}, repeats=2)
     (row,) = rows_of(sweep_of(plan, [completed(0.3), completed(0.5)]))
     assert row.value == pytest.approx(0.4)
-    assert (row.spread.low, row.spread.high) == (None, None)
+    assert (row.low, row.high) == (None, None)
 
 
 def test_what_was_not_run_has_a_row_too():
@@ -112,17 +128,33 @@ def test_of_one_combination_none_is_the_best():
     assert best_of(rows_with([None], [None])) is None
 
 
-def lead(rows):
-    return faster(rows[0].spread, rows[1].spread)
+def test_one_is_faster_than_another_only_where_their_runs_show_it():
+    slow, fast = rows_with([0.40, 0.41, 0.42], [0.20, 0.21, 0.22], repeats=3)
+    assert fast.beside(slow).value == pytest.approx(0.41 / 0.21, rel=0.01)
+    assert fast.is_faster_than(slow)
+    assert not slow.is_faster_than(fast)
+    first, second = rows_with([0.2, 0.3, 0.4], [0.25, 0.35, 0.45], repeats=3)
+    assert not first.is_faster_than(second)
+    once, other = rows_with([0.2], [0.9])
+    assert not once.is_faster_than(other)
+    assert once.beside(rows_with([None])[0]) is None
 
 
-def test_it_leads_only_where_three_runs_of_both_show_it():
-    apart = rows_with([0.20, 0.21, 0.22], [0.40, 0.41, 0.42], repeats=3)
-    assert lead(apart).times == pytest.approx(0.41 / 0.21)
-    overlapping = rows_with([0.2, 0.3, 0.4], [0.25, 0.35, 0.45], repeats=3)
-    assert lead(overlapping) is None
-    once = rows_with([0.2], [0.9])
-    assert lead(once) is None
+@pytest.mark.parametrize(
+    ("metric", "figures", "time"),
+    [
+        ("seconds_per_epoch", {"seconds_per_epoch": SecondsPerEpoch(9.0, 8, 10, 3, False)}, 9.0),
+        ("run_seconds", {"run_seconds": RunSeconds(52.0, 51, 53, False)}, 52.0),
+        ("run_seconds", {"run_seconds": RunSeconds(float("inf"), 51, 53, False)}, None),
+        ("step_ms", {"step_ms": StepTime(4.0, 5.0)}, 4.0),
+        ("ms_per_sample", {"samples_per_second": SamplesPerSecond(260.0, 250.0, None, 1.0)}, 4.0),
+        *((metric, {}, None) for metric in METRICS),
+    ],
+)
+def test_each_metric_is_read_from_a_result(metric, figures, time):
+    result = Result("completed", "id", "log", "mnist-mlp", "cpu", {}, 1.0, **figures)
+    assert time_of(metric, result) == time
+    assert time_of(metric, replace(result, status="failed")) is None
 
 
 # ---- names ----

@@ -1,0 +1,64 @@
+"""How fast one thing is beside another, and how sure that is: the words for all comparisons."""
+
+from __future__ import annotations
+
+from dlmon.figures import units
+from dlmon.statistics.ratios import NOTICEABLE_CHANGE, Ratio
+
+# From so much on, which is written as 2.00, it is said how many times as fast, and no percentage.
+_A_FACTOR = 1.995
+
+
+def verdict(found: Ratio | str, name: str, unsure: str = "", subject: str = "") -> str:
+    """Say how fast something is beside another, with the 95 % interval.
+
+    4.9 % faster than base (2.0 to 7.8 %), 2.40× as slow as base (2.20× to 2.60×), no clear
+    difference from base (-1.0 to +2.3 %).
+
+    Args:
+        found: how many times as fast it is, or why the two don't compare.
+        name: what to call the other.
+        unsure: what is added where nothing is known of how runs differ: 1 run each.
+        subject: what it is called where a sentence begins with it.
+    """
+    if isinstance(found, str):
+        return f"not compared with {name}: {found}"
+    value, low, high = found.value, found.low, found.high
+    is_clear = low is None or high is None or not low <= 1 <= high
+    span = ""
+    if low is not None and high is not None:
+        if not is_clear or abs(value - 1) < NOTICEABLE_CHANGE:
+            span = f"{signed_pct(low)} to {signed_pct(high)} %"
+        elif value >= _A_FACTOR:
+            span = f"{units.ratio(low)} to {units.ratio(high)}"
+        elif value <= 1 / _A_FACTOR:
+            span = f"{units.ratio(1 / high)} to {units.ratio(1 / low)}"
+        else:
+            ends = sorted(abs(end - 1) for end in (low, high))
+            span = f"{pct(ends[0])} to {pct(ends[1])} %"
+    known = ", ".join(text for text in (span, unsure if found.p is None else "") if text)
+    said = f"{subject}{_how_fast(value)} {name}" if is_clear else f"no clear difference from {name}"
+    return f"{said} ({known})" if known else said
+
+
+def _how_fast(value: float) -> str:
+    if abs(value - 1) < NOTICEABLE_CHANGE:
+        return "as fast as"
+    if value >= _A_FACTOR:
+        return f"{units.ratio(value)} as fast as"
+    if value <= 1 / _A_FACTOR:
+        return f"{units.ratio(1 / value)} as slow as"
+    return f"{pct(abs(value - 1))} % {'faster' if value > 1 else 'slower'} than"
+
+
+def pct(share: float) -> str:
+    """Write a share in percent: 4.9."""
+    return f"{100 * share:,.1f}"
+
+
+def signed_pct(ratio: float) -> str:
+    """Write by how many percent a ratio is off 1: +4.9."""
+    change = 100 * (ratio - 1)
+    if abs(change) >= 99.95:
+        return f"{change:+,.0f}" if change < 1e6 else "over +1,000,000"
+    return f"{round(change, 1) + 0:+.1f}"

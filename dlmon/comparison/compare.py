@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any, Protocol
 
 from dlmon.comparison.compiling import compiled_by
@@ -121,32 +122,6 @@ def timing_of_step(step: StepTime | None, rate: SamplesPerSecond | None) -> Step
     return StepMilliseconds(value, value / (1 + share), value / (1 - share))
 
 
-@dataclass(frozen=True)
-class MeasuredRun:
-    """One of our runs, and what it measured.
-
-    Attributes:
-        missing: what `missing_part` says of its projection.
-        doubts: sentences against its figures, by the doubt.
-        vcpus: the CPUs that it may use.
-        usd_per_hour: what `usd_per_hour_of` says of its price.
-        compiles: whether its first batch compiles, as far as that is known.
-        settings: how it was made, of a recorded run.
-    """
-
-    label: str
-    timing: Timing
-    session: str | None = None
-    year: int | None = None
-    framework: str | None = None
-    missing: str | None = None
-    doubts: Mapping[str, str] = field(default_factory=dict)
-    vcpus: int | None = None
-    usd_per_hour: float | None = None
-    compiles: bool = True
-    settings: Settings | None = None
-
-
 def framework_of(backend: object, header: SessionHeader | None) -> str | None:
     """Name what a session trained with, as the published numbers do; None where that isn't known.
 
@@ -161,35 +136,89 @@ def framework_of(backend: object, header: SessionHeader | None) -> str | None:
     return f"{name} {version}" if isinstance(version, str) else name
 
 
-def run_of(metric: str, result: Result, header: SessionHeader | None = None) -> MeasuredRun | None:
-    """Return what a recorded run measured of a metric, None where it has no such value."""
+def row_of_run(
+    kind: str,
+    metric: str,
+    timing: Timing,
+    label: str,
+    session: str,
+    header: SessionHeader | None = None,
+    *,
+    options: Mapping[str, Any] = MappingProxyType({}),
+    backend: object = None,
+    why: Mapping[str, str] = MappingProxyType({}),
+    doubts: Mapping[str, str] = MappingProxyType({}),
+    compiles: bool = True,
+) -> ComparisonRow:
+    """Return the row of one of our runs; `compare` says how it compares.
+
+    Args:
+        kind: one of `KINDS`.
+        metric: what is compared.
+        timing: what the run measured of it.
+        label: what to call it.
+        session: its id.
+        header: what its log begins with.
+        options: what it was asked for.
+        backend: what Keras ran on.
+        why: the reasons for what wasn't measured.
+        doubts: sentences against its figures, by the doubt.
+        compiles: whether its first batch compiles, as far as that is known.
+    """
+    vcpus = cpus_of(options, header.machine if header else None)
+    badges = list(doubts.values())
+    if isinstance(timing, SecondsPerEpoch) and timing.epochs == 1 and not timing.first_left_out:
+        badges.insert(0, "1 epoch, compile included" if compiles else "first epoch only")
+    return ComparisonRow(
+        label=label,
+        metric=metric,
+        kind=kind,
+        value=timing.value,
+        low=timing.low,
+        high=timing.high,
+        projected=timing.projected,
+        missing=missing_part(timing, why),
+        badges=tuple(badges),
+        busy=doubts.get(Doubt.BUSY_AT_START),
+        framework=framework_of(backend, header),
+        vcpus=vcpus,
+        usd_per_hour=usd_per_hour_of(options, vcpus),
+        session=session,
+    )
+
+
+def recorded_row(
+    metric: str, result: Result, header: SessionHeader | None = None
+) -> ComparisonRow | None:
+    """Return the row of a recorded run, None where it has no such value."""
     timing = timing_by(metric, result)
     if timing is None:
         return None
-    vcpus = cpus_of(result.options, header.machine if header else None)
-    return MeasuredRun(
-        label=result.device_name or result.device or "device not known",
-        timing=timing,
-        session=result.session,
-        year=year_of(header.wall if header else result.wall),
-        framework=framework_of(result.options.get("backend"), header),
-        missing=missing_part(timing, result.why),
+    row = row_of_run(
+        "earlier",
+        metric,
+        timing,
+        result.device_name or result.device or "device not known",
+        result.session,
+        header,
+        options=result.options,
+        backend=result.options.get("backend"),
+        why=result.why,
         doubts=_doubts_of(result, header),
-        vcpus=vcpus,
-        usd_per_hour=usd_per_hour_of(result.options, vcpus),
         compiles=header is None or compiled_by(header),
-        settings=settings_of(
-            host=header.host if header else None,
-            workload=result.workload,
-            command=header.command if header else None,
-            device=result.device,
-            options=result.options,
-            versions=header.versions if header else {},
-            samples=result.samples_per_epoch,
-            script=script_of(header) if header else None,
-            sha256=header.script_sha256 if header else None,
-        ),
     )
+    settings = settings_of(
+        host=header.host if header else None,
+        workload=result.workload,
+        command=header.command if header else None,
+        device=result.device,
+        options=result.options,
+        versions=header.versions if header else {},
+        samples=result.samples_per_epoch,
+        script=script_of(header) if header else None,
+        sha256=header.script_sha256 if header else None,
+    )
+    return replace(row, year=year_of(header.wall if header else result.wall), settings=settings)
 
 
 def _doubts_of(result: Result, header: SessionHeader | None) -> Mapping[str, str]:
@@ -344,7 +373,7 @@ def compare(
     metric: str,
     conditions: Conditions,
     defaults: Conditions,
-    this: MeasuredRun | None = None,
+    this: ComparisonRow | None = None,
     earlier: Sequence[Result] = (),
     headers: Mapping[str, SessionHeader] | None = None,
 ) -> tuple[ComparisonRow, ...]:
@@ -360,31 +389,31 @@ def compare(
             what `metric_of_script` says.
         conditions: of this run, or of the run that is being prepared.
         defaults: the workload's own: what its published numbers were taken with.
-        this: None while there is no value yet.
+        this: its row, by `row_of_run`; None while there is no value yet.
         earlier: sessions of this machine; those of another workload, those that
             failed, those without a value and this run itself are left out.
         headers: session ids with their headers, for the year and a busy machine.
     """
-    ours = _work_timed(conditions, projected=this is None or this.timing.projected)
+    ours = _work_timed(conditions, projected=this is None or this.projected)
     rows = []
     if this:
-        rows.append(_run_row("this", metric, this, conditions, ()))
+        rows.append(_compared(this, conditions, ()))
     for result in earlier:
         if not _is_earlier(result, conditions.workload, this):
             continue
-        run = run_of(metric, result, (headers or {}).get(result.session))
-        if run is None:
+        row = recorded_row(metric, result, (headers or {}).get(result.session))
+        if row is None:
             continue
         theirs = conditions_of(result, defaults)
         differences = (
-            *find_differences(metric, _work_timed(theirs, run.timing.projected), ours),
-            *_cut_short(result, run.timing),
+            *find_differences(metric, _work_timed(theirs, row.projected), ours),
+            *_cut_short(result, row),
         )
-        rows.append(_run_row("earlier", metric, run, theirs, differences))
+        rows.append(_compared(row, theirs, differences))
     beside = published_metrics(metric, conditions.mode)
-    for row in published(conditions.workload):
-        if row.metric in beside:
-            rows.append(_published_row(row, metric, beside[row.metric], ours, defaults))
+    for one in published(conditions.workload):
+        if one.metric in beside:
+            rows.append(_published_row(one, metric, beside[one.metric], ours, defaults))
     rows = [row for row in rows if _is_time(row.value)]
     return tuple(sorted(rows, key=_rank))
 
@@ -426,7 +455,7 @@ def _work_timed(conditions: Conditions, projected: bool) -> Conditions:
     return replace(conditions, steps_cap=None)
 
 
-def _is_earlier(result: Result, workload: str, this: MeasuredRun | None) -> bool:
+def _is_earlier(result: Result, workload: str, this: ComparisonRow | None) -> bool:
     return (
         result.workload == workload
         and result.status in (Status.COMPLETED, Status.STOPPED)
@@ -434,48 +463,31 @@ def _is_earlier(result: Result, workload: str, this: MeasuredRun | None) -> bool
     )
 
 
-def _cut_short(result: Result, timing: Timing) -> tuple[str, ...]:
+def _cut_short(result: Result, row: ComparisonRow) -> tuple[str, ...]:
     """Say where a recorded run ended too soon for its value to be compared."""
-    if timing.projected and result.step_ms is None:
-        return ("ended before it was steady",)
-    if isinstance(timing, RunSeconds) and result.status == Status.STOPPED and not timing.projected:
-        return ("stopped early",)
-    return ()
+    if row.projected:
+        return ("ended before it was steady",) if result.step_ms is None else ()
+    stopped = row.metric == "run_seconds" and result.status == Status.STOPPED
+    return ("stopped early",) if stopped else ()
 
 
-def _run_row(
-    kind: str, metric: str, run: MeasuredRun, conditions: Conditions, differences: tuple[str, ...]
+def _compared(
+    row: ComparisonRow, conditions: Conditions, differences: tuple[str, ...]
 ) -> ComparisonRow:
-    badges, timing = list(differences), run.timing
-    if run.missing:
-        badges.append(f"without {run.missing}")
-    if timing.projected and is_capped(conditions):
+    """Return the row of a run with what differs in its work, and how it was projected."""
+    badges = list(differences)
+    if row.missing:
+        badges.append(f"without {row.missing}")
+    if row.projected and is_capped(conditions):
         badges.append(f"projected from {conditions.steps_cap} steps per epoch")
-    elif timing.projected:
+    elif row.projected:
         badges.append("projected")
-    elif isinstance(timing, SecondsPerEpoch) and timing.epochs == 1 and not timing.first_left_out:
-        badges.append("1 epoch, compile included" if run.compiles else "first epoch only")
     if conditions.workload in SIZED_BY_DATA and conditions.data == "synthetic":
         badges.append(VOCABULARY_ESTIMATED)
-    badges += run.doubts.values()
-    return ComparisonRow(
-        label=run.label,
-        metric=metric,
-        kind=kind,
-        value=timing.value,
-        low=timing.low,
-        high=timing.high,
-        projected=timing.projected,
-        missing=run.missing,
-        comparable=not differences and not run.missing,
-        badges=tuple(dict.fromkeys(badges)),
-        busy=run.doubts.get(Doubt.BUSY_AT_START),
-        year=run.year,
-        framework=run.framework,
-        vcpus=run.vcpus,
-        usd_per_hour=run.usd_per_hour,
-        session=run.session,
-        settings=run.settings,
+    return replace(
+        row,
+        comparable=not differences and not row.missing,
+        badges=tuple(dict.fromkeys((*badges, *row.badges))),
     )
 
 

@@ -14,19 +14,16 @@ from dlmon.comparison.compare import (
     STEPS_PER_SECOND,
     ComparisonRow,
     Figures,
-    MeasuredRun,
     Timing,
     beside,
     compare,
     cpus_of,
-    framework_of,
     metric_of_script,
-    missing_part,
+    row_of_run,
     timing_by,
 )
 from dlmon.comparison.conditions import Conditions
 from dlmon.comparison.matching import Match, find_match
-from dlmon.comparison.price import usd_per_hour_of
 from dlmon.comparison.published import STEP_MS, Published
 from dlmon.comparison.same_script import is_same_work
 from dlmon.figures import units, verdicts
@@ -459,24 +456,25 @@ def comparison_rows(
             return ()
         conditions = _conditions_of(snapshot, workload)
         defaults = default_conditions(workload)
-    timing = timing_of(snapshot)
+    timing, metric = timing_of(snapshot), metric_of(snapshot)
     against = {} if snapshot.validity is None else snapshot.validity.against
     this = None
     if timing is not None:
-        cpus = cpus_of(header.options, header.machine)
-        this = MeasuredRun(
-            label="this run",
-            timing=timing,
-            session=header.id,
-            framework=framework_of(snapshot.model and snapshot.model.backend, header),
-            missing=missing_part(timing, snapshot.why),
+        this = row_of_run(
+            "this",
+            metric,
+            timing,
+            "this run",
+            header.id,
+            header,
+            options=header.options,
+            backend=snapshot.model and snapshot.model.backend,
+            why=snapshot.why,
             doubts={str(code): text for code, text in against.items()},
-            vcpus=cpus,
-            usd_per_hour=usd_per_hour_of(header.options, cpus),
             compiles=snapshot.compiles,
         )
     rows = compare(
-        metric_of(snapshot),
+        metric,
         conditions,
         defaults,
         this,

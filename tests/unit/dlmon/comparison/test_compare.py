@@ -8,11 +8,12 @@ from hypothesis import strategies as st
 from dlmon.comparison.compare import (
     KINDS,
     ComparisonRow,
-    MeasuredRun,
+    StepMilliseconds,
     beside,
     compare,
     cpus_of,
-    run_of,
+    recorded_row,
+    row_of_run,
     timing_of_step,
 )
 from dlmon.comparison.conditions import Conditions, busy_at_start, conditions_of, find_differences
@@ -52,9 +53,11 @@ def run_s(value, projected=False):
     return RunSeconds(value, value, value, projected)
 
 
-def this_run(value=9.02, **changes):
-    run = MeasuredRun(label="NVIDIA GeForce GTX 1060", timing=epoch_s(value), session="this")
-    return replace(run, **changes)
+def this_run(value=9.02, timing=None, metric=None, **more):
+    timing = timing or epoch_s(value)
+    names = {RunSeconds: "run_seconds", StepMilliseconds: "step_ms"}
+    metric = metric or names.get(type(timing), "seconds_per_epoch")
+    return row_of_run("this", metric, timing, "NVIDIA GeForce GTX 1060", "this", **more)
 
 
 def result(value=12.0, **changes):
@@ -406,12 +409,10 @@ def test_a_published_row_with_a_price_reports_its_cpus_and_what_an_epoch_cost():
     ],
 )
 def test_a_run_of_ours_costs_what_its_price_says(options, cpus, usd_per_hour):
-    run = run_of(
+    row = recorded_row(
         "seconds_per_epoch", result(3600.0, options=options), header(MachineFacts(cores=8))
     )
-    assert (run.vcpus, run.usd_per_hour) == (cpus, usd_per_hour)
-    row = one(compare("seconds_per_epoch", CIFAR, CIFAR, run), kind="this")
-    assert row.cost_usd == usd_per_hour
+    assert (row.vcpus, row.usd_per_hour, row.cost_usd) == (cpus, usd_per_hour, usd_per_hour)
 
 
 def test_a_price_per_cpu_of_a_machine_with_unknown_cpus_is_none():
@@ -421,7 +422,7 @@ def test_a_price_per_cpu_of_a_machine_with_unknown_cpus_is_none():
 
 
 def test_the_cost_of_a_batch_is_that_of_its_milliseconds():
-    this = this_run(timing=timing_of_step(STEP, None), usd_per_hour=3600.0)
+    this = this_run(timing=timing_of_step(STEP, None), options={"price": "3600"})
     row = one(compare("step_ms", RESNET, RESNET, this), kind="this")
     assert row.cost_usd == pytest.approx(0.016)
 
@@ -595,21 +596,19 @@ def test_a_run_on_a_busy_machine_wears_it_and_is_still_compared():
 def test_what_speaks_against_a_recorded_result_is_worn_in_place_of_what_its_header_says():
     busy = header(MachineFacts(cpu_pct=62.0))
     doubted = replace(result(), against={"steal": "the host took 4.0 % of the CPUs"})
-    run = run_of("seconds_per_epoch", doubted, busy)
-    assert run.doubts == {"steal": "the host took 4.0 % of the CPUs"}
-    assert run_of("seconds_per_epoch", replace(result(), against={}), busy).doubts == {}
+    row = recorded_row("seconds_per_epoch", doubted, busy)
+    assert row.badges == ("the host took 4.0 % of the CPUs",)
+    assert recorded_row("seconds_per_epoch", replace(result(), against={}), busy).badges == ()
 
 
 def test_a_finished_run_is_read_from_its_result():
-    assert run_of("seconds_per_epoch", result(12.0), header()) == MeasuredRun(
-        label="AMD Ryzen 7 5800X",
-        timing=epoch_s(12.0),
-        session="earlier",
-        year=2025,
-        settings=settings_of("box", "cifar10-cnn", None, "cpu", {}, {}),
-    )
-    assert run_of("run_seconds", result()) is None
-    assert run_of("train_step_ms", result()) is None
+    row = recorded_row("seconds_per_epoch", result(12.0), header())
+    assert (row.label, row.value, row.session, row.year) == (
+        "AMD Ryzen 7 5800X", 12.0, "earlier", 2025,
+    )  # fmt: skip
+    assert row.settings == settings_of("box", "cifar10-cnn", None, "cpu", {}, {})
+    assert recorded_row("run_seconds", result()) is None
+    assert recorded_row("train_step_ms", result()) is None
 
 
 # The factor
@@ -682,7 +681,12 @@ RESULTS = st.builds(
     wall=st.none() | NUMBERS,
 )
 RUNS = st.builds(
-    MeasuredRun, label=st.text(max_size=3), timing=EPOCH_S | RUN_S, session=st.just("this")
+    row_of_run,
+    st.just("this"),
+    st.just("seconds_per_epoch"),
+    EPOCH_S | RUN_S,
+    st.text(max_size=3),
+    st.just("this"),
 )
 MACHINES = st.builds(
     MachineFacts,
@@ -705,6 +709,7 @@ MACHINES = st.builds(
 def test_any_comparison_is_sorted_and_honest(
     metric, conditions, defaults, this, earlier, headers, steady
 ):
+    this = None if this is None else replace(this, metric=metric)
     rows = compare(metric, conditions, defaults, this, earlier, headers)
     ranks = [(not row.comparable, row.value) for row in rows]
     assert ranks == sorted(ranks)

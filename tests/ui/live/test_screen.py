@@ -302,7 +302,7 @@ async def test_what_differs_is_shown_instead_of_a_factor(show_session):
         for record in recorded_session()
     ]
     async with show_session(records) as shown:
-        with_option = "published with batch size 100"
+        with_option = "published with batch 100"
         assert any(with_option in row for row in shown.rows("EpochHeadline"))
         assert "faster" not in shown.text
         assert "slower" not in shown.text

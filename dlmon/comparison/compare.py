@@ -346,18 +346,6 @@ class ComparisonRow:
         return 1 / self.value if self.is_rate else self.value
 
     @property
-    def interval(self) -> tuple[float, float] | None:
-        """The band of `pace`, None where how sure it is isn't known.
-
-        A band of no width is none: logs of earlier versions have it where nothing was known.
-        """
-        if self.low is None or self.high is None or self.low >= self.high:
-            return None
-        if not self.is_rate:
-            return self.low, self.high
-        return None if self.low <= 0 else (1 / self.high, 1 / self.low)
-
-    @property
     def cost_usd(self) -> float | None:
         """What `value` cost: an epoch, a run or a batch, as the metric says; None without a price.
 
@@ -552,9 +540,14 @@ def _like_runs(rows: Sequence[ComparisonRow]) -> list[list[float]]:
 
 
 def _error_of(row: ComparisonRow) -> Error | None:
-    """Return the error of a time by its own interval; None where that isn't known."""
-    interval = row.interval
-    if interval is None:
+    """Return the error of a time by its own band; None where that isn't known.
+
+    A band of no width is none: logs of earlier versions have it where nothing was known.
+    """
+    low, high = row.low, row.high
+    if low is None or high is None or low >= high or (row.is_rate and low <= 0):
         return None
-    half = max(interval[1] - row.pace, row.pace - interval[0])
+    if row.is_rate:
+        low, high = 1 / high, 1 / low
+    half = max(high - row.pace, row.pace - low)
     return Error(half / row.pace / student_95_of(_MANY), _MANY)

@@ -313,36 +313,18 @@ def is_slower_by(comparison: SidesComparison, share: float) -> bool:
 
 def _measured(side: Sequence[RunFigures], side_is: str) -> list[RunFigures]:
     measured = [run for run in side if THROUGHPUT in run.values]
-    if measured:
-        return measured
-    run = side[0]
-    if len(side) > 1:
-        raise NotComparable(
-            f"none of the {len(side)} runs of {side_is} has a throughput to compare"
-            f"{_because_of_all(side)}"
-        )
-    which = run.name or run.session
+    if not measured:
+        several = f"none of the {len(side)} runs of {side_is} has a throughput to compare: "
+        raise NotComparable(f"{several if len(side) > 1 else ''}{without_throughput(side[0])}")
+    return measured
+
+
+def without_throughput(run: RunFigures) -> str:
+    """Say why a run has no throughput to compare: bad failed (out of memory)."""
+    name = run.name or run.session
     if run.status == Status.FAILED:
-        raise NotComparable(f"{which} has no throughput to compare: it {failed_text(run)}")
-    raise NotComparable(f"{which} has no throughput to compare{_because(run)}")
-
-
-def _because_of_all(side: Sequence[RunFigures]) -> str:
-    """Say why no run of a side has a throughput: the reason of all, or the first's, with its name.
-
-    A failure is always of one run.
-    """
-    first = side[0]
-    name = first.name or first.session
-    if first.status == Status.FAILED:
-        return f": {name} {failed_text(first)}"
-    if first.why and any((run.status, run.why) != (first.status, first.why) for run in side):
-        return f"; of {name}: {first.why}"
-    return _because(first)
-
-
-def _because(run: RunFigures) -> str:
-    return f": {run.why}" if run.why else ""
+        return f"{name} {failed_text(run)}"
+    return f"{name} has no throughput to compare{f': {run.why}' if run.why else ''}"
 
 
 def failed_text(run: RunFigures) -> str:

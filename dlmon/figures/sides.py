@@ -20,6 +20,7 @@ from dlmon.comparison.sides import (
     SidesComparison,
     SidesFigure,
     failed_text,
+    without_throughput,
 )
 from dlmon.figures import units, verdicts
 from dlmon.figures.account import part_name
@@ -293,13 +294,7 @@ def doubts(comparison: SidesComparison) -> list[str]:
             said.append(f"{name}: {reasons}")
         for metric, value in list(run.not_numbers.items())[:_MOST_NOT_NUMBERS]:
             said.append(f"{name}: the last {clean(metric, _LONGEST_METRIC)} is {value}")
-    for run in comparison.left_out:
-        name = run.name or run.session
-        if run.status == Status.FAILED:
-            said.append(f"{name} is left out, it {failed_text(run)}")
-            continue
-        reason = f": {run.why}" if run.why else ""
-        said.append(f"{name} is left out, it has no throughput{reason}")
+    said.extend(f"left out: {without_throughput(run)}" for run in comparison.left_out)
     return said
 
 

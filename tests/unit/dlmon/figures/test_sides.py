@@ -185,7 +185,7 @@ def test_a_run_without_a_throughput_is_left_out_and_named():
     none = replace(RUN, session="early", values={}, why="not steady yet")
     comparison = compare_sides([*side("a", 1.0), none], side("b", 2.0))
     assert doubts(comparison) == [
-        "early is left out, it has no throughput: not steady yet",
+        "left out: early has no throughput to compare: not steady yet",
     ]
 
 
@@ -413,12 +413,10 @@ FAILED = replace(
 
 
 def test_of_a_run_that_failed_it_is_said_why():
-    with pytest.raises(
-        NotComparable, match=r"bad has no throughput to compare: it failed \(out of"
-    ):
+    with pytest.raises(NotComparable, match=r"^bad failed \(out of"):
         compare_sides(side("a", 1.0), [FAILED])
     comparison = compare_sides([*side("a", 1.0), FAILED], side("b", 2.0))
-    assert doubts(comparison) == ["bad is left out, it failed (out of memory)"]
+    assert doubts(comparison) == ["left out: bad failed (out of memory)"]
     measured = replace(FAILED, values={"samples_per_second": 1.0})
     assert doubts(compare_sides(side("a", 1.0), [measured])) == [
         "bad failed (out of memory): its figures are those up to then"

@@ -76,14 +76,12 @@ class Listener:
         self._server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._server.bind(self.path)
         self._server.listen(64)
-        self._readers: list[threading.Thread] = []
-        self._received: list[bytearray] = []
-        self._accepting = threading.Thread(target=self._accept, daemon=True)
-        self._accepting.start()
+        self._listen()
         return self
 
     def __exit__(self, *error: object) -> None:
         self._stop()
+        self._server.close()
         self._folder.cleanup()
 
     def environment(self) -> dict[str, str]:
@@ -91,31 +89,37 @@ class Listener:
         return {**os.environ, SOCKET: self.path}
 
     def reported(self) -> list[Reported]:
-        """Return what each process reported; to be called once, when all have ended.
+        """Return what each process reported since the last call; all of them must have ended.
 
         Left out are those that load data: they say that they answer questions, and no more.
         """
         self._stop()
+        received = self._received
+        self._listen()
         processes = [
-            Reported([decode(line) for line in bytes(data).splitlines()]) for data in self._received
+            Reported([decode(line) for line in bytes(data).splitlines()]) for data in received
         ]
         return [process for process in processes if not process.only_answers]
 
     def records(self) -> list[list[Record]]:
-        """Return the records of each process; to be called once, when all have ended."""
+        """Return the records of each process, as `reported` does."""
         return [process.records for process in self.reported()]
 
+    def _listen(self) -> None:
+        self._readers: list[threading.Thread] = []
+        self._received: list[bytearray] = []
+        self._accepting = threading.Thread(target=self._accept, daemon=True)
+        self._accepting.start()
+
     def _stop(self) -> None:
-        if self._accepting.is_alive():
-            # What has connected is accepted before this.
-            last = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-            last.connect(self.path)
-            last.sendall(b"\0")
-            last.close()
-            self._accepting.join()
+        # What has connected is accepted before this.
+        last = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        last.connect(self.path)
+        last.sendall(b"\0")
+        last.close()
+        self._accepting.join()
         for reader in self._readers:
             reader.join()
-        self._server.close()
 
     def _accept(self) -> None:
         while True:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import json
 import os
 import subprocess
@@ -16,6 +18,8 @@ VARIABLE = "DLMON_TEST_FRAMEWORKS"
 HERE = Path(__file__).parent
 SCRIPTS = HERE / "scripts"
 TIMEOUT_S = 240.0
+# What makes an optimizer imports the second, which takes longer than the first.
+TORCH = ("torch", "torch._dynamo")
 
 
 @pytest.fixture(scope="session")
@@ -41,28 +45,25 @@ class Ran:
 
 
 class Imported:
-    """A Python that has imported frameworks, for scripts that are run alone.
+    """A Python that has imported frameworks: to do so is most of what a script costs."""
 
-    To import them is most of what such a script costs. Those that are watched import them
-    themselves, for that is where they are entered.
-    """
-
-    def __init__(self, interpreter, *modules):
+    def __init__(self, interpreter, modules, environment):
+        self._environment = environment
         self._process = subprocess.Popen(
             [interpreter, str(HERE / "imported.py"), *modules],
-            env=own_environment(),
+            env=environment,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
         )
 
-    def run(self, script, arguments, environment, directory):
+    def run(self, script, arguments, directory):
         """Run a script in a fork to its end."""
-        files = {name: directory / f"{name} alone" for name in ("stdout", "stderr")}
+        files = {name: directory / name for name in ("stdout", "stderr")}
         asked = {
             "script": script,
             "arguments": arguments,
-            "environment": environment,
+            "environment": self._environment,
             "directory": str(directory),
             **{name: str(file) for name, file in files.items()},
         }
@@ -70,6 +71,8 @@ class Imported:
         self._process.stdin.flush()
         code = int(self._process.stdout.readline())
         printed = {name: file.read_text() for name, file in files.items()}
+        for file in files.values():
+            file.unlink()
         return subprocess.CompletedProcess([script, *arguments], code, **printed)
 
     def close(self):
@@ -93,56 +96,91 @@ def entry(tmp_path_factory):
     return str(script_folder(tmp_path_factory.mktemp("entry")) / "entry")
 
 
-@pytest.fixture(scope="session")
-def python_with_torch(interpreter):
-    python = Imported(interpreter, "torch")
-    yield python
-    python.close()
+def watching(listener, entry):
+    """Return the environment of a script that `dlmon exec` enters."""
+    return {**own_environment(), **listener.environment(), "PYTHONPATH": entry}
+
+
+class Pair:
+    """A Python that nobody watches and a watched one, which have imported the same."""
+
+    def __init__(self, interpreter, entry, *modules):
+        self._listener = Listener().__enter__()
+        self._pythons = [
+            Imported(interpreter, modules, environment)
+            for environment in (own_environment(), watching(self._listener, entry))
+        ]
+
+    def run(self, script, arguments, directory):
+        """Run a script alone and watched, each in a fork."""
+        outputs = [python.run(script, arguments, directory) for python in self._pythons]
+        return Ran(*outputs, self._listener.reported())
+
+    def close(self):
+        for python in self._pythons:
+            python.close()
+        self._listener.__exit__()
 
 
 @pytest.fixture(scope="session")
-def python_with_trainers(interpreter):
-    modules = ("lightning.pytorch", "pytorch_lightning", "transformers.trainer", "accelerate")
-    python = Imported(interpreter, *modules)
-    yield python
-    python.close()
+def pythons_with_torch(interpreter, entry):
+    with contextlib.closing(Pair(interpreter, entry, *TORCH)) as pair:
+        yield pair
 
 
-def run_both(interpreter, imported, entry, folder):
-    """Return a function that runs a script alone and watched, and returns both.
+@pytest.fixture(scope="session")
+def pythons_with_trainers(interpreter, entry):
+    modules = (
+        *TORCH,
+        "lightning.pytorch",
+        "pytorch_lightning",
+        "transformers.trainer",
+        "accelerate",
+    )
+    with contextlib.closing(Pair(interpreter, entry, *modules)) as pair:
+        yield pair
 
-    It runs alone in a fork of a Python that has imported its frameworks, or, with `own_process`, in
-    one that is as new as that in which it is watched.
-    """
 
-    def begin(script, *arguments, module=(), own_process=False):
-        path = str(SCRIPTS / script)
-        command = [interpreter, *module, path, *arguments]
-        clean = own_environment()
-        keep = {"cwd": folder, "capture_output": True, "text": True, "timeout": TIMEOUT_S}
-        if own_process:
-            alone = subprocess.run(command, env=clean, check=False, **keep)
-        else:
-            alone = imported.run(path, arguments, clean, folder)
-        with Listener() as listener:
-            watching = {**listener.environment(), **clean, "PYTHONPATH": entry}
-            watching.pop("PYTHONDONTWRITEBYTECODE", None)
-            watched = subprocess.run(command, env=watching, check=False, **keep)
-            return Ran(alone, watched, listener.reported())
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Run what needs a pair of Pythons in one process, which starts them once."""
+    for item in items:
+        for fixture, group in (("run", "torch"), ("run_trainer", "trainers")):
+            if item.path.parent == HERE and fixture in item.fixturenames:
+                item.add_marker(pytest.mark.xdist_group(group))
 
-    return begin
+
+def run_by_itself(interpreter, entry, folder, script, *arguments, module=()):
+    """Run a script alone and watched, each in a new Python."""
+    command = [interpreter, *module, str(SCRIPTS / script), *arguments]
+    keep = {"cwd": folder, "capture_output": True, "text": True, "timeout": TIMEOUT_S}
+    alone = subprocess.run(command, env=own_environment(), check=False, **keep)
+    with Listener() as listener:
+        environment = watching(listener, entry)
+        watched = subprocess.run(command, env=environment, check=False, **keep)
+        return Ran(alone, watched, listener.reported())
 
 
 @pytest.fixture
-def run(interpreter, python_with_torch, entry, tmp_path):
+def run(pythons_with_torch, tmp_path):
     """Return a function that runs a script of PyTorch alone and watched."""
-    return run_both(interpreter, python_with_torch, entry, tmp_path)
+    return lambda script, *arguments: pythons_with_torch.run(
+        str(SCRIPTS / script), arguments, tmp_path
+    )
 
 
 @pytest.fixture
-def run_trainer(interpreter, python_with_trainers, entry, tmp_path):
+def run_trainer(pythons_with_trainers, tmp_path):
     """Return the same for a script that has a trainer of PyTorch in its hands."""
-    return run_both(interpreter, python_with_trainers, entry, tmp_path)
+    return lambda script, *arguments: pythons_with_trainers.run(
+        str(SCRIPTS / script), arguments, tmp_path
+    )
+
+
+@pytest.fixture
+def run_new(interpreter, entry, tmp_path):
+    """Return a function that runs a script of PyTorch alone and watched in new Pythons."""
+    return functools.partial(run_by_itself, interpreter, entry, tmp_path)
 
 
 @pytest.fixture
@@ -155,7 +193,7 @@ def run_with(interpreter, entry, tmp_path):
         )
         if found.returncode:
             pytest.skip(f"the Python that has the frameworks lacks {package}")
-        return run_both(interpreter, None, entry, tmp_path)(script, *arguments, own_process=True)
+        return run_by_itself(interpreter, entry, tmp_path, script, *arguments)
 
     return run_or_skip
 
@@ -165,6 +203,6 @@ def run_by(entry, tmp_path):
     """Return a function that runs a script by any Python alone and watched."""
 
     def run_by_python(python, script, *arguments):
-        return run_both(python, None, entry, tmp_path)(script, *arguments, own_process=True)
+        return run_by_itself(python, entry, tmp_path, script, *arguments)
 
     return run_by_python

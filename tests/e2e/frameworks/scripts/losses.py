@@ -24,7 +24,7 @@ for _ in range(2):
     losses.clear()
     added = 0.0
     for number, (some, wanted) in enumerate(loader):
-        time.sleep(0.04)
+        time.sleep(0.03)
         batches += 1
 
         def computed(some=some, wanted=wanted):

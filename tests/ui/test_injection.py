@@ -19,32 +19,20 @@ from dlmon.render.tables import print_findings, print_sessions, print_workloads
 from tui.app import DlmonApp
 from workloads.catalog import WORKLOADS
 
-MARKUP = {
-    "closing tag": "[/x]",
-    "action": "[@click=app.quit]x[/]",
-    "layer": "[Conv2D]",
-    "style": "[bold red]loss[/bold red][b][i][",
-    "wide": ":bomb: 漢字",
-}
-OTHER = {
-    "escapes": (
-        "\x1b[31mred\x1b[0m \x1b]0;owned\x07 \x1b]8;;http://example.org\x1b\\click\x1b]8;;\x1b\\"
-        " \x1b]52;c;b3duZWQ=\x07 \x1bPq#0~\x1b\\ \x1b[2J\x1b[?1049l\x1bc \x9b31mred\x9d0;owned\x9c"
-        " \x901$r\x9c a\x00b\x07c\x08d\re\nf\tg\x7f"
-    ),
-    "invisible": (
-        "cuda\u202egnp.exe\u2066x\u2069 a\u200bb\u200dc\ufeffd\U000e0041e Z\u0351\u0352\u0353algo"
-        " 👩\u200d👩\u200d👧"
-    ),
-    "long": "x" * 10_000,
-    "long and wide": "漢" * 10_000,
-}
-HOSTILE = MARKUP | OTHER
-TOGETHER = " ".join([*MARKUP.values(), OTHER["escapes"], OTHER["invisible"]])
-TOGETHER_SHOWN = "[/x] [@click=app.quit]x[/] [Conv2D]"
+MARKUP = "[/x] [@click=app.quit]x[/] [Conv2D] [bold red]loss[/bold red][b][i][ :bomb: 漢字"
+ESCAPES = (
+    "\x1b[31mred\x1b[0m \x1b]0;owned\x07 \x1b]8;;http://example.org\x1b\\click\x1b]8;;\x1b\\"
+    " \x1b]52;c;b3duZWQ=\x07 \x1bPq#0~\x1b\\ \x1b[2J\x1b[?1049l\x1bc \x9b31mred\x9d0;owned\x9c"
+    " \x901$r\x9c a\x00b\x07c\x08d\re\nf\tg\x7f"
+)
+INVISIBLE = (
+    "cuda\u202egnp.exe\u2066x\u2069 a\u200bb\u200dc\ufeffd\U000e0041e Z\u0351\u0352\u0353algo"
+    " 👩\u200d👩\u200d👧"
+)
+LONG = "x漢" * 5_000
+HOSTILE = f"{MARKUP} {ESCAPES} {INVISIBLE}"
+SHOWN = "[/x] [@click=app.quit]x[/] [Conv2D]"
 OF_A_SCROLLBAR = {"scroll_down", "scroll_up", "grab", "release"}
-by_name = pytest.mark.parametrize("name", list(HOSTILE))
-by_markup = pytest.mark.parametrize("name", list(MARKUP))
 
 
 def hostile_session(text: str, status: str | None = None) -> list[Record]:
@@ -102,135 +90,120 @@ def assert_plain(segment: Segment):
 
 @pytest.mark.parametrize("view", VIEWS)
 async def test_no_screen_obeys_what_a_log_or_the_sensors_say(view):
-    with staged(hostile_state(TOGETHER), view) as stage:
+    with staged(hostile_state(HOSTILE), view) as stage:
         async with stage.app.run_test(size=(200, 50), notifications=True) as pilot:
             await stage.begin(pilot)
             assert_harmless(stage.app)
             if view in ("live", "log", "gpus", "processes", "home", "watch", "sessions"):
-                assert TOGETHER_SHOWN in stage.text
+                assert SHOWN in stage.text
 
 
-@pytest.mark.parametrize("name", ["long", "long and wide"])
 @pytest.mark.parametrize("view", ["live", "log", "gpus", "processes", "home", "watch", "sessions"])
-async def test_no_screen_is_broken_by_ten_thousand_characters(view, name):
-    with staged(hostile_state(HOSTILE[name]), view) as stage:
+async def test_no_screen_is_broken_by_ten_thousand_characters(view):
+    with staged(hostile_state(LONG), view) as stage:
         async with stage.app.run_test(size=(80, 24)) as pilot:
             await stage.begin(pilot)
             assert_harmless(stage.app)
 
 
-@by_markup
-async def test_a_running_session_shows_markup_as_it_is(show_session, name):
-    async with show_session(hostile_session(HOSTILE[name])) as shown:
+async def test_a_running_session_shows_markup_as_it_is(show_session):
+    async with show_session(hostile_session(HOSTILE), size=(200, 50)) as shown:
         assert_harmless(shown.app)
-        assert HOSTILE[name] in shown.rows("TopLine")[0]
+        assert MARKUP in shown.rows("TopLine")[0]
         # The loss stands in its place.
         await shown.pilot.press("o")
         await shown.pilot.pause()
-        assert any(HOSTILE[name] in row for row in shown.rows("OutputPane"))
+        assert any("[/x] [@click=app.quit]x[/]" in row for row in shown.rows("OutputPane"))
 
 
-@pytest.mark.parametrize("name", ["closing tag", "action", "escapes", "long and wide"])
-async def test_a_failed_session_obeys_no_text(show_session, name):
-    async with show_session(hostile_session(HOSTILE[name], "failed"), size=(80, 24)) as shown:
+@pytest.mark.parametrize(
+    ("text", "size"), [(HOSTILE, (200, 50)), (LONG, (80, 24))], ids=["hostile", "long"]
+)
+async def test_a_failed_session_obeys_no_text(show_session, text, size):
+    async with show_session(hostile_session(text, "failed"), size=size) as shown:
         assert_harmless(shown.app)
         assert "failed" in shown.text
-        assert name not in MARKUP or HOSTILE[name] in shown.text
+        assert text is LONG or SHOWN in shown.text
 
 
-@pytest.mark.parametrize("name", ["closing tag", "layer", "invisible", "long and wide"])
-async def test_the_name_of_a_workload_and_of_an_earlier_run_are_not_obeyed(
-    show_session, log_dir, name
-):
-    text = HOSTILE[name]
+async def test_the_name_of_an_earlier_run_is_not_obeyed(show_session, log_dir):
     header, *rest = recorded_session(session_id="earlier", begin_wall=0.0)
-    rest[-1] = replace(rest[-1], device_name=text)
+    rest[-1] = replace(rest[-1], device_name=HOSTILE)
     write_log(log_dir, [header, *rest])
-    # So wide that no label is cut.
     async with show_session(recorded_session(), size=(200, 60)) as shown:
         assert_harmless(shown.app)
-        if name in MARKUP:
-            assert any(text in row for row in shown.rows("ComparisonBars"))
-    header, *rest = recorded_session(session_id="other")
-    async with show_session([replace(header, workload=text), *rest]) as shown:
-        assert_harmless(shown.app)
-        if name in MARKUP:
-            assert text in shown.rows("TopLine")[0]
+        assert any("[/x]" in row for row in shown.rows("ComparisonBars"))
 
 
 async def test_a_status_that_is_none_is_shown_as_unknown(show_session):
-    async with show_session(hostile_session("x", MARKUP["action"])) as shown:
+    async with show_session(hostile_session("x", MARKUP)) as shown:
         assert_harmless(shown.app)
         assert "unknown" in shown.rows("TopLine")[0]
 
 
-@pytest.mark.parametrize("name", ["closing tag", "action"])
-async def test_the_host_of_a_session_that_cant_be_shown_is_not_obeyed(show_session, name):
-    async with show_session(hostile_session(MARKUP[name]), running=False) as shown:
+async def test_the_host_of_a_session_that_cant_be_shown_is_not_obeyed(show_session):
+    async with show_session(hostile_session(HOSTILE), running=False, size=(200, 50)) as shown:
         assert_harmless(shown.app)
-        assert f"recorded on {MARKUP[name]}: " in shown.text
+        assert f"recorded on {SHOWN}" in shown.text
 
 
 async def test_ten_thousand_hostile_lines_of_output_are_shown_and_not_obeyed():
     records = recorded_session("training")
-    lines = [Output(records[-1].t, "stderr", TOGETHER)] * 10_000
+    lines = [Output(records[-1].t, "stderr", HOSTILE)] * 10_000
     with staged(State([*records, *lines]), "log") as stage:
         async with stage.app.run_test(size=(120, 40)) as pilot:
             await stage.begin(pilot)
             assert_harmless(stage.app)
-            assert TOGETHER_SHOWN in stage.text
+            assert SHOWN in stage.text
 
 
 # ---- what is said in passing, and what a person types ----
 
 
-@by_name
-async def test_a_refusal_is_shown_as_it_is(log_dir, sensing, name):
-    text = HOSTILE[name]
+@pytest.mark.parametrize("text", [HOSTILE, LONG], ids=["hostile", "long"])
+async def test_a_refusal_is_shown_as_it_is(log_dir, sensing, text):
     launch = FakeLaunch(Refused(f"no: {text}", 2))
     launch.may_answer.set()
     app = DlmonApp(Start(log_dir, sources=Sources(machine=fake_machine, launch=lambda job: launch)))
-    async with app.run_test(size=(120, 40), notifications=True) as pilot:
+    async with app.run_test(size=(200, 50), notifications=True) as pilot:
         await pilot.press("enter")
         for _ in range(200):
             await pilot.pause(0.01)
             if "no: " in screen_text(app):
                 break
         assert_harmless(app)
-        assert f"no: {text}" in screen_text(app) or name not in MARKUP
+        assert ("no:" if text is LONG else f"no: {SHOWN}") in screen_text(app)
 
 
-@by_markup
-async def test_what_the_sensors_complain_of_is_shown_as_it_is(sensing, name):
+async def test_what_the_sensors_complain_of_is_shown_as_it_is(sensing):
     with staged(State(recorded_session("training"), silent_s=60.0), "watch") as stage:
-        async with stage.app.run_test(size=(120, 40)) as pilot:
+        async with stage.app.run_test(size=(200, 50)) as pilot:
             await stage.begin(pilot)
-            stage.sensors.notify(MARKUP[name])
+            stage.sensors.notify(MARKUP)
             await stage.settle()
             assert_harmless(stage.app)
-            assert MARKUP[name] in stage.text
+            assert MARKUP in stage.text
 
 
 @pytest.mark.parametrize("view", ["home", "sessions", "rename", "palette"])
-@pytest.mark.parametrize("pasted", [False, True], ids=["typed", "pasted"])
-async def test_what_a_person_types_or_pastes_is_not_obeyed(view, pasted):
+async def test_what_a_person_pastes_and_types_is_not_obeyed(view):
     with staged(State(recorded_session("training")), view) as stage:
         async with stage.app.run_test(size=(120, 40)) as pilot:
             await stage.begin(pilot)
             if view == "sessions":
                 await stage.press("slash")
-            if pasted:
-                stage.app.post_message(events.Paste("[/x]" + OTHER["escapes"]))
-                await stage.settle()
-            else:
-                await stage.press(*"[/x][@click=app.quit]x[/]")
+            stage.app.post_message(events.Paste("[/x]" + ESCAPES))
+            await stage.settle()
             assert_harmless(stage.app)
             assert "[/x]" in stage.text
+            await stage.press("home", *"[b][@click=app.quit]y[/]")
+            assert_harmless(stage.app)
+            assert "[b]" in stage.text
 
 
-@pytest.mark.parametrize("folder", ["[@click=app.quit]x", "[bold", "a\nb\x1b[31m", "漢" * 60])
 @pytest.mark.parametrize("view", ["sessions", "live"])
-async def test_the_names_of_folders_are_not_obeyed(view, folder):
+async def test_the_names_of_folders_are_not_obeyed(view):
+    folder = "[@click=app.quit]x [bold a\nb\x1b[31m" + "漢" * 60
     with staged(State(recorded_session()), view, folder=folder) as stage:
         async with stage.app.run_test(size=(200, 50)) as pilot:
             await stage.begin(pilot)
@@ -240,18 +213,20 @@ async def test_the_names_of_folders_are_not_obeyed(view, folder):
 # ---- tables ----
 
 
-@by_name
-def test_a_table_of_sessions_obeys_no_text(log_dir, capsys, name):
-    write_log(log_dir, hostile_session(HOSTILE[name], "failed"))
+@pytest.mark.parametrize(
+    "text", [MARKUP, ESCAPES, INVISIBLE, LONG], ids=["markup", "escapes", "invisible", "long"]
+)
+def test_a_table_of_sessions_obeys_no_text(log_dir, capsys, text):
+    write_log(log_dir, hostile_session(text, "failed"))
     print_sessions(list_sessions(log_dir), log_dir)
     printed = capsys.readouterr().out
     assert_printable(printed)
-    if name in MARKUP:
-        assert printed.count(HOSTILE[name]) == 2
+    if text is MARKUP:
+        assert printed.count(text) == 2
 
 
 def test_a_table_of_sessions_shows_a_status_that_is_none_as_unknown(log_dir, capsys):
-    write_log(log_dir, hostile_session("x", MARKUP["style"]))
+    write_log(log_dir, hostile_session("x", MARKUP))
     print_sessions(list_sessions(log_dir), log_dir)
     assert " unknown " in capsys.readouterr().out
 
@@ -264,18 +239,12 @@ def test_a_table_of_sessions_takes_any_time(log_dir, capsys, wall):
     assert header.id in capsys.readouterr().out.replace("\n", "")
 
 
-@by_markup
-def test_a_table_of_findings_obeys_no_text(capsys, name):
-    text = MARKUP[name]
-    print_findings([Finding(text, "warning", text, text)])
-    assert capsys.readouterr().out.count(text) == 3
-
-
-@by_markup
-def test_a_table_of_workloads_obeys_no_text(capsys, name):
-    text = MARKUP[name]
-    workload = replace(next(iter(WORKLOADS.values())), name=text, title=text, source=text)
-    print_workloads([workload])
+def test_tables_of_findings_and_workloads_obey_no_text(capsys):
+    print_findings([Finding(MARKUP, "warning", MARKUP, MARKUP)])
+    assert capsys.readouterr().out.count(MARKUP) == 3
+    text = "[/x] [@click=app.quit]x[/]"
+    workload = next(iter(WORKLOADS.values()))
+    print_workloads([replace(workload, name=text, title=text, source=text)])
     assert capsys.readouterr().out.count(text) == 3
 
 

@@ -94,44 +94,28 @@ print(json.dumps({
 """
 
 
-@pytest.fixture(scope="module", params=["tensorflow", "jax", "torch"])
-def backend(request):
-    if importlib.util.find_spec(request.param) is None:
-        pytest.skip(f"{request.param} is not installed")
-    return request.param
-
-
-@pytest.fixture(scope="module", params=["off", "on"])
-def computed(request, backend):
-    """Return what a process that only computes gradients found, its steps compiled or not."""
-    if request.param == "on" and backend == "torch":
+@pytest.mark.parametrize("jit", ["off", "on"])
+@pytest.mark.parametrize("backend", ["tensorflow", "jax", "torch"])
+def test_gradients_are_right_and_change_no_weight_and_all_else_is_as_in_training(backend, jit):
+    if importlib.util.find_spec(backend) is None:
+        pytest.skip(f"{backend} is not installed")
+    if jit == "on" and backend == "torch":
         pytest.skip("PyTorch compiles with a compiler of its own")
     environment = {**os.environ, "KERAS_BACKEND": backend, "TF_CPP_MIN_LOG_LEVEL": "3"}
     reported = subprocess.run(
-        [sys.executable, "-c", CHILD, request.param],
-        capture_output=True,
-        text=True,
-        env=environment,
+        [sys.executable, "-c", CHILD, jit], capture_output=True, text=True, env=environment
     )
     assert reported.returncode == 0, reported.stderr
-    return json.loads(reported.stdout.splitlines()[-1])
-
-
-def test_the_gradients_of_every_weight_are_computed_and_right(computed):
+    computed = json.loads(reported.stdout.splitlines()[-1])
     assert computed["shapes"]
     # The bias before a batch normalization has none.
     assert computed["any"].count(False) <= 1
     assert computed["right"]
-
-
-def test_no_weight_changes_while_gradients_are_computed(computed):
     assert computed["unchanged"]
     # The same weights and samples give the same loss each time.
     assert computed["losses"] == pytest.approx([computed["losses"][0]] * 3, rel=1e-5)
     assert computed["accuracies"] == pytest.approx([computed["accuracies"][0]] * 3)
-
-
-def test_dropout_and_batch_normalization_do_what_they_do_in_training(computed):
+    # Batch normalization and dropout do what they do in training.
     assert computed["moved"] == [True, True]
     first, second = computed["losses_with_dropout"]
     assert first != second

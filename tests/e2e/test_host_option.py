@@ -20,7 +20,11 @@ from dlmon.log.directory import list_sessions
 from dlmon.records import Began, Closed, Ended, Slot, Status
 from dlmon.sweep.log import SweepWriter, new_header
 
-pytestmark = pytest.mark.skipif(lacks_sshd() is not None, reason=str(lacks_sshd()))
+pytestmark = [
+    pytest.mark.skipif(lacks_sshd() is not None, reason=str(lacks_sshd())),
+    # Its first run is made once.
+    pytest.mark.xdist_group("host_option"),
+]
 
 WORKLOAD = "mnist-mlp-small"
 HOW = ("--host", "box", "--device", "cpu", "--data", "synthetic")

@@ -46,17 +46,8 @@ def test_epochs_follow_until_throughput_has_a_figure_and_a_band(start_job, mode)
     assert len(session.records(Evaluation)) == (1 if mode == "train" else 0)
 
 
-def test_without_it_a_run_has_the_epochs_that_were_asked_for(start_job):
-    session = start_job()
-    result = session.wait_for_end()
-    assert (result.status, result.epochs) == ("completed", 2)
-    assert result.samples_per_second is None
-    assert len(session.records(Model)) == 1
-
-
-@pytest.mark.parametrize("mode", ["train", "inference"])
-def test_a_stop_ends_it_beyond_the_epochs_that_were_asked_for(start_job, mode):
-    session = start_job(mode=mode, seconds=3600.0)
+def test_a_stop_ends_it_beyond_the_epochs_that_were_asked_for(start_job):
+    session = start_job(seconds=3600.0)
     session.wait_for(Epoch, lambda epoch: epoch.epoch >= 4)
     session.say("stop")
     result = session.wait_for_end()

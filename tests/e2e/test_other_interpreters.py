@@ -67,33 +67,6 @@ def refusal(started):
     return answer.reason
 
 
-def test_a_workload_runs_in_another_interpreter_from_a_copy_of_dlmon(
-    start_job, other_python, tmp_path, monkeypatch
-):
-    # What is found by our own path must not be what the other one runs.
-    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
-    session = Session(start_job(python=other_python))
-    result = session.wait_for_end()
-    assert (result.status, result.error) == ("completed", None)
-    assert result.options["python"] == other_python
-    (model,) = session.records(Model)
-    versions = session.header.versions
-    assert versions["python"] == ".".join(map(str, sys.version_info[:3]))
-    assert versions["keras"] == model.keras_version
-    assert versions["backend_version"] == model.backend_version
-    (bundle,) = (tmp_path / "cache" / "dlmon" / "bundles").iterdir()
-    assert {path.name for path in bundle.iterdir()} == {"dlmon", "workloads"}
-
-
-def test_the_other_interpreter_is_the_one_that_runs(start_job, other_python, tmp_path):
-    session = Session(start_job(python=other_python, steps=None, epochs=1000))
-    pid = session.child("runpy")
-    assert Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[0] == other_python.encode()
-    session.wait_for(Model)
-    session.say("stop")
-    assert session.wait_for_end().status == "stopped"
-
-
 @pytest.mark.parametrize(
     ("lines", "says"),
     [
@@ -185,11 +158,25 @@ def hostile(tmp_path, monkeypatch):
     return folder
 
 
-def test_a_run_in_another_interpreter_imports_nothing_from_the_working_directory(
-    start_job, other_python, hostile
+def test_a_workload_runs_in_another_interpreter_from_a_copy_of_dlmon(
+    start_job, other_python, tmp_path, monkeypatch, hostile
 ):
-    result = Session(start_job(python=other_python)).wait_for_end()
-    assert (result.status, result.error) == ("completed", None)
+    # What is found by our own path must not be what the other one runs.
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    session = Session(start_job(python=other_python, steps=None, epochs=1000))
+    pid = session.child("runpy")
+    assert Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[0] == other_python.encode()
+    model = session.wait_for(Model)
+    session.say("stop")
+    result = session.wait_for_end()
+    assert (result.status, result.error) == ("stopped", None)
+    assert result.options["python"] == other_python
+    versions = session.header.versions
+    assert versions["python"] == ".".join(map(str, sys.version_info[:3]))
+    assert versions["keras"] == model.keras_version
+    assert versions["backend_version"] == model.backend_version
+    (bundle,) = (tmp_path / "cache" / "dlmon" / "bundles").iterdir()
+    assert {path.name for path in bundle.iterdir()} == {"dlmon", "workloads"}
     assert hostile.imported == []
 
 

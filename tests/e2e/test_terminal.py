@@ -213,12 +213,13 @@ def test_from_home_a_run_is_started_left_running_found_and_stopped(
     assert log.wait_for_end().status == "stopped"
 
 
+# ---- with a scripted workload ----
+
+
 def test_a_detached_run_is_replayed_from_another_terminal_while_it_runs_and_after(
-    terminal, log_dir, dlmon, dlmon_command
+    terminal, start, log_dir, dlmon, dlmon_command
 ):
-    run = ("run", "mnist-mlp-small", "--epochs", "1000", "--device", "cpu", "--data", "synthetic")
-    assert dlmon(*run, "--detach", "--log-dir", str(log_dir)).returncode == 0
-    log = Log(the_log_in(log_dir))
+    log = start(detached=True, epochs=1000, steps=100, step_s=0.002)
     log.wait_for(Epoch)
     shell = terminal()
     shell.run(dlmon_command, "replay", "last", "--log-dir", log_dir)
@@ -238,9 +239,6 @@ def test_a_detached_run_is_replayed_from_another_terminal_while_it_runs_and_afte
     shell.press("End")
     shell.wait_for("stopped after")
     shell.press("q")
-
-
-# ---- with a scripted workload ----
 
 
 def test_a_session_that_is_over_is_played(terminal, log_dir, dlmon_command):

@@ -43,14 +43,13 @@ ON_TENSORFLOW = ["several_steps_at_once", "datasets", "datasets_of_unknown_lengt
 # The last one of each, so that what is reported in it is what comes after the epochs before.
 LAST = "losses_of_batches"
 # Each case begins with the same random numbers, so the others need not run as well.
-ALONE = ["arrays", "dataset_in_python", "generator", "one_by_one", "one_within_the_other", LAST]
+ALONE = ["arrays", "one_within_the_other"]
 FLAVOURS = {
     "tensorflow": [*COMMON, *ON_TENSORFLOW, LAST],
     "tf_keras": [*COMMON, *ON_TENSORFLOW, LAST],
     # It compiles for seconds in each case, and reads its data as Torch does.
     "jax": [
-        *ALONE[:-1],
-        *("stopped_within_an_epoch", "evaluated_and_predicted", "own_step"),
+        *(*ALONE, "one_by_one", "stopped_within_an_epoch", "evaluated_and_predicted", "own_step"),
         *("own_loop", "several_steps_at_once", "torch_loader", LAST),
     ],
     "torch": [*COMMON, "torch_loader", LAST],

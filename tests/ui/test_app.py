@@ -566,7 +566,7 @@ async def test_a_launch_that_nobody_wants_to_wait_for_is_given_up(
         assert isinstance(app.screen, HomeScreen)
 
 
-@pytest.mark.parametrize("key", ["question_mark", "f1"])
+@pytest.mark.parametrize("key", ["question_mark"])
 async def test_help_explains_what_is_waited_for_and_makes_way_for_it(
     dlmon_app, log_dir, running, launched, sensing, key
 ):
@@ -938,7 +938,7 @@ def test_an_error_of_dlmons_own_has_a_run_that_starts_go_on(dlmon_app, log_dir, 
 # ---- help, commands, themes ----
 
 
-@pytest.mark.parametrize("key", ["question_mark", "f1"])
+@pytest.mark.parametrize("key", ["f1"])
 async def test_help_explains_the_screen_and_names_its_keys(dlmon_app, log_dir, sensing, key):
     log = write_log(log_dir, of_this_boot(recorded_session()))
     for app in (

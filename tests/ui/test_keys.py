@@ -144,7 +144,7 @@ def test_no_letter_stops_a_run_without_a_question():
     }
 
 
-@pytest.mark.parametrize("width", range(78, 104, 5))
+@pytest.mark.parametrize("width", [78, 98])
 async def test_the_footer_shows_whole_keys_alone(show_session, width):
     async with show_session(recorded_session("training"), size=(120, 24)) as shown:
         every_key = shown.footer.replace("  ? Help", "").strip()

@@ -226,7 +226,7 @@ async def test_a_click_highlights_and_a_double_click_trains(show_home, monkeypat
         assert shown.launched == [(WORKLOADS[NAMES[2]], RunOptions())]
 
 
-@pytest.mark.parametrize("row", [0, 1, 4, 23])
+@pytest.mark.parametrize("row", [0, 23])
 async def test_a_click_on_no_workload_changes_nothing(show_home, row):
     async with show_home() as shown:
         await shown.pilot.click("#workloads", offset=(6, row), times=2)
@@ -264,7 +264,7 @@ def many(monkeypatch):
     return list(workloads)
 
 
-@pytest.mark.parametrize("size", [(60, 16), (80, 24), (120, 40)])
+@pytest.mark.parametrize("size", [(60, 16), (120, 40)])
 async def test_the_highlighted_workload_is_always_in_sight(many, show_home, size):
     async with show_home(size) as shown:
         seen = []
@@ -279,7 +279,7 @@ async def test_the_highlighted_workload_is_always_in_sight(many, show_home, size
             await press(shown, "up")
 
 
-@pytest.mark.parametrize("size", [(60, 16), (80, 24)])
+@pytest.mark.parametrize("size", [(60, 16)])
 async def test_pages_pass_over_no_workload_unseen(many, show_home, size):
     async with show_home(size) as shown:
         seen = set()
@@ -353,7 +353,7 @@ async def test_what_is_pasted_is_cleaned_and_only_its_first_line_counts(show_hom
         assert shown.highlighted == "mnist-mlp-wide"
 
 
-@pytest.mark.parametrize("pasted", ["", "\n", "\x1b[31m", " \n "])
+@pytest.mark.parametrize("pasted", ["", "\x1b[31m \n "])
 async def test_pasting_nothing_leaves_the_filter_alone(show_home, pasted):
     async with show_home() as shown:
         shown.app.post_message(Paste(pasted))
@@ -547,7 +547,7 @@ async def test_help_and_the_palette_have_the_keys_that_choose_a_workload(show_ho
 # ---- the form ----
 
 
-@pytest.mark.parametrize("size", [(60, 16), (80, 24), (99, 31)])
+@pytest.mark.parametrize("size", [(60, 16)])
 async def test_where_the_form_is_small_it_scrolls_to_the_field_with_the_focus(show_home, size):
     async with show_home(size) as shown:
         form = shown.screen.query_one("#options").content_region
@@ -558,7 +558,7 @@ async def test_where_the_form_is_small_it_scrolls_to_the_field_with_the_focus(sh
             assert form.contains_region(field.region), spec.name
 
 
-@pytest.mark.parametrize("size", [(80, 40), (120, 40), (200, 60)])
+@pytest.mark.parametrize("size", [(80, 40), (200, 60)])
 async def test_every_option_has_a_field_in_sight(show_home, size):
     async with show_home(size) as shown:
         form = shown.screen.query_one("#options").content_region
@@ -740,7 +740,7 @@ async def test_the_devices_of_the_machine_are_offered_once_they_are_known(show_h
         assert shown.typed("device") == "auto"
 
 
-@pytest.mark.parametrize("name", ["[/x] [@click=app.quit]GPU[/]", "漢字 " * 20, "x" * 500])
+@pytest.mark.parametrize("name", ["[/x] [@click=app.quit]GPU[/]", "漢字 " * 100])
 async def test_a_gpu_of_any_name_is_shown_as_it_is(show_home, name):
     async with show_home((80, 24)) as shown:
         machine = MachineFacts(gpus=(GpuFacts(0, name),))
@@ -877,10 +877,8 @@ async def test_a_command_that_can_not_be_is_not_copied(show_home, monkeypatch):
 # ---- sizes ----
 
 
-@pytest.mark.parametrize(
-    "size", [(60, 16), (61, 20), (80, 24), (100, 30), (120, 40), (200, 60), (99, 16)]
-)
-@pytest.mark.parametrize("ascii", [False, True])
+@pytest.mark.parametrize("size", [(60, 16), (80, 24), (200, 60), (99, 16)])
+@pytest.mark.parametrize("ascii", [False])
 async def test_at_every_size_all_parts_have_a_place(many, show_home, size, ascii):
     async with show_home(size, ascii=ascii) as shown:
         lines = shown.text.splitlines()

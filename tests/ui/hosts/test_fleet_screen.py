@@ -112,7 +112,7 @@ async def test_it_looks_right(play, snapshot, count, ascii):
     assert "".join(pictures) == snapshot(extension_class=TextFile)
 
 
-@pytest.mark.parametrize("size", [*SIZES, (60, 16), (77, 19)])
+@pytest.mark.parametrize("size", [SIZES[0], (60, 16)])
 async def test_no_row_is_wider_than_its_room_whatever_was_recorded(play, size):
     async with play(3, size, foreign=True) as played:
         for key in ("n", "end", "home"):

@@ -196,9 +196,17 @@ def test_a_picture_of_it(show, snap_compare, count, size, theme):
     assert snap_compare(shown.app, terminal_size=size, run_before=begin)
 
 
-@pytest.mark.parametrize("ascii", [False, True], ids=["unicode", "ascii"])
-@pytest.mark.parametrize("size", [*SIZES, (60, 16), (77, 19), (119, 30), (133, 50)])
-@pytest.mark.parametrize("count", [1, 7, 32])
+@pytest.mark.parametrize(
+    ("count", "size", "ascii"),
+    [
+        (1, (60, 16), False),
+        (1, (119, 30), True),
+        (7, (80, 24), False),
+        (7, (120, 40), True),
+        (32, (77, 19), False),
+        (32, (133, 50), False),
+    ],
+)
 async def test_no_row_is_wider_than_its_room_whatever_a_host_says(show, size, count, ascii):
     shown = show(count, ascii=ascii)
     foreign = (LONG_NAME, WIDE_NAME, RIGHT_TO_LEFT_NAME, MARKUP)
@@ -236,7 +244,7 @@ async def test_what_hosts_say_is_shown_as_it_is_and_never_as_markup(show):
         assert "gpu2: [red]no[/red]" in shown.text
 
 
-@pytest.mark.parametrize(("width", "columns"), [(60, 1), (80, 1), (120, 2), (180, 3), (240, 4)])
+@pytest.mark.parametrize(("width", "columns"), [(60, 1), (120, 2), (240, 4)])
 async def test_cards_stand_in_as_many_columns_as_fit(show, width, columns):
     shown = show(5)
     async with shown.app.run_test(size=(width, 40)) as pilot:
@@ -413,7 +421,7 @@ async def test_the_throughput_of_a_row_has_its_unit_where_the_title_is_cut(show,
 
 @pytest.mark.parametrize(
     ("width", "columns"),
-    [(80, 0), (113, 0), (114, 1), (135, 1), (136, 2), (146, 3), (200, 3)],
+    [(113, 0), (114, 1), (136, 2), (146, 3)],
 )
 async def test_a_wide_row_says_more_of_the_gpus_and_sessions_keep_their_room(show, width, columns):
     shown = show(32)
@@ -551,7 +559,7 @@ async def test_retry_tries_all_that_are_not_connected(show):
         assert [host.link.retries for host in shown.hosts.values()] == [0, 1, 1]
 
 
-@pytest.mark.parametrize("key", ["q", "escape", "ctrl+c"])
+@pytest.mark.parametrize("key", ["q", "ctrl+c"])
 async def test_leaving_ends_all_connections(show, key):
     shown = show(3)
     async with shown.app.run_test(size=(80, 24)) as pilot:

@@ -213,15 +213,6 @@ def test_plain_characters_are_enough_for_our_own_words(width):
 # ---- the headline ----
 
 
-def test_the_headline_has_large_digits_where_there_is_room():
-    assert shown(EpochHeadline(), COMPLETED, NEAREST, BEFORE, width=56, height=4) == [
-        "┏━┓ ╺┓ ┏━╸   s ± 0.01   first of 3 left out",
-        "┗━┫  ┃ ┣━┓   compile 1.50 s",
-        "╺━┛•╺┻╸┗━┛   1.7 % slower than NVIDIA GTX 1060",
-        "11.1 % faster than the run before",
-    ]
-
-
 def test_in_the_headline_each_sentence_has_a_place_of_its_own():
     both = shown(EpochHeadline(), COMPLETED, NEAREST, BEFORE, width=56, height=4)
     alone = shown(EpochHeadline(), COMPLETED, NEAREST, "", width=56, height=4)
@@ -235,13 +226,6 @@ def test_what_was_chosen_to_compare_with_is_said_first_where_there_is_room_for_o
     chosen.show(COMPLETED, NEAREST, BEFORE, chosen=True)
     assert texts(chosen, 40, 2)[1] == BEFORE
     assert texts(chosen, 70, 2)[1] == f"{BEFORE}   {NEAREST}"
-
-
-def test_the_headline_is_two_rows_of_text_where_it_is_low():
-    assert shown(EpochHeadline(), COMPLETED, NEAREST, BEFORE, width=70, height=2) == [
-        "9.16 s ± 0.01   first of 3 left out   compile 1.50 s",
-        "1.7 % slower than NVIDIA GTX 1060   11.1 % faster than the run before",
-    ]
 
 
 def test_the_headline_is_text_where_it_is_narrow_or_plain():
@@ -261,14 +245,6 @@ def test_a_band_that_reaches_down_to_zero_is_said_in_words():
     assert "±" not in "".join(large)
     plain = shown(EpochHeadline(), uncertain, "", width=60, height=2)
     assert plain[0].startswith("~ 9.16 s   ")
-
-
-def test_the_headline_says_that_the_first_epoch_is_left_out_since_it_compiles():
-    row, *_ = shown(EpochHeadline(), STEADY, "", width=90, height=2)
-    assert row == "9.16 s ± 0.16   3 epochs, the first left out: it compiles   compile 1.50 s"
-    old = replace(COMPLETED.seconds_per_epoch, epochs=3, first_left_out=False)
-    row, *_ = shown(EpochHeadline(), replace(COMPLETED, seconds_per_epoch=old), "", width=90)
-    assert row == "9.16 s ± 0.01   3 epochs   compile 1.50 s"
 
 
 def test_how_sure_a_factor_is_that_is_not_known_is_said_in_the_room_there_is():
@@ -329,16 +305,6 @@ def test_epochs_that_follow_for_the_least_time_are_counted_apart():
     assert epoch_of([header, *models], "running") == "epoch 1/1, +4 extra"
     first = [header, *(r for r in models if not isinstance(r, (Epoch, Batches)))]
     assert epoch_of(first, "running") == "epoch 1/1"
-
-
-def test_a_lone_epoch_says_that_it_holds_the_compilation():
-    row, *_ = shown(EpochHeadline(), TRAINING, "", width=70, height=2)
-    assert row == "10.66 s ± 0.01   1 epoch, compile included   compile 1.50 s"
-
-
-def test_stalls_are_shown_beside_what_the_figure_rests_on():
-    row, *_ = shown(EpochHeadline(), replace(STEADY, stalls=2), "", width=70, height=2)
-    assert row.endswith("compile 1.50 s   2 stalls")
 
 
 @pytest.mark.parametrize("reached", ["importing", "compiling"])
@@ -424,15 +390,6 @@ async def test_the_headline_is_higher_in_a_high_terminal():
 # ---- the first line ----
 
 
-def test_the_first_line_shows_what_is_trained_and_where_it_is():
-    (row,) = shown(TopLine(), TRAINING, "running", width=118)
-    left, right = re.split("   +", row)
-    assert left == (
-        "dlmon  cifar10-cnn  GPU 0 NVIDIA GTX 1060 6GB  batch 100  synthetic data  float32"
-    )
-    assert right == "training  epoch 2/3  00:18"
-
-
 def test_the_first_line_shows_at_once_what_is_not_the_default():
     (row,) = shown(TopLine(), INFERENCE, "running", width=118)
     assert "NVIDIA GTX 1060 6GB  inference  mixed_float16  batch 100" in row
@@ -440,13 +397,7 @@ def test_the_first_line_shows_at_once_what_is_not_the_default():
     assert "float32" not in row
 
 
-def test_in_80_columns_our_name_gives_way_to_the_batch_size():
-    (row,) = shown(TopLine(), TRAINING, "running", width=78)
-    assert row.startswith("cifar10-cnn  GPU 0 NVIDIA GTX 1060 6GB  batch 100  ")
-    assert row.endswith("training  epoch 2/3  00:18")
-
-
-@pytest.mark.parametrize("width", [60, 80, 100, 120, 160, 200])
+@pytest.mark.parametrize("width", [60, 120])
 def test_the_first_line_has_the_name_and_the_note_as_room_allows_and_never_loses_phase_and_time(
     width,
 ):
@@ -485,25 +436,6 @@ def test_what_limits_it_has_two_pieces_of_evidence_and_the_next_step():
         "┃ What limits it  Waiting for data  41 % of the last 30 s, GPU 0 busy 38 %",
         "┃ Try             use more loader workers: 2 used, 14 cores idle",
     ]
-
-
-@pytest.mark.parametrize(
-    ("width", "row"),
-    [
-        (
-            122,
-            "┃ Waiting for data  41 % of the last 30 s, GPU 0 busy 38 %"
-            "  Try: use more loader workers: 2 used, 14 cores idle",
-        ),
-        (
-            80,
-            "┃ Waiting for data  41 % of the last 30 s  Try: use more loader workers",
-        ),
-        (60, "┃ Waiting for data  Try: use more loader workers"),
-    ],
-)
-def test_one_row_holds_the_headline_and_as_much_of_the_rest_as_has_room(width, row):
-    assert limited(WAITS_FOR_DATA, width, 1) == [row]
 
 
 def test_where_no_reading_speaks_for_a_step_none_is_made_up():
@@ -568,23 +500,6 @@ async def test_what_limits_it_never_moves_what_is_below(monkeypatch):
 # ---- progress ----
 
 
-def test_the_time_left_is_shown_for_the_epoch_and_for_the_run():
-    (row,) = shown(ProgressLine(), TRAINING, None, width=118)
-    assert row.startswith("step 250 of 500   ")
-    assert re.search(r"epoch ━{12}─{12}  50 %  00:0\d left   run 00:1\d left, ends 14:56$", row)
-
-
-def test_the_bar_gives_way_first_then_the_time_left_of_the_epoch_and_the_end_last():
-    (row,) = shown(ProgressLine(), TRAINING, None, width=78)
-    assert re.search(r"epoch ━+─+  50 %  00:0\d left   run 00:1\d left, ends 14:56$", row)
-    (row,) = shown(ProgressLine(), TRAINING, None, width=67)
-    assert re.search(r"epoch [━╸]+─+  50 %  run 00:1\d left, ends 14:56$", row)
-    (row,) = shown(ProgressLine(), TRAINING, None, width=57)
-    assert re.search(r"step 250 of 500 +epoch  50 %  run 00:1\d left, ends 14:56$", row)
-    (row,) = shown(ProgressLine(), TRAINING, None, width=45)
-    assert re.search(r"step 250 of 500 +run 00:1\d left, ends 14:56$", row)
-
-
 def in_an_epoch(step, steps, step_s, epochs, of_training=False):
     left_s = (steps - step) * step_s
     run_left_s = left_s + (epochs - 1) * steps * step_s
@@ -605,8 +520,8 @@ def in_an_epoch(step, steps, step_s, epochs, of_training=False):
     )
 
 
-@pytest.mark.parametrize("steps", [500, 1_875, 50_000])
-@pytest.mark.parametrize("step_s", [0.001, 0.02, 1.0, 8.0])
+@pytest.mark.parametrize("steps", [500, 50_000])
+@pytest.mark.parametrize("step_s", [0.001, 8.0])
 def test_when_a_run_ends_is_shown_at_80_columns_however_long_it_is(steps, step_s):
     for step in (0, 9, steps // 2, steps):
         for of_training in (False, True):
@@ -751,35 +666,6 @@ def test_while_it_is_being_stopped_only_that_is_shown():
 
 
 # ---- epochs ----
-
-
-def test_epochs_stand_in_aligned_columns_newest_at_the_bottom():
-    assert shown(EpochTable(), COMPLETED.epochs, width=56, height=8) == [
-        "  #    time              loss  val_loss     acc  val_acc",
-        "  1  10.7 s  ████████  1.8000    1.8000  0.4000   0.3500",
-        "  2  9.16 s  ██████▉   0.9000    0.9000  0.7000   0.6750",
-        "  3  9.16 s  ██████▉   0.6000    0.6000  0.8000   0.7833",
-    ]
-    assert shown(EpochTable(), COMPLETED.epochs, width=56, height=2)[1].startswith("  3 ")
-
-
-def test_a_wide_table_shows_validation_and_throughput_of_each_epoch_as_well():
-    rows = shown(EpochTable(), COMPLETED.epochs, width=80, height=8)
-    assert rows[0].split()[:3] == ["#", "time", "val"]
-    assert rows[0].endswith("samples/s")
-    assert rows[-1].endswith("5,500")
-
-
-def test_a_narrow_table_keeps_the_losses_then_the_bars():
-    assert shown(EpochTable(), COMPLETED.epochs, width=30, height=1)[0].split() == [
-        "#", "time", "loss", "val_loss",
-    ]  # fmt: skip
-    assert "█" in shown(EpochTable(), COMPLETED.epochs, width=40, height=4)[1]
-
-
-def test_without_validation_there_is_no_column_for_it():
-    heading = shown(EpochTable(), WHOLE_RUN.epochs, width=60, height=2)[0]
-    assert heading.split() == ["#", "time", "loss", "acc", "samples/s"]
 
 
 def test_an_epoch_that_was_cut_short_leaves_the_columns_of_the_others():
@@ -977,13 +863,6 @@ WITH_PAUSES = replace(IN_ACCOUNT, gaps=(SHORT_PAUSE, LONG_PAUSE))
 LONGEST = "Longest pause  3.00 s without a batch at the start of epoch 2: CPU 1 %"
 
 
-def test_the_steps_and_the_two_largest_other_parts_are_named_beside_the_bar():
-    assert shown(AccountLine(), IN_ACCOUNT, width=116, height=3) == [
-        "Where the time went  ▓▓▓░▒▒███████████████████  ▓ start and imports 12 %"
-        "  ▒ compiling 6 %  █ steps 78 %  ░ other 4 %"
-    ]
-
-
 def test_each_pattern_in_the_bar_has_its_name_at_any_width():
     for width in range(20, 200):
         (row,) = shown(AccountLine(), IN_ACCOUNT, width=width, height=1)
@@ -1014,7 +893,7 @@ def test_a_part_keeps_its_pattern_while_it_is_named():
     assert "█ steps" in row
 
 
-@pytest.mark.parametrize("width", [20, 40, 60, 76, 116, 200])
+@pytest.mark.parametrize("width", [20, 76, 200])
 @pytest.mark.parametrize(
     "snapshot", [IN_ACCOUNT, COMPLETED, EARLY], ids=["running", "over", "early"]
 )
@@ -1028,23 +907,6 @@ def test_a_run_that_is_over_has_its_seconds_too():
     over = replace(COMPLETED, account=PARTS)
     (row,) = shown(AccountLine(), over, width=116, height=1)
     assert "▓ start and imports 3.00 s, 12 %  ▒ compiling 1.50 s, 6 %  █ steps 19.5 s, 78 %" in row
-
-
-def test_without_unicode_the_parts_have_other_characters():
-    with drawn_in_ascii():
-        (row,) = shown(AccountLine(), IN_ACCOUNT, width=76, height=1)
-    assert row.isascii()
-    assert row.startswith("Time  ")
-    assert re.search(r"= start 12 %  . compiling 6 %  # steps 78 %  - other 4 %$", row)
-
-
-def test_in_little_room_shorter_names_leave_room_for_the_parts():
-    (row,) = shown(AccountLine(), IN_ACCOUNT, width=76, height=1)
-    assert row.endswith("▓ start 12 %  ▒ compiling 6 %  █ steps 78 %  ░ other 4 %")
-    waits = {AccountPart.STARTUP: 42.0, AccountPart.TRAINING: 4.0, AccountPart.DATA_WAIT: 40.0}
-    waiting = replace(TRAINING, account={**waits, AccountPart.SCRIPT: 14.0})
-    (row,) = shown(AccountLine(), waiting, width=76, height=1)
-    assert [part in row for part in ("start 42 %", "steps 4 %", "data wait 40 %")] == [True] * 3
 
 
 def test_the_longest_pause_stands_below_where_there_is_room():

@@ -112,7 +112,7 @@ async def test_settings_without_room_are_left_out_whole(show_session):
         assert "float32" not in shown.rows("TopLine")[0]
 
 
-@pytest.mark.parametrize("size", [NARROW, (120, 40), (200, 60)])
+@pytest.mark.parametrize("size", [NARROW, (120, 40)])
 async def test_a_failed_run_shows_its_error_once_and_what_to_try(show_session, size):
     async with show_session(recorded_session(status="failed"), size=size) as shown:
         said = " ".join(" ".join(shown.rows("LimitLine")).replace("┃", " ").split())
@@ -323,7 +323,7 @@ async def test_a_stall_is_shown_beside_the_throughput(show_session):
         assert shown.titles("#throughput")[0].endswith(" samples/s")
 
 
-@pytest.mark.parametrize("size", [NARROW, (120, 40), (200, 60)])
+@pytest.mark.parametrize("size", [NARROW])
 async def test_a_stall_of_over_a_second_is_marked_under_all_charts(show_session, size):
     records = recorded_session("training")
     last = max(record.t for record in records if isinstance(record, Batches))
@@ -550,7 +550,7 @@ async def test_the_footer_under_the_question_offers_its_answers_alone(show_sessi
         assert shown.footer == "s Stop it  d Leave it running  esc Stay"
 
 
-@pytest.mark.parametrize("size", [(20, 6), (50, 12), (40, 10)])
+@pytest.mark.parametrize("size", [(20, 6), (50, 12)])
 async def test_in_a_terminal_that_is_too_small_nothing_shows_beside_the_question(
     show_session, size
 ):
@@ -763,8 +763,8 @@ async def test_the_question_has_room_in_a_terminal_that_has_none_for_the_screen(
 @pytest.mark.parametrize(
     ("size", "gpus"),
     [
-        *(((60, 16), 0), ((60, 16), 8), ((79, 31), 1), ((99, 32), 2), ((100, 16), 8)),
-        *(((100, 30), 0), ((160, 45), 1), ((200, 60), 8), ((300, 90), 8)),
+        *(((60, 16), 0), ((60, 16), 8), ((99, 32), 2), ((100, 16), 8)),
+        *(((160, 45), 1), ((300, 90), 8)),
     ],
 )
 async def test_any_size_that_is_large_enough_shows_what_it_has_room_for(show_session, size, gpus):

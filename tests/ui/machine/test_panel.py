@@ -48,9 +48,10 @@ async def speak(sensors, clock, pilot, **options):
     return header.machine
 
 
-@pytest.mark.parametrize("ascii", [False, True], ids=["unicode", "ascii"])
-@pytest.mark.parametrize("gpus", [0, 1, 2, 8, 16])
-@pytest.mark.parametrize("size", [(36, 8), (36, 12), (42, 16), (42, 21), (62, 36), (75, 30)])
+@pytest.mark.parametrize(
+    ("gpus", "ascii"), [(0, False), (1, True), (2, False), (16, False), (16, True)]
+)
+@pytest.mark.parametrize("size", [(36, 8), (42, 16), (62, 36)])
 async def test_the_essentials_are_shown_at_every_height(sensing, clock, size, gpus, ascii):
     app = OneScreen(Beside(clock, *size), ascii)
     async with app.run_test(size=(100, 40)) as pilot:

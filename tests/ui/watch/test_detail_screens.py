@@ -188,8 +188,8 @@ async def test_the_wheel_scrolls():
         assert detail._first == 3
 
 
-@pytest.mark.parametrize("size", [(60, 16), NARROW, WIDE, (200, 60)])
-@pytest.mark.parametrize("gpus", [0, 1, 2, 8])
+@pytest.mark.parametrize("size", [(60, 16), WIDE])
+@pytest.mark.parametrize("gpus", [0, 1, 8])
 async def test_all_of_every_gpu_can_be_scrolled_to(size, gpus):
     name = {0: "no-gpu-in-depth", 1: "in-depth"}.get(gpus, f"{gpus}-gpus-in-depth")
     async with shown(name, "gpus", size) as stage:
@@ -302,7 +302,7 @@ def changed_state(name, change):
 HELD = ("power cap", "thermal slowdown", "hardware thermal slowdown")
 
 
-@pytest.mark.parametrize("size", [(60, 40), NARROW, WIDE, (200, 60)])
+@pytest.mark.parametrize("size", [(60, 40), WIDE])
 async def test_all_reasons_that_hold_a_gpu_are_shown_whole(size):
     state = changed_state("in-depth", lambda gpu: replace(gpu, throttle=HELD))
     async with shown(state, "gpus", size) as stage:

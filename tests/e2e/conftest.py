@@ -15,6 +15,7 @@ from pathlib import Path
 import psutil
 import pytest
 from fake_nvml import FakeDriver, build
+from fakes.imported import Imported
 from fakes.marks import MARKER, end_marked, ended_with_us, marked_processes
 from fakes.sessions import DEADLINE_S, FAKE_WORKLOAD, PlainViewer, Session
 
@@ -26,6 +27,11 @@ from dlmon.launch.lifeline import launch
 # test's module imports it; what the tests start is as everywhere.
 ONE_DNN = "TF_ENABLE_ONEDNN_OPTS"
 os.environ[ONE_DNN] = "0"
+# What every command imports, and what each of them does.
+DLMON = (
+    "tui.start",
+    *(f"dlmon.cli.{name}" for name in ("main", "run", "compare", "sweep", "prune")),
+)
 JOB_FIELDS = {"alerts", "log_dir", "name", "environment", "terminate_after_s", "kill_after_s"}
 
 
@@ -141,6 +147,20 @@ def own_driver(driver, monkeypatch):
     for name, value in driver.environment().items():
         monkeypatch.setenv(name, value)
     return driver
+
+
+@pytest.fixture(scope="session")
+def imported_dlmon():
+    with contextlib.closing(Imported(sys.executable, DLMON)) as python:
+        yield python
+
+
+@pytest.fixture
+def refused(imported_dlmon, dlmon_command, tmp_path):
+    """Return a function that runs a command that starts nothing, in a fork that has dlmon."""
+    return lambda *arguments, **environment: imported_dlmon.run(
+        dlmon_command, arguments, tmp_path, **environment
+    )
 
 
 @pytest.fixture

@@ -98,10 +98,10 @@ def assert_refused(done, exit_code=2):
     ],
     ids=lambda value: " ".join(value)[:40] if isinstance(value, list) else "",
 )
-def test_a_wrong_argument_is_one_sentence_and_exit_code_2(dlmon, log_dir, arguments, says):
+def test_a_wrong_argument_is_one_sentence_and_exit_code_2(refused, log_dir, arguments, says):
     # Where it matters, an empty directory of sessions.
-    place = {"XDG_STATE_HOME": str(log_dir)}
-    assert says in assert_refused(dlmon(*arguments, environment=place))
+    done = refused(*arguments, XDG_STATE_HOME=str(log_dir))
+    assert says in assert_refused(done)
     assert not list(log_dir.glob("**/session.jsonl"))
 
 
@@ -537,15 +537,25 @@ def in_shell(*words, redirect):
     )
 
 
-@pytest.mark.parametrize("unbuffered", ["", "1"], ids=["", "unbuffered"])
 @pytest.mark.parametrize(
-    ("redirect", "why"),
-    [(">&-", "bad file descriptor"), (">/dev/full", "no space left on device")],
+    ("arguments", "redirect", "unbuffered"),
+    [
+        (["list", "--json"], ">&-", ""),
+        (["list", "--json"], ">/dev/full", "1"),
+        (["list"], ">/dev/full", ""),
+        (["--version"], ">&-", "1"),
+        (["--version"], ">/dev/full", ""),
+        (["--help"], ">/dev/full", ""),
+        (["sessions"], ">/dev/full", ""),
+        (["watch"], ">&-", ""),
+        (["watch"], ">/dev/full", ""),
+    ],
+    ids=" ".join,
 )
-@pytest.mark.parametrize("arguments", [*LISTING, ["watch"]], ids=" ".join)
 def test_a_stdout_that_cannot_be_written_is_one_sentence_and_exit_code_1(
-    dlmon_command, monkeypatch, arguments, redirect, why, unbuffered
+    dlmon_command, monkeypatch, arguments, redirect, unbuffered
 ):
+    why = "bad file descriptor" if redirect == ">&-" else "no space left on device"
     monkeypatch.setenv("PYTHONUNBUFFERED", unbuffered)
     done = in_shell(dlmon_command, *arguments, redirect=redirect)
     assert done.stderr == f"dlmon: standard output can't be written: {why}\n"

@@ -298,8 +298,8 @@ def test_sigterm_leaves_no_process_behind(sweeper):
     ],
     ids=lambda value: " ".join(value)[:50] if isinstance(value, list) else "",
 )
-def test_a_wrong_argument_is_one_sentence_and_exit_code_2(dlmon, log_dir, arguments, says):
-    done = dlmon(*arguments, "--log-dir", str(log_dir))
+def test_a_wrong_argument_is_one_sentence_and_exit_code_2(refused, log_dir, arguments, says):
+    done = refused(*arguments, "--log-dir", str(log_dir))
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("dlmon: ")
     assert done.stderr.count("\n") == 1

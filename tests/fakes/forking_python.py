@@ -1,4 +1,4 @@
-"""A Python that has imported frameworks once, and runs each script in a fork of itself.
+"""A Python that has imported modules once, and runs each script in a fork of itself.
 
 Arguments: the modules to import. A line of JSON on stdin names a script, its arguments, its
 environment, where it runs, and the files for what it prints; its exit code is the answer.

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import json
 import os
 import subprocess
 from pathlib import Path
 
 import pytest
+from fakes.imported import Imported
 from fakes.listener import Listener, Reported
 
 from dlmon.launch.bundle import script_folder
@@ -42,41 +42,6 @@ class Ran:
         """What the one process reported that did."""
         [process] = self.reported
         return process
-
-
-class Imported:
-    """A Python that has imported frameworks: to do so is most of what a script costs."""
-
-    def __init__(self, interpreter, modules, environment):
-        self._environment = environment
-        self._process = subprocess.Popen(
-            [interpreter, str(HERE / "imported.py"), *modules],
-            env=environment,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-
-    def run(self, script, arguments, directory):
-        """Run a script in a fork to its end."""
-        files = {name: directory / name for name in ("stdout", "stderr")}
-        asked = {
-            "script": script,
-            "arguments": arguments,
-            "environment": self._environment,
-            "directory": str(directory),
-            **{name: str(file) for name, file in files.items()},
-        }
-        self._process.stdin.write(json.dumps(asked) + "\n")
-        self._process.stdin.flush()
-        code = int(self._process.stdout.readline())
-        printed = {name: file.read_text() for name, file in files.items()}
-        for file in files.values():
-            file.unlink()
-        return subprocess.CompletedProcess([script, *arguments], code, **printed)
-
-    def close(self):
-        self._process.communicate()
 
 
 def own_environment():
@@ -150,15 +115,30 @@ def pytest_collection_modifyitems(items):
                 item.add_marker(pytest.mark.xdist_group(group))
 
 
-def run_by_itself(interpreter, entry, folder, script, *arguments, module=()):
+def run_by_itself(interpreter, entry, folder, script, *arguments):
     """Run a script alone and watched, each in a new Python."""
-    command = [interpreter, *module, str(SCRIPTS / script), *arguments]
-    keep = {"cwd": folder, "capture_output": True, "text": True, "timeout": TIMEOUT_S}
-    alone = subprocess.run(command, env=own_environment(), check=False, **keep)
+    command = [interpreter, str(SCRIPTS / script), *arguments]
+    alone = run_in(folder, command, own_environment())
+    return Ran(alone, *watch_by_itself(entry, folder, command))
+
+
+def watch_by_itself(entry, folder, command):
+    """Run a script watched in a new Python; return what it printed and reported."""
     with Listener() as listener:
-        environment = watching(listener, entry)
-        watched = subprocess.run(command, env=environment, check=False, **keep)
-        return Ran(alone, watched, listener.reported())
+        watched = run_in(folder, command, watching(listener, entry))
+        return watched, listener.reported()
+
+
+def run_in(folder, command, environment):
+    return subprocess.run(
+        command,
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
 
 
 @pytest.fixture
@@ -199,10 +179,11 @@ def run_with(interpreter, entry, tmp_path):
 
 
 @pytest.fixture
-def run_by(entry, tmp_path):
-    """Return a function that runs a script by any Python alone and watched."""
+def watch_by(entry, tmp_path):
+    """Return a function that runs a script by any Python, watched alone."""
 
-    def run_by_python(python, script, *arguments):
-        return run_by_itself(python, entry, tmp_path, script, *arguments)
+    def watch(python, script, *arguments, module=()):
+        command = [python, *module, str(SCRIPTS / script), *arguments]
+        return Ran(None, *watch_by_itself(entry, tmp_path, command))
 
-    return run_by_python
+    return watch

@@ -61,8 +61,8 @@ def test_transformers(run_trainer):
     assert all(one.written_bytes > 100 and one.folder for each in saved for one in each)
 
 
-@pytest.mark.parametrize("backend", ["tensorflow", "jax", "torch"])
-def test_keras(request, run_by, monkeypatch, backend):
+@pytest.mark.parametrize("backend", ["tensorflow", "jax"])
+def test_keras(request, watch_by, monkeypatch, backend):
     if backend == "tensorflow":
         if importlib.util.find_spec("tensorflow") is None:
             pytest.skip("TensorFlow is not installed")
@@ -70,7 +70,7 @@ def test_keras(request, run_by, monkeypatch, backend):
     else:
         python = request.getfixturevalue("interpreter")
     monkeypatch.setenv("KERAS_BACKEND", backend)
-    ran = run_by(python, "pauses.py", "keras")
+    ran = watch_by(python, "pauses.py", "keras")
     saved = pauses_of(ran, "checkpoint")
     assert [len(each) for each in saved] == [1, 1, 1]
     assert all(one.written_bytes > 1000 for each in saved for one in each)

@@ -1,0 +1,59 @@
+"""Runs scripts in forks of a Python that has imported what they need: most of what they cost."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+
+class Imported:
+    """A Python that has imported modules.
+
+    Args:
+        interpreter: its path.
+        modules: what it imports.
+        environment: of it, and of all scripts.
+    """
+
+    def __init__(
+        self,
+        interpreter: str,
+        modules: Sequence[str],
+        environment: Mapping[str, str] = os.environ,
+    ) -> None:
+        self._environment = dict(environment)
+        self._process = subprocess.Popen(
+            [interpreter, str(Path(__file__).with_name("forking_python.py")), *modules],
+            env=self._environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def run(
+        self, script: str, arguments: Sequence[str], directory: Path, **environment: str
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a script in a fork to its end."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        files = {name: directory / name for name in ("stdout", "stderr")}
+        asked = {
+            "script": script,
+            "arguments": arguments,
+            "environment": {**self._environment, **environment},
+            "directory": str(directory),
+            **{name: str(file) for name, file in files.items()},
+        }
+        self._process.stdin.write(json.dumps(asked) + "\n")
+        self._process.stdin.flush()
+        code = int(self._process.stdout.readline())
+        printed = {name: file.read_text() for name, file in files.items()}
+        for file in files.values():
+            file.unlink()
+        return subprocess.CompletedProcess([script, *arguments], code, **printed)
+
+    def close(self) -> None:
+        self._process.communicate()

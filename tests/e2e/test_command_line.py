@@ -550,7 +550,7 @@ def in_shell(*words, redirect):
         (["watch"], ">&-", ""),
         (["watch"], ">/dev/full", ""),
     ],
-    ids=" ".join,
+    ids=lambda value: " ".join(value) if isinstance(value, list) else value,
 )
 def test_a_stdout_that_cannot_be_written_is_one_sentence_and_exit_code_1(
     dlmon_command, monkeypatch, arguments, redirect, unbuffered

@@ -219,7 +219,7 @@ def test_from_home_a_run_is_started_left_running_found_and_stopped(
 def test_a_detached_run_is_replayed_from_another_terminal_while_it_runs_and_after(
     terminal, start, log_dir, dlmon, dlmon_command
 ):
-    log = start(detached=True, epochs=1000, steps=100, step_s=0.002)
+    log = start(detached=True, epochs=1000, steps=200, step_s=0.02)
     log.wait_for(Epoch)
     shell = terminal()
     shell.run(dlmon_command, "replay", "last", "--log-dir", log_dir)

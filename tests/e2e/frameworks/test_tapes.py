@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import sys
 
@@ -13,7 +14,8 @@ from dlmon.records import Model, Notice
 @pytest.fixture
 def interpreter():
     """Return this Python, which has TensorFlow."""
-    pytest.importorskip("tensorflow")
+    if importlib.util.find_spec("tensorflow") is None:
+        pytest.skip("TensorFlow is not installed")
     return sys.executable
 
 

@@ -15,7 +15,6 @@ from dlmon.figures.validity import doubts_of_results
 from dlmon.log.folder import place_options
 from dlmon.options.run import in_words, option_name
 from dlmon.records import Outcome, RunStatus, SweepHeader, to_json
-from dlmon.statistics.ratios import Claim
 from dlmon.sweep.plan import HOST, Combination, Plan
 from dlmon.sweep.progress import Sweep
 from dlmon.sweep.results import (
@@ -97,6 +96,7 @@ def table_of(
         combination = row.combination
         leader = best.get(combination.index)
         is_best = leader is not None and leader.combination is combination
+        others = sum(each is leader for each in best.values()) - 1
         is_running = combination.index in running
         cells = [combination.workload] if _names_workloads(plan) else []
         cells += [f"{value}" for value in combination.varied.values()]
@@ -106,7 +106,9 @@ def table_of(
         if priced:
             cells.append(_dollars(row.usd_per_million))
         if plan.repeats > 1:
-            cells.append("best" if is_best else _lead(leader, judged[combination.index], glyphs))
+            cells.append(
+                "best" if is_best else _lead(leader, judged[combination.index], others, glyphs)
+            )
         status = RunStatus.RUNNING if is_running else row.status
         # What is said of the runs that its figure is of holds while another one runs.
         note = _note(row) if row.completed or not is_running else ""
@@ -148,10 +150,10 @@ def _time(row: CombinationRow, with_unit: bool, glyphs: Glyphs) -> str:
     return f"{mark}{number}{f' {spread}' if spread else ''}{unit}"
 
 
-def _lead(leader: CombinationRow | None, row: CombinationRow, glyphs: Glyphs) -> str:
-    """Say how many times as fast the best is; nothing where that isn't sure."""
+def _lead(leader: CombinationRow | None, row: CombinationRow, others: int, glyphs: Glyphs) -> str:
+    """Say how many times as fast the best of so many others is; nothing where that isn't sure."""
     ratio = None if leader is None else leader.beside(row)
-    if ratio is None or ratio.claim is not Claim.FASTER:
+    if leader is None or ratio is None or not leader.is_faster_than(row, others):
         return ""
     return units.ratio(ratio.value).replace("×", glyphs.times)
 

@@ -29,6 +29,8 @@ _STATUS_ORDER = (
 )
 MIN_RUNS = 3
 """So many runs have an interval of their mean."""
+MAX_P = 0.05
+"""What is as likely by chance as this is no difference."""
 RANKING_METRIC = "ms_per_sample"
 """The metric by which the best combination is found."""
 
@@ -78,10 +80,18 @@ class CombinationRow:
         """Return how many times as fast it is as another one; None where one has no time."""
         return ratio_of(self.times, other.times)
 
-    def is_faster_than(self, other: CombinationRow) -> bool:
-        """Return whether its runs and those of another one show that it is faster."""
+    def is_faster_than(self, other: CombinationRow, among: int = 1) -> bool:
+        """Return whether its runs and those of another one show that it is faster.
+
+        Args:
+            other: the other one.
+            among: beside how many each by itself is judged; the more there are, the more sure each
+                has to be (Bonferroni), or one of many that are alike seemed slower by chance.
+        """
         ratio = self.beside(other)
-        return ratio is not None and ratio.claim is Claim.FASTER
+        if ratio is None or ratio.claim is not Claim.FASTER:
+            return False
+        return ratio.p is not None and ratio.p * among < MAX_P
 
 
 def time_of(metric: str, result: Result) -> float | None:

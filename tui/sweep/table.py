@@ -36,7 +36,7 @@ HELP: tuple[tuple[str, str], ...] = (
     (
         "best is",
         "How many times as fast the best combination is, where the runs of both show that "
-        "it is faster: the 95 % interval of the factor holds no 1.",
+        "it is faster; of many combinations each has to show it the more clearly.",
     ),
 )
 

@@ -140,6 +140,13 @@ def test_one_is_faster_than_another_only_where_their_runs_show_it():
     assert once.beside(rows_with([None])[0]) is None
 
 
+def test_the_more_are_judged_the_more_sure_each_has_to_be():
+    slow, fast = rows_with([0.25, 0.27, 0.29], [0.20, 0.22, 0.24], repeats=3)
+    assert 0.005 < fast.beside(slow).p < 0.05
+    assert fast.is_faster_than(slow)
+    assert not fast.is_faster_than(slow, among=10)
+
+
 @pytest.mark.parametrize(
     ("metric", "figures", "time"),
     [

@@ -55,6 +55,18 @@ _OTHER_DASHES = ("(\N{EN DASH}", "(\N{EM DASH}", "(\N{MINUS SIGN}")
 _LONGEST = 400
 
 
+# What click says, in words that more people know.
+_PLAINER = {
+    "a valid integer range": "a whole number",
+    "a valid integer": "a whole number",
+    "a valid float range": "a number",
+    ". (Did you mean": " (did you mean",
+    "one of: ": "",
+    "x>=": "at least ",
+    "is not in the range": "is not",
+}
+
+
 def sentence_of(error: click.UsageError) -> str:
     """Return what click says is wrong with the arguments, as one sentence."""
     if isinstance(error, click.MissingParameter) and error.param is not None:
@@ -63,6 +75,8 @@ def sentence_of(error: click.UsageError) -> str:
             return says
     words = error.format_message().split()
     said = clean(" ".join(clean(word, SHOWN_LENGTH) for word in words), _LONGEST)
+    for theirs, plain in _PLAINER.items():
+        said = said.replace(theirs, plain)
     if any(dash in said for dash in _OTHER_DASHES):
         said += " begins with another dash than an option does: --"
     see = "" if error.ctx is None else f"; see {error.ctx.command_path} --help"

@@ -1,4 +1,4 @@
-"""Every screen in every state and at every size: what must always hold, and how each one looks.
+"""Every screen in the states and at the sizes that differ: what must hold, and how each one looks.
 
 The pictures are texts in `__snapshots__`, one file for a state, to be read by whoever reviews
 a change of them. `python -m tests.fakes.states STATE 120x40` prints one without a test; after

@@ -104,8 +104,8 @@ def test_a_sweep_is_reported(dlmon):
         ((), "say what to report"),
         (("nothing",), 'there is no session "nothing"'),
         (("2026112",), "could be any of 2 sessions"),
-        (("last", "--table", "rows"), "--table takes "),
-        (("last", "--format", "xml"), "--format takes md, html, csv or json"),
+        (("last", "--table", "rows"), "invalid value for '--table'"),
+        (("last", "--format", "xml"), "invalid value for '--format'"),
         (("last", "-o", "run.pdf"), 'no report is known as ".pdf": end -o in .md, .html'),
         (
             ("last", "--table", "epochs", "--format", "md"),
@@ -114,7 +114,7 @@ def test_a_sweep_is_reported(dlmon):
         (("last", "-o", "/nowhere/run.html"), "there is no folder /nowhere"),
         (("last", "-o", "/dev/null"), "is no regular file"),
         (("last", "-o", "/"), "/ is a folder"),
-        (("last", "-o", ""), "-o takes a file"),
+        (("last", "-o", ""), "-o needs a value"),
         (("last", "--charts", "/proc/charts"), "/proc/charts can't be made"),
     ],
 )

@@ -8,8 +8,8 @@ from enum import IntEnum
 from typing import Any, ParamSpec, cast
 
 from dlmon.numbers import decimal_number, whole_number
-from dlmon.records import TITLES
 from dlmon.records.sanitize import quoted
+from dlmon.records.words import TITLES
 from workloads.catalog import Workload, refuse_options
 
 NONE = "none"

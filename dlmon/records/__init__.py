@@ -72,7 +72,6 @@ if TYPE_CHECKING:
         GRADIENTS_PHASE,
         PHASES,
         SCRIPT_PHASE,
-        TITLES,
         WITHOUT_EPOCHS,
         Batches,
         BatchSummary,
@@ -86,6 +85,7 @@ if TYPE_CHECKING:
         Validation,
     )
     from dlmon.records.words import (
+        TITLES,
         AccountPart,
         AlertEvent,
         Doubt,

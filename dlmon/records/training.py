@@ -7,8 +7,6 @@ from typing import ClassVar
 
 from dlmon.records.record import record
 
-TITLES = {"tensorflow": "TensorFlow", "jax": "JAX", "torch": "PyTorch"}
-
 CHECKPOINT, COMPILE, GARBAGE = "checkpoint", "compile", "garbage"
 """The names of pauses: it saves, compiles, or collects garbage."""
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 from enum import Enum
 from typing import Any
 
+TITLES = {"tensorflow": "TensorFlow", "jax": "JAX", "torch": "PyTorch"}
+"""What the frameworks that Keras runs on are called."""
+
 
 class Word(str, Enum):
     """One of a few words; a `StrEnum`, which Python 3.10 lacks."""

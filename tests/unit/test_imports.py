@@ -106,6 +106,19 @@ def test_what_the_trained_interpreter_imports_is_the_standard_library(imported, 
     assert imported[name] - {"dlmon"} <= set(sys.stdlib_module_names)
 
 
+def test_the_home_screen_opens_without_the_parser_of_commands_and_without_records():
+    program = (
+        "import sys, dlmon.cli.main, dlmon.cli.shared, tui.app, tui.home.screen;"
+        " print(*sorted(sys.modules))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT, check=True
+    )
+    loaded = done.stdout.split()
+    assert "tui.home.screen" in loaded
+    assert not {"click", "jinja2", "dlmon.records.codec", "dlmon.session.session"} & set(loaded)
+
+
 def test_where_psutil_is_missing_the_sensors_import_the_standard_library():
     names = [name for name in ENGINE if name.startswith("dlmon.sensors")]
     without_psutil = f"import sys\nsys.modules['psutil'] = None\n{IMPORT_EACH}"

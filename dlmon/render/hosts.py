@@ -7,15 +7,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from functools import partial
 
-from rich.text import Text
-
 from dlmon.alerts.of_hosts import HostAlerts
 from dlmon.alerts.settings import AlertSettings
-from dlmon.exit_codes import DONE, UNREACHABLE
+from dlmon.exit_codes import UNREACHABLE
 from dlmon.figures import hosts as words
 from dlmon.remote.host import HostState, WatchedHost
-from dlmon.render.console import line_console
-from dlmon.render.watch import fields_of, json_line, machine_line
+from dlmon.render.watch import WatchedLines, fields_of, json_line, machine_line
 from dlmon.signals import on_signals
 
 # How soon a change is said.
@@ -44,8 +41,8 @@ def watch_hosts(
     return asyncio.run(_WatchingHosts(names, interval_s, pcie, as_json, make, alerts).run())
 
 
-class _WatchingHosts:
-    """Prints samples and problems of hosts until Ctrl-C, or until nobody reads them any more."""
+class _WatchingHosts(WatchedLines):
+    """Prints samples and problems of hosts."""
 
     def __init__(
         self,
@@ -56,10 +53,8 @@ class _WatchingHosts:
         make: Callable[..., WatchedHost],
         alerts: AlertSettings | None,
     ) -> None:
+        super().__init__(as_json)
         self._alerts = None if alerts is None else HostAlerts(alerts)
-        self._console = line_console()
-        self._errors = line_console(stderr=True)
-        self._as_json = as_json
         self._hosts = [
             make(name, interval_s, pcie, on_sample=partial(self._print_sample, number))
             for number, name in enumerate(names)
@@ -67,27 +62,17 @@ class _WatchingHosts:
         self._name_cells = max(map(len, names))
         self._reported: dict[str, str | None] = {}
         self._clocks_reported: set[str] = set()
-        self._ended = asyncio.Event()
-        self._exit_code = DONE
-        self._unwritable: OSError | None = None
 
     async def run(self) -> int:
-        on_signals(self._end)
+        on_signals(self.end)
         for host in self._hosts:
             host.start()
         looking = asyncio.create_task(self._look())
         try:
-            await self._ended.wait()
+            return await self.until_end()
         finally:
             looking.cancel()
             await asyncio.gather(*(host.close() for host in self._hosts))
-        if self._unwritable is not None:
-            raise self._unwritable
-        return self._exit_code
-
-    def _end(self, exit_code: int) -> None:
-        self._exit_code = exit_code
-        self._ended.set()
 
     async def _look(self) -> None:
         """Say what changes between samples; end where no host could be reached at first."""
@@ -98,11 +83,11 @@ class _WatchingHosts:
                 if self._alerts is not None:
                     self._alerts.look(host.name, host.link.is_up, host.link.problem)
             for failure in () if self._alerts is None else self._alerts.failures():
-                self._print_error(failure)
+                self.print_error(failure)
             states = [host.state for host in self._hosts]
             was_reached = was_reached or HostState.CONNECTED in states
             if not was_reached and HostState.CONNECTING not in states:
-                self._end(UNREACHABLE)
+                self.end(UNREACHABLE)
             await asyncio.sleep(_LOOKS_S)
 
     def _report_problem(self, host: WatchedHost) -> None:
@@ -117,13 +102,13 @@ class _WatchingHosts:
         ahead = words.clock_sentence(host.snapshot())
         if ahead and problem is None and host.name not in self._clocks_reported:
             self._clocks_reported.add(host.name)
-            self._print_error(f"{host.name}: {ahead}")
+            self.print_error(f"{host.name}: {ahead}")
 
     def _print_problem(self, name: str, problem: str | None) -> None:
         if self._as_json:
-            self._print(json_line({"host": name, "problem": problem}))
+            self.print(json_line({"host": name, "problem": problem}))
         else:
-            self._print_error(problem or f"{name} is connected again")
+            self.print_error(problem or f"{name} is connected again")
 
     def _print_sample(self, number: int) -> None:
         host = self._hosts[number]
@@ -134,7 +119,7 @@ class _WatchingHosts:
             sessions = host.snapshot().sessions
             running = None if sessions is None else [asdict(each) for each in sessions]
             fields = {"host": host.name, **fields_of(machine), "sessions": running}
-            self._print(json_line(fields))
+            self.print(json_line(fields))
             return
         here_wall = machine.wall - (host.clock_ahead_s or 0.0)
         line = machine_line(machine, host.machine.facts, here_wall)
@@ -143,19 +128,4 @@ class _WatchingHosts:
             " ".join(part for part in (words.session_title(each), words.session_rate(each)) if part)
             for each in sessions
         ]
-        self._print("  ".join([f"{host.name:<{self._name_cells}}", line, *trained]))
-
-    def _print(self, line: str) -> None:
-        try:
-            self._console.print(Text(line))
-            self._console.file.flush()
-        except OSError as error:
-            self._unwritable = error
-            self._ended.set()
-
-    def _print_error(self, sentence: str) -> None:
-        try:
-            self._errors.print(Text(f"dlmon: {sentence}"))
-        except OSError as error:
-            self._unwritable = error
-            self._ended.set()
+        self.print("  ".join([f"{host.name:<{self._name_cells}}", line, *trained]))

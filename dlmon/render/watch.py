@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
+from rich.console import Console
 from rich.text import Text
 
 from dlmon.exit_codes import DONE
@@ -28,59 +29,83 @@ def watch_machine(interval_s: float, pcie: bool = False, *, as_json: bool = Fals
     return asyncio.run(_Watching(interval_s, pcie, as_json).run())
 
 
-class _Watching:
-    """Prints samples until Ctrl-C, or until nobody reads them any more."""
+class WatchedLines:
+    """Prints lines until Ctrl-C, or until nobody reads them any more."""
 
-    def __init__(self, interval_s: float, pcie: bool, as_json: bool) -> None:
+    def __init__(self, as_json: bool) -> None:
         self._as_json = as_json
         self._console = line_console()
         self._errors = line_console(stderr=True)
+        self._ended = asyncio.Event()
+        self._exit_code = DONE
+        self._unwritable: OSError | None = None
+
+    async def until_end(self) -> int:
+        """Wait for the end, and return the exit code.
+
+        Raises:
+            OSError: a line can't be written.
+        """
+        await self._ended.wait()
+        if self._unwritable is not None:
+            raise self._unwritable
+        return self._exit_code
+
+    def end(self, exit_code: int) -> None:
+        """End with this exit code."""
+        self._exit_code = exit_code
+        self._ended.set()
+
+    def print(self, line: str) -> None:
+        """Print a line on stdout."""
+        self._write(self._console, line)
+
+    def print_error(self, sentence: str) -> None:
+        """Print a sentence on stderr."""
+        self._write(self._errors, f"dlmon: {sentence}")
+
+    def _write(self, console: Console, line: str) -> None:
+        try:
+            console.print(Text(line))
+            console.file.flush()
+        except OSError as error:
+            self._unwritable = error
+            self._ended.set()
+
+
+class _Watching(WatchedLines):
+    """Prints samples of this machine."""
+
+    def __init__(self, interval_s: float, pcie: bool, as_json: bool) -> None:
+        super().__init__(as_json)
         self._latest: Machine | None = None
         self._sensing = Sensing(
             interval_s,
             self._print_facts,
             self._print_sample,
-            lambda text: self._errors.print(Text(f"dlmon: {text}")),
+            self.print_error,
             pcie=pcie,
             at_once=True,
         )
-        self._ended = asyncio.Event()
-        self._exit_code = DONE
-        self._unwritable: OSError | None = None
 
     async def run(self) -> int:
-        on_signals(self._end)
+        on_signals(self.end)
         self._sensing.start()
         try:
-            await self._ended.wait()
+            return await self.until_end()
         finally:
             self._sensing.close()
-        if self._unwritable is not None:
-            raise self._unwritable
-        return self._exit_code
-
-    def _end(self, exit_code: int) -> None:
-        self._exit_code = exit_code
-        self._ended.set()
 
     def _print_facts(self, facts: Facts) -> None:
         if not self._as_json:
-            self._print(facts_line(facts.host, facts.machine))
+            self.print(facts_line(facts.host, facts.machine))
 
     def _print_sample(self, sample: Machine) -> None:
         self._latest = merge_machine(self._latest, sample)
         if self._as_json:
-            self._print(json_line({"host": host_name(), **fields_of(self._latest)}))
+            self.print(json_line({"host": host_name(), **fields_of(self._latest)}))
         else:
-            self._print(machine_line(self._latest))
-
-    def _print(self, line: str) -> None:
-        try:
-            self._console.print(Text(line))
-            self._console.file.flush()
-        except OSError as error:
-            self._unwritable = error
-            self._ended.set()
+            self.print(machine_line(self._latest))
 
 
 def facts_line(host: str, machine: MachineFacts) -> str:

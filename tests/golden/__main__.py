@@ -1,4 +1,4 @@
-"""Write the figures of all logs anew: `make golden`."""
+"""Write the figures of all logs again: `make golden`."""
 
 import shutil
 import tempfile

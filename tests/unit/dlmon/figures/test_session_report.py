@@ -57,9 +57,9 @@ def test_a_slow_epoch_is_among_the_figures_with_what_differed_in_it(tmp_path):
 def test_an_alert_explains_no_slow_epoch(tmp_path):
     header, *records = with_a_slow_epoch()
     slow = next(one for one in records if isinstance(one, Epoch) and one.epoch == 2)
-    told = Alert(slow.end - 1, AlertEvent.STALLED, "no batch for 60 s", slow.begin, False, ())
+    alert = Alert(slow.end - 1, AlertEvent.STALLED, "no batch for 60 s", slow.begin, False, ())
     at = records.index(slow)
-    path = write_log(tmp_path, [header, *records[:at], told, *records[at:]])
+    path = write_log(tmp_path, [header, *records[:at], alert, *records[at:]])
     assert "no batch for 60 s" not in dict(only(path).figures)["slow epoch 3"]
 
 

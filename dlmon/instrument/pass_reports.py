@@ -88,6 +88,8 @@ class PassReports:
         self._asked_after = 0
         self.phase = "validating"
         """What passes without a step are."""
+        self.has_optimizers = False
+        """Whether any optimiser of PyTorch's was made: without a loader, its steps count."""
         self.forget()
 
     def forget(self) -> None:
@@ -487,8 +489,8 @@ class PassReports:
         else:
             if not read.updates_in_all:
                 read.idle += 1
-                if read.has_gone_backward:
-                    # What steps may be none of PyTorch's optimisers.
+                if read.has_gone_backward and not self.has_optimizers:
+                    # What steps is none of PyTorch's optimisers.
                     updates = None
             if read.goes_backward:
                 read.stepped += 1

@@ -93,8 +93,6 @@ class Passes:
         self._local = threading.local()
         self._events = 0
         self._limit: int | None = None
-        self.has_optimizers = False
-        """Whether any optimiser of PyTorch's was made: without a loader, its steps count."""
         # Of a script that drops an iterator, Python may say so in the middle of a hook.
         self._busy = False
         self._dropped: deque[Pass] = deque()
@@ -254,7 +252,7 @@ class Passes:
             if not top.has_trained:
                 self.reports.gone_backward_on = device
             top.goes_backward = top.has_gone_backward = True
-        elif not self.has_optimizers:
+        elif not self.reports.has_optimizers:
             self._busy = True
             self.reports.gone_backward_on = device
             self._backward_without_loader(thread, began)

@@ -108,7 +108,7 @@ def watch_optimizers(module: ModuleType, reporter: Reporter) -> None:
 
     @guarded(reporter)
     def made(*arguments: Any, **named: Any) -> None:
-        passes.has_optimizers = True
+        passes.reports.has_optimizers = True
 
     base.__init__ = after(made, base.__init__)
     base.zero_grad = _zeroing(base.zero_grad, losses)

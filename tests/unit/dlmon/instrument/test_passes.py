@@ -67,6 +67,15 @@ def test_batches_before_the_first_step_count_too(script):
     assert script.reported().counts == [(100, 10, 2)]
 
 
+def test_batches_that_go_backward_hold_no_step_of_an_optimiser_that_has_not_stepped(script):
+    script.passes.reports.has_optimizers = True
+    for _ in script.loader(30, 10):
+        script.backward()
+    reported = script.reported()
+    assert [batches.updates for batches in reported.batches] == [0]
+    assert reported.counts == [(30, 3, 0)]
+
+
 def accumulate_ahead(script, loader, optimizer, count, ms=40):
     """Train as transformers' Trainer does: fetch all batches of a step, then compute."""
     batches = iter(loader)
@@ -228,7 +237,7 @@ def test_a_few_times_backward_outside_of_any_pass_are_no_loop(script):
 
 
 def test_where_there_is_an_optimiser_its_steps_count_and_not_what_goes_backward(script):
-    optimizer, script.passes.has_optimizers = Optimizer(), True
+    optimizer, script.passes.reports.has_optimizers = Optimizer(), True
     for _ in range(4):
         for _ in range(40):
             script.backward()

@@ -8,7 +8,6 @@ import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from functools import cache, lru_cache
-from importlib import resources
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -124,7 +123,7 @@ def read_table(file: str, kind: type[_T]) -> tuple[_T, ...]:
 
     What is empty becomes None.
     """
-    table = resources.files("dlmon.comparison").joinpath(file).read_text(encoding="utf-8")
+    table = Path(__file__).with_name(file).read_text(encoding="utf-8")
     reads = {"str": str, "int": int, "float": float}
     types = {name: hint.removesuffix(" | None") for name, hint in kind.__annotations__.items()}
     return tuple(

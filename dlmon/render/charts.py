@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
 from itertools import groupby, pairwise
 from pathlib import Path
 from typing import TypeGuard
@@ -104,7 +103,7 @@ def templates() -> Environment:
 
 def text_of_file(name: str) -> str:
     """Return a file of this package as it is."""
-    return resources.files("dlmon.render").joinpath(name).read_text("utf-8")
+    return Path(__file__).with_name(name).read_text("utf-8")
 
 
 def svg_of(drawing: Drawing, standalone: bool = True) -> Markup:

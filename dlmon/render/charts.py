@@ -103,7 +103,7 @@ def templates() -> Environment:
 
 def text_of_file(name: str) -> str:
     """Return a file of this package as it is."""
-    return Path(__file__).with_name(name).read_text("utf-8")
+    return (Path(__file__).parent / name).read_text("utf-8")
 
 
 def svg_of(drawing: Drawing, standalone: bool = True) -> Markup:

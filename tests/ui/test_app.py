@@ -37,9 +37,8 @@ from tui.live.replay_screen import ReplayScreen
 from tui.live.screen import LiveScreen
 from tui.navigation.launches import Starting
 from tui.screens.help import HelpScreen
-from tui.screens.quit import QuitScreen
 from tui.screens.starting import StartingScreen
-from tui.screens.stop import AgainScreen
+from tui.screens.stop import AgainScreen, QuitScreen
 from tui.screens.themes import ThemesScreen
 from tui.sessions.screen import SessionsScreen
 from tui.watch.screen import WatchScreen

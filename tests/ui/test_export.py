@@ -64,7 +64,7 @@ async def test_all_that_can_be_made_can_be_read_at_every_size(dlmon_app, log_dir
         await until(pilot, lambda: "Share as" in screen_text(app))
         text = screen_text(app)
         buttons = ("│ Report (h) │", "│ Markdown (m) │", "│ Picture (p) │", "┃ Back (esc) ┃")
-        texts = [line for _, line in ExportScreen.CONSEQUENCES]
+        texts = [each.follows for each in ExportScreen.ANSWERS]
         assert [each for each in (*buttons, *texts) if each not in text] == []
 
 

@@ -15,7 +15,7 @@ from fakes.sweeps import plan_of
 
 from dlmon.sweep.log import SweepWriter, new_header
 from dlmon.sweep.runner import SweepRun
-from tui.screens.quit import QuestionScreen
+from tui.screens.question import QuestionScreen
 
 INPUTS = int(os.environ.get("DLMON_TEST_INPUTS", "12"))
 SEED = int(os.environ.get("DLMON_TEST_SEED", "1"))

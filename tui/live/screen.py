@@ -47,7 +47,7 @@ from tui.machine.view import MachineView
 from tui.screens.base import REFRESH_S, BaseScreen
 from tui.screens.export import ExportControls
 from tui.screens.session_controls import SessionControls
-from tui.screens.stop import AgainScreen, AgainScriptScreen
+from tui.screens.stop import ENDS_SERIES, AgainScreen, AgainScriptScreen
 
 # An end that the first polls find lies in the past: the second one finds that nobody writes.
 _POLLS_TO_KNOW = 2
@@ -412,8 +412,8 @@ class LiveScreen(SessionControls, ExportControls, EpochZoom):
     def action_stop_and_again(self) -> None:
         """Ask whether the session is to stop, and the same to be launched then."""
         is_script = self.shown_session.session.header.is_script
-        question = AgainScriptScreen(of_series=bool(self._turn)) if is_script else AgainScreen()
-        self.ask(question, self._take_again_answer)
+        question = AgainScriptScreen if is_script else AgainScreen
+        self.ask(question(after=(ENDS_SERIES,) * bool(self._turn)), self._take_again_answer)
 
     def _take_again_answer(self, answer: str) -> None:
         if answer != "again":

@@ -17,7 +17,7 @@ from tui.widgets.key_footer import KeyFooter
 from tui.widgets.too_small import TooSmall
 
 if TYPE_CHECKING:
-    from tui.screens.quit import QuestionScreen
+    from tui.screens.question import QuestionScreen
 
 # A screen shows whole seconds; a timer, which is never quite on time, is faster and misses none.
 REFRESH_S = 0.5

@@ -12,7 +12,7 @@ from textual.binding import Binding, BindingType
 from textual.message import Message
 
 from tui.screens.base import BaseScreen
-from tui.screens.quit import Answer, QuestionScreen
+from tui.screens.question import Answer, QuestionScreen, stay
 
 EXPORT = Binding("e", "export", "Export", tooltip="A report, Markdown or a picture, to share")
 
@@ -29,25 +29,13 @@ class ExportScreen(QuestionScreen):
     """Answers with a `Form`, or `stay`."""
 
     QUESTION = "Share as"
-    ANSWERS: ClassVar[tuple[Answer, ...]] = (
-        ("html", "Report (h)", "primary"),
-        ("markdown", "Markdown (m)", "primary"),
-        ("picture", "Picture (p)", "primary"),
-        ("stay", "Back (esc)", "default"),
+    ANSWERS = (
+        Answer("html", "h", "Report", "one HTML file, which needs no network", "primary"),
+        Answer("markdown", "m", "Markdown", "to the terminal's clipboard (OSC 52)", "primary"),
+        Answer("picture", "p", "Picture", "this screen as an SVG file", "primary"),
+        stay("Back", "are saved in the working directory", "Files"),
     )
-    CONSEQUENCES: ClassVar[tuple[tuple[str, str], ...]] = (
-        ("Report", "one HTML file, which needs no network"),
-        ("Markdown", "to the clipboard of the terminal (OSC 52)"),
-        ("Picture", "this screen as an SVG file"),
-        ("Files", "are saved in the working directory"),
-    )
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("h", "answer('html')", "Report"),
-        Binding("m", "answer('markdown')", "Markdown"),
-        Binding("p", "answer('picture')", "Picture"),
-        Binding("ctrl+c,ctrl+q", "answer('stay')", show=False),
-        Binding("escape,e", "answer('stay')", "Back"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("e", "answer('stay')", show=False)]
 
 
 class ExportControls(BaseScreen):

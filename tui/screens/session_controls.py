@@ -12,8 +12,7 @@ from dlmon.notification import NewAlerts
 from dlmon.records.sanitize import clean
 from dlmon.session.source import SessionSource
 from tui.screens.base import BaseScreen
-from tui.screens.quit import QuitScreen, QuitScriptScreen
-from tui.screens.stop import StopScreen, StopScriptScreen
+from tui.screens.stop import QuitScreen, QuitScriptScreen, StopScreen, StopScriptScreen
 
 
 class SessionControls(BaseScreen):

@@ -1,85 +1,88 @@
-"""Ask before a run is stopped: for good, or to launch the same once more."""
+"""Ask before a run is left, stopped, or started once more."""
 
 from __future__ import annotations
 
-from typing import ClassVar
+from tui.screens.question import ONCE_MORE, Answer, QuestionScreen, stay
 
-from textual.binding import Binding, BindingType
+_AFTER_BATCH = "after the current batch; its results are kept"
+_AS_CTRL_C = "interrupted as by Ctrl-C; ended after 5 s more"
 
-from tui.screens.quit import Answer, QuestionScreen
+
+def stop(follows: str) -> Answer:
+    """Return the answer that stops what is asked about."""
+    return Answer("stop", "s", "Stop it", follows, "error", "Stop")
+
+
+def leave(follows: str) -> Answer:
+    """Return the answer that leaves it running."""
+    return Answer("leave", "d", "Leave it running", follows, "primary", "Leave")
+
+
+def again(follows: str) -> Answer:
+    """Return the answer that stops it and starts the same once more."""
+    return Answer("again", "a", "Stop it and run again", follows, "error", "Again")
+
+
+class QuitScreen(QuestionScreen):
+    """Answers `stop`, `leave` or `stay`."""
+
+    QUESTION = "The session is still running."
+    ANSWERS = (
+        stop(_AFTER_BATCH),
+        leave("it keeps training; dlmon attach shows it again"),
+        stay("Stay"),
+    )
+    ON_CTRL_C = "stop"
+    AFTER = (ONCE_MORE,)
+
+
+class QuitScriptScreen(QuitScreen):
+    """Answers `stop`, `leave` or `stay`, of a script of a person's own."""
+
+    QUESTION = "The script is still running."
+    ANSWERS = (
+        stop(_AS_CTRL_C),
+        leave("the script goes on; dlmon attach shows it again"),
+        stay("Stay"),
+    )
 
 
 class StopScreen(QuestionScreen):
     """Answers `stop` or `stay`."""
 
     QUESTION = "Stop this run?"
-    ANSWERS: ClassVar[tuple[Answer, ...]] = (
-        ("stop", "Stop it (s)", "error"),
-        ("stay", "Go on (esc)", "default"),
-    )
-    CONSEQUENCES: ClassVar[tuple[tuple[str, str], ...]] = (
-        ("Stop", "after the current batch; its results are kept"),
-        ("Go on", "nothing changes"),
-    )
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("s", "answer('stop')", "Stop it"),
-        Binding("ctrl+c,ctrl+q", "answer('stop')", show=False),
-        Binding("escape", "answer('stay')", "Go on"),
-    ]
+    ANSWERS = (stop(_AFTER_BATCH), stay("Go on"))
+    ON_CTRL_C = "stop"
 
 
 class StopScriptScreen(StopScreen):
     """Answers `stop` or `stay`, of a script of a person's own."""
 
     QUESTION = "Stop this script?"
-    CONSEQUENCES: ClassVar[tuple[tuple[str, str], ...]] = (
-        ("Stop", "interrupted as by Ctrl-C; ended after 5 s more"),
-        ("Go on", "nothing changes"),
-    )
+    ANSWERS = (stop(_AS_CTRL_C), stay("Go on"))
 
 
 class AgainScreen(QuestionScreen):
     """Answers `again` or `stay`."""
 
     QUESTION = "This run is still in progress."
-    ANSWERS: ClassVar[tuple[Answer, ...]] = (
-        ("again", "Stop it and run again (a)", "error"),
-        ("stay", "Go on (esc)", "default"),
+    ANSWERS = (
+        again(f"it stops {_AFTER_BATCH}"),
+        stay("Go on"),
     )
-    CONSEQUENCES: ClassVar[tuple[tuple[str, str], ...]] = (
-        ("Again", "this run stops after the current batch; its results are kept"),
-        ("", "then a new run starts with the same options"),
-        ("Go on", "nothing changes"),
-    )
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("a", "answer('again')", "Stop it and run again"),
-        Binding("ctrl+c,ctrl+q", "answer('stay')", show=False),
-        Binding("escape", "answer('stay')", "Go on"),
-    ]
+    AFTER = (("Then", "a new run starts with the same options"),)
 
 
 class AgainScriptScreen(AgainScreen):
-    """Answers `again` or `stay`, of a script of a person's own.
-
-    Args:
-        of_series: whether the run is one of several that follow each other.
-    """
+    """Answers `again` or `stay`, of a script of a person's own."""
 
     QUESTION = "This script is still running."
-    CONSEQUENCES: ClassVar[tuple[tuple[str, str], ...]] = (
-        ("Again", "it is interrupted as by Ctrl-C, and ended after 5 s more"),
-        ("", "then the same command starts again, in the same directory"),
-        ("Go on", "nothing changes"),
+    ANSWERS = (
+        again(f"it is {_AS_CTRL_C}"),
+        stay("Go on"),
     )
+    AFTER = (("Then", "the same command starts again, in the same directory"),)
 
-    def __init__(self, of_series: bool = False) -> None:
-        super().__init__()
-        self._of_series = of_series
 
-    @property
-    def consequences(self) -> tuple[tuple[str, str], ...]:
-        """What follows from each answer, and what no longer does."""
-        if not self._of_series:
-            return self.CONSEQUENCES
-        *again, stay = self.CONSEQUENCES
-        return (*again, ("", "once; no other run of this series follows"), stay)
+ENDS_SERIES = ("", "once; no other run of this series follows")
+"""What follows as well where the script is one of several runs that follow each other."""

@@ -23,9 +23,8 @@ from tui.screens.base import HELP, PALETTE, QUIT, hidden
 from tui.screens.export import EXPORT, ExportControls
 from tui.screens.filtered import FilteredScreen
 from tui.sessions.arrangement import sides_of
-from tui.sessions.delete import DeleteScreen
 from tui.sessions.label_form import LabelForm
-from tui.sessions.resume import ResumeScreen
+from tui.sessions.questions import DeleteScreen, ResumeScreen
 from tui.sessions.session_details import SessionDetails
 from tui.sessions.session_list import SessionList
 
@@ -269,13 +268,14 @@ class SessionsScreen(ExportControls, FilteredScreen):
             self.post_message(self.SessionChosen(entry.path))
         elif entry is not None and can_be_resumed(entry):
             chosen = self.SweepChosen(entry.path)
-            left = len(entry.sweep.left())
+            question = f"Train what is left: {units.counted(len(entry.sweep.left()), 'run')}?"
+            name = clean(called(entry.header.id, entry.label), _LONGEST_QUESTION)
 
             def take(answer: str) -> None:
                 if answer == "resume":
                     self.post_message(chosen)
 
-            self.ask(ResumeScreen(called(entry.header.id, entry.label), left), take)
+            self.ask(ResumeScreen(question, after=(("Sweep", name),)), take)
         elif entry is not None:
             self.post_message(self.SweepChosen(entry.path))
 
@@ -346,7 +346,7 @@ class SessionsScreen(ExportControls, FilteredScreen):
             if answer == "delete":
                 self.post_message(self.DeleteRequested([entry.path for entry in entries]))
 
-        self.ask(DeleteScreen(_counted(entries), _listed(entries)), take)
+        self.ask(DeleteScreen(f"Delete {_counted(entries)}?", before=_listed(entries)), take)
 
     def action_refresh(self) -> None:
         self.run_worker(self._show_again(), group=_READING, exclusive=True)
@@ -380,12 +380,12 @@ def _counted(entries: list[Recorded]) -> str:
     return " and ".join(units.counted(count, noun) for noun, count in numbers.items() if count)
 
 
-def _listed(entries: list[Recorded]) -> tuple[str, ...]:
+def _listed(entries: list[Recorded]) -> list[tuple[str, str]]:
     """Name several recordings, for one that is marked may be out of sight; not a single one."""
     if len(entries) == 1:
-        return ()
+        return []
     names = [clean(called(e.header.id, e.label), _LONGEST_QUESTION) for e in entries]
     if len(names) > _MOST_NAMED:
         more = len(names) - _MOST_NAMED + 1
         names = [*names[: _MOST_NAMED - 1], f"and {more} more: all that are marked in the list"]
-    return tuple(names)
+    return [("" if number else "Chosen", name) for number, name in enumerate(names)]

@@ -113,7 +113,8 @@ class SweepScreen(BaseScreen):
         """Take the sweep; nothing is run before the screen is mounted."""
         super().__init__()
         self._run = run
-        self._resume = resume_command(run.writer.header.id, run.directory, usual_directory)
+        resume = resume_command(run.writer.header.id, run.directory, usual_directory)
+        self._rest = ("", f"The rest is run by  {resume}")
         self._clock = clock
         self._begun_at = clock()
         self._was_over = not run.sweep.left()
@@ -301,8 +302,8 @@ class SweepScreen(BaseScreen):
 
     def action_stop(self) -> None:
         """Ask whether the sweep is to stop, and when; or to go on where it would stop soon."""
-        last, runs = self._run.stops_after_run, len(self._run.current)
-        question = SweepGoOnScreen(runs) if last else SweepStopScreen(runs, self._resume)
+        last = self._run.stops_after_run
+        question = SweepGoOnScreen() if last else SweepStopScreen(after=(self._rest,))
         self.ask(question, self._take_stop_answer)
 
     def _take_stop_answer(self, answer: str) -> None:
@@ -322,7 +323,7 @@ class SweepScreen(BaseScreen):
         elif self._leave_when_ended:
             self._go(interrupted=True)
         else:
-            self.ask(SweepQuitScreen(len(self._run.current), self._resume), self._take_answer)
+            self.ask(SweepQuitScreen(after=(self._rest,)), self._take_answer)
 
     def _take_answer(self, answer: str) -> None:
         if self._run.ended:

@@ -18,52 +18,30 @@ from tui.machine.process_rows import command_text
 from tui.machine.view import MachineView
 from tui.screens.base import HELP, PALETTE, QUIT, REFRESH_S, THEME, BaseScreen
 from tui.screens.filtered import FilteredScreen
-from tui.screens.quit import Answer, QuestionScreen
+from tui.screens.question import Answer, QuestionScreen, stay
 from tui.watch.detail import DETAIL_HELP, MachineDetail
 
 _LONGEST_COMMAND = 60
 
 
 class SignalScreen(QuestionScreen):
-    """Answers with the name of a signal, or `stay`.
+    """Answers with the name of a signal, or `stay`."""
 
-    Args:
-        process: what is to get it.
-    """
-
-    ANSWERS: ClassVar[tuple[Answer, ...]] = (
-        ("SIGTERM", "End (e)", "primary"),
-        ("SIGINT", "Interrupt (i)", "primary"),
-        ("SIGKILL", "Kill (k)", "error"),
-        ("stay", "Back (esc)", "default"),
+    ANSWERS = (
+        Answer("SIGTERM", "e", "End", "SIGTERM asks it to end; it may save its work", "primary"),
+        Answer("SIGINT", "i", "Interrupt", "SIGINT, as Ctrl-C in its terminal", "primary"),
+        Answer("SIGKILL", "k", "Kill", "SIGKILL ends it at once; unsaved work is lost", "error"),
+        stay("Back"),
     )
-    CONSEQUENCES: ClassVar[tuple[tuple[str, str], ...]] = (
-        ("End", "SIGTERM asks it to end; it may save its work first"),
-        ("Interrupt", "SIGINT, as Ctrl-C in its terminal"),
-        ("Kill", "SIGKILL ends it at once; what it has not saved is lost"),
-        ("Back", "nothing changes"),
-    )
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("e", "answer('SIGTERM')", "End"),
-        Binding("i", "answer('SIGINT')", "Interrupt"),
-        Binding("k", "answer('SIGKILL')", "Kill"),
-        Binding("ctrl+c,ctrl+q", "answer('stay')", show=False),
-        Binding("escape,K", "answer('stay')", "Back"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("K", "answer('stay')", show=False)]
 
-    def __init__(self, process: Process) -> None:
-        """Note which process it is."""
-        super().__init__()
-        self._process = process
 
-    @property
-    def question(self) -> str:
-        """Which process it is, whose, and whether the run that is watched has it."""
-        process = self._process
-        whose = f" of {process.user}" if process.user else ""
-        part = ", a part of this run" if process.of_run else ""
-        command = clean(command_text(process), _LONGEST_COMMAND)
-        return f"Send a signal to process {process.pid}{whose}{part}?\n{command}"
+def _signal_question(process: Process) -> str:
+    """Say which process it is, whose, and whether the run that is watched has it."""
+    whose = f" of {process.user}" if process.user else ""
+    part = ", a part of this run" if process.of_run else ""
+    command = clean(command_text(process), _LONGEST_COMMAND)
+    return f"Send a signal to process {process.pid}{whose}{part}?\n{command}"
 
 
 Look = Callable[[], MachineView]
@@ -298,4 +276,4 @@ class ProcessesScreen(FilteredScreen, MachineScreen):
             else:
                 self.notify(f"{answer} was sent to process {chosen.pid}", markup=False)
 
-        self.ask(SignalScreen(chosen), send)
+        self.ask(SignalScreen(_signal_question(chosen)), send)

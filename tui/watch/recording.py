@@ -18,9 +18,9 @@ from dlmon.session.recorded_machine import RecordedMachine
 from dlmon.session.snapshot import Snapshot
 from dlmon.session.source import SessionSource, read_to_end
 from tui.screens.base import PALETTE, REFRESH_S, THEME, BaseScreen
-from tui.screens.quit import ONCE_MORE, QuitScreen
+from tui.screens.question import stay
 from tui.screens.session_controls import SessionControls
-from tui.screens.stop import StopScreen
+from tui.screens.stop import QuitScreen, StopScreen, leave, stop
 from tui.watch.screen import IN_DEPTH, LEAVE, SHOWN_HELP, ZOOM, WatchScreen
 from tui.widgets.lines import ACCENT, APART, BAD, MUTED, PLAIN, GrowingLines, cut, joined, wrapped
 from tui.widgets.rows import TextRow
@@ -40,21 +40,17 @@ class StopRecordingScreen(StopScreen):
     """Answers `stop` or `stay`."""
 
     QUESTION = "Stop this recording?"
-    CONSEQUENCES: ClassVar[tuple[tuple[str, str], ...]] = (
-        ("Stop", "what is recorded is kept"),
-        ("Go on", "nothing changes"),
-    )
+    ANSWERS = (stop("what is recorded is kept"), stay("Go on"))
 
 
 class QuitRecordingScreen(QuitScreen):
     """Answers `stop`, `leave` or `stay`."""
 
     QUESTION = "The machine is still being recorded."
-    CONSEQUENCES: ClassVar[tuple[tuple[str, str], ...]] = (
-        ("Stop", "what is recorded is kept"),
-        ("Leave", "it goes on; dlmon attach shows it again"),
-        ("Stay", "nothing changes"),
-        ONCE_MORE,
+    ANSWERS = (
+        stop("what is recorded is kept"),
+        leave("it goes on; dlmon attach shows it again"),
+        stay("Stay"),
     )
 
 

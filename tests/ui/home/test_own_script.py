@@ -246,8 +246,8 @@ async def test_two_keys_that_come_at_once_start_one_run(launched):
     async with app.run_test(size=(80, 24)) as pilot:
         await open_form(app, pilot)
         app.focused.value = sys.executable
-        app.screen.action_start()
-        app.screen.action_start()
+        app.screen.action_submit()
+        app.screen.action_submit()
         await until(pilot, lambda: isinstance(app.screen, HomeScreen))
         await pilot.pause()
         assert len(jobs) == 1

@@ -37,7 +37,7 @@ from dlmon.session.follower import SessionFollower
 from tui.live.output_pane import OutputPane
 from tui.live.progress_line import ProgressLine
 from tui.machine.gpu_rows import GpuRows
-from tui.screens.quit import QuitScreen
+from tui.screens.stop import QuitScreen
 from tui.widgets.chart import Chart
 from tui.widgets.rows import RowWidget
 

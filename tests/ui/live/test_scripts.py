@@ -8,8 +8,7 @@ from fakes.scripts import script_session
 from dlmon.records import Batches, Doubt, Epoch, Model
 from dlmon.session import session as sessions
 from dlmon.session.validity import Validity
-from tui.screens.quit import QuitScriptScreen
-from tui.screens.stop import StopScriptScreen
+from tui.screens.stop import QuitScriptScreen, StopScriptScreen
 
 WIDE, NARROW = (120, 40), (80, 24)
 
@@ -115,7 +114,7 @@ async def test_to_run_it_again_meanwhile_means_to_interrupt_it_first(show_sessio
     async with show_session(script_session(), size=NARROW, repeatable=True) as shown:
         await shown.press("a")
         assert "This script is still running." in shown.text
-        assert "it is interrupted as by Ctrl-C, and ended after 5 s more" in shown.text
+        assert "it is interrupted as by Ctrl-C; ended after 5 s more" in shown.text
         assert "batch;" not in shown.text
         assert "series" not in shown.text
         await shown.press("escape")

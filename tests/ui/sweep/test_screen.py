@@ -325,7 +325,7 @@ async def test_s_asks_whether_the_sweep_stops_now_after_this_run_or_goes_on(make
     run.begin(None)
     async with show(run) as shown:
         await shown.press("s")
-        for label in ("Stop this sweep?", "Stop now (s)", "After this run (e)", "Go on (esc)"):
+        for label in ("Stop this sweep?", "Stop now (s)", "Finish, then stop (e)", "Go on (esc)"):
             assert label in shown.text
         await shown.press("enter")
         assert shown.app.screen is shown.screen
@@ -490,12 +490,11 @@ async def test_more_machines_than_there_is_room_for_are_counted(make_run, traini
 async def test_the_questions_are_about_all_current_runs(on_hosts, show):
     async with show(on_hosts) as shown:
         await shown.press("s")
-        for said in ("After these runs (e)", "the current runs count as not run"):
-            assert said in shown.text
+        assert "what runs now counts as not run" in shown.text
         await shown.press("e")
         assert "stops after these runs" in shown.text
         await shown.press("s")
-        assert "The sweep stops after these runs." in shown.text
+        assert "The sweep stops after what runs now." in shown.text
         await shown.press("escape")
 
 

@@ -1,0 +1,111 @@
+"""Ask something over a screen: each answer has a button, a key, and says what follows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import ClassVar, Literal, NamedTuple
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical
+from textual.content import Content
+from textual.widgets import Button, Label, Static
+
+from tui.textual_internals import Dialog
+from tui.widgets.key_footer import KeyFooter
+
+# So wide the names of answers are at the least.
+_NAMES = 7
+
+STAY = "stay"
+ONCE_MORE = ("Ctrl-C", "once more stops it")
+
+
+class Answer(NamedTuple):
+    """What is answered, its key and button, and what follows from it.
+
+    `name` stands before what follows, where that is not the button's label.
+    """
+
+    value: str
+    key: str
+    label: str
+    follows: str
+    variant: Literal["default", "primary", "error"] = "default"
+    name: str = ""
+
+
+def stay(label: str, follows: str = "nothing changes", name: str = "") -> Answer:
+    """Return the answer that changes nothing."""
+    return Answer(STAY, "escape", label, follows, name=name)
+
+
+class QuestionScreen(Dialog[str]):
+    """Asks a question; its last answer is `stay`, and changes nothing.
+
+    Args:
+        question: what is asked, where that is not always the same.
+        before: lines above what follows from each answer: a name and a text.
+        after: lines below.
+    """
+
+    fits_any_size = True
+    """It is asked in a terminal that has no room for a screen too."""
+
+    QUESTION: ClassVar[str] = ""
+    ANSWERS: ClassVar[tuple[Answer, ...]] = ()
+    ON_CTRL_C: ClassVar[str] = STAY
+    AFTER: ClassVar[tuple[tuple[str, str], ...]] = ()
+    # Whole, for Textual looks for it beside a subclass.
+    CSS_PATH = Path(__file__).with_name("question.tcss")
+    AUTO_FOCUS = f"#{STAY}"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("n,q", f"answer('{STAY}')", show=False),
+        Binding("left,up", "app.focus_previous", show=False),
+        Binding("right,down", "app.focus_next", show=False),
+    ]
+
+    def __init_subclass__(cls) -> None:
+        """Bind the key of each answer."""
+        cls.BINDINGS = [
+            *vars(cls).get("BINDINGS", ()),
+            Binding("ctrl+c,ctrl+q", f"answer('{cls.ON_CTRL_C}')", show=False),
+            *(Binding(each.key, f"answer('{each.value}')", each.label) for each in cls.ANSWERS),
+        ]
+        super().__init_subclass__()
+
+    def __init__(
+        self,
+        question: str = "",
+        before: Sequence[tuple[str, str]] = (),
+        after: Sequence[tuple[str, str]] = (),
+    ) -> None:
+        super().__init__()
+        self._question = question or self.QUESTION
+        follows = [(each.name or each.label, each.follows) for each in self.ANSWERS]
+        self._lines = [*before, *follows, *self.AFTER, *after]
+
+    def compose(self) -> ComposeResult:
+        """Lay out the question, its answers, and what follows from each."""
+        with Vertical(id="question"):
+            yield Label(Content(self._question))
+            with Horizontal():
+                for each in self.ANSWERS:
+                    key = "esc" if each.value == STAY else each.key.split(",")[0]
+                    yield Button(f"{each.label} ({key})", id=each.value, variant=each.variant)
+            names = max(_NAMES, *(len(name) + 1 for name, _ in self._lines))
+            lines = [
+                Content.assemble((name.ljust(names), "bold"), text) for name, text in self._lines
+            ]
+            yield Static(Content("\n").join(lines), id="consequences")
+        # Its own keys over those of the session, which do nothing now.
+        yield KeyFooter()
+
+    def on_button_pressed(self, event: Button.Pressed) -> None:
+        """Take a click as the answer."""
+        self.dismiss(event.button.id or STAY)
+
+    def action_answer(self, answer: str) -> None:
+        """Take a key as the answer."""
+        self.dismiss(answer)

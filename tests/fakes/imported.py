@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 
@@ -37,8 +37,13 @@ class Imported:
         self, script: str, arguments: Sequence[str], directory: Path, **environment: str
     ) -> subprocess.CompletedProcess[str]:
         """Run a script in a fork to its end."""
+        return self.start(script, arguments, directory, **environment)()
+
+    def start(
+        self, script: str, arguments: Sequence[str], directory: Path, **environment: str
+    ) -> Callable[[], subprocess.CompletedProcess[str]]:
+        """Start a script in a fork; return a function that waits for its end."""
         assert self._process.stdin is not None
-        assert self._process.stdout is not None
         files = {name: directory / name for name in ("stdout", "stderr")}
         asked = {
             "script": script,
@@ -49,11 +54,16 @@ class Imported:
         }
         self._process.stdin.write(json.dumps(asked) + "\n")
         self._process.stdin.flush()
-        code = int(self._process.stdout.readline())
-        printed = {name: file.read_text() for name, file in files.items()}
-        for file in files.values():
-            file.unlink()
-        return subprocess.CompletedProcess([script, *arguments], code, **printed)
+
+        def end() -> subprocess.CompletedProcess[str]:
+            assert self._process.stdout is not None
+            code = int(self._process.stdout.readline())
+            printed = {name: file.read_text() for name, file in files.items()}
+            for file in files.values():
+                file.unlink()
+            return subprocess.CompletedProcess([script, *arguments], code, **printed)
+
+        return end
 
     def close(self) -> None:
         self._process.communicate()

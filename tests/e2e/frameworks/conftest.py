@@ -71,18 +71,24 @@ class Pair:
 
     def __init__(self, interpreter, entry, *modules):
         self._listener = Listener().__enter__()
-        self._pythons = [
-            Imported(interpreter, modules, environment)
-            for environment in (own_environment(), watching(self._listener, entry))
-        ]
+        environments = {"alone": own_environment(), "watched": watching(self._listener, entry)}
+        self._pythons = {
+            name: Imported(interpreter, modules, environment)
+            for name, environment in environments.items()
+        }
 
-    def run(self, script, arguments, directory):
-        """Run a script alone and watched, each in a fork."""
-        outputs = [python.run(script, arguments, directory) for python in self._pythons]
-        return Ran(*outputs, self._listener.reported())
+    def run(self, script, *arguments, directory, alone=True):
+        """Run a script watched, and alone beside that, each in a fork."""
+        ends = []
+        for name, python in self._pythons.items():
+            if alone or name == "watched":
+                (directory / name).mkdir(exist_ok=True)
+                ends.append(python.start(str(SCRIPTS / script), arguments, directory / name))
+        *alone, watched = [end() for end in ends]
+        return Ran(*(alone or [None]), watched, self._listener.reported())
 
     def close(self):
-        for python in self._pythons:
+        for python in self._pythons.values():
             python.close()
         self._listener.__exit__()
 
@@ -144,17 +150,13 @@ def run_in(folder, command, environment):
 @pytest.fixture
 def run(pythons_with_torch, tmp_path):
     """Return a function that runs a script of PyTorch alone and watched."""
-    return lambda script, *arguments: pythons_with_torch.run(
-        str(SCRIPTS / script), arguments, tmp_path
-    )
+    return functools.partial(pythons_with_torch.run, directory=tmp_path)
 
 
 @pytest.fixture
 def run_trainer(pythons_with_trainers, tmp_path):
     """Return the same for a script that has a trainer of PyTorch in its hands."""
-    return lambda script, *arguments: pythons_with_trainers.run(
-        str(SCRIPTS / script), arguments, tmp_path
-    )
+    return functools.partial(pythons_with_trainers.run, directory=tmp_path)
 
 
 @pytest.fixture

@@ -30,7 +30,7 @@ def read_of(process, name):
 
 
 def test_pytorch(run):
-    ran = run("pauses.py", "pytorch")
+    ran = run("pauses.py", "pytorch", alone=False)
     saved = pauses_of(ran, "checkpoint")
     assert [len(each) for each in saved] == [1, 1, 1, 1]
     assert all(one.written_bytes > 500 and one.folder for each in saved for one in each)
@@ -47,7 +47,7 @@ def test_pytorch(run):
 
 
 def test_lightning(run_trainer):
-    ran = run_trainer("pauses.py", "lightning")
+    ran = run_trainer("pauses.py", "lightning", alone=False)
     assert [len(each) for each in pauses_of(ran, "checkpoint")] == [1, 1]
     assert read_of(ran.process, "learning_rate")[0] == 0.05
     assert read_of(ran.process, "grad_norm")[0] > 0
@@ -56,7 +56,8 @@ def test_lightning(run_trainer):
 
 
 def test_transformers(run_trainer):
-    saved = pauses_of(run_trainer("pauses.py", "transformers"), "checkpoint")
+    ran = run_trainer("pauses.py", "transformers", alone=False)
+    saved = pauses_of(ran, "checkpoint")
     assert [len(each) for each in saved] == [1, 1]
     assert all(one.written_bytes > 100 and one.folder for each in saved for one in each)
 

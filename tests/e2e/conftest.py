@@ -16,6 +16,7 @@ import psutil
 import pytest
 from fake_nvml import FakeDriver, build
 from fakes.imported import Imported
+from fakes.interpreter import scripted_interpreter
 from fakes.marks import MARKER, end_marked, ended_with_us, marked_processes
 from fakes.sessions import DEADLINE_S, FAKE_WORKLOAD, PlainViewer, Session
 
@@ -126,6 +127,13 @@ def launch_workload(log_dir, launch_job):
         return launch_job(Job(workload, command, options, str(log_dir), device="cpu"))
 
     return begin
+
+
+@pytest.fixture(scope="session")
+def without_keras(tmp_path_factory):
+    """An interpreter for `--python` that imports no Keras: it runs the scripted workload."""
+    folder = tmp_path_factory.mktemp("interpreter")
+    return scripted_interpreter(folder / "python", step_s=0.01)
 
 
 @pytest.fixture(scope="session")

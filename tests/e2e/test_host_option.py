@@ -8,7 +8,6 @@ import sys
 from dataclasses import replace
 
 import pytest
-from fakes.interpreter import scripted_interpreter
 from fakes.recorded import recorded_session, write_log
 from fakes.sessions import DEADLINE_S, eventually
 from fakes.sshd import Laptop, Network, lacks_sshd
@@ -63,10 +62,10 @@ def recorded(dlmon_command, network, box, tmp_path_factory):
 
 
 @pytest.fixture
-def running(laptop, box, tmp_path):
+def running(laptop, box, without_keras):
     """A run on the box, without Keras, that goes on until it is stopped, by its id."""
-    python = scripted_interpreter(tmp_path / "python", step_s=0.01)
-    started = laptop.dlmon("run", WORKLOAD, *HOW, "--python", python, *LONG, "--detach", "--json")
+    run = ("run", WORKLOAD, *HOW, "--python", without_keras, *LONG)
+    started = laptop.dlmon(*run, "--detach", "--json")
     assert started.returncode == DONE, started.stderr
     answer = json.loads(started.stdout)
     assert answer["host"] == "box"

@@ -125,9 +125,9 @@ def test_the_doctor_says_what_is_missing(light):
     assert "dlmon[tensorflow]" in keras["next_step"]
 
 
-def test_an_interpreter_that_has_keras_can_be_named(light):
+def test_an_interpreter_that_has_keras_can_be_named(light, without_keras):
     done = light(
-        *("run", SMALL, "--python", sys.executable, "--epochs", "1", "--steps", "5", "--json")
+        *("run", SMALL, "--python", without_keras, "--epochs", "1", "--steps", "5", "--json")
     )
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["status"] == "completed"

@@ -40,10 +40,13 @@ def test_a_wrong_key_is_one_sentence_and_exit_code_2(dlmon, config, arguments):
     assert "config.toml: there is no key run.epoch; did you mean run.epochs?" in done.stderr
 
 
-def test_a_run_takes_its_defaults_from_there_and_the_command_line_wins(dlmon, config, tmp_path):
+def test_a_run_takes_its_defaults_from_there_and_the_command_line_wins(
+    dlmon, config, without_keras, tmp_path
+):
     kept = tmp_path / "kept"
     environment = config(
-        f'log_dir = "{kept}"\n[run]\ndevice = "cpu"\nepochs = 2\nsteps = 7\ndata = "synthetic"\n'
+        f'log_dir = "{kept}"\n[run]\npython = "{without_keras}"\n'
+        'device = "cpu"\nepochs = 2\nsteps = 7\ndata = "synthetic"\n'
     )
     done = dlmon("run", SMALL, "--epochs", "1", "--json", environment=environment)
     assert done.returncode == 0, done.stderr

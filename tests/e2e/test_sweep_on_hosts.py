@@ -7,7 +7,6 @@ import signal
 import sys
 
 import pytest
-from fakes.interpreter import scripted_interpreter
 from fakes.sessions import DEADLINE_S, eventually, is_alive
 from fakes.sshd import Laptop, Network, lacks_sshd
 from fakes.terminal import PseudoTerminal
@@ -22,19 +21,17 @@ pytestmark = pytest.mark.skipif(lacks_sshd() is not None, reason=str(lacks_sshd(
 
 SMALL = "mnist-mlp-small"
 BOTH = "host=box-1,box-2"
-STEP_S = 0.01
 HOW = ("--device", "cpu", "--data", "synthetic")
 SHORT = ("--epochs", "1", "--steps", "30", "--seconds", "0")
 # Long enough to do something to it meanwhile, and no longer.
-LASTING = ("--epochs", "1", "--steps", str(round(5 / STEP_S)))
+LASTING = ("--epochs", "1", "--steps", "500")
 LONG = ("--epochs", "1000000")
 
 
-@pytest.fixture(scope="module")
-def scripted(tmp_path_factory):
+@pytest.fixture
+def scripted(without_keras):
     """Return the options of a run that needs no Keras: what matters is where it goes on."""
-    folder = tmp_path_factory.mktemp("interpreter")
-    return ("--python", scripted_interpreter(folder / "python", step_s=STEP_S), *HOW)
+    return ("--python", without_keras, *HOW)
 
 
 @pytest.fixture(scope="module")
@@ -138,10 +135,10 @@ def sweeper(laptop, tmp_path):
         each.process.wait()
 
 
-def test_hosts_run_at_once_and_one_that_is_not_there_keeps_none_from_it(laptop, boxes):
+def test_hosts_run_at_once_and_one_that_is_not_there_keeps_none_from_it(laptop, boxes, scripted):
     swept = laptop.dlmon(
-        *("sweep", SMALL, "--vary", f"{BOTH},nosuch", *HOW, *SHORT),
-        *("--python", sys.executable, "--name", "mine", "--json"),
+        *("sweep", SMALL, "--vary", f"{BOTH},nosuch", *scripted, *SHORT),
+        *("--name", "mine", "--json"),
     )
     assert swept.returncode == DONE, swept.stderr
     rows = json.loads(swept.stdout)["rows"]

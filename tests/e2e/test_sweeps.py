@@ -307,10 +307,12 @@ def test_a_wrong_argument_is_one_sentence_and_exit_code_2(refused, log_dir, argu
     assert not list(log_dir.glob("**/*.jsonl"))
 
 
-def test_a_real_workload_is_swept_and_what_cannot_be_is_reported(dlmon, log_dir):
+def test_what_the_command_sweeps_is_listed_and_what_cannot_be_is_reported(
+    dlmon, log_dir, without_keras
+):
     done = dlmon(
         *("sweep", SMALL, "--vary", "batch_size=32,70000", "--vary", "device=cpu,gpu:99"),
-        *("--steps", "20", "--epochs", "1", "--data", "synthetic"),
+        *("--steps", "20", "--epochs", "1", "--data", "synthetic", "--python", without_keras),
         *("--json", "--log-dir", str(log_dir)),
     )
     assert done.returncode == 0, done.stderr

@@ -158,9 +158,6 @@ def run_on_screen(terminal, make_job, tmp_path):
             wait_until_gone(pid)
 
 
-# ---- with Keras ----
-
-
 def test_a_run_shows_its_phases_and_figures_and_is_stopped_by_a_key(
     terminal, log_dir, dlmon_command
 ):
@@ -184,8 +181,10 @@ def test_a_run_shows_its_phases_and_figures_and_is_stopped_by_a_key(
 
 
 def test_from_home_a_run_is_started_left_running_found_and_stopped(
-    terminal, tmp_path, dlmon, dlmon_command
+    terminal, tmp_path, dlmon, dlmon_command, without_keras, monkeypatch
 ):
+    (tmp_path / "config.toml").write_text(f'[run]\npython = "{without_keras}"\nepochs = {MANY}\n')
+    monkeypatch.setenv("DLMON_CONFIG", str(tmp_path / "config.toml"))
     directory = tmp_path / "dlmon" / "sessions"
     environment = {"XDG_STATE_HOME": str(tmp_path)}
     shell = terminal(width=80, height=24)
@@ -211,9 +210,6 @@ def test_from_home_a_run_is_started_left_running_found_and_stopped(
     assert (reported["session"], reported["status"]) == (log.header.id, "running")
     assert dlmon("stop", "last", environment=environment).returncode == 0
     assert log.wait_for_end().status == "stopped"
-
-
-# ---- with a scripted workload ----
 
 
 def test_a_detached_run_is_replayed_from_another_terminal_while_it_runs_and_after(

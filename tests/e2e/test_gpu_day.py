@@ -16,8 +16,8 @@ from dlmon.sensors.nvidia.provider import NvidiaProvider
 
 BENCH = Path(__file__).parents[2] / "bench"
 DRY_RUN_S = 800
-# The other parts call a bench, or `dlmon sweep`, for longer.
-PARTS = ("doctor", "nvml", "idle", "runs", "screens")
+# The other parts call a bench, `dlmon doctor` or `dlmon sweep`, for longer.
+PARTS = ("nvml", "idle", "runs", "screens")
 
 
 @pytest.fixture

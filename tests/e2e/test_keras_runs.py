@@ -135,7 +135,7 @@ def test_whole_epochs_are_measured_with_their_short_last_batch(dlmon, log_dir):
 
 
 def test_validation_is_timed_inside_its_epoch(start_real):
-    session = start_real("cifar10-cnn", epochs=1, steps=3, batch_size=20, data="synthetic")
+    session = start_real("mnist-mlp", epochs=1, steps=3, batch_size=20, data="synthetic")
     assert session.wait_for_end().status == "completed"
     (epoch,) = session.records(Epoch)
     assert epoch.validation.steps == 3

@@ -193,7 +193,9 @@ def test_supervisor_sensors_and_workload_import_nothing_from_the_working_directo
 def test_doctor_and_the_frameworks_import_nothing_from_the_working_directory(dlmon, hostile):
     done = dlmon("doctor", "--json")
     assert (done.returncode, done.stderr) == (0, "")
-    assert any("TensorFlow" in finding["text"] for finding in json.loads(done.stdout))
+    findings = json.loads(done.stdout)
+    assert {"topic", "state", "text"} <= findings[0].keys()
+    assert any("TensorFlow" in finding["text"] for finding in findings)
     assert hostile.imported == []
 
 

@@ -117,18 +117,11 @@ def test_inference_is_measured_and_a_stop_ends_it_after_the_current_batch(start_
     assert result.cost_usd == pytest.approx(result.wall_s / 1000, rel=0.01)
 
 
-def test_a_step_can_be_compiled_as_a_whole_and_in_half_precision(start_job):
-    session = start_job(jit="on", precision="mixed_bfloat16")
-    result = session.wait_for_end()
-    assert (result.status, result.error) == ("completed", None)
+def test_a_step_is_compiled_in_half_precision_on_as_many_cpus_as_it_may_use(start_job):
+    session = start_job(cpus=1, jit="on", precision="mixed_bfloat16", steps=None, epochs=1000)
+    session.wait_for(Batches)
     (model,) = session.records(Model)
     assert (model.precision, model.jit) == ("mixed_bfloat16", True)
-    assert result.batches == 20
-
-
-def test_the_workload_is_kept_to_as_many_cpus_as_it_may_use(start_job):
-    session = start_job(cpus=1, steps=None, epochs=1000)
-    session.wait_for(Batches)
     pid = session.child("workloads")
     first = [min(os.sched_getaffinity(0))]
     assert psutil.Process(pid).cpu_affinity() == first
@@ -139,13 +132,13 @@ def test_the_workload_is_kept_to_as_many_cpus_as_it_may_use(start_job):
 
 
 def test_where_no_system_reports_the_cpus_of_a_process_a_run_uses_them_all(
-    start_job, tmp_path, monkeypatch
+    start, tmp_path, monkeypatch
 ):
     """As on macOS; every Python that is started reads this first."""
     (tmp_path / "sitecustomize.py").write_text("import os\ndel os.sched_getaffinity\n")
     paths = [str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])]
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(paths))
-    result = start_job().wait_for_end()
+    result = start(epochs=1).wait_for_end()
     assert (result.status, result.error) == ("completed", None)
 
 

@@ -19,7 +19,7 @@ from dlmon.instrument.keras_facts import parameters_of
 from dlmon.instrument.queued import MetricsRead
 from dlmon.instrument.reporter import Reporter
 from dlmon.instrument.single_batches import watch_single_batches
-from dlmon.records import Batches, Epoch, Evaluation, Metrics, Model, Notice, Phase
+from dlmon.records import Batches, Epoch, Notice, Phase
 
 MS = 1_000_000
 
@@ -210,22 +210,6 @@ def test_a_model_without_weights_is_not_built_yet():
     assert parameters_of(Unbuilt()) is None
 
 
-def test_a_fit_is_a_loop_of_epochs(keras):
-    keras.fit(keras.model(), epochs=5, initial_epoch=3)
-    records = keras.records()
-    (model,) = [record for record in records if isinstance(record, Model)]
-    assert (model.loop, model.first_epoch, model.epochs, model.steps_per_epoch) == (0, 0, 2, 3)
-    assert (model.parameters, model.network, model.backend) == (19, "net", "tensorflow")
-    epochs = [record for record in records if isinstance(record, Epoch)]
-    assert counted(epochs) == [(0, 25, 3, True), (1, 25, 3, True)]
-    assert [epoch.metrics for epoch in epochs] == [{"loss": 0.5}] * 2
-    batches = [record for record in records if isinstance(record, Batches)]
-    assert [record.samples for record in batches] == [(10, 10, 5)] * 2
-    phases = [record.name for record in records if isinstance(record, Phase)]
-    assert phases == ["compiling", "training", "training", "outside training"]
-    assert keras.running == []
-
-
 def test_a_model_that_has_trained_is_not_compiled_again(keras):
     model = keras.model()
     keras.fit(model, epochs=1)
@@ -272,50 +256,6 @@ def test_nothing_is_added_where_no_monitor_listens(keras):
     assert keras.lists.CallbackList([], model=keras.model()).callbacks == []
 
 
-def test_loops_say_where_their_epochs_begin(keras):
-    for epochs in (1, 2, 1):
-        keras.fit(keras.model(), epochs=epochs)
-    assert [(m.loop, m.first_epoch, m.epochs) for m in keras.of(Model)] == [
-        (0, 0, 1),
-        (1, 1, 3),
-        (2, 3, 4),
-    ]
-
-
-def test_validation_belongs_to_its_epoch(keras):
-    model = keras.model()
-    keras.fit(model, validate=lambda callbacks: keras.evaluate(model, callbacks=callbacks))
-    records = keras.records()
-    assert [r.validation.steps for r in records if isinstance(r, Epoch)] == [3, 3]
-    assert not [record for record in records if isinstance(record, Evaluation)]
-    described = [record for record in records if isinstance(record, Model)][-1]
-    assert (described.validation_steps, described.validation_samples) == (3, 25)
-
-
-def test_an_evaluation_has_the_samples_of_its_data(keras):
-    keras.evaluate(keras.model())
-    (evaluation,) = keras.of(Evaluation)
-    assert (evaluation.samples, evaluation.steps, evaluation.whole) == (25, 3, True)
-    assert evaluation.metrics == {"loss": 0.25}
-
-
-def test_a_fit_that_an_exception_ended_lets_go(keras):
-    def fail(batch, logs=None):
-        if batch == 1:
-            raise KeyboardInterrupt
-
-    try:
-        keras.fit(keras.model(), callbacks=[Hooks(on_train_batch_end=fail)])
-    except KeyboardInterrupt as error:
-        # Its traceback holds the list of callbacks.
-        kept = error
-    assert len(keras.running) == 1
-    assert kept.__traceback__ is not None
-    keras.fit(keras.model(), epochs=1)
-    assert keras.running == []
-    assert counted(keras.of(Epoch)) == [(0, 20, 2, False), (1, 25, 3, True)]
-
-
 def test_a_fit_goes_with_its_list_of_callbacks(keras):
     def fail(epoch, logs=None):
         raise ValueError
@@ -332,21 +272,6 @@ def test_a_fit_goes_with_its_list_of_callbacks(keras):
         assert keras.reporter.take("torch")
     finally:
         gc.enable()
-
-
-def test_a_fit_between_the_epochs_of_another_is_a_loop_of_its_own(keras):
-    outer, inner = keras.model(), keras.model()
-
-    def nest(epoch, logs=None):
-        if epoch == 0:
-            keras.fit(inner, samples=7, epochs=1)
-
-    keras.fit(outer, callbacks=[Hooks(on_epoch_end=nest)])
-    records = keras.records()
-    loops = [(m.loop, m.first_epoch) for m in records if isinstance(m, Model)]
-    assert loops == [(0, 0), (1, 1), (2, 2)]
-    epochs = [record for record in records if isinstance(record, Epoch)]
-    assert [(epoch.samples, epoch.whole) for epoch in epochs] == [(25, True), (7, True), (25, True)]
 
 
 def test_what_runs_within_a_batch_takes_nothing_of_its_time(keras):
@@ -368,32 +293,6 @@ def test_what_runs_within_a_batch_takes_nothing_of_its_time(keras):
     ]
     phases = [record.name for record in records if isinstance(record, Phase)]
     assert phases == ["compiling", "training", "evaluating", "training", "outside training"]
-
-
-def test_a_loop_of_the_scripts_own_has_steps(keras):
-    callbacks = keras.lists.CallbackList([], model=keras.model())
-    for epoch in range(2):
-        callbacks.on_epoch_begin(epoch)
-        for batch in range(4):
-            callbacks.on_train_batch_begin(batch)
-            keras.pass_time(10)
-            callbacks.on_train_batch_end(batch)
-        # An evaluation within it does not end it.
-        keras.evaluate(keras.model())
-        callbacks.on_epoch_end(epoch, {"loss": 0.5})
-    assert counted(keras.of(Epoch)) == [(0, None, 4, True), (1, None, 4, True)]
-
-
-def test_batches_that_are_trained_one_by_one_are_one_loop(keras):
-    model = keras.model()
-    for size in (7, 7, 9):
-        assert model.train_on_batch(SimpleNamespace(shape=(size, 4)), None) == {"loss": 0.5}
-        keras.pass_time(10)
-    keras.evaluate(model)
-    model.train_on_batch(x=SimpleNamespace(shape=(2,)))
-    keras.fit(model, epochs=1)
-    epochs = keras.of(Epoch)
-    assert counted(epochs) == [(0, 25, 4, False), (1, 25, 3, True)]
 
 
 def test_batches_one_by_one_end_when_something_else_trains(keras):
@@ -459,14 +358,6 @@ def test_modules_of_keras_are_watched_once(keras):
     before = keras.lists.CallbackList.__init__
     watch_fits(keras.lists, keras.reporter)
     assert keras.lists.CallbackList.__init__ is before
-
-
-def test_metrics_are_read_when_they_are_due(keras):
-    keras.fit(keras.model(), epochs=1)
-    keras.reporter.reads.is_due = True
-    keras.model().train_on_batch(SimpleNamespace(shape=(7,)))
-    # The first of all batches, and one a while later.
-    assert [read.values for read in keras.of(Metrics)] == [{"loss": 1.0}, {"loss": 0.5}]
 
 
 def test_a_notice_on_an_epoch_leaves_its_number_to_who_knows_those_of_all_processes(keras):

@@ -208,40 +208,6 @@ def test_both_declare_themselves_safe_for_asynchronous_dispatch(callbacks):
     assert callbacks.InferenceCallback.async_safe is True
 
 
-def test_kerass_own_part_of_the_callback_works_too(build):
-    trainer = Trainer()
-    _, callback = build(trainer)
-    assert callback._model is None
-    trainer.fit(callback)
-    assert callback._model is trainer
-
-
-def test_the_phases_of_a_run_follow_each_other(build):
-    trainer = Trainer(validation_steps=2)
-    emitter, callback = build(trainer)
-    trainer.fit(callback, epochs=2)
-    trainer.evaluate(callback, 3)
-    assert emitter.phases() == [
-        *("compiling", "training", "compiling", "validating"),
-        *("training", "validating", "closing", "evaluating", "closing"),
-    ]
-
-
-def test_a_run_that_only_computes_gradients_does_not_say_that_it_trains(build):
-    trainer = Trainer()
-    emitter, callback = build(trainer, phase="computing gradients")
-    trainer.fit(callback, epochs=2)
-    assert emitter.phases() == ["compiling", *["computing gradients"] * 2, "closing"]
-
-
-def test_training_begins_when_the_first_batch_has_ended(build):
-    trainer = Trainer()
-    emitter, callback = build(trainer)
-    trainer.fit(callback)
-    reported = emitter.of(Phase)
-    assert reported[:2] == [Phase(1_000 * MS, "compiling"), Phase(1_020 * MS, "training")]
-
-
 def test_an_epoch_without_validation_has_none_of_the_epoch_before(build):
     trainer = Trainer(validation_steps=2)
     emitter, callback = build(trainer)
@@ -313,14 +279,6 @@ def test_an_epoch_is_whole_when_all_its_batches_came(build):
         assert emitter.of(Epoch)[0].whole == whole
 
 
-def test_no_epoch_of_a_capped_run_is_whole(build):
-    trainer = Trainer(validation_steps=2)
-    emitter, callback = build(trainer, capped=True)
-    trainer.fit(callback, epochs=2)
-    trainer.evaluate(callback, 2)
-    assert [epoch.whole for epoch in emitter.of(Epoch)] == [False, False]
-
-
 @pytest.mark.parametrize("capped", [False, True])
 def test_an_evaluation_of_all_that_there_is_is_whole_in_a_capped_run_too(build, capped):
     trainer = Trainer()
@@ -329,21 +287,6 @@ def test_an_evaluation_of_all_that_there_is_is_whole_in_a_capped_run_too(build, 
     trainer.fit(callback)
     trainer.evaluate(callback, 2)
     assert emitter.of(Evaluation)[0].whole is not capped
-
-
-def test_a_second_fit_compiles_trains_and_counts_from_its_own_begin(build):
-    trainer = Trainer(validation_steps=2)
-    emitter, callback = build(trainer)
-    trainer.fit(callback, epochs=1)
-    trainer.now += 60_000 * MS
-    trainer.fit(callback, epochs=2)
-    assert emitter.phases() == [
-        *("compiling", "training", "compiling", "validating", "closing"),
-        *("compiling", "training", "validating", "training", "validating", "closing"),
-    ]
-    epochs = emitter.of(Epoch)
-    assert [epoch.epoch for epoch in epochs] == [0, 0, 1]
-    assert all(epoch.end - epoch.begin == (4 * 20 + 2 * 20 + 5) * MS for epoch in epochs)
 
 
 def test_a_fit_may_begin_at_a_later_epoch(build):
@@ -418,30 +361,6 @@ def test_the_pause_before_an_epochs_first_batch_is_an_opening_and_no_batch(build
         Phase(1_080 * MS, "opening", 1),
         Phase(3_180 * MS, "training"),
         Phase(3_260 * MS, "closing"),
-    ]
-
-
-def test_the_first_epoch_of_a_fit_is_compiled_and_not_opened(build):
-    trainer = Trainer()
-    emitter, callback = build(trainer)
-    pausing(trainer, "epoch 0 opens")
-    trainer.fit(callback)
-    (batches,) = emitter.of(Batches)
-    assert (batches.opening_us, batches.dt_us[0]) == (None, 2_120_000)
-    assert emitter.phases() == ["compiling", "training", "closing"]
-
-
-def test_the_pause_after_the_last_epoch_is_neither_training_nor_validation(build):
-    trainer = Trainer(validation_steps=2)
-    emitter, callback = build(trainer)
-    trainer.fit(callback)
-    ended = trainer.now
-    trainer.now += 610 * MS
-    trainer.evaluate(callback, 2)
-    assert emitter.of(Phase)[-3:] == [
-        Phase(ended, "closing"),
-        Phase(ended + 610 * MS, "evaluating"),
-        Phase(ended + 655 * MS, "closing"),
     ]
 
 
@@ -599,13 +518,6 @@ def test_after_each_pass_of_inference_it_is_known_whether_another_follows(build_
         trainer.predict(callback)
         trainer.now += 500 * MS
     assert minimum_time.reported == [(1, 80 * MS), (2, 80 * MS), (3, 80 * MS)]
-
-
-def test_the_first_batch_of_inference_ends_the_compile_phase(build_inference):
-    trainer = Trainer()
-    emitter, callback = build_inference(trainer)
-    trainer.predict(callback)
-    assert emitter.of(Phase) == [Phase(1_000 * MS, "compiling"), Phase(1_020 * MS, "predicting")]
 
 
 def test_a_batch_of_inference_is_timed_after_its_output_has_arrived(build_inference, callbacks):

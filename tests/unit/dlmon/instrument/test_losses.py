@@ -159,27 +159,6 @@ def changes(script):
     return [item for item in script.reporter.queue if isinstance(item, EpochChanged)]
 
 
-def test_what_is_read_is_the_mean_of_all_steps_since_the_last_time(script):
-    optimizer = script.Optimizer()
-    assert trained(script, 0.5, 0.4, 0.2, optimizer=optimizer) == [0.5]
-    script.reporter.reads.is_due = True
-    assert trained(script, 0.3, 0.1, optimizer=optimizer) == [0.5, pytest.approx(0.3)]
-
-
-@pytest.mark.parametrize("device", ["cpu", "cuda"])
-def test_an_epoch_comes_to_the_mean_of_every_step(script, device):
-    optimizer, losses = script.Optimizer(), losses_of(script.reporter)
-    for values in ([4.0, 2.0, 3.0], [1.0], [0.5, 0.25]):
-        losses.begin_epoch()
-        trained(script, *values, optimizer=optimizer, device=device)
-        script.reporter.reads.is_due = True
-        trained(script, 5.0, 6.0, optimizer=optimizer, device=device)
-        ended = losses.end_epoch(3)
-        assert ended.metrics == {} if device == "cuda" else ended.metrics
-        losses.look()
-        assert ended.metrics["loss"] == pytest.approx(sum([*values, 11.0]) / (len(values) + 2))
-
-
 def test_each_epoch_of_a_gpu_is_known_once_it_has_come(script):
     optimizer = script.Optimizer()
     script.gpu.copies = False
@@ -275,14 +254,6 @@ def test_one_that_hardly_steps_beside_another_is_followed_no_more(script):
     assert known == [None, 2.0, 2.0]
 
 
-def test_gradients_that_are_added_up_make_one_loss(script):
-    optimizer = script.Optimizer()
-    for part in (0.25, 0.5, 0.125):
-        script.Tensor(part).backward()
-    optimizer.step()
-    assert script.reporter.losses == [0.875]
-
-
 def test_gradients_that_are_thrown_away_have_no_part_in_it(script):
     optimizer = script.Optimizer()
     optimizer.step()
@@ -315,14 +286,6 @@ def test_of_what_an_optimizer_computes_itself_the_first_counts(script):
             script.Tensor(value).backward()
 
     optimizer.step(closure)
-    assert script.reporter.losses == [0.5]
-
-
-def test_a_loss_is_read_as_it_was_before_it_was_scaled(script):
-    optimizer, scaler = script.Optimizer(), script.GradScaler()
-    for value in (0.5, 0.4):
-        scaler.scale(script.Tensor(value)).backward()
-        optimizer.step()
     assert script.reporter.losses == [0.5]
 
 

@@ -6,8 +6,7 @@ from fakes.loops import MS, FakeLoader, Optimizer, Script
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlmon.instrument.loader_pass import MOST_DRAWN, Drawn
-from dlmon.instrument.loaders import Loader
+from dlmon.instrument.loader_pass import MOST_DRAWN
 from dlmon.records import Batches
 
 
@@ -57,14 +56,6 @@ def test_an_epoch_whose_iterator_was_made_early_begins_with_its_first_batch(scri
     assert epoch.begin == begin
     assert (reported.counts, reported.dt_ms) == ([(30, 3, 3)], [8] * 3)
     assert [batches.opening_us for batches in reported.batches] == [0]
-
-
-def test_batches_before_the_first_step_count_too(script):
-    optimizer = Optimizer()
-    for number, _ in enumerate(script.loader(100, 10)):
-        if number % 4 == 3:
-            script.step(optimizer)
-    assert script.reported().counts == [(100, 10, 2)]
 
 
 def test_batches_that_go_backward_hold_no_step_of_an_optimiser_that_has_not_stepped(script):
@@ -178,20 +169,6 @@ def test_a_pass_in_which_gradients_are_computed_is_training_whatever_steps(scrip
     assert reported.phases == ["training", "validating"] * 2
 
 
-def test_gradients_of_several_batches_for_each_step_change_no_count(script):
-    optimizer = Optimizer()
-    for _ in range(2):
-        for number, _ in enumerate(script.loader(50, 10)):
-            script.backward()
-            if number % 4 == 3:
-                script.step(optimizer)
-        # For what was left over.
-        script.step(optimizer)
-    reported = script.reported()
-    assert reported.counts == [(50, 5, 2)] * 2
-    assert all(epoch.whole for epoch in reported.epochs)
-
-
 def test_gradients_of_a_whole_pass_at_once_make_it_training(script):
     loader, optimizer = script.loader(40, 10), Optimizer()
     for _ in range(2):
@@ -245,14 +222,6 @@ def test_where_there_is_an_optimiser_its_steps_count_and_not_what_goes_backward(
     reported = script.reported()
     assert reported.dt_ms == [41] * 3 + [1]
     assert len(reported.models) == 1
-
-
-def test_steps_of_all_optimisers_count_but_no_batch_twice(script):
-    first, second = Optimizer(), Optimizer()
-    for _ in script.loader(30, 10):
-        script.step(first)
-        script.step(second)
-    assert script.reported().counts == [(30, 3, 6)]
 
 
 def test_an_optimiser_that_calls_another_steps_once(script):
@@ -433,47 +402,11 @@ def test_of_loaders_in_one_loop_the_first_counts_and_all_waits_do(script):
     assert reported.wait_ms == 2 * 4 * (2 + 3)
 
 
-def test_a_second_loader_that_goes_on_over_epochs_is_no_epoch(script):
-    def endless(loader):
-        while True:
-            yield from loader
-
-    optimizer, loader = Optimizer(), script.loader(50, 10)
-    other = endless(script.loader(21, 7))
-    for _ in range(3):
-        for _ in loader:
-            next(other)
-            script.step(optimizer)
-    assert script.reported().counts == [(50, 5, 5)] * 3
-
-
 def test_a_loop_over_tasks_that_each_train_with_a_loader_counts_the_inner_one(script):
     optimizer = Optimizer()
     for _ in script.loader(3, 1):
         train(script, script.loader(20, 10), optimizer)
     assert script.reported().counts == [(20, 2, 2)] * 3
-
-
-def test_a_loop_that_is_left_after_its_step_counts_that_batch(script):
-    optimizer = Optimizer()
-    for number, _ in enumerate(script.loader(100, 10)):
-        script.step(optimizer)
-        if number == 3:
-            break
-    script.took(1000)
-    reported = script.reported()
-    assert reported.counts == [(40, 4, 4)]
-    assert not reported.epochs[0].whole
-    assert reported.dt_ms == [3] * 4
-
-
-def test_a_loop_that_is_left_at_its_top_does_not_count_the_batch_it_was_given(script):
-    optimizer = Optimizer()
-    for number, _ in enumerate(script.loader(100, 10)):
-        if number == 4:
-            break
-        script.step(optimizer)
-    assert script.reported().counts == [(40, 4, 4)]
 
 
 def test_an_iterator_that_is_kept_but_never_asked_again_does_not_hide_the_next_epoch(script):
@@ -528,14 +461,6 @@ def test_an_unfinished_validation_does_not_hide_the_training_after_it(script):
         next(check)
     train(script, loader, optimizer)
     assert script.reported().counts == [(30, 3, 3)]
-
-
-def test_what_reads_a_batch_ahead_loses_no_step(script):
-    optimizer, loader = Optimizer(), script.loader(30, 10)
-    for _ in range(2):
-        for _ in loader.ahead():
-            script.step(optimizer)
-    assert script.reported().counts == [(30, 3, 3)] * 2
 
 
 def test_a_loop_without_a_loader_has_steps_and_no_epochs(script):
@@ -682,20 +607,6 @@ def test_several_single_batches_with_a_name_all_count_from_the_second_step_on(sc
     assert [sum(batches.counted) for batches in reported.batches] == [130]
 
 
-def test_of_two_loaders_that_give_named_single_batches_the_first_counts(script):
-    optimizer, mine = Optimizer(), script.loader(100, 10, wait_ms=2)
-    other = script.loader(100, 50, wait_ms=3)
-    for _ in range(5):
-        one, two = iter(mine), iter(other)
-        next(one), next(two)
-        script.step(optimizer)
-    del one, two
-    reported = script.reported()
-    assert reported.epochs == []
-    assert [sum(batches.counted) for batches in reported.batches] == [50]
-    assert reported.wait_ms == 5 * 5
-
-
 def test_a_validation_between_named_single_batches_takes_no_time_of_them(script):
     optimizer, loader, checks = Optimizer(), script.loader(100, 10, wait_ms=2), script.loader(30)
     for number in range(6):
@@ -770,15 +681,6 @@ def test_any_number_of_looks_takes_bounded_memory(script):
     for _ in range(MOST_DRAWN + 5):
         next(iter(loader))
     assert len(script.passes.thread().drawn.sizes) == MOST_DRAWN
-
-
-@pytest.mark.parametrize(
-    ("sizes", "samples"), [([], None), ([10], 10), ([10, 5], (10, 5)), ([10, None], None)]
-)
-def test_the_samples_of_single_batches_are_known_where_those_of_each_are(sizes, samples):
-    drawn = Drawn(Loader(batch_size=10), lambda: None)
-    drawn.sizes.extend(sizes)
-    assert drawn.samples == samples
 
 
 def test_single_batches_beside_a_validation_take_none_of_its_samples(script):

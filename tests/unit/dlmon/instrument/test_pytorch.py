@@ -108,14 +108,6 @@ def reported(reporter):
     return Reported(list(collector.records(finish=True)))
 
 
-def test_a_loop_is_counted(watched, reporter):
-    optimizer, loader = Optimizer(watched.hooks), watched.loaders.DataLoader()
-    for _ in range(2):
-        for _ in loader:
-            optimizer.step()
-    assert reported(reporter).counts == [(6, 2, 2)] * 2
-
-
 def test_an_iterator_that_is_thrown_away_ends_its_pass_at_once(watched, reporter):
     optimizer = Optimizer(watched.hooks)
     for _ in watched.loaders.DataLoader():
@@ -220,44 +212,6 @@ def test_a_loader_that_reads_another_counts_what_it_hands_on(watched, reporter):
     assert [batches.updates for batches in found.batches] == [None, None]
 
 
-def repeating(loader):
-    """Return a class of loaders that keep one iterator, which never ends, for all epochs."""
-
-    class Repeating(loader):
-        def __init__(self):
-            super().__init__()
-            self.iterator = super().__iter__()
-
-        def __iter__(self):
-            for _ in range(2):
-                self.iterator.left = [3]
-                yield next(self.iterator)
-
-    return Repeating
-
-
-@pytest.mark.parametrize("is_there_before", [False, True])
-def test_a_loader_that_ends_no_iterator_has_an_epoch_for_each_time_it_is_gone_through(
-    torch, reporter, is_there_before
-):
-    base = torch.loaders.DataLoader
-    kind = repeating(base) if is_there_before else None
-    watch_loaders(torch.loaders, reporter)
-    watch_optimizers(torch.optimizers, reporter)
-    train, check = (kind or repeating(base))(), (kind or repeating(base))()
-    optimizer = Optimizer(torch.hooks)
-    for _ in range(3):
-        for _ in train:
-            optimizer.step()
-        torch.state.gradients = False
-        for _ in check:
-            pass
-        torch.state.gradients = True
-    found = reported(reporter)
-    assert found.counts == [(6, 2, 2)] * 3
-    assert [epoch.validation.steps for epoch in found.epochs] == [2, 2, 2]
-
-
 def test_an_iterator_that_is_made_past_the_loaders_own_method_is_watched(watched, reporter):
     class Other:
         """No DataLoader, though it has PyTorch's iterators."""
@@ -291,47 +245,6 @@ def test_a_pass_trains_by_what_goes_backward_though_no_optimiser_steps(watched, 
 class Network:
     def parameters(self):
         return [SimpleNamespace(numel=lambda: 5), SimpleNamespace(numel=lambda: 7)]
-
-
-def test_what_lightning_knows_is_added(watched, reporter):
-    called = []
-    module = SimpleNamespace(_call_callback_hooks=lambda trainer, event: called.append(event))
-    watch_lightning(module, reporter)
-    metrics = {"loss": 0.5, "loss_step": 0.4, "loss_epoch": 0.5, "one_epoch": 3}
-    trainer = SimpleNamespace(
-        max_epochs=5,
-        current_epoch=2,
-        max_steps=-1,
-        num_training_batches=1,
-        lightning_module=Network(),
-        _logger_connector=SimpleNamespace(_callback_metrics=metrics),
-    )
-    optimizer, loader = Optimizer(watched.hooks), watched.loaders.DataLoader()
-    module._call_callback_hooks(trainer, "on_train_start")
-    module._call_callback_hooks(trainer, "on_train_epoch_start")
-    batches = iter(loader)
-    next(batches)
-    optimizer.step()
-    watched.state.gradients = False
-    check = iter(loader)
-    next(check)
-    module._call_callback_hooks(trainer, "on_validation_end")
-    watched.state.gradients = True
-    module._call_callback_hooks(trainer, "on_train_end")
-    assert called == [
-        "on_train_start",
-        "on_train_epoch_start",
-        "on_validation_end",
-        "on_train_end",
-    ]
-    found = reported(reporter)
-    [model] = found.models
-    assert (model.epochs, model.network, model.parameters) == (3, "Network", 12)
-    assert model.steps_per_epoch == 1
-    [epoch] = found.epochs
-    assert epoch.whole
-    assert epoch.metrics == {"loss": 0.5, "one_epoch": 3}
-    assert epoch.validation.steps == 1
 
 
 @pytest.mark.parametrize(
@@ -392,30 +305,3 @@ def test_the_sanity_check_of_a_second_fit_validates_no_epoch_of_the_first(watche
     for _ in loader:
         optimizer.step()
     assert [epoch.validation for epoch in reported(reporter).epochs] == [None, None]
-
-
-def test_what_a_trainer_of_transformers_knows_is_added(watched, reporter):
-    class CallbackHandler:
-        model = Network()
-
-        def call_event(self, event, args, state, control, **named):
-            return event
-
-    watch_transformers(SimpleNamespace(CallbackHandler=CallbackHandler), reporter)
-    handler, state = CallbackHandler(), SimpleNamespace(num_train_epochs=sys.maxsize, max_steps=9)
-    assert handler.call_event("on_train_begin", None, state, None) == "on_train_begin"
-    optimizer, loader = Optimizer(watched.hooks), watched.loaders.DataLoader()
-    for _ in loader:
-        optimizer.step()
-    for _ in loader:
-        handler.call_event("on_prediction_step", None, state, None)
-        assert reporter.queue[-1].name == "validating"
-    logs = {"eval_loss": 0.5, "eval_runtime": 3.0, "epoch": 1.0, "train_loss": 1.0, "note": "x"}
-    handler.call_event("on_log", None, state, None, logs=logs)
-    found = reported(reporter)
-    [model] = found.models
-    assert (model.epochs, model.network, model.parameters) == (None, "Network", 12)
-    assert model.why["epochs"] == "it was asked for 9 steps"
-    [epoch] = found.epochs
-    assert epoch.metrics == {"eval_loss": 0.5}
-    assert epoch.validation.steps == 2

@@ -236,38 +236,6 @@ def test_a_workload_without_epochs_has_progress_and_no_seconds_per_epoch():
     assert (snapshot.progress.step, snapshot.progress.steps) == (40, 100)
 
 
-def test_a_whole_run_gives_the_figures_that_its_records_hold():
-    records = recorded_session(epochs=4)
-    snapshot = folded(records).snapshot()
-    epochs = [record for record in records if isinstance(record, Epoch)]
-    took = [(epoch.end - epoch.begin) / 1e9 for epoch in epochs]
-    assert snapshot.epochs == tuple(epochs)
-    assert snapshot.seconds_per_epoch.value == pytest.approx(sum(took[1:]) / 3)
-    assert (snapshot.seconds_per_epoch.epochs, snapshot.seconds_per_epoch.projected) == (3, False)
-    assert snapshot.seconds_per_epoch.first_left_out
-    assert snapshot.batches == 4 * 500
-    assert snapshot.samples_per_second.median == pytest.approx(100 / 0.018, rel=0.01)
-    # One batch in fifty takes half as long again.
-    assert snapshot.samples_per_second.mean == pytest.approx(100 / 0.01818, rel=0.002)
-    assert snapshot.step_ms.median == pytest.approx(18, rel=0.01)
-    assert snapshot.compile_s == pytest.approx(1.2 + 0.3, abs=0.02)
-    assert snapshot.stalls == 0
-    assert snapshot.result is records[-1]
-    assert snapshot.progress.epoch_fraction == 1
-    assert snapshot.progress.run_left_s is None
-    assert snapshot.elapsed_s == pytest.approx((records[-1].t - BEGIN_NS) / 1e9)
-    assert "run_seconds" in snapshot.why
-
-
-def test_a_whole_run_is_timed_from_its_build_to_the_end_of_its_evaluation():
-    records = recorded_session(workload="mnist-mlp-small", samples=6_400)
-    snapshot = folded(records).snapshot()
-    built = next(r.t for r in records if isinstance(r, Phase) and r.name == "building")
-    evaluated = next(r.end for r in records if isinstance(r, Evaluation))
-    assert snapshot.run_seconds.value == pytest.approx((evaluated - built) / 1e9)
-    assert not snapshot.run_seconds.projected
-
-
 def test_how_sure_a_run_is_that_was_measured_once_is_not_known():
     snapshot = folded(recorded_session(workload="mnist-mlp-small", samples=6_400)).snapshot()
     assert (snapshot.run_seconds.low, snapshot.run_seconds.high) == (None, None)
@@ -304,23 +272,6 @@ def test_the_projected_time_of_a_run_closes_in_on_the_measured_one():
     # It leaves out the evaluation until that is measured, and says so.
     assert max(off_by) < 0.03 + evaluation_s / measured
     assert off_by[-1] == pytest.approx(evaluation_s / measured, abs=0.01)
-
-
-def test_the_projection_of_a_capped_epoch_holds_the_whole_set_and_its_validation():
-    capped = folded(recorded_session(steps_cap=200, epochs=1)).snapshot()
-    whole = folded(recorded_session(epochs=5)).snapshot()
-    assert capped.seconds_per_epoch.projected
-    assert capped.seconds_per_epoch.value == pytest.approx(whole.seconds_per_epoch.value, rel=0.01)
-
-
-def test_the_projection_of_a_capped_run_holds_the_whole_evaluation():
-    options = {"workload": "mnist-mlp-small", "step_us": 2_000}
-    capped = folded(recorded_session(steps_cap=1_200, epochs=4, **options)).snapshot()
-    whole = folded(recorded_session(epochs=4, **options)).snapshot()
-    assert capped.run_seconds.projected
-    assert capped.run_seconds.low < capped.run_seconds.value < capped.run_seconds.high
-    assert capped.run_seconds.value == pytest.approx(whole.run_seconds.value, rel=0.02)
-    assert "evaluation" not in capped.why
 
 
 def cut_short(epochs, opening_us, extra_epochs=None):
@@ -370,12 +321,6 @@ def test_a_projection_says_when_validation_is_not_in_it_yet():
     assert snapshot.seconds_per_epoch.projected
     assert snapshot.why["validation"] == NOT_IN_PROJECTION
     assert "validation" not in folded(recorded_session("training", ended=1)).snapshot().why
-
-
-def test_there_are_no_seconds_per_epoch_without_epochs():
-    snapshot = session(replace(MODEL, epochs=0), *steady_run()[1:]).snapshot()
-    assert snapshot.seconds_per_epoch is None
-    assert "no epochs" in snapshot.why["seconds_per_epoch"]
 
 
 def test_progress_counts_the_batches_of_the_epoch_and_the_time_that_is_left():
@@ -532,12 +477,6 @@ def test_progress_after_the_last_epoch_is_whole():
     assert (progress.epoch, progress.step, progress.run_left_s) == (2, 100, 0.0)
 
 
-@pytest.mark.parametrize(("epochs", "steps"), [(0, 100), (-1, 100), (3, 0), (3, -4)])
-def test_progress_without_epochs_or_steps_is_nought_of_nought(epochs, steps):
-    model = replace(MODEL, epochs=epochs, steps_per_epoch=steps)
-    check_progress(session(*steady_run(), model).snapshot().progress)
-
-
 def test_the_rate_of_now_is_that_of_the_last_two_seconds_of_training():
     made = session(MODEL, Phase(0, "training"), batches(0, [20_000] * 200))
     made.fold(batches(200, [40_000] * 100, 4_040_000_000))
@@ -574,23 +513,6 @@ def test_each_batch_behind_the_compiled_one_has_its_own_throughput():
     made = session(MODEL, batches(0, times, 3 * SECOND_NS, samples=samples))
     assert made.throughput.columns(0, SECOND_NS, 8) == [None] * 3 + [100, 200, 25, 25, None]
     assert made.last_t == 7 * SECOND_NS
-
-
-def test_summaries_count_like_batches():
-    quantiles = (19_000, 19_500, 19_900, 20_000, 20_100, 20_500, 21_000)
-    single = session(*steady_run(steps=150))
-    summed = session(*steady_run(steps=150))
-    for second in range(3, 33):
-        end = second * SECOND_NS + SECOND_NS
-        first = second * 50
-        single.fold(batches(first, [20_000] * 50, end - SECOND_NS + 20_000_000))
-        summed.fold(BatchSummary(0, first, 50, 5_000, end - 980_000_000, end, 1_000_000, quantiles))
-    ours, theirs = single.snapshot(), summed.snapshot()
-    assert ours.batches == theirs.batches == 1_650
-    assert ours.progress == theirs.progress
-    assert theirs.samples_per_second.mean == pytest.approx(ours.samples_per_second.mean)
-    assert theirs.step_ms.median == pytest.approx(ours.step_ms.median)
-    assert summed.throughput.columns(3 * SECOND_NS, SECOND_NS, 30) == pytest.approx([5_000] * 30)
 
 
 def test_the_first_validation_compiles_and_the_next_ones_do_not():
@@ -644,13 +566,6 @@ def test_the_opening_of_an_epoch_is_a_gap_and_no_low_throughput():
     assert made.throughput.columns(0, SECOND_NS, 7) == [5_000] * 2 + [None] * 3 + [5_000] * 2
     assert made.snapshot().samples_per_second.mean == pytest.approx(5_000)
     assert [begin for _, begin in made.epoch_starts] == [0, 2 * SECOND_NS]
-
-
-def test_a_long_opening_is_a_stall_of_an_opening():
-    snapshot = opened_late(3_000_000).snapshot()
-    assert (snapshot.stalls, snapshot.opening_stalls) == (1, 1)
-    snapshot = opened_late(150_000).snapshot()
-    assert (snapshot.stalls, snapshot.opening_stalls) == (0, 0)
 
 
 def test_a_projection_says_why_it_holds_no_opening():
@@ -822,18 +737,6 @@ def test_what_is_known_of_a_gpu_stands_while_it_can_not_be_asked():
     made.fold(newer_facts(why={"gpus": "lost: the sensors ended"}, cores=4))
     assert made.facts.gpus == (first, second)
     assert made.facts.cores == 4
-
-
-def test_steady_training_says_what_limits_it():
-    records = recorded_session()
-    header = records[0]
-    session = Session(header)
-    assert session.snapshot().limit is None
-    for record in records[1:]:
-        session.fold(record)
-    limit = session.snapshot().limit
-    assert limit is not None
-    assert limit.text.endswith(".")
 
 
 def test_a_run_that_starts_says_what_is_taken_from_it_until_it_trains():

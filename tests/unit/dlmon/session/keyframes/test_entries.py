@@ -129,11 +129,6 @@ def test_pauses_that_have_a_name_come_to_the_same(second):
     assert shown(by_index(keyframes, records, t), t) == expected
 
 
-def test_the_end_comes_out_with_the_result():
-    keyframes, _, session = indexed(LONG)
-    assert shown(by_index(keyframes, LONG, session.last_t), None) == shown(session, None)
-
-
 def test_the_charts_are_the_same_within_a_cell():
     keyframes, _, full = indexed(LONG)
     end = full.last_t
@@ -430,16 +425,6 @@ def test_the_marks_of_an_index_are_those_of_the_log(log):
     index_of(log).unlink()
     assert marks == read_whole(log).marks
     assert marks
-
-
-def test_what_is_over_is_held_by_its_entries_alone(log):
-    recording = read_whole(log)
-    assert recording._session.machine.cpu_pct.start_ns is None
-    assert recording._lines == []
-    assert not recording.is_growing
-    session, place = last_of(recording.restored_before(recording.end_ns))
-    assert session.machine.cpu_pct.mean is not None
-    assert place.offset > 0
 
 
 def change(path, function):

@@ -6,7 +6,7 @@ import asyncio
 import sys
 
 import pytest
-from fakes import slow_driver_sensors
+from fakes import sensors
 from fakes.sessions import DEADLINE_S
 
 from dlmon.launch.sensing import Sensing
@@ -92,7 +92,7 @@ def test_a_driver_that_comes_back_broken_is_not_called_well(own_driver):
 
 def test_a_gpu_that_takes_long_to_be_reached_again_is_waited_for():
     async def listen():
-        heard = Heard(command=[sys.executable, "-P", slow_driver_sensors.__file__])
+        heard = Heard(command=[sys.executable, "-P", sensors.__file__, "slow_driver"])
         heard.sensing.start()
         await heard.until(lambda: len(heard.samples) > 3)
         heard.sensing.close()
@@ -102,4 +102,4 @@ def test_a_gpu_that_takes_long_to_be_reached_again_is_waited_for():
     assert [sample.gpus[0].utilization_pct for sample in heard.samples[:3]] == [50, None, 60]
     assert heard.notices == []
     gap_s = (heard.samples[2].t - heard.samples[1].t) / 1e9
-    assert gap_s >= slow_driver_sensors.REOPENING_S
+    assert gap_s >= sensors.REOPENING_S

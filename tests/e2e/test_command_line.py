@@ -137,14 +137,10 @@ def put_log(log_dir):
     ("content", "says"),
     [
         (b"", "is empty"),
-        (b"not a log\n", "is not a dlmon log"),
-        (b'{"type":"notice","t":1,"text":"x"}\n', "is not a dlmon log"),
         (b"\x00" * 4096, "is not a dlmon log"),
-        (b'{"type":"session","schema":1}\n', "is not a dlmon log"),
-        (b'{"type":"session","schema":1,"id":"torn he', "is not a dlmon log"),
         (b'{"type":"session","schema":2,"new":[]}\n', "has schema 2 and this dlmon reads schema 1"),
     ],
-    ids=["empty", "text", "headless", "zeros", "keys missing", "torn header", "schema 2"],
+    ids=["empty", "zeros", "schema 2"],
 )
 def test_a_file_that_is_no_log_of_ours_is_refused(dlmon, log_dir, put_log, content, says):
     path = put_log(content)
@@ -157,11 +153,10 @@ def test_a_file_that_is_no_log_of_ours_is_refused(dlmon, log_dir, put_log, conte
     assert (listed.returncode, json.loads(listed.stdout)) == (0, [])
 
 
-@pytest.mark.parametrize("command", ["attach", "stop"])
-def test_an_ambiguous_prefix_names_what_it_could_mean(dlmon, log_dir, put_log, command):
+def test_an_ambiguous_prefix_names_what_it_could_mean(dlmon, log_dir, put_log):
     put_log(b"", "20200101-000000-fake-0000")
     put_log(b"", "20200101-000000-fake-0001")
-    complaint = assert_refused(dlmon(command, "20200101", "--log-dir", str(log_dir)))
+    complaint = assert_refused(dlmon("stop", "20200101", "--log-dir", str(log_dir)))
     assert "20200101-000000-fake-0000, 20200101-000000-fake-0001" in complaint
 
 
@@ -206,19 +201,11 @@ def test_a_session_of_another_host_is_shown_as_far_as_it_is_recorded(dlmon, log_
             "tensorflow is not installed in",
         ),
         (
-            "raise ImportError('DLL load failed: [/x] libfoo.so: cannot open')",
-            "TensorFlow can't be imported: ImportError: DLL load failed: [/x] libfoo.so",
-        ),
-        (
             "raise RuntimeError('no AVX\\non this CPU')",
             "TensorFlow can't be imported: RuntimeError: no AVX",
         ),
-        (
-            "import a_module_that_is_missing",
-            "TensorFlow can't be imported: ModuleNotFoundError: No module named",
-        ),
     ],
-    ids=["missing", "broken library", "broken", "missing dependency"],
+    ids=["missing", "broken"],
 )
 def test_a_tensorflow_that_cannot_be_imported_is_reported_in_one_line(
     dlmon, log_dir, tmp_path, content, says
@@ -254,12 +241,6 @@ def test_list_json_has_every_workload(dlmon):
     assert [workload["name"] for workload in listed] == list(WORKLOADS)
     documented = {"name", "parameters", "flops_per_sample", "batch_size", "epochs", "source"}
     assert all(documented <= workload.keys() for workload in listed)
-
-
-def test_doctor_json_is_a_list_of_findings(dlmon):
-    done = dlmon("doctor", "--json")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert {"topic", "state", "text"} <= json.loads(done.stdout)[0].keys()
 
 
 def test_sessions_json_reports_how_each_stands(dlmon, start, log_dir):
@@ -347,7 +328,9 @@ def test_stop_ends_a_session_and_a_second_one_says_that_it_has_ended(dlmon, star
     stopped = dlmon("stop", "last", "--log-dir", str(log_dir))
     assert (stopped.returncode, stopped.stderr) == (0, "")
     assert session.header.id in stopped.stdout
-    assert session.wait_for_end().status == "stopped"
+    result = session.wait_for_end()
+    assert (result.status, result.stopped_by) == ("stopped", "command")
+    assert "stopping: asked with dlmon stop" in session.notices()
     complaint = assert_refused(dlmon("stop", "last", "--log-dir", str(log_dir)))
     assert "is not running: it is stopped" in complaint
 
@@ -390,19 +373,22 @@ def test_ctrl_c_while_tensorflow_is_imported_stops_the_run(run, log_dir):
     assert log.wait_for_end().status == "stopped"
 
 
-def test_ctrl_c_twice_leaves_at_once_and_the_session_stops_all_the_same(view, files):
+@pytest.mark.parametrize(("number", "exit_code"), [(signal.SIGINT, 130), (signal.SIGTERM, 1)])
+def test_a_second_signal_leaves_at_once_and_the_session_stops_all_the_same(
+    view, files, number, exit_code
+):
     viewer = view(epochs=MANY, script={"epoch 1": [["wait_for", go_on := files()]]})
     log = viewer.log
-    log.wait_for(Epoch)
     viewer.wait_for_line("epoch 1")
-    viewer.process.send_signal(signal.SIGINT)
-    viewer.wait_for_line("Ctrl-C again")
-    viewer.process.send_signal(signal.SIGINT)
-    assert viewer.exit_code() == 130
+    viewer.process.send_signal(number)
+    log.wait_for_notice("stopping")
+    viewer.process.send_signal(number)
+    assert viewer.exit_code() == exit_code
     assert log.status == "running"
+    assert f"{log.header.id} is still stopping; it is recorded in {log.path}" in viewer.stderr
+    assert "Traceback" not in viewer.stderr
     Path(go_on).touch()
     assert log.wait_for_end().status == "stopped"
-    assert "Traceback" not in viewer.stderr
 
 
 def test_ctrl_c_of_an_attached_viewer_leaves_the_session_alone(dlmon_command, start, log_dir):
@@ -435,31 +421,24 @@ def test_a_reader_that_closes_the_pipe_ends_the_run_without_a_traceback(run, log
     assert Log(the_log_in(log_dir)).wait_for_end().status == "stopped"
 
 
-ENDS = pytest.mark.parametrize(
-    ("number", "exit_code"),
-    [(signal.SIGINT, 130), (signal.SIGTERM, 1), (signal.SIGHUP, 1)],
+@pytest.mark.parametrize(
+    ("number", "exit_code", "options"),
+    [(signal.SIGINT, 130, ["--json"]), (signal.SIGTERM, 1, []), (signal.SIGHUP, 1, ["--json"])],
     ids=["Ctrl-C", "SIGTERM", "SIGHUP"],
 )
-
-
-@ENDS
-def test_json_of_a_run_that_a_signal_ends_is_the_result_of_the_stopped_run(view, number, exit_code):
-    viewer = view("--json", epochs=MANY)
+def test_a_run_that_a_signal_ends_prints_what_the_stopped_run_measured(
+    view, number, exit_code, options
+):
+    viewer = view(*options, epochs=MANY)
     viewer.log.wait_for(Epoch)
     viewer.process.send_signal(number)
     assert viewer.exit_code() == exit_code
-    assert json.loads(viewer.stdout)["status"] == "stopped"
     assert viewer.log.result.status == "stopped"
-
-
-@ENDS
-def test_a_run_that_a_signal_ends_prints_what_the_stopped_run_measured(view, number, exit_code):
-    viewer = view(epochs=MANY)
-    viewer.log.wait_for(Epoch)
-    viewer.process.send_signal(number)
-    assert viewer.exit_code() == exit_code
-    assert re.search("^status +stopped", viewer.stdout, re.MULTILINE)
-    assert re.search("^throughput +", viewer.stdout, re.MULTILINE)
+    if options:
+        assert json.loads(viewer.stdout)["status"] == "stopped"
+    else:
+        assert re.search("^status +stopped", viewer.stdout, re.MULTILINE)
+        assert re.search("^throughput +", viewer.stdout, re.MULTILINE)
     assert "Traceback" not in viewer.stderr
 
 
@@ -481,19 +460,6 @@ def test_a_signal_that_is_ignored_from_the_start_ends_no_run(view, files):
     assert "epoch 2/2" in viewer.stdout
 
 
-def test_a_second_sigterm_leaves_at_once_and_the_session_stops_all_the_same(view, files):
-    viewer = view(epochs=MANY, script={"epoch 1": [["wait_for", go_on := files()]]})
-    log = viewer.log
-    viewer.wait_for_line("epoch 1")
-    viewer.process.send_signal(signal.SIGTERM)
-    log.wait_for_notice("stopping")
-    viewer.process.send_signal(signal.SIGTERM)
-    assert viewer.exit_code() == 1
-    assert f"{log.header.id} is still stopping; it is recorded in {log.path}" in viewer.stderr
-    Path(go_on).touch()
-    assert log.wait_for_end().status == "stopped"
-
-
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_before_a_run_has_started_is_one_sentence_and_exit_code_1(
     run, log_dir, tmp_path, number
@@ -512,10 +478,8 @@ def test_a_signal_before_a_run_has_started_is_one_sentence_and_exit_code_1(
 
 # ---- standard streams that can't be written ----
 
-LISTING = [["list", "--json"], ["list"], ["--version"], ["--help"], ["sessions"]]
 
-
-@pytest.mark.parametrize("arguments", LISTING)
+@pytest.mark.parametrize("arguments", [["list", "--json"], ["--help"]])
 def test_a_reader_that_has_left_is_no_error_to_report(dlmon_command, arguments):
     reader, writer = os.pipe()
     os.close(reader)
@@ -542,11 +506,7 @@ def in_shell(*words, redirect):
     [
         (["list", "--json"], ">&-", ""),
         (["list", "--json"], ">/dev/full", "1"),
-        (["list"], ">/dev/full", ""),
-        (["--version"], ">&-", "1"),
         (["--version"], ">/dev/full", ""),
-        (["--help"], ">/dev/full", ""),
-        (["sessions"], ">/dev/full", ""),
         (["watch"], ">&-", ""),
         (["watch"], ">/dev/full", ""),
     ],
@@ -589,9 +549,7 @@ main()
 """
 
 
-@pytest.mark.parametrize(
-    "module", ["dlmon.cli.main", "click", "dlmon.cli.list", "dlmon.render.tables", "rich"]
-)
+@pytest.mark.parametrize("module", ["dlmon.cli.main", "click", "rich"])
 def test_ctrl_c_while_it_starts_ends_it_without_a_word(module):
     command = [sys.executable, "-c", INTERRUPTED_ON_IMPORT, module, "list"]
     done = subprocess.run(command, capture_output=True, text=True)
@@ -609,8 +567,9 @@ def test_ctrl_c_once_it_is_over_ends_it_without_a_word():
     assert (done.returncode, done.stderr) == (130, "")
 
 
-def test_a_detached_run_goes_on_after_its_command_has_ended(dlmon, log_dir):
-    started = dlmon("run", SMALL, "--detach", "--json", "--log-dir", str(log_dir))
+def test_a_detached_run_goes_on_after_its_command_has_ended(dlmon, log_dir, without_keras):
+    run = ("run", SMALL, "--python", without_keras, "--epochs", str(MANY), "--detach", "--json")
+    started = dlmon(*run, "--log-dir", str(log_dir))
     assert (started.returncode, started.stderr) == (0, "")
     answer = json.loads(started.stdout)
     log = Log(answer["log"])
@@ -621,12 +580,6 @@ def test_a_detached_run_goes_on_after_its_command_has_ended(dlmon, log_dir):
     result = log.wait_for_end()
     assert result.status == "stopped"
     assert result.epochs >= 1
-
-
-def test_an_unwritable_log_directory_is_refused_before_anything_starts(dlmon, tmp_path):
-    (tmp_path / "file").touch()
-    done = dlmon("run", SMALL, "--log-dir", str(tmp_path / "file" / "sessions"))
-    assert f"{tmp_path}/file is not a directory" in assert_refused(done)
 
 
 def test_sessions_that_a_signal_ended_are_over(start, dlmon, log_dir):

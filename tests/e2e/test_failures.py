@@ -169,6 +169,7 @@ def test_a_full_pipe_never_blocks_training_and_what_it_cost_is_reported(start, f
         step_s=3e-6,
         script={
             "epoch 0": [["wait_for", go_on], ["fill_pipe"]],
+            "step 150000": [["wait_for_congestion"]],
             "trained": [["touch", trained]],
         },
     )
@@ -284,12 +285,11 @@ def test_a_segmentation_fault_is_reported_in_words(start):
     assert "last words" in [line.text for line in session.records(Output)]
 
 
-@pytest.mark.parametrize("name", ["SIGABRT", "SIGBUS", "SIGTERM", "SIGUSR2"])
-def test_any_other_signal_is_named(start, name):
-    result = start(script={"epoch 1": [["die_of", name]]}).wait_for_end()
+def test_any_other_signal_is_named(start):
+    result = start(script={"epoch 1": [["die_of", "SIGUSR2"]]}).wait_for_end()
     assert result.status == "failed"
-    assert name in result.error
-    assert result.exit_code == -signal.Signals[name]
+    assert "SIGUSR2" in result.error
+    assert result.exit_code == -signal.SIGUSR2
 
 
 def test_an_exit_code_without_a_reason_is_reported(start):
@@ -362,23 +362,6 @@ def test_running_out_of_memory_is_reported_with_the_batch_size(start, limited_me
     assert result.exit_code == -signal.SIGKILL
 
 
-def test_a_nan_loss_is_null_with_its_reason_and_one_notice(start):
-    session = start(epochs=4, script={"epoch 1": [["lose", "loss"]]})
-    assert session.wait_for_end().status == "completed"
-    epochs = session.records(Epoch)
-    assert [epoch.metrics["loss"] for epoch in epochs] == [0.5, None, None, None]
-    assert [epoch.why for epoch in epochs] == [
-        {},
-        {"loss": "NaN"},
-        {"loss": "NaN"},
-        {"loss": "NaN"},
-    ]
-    assert [text for text in session.notices() if "NaN" in text] == ["loss became NaN in epoch 2"]
-    assert b"NaN" not in session.path.read_bytes().replace(b'"NaN"', b"").replace(
-        b"became NaN", b""
-    )
-
-
 @pytest.mark.parametrize("own_session", [False, True], ids=["same group", "session of its own"])
 def test_a_helper_that_holds_the_pipes_open_holds_up_nothing(start, files, own_session):
     pids = files()
@@ -405,29 +388,6 @@ def test_garbage_among_the_records_is_refused_and_reported_once(start):
     reported = [text for text in session.notices() if "no record" in text]
     assert len(reported) == 2
     assert reported[1] == f"the workload sent {len(garbage)} lines that are no records"
-
-
-def test_a_flood_of_output_is_thinned_and_counted(start):
-    session = start(script={"epoch 1": [["flood", 20_000]]})
-    assert session.wait_for_end().status == "completed"
-    lines = session.records(Output)
-    left_out = sum(line.left_out or 0 for line in lines)
-    reported = [line for line in lines if line.text.startswith("line ")]
-    assert left_out > 0
-    assert left_out + len(reported) == 20_000
-    assert_totals(session, epochs=2, steps=20)
-
-
-def test_output_is_cleaned_and_a_progress_bar_leaves_its_last_state(start):
-    bar = "".join(f"\r{step}/100 [{'=' * (step // 10):10}]" for step in range(101))
-    session = start(
-        script={
-            "epoch 1": [["say", bar + "\n"], ["say", "\x1b]0;owned\x07[/x]\x1b[2J\n", "stderr"]]
-        }
-    )
-    session.wait_for_end()
-    lines = {(line.stream, line.text) for line in session.records(Output)}
-    assert lines == {("stdout", "100/100 [==========]"), ("stderr", "[/x]")}
 
 
 # ---- the log ----
@@ -658,29 +618,6 @@ def test_a_torn_last_line_is_skipped(start, dlmon, log_dir):
     assert shown.stderr.startswith("dlmon: interrupted")
 
 
-def test_a_line_torn_in_the_middle_costs_that_line_only(start):
-    session = start(epochs=2)
-    session.wait_for_end()
-    lines = session.path.read_bytes().splitlines(keepends=True)
-    middle = len(lines) // 2
-    lines[middle] = lines[middle][: len(lines[middle]) // 2] + b"\n"
-    session.path.write_bytes(b"".join(lines))
-    torn = Log(session.path)
-    assert len(torn.records()) == len(session.records()) - 1
-    assert torn.skipped == 1
-    assert torn.status == "completed"
-
-
-def test_a_deleted_working_directory_stops_nobody(view, tmp_path, monkeypatch):
-    gone = tmp_path / "gone"
-    gone.mkdir()
-    monkeypatch.chdir(gone)
-    gone.rmdir()
-    viewer = view(epochs=1)
-    assert viewer.exit_code() == 0
-    assert viewer.log.result.status == "completed"
-
-
 def test_a_working_directory_that_vanishes_during_the_run_stops_nobody(
     view, tmp_path, monkeypatch, files
 ):
@@ -695,14 +632,3 @@ def test_a_working_directory_that_vanishes_during_the_run_stops_nobody(
     viewer.log.wait_for(Machine, lambda sample: sample.t > lost.t)
     Path(go_on).touch()
     assert viewer.exit_code() == 0
-
-
-def test_a_gpu_that_is_not_there_is_refused_before_anything_starts(view, log_dir, files):
-    started = files()
-    viewer = view(device="gpu:99", script={"start": [["touch", started]]})
-    assert viewer.exit_code() == 2
-    assert viewer.stderr.startswith("dlmon: there is no GPU")
-    assert viewer.stderr.count("\n") == 1
-    assert viewer.stdout == ""
-    assert not Path(started).exists()
-    assert not log_dir.exists()

@@ -155,8 +155,7 @@ def test_each_of_many_viewers_sees_all_and_none_holds_up_the_session(
         assert terminal.process.wait(DEADLINE_S) == 0
 
 
-@pytest.mark.parametrize("stopped_by", ["a screen", "dlmon stop"])
-def test_a_stop_by_one_is_seen_by_all(start, attach, screen, dlmon, log_dir, stopped_by):
+def test_a_stop_by_one_is_seen_by_all(start, attach, screen):
     session = start(detached=True, epochs=MANY)
     session.release()
     session.wait_for(Epoch)
@@ -165,14 +164,10 @@ def test_a_stop_by_one_is_seen_by_all(start, attach, screen, dlmon, log_dir, sto
         viewer.wait_for("epoch 1/")
     for terminal in screens:
         shows(terminal, LIVE)
-    if stopped_by == "a screen":
-        screens[0].press("s")
-        shows(screens[0], "Stop this run?")
-        screens[0].press("s")
-        reason = "stopping: asked from another live screen"
-    else:
-        assert dlmon("stop", "last", "--log-dir", str(log_dir)).returncode == 0
-        reason = "stopping: asked with dlmon stop"
+    screens[0].press("s")
+    shows(screens[0], "Stop this run?")
+    screens[0].press("s")
+    reason = "stopping: asked from another live screen"
     assert session.wait_for_end().status == "stopped"
     assert session.notices() == [reason]
     for viewer in plain:
@@ -185,7 +180,7 @@ def test_a_stop_by_one_is_seen_by_all(start, attach, screen, dlmon, log_dir, sto
         terminal.press("q")
         codes.append(terminal.process.wait(DEADLINE_S))
     # Whoever stopped it was interrupted by its own user.
-    assert codes == ([130, 1] if stopped_by == "a screen" else [1, 1])
+    assert codes == [130, 1]
 
 
 def test_a_recording_is_shown_by_many_and_stopped_by_one(dlmon, attach, screen, log_dir):

@@ -104,51 +104,34 @@ def notices_of(log_dir):
 
 
 HARD_CASES = {
-    "prints and leaves files": """
-import sys
+    "prints, reads and leaves files": """
+import os, subprocess, sys
 open("made.txt", "w").write("by me")
 print("out", sys.argv[1:], flush=True)
 print("err", file=sys.stderr)
+print(sys.stdin.read().upper(), end='')
+print(os.getcwd(), __file__, __name__, sys.argv, sys.path[0] == os.getcwd(), sys.stdout.isatty())
+print(sys.executable == os.path.realpath(sys.executable) or sys.executable)
+print([folder for folder in sys.path if 'entry' in folder])
+print(subprocess.run([sys.executable, '-c', 'print(6 * 7)'], capture_output=True).stdout)
+print('x' * 79 + '\\n' + 'y' * 5_000_000, flush=True)
+for i in range(101):
+    sys.stderr.write('\\r%d%%' % i)
+os.write(1, bytes(range(256)) * 3)
 """,
     "raises": "raise ValueError('no luck')",
     "exits with a code": "import sys; print('bye'); sys.exit(7)",
     "ends by os._exit": "import os; os.write(1, b'bye'); os._exit(9)",
     "is ended by a signal": "import os, signal; os.kill(os.getpid(), signal.SIGTERM)",
     "kills itself": "import os, signal; os.kill(os.getpid(), signal.SIGKILL)",
-    "prints a progress bar": """
-import sys
-for i in range(101):
-    sys.stderr.write('\\r%d%%' % i)
-print('done')
-""",
-    "prints what is no text": "import os; os.write(1, bytes(range(256)) * 3)",
-    "reads stdin": "import sys; print(sys.stdin.read().upper(), end='')",
-    "asks where it is": """
-import os, sys
-print(os.getcwd(), __file__, __name__, sys.argv, sys.path[0] == os.getcwd(), sys.stdout.isatty())
-print(sys.executable == os.path.realpath(sys.executable) or sys.executable)
-print([folder for folder in sys.path if 'entry' in folder])
-""",
-    "spawns workers": """
+    "starts workers": """
 import multiprocessing
 def work(number):
     return number * number
 if __name__ == '__main__':
-    with multiprocessing.get_context('spawn').Pool(2) as pool:
-        print(pool.map(work, range(5)))
-""",
-    "forks workers": """
-import multiprocessing
-def work(number):
-    return number * number
-if __name__ == '__main__':
-    with multiprocessing.get_context('fork').Pool(2) as pool:
-        print(pool.map(work, range(5)))
-""",
-    "writes a lot": "print('x' * 79 + '\\n' + 'y' * 5_000_000)",
-    "starts another Python": """
-import subprocess, sys
-print(subprocess.run([sys.executable, '-c', 'print(6 * 7)'], capture_output=True).stdout)
+    for how in 'spawn', 'fork':
+        with multiprocessing.get_context(how).Pool(2) as pool:
+            print(pool.map(work, range(5)))
 """,
 }
 
@@ -183,9 +166,12 @@ def test_what_it_writes_is_in_the_log_too(folder, execute, log_dir):
 
 
 def test_a_loop_that_reports_itself_is_counted_exactly(folder, execute, log_dir):
-    done = execute([sys.executable, "train.py"], folder("w", {"train.py": LOOP}))
+    # What it makes of its own file changes nothing of what is known of it.
+    script = f"open('train.py', 'w').close()\n{LOOP}"
+    done = execute([sys.executable, "train.py"], folder("w", {"train.py": script}))
     assert (done.code, done.stdout) == (0, b"2560\n")
     records, entry = records_of(log_dir)
+    assert entry.header.script_sha256 == hashlib.sha256(script.encode()).hexdigest()
     batches = [record for record in records if isinstance(record, Batches)]
     assert sum(sum(record.counted) for record in batches) == 2560
     epochs = [record for record in records if isinstance(record, Epoch)]
@@ -202,14 +188,6 @@ def test_a_loop_that_reports_itself_is_counted_exactly(folder, execute, log_dir)
         *("outside training", "compiling", "training", "outside training", "closing"),
     ]
     assert entry.result.epochs == 2
-
-
-def test_the_log_has_the_hash_of_the_scripts_file_as_it_was(folder, execute, log_dir):
-    here = folder("w", {"train.py": "from pathlib import Path; Path('train.py').write_text('')"})
-    digits = hashlib.sha256((here / "train.py").read_bytes()).hexdigest()
-    execute([sys.executable, "train.py"], here)
-    _, entry = records_of(log_dir)
-    assert entry.header.script_sha256 == digits
 
 
 def test_the_same_loop_does_nothing_where_no_monitor_listens(folder):
@@ -249,10 +227,10 @@ dlmon_begin = time.monotonic()
     assert numbers == {None, 1}
 
 
-@pytest.mark.parametrize("name", ["random.py", "keras.py", "json.py", "dlmon/__init__.py"])
-def test_a_module_of_the_scripts_own_folder_is_not_imported_by_us(name, folder, execute):
-    files = {name: "raise SystemExit('imported')", "train.py": "print('ran')"}
-    done = execute([sys.executable, "train.py"], folder("w", files))
+def test_a_module_of_the_scripts_own_folder_is_not_imported_by_us(folder, execute):
+    names = ("random.py", "keras.py", "json.py", "dlmon/__init__.py")
+    files = dict.fromkeys(names, "raise SystemExit('imported')")
+    done = execute([sys.executable, "train.py"], folder("w", files | {"train.py": "print('ran')"}))
     assert (done.code, done.stdout) == (0, b"ran\n")
 
 
@@ -288,8 +266,8 @@ def _python(version):
     return str(found[-1])
 
 
-@pytest.mark.parametrize("version", ["3.6", "3.8"])
-def test_an_older_python_runs_unwatched_and_the_log_says_so(version, folder, execute, log_dir):
+def test_an_older_python_runs_unwatched_and_the_log_says_so(folder, execute, log_dir):
+    version = "3.8"
     done = execute([_python(version), "-c", "print(6 * 7)"], folder("w", {}))
     assert (done.code, done.stdout) == (0, b"42\n")
     assert f"Python {version}" in notices_of(log_dir)[0]
@@ -309,7 +287,7 @@ def test_a_python_that_has_no_dlmon_is_entered(version, folder, execute, log_dir
     )
 
 
-@pytest.mark.parametrize("option", ["-I", "-E", "-S", "PYTHONPATH=."])
+@pytest.mark.parametrize("option", ["-I", "-S", "PYTHONPATH=."])
 def test_a_python_that_keeps_us_out_is_named(option, folder, execute, log_dir):
     python = [sys.executable, option] if option.startswith("-") else ["env", option, sys.executable]
     done = execute([*python, "-c", "print(1)"], folder("w", {}))
@@ -374,13 +352,12 @@ def test_a_command_that_fails_without_an_exception_says_its_exit_code(folder, ex
     )
 
 
-@pytest.mark.parametrize("how", ["SIGSEGV", "SIGTERM"])
-def test_a_script_that_a_signal_ends_is_told_why_no_training_was_seen(how, folder, execute):
-    script = f"import os, signal; os.kill(os.getpid(), signal.{how})"
+def test_a_script_that_a_signal_ends_is_told_why_no_training_was_seen(folder, execute):
+    script = "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)"
     said = execute([sys.executable, "-c", script], folder("w", {})).stderr.decode()
     first, second = said.splitlines()[-2:]
     assert first.startswith("dlmon: no training was seen: no framework that dlmon watches was ")
-    assert second.endswith(f"failed: the script ended by {how}")
+    assert second.endswith("failed: the script ended by SIGSEGV")
 
 
 ARGUMENTS = """
@@ -401,7 +378,6 @@ with dlmon.training():
     ("words", "options", "lengths"),
     [
         ((), (), [(3, "the script's default of epochs")]),
-        (("--epochs", "4"), (), [(4, "the script's --epochs")]),
         ((), ("--epochs", "5"), [(5, "--epochs of dlmon exec")]),
         # Another one begins.
         (("--epochs", "2"), (), [(2, "the script's --epochs"), (None, None)]),
@@ -542,7 +518,7 @@ def test_what_runs_elsewhere_or_unwatched_is_not_repeated(option, folder, execut
     assert not log_dir.exists()
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGUSR1])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGUSR1])
 def test_a_signal_is_the_scripts_own(number, folder, log_dir):
     script = f"""
 import signal, sys, time

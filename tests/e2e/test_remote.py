@@ -24,18 +24,14 @@ from fakes.sshd import Network, lacks_sshd
 from dlmon.launch.bundle import hash_of
 from dlmon.launch.children import end_process
 from dlmon.launch.sensing import Sensing
-from dlmon.log.directory import NoSuchLog
-from dlmon.log.folder import LogError
 from dlmon.records import Facts, Machine, Status, decode, encode
 from dlmon.records.sanitize import clean
 from dlmon.remote import connection as connections
-from dlmon.remote import mirror
 from dlmon.remote.connection import Part, RefusedRequest, connect, connected, parts
 from dlmon.remote.follower import find_remote, follow_remote
 from dlmon.remote.link import Link, linked
 from dlmon.remote.listing import listed_sessions
 from dlmon.remote.machine import RemoteMachine
-from dlmon.remote.mirror import mirror_directory
 from dlmon.remote.ssh import SshError
 
 pytestmark = pytest.mark.skipif(lacks_sshd() is not None, reason=str(lacks_sshd()))
@@ -237,19 +233,6 @@ async def test_a_home_that_is_read_only_has_it_kept_elsewhere(add):
     assert stat.S_IMODE(kept.stat().st_mode) == 0o700
     async with connected(host.name) as cached:
         assert cached.box.sent_bytes == 0
-
-
-async def test_without_a_folder_of_the_session_the_temporary_one_is_taken(add, tmp_path):
-    host = add(
-        environment={
-            "XDG_CACHE_HOME": "/dev/null/cache",
-            "XDG_RUNTIME_DIR": None,
-            "TMPDIR": tmp_path,
-        }
-    )
-    async with connected(host.name) as fresh:
-        assert fresh.box.sent_bytes
-    assert (tmp_path / f"dlmon-{os.geteuid()}").is_dir()
 
 
 async def test_a_full_disk_has_it_kept_elsewhere(add):
@@ -824,15 +807,6 @@ def files_in(folder):
     return {str(path.relative_to(folder)) for path in folder.rglob("*") if not path.is_dir()}
 
 
-async def test_what_a_host_calls_itself_is_clean(stand_in):
-    host = stand_in(
-        {"first": {"python": EVIL, "system": EVIL}, "ready": {"agent": EVIL, "boot_id": EVIL}}
-    )
-    async with connected(host.name) as connection:
-        assert_texts_are_clean(connection.box)
-        assert "red" in connection.box.host_name
-
-
 @pytest.mark.parametrize(
     "first",
     [
@@ -854,23 +828,6 @@ async def test_a_host_that_asks_for_what_it_may_not_have_gets_nothing(stand_in, 
             await stack.enter_async_context(linked(host.name))
 
 
-async def test_an_error_of_a_host_is_a_clean_sentence(stand_in):
-    host = stand_in(
-        {
-            "answers": {
-                "stop": [answer_line(error=EVIL)],
-                "name": [answer_line(error=[EVIL], code="x")],
-            }
-        }
-    )
-    async with connected(host.name) as connection:
-        for ask in ("stop", "name"):
-            with pytest.raises(RefusedRequest) as caught:
-                await connection.ask_one(ask)
-            assert_texts_are_clean(str(caught.value).replace("\\", ""))
-            assert caught.value.exit_code == 1
-
-
 async def test_a_line_without_an_end_ends_the_connection_with_a_sentence(stand_in):
     host = stand_in({"answers": {"sessions": ["LONG"]}})
     async with connected(host.name) as connection:
@@ -878,132 +835,11 @@ async def test_a_line_without_an_end_ends_the_connection_with_a_sentence(stand_i
             await connection.ask_one("sessions")
 
 
-async def test_a_host_that_ends_while_it_is_asked_is_lost(stand_in):
-    host = stand_in({"answers": {"sessions": ["END"]}})
-    async with connected(host.name) as connection:
-        with pytest.raises(SshError, match=f"{host.name}: dlmon ended there"):
-            await connection.ask_one("sessions")
-        with pytest.raises(SshError, match=f"{host.name}: dlmon ended there"):
-            await connection.ask_one("sessions")
-
-
-async def test_readings_that_are_none_are_passed_over(stand_in):
-    sample = next(record for record in RECORDS if isinstance(record, Machine))
-    named = json.loads(encode(Facts(t=1, wall=1.0, host="", machine=HEADER.machine)))
-    named["host"] = named["machine"]["cpu_model"] = EVIL
-    wrong_clocks = [answer_line(t=t, wall=w) for t, w in ((1e400, 1), (10**400, 1), (-5, -5))]
-    notice = {"type": "notice", "t": 1, "text": EVIL}
-    host = stand_in(
-        {
-            "answers": {
-                "ping": [*NONSENSE, *wrong_clocks, '{"id": @, "t": true, "wall": NaN}', END],
-                "watch": [
-                    *NONSENSE,
-                    answer_line(record=named),
-                    answer_line(record=notice),
-                    answer_line(error=[EVIL]),
-                ],
-                "running": [*NONSENSE, answer_line(record=json.loads(encode(sample))), END],
-            }
-        }
-    )
-    async with watching(host.name) as (machine,):
-        await soon(lambda: machine.host_name != host.name and machine.status, "its facts")
-        assert_texts_are_clean(machine.facts)
-        assert_texts_are_clean([machine.host_name, machine.poll(), machine.status])
-        assert machine.history.latest is None
-        assert machine.now() >= 0
-        assert [answer async for answer in machine.link.ask("running")]
-        assert machine.link.is_up
-        assert machine.link.connections == 1
-
-
-ESCAPING = ["../../x", "..", ".", "a/b", "/etc/x", "", "a\x00b", "x" * 200, ".hidden", EVIL]
-
-
-async def test_only_sessions_that_a_file_can_be_named_after_are_listed(stand_in):
-    lines = [
-        *NONSENSE,
-        *(listed_line(session=session) for session in [*ESCAPING, None, 7.5, ["a"], {}]),
-        *(listed_line(file=file) for file in [*ESCAPING, "notes.txt", "../session.jsonl", 7, None]),
-        *(listed_line(size=size) for size in ("many", None, [1])),
-        listed_line(size=1).replace(": 1,", ": 1e400,"),
-        *(listed_line(header=header) for header in (None, {}, "{}", EVIL, "[" * 50_000)),
-        listed_line(result=encode(HEADER).decode()),
-        listed_line(session="good", size=-5, status=EVIL, name=EVIL, note=EVIL),
-        listed_line(session="other", size=10**30, status=["running"], name=["a"], note={}),
-        END,
-    ]
-    host = stand_in({"answers": {"sessions": lines}})
-    async with linked(host.name) as link:
-        found = await listed_sessions(link)
-        # What can't be seen in a name is left out of it, long before it names a file.
-        assert [each.session for each in found] == ["ab", "redline", "good", "other"]
-        assert [each.size for each in found[-2:]] == [0, 10**30]
-        assert {each.status for each in found[-2:]} == {Status.UNKNOWN}
-        assert_texts_are_clean(found)
-        with pytest.raises(NoSuchLog) as caught:
-            await find_remote(link, "good")
-        assert_texts_are_clean(str(caught.value))
-
-
 LOG = b"".join(map(encode, (HEADER, *RECORDS)))
 WHOLE = [
     answer_line(file="session.jsonl", at=0, size=len(LOG)),
     answer_line(at=0, text=LOG.decode("latin-1")),
 ]
-OVER = [answer_line(status="completed", loss=None), END]
-
-
-@pytest.mark.parametrize(
-    "lines",
-    [
-        *([answer_line(file=file, at=0, size=9)] for file in ESCAPING),
-        *([answer_line(file=file, at=0, size=9)] for file in ("../session.jsonl", ["a"], None)),
-        [answer_line(file="session.jsonl", at=5, size=9)],
-        [answer_line(file="session.jsonl", at=-5, size=9), answer_line(at=-5, text="log")],
-        [answer_line(file="session.jsonl", at=10**30, size=9)],
-        [answer_line(file="session.jsonl", at="0", size="many")],
-        [answer_line(at=4096, text="log")],
-        [answer_line(at=10**30, text="log")],
-        [answer_line(at=0, text="\u20ac")],
-        [answer_line(at=0, text=None)],
-        [answer_line(at=None, text="log")],
-        [answer_line(name="x")],
-        ['{"id": @, "file": "session.jsonl", "at": 1e400, "size": 1e400}'],
-        [answer_line(error=EVIL, code=[2])],
-    ],
-)
-async def test_an_answer_that_no_log_is_copied_by_is_refused(stand_in, tmp_path, lines):
-    host = stand_in({"answers": {"sessions": [listed_line(), END], "follow": [*lines, *OVER]}})
-    async with linked(host.name) as link:
-        with pytest.raises((RefusedRequest, LogError)) as caught:
-            await follow_remote(link, "mine")
-        assert host.name in str(caught.value)
-        assert_texts_are_clean(str(caught.value))
-        assert link.is_up
-    copied = mirror_directory(host.name) / HEADER.id / "session.jsonl"
-    assert files_in(tmp_path) <= {str(copied.relative_to(tmp_path)), "script.json"}
-    assert copied.read_bytes() in (b"", b"log")
-
-
-async def test_a_log_without_an_end_does_not_fill_the_disk(stand_in, monkeypatch):
-    monkeypatch.setattr(mirror, "LARGEST_LOG_BYTES", 4 << 20)
-    begin = answer_line(file="session.jsonl", at=0, size=len(LOG))
-    host = stand_in({"answers": {"sessions": [listed_line(), END], "follow": [begin, "GROWING"]}})
-    async with linked(host.name) as link:
-        with pytest.raises(RefusedRequest) as caught:
-            await follow_remote(link, "mine")
-        sentence = str(caught.value)
-        assert sentence.startswith(f"the log of {HEADER.id} on {host.name} has 0.0 GiB")
-        assert sentence.endswith("replay or report it there")
-        folder = mirror_directory(host.name) / HEADER.id
-        size = sum(path.stat().st_size for path in folder.iterdir())
-        assert 0 < size <= 4 << 20
-        # What is still on its way is not written either.
-        before = link.received_bytes
-        await soon(lambda: link.received_bytes > before, "more of it")
-        assert sum(path.stat().st_size for path in folder.iterdir()) == size
 
 
 async def test_a_log_that_is_sent_among_nonsense_is_copied_as_it_is(stand_in, tmp_path):

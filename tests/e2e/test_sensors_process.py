@@ -35,7 +35,6 @@ ROOT = Path(__file__).parents[2]
 NO_LIBRARY = "no NVIDIA driver: libnvidia-ml.so.1 was not found"
 POWER, UTILIZATION = "nvmlDeviceGetPowerUsage", "nvmlDeviceGetUtilizationRates"
 NOT_SUPPORTED, NO_PERMISSION, DRIVER_NOT_LOADED, LOST, MISMATCH = 3, 4, 9, 15, 18
-ALL_ONES = 2**64 - 1
 NOT_MEASURED = dict.fromkeys(("pcie_receive_mib_s", "pcie_send_mib_s"), "start with --pcie")
 READINGS = {spec.name for spec in fields(Gpu)} - {"index", "state", "why"}
 
@@ -179,28 +178,18 @@ def test_facts_come_first_and_say_why_of_whatever_is_unknown(start):
     assert unknown == facts.why.keys()
 
 
-def test_samples_follow_on_a_schedule_that_does_not_drift(start):
+def test_samples_follow_on_a_schedule_that_does_not_drift_and_have_the_fast_readings(start):
     sensors = start()
-    sensors.facts()
+    facts = sensors.facts()
     samples = [sensors.sample() for _ in range(6)]
-    scheduled = [s.t - int(s.cost.late_ms * 1e6) for s in samples if s.cost is not None]
+    scheduled = [s.t - int(s.cost.late_ms * 1e6) for s in samples]
     steps = [round((t - scheduled[0]) / 1e8, 3) for t in scheduled]
     assert steps == [round(step) for step in steps]
     assert steps == sorted(set(steps))
-
-
-def test_every_sample_reports_the_fast_readings(start):
-    sensors = start()
-    facts = sensors.facts()
-    for _ in range(3):
-        sample = sensors.sample()
-        assert sample.cpu is not None
+    for sample in samples:
         assert sample.cpu.pct is not None
-        assert sample.cpu.cores is not None
         assert len(sample.cpu.cores) >= (facts.cores or 1)
-        assert sample.memory is not None
         assert sample.memory.used_mib
-        assert sample.cost is not None
         assert sample.process is None
 
 
@@ -214,17 +203,10 @@ def test_who_asks_for_it_at_once_has_a_whole_sample_with_the_facts_and_then_one_
     assert second.t - int(second.cost.late_ms * 1e6) == pytest.approx(facts.t + 5e8, abs=1e4)
 
 
-def test_the_first_sample_comes_soon_whatever_the_interval(start):
+def test_the_first_sample_comes_soon_whatever_the_interval_and_the_end_of_stdin_ends_it(start):
     sensors = start("--interval", "3600")
     sensors.facts()
-    sample = sensors.sample()
-    assert sample.cpu is not None
-    assert sample.cpu.pct is not None
-
-
-def test_the_end_of_stdin_ends_it_at_once_and_without_a_word(start):
-    sensors = start("--interval", "3600")
-    sensors.facts()
+    assert sensors.sample().cpu.pct is not None
     assert sensors.end() == 0
     assert unread(sensors) == b""
 
@@ -297,7 +279,7 @@ def test_a_word_that_it_does_not_know_changes_nothing(start):
     ]
 
 
-@pytest.mark.parametrize("interval", ["0.01", "nan", "soon", "-1"])
+@pytest.mark.parametrize("interval", ["0.01", "soon"])
 def test_an_interval_that_cannot_be_is_refused(interval):
     ended = subprocess.run(
         [sys.executable, "-P", "-m", "dlmon.sensors", "--interval", interval],
@@ -325,9 +307,9 @@ def known_fields(record: Any) -> set[str]:
     return {name for name, value in vars(record).items() if value is not None}
 
 
-@pytest.mark.parametrize("hidden", [("psutil",), ("psutil", "platformdirs", "pynvml")], ids=len)
-def test_without_packages_it_reports_all_that_it_does_with_them(start, hide, hidden):
-    with_all, without = start(), start(environment=hide(*hidden))
+def test_without_packages_it_reports_all_that_it_does_with_them(start, hide):
+    hidden = hide("psutil", "platformdirs", "pynvml")
+    with_all, without = start(), start(environment=hidden)
     expected, facts = with_all.facts(), without.facts()
     assert (known_fields(facts), facts.why) == (known_fields(expected), expected.why)
     for name in ("cpu_model", "cores", "physical_cores", "memory_mib", "swap_mib", "on_battery"):
@@ -379,7 +361,7 @@ def test_nvml_is_left_alone_when_asked_to(start, driver):
     assert driver.calls() == []
 
 
-@pytest.mark.parametrize("count", [0, 1, 2, 8])
+@pytest.mark.parametrize("count", [0, 8])
 def test_every_gpu_of_a_healthy_driver_is_reported(start, driver, count):
     driver.says(f"gpus {count}", "process 0 100000 1024", "process 0 100001 1024")
     sensors = start(driver=driver)
@@ -432,18 +414,6 @@ def test_every_gpu_of_a_healthy_driver_is_reported(start, driver, count):
         )
         for index in range(count)
     )
-
-
-def test_a_reading_follows_the_driver(start, driver):
-    sensors = start(driver=driver)
-    sensors.facts()
-    sensors.sample()
-    driver.says("gpus 1", "set 0 throttle 5", "set 0 power_mw 699900", "set 0 utilization_pct 12")
-    gpu = sensors.sample_until(lambda known: known.gpus[0].throttle).gpus[0]
-    assert gpu.throttle == ("power cap",)
-    driver.says("gpus 1", "set 0 throttle 1")
-    gpu = sensors.sample_until(lambda known: known.gpus[0].utilization_pct == 90).gpus[0]
-    assert gpu.throttle == ()
 
 
 def test_what_a_gpu_does_not_support_has_its_reason_and_is_not_asked_again(start, driver):
@@ -519,26 +489,6 @@ def test_a_gpu_that_is_lost_and_comes_back_leaves_the_others_alone(start, driver
     assert sensors.later_facts == []
 
 
-def test_a_gpu_that_is_lost_at_the_start_is_introduced_when_it_comes(start, driver):
-    driver.says("gpus 2", f"answer nvmlDeviceGetHandleByIndex_v2 1 {LOST}")
-    sensors = start(driver=driver)
-    facts = sensors.facts()
-    assert facts.gpus is not None
-    assert (facts.gpus[0].memory_mib, facts.gpus[0].why) == (81920, {})
-    assert set(facts.gpus[1].why.values()) == {"lost"}
-    sensors.sample()
-    assert sensors.gpu(0).power_w == 300.5
-    assert sensors.gpu(1).why == dict.fromkeys(READINGS, "lost")
-    assert sensors.gpu(1).state is GpuState.LOST
-    driver.says("gpus 2")
-    sensors.sample_until(lambda known: known.gpus[1].power_w == 310.5)
-    sensors.sample()
-    assert sensors.notices == ["GPU 1: lost; it is tried again", "GPU 1: back"]
-    (later,) = sensors.later_facts
-    assert later.gpus is not None
-    assert (later.gpus[1].name, later.gpus[1].why) == ("NVIDIA Fake 100", {})
-
-
 def test_a_driver_that_supports_nothing_leaves_a_reason_in_every_place(start, driver):
     starting = ("nvmlInitWithFlags", "nvmlDeviceGetCount_v2", "nvmlDeviceGetHandleByIndex_v2")
     driver.says(
@@ -570,29 +520,6 @@ def test_a_driver_that_supports_nothing_leaves_a_reason_in_every_place(start, dr
     assert len(driver.calls()) == asked
 
 
-def test_memory_that_the_driver_cannot_report_is_unknown(start, driver):
-    driver.says(
-        "gpus 3",
-        f"set 0 memory_used_mib {ALL_ONES}",
-        "set 1 memory_total_mib 0",
-        f"answer nvmlDeviceGetMemoryInfo_v2 2 {NOT_SUPPORTED}",
-        f"answer nvmlDeviceGetMemoryInfo 2 {NOT_SUPPORTED}",
-        f"process 0 {os.getpid()} -1",
-    )
-    sensors = start(driver=driver)
-    facts = sensors.facts()
-    assert facts.gpus is not None
-    assert [gpu.memory_mib for gpu in facts.gpus] == [81920, None, None]
-    sensors.sample()
-    assert [gpu.memory_used_mib for gpu in sensors.known.gpus] == [None, None, None]
-    assert [gpu.why["memory_used_mib"] for gpu in sensors.known.gpus] == [
-        "the driver reported an impossible value",
-        "this GPU has no memory of its own",
-        "not supported",
-    ]
-    assert on_gpus(sensors)[os.getpid()] == ((0,), None)
-
-
 def test_a_divided_gpu_says_so(start, driver):
     driver.says(
         "gpus 2",
@@ -615,20 +542,6 @@ def test_a_divided_gpu_says_so(start, driver):
     assert f"{UTILIZATION} 0" not in driver.calls()
 
 
-def test_the_processes_on_the_gpus_are_reported(start, driver):
-    me, parent = os.getpid(), os.getppid()
-    driver.says(
-        "gpus 2",
-        f"process 0 {me} 1024",
-        f"process 1 {me} 512",
-        f"process 1 {parent} 64 graphics",
-    )
-    sensors = start(driver=driver)
-    assert sensors.facts().foreign_gpu_processes == 1
-    sensors.sample()
-    assert on_gpus(sensors) == {me: ((0, 1), 1536), parent: ((1,), 64)}
-
-
 def test_pids_of_another_namespace_are_not_taken_for_this_ones(start, driver):
     driver.says("gpus 1", f"process 0 {os.getpid()} 1024")
     in_a_container = "kernel_files.sees_every_process = lambda: False"
@@ -641,16 +554,6 @@ def test_pids_of_another_namespace_are_not_taken_for_this_ones(start, driver):
     driver.says("gpus 1")
     sensors = start(driver=driver, elsewhere=in_a_container)
     assert sensors.facts().why["foreign_gpu_processes"] == "a container may hide other processes"
-
-
-def test_what_crosses_the_pcie_links_is_measured_where_asked_for(start, driver):
-    sensors = start("--pcie", driver=driver)
-    sensors.facts()
-    sensors.sample()
-    assert set(sensors.gpu(0).why.values()) == {"not measured yet"}
-    sensors.sample()
-    gpu = sensors.gpu(0)
-    assert (gpu.pcie_receive_mib_s, gpu.pcie_send_mib_s, gpu.why) == (2.0, 1.0, {})
 
 
 def test_what_crosses_the_nvlinks_is_reported_at_the_next_slow_reading(start, driver):
@@ -691,16 +594,6 @@ def test_a_gpu_that_sleeps_is_not_woken_to_be_looked_at(start, driver, tmp_path)
     assert sensors.notices == []
 
 
-def test_a_driver_that_is_unloaded_and_loaded_again_is_found_again(start, driver):
-    sensors = start(driver=driver)
-    sensors.facts()
-    driver.says("gpus 1", f"answer * * {DRIVER_NOT_LOADED}")
-    sensors.sample_until(lambda known: known.gpus[0].power_w is None)
-    assert sensors.gpu(0).why["power_w"] == "the NVIDIA driver is not loaded"
-    driver.says("gpus 1")
-    sensors.sample_until(lambda known: known.gpus[0].power_w is not None)
-
-
 def test_a_driver_that_does_not_fit_its_library_is_said_so(start, driver):
     driver.says("gpus 1", f"answer nvmlInitWithFlags * {MISMATCH}")
     sensors = start(driver=driver)
@@ -731,3 +624,36 @@ def test_a_driver_that_crashes_ends_the_process_with_its_signal(start, driver):
     driver.says("gpus 1", f"crash {POWER}")
     sensors = start(driver=driver)
     assert sensors.process.wait() == -signal.SIGSEGV
+
+
+def test_memory_that_the_driver_cannot_report_is_unknown(start, driver):
+    driver.says(
+        "gpus 3",
+        f"set 0 memory_used_mib {2**64 - 1}",
+        "set 1 memory_total_mib 0",
+        f"answer nvmlDeviceGetMemoryInfo_v2 2 {NOT_SUPPORTED}",
+        f"answer nvmlDeviceGetMemoryInfo 2 {NOT_SUPPORTED}",
+        f"process 0 {os.getpid()} -1",
+    )
+    sensors = start(driver=driver)
+    facts = sensors.facts()
+    assert facts.gpus is not None
+    assert [gpu.memory_mib for gpu in facts.gpus] == [81920, None, None]
+    sensors.sample()
+    assert [gpu.memory_used_mib for gpu in sensors.known.gpus] == [None, None, None]
+    assert [gpu.why["memory_used_mib"] for gpu in sensors.known.gpus] == [
+        "the driver reported an impossible value",
+        "this GPU has no memory of its own",
+        "not supported",
+    ]
+    assert on_gpus(sensors)[os.getpid()] == ((0,), None)
+
+
+def test_a_driver_that_is_unloaded_and_loaded_again_is_found_again(start, driver):
+    sensors = start(driver=driver)
+    sensors.facts()
+    driver.says("gpus 1", f"answer * * {DRIVER_NOT_LOADED}")
+    sensors.sample_until(lambda known: known.gpus[0].power_w is None)
+    assert sensors.gpu(0).why["power_w"] == "the NVIDIA driver is not loaded"
+    driver.says("gpus 1")
+    sensors.sample_until(lambda known: known.gpus[0].power_w is not None)

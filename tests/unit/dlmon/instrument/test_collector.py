@@ -117,11 +117,6 @@ def time_of(record):
     return sum(record.dt_us) if isinstance(record, Batches) else record.time_us
 
 
-@given(st.permutations(ends(10)))
-def test_the_order_of_arrival_within_a_flush_makes_no_difference(arrived):
-    assert collect([begin(), *arrived, end()]) == collect([begin(), *ends(10), end()])
-
-
 @given(st.permutations(range(10)), st.integers(0, 10))
 def test_batches_may_arrive_after_the_phase_that_follows_them(order, position):
     arrived = [ends(10)[index] for index in order]
@@ -161,12 +156,6 @@ def test_each_missing_batch_has_a_flush_of_its_own_to_arrive_in():
     ]
 
 
-def test_nothing_is_held_back_at_the_end():
-    zero, _, two = ends(3)
-    for flush in ([begin(), zero, two, end()], [begin(), zero, two]):
-        assert sum(count_of(record) for record in batches_in(collect(flush))) == 3
-
-
 @given(
     st.integers(0, 10**18),
     st.lists(st.integers(1, 10**8), min_size=1, max_size=60),
@@ -198,22 +187,6 @@ def test_a_hook_that_stands_for_several_batches_becomes_as_many_equal_ones():
     assert record.dt_us[:4] == (10_000,) * 4
     assert max(record.dt_us[4:]) - min(record.dt_us[4:]) <= 1
     assert record.t == BEGIN // 1000 * 1000 + 10 * MS
-
-
-def test_the_last_hook_may_claim_more_batches_than_the_set_holds():
-    # Ten batches, the last one short, four in a hook: Keras says 3, 7 and 11.
-    queued = [begin(samples=95, stride=4), (3, BEGIN + 1), (7, BEGIN + 2), (11, BEGIN + 3), end()]
-    record, epoch = collect(queued)
-    assert (len(record.dt_us), record.samples) == (10, (10,) * 9 + (5,))
-    assert (epoch.steps, epoch.samples, epoch.whole) == (10, 95, True)
-
-
-def test_hooks_that_stand_for_several_batches_are_put_in_order_too():
-    hooks = [(3, BEGIN + 40 * MS), (7, BEGIN + 90 * MS), (11, BEGIN + 130 * MS)]
-    in_order = collect([begin(samples=120, stride=4), *hooks, end()])
-    assert collect([begin(samples=120, stride=4), hooks[1], hooks[2], hooks[0], end()]) == in_order
-    held_once = collect([begin(samples=120, stride=4), hooks[1]], [hooks[0], hooks[2], end()])
-    assert sum((r.dt_us for r in batches_in(held_once)), ()) == in_order[0].dt_us
 
 
 def test_samples_are_a_number_when_all_batches_hold_as_many_and_else_an_array():
@@ -269,11 +242,6 @@ def test_batches_of_a_fit_that_never_ended_its_epoch_are_reported():
     assert epoch.begin == later
 
 
-def test_the_epoch_keeps_its_own_number():
-    record, epoch = collect([begin(epoch=5), *ends(2), end(epoch=5)])
-    assert (record.epoch, epoch.epoch) == (5, 5)
-
-
 def test_the_first_batch_of_each_fit_ends_its_compile_phase():
     later = BEGIN + 50_000 * MS
     records = collect(
@@ -288,14 +256,6 @@ def test_the_first_batch_of_each_fit_ends_its_compile_phase():
         Phase(2, "training"),
         Phase(3, "compiling"),
         Phase(later // 1000 * 1000 + 20 * MS, "training"),
-    ]
-
-
-def test_the_compile_phase_turns_into_the_phase_that_its_epoch_names():
-    mark = EpochStart(0, BEGIN, 10, 100, phase="predicting")
-    reported = collect([Phase(1, "compiling"), mark, *ends(10), end()])
-    assert [record.name for record in reported if isinstance(record, Phase)] == [
-        *("compiling", "predicting"),
     ]
 
 
@@ -360,19 +320,6 @@ def test_beyond_the_batches_that_keep_their_times_there_is_a_summary_a_second(mo
     assert sum(time_of(record) for record in reported) == 500 * 20_000
     assert all(record.step_us == (20_000,) * 7 for record in summaries)
     assert summaries[-1].t_last == epoch.train_end
-
-
-def test_a_full_pipe_coalesces_batches_and_counts_them(monkeypatch):
-    monkeypatch.setattr(emit, "WAITING_BATCHES", 30)
-    collector = BatchCollector()
-    arrived = ends(100)
-    flushes = [[begin(samples=1_000), *arrived[:20]], arrived[20:60], [*arrived[60:], end()]]
-    *reported, epoch = collect(*flushes, coalesce=True, collector=collector)
-    singles = sum(count_of(record) for record in reported if isinstance(record, Batches))
-    assert collector.coalesced == 100 - singles
-    assert collector.coalesced >= 60
-    assert sum(count_of(record) for record in reported) == epoch.steps == 100
-    assert sum(samples_of(record) for record in reported) == 1_000
 
 
 def test_a_full_pipe_holds_few_batches_however_many_epochs_pass(monkeypatch):

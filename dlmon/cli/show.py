@@ -8,7 +8,7 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ from dlmon.cli.command_line import sentence_of
 from dlmon.cli.shared import UserError, in_terminal, result_of, user_errors
 from dlmon.exit_codes import FAILED, NOT_STARTED
 from dlmon.options.settings import Settings
+from dlmon.records.record import record
 
 # Whoever asks for help pays for none of what starts a session.
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from dlmon.remote.start import RemoteStart
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class View:
     """How sessions are to be shown.
 

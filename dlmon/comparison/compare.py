@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Protocol
 
@@ -42,6 +42,7 @@ from dlmon.records import (
     Status,
     StepTime,
 )
+from dlmon.records.record import record
 from dlmon.statistics.intervals import student_95_of
 from dlmon.statistics.ratios import Error, Ratio, ratio_of, run_spread
 
@@ -51,7 +52,7 @@ _MANY = 1e6
 KINDS = ("this", "earlier", "published")
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class StepMilliseconds:
     """The mean time of a batch in the steady state, as published times of a batch are means.
 
@@ -64,7 +65,7 @@ class StepMilliseconds:
     projected: bool = False
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Throughput:
     """The throughput in the steady state, by which scripts without epochs are compared."""
 
@@ -293,7 +294,7 @@ def timing_by(metric: str, figures: Figures) -> Timing | None:
     }.get(metric)
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class ComparisonRow:
     """One line of a comparison.
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from dlmon.records import MachineFacts, Result
+from dlmon.records.record import record
 
 # Their vocabulary, and so their size, follows from the training text.
 SIZED_BY_DATA = frozenset({"imdb-fasttext"})
@@ -17,7 +17,7 @@ BUSY_CPU_PCT = 20
 BUSY_LOAD_PER_CORE = 0.5
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Conditions:
     """The conditions of a timed run; a None is unknown, and equals nothing.
 

@@ -6,10 +6,10 @@ They say how far runs differ by themselves.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from dlmon.comparison.same_script import Script
+from dlmon.records.record import record
 
 BACKEND = "backend"
 """What Keras runs on; of a script what it was seen to run on, where the log says it."""
@@ -18,7 +18,7 @@ _OF_NO_EFFECT = frozenset({"log_dir", "detach", "name", "note"})
 _PRICE = "price"
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Settings:
     """How a run was made.
 

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from dlmon.comparison.compare import published_differences
 from dlmon.comparison.conditions import SIZED_BY_DATA, Conditions
 from dlmon.comparison.published import STEP_MS, Published, published, published_metrics
+from dlmon.records.record import record
 
 Changes = tuple[tuple[str, int | str], ...]
 """Options of `run` with the values that they would need: (("batch_size", 128), ...)."""
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Match:
     """How many published times are comparable once these options are changed, if any have to be."""
 

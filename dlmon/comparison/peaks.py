@@ -11,12 +11,13 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from pathlib import Path
 from typing import Any
 
 from dlmon.files import read_regular
 from dlmon.private_files import write_private
+from dlmon.records.record import record
 from dlmon.records.sanitize import clean
 
 SCHEMA = 1
@@ -32,7 +33,7 @@ class CalibrationError(Exception):
     """No calibration can be read or made; the message is a sentence that says what to do."""
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Peak:
     """The most floating-point operations per second seen of one device in one precision.
 

@@ -6,7 +6,7 @@ import csv
 import io
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
@@ -16,6 +16,7 @@ from dlmon.files import MIB, read_regular
 from dlmon.numbers import decimal_number, whole_number
 from dlmon.private_files import FILE_MODE, make_private_folder
 from dlmon.records import AccountPart, Result
+from dlmon.records.record import record
 from dlmon.records.sanitize import SHOWN_PATH_LENGTH, clean, quoted
 
 NOT_KNOWN = "the peak of this device is not known"
@@ -39,7 +40,7 @@ _MIXED = ("mixed_float16", "mixed_bfloat16")
 MORE_OPERATIONS_PCT = {"resnet50": 6, "resnet101": 3, "resnet152": 2}
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Published:
     """One published time: `value` is in milliseconds for `..._ms`, else in seconds."""
 
@@ -403,7 +404,7 @@ def _safe(cell: Any) -> Any:
     return _QUOTE + text if text.startswith(_FORMULA) else text
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class PublishedDevice:
     """One device; what its source doesn't state, or where it was sold in two kinds, is None.
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os.path
-from dataclasses import dataclass
 
 from dlmon.records import SessionHeader
+from dlmon.records.record import record
 from dlmon.script_name import named_script
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Script:
     """What tells a script from others.
 

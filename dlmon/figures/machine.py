@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import Literal
 
 from rich.cells import cell_len
 
 from dlmon.figures import units
 from dlmon.records import Cpu, Gpu, GpuFacts, GpuState, Machine, MachineFacts, ProcessTree
+from dlmon.records.record import record
 
 Level = Literal["", "high", "bad"]
 
@@ -32,7 +33,7 @@ LEVELS: tuple[Level, ...] = ("", "high", "bad")
 """How much attention a figure asks for: the last one the most."""
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Figure:
     """One reading: what it is, its value, its share of the most there can be.
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import shlex
 from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +17,7 @@ from dlmon.figures.validity import in_doubt
 from dlmon.log.directory import SessionEntry
 from dlmon.log.label import Label
 from dlmon.records import MachineUse, Requirement, Result, SessionHeader, Status, StopCause
+from dlmon.records.record import record
 from dlmon.session.session import NOTHING_SEEN, TOO_SHORT
 from dlmon.stop import CAUSE_TEXT
 from dlmon.sweep.log import SWEEP_NAME, SweepEntry, entry_of
@@ -54,7 +54,7 @@ Recorded = SessionEntry | SweepEntry
 """What a log directory holds."""
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class RunOfSweep:
     """Which sweep a session was run for, and which of its combinations it was, in words."""
 

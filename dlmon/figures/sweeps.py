@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from dlmon.figures.validity import doubts_of_results
 from dlmon.log.folder import place_options
 from dlmon.options.run import in_words, option_name
 from dlmon.records import Outcome, RunStatus, SweepHeader, to_json
+from dlmon.records.record import record
 from dlmon.sweep.plan import HOST, Combination, Plan
 from dlmon.sweep.progress import Sweep
 from dlmon.sweep.results import (
@@ -42,7 +42,7 @@ _MOST_VALUES = 8
 _PRICE = "USD/M samples"
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class SweepTableColumn:
     """One column of the table: its heading, and whether it holds numbers."""
 
@@ -50,7 +50,7 @@ class SweepTableColumn:
     numeric: bool = False
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class SweepTableRow:
     """One combination as the table shows it.
 

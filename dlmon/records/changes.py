@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import Any, TypeVar
 
 from dlmon.records import (
@@ -18,6 +18,7 @@ from dlmon.records import (
     ProcessTree,
 )
 from dlmon.records.codec import filled
+from dlmon.records.record import record
 
 _T = TypeVar("_T")
 
@@ -35,7 +36,7 @@ ALWAYS_WRITTEN: dict[type[Any], frozenset[str]] = {
 }
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class _Unknown:
     reason: str
 

@@ -14,13 +14,14 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, fields
 from functools import reduce
 from operator import or_
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from dlmon.records.machine import Gpu, GpuFacts, Machine, MachineFacts
 from dlmon.records.profile import Profile
+from dlmon.records.record import record
 from dlmon.records.sanitize import clean
 from dlmon.records.session import Alert, Facts, Failure, Notice, Output, Result, SessionHeader
 from dlmon.records.stacks import Answer, ProcessStack, Stack
@@ -197,7 +198,7 @@ def _check_summary(summary: BatchSummary) -> None:
 _Parser = Callable[[Any, str], Any]
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class _FieldParsers:
     """How the objects of one class are read: its fields' parsers, and what may be left out.
 

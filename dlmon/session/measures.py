@@ -7,17 +7,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from dlmon.comparison.price import parse_price
 from dlmon.records import Epoch, Model, SamplesPerSecond
+from dlmon.records.record import record
 from dlmon.session.energy import NO_WHOLE_EPOCH, EnergyMeter, NotMeasured
 
 NO_PRICE = "no price was given (--price)"
 NOT_CALIBRATED = "this device was not calibrated (dlmon doctor --calibrate)"
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Measures:
     """The measures of a run, with the reasons of those that are None.
 

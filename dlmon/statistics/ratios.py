@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from dlmon.records import Word
+from dlmon.records.record import record
 from dlmon.statistics.intervals import student_95_of, student_p
 
 Windows = Sequence[tuple[int, int]]
@@ -44,7 +44,7 @@ class Basis(Word):
     """One run on a side, and how its windows differ: nothing is known of how runs do."""
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Error:
     """The standard error of a logarithm, with its degrees of freedom."""
 
@@ -52,7 +52,7 @@ class Error:
     degrees: float
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Ratio:
     """New over base.
 

@@ -11,7 +11,7 @@ import contextlib
 import fcntl
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 
 from dlmon.files import open_regular
@@ -33,6 +33,7 @@ from dlmon.records import (
     SweptWorkload,
     encode,
 )
+from dlmon.records.record import record
 from dlmon.sweep.plan import Plan, SweepError, plan_of
 from dlmon.sweep.progress import Sweep
 
@@ -43,7 +44,7 @@ SWEEP_NAME = f"{SweepHeader.TYPE}.jsonl"
 _open_here: dict[tuple[int, int], SweepWriter] = {}
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class SweepEntry:
     """One sweep of a directory.
 
@@ -221,8 +222,8 @@ def entry_of(
         SweepError: it is none.
     """
     sweep = Sweep(plan_of(header))
-    for record in records:
-        sweep.fold(record)
+    for each in records:
+        sweep.fold(each)
     if status != Status.RUNNING and sweep.closed is not None:
         status = sweep.closed
     return SweepEntry(header, path, sweep, status, None, label)

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from statistics import fmean, median
 
 from dlmon.records import Outcome, Result, RunStatus, Slot, Status, Value, Variation
+from dlmon.records.record import record
 from dlmon.statistics.intervals import mean_half_width
 from dlmon.statistics.ratios import Claim, Ratio, ratio_of
 from dlmon.sweep.plan import Combination
@@ -38,7 +38,7 @@ SAME_WORK = ("mode",)
 """What a sample takes is compared only where these are the same: a forward pass does less."""
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class CombinationRow:
     """What came of one combination.
 

@@ -285,20 +285,6 @@ def test_a_segmentation_fault_is_reported_in_words(start):
     assert "last words" in [line.text for line in session.records(Output)]
 
 
-def test_any_other_signal_is_named(start):
-    result = start(script={"epoch 1": [["die_of", "SIGUSR2"]]}).wait_for_end()
-    assert result.status == "failed"
-    assert "SIGUSR2" in result.error
-    assert result.exit_code == -signal.SIGUSR2
-
-
-def test_an_exit_code_without_a_reason_is_reported(start):
-    result = start(script={"epoch 1": [["leave", 3]]}).wait_for_end()
-    assert result.status == "failed"
-    assert result.error == "the workload ended with exit code 3 and gave no reason"
-    assert result.exit_code == 3
-
-
 def test_a_kill_from_outside_is_not_called_a_lack_of_memory(start):
     session = start(epochs=MANY)
     session.wait_for(Epoch)

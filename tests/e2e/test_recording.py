@@ -110,15 +110,6 @@ def test_a_signal_to_its_viewer_stops_it_and_sums_it_up(dlmon_command, log_dir, 
     assert "batch" not in errors
 
 
-def test_its_sensors_are_replaced_when_they_die(record):
-    log = record()
-    log.wait_for(Machine)
-    pid = log.sensors_pid
-    os.kill(pid, signal.SIGKILL)
-    log.wait_for_notice("the sensors are back")
-    assert log.sensors_pid != pid
-
-
 def test_in_a_terminal_it_is_shown_and_left_running(dlmon_command, log_dir):
     command = [dlmon_command, *RECORD, "--log-dir", log_dir]
     with PseudoTerminal(command) as terminal:
@@ -131,14 +122,6 @@ def test_in_a_terminal_it_is_shown_and_left_running(dlmon_command, log_dir):
     assert pid is not None
     os.kill(pid, signal.SIGTERM)
     assert log.wait_for_end().status == "stopped"
-
-
-def test_an_unwritable_directory_is_refused(dlmon, tmp_path):
-    (tmp_path / "file").touch()
-    ran = dlmon(*RECORD, "--for", "1s", "--log-dir", str(tmp_path / "file"))
-    assert (ran.returncode, ran.stdout) == (2, "")
-    assert ran.stderr.count("\n") == 1
-    assert "is not a directory" in ran.stderr
 
 
 @pytest.mark.parametrize(
@@ -154,7 +137,7 @@ def test_an_unwritable_directory_is_refused(dlmon, tmp_path):
         (["--log-dir", "x"], "--log-dir is for a recording: use it with --record"),
     ],
 )
-def test_a_wrong_argument_is_one_sentence_and_exit_code_2(dlmon, log_dir, arguments, says):
-    ran = dlmon("watch", *arguments)
+def test_a_wrong_argument_is_one_sentence_and_exit_code_2(refused, arguments, says):
+    ran = refused("watch", *arguments)
     assert (ran.returncode, ran.stdout, ran.stderr.count("\n")) == (2, "", 1)
     assert says in ran.stderr

@@ -114,7 +114,7 @@ def sessions_of(log_dir):
 # ---- to the end ----
 
 
-def test_every_combination_is_run_as_a_session_of_its_own(sweeper, log_dir):
+def test_every_combination_is_run_as_a_session_of_its_own_and_a_row(sweeper, log_dir):
     one = sweeper(vary={"batch_size": [8, 16]}, repeats=2, options=QUICK)
     assert one.exit_code() == 0, one.stderr
     sweep = one.sweep
@@ -129,16 +129,11 @@ def test_every_combination_is_run_as_a_session_of_its_own(sweeper, log_dir):
     for before, after in pairwise(entries):
         assert before.result.t <= after.header.t, "two ran at once"
     assert one.stderr == ""
-
-
-def test_plain_lines_report_each_run_then_the_table(sweeper):
-    one = sweeper(vary={"batch_size": [8, 16]}, options=QUICK)
-    assert one.exit_code() == 0
     lines = one.stdout.splitlines()
     assert "sweep 20" in lines[0]
-    assert "2 runs" in lines[1]
-    assert sum(": session 20" in line for line in lines) == 2
-    assert sum(": completed" in line for line in lines) == 2
+    assert "4 runs" in lines[1]
+    assert sum(": session 20" in line for line in lines) == 4
+    assert sum(": completed" in line for line in lines) == 4
     table = [line.split() for line in lines[lines.index("") :] if line.strip()]
     assert table[0][:2] == ["batch", "status"]
     assert [row[:2] for row in table[1:3]] == [["8", "completed"], ["16", "completed"]]
@@ -175,17 +170,6 @@ def test_what_cannot_be_run_is_a_row_and_the_sweep_goes_on(sweeper, log_dir):
     assert len(sessions_of(log_dir)) == 4, "what was refused has no session"
     assert "on purpose" in one.stdout
     assert "a batch of 64 can't be" in one.stdout
-
-
-def test_a_device_that_is_not_there_is_a_row(sweeper, log_dir):
-    one = sweeper(vary={"device": ["gpu:99", "cpu"]}, options=QUICK)
-    assert one.exit_code() == 0
-    assert statuses(one.sweep) == {
-        ("gpu:99",): [RunStatus.IMPOSSIBLE],
-        ("cpu",): [RunStatus.COMPLETED],
-    }
-    assert "there is no GPU" in one.stdout
-    assert len(sessions_of(log_dir)) == 1
 
 
 def test_where_no_combination_ran_the_exit_code_is_1(sweeper):

@@ -231,9 +231,6 @@ def test_recordings_of_hosts_are_played_as_the_cards_that_were_watched(
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["gpu1", "--for", "2h"], "--for is for a recording: use it with --record"),
-        (["gpu1", "--detach"], "--detach is for a recording: use it with --record"),
-        (["gpu1", "--name", "night"], "--name is for a recording: use it with --record"),
         (["-oProxyCommand=x"], "-o"),
         (["--", "-oProxyCommand=x"], '"-oProxyCommand=x" is no host'),
         (["gpu1", "gpu1"], '"gpu1" is named twice'),
@@ -241,8 +238,8 @@ def test_recordings_of_hosts_are_played_as_the_cards_that_were_watched(
         (["--record", "--json"], "--json prints samples as they come: use it without --record"),
     ],
 )
-def test_what_cannot_be_is_refused_in_one_sentence(dlmon, arguments, sentence):
-    ran = dlmon("watch", *arguments)
+def test_what_cannot_be_is_refused_in_one_sentence(refused, arguments, sentence):
+    ran = refused("watch", *arguments)
     assert (ran.returncode, ran.stdout) == (WRONG_ARGUMENTS, "")
     assert sentence in ran.stderr
     assert "Traceback" not in ran.stderr

@@ -289,6 +289,21 @@ def test_an_evaluation_of_all_that_there_is_is_whole_in_a_capped_run_too(build, 
     assert emitter.of(Evaluation)[0].whole is not capped
 
 
+def test_a_second_fit_compiles_trains_and_counts_from_its_own_begin(build):
+    trainer = Trainer(validation_steps=2)
+    emitter, callback = build(trainer)
+    trainer.fit(callback, epochs=1)
+    trainer.now += 60_000 * MS
+    trainer.fit(callback, epochs=2)
+    assert emitter.phases() == [
+        *("compiling", "training", "compiling", "validating", "closing"),
+        *("compiling", "training", "validating", "training", "validating", "closing"),
+    ]
+    epochs = emitter.of(Epoch)
+    assert [epoch.epoch for epoch in epochs] == [0, 0, 1]
+    assert all(epoch.end - epoch.begin == (4 * 20 + 2 * 20 + 5) * MS for epoch in epochs)
+
+
 def test_a_fit_may_begin_at_a_later_epoch(build):
     trainer = Trainer()
     emitter, callback = build(trainer)

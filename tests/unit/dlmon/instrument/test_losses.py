@@ -159,6 +159,13 @@ def changes(script):
     return [item for item in script.reporter.queue if isinstance(item, EpochChanged)]
 
 
+def test_what_is_read_is_the_mean_of_all_steps_since_the_last_time(script):
+    optimizer = script.Optimizer()
+    assert trained(script, 0.5, 0.4, 0.2, optimizer=optimizer) == [0.5]
+    script.reporter.reads.is_due = True
+    assert trained(script, 0.3, 0.1, optimizer=optimizer) == [0.5, pytest.approx(0.3)]
+
+
 def test_each_epoch_of_a_gpu_is_known_once_it_has_come(script):
     optimizer = script.Optimizer()
     script.gpu.copies = False

@@ -291,6 +291,33 @@ def test_a_trainer_that_goes_on_from_a_checkpoint_has_the_epochs_left_that_are_t
     assert [model.epochs for model in reported(reporter).models] == [left]
 
 
+def test_what_a_trainer_of_transformers_knows_is_added(watched, reporter):
+    class CallbackHandler:
+        model = Network()
+
+        def call_event(self, event, args, state, control, **named):
+            return event
+
+    watch_transformers(SimpleNamespace(CallbackHandler=CallbackHandler), reporter)
+    handler, state = CallbackHandler(), SimpleNamespace(num_train_epochs=sys.maxsize, max_steps=9)
+    assert handler.call_event("on_train_begin", None, state, None) == "on_train_begin"
+    optimizer, loader = Optimizer(watched.hooks), watched.loaders.DataLoader()
+    for _ in loader:
+        optimizer.step()
+    for _ in loader:
+        handler.call_event("on_prediction_step", None, state, None)
+        assert reporter.queue[-1].name == "validating"
+    logs = {"eval_loss": 0.5, "eval_runtime": 3.0, "epoch": 1.0, "train_loss": 1.0, "note": "x"}
+    handler.call_event("on_log", None, state, None, logs=logs)
+    found = reported(reporter)
+    [model] = found.models
+    assert (model.epochs, model.network, model.parameters) == (None, "Network", 12)
+    assert model.why["epochs"] == "it was asked for 9 steps"
+    [epoch] = found.epochs
+    assert epoch.metrics == {"eval_loss": 0.5}
+    assert epoch.validation.steps == 2
+
+
 def test_the_sanity_check_of_a_second_fit_validates_no_epoch_of_the_first(watched, reporter):
     module = SimpleNamespace(_call_callback_hooks=lambda trainer, event: None)
     watch_lightning(module, reporter)

@@ -274,6 +274,23 @@ def test_the_projected_time_of_a_run_closes_in_on_the_measured_one():
     assert off_by[-1] == pytest.approx(evaluation_s / measured, abs=0.01)
 
 
+def test_the_projection_of_a_capped_epoch_holds_the_whole_set_and_its_validation():
+    capped = folded(recorded_session(steps_cap=200, epochs=1)).snapshot()
+    whole = folded(recorded_session(epochs=5)).snapshot()
+    assert capped.seconds_per_epoch.projected
+    assert capped.seconds_per_epoch.value == pytest.approx(whole.seconds_per_epoch.value, rel=0.01)
+
+
+def test_the_projection_of_a_capped_run_holds_the_whole_evaluation():
+    options = {"workload": "mnist-mlp-small", "step_us": 2_000}
+    capped = folded(recorded_session(steps_cap=1_200, epochs=4, **options)).snapshot()
+    whole = folded(recorded_session(epochs=4, **options)).snapshot()
+    assert capped.run_seconds.projected
+    assert capped.run_seconds.low < capped.run_seconds.value < capped.run_seconds.high
+    assert capped.run_seconds.value == pytest.approx(whole.run_seconds.value, rel=0.02)
+    assert "evaluation" not in capped.why
+
+
 def cut_short(epochs, opening_us, extra_epochs=None):
     """Return the records of epochs of 30 batches of 20 ms, whose first takes longer."""
     model = replace(MODEL, steps_cap=30)
@@ -513,6 +530,23 @@ def test_each_batch_behind_the_compiled_one_has_its_own_throughput():
     made = session(MODEL, batches(0, times, 3 * SECOND_NS, samples=samples))
     assert made.throughput.columns(0, SECOND_NS, 8) == [None] * 3 + [100, 200, 25, 25, None]
     assert made.last_t == 7 * SECOND_NS
+
+
+def test_summaries_count_like_batches():
+    quantiles = (19_000, 19_500, 19_900, 20_000, 20_100, 20_500, 21_000)
+    single = session(*steady_run(steps=150))
+    summed = session(*steady_run(steps=150))
+    for second in range(3, 33):
+        end = second * SECOND_NS + SECOND_NS
+        first = second * 50
+        single.fold(batches(first, [20_000] * 50, end - SECOND_NS + 20_000_000))
+        summed.fold(BatchSummary(0, first, 50, 5_000, end - 980_000_000, end, 1_000_000, quantiles))
+    ours, theirs = single.snapshot(), summed.snapshot()
+    assert ours.batches == theirs.batches == 1_650
+    assert ours.progress == theirs.progress
+    assert theirs.samples_per_second.mean == pytest.approx(ours.samples_per_second.mean)
+    assert theirs.step_ms.median == pytest.approx(ours.step_ms.median)
+    assert summed.throughput.columns(3 * SECOND_NS, SECOND_NS, 30) == pytest.approx([5_000] * 30)
 
 
 def test_the_first_validation_compiles_and_the_next_ones_do_not():

@@ -1,7 +1,6 @@
 import math
 import random
 import statistics
-from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -10,7 +9,7 @@ from hypothesis import strategies as st
 from dlmon.records import LARGEST, BatchSummary
 from dlmon.statistics.intervals import student_95
 from dlmon.statistics.projection import project_epoch
-from dlmon.statistics.steady_state import MAD_TO_SIGMA, MAX_BLOCKS, SteadyState, _Blocks
+from dlmon.statistics.steady_state import MAD_TO_SIGMA, SteadyState
 
 
 def nearest_rank(values, share):
@@ -245,39 +244,6 @@ def test_the_band_of_throughput_holds_the_true_one_under_noise_that_lasts_for_se
         held += abs(measured.mean - 100 / 0.05) <= measured.band
     # Blocks of a fixed second hold it in 60 of 100 runs; see docs/measuring.md.
     assert held / 150 >= 0.88
-
-
-def test_blocks_grow_with_the_run_so_that_ten_to_nineteen_remain():
-    blocks = _Blocks()
-    for second in range(1, 5_000):
-        blocks.add(100, 1_000_000)
-        assert len(blocks._blocks) < MAX_BLOCKS
-        assert len(blocks._blocks) >= min(second, MAX_BLOCKS // 2)
-        assert len({time_us for _, time_us in blocks._blocks}) == 1
-
-
-def test_the_error_is_that_of_a_ratio_where_blocks_do_not_last_equally_long():
-    blocks = _Blocks()
-    parts = [(100, 1_000_000), (330, 3_000_000), (95, 1_000_000), (480, 5_000_000)]
-    for samples, time_us in parts:
-        blocks.add(samples, time_us)
-    rate = sum(s for s, _ in parts) / sum(t for _, t in parts)
-    residuals = [s - rate * t for s, t in parts]
-    assert sum(a * b for a, b in pairwise(residuals)) < 0
-    error = math.sqrt(sum(r * r for r in residuals) / 3 / 4) / (sum(s for s, _ in parts) / 4)
-    assert blocks.relative_error() == (pytest.approx(error), 3)
-
-
-def test_blocks_that_are_like_the_ones_before_them_count_as_fewer():
-    alike, mixed = _Blocks(), _Blocks()
-    for number in range(10):
-        alike.add(100 if number < 5 else 110, 1_000_000)
-        mixed.add(100 if number % 2 else 110, 1_000_000)
-    (error, degrees), (mixed_error, mixed_degrees) = alike.relative_error(), mixed.relative_error()
-    assert mixed_degrees == 9
-    assert degrees < 3
-    # The residuals are five times -5 and five times 5: their likeness is 7/10 of their squares.
-    assert error == pytest.approx(mixed_error * math.sqrt(1.7 / 0.3))
 
 
 def test_the_standard_error_is_about_the_same_however_batches_were_packed():

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from fakes.interpreter import scripted_interpreter
 from fakes.recorded import recorded_host, recorded_session, write_log
 from fakes.sessions import (
     DEADLINE_S,
@@ -159,13 +160,17 @@ def run_on_screen(terminal, make_job, tmp_path):
 
 
 def test_a_run_shows_its_phases_and_figures_and_is_stopped_by_a_key(
-    terminal, log_dir, dlmon_command
+    terminal, log_dir, dlmon_command, files, tmp_path
 ):
+    imported = files()
+    script = {"importing": [["wait_for", imported]]}
+    python = scripted_interpreter(tmp_path / "python", steps=300, step_s=0.01, script=script)
     shell = terminal()
-    run = ("run", "mnist-mlp-small", "--epochs", "1000", "--device", "cpu", "--data", "synthetic")
+    run = ("run", "mnist-mlp-small", "--epochs", "1000", "--python", python)
     shell.run(dlmon_command, *run, "--log-dir", log_dir)
     shell.wait_for("Throughput", "importing", "mnist-mlp-small", "s Stop")
-    shell.wait_for("training", "epoch 2/1000", "samples/s", "▶ this run", " of 1,875")
+    Path(imported).touch()
+    shell.wait_for("training", "epoch 2/1000", "samples/s", "▶ this run", " of 300")
     assert shell.ask("alternate_on") == "1"
     shell.press("s")
     shell.wait_for("Stop this run?")

@@ -433,14 +433,12 @@ def comparable_text(match: Match | None, *, typed: bool = False) -> str:
     return f"none comparable; {match.count} with {options}"
 
 
-def how_to_match(snapshot: Snapshot, room: int) -> str:
+def how_to_match(snapshot: Snapshot) -> str:
     """Return the options that would make published numbers comparable; empty where some are."""
     match = match_of(snapshot)
     if match is None or not match.changes:
         return ""
-    options = in_words(dict(match.changes))
-    sentence = f"published with {options}"
-    return sentence if len(sentence) <= room else f"with {options}"
+    return f"published with {in_words(dict(match.changes))}"
 
 
 def comparison_rows(

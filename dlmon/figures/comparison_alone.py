@@ -18,13 +18,10 @@ _NEXT = {
 }
 
 
-def nothing_to_compare(
-    rows: Sequence[ComparisonRow], snapshot: Snapshot, status: Status
-) -> tuple[tuple[str, ...], ...]:
-    """Say that there is nothing to compare with, and what will be: the most words first.
+def nothing_to_compare(rows: Sequence[ComparisonRow], snapshot: Snapshot, status: Status) -> str:
+    """Say that there is nothing to compare with, and what will be.
 
-    Each is a sequence of sentences. Empty where there is something, and where the row of the run
-    says what stands nowhere else.
+    Empty where there is something, and where the row of the run says what stands nowhere else.
 
     Args:
         rows: of the comparison with all earlier runs that are known.
@@ -33,17 +30,10 @@ def nothing_to_compare(
     """
     header, has_figure = snapshot.header, timing_of(snapshot) is not None
     if not has_figure and status != Status.RUNNING:
-        return ((NO_FIGURE,),)
+        return NO_FIGURE
     is_known = header.is_script or header.workload in WORKLOADS
     if not is_known or any(row.kind != "this" or row.cost_usd is not None for row in rows):
-        return ()
-    if header.is_script:
-        long = "No earlier run of this script to compare with."
-    else:
-        long = "No published figure and no earlier run to compare with."
-    short = "No earlier run to compare with."
+        return ""
     # What has no figure, or failed, is not compared with.
     coming = _NEXT.get(status, "") if has_figure else ""
-    if not coming:
-        return (long,), (short,)
-    return (long, coming), (short, coming), (short,)
+    return f"No earlier run to compare with. {coming}".rstrip()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from dlmon.records import Doubt, Result
 from dlmon.session.validity import Validity
@@ -34,21 +34,9 @@ def validity_text(validity: Validity | None) -> str:
     return "; ".join(doubts_of(validity)) or "nothing speaks against the figures"
 
 
-def in_doubt(codes: Iterable[str], room: int | None = None) -> str:
-    """Name doubts in a few words: in doubt: too short, stalls; empty where there are none.
-
-    Those that have no room are counted: in doubt: too short, 2 more.
-    """
-    names = list(dict.fromkeys(DOUBT_NAMES[Doubt(code)] for code in codes))
-    said = _named_in_doubt(names)
-    for count in range(len(names) - 1, 0, -1):
-        if room is None or len(said) <= room:
-            break
-        said = _named_in_doubt([*names[:count], f"{len(names) - count} more"])
-    return said
-
-
-def _named_in_doubt(names: Sequence[str]) -> str:
+def in_doubt(codes: Iterable[str]) -> str:
+    """Name doubts in a few words: in doubt: too short, stalls; empty where there are none."""
+    names = dict.fromkeys(DOUBT_NAMES[Doubt(code)] for code in codes)
     return f"in doubt: {', '.join(names)}" if names else ""
 
 

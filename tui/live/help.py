@@ -12,7 +12,7 @@ from tui.live import (
     top_line,
 )
 from tui.live.comparison import bars as comparison_bars
-from tui.live.comparison import headline
+from tui.live.comparison import panel
 from tui.live.epochs import table as epoch_table
 from tui.machine.charts import MACHINE_HELP
 
@@ -53,7 +53,7 @@ TOPICS: tuple[tuple[str, str], ...] = (
         "same as a figure, in GiB. 96/79%: the utilisation and that share, where there are so many "
         "GPUs that no more has room.",
     ),
-    *headline.HELP,
+    *panel.HELP,
     *comparison_bars.HELP,
     *account_line.HELP,
     *epoch_table.HELP,

@@ -8,7 +8,7 @@ from rich.cells import cell_len, chop_cells
 from textual.geometry import Size
 
 from dlmon.figures.glyphs import Glyphs
-from tui.widgets.rows import RowWidget, TextRow, fit
+from tui.widgets.rows import RowWidget, TextRow, TextRun, fit
 
 PLAIN: tuple[str, ...] = ("lines--plain",)
 MUTED: tuple[str, ...] = ("lines--muted",)
@@ -94,6 +94,19 @@ def joined(left: TextRow, right: TextRow, width: int, ellipsis: str = "…") -> 
     kept = cut(left, room, ellipsis) if row_width(left) > room else left
     gap = width - right_width - row_width(kept)
     return (*kept, (" " * gap, PLAIN), *right)
+
+
+def fitting(runs: TextRow, width: int, apart: int = APART, ellipsis: str = "…") -> TextRow:
+    """Return the first of these that have room beside each other; where none has, a part of one."""
+    kept: list[TextRun] = []
+    room = width
+    for text, style in runs:
+        text = " " * apart + text if kept else text
+        room -= cell_len(text)
+        if room < 0 and kept:
+            break
+        kept.append((text, style))
+    return cut(tuple(kept), width, ellipsis)
 
 
 def cut(row: TextRow, width: int, ellipsis: str = "…") -> TextRow:

@@ -2,97 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from itertools import zip_longest
+from typing import ClassVar, Literal, NamedTuple
 
+from rich.cells import cell_len
 from textual import events
 from textual.message import Message
 
+from dlmon.comparison.compare import ComparisonRow
+from dlmon.figures import units
+from dlmon.figures.comparison import Reference, busy_said_once, row_of
+from dlmon.figures.value_axis import bar_fractions
 from tui.drawing.bars import thick_bar
-from tui.live.comparison.bar_layout import GAP, MARKER_WIDTH, Widths, aligned, arrange
-from tui.live.comparison.bar_rows import NO_LEGEND, BarRow, BarStyle, Legend
-from tui.widgets.following_lines import Wheel
-from tui.widgets.lines import ACCENT, BRIGHT, CHOSEN, MUTED, PLAIN, STRONG, Lines, cut, wrapped
+from tui.widgets.following_lines import ScrollingLines
+from tui.widgets.lines import ACCENT, BRIGHT, CHOSEN, MUTED, PLAIN, STRONG, cut, wrapped
 from tui.widgets.rows import TextRow, fit
 
-
-def scrolled_to(bars: Sequence[BarRow], first: int, shown: int) -> list[int]:
-    """Return the indices of `shown` bars from `first` on; this run takes the nearest one's place.
-
-    Before the last ones it stops, so that all rows are taken.
-    """
-    total, this = len(bars), _this_run(bars)
-    first = min(first, max(0, total - shown))
-    indices = [*range(first, min(first + shown, total))]
-    if this is not None and this not in indices:
-        indices[0 if this < first else -1] = this
-    return indices
-
-
-def around(index: int, first: int, shown: int, total: int) -> list[int]:
-    """Return the indices of `shown` bars, the one of `index` among them: from `first` if can be."""
-    first = first_in_view(index, first, shown, total)
-    return [*range(first, min(first + shown, total))]
-
-
-def around_this_run(bars: Sequence[BarRow], first: int, shown: int) -> list[int]:
-    """Return the indices of `shown` bars around this run's, which is among them.
-
-    So is what the headline compares with, and then the published ones next to this run.
-    """
-    total, this = len(bars), _this_run(bars)
-    first = first_around(this, first, shown, total)
-    indices = [*range(first, min(first + shown, total))]
-    if this is None:
-        return indices
-    kept = list(dict.fromkeys([this, *_in_headline(bars), *_published_beside(bars, this)]))[:shown]
-    if set(kept) <= set(indices):
-        return indices
-    others = sorted(set(range(total)) - set(kept), key=lambda index: abs(index - this))
-    return sorted((*kept, *others[: shown - len(kept)]))
-
-
-def _this_run(bars: Sequence[BarRow]) -> int | None:
-    return next((i for i, row in enumerate(bars) if row.style == "this"), None)
-
-
-def _in_headline(bars: Sequence[BarRow]) -> list[int]:
-    """Return the bars that the headline compares with, in the order of its sentences."""
-    places = [
-        (row.headline_place, i) for i, row in enumerate(bars) if row.headline_place is not None
-    ]
-    return [index for _, index in sorted(places)]
-
-
-def _published_beside(bars: Sequence[BarRow], this: int) -> list[int]:
-    """Return the published bars nearest to this run's: the faster, then the slower."""
-    published = [i for i, row in enumerate(bars) if row.style in ("published", "own") and row.alike]
-    above = [index for index in published if index < this][-1:]
-    return above + [index for index in published if index > this][:1]
-
-
-def first_in_view(this_run: int | None, first: int, shown: int, total: int) -> int:
-    """Return the first row to show: `first` where it can stay, else this run in the middle."""
-    last_first = max(0, total - shown)
-    first = min(first, last_first)
-    if this_run is None or first <= this_run < first + shown:
-        return first
-    return min(max(0, this_run - shown // 2), last_first)
-
-
-def first_around(this_run: int | None, first: int, shown: int, total: int) -> int:
-    """Return the first row to show around this run: `first` where it can stay.
-
-    Where this run is near the top or the end, that is in view, whatever was before.
-    """
-    if this_run is not None:
-        last_first = max(0, total - shown)
-        middle = this_run - shown // 2
-        if not 0 < middle < last_first:
-            return min(max(0, middle), last_first)
-    return first_in_view(this_run, first, shown, total)
-
+BarStyle = Literal["published", "own", "earlier", "this"]
 
 NOT_COMPARABLE = "not comparable with this run:"
 
@@ -112,28 +42,54 @@ HELP: tuple[tuple[str, str], ...] = (
     (
         "batch 32, not 100",
         "What was different when that number was measured: it was other work, so it stands below "
-        "the others (not comparable with this run), without a bar or a factor. Where a note has no "
-        "room, (1) stands instead, and the note below the bars.",
+        "the others (not comparable with this run), without a bar or a factor.",
     ),
 )
 
-_MARKERS: dict[BarStyle, str] = {"published": " ", "own": "+", "earlier": "·", "this": "▶"}
-_BADGE: tuple[str, ...] = ("comparison-bars--badge",)
+_MARKERS = {"published": " ", "own": "+", "earlier": "·", "this": "▶"}
+_ASCII_MARKERS = {"published": " ", "own": "+", "earlier": ".", "this": ">"}
 _TEXT_STYLES = {"published": PLAIN, "own": PLAIN, "earlier": PLAIN, "this": STRONG}
 _BAR_STYLES = {"published": MUTED, "own": BRIGHT, "earlier": BRIGHT, "this": ACCENT}
-_ASCII_MARKERS: dict[BarStyle, str] = {"published": " ", "own": "+", "earlier": ".", "this": ">"}
+_NOTE: tuple[str, ...] = ("comparison-bars--note",)
+_MARKER_CELLS = 2
+_GAP = "  "
+_SHORTEST_BAR = 10
 
 
-class ComparisonBars(Wheel, Lines):
-    """Rows of label, bar, value and notes; the row of this run is always in view.
+@dataclass(frozen=True)
+class BarRow:
+    """One row. `fraction` is of the longest bar, None where there is no number to draw.
 
-    Without scrolling it is where it belongs; beyond the rows in view it takes the
-    nearest one's place.
+    `note` is what a person should know of the value. One that is not `alike` was measured with
+    other work: what differs, its note, takes the place of the bar. `more` has a place only in a
+    wide row, and an empty one for each of its texts.
     """
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = {"comparison-bars--badge"}
+    label: str
+    fraction: float | None
+    value: str
+    style: BarStyle = "published"
+    note: str = ""
+    more: tuple[str, ...] = ()
+    alike: bool = True
+    is_reference: bool = False
+
+
+class _Cells(NamedTuple):
+    """The cells of each column."""
+
+    label: int
+    bar: int
+    value: int
+    notes: tuple[int, ...]
+
+
+class ComparisonBars(ScrollingLines):
+    """Rows of label, bar, value and notes around this run, or around the one that is chosen."""
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"comparison-bars--note"}
     DEFAULT_CSS = """
-    ComparisonBars > .comparison-bars--badge { color: $text-warning; text-style: italic; }
+    ComparisonBars > .comparison-bars--note { color: $text-warning; text-style: italic; }
     """
 
     @dataclass
@@ -142,29 +98,21 @@ class ComparisonBars(Wheel, Lines):
 
         index: int
 
-    _chosen: int | None = None
-    _indices: Sequence[int | None] = ()
     _bars: tuple[BarRow, ...] = ()
-    _legend = NO_LEGEND
-    _alone: Sequence[Sequence[str]] = ()
-    _first = 0
-    _shown = 1
-    _drawn_height = 0
+    _below = _instead = ""
+    _chosen: int | None = None
     _scrolled = False
 
-    def show(
-        self,
-        bars: tuple[BarRow, ...],
-        legend: Legend = NO_LEGEND,
-        alone: Sequence[Sequence[str]] = (),
-    ) -> None:
-        """Show `bars` from top to bottom, repainting only the rows that changed.
+    def show(self, bars: tuple[BarRow, ...], below: str = "", instead: str = "") -> None:
+        """Show bars from top to bottom.
 
-        Where there is nothing to compare with, the sentences `alone` take their place: the first
-        of them that have room.
+        Args:
+            bars: the rows.
+            below: what there is to say of all of them.
+            instead: what is said where there is nothing to compare with.
         """
-        if (bars, legend, alone) != (self._bars, self._legend, self._alone):
-            self._bars, self._legend, self._alone = bars, legend, alone
+        if (bars, below, instead) != (self._bars, self._below, self._instead):
+            self._bars, self._below, self._instead = bars, below, instead
             self.redraw()
 
     def choose(self, index: int) -> None:
@@ -173,92 +121,199 @@ class ComparisonBars(Wheel, Lines):
             self._chosen, self._scrolled = index, False
             self.redraw()
 
+    def scroll_lines(self, delta: int) -> None:
+        """Show what is further up or down."""
+        self._scrolled = True
+        super().scroll_lines(delta)
+
     def on_click(self, event: events.Click) -> None:
-        index = self._indices[event.y] if event.y < len(self._indices) else None
+        lines = self._lines()
+        line = self.index_at(event.y, len(lines))
+        index = None if line is None else lines[line]
         if index is not None:
             self.post_message(self.Pointed(index))
 
-    def scroll_lines(self, delta: int) -> None:
-        """Bring other rows into view; up is negative."""
-        self._first = min(max(0, self._first + delta), max(0, len(self._bars) - self._shown))
-        self._scrolled = True
-        self.redraw()
+    def _lines(self) -> list[int | None]:
+        """Return which bar stands in each line; None is the heading of those of other work."""
+        unlike = [n for n, bar in enumerate(self._bars) if not bar.alike and bar.style != "this"]
+        lines: list[int | None] = [*range(len(self._bars))]
+        if unlike and unlike[0] > 0:
+            lines.insert(unlike[0], None)
+        return lines
 
     def draw(self, width: int, height: int) -> list[TextRow]:
-        """Return the rows in view, and below them what a person should know of them."""
-        self._indices = []
-        if width < 1 or height < 1:
-            return []
-        if self._alone or not self._bars:
-            return self._in_words(width, height)
-        if height != self._drawn_height:
-            self._drawn_height, self._first = height, 0
-        arranged = arrange(self._bars, self._in_view, (width, height), self._legend, self.ellipsis)
-        indices, place = arranged.indices, arranged.heading_at
-        # After scrolling, this run may stand before the first row of the view.
-        self._shown, self._first = len(indices), self._first if self._scrolled else indices[0]
-        rows = [
-            self._row(row, arranged.widths, arranged.badges_below, index == self._chosen)
-            for index, row in zip(indices, arranged.rows, strict=True)
-        ]
-        self._indices = [*indices]
-        if place:
-            rows.insert(place, ((" " * MARKER_WIDTH + NOT_COMPARABLE, MUTED),))
-            self._indices.insert(place, None)
-        rows.extend(((" " * MARKER_WIDTH + text, MUTED),) for text in arranged.notes)
-        return [cut(row, width, self.ellipsis) for row in rows]
-
-    def _in_words(self, width: int, height: int) -> list[TextRow]:
-        """Return what is said in place of bars."""
-        lines: list[str] = []
-        for sentences in self._alone:
-            # With one row more, what is too long is seen to be.
-            lines = [row for one in sentences for row in wrapped(one, width, height + 1)]
-            if len(lines) <= height:
-                break
-        return [((line, MUTED),) for line in lines[:height]]
-
-    def _in_view(self, most: int, shown: int) -> list[int]:
-        """Return which bars are in view: what was scrolled to, the chosen one, or this run's.
-
-        Args:
-            most: of so many first bars; where others are chosen from, of all.
-            shown: for how many there is room.
-        """
-        if self._chosen is not None and not self._scrolled:
-            return around(self._chosen, self._first, shown, len(self._bars))
-        bars = self._bars[:most]
-        look = scrolled_to if self._scrolled else around_this_run
-        return look(bars, self._first, shown)
-
-    def _row(self, row: BarRow, widths: Widths, below: list[str], chosen: bool) -> TextRow:
-        marker = (_ASCII_MARKERS if self.glyphs.is_ascii else _MARKERS)[row.style]
-        if row.is_reference:
-            marker = "=" if self.glyphs.is_ascii else "◆"
-        ellipsis = self.glyphs.ellipsis[:2]
-        value = aligned(row.value, widths.number)
-        badge = f"({below.index(row.badge) + 1})" if row.badge in below else row.badge
-        style, bar_style = _TEXT_STYLES[row.style], _BAR_STYLES[row.style]
-        drawn = thick_bar(row.fraction, widths.bar, self.glyphs)
-        if not row.alike:
-            style, bar_style = MUTED, MUTED
-            drawn, badge = fit(row.badge, widths.bar, ellipsis), ""
-        if chosen:
-            style = CHOSEN
-            marker = marker.strip() or ("*" if self.glyphs.is_ascii else "▸")
-        runs = (
-            (f"{marker} {fit(row.label, widths.label, ellipsis)} ", style),
-            (drawn, bar_style),
-            (" " * GAP + fit(value, widths.value, ellipsis), style),
-            (_note(row.detail, widths.detail, ellipsis), MUTED),
-            *(
-                (_note(text, cells, ellipsis), MUTED)
-                for text, cells in zip(row.more, widths.more, strict=False)
-            ),
-            (_note(badge, widths.badge, ellipsis), _BADGE),
+        """Return the rows in view, and below them what is to be said of all."""
+        if self._instead or not self._bars:
+            texts = wrapped(self._instead, width, height, self.ellipsis)
+            return [((text, MUTED),) for text in texts]
+        below: list[TextRow] = (
+            [((" " * _MARKER_CELLS + self._below, MUTED),)] if self._below else []
         )
-        return tuple(run for run in runs if run[0])
+        lines, room = self._lines(), max(1, height - len(below))
+        if not self._scrolled:
+            self._first = lines.index(self._centre) - room // 2
+        seen = self.in_view(len(lines), room)
+        inner = width - 2 if self.scrolls else width
+        cells = self._share_out(inner)
+        rows = [
+            ((" " * _MARKER_CELLS + NOT_COMPARABLE, MUTED),) if n is None else self._row(n, cells)
+            for n in (lines[line] for line in seen)
+        ]
+        rows = self.with_thumb([cut(row, inner, self.ellipsis) for row in rows], len(lines), width)
+        return [*rows, *(cut(row, width, self.ellipsis) for row in below)][:height]
+
+    @property
+    def _centre(self) -> int:
+        """The row that is to be seen: the chosen one, else this run's."""
+        this = next((n for n, bar in enumerate(self._bars) if bar.style == "this"), 0)
+        return this if self._chosen is None else min(self._chosen, len(self._bars) - 1)
+
+    def _share_out(self, width: int) -> _Cells:
+        """Share out the width: notes, the first one first, as far as they leave room for bars."""
+        value = max(cell_len(bar.value) for bar in self._bars)
+        free = max(0, width - _MARKER_CELLS - 1 - len(_GAP) - value)
+        label = min(max(cell_len(bar.label) for bar in self._bars), width // 2, free)
+        free -= label
+        notes = []
+        for texts in zip_longest(*map(_notes, self._bars), fillvalue=""):
+            cells = min(max(map(cell_len, texts)), width // 4)
+            has_room = free - cells - len(_GAP) >= max(_SHORTEST_BAR, width // 5)
+            notes.append(cells if has_room else 0)
+            free -= cells + len(_GAP) if cells and has_room else 0
+        return _Cells(label, max(0, free), value, tuple(notes))
+
+    def _row(self, index: int, cells: _Cells) -> TextRow:
+        bar, ellipsis = self._bars[index], self.ellipsis
+        marker = (_ASCII_MARKERS if self.glyphs.is_ascii else _MARKERS)[bar.style]
+        if bar.is_reference:
+            marker = "=" if self.glyphs.is_ascii else "◆"
+        style, bar_style = _TEXT_STYLES[bar.style], _BAR_STYLES[bar.style]
+        drawn = thick_bar(bar.fraction, cells.bar, self.glyphs)
+        if not bar.alike:
+            style = bar_style = MUTED
+            drawn = fit(bar.note, cells.bar, ellipsis)
+        if index == self._chosen:
+            style = CHOSEN
+            marker = marker.strip() or self.glyphs.pointer
+        value = " " * (cells.value - cell_len(bar.value)) + bar.value
+        first, *others = (
+            (_GAP + fit(text, width, ellipsis) if width else "", MUTED)
+            for text, width in zip(_notes(bar), cells.notes, strict=False)
+        )
+        is_note = bool(bar.note) and bar.alike
+        return (
+            (f"{marker} {fit(bar.label, cells.label, ellipsis)} ", style),
+            (drawn, bar_style),
+            (_GAP + value, style),
+            (first[0], _NOTE if is_note else MUTED),
+            *others,
+        )
 
 
-def _note(text: str, width: int, ellipsis: str) -> str:
-    return " " * GAP + fit(text, width, ellipsis) if width else ""
+def _notes(bar: BarRow) -> tuple[str, ...]:
+    """Return what stands behind a value: the note, or where there is none what is next."""
+    year, *more = bar.more or ("",)
+    return (bar.note if bar.note and bar.alike else year, *more)
+
+
+def said_of_all(rows: Sequence[ComparisonRow]) -> str:
+    """Return what there is to say of all rows of a comparison at once."""
+    _, busy = busy_said_once(rows)
+    fractions = _fractions(rows)
+    longest = max((row.value for row in fractions), default=0.0)
+    logarithmic = any(
+        not math.isclose(fraction * longest, row.value) for row, fraction in fractions.items()
+    )
+    return _GAP.join(text for text in ("logarithmic scale" if logarithmic else "", busy) if text)
+
+
+def bar_rows(
+    rows: Sequence[ComparisonRow],
+    names: Mapping[str, str],
+    reference: Reference | None = None,
+) -> tuple[BarRow, ...]:
+    """Return the rows of a comparison as they are drawn.
+
+    `names` are those of earlier sessions, `reference` what was chosen to compare with.
+
+    A run that has no figure to be compared stands above all others, without a bar. What
+    `said_of_all` says is not in their notes.
+    """
+    rows, _ = busy_said_once(rows)
+    fractions = _fractions(rows)
+    labels = _published_labels([row for row in rows if row.kind == "published"])
+    drawn = []
+    referred = row_of(rows, reference)
+    # What others cost then is worth a column where this run has a price as well.
+    priced = any(row.kind == "this" and row.cost_usd is not None for row in rows)
+    if rows and not any(row.kind == "this" for row in rows):
+        drawn.append(BarRow(label="this run", fraction=None, value="–", style="this"))
+    for row in rows:
+        published = row.kind == "published"
+        cost = "" if row.cost_usd is None else units.dollars(row.cost_usd)
+        source = row.published.source if row.published else ""
+        drawn.append(
+            BarRow(
+                label=labels[row] if published else names.get(row.session or "", row.label),
+                fraction=fractions.get(row),
+                value=("~" if row.projected else "") + units.duration(row),
+                style="own" if row.published and row.published.own else row.kind,  # type: ignore[arg-type]
+                # The mark before the value says that it is projected; the headline says the rest
+                # of this run.
+                note="; ".join(
+                    badge
+                    for badge in row.badges
+                    if row.kind != "this" and not badge.startswith("projected")
+                ),
+                more=(
+                    str(row.year or "") if published else "",
+                    *([cost] if priced else ()),
+                    row.framework or "",
+                    source,
+                ),
+                alike=row.comparable,
+                is_reference=row is referred,
+            )
+        )
+    return tuple(drawn)
+
+
+def _fractions(rows: Sequence[ComparisonRow]) -> dict[ComparisonRow, float]:
+    """Return the length of each bar: of rows that are alike, and only where there are several."""
+    alike = [row for row in rows if row.comparable]
+    if len(alike) < 2:
+        return {}
+    return dict(zip(alike, bar_fractions([row.value for row in alike]), strict=True))
+
+
+def _published_labels(
+    rows: Sequence[ComparisonRow],
+) -> dict[ComparisonRow, str]:
+    """Return short names of devices that still differ from row to row.
+
+    What stands in brackets goes, where all of that name have the same there; of
+    several measurements of a device, what their frameworks don't share is added.
+    """
+    devices = {row: units.device(row.label) for row in rows}
+    same_name: dict[str, list[ComparisonRow]] = defaultdict(list)
+    for row, device in devices.items():
+        same_name[device.partition(" (")[0]].append(row)
+    labels = {}
+    for name, group in same_name.items():
+        if len({devices[row] for row in group}) > 1:
+            labels.update({row: devices[row] for row in group})
+            continue
+        frameworks = [(row.framework or "").split() for row in group]
+        shared = _shared_words(frameworks)
+        for row, words in zip(group, frameworks, strict=True):
+            own = " ".join(words[shared:])
+            labels[row] = f"{name}, {own}" if own else name
+    return labels
+
+
+def _shared_words(texts: Sequence[Sequence[str]]) -> int:
+    """Return with how many words all texts begin alike."""
+    return next(
+        (i for i, words in enumerate(zip_longest(*texts)) if len(set(words)) > 1),
+        max(map(len, texts)),
+    )

@@ -18,7 +18,6 @@ from dlmon.figures.comparison import (
     factor_of_run_before,
     has_figure,
     metric_of,
-    nearest_published,
     row_of,
     run_names,
     timing_of,
@@ -58,15 +57,6 @@ class Comparison:
     reference: Reference | None = None
     before: Reference | None = None
     steady: bool = False
-
-    @property
-    def in_headline(self) -> list[Reference]:
-        """What the headline compares with, in the order of its sentences."""
-        nearest = nearest_published(self.rows, self.steady)
-        published = None if nearest is None else Reference.of(nearest)
-        is_chosen = row_of(self.rows, self.reference) is not None
-        both = (self.reference, published) if is_chosen else (published, self.before)
-        return [one for one in both if one is not None]
 
 
 class SessionComparison:

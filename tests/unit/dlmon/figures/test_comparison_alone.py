@@ -33,39 +33,37 @@ def said(snapshot, status):
     ],
 )
 def test_the_next_run_is_promised_only_where_this_one_will_be_compared_with(status, coming):
-    found = said(snapshot_of("training"), status)
-    assert found[0] == ("No earlier run of this script to compare with.", *filter(None, [coming]))
-    assert found[-1] == ("No earlier run to compare with.",)
+    said_then = " ".join(filter(None, ("No earlier run to compare with.", coming)))
+    assert said(snapshot_of("training"), status) == said_then
 
 
 def test_of_a_run_without_a_figure_nothing_is_promised():
-    (long, *_) = said(snapshot_of("compiling"), Status.RUNNING)
-    assert long == ("No earlier run of this script to compare with.",)
+    assert said(snapshot_of("compiling"), Status.RUNNING) == "No earlier run to compare with."
 
 
 def test_a_run_that_is_over_without_a_figure_is_compared_with_nothing():
     without = snapshot_of("compiling")
     (earlier,) = comparison_rows(snapshot_of("training"), ())
     for status in (Status.COMPLETED, Status.FAILED, Status.INTERRUPTED):
-        assert nothing_to_compare((earlier,), without, status) == ((NO_FIGURE,),)
+        assert nothing_to_compare((earlier,), without, status) == NO_FIGURE
 
 
 def test_with_an_earlier_run_or_a_published_figure_nothing_is_said():
     snapshot = snapshot_of("training", workload="cifar10-cnn", script=False)
-    assert said(snapshot, Status.RUNNING) == ()
+    assert said(snapshot, Status.RUNNING) == ""
     snapshot = snapshot_of("training")
     (this,) = comparison_rows(snapshot, ())
     earlier = replace(this, kind="earlier")
-    assert nothing_to_compare((earlier,), snapshot, Status.RUNNING) == ()
+    assert nothing_to_compare((earlier,), snapshot, Status.RUNNING) == ""
 
 
 def test_a_row_that_says_what_a_run_costs_stays():
     snapshot = snapshot_of("training")
     (this,) = comparison_rows(snapshot, ())
     assert isinstance(this, ComparisonRow)
-    assert nothing_to_compare((replace(this, usd_per_hour=0.1),), snapshot, Status.RUNNING) == ()
+    assert nothing_to_compare((replace(this, usd_per_hour=0.1),), snapshot, Status.RUNNING) == ""
 
 
 def test_of_a_workload_of_another_version_nothing_is_claimed():
     snapshot = snapshot_of("training", workload="from-tomorrow", script=False)
-    assert said(snapshot, Status.COMPLETED) == ()
+    assert said(snapshot, Status.COMPLETED) == ""

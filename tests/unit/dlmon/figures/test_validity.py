@@ -42,18 +42,6 @@ def test_in_brief_they_are_named():
     assert in_doubt(["of 2030"]) == "in doubt: a doubt that a newer dlmon has"
 
 
-def test_doubts_that_have_no_room_are_counted():
-    against = ["not_steady", "stalls", "cpu_shared", "busy_at_start"]
-    whole = "in doubt: not steady, stalls, CPU shared, busy at the start"
-    assert in_doubt(against, room=len(whole)) == whole
-    assert in_doubt(against, room=len(whole) - 1) == (
-        "in doubt: not steady, stalls, CPU shared, 1 more"
-    )
-    assert in_doubt(against, room=34) == "in doubt: not steady, 3 more"
-    assert in_doubt(against, room=5) == "in doubt: not steady, 3 more"
-    assert in_doubt(["stalls"], room=5) == "in doubt: stalls"
-
-
 def test_those_of_several_runs_are_named_once():
     results = [result("stalls"), result("too_short", "stalls"), result()]
     assert doubts_of_results(results) == "in doubt: too short, stalls"

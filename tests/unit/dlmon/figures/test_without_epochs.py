@@ -20,7 +20,7 @@ from dlmon.figures.sessions import outcome
 from dlmon.log.directory import SessionEntry
 from dlmon.log.label import Label
 from dlmon.records import Status
-from tui.live.comparison.bar_rows import bar_rows
+from tui.live.comparison.bars import bar_rows
 from tui.sessions.arrangement import in_order
 
 SAMPLES, STEPS = {"steps": None}, {"steps": None, "samples": None}
@@ -139,7 +139,7 @@ def test_the_details_of_a_row_call_it_a_throughput():
 def test_an_earlier_run_without_epochs_is_not_denied():
     snapshot = snapshot_of(**SAMPLES)
     _, rows = rows_of(snapshot, [earlier("before", **SAMPLES)])
-    assert nothing_to_compare(rows, snapshot, Status.RUNNING) == ()
+    assert nothing_to_compare(rows, snapshot, Status.RUNNING) == ""
 
 
 def test_a_loop_that_is_known_to_have_no_epochs_waits_for_its_throughput():

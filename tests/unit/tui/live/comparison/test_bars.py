@@ -4,8 +4,7 @@ import pytest
 
 from dlmon.comparison.compare import ComparisonRow
 from dlmon.comparison.published import Published
-from dlmon.figures.comparison import Reference
-from tui.live.comparison.bar_rows import BarRow, bar_rows, legend_of
+from tui.live.comparison.bars import BarRow, bar_rows, said_of_all
 
 
 def published(label, value, **options):
@@ -32,7 +31,7 @@ def test_published_rows_are_named_shortly_but_distinguished():
         "NVIDIA K80 (EC2, 1 die)",
     ]
     assert bars[0] == BarRow(
-        "NVIDIA GTX 1060", 9 / 34, "9.00 s", "2017", more=("TensorFlow 1.x", "")
+        "NVIDIA GTX 1060", 9 / 34, "9.00 s", more=("2017", "TensorFlow 1.x", "")
     )
 
 
@@ -50,31 +49,14 @@ def test_only_rows_that_are_alike_have_bars_and_all_that_differs_is_named():
         ("GTX 1060", 1.0, True),
         ("K80", None, False),
     ]
-    assert bars[2].badge == "batch 32, not 64; float16"
-
-
-def test_the_bars_of_the_headline_have_the_places_of_its_sentences():
-    rows = [
-        ComparisonRow("this run", "seconds_per_epoch", "this", 8.0),
-        ComparisonRow("near", "seconds_per_epoch", "earlier", 9.0, session="a"),
-        ComparisonRow("far", "seconds_per_epoch", "earlier", 40.0, session="b"),
-    ]
-    near, far = (Reference.of(row) for row in rows[1:])
-    gone = Reference("c")
-
-    def places(*in_headline):
-        return [row.headline_place for row in bar_rows(rows, {}, None, in_headline)]
-
-    assert places() == [None, None, None]
-    assert places(far, near) == [None, 1, 0]
-    assert places(gone, near) == [None, 1, None]
+    assert bars[2].note == "batch 32, not 64; float16"
 
 
 def test_a_run_that_nothing_is_like_has_no_bar():
     this = ComparisonRow("this run", "seconds_per_epoch", "this", 8.0)
     other = published("K80", 800.0, comparable=False, badges=("batch 32, not 64",))
     assert [row.fraction for row in bar_rows([this, other], {})] == [None, None]
-    assert not legend_of([this, other]).logarithmic
+    assert not said_of_all([this, other])
 
 
 def test_a_run_without_a_figure_stands_above_the_published_rows():
@@ -95,7 +77,7 @@ def test_runs_of_ours_are_named_by_when_they_were_and_marked_where_they_are_proj
     bars = bar_rows([before, this], {"a": "run of 14:56"})
     assert [row.label for row in bars] == ["run of 14:56", "this run"]
     assert [row.value for row in bars] == ["8.00 s", "~9.00 s"]
-    assert [row.badge for row in bars] == ["batch 32", ""]
+    assert [row.note for row in bars] == ["batch 32", ""]
     assert [row.style for row in bars] == ["earlier", "this"]
 
 
@@ -104,7 +86,7 @@ def test_runs_of_ours_are_named_by_when_they_were_and_marked_where_they_are_proj
 )
 def test_the_scale_is_logarithmic_beyond_30_to_1(values, logarithmic):
     rows = [published("x", value) for value in values]
-    assert legend_of(rows).logarithmic == logarithmic
+    assert said_of_all(rows) == ("logarithmic scale" if logarithmic else "")
 
 
 def test_a_figure_of_one_s_own_has_a_mark_of_its_own():
@@ -114,3 +96,19 @@ def test_a_figure_of_one_s_own_has_a_mark_of_its_own():
     )
     _, own, other = bar_rows([published("My box", 8.0, published=row), published("K80", 9.0)], {})
     assert (own.style, other.style) == ("own", "published")
+
+
+def test_what_is_so_of_all_runs_is_said_once():
+    busy = "machine was busy at the start: CPU {} %"
+    this, earlier = (
+        ComparisonRow(
+            *(kind, "seconds_per_epoch", kind, 9.0),
+            badges=(text, "1 epoch"),
+            busy=text,
+            session=kind,
+        )
+        for kind, text in (("this", busy.format(30)), ("earlier", busy.format(40)))
+    )
+    assert bar_rows([this, earlier], {})[1].note == "1 epoch"
+    assert said_of_all([this, earlier]) == "the machine was busy at the start of each run shown"
+    assert said_of_all([this]) == ""

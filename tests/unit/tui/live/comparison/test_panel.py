@@ -4,7 +4,7 @@ import pytest
 
 from dlmon.figures.validity import DOUBT_NAMES
 from dlmon.records import Doubt
-from tui.live.comparison.headline import HELP
+from tui.live.comparison.panel import HELP
 
 
 @pytest.mark.parametrize("doubt", [one for one in Doubt if one is not Doubt.UNKNOWN])

@@ -15,20 +15,15 @@ def value_text(value: float | None, why: str) -> str:
     return why or "–" if value is None else units.metric(value)
 
 
-def newest_texts(metric: Metric, glyphs: Glyphs, each: str = "epoch") -> tuple[str, ...]:
-    """Return what a metric came to last, in as many words as may have room: the longest first."""
+def newest_text(metric: Metric, glyphs: Glyphs, each: str = "epoch") -> tuple[str, str]:
+    """Return what a metric came to last, and for how long its validation has risen or fallen."""
     trains = value_text(metric.newest, metric.why)
     if not metric.validations:
-        return (trains,)
+        return trains, ""
     validation = f"val {value_text(metric.newest_validation, metric.why_validation)}"
     both = f"{trains}{glyphs.between}{validation}"
     count = abs(metric.trend)
     if count < LEAST_TREND:
-        return both, trains
+        return both, ""
     arrow = glyphs.rises if metric.trend > 0 else glyphs.falls
-    return (
-        f"{both} {arrow} for {count} {units.plural(each)}",
-        f"{both} {arrow} {count}",
-        both,
-        trains,
-    )
+    return both, f"{arrow} for {count} {units.plural(each)}"

@@ -6,10 +6,12 @@ from dataclasses import replace
 
 from rich.cells import cell_len
 
-from dlmon.figures.glyphs import glyphs_in_use
-from dlmon.figures.learning import newest_texts, value_text
+from dlmon.figures.glyphs import Glyphs, glyphs_in_use
+from dlmon.figures.learning import newest_text, value_text
 from dlmon.figures.value_axis import value_range
 from dlmon.session.learning import Learning, Metric, drawable
+from tui.drawing.plot import COLUMNS_PER_CELL
+from tui.drawing.small_curve import axis_of_all, small_curve
 from tui.drawing.time_axis import TimeAxis
 from tui.widgets.chart import Chart, ChartPicture
 from tui.widgets.rows import fit
@@ -36,6 +38,8 @@ NOT_SEEN, NEVER_SEEN = "no loss seen so far", "no loss was seen"
 _LONGEST_TITLE = 20
 # Points that are closer would hide the line.
 _POINT_COLUMNS = 12
+_LEAST_READINGS = 3
+_CURVE_CELLS = 12
 
 
 class LossChart(Chart):
@@ -76,19 +80,33 @@ class LossChart(Chart):
         if metric is None:
             self.set_titles(title, right="")
         else:
-            texts = newest_texts(metric, glyphs_in_use(), each)
+            right, trend = newest_text(metric, glyphs_in_use(), each)
             if below.cursor is not None:
-                texts = (f"{cursor_label}  {_at(metric, axis, below.cursor)}",)
-            room = self.outer_size.width - 6 - cell_len(title) - 3
-            fitting = next((text for text in texts if len(text) <= room), texts[-1])
+                right, trend = f"{cursor_label}  {_at(metric, axis, below.cursor)}", ""
             names = learning.names
             others = f"{names.index(name or '') + 1} of {len(names)}, O" if len(names) > 1 else ""
-            self.set_titles(title, others, right=fitting)
+            self.set_titles(title, others, right, (trend,) if trend else ())
         self.show(_picture(metric, axis, below, is_running))
 
     def _column_at(self, screen_x: int) -> int:
         """Return the column of the screen's axis that has the moment."""
         return int(super()._column_at(screen_x) * self._scale)
+
+
+def learned_text(learning: Learning, chosen: str | None, each: str, glyphs: Glyphs) -> str:
+    """Return what a metric came to, after a small curve of the whole run: loss ⠉⠒⠤⣀ 0.41."""
+    name = shown_metric(learning, chosen)
+    if name is None:
+        return ""
+    metric, curve = learning.metrics[name], ""
+    start_ns = metric.series.start_ns
+    if metric.readings >= _LEAST_READINGS and start_ns is not None:
+        # What is no number was read as well: a gap.
+        axis = axis_of_all(start_ns, metric.last_ns, COLUMNS_PER_CELL * _CURVE_CELLS)
+        if axis is not None:
+            curve = small_curve(axis.columns(metric.series), _CURVE_CELLS, glyphs)
+    texts = (name, curve, *newest_text(metric, glyphs, each))
+    return " ".join(text for text in texts if text)
 
 
 def shown_metric(learning: Learning, chosen: str | None) -> str | None:

@@ -18,7 +18,6 @@ from dlmon.figures import units
 from dlmon.figures.comparison import Reference, epoch_word, timing_of
 from dlmon.figures.comparison_alone import NO_FIGURE
 from dlmon.figures.glyphs import glyphs_in_use
-from dlmon.figures.learning import newest_texts
 from dlmon.figures.reading import reading_text
 from dlmon.log.directory import SessionEntry
 from dlmon.log.label import Label
@@ -30,16 +29,15 @@ from tui.live.account_line import AccountLine
 from tui.live.comparison.bars import ComparisonBars
 from tui.live.comparison.panel import ComparisonPanel
 from tui.live.comparison.session_comparison import SessionComparison
-from tui.live.epochs.line import EpochLine
 from tui.live.epochs.table import EpochTable
-from tui.live.epochs.zoom import EPOCH_ACTIONS, EpochZoom
+from tui.live.epochs.zoom import EPOCH_ACTIONS, EpochLine, EpochZoom
 from tui.live.help import FIRST_STEPS, FIRST_STEPS_OF_SCRIPT, TOPICS
 from tui.live.keys import CHART_ACTIONS, LIVE_KEYS, LOG_ACTIONS, STOPS_SCRIPT
 from tui.live.limit_line import LimitLine
-from tui.live.loss_chart import next_metric, shown_metric
+from tui.live.loss_chart import learned_text, next_metric
 from tui.live.output_pane import OutputPane
 from tui.live.progress_line import ProgressLine
-from tui.live.side_cell import LossCurve, Part, Room, SideCell, part_after, parts_shown
+from tui.live.side_cell import Part, Room, SideCell, part_after, parts_shown
 from tui.live.time_charts import machine_view
 from tui.live.top_line import TopLine
 from tui.machine.charts import OF_GPUS
@@ -123,7 +121,6 @@ class LiveScreen(SessionControls, ExportControls, EpochZoom):
         self._catching_up: Worker[None] | None = None
         self._part: Part | None = None
         self._metric: str | None = None
-        self._loss_curve = LossCurve()
         self._shown_parts: frozenset[Part] | None = None
 
     @property
@@ -273,35 +270,26 @@ class LiveScreen(SessionControls, ExportControls, EpochZoom):
 
     def _paint_loss(self, snapshot: Snapshot) -> None:
         """Draw the loss on the axis of the other charts; where it is narrower, on one like it."""
-        chart = self.query_one(SideCell).loss
-        self._show_newest(snapshot, shown_by_chart=chart.display)
+        chart, learning = self.query_one(SideCell).loss, self._source.session.learning
+        each = epoch_word(snapshot.header)
+        # Where the chart has no room, the epochs say how training stands.
+        learned = learned_text(learning, self._metric, each, glyphs_in_use())
+        self.query_one(EpochTable).show_learned("" if chart.display else learned)
         columns = self.plot_columns
         count = min(columns, chart.plot_columns)
         if count < 1 or not chart.display:
             return
         axis = self.window.axis(self.run, count)
         chart.show_metric(
-            self._source.session.learning,
+            learning,
             self._metric,
             axis,
             self.under_line(snapshot, axis),
             is_running=self._source.running,
             cursor_label=self._cursor_label(axis),
-            each=epoch_word(snapshot.header),
+            each=each,
             columns=columns,
         )
-
-    def _show_newest(self, snapshot: Snapshot, *, shown_by_chart: bool) -> None:
-        """Have the epochs say how training stands where the loss has no room."""
-        learning = self._source.session.learning
-        name = shown_metric(learning, self._metric)
-        table = self.query_one(EpochTable)
-        if name is None or shown_by_chart:
-            table.show_newest("", ())
-            return
-        metric, glyphs = learning.metrics[name], glyphs_in_use()
-        texts = newest_texts(metric, glyphs, epoch_word(snapshot.header))
-        table.show_newest(name, texts, lambda cells: self._loss_curve.text(metric, cells, glyphs))
 
     @property
     def _room(self) -> Room:
@@ -313,20 +301,23 @@ class LiveScreen(SessionControls, ExportControls, EpochZoom):
         return Room.ONE if self.has_class("-narrow") else Room.TWO
 
     @property
-    def _first_part(self) -> Part:
-        """What stands beside the epochs until somebody chooses."""
-        known = bool(self._source.session.learning.names)
-        return Part.LOSS if known and self._source.status != Status.FAILED else Part.OUTPUT
+    def _choice(self) -> tuple[Room, Part, Part, bool]:
+        """How much has room, what was chosen, what stands beside epochs, and if there are any."""
+        session = self._source.session
+        beside = self._part
+        if beside in (None, Part.EPOCHS):
+            is_learning = bool(session.learning.names) and self._source.status != Status.FAILED
+            beside = Part.LOSS if is_learning else Part.OUTPUT
+        return self._room, self._part or Part.EPOCHS, beside, session.has_epochs
 
     def _share_row(self) -> None:
         """Show what has room of epochs, loss and output; lay out again only where that changed."""
-        has_epochs = self._source.session.has_epochs
-        shown = parts_shown(self._room, self._part, self._first_part, has_epochs)
+        shown = parts_shown(*self._choice)
         if self._log_is_open or shown == self._shown_parts:
             return
         self._shown_parts = shown
         cell = self.query_one(SideCell)
-        cell.set_class(not has_epochs, "-without-epochs")
+        cell.set_class(not self._source.session.has_epochs, "-without-epochs")
         for widget, parts in (
             (self.query_one(EpochTable), {Part.EPOCHS}),
             (cell, {Part.LOSS, Part.OUTPUT}),
@@ -339,8 +330,7 @@ class LiveScreen(SessionControls, ExportControls, EpochZoom):
 
     @property
     def _next_part(self) -> Part | None:
-        has_epochs = self._source.session.has_epochs
-        return part_after(self._room, self._part, self._first_part, has_epochs)
+        return part_after(*self._choice)
 
     def action_next_part(self) -> None:
         """Show the loss, the output, or where there is little room the epochs."""

@@ -2,43 +2,13 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
+from enum import IntEnum, StrEnum
 
 from textual.app import ComposeResult
 from textual.containers import Horizontal
 
-from dlmon.figures.glyphs import Glyphs
-from dlmon.session.learning import Metric
-from tui.drawing.plot import COLUMNS_PER_CELL
-from tui.drawing.small_curve import axis_of_all, small_curve
-from tui.drawing.time_axis import TimeAxis
 from tui.live.loss_chart import LossChart
 from tui.live.output_pane import OutputPane
-
-LEAST_READINGS = 3
-
-
-class LossCurve:
-    """Draws a metric as it was while it trained, again only where more of it can be seen."""
-
-    def __init__(self) -> None:
-        self._drawn: tuple[Metric | None, TimeAxis | None, Glyphs | None] = (None, None, None)
-        self._text = ""
-
-    def text(self, metric: Metric, cells: int, glyphs: Glyphs) -> str:
-        """Return the curve; empty where there are too few readings for one."""
-        start_ns = metric.series.start_ns
-        if metric.readings < LEAST_READINGS or start_ns is None:
-            return ""
-        # What is no number was read as well: a gap.
-        axis = axis_of_all(start_ns, metric.last_ns, COLUMNS_PER_CELL * cells)
-        if axis is None:
-            return ""
-        wanted = (metric, axis, glyphs)
-        if wanted != self._drawn:
-            self._drawn = wanted
-            self._text = small_curve(axis.columns(metric.series), cells, glyphs)
-        return self._text
 
 
 class Part(StrEnum):
@@ -49,24 +19,19 @@ class Part(StrEnum):
     OUTPUT = "output"
 
 
-class Room(StrEnum):
+class Room(IntEnum):
     """How many of them have room."""
 
-    NONE = "none"
-    ONE = "one"
-    TWO = "two"
-    ALL = "all"
+    NONE, ONE, TWO, ALL = range(4)
 
 
-def parts_shown(
-    room: Room, chosen: Part | None, first: Part, has_epochs: bool = True
-) -> frozenset[Part]:
+def parts_shown(room: Room, chosen: Part, beside: Part, has_epochs: bool) -> frozenset[Part]:
     """Return what is shown.
 
     Args:
         room: for how much there is.
-        chosen: what a person chose; None until one does.
-        first: what stands beside the epochs until then.
+        chosen: what is shown where there is room for one.
+        beside: what stands beside the epochs.
         has_epochs: whether there are any; where not, what stands beside them has their room.
     """
     if room is Room.NONE:
@@ -74,26 +39,18 @@ def parts_shown(
     if room is Room.ALL:
         return frozenset(Part) if has_epochs else frozenset({Part.LOSS, Part.OUTPUT})
     if not has_epochs:
-        return frozenset({_beside(chosen, first)})
-    if room is Room.ONE:
-        return frozenset({chosen or Part.EPOCHS})
-    return frozenset({Part.EPOCHS, _beside(chosen, first)})
+        return frozenset({beside})
+    return frozenset({chosen} if room is Room.ONE else {Part.EPOCHS, beside})
 
 
-def part_after(
-    room: Room, chosen: Part | None, first: Part, has_epochs: bool = True
-) -> Part | None:
+def part_after(room: Room, chosen: Part, beside: Part, has_epochs: bool) -> Part | None:
     """Return what the key chooses next; None where all is shown, or nothing can be."""
     if room in (Room.NONE, Room.ALL):
         return None
     if room is Room.ONE and has_epochs:
         order = list(Part)
-        return order[(order.index(chosen or Part.EPOCHS) + 1) % len(order)]
-    return Part.OUTPUT if _beside(chosen, first) is Part.LOSS else Part.LOSS
-
-
-def _beside(chosen: Part | None, first: Part) -> Part:
-    return first if chosen is None or chosen is Part.EPOCHS else chosen
+        return order[(order.index(chosen) + 1) % len(order)]
+    return Part.OUTPUT if beside is Part.LOSS else Part.LOSS
 
 
 class SideCell(Horizontal):

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 
-from rich.cells import cell_len
-
 from dlmon.figures import units
-from dlmon.figures.glyphs import Glyphs, glyphs_in_use, under_way
+from dlmon.figures.glyphs import glyphs_in_use, under_way
 from dlmon.figures.phases import doing_text
 from dlmon.figures.value_axis import fitted_bottom, grown_top, short_number
 from dlmon.records import Alert
@@ -22,75 +20,6 @@ from tui.machine.charts import MachineCharts
 from tui.machine.view import MachineView, gpu_that_trains
 from tui.screens.base import BaseScreen
 from tui.widgets.chart import Chart, ChartPicture
-
-NAME = "Throughput"
-_LEAST_LINE = 3
-"""What stands between the name and the figure, with a blank on either side."""
-_TO_SPARE = 2
-"""What was left out comes back once so many cells are free, lest it comes and goes."""
-
-
-class ThroughputTitle:
-    """The throughput now, with its band and the stalls where all that has room.
-
-    The name and the unit stay; as room gets short, the band goes first, then the stalls.
-    """
-
-    def __init__(self) -> None:
-        """Leave nothing out."""
-        self._room, self._left_out = 0, 0
-
-    def now(self, snapshot: Snapshot, room: int, glyphs: Glyphs) -> tuple[str, str]:
-        """Return the name and the figure; what was left out stays so where digits come and go."""
-        if room != self._room:
-            self._room, self._left_out = room, 0
-        choices = _choices(snapshot, glyphs)
-        last = len(choices) - 1
-        free = room - len(NAME) - _LEAST_LINE
-        left_out = next(
-            (
-                number
-                for number, text in enumerate(choices)
-                if cell_len(text) + _TO_SPARE * (number < self._left_out) <= free
-            ),
-            last,
-        )
-        self._left_out = left_out
-        return _named(choices[left_out], room)
-
-
-def at_cursor(label: str, figure: str, room: int) -> tuple[str, str]:
-    """Return the name and the figure at an instant, without its extremes where room is short."""
-    texts = [f"{label}  {text}" for text in (figure, figure.partition(" (")[0])]
-    choices = [*texts, *map(_with_short_unit, texts[1:])]
-    free = room - len(NAME) - _LEAST_LINE
-    return _named(next((text for text in choices if cell_len(text) <= free), choices[-1]), room)
-
-
-def _named(figure: str, room: int) -> tuple[str, str]:
-    """Return the name and the figure; the figure alone where both have no room."""
-    return (NAME if len(NAME) + cell_len(figure) + _LEAST_LINE <= room else ""), figure
-
-
-def _choices(snapshot: Snapshot, glyphs: Glyphs) -> Sequence[str]:
-    """Return what may be shown, the most first."""
-    unit = units.rate_unit(snapshot.counts_steps)
-    measured, now = snapshot.samples_per_second, snapshot.samples_per_second_now
-    if measured is not None:
-        in_full = units.throughput(measured, glyphs, unit)
-        short = units.throughput(measured, glyphs, unit, with_band=False)
-    elif now is not None:
-        in_full = short = f"{units.rate(now)} {unit}"
-    else:
-        in_full = short = ""
-    stalls = f"  {units.stalls(snapshot.stalls)}" if snapshot.stalls else ""
-    choices = [f"{in_full}{stalls}", f"{short}{stalls}", in_full, short, _with_short_unit(short)]
-    return [text.strip() for text in choices]
-
-
-def _with_short_unit(figure: str) -> str:
-    return figure.replace(" samples/s", " /s").replace(" steps/s", " /s")
-
 
 _BUCKET_NS = 1_000_000_000
 
@@ -148,7 +77,6 @@ class TimeChartsScreen(BaseScreen):
         self._throughput = Chart(
             tall_shades=True, hue="throughput", id="throughput", classes="panel"
         )
-        self._throughput_title = ThroughputTitle()
         self._machine = MachineCharts()
         self.window = TimeWindow()
         """The part of the run that is shown."""
@@ -270,45 +198,37 @@ class TimeChartsScreen(BaseScreen):
 
     def _title_throughput(self, snapshot: Snapshot, axis: TimeAxis, cursor: int | None) -> None:
         """Set the chart's titles: the throughput now or at the cursor, and the part shown."""
-        room = self._throughput.outer_size.width - 6
-        part = self.throughput_of_part(snapshot)
-        if cursor is None and part is not None:
-            title, right = at_cursor(*part, room)
-        elif cursor is None:
-            title, right = self._throughput_title.now(snapshot, room, glyphs_in_use())
+        if cursor is None:
+            figure, *more = self._throughput_now(snapshot)
         else:
-            figure = self._throughput_at(axis, cursor)
-            title, right = at_cursor(self._cursor_label(axis), figure, room)
+            figure, *more = self._throughput_at(axis, cursor)
+            figure = f"{self._cursor_label(axis)}  {figure}"
         below = self._shown_part_text(axis)
-        self._throughput.set_titles(title, self._with_axis_note(below, room), right=right)
+        if self._fits_axis and self._top > 0:
+            why = ", not 0" if self._bottom else ": not all in the upper half"
+            below = f"{below}, y from {short_number(self._bottom)}{why}"
+        self._throughput.set_titles("Throughput", below, figure, tuple(more))
 
-    def throughput_of_part(self, snapshot: Snapshot) -> tuple[str, str] | None:
-        """Return the name of a part that is shown alone, and its throughput; None of any other."""
-        return None
+    def _throughput_now(self, snapshot: Snapshot) -> tuple[str, ...]:
+        """Write the throughput with its band, and the stalls."""
+        unit = units.rate_unit(snapshot.counts_steps)
+        measured, now = snapshot.samples_per_second, snapshot.samples_per_second_now
+        figure = f"{units.rate(now)} {unit}" if now is not None else ""
+        if measured is not None:
+            figure = units.throughput(measured, glyphs_in_use(), unit)
+        return (figure, units.stalls(snapshot.stalls)) if snapshot.stalls else (figure,)
 
-    def _with_axis_note(self, text: str, room: int) -> str:
-        """Add that the axis doesn't begin at 0, or why it does though it was asked not to."""
-        if not self._fits_axis or self._top == 0:
-            return text
-        bottom = short_number(self._bottom)
-        notes = [f"y from {bottom}, not 0", f"y from {bottom}"]
-        if self._bottom == 0:
-            notes = ["y from 0: not all in the upper half", "y from 0"]
-        texts = [f"{text}, {note}" for note in notes]
-        return next((line for line in texts if len(line) <= room), notes[-1])
-
-    def _throughput_at(self, axis: TimeAxis, column: int) -> str:
+    def _throughput_at(self, axis: TimeAxis, column: int) -> tuple[str, ...]:
         """Write the throughput of a column; of one of several seconds, its extremes too."""
         series = self._source.session.throughput
         value = axis.columns(series)[column]
         if value is None:
-            return "no batch"
+            return ("no batch",)
         start_ns = axis.start_ns + column * axis.column_ns
         extremes = series.extremes(start_ns, start_ns + axis.column_ns)
         low, high = map(units.rate, extremes or (value, value))
-        between = f" ({low} to {high})" if low != high else ""
-        unit = units.rate_unit(self._source.session.counts_steps)
-        return f"{units.rate(value)} {unit}{between}"
+        text = f"{units.rate(value)} {units.rate_unit(self._source.session.counts_steps)}"
+        return (text, f"({low} to {high})") if low != high else (text,)
 
     def _shown_part_text(self, axis: TimeAxis) -> str:
         """Name the part of the run that is on the charts."""

@@ -9,13 +9,13 @@ from fakes.recorded import recorded_session
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlmon.figures.glyphs import UNICODE
+from dlmon.figures.glyphs import ASCII, UNICODE
 from dlmon.records import Epoch, Metrics, Output
-from dlmon.session.learning import Metric
+from dlmon.session.learning import Learning, Metric
 from dlmon.statistics.series import Series
 from tui.drawing.time_axis import TimeAxis
-from tui.live.loss_chart import _picture
-from tui.live.side_cell import LossCurve, Part, Room, part_after, parts_shown
+from tui.live.loss_chart import _picture, learned_text
+from tui.live.side_cell import Part, Room, part_after, parts_shown
 from tui.widgets.chart_picture import ChartPicture, picture_rows
 
 S = 1_000_000_000
@@ -63,13 +63,6 @@ def test_any_finite_values_can_be_drawn(values):
     assert len(picture_rows(picture, 30, 8, 6, UNICODE)) == 8
 
 
-async def test_the_newest_values_stand_in_its_title(show_session):
-    async with show_session(recorded_session("training")) as shown:
-        read = [r for r in recorded_session("training") if isinstance(r, Metrics)]
-        newest = read[-1].values["loss"]
-        assert f"─ {newest:.4f} · val 1.8000 ─╮" in shown.text
-
-
 def newest_values():
     return [r for r in recorded_session("training") if isinstance(r, Metrics)][-1].values
 
@@ -88,84 +81,26 @@ async def test_where_its_chart_has_no_room_the_epochs_say_it(show_session):
         assert re.search(f"─ accuracy {CURVE} {said}", shown.text)
 
 
-async def test_where_the_output_is_in_its_place_the_epochs_say_it(show_session):
+async def test_keys_exchange_it_for_the_output_or_another_metric_and_back(show_session):
+    newest = newest_values()
     async with show_session(recorded_session("training")) as shown:
+        assert f"─ {newest['loss']:.4f} · val 1.8000 ─╮" in shown.text
         assert "─ loss " not in shown.text
-        await shown.press("o")
-        assert f"─ loss {newest_values()['loss']:.4f} · val 1.8000  synthetic" in shown.text
-
-
-def border(shown):
-    return next(row for row in shown.text.splitlines() if "─ Epochs " in row)
-
-
-def losses(records, *values):
-    """Return records of a run that said these losses alone, one a second, at its end."""
-    others = without_metrics(records)
-    end = max(record.t for record in records if isinstance(record, Metrics))
-    return [
-        *others,
-        *(
-            Metrics(end + number * S, {"loss": value}, why={} if value else {"loss": "NaN"})
-            for number, value in enumerate(values)
-        ),
-    ]
-
-
-@pytest.mark.parametrize("values", [(2.0,), (2.0, 1.0), (None, None, None, 2.0, 1.0)])
-async def test_of_fewer_than_three_readings_there_is_no_curve(show_session, values):
-    async with show_session(losses(recorded_session("training"), *values), size=NARROW) as shown:
-        assert f"─ loss {values[-1]:.4f}  synthetic data" in border(shown)
-
-
-async def test_what_is_no_number_leaves_a_gap_in_the_curve_and_is_said(show_session):
-    records = losses(recorded_session("training"), 3.0, 2.0, 1.0, *(None,) * 12)
-    async with show_session(records, size=NARROW) as shown:
-        drawn = border(shown).partition("─ loss ")[2].partition("NaN")[0]
-        assert drawn.endswith("     ")
-        assert drawn.strip()
-
-
-async def test_the_curve_gives_way_to_what_else_the_border_says(show_session):
-    async with show_session(recorded_session("training"), size=(60, 24)) as shown:
-        newest = f"─ loss {newest_values()['loss']:.4f} · val 1.8000  synthetic data ─╮"
-        assert newest in border(shown)
-
-
-async def test_in_plain_characters_the_curve_is_a_ramp(show_session):
-    async with show_session(recorded_session("training"), size=NARROW, ascii=True) as shown:
-        assert re.search(r" loss [_.=+*#-]{8,12} 1\.\d+, val 1\.8000 ", shown.text)
-
-
-def test_a_curve_is_drawn_anew_only_where_more_of_it_can_be_seen(monkeypatch):
-    metric, curve, drawn = Metric(Series()), LossCurve(), []
-    monkeypatch.setattr(
-        "tui.live.side_cell.small_curve", lambda columns, *_: drawn.append(columns) or ""
-    )
-    for second in range(1, 3_601):
-        metric.add(0, second * S, 1 / second, "")
-        curve.text(metric, 10, UNICODE)
-    late = len(drawn)
-    assert 60 < late < 400
-    for second in range(3_601, 3_601 + 60):
-        metric.add(0, second * S, 1 / second, "")
-        curve.text(metric, 10, UNICODE)
-    assert len(drawn) <= late + 2
-
-
-async def test_without_a_metric_the_epochs_say_none(show_session):
-    records = without_metrics(recorded_session("training"))
-    async with show_session(records, size=NARROW) as shown:
-        assert "─ synthetic data  (random: nothing to learn) ─╮" in shown.text
-
-
-async def test_a_key_exchanges_it_for_the_output_and_back(show_session):
-    async with show_session(recorded_session("training")) as shown:
         assert "o Output" in shown.footer
         await shown.press("o")
         assert titles(shown) == ["Epochs", "Output"]
+        assert re.search(f"─ loss {CURVE} {newest['loss']:.4f} · val 1.8000 ─", shown.text)
         assert "o Loss" in shown.footer
-        await shown.press("o")
+        await shown.press("O")
+        assert titles(shown) == ["Epochs", "Accuracy"]
+        assert "val 0.3500" in shown.text
+        await shown.press("O")
+        assert titles(shown) == ["Epochs", "Loss"]
+        # The log takes the whole screen, and gives it back.
+        await shown.press("l")
+        assert titles(shown) == ["Output"]
+        assert "o" not in shown.screen.active_bindings
+        await shown.press("l")
         assert titles(shown) == ["Epochs", "Loss"]
 
 
@@ -207,7 +142,7 @@ async def test_an_older_log_shows_the_losses_of_its_epochs(show_session):
     records = [r for r in recorded_session() if not isinstance(r, Metrics)]
     async with show_session(records) as shown:
         assert titles(shown) == ["Epochs", "Loss"]
-        assert "0.6000 · val 0.6000 ↓ for 2 epochs" in shown.text
+        assert "0.6000 · val 0.6000  ↓ for 2 epochs" in shown.text
         assert sum(row.count("◆") for row in shown.rows("LossChart")) == 3
 
 
@@ -217,37 +152,11 @@ async def test_a_loss_that_is_no_number_is_said_and_not_drawn(show_session):
         assert sum(row.count("◆") for row in shown.rows("LossChart")) == 1
 
 
-async def test_another_metric_is_shown_by_a_key(show_session):
-    async with show_session(recorded_session("training")) as shown:
-        await shown.press("O")
-        assert titles(shown) == ["Epochs", "Accuracy"]
-        assert "val 0.3500" in shown.text
-        await shown.press("O")
-        assert titles(shown) == ["Epochs", "Loss"]
-
-
-async def test_another_metric_is_shown_in_place_of_the_output(show_session):
-    async with show_session(recorded_session("training")) as shown:
-        await shown.press("o")
-        assert titles(shown) == ["Epochs", "Output"]
-        await shown.press("O")
-        assert titles(shown) == ["Epochs", "Accuracy"]
-
-
 async def test_the_cursor_reads_the_loss_as_well(show_session):
     async with show_session(recorded_session()) as shown:
         await shown.press("left")
         title = next(row for row in shown.text.splitlines() if "╭─ Loss" in row)
         assert "at 00:3" in title.partition("Loss")[2]
-
-
-async def test_the_log_takes_the_whole_screen_and_gives_it_back(show_session):
-    async with show_session(recorded_session("training")) as shown:
-        await shown.press("l")
-        assert titles(shown) == ["Output"]
-        assert "o" not in shown.screen.active_bindings
-        await shown.press("l")
-        assert titles(shown) == ["Epochs", "Loss"]
 
 
 async def test_output_that_nobody_sees_repaints_nothing(show_session, monkeypatch):
@@ -262,16 +171,38 @@ async def test_output_that_nobody_sees_repaints_nothing(show_session, monkeypatc
 
 async def test_plain_characters_say_the_same(show_session):
     async with show_session(recorded_session(), ascii=True) as shown:
-        assert "0.6000, val 0.6000 down for 2 epochs" in shown.text
+        assert "0.6000, val 0.6000  down for 2 epochs" in shown.text
+
+
+def test_what_the_epochs_say_of_it_has_a_curve_from_three_readings_on():
+    learning = Learning()
+
+    def said(glyphs=UNICODE):
+        return learned_text(learning, None, "epoch", glyphs)
+
+    assert said() == ""
+    for second, value in enumerate([3.0, 2.0, 1.0, *[None] * 12], 1):
+        why = {} if value else {"loss": "NaN"}
+        learning.fold(Metrics(second * S, {"loss": value}, why=why), (second - 1) * S)
+        if second == 2:
+            assert said() == "loss 2.0000"
+        if second == 3:
+            assert re.fullmatch("loss [⠀-⣿]{12} 1.0000", said())
+            assert re.fullmatch("loss [_.=+*#-]{12} 1.0000", said(ASCII))
+    # What is no number leaves a gap.
+    assert re.fullmatch("loss [⠀-⣿]+ {5,} NaN", said())
 
 
 @pytest.mark.parametrize("room", list(Room))
-@pytest.mark.parametrize("first", [Part.LOSS, Part.OUTPUT])
-def test_the_key_goes_round_what_can_be_seen(room, first):
-    chosen, seen = None, set()
+@pytest.mark.parametrize("beside", [Part.LOSS, Part.OUTPUT])
+def test_the_key_goes_round_what_can_be_seen(room, beside):
+    chosen, seen = Part.EPOCHS, set()
     for _ in range(len(Part)):
-        shown = parts_shown(room, chosen, first)
-        assert len(shown) == {Room.NONE: 0, Room.ONE: 1, Room.TWO: 2, Room.ALL: 3}[room]
+        shown = parts_shown(room, chosen, beside, True)
+        assert len(shown) == room
         seen |= shown
-        chosen = part_after(room, chosen, first)
+        chosen = part_after(room, chosen, beside, True)
+        if chosen in (Part.LOSS, Part.OUTPUT):
+            beside = chosen
     assert seen == (set() if room is Room.NONE else set(Part))
+    assert len(parts_shown(room, chosen, beside, False)) == min(room, 1 + (room is Room.ALL))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from rich.cells import cell_len
+from rich.cells import cell_len, set_cell_size
 from textual import events
 from textual.message import Message
 
@@ -14,16 +14,9 @@ from dlmon.figures import units
 from dlmon.figures.epochs import steps_asked_for
 from dlmon.records import Epoch, Model
 from dlmon.session.epoch_comparison import seconds_of
+from dlmon.session.learning import importance, metric_of
 from tui.drawing.bars import thick_bar
-from tui.live.epochs.columns import (
-    BAR_HEADING,
-    GAP,
-    LONGEST_BAR,
-    SHORTEST_BAR,
-    EpochColumn,
-    columns_of,
-)
-from tui.widgets.following_lines import Tail
+from tui.widgets.following_lines import ScrollingLines
 from tui.widgets.lines import BAR, CHOSEN, HIGH, MUTED, PLAIN, cut
 from tui.widgets.rows import TextRow
 
@@ -64,22 +57,25 @@ HELP: tuple[tuple[str, str], ...] = (
     ),
 )
 
-_ROW_MARK = 2
+_SLOW: tuple[str, ...] = ("epoch-table--slow",)
+_MARK_CELLS = 2
 """What marks the chosen row, and a blank."""
+_GAP = "  "
 _BORDER = 6
 """What of a border has no text."""
-_LEAST_LINE = 3
-"""What stands between a border's title and what is right of it, with a blank on either side."""
-_SHORTEST_CURVE, _LONGEST_CURVE = 8, 12
+_BAR = "bar"
+_SHORTEST_BAR, _LONGEST_BAR = 5, 24
+_LONGEST_NAME = 16
+_USUAL_CELLS = 6
+
+_Column = tuple[str, list[str]]
+"""A heading and its cells."""
 
 
-def _no_curve(cells: int) -> str:
-    return ""
-
-
-class EpochTable(Tail[Epoch]):
+class EpochTable(ScrollingLines):
     """One row per epoch: its time with a bar, its validation, and the metrics that have room."""
 
+    DEFAULT_CLASSES = "panel"
     COMPONENT_CLASSES: ClassVar[set[str]] = {"epoch-table--slow"}
     DEFAULT_CSS = """
     EpochTable > .epoch-table--slow { color: $text-warning; text-style: bold; }
@@ -91,20 +87,18 @@ class EpochTable(Tail[Epoch]):
 
         epoch: Epoch
 
+    _epochs: Sequence[Epoch] = ()
     _empty = ""
     _each = "epoch"
     _slow: Collection[int] = ()
     _longest_s = 0.0
-    _compared: tuple[int, Epoch | None, Collection[int]] = (0, None, ())
+    _compared: tuple[object, ...] = ()
     _chosen: int | None = None
     _model: Model | None = None
     _cut_short = False
-    _asked = ""
+    _asked = _learned = ""
     _left_out = 0
-    _alone = False
-    _metric = ""
-    _newest: Sequence[str] = ()
-    _curve: Callable[[int], str] = staticmethod(_no_curve)
+    _alone = _scrolled = False
 
     def show(
         self,
@@ -125,98 +119,82 @@ class EpochTable(Tail[Epoch]):
             alone: whether the charts show one of them alone.
             model: what is trained.
         """
-        self._alone = alone
-        self._each = each
+        self._epochs, self._alone, self._each, self._slow = epochs, alone, each, slow
         if model is not None and model.has_epochs is False:
             self._empty = f"the script's loop has no {each}s"
         else:
             ended = f"the run ended before its first {each}"
             self._empty = f"no {each} has ended yet" if running else ended
-        newest = epochs[-1] if epochs else None
-        if (len(epochs), newest, slow) != self._compared or model != self._model:
+        compared = (len(epochs), epochs[-1] if epochs else None, model)
+        if compared != self._compared:
             # Of thousands this takes a while, so only where one has come.
-            self._compared = (len(epochs), newest, slow)
-            self._model = model
+            self._compared, self._model = compared, model
             self._longest_s = max(map(seconds_of, epochs), default=0.0)
-            self._slow = slow
             asked = [steps_asked_for(epoch, model) for epoch in epochs if not epoch.whole]
             self._cut_short, self._asked = not all(asked), max(asked, default="")
-        self._lines = epochs
-        self._show_titles()
+        self.redraw()
 
-    def show_newest(
-        self, metric: str, texts: Sequence[str], curve: Callable[[int], str] = _no_curve
-    ) -> None:
-        """Show what a metric came to last, in as many words as have room: the longest first.
-
-        `curve` draws it in so many cells, for where these are to spare; it may have nothing to
-        draw.
-        """
-        self._metric, self._newest, self._curve = metric, texts, curve
-        name, _, *right = self._titled
-        if name and (*self._right_texts(name),) != (*right,):
+    def show_learned(self, text: str) -> None:
+        """Show at the right of the border what training came to last."""
+        if text != self._learned:
+            self._learned = text
             self._show_titles()
 
-    def _show_titles(self) -> None:
-        name = units.plural(self._each).capitalize()
-        self.show_lines(self._lines, name, self._notes(), *self._right_texts(name))
-        # What has no room is known once it is drawn.
-        self._titled = (name, self._notes(), *self._titled[2:])
-        self._put_note()
+    def redraw(self) -> None:
+        """Draw again; what has no room is known then, and is said in the border."""
+        super().redraw()
+        self._show_titles()
 
-    def _right_texts(self, name: str) -> tuple[str, tuple[str, ...]]:
-        """Return what stands at the right of the border, and what may follow it there."""
-        data, more = _data_texts(self._model)
-        room = self.outer_size.width - _BORDER - cell_len(name) - _LEAST_LINE
-        room -= cell_len(f"  {data}") if data else 0
-        for text in self._newest:
-            spare = room - cell_len(f"{self._metric} {text}")
-            if spare >= 0:
-                cells = min(spare - 1, _LONGEST_CURVE)
-                drawn = self._curve(cells) if cells >= _SHORTEST_CURVE else ""
-                said = " ".join(part for part in (self._metric, drawn, text) if part)
-                return (said, (data, *more)) if data else (said, ())
-        return data, more
+    def _show_titles(self) -> None:
+        data = trains = ""
+        if self._model is not None and self._model.data == "synthetic":
+            data = "synthetic data"
+            trains = "(random: nothing to learn)" if self._model.mode in (None, "train") else ""
+        right, *more = [text for text in (self._learned, data, trains) if text] or [""]
+        name = units.plural(self._each).capitalize()
+        self.set_titles(name, self._notes(), right, tuple(more))
 
     def _notes(self) -> str:
         """Return what has room in the border below, of what may be said there."""
-        choose = "up/down choose" if self.glyphs.is_ascii else "↑↓ choose"
-        if self._alone:
-            key = choose
-        elif self.chosen is not None:
+        key = "up/down choose" if self.glyphs.is_ascii else "↑↓ choose"
+        if not self._epochs:
+            key = ""
+        elif not self._alone and self.chosen is not None:
             key = "Enter shows it alone"
-        elif self._slow:
+        elif not self._alone and self._slow:
             key = f"{self.glyphs.warning} {len(self._slow)} slow: Enter shows what differed"
-        else:
-            key = choose if self._lines else ""
-        incomplete = f"* incomplete {self._each}" if self._cut_short else ""
-        asked = f"{self._asked}, as asked" if self._asked else ""
-        left_out = f"+{units.counted(self._left_out, 'metric')}" if self._left_out else ""
-        notes = [note for note in (asked, incomplete, left_out, key) if note]
-        below = [self._below] if self._below else []
-        room = self.outer_size.width - _BORDER
-        while len(notes) > 1 and cell_len("  ".join(notes + below)) > room:
+        below = len(self._epochs) - self._seen.stop
+        notes = [
+            f"{self._asked}, as asked" if self._asked else "",
+            f"* incomplete {self._each}" if self._cut_short else "",
+            f"+{units.counted(self._left_out, 'metric')}" if self._left_out else "",
+            key,
+            f"{below} newer below" if self._scrolled and below > 0 else "",
+        ]
+        notes = [note for note in notes if note]
+        while len(notes) > 1 and cell_len(_GAP.join(notes)) > self.outer_size.width - _BORDER:
             del notes[0]
-        return "  ".join(notes)
+        return _GAP.join(notes)
 
     @property
     def chosen(self) -> Epoch | None:
         """The epoch that was chosen."""
-        return next((one for one in self._lines if one.begin == self._chosen), None)
+        return next((one for one in self._epochs if one.begin == self._chosen), None)
 
     @property
     def first_choice(self) -> Epoch | None:
         """The newest slow epoch, else the newest; None where none has ended."""
-        slow = [epoch for epoch in self._lines if epoch.begin in self._slow]
-        best = slow or self._lines
+        slow = [epoch for epoch in self._epochs if epoch.begin in self._slow]
+        best = slow or self._epochs
         return best[-1] if best else None
 
     def choose(self, epoch: Epoch | None) -> None:
         """Choose an epoch, and bring it into view; None chooses none."""
         self._chosen = None if epoch is None else epoch.begin
         if epoch is not None:
-            self._bring_into_view(epoch)
-        self._show_titles()
+            self.bring_into_view(self._epochs.index(epoch), max(1, self.size.height - 1))
+            self._scrolled = True
+        self.redraw()
 
     def move(self, rows: int) -> None:
         """Choose the epoch so many rows further down; the first time, `first_choice`."""
@@ -224,82 +202,67 @@ class EpochTable(Tail[Epoch]):
         if chosen is None:
             self.choose(self.first_choice)
             return
-        place = [one.begin for one in self._lines].index(chosen.begin) + rows
-        self.choose(self._lines[max(0, min(place, len(self._lines) - 1))])
+        place = self._epochs.index(chosen) + rows
+        self.choose(self._epochs[max(0, min(place, len(self._epochs) - 1))])
 
-    def _bring_into_view(self, epoch: Epoch) -> None:
-        rows = max(1, self.size.height - 1)
-        place = [one.begin for one in self._lines].index(epoch.begin)
-        end = min(max(self._end(), place + 1), place + rows, len(self._lines))
-        self._lowest = None if end == len(self._lines) else self._lines[end - 1]
+    def scroll_lines(self, delta: int) -> None:
+        """Show what is further up or down."""
+        self._scrolled = True
+        super().scroll_lines(delta)
 
     def on_resize(self, event: events.Resize) -> None:
-        """Keep what was chosen in view, and say what has room now."""
-        chosen = self.chosen
-        if chosen is not None:
-            self._bring_into_view(chosen)
-        self._show_titles()
+        """Keep what was chosen in view."""
+        self.choose(self.chosen)
 
     def on_click(self, event: events.Click) -> None:
         """Choose the epoch that was clicked."""
-        offset = event.get_content_offset(self)
-        row = 0 if offset is None else offset.y
-        index = self._first_in_view(self.size.height) + row - 1
-        if row >= 1 and index < min(self._end(), len(self._lines)):
-            self.post_message(self.Pointed(self._lines[index]))
-
-    def _first_in_view(self, height: int) -> int:
-        return max(0, self._end() - max(1, height - 1))
+        clicked = event.get_content_offset(self)
+        index = None if clicked is None else self.index_at(clicked.y - 1, len(self._epochs))
+        if index is not None:
+            self.post_message(self.Pointed(self._epochs[index]))
 
     def draw(self, width: int, height: int) -> list[TextRow]:
-        """Return a heading and the epochs in view."""
-        if not self._lines:
+        """Return a heading and the epochs in view: the newest, unless one has scrolled."""
+        total = len(self._epochs)
+        if not total:
             return [cut(((self._empty, MUTED),), width, self.ellipsis)]
-        epochs = self._lines[self._first_in_view(height) : self._end()]
-        room = width - _ROW_MARK
+        if not self._scrolled:
+            self._first = total
+        seen = self.in_view(total, max(1, height - 1))
+        # At the newest it follows again.
+        self._scrolled = seen.stop < total
+        epochs = self._epochs[seen.start : seen.stop]
+        room = width - _MARK_CELLS - self.scrolls
         columns, self._left_out = columns_of(epochs, self._number, room, self.ellipsis)
         widths = [max(map(cell_len, (heading, *cells))) for heading, cells in columns]
-        taken = sum(widths) + GAP * (len(widths) - 1)
         for number, (heading, _) in enumerate(columns):
-            if heading == BAR_HEADING:
-                widths[number] = min(LONGEST_BAR, SHORTEST_BAR + max(0, room - taken))
-        rows = [self._heading(columns, widths)]
-        rows.extend(
-            self._row(epoch, [(heading, cells[number]) for heading, cells in columns], widths)
-            for number, epoch in enumerate(epochs)
-        )
-        return [cut(row, width, self.ellipsis) for row in rows][:height]
-
-    def _heading(self, columns: Sequence[EpochColumn], widths: Sequence[int]) -> TextRow:
-        names = [("" if name == BAR_HEADING else name) for name, _ in columns]
-        return ((" " * _ROW_MARK + _aligned(names, widths), MUTED),)
+            if heading == _BAR:
+                spare = room - sum(widths) - len(_GAP) * (len(widths) - 1)
+                widths[number] = min(_LONGEST_BAR, _SHORTEST_BAR + spare)
+        names = ["" if name == _BAR else name for name, _ in columns]
+        texts = [" " * (n - cell_len(name)) + name for name, n in zip(names, widths, strict=True)]
+        headings = ((" " * _MARK_CELLS + _GAP.join(texts), MUTED),)
+        rows = [self._row(epoch, n, columns, widths) for n, epoch in enumerate(epochs)]
+        rows = [cut(row, width - self.scrolls, self.ellipsis) for row in rows]
+        return [cut(headings, width, self.ellipsis), *self.with_thumb(rows, total, width)][:height]
 
     def _row(
-        self, epoch: Epoch, cells: Sequence[tuple[str, str]], widths: Sequence[int]
+        self, epoch: Epoch, at: int, columns: Sequence[_Column], widths: Sequence[int]
     ) -> TextRow:
         """Return the row of an epoch; a slow one and the chosen one have a mark and a colour."""
         slow, chosen = epoch.begin in self._slow, epoch.begin == self._chosen
         text_style = CHOSEN if chosen else _SLOW if slow else PLAIN
         bar_style = CHOSEN if chosen else HIGH if slow else BAR
-        mark = self.glyphs.pointer if chosen else ""
-        runs = [(f"{mark:<{_ROW_MARK}}", text_style)]
-        for number, ((heading, text), width) in enumerate(zip(cells, widths, strict=True)):
-            gap = " " * GAP if number else ""
-            if heading == BAR_HEADING:
+        row = [(f"{self.glyphs.pointer if chosen else '':<{_MARK_CELLS}}", text_style)]
+        for (heading, cells), width in zip(columns, widths, strict=True):
+            if len(row) > 1:
+                row.append((_GAP, text_style))
+            if heading == _BAR:
                 share = seconds_of(epoch) / self._longest_s if self._longest_s > 0 else None
-                runs.append((gap, text_style))
-                runs.append((thick_bar(share, width, self.glyphs), bar_style))
+                row.append((thick_bar(share, width, self.glyphs), bar_style))
             else:
-                runs.append((gap + " " * (width - cell_len(text)) + text, text_style))
-        return tuple(runs)
-
-    def rows_of(self, line: Epoch, width: int, height: int) -> list[TextRow]:
-        """Return one row: `draw` fills it, since columns are aligned over all rows."""
-        return [()]
-
-    def lines_from_top(self, width: int, height: int) -> int:
-        """Return how many epochs fit below the heading."""
-        return min(len(self._lines), max(1, height - 1))
+                row.append((" " * (width - cell_len(cells[at])) + cells[at], text_style))
+        return tuple(row)
 
     def _number(self, epoch: Epoch) -> str:
         cut_short = not epoch.whole and not steps_asked_for(epoch, self._model)
@@ -307,17 +270,90 @@ class EpochTable(Tail[Epoch]):
         return f"{mark}{epoch.epoch + 1}"
 
 
-_SLOW: tuple[str, ...] = ("epoch-table--slow",)
+def columns_of(
+    epochs: Sequence[Epoch], number_of: Callable[[Epoch], str], width: int, ellipsis: str
+) -> tuple[list[_Column], int]:
+    """Return the columns that have room in so many cells, and how many metrics have none.
+
+    The metrics come first, each beside that of its validation, then the bar and the rest.
+
+    Args:
+        epochs: those in view.
+        number_of: returns the number of an epoch, with its mark.
+        width: what all columns have together.
+        ellipsis: what a heading has in place of what was cut.
+    """
+    number = ("#", [number_of(epoch) for epoch in epochs])
+    time = ("time", [f"{units.seconds(seconds_of(one)):>{_USUAL_CELLS}}" for one in epochs])
+    names = _metrics_of(epochs)
+    headings = [_cut_inside(_short(name), ellipsis) for name in names]
+    if len({*headings}) < len(names):
+        headings = names
+    metrics = [
+        (
+            heading,
+            [_cut_inside(f"{_metric(one, name):>{_USUAL_CELLS}}", ellipsis) for one in epochs],
+        )
+        for name, heading in zip(names, headings, strict=True)
+    ]
+    bar = (_BAR, [" " * _SHORTEST_BAR for _ in epochs])
+    validation = ("val time", [f"{_validation_time(epoch):>{_USUAL_CELLS}}" for epoch in epochs])
+    speed = ("samples/s", [samples_per_second_of(epoch) for epoch in epochs])
+    validated = [validation] if any(epoch.validation for epoch in epochs) else []
+    kept: list[_Column] = []
+    for column in (number, time, *metrics, bar, *validated, speed):
+        heading, cells = column
+        needed = max(map(cell_len, (heading, *cells))) + (len(_GAP) if kept else 0)
+        if needed <= width:
+            kept.append(column)
+            width -= needed
+    in_order = (number, time, bar, *validated, *metrics, speed)
+    left_out = sum(column not in kept for column in metrics)
+    return [column for column in in_order if column in kept], left_out
 
 
-def _data_texts(model: Model | None) -> tuple[str, tuple[str, ...]]:
-    """Return what the border says of the data, and what it adds where that has room."""
-    if model is None or model.data != "synthetic":
-        return "", ()
-    trains = model.mode in (None, "train")
-    return "synthetic data", ("(random: nothing to learn)",) if trains else ()
+def _metrics_of(epochs: Sequence[Epoch]) -> list[str]:
+    """Return the names of the metrics, each before that of its validation: the loss first."""
+    # Of all of them: one that was cut short has no metrics of a validation.
+    names = dict.fromkeys(name for epoch in epochs for name in epoch.metrics)
+    order = list(dict.fromkeys(metric_of(name)[0] for name in names))
+    order.sort(key=importance)
+    return sorted(names, key=lambda name: (order.index(metric_of(name)[0]), metric_of(name)[1]))
 
 
-def _aligned(texts: Sequence[str], widths: Sequence[int]) -> str:
-    pairs = zip(texts, widths, strict=True)
-    return (" " * GAP).join(" " * (width - cell_len(text)) + text for text, width in pairs)
+def _validation_time(epoch: Epoch) -> str:
+    validation = epoch.validation
+    return units.seconds(validation.took_s) if validation else "–"
+
+
+def samples_per_second_of(epoch: Epoch) -> str:
+    """Write the throughput of an epoch without its validation; a dash where it isn't known."""
+    train_s = (epoch.train_end - epoch.begin) / 1e9
+    known = epoch.samples is not None and train_s > 0
+    return units.rate((epoch.samples or 0) / train_s) if known else "–"
+
+
+def _metric(epoch: Epoch, name: str) -> str:
+    value = epoch.metrics.get(name)
+    return epoch.why.get(name, "–") if value is None else units.metric(value)
+
+
+def _short(name: str) -> str:
+    metric, is_validation = metric_of(name)
+    if is_validation:
+        # As Keras says it, whatever a framework calls it.
+        name = f"val_{metric}"
+    for kind in ("sparse_categorical_", "categorical_", "binary_"):
+        name = name.replace(f"{kind}accuracy", "acc")
+    return name.replace("accuracy", "acc")
+
+
+def _cut_inside(text: str, ellipsis: str) -> str:
+    """Keep the beginning and the end of a text that is too long."""
+    if cell_len(text) <= _LONGEST_NAME:
+        return text
+    room = _LONGEST_NAME - cell_len(ellipsis)
+    end = text
+    while cell_len(end) > room // 2:
+        end = end[1:]
+    return set_cell_size(text, room - room // 2) + ellipsis + end

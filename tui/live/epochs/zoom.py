@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 from textual.binding import Binding, BindingType
 
@@ -13,12 +14,12 @@ from dlmon.records import Epoch
 from dlmon.session.snapshot import Snapshot
 from tui.drawing.time_axis import TimeAxis
 from tui.drawing.time_window import TimeWindow
-from tui.live.epochs.columns import samples_per_second_of
-from tui.live.epochs.line import EpochLine
-from tui.live.epochs.table import EpochTable
+from tui.live.epochs.table import EpochTable, samples_per_second_of
 from tui.live.limit_line import LimitLine
 from tui.live.time_charts import TimeChartsScreen
 from tui.screens.base import hidden
+from tui.widgets.lines import MUTED, PLAIN, STRONG, GrowingLines, wrapped
+from tui.widgets.rows import TextRow
 
 EPOCH_KEYS: list[BindingType] = [
     Binding(
@@ -31,6 +32,37 @@ EPOCH_KEYS: list[BindingType] = [
     hidden("down", "choose_epoch(1)", "Epoch below", "Choose the epoch below"),
 ]
 EPOCH_ACTIONS = {"zoom_to_epoch", "choose_epoch"}
+
+
+_BACK = "Esc goes back"
+
+
+class EpochLine(GrowingLines):
+    """Takes the place of what limits the run while the charts show one epoch alone."""
+
+    DEFAULT_CSS = "EpochLine { height: auto; padding: 0 2; display: none; }"
+    MOST_ROWS: ClassVar[int] = 4
+
+    _heading = ""
+    _sentence = ""
+
+    def show(self, heading: str, sentence: str) -> None:
+        """Show what is said of an epoch, after its name."""
+        self._heading, self._sentence = heading, sentence
+        self.redraw()
+
+    def draw(self, width: int, height: int) -> list[TextRow]:
+        """Return the sentence after the name, and how one comes back where there is room."""
+        heading = f"{self._heading}  "
+        lines = wrapped(heading + self._sentence, width, height, self.ellipsis)
+        if not lines:
+            return []
+        rows: list[TextRow] = [((line, PLAIN),) for line in lines]
+        if lines[0].startswith(heading):
+            rows[0] = ((heading, STRONG), (lines[0].removeprefix(heading), PLAIN))
+        if len(lines[-1]) + 2 + len(_BACK) <= width:
+            rows[-1] = (*rows[-1], (f"  {_BACK}", MUTED))
+        return rows
 
 
 class EpochZoom(TimeChartsScreen):
@@ -87,12 +119,13 @@ class EpochZoom(TimeChartsScreen):
         span = self.window.span_ns
         return next((one for one in epochs if span == (one.begin, one.end)), None)
 
-    def throughput_of_part(self, snapshot: Snapshot) -> tuple[str, str] | None:
+    def _throughput_now(self, snapshot: Snapshot) -> tuple[str, ...]:
+        """Write the throughput of the epoch that is shown alone, else that of the run."""
         epoch = self.zoomed_epoch(snapshot.epochs) if self.window.span_ns else None
         if epoch is None or epoch.samples is None:
-            return None
+            return super()._throughput_now(snapshot)
         name = f"{epoch_word(snapshot.header)} {epoch.epoch + 1}"
-        return name, f"{samples_per_second_of(epoch)} {units.rate_unit(False)}"
+        return (f"{name}  {samples_per_second_of(epoch)} {units.rate_unit(False)}",)
 
     def _shown_part_text(self, axis: TimeAxis) -> str:
         epoch = self.zoomed_epoch(self._source.snapshot().epochs) if self.window.span_ns else None

@@ -11,8 +11,7 @@ from rich.cells import cell_len
 from textual.app import App, ComposeResult
 
 from dlmon.records import Epoch
-from tui.live.epochs.columns import columns_of
-from tui.live.epochs.table import EpochTable
+from tui.live.epochs.table import EpochTable, columns_of
 
 MODEL = folded(recorded_session("training")).snapshot().model
 TWO_METRICS = ("accuracy", "auc", "loss", "val_accuracy", "val_auc", "val_loss")
@@ -39,8 +38,8 @@ def epochs_with(count, *names):
 
 
 def headings(width, *names):
-    found = columns_of(epochs_with(3, *names), lambda one: str(one.epoch), width, "…")
-    return [heading for heading, _ in found.columns], found
+    columns, left_out = columns_of(epochs_with(3, *names), lambda one: str(one.epoch), width, "…")
+    return [heading for heading, _ in columns], left_out
 
 
 def rows_of(table, width, height=8):
@@ -66,21 +65,10 @@ def test_a_loss_by_any_spelling_stands_before_other_metrics():
     assert shown[3:6] == ["loss", "Gen_Loss", "acc"]
 
 
-@pytest.mark.parametrize(
-    ("names", "shown"),
-    [
-        (("sparse_categorical_accuracy",), ["acc"]),
-        (("sparse_categorical_accuracy", "accuracy"), ["sparse_c…ccuracy", "accuracy"]),
-        (("acc", "accuracy"), ["acc", "accuracy"]),
-        (
-            ("discriminator_total_up", "discriminator_total_lr"),
-            ["discrimi…otal_up", "discrimi…otal_lr"],
-        ),
-        (("discriminator_total_lr",), ["discriminator_t…"]),
-    ],
-)
-def test_a_heading_is_shortened_only_as_far_as_it_tells_the_metrics_apart(names, shown):
-    assert headings(100, *names)[0][3 : 3 + len(names)] == shown
+def test_a_heading_is_shortened_as_far_as_it_tells_the_metrics_apart():
+    shown = ["acc", "discrimi…otal_lr"]
+    assert headings(100, "sparse_categorical_accuracy", "discriminator_total_lr")[0][3:5] == shown
+    assert headings(100, "acc", "accuracy")[0][3:5] == ["acc", "accuracy"]
 
 
 @given(
@@ -97,12 +85,12 @@ def test_no_two_metrics_have_one_heading(names):
 
 
 def test_the_bar_gives_way_before_a_metric_does():
-    shown, found = headings(64, *TWO_METRICS)
+    shown, left_out = headings(63, *TWO_METRICS)
     assert shown == ["#", "time", "loss", "val_loss", "acc", "val_acc", "auc", "val_auc"]
-    assert found.left_out == 0
-    shown, found = headings(54, *TWO_METRICS)
+    assert left_out == 0
+    shown, left_out = headings(51, *TWO_METRICS)
     assert shown == ["#", "time", "bar", "loss", "val_loss", "acc", "val_acc"]
-    assert found.left_out == 2
+    assert left_out == 2
 
 
 @given(
@@ -112,34 +100,21 @@ def test_the_bar_gives_way_before_a_metric_does():
 )
 def test_whatever_has_room_fits_and_what_has_none_is_counted(names, validated, width):
     metrics = [*names, *(f"val_{name}" for name in names if validated)]
-    shown, found = headings(width, *metrics)
-    widths = [max(map(cell_len, (heading, *cells))) for heading, cells in found.columns]
+    columns, left_out = columns_of(epochs_with(3, *metrics), lambda one: "1", width, "…")
+    widths = [max(map(cell_len, (heading, *cells))) for heading, cells in columns]
     assert sum(widths) + 2 * (len(widths) - 1) <= max(width, 9)
-    seen = [name for name in shown if name in metrics]
-    assert len(seen) + found.left_out == len(metrics)
-    # Where not all have room, no more than the first stands there without its validation.
-    alone = {name for name in seen if f"val_{name}" in metrics and f"val_{name}" not in seen}
-    assert alone <= set(seen[:1])
-
-
-async def test_what_has_no_room_is_counted_in_the_border():
-    app = TableApp()
-    async with app.run_test(size=(60, 8)):
-        app.table.show(epochs_with(3, *TWO_METRICS))
-        assert "+2 metrics" in str(app.table.border_subtitle)
-        app.table.show(epochs_with(3, "loss"))
-        assert "metric" not in str(app.table.border_subtitle)
+    assert len([name for name, _ in columns if name in metrics]) + left_out == len(metrics)
 
 
 def asked_for(steps):
     return replace(MODEL, samples_per_epoch=60_000, steps_per_epoch=1_875, steps_cap=steps)
 
 
-async def test_epochs_of_as_many_steps_as_were_asked_for_are_not_incomplete():
+async def test_the_border_says_what_has_no_room_and_what_was_cut_short():
     app = TableApp()
-    async with app.run_test(size=(76, 8)):
+    async with app.run_test(size=(76, 8)) as pilot:
         table = app.table
-        epochs = tuple(replace(one, whole=False, steps=50) for one in epochs_with(3))
+        epochs = tuple(replace(one, whole=False, steps=50) for one in epochs_with(3, "loss"))
         table.show(epochs, False, model=asked_for(50))
         assert str(table.border_subtitle) == "50 of 1,875 steps, as asked  ↑↓ choose"
         assert "*" not in "".join(rows_of(table, 60))
@@ -148,37 +123,33 @@ async def test_epochs_of_as_many_steps_as_were_asked_for_are_not_incomplete():
         both = "50 of 1,875 steps, as asked  * incomplete epoch  ↑↓ choose"
         assert str(table.border_subtitle) == both
         assert [row.split()[0] for row in rows_of(table, 60)[1:]] == ["1", "2", "*3"]
-        table.show(cut_off, False)
-        assert str(table.border_subtitle) == "* incomplete epoch  ↑↓ choose"
+        table.show(cut_off, False, "epoch", {epochs[0].begin}, model=asked_for(50))
+        assert str(table.border_subtitle).endswith("Enter shows what differed")
+        # What has no room is left out whole; the key stays.
+        await pilot.resize_terminal(44, 8)
+        await pilot.pause()
+        assert str(table.border_subtitle) == "▲ 1 slow: Enter shows what differed"
+        table.show(epochs_with(3, *TWO_METRICS))
+        assert str(table.border_subtitle) == "+3 metrics  ↑↓ choose"
 
 
-@pytest.mark.parametrize("width", [30, 44, 60, 100])
-async def test_random_data_are_called_so_in_the_border(width):
+async def test_random_data_are_called_so_in_the_border():
     app = TableApp()
-    async with app.run_test(size=(width, 8)):
+    async with app.run_test(size=(60, 8)) as pilot:
         synthetic = replace(MODEL, data="synthetic", mode="train")
         app.table.show(epochs_with(2), model=synthetic)
-        assert "synthetic data" in str(app.table.border_title)
-        assert ("(random: nothing to learn)" in str(app.table.border_title)) == (width >= 60)
+        assert "synthetic data  (random: nothing to learn)" in str(app.table.border_title)
+        app.table.show_learned("loss 0.41")
+        assert str(app.table.border_title).endswith("loss 0.41  synthetic data")
+        app.table.show_learned("")
         app.table.show(epochs_with(2), model=replace(synthetic, mode="inference"))
         assert "learn" not in str(app.table.border_title)
         app.table.show(epochs_with(2), model=replace(synthetic, data="real"))
         assert str(app.table.border_title).strip() == "Epochs"
-
-
-@pytest.mark.parametrize("width", [44, 60, 80])
-@pytest.mark.parametrize("slow", [True, False])
-async def test_what_stands_in_the_border_below_has_room_there(width, slow):
-    app = TableApp()
-    async with app.run_test(size=(width, 8)):
-        asked, other, last = (
-            replace(one, whole=False, steps=50) for one in epochs_with(3, *TWO_METRICS)
-        )
-        epochs, marked = (asked, other, replace(last, steps=20)), {asked.begin} if slow else ()
-        app.table.show(epochs, False, "epoch", marked, model=asked_for(50))
-        note = str(app.table.border_subtitle)
-        assert cell_len(note) <= width - 6
-        assert note.endswith("Enter shows what differed" if slow else "choose")
+        app.table.show(epochs_with(2), model=synthetic)
+        await pilot.resize_terminal(30, 8)
+        await pilot.pause()
+        assert str(app.table.border_title).endswith("synthetic data")
 
 
 def numbers(table):
@@ -187,43 +158,33 @@ def numbers(table):
     return [int(cell) for cell in cells]
 
 
-async def resized(app, pilot, height):
-    await pilot.resize_terminal(76, height)
-    await until(pilot, lambda: app.table.outer_size.height == height)
-    await pilot.pause()
-
-
-async def test_no_row_is_left_empty_where_the_table_becomes_higher():
+async def test_the_newest_are_in_view_unless_one_has_scrolled_or_chosen():
     app = TableApp()
+
+    async def resized(height):
+        await pilot.resize_terminal(76, height)
+        await until(pilot, lambda: app.table.outer_size.height == height)
+        await pilot.pause()
+
     async with app.run_test(size=(76, 6)) as pilot:
-        table, epochs = app.table, epochs_with(16)
+        table, epochs = app.table, epochs_with(17)
+        table.show(epochs[:15], False)
+        assert numbers(table) == [11, 12, 13, 14, 15]
+        table.show(epochs[:16], False)
+        assert numbers(table) == [12, 13, 14, 15, 16]
+        table.scroll_lines(-3)
         table.show(epochs, False)
+        assert numbers(table) == [9, 10, 11, 12, 13]
+        assert str(table.border_subtitle).endswith("4 newer below")
+        table.scroll_lines(100)
+        assert numbers(table) == [13, 14, 15, 16, 17]
+        assert "below" not in str(table.border_subtitle)
         table.choose(epochs[1])
         assert numbers(table) == [2, 3, 4, 5, 6]
-        await resized(app, pilot, 10)
-        assert numbers(table) == [*range(1, 10)]
-        assert str(table.border_subtitle).endswith("7 newer below")
-        await resized(app, pilot, 30)
-        assert numbers(table) == [*range(1, 17)]
-        assert "below" not in str(table.border_subtitle)
-
-
-async def test_what_was_chosen_stays_in_view_where_the_table_becomes_lower():
-    app = TableApp()
-    async with app.run_test(size=(76, 12)) as pilot:
-        table, epochs = app.table, epochs_with(16)
-        table.show(epochs, False)
+        # No row is left empty where it becomes higher; what was chosen stays in view.
+        await resized(30)
+        assert numbers(table) == [*range(1, 18)]
         table.choose(epochs[4])
-        await resized(app, pilot, 5)
+        await resized(4)
         assert 5 in numbers(table)
-        assert len(numbers(table)) == 4
-
-
-async def test_where_one_has_scrolled_back_no_room_is_left_below_after_a_resize():
-    app = TableApp()
-    async with app.run_test(size=(76, 6)) as pilot:
-        app.table.show(epochs_with(16), False)
-        app.table.scroll_lines(-100)
-        assert numbers(app.table) == [1, 2, 3, 4, 5]
-        await resized(app, pilot, 10)
-        assert numbers(app.table) == [*range(1, 10)]
+        assert len(numbers(table)) == 3

@@ -5,17 +5,18 @@ from fakes.recorded import recorded_session
 from fakes.slow_epoch import with_slow_epoch
 
 from dlmon.records import Epoch, Notice
-from tui.live.epochs.line import EpochLine
 from tui.live.epochs.table import EpochTable
+from tui.live.epochs.zoom import EpochLine
 from tui.live.limit_line import LimitLine
 
 SLOW = with_slow_epoch(recorded_session("training", epochs=12, ended=10), 7)
 (SLOW_EPOCH,) = (record for record in SLOW if isinstance(record, Epoch) and record.epoch == 7)
-SIZES = [(80, 24), (120, 40), (200, 60)]
 
 
-@pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("keys", [["enter"], ["up", "enter"], ["down", "enter"]])
+@pytest.mark.parametrize(
+    ("size", "keys"),
+    [((80, 24), ["enter"]), ((120, 40), ["up", "enter"]), ((200, 60), ["down", "enter"])],
+)
 async def test_at_most_two_keys_lead_to_the_slow_epoch_alone_and_to_what_differed(
     show_session, size, keys
 ):
@@ -38,14 +39,13 @@ async def test_at_most_two_keys_lead_to_the_slow_epoch_alone_and_to_what_differe
 TAKEN_DOWN = "3.0 s at the start of epoch 8: TensorFlow takes down the last epoch's input pipeline"
 
 
-@pytest.mark.parametrize("size", SIZES)
-async def test_a_notice_that_came_in_the_epoch_is_part_of_what_is_said(show_session, size):
+async def test_a_notice_that_came_in_the_epoch_is_part_of_what_is_said(show_session):
     at = next(n for n, record in enumerate(SLOW) if getattr(record, "t", 0) > SLOW_EPOCH.begin)
     notices = [
         Notice(SLOW_EPOCH.begin - 10**9, "before it"),
         Notice(SLOW_EPOCH.begin + 10**8, TAKEN_DOWN),
     ]
-    async with show_session([*SLOW[:at], *notices, *SLOW[at:]], size=size) as shown:
+    async with show_session([*SLOW[:at], *notices, *SLOW[at:]]) as shown:
         await shown.press("enter")
         await shown.settle()
         said = " ".join(shown.rows(EpochLine))
@@ -58,59 +58,43 @@ async def test_escape_goes_back_to_what_the_charts_showed(show_session):
         before = shown.text
         await shown.press("enter")
         await shown.settle()
-        assert shown.text != before
+        alone = shown.text
+        assert alone != before
         assert not shown.screen.query_one(LimitLine).display
-        await shown.press("escape")
-        await shown.settle()
-        assert shown.text == before
-
-
-async def test_another_epoch_is_shown_alone_as_one_goes_through_them(show_session):
-    async with show_session(SLOW) as shown:
-        await shown.press("enter", "up")
-        await shown.settle()
-        assert "Epoch 7  took 9.16 s, as usual. Nothing that is compared differed." in shown.text
-        assert shown.rows(EpochTable)[2].split()[:2] == ["▸", "7"]
-
-
-async def test_a_click_on_an_epoch_shows_it_alone(show_session):
-    async with show_session(SLOW) as shown:
-        await shown.pilot.click(EpochTable, offset=(6, 2))
-        await shown.settle()
-        assert "Epoch 6  took" in shown.text
-
-
-async def test_the_cursor_reads_within_the_epoch_and_escape_takes_it_away_first(show_session):
-    async with show_session(SLOW) as shown:
-        await shown.press("enter", "left", "left")
-        await shown.settle()
-        cursor_ns = shown.screen.window.cursor_ns
-        assert SLOW_EPOCH.begin <= cursor_ns < SLOW_EPOCH.end
-        await shown.press("escape")
-        assert shown.screen.window.cursor_ns is None
-        assert shown.screen.window.span_ns is not None
-
-
-async def test_zooming_out_of_an_epoch_leaves_it(show_session):
-    async with show_session(SLOW) as shown:
-        await shown.press("enter", "minus")
-        await shown.settle()
-        assert shown.screen.window.span_ns is None
-        assert not shown.screen.query_one(EpochLine).display
-        assert shown.screen.query_one(LimitLine).display
-
-
-async def test_the_log_over_an_epoch_hides_it_and_gives_it_back(show_session):
-    async with show_session(SLOW) as shown:
-        await shown.press("enter")
-        await shown.settle()
-        before = shown.text
+        # The log hides it and gives it back.
         await shown.press("l")
         await shown.settle()
         assert "Epoch 8  took" not in shown.text
         await shown.press("l")
         await shown.settle()
+        assert shown.text == alone
+        # A cursor reads within it, and is what escape takes away first.
+        await shown.press("left", "left")
+        assert SLOW_EPOCH.begin <= shown.screen.window.cursor_ns < SLOW_EPOCH.end
+        await shown.press("escape")
+        assert shown.screen.window.cursor_ns is None
+        assert shown.screen.window.span_ns is not None
+        await shown.press("escape")
+        await shown.settle()
         assert shown.text == before
+
+
+async def test_another_epoch_is_shown_alone_as_one_goes_to_it(show_session):
+    async with show_session(SLOW) as shown:
+        await shown.press("enter", "up")
+        await shown.settle()
+        assert "Epoch 7  took 9.16 s, as usual. Nothing that is compared differed." in shown.text
+        (row,) = (row for row in shown.rows(EpochTable) if "▸" in row)
+        assert row.split()[:2] == ["▸", "7"]
+        below = shown.rows(EpochTable).index(row) + 1
+        await shown.pilot.click(EpochTable, offset=(6, below + 1))
+        await shown.settle()
+        assert "Epoch 8  took" in shown.text
+        await shown.press("minus")
+        await shown.settle()
+        assert shown.screen.window.span_ns is None
+        assert not shown.screen.query_one(EpochLine).display
+        assert shown.screen.query_one(LimitLine).display
 
 
 async def test_before_the_first_epoch_there_is_nothing_to_choose(show_session):

@@ -27,18 +27,16 @@ from tui.widgets.lines import (
     PLAIN,
     TRACK,
     GrowingLines,
+    cut,
     row_width,
     wrapped,
 )
 from tui.widgets.rows import TextRow, TextRun
 
-_HEADINGS = ("Where the time went  ", "Time  ", "")
-_LONGEST, _HERE = "Longest pause  ", "Pause here  "
+_TIME, _LONGEST, _HERE = "Time  ", "Longest pause  ", "Pause here  "
 _LARGEST = 2
 """So many are named beside the steps."""
-_LONGEST_BAR, _SHORTEST_BAR = 40, 6
-_BESIDE_LONG_HEADING = 16
-"""A bar of so many cells is worth more than the long heading."""
+_LONGEST_BAR, _SHORTEST_BAR = 40, 10
 _STYLES = (BAR, BRIGHT, PLAIN, TRACK)
 """Of the steps, of two other parts, and of the rest; each has a character of its own, too."""
 
@@ -99,13 +97,13 @@ class AccountLine(GrowingLines):
         if snapshot is None or not snapshot.account:
             return []
         here = self._gaps_here(snapshot)
+        heading, gaps = (_HERE, here) if here else (_LONGEST, snapshot.gaps)
         if height == 1 and here:
-            return self._gap_rows(_HERE, here, width, height)
-        rows = [self._bar_row(snapshot, width)]
-        if height > 1 and snapshot.gaps:
-            heading = _HERE if here else _LONGEST
-            rows.extend(self._gap_rows(heading, here or snapshot.gaps, width, height - 1))
-        return rows
+            return self._gap_rows(heading, gaps, width, 1)
+        return [
+            self._bar_row(snapshot, width),
+            *(self._gap_rows(heading, gaps, width, height - 1) if gaps else ()),
+        ]
 
     def _gaps_here(self, snapshot: Snapshot) -> tuple[Gap, ...]:
         if self._read_ns is None:
@@ -119,32 +117,25 @@ class AccountLine(GrowingLines):
         """Return the longest of these gaps in words."""
         assert self._snapshot is not None
         (gap,) = longest_gaps(gaps, 1)
-        text = heading + gap_of_session(gap, self._snapshot, brief=height == 1)
-        lines = wrapped(text, width, height, self.ellipsis)
-        if not lines or not lines[0].startswith(heading):
-            return [((line, PLAIN),) for line in lines]
-        first: TextRow = ((heading, MUTED), (lines[0].removeprefix(heading), PLAIN))
-        return [first, *(((line, PLAIN),) for line in lines[1:])]
+        text = gap_of_session(gap, self._snapshot, brief=True)
+        lines = wrapped(text, width - len(heading), height, self.ellipsis)
+        headings = [heading, *[" " * len(heading)] * len(lines)]
+        return [((head, MUTED), (line, PLAIN)) for head, line in zip(headings, lines, strict=False)]
 
     def _bar_row(self, snapshot: Snapshot, width: int) -> TextRow:
-        """Return heading, bar and words: in full, or as short as they need to be."""
-        in_full = account_rows(snapshot.account, names_of(snapshot))
-        over = snapshot.result is not None
-        forms = ((in_full, over), (in_full, False), (briefly(in_full), False))
-        for count in range(_LARGEST, -1, -1):
-            for rows, with_seconds in forms:
-                named = named_parts(rows, count)
-                rest = all_other(rows, named)
-                words = self._words(named, rest, with_seconds)
-                # A bar without a heading says less than one with fewer names.
-                for heading in _HEADINGS[: 2 if count else 3]:
-                    room = width - len(heading) - row_width(words)
-                    is_long = heading == _HEADINGS[0]
-                    if room >= (_BESIDE_LONG_HEADING if is_long else _SHORTEST_BAR):
-                        drawn = self._bar(rows, named, rest, min(_LONGEST_BAR, room))
-                        return ((heading, MUTED), *drawn, *words)
-        named = named_parts(in_full, 0)
-        return self._bar(in_full, named, all_other(in_full, named), width)
+        """Return the bar and its words; of a run that is over with seconds, where there is room."""
+        rows = briefly(account_rows(snapshot.account, names_of(snapshot)))
+        named = named_parts(rows, _LARGEST)
+        rest = all_other(rows, named)
+        words: TextRow = ()
+        for with_seconds in (snapshot.result is not None, False):
+            words = self._words(named, rest, with_seconds)
+            room = width - len(_TIME) - row_width(words)
+            if room >= _SHORTEST_BAR:
+                break
+        cells = max(_SHORTEST_BAR, min(_LONGEST_BAR, room))
+        row = ((_TIME, MUTED), *self._bar(rows, named, rest, cells), *words)
+        return cut(row, width, self.ellipsis)
 
     def _words(self, named: Sequence[PartRow], rest: PartRow | None, with_seconds: bool) -> TextRow:
         row: TextRow = ()

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 from textual.geometry import Size
 
-from dlmon.records import FailureKind, Result, Status
+from dlmon.records import FailureKind, Status
 from dlmon.session.limits.evidence import MIN_SAMPLES, Limit, LimitKind
 from dlmon.session.session import (
     NOTHING_SEEN,
@@ -17,82 +17,18 @@ from dlmon.session.session import (
     WATCHED_TOO,
 )
 from dlmon.session.snapshot import Snapshot
-from tui.widgets.lines import MUTED, PLAIN, Lines, cut, row_width, wrapped
-from tui.widgets.rows import TextRow
+from tui.widgets.lines import MUTED, PLAIN, Lines, cut, fitting, wrapped
+from tui.widgets.rows import TextRow, TextRun
 
 FAILED: tuple[str, ...] = ("limit--failed",)
-_MOST_FAILURE_ROWS = 4
-
-_HEADING = "Failed  "
+WAITING = "waiting for the first batch"
 _NOTHING_TO_READ = "EOFError: EOF when reading a line"
 """What Python's input() raises at the end of stdin, which is there at once below a screen."""
 _READS = "exec --plain, if the script is to read what you type"
 _SAYS_WHY = {FailureKind.EXCEPTION, FailureKind.REFUSED, FailureKind.NOT_STARTED}
-
-
-class _More(NamedTuple):
-    """What stands below the reason, and what stands behind it where it has no row of its own."""
-
-    name: str = ""
-    text: str = ""
-    behind: str = ""
-
-
-def failure_rows(
-    snapshot: Snapshot, result: Result, room: int, height: int, ellipsis: str
-) -> list[TextRow]:
-    """Return the reason, and what to try or was printed last: behind it where rows are few."""
-    rows, more = _reason(result, room, height, ellipsis), _more(snapshot, result)
-    if not rows or not more.text:
-        return rows
-    if len(rows) == _MOST_FAILURE_ROWS and not _is_behind(rows, more, room):
-        rows = _reason(result, room, height - 1, ellipsis)
-    if len(rows) < height:
-        return [*rows, ((more.name.ljust(len(_HEADING)), MUTED), (more.text, PLAIN))]
-    if _is_behind(rows, more, room):
-        return [*rows[:-1], (*rows[-1], (more.behind, PLAIN))]
-    return rows
-
-
-def rows_needed(snapshot: Snapshot, result: Result, room: int, ellipsis: str) -> int:
-    """Return how many rows show all of it; a long reason is cut at the fourth."""
-    rows, more = _reason(result, room, _MOST_FAILURE_ROWS, ellipsis), _more(snapshot, result)
-    own_row = bool(rows) and not _is_behind(rows, more, room)
-    return min(_MOST_FAILURE_ROWS, max(1, len(rows)) + own_row)
-
-
-def _is_behind(rows: list[TextRow], more: _More, room: int) -> bool:
-    return row_width((*rows[-1], (more.behind, PLAIN))) <= room
-
-
-def _reason(result: Result, room: int, height: int, ellipsis: str) -> list[TextRow]:
-    error = (result.error or "").strip() or "no reason was recorded"
-    lines = wrapped(error, room - len(_HEADING), height, ellipsis)
-    headings = [(_HEADING, FAILED), *[(" " * len(_HEADING), MUTED)] * (len(lines) - 1)]
-    return [(heading, (line, PLAIN)) for heading, line in zip(headings, lines, strict=False)]
-
-
-def _more(snapshot: Snapshot, result: Result) -> _More:
-    """Return what to try; of a failure that is but an exit code, what was printed last."""
-    if result.failure == FailureKind.OUT_OF_MEMORY:
-        batch_size = snapshot.model.batch_size if snapshot.model is not None else None
-        advice = "use a smaller batch"
-        return _More("Try", advice, f"  Try: {advice}") if (batch_size or 0) > 1 else _More()
-    if snapshot.header.is_script and (result.error or "").endswith(_NOTHING_TO_READ):
-        return _More("Try", _READS, f"  Try: {_READS}")
-    if result.failure in _SAYS_WHY:
-        return _More()
-    last = next((line.text.strip() for line in reversed(snapshot.output) if line.text.strip()), "")
-    # A script's own exception is in the reason already.
-    if not last or last in (result.error or ""):
-        return _More()
-    return _More("Output", last, f"  Output: {last}")
-
-
-WAITING = "waiting for the first batch"
 _NAMED = 2
 """So many figures stand beside the headline; what more there are is for the second row."""
-_MARK_WIDTH = 2
+_MARK_CELLS = 2
 _MOST_ROWS = 4
 
 KIND_STYLES: dict[LimitKind, tuple[str, ...]] = {
@@ -167,47 +103,71 @@ class LimitLine(Lines):
     def show(self, snapshot: Snapshot, running: bool = True) -> None:
         """Show what limits a session, or what that waits for."""
         self._snapshot, self._unfinished = snapshot, running
-        trained_nothing = _why_nothing_trained(snapshot) is not None
-        self.set_class(trained_nothing or _has_failed(snapshot), "-whole")
+        self.set_class(_has_failed(snapshot) or bool(_why_nothing_trained(snapshot)), "-whole")
         self.redraw()
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        snapshot = self._snapshot
-        if snapshot is None or snapshot.result is None:
-            return 1
-        room = width - _MARK_WIDTH
-        why = None if _has_failed(snapshot) else _why_nothing_trained(snapshot)
-        if why is not None:
-            return len(wrapped(why, room - len(_heading(ended=True)), _MOST_ROWS, self.ellipsis))
-        return rows_needed(snapshot, snapshot.result, room, self.ellipsis)
+        return len(self.draw(width, _MOST_ROWS))
 
     def draw(self, width: int, height: int) -> list[TextRow]:
         snapshot = self._snapshot
         if snapshot is None:
             return []
-        result, limit = snapshot.result, snapshot.limit
-        kind = LimitKind.UNCLEAR if limit is None else limit.kind
-        has_failed = _has_failed(snapshot)
-        style = FAILED if has_failed else KIND_STYLES[kind]
-        mark: TextRow = ((f"{self.glyphs.thumb} ", style),)
-        room = width - _MARK_WIDTH
-        if result is not None and has_failed:
-            rows = failure_rows(snapshot, result, room, height, self.ellipsis)
-        elif limit is None:
-            over = not self._unfinished or result is not None
-            if snapshot.header.is_script and snapshot.model is None:
-                rows = _nothing_seen(snapshot, over, room, height, self.ellipsis)
+        limit, room = snapshot.limit, width - _MARK_CELLS
+        over = not self._unfinished or snapshot.result is not None
+        heading = "What limited it  " if over else "What limits it  "
+        style = KIND_STYLES[LimitKind.UNCLEAR if limit is None else limit.kind]
+        sees_nothing = snapshot.header.is_script and snapshot.model is None
+        if _has_failed(snapshot):
+            style = FAILED
+            rows = self._failure(snapshot, room, height)
+        elif sees_nothing and (over or limit is None):
+            why = _why_nothing_trained(snapshot)
+            if why is not None:
+                texts = wrapped(why, room - len(heading), height, self.ellipsis)
+                rows = _beside((heading, MUTED), texts, MUTED)
             else:
-                rows = _waiting(snapshot, over)
+                says = NOTHING_SEEN if over else WAITING
+                rows = [((heading, MUTED), (says, MUTED)), _watched(heading, room)]
+        elif limit is None:
+            rows = _beside((heading, MUTED), _waiting(snapshot, over), MUTED)
         elif height < 2:
-            rows = [_in_one_row(limit, room)]
-        elif snapshot.header.is_script and snapshot.model is None and result is None:
-            # Who waits for a script to train has to know what can be seen of it.
-            watched = _nothing_seen(snapshot, False, room, height, self.ellipsis)[-1]
-            rows = [_in_two_rows(limit, room)[0], watched]
+            advice = limit.advice.partition(": ")[0]
+            tries = [(f"Try: {advice}", PLAIN)] if advice else []
+            rows = [fitting((_headline(limit), *_figures(limit.figures[:1]), *tries), room)]
         else:
-            rows = _in_two_rows(limit, room)
-        return [cut((*mark, *row), width, self.ellipsis) for row in rows[:height]]
+            rows = _in_two_rows(limit, heading)
+            if sees_nothing:
+                # Who waits for a script to train has to know what can be seen of it.
+                rows[1:] = [_watched(heading, room)]
+        mark: TextRun = (f"{self.glyphs.thumb} ", style)
+        return [cut((mark, *row), width, self.ellipsis) for row in rows[:height]]
+
+    def _failure(self, snapshot: Snapshot, room: int, height: int) -> list[TextRow]:
+        """Return why a run failed, and below it what to try, or what was printed last."""
+        result, heading = snapshot.result, "Failed  "
+        error = ((result and result.error) or "").strip() or "no reason was recorded"
+        more = _try_or_output(snapshot)
+        most = max(1, height - (more is not None))
+        texts = wrapped(error, room - len(heading), most, self.ellipsis)
+        rows = _beside((heading, FAILED), texts)
+        if more is not None:
+            rows.append(((more[0].ljust(len(heading)), MUTED), (more[1], PLAIN)))
+        return rows
+
+
+def _beside(
+    heading: TextRun, texts: Sequence[str], style: tuple[str, ...] = PLAIN
+) -> list[TextRow]:
+    """Return rows of text beside a heading."""
+    blank = (" " * len(heading[0]), MUTED)
+    return [(blank if n else heading, (text, style)) for n, text in enumerate(texts)]
+
+
+def _watched(heading: str, room: int) -> TextRow:
+    """Say what can be seen of a script that trains."""
+    watched = (" " * len(heading) + WATCHED, MUTED)
+    return fitting((watched, (f", {WATCHED_TOO}", MUTED)), room, 0)
 
 
 def _has_failed(snapshot: Snapshot) -> bool:
@@ -221,84 +181,53 @@ def _why_nothing_trained(snapshot: Snapshot) -> str | None:
     return snapshot.result.why.get("samples_per_second")
 
 
-def _heading(ended: bool) -> str:
-    return "What limited it  " if ended else "What limits it  "
+def _try_or_output(snapshot: Snapshot) -> tuple[str, str] | None:
+    """Return what to try; of a failure that is but an exit code, what was printed last."""
+    result = snapshot.result
+    if result is None:
+        return None
+    if result.failure == FailureKind.OUT_OF_MEMORY:
+        batch_size = snapshot.model.batch_size if snapshot.model is not None else None
+        return ("Try", "use a smaller batch") if (batch_size or 0) > 1 else None
+    error = result.error or ""
+    if snapshot.header.is_script and error.endswith(_NOTHING_TO_READ):
+        return "Try", _READS
+    if result.failure in _SAYS_WHY:
+        return None
+    last = next((line.text.strip() for line in reversed(snapshot.output) if line.text.strip()), "")
+    # A script's own exception is in the reason already.
+    return ("Output", last) if last and last not in error else None
 
 
-def _in_two_rows(limit: Limit, room: int) -> list[TextRow]:
+def _in_two_rows(limit: Limit, heading: str) -> list[TextRow]:
     """Return the headline with its figures, and what to try; else what more was measured."""
-    figures, heading = limit.figures, _heading(limit.ended)
-    first: TextRow = ((heading, MUTED), *_headline(limit))
-    named = _NAMED
-    while named > 1 and row_width((*first, _joined(figures[:named]))) > room:
-        named -= 1
-    first = (*first, _joined(figures[:named]))
-    try_ = ("Try".ljust(len(heading)), MUTED)
+    first: TextRow = ((heading, MUTED), _headline(limit), *_figures(limit.figures[:_NAMED], "  "))
+    try_, blank = ("Try".ljust(len(heading)), MUTED), (" " * len(heading), MUTED)
     if limit.advice:
         return [first, (try_, (limit.advice, PLAIN))]
-    blank = " " * len(heading)
-    # What has no room any more is left out whole.
-    more = list(figures[named:])
-    while len(more) > 1 and len(blank) + len(", ".join(more)) > room:
-        more.pop()
-    if more:
-        return [first, ((blank, MUTED), (", ".join(more), PLAIN))]
+    if len(limit.figures) > _NAMED:
+        return [first, (blank, *_figures(limit.figures[_NAMED:]))]
     if limit.kind is LimitKind.UNCLEAR:
         return [first]
     return [first, (try_, ("no reading speaks for a next step", MUTED))]
 
 
-def _in_one_row(limit: Limit, room: int) -> TextRow:
-    """Return the headline with as much of the figures and of what to try as has room."""
-    headline, figures = _headline(limit), limit.figures
-    short = limit.advice.partition(": ")[0]
-    advices = [f"  Try: {text}" for text in dict.fromkeys((limit.advice, short)) if text]
-    choices = [(count, advice) for count in (2, 1) for advice in advices]
-    choices += [(0, advice) for advice in advices[-1:]] + [(2, ""), (1, "")]
-    row: TextRow = headline
-    for count, advice in choices:
-        row = (*headline, _joined(figures[:count]), (advice, PLAIN))
-        if row_width(row) <= room:
-            break
-    return row
-
-
-def _headline(limit: Limit) -> TextRow:
+def _headline(limit: Limit) -> TextRun:
     text = limit.headline or ("Not clear" if limit.kind is LimitKind.UNCLEAR else limit.text)
-    return ((text, KIND_STYLES[limit.kind]),)
+    return text, KIND_STYLES[limit.kind]
 
 
-def _joined(figures: Sequence[str]) -> tuple[str, tuple[str, ...]]:
-    return (f"  {', '.join(figures)}" if figures else "", PLAIN)
+def _figures(figures: Sequence[str], apart: str = "") -> TextRow:
+    return ((apart + ", ".join(figures), PLAIN),) if figures else ()
 
 
-def _nothing_seen(
-    snapshot: Snapshot, over: bool, room: int, height: int, ellipsis: str
-) -> list[TextRow]:
-    """Say that no training was seen in a script: why, once that is known, else what can be."""
-    why, heading = _why_nothing_trained(snapshot), _heading(over)
-    if why is not None:
-        heading = heading if height > 1 else ""
-        lines = wrapped(why, room - len(heading), height, ellipsis)
-    else:
-        whole = f"{WATCHED}, {WATCHED_TOO}"
-        fits = len(heading) + len(whole) <= room
-        lines = [NOTHING_SEEN if over else WAITING, whole if fits else WATCHED]
-    heads = (heading, *[" " * len(heading)] * (len(lines) - 1))
-    return [((head, MUTED), (line, MUTED)) for head, line in zip(heads, lines, strict=False)]
-
-
-def _waiting(snapshot: Snapshot, over: bool) -> list[TextRow]:
+def _waiting(snapshot: Snapshot, over: bool) -> tuple[str, ...]:
     """Say what the answer waits for, or why there is none."""
-    heading, more = _heading(over), STEADY_TAKES
     if snapshot.samples_per_second is not None:
-        words = "too few readings of the machine in steady training"
-        more = f"at least {MIN_SAMPLES} are needed"
-    elif not over:
-        words = "shown once training is steady"
-    elif snapshot.batches:
-        words = TOO_SHORT
-    else:
-        words, more = "the run ended before its first step", ""
-    first: TextRow = ((heading, MUTED), (words, MUTED))
-    return [first, ((" " * len(heading), MUTED), (more, MUTED))] if more else [first]
+        few = "too few readings of the machine in steady training"
+        return few, f"at least {MIN_SAMPLES} are needed"
+    if not over:
+        return "shown once training is steady", STEADY_TAKES
+    if snapshot.batches:
+        return TOO_SHORT, STEADY_TAKES
+    return ("the run ended before its first step",)

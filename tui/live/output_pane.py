@@ -6,19 +6,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from rich.cells import cell_len, chop_cells
+from textual import events
 
 from dlmon.figures.startup_messages import is_startup_message, startup_text
 from dlmon.records import Alert, Notice, Output
-from tui.widgets.following_lines import Tail
-from tui.widgets.lines import MUTED, PLAIN, STRONG, cut
+from tui.widgets.following_lines import Wheel
+from tui.widgets.lines import MUTED, PLAIN, STRONG, Lines
 from tui.widgets.rows import TextRow, fit
 
-# Where a pane is lower, a long line is cut instead, so that it doesn't push the others out.
-WRAPPED_FROM_HEIGHT = 12
 # Of a line that is cut, what stays of its beginning; its end says more, as a loss does.
 _BEGINNING = 0.35
-# Where there is less room, only the beginning of it is shown.
-_LEAST_OF_BOTH = 8
 # Beyond so many characters a cell, a text holds marks that take none.
 _CHARACTERS_PER_CELL = 4
 
@@ -42,10 +39,19 @@ HELP: tuple[tuple[str, str], ...] = (
 )
 
 
-class OutputPane(Tail[Output | Notice | Alert]):
-    """Output and notices in the order of time, newest at the bottom."""
+_Line = Output | Notice | Alert
 
+
+class OutputPane(Wheel, Lines):
+    """Output and notices in the order of time, newest at the bottom, unless one scrolls back."""
+
+    DEFAULT_CLASSES = "panel"
+
+    _lines: Sequence[_Line] = ()
+    _lowest: _Line | None = None
+    """The lowest line in view; None follows the newest."""
     _empty = ""
+    _folded = True
     _known: tuple[object, ...] = ()
     _kept: Sequence[Output] = ()
 
@@ -64,43 +70,74 @@ class OutputPane(Tail[Output | Notice | Alert]):
             notices: those of dlmon.
             running: whether more may come.
             until_ns: when the start was over; None while it isn't.
-            folded: whether what libraries print at the start is one line.
+            folded: whether what libraries print at the start is one line, and no line is broken.
         """
         self._empty = "nothing printed yet" if running else "nothing was printed"
-        lines = self._folded(output, until_ns) if folded else output
-        self.show_lines(sorted((*lines, *notices), key=lambda line: line.t), "Output")
-
-    def _folded(self, output: Sequence[Output], until_ns: int | None) -> Sequence[Output]:
-        """Return the lines with one in the place of what was printed at the start."""
+        self._folded = folded
         # Lines come at the end and go at the beginning.
         known = (id(output[0]), id(output[-1]), len(output), until_ns) if output else ()
-        if known != self._known:
+        if folded and known != self._known:
             self._known, self._kept = known, fold_startup(output, until_ns)
-        return self._kept
+        lines = self._kept if folded and output else output
+        self._lines = sorted((*lines, *notices), key=lambda line: line.t)
+        self.redraw()
 
     def draw(self, width: int, height: int) -> list[TextRow]:
+        """Return the lines that end at the newest, or where one has scrolled to."""
         if not self._lines:
-            return [cut(((self._empty, MUTED),), width, self.ellipsis)]
-        return super().draw(width, height)
+            return [((fit(self._empty, width, self.ellipsis), MUTED),)]
+        rows: list[TextRow] = []
+        for line in reversed(self._lines[: self._end(width, height)]):
+            if len(rows) >= height:
+                break
+            rows[:0] = self._rows_of(line, width)[len(rows) - height :]
+        return rows
 
-    def rows_of(self, line: Output | Notice | Alert, width: int, height: int) -> list[TextRow]:
-        """Return a line, broken where the pane is high, else cut."""
+    def redraw(self) -> None:
+        """Draw again, and say how many lines lie below."""
+        super().redraw()
+        below = len(self._lines) - self._end(*self.size)
+        self.set_titles("Output", f"{below} newer below" if below else "")
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Say again how many lines lie below."""
+        self.redraw()
+
+    def scroll_lines(self, delta: int) -> None:
+        """Scroll by lines: back is negative; at the newest it follows again."""
+        end = max(self._end(*self.size) + delta, self._from_top(*self.size))
+        self._lowest = self._lines[end - 1] if end < len(self._lines) else None
+        self.redraw()
+
+    def _end(self, width: int, height: int) -> int:
+        """Return the number of lines down to the lowest in view: no room is left below it."""
+        if self._lowest is None:
+            return len(self._lines)
+        places = (n for n in range(len(self._lines), 0, -1) if self._lines[n - 1] is self._lowest)
+        return max(next(places, 0), self._from_top(width, height))
+
+    def _from_top(self, width: int, height: int) -> int:
+        """Return how many lines fit, from the oldest on: further back there is nothing."""
+        rows = 0
+        for count, line in enumerate(self._lines):
+            rows += len(self._rows_of(line, width))
+            if rows > height:
+                return max(1, count)
+        return len(self._lines)
+
+    def _rows_of(self, line: _Line, width: int) -> list[TextRow]:
+        """Return a line, broken in the whole log, else cut."""
         mark, style = "", PLAIN
         if not isinstance(line, Output):
             mark, style = f"{self.glyphs.warning} ", STRONG
         elif line.stream != "stdout":
             style = MUTED
-        room = width - len(mark)
-        if height < WRAPPED_FROM_HEIGHT or room < 2:
-            return [((mark + ends_of(line.text, max(0, room), self.ellipsis), style),)]
-        # A character may take no cell at all; of what is longer, the rest has no room anyway.
-        parts = broken(line.text[-2 * room * height :], room)
-        if len(parts) > height:
-            parts = [fit(self.ellipsis, room), *parts[len(parts) - height + 1 :]]
-        return [
-            (((mark if number == 0 else " " * len(mark)) + part, style),)
-            for number, part in enumerate(parts)
-        ]
+        room = max(1, width - len(mark))
+        if self._folded:
+            return [((mark + ends_of(line.text, room, self.ellipsis), style),)]
+        blank = " " * len(mark)
+        parts = broken(line.text, room)
+        return [((f"{blank if n else mark}{part}", style),) for n, part in enumerate(parts)]
 
 
 def fold_startup(output: Iterable[Output], until_ns: int | None) -> tuple[Output, ...]:
@@ -144,14 +181,12 @@ def broken(text: str, width: int) -> list[str]:
 
 def ends_of(text: str, width: int, ellipsis: str = "…") -> str:
     """Return a text, or its beginning and its end where it is too wide."""
-    if len(text) <= width * _CHARACTERS_PER_CELL and cell_len(text) <= width:
+    text = text if len(text) <= width * _CHARACTERS_PER_CELL else f"{text[:width]}{text[-width:]}"
+    if cell_len(text) <= width:
         return text
     room = width - cell_len(ellipsis)
-    if room < _LEAST_OF_BOTH:
-        return fit(text[: width * _CHARACTERS_PER_CELL], width, ellipsis)
-    longest = room * _CHARACTERS_PER_CELL
-    begin = chop_cells(text[:longest], int(room * _BEGINNING))[0].rstrip()
-    end, at_end = len(text), room - cell_len(begin)
-    while end > max(0, len(text) - longest) and cell_len(text[end - 1 :]) <= at_end:
-        end -= 1
-    return fit(f"{begin}{ellipsis}{text[end:].lstrip()}", width, ellipsis).rstrip()
+    begin = chop_cells(text, max(1, int(room * _BEGINNING)))[0].rstrip()
+    end = text
+    while end and cell_len(end) > room - cell_len(begin):
+        end = end[1:]
+    return fit(f"{begin}{ellipsis}{end.lstrip()}", width, ellipsis).rstrip()

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import ClassVar, NamedTuple
+from collections.abc import Sequence
+from typing import ClassVar
 
 from dlmon.figures import units
 from dlmon.figures.account import gap_of_session
@@ -30,7 +30,7 @@ from tui.widgets.lines import (
 )
 from tui.widgets.rows import TextRow
 
-_LONGEST_BAR, _SHORTEST_BAR = 24, 6
+_LONG_BAR, _SHORT_BAR = 24, 8
 # Where there is no room for the output, a notice is seen nowhere else.
 NOTICE_S = 15.0
 PAUSE_S = 3.0
@@ -52,21 +52,14 @@ HELP: tuple[tuple[str, str], ...] = (
 )
 
 
-class _Times(NamedTuple):
-    """The time left of the epoch, of the run, and that with the time at which the run ends."""
-
-    epoch: str = ""
-    run: str = ""
-    run_and_end: str = ""
-
-
 class ProgressLine(GrowingLines):
     """A sentence that matters now, else the step; at the right the bar and the time left.
 
     It is one row high, but for what went wrong and for notices, which are shown in full
     where they have room: half a sentence may say the opposite.
 
-    While an epoch lasts, nothing moves because a figure got shorter: each keeps its cells.
+    While an epoch lasts, nothing moves because a figure got shorter: the bar stands beside a step
+    that keeps its cells, the times stand at the right end.
     """
 
     DEFAULT_CSS = "ProgressLine { height: auto; padding: 0 1; }"
@@ -76,8 +69,6 @@ class ProgressLine(GrowingLines):
     _problem: str | None = None
     _stopping = False
     _reading = ""
-    _epoch_shown: tuple[str, int] | None = None
-    _widest = _Times()
 
     def show(
         self, snapshot: Snapshot, problem: str | None, stopping: bool = False, reading: str = ""
@@ -88,18 +79,7 @@ class ProgressLine(GrowingLines):
         """
         self._snapshot, self._problem, self._stopping = snapshot, problem, stopping
         self._reading = reading
-        self._keep_cells(snapshot)
         self.redraw()
-
-    def _keep_cells(self, snapshot: Snapshot) -> None:
-        """Remember the longest times of this epoch: 1:00:00 left comes to 59:59 left."""
-        progress = snapshot.progress
-        if progress is None:
-            return
-        epoch, times = (snapshot.header.id, progress.epoch), _times_of(snapshot, progress)
-        widest = self._widest if epoch == self._epoch_shown else times
-        self._epoch_shown = epoch
-        self._widest = _Times(*(max(pair, key=len) for pair in zip(widest, times, strict=True)))
 
     def draw(self, width: int, height: int) -> list[TextRow]:
         snapshot = self._snapshot
@@ -119,91 +99,78 @@ class ProgressLine(GrowingLines):
         if self._stopping:
             when = after_the_batch(snapshot.header)
             return [cut(((under_way(f"stopping{when}"), STRONG),), width, self.ellipsis)]
-        step, notice = _step(snapshot), _pause(snapshot) or self._notice(snapshot)
+        row = self._with_progress(snapshot, width)
+        notice = _pause(snapshot) or self._notice(snapshot)
         if not notice:
-            return [self._with_progress(step, snapshot, width)]
-        beside = self._right(snapshot, width - row_width(notice) - APART)
-        if row_width(notice) + (row_width(beside) + APART if beside else 0) <= width:
-            return [joined(notice, beside, width, self.ellipsis)]
-        if height < 2:
-            return [cut(notice, width, self.ellipsis)]
+            return [row]
+        choices = _times_left(snapshot)
+        times: TextRow = ((_fitting(choices, width - row_width(notice) - APART), PLAIN),)
+        if height < 2 or row_width(notice) + APART + row_width(times) <= width:
+            return [joined(notice, times, width, self.ellipsis)]
         ((text, style),) = notice
         lines = wrapped(text, width, height - 1, self.ellipsis)
-        return [*(((line, style),) for line in lines), self._with_progress(step, snapshot, width)]
+        return [*(((line, style),) for line in lines), row]
 
     def _notice(self, snapshot: Snapshot) -> TextRow:
         notice = _recent_notice(snapshot)
         return ((f"{self.glyphs.warning} " + notice, STRONG),) if notice else ()
 
-    def _with_progress(self, left: TextRow, snapshot: Snapshot, width: int) -> TextRow:
-        progress = snapshot.progress
-        steps = 0 if progress is None else progress.steps or 0
-        updates = steps if progress is not None and progress.updates is not None else None
-        # What the step takes when the epoch ends.
-        room = width - max(row_width(left), len(_step_text(steps, steps, updates))) - APART
-        return joined(left, self._right(snapshot, room), width, self.ellipsis)
-
-    def _right(self, snapshot: Snapshot, room: int) -> TextRow:
-        """Return the bar and the times left; what matters least goes where there is no room.
-
-        First the bar is shorter, then the time left of the epoch goes, then the bar and its
-        share, as the step says no less; when the run ends goes last.
-        """
-        progress = snapshot.progress
+    def _with_progress(self, snapshot: Snapshot, width: int) -> TextRow:
+        """Return the step, the bar beside it where it is known how long that is, and times."""
+        step, progress = _step(snapshot), snapshot.progress
         if progress is None:
-            return ()
-        if progress.steps is None:
-            return self._end_alone(snapshot, progress, room)
-        if progress.is_over:
-            return self._right_after_an_epoch(snapshot, progress, room)
+            return cut(step, width, self.ellipsis)
+        *_, run_and_end, _ = choices = _times_left(snapshot)
+        left = step
+        if progress.steps is not None and not progress.is_over:
+            for cells in (_LONG_BAR, _SHORT_BAR):
+                with_bar = (*step, *self._bar(snapshot, progress, cells, row_width(step)))
+                if row_width(with_bar) + APART + len(run_and_end) <= width:
+                    left = with_bar
+                    break
+        times = _fitting(choices, width - row_width(left) - APART)
+        return joined(left, ((times, PLAIN),) if times else (), width, self.ellipsis)
+
+    def _bar(self, snapshot: Snapshot, progress: Progress, cells: int, step_cells: int) -> TextRow:
+        """Return a bar of the epoch, where the step ends that takes most cells."""
+        steps = progress.steps or 0
+        longest = len(_step_text(steps, steps, None if progress.updates is None else steps))
+        done = bar(progress.epoch_fraction, cells, self.glyphs).rstrip()
         has_epochs = snapshot.model is None or snapshot.model.has_epochs is not False
         named = epoch_word(snapshot.header) if has_epochs else "training"
-        word, share = f"{named} ", f"{progress.epoch_fraction * 100:3.0f} %"
-        times = _Times(
-            *(
-                text.rjust(len(widest))
-                for text, widest in zip(_times_of(snapshot, progress), self._widest, strict=True)
-            )
+        return (
+            (" " * (longest - step_cells + APART) + f"{named} ", MUTED),
+            (done, ACCENT),
+            (self.glyphs.track * (cells - len(done)), MUTED),
+            (f" {progress.epoch_fraction * 100:3.0f} %", PLAIN),
         )
-        for has_bar, has_share, shown in _layouts(times):
-            left_over = room - len(shown) - has_share * len(word + share)
-            cells = min(_LONGEST_BAR, left_over - 1) if has_bar else 0
-            if left_over >= 0 and (cells >= _SHORTEST_BAR or not has_bar):
-                break
-        if not has_share:
-            return ((shown.lstrip(), PLAIN),)
-        if not has_bar:
-            return ((word, MUTED), (f"{share}{shown}", PLAIN))
-        done = bar(progress.epoch_fraction, cells, self.glyphs).rstrip()
-        track = self.glyphs.track * (cells - len(done))
-        return ((word, MUTED), (done, ACCENT), (track, MUTED), (f" {share}{shown}", PLAIN))
-
-    def _right_after_an_epoch(self, snapshot: Snapshot, progress: Progress, room: int) -> TextRow:
-        """Return when the training ends, where more epochs are known to come.
-
-        A bar that is full and 00:00 left would read as the end of a script that runs on.
-        """
-        return self._end_alone(snapshot, progress, room) if _more_are_to_come(progress) else ()
-
-    def _end_alone(self, snapshot: Snapshot, progress: Progress, room: int) -> TextRow:
-        times = _times_of(snapshot, progress)
-        shown = next((text for text in (times.run_and_end, times.run) if len(text) <= room), "")
-        return ((shown, PLAIN),) if shown else ()
 
 
-def _layouts(times: _Times) -> Iterator[tuple[bool, bool, str]]:
-    """Yield what may be shown, the most first: whether bar and share, and the times."""
-    epoch, run, run_and_end = times
-    yield True, True, _spaced(epoch, run_and_end)
-    for shown in (run_and_end, run):
-        yield True, True, _spaced(shown)
-        yield False, True, _spaced(shown)
-        yield False, False, _spaced(shown)
+def _fitting(choices: Sequence[str], room: int) -> str:
+    return next((text for text in choices if len(text) <= room), choices[-1])
 
 
-def _spaced(*times: str) -> str:
-    shown = "   ".join(text for text in times if text)
-    return f"  {shown}" if shown else ""
+def _times_left(snapshot: Snapshot) -> Sequence[str]:
+    """Return the time left of the epoch, of the run, and when that ends; the last two; the run's.
+
+    Where no step is due they are empty unless more epochs are known to come: a bar that is full
+    and 00:00 left would read as the end of a script that runs on.
+    """
+    progress = snapshot.progress
+    if progress is None or (progress.is_over and not _more_are_to_come(progress)):
+        return "", ""
+    to_end_s = progress.run_left_s if progress.end_left_s is None else progress.end_left_s
+    epoch, run = units.time_left(progress.epoch_left_s), units.time_left(to_end_s)
+    if run and snapshot.model is not None and snapshot.model.length_from is not None:
+        # How long the training is to be was read somewhere, and may be wrong.
+        run = f"~ {run}"
+    # In the last epoch, which ends with the run, there is one.
+    has_both = bool(epoch and run) and (progress.epochs or 0) > progress.epoch + 1
+    run = f"run {run}" if has_both else run or epoch
+    choices = [f"{run}{_end(snapshot, progress)}", run]
+    if has_both and not progress.is_over and progress.steps is not None:
+        choices.insert(0, f"{epoch}   {choices[0]}")
+    return choices
 
 
 def _step(snapshot: Snapshot) -> TextRow:
@@ -240,20 +207,6 @@ def _step_text(step: int, steps: int | None, updates: int | None) -> str:
     """Say how far it is; and of an optimizer that does not step with each batch, how far it is."""
     text = f"step {step:,}" if steps is None else f"step {step:,} of {steps:,}"
     return text if updates is None else f"{text}, {units.counted(updates, 'update')}"
-
-
-def _times_of(snapshot: Snapshot, progress: Progress) -> _Times:
-    """Return the times that are known; in the last epoch, which ends with the run, one only."""
-    to_end_s = progress.run_left_s if progress.end_left_s is None else progress.end_left_s
-    epoch, run = units.time_left(progress.epoch_left_s), units.time_left(to_end_s)
-    if run and snapshot.model is not None and snapshot.model.length_from is not None:
-        # How long the training is to be was read somewhere, and may be wrong.
-        run = f"~ {run}"
-    if (progress.epochs or 0) > progress.epoch + 1 and epoch and run:
-        run = f"run {run}"
-    else:
-        epoch, run = "", run or epoch
-    return _Times(epoch, run, f"{run}{_end(snapshot, progress)}")
 
 
 def _end(snapshot: Snapshot, progress: Progress) -> str:

@@ -24,6 +24,7 @@ from tui.widgets.lines import (
     STRONG,
     Lines,
     cut,
+    fitting,
     joined,
     row_width,
 )
@@ -42,8 +43,6 @@ FRAMEWORKS = {
 }
 _LONGEST_NAME = 30
 """Cells of the first line that a name may take."""
-_LEAST_NOTE = 14
-"""With fewer cells to spare, a note is left out."""
 _UNNAMED = Label()
 
 HELP: tuple[tuple[str, str], ...] = (
@@ -97,16 +96,19 @@ class TopLine(Lines):
         if self._snapshot is None:
             return []
         right = self._where_it_is()
-        called, note = self._label.name, self._label.note
-        name: TextRow = ((f'  "{called}"', PLAIN),) if called is not None else ()
-        name = cut(name, _LONGEST_NAME, self.ellipsis)
-        if self._turn:
-            name = (*name, (f"  {self._turn}", PLAIN))
+        called = f'"{self._label.name}"' if self._label.name is not None else ""
+        (name,) = cut(((called, PLAIN),), _LONGEST_NAME, self.ellipsis) or (("", PLAIN),)
+        left: TextRow = (
+            (self._snapshot.header.workload or "machine", ACCENT),
+            name,
+            (self._turn, PLAIN),
+            (self._host or "", STRONG),
+            (units.device(device_text(self._snapshot)), MUTED),
+            *((setting, MUTED) for setting in _settings(self._snapshot)),
+            (self._label.note or "", MUTED),
+        )
         room = width - row_width(right) - APART
-        left = _what(self._snapshot, name, self._host, room)
-        spare = room - row_width(left)
-        if note and spare >= _LEAST_NOTE:
-            left = (*left, *cut(((f"  {note}", MUTED),), spare, self.ellipsis))
+        left = fitting(tuple(run for run in left if run[0]), room, APART, self.ellipsis)
         return [joined(left, right, width, self.ellipsis)]
 
     def _where_it_is(self) -> TextRow:
@@ -130,33 +132,6 @@ class TopLine(Lines):
             parts.append((f"{apart}{epoch}", PLAIN))
         parts.append((f"  {units.clock(snapshot.elapsed_s)}", PLAIN))
         return tuple(parts)
-
-
-def _what(snapshot: Snapshot, name: TextRow, host: str | None, room: int) -> TextRow:
-    """Return what is trained, and of its settings as many as have room; the device is cut.
-
-    Our own name gives way where the device or the first setting needs its room.
-    """
-    device = units.device(device_text(snapshot))
-    on: TextRow = ((f"  {device}" if device else "", MUTED),)
-    if host is not None:
-        on = ((f"  {host}", STRONG), *on)
-    named: TextRow = ((snapshot.header.workload or "machine", STRONG), *name, *on)
-    ours: TextRow = (("dlmon  ", ACCENT), *named)
-    settings = _settings(snapshot)
-    bare, branded = _filled(named, settings, room), _filled(ours, settings, room)
-    first_setting_fits = len(branded) > len(ours) or len(bare) == len(named)
-    return branded if row_width(ours) <= room and first_setting_fits else bare
-
-
-def _filled(row: TextRow, settings: list[str], room: int) -> TextRow:
-    """Add settings as long as they have room."""
-    for setting in settings:
-        longer: TextRow = (*row, (f"  {setting}", MUTED))
-        if row_width(longer) > room:
-            break
-        row = longer
-    return row
 
 
 def _script_framework(snapshot: Snapshot) -> str:

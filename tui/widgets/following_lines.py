@@ -1,16 +1,11 @@
-"""Panels that one can scroll in, and one whose newest line stands at the bottom."""
+"""Panels that one can scroll in."""
 
 from __future__ import annotations
-
-from collections.abc import Sequence
-from typing import Generic, TypeVar
 
 from textual import events
 
 from tui.widgets.lines import Lines, with_thumb
 from tui.widgets.rows import TextRow
-
-Line = TypeVar("Line")
 
 WHEEL_LINES = 3
 
@@ -73,91 +68,3 @@ class ScrollingLines(Wheel, Lines):
         """Return the rows that are seen of all."""
         seen = self.in_view(len(rows), height)
         return self.with_thumb(rows[seen.start : seen.stop], len(rows), width)
-
-
-class Tail(Wheel, Lines, Generic[Line]):
-    """Follows the newest line, unless one has scrolled back; then what is seen stays in place.
-
-    A subclass draws one line in `rows_of`.
-    """
-
-    DEFAULT_CLASSES = "panel"
-
-    _lines: Sequence[Line] = ()
-    _lowest: Line | None = None
-    _titled: tuple[str, str, str, tuple[str, ...]] = ("", "", "", ())
-
-    def show_lines(
-        self,
-        lines: Sequence[Line],
-        title: str,
-        note: str = "",
-        right: str = "",
-        more: tuple[str, ...] = (),
-    ) -> None:
-        """Show lines, oldest first, under a title.
-
-        `note` stands in the bottom of the border, `right` at the right end of its top, and what
-        has room of `more` behind that.
-        """
-        self._lines, self._titled = lines, (title, note, right, more)
-        self._put_note()
-        self.redraw()
-
-    def rows_of(self, line: Line, width: int, height: int) -> list[TextRow]:
-        """Return at least one row, and at most `height`, for a line."""
-        raise NotImplementedError
-
-    def draw(self, width: int, height: int) -> list[TextRow]:
-        """Return the lines that end at the newest, or where one has scrolled to."""
-        rows: list[TextRow] = []
-        for line in reversed(self._lines[: self._end()]):
-            if len(rows) >= height:
-                break
-            room = height - len(rows)
-            rows[:0] = self.rows_of(line, width, height)[-room:]
-        return rows
-
-    def lines_from_top(self, width: int, height: int) -> int:
-        """Return how many lines fit, from the oldest on: further back there is nothing."""
-        rows = 0
-        for count, line in enumerate(self._lines):
-            rows += len(self.rows_of(line, width, height))
-            if rows > height:
-                return max(1, count)
-        return len(self._lines)
-
-    @property
-    def newer_below(self) -> int:
-        """How many newer lines lie below what is in view."""
-        return len(self._lines) - self._end()
-
-    def scroll_lines(self, delta: int) -> None:
-        """Scroll by lines: back is negative; at the newest it follows again."""
-        least = self.lines_from_top(*self.size)
-        end = min(max(self._end() + delta, least), len(self._lines))
-        self._lowest = None if end == len(self._lines) else self._lines[end - 1]
-        self._put_note()
-        self.redraw()
-
-    def _end(self) -> int:
-        """Return the number of lines down to the lowest in view: no room is left below it."""
-        if self._lowest is None:
-            return len(self._lines)
-        least = min(len(self._lines), self.lines_from_top(*self.size))
-        for index in range(len(self._lines) - 1, -1, -1):
-            if self._lines[index] is self._lowest:
-                return max(index + 1, least)
-        return least
-
-    def on_resize(self, event: events.Resize) -> None:
-        """Say again how many lines lie below."""
-        self._put_note()
-
-    @property
-    def _below(self) -> str:
-        return f"{self.newer_below} newer below" if self.newer_below else ""
-
-    def _put_note(self) -> None:
-        title, note, right, more = self._titled
-        self.set_titles(title, "  ".join(part for part in (note, self._below) if part), right, more)

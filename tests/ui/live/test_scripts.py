@@ -98,7 +98,7 @@ async def test_updates_that_are_fewer_than_the_batches_are_said_beside_them(show
 
 async def test_the_wait_for_data_is_named_where_the_time_went(show_session):
     async with show_session(script_session(), size=WIDE) as shown:
-        assert "waiting for data" in "\n".join(shown.rows("AccountLine"))
+        assert "data wait" in "\n".join(shown.rows("AccountLine"))
 
 
 async def test_to_stop_it_means_to_interrupt_it(show_session):
@@ -129,18 +129,10 @@ async def test_help_says_that_stopping_interrupts_it(show_session):
         assert "current batch" not in shown.text.partition("On this screen")[0]
 
 
-@pytest.mark.parametrize(
-    ("size", "said"),
-    [
-        (WIDE, "in doubt: not steady, stalls, CPU shared"),
-        (NARROW, "in doubt: not steady, 2 more"),
-    ],
-)
-async def test_doubts_that_have_no_room_below_the_figure_are_counted(
-    show_session, monkeypatch, size, said
-):
+async def test_what_speaks_against_the_figure_is_named_below_it(show_session, monkeypatch):
     found = Validity(dict.fromkeys([Doubt.NOT_STEADY, Doubt.STALLS, Doubt.CPU_SHARED], "why"))
     monkeypatch.setattr(sessions, "find_doubts", lambda *measured: found)
-    async with show_session(script_session(), size=size) as shown:
+    said = "in doubt: not steady, stalls, CPU shared"
+    async with show_session(script_session(), size=WIDE) as shown:
         assert shown.titles("#compared")[1] == said
         assert f"─ {said} ─╯" in shown.text

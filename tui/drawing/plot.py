@@ -1,28 +1,54 @@
-"""Draw columns of values as rows of text: lines, axis labels, marks and bars.
+"""Draw columns of values as rows of text: lines, areas, bands, marks and bars.
 
 Pure functions of their arguments. A column is None where nothing is known: it
-is a gap in the picture, never a zero. A cell holds two columns side by side.
+is a gap in the picture, never a zero. A cell holds two columns side by side, four levels high.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from enum import Enum
 from functools import lru_cache
 
 from dlmon.figures.glyphs import UNICODE, Glyphs
 
 COLUMNS_PER_CELL = 2
-
-# The dots of a braille cell (Unicode 15, U+2800), each column from the bottom up.
-_LEFT_DOTS = (0x40, 0x04, 0x02, 0x01)
-_RIGHT_DOTS = (0x80, 0x20, 0x10, 0x08)
-DOTS_PER_CELL = 4
-
+LEVELS = 4
+"""Of a cell: as many as the dots of braille."""
 
 Span = tuple[int, int]
 """The lowest and the highest level that a column covers, both included."""
+
+Cells = list[list[int]]
+"""Rows, the top one first, of the levels that are covered in each cell, as bits from the bottom
+up: the left column's, then the right one's."""
+
+# The dots of a braille cell (Unicode 15, U+2800), each column from the bottom up.
+_DOTS = (0x40, 0x04, 0x02, 0x01, 0x80, 0x20, 0x10, 0x08)
+_EIGHTHS = ("", "▏", "▎", "▍", "▌", "▋", "▊", "▉")
+_UPPER = 0b1100_1100
+# Every second level; and of a faint area one dot of each column, the right one higher.
+_STRIPES, _FAINT_LEFT, _FAINT_RIGHT = 0b0101_0101, 0b0000_0001, 0b0100_0000
+
+
+def _braille(levels: int) -> str:
+    dots = sum(dot for bit, dot in enumerate(_DOTS) if levels >> bit & 1)
+    return chr(0x2800 + dots) if dots else " "
+
+
+BRAILLE = "".join(map(_braille, range(256)))
+
+
+class Tone(Enum):
+    """What a cell shows: the curve itself, what lies around it, below it, or above a part."""
+
+    CURVE, BAND, AREA, REST, BLANK = range(5)
+
+
+Drawn = list[tuple[str, list[Tone]]]
+"""For each row its text, and what each of its cells shows."""
 
 
 def braille_rows(
@@ -33,22 +59,14 @@ def braille_rows(
     bottom: float = 0.0,
     filled: bool = False,
 ) -> list[str]:
-    """Draw `columns` from the left as a line in braille, 2 × 4 dots a cell.
+    """Draw `columns` from the left as a line in braille.
 
     Returns `height` rows of exactly `width` characters, the top one first; a
     cell without a dot is a space. Of more than `2 * width` columns the last
     ones are drawn. Neighbours are joined, values outside of `bottom`..`top`
     drawn at its edge; `filled` draws down to the bottom.
     """
-    cells = [[0] * width for _ in range(height)]
-    spans = column_spans(columns, width, height * DOTS_PER_CELL, top, bottom, filled)
-    for column, span in enumerate(spans):
-        if span is None:
-            continue
-        cell, side = divmod(column, COLUMNS_PER_CELL)
-        shift = side * DOTS_PER_CELL
-        for row, levels in bits_of_cells(span, height, DOTS_PER_CELL):
-            cells[row][cell] |= levels << shift
+    cells = cells_of(column_spans(columns, width, height, top, bottom, filled), width, height)
     return ["".join(map(BRAILLE.__getitem__, row)) for row in cells]
 
 
@@ -65,98 +83,152 @@ def ascii_rows(
     A cell of which only one column is known shows as a dot, so that a short
     gap can be seen.
     """
-    cells = [[" "] * width for _ in range(height)]
-    spans = column_spans(columns, width, height * 2, top, bottom, filled)
-    for cell in range(width):
-        known = [span for span in spans[2 * cell : 2 * cell + 2] if span is not None]
-        if not known:
-            continue
-        union = min(low for low, _ in known), max(high for _, high in known)
-        touched = cells_of(union, height, 2)
-        for row, low, high in touched:
-            if filled:
-                character = "#" if high else "_"
-            elif len(touched) == 1:
-                whole = len(known) == COLUMNS_PER_CELL
-                character = ("-" if whole else "'") if high else ("_" if whole else ".")
-            else:
-                character = "|" if low != high else "'" if high else "."
-            cells[row][cell] = character
-    return ["".join(row) for row in cells]
+    cells = cells_of(column_spans(columns, width, height, top, bottom, filled), width, height)
+    draw = _plain_area if filled else _plain_line
+    return ["".join(map(draw, row)) for row in cells]
 
 
-def mark_row(
-    marks: Sequence[tuple[int, str]],
-    stretches: Sequence[tuple[int, int, str]],
+def _plain_line(levels: int) -> str:
+    left, right = levels & 0b1111, levels >> LEVELS
+    if max(left.bit_count(), right.bit_count()) > 2:
+        return "|"
+    whole = bool(left and right)
+    if levels & _UPPER:
+        return "-" if whole else "'"
+    return ("_" if whole else ".") if levels else " "
+
+
+def _plain_area(levels: int) -> str:
+    return "#" if levels & _UPPER else "_" if levels else " "
+
+
+def curve_rows(
+    columns: Sequence[float | None],
+    lows: Sequence[float | None],
+    highs: Sequence[float | None],
     width: int,
+    height: int,
+    top: float,
+    bottom: float = 0.0,
     glyphs: Glyphs = UNICODE,
-) -> str:
-    """Draw the row under a plot: `┊1` where a mark stands, `╌compile╌` along a stretch.
+    area: bool = True,
+) -> Drawn:
+    """Draw columns as a line, with dots below it where an `area` is asked for.
 
-    Marks are (column, label), stretches (first column, last column, name). A
-    label that has no room is left out; of a name its first letter may remain.
+    What lies between `lows` and `highs`, where they are given, is filled. Each lies behind the one
+    before: a cell that the line goes through shows nothing else, so that it stays sharp.
     """
-    tick, dash = glyphs.mark, glyphs.shade
-    row = [" "] * width
-    ticks = sorted({column // COLUMNS_PER_CELL: label for column, label in marks}.items())
-    ends = [cell for cell, _ in ticks[1:]] + [width]
-    for (cell, label), end in zip(ticks, ends, strict=False):
-        if 0 <= cell < width:
-            text = tick + label if cell + len(label) < min(end, width) else tick
-            row[cell : cell + len(text)] = text
-    for first, last, name in stretches:
-        start = max(0, first // COLUMNS_PER_CELL)
-        end = max(start, min(width, last // COLUMNS_PER_CELL + 1))
-        free = "".join(row[start:end]).replace(" ", dash)
-        dashes = max(re.findall(f"{dash}+", free), key=len, default="")
-        fitting = (text for text in (name, name[:1]) if len(text) + 2 <= len(dashes))
-        free = free.replace(dashes, next(fitting, "").center(len(dashes), dash), 1)
-        row[start : start + len(free)] = free
-    return "".join(row)
+    spans = column_spans(columns, width, height, top, bottom)
+    ends = zip(
+        column_spans(lows, width, height, top, bottom, True),
+        column_spans(highs, width, height, top, bottom, True),
+        strict=True,
+    )
+    around = [None if low is None or high is None else (low[1], high[1]) for low, high in ends]
+    # Down to below the line's cell.
+    below = [None if span is None or not area else (0, span[0]) for span in spans]
+    layers = [cells_of(each, width, height) for each in (spans, around, below)]
+    faint = [[_faint(levels) for levels in row] for row in layers[2]]
+    line, band = (_plain_line, ":") if glyphs.is_ascii else (BRAILLE.__getitem__, "")
+    dots = "." if glyphs.is_ascii else ""
+    drawn = []
+    for of_line, of_band, of_area in zip(layers[0], layers[1], faint, strict=True):
+        text, tones = [], []
+        for curve, between, under in zip(of_line, of_band, of_area, strict=True):
+            if curve:
+                text.append(line(curve))
+                tones.append(Tone.CURVE)
+            elif between:
+                text.append(band or BRAILLE[between])
+                tones.append(Tone.BAND)
+            else:
+                text.append(dots or BRAILLE[under] if under else " ")
+                tones.append(Tone.AREA if under else Tone.BLANK)
+        drawn.append(("".join(text), tones))
+    return drawn
 
 
-def row_of(
-    value: float | None, height: int, top: float, bottom: float = 0.0, glyphs: Glyphs = UNICODE
-) -> int | None:
-    """Return the row, from the top, in which a line of `height` rows draws a value."""
-    per_cell = 2 if glyphs.is_ascii else DOTS_PER_CELL
-    if height < 1 or not math.isfinite(top - bottom):
-        return None
-    level = _level(value, height * per_cell, top, bottom)
-    return None if level is None else height - 1 - level // per_cell
+def _faint(levels: int) -> int:
+    """Return the dots of a faint area in a cell of which these levels are covered."""
+    left, right = levels & 0b1111, levels >> LEVELS
+    return (_FAINT_LEFT if left else 0) | (_FAINT_RIGHT if right else 0)
 
 
-def bar(fraction: float | None, width: int, glyphs: Glyphs = UNICODE) -> str:
-    """Draw a bar of `fraction` of `width` cells in half-cell steps, padded to `width`.
+def split_rows(
+    columns: Sequence[float | None],
+    part: Sequence[float | None],
+    width: int,
+    height: int,
+    top: float,
+    bottom: float = 0.0,
+    glyphs: Glyphs = UNICODE,
+) -> Drawn:
+    """Draw filled columns of which `part` is filled whole, and what lies above it with stripes.
 
-    Anything above zero shows at least half a cell; None draws nothing.
+    A column whose part is unknown has none. The stripes lie, so that they don't change where a
+    chart scrolls, and end in a line, so that the height can be read.
     """
-    whole, half = glyphs.bar, glyphs.half_bar
-    if fraction is None or math.isnan(fraction) or fraction <= 0 or width <= 0:
-        return " " * max(0, width)
-    halves = max(1, round(min(1.0, fraction) * 2 * width))
-    return (whole * (halves // 2) + half * (halves % 2)).ljust(width)
+    wholes = column_spans(columns, width, height, top, bottom, True)
+    known = [value if value is not None and value > bottom else None for value in part]
+    parts = [
+        None if whole is None or inner is None else (0, min(inner[1], whole[1]))
+        for whole, inner in zip(
+            wholes, column_spans(known, width, height, top, bottom, True), strict=True
+        )
+    ]
+    highest = [None if whole is None else (whole[1], whole[1]) for whole in wholes]
+    layers = (cells_of(spans, width, height) for spans in (wholes, parts, highest))
+    drawn = []
+    for whole_row, part_row, top_row in zip(*layers, strict=True):
+        text, tones = [], []
+        for whole, inner, line in zip(whole_row, part_row, top_row, strict=True):
+            rest = whole & ~inner
+            if glyphs.is_ascii:
+                # What reaches the upper half comes first, and what lies above the part last.
+                covers = ((inner & _UPPER, "#"), (rest & _UPPER, ":"), (inner, "_"), (rest, "."))
+                text.append(next((character for bits, character in covers if bits), " "))
+            else:
+                text.append(BRAILLE[inner | rest & (_STRIPES | line)])
+            tones.append(Tone.CURVE if inner else Tone.REST)
+        drawn.append(("".join(text), tones))
+    return drawn
 
 
-def bits(low: int, high: int) -> int:
-    """Return the levels of a column from one to another, both included, as bits."""
-    return (2 << high) - (1 << low)
+def cells_of(spans: Iterable[Span | None], width: int, height: int) -> Cells:
+    """Return the cells that columns cover."""
+    cells = [[0] * width for _ in range(height)]
+    for column, span in enumerate(spans):
+        if span is not None:
+            cell, side = divmod(column, COLUMNS_PER_CELL)
+            for row, levels in _levels_of_rows(span, height):
+                cells[row][cell] |= levels << side * LEVELS
+    return cells
+
+
+# A chart that moves draws the same few spans over and over.
+@lru_cache(maxsize=4096)
+def _levels_of_rows(span: Span, height: int) -> tuple[tuple[int, int], ...]:
+    """Return (row, its levels as bits) of the cells that a column covers, from the bottom up."""
+    low, high = span
+    covered = (2 << high) - (1 << low)
+    cells = range(low // LEVELS, high // LEVELS + 1)
+    return tuple((height - 1 - cell, covered >> cell * LEVELS & 0b1111) for cell in cells)
 
 
 def column_spans(
     columns: Sequence[float | None],
     width: int,
-    levels: int,
+    height: int,
     top: float,
     bottom: float,
-    filled: bool,
+    filled: bool = False,
 ) -> list[Span | None]:
     """Return for each of the newest `2 * width` columns the levels that it covers.
 
-    Level 0 is `bottom`, level `levels - 1` is `top`. Between two neighbours
-    each column covers its half of the way to the other. On an axis without
-    finite ends nothing has a place.
+    Level 0 is `bottom`, the highest is `top`. Between two neighbours each column covers its half
+    of the way to the other. On an axis without finite ends nothing has a place.
     """
+    levels = height * LEVELS
     if width <= 0 or levels <= 0 or not math.isfinite(top - bottom):
         return []
     newest = columns[-COLUMNS_PER_CELL * width :]
@@ -192,33 +264,64 @@ def _level(value: float | None, levels: int, top: float, bottom: float) -> int |
     return round((value - bottom) / (top - bottom) * (levels - 1))
 
 
-def cells_of(span: Span, height: int, levels_per_cell: int) -> tuple[tuple[int, int, int], ...]:
-    """Return (row, lowest, highest level within that row's cell) from the bottom up."""
-    low, high = span
-    cells = range(low // levels_per_cell, high // levels_per_cell + 1)
-    return tuple(
-        (
-            height - 1 - cell,
-            max(low - cell * levels_per_cell, 0),
-            min(high - cell * levels_per_cell, levels_per_cell - 1),
-        )
-        for cell in cells
-    )
+def row_of(value: float | None, height: int, top: float, bottom: float = 0.0) -> int | None:
+    """Return the row, from the top, in which a line of `height` rows draws a value."""
+    if height < 1 or not math.isfinite(top - bottom):
+        return None
+    level = _level(value, height * LEVELS, top, bottom)
+    return None if level is None else height - 1 - level // LEVELS
 
 
-# A chart that moves draws the same few spans over and over.
-@lru_cache(maxsize=4096)
-def bits_of_cells(span: Span, height: int, levels_per_cell: int) -> tuple[tuple[int, int], ...]:
-    """Return (row, its levels as bits) of the cells that a column covers, from the bottom up."""
-    return tuple(
-        (row, bits(low, high)) for row, low, high in cells_of(span, height, levels_per_cell)
-    )
+def mark_row(
+    marks: Sequence[tuple[int, str]],
+    stretches: Sequence[tuple[int, int, str]],
+    width: int,
+    glyphs: Glyphs = UNICODE,
+) -> str:
+    """Draw the row under a plot: `┊1` where a mark stands, `╌compile╌` along a stretch.
+
+    Marks are (column, label), stretches (first column, last column, name). A
+    label that has no room is left out; of a name its first letter may remain.
+    """
+    tick, dash = glyphs.mark, glyphs.shade
+    row = [" "] * width
+    ticks = sorted({column // COLUMNS_PER_CELL: label for column, label in marks}.items())
+    ends = [cell for cell, _ in ticks[1:]] + [width]
+    for (cell, label), end in zip(ticks, ends, strict=False):
+        if 0 <= cell < width:
+            text = tick + label if cell + len(label) < min(end, width) else tick
+            row[cell : cell + len(text)] = text
+    for first, last, name in stretches:
+        start = max(0, first // COLUMNS_PER_CELL)
+        end = max(start, min(width, last // COLUMNS_PER_CELL + 1))
+        free = "".join(row[start:end]).replace(" ", dash)
+        dashes = max(re.findall(f"{dash}+", free), key=len, default="")
+        fitting = (text for text in (name, name[:1]) if len(text) + 2 <= len(dashes))
+        free = free.replace(dashes, next(fitting, "").center(len(dashes), dash), 1)
+        row[start : start + len(free)] = free
+    return "".join(row)
 
 
-def _braille(levels: int) -> str:
-    """Return the character of these levels, as bits: the left column's, then the right one's."""
-    dots = sum(dot for bit, dot in enumerate(_LEFT_DOTS + _RIGHT_DOTS) if levels >> bit & 1)
-    return chr(0x2800 + dots) if dots else " "
+def bar(fraction: float | None, width: int, glyphs: Glyphs = UNICODE) -> str:
+    """Draw a thin bar of `fraction` of `width` cells in half-cell steps, padded to `width`.
+
+    Anything above zero shows at least half a cell; None draws nothing.
+    """
+    if fraction is None or math.isnan(fraction) or fraction <= 0 or width <= 0:
+        return " " * max(0, width)
+    halves = max(1, round(min(1.0, fraction) * 2 * width))
+    return (glyphs.bar * (halves // 2) + glyphs.half_bar * (halves % 2)).ljust(width)
 
 
-BRAILLE = "".join(map(_braille, range(256)))
+def thick_bar(fraction: float | None, width: int, glyphs: Glyphs = UNICODE) -> str:
+    """Draw a bar as high as a cell in eighths of one, padded to `width`; whole cells in ASCII.
+
+    Anything above zero shows something; None draws nothing.
+    """
+    if fraction is None or math.isnan(fraction) or fraction <= 0 or width <= 0:
+        return " " * max(0, width)
+    cells = min(1.0, fraction) * width
+    if glyphs.is_ascii:
+        return (glyphs.bar * max(1, round(cells))).ljust(width)
+    eighths = max(1, round(8 * cells))
+    return ("█" * (eighths // 8) + _EIGHTHS[eighths % 8]).ljust(width)

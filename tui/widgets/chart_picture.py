@@ -10,8 +10,17 @@ from rich.cells import cell_len
 
 from dlmon.figures.glyphs import Glyphs
 from dlmon.figures.value_axis import axis_numbers
-from tui.drawing.areas import Tone, curve_rows, split_rows
-from tui.drawing.plot import COLUMNS_PER_CELL, ascii_rows, braille_rows, mark_row, row_of
+from tui.drawing.plot import (
+    COLUMNS_PER_CELL,
+    Drawn,
+    Tone,
+    ascii_rows,
+    braille_rows,
+    curve_rows,
+    mark_row,
+    row_of,
+    split_rows,
+)
 from tui.drawing.time_axis import NO_LABELS, TimeLabels
 from tui.widgets.lines import wrapped
 from tui.widgets.rows import TextRow, TextRun, fit
@@ -23,7 +32,13 @@ GRID, MARK, STALL = "chart--grid", "chart--mark", "chart--stalled"
 CURSOR, VALUE, REASON = "chart--cursor", "chart--value", "chart--reason"
 POINT = "chart--point"
 
-_TONES = {Tone.CURVE: LINE, Tone.BAND: BAND, Tone.AREA: AREA, Tone.BLANK: LINE}
+_TONES = {
+    Tone.CURVE: LINE,
+    Tone.BAND: BAND,
+    Tone.AREA: AREA,
+    Tone.REST: REST,
+    Tone.BLANK: LINE,
+}
 
 # A chart with fewer rows has no label, and no line of its grid, in the middle.
 _LEAST_WITH_MIDDLE = 4
@@ -128,7 +143,7 @@ def picture_rows(
     if says_why:
         _put_reason(plot, picture.reason, plot_width, plot_height, glyphs)
     strip = _backgrounds(picture.shades, plot_width)
-    labels = _axis_labels(picture, plot_height, axis_width, glyphs) + [" " * axis_width] * has_marks
+    labels = _axis_labels(picture, plot_height, axis_width) + [" " * axis_width] * has_marks
     bare: list[tuple[str, ...]] = [()] * plot_width
     return [
         _row(label, cells, strip if tall_shades or y >= plot_height else bare)
@@ -141,33 +156,25 @@ def _plot(
 ) -> list[_Row]:
     """Draw the columns."""
     columns, edges = picture.columns, (picture.top, picture.bottom)
+    drawn: Drawn
     if picture.part:
-        split = split_rows(columns, picture.part, width, height, *edges, glyphs=glyphs)
-        return [
-            _Row([*text], [LINE if inside else REST for inside in is_part])
-            for text, is_part in split
-        ]
-    if picture.area or picture.lows:
-        curve = curve_rows(
-            columns,
-            picture.lows,
-            picture.highs,
-            width,
-            height,
-            *edges,
-            glyphs=glyphs,
-            area=picture.area,
+        drawn = split_rows(columns, picture.part, width, height, *edges, glyphs=glyphs)
+    elif picture.area or picture.lows:
+        around = (picture.lows, picture.highs)
+        drawn = curve_rows(
+            columns, *around, width, height, *edges, glyphs=glyphs, area=picture.area
         )
-        return [_Row([*text], [_TONES[tone] for tone in tones]) for text, tones in curve]
-    draw_line = ascii_rows if glyphs.is_ascii else braille_rows
-    drawn = draw_line(columns, width, height, *edges, filled)
-    return [_Row([*text], [LINE] * width) for text in drawn]
+    else:
+        draw_line = ascii_rows if glyphs.is_ascii else braille_rows
+        texts = draw_line(columns, width, height, *edges, filled)
+        return [_Row([*text], [LINE] * width) for text in texts]
+    return [_Row([*text], [_TONES[tone] for tone in tones]) for text, tones in drawn]
 
 
 def _put_grid(plot: list[_Row], picture: ChartPicture, glyphs: Glyphs) -> None:
     """Draw the grid where nothing else is: at the labelled times, and at the axis's middle."""
     upright = {column // COLUMNS_PER_CELL for column, _ in picture.times.marks}
-    middle = _middle_row(picture, len(plot), glyphs) if _labels_middle(picture) else None
+    middle = _middle_row(picture, len(plot)) if _labels_middle(picture) else None
     level, up, both = tuple(glyphs.grid)
     width = len(plot[0].text) if plot else 0
     for y, row in enumerate(plot):
@@ -180,17 +187,17 @@ def _put_points(plot: list[_Row], picture: ChartPicture, glyphs: Glyphs) -> None
     """Draw single values over what is there; what lies outside of the axis at its edge."""
     for column, value in picture.points:
         within = min(max(value, picture.bottom), picture.top)
-        y = row_of(within, len(plot), picture.top, picture.bottom, glyphs)
+        y = row_of(within, len(plot), picture.top, picture.bottom)
         x = column // COLUMNS_PER_CELL
         if y is not None and 0 <= x < len(plot[y].text):
             plot[y].put(x, glyphs.series[1], POINT)
 
 
-def _middle_row(picture: ChartPicture, height: int, glyphs: Glyphs) -> int | None:
+def _middle_row(picture: ChartPicture, height: int) -> int | None:
     """Return the row in which the axis's middle is drawn, where there is room for it."""
     middle = (picture.top + picture.bottom) / 2
     has_room = height >= _LEAST_WITH_MIDDLE
-    return row_of(middle, height, picture.top, picture.bottom, glyphs) if has_room else None
+    return row_of(middle, height, picture.top, picture.bottom) if has_room else None
 
 
 def _labels_middle(picture: ChartPicture) -> bool:
@@ -218,7 +225,7 @@ def _put_cursor(
     for row in plot:
         row.put(x, glyphs.cursor[side], CURSOR)
     value = picture.columns[cursor] if cursor < len(picture.columns) else None
-    y = row_of(value, height, picture.top, picture.bottom, glyphs)
+    y = row_of(value, height, picture.top, picture.bottom)
     if y is None:
         return
     row = plot[y]
@@ -237,7 +244,7 @@ def _put_reason(plot: list[_Row], reason: str, width: int, height: int, glyphs: 
         plot[y] = _Row([text], [REASON])
 
 
-def _axis_labels(picture: ChartPicture, height: int, axis_width: int, glyphs: Glyphs) -> list[str]:
+def _axis_labels(picture: ChartPicture, height: int, axis_width: int) -> list[str]:
     """Return one text of `axis_width` cells for each row of the plot."""
     if not axis_width:
         return [""] * height
@@ -246,7 +253,7 @@ def _axis_labels(picture: ChartPicture, height: int, axis_width: int, glyphs: Gl
         texts = axis_numbers(picture.top, picture.bottom)
     # Where two labels meet in one row, the upper one stays.
     label_at = {height - 1: texts[-1]} if len(texts) > 1 else {}
-    middle = _middle_row(picture, height, glyphs)
+    middle = _middle_row(picture, height)
     if len(texts) == 3 and middle is not None:
         label_at[middle] = texts[1]
     label_at[0] = texts[0]

@@ -198,7 +198,7 @@ def test_no_panel_draws_more_than_it_has_room_for(width, height, ascii):
 
 def test_in_the_headline_each_sentence_has_a_place_of_its_own():
     both = shown(EpochHeadline(), COMPLETED, NEAREST, BEFORE, width=56, height=4)
-    assert [row[16:] for row in both[:3]] == [
+    assert [row[13:] for row in both[:3]] == [
         "s ± 0.01   first of 3 left out",
         "compile 1.50 s",
         NEAREST,

@@ -212,7 +212,7 @@ async def test_a_machine_alone_is_played_without_what_only_a_run_has(play, size)
         await played.press("space", "right_square_bracket")
         await played.pass_s(5)
         assert "recording" in played.text.splitlines()[0]
-        assert played.text.splitlines()[0].split()[:2] == ["dlmon", "machine"]
+        assert played.text.splitlines()[0].split()[:2] == ["machine", "recording"]
         for word in ("CPU", "GPU 0", "replay"):
             assert word in played.text
         for word in ("Throughput", "starting", "epoch", "steady", "Output"):

@@ -128,7 +128,7 @@ async def test_the_error_of_a_run_is_shown_from_when_it_fails_on(show_session):
         assert len(shown.rows("LimitLine")) == 1
         shown.log.write(result)
         await shown.tick()
-        await until(shown.pilot, lambda: len(shown.rows("LimitLine")) == 2)
+        await until(shown.pilot, lambda: len(shown.rows("LimitLine")) == 3)
         assert shown.rows("LimitLine")[0].startswith("┃ Failed  memory ran out")
 
 

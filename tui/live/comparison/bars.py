@@ -17,7 +17,7 @@ from dlmon.comparison.compare import ComparisonRow
 from dlmon.figures import units
 from dlmon.figures.comparison import Reference, busy_said_once, row_of
 from dlmon.figures.value_axis import bar_fractions
-from tui.drawing.bars import thick_bar
+from tui.drawing.plot import thick_bar
 from tui.widgets.following_lines import ScrollingLines
 from tui.widgets.lines import ACCENT, BRIGHT, CHOSEN, MUTED, PLAIN, STRONG, cut, wrapped
 from tui.widgets.rows import TextRow, fit

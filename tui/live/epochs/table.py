@@ -15,7 +15,7 @@ from dlmon.figures.epochs import steps_asked_for
 from dlmon.records import Epoch, Model
 from dlmon.session.epoch_comparison import seconds_of
 from dlmon.session.learning import importance, metric_of
-from tui.drawing.bars import thick_bar
+from tui.drawing.plot import thick_bar
 from tui.widgets.following_lines import ScrollingLines
 from tui.widgets.lines import BAR, CHOSEN, HIGH, MUTED, PLAIN, cut
 from tui.widgets.rows import TextRow

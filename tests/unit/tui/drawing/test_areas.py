@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dlmon.figures.glyphs import ASCII
-from tui.drawing.areas import Tone, curve_rows
-from tui.drawing.plot import ascii_rows, braille_rows, row_of
+from tui.drawing.plot import Tone, ascii_rows, braille_rows, curve_rows, row_of
 
 values = st.lists(st.none() | st.floats(0, 100), max_size=40)
 

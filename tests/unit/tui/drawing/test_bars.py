@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from dlmon.figures.glyphs import ASCII, UNICODE
-from tui.drawing.bars import thick_bar
+from tui.drawing.plot import thick_bar
 
 fractions = st.none() | st.floats(allow_nan=True, allow_infinity=False)
 

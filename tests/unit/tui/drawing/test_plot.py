@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from dlmon.figures.glyphs import ASCII
 from dlmon.figures.value_axis import fitted_bottom, grown_top, nice_top, short_number
-from tui.drawing.areas import split_rows
-from tui.drawing.plot import ascii_rows, bar, braille_rows, mark_row
+from tui.drawing.plot import Tone, ascii_rows, bar, braille_rows, mark_row, split_rows
 
 any_value = st.none() | st.floats() | st.integers(-(10**6), 10**6)
 any_columns = st.lists(any_value, max_size=60)
@@ -35,10 +34,10 @@ def test_neighbours_far_apart_are_joined_half_way_each():
 def test_a_part_is_filled_and_the_rest_above_it_striped_up_to_its_top():
     whole, part = (15, 15, 15, 14, None, 15), (7, 7, 3, 3, 7, None)
     assert split_rows(whole, part, 3, 4, 15) == [
-        ("⣛⣓⢘", [False, False, False]),
-        ("⣒⣒⢐", [False, False, False]),
-        ("⣿⣒⢐", [True, False, False]),
-        ("⣿⣿⢐", [True, True, False]),
+        ("⣛⣓⢘", [Tone.REST, Tone.REST, Tone.REST]),
+        ("⣒⣒⢐", [Tone.REST, Tone.REST, Tone.REST]),
+        ("⣿⣒⢐", [Tone.CURVE, Tone.REST, Tone.REST]),
+        ("⣿⣿⢐", [Tone.CURVE, Tone.CURVE, Tone.REST]),
     ]
 
 
@@ -62,7 +61,7 @@ def test_a_part_never_reaches_above_the_whole(columns, part, width, height, asci
         assert len(text) == len(is_part) == width
         for cell, inside, all_filled in zip(text, is_part, row, strict=True):
             assert (cell != " ") == (all_filled != " ")
-            assert cell != " " or not inside
+            assert cell != " " or inside is Tone.REST
             if not ascii and cell != " ":
                 assert (ord(cell) - 0x2800) & ~(ord(all_filled) - 0x2800) == 0
 
@@ -97,11 +96,9 @@ def test_the_bottom_of_the_axis_need_not_be_zero():
 
 
 def test_plain_characters_draw_the_same_line():
-    assert ascii_rows((0, 1, 2, 3, 4, 5, 6, 7), 4, 4, 7) == [
-        "   -",
-        "  - ",
-        " -  ",
-        "-   ",
+    assert ascii_rows((0, 1, 2, 3, 4, 5, 6, 7), 4, 2, 7) == [
+        "  _-",
+        "_-  ",
     ]
     assert ascii_rows((0, 0, 7, 7, 7, 7, 7, 7, 0, 0), 5, 4, 7) == [
         " |-| ",

@@ -40,31 +40,6 @@ _LONGEST_BAR, _SHORTEST_BAR = 40, 10
 _STYLES = (BAR, BRIGHT, PLAIN, TRACK)
 """Of the steps, of two other parts, and of the rest; each has a character of its own, too."""
 
-HELP: tuple[tuple[str, str], ...] = (
-    (
-        "Where the time went",
-        "All time since the session began, in the order of a run; the steps and the two largest "
-        "other parts are named, and the summary that is printed at the end lists them all. Start "
-        "and imports: until the workload has its libraries. Start and set-up: all that a script "
-        "does before it first trains. Compiling: the first batch of each size, and the first of "
-        "the first validation, as far as they took longer than a usual one; first batch: the same "
-        "of PyTorch. Steps: all other batches; what one of over ten times the "
-        "median took beyond that is under stalls; under between steps where such a one comes every "
-        "so many steps, as with an evaluation in it. Starting epochs: later epochs, before their "
-        "first batch. Waiting for data: in the loader, where that is measured. Checkpoints, and "
-        "garbage collection: wherever a script saved, or Python collected. Between epochs: what "
-        "else lies between an epoch or the evaluation and what follows. Outside "
-        "training: the same of a script, and all that it does beside. Shutdown: after the last "
-        "batch or the evaluation.",
-    ),
-    (
-        "Longest pause",
-        "The longest time of over a second without a batch that was neither validation nor "
-        "compilation: why, where a notice in it says so, and what the machine did meanwhile, by "
-        "the readings that lie within it. With the cursor on another one, that one.",
-    ),
-)
-
 
 class AccountLine(GrowingLines):
     """A bar of what the time went into; below it the longest pause, or that at the cursor.

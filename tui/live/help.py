@@ -2,19 +2,7 @@
 
 from __future__ import annotations
 
-from tui.live import (
-    account_line,
-    limit_line,
-    loss_chart,
-    output_pane,
-    progress_line,
-    time_charts,
-    top_line,
-)
-from tui.live.comparison import bars as comparison_bars
-from tui.live.comparison import panel
-from tui.live.epochs import table as epoch_table
-from tui.machine.charts import MACHINE_HELP
+from pathlib import Path
 
 _FIGURES = (
     ("Throughput", "Training samples per second; higher is better."),
@@ -42,22 +30,9 @@ FIRST_STEPS_OF_REPLAY: tuple[tuple[str, str], ...] = (
     ("q", "Leaves the replay."),
 )
 
-TOPICS: tuple[tuple[str, str], ...] = (
-    *top_line.HELP,
-    *limit_line.HELP,
-    *time_charts.HELP,
-    *MACHINE_HELP,
-    (
-        "mem",
-        "The share of a GPU's memory in use, where that has no chart of its own. 4.7/6G: the "
-        "same as a figure, in GiB. 96/79%: the utilisation and that share, where there are so many "
-        "GPUs that no more has room.",
-    ),
-    *panel.HELP,
-    *comparison_bars.HELP,
-    *account_line.HELP,
-    *epoch_table.HELP,
-    *loss_chart.HELP,
-    *output_pane.HELP,
-    *progress_line.HELP,
-)
+
+def topics_of(page: str) -> tuple[tuple[str, str], ...]:
+    """Return the topics of a page that lies beside this file: each heading with its sentences."""
+    text = (Path(__file__).parent / page).read_text(encoding="utf-8")
+    topics = (part.partition("\n") for part in text.split("### ")[1:])
+    return tuple((name, " ".join(sentences.split())) for name, _, sentences in topics)

@@ -46,29 +46,6 @@ KIND_STYLES: dict[LimitKind, tuple[str, ...]] = {
     )
 }
 
-HELP: tuple[tuple[str, str], ...] = (
-    (
-        "What limits it",
-        "What was measured over the last half minute of steady training: the CPU time of this run "
-        "apart from that of other programs, held against what the run may use; a GPU that is busy "
-        "or slowed down; a container's limit, memory, disk, and what the host of a virtual machine "
-        "took. Other programs are named where this run waits for the CPU that they take, a disk, "
-        "or memory, where it may be what waits. What took the largest share of the time is the "
-        "headline, with the figures that show it; where nothing holds, it isn't clear, and the "
-        "figures alone are given. It is looked at every five seconds, and what has held goes on "
-        "until it clearly doesn't, twice in a row. A loss that is NaN, or infinite, comes before "
-        "all that, as does a GPU that gives no readings any more. Before training is steady, it "
-        "says what holds up the start: other programs, a container's limit, short memory, the "
-        "host. Of a run that failed it says why.",
-    ),
-    (
-        "Try",
-        "A next step against what the headline names, for which these figures speak, such as more "
-        "loader workers where the run waits for data while cores are idle. That it helps is not "
-        "certain: compare the runs.",
-    ),
-)
-
 
 class LimitLine(Lines):
     """What limits the run and what to try, in two rows; in one where there is but one.

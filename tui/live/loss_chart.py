@@ -16,24 +16,6 @@ from tui.drawing.time_axis import TimeAxis
 from tui.widgets.chart import Chart, ChartPicture
 from tui.widgets.rows import fit
 
-HELP: tuple[tuple[str, str], ...] = (
-    (
-        "Loss",
-        "What the training says of itself as it runs, read once a second. With Keras it is the "
-        "mean since the epoch began, as its progress bar shows it; with PyTorch what backward() "
-        "was called on, added up over one step of the optimizer; or what the script gave "
-        "dlmon.step(). ◆ is the loss of a validation, at the end of its epoch. o shows the output "
-        "in its place, O another metric. Where the chart is not in view, the border of the epochs "
-        "says the newest value, after a small curve of the whole run from the lowest to the "
-        "highest; a gap is where it was not read, or was no number.",
-    ),
-    (
-        "val 0.45 ↑ for 3 epochs",
-        "The newest validation, and for how many in a row it was higher (↑), or lower (↓), than "
-        "the one before.",
-    ),
-)
-
 NOT_SEEN, NEVER_SEEN = "no loss seen so far", "no loss was seen"
 _LONGEST_TITLE = 20
 # Points that are closer would hide the line.

@@ -19,25 +19,6 @@ _BEGINNING = 0.35
 # Beyond so many characters a cell, a text holds marks that take none.
 _CHARACTERS_PER_CELL = 4
 
-HELP: tuple[tuple[str, str], ...] = (
-    (
-        "Output",
-        "What the training script prints, newest at the bottom; what it writes as an error is "
-        "grey. The wheel scrolls back, in the log the arrow keys too; at the end it follows again. "
-        "Of a line that is too long, the beginning and the end are kept.",
-    ),
-    (
-        "start-up messages",
-        "What TensorFlow, CUDA and XLA print at every start, folded into one line; the log (l) "
-        "shows them as they came. Nothing that speaks of an error is folded.",
-    ),
-    (
-        "▲ notices",
-        "Messages of dlmon itself, such as a GPU that throttles because of heat, among the output "
-        "at the time of the event.",
-    ),
-)
-
 
 _Line = Output | Notice | Alert
 

@@ -36,21 +36,6 @@ NOTICE_S = 15.0
 PAUSE_S = 3.0
 """From so long on, what a step waits for matters more than the step."""
 
-HELP: tuple[tuple[str, str], ...] = (
-    ("step", "A step trains on one batch; the bar shows how many of the epoch's steps are done."),
-    (
-        "time left",
-        "How long the rest of this epoch and of the whole run take at the mean step so far, "
-        "stalls included, and validation and the pauses between epochs once they were measured.",
-    ),
-    (
-        "ends 14:32",
-        "The time at which the run ends if all continues as before, with the day where that is "
-        "not today; the end of the training alone where it isn't known what follows, as in a "
-        "script, and nothing where it isn't known how many epochs there will be.",
-    ),
-)
-
 
 class ProgressLine(GrowingLines):
     """A sentence that matters now, else the step; at the right the bar and the time left.

@@ -44,7 +44,6 @@ class ReplayScreen(LiveScreen, TransportControls, inherit_bindings=False):
         Binding("f5", "processes", "Processes", tooltip="Show what ran on the machine"),
         *_KEPT,
     ]
-    TOPICS: ClassVar[tuple[tuple[str, str], ...]] = (*transport_line.HELP, *LiveScreen.TOPICS)
 
     class Left(BaseScreen.Left):
         """The person wants to leave; nothing runs on."""
@@ -63,6 +62,11 @@ class ReplayScreen(LiveScreen, TransportControls, inherit_bindings=False):
         super().__init__(source, read_label=read_label, references=references)
         self.set_class(source.session.header.is_machine_recording, "-machine-alone")
         self._closes = closes
+
+    @property
+    def topics(self) -> tuple[tuple[str, str], ...]:
+        """What `?` explains."""
+        return (*transport_line.HELP, *super().topics)
 
     @property
     def first_steps(self) -> tuple[tuple[str, str], ...]:

@@ -31,7 +31,7 @@ from tui.live.comparison.panel import ComparisonPanel
 from tui.live.comparison.session_comparison import SessionComparison
 from tui.live.epochs.table import EpochTable
 from tui.live.epochs.zoom import EPOCH_ACTIONS, EpochLine, EpochZoom
-from tui.live.help import FIRST_STEPS, FIRST_STEPS_OF_SCRIPT, TOPICS
+from tui.live.help import FIRST_STEPS, FIRST_STEPS_OF_SCRIPT, topics_of
 from tui.live.keys import CHART_ACTIONS, LIVE_KEYS, LOG_ACTIONS, STOPS_SCRIPT
 from tui.live.limit_line import LimitLine
 from tui.live.loss_chart import learned_text, next_metric
@@ -40,7 +40,7 @@ from tui.live.progress_line import ProgressLine
 from tui.live.side_cell import Part, Room, SideCell, part_after, parts_shown
 from tui.live.time_charts import machine_view
 from tui.live.top_line import TopLine
-from tui.machine.charts import OF_GPUS
+from tui.machine.charts import MACHINE_HELP, OF_GPUS
 from tui.machine.view import MachineView
 from tui.screens.base import REFRESH_S, BaseScreen
 from tui.screens.export import ExportControls
@@ -76,7 +76,6 @@ class LiveScreen(SessionControls, ExportControls, EpochZoom):
         (48, "-high"),
     ]
     BINDINGS: ClassVar[list[BindingType]] = LIVE_KEYS
-    TOPICS: ClassVar[tuple[tuple[str, str], ...]] = TOPICS
 
     @dataclass
     class Ended(Message):
@@ -126,9 +125,9 @@ class LiveScreen(SessionControls, ExportControls, EpochZoom):
     @property
     def topics(self) -> tuple[tuple[str, str], ...]:
         """What `?` explains; nothing of GPUs where there is none."""
-        if self._look_at_machine().gpus:
-            return self.TOPICS
-        return tuple(topic for topic in self.TOPICS if topic[0] not in OF_GPUS)
+        has_gpus = bool(self._look_at_machine().gpus)
+        topics = (*topics_of("live.md"), *MACHINE_HELP)
+        return tuple(topic for topic in topics if has_gpus or topic[0] not in OF_GPUS)
 
     @property
     def first_steps(self) -> tuple[tuple[str, str], ...]:

@@ -23,43 +23,6 @@ from tui.widgets.chart import Chart, ChartPicture
 
 _BUCKET_NS = 1_000_000_000
 
-HELP: tuple[tuple[str, str], ...] = (
-    (
-        "Throughput",
-        "How many training samples go through the network each second, or how many steps it takes "
-        "where the size of a script's batches isn't known: the line is the mean of each column's "
-        "time, the figure that of all steady training so far; the true one lies within ± with 95 "
-        "% confidence. Where a column is longer than a second, the band around the line reaches "
-        "from its slowest second to its fastest. Time in which no batch ended is a gap. y lets "
-        "the axis begin above 0 where all values are in its upper half; the border then says "
-        "where, and the area below the line is left out.",
-    ),
-    (
-        "Time axis",
-        "All charts show the same time, and are panned and zoomed together: the last 10 or 30 "
-        "seconds, the last minute, ten minutes or the whole run, as far as those differ. A run "
-        "that has just begun is seen whole: its charts begin with a few seconds, and show about "
-        "twice as much whenever these are over. What is seen stands under the throughput; the "
-        "times under the lowest charts are those since the run was started, and dotted lines lead "
-        "up from them. The mouse drags the charts, and its wheel zooms.",
-    ),
-    (
-        "┊2, ▲, !, ╌c╌, ╌v╌, ╌p╌",
-        "Under the charts, ┊2 marks where epoch 2 began; where not all numbers have room, every "
-        "second, fifth, tenth (and so on) is marked. ▲ marks a batch that stalled for over a "
-        "second, ! an alert. The times in which the network was compiled (╌c╌ where there is "
-        "little room) or validated (╌v╌) are shaded, and the pauses (╌p╌) in which Keras opens an "
-        "epoch or closes one, or a loop does something else between its steps every so many of "
-        "them.",
-    ),
-    (
-        "Cursor",
-        "A vertical line at one instant, with a dot on each curve and its value there; while it "
-        "stands, the titles of all charts show their values at that instant instead of those of "
-        "now. A click sets it too.",
-    ),
-)
-
 
 class TimeChartsScreen(BaseScreen):
     """A screen with the throughput above the hardware: panned, zoomed and read together.

@@ -45,18 +45,6 @@ _LONGEST_NAME = 30
 """Cells of the first line that a name may take."""
 _UNNAMED = Label()
 
-HELP: tuple[tuple[str, str], ...] = (
-    (
-        "First line",
-        "What is trained, in quotes what you call this run, which of several runs it is, on which "
-        "other machine if on one, on which device and with how many samples in a batch, then your "
-        "note; at the right what it "
-        "is doing now, which epoch of how many, and the time since it was started. "
-        "With --seconds more epochs follow those that were asked for until training has lasted as "
-        "long: epoch 1/1, +4 extra is the fourth of them.",
-    ),
-)
-
 
 class TopLine(Lines):
     """One row; `show` takes a snapshot and how the session stands."""

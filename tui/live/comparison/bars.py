@@ -26,25 +26,6 @@ BarStyle = Literal["published", "own", "earlier", "this"]
 
 NOT_COMPARABLE = "not comparable with this run:"
 
-HELP: tuple[tuple[str, str], ...] = (
-    (
-        "Bars",
-        "▶ is this run, ◆ what you chose to compare with (c, Enter), · an earlier run on this "
-        "machine, + a reference figure of your own, the rest are published measurements of the "
-        "same network on other devices. The shortest bar is the fastest, of samples per second "
-        "the longest. A click on a row shows its details.",
-    ),
-    (
-        "logarithmic scale",
-        "The times differ so much that equal steps of length stand for equal factors, not for "
-        "equal seconds; the numbers beside the bars are what was measured.",
-    ),
-    (
-        "batch 32, not 100",
-        "What was different when that number was measured: it was other work, so it stands below "
-        "the others (not comparable with this run), without a bar or a factor.",
-    ),
-)
 
 _MARKERS = {"published": " ", "own": "+", "earlier": "·", "this": "▶"}
 _ASCII_MARKERS = {"published": " ", "own": "+", "earlier": ".", "this": ">"}

@@ -13,37 +13,14 @@ from dlmon.comparison.compare import ComparisonRow
 from dlmon.figures import units
 from dlmon.figures.comparison import factor_of_reference, row_of
 from dlmon.figures.comparison_row import Detail, row_details
-from tui.live.comparison import bars
 from tui.live.comparison.bars import ComparisonBars, bar_rows, said_of_all
 from tui.live.comparison.session_comparison import Comparison
+from tui.live.help import topics_of
 from tui.screens.base import HELP, PALETTE, QUIT, REFRESH_S, THEME, BaseScreen
 from tui.widgets.lines import MUTED, PLAIN, Lines, cut, wrapped
 from tui.widgets.rows import TextRow
 
 _APART = 2
-
-_DETAILS_HELP: tuple[tuple[str, str], ...] = (
-    (
-        "this run",
-        "How many times as fast this run is as what is chosen, with its 95 % interval; c begins "
-        "with what it is compared with, else with the newest run that it can be compared with.",
-    ),
-    (
-        "differs",
-        "What was different when this number was measured: a factor would compare other work.",
-    ),
-    (
-        "of its peak",
-        "The operations of the network over the time, as a share of the most float32 operations "
-        "that the device does at its boost clock. They are counted as direct convolutions do "
-        "them: faster ones (Winograd, FFT) do fewer, and so come nearer to the peak, or over it.",
-    ),
-    (
-        "device",
-        "What its maker states, and what the article of its numbers prints where that is not the "
-        "same. What is not known, or differs between cards of one name, is left out.",
-    ),
-)
 
 
 class ComparisonDetails(Lines):
@@ -100,16 +77,11 @@ class ComparisonScreen(BaseScreen):
         PALETTE,
         QUIT,
     ]
-    TOPICS: ClassVar[tuple[tuple[str, str], ...]] = (
-        (
-            "Compare with it",
-            "Enter chooses an earlier session or a published number: from then on the live screen "
-            "says how many times as fast this run is, with the 95 % interval, until dlmon is left. "
-            "Enter on this run goes back to the run before it.",
-        ),
-        *bars.HELP,
-        *_DETAILS_HELP,
-    )
+
+    @property
+    def topics(self) -> tuple[tuple[str, str], ...]:
+        """What `?` explains."""
+        return topics_of("comparison/comparison.md")
 
     def __init__(
         self,

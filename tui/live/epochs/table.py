@@ -20,43 +20,6 @@ from tui.widgets.following_lines import ScrollingLines
 from tui.widgets.lines import BAR, CHOSEN, HIGH, MUTED, PLAIN, cut
 from tui.widgets.rows import TextRow
 
-HELP: tuple[tuple[str, str], ...] = (
-    (
-        "Epochs",
-        "One row for each pass over the training samples: how long it took, its validation "
-        "included, as a bar too; then its validation, and the metrics that it ended with, each "
-        "beside that of the validation. + 2 metrics: so many more have no room. * marks an epoch "
-        "that was cut short; one of as many steps as were asked for is not marked.",
-    ),
-    (
-        "loss",
-        "What Keras reports of an epoch. Of a PyTorch script: the mean over all steps of the "
-        "optimizer of what backward() was called on, unless its framework reports a loss.",
-    ),
-    (
-        "synthetic data",
-        "Random samples of the real shapes and sizes: they train as fast, but there is nothing to "
-        "learn from them. A network's accuracy on samples that it has not seen stays near chance; "
-        "that says nothing against the network. --data real downloads and takes the real ones.",
-    ),
-    (
-        "▲ slow epoch",
-        "It took longer than the median of the whole epochs by over four times their usual spread "
-        "(the median distance from the median, as a standard deviation), and by 5 % at least. Of "
-        "three whole epochs one is slow that took over 1.5 times as long as each of the others; it "
-        "takes three to tell. What compiled is taken out of the first.",
-    ),
-    (
-        "Enter on an epoch",
-        "The arrow keys up and down choose an epoch, and begin at the newest slow one; so does "
-        "Enter without a choice. Enter, or a click, has all charts show that epoch alone, and says "
-        "what differed in it from the others: parts of its time (its start: before its first "
-        "batch; steps: all else in training), notices, the CPU time of the run and of other "
-        "programs, clock, use and limits of the GPU, and waits for CPU, memory and disk. What was "
-        "not measured is not named, and why it differed may lie elsewhere. Esc goes back.",
-    ),
-)
-
 _SLOW: tuple[str, ...] = ("epoch-table--slow",)
 _MARK_CELLS = 2
 """What marks the chosen row, and a blank."""

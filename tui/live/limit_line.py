@@ -111,7 +111,8 @@ class LimitLine(Lines):
         elif height < 2:
             advice = limit.advice.partition(": ")[0]
             tries = [(f"Try: {advice}", PLAIN)] if advice else []
-            rows = [fitting((_headline(limit), *_figures(limit.figures[:1]), *tries), room)]
+            figures = limit.figures[: 1 if tries else _NAMED]
+            rows = [fitting((_headline(limit), *_figures(figures), *tries), room)]
         else:
             rows = _in_two_rows(limit, heading)
             if sees_nothing:

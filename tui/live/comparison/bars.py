@@ -35,6 +35,8 @@ _NOTE: tuple[str, ...] = ("comparison-bars--note",)
 _MARKER_CELLS = 2
 _GAP = "  "
 _SHORTEST_BAR = 10
+_LEAST_NOTE = 12
+"""In fewer cells than these, what differs would say nothing."""
 
 
 @dataclass(frozen=True)
@@ -172,7 +174,7 @@ class ComparisonBars(ScrollingLines):
         drawn = thick_bar(bar.fraction, cells.bar, self.glyphs)
         if not bar.alike:
             style = bar_style = MUTED
-            drawn = fit(bar.note, cells.bar, ellipsis)
+            drawn = fit(bar.note if cells.bar >= _LEAST_NOTE else "", cells.bar, ellipsis)
         if index == self._chosen:
             style = CHOSEN
             marker = marker.strip() or self.glyphs.pointer

@@ -196,14 +196,13 @@ def _basis(snapshot: Snapshot) -> str:
     whole_run = timing is snapshot.run_seconds
     if timing is not None and timing.projected:
         missing = missing_part(timing, snapshot.why)
-        if missing:
-            return f"projected without {missing}"
-        return "projected" if whole_run else "projected mean epoch"
+        return f"projected without {missing}" if missing else "projected"
     if timing is not None and whole_run:
         return "measured, without the start"
     if per_epoch is None:
         return "measured"
-    basis = basis_of_epoch(per_epoch, snapshot.compile_s, snapshot.compiles)
+    # How many epochs there are is seen below.
+    basis = basis_of_epoch(per_epoch, snapshot.compile_s, snapshot.compiles).rpartition(", ")[2]
     if per_epoch.first_left_out:
         basis = f"first of {per_epoch.epochs + 1:,} left out"
     parts = (units.usual(per_epoch), measured_in_short(snapshot), basis)

@@ -63,32 +63,29 @@ async def test_the_last_line_says_where_it_is_and_how_fast_it_plays(play):
     async with play() as played:
         assert played.line.split()[:3] == ["replay", "1×", "00:00"]
         assert played.line.endswith("00:32")
-        await played.pass_s(2.0)
+        assert "space Pause" in played.footer
+        # It plays on under another screen, whose help promises no question before leaving.
+        await played.press("question_mark")
+        assert "Pauses the replay" in played.text
+        assert "asks first" not in played.text.partition("On this screen")[0]
+        await played.pass_s(1.0)
+        await played.press("escape")
+        await played.pass_s(1.0)
         assert "00:02" in played.line
-
-
-async def test_space_pauses_it_and_goes_on(play):
-    async with play() as played:
-        assert "space Pause" in played.footer
-        await played.press("space")
-        await played.pass_s(2.0)
-        assert played.line.split()[:3] == ["replay", "paused", "00:00"]
-        assert "space Play" in played.footer
-        await played.press("space")
-        await played.pass_s(2.0)
-        assert played.line.split()[:3] == ["replay", "1×", "00:02"]
-        assert "space Pause" in played.footer
-
-
-async def test_brackets_play_slower_and_faster(play):
-    async with play() as played:
         await played.press("right_square_bracket", "right_square_bracket")
         assert "replay 5×" in played.line
         await played.press(*["left_square_bracket"] * 9)
         assert "replay 0.25×" in played.line
+        await played.press("space")
+        await played.pass_s(2.0)
+        assert played.line.split()[:3] == ["replay", "paused", "00:02"]
+        assert "space Play" in played.footer
+        await played.press("q")
+        (left,) = played.app.asked
+        assert isinstance(left, ReplayScreen.Left)
 
 
-async def test_n_and_p_go_from_mark_to_mark_and_say_what_each_is(play):
+async def test_keys_go_to_marks_times_and_both_ends(play):
     async with play() as played:
         await played.press("space", "n", "n")
         assert played.line.endswith("end of epoch 1")
@@ -99,6 +96,21 @@ async def test_n_and_p_go_from_mark_to_mark_and_say_what_each_is(play):
         assert played.line.endswith("end of epoch 1")
         await played.press("p", "p")
         assert played.line.endswith("no mark before this one")
+        await played.press("colon", "0", ":", "1", "9", "enter")
+        assert "00:19" in played.line
+        before = played.source.position_ns
+        await played.press("colon", *"abc", "enter")
+        assert "say a time such as 12m30s" in played.text
+        await played.press("escape")
+        assert played.source.position_ns == before
+        await played.press("end")
+        assert "completed" in played.text.splitlines()[0]
+        # Where the log has the screen, they scroll that.
+        await played.press("l", "home")
+        assert played.source.at_end
+        await played.press("l", "home")
+        assert "00:00" in played.line
+        assert "completed" not in played.text
 
 
 async def test_what_a_notice_says_is_shown_as_it_is(play):
@@ -107,14 +119,6 @@ async def test_what_a_notice_says_is_shown_as_it_is(play):
     async with play([*RECORDS[:1], notice, *RECORDS[1:]]) as played:
         await played.press("space", "n")
         assert played.line.endswith("[red]the sensors[/] were lost")
-
-
-@pytest.mark.parametrize("typed", ["0:19"])
-async def test_a_time_is_gone_to(play, typed):
-    async with play() as played:
-        await played.press("space", "colon")
-        await played.press(*(":" if letter == "colon" else letter for letter in typed), "enter")
-        assert "00:19" in played.line
 
 
 async def test_a_time_that_is_typed_at_once_is_gone_to(play):
@@ -137,26 +141,6 @@ async def test_two_keys_that_come_at_once_go_to_one_time(play):
         assert played.app.screen is played.screen
 
 
-@pytest.mark.parametrize("typed", ["abc"])
-async def test_what_is_no_time_is_said_and_changes_nothing(play, typed):
-    async with play() as played:
-        await played.press("space", "n", "colon", *typed, "enter")
-        assert "say a time such as 12m30s" in played.text
-        assert played.screen.app.screen.query_one("#hint").has_class("-wrong")
-        before = played.source.position_ns
-        await played.press("escape")
-        assert played.source.position_ns == before
-
-
-async def test_the_end_is_how_it_ended_and_the_start_how_it_began(play):
-    async with play() as played:
-        await played.press("space", "end")
-        assert "completed" in played.text.splitlines()[0]
-        await played.press("home")
-        assert "00:00" in played.line
-        assert "completed" not in played.text
-
-
 async def test_nothing_is_offered_that_a_run_alone_can_do(play):
     async with play(size=(200, 40)) as played:
         offered = {active.binding.action for active in played.screen.active_bindings.values()}
@@ -171,39 +155,6 @@ async def test_no_replay_key_is_one_of_a_session_that_is_followed(show_session):
     async with show_session(recorded_session("training")) as shown:
         keys = set(shown.screen.active_bindings)
         assert not keys & {"space", "n", "colon", "left_square_bracket", "right_square_bracket"}
-
-
-async def test_leaving_asks_nothing(play):
-    async with play() as played:
-        await played.press("q")
-        (left,) = played.app.asked
-        assert isinstance(left, ReplayScreen.Left)
-
-
-async def test_help_promises_no_question_before_leaving(play):
-    async with play(size=(120, 60)) as played:
-        await played.press("question_mark")
-        assert "Pauses the replay" in played.text
-        assert "Leaves the replay." in played.text
-        assert "Leave the replay" in played.text.partition("Keys")[2]
-        assert "asks first" not in played.text.partition("On this screen")[0]
-
-
-async def test_it_plays_on_under_another_screen(play):
-    async with play() as played:
-        await played.press("question_mark")
-        await played.pass_s(1.0)
-        await played.press("escape")
-        await played.pass_s(1.0)
-        assert "00:02" in played.line
-
-
-async def test_home_and_end_scroll_the_log_where_it_has_the_screen(play):
-    async with play() as played:
-        await played.press("space", "end", "l", "home")
-        assert played.source.at_end
-        await played.press("l", "home")
-        assert "00:00" in played.line
 
 
 @pytest.mark.parametrize("size", [(80, 24), (200, 60)])

@@ -120,7 +120,7 @@ class LiveScreen(SessionControls, ExportControls, EpochZoom):
         self._catching_up: Worker[None] | None = None
         self._part: Part | None = None
         self._metric: str | None = None
-        self._shown_parts: frozenset[Part] | None = None
+        self._arranged: tuple[bool, frozenset[Part]] = (False, frozenset())
 
     @property
     def topics(self) -> tuple[tuple[str, str], ...]:
@@ -310,13 +310,23 @@ class LiveScreen(SessionControls, ExportControls, EpochZoom):
         return self._room, self._part or Part.EPOCHS, beside, session.has_epochs
 
     def _share_row(self) -> None:
-        """Show what has room of epochs, loss and output; lay out again only where that changed."""
-        shown = parts_shown(*self._choice)
-        if self._log_is_open or shown == self._shown_parts:
+        """Show what has room of epochs, loss and output; the output alone where the log is open.
+
+        By the few styles that differ: a class on the screen would have every widget's looked up
+        again, and a key answered late.
+        """
+        alone = self._log_is_open
+        shown = frozenset({Part.OUTPUT}) if alone else parts_shown(*self._choice)
+        if (alone, shown) == self._arranged:
             return
-        self._shown_parts = shown
-        cell = self.query_one(SideCell)
+        self._arranged = alone, shown
+        panels, cell = self.query_one("#panels"), self.query_one(SideCell)
+        panels.styles.layout = "vertical" if alone else None
+        cell.styles.height = "1fr" if alone else None
         cell.set_class(not self._source.session.has_epochs, "-without-epochs")
+        lines = (*self.query(LimitLine), *self.query(EpochLine), *self.query(AccountLine))
+        for widget in (*panels.children, *lines):
+            widget.styles.display = "none" if alone else None
         for widget, parts in (
             (self.query_one(EpochTable), {Part.EPOCHS}),
             (cell, {Part.LOSS, Part.OUTPUT}),
@@ -342,7 +352,7 @@ class LiveScreen(SessionControls, ExportControls, EpochZoom):
             self.notify("a larger window has room for the loss", severity="warning")
             return
         self._metric = next_metric(self._source.session.learning, self._metric)
-        if Part.LOSS not in (self._shown_parts or ()):
+        if Part.LOSS not in self._arranged[1]:
             self._part = Part.LOSS
             self._share_row()
         self._paint_loss(self._source.snapshot())
@@ -467,26 +477,7 @@ class LiveScreen(SessionControls, ExportControls, EpochZoom):
     def action_log(self) -> None:
         """Give the output all the room of the panels, or take it back."""
         self._log_is_open = not self._log_is_open
-        self._give_room()
-        self.refresh_bindings()
-        self.call_after_refresh(self._paint_all)
-
-    def _give_room(self) -> None:
-        """Show the output alone, or what the style sheet shows.
-
-        By the few styles that differ: a class on the screen would have every widget's
-        looked up again, and a key answered late.
-        """
-        alone = self._log_is_open
-        panels, cell = self.query_one("#panels"), self.query_one(SideCell)
-        panels.styles.layout = "vertical" if alone else None
-        cell.styles.height = "1fr" if alone else None
-        lines = (*self.query(LimitLine), *self.query(EpochLine), *self.query(AccountLine))
-        for widget in (*panels.children, *lines):
-            widget.styles.display = ("block" if widget is cell else "none") if alone else None
-        cell.loss.styles.display = "none" if alone else None
-        cell.output.styles.display = "block" if alone else None
-        self._shown_parts = None
+        self._share_row()
 
     def action_close_log(self) -> None:
         """Give the room back to the charts."""

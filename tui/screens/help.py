@@ -3,68 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import zip_longest
 from typing import ClassVar
 
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
+from textual.containers import VerticalScroll
+from textual.widgets import Static
 
 from tui.screens.base import BaseScreen
-from tui.widgets.following_lines import ScrollingLines
-from tui.widgets.lines import PLAIN, STRONG, UNDERLINED, wrapped
-from tui.widgets.rows import TextRow, fit
 
 Topic = tuple[str, str]
 """A panel, a figure or a key, and a sentence that explains it."""
 
 _NAME_WIDTH = 18
-_APART = 2
-_MOST_ROWS = 100
 
 
-class Explanations(ScrollingLines):
-    """Sections of topics. One widget draws it all: a widget for each would open slowly.
-
-    Args:
-        sections: each heading with its topics, and how many blank rows stand between them.
-    """
-
-    def __init__(
-        self, sections: Sequence[tuple[str, Sequence[Topic], int]], *, id: str | None = None
-    ) -> None:
-        super().__init__(id=id, classes="panel")
-        self._sections = sections
-        self._drawn_width = -1
-        self._drawn: list[TextRow] = []
-
-    def draw(self, width: int, height: int) -> list[TextRow]:
-        """Return the visible rows, and a thumb where there are more."""
-        return self.scrolled(self._all_rows(width), width, height)
-
-    def _all_rows(self, width: int) -> list[TextRow]:
-        if width != self._drawn_width:
-            self._drawn_width, self._drawn = width, self._draw_all(width)
-        return self._drawn
-
-    def _draw_all(self, width: int) -> list[TextRow]:
-        rows: list[TextRow] = []
-        for heading, topics, apart in self._sections:
-            rows += [(), ((fit(heading, min(len(heading), width), self.ellipsis), UNDERLINED),), ()]
-            for name, sentence in topics:
-                rows += [*_topic_rows(name, sentence, width, self.ellipsis), *[()] * apart]
-        return rows[1:]
-
-
-def _topic_rows(name: str, sentence: str, width: int, ellipsis: str) -> list[TextRow]:
-    """Return a name beside its sentence, each wrapped in its own column."""
-    names = wrapped(name, _NAME_WIDTH, _MOST_ROWS, ellipsis)
-    # The last column is the thumb's.
-    room = width - _NAME_WIDTH - 2 * _APART
-    sentences = wrapped(sentence, room, _MOST_ROWS, ellipsis)
-    return [
-        ((fit(left, _NAME_WIDTH, ellipsis), STRONG), (" " * _APART, PLAIN), (right, PLAIN))
-        for left, right in zip_longest(names, sentences, fillvalue="")
-    ]
+def _section(heading: str, topics: Sequence[Topic], apart: int) -> Group:
+    """Return a heading, and below it each name beside its sentence."""
+    rows = Table.grid(padding=(0, 2, apart, 0), collapse_padding=False, expand=True)
+    rows.add_column(width=_NAME_WIDTH, style="bold")
+    rows.add_column(ratio=1)
+    for name, sentence in topics:
+        rows.add_row(Text(name), Text(sentence))
+    return Group(Text(heading, style="bold underline"), "", rows, *[""] * (1 - apart))
 
 
 class HelpScreen(BaseScreen):
@@ -79,6 +43,7 @@ class HelpScreen(BaseScreen):
     """
 
     CSS_PATH = "help.tcss"
+    AUTO_FOCUS = ""
     USES_SENSORS_BELOW = True
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q,question_mark,f1", "close", "Close", key_display="esc"),
@@ -95,15 +60,16 @@ class HelpScreen(BaseScreen):
         self, keys: Sequence[Topic], topics: Sequence[Topic], first: Sequence[Topic] = ()
     ) -> None:
         super().__init__()
-        in_short = [("In short", first, 0)] if first else []
-        self._explanations = Explanations(
-            (*in_short, ("Keys", keys, 0), ("On this screen", topics, 1)), id="help"
+        in_short = [_section("In short", first, 0)] if first else []
+        sections = Group(
+            *in_short, _section("Keys", keys, 0), _section("On this screen", topics, 1)
         )
+        self._box = VerticalScroll(Static(sections), id="help", classes="panel")
+        self._box.border_title = "Help"
 
     def compose_parts(self) -> ComposeResult:
         """Lay out the explanations in a box that scrolls."""
-        self._explanations.set_titles("Help")
-        yield self._explanations
+        yield self._box
 
     def on_resize(self) -> None:
         """Offer to scroll where there is more than fits, once that is known."""
@@ -111,14 +77,14 @@ class HelpScreen(BaseScreen):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Offer to scroll only where there is more than fits."""
-        return action not in ("scroll", "page") or self._explanations.scrolls
+        return action not in ("scroll", "page") or self._box.max_scroll_y > 0
 
     def action_scroll(self, lines: int) -> None:
-        self._explanations.scroll_lines(lines)
+        self._box.scroll_relative(y=lines, animate=False)
 
     def action_page(self, pages: int) -> None:
-        """Scroll by a page; up is negative."""
-        self._explanations.scroll_pages(pages)
+        """Scroll by a page, less a row; up is negative."""
+        self.action_scroll(pages * max(1, self._box.size.height - 1))
 
     def action_close(self) -> None:
         self.dismiss()

@@ -26,13 +26,7 @@ from dlmon.signals import end_with_terminal
 from tui.drawing.themes import DARK, OWN_THEMES, chart_hues, theme_names
 from tui.navigation import NavigatingApp
 from tui.palette import Command, Commands
-from tui.textual_internals import (
-    ended_by_error,
-    give_and_take_terminal,
-    open_palette,
-    start_with_theme,
-    write_to_terminal,
-)
+from tui.textual_internals import Palette, start_with_theme, write_to_terminal
 from tui.widgets.too_small import TooSmall, is_too_small
 
 # Screens are imported when they are first shown.
@@ -111,7 +105,7 @@ class DlmonApp(NavigatingApp):
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self.exit, 1)
         if not self.is_headless:
             end_with_terminal(self.report_closed_terminal)
-            give_and_take_terminal(self)
+            self._give_and_take_terminal()
         self.theme_changed_signal.subscribe(self, lambda theme: self._keep_theme())
         # At once: what is said of a change itself comes after it.
         self.screen_change_signal.subscribe(self, self._clear_toasts, immediate=True)
@@ -119,6 +113,24 @@ class DlmonApp(NavigatingApp):
         # What others wrote meanwhile is painted over.
         self.app_resume_signal.subscribe(self, lambda app: self.screen.refresh())
         self.call_later(self.call_after_refresh, self._read_style_sheets)
+
+    def _give_and_take_terminal(self) -> None:
+        """Leave the terminal at each SIGTSTP, and take it again at each SIGCONT.
+
+        Textual does the first within the signal, wherever the main thread is. While that holds the
+        lock of what is to be written, it would wait for itself, for ever. And after a SIGSTOP,
+        which no process can handle, Textual would start a second thread that reads the keys, and
+        would leave the terminal as an app has it.
+        """
+
+        def leave(stop: bool = False) -> None:
+            with self.suspend():
+                if stop:
+                    os.kill(os.getpid(), signal.SIGSTOP)
+
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGTSTP, leave, True)
+        loop.add_signal_handler(signal.SIGCONT, leave)
 
     def _clear_toasts(self, screen: Screen[object]) -> None:
         """Take toasts away with the screen that they were about; a question lies over the same."""
@@ -143,7 +155,8 @@ class DlmonApp(NavigatingApp):
             raise
         for run in self._sweeps:
             print_sweep_exit_message(run, self.usual_directory())
-        if ended_by_error(self):
+        if code is None and self.return_code:
+            # An error ended it, which Textual has shown.
             self.leave_all_running()
             return FAILED
         self.release()
@@ -220,7 +233,8 @@ class DlmonApp(NavigatingApp):
 
     def action_command_palette(self) -> None:
         """Open the palette, unless it is."""
-        open_palette(self)
+        if not isinstance(self.screen, Palette):
+            self.push_screen(Palette())
 
     def commands_of(self, screen: Screen[object]) -> Iterable[Command]:
         """Offer every action of the screen, then what holds on all of them; each of them once."""

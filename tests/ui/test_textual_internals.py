@@ -1,58 +1,19 @@
-"""What is written to the terminal: short, and in the end the picture that was meant."""
+"""What we change of Textual: as long as it is needed, and that it does what it should."""
 
 import asyncio
 import itertools
-import random
-import re
 from typing import ClassVar
 
 import pytest
-from fakes.recorded import folded, recorded_session
-from fakes.screens import of_this_boot, screen_text
-from rich.cells import cell_len
+from fakes.recorded import recorded_session
+from fakes.screens import screen_text
 from textual.app import App
 from textual.events import Resize
-from textual.geometry import Region, Size
+from textual.geometry import Size
 from textual.screen import Screen
 
-from dlmon.records import Output
-from tui.textual_internals import PunctualApp, SpansUpdate, SteadyScreen, send_short_updates
+from tui.textual_internals import PunctualApp, SteadyScreen
 from tui.widgets.rows import RowWidget
-
-SEQUENCE = re.compile(r"\x1b\[([0-9;?]*)([A-Za-z])|([^\x1b])")
-
-
-class Grid:
-    """A terminal of one-cell and two-cell characters that knows how to place them, no more."""
-
-    def __init__(self, text, width, height):
-        lines = text.split("\n")
-        self.cells = [[" "] * width for _ in range(height)]
-        for y, line in enumerate(lines):
-            self.write(0, y, line)
-
-    def write(self, x, y, text):
-        for character in text:
-            self.cells[y][x] = character
-            if cell_len(character) == 2:
-                self.cells[y][x + 1] = ""
-            x += cell_len(character)
-        return x
-
-    def take(self, sequence):
-        x = y = 0
-        for numbers, letter, character in SEQUENCE.findall(sequence):
-            if letter == "H":
-                y, x = (int(number) - 1 for number in numbers.split(";"))
-            elif letter:
-                assert letter == "m"
-            else:
-                assert character not in "\r\n"
-                x = self.write(x, y, character)
-
-    @property
-    def text(self):
-        return "\n".join("".join(row).rstrip() for row in self.cells)
 
 
 @pytest.fixture
@@ -72,49 +33,6 @@ def written(monkeypatch):
     return note
 
 
-@pytest.mark.parametrize(("size", "gpus"), [((80, 24), 2), ((120, 40), 0)])
-async def test_what_is_written_gives_the_picture(show_session, written, clock, size, gpus):
-    records = of_this_boot(recorded_session("training", gpus=gpus, foreign=True))
-    clock.now_ns = folded(records).last_t
-    draw = random.Random(1)
-    keys = ["left", "shift+left", "right", "escape", "minus", "plus", "comma", "f", "up", "home"]
-    async with show_session(records, size=size) as shown:
-        sequences = written(shown.app)
-        grid = Grid(screen_text(shown.app), *size)
-        for number in range(10):
-            clock.advance(draw.uniform(0.2, 3))
-            text = draw.choice(["漢字", "e\u0301", "plain ", "漢"]) * draw.randint(1, 40)
-            if number % 3 == 0:
-                shown.log.write(Output(shown.follower.now(), "stdout", text))
-            await shown.tick()
-            await shown.press(draw.choice(keys))
-            sequence = "".join(sequences)
-            sequences.clear()
-            grid.take(sequence)
-            assert without_marks(grid.text) == without_marks(screen_text(shown.app))
-
-
-def without_marks(text):
-    """Leave out what takes no cell: the grid above has no place for it."""
-    return "".join(character for character in text if cell_len(character) or character == "\n")
-
-
-async def test_one_more_second_is_a_few_bytes(show_session, written, clock, monkeypatch):
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.delenv("COLORTERM", raising=False)
-    records = of_this_boot(recorded_session("training"))
-    last_second = folded(records).last_t // 1_000_000_000
-    clock.now_ns = last_second * 1_000_000_000 + 900_000_000
-    async with show_session(records) as shown:
-        sequences = written(shown.app)
-        clock.advance(0.4)
-        await shown.tick()
-        # Digits of the clock, and of where the time went.
-        sequence = "".join(sequences)
-        assert 0 < len(sequence) < 120
-        assert len("".join(character for *_, character in SEQUENCE.findall(sequence))) <= 6
-
-
 @pytest.mark.parametrize("reached", ["training", "result"])
 async def test_nothing_is_written_while_nothing_changes(show_session, written, reached):
     async with show_session(recorded_session(reached)) as shown:
@@ -123,15 +41,6 @@ async def test_nothing_is_written_while_nothing_changes(show_session, written, r
         for _ in range(5):
             await shown.tick()
         assert sequences == []
-
-
-async def test_an_update_is_of_spans_not_of_whole_widgets(show_session, monkeypatch):
-    async with show_session(recorded_session("training")) as shown:
-        updates = []
-        monkeypatch.setattr(shown.app, "_display", lambda screen, update: updates.append(update))
-        await shown.press("left")
-        assert updates
-        assert all(isinstance(update, SpansUpdate) for update in updates if update is not None)
 
 
 class Word(RowWidget):
@@ -182,87 +91,6 @@ async def test_a_component_class_that_nothing_is_drawn_with_costs_nothing():
     async with OneWord().run_test() as pilot:
         word = pilot.app.query_one(Word)
         assert set(word._component_styles) == {"word--loud"}
-
-
-class Letters(RowWidget):
-    DEFAULT_CSS = "Letters { position: absolute; width: auto; height: auto; }"
-
-    def __init__(self, region, layer):
-        super().__init__()
-        self.letter, self.rendered = "a", 0
-        styles = self.styles
-        styles.offset, styles.layer = region.offset, layer
-        styles.width, styles.height = region.size
-
-    def draw(self, width, height):
-        return [((self.letter * width, ()),) for _ in range(height)]
-
-    def render_lines(self, crop):
-        self.rendered += 1
-        return super().render_lines(crop)
-
-
-class Pile(App):
-    """Widgets that lie over each other, on a screen of short updates."""
-
-    CSS = "Screen { layers: l0 l1 l2 l3 l4 l5; }"
-
-    def __init__(self, regions):
-        super().__init__()
-        self.letters = [Letters(region, f"l{n}") for n, region in enumerate(regions)]
-
-    def get_default_screen(self):
-        screen = super().get_default_screen()
-        send_short_updates(screen)
-        return screen
-
-    def compose(self):
-        yield from self.letters
-
-
-@pytest.mark.parametrize("seed", range(2))
-async def test_what_is_written_of_widgets_over_each_other_gives_the_picture(written, seed):
-    draw = random.Random(seed)
-    places = [
-        Region(draw.randint(-4, 30), draw.randint(-2, 8), draw.randint(1, 20), draw.randint(1, 6))
-        for _ in range(6)
-    ]
-    async with Pile(places).run_test(size=(40, 12)) as pilot:
-        await pilot.pause()
-        sequences = written(pilot.app)
-        grid = Grid(screen_text(pilot.app), 40, 12)
-        for _ in range(20):
-            for widget in draw.sample(pilot.app.letters, draw.randint(1, 3)):
-                widget.letter = draw.choice("abcdefgh")
-                widget.redraw()
-            if draw.random() < 0.2:
-                hidden_one = draw.choice(pilot.app.letters)
-                hidden_one.visible = not hidden_one.visible
-            await pilot.pause()
-            grid.take("".join(sequences))
-            sequences.clear()
-            assert grid.text == "\n".join(
-                line.rstrip() for line in screen_text(pilot.app).split("\n")
-            )
-
-
-async def test_only_what_is_sent_is_rendered(written):
-    corners = [Region(0, 0, 5, 2), Region(10, 4, 5, 2), Region(30, 9, 5, 2)]
-    hidden_one, front = Region(20, 0, 4, 2), Region(19, 0, 8, 3)
-    async with Pile([*corners, hidden_one, front]).run_test(size=(40, 12)) as pilot:
-        await pilot.pause()
-        first, between, last, behind, before = pilot.app.letters
-        for widget in pilot.app.letters:
-            widget.rendered = 0
-        for widget in (first, last, behind):
-            widget.letter = "x"
-            widget.redraw()
-        await pilot.pause()
-        assert (first.rendered, last.rendered) == (1, 1)
-        assert (between.rendered, behind.rendered) == (0, 0)
-        before.visible = False
-        await pilot.pause()
-        assert screen_text(pilot.app).split("\n")[0] == "xxxxx" + " " * 15 + "xxxx"
 
 
 @pytest.mark.parametrize("kind", [App, PunctualApp])

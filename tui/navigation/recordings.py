@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from dlmon.log.folder import LogError, id_of
 from dlmon.records.sanitize import shown_path
 from tui.navigation.stack import ScreenStackApp
-from tui.textual_internals import hidden
 
 if TYPE_CHECKING:
     from dlmon.figures.report import Report
@@ -58,9 +57,12 @@ class RecordingsApp(ScreenStackApp):
 
         What was said before lies over it: that is not in the picture.
         """
+        self.clear_notifications()
+        self.call_after_refresh(self._save_picture)
+
+    def _save_picture(self) -> None:
         path = _new_path("dlmon", "svg")
-        with hidden(self.screen, "Toast"):
-            picture = self.export_screenshot(title="dlmon")
+        picture = self.export_screenshot(title="dlmon")
         try:
             path.write_text(picture, encoding="utf-8")
         except OSError as error:

@@ -39,9 +39,6 @@ NO_RULER = Ruler()
 _LINE: tuple[str, ...] = ("line",)
 _LABEL: tuple[str, ...] = ("label",)
 
-_CURSOR_MOVE_CELLS = 8
-"""To leave fewer unchanged cells out costs more than to send them: `ESC [ 38 ; 89 H`."""
-
 _TITLE_INDENT = 3
 """A corner, a piece of the border's line and a blank stand before its title."""
 
@@ -71,9 +68,8 @@ class RowWidget(StyledOnUse):
         self._styled_as: tuple[object, ...] = ()
         self._title_texts = ("", "", "")
         self._title_more: tuple[str, ...] = ()
-        self._title_row: TextRow = ()
+        self._title_rows: tuple[TextRow, TextRow] = ((), ())
         self._ruler = NO_RULER
-        self._bottom_row: TextRow | None = None
 
     @property
     def glyphs(self) -> Glyphs:
@@ -101,13 +97,8 @@ class RowWidget(StyledOnUse):
             self._rows_size = size
             self.refresh()
             return
-        pairs = zip_longest(before, self._rows, fillvalue=())
-        changed = [
-            region.translate((0, y))
-            for y, (old, new) in enumerate(pairs)
-            if old != new
-            for region in changed_regions(old, new, size.width)
-        ]
+        pairs = enumerate(zip_longest(before, self._rows, fillvalue=()))
+        changed = [Region(0, y, size.width, 1) for y, (old, new) in pairs if old != new]
         if changed:
             self.refresh(*changed)
 
@@ -158,7 +149,7 @@ class RowWidget(StyledOnUse):
         super().notify_style_update()
         self._run_styles.clear()
         if self.is_mounted and (self._title_texts[2] or self._ruler.marks):
-            self._bottom_row = None
+            self._title_rows = ((), ())
             self._put_titles()
 
     def on_resize(self, event: events.Resize) -> None:
@@ -167,23 +158,19 @@ class RowWidget(StyledOnUse):
             self._put_titles()
 
     def _put_titles(self) -> None:
-        """Write the titles, and repaint only what changed of them."""
+        """Write the titles, and repaint the rows of the border in which they changed."""
         title, subtitle, right = self._title_texts
         width, height = self.outer_size
-        before, self._title_row = self._title_row, self._top_row(title, right)
-        regions = []
-        if before != self._title_row:
-            changed = _changed_region(before, self._title_row, width - _TITLE_INDENT)
-            # With the blank that Textual puts before a title; the first one brings it.
-            regions.append(changed.translate((_TITLE_INDENT, 0)).grow((0, 0, 0, 1)))
-        bottom = ruled_row(self._ruler, subtitle, width, self._dash, self.glyphs)
-        if bottom != self._bottom_row:
-            self._bottom_row = bottom
-            regions.append(Region(0, height - 1, width, 1))
-        put_border_titles(self, self._in_border(self._title_row), self._in_border(bottom))
-        if regions:
-            origin = self.styles.gutter.top_left
-            self.refresh(*(region.translate((-origin[0], -origin[1])) for region in regions))
+        rows = (
+            self._top_row(title, right),
+            ruled_row(self._ruler, subtitle, width, self._dash, self.glyphs),
+        )
+        before, self._title_rows = self._title_rows, rows
+        put_border_titles(self, *map(self._in_border, rows))
+        (left, top), ends = self.styles.gutter.top_left, (0, height - 1)
+        changed = [y for y, old, new in zip(ends, before, rows, strict=True) if old != new]
+        if changed:
+            self.refresh(*(Region(-left, y - top, width, 1) for y in changed))
 
     def _in_border(self, row: TextRow) -> Content:
         """Return a row with the border's own line in its colour, and labels in theirs."""
@@ -254,56 +241,3 @@ def fit(text: str, width: int, ellipsis: str = "…") -> str:
         return set_cell_size(text, width)
     kept = set_cell_size(text, max(0, width - cell_len(ellipsis))).rstrip()
     return set_cell_size(kept + ellipsis, width)
-
-
-def changed_regions(before: TextRow, after: TextRow, width: int) -> list[Region]:
-    """Return the parts of one row of `width` cells that differ, near ones as one.
-
-    Where the runs of both do not stand in the same cells, all that lies between the first and
-    the last difference is one part.
-    """
-    lengths = [[cell_len(text) for text, _ in row] for row in (before, after)]
-    if lengths[0] != lengths[1]:
-        return [_changed_region(before, after, width)]
-    regions: list[Region] = []
-    start = 0
-    for old, new, length in zip(before, after, lengths[1], strict=True):
-        if old != new and length:
-            region = _changed_region((old,), (new,), length).translate((start, 0))
-            if regions and region.x - regions[-1].right < _CURSOR_MOVE_CELLS:
-                region = regions.pop().union(region)
-            regions.append(region)
-        start += length
-    return regions
-
-
-def _changed_region(before: TextRow, after: TextRow, width: int) -> Region:
-    """Return the part of one row of `width` cells outside of which both are the same."""
-    start, end = _same_cells(before, after), _cells(after)
-    if end == _cells(before):
-        end -= _same_cells(before, after, from_end=True)
-    else:
-        end = width
-    start = min(start, max(0, width - 1))
-    return Region(start, 0, max(1, min(end, width) - start), 1)
-
-
-def _same_cells(before: TextRow, after: TextRow, from_end: bool = False) -> int:
-    """Return how many cells two rows have in common at their start, or at their end."""
-    step = -1 if from_end else 1
-    same = 0
-    for old, new in zip(before[::step], after[::step], strict=False):
-        if old == new:
-            same += cell_len(new[0])
-            continue
-        # Within a run this is known only where each character takes one cell.
-        if old[1] == new[1] and all(cell_len(text) == len(text) for text, _ in (old, new)):
-            pairs = zip(old[0][::step], new[0][::step], strict=False)
-            shorter = min(len(old[0]), len(new[0]))
-            same += next((cell for cell, (a, b) in enumerate(pairs) if a != b), shorter)
-        break
-    return same
-
-
-def _cells(row: TextRow) -> int:
-    return sum(cell_len(text) for text, _ in row)

@@ -64,23 +64,24 @@ def compare(
     Runs of different work (network, batch size, precision, mode, data) are refused.
     """
     from dlmon.comparison.sides import is_slower_by
-    from dlmon.figures.sides import sides_json, verdict, why_refused
+    from dlmon.figures.sides import describe_sides, sides_json, verdict, why_unlike
+    from dlmon.render.console import table_console
+    from dlmon.render.lines import print_sections
     from dlmon.render.progress import ReadingProgress
-    from dlmon.render.sides import print_sides
     from dlmon.session.figures import compare_logs
 
     sides = _sides(base, new, host, log_dir)
     with ReadingProgress() as on_read:
         comparison = compare_logs(*sides, on_read)
     if comparison.unlike and not anyway:
-        raise shared.UserError(why_refused(comparison))
+        raise shared.UserError(f"{why_unlike(comparison)}; --anyway shows them side by side")
     ratio = comparison.throughput.ratio
     if fail_if_slower is not None and (ratio is None or ratio.p is None):
         raise shared.UserError(verdict(comparison))
     if as_json:
         print(json.dumps(sides_json(comparison), indent=2))
     else:
-        print_sides(comparison)
+        print_sections(table_console(), describe_sides(comparison))
     if fail_if_slower is not None and is_slower_by(comparison, fail_if_slower):
         return FAILED
     return DONE

@@ -36,8 +36,6 @@ def doctor(
     calibrate: bool, quick: bool, as_json: bool, host: str | None, log_dir: Path | None
 ) -> None:
     """Say what this machine, or another one, offers and what is missing."""
-    from dlmon.render.tables import print_findings
-
     findings: Sequence[Finding]
     if host is not None:
         if calibrate:
@@ -79,3 +77,28 @@ def _report(text: str) -> None:
     from dlmon.records.sanitize import clean
 
     print(clean(text), file=sys.stderr, flush=True)
+
+
+def print_findings(findings: Sequence[Finding]) -> None:
+    """Print what was found, each with its next step."""
+    from rich.text import Text
+
+    from dlmon.records.sanitize import clean
+    from dlmon.render.console import table_console
+    from dlmon.render.lines import print_line
+
+    console = table_console()
+    marks = {
+        "ok": ("✓", "green"),
+        "missing": ("✗", "red"),
+        "warning": ("!", "yellow"),
+        "absent": ("–", "dim"),
+    }
+    for finding in findings:
+        mark, style = marks[finding.state]
+        line = Text.assemble(
+            (f"{mark} ", style), (f"{finding.topic}: ", "bold"), clean(finding.text)
+        )
+        print_line(console, line)
+        if finding.next_step:
+            print_line(console, Text(f"    → {clean(finding.next_step)}", style="dim"))

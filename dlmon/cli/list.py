@@ -18,9 +18,11 @@ def list_workloads(as_json: bool) -> None:
     if as_json:
         print(json.dumps([_workload_json(each) for each in WORKLOADS.values()], indent=2))
         return
-    from dlmon.render.tables import print_workloads
+    from dlmon.figures.lists import describe_workloads
+    from dlmon.render.console import table_console
+    from dlmon.render.lines import print_sections
 
-    print_workloads(tuple(WORKLOADS.values()))
+    print_sections(table_console(), describe_workloads(tuple(WORKLOADS.values())))
 
 
 def _workload_json(workload: Workload) -> dict[str, Any]:

@@ -195,8 +195,10 @@ def sessions(
     since: float, name: str | None, as_json: bool, hosts: tuple[str, ...], log_dir: Path | None
 ) -> int:
     """List what was recorded, and what is running: sessions, and sweeps below them."""
+    from dlmon.figures.lists import describe_recorded, session_json
     from dlmon.figures.sessions import runs_of_sweeps
-    from dlmon.render.tables import print_sessions, session_json
+    from dlmon.render.console import table_console
+    from dlmon.render.lines import print_sections
 
     recorded, exit_code = _recorded(hosts, log_dir)
     objects: list[dict[str, Any]] = []
@@ -218,7 +220,8 @@ def sessions(
             print(NOTHING_SUCH)
         else:
             is_named = log_dir is not None
-            print_sessions(entries, directory, sweeps, by_path=is_named, resumable=host is None)
+            sections = describe_recorded(entries, sweeps, directory, is_named, host is None)
+            print_sections(table_console(), sections)
     if as_json and recorded:
         print(json.dumps(objects, indent=2))
     return exit_code

@@ -180,7 +180,7 @@ def row_of_run(
         projected=timing.projected,
         missing=missing_part(timing, why),
         badges=tuple(badges),
-        busy=doubts.get(Doubt.BUSY_AT_START),
+        doubts=tuple(doubts.items()),
         framework=framework_of(backend, header),
         vcpus=vcpus,
         usd_per_hour=usd_per_hour_of(options, vcpus),
@@ -306,7 +306,7 @@ class ComparisonRow:
         missing: what the projection leaves out; such a row is ranked among no others.
         comparable: the work is the same as this run's, so that a factor means something.
         badges: what a person should know about the value, in words.
-        busy: the one of them that says that the machine was busy at the start.
+        doubts: those of them that speak against the figures, by their codes.
         vcpus: how many CPUs it had, where that is known.
         usd_per_hour: what an hour of the machine cost, where that is known.
         session: the id of the run.
@@ -324,7 +324,7 @@ class ComparisonRow:
     missing: str | None = None
     comparable: bool = True
     badges: tuple[str, ...] = ()
-    busy: str | None = None
+    doubts: tuple[tuple[str, str], ...] = ()
     year: int | None = None
     framework: str | None = None
     vcpus: int | None = None

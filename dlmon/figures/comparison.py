@@ -28,6 +28,7 @@ from dlmon.comparison.published import STEP_MS, Published
 from dlmon.comparison.same_script import is_same_work
 from dlmon.figures import units, verdicts
 from dlmon.figures.arguments import other_arguments
+from dlmon.figures.validity import doubts_of_all, said_of_all
 from dlmon.log.directory import SessionEntry
 from dlmon.options.run import OPTIONS, RunOptions, as_typed, differing, in_words, known_options
 from dlmon.records import (
@@ -48,9 +49,6 @@ EARLIER_SESSIONS = 5
 """So many earlier sessions are compared with; a sweep would else push all else out of view."""
 MOST_EARLIER = 100
 """So many one can choose from."""
-
-ALL_BUSY = "the machine was busy at the start of each run shown"
-"""What stands once below a comparison where it would else stand in all rows of ours."""
 
 
 def default_conditions(workload: Workload) -> Conditions:
@@ -488,31 +486,18 @@ def comparison_rows(
     )
 
 
-def busy_said_once(rows: Sequence[ComparisonRow]) -> tuple[tuple[ComparisonRow, ...], str]:
-    """Return rows without a doubt that all runs of ours share, and the sentence that says it.
+def doubts_said_once(rows: Sequence[ComparisonRow]) -> tuple[tuple[ComparisonRow, ...], str]:
+    """Return rows without the doubts that all runs of ours share, and the sentence that says them.
 
-    The sentence is empty, and the rows are as they were, where there is but one run or one that
-    had the machine for itself.
+    The sentence is empty, and the rows are as they were, where there is nothing of that kind.
     """
-    runs = [row for row in rows if row.kind != "published"]
-    if len(runs) < 2 or any(row.busy is None for row in runs):
-        return tuple(rows), ""
-    return tuple(_without_busy(row) for row in rows), ALL_BUSY
+    shared = doubts_of_all([dict(row.doubts) for row in rows if row.kind != "published"])
 
+    def told(row: ComparisonRow) -> ComparisonRow:
+        said = {text for doubt, text in row.doubts if doubt in shared}
+        return replace(row, badges=tuple(badge for badge in row.badges if badge not in said))
 
-def busy_said_of_each(rows: Sequence[ComparisonRow]) -> tuple[tuple[ComparisonRow, ...], str]:
-    """Return the same for a page that says what speaks against this run before its comparison.
-
-    There this run has no badge of it either, unless another one has.
-    """
-    shown, of_all = busy_said_once(rows)
-    if of_all or any(row.busy is not None for row in rows if row.kind == "earlier"):
-        return shown, of_all
-    return tuple(_without_busy(row) for row in shown), ""
-
-
-def _without_busy(row: ComparisonRow) -> ComparisonRow:
-    return replace(row, badges=tuple(badge for badge in row.badges if badge != row.busy))
+    return (tuple(map(told, rows)) if shared else tuple(rows)), said_of_all(shared)
 
 
 def _with_settings(row: ComparisonRow, entry: SessionEntry, snapshot: Snapshot) -> ComparisonRow:

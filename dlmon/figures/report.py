@@ -10,11 +10,11 @@ from typing import Any
 
 from dlmon import __version__
 from dlmon.comparison.sides import like_groups
-from dlmon.figures.compared import Compared, compared
 from dlmon.figures.curves import Chart, Mark, charts_of
 from dlmon.figures.metric_curves import MetricChart, metric_charts, metric_json
 from dlmon.figures.sections import Heading, OverTime, Section, Table
 from dlmon.figures.session_report import SessionReport, session_report
+from dlmon.figures.sides import Compared, compared
 from dlmon.figures.sweep_report import SweepReport, sweep_report
 from dlmon.session.figures import OnRead, earlier_runs, ignore, read_figures
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, TypeVar
@@ -10,6 +11,7 @@ Row = tuple[str, str]
 """A name and its text."""
 
 Kind = Literal["verdict", "good", "warning", "list", "plain"]
+Level = Literal["", "strong", "good", "bad"]
 S = TypeVar("S")
 
 
@@ -31,8 +33,8 @@ class Note:
     """Sentences.
 
     Attributes:
-        kind: a verdict, whose first sentence stands out; what speaks for figures, or against them;
-            a list; or what stands below something else.
+        kind: a verdict, whose first sentence stands out; what speaks for figures, or against them,
+            a mark before each; a list; or what stands below something else.
     """
 
     sentences: tuple[str, ...]
@@ -55,6 +57,9 @@ class Table:
     Attributes:
         numeric: which columns hold numbers.
         left_out: how many rows are not here.
+        levels: what stands out of the rows, and how.
+        dropped: the headings of columns that go where a line has no room, the first one first.
+        is_cut: each row is one line of a text: its end is cut, and its first cell never.
     """
 
     headings: tuple[str, ...]
@@ -62,17 +67,38 @@ class Table:
     numeric: tuple[bool, ...] = ()
     left_out: int = 0
     heading: str = ""
+    levels: tuple[Level, ...] = ()
+    dropped: tuple[str, ...] = ()
+    is_cut: bool = False
+
+    def without(self, *headings: str) -> Table:
+        """Return the table without some columns."""
+        kept = [number for number, name in enumerate(self.headings) if name not in headings]
+        names, *rows = (tuple(row[n] for n in kept) for row in (self.headings, *self.rows))
+        numeric = tuple(self.numeric[n] for n in kept if self.numeric)
+        return replace(self, headings=names, rows=tuple(rows), numeric=numeric)
+
+    def filled(self) -> Table:
+        """Return the table without the columns, but for the last, in which nothing stands."""
+        columns = zip(self.headings[:-1], zip(*self.rows, strict=True), strict=False)
+        return self.without(*(name for name, cells in columns if not any(cells)))
 
 
 @dataclass(frozen=True)
 class Bar:
-    """One bar: its `kind` is this, earlier or published, or empty."""
+    """One bar.
+
+    Attributes:
+        kind: words of this, earlier, published, own, and other for what doesn't compare.
+        session: its id, by which a command finds it.
+    """
 
     label: str
     value: float
     text: str
     kind: str = ""
     note: str = ""
+    session: str = ""
 
 
 @dataclass(frozen=True)
@@ -132,7 +158,7 @@ Section = Heading | Note | Figures | Table | Bars | Code | OverTime | Curves
 
 
 # What we call things ourselves, whatever a host or a user is called.
-_OWN = ("kind", "heading", "per")
+_OWN = ("kind", "heading", "per", "levels", "dropped")
 
 
 def with_texts(part: S, text: Callable[[str], str]) -> S:
@@ -152,3 +178,13 @@ def with_texts(part: S, text: Callable[[str], str]) -> S:
 
     changed: S = applied(part)
     return changed
+
+
+_END = re.compile(r"[.!?…]$")
+
+
+def as_sentence(text: str, names: tuple[str, ...] = ()) -> str:
+    """Return a text as a sentence: a capital first, but of `names`, and a full stop last."""
+    if not text.startswith(names):
+        text = text[:1].upper() + text[1:]
+    return text if _END.search(text) else f"{text}."

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,7 +12,6 @@ from dlmon.comparison.compare import ComparisonRow
 from dlmon.figures import units
 from dlmon.figures.account import gap_of_session, longest_gaps
 from dlmon.figures.comparison import (
-    busy_said_of_each,
     comparison_rows,
     earlier_sessions,
     epoch_word,
@@ -38,8 +36,6 @@ from dlmon.figures.metric_curves import MetricCurves
 from dlmon.figures.metrics import evaluation_json
 from dlmon.figures.redact import Redaction
 from dlmon.figures.sections import (
-    Bar,
-    Bars,
     Code,
     Figures,
     Heading,
@@ -47,6 +43,7 @@ from dlmon.figures.sections import (
     Row,
     Section,
     Table,
+    as_sentence,
     with_texts,
 )
 from dlmon.figures.summary import (
@@ -56,6 +53,7 @@ from dlmon.figures.summary import (
     VALID,
     Outcome,
     account_section,
+    describe_comparison,
     summary_columns,
     summary_numbers,
     summary_rows,
@@ -207,7 +205,7 @@ class _Gathered:
             label.name or header.id,
             (f"{ran} · {when} · {self.status}", ", ".join(identity(self.session.facts))),
         )
-        top = [*self._verdict(snapshot, rows, entries, names), *_comparison(rows, names)]
+        top = [*self._verdict(snapshot, rows, entries, names), *describe_comparison(rows, names)]
         rest = [
             account_section(snapshot),
             _under(
@@ -264,8 +262,8 @@ class _Gathered:
         if snapshot.validity is not None and snapshot.validity.is_valid:
             yield Note(("Nothing speaks against these figures.",), "good")
         elif snapshot.validity is not None:
-            against = map(as_sentence, snapshot.validity.against.values())
-            yield Note(("These figures are to be taken with care.", *against), "warning")
+            yield Note(("These figures are to be taken with care.",), "warning")
+            yield Note(tuple(map(as_sentence, snapshot.validity.against.values())), "list")
 
     def _headline(self, snapshot: Snapshot) -> str:
         result, timing = snapshot.result, timing_of(snapshot)
@@ -398,32 +396,6 @@ class _Gathered:
         }
 
 
-def _comparison(rows: Sequence[ComparisonRow], names: Mapping[str, str]) -> Iterator[Section]:
-    """Yield a session among published and earlier times."""
-    if not rows:
-        return
-    shown, of_all = busy_said_of_each(rows)
-    per = timed_unit(rows[0].metric) or "throughput"
-    yield Bars("Comparison", tuple(_bar(row, names) for row in shown), per)
-    if of_all:
-        yield Note((as_sentence(of_all),))
-
-
-def _bar(row: ComparisonRow, names: Mapping[str, str]) -> Bar:
-    year = row.year if row.kind == "published" else None
-    measured = ", ".join(str(part) for part in (year, row.framework) if part)
-    own = row.published if row.published is not None and row.published.own else None
-    # What a person wrote of their own figure; of the others, each note is of the same article.
-    note = own.note if own is not None and own.note not in row.badges else ""
-    return Bar(
-        names.get(row.session or "", row.label),
-        row.value,
-        ("~ " if row.projected else "") + units.duration(row),
-        row.kind if row.comparable or row.kind == "this" else f"{row.kind} other",
-        "; ".join(part for part in (measured, *row.badges, note) if part),
-    )
-
-
 def _profiles(profiles: Sequence[Profile]) -> Iterator[Section]:
     for number, profile in enumerate(profiles):
         said, table = profile_table(profile)
@@ -475,13 +447,3 @@ def _without_ids(gpus: Sequence[GpuFacts] | None) -> list[Any] | None:
     if gpus is None:
         return None
     return [to_json(replace(gpu, uuid=None, bus_id=None)) for gpu in gpus]
-
-
-_END = re.compile(r"[.!?…]$")
-
-
-def as_sentence(text: str, names: tuple[str, ...] = ()) -> str:
-    """Return a text as a sentence: a capital first, but of `names`, and a full stop last."""
-    if not text.startswith(names):
-        text = text[:1].upper() + text[1:]
-    return text if _END.search(text) else f"{text}."

@@ -1,13 +1,14 @@
-"""Two sides of runs beside each other, in words. Pure."""
+"""Two sides of runs beside each other, as sections and as JSON. Pure."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from dlmon.comparison.arguments import is_secret
 from dlmon.comparison.compiling import compiles
 from dlmon.comparison.sides import (
     ACCOUNT,
@@ -16,42 +17,49 @@ from dlmon.comparison.sides import (
     RUN_CORES,
     THROUGHPUT,
     Difference,
+    NotComparable,
     RunFigures,
     SidesComparison,
     SidesFigure,
+    compare_sides,
     failed_text,
     without_throughput,
 )
 from dlmon.figures import units, verdicts
 from dlmon.figures.account import part_name
-from dlmon.figures.glyphs import UNICODE, Glyphs
-from dlmon.records import AccountPart, Doubt, Status
+from dlmon.figures.redact import Redaction
+from dlmon.figures.sections import (
+    Figures,
+    Heading,
+    Kind,
+    Level,
+    Note,
+    Row,
+    Section,
+    Table,
+    as_sentence,
+    with_texts,
+)
+from dlmon.figures.validity import doubts_of_all
+from dlmon.records import AccountPart, Status
 from dlmon.records.sanitize import SHOWN_LENGTH, clean
 from dlmon.statistics.ratios import Basis, Ratio
 from workloads.catalog import WORKLOADS
 
 COLUMNS = ("", "base", "new", "change", "95 % interval", "p", "n")
 _CHANGE, _RUNS = COLUMNS.index("change"), COLUMNS.index("n")
-GAP = 2
-# What goes first where there is no room.
-_DROPPED = ("n", "p", "95 % interval")
+_LEVELS: dict[bool | None, Level] = {True: "good", False: "bad", None: ""}
 
 NOT_SIGNIFICANT, NOT_TESTED = "~", "?"
 LEGEND = "~ no significant difference: the interval, which allows for how runs differ, holds 0 %"
 LEGEND_ONE_RUN = "? not tested: one run a side can't show how much runs differ from time to time"
 LEGEND_ALL_ALIKE = "? not tested: the runs of a side don't differ at all"
 LEGEND_BOTH = "? not tested: one run a side, or runs of a side that don't differ at all"
-ARGUMENTS = "different arguments"
 MOST_DIFFERENCES = 12
 UNKNOWN = "–"
 
 # Of a script, what counts its batches is among the versions.
 _KERAS = frozenset(("keras", "tf_keras"))
-# By how much a machine was busy differs from run to run; elsewhere the sentences are the same.
-_VARYING_DOUBTS: dict[str, str] = {
-    Doubt.CPU_SHARED: "other programs took part of the CPUs",
-    Doubt.BUSY_AT_START: "machine was busy at the start",
-}
 _SHOWN_BEFORE = 8
 """Of what two long values have in common, so much is shown before what differs."""
 
@@ -78,35 +86,61 @@ _NAMES = {
 }
 
 
-@dataclass(frozen=True)
-class FigureRow:
-    """One figure as it is shown: a text for each of `COLUMNS`, and whether new is better."""
+def describe_sides(
+    it: SidesComparison, anyway: bool = True, most: int | None = MOST_DIFFERENCES
+) -> Iterator[Section]:
+    """Yield two sides beside each other: what may be said of them, their figures, what differs.
 
-    cells: tuple[str, ...]
-    is_better: bool | None
+    Args:
+        it: the sides.
+        anyway: show the figures of unlike runs too.
+        most: of very many differences the first.
+    """
+    names = tuple(run.name or run.session for run in (*it.base, *it.new, *it.left_out))
+    yield Figures("", (("base", clean(side_name(it.base))), ("new", clean(side_name(it.new)))))
+
+    def note(sentences: Sequence[str], kind: Kind = "plain") -> Iterator[Note]:
+        if sentences:
+            yield Note(tuple(clean(as_sentence(one, names)) for one in sentences), kind)
+
+    is_refused = bool(it.unlike) and not anyway
+    yield from note([why_unlike(it) if is_refused else verdict(it)], "verdict")
+    differing = (
+        ("Different arguments", it.arguments),
+        ("Different options", it.options),
+        ("Different environment", it.environment),
+    )
+    of_arguments, *of_others = (
+        Figures(heading, _differences(found, most)) for heading, found in differing
+    )
+    if not is_refused:
+        yield from note(doubts(it), "warning")
+    if of_arguments.rows:
+        # What a person gave to a script is what they compare.
+        yield of_arguments
+    if not is_refused:
+        table = figure_table(it)
+        yield table
+        yield from note([*legends(table), *notes(it)])
+    yield from (section for section in of_others if section.rows)
 
 
-def figure_rows(comparison: SidesComparison) -> list[FigureRow]:
-    """Return the rows of the table."""
+def _differences(found: Sequence[Difference], most: int | None) -> tuple[Row, ...]:
+    rows = [(clean(each.name, SHOWN_LENGTH), changed_text(each)) for each in found[:most]]
+    more = len(found) - len(rows)
+    return (*rows, *([("", f"and {more:,} more")] if more else []))
+
+
+def figure_table(comparison: SidesComparison) -> Table:
+    """Return the figures of both sides; of a row in which new is better or worse, its level."""
     names = _names_of(comparison)
-    return [
+    rows = tuple(
         _row(figure, names(figure.name), _own_units(figure, comparison))
         for figure in comparison.figures
-    ]
-
-
-def shown_columns(rows: Sequence[FigureRow], width: int) -> list[tuple[int, int]]:
-    """Return which columns have room, each with its width."""
-    left = list(enumerate(COLUMNS))
-    for dropped in ("", *_DROPPED):
-        left = [(index, name) for index, name in left if not dropped or name != dropped]
-        widths = [
-            (index, max(len(name), *(len(row.cells[index]) for row in rows)))
-            for index, name in left
-        ]
-        if sum(cells for _, cells in widths) + GAP * (len(widths) - 1) <= width:
-            break
-    return widths
+    )
+    levels = tuple(_LEVELS[figure.is_better] for figure in comparison.figures)
+    numeric = (False, *(True,) * (len(COLUMNS) - 1))
+    return Table(COLUMNS, rows, numeric, levels=levels, dropped=("n", "p", "95 % interval"))
 
 
 def _names_of(comparison: SidesComparison) -> Callable[[str], str]:
@@ -137,7 +171,7 @@ def _compiled(run: RunFigures) -> bool:
     return compiles((), backend, run.options.get("jit"))
 
 
-def _row(figure: SidesFigure, name: str, own_units: Sequence[str]) -> FigureRow:
+def _row(figure: SidesFigure, name: str, own_units: Sequence[str]) -> tuple[str, ...]:
     ratio = figure.ratio
     numbers = ((figure.base, figure.new), (figure.new, figure.base))
     base, new = (
@@ -148,7 +182,7 @@ def _row(figure: SidesFigure, name: str, own_units: Sequence[str]) -> FigureRow:
     if ratio is not None and ratio.low is not None and ratio.high is not None:
         low, high = map(verdicts.signed_pct, (ratio.low, ratio.high))
         interval = f"{low} to {high} %"
-    cells = (
+    return (
         name,
         base,
         new,
@@ -157,7 +191,6 @@ def _row(figure: SidesFigure, name: str, own_units: Sequence[str]) -> FigureRow:
         "" if ratio is None or ratio.p is None else p_text(ratio.p),
         "+".join(map(str, figure.runs)),
     )
-    return FigureRow(cells, figure.is_better)
 
 
 def figure_name(
@@ -251,9 +284,9 @@ def _advice(comparison: SidesComparison) -> str:
     return f"repeat each 3 times to see how much runs differ ({command} --repeat 3)"
 
 
-def legends(rows: Sequence[FigureRow]) -> list[str]:
+def legends(table: Table) -> list[str]:
     """Say what the signs in a table mean, as far as they are in it."""
-    changes = [(row.cells[_CHANGE], row.cells[_RUNS]) for row in rows]
+    changes = [(row[_CHANGE], row[_RUNS]) for row in table.rows]
     said = [LEGEND] if any(change.startswith(NOT_SIGNIFICANT) for change, _ in changes) else []
     untested = [runs for change, runs in changes if change.startswith(NOT_TESTED)]
     of_one_run = ["1" in runs.split("+") for runs in untested]
@@ -277,7 +310,7 @@ def doubts(comparison: SidesComparison) -> list[str]:
         share = verdicts.pct(abs(epoch - 1))
         said.append(f"an epoch took {share} % {direction} time in new even so")
     runs = (*comparison.base, *comparison.new)
-    of_all = _doubts_of_all(runs)
+    of_all = doubts_of_all([run.against if run.valid is False else {} for run in runs])
     every = "both" if len(runs) == 2 else f"all {len(runs)}"
     said.extend(f"{every} runs: {text}" for text in of_all.values())
     for run in runs:
@@ -296,20 +329,6 @@ def doubts(comparison: SidesComparison) -> list[str]:
             said.append(f"{name}: the last {clean(metric, _LONGEST_METRIC)} is {value}")
     said.extend(f"left out: {without_throughput(run)}" for run in comparison.left_out)
     return said
-
-
-def _doubts_of_all(runs: Sequence[RunFigures]) -> dict[str, str]:
-    """Return what speaks against every one of several runs, a sentence by the doubt."""
-    if len(runs) < 2 or any(run.valid is not False for run in runs):
-        return {}
-    shared = {}
-    for doubt, text in runs[0].against.items():
-        texts = {run.against.get(doubt) for run in runs}
-        if texts == {text}:
-            shared[doubt] = text
-        elif doubt in _VARYING_DOUBTS and None not in texts:
-            shared[doubt] = _VARYING_DOUBTS[doubt]
-    return shared
 
 
 def notes(comparison: SidesComparison) -> list[str]:
@@ -339,13 +358,7 @@ def _not_compared(names: Sequence[str], why: str) -> str:
     return f"{listed} {'are' if others else 'is'} not compared: {why}"
 
 
-def difference_text(difference: Difference, glyphs: Glyphs = UNICODE) -> str:
-    """Write what both sides have otherwise: threads: 2 → 4."""
-    name = clean(difference.name, SHOWN_LENGTH)
-    return f"{name}: {changed_text(difference, glyphs)}"
-
-
-def changed_text(difference: Difference, glyphs: Glyphs = UNICODE) -> str:
+def changed_text(difference: Difference) -> str:
     """Write what both sides have: 2 → 4. Where they are long, it is cut to where they differ."""
     texts = difference.base, difference.new
     if max(map(len, texts)) > SHOWN_LENGTH:
@@ -353,36 +366,13 @@ def changed_text(difference: Difference, glyphs: Glyphs = UNICODE) -> str:
         alike = next((at for at, (ours, theirs) in pairs if ours != theirs), min(map(len, texts)))
         skipped = max(0, alike - _SHOWN_BEFORE)
         if skipped > 1:
-            texts = glyphs.ellipsis + texts[0][skipped:], glyphs.ellipsis + texts[1][skipped:]
-    base, new = (clean(text, SHOWN_LENGTH) for text in texts)
-    return f"{base} {glyphs.becomes} {new}"
+            texts = f"…{texts[0][skipped:]}", f"…{texts[1][skipped:]}"
+    return " → ".join(clean(text, SHOWN_LENGTH) for text in texts)
 
 
-def differences(
-    comparison: SidesComparison, glyphs: Glyphs = UNICODE
-) -> list[tuple[str, list[str]]]:
-    """Return what differs, in words, under its titles; of very much only the first of it."""
-    found = (
-        (ARGUMENTS, comparison.arguments),
-        ("different options", comparison.options),
-        ("different environment", comparison.environment),
-    )
-    return [
-        (title, _first([difference_text(each, glyphs) for each in of_kind]))
-        for title, of_kind in found
-        if of_kind
-    ]
-
-
-def _first(texts: list[str]) -> list[str]:
-    more = len(texts) - MOST_DIFFERENCES
-    return texts if more <= 0 else [*texts[:MOST_DIFFERENCES], f"and {more:,} more"]
-
-
-def why_refused(comparison: SidesComparison) -> str:
-    """Say why two sides don't compare, and what compares them nevertheless."""
-    differences = "; ".join(comparison.unlike)
-    return f"these runs do not compare: {differences}; --anyway shows them side by side"
+def why_unlike(comparison: SidesComparison) -> str:
+    """Say why two sides don't compare."""
+    return f"these runs do not compare: {'; '.join(comparison.unlike)}"
 
 
 def sides_json(comparison: SidesComparison) -> dict[str, Any]:
@@ -438,3 +428,67 @@ def _run_json(run: RunFigures) -> dict[str, Any]:
 
 def _differences_json(found: tuple[Difference, ...]) -> dict[str, Any]:
     return {each.name: {"base": each.base, "new": each.new} for each in found}
+
+
+@dataclass(frozen=True)
+class Compared:
+    """One session, or several, beside others in a report; without numbers where unlike."""
+
+    sections: tuple[Section, ...]
+    as_json: Mapping[str, Any] | None = None
+
+
+def compared(
+    base: tuple[Sequence[RunFigures], str],
+    new: tuple[Sequence[RunFigures], str],
+    earlier: Sequence[RunFigures] = (),
+    full: bool = False,
+) -> Compared:
+    """Put one side of a report beside another: what was read of its sessions, and its name.
+
+    Args:
+        base: the one.
+        new: the other.
+        earlier: as for `compare_sides`.
+        full: leave nothing out.
+    """
+    (base_runs, base_name), (new_runs, new_name) = base, new
+    heading = Heading(f"{new_name} (new) beside {base_name} (base)")
+    redaction = Redaction(full)
+    try:
+        sides = compare_sides(base_runs, new_runs, earlier)
+    except NotComparable as refused:
+        names = tuple(run.name or run.session for run in (*base_runs, *new_runs))
+        said = as_sentence(redaction.text(str(refused)), names)
+        return Compared((heading, Note((said,), "verdict")))
+    for run in (*sides.base, *sides.new):
+        redaction.learn_names(run.host, {**run.options, "command": " ".join(run.command or ())})
+    if not full:
+        sides = replace(sides, arguments=tuple(map(_without_secret, sides.arguments)))
+    # What speaks against a run stands with it, from records without other people's programs.
+    sides = replace(sides, base=_trusted(sides.base), new=_trusted(sides.new))
+    # The heading has the names of both.
+    _, *sections = describe_sides(sides, anyway=False, most=None)
+    return Compared(
+        (heading, *with_texts(tuple(sections), redaction.text)),
+        None if sides.unlike else redaction.value(_without_trust(sides_json(sides), full)),
+    )
+
+
+def _without_secret(difference: Difference) -> Difference:
+    """Return what differs without the values of an option that is called as secrets are."""
+    if not is_secret(difference.name):
+        return difference
+    return replace(difference, base="(left out)", new="(another)")
+
+
+def _trusted(runs: tuple[RunFigures, ...]) -> tuple[RunFigures, ...]:
+    return tuple(replace(run, valid=None, against={}) for run in runs)
+
+
+def _without_trust(found: dict[str, Any], full: bool) -> dict[str, Any]:
+    for run in (*found["base"], *found["new"]):
+        del run["valid"], run["against"]
+        if not full:
+            del run["log"]
+    return found

@@ -18,10 +18,10 @@ from dlmon.figures.account import (
 )
 from dlmon.figures.comparison import (
     basis_of_epoch,
-    busy_said_once,
     comparable_text,
     comparison_rows,
     device_text,
+    doubts_said_once,
     earlier_sessions,
     epoch_word,
     match_of,
@@ -39,7 +39,7 @@ from dlmon.figures.epochs import epoch_text_of
 from dlmon.figures.loops import measured_loop
 from dlmon.figures.metrics import evaluation_text, metrics_line
 from dlmon.figures.results import cost_or_reason, effective_or_reason, energy_text
-from dlmon.figures.sections import Bar, Bars, Figures, Note, Row, Section, Table
+from dlmon.figures.sections import Bar, Bars, Figures, Note, Row, Section, as_sentence
 from dlmon.figures.sessions import device_name, energy_used, status_text
 from dlmon.figures.validity import validity_text
 from dlmon.log.directory import SessionEntry
@@ -54,7 +54,6 @@ from workloads.catalog import WORKLOADS
 Cell = str | int | float | bool | None
 """A value in a table."""
 
-_MARKS = {"this": "▶", "earlier": "·"}
 COMMAND, METRICS = "command", "metrics"
 VALID, IN_DOUBT = "valid", "in doubt"
 _SHOWN_GAPS, _SHOWN_LOOPS, _SHOWN_SLOW = 3, 20, 3
@@ -394,15 +393,12 @@ def _left_out(timing: RunSeconds | SecondsPerEpoch, snapshot: Snapshot) -> str:
     return f", without {missing}" if missing else ""
 
 
-def describe_outcome(
-    outcome: Outcome, entries: Sequence[SessionEntry], with_ids: bool
-) -> Iterator[Section]:
+def describe_outcome(outcome: Outcome, entries: Sequence[SessionEntry]) -> Iterator[Section]:
     """Yield what came of a session: its figures, its loops, its time, and what it compares with.
 
     Args:
         outcome: the session.
         entries: all sessions of its folder.
-        with_ids: name earlier runs by their ids too.
     """
     snapshot = outcome.snapshot
     yield Figures("", tuple(summary_rows(outcome)))
@@ -420,7 +416,7 @@ def describe_outcome(
         rows = comparison_rows(snapshot, earlier)
         # Nothing is published of a script: before its second run there is nothing to compare.
         if rows and not (snapshot.header.is_script and len(rows) == 1):
-            yield from comparison_sections(rows, run_names(snapshot, earlier), with_ids)
+            yield from describe_comparison(rows, run_names(snapshot, earlier))
 
 
 def account_section(snapshot: Snapshot) -> Bars | None:
@@ -439,40 +435,38 @@ def _gaps(snapshot: Snapshot) -> Note | None:
     return Note(tuple(said), "list") if said else None
 
 
-def comparison_sections(
-    rows: Sequence[ComparisonRow], names: Mapping[str, str], with_ids: bool
+def describe_comparison(
+    rows: Sequence[ComparisonRow], names: Mapping[str, str]
 ) -> Iterator[Section]:
-    """Yield a table of this run among published and earlier ones, this one marked."""
-    rows, of_all = busy_said_once(rows)
-    unit = timed_unit(rows[0].metric) or "throughput"
-    # Years tell published figures apart; among one's own runs the names do.
-    has_years = any(row.kind == "published" for row in rows)
+    """Yield this run among published and earlier ones; `names` are those of earlier ones."""
+    if not rows:
+        return
+    rows, of_all = doubts_said_once(rows)
     priced = any(row.kind == "this" and row.cost_usd is not None for row in rows)
-    headings = ("", "device", unit, "USD", "year", "of peak", "framework", "")
-    cells = []
-    for row in rows:
-        is_own = row.published is not None and row.published.own
-        share = peak_share(row.published)[0] if row.published else None
-        own = [row.session] if with_ids and row.kind == "earlier" and row.session else []
-        cells.append(
-            (
-                "+" if is_own else _MARKS.get(row.kind, ""),
-                names.get(row.session or "", row.label),
-                ("~ " if row.projected else "") + units.duration(row),
-                units.dollars(row.cost_usd).removesuffix(" USD")
-                if priced and row.cost_usd is not None
-                else "",
-                str(row.year) if has_years and row.year else "",
-                "" if share is None else units.share(share),
-                row.framework or "",
-                "; ".join([*own, *row.badges]),
-            )
-        )
-    shown = [index for index in range(len(headings)) if any(row[index] for row in cells)]
-    yield Table(
-        tuple(headings[index] for index in shown),
-        tuple(tuple(row[index] for index in shown) for row in cells),
-        tuple(headings[index] in (unit, "USD", "of peak") for index in shown),
-    )
+    bars = tuple(_bar(row, names, priced) for row in rows)
+    yield Bars("Comparison", bars, timed_unit(rows[0].metric) or "throughput")
     if of_all:
-        yield Note((of_all,))
+        yield Note((as_sentence(of_all),))
+
+
+def _bar(row: ComparisonRow, names: Mapping[str, str], priced: bool) -> Bar:
+    of_peak = peak_share(row.published)[0] if row.published else None
+    own = row.published if row.published is not None and row.published.own else None
+    notes = [
+        # What a run of ours is called says when it was.
+        str(row.year) if row.kind == "published" and row.year else "",
+        row.framework or "",
+        "" if of_peak is None else f"{units.share(of_peak)} of its peak",
+        units.dollars(row.cost_usd) if priced and row.cost_usd is not None else "",
+    ]
+    # What a person wrote of their own figure; of the others, each note is of the same article.
+    note = own.note if own is not None and own.note not in row.badges else ""
+    kinds = (row.kind, own and "own", None if row.comparable or row.kind == "this" else "other")
+    return Bar(
+        label=names.get(row.session or "", row.label),
+        value=row.value,
+        text=("~ " if row.projected else "") + units.duration(row),
+        kind=" ".join(kind for kind in kinds if kind),
+        note="; ".join(filter(None, (", ".join(filter(None, notes)), *row.badges, note))),
+        session=row.session or "" if row.kind == "earlier" else "",
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,17 +18,15 @@ from dlmon.figures.sections import (
     Note,
     Point,
     Section,
-    Table,
+    as_sentence,
     with_texts,
 )
-from dlmon.figures.session_report import as_sentence
 from dlmon.figures.sweeps import (
-    SweepTableRow,
     findings,
     heading_of,
     plan_text,
     sweep_json,
-    table_of,
+    sweep_table,
     time_text,
 )
 from dlmon.log.label import read_label
@@ -70,7 +68,6 @@ def sweep_report(path: Path, full: bool = False) -> SweepReport:
     redaction.learn_hosts([host for host in sweep.plan.hosts if host is not None])
     redaction.learn_names(header.host, header.options)
     plan = sweep.plan
-    columns, rows = table_of(sweep)
     ranked, axis = ranking_rows(sweep), axis_of(plan.variations)
     best = {row.combination.index for row in best_rows(sweep).values()}
     given = {key: value for key, value in plan.options.items() if value is not None}
@@ -86,13 +83,7 @@ def sweep_report(path: Path, full: bool = False) -> SweepReport:
             sections.append(_curves(workload, plan, drawn, axis))
         else:
             sections.append(Bars(workload, tuple(_bar(row, best) for row in drawn)))
-    table = Table(
-        (*(column.heading for column in columns), "note"),
-        tuple((*row.cells, _note(row)) for row in rows),
-        (*(column.numeric for column in columns), False),
-        heading="All combinations",
-    )
-    sections.append(table)
+    sections.append(replace(sweep_table(sweep), heading="All combinations"))
     if given:
         said = in_words(given)
         sections.append(Note((f"All with {said}.",)))
@@ -105,11 +96,6 @@ def sweep_report(path: Path, full: bool = False) -> SweepReport:
         sections=with_texts(tuple(sections), redaction.text),
         as_json=redaction.value(as_json),
     )
-
-
-def _note(row: SweepTableRow) -> str:
-    """Say whether a row is the best, and what speaks against it."""
-    return "; ".join(note for note in ("best" if row.best else "", row.note) if note)
 
 
 def _curves(workload: str, plan: Plan, rows: Sequence[CombinationRow], axis: str) -> Curves:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 
 from dlmon.records import Doubt, Result
 from dlmon.session.validity import Validity
@@ -20,6 +20,31 @@ DOUBT_NAMES = {
     Doubt.INFERRED_SAMPLES: "samples inferred",
     Doubt.UNKNOWN: "a doubt that a newer dlmon has",
 }
+
+# By how much a machine was busy differs from run to run; elsewhere the sentences are the same.
+_VARYING: dict[str, str] = {
+    Doubt.CPU_SHARED: "other programs took part of the CPUs",
+    Doubt.BUSY_AT_START: "machine was busy at the start",
+}
+
+
+def doubts_of_all(against: Sequence[Mapping[str, str]]) -> dict[str, str]:
+    """Return what speaks against every one of several runs, a sentence by the doubt."""
+    if len(against) < 2:
+        return {}
+    shared = {}
+    for doubt, text in against[0].items():
+        texts = {of_run.get(doubt) for of_run in against}
+        if texts == {text}:
+            shared[doubt] = text
+        elif doubt in _VARYING and None not in texts:
+            shared[doubt] = _VARYING[doubt]
+    return shared
+
+
+def said_of_all(shared: Mapping[str, str]) -> str:
+    """Say once what else would stand at each of some runs; empty for nothing."""
+    return f"each run shown: {'; '.join(shared.values())}" if shared else ""
 
 
 def doubts_of(validity: Validity | None) -> tuple[str, ...]:

@@ -75,8 +75,7 @@ def _note(note: Note) -> Iterator[str]:
     if note.kind == "list":
         yield _list(note.sentences)
     elif note.kind == "warning":
-        yield f"⚠ {first}"
-        yield _list(note.sentences[1:])
+        yield from (f"⚠ {sentence}" for sentence in (first, *others))
     elif first:
         yield f"**{first}**" if note.kind == "verdict" else first
         yield from others

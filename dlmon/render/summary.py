@@ -17,11 +17,10 @@ from dlmon.log.label import read_label
 from dlmon.records import Status, to_json
 from dlmon.records.sanitize import clean, shown_path
 from dlmon.render.console import line_console
-from dlmon.render.tables import print_section
+from dlmon.render.lines import print_sections
 from dlmon.session.follower import SessionFollower
 from dlmon.session.snapshot import Snapshot
 
-WIDTH_FOR_IDS = 100
 # Of a line of the summary: a log may say anything.
 LONGEST_TEXT = 1_000
 SHOWN_OUTPUT = 20
@@ -100,11 +99,9 @@ def result_json(follower: SessionFollower) -> str:
 def _print_summary(console: Console, follower: SessionFollower, snapshot: Snapshot) -> None:
     label, entries = read_label(follower.path), list_sessions(follower.directory)
     outcome = Outcome(follower.session, snapshot, follower.status, label)
-    # An id is copied into a command, so it stands only where it is not broken.
-    ids = not console.is_terminal or console.width >= WIDTH_FOR_IDS
-    sections = describe_outcome(outcome, entries, ids)
-    for section in sections:
-        print_section(console, with_texts(section, lambda text: clean(text, LONGEST_TEXT)))
+    sections = tuple(describe_outcome(outcome, entries))
+    console.print()
+    print_sections(console, with_texts(sections, lambda text: clean(text, LONGEST_TEXT)))
     problem = own_published()[1]
     if problem is not None:
         line_console(stderr=True).print(Text(f"dlmon: {problem}; no own figure is shown"))

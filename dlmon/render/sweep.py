@@ -6,7 +6,6 @@ import asyncio
 import json
 import sys
 import time
-from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
@@ -14,6 +13,7 @@ from rich.text import Text
 
 from dlmon.exit_codes import INTERRUPTED_BY_USER
 from dlmon.figures import units
+from dlmon.figures.sections import Note
 from dlmon.figures.sweeps import (
     findings,
     left_running_text,
@@ -21,6 +21,7 @@ from dlmon.figures.sweeps import (
     plan_text,
     slot_text,
     sweep_json,
+    sweep_table,
     table_of,
 )
 from dlmon.log.folder import place_options
@@ -28,7 +29,7 @@ from dlmon.log.label import read_label
 from dlmon.records import Began, Ended, Event, RunStatus
 from dlmon.records.sanitize import clean
 from dlmon.render.console import line_console, table_console
-from dlmon.render.tables import plain_table, print_line, unwrapped
+from dlmon.render.lines import print_line, print_sections
 from dlmon.signals import on_signals
 from dlmon.sweep.runner import SweepRun
 
@@ -134,43 +135,14 @@ class _Showing:
 
 
 def print_results(run: SweepRun) -> None:
-    """Print the table of a sweep, and what it found; of one of which nothing ran, that alone."""
+    """Print what a sweep found, and its table; of one of which nothing ran, that alone."""
     console = table_console()
-    columns, rows = table_of(run.sweep)
+    console.print()
+    rows = table_of(run.sweep)[1]
     if all(row.status == RunStatus.NOT_RUN for row in rows):
         # Why not stands at each run above.
         count = len(run.sweep.plan.order)
         said = f"none of the {count:,} runs was made" if count > 1 else "the run was not made"
-        _print_sentences(console, [said])
+        print_line(console, Text(said))
         return
-    table = plain_table()
-    table.add_column("")
-    for column in columns:
-        table.add_column(column.heading, justify="right" if column.numeric else "left")
-    for row in rows:
-        cells = (Text(cell) for cell in row.cells)
-        table.add_row("▶" if row.best else " ", *cells, style="bold" if row.best else "")
-    lines = unwrapped(console, table)
-    notes = [Text(), *(Text(row.note, style="dim") for row in rows)]
-    widest = max(line.cell_len + note.cell_len for line, note in zip(lines, notes, strict=True))
-    # Where they don't fit beside the table, they stand below it.
-    beside = not console.is_terminal or widest <= console.width
-    console.print()
-    for line, note in zip(lines, notes, strict=True):
-        whole = line + note if beside else line
-        whole.rstrip()
-        print_line(console, whole)
-    if not beside:
-        plan = run.sweep.plan
-        _print_sentences(
-            console, [f"{slot_text(plan, row.combination)}: {row.note}" for row in rows if row.note]
-        )
-    _print_sentences(console, findings(run.sweep))
-
-
-def _print_sentences(console: Console, sentences: Sequence[str]) -> None:
-    """Print sentences below what stands there."""
-    if sentences:
-        console.print()
-    for sentence in sentences:
-        print_line(console, Text(sentence))
+    print_sections(console, [sweep_table(run.sweep), Note(tuple(findings(run.sweep)), "good")])

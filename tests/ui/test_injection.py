@@ -10,12 +10,15 @@ from fakes.states import VIEWS, State, renamed, staged
 from rich.segment import Segment
 from textual import events
 
+from dlmon.cli.doctor import print_findings
 from dlmon.cli.start import Sources, Start
 from dlmon.doctor.finding import Finding
+from dlmon.figures.lists import describe_recorded, describe_workloads
 from dlmon.launch.job import Refused
 from dlmon.log.directory import list_sessions
 from dlmon.records import Output, Phase, Record, Result
-from dlmon.render.tables import print_findings, print_sessions, print_workloads
+from dlmon.render.console import table_console
+from dlmon.render.lines import print_sections
 from tui.app import DlmonApp
 from workloads.catalog import WORKLOADS
 
@@ -218,7 +221,7 @@ async def test_the_names_of_folders_are_not_obeyed(view):
 )
 def test_a_table_of_sessions_obeys_no_text(log_dir, capsys, text):
     write_log(log_dir, hostile_session(text, "failed"))
-    print_sessions(list_sessions(log_dir), log_dir)
+    print_sections(table_console(), describe_recorded(list_sessions(log_dir), (), log_dir))
     printed = capsys.readouterr().out
     assert_printable(printed)
     if text is MARKUP:
@@ -227,7 +230,7 @@ def test_a_table_of_sessions_obeys_no_text(log_dir, capsys, text):
 
 def test_a_table_of_sessions_shows_a_status_that_is_none_as_unknown(log_dir, capsys):
     write_log(log_dir, hostile_session("x", MARKUP))
-    print_sessions(list_sessions(log_dir), log_dir)
+    print_sections(table_console(), describe_recorded(list_sessions(log_dir), (), log_dir))
     assert " unknown " in capsys.readouterr().out
 
 
@@ -235,7 +238,7 @@ def test_a_table_of_sessions_shows_a_status_that_is_none_as_unknown(log_dir, cap
 def test_a_table_of_sessions_takes_any_time(log_dir, capsys, wall):
     header, *rest = recorded_session()
     write_log(log_dir, [replace(header, wall=wall), *rest])
-    print_sessions(list_sessions(log_dir), log_dir)
+    print_sections(table_console(), describe_recorded(list_sessions(log_dir), (), log_dir))
     assert header.id in capsys.readouterr().out.replace("\n", "")
 
 
@@ -244,7 +247,8 @@ def test_tables_of_findings_and_workloads_obey_no_text(capsys):
     assert capsys.readouterr().out.count(MARKUP) == 3
     text = "[/x] [@click=app.quit]x[/]"
     workload = next(iter(WORKLOADS.values()))
-    print_workloads([replace(workload, name=text, title=text, source=text)])
+    hostile = [replace(workload, name=text, title=text, source=text)]
+    print_sections(table_console(), describe_workloads(hostile))
     assert capsys.readouterr().out.count(text) == 3
 
 

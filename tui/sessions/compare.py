@@ -11,34 +11,25 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
 from dlmon.comparison.sides import NotComparable, SidesComparison
-from dlmon.figures.sides import (
-    ARGUMENTS,
-    COLUMNS,
-    GAP,
-    FigureRow,
-    differences,
-    doubts,
-    figure_rows,
-    legends,
-    notes,
-    shown_columns,
-    side_name,
-    verdict,
-)
+from dlmon.figures.sections import Note, Section
+from dlmon.figures.sides import describe_sides
 from dlmon.log.folder import LogError
+from dlmon.render.lines import lines_of
 from dlmon.session.figures import OnRead, compare_logs
 from tui.screens.base import HELP, PALETTE, QUIT, THEME, hidden
 from tui.screens.export import EXPORT, ExportControls
 from tui.screens.reading import read_in_thread
 from tui.sessions.curves import CurvesChart
 from tui.widgets.following_lines import ScrollingLines
-from tui.widgets.lines import BAD, GOOD, HIGH, MUTED, PLAIN, STRONG, cut, wrapped
-from tui.widgets.rows import TextRow, fit
+from tui.widgets.lines import BAD, GOOD, HIGH, MUTED, PLAIN, STRONG, cut
+from tui.widgets.rows import TextRow
 
 Read = Callable[[Sequence[Path], Sequence[Path], OnRead], SidesComparison]
 
-_STYLES = {True: GOOD, False: BAD, None: PLAIN}
-_MOST_LINES = 6
+_STYLES = {
+    "": PLAIN, "dim": MUTED, "strong": STRONG, "good": GOOD, "bad": BAD, "high": HIGH,
+}  # fmt: skip
+_HOW_TO = "Press Enter to see them side by side anyway."
 
 
 class SidesTable(ScrollingLines):
@@ -46,75 +37,18 @@ class SidesTable(ScrollingLines):
 
     DEFAULT_CLASSES = "panel"
 
-    _comparison: SidesComparison | None = None
-    _sentence = ""
-    _anyway = False
+    _sections: Sequence[Section] = ()
 
-    def show_sentence(self, sentence: str) -> None:
-        """Show a sentence in place of a table."""
-        self._comparison, self._sentence = None, sentence
-        self.redraw()
-
-    def show(self, comparison: SidesComparison, anyway: bool) -> None:
-        """Show a comparison; one of unlike runs only where that was asked for."""
-        self._comparison, self._anyway = comparison, anyway
-        self.set_titles("Compare")
+    def show(self, *sections: Section) -> None:
+        """Show sections, or a sentence in place of a comparison."""
+        self._sections = sections
         self.redraw()
 
     def draw(self, width: int, height: int) -> list[TextRow]:
         """Return the rows that are in view."""
-        if self._comparison is None:
-            return _wrapped(self._sentence, width, PLAIN, self.ellipsis)
-        rows = self._all_rows(self._comparison, width - 1)
+        lines = lines_of(self._sections, width - 1)
+        rows = [tuple((text, _STYLES[style]) for text, style in line) for line in lines]
         return self.scrolled([cut(row, width - 1, self.ellipsis) for row in rows], width, height)
-
-    def _all_rows(self, comparison: SidesComparison, width: int) -> list[TextRow]:
-        sides: list[TextRow] = [
-            ((f"{name:<5}", MUTED), (side_name(side), STRONG))
-            for name, side in (("base", comparison.base), ("new", comparison.new))
-        ]
-        if comparison.unlike and not self._anyway:
-            refused = [f"Not comparable: {each}." for each in comparison.unlike]
-            refused.append("Press Enter to see them side by side anyway.")
-            lines = [line for each in refused for line in self._lines(each, width, PLAIN)]
-            return [*sides, (), *lines]
-        figures = figure_rows(comparison)
-        shown = shown_columns(figures, width)
-        table = [_cells(COLUMNS, shown, MUTED)]
-        table.extend(_cells(row.cells, shown, _style(row)) for row in figures)
-        said = self._lines(verdict(comparison), width, STRONG)
-        for doubt in doubts(comparison):
-            said.extend(self._lines(doubt, width, HIGH))
-        below = [self._lines(text, width, MUTED) for text in legends(figures)]
-        for title, texts in differences(comparison, self.glyphs):
-            lines = self._lines(f"{title.capitalize()}: {'; '.join(texts)}", width, PLAIN)
-            if title == ARGUMENTS:
-                # What a person gave to a script is what they compare.
-                said.extend(lines)
-            else:
-                below.append(lines)
-        below.extend(self._lines(note, width, MUTED) for note in notes(comparison))
-        return [*sides, *said, (), *table, (), *(row for rows in below for row in rows)]
-
-    def _lines(self, text: str, width: int, style: tuple[str, ...]) -> list[TextRow]:
-        return _wrapped(text, width, style, self.ellipsis)
-
-
-def _wrapped(text: str, width: int, style: tuple[str, ...], ellipsis: str) -> list[TextRow]:
-    return [((line, style),) for line in wrapped(text, width, _MOST_LINES, ellipsis)]
-
-
-def _style(row: FigureRow) -> tuple[str, ...]:
-    return _STYLES[row.is_better]
-
-
-def _cells(
-    texts: Sequence[str], shown: Sequence[tuple[int, int]], style: tuple[str, ...]
-) -> TextRow:
-    cells = [
-        texts[index].rjust(width) if index else fit(texts[index], width) for index, width in shown
-    ]
-    return (((" " * GAP).join(cells), style),)
 
 
 class CompareScreen(ExportControls):
@@ -213,7 +147,7 @@ class CompareScreen(ExportControls):
             self._comparison = await read_in_thread(read, self._show_share)
         except (LogError, NotComparable) as refused:
             self._comparison = None
-            self._table.show_sentence(str(refused))
+            self._show_sentence(str(refused))
             self._chart.show((), ())
         else:
             self._show(self._comparison)
@@ -221,10 +155,14 @@ class CompareScreen(ExportControls):
 
     def _show_share(self, share: float) -> None:
         if self._comparison is None:
-            self._table.show_sentence(f"reading the sessions: {100 * share:.0f} %")
+            self._show_sentence(f"reading the sessions: {100 * share:.0f} %")
+
+    def _show_sentence(self, sentence: str) -> None:
+        self._table.show(Note((sentence,), "list"))
 
     def _show(self, comparison: SidesComparison) -> None:
-        self._table.show(comparison, self._anyway)
+        how_to = [Note((_HOW_TO,))] if comparison.unlike and not self._anyway else []
+        self._table.show(*describe_sides(comparison, self._anyway), *how_to)
         curves = [
             [run.curve for run in side if run.curve is not None]
             for side in (comparison.base, comparison.new)

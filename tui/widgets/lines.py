@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from rich.cells import cell_len, chop_cells
+from rich.cells import cell_len
 from textual.geometry import Size
 
 from dlmon.figures.glyphs import Glyphs
+from dlmon.render.wrap import wrapped as wrapped
 from tui.widgets.rows import RowWidget, TextRow, TextRun, fit
 
 PLAIN: tuple[str, ...] = ("lines--plain",)
@@ -25,9 +26,6 @@ CHOSEN: tuple[str, ...] = ("lines--chosen",)
 
 APART = 2
 """Blanks between what is left and what is right in a line."""
-
-# Beyond so many characters a cell, a text holds marks that take none.
-_CHARACTERS_PER_CELL = 4
 
 
 class Lines(RowWidget):
@@ -140,33 +138,6 @@ def with_thumb(
     return drawn
 
 
-def wrapped(text: str, width: int, most: int, ellipsis: str = "…") -> list[str]:
-    """Break a text between words into at most `most` lines of at most `width` cells."""
-    lines: list[str] = []
-    rest = text.strip()
-    while rest and width > 0 and len(lines) < most:
-        if _fits(rest, width):
-            return [*lines, rest]
-        line = _line_of(rest, width)
-        if not line or len(lines) == most - 1:
-            return [*lines, fit(rest, width, ellipsis)]
-        lines.append(line.rstrip())
-        rest = rest[len(line) :].lstrip()
-    return lines
-
-
 def row_width(row: TextRow) -> int:
     """Return how many cells a row takes."""
     return sum(cell_len(text) for text, _ in row)
-
-
-def _fits(text: str, width: int) -> bool:
-    return len(text) <= width * _CHARACTERS_PER_CELL and cell_len(text) <= width
-
-
-def _line_of(text: str, width: int) -> str:
-    """Return the first words that fit in `width` cells, or a part of one; empty where none does."""
-    head = chop_cells(text[: width * _CHARACTERS_PER_CELL], width)[0]
-    if text[len(head) : len(head) + 1] in ("", " ") or " " not in head:
-        return head
-    return head[: head.rindex(" ")]

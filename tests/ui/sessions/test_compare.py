@@ -128,7 +128,7 @@ async def test_the_curves_of_runs_that_count_steps_are_of_steps(tmp_path):
 
 async def test_steps_and_samples_are_not_drawn_over_each_other(tmp_path):
     text = await shown((sized(tmp_path, "a", None), sized(tmp_path, "b", 64)))
-    assert "not compared with base: one side counts steps, the other samples" in text
+    assert "Not compared with base: one side counts steps, the other samples" in text
     assert "─ Throughput ─" in text
     assert "not drawn over each other: some runs count steps, others samples" in text
 
@@ -139,12 +139,12 @@ async def test_unlike_runs_are_refused_until_enter(tmp_path):
         side(tmp_path, "new", 2_000, workload="mnist-mlp-small"),
     )
     refused = await shown(sides)
-    assert "Not comparable: network cifar10-cnn, not mnist-mlp-small." in refused
+    assert "These runs do not compare: network cifar10-cnn, not mnist-mlp-small" in refused
     assert "median step" not in refused
     assert "Anyway" in refused.splitlines()[-1]
     anyway = await shown(sides, keys=["enter"])
     assert "median step" in anyway
-    assert "not comparable: network" in anyway
+    assert "Not comparable: network" in anyway
     assert "Anyway" not in anyway.splitlines()[-1]
 
 
@@ -180,20 +180,19 @@ def script(log_dir, name, step_us, *arguments):
     return [write_log(log_dir, [header, *rest], name)]
 
 
-@pytest.mark.parametrize(("ascii", "change"), [(False, "0.005 → 0.001"), (True, "0.005 -> 0.001")])
-async def test_which_arguments_of_a_script_differ_stands_below_the_verdict(tmp_path, ascii, change):
+async def test_which_arguments_of_a_script_differ_stands_below_the_verdict(tmp_path):
     sides = (
         script(tmp_path, "base", 18_000, "--sleep", "0.005"),
         script(tmp_path, "new", 4_000, "--sleep", "0.001"),
     )
-    text = await shown(sides, (80, 24), ascii)
-    assert f"Different arguments: --sleep: {change}" in text
-    assert "new is 4.50× as fast as base" in text
+    text = await shown(sides, (80, 24))
+    assert text.index("4.50") < text.index("Different arguments") < text.index("samples/s")
+    assert "--sleep  0.005 → 0.001" in text
 
 
 async def test_a_foreign_argument_is_never_markup(tmp_path):
     sides = script(tmp_path, "base", 18_000), script(tmp_path, "new", 18_000, "[/x][b]markup")
-    assert "argument 1: not given → [/x][b]markup" in await shown(sides)
+    assert "argument 1  not given → [/x][b]markup" in await shown(sides)
 
 
 # ---- how one gets there, about, and back ----

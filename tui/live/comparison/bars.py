@@ -15,7 +15,7 @@ from textual.message import Message
 
 from dlmon.comparison.compare import ComparisonRow
 from dlmon.figures import units
-from dlmon.figures.comparison import Reference, busy_said_once, row_of
+from dlmon.figures.comparison import Reference, doubts_said_once, row_of
 from dlmon.figures.value_axis import bar_fractions
 from tui.drawing.plot import thick_bar
 from tui.widgets.following_lines import ScrollingLines
@@ -201,13 +201,13 @@ def _notes(bar: BarRow) -> tuple[str, ...]:
 
 def said_of_all(rows: Sequence[ComparisonRow]) -> str:
     """Return what there is to say of all rows of a comparison at once."""
-    _, busy = busy_said_once(rows)
+    _, of_all = doubts_said_once(rows)
     fractions = _fractions(rows)
     longest = max((row.value for row in fractions), default=0.0)
     logarithmic = any(
         not math.isclose(fraction * longest, row.value) for row, fraction in fractions.items()
     )
-    return _GAP.join(text for text in ("logarithmic scale" if logarithmic else "", busy) if text)
+    return _GAP.join(text for text in ("logarithmic scale" if logarithmic else "", of_all) if text)
 
 
 def bar_rows(
@@ -222,7 +222,7 @@ def bar_rows(
     A run that has no figure to be compared stands above all others, without a bar. What
     `said_of_all` says is not in their notes.
     """
-    rows, _ = busy_said_once(rows)
+    rows, _ = doubts_said_once(rows)
     fractions = _fractions(rows)
     labels = _published_labels([row for row in rows if row.kind == "published"])
     drawn = []

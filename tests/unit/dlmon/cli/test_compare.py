@@ -45,7 +45,7 @@ def compare(log_dir, capsys):
 def test_two_sides_of_three_runs(compare):
     exit_code, out = compare("base*", "slow-0,slow-1,slow-2")
     assert exit_code == 0
-    assert "base base-0 and 2 more" in out
+    assert "base  base-0 and 2 more" in out
     assert "% slower than base (9.8 to 10.1 %)" in out
     (rate,) = (line for line in out.splitlines() if line.startswith("samples/s"))
     assert rate.split()[-1] == "3+3"
@@ -60,7 +60,7 @@ def test_one_run_a_side_is_marked_and_the_next_step_is_named(compare, log_dir):
     exit_code, out = compare("base-0", "slow-0")
     assert exit_code == 0
     assert "? -10.0 %" in out
-    assert "new is 10.0 % slower than base (9.8 to 10.1 %, 1 run each)" in out
+    assert "New is 10.0 % slower than base (9.8 to 10.1 %, 1 run each)" in out
     with pytest.raises(UserError, match="repeat each 3 times"):
         compare("base-0", "slow-0", "--fail-if-slower", "5%")
 
@@ -135,8 +135,8 @@ def test_what_can_t_be_compared_is_one_sentence(compare, arguments, says):
 def test_unlike_runs_are_compared_where_that_is_asked_for(compare):
     exit_code, out = compare("base*", "other", "--anyway")
     assert exit_code == 0
-    assert "not comparable: network cifar10-cnn, not mnist-mlp-small" in out
-    assert "not comparable: batch size 100, not 32" in out
+    assert "Not comparable: network cifar10-cnn, not mnist-mlp-small" in out
+    assert "Not comparable: batch size 100, not 32" in out
 
 
 def test_a_run_that_goes_on_is_compared_and_named(compare, log_dir):

@@ -9,10 +9,10 @@ from fakes.scripts import script_session
 from dlmon.comparison.compare import ComparisonRow
 from dlmon.figures.comparison import (
     EARLIER_SESSIONS,
-    busy_said_once,
     comparison_rows,
     default_conditions,
     device_text,
+    doubts_said_once,
     earlier_sessions,
     ended_after_an_epoch,
     epoch_text,
@@ -596,11 +596,11 @@ def test_a_machine_that_was_busy_at_the_start_of_each_run_is_said_once():
     machines = [replace(records[0].machine, cpu_pct=pct) for pct in (30.0, 40.0)]
     busy_before = with_header(entry(), machine=machines[1])
     snapshot = folded(change(records, SessionHeader, machine=machines[0])).snapshot()
-    rows, of_all = busy_said_once(comparison_rows(snapshot, [busy_before]))
-    assert of_all == "the machine was busy at the start of each run shown"
+    rows, of_all = doubts_said_once(comparison_rows(snapshot, [busy_before]))
+    assert of_all == "each run shown: machine was busy at the start"
     assert not any("busy" in badge for row in rows for badge in row.badges)
     for others in ([], [entry("quiet"), busy_before]):
-        rows, of_all = busy_said_once(comparison_rows(snapshot, others))
+        rows, of_all = doubts_said_once(comparison_rows(snapshot, others))
         (this,) = rows_of_kind(rows, "this")
         assert of_all == ""
         assert "machine was busy at the start: CPU 30 %" in this.badges

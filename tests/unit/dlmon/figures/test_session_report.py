@@ -10,7 +10,7 @@ from fakes.sections import bars, said, under
 
 from dlmon.comparison.published import published
 from dlmon.figures.report import make_report
-from dlmon.figures.session_report import as_sentence
+from dlmon.figures.sections import as_sentence
 from dlmon.log.label import Label, write_label
 from dlmon.records import (
     AccountPart,
@@ -108,7 +108,7 @@ def test_what_speaks_against_figures_is_said(tmp_path):
     header, *records = recorded_session()
     busy = MachineFacts(**{**vars(header.machine), "on_battery": True})
     session = only(write_log(tmp_path, [replace(header, machine=busy), *records]))
-    assert "The machine ran on its battery." in said(session.top, "warning")
+    assert "The machine ran on its battery." in said(session.top, "list")
     assert session.as_json["against"][Doubt.ON_BATTERY] == "the machine ran on its battery"
 
 
@@ -132,14 +132,6 @@ def began_busy(records, cpu_pct):
     return [replace(header, machine=replace(header.machine, cpu_pct=cpu_pct)), *rest]
 
 
-def test_a_run_that_alone_began_on_a_busy_machine_has_it_above_its_comparison_only(tmp_path):
-    path = write_log(tmp_path, began_busy(recorded_session(), 30.0))
-    session = only(path)
-    assert "Machine was busy at the start: CPU 30 %." in said(session.top, "warning")
-    assert not any("busy" in bar.note for bar in bars(session))
-    assert said(session.top, "plain") is None
-
-
 def test_runs_that_all_began_on_a_busy_machine_have_it_once_below_their_comparison(tmp_path):
     early = recorded_session(session_id="20261120-a1b2", begin_wall=BEGIN_WALL - 600)
     write_log(tmp_path, began_busy(early, 40.0))
@@ -147,7 +139,7 @@ def test_runs_that_all_began_on_a_busy_machine_have_it_once_below_their_comparis
     session = only(path)
     assert any(bar.kind == "earlier" for bar in bars(session))
     assert not any("busy" in bar.note for bar in bars(session))
-    once = "The machine was busy at the start of each run shown."
+    once = "Each run shown: machine was busy at the start."
     for text in (markdown_of(make_report([path], [])), html_of(make_report([path], []))):
         assert text.count(once) == 1
 

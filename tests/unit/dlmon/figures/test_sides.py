@@ -3,18 +3,16 @@ from dataclasses import replace
 import pytest
 
 from dlmon.comparison.sides import Difference, NotComparable, RunFigures, compare_sides
+from dlmon.figures.sections import Figures, Note, Table
 from dlmon.figures.sides import (
-    COLUMNS,
-    GAP,
     change_text,
     changed_text,
-    differences,
+    describe_sides,
     doubts,
-    figure_rows,
+    figure_table,
     legends,
     notes,
     p_text,
-    shown_columns,
     side_name,
     verdict,
 )
@@ -47,8 +45,12 @@ def side(session, *throughputs, values=None, **changes):
 
 
 def cells(comparison, name):
-    (row,) = (row for row in figure_rows(comparison) if row.cells[0] == name)
-    return row.cells
+    (row,) = (row for row in figure_table(comparison).rows if row[0] == name)
+    return row
+
+
+def names_of(comparison):
+    return [row[0] for row in figure_table(comparison).rows]
 
 
 @pytest.mark.parametrize(
@@ -93,31 +95,13 @@ def test_a_probability_has_as_many_digits_as_it_needs(p, text):
 def test_the_parts_of_the_account_stand_last_in_their_own_order():
     account = {"account.startup": 2.0, "account.data_wait": 1.0, "account.closing": 0.5}
     comparison = compare_sides(side("a", 1.0, values=account), side("b", 2.0, values=account))
-    names = [row.cells[0] for row in figure_rows(comparison)]
+    names = names_of(comparison)
     assert names == ["samples/s", "start and imports, s", "waiting for data, s", "shutdown, s"]
 
 
 def test_what_one_side_lacks_is_a_dash():
     comparison = compare_sides(side("a", 1.0, values={"gpu_pct": 97.0}), side("b", 2.0))
     assert cells(comparison, "GPU busy, %") == ("GPU busy, %", "97", "–", "", "", "", "1+0")
-
-
-@pytest.mark.parametrize(
-    ("width", "columns"),
-    [
-        (100, COLUMNS),
-        (56, tuple(name for name in COLUMNS if name != "n")),
-        (50, ("", "base", "new", "change", "95 % interval")),
-        (36, ("", "base", "new", "change")),
-        (1, ("", "base", "new", "change")),
-    ],
-)
-def test_columns_go_where_there_is_no_room(width, columns):
-    rows = figure_rows(compare_sides(side("a", 900.0, 901.0), side("b", 950.0, 951.0)))
-    shown = shown_columns(rows, width)
-    assert tuple(COLUMNS[index] for index, _ in shown) == columns
-    needed = sum(cells for _, cells in shown) + GAP * (len(shown) - 1)
-    assert needed <= width or columns == COLUMNS[:4]
 
 
 def test_a_side_is_called_by_its_name_where_all_its_runs_bear_it():
@@ -207,18 +191,19 @@ def test_a_script_is_repeated_by_exec():
 
 def test_the_marks_in_a_table_are_explained():
     one_each = compare_sides(side("a", 1.0, windows=WINDOWS), side("b", 2.0, windows=WINDOWS))
-    assert legends(figure_rows(one_each)) == [
+    assert legends(figure_table(one_each)) == [
         "? not tested: one run a side can't show how much runs differ from time to time"
     ]
     assert "not of how runs do" in notes(one_each)[-1]
     judged = compare_sides(side("a", 1.0), side("b", 1.0), side("c", 1.0, 1.01, 0.99))
-    assert "allows for how runs differ" in legends(figure_rows(judged))[0]
+    assert "allows for how runs differ" in legends(figure_table(judged))[0]
     assert notes(judged) == ["how runs differ is taken from other runs of the same conditions here"]
     clear = compare_sides(side("a", 1.0, 1.01), side("b", 2.0, 2.01))
-    assert legends(figure_rows(clear)) == []
+    assert legends(figure_table(clear)) == []
     alike = compare_sides(side("a", 1.0, 1.0), side("b", 2.0, 2.0))
-    assert legends(figure_rows(alike)) == ["? not tested: the runs of a side don't differ at all"]
-    assert legends([*figure_rows(alike), *figure_rows(one_each)]) == [
+    assert legends(figure_table(alike)) == ["? not tested: the runs of a side don't differ at all"]
+    both = replace(figure_table(alike), rows=figure_table(alike).rows + figure_table(one_each).rows)
+    assert legends(both) == [
         "? not tested: one run a side, or runs of a side that don't differ at all"
     ]
 
@@ -229,14 +214,14 @@ def test_the_parts_of_scripts_of_pytorch_have_names_that_hold_for_them():
     of_scripts = compare_sides(
         side("a", 1_000.0, values=values, **torch), side("b", 1_000.0, values=values, **torch)
     )
-    names = [row.cells[0] for row in figure_rows(of_scripts)]
+    names = names_of(of_scripts)
     assert {"start and set-up, s", "first batch, s", "first batches, extra s"} <= set(names)
     assert not any("compil" in name for name in names)
     keras = {"keras": "3.15.1", "dlmon": "0.1.0", "backend": "tensorflow"}
     mixed = compare_sides(
         side("a", 1_000.0, values=values), side("b", 1_000.0, values=values, versions=keras)
     )
-    names = [row.cells[0] for row in figure_rows(mixed)]
+    names = names_of(mixed)
     assert {"start and imports, s", "compiling, s", "compile, s"} <= set(names)
 
 
@@ -262,7 +247,7 @@ def test_steps_and_samples_each_have_their_unit_and_no_verdict():
     said = "not compared with base: one side counts steps, the other samples"
     assert verdict(comparison) == said
     assert notes(comparison) == []
-    assert [row.is_better for row in figure_rows(comparison)] == [None]
+    assert figure_table(comparison).levels == ("",)
 
 
 def test_why_no_part_of_the_time_is_compared_is_said_once():
@@ -277,7 +262,7 @@ def test_why_no_part_of_the_time_is_compared_is_said_once():
 def test_what_was_learned_stands_between_the_figures_and_the_account():
     values = {"metric.val_accuracy": 0.5, "account.training": 9.0, "compile_s": 1.0}
     comparison = compare_sides(side("a", 1.0, values=values), side("b", 1.0, values=values))
-    names = [row.cells[0] for row in figure_rows(comparison)]
+    names = names_of(comparison)
     assert names[1:] == ["compile, s", "last val_accuracy", "steps, s"]
     assert cells(comparison, "last val_accuracy")[1:4] == ("0.5000", "0.5000", "? +0.0 %")
 
@@ -285,7 +270,7 @@ def test_what_was_learned_stands_between_the_figures_and_the_account():
 def test_a_foreign_name_of_a_metric_is_cleaned_and_cut():
     values = {"metric.\x1b[31ma_very_long_name_of_a_metric": 0.5}
     comparison = compare_sides(side("a", 1.0, values=values), side("b", 1.0, values=values))
-    name = figure_rows(comparison)[1].cells[0]
+    name = names_of(comparison)[1]
     assert name.startswith("last a_very")
     assert name.endswith("…")
     assert len(name) <= 25
@@ -315,6 +300,25 @@ def test_a_side_of_runs_of_both_has_a_dash():
 
 # ---- what differs ----
 
+
+def differences(comparison, **options):
+    sections = describe_sides(comparison, **options)
+    return [one for one in sections if isinstance(one, Figures) and one.heading]
+
+
+def test_unlike_sides_are_shown_without_figures_unless_that_is_asked_for():
+    changes = {"batch_size": 32, "options": {"threads": 2}}
+    it = compare_sides(side("a", 1.0, batch_size=64), side("b", 2.0, **changes))
+    names, said, what_differs = describe_sides(it, anyway=False)
+    assert names == Figures("", (("base", "a-0"), ("new", "b-0")))
+    assert said == Note(("These runs do not compare: batch size 64, not 32.",), "verdict")
+    assert what_differs == Figures("Different options", (("threads", "– → 2"),))
+    _, verdict, doubted, table, *_ = describe_sides(it)
+    assert verdict.sentences[0].startswith("New is 2.00× as fast as base")
+    assert doubted == Note(("Not comparable: batch size 64, not 32.",), "warning")
+    assert isinstance(table, Table)
+
+
 LONG = "/home/ada/work/experiments/of-this-year/torch_loop.py"
 
 
@@ -328,7 +332,7 @@ def test_only_the_arguments_that_differ_are_named():
     comparison = compare_sides(script("a", *alike), script("b", *alike, "--workers", "4"))
     assert not comparison.unlike
     assert differences(comparison) == [
-        ("different arguments", ["--workers: not given → 4"]),
+        Figures("Different arguments", (("--workers", "not given → 4"),))
     ]
 
 
@@ -341,14 +345,16 @@ def test_a_long_value_is_cut_to_where_it_differs():
 
 def test_of_very_many_arguments_the_first_are_named():
     comparison = compare_sides(script("a"), script("b", *map(str, range(100))))
-    ((_, texts),) = differences(comparison)
-    assert len(texts) == 13
-    assert texts[-1] == "and 88 more"
+    (found,) = differences(comparison)
+    assert len(found.rows) == 13
+    assert found.rows[-1] == ("", "and 88 more")
+    (whole,) = differences(comparison, most=None)
+    assert len(whole.rows) == 100
 
 
 def test_foreign_arguments_are_cleaned():
     comparison = compare_sides(script("a"), script("b", "--note", "\x1b[31m[b]red\x1b[0m\n"))
-    assert differences(comparison)[0][1] == ["--note: not given → [b]red"]
+    assert differences(comparison)[0].rows == (("--note", "not given → [b]red"),)
 
 
 def test_another_script_is_no_other_network():

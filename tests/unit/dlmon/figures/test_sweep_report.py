@@ -71,7 +71,7 @@ def test_words_alone_are_bars(tmp_path):
 
 def test_the_table_stands_in_markdown_and_csv(by_batch):
     text = markdown_of(make_report([], [by_batch]))
-    assert "| gpu | 64 | completed | 0.0469 | 21,333 | best |" in text
+    assert "| ▶ | gpu | 64 | completed | 0.0469 | 21,333 |  |" in text
     rows = list(csv.DictReader(io.StringIO("".join(sweep_lines(by_batch)))))
     assert [row["option_batch_size"] for row in rows] == ["16", "64", "128"] * 2
     assert rows[-1]["status"] == "out of memory"
@@ -85,7 +85,10 @@ def test_what_speaks_against_the_best_stands_beside_that_it_is(tmp_path):
     path = sweep_log(tmp_path, {"batch_size": [16, 64]}, outcome)
     (sweep,) = make_report([], [path]).sweeps
     (table,) = (one for one in sweep.sections if isinstance(one, Table))
-    assert [row[-1] for row in table.rows] == ["in doubt: stalls", "best; in doubt: stalls"]
+    assert [(row[0], row[-1]) for row in table.rows] == [
+        ("", "in doubt: stalls"),
+        ("▶", "in doubt: stalls"),
+    ]
 
 
 def test_a_hostile_sweep_puts_nothing_in(tmp_path):

@@ -6,10 +6,10 @@ from types import SimpleNamespace
 
 import pytest
 from fakes.sweeps import completed, plan_of, sweep_of
-from rich.console import Console
 
-import dlmon.render.sweep
+from dlmon.figures.sweeps import sweep_table
 from dlmon.records import Outcome, RunStatus
+from dlmon.render.lines import lines_of
 from dlmon.render.sweep import print_results
 
 REASON = "the batch size must be " + "from 1 to 60,000, " * 15 + "not 70,000"
@@ -35,18 +35,14 @@ def test_in_a_pipe_a_row_is_one_line_with_its_note(printed):
     assert [row.split()[0] for row in rows] == ["32", "▶", "70000"]
     assert rows[2].endswith(REASON)
     assert best == BEST
-    assert all(line == line.rstrip() for line in printed)
 
 
-def test_in_a_terminal_notes_stand_below_the_table_and_nothing_is_wider(capsys, monkeypatch):
-    console = Console(width=60, highlight=False, force_terminal=True, color_system=None)
-    monkeypatch.setattr(dlmon.render.sweep, "table_console", lambda: console)
-    print_results(SimpleNamespace(sweep=SWEEP))
-    output = capsys.readouterr().out
-    assert max(len(line.rstrip()) for line in output.splitlines()) <= 60
-    assert f"batch 70000, cpu: {REASON}" in output.replace(" \n", " ").replace("\n", " ")
-    assert [line.split()[0] for line in output.splitlines()[2:5]] == ["32", "▶", "70000"]
-    assert BEST.split()[-1] in output
+def test_in_a_terminal_a_note_without_room_stands_below_its_row_and_nothing_is_wider():
+    sections = [sweep_table(SWEEP)]
+    lines = ["".join(text for text, _ in line) for line in lines_of(sections, 60)]
+    assert max(map(len, lines)) <= 60
+    assert [line.split()[0] for line in lines[1:4]] == ["32", "▶", "70000"]
+    assert " ".join(" ".join(lines[4:]).split()) == REASON
 
 
 def test_where_nothing_ran_one_sentence_says_so_in_place_of_a_table_without_figures(capsys):
@@ -58,10 +54,3 @@ def test_where_nothing_ran_one_sentence_says_so_in_place_of_a_table_without_figu
     assert capsys.readouterr().out == "\nthe run was not made\n"
     print_results(SimpleNamespace(sweep=sweep_of(plan, not_run, [completed(0.5)])))
     assert "nosuch is not known" in capsys.readouterr().out
-
-
-def test_a_note_that_fits_in_the_terminal_stands_in_its_row(capsys, monkeypatch):
-    console = Console(width=400, highlight=False, force_terminal=True, color_system=None)
-    monkeypatch.setattr(dlmon.render.sweep, "table_console", lambda: console)
-    print_results(SimpleNamespace(sweep=SWEEP))
-    assert capsys.readouterr().out.splitlines()[4].rstrip().endswith(REASON)

@@ -1,4 +1,4 @@
-"""The tables of `dlmon list`, `sessions` and `doctor`."""
+"""The tables of `dlmon list` and `sessions`."""
 
 import re
 from dataclasses import replace
@@ -8,14 +8,14 @@ import pytest
 from fakes.recorded import BEGIN_WALL, recorded_session, write_log
 from fakes.sweeps import SMALL, completed, plan_of
 from rich.cells import cell_len
-from rich.console import Console
 
-from dlmon.doctor.finding import Finding
+from dlmon.figures.lists import describe_recorded, describe_workloads, session_json
 from dlmon.figures.sessions import runs_of_sweeps
 from dlmon.log.directory import list_sessions
 from dlmon.log.label import Label, write_label
 from dlmon.records import Began, Closed, Ended, Slot
-from dlmon.render.tables import print_findings, print_sessions, print_workloads, session_json
+from dlmon.render.console import table_console
+from dlmon.render.lines import lines_of, print_sections
 from dlmon.sweep.log import SweepWriter, list_sweeps, new_header
 from workloads.catalog import WORKLOADS
 
@@ -40,6 +40,20 @@ def table(log_dir, capsys):
     return read
 
 
+def print_sessions(entries, log_dir, sweeps=(), width=None, **options):
+    """Print a list as it is in a pipe, or on a terminal of some width."""
+    sections = describe_recorded(entries, sweeps, log_dir, **options)
+    if width is None:
+        print_sections(table_console(), sections)
+    else:
+        print(shown(sections, width))
+
+
+def shown(sections, width):
+    lines = lines_of(sections, width)
+    return "\n".join("".join(text for text, _ in line) for line in lines)
+
+
 def cells(text):
     """Return the rows of a table: cells are two blanks apart."""
     return [
@@ -47,38 +61,26 @@ def cells(text):
     ]
 
 
-def test_every_workload_has_a_row_with_its_figures(capsys):
-    print_workloads(tuple(WORKLOADS.values()))
-    heading, *rows = capsys.readouterr().out.splitlines()
-    assert heading.split()[0] == "name"
-    table_rows = "\n".join(rows)
+def test_every_workload_has_a_row_with_its_figures():
+    text = shown(describe_workloads(tuple(WORKLOADS.values())), None)
     for workload in WORKLOADS.values():
-        assert f"{workload.name} " in table_rows
-        assert f" {workload.parameters:,} " in table_rows
-        assert workload.title in table_rows
-        assert workload.source in table_rows
-    assert "1,337,002" in table_rows
+        (row,) = (line for line in text.splitlines() if line.startswith(f"{workload.name} "))
+        assert f" {workload.parameters:,} " in row
+        assert row.endswith(workload.title)
+        assert workload.source in text
+    rows = {row[0]: row for row in cells(text) if row}
+    assert rows["cifar10-cnn"][4:6] == ["10 epochs", "[1]"]
+    assert rows["resnet50"][4] == "100 steps"
 
 
-def test_a_workload_shows_how_long_a_run_of_it_is(capsys):
-    print_workloads(tuple(WORKLOADS.values()))
-    rows = {row[0]: row for row in cells(capsys.readouterr().out) if row}
-    assert rows["cifar10-cnn"][5:] == ["10 epochs", "[1]"]
-    assert rows["resnet50"][5] == "100 steps"
-
-
-@pytest.mark.parametrize("width", [20, 60, 80, 139, 140, 200])
-def test_the_workloads_are_shown_whole_at_any_width(capsys, monkeypatch, width):
-    console = Console(width=width, highlight=False, force_terminal=True, color_system=None)
-    monkeypatch.setattr("dlmon.render.tables.table_console", lambda: console)
-    print_workloads(tuple(WORKLOADS.values()))
-    printed = capsys.readouterr().out
+@pytest.mark.parametrize("width", [80, 120, 200])
+def test_the_workloads_are_shown_whole_at_any_width(width):
+    text = shown(describe_workloads(tuple(WORKLOADS.values())), width)
+    assert max(map(cell_len, text.splitlines())) <= width
+    words = " ".join(text.split())
     for workload in WORKLOADS.values():
-        assert f"\n{workload.name} " in printed
-        assert f" {workload.parameters:,} " in printed
-        assert workload.title.split()[-1] in printed
-    if width == 80:
-        assert max(map(cell_len, printed.splitlines())) <= width
+        assert f" {workload.parameters:,} " in words
+        assert workload.title.split()[-1] in words
 
 
 def test_without_sessions_it_says_where_none_are(log_dir, capsys):
@@ -139,28 +141,22 @@ GPU = "NVIDIA GeForce GTX 1060 6GB"
 BUSY = {"busy_at_start": "machine was busy at the start: CPU 90 %", "too_short": "1 s"}
 
 
-def on_terminal(monkeypatch, width):
-    console = Console(width=width, highlight=False, force_terminal=True, color_system=None)
-    monkeypatch.setattr("dlmon.render.tables.table_console", lambda: console)
-
-
 @pytest.mark.parametrize(
     ("width", "shown"),
     [
         (34, []),
-        (60, ["completed", "9.16 s ± 0.01 …"]),
+        (60, ["completed", "9.16 s ± 0.01…"]),
         (80, ["completed", "9.16 s ± 0.01 per epoch"]),
         (100, ["completed", GPU, "9.16 s ± 0.01 per epoch"]),
         (120, ["cifar10-cnn", "completed", GPU, "9.16 s ± 0.01 per epoch"]),
     ],
 )
 def test_a_session_has_one_line_on_a_terminal_and_what_its_id_says_goes_first(
-    log_dir, capsys, monkeypatch, width, shown
+    log_dir, capsys, width, shown
 ):
-    on_terminal(monkeypatch, width)
     id = "20261120-145600-cifar10-cnn-7f3a"
     write_log(log_dir, recorded_session(session_id=id))
-    print_sessions(list_sessions(log_dir), log_dir)
+    print_sessions(list_sessions(log_dir), log_dir, width=width)
     heading, row = capsys.readouterr().out.splitlines()
     assert heading.startswith("session")
     found, *others = re.split(" {2,}", row.rstrip(" …") if not shown else row)
@@ -168,20 +164,14 @@ def test_a_session_has_one_line_on_a_terminal_and_what_its_id_says_goes_first(
     assert (found, others) == (id, shown)
 
 
-def test_that_the_machine_was_busy_at_each_start_is_said_once_on_a_terminal(
-    log_dir, capsys, monkeypatch
-):
+def test_that_the_machine_was_busy_at_each_start_is_said_once(log_dir, capsys):
     for id in ("one", "two"):
         records = recorded_session(session_id=id)
         write_log(log_dir, [*records[:-1], replace(records[-1], against=BUSY)])
     print_sessions(list_sessions(log_dir), log_dir)
-    assert capsys.readouterr().out.count("busy at the start") == 2
-    on_terminal(monkeypatch, 140)
-    print_sessions(list_sessions(log_dir), log_dir)
-    *rows, said = capsys.readouterr().out.splitlines()
-    assert said == "the machine was busy at the start of each run shown"
-    assert "busy" not in "".join(rows)
-    assert "too short" in rows[-1]
+    *rows, _, said = capsys.readouterr().out.splitlines()
+    assert said == f"each run shown: {BUSY['busy_at_start']}; {BUSY['too_short']}"
+    assert "in doubt" not in "".join(rows)
 
 
 def test_nothing_is_cut_in_a_pipe(table):
@@ -269,14 +259,13 @@ def test_a_sweep_alone_has_no_table_of_sessions(log_dir, capsys):
     assert row[2:] == ["2 workloads", "interrupted", "0 of 2 done", "3 times each"]
 
 
-def test_a_row_is_one_line_in_a_pipe_and_an_id_is_never_broken(swept, log_dir, capsys, monkeypatch):
+def test_a_row_is_one_line_in_a_pipe_and_an_id_is_never_broken(swept, log_dir, capsys):
     failed = recorded_session(session_id="failed", status="failed")
     failed[-1] = replace(failed[-1], error="no room " * 60)
     write_log(log_dir, failed)
     rows = listed(log_dir, capsys)
     assert next(row for row in rows if row and row[0] == "failed")[-1] == ("no room " * 60).strip()
-    on_terminal(monkeypatch, 60)
-    rows = listed(log_dir, capsys)
+    rows = listed(log_dir, capsys, width=60)
     assert any(row and row[0] == swept.header.id for row in rows)
     # On a terminal an error has its beginning.
     (row,) = (row for row in rows if row and row[0] == "failed")
@@ -312,21 +301,3 @@ def test_a_sweep_that_runs_is_not_to_be_resumed(log_dir, capsys):
     *_, row = listed(log_dir, capsys)
     writer.close()
     assert row[3:] == ["running", "0 of 2 done", "threads 1, 2"]
-
-
-def test_findings_are_marked_and_followed_by_what_to_do(capsys):
-    print_findings(
-        [
-            Finding("Python", "ok", "3.11.7"),
-            Finding("GPU", "missing", "no NVIDIA driver", "install one"),
-            Finding("CPU", "warning", "on battery"),
-            Finding("GPU", "absent", "no NVIDIA GPU found"),
-        ]
-    )
-    assert capsys.readouterr().out.splitlines() == [
-        "✓ Python: 3.11.7",
-        "✗ GPU: no NVIDIA driver",
-        "    → install one",
-        "! CPU: on battery",
-        "– GPU: no NVIDIA GPU found",
-    ]

@@ -70,8 +70,7 @@ def page(tmp_path):
     return path
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1200, 400])
+@pytest.mark.parametrize(("width", "scheme"), [(1200, "light"), (400, "dark")])
 def test_every_chart_is_painted_and_nothing_is_asked_for(browser, page, width, scheme):
     browser.complaints.clear()
     browser.open(page, width, scheme)

@@ -164,9 +164,15 @@ def _emitter() -> tuple[Emitter, subprocess.Popen[bytes]]:
 
 def _callbacks(model: Any, emitter: Any) -> tuple[Any, Any]:
     """Return both sides, each as Keras's list of callbacks within its first epoch."""
-    from dlmon.instrument.keras import TrainingCallback
+    from dlmon.instrument.fit_report import Known
+    from dlmon.instrument.reporter import Reporter
+    from workloads.callbacks import reporting_callback
+    from workloads.data.feeds import Feed
 
-    callback = TrainingCallback(emitter, batch_size=32, samples_per_epoch=32 * BATCHES_AN_EPOCH)
+    reporter = Reporter(None)
+    reporter.attach(emitter)
+    feed = Feed(None, None, 32, 32 * BATCHES_AN_EPOCH)
+    callback = reporting_callback(reporter, Known(feed.data))
     return _within_an_epoch(callback, model), _within_an_epoch(_empty_callback(), model)
 
 

@@ -83,7 +83,7 @@ class PacedRun:
         )
         self._enter("compiling")
         for epoch in range(self.epochs):
-            if self.emitter.stop_requested:
+            if self.emitter.reads.stop_requested:
                 return
             self._train_epoch(epoch)
 
@@ -94,7 +94,7 @@ class PacedRun:
         self.emitter.send(EpochStart(epoch, begin, self.batch_size, self.samples_per_epoch))
         batch_ended, next_end = self.emitter.batch_ended, self.pace.next
         end, step = next_end(begin), 0
-        while step < self.steps and not self.emitter.stop_requested:
+        while step < self.steps and not self.emitter.reads.stop_requested:
             now = time.monotonic_ns()
             while end <= now and step < self.steps:
                 batch_ended((step, end))
@@ -136,7 +136,7 @@ def main() -> int:
     run = PacedRun(options, emitter)
 
     def stop(number: int, frame: object) -> None:
-        emitter.stop_requested = True
+        emitter.reads.ask_to_stop()
 
     signal.signal(signal.SIGUSR1, stop)
     run.train()
@@ -144,7 +144,7 @@ def main() -> int:
     if "truth" in options:
         truth = {"batches": run.batches, "samples": run.samples, "epochs": run.epochs_done}
         Path(options["truth"]).write_text(json.dumps(truth))
-    return STOPPED if emitter.stop_requested else 0
+    return STOPPED if emitter.reads.stop_requested else 0
 
 
 if __name__ == "__main__":

@@ -28,16 +28,22 @@ class NoEmitter:
     """Takes the records of a run, and does nothing with them."""
 
     def __init__(self, fd: int) -> None:
-        self.stop_requested = False
+        self.reads: object = None
+        self.steps: object = None
 
     def send(self, item: object) -> None:
         """Do nothing."""
 
-    def close(self) -> None:
+    batch_ended = send
+
+    def take_requests(self, handlers: object) -> None:
+        """Do nothing."""
+
+    def close(self, wait_s: float) -> None:
         """Do nothing."""
 
 
-def bare_callback(emitter: object, **settings: object) -> Any:
+def bare_callback(reporter: object, known: object) -> Any:
     """Return the callback of a run without dlmon."""
     import keras
 
@@ -53,13 +59,13 @@ def bare_callback(emitter: object, **settings: object) -> Any:
     return BareCallback()
 
 
-def switched_callback(emitter: Any, **settings: Any) -> Any:
+def switched_callback(reporter: Any, known: Any) -> Any:
     """Return dlmon's callback behind the switch."""
-    training_callback = real("TrainingCallback")
+    reporting = type(real("reporting_callback")(reporter, known))
     with Path(sys.argv[2]).open("rb") as file:
         switch = mmap.mmap(file.fileno(), 1, access=mmap.ACCESS_READ)
 
-    class SwitchedCallback(training_callback):  # type: ignore[misc, valid-type]
+    class SwitchedCallback(reporting):  # type: ignore[misc, valid-type]
         """Keeps the end of every training batch, and sends it while the switch is on."""
 
         def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
@@ -68,26 +74,26 @@ def switched_callback(emitter: Any, **settings: Any) -> Any:
             if switch[0]:
                 super().on_train_batch_end(batch, logs)
 
-    return SwitchedCallback(emitter, **settings)
+    return SwitchedCallback(known)
 
 
 def real(name: str) -> Any:
-    """Return what dlmon's own module has under a name."""
-    stand_in = sys.modules.pop("dlmon.instrument.keras")
+    """Return what the workloads' own module has under a name."""
+    stand_in = sys.modules.pop("workloads.callbacks")
     try:
-        return getattr(importlib.import_module("dlmon.instrument.keras"), name)
+        return getattr(importlib.import_module("workloads.callbacks"), name)
     finally:
-        sys.modules["dlmon.instrument.keras"] = stand_in
+        sys.modules["workloads.callbacks"] = stand_in
 
 
 def main() -> int:
     bare = len(sys.argv) < 3
     # Keras must not be imported before the run does it, so the callback is made late: the
-    # run finds this in the place of dlmon's own module.
-    module = types.ModuleType("dlmon.instrument.keras")
-    module.__dict__["TrainingCallback"] = bare_callback if bare else switched_callback
+    # run finds this in the place of the workloads' own module.
+    module = types.ModuleType("workloads.callbacks")
+    module.__dict__["reporting_callback"] = bare_callback if bare else switched_callback
     module.__dict__["__getattr__"] = real
-    sys.modules["dlmon.instrument.keras"] = module
+    sys.modules["workloads.callbacks"] = module
     import workloads.__main__ as workload
 
     if bare:

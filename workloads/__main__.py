@@ -8,6 +8,7 @@ DLMON_RECORDS_FD. Exit code 0: done; 1: failed; 69: these options can't be run h
 from __future__ import annotations
 
 import json
+import math
 import os
 import signal
 import sys
@@ -16,6 +17,7 @@ import traceback
 from typing import Any
 
 from dlmon.instrument.emitter import Emitter
+from dlmon.instrument.reporter import Reporter
 from dlmon.records import Failure
 from workloads.backends import prepare
 from workloads.catalog import find
@@ -37,7 +39,9 @@ def main() -> int:
     except Refused as error:
         refused = error
     emitter = Emitter(records_fd)
-    run = WorkloadRun(find(options["workload"]), options, emitter)
+    reporter = Reporter(None)
+    reporter.attach(emitter)
+    run = WorkloadRun(find(options["workload"]), options, reporter)
     signal.signal(signal.SIGUSR1, run.stop)
     emitter.take_requests({"stop": run.stop_on_request})
     try:
@@ -50,12 +54,12 @@ def main() -> int:
         if not isinstance(error, Refused):
             traceback.print_exc()
         words = in_words(error, run.batch_size, run.device)
-        emitter.send(Failure(time.monotonic_ns(), words, kind_of(error)))
+        reporter.send(Failure(time.monotonic_ns(), words, kind_of(error)))
         return REFUSED if isinstance(error, Refused) else 1
     finally:
         signal.signal(signal.SIGUSR1, signal.SIG_IGN)
-        emitter.close()
-    return STOPPED if emitter.stop_requested else 0
+        reporter.close(math.inf)
+    return STOPPED if reporter.reads.stop_requested else 0
 
 
 if __name__ == "__main__":

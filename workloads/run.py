@@ -11,13 +11,14 @@ from dataclasses import dataclass, replace
 from types import FrameType
 from typing import Any
 
-from dlmon.instrument.emitter import Emitter
-from dlmon.instrument.minimum_time import MinimumTime
+from dlmon.instrument.fit_report import Known
+from dlmon.instrument.reporter import Reporter
 from dlmon.records import GRADIENTS_PHASE, Model, Notice, Phase
 from workloads.backends import check_jit, choose_backend
 from workloads.catalog import Workload
 from workloads.data.feeds import Feed
 from workloads.failure import Refused
+from workloads.minimum_time import MinimumTime
 
 
 class Stopped(BaseException):
@@ -54,12 +55,12 @@ class Feeds:
 
 
 class WorkloadRun:
-    """One run of a workload in its mode, reported to an emitter phase by phase."""
+    """One run of a workload in its mode, reported phase by phase."""
 
-    def __init__(self, workload: Workload, options: dict[str, Any], emitter: Emitter) -> None:
+    def __init__(self, workload: Workload, options: dict[str, Any], reporter: Reporter) -> None:
         self.workload = workload
         self.options = options
-        self.emitter = emitter
+        self.reporter = reporter
         self.batch_size = int(options.get("batch_size") or workload.batch_size)
         self.epochs = int(options.get("epochs") or workload.epochs)
         self.steps_cap: int | None = options.get("steps") or workload.steps
@@ -80,7 +81,7 @@ class WorkloadRun:
 
     def stop(self, number: int, frame: FrameType | None) -> None:
         """Handle the stop signal: after this batch where batches run, at once otherwise."""
-        self.emitter.stop_requested = True
+        self.reporter.reads.ask_to_stop()
         if not self._in_batches:
             raise Stopped
 
@@ -90,7 +91,7 @@ class WorkloadRun:
         backend = choose_backend(self.options)
         self.device = backend.device
         if backend.notice is not None:
-            self.emitter.send(Notice(time.monotonic_ns(), backend.notice))
+            self.reporter.send(Notice(time.monotonic_ns(), backend.notice))
         jit = str(self.options.get("jit") or "auto")
         if jit == "on":
             check_jit(backend.name, backend.device, backend.version)
@@ -125,8 +126,8 @@ class WorkloadRun:
             precision=self.precision,
             jit=bool(model.jit_compile),
         )
-        self.emitter.send(record)
-        minimum_time = MinimumTime(self.emitter, record, self.seconds)
+        self.reporter.send(record)
+        minimum_time = MinimumTime(self.reporter, record, self.seconds)
         if self.mode == "inference":
             self._predict(model, feeds, minimum_time)
             return
@@ -148,21 +149,11 @@ class WorkloadRun:
             )
 
     def _fit(self, model: Any, feeds: Feeds, minimum_time: MinimumTime) -> None:
-        # The callback imports Keras, so it can't be imported before the backend is set up.
-        from dlmon.instrument.keras import RequestedEpochs, TrainingCallback
+        # These import Keras, so they can't be imported before the backend is set up.
+        from workloads.callbacks import RequestedEpochs, reporting_callback
 
         feed, validation, evaluation = feeds.main, feeds.validation, feeds.evaluation
-        callback = TrainingCallback(
-            self.emitter,
-            batch_size=self.batch_size,
-            samples_per_epoch=feed.samples,
-            capped=feeds.capped,
-            validation_steps=validation.steps if validation else None,
-            evaluation_samples=evaluation.samples if evaluation else None,
-            evaluation_capped=self._caps(evaluation),
-            minimum_time=minimum_time,
-            phase="training" if self.mode == "train" else GRADIENTS_PHASE,
-        )
+        callback = reporting_callback(self.reporter, self._known(feeds))
         self._in_batches = True
         model.fit(
             feed.x,
@@ -171,10 +162,10 @@ class WorkloadRun:
             epochs=minimum_time.max_epochs,
             shuffle=feed.shuffle,
             validation_data=(validation.x, validation.y) if validation else None,
-            callbacks=[callback, RequestedEpochs(self.epochs)],
+            callbacks=[callback, RequestedEpochs(self.epochs, minimum_time)],
             verbose=2,
         )
-        if evaluation and not self.emitter.stop_requested:
+        if evaluation and not self.reporter.reads.stop_requested:
             model.evaluate(
                 evaluation.x,
                 evaluation.y,
@@ -185,25 +176,34 @@ class WorkloadRun:
 
     def _predict(self, model: Any, feeds: Feeds, minimum_time: MinimumTime) -> None:
         """Go through the training samples once an epoch, forward only."""
-        from dlmon.instrument.keras import InferenceCallback
+        from workloads.callbacks import inference_callback
 
-        callback = InferenceCallback(
-            self.emitter,
-            batch_size=self.batch_size,
-            samples_per_epoch=feeds.main.samples,
-            minimum_time=minimum_time,
-            capped=feeds.capped,
-        )
+        callback = inference_callback(self.reporter, self._known(feeds))
         self._in_batches = True
-        passes = 0
-        while callback.should_continue and not self.emitter.stop_requested:
+        passes = took_ns = 0
+        while minimum_time.should_continue(passes, took_ns):
+            begin_ns = time.monotonic_ns()
             model.predict(
                 feeds.main.x,
                 batch_size=self.batch_size,
                 callbacks=[callback],
                 verbose=2 if passes < self.epochs else 0,
             )
-            passes += 1
+            passes, took_ns = passes + 1, time.monotonic_ns() - begin_ns
+            if self.reporter.reads.stop_requested:
+                return
+
+    def _known(self, feeds: Feeds) -> Known:
+        """Return what the callback is told of this run."""
+        phases = {"train": "training", "gradients": GRADIENTS_PHASE, "inference": "predicting"}
+        return Known(
+            training=feeds.main.data,
+            validation=feeds.validation.data if feeds.validation else None,
+            evaluation=feeds.evaluation.data if feeds.evaluation else None,
+            phase=phases[self.mode],
+            capped=feeds.capped,
+            evaluation_capped=self._caps(feeds.evaluation),
+        )
 
     def _caps(self, evaluation: Feed | None) -> bool:
         """Return whether `--steps` leaves out a part of the test set."""
@@ -236,7 +236,7 @@ class WorkloadRun:
             raise Refused(str(error)) from None
 
     def _enter(self, phase: str) -> None:
-        self.emitter.send(Phase(t=time.monotonic_ns(), name=phase))
+        self.reporter.send(Phase(t=time.monotonic_ns(), name=phase))
 
     def _steps(self, samples: int | None) -> int | None:
         return -(-samples // self.batch_size) if samples else None

@@ -36,12 +36,18 @@ WAITING_BYTES = 256 * 1024
 
 
 class Reads:
-    """Whether metrics are to be read now: what a fast path looks at, and no clock."""
+    """What the training thread is asked for beside batches: a fast path looks at `is_due`."""
 
     def __init__(self) -> None:
         self.is_due = False
+        """Whether metrics are to be read now, or a stop was just asked for."""
         self.are_reported = False
         """Whether the script reports its metrics itself."""
+        self.stop_requested = False
+        """Whether training should end after the current batch."""
+
+    def ask_to_stop(self) -> None:
+        self.stop_requested = self.is_due = True
 
 
 class Emitter:
@@ -55,8 +61,7 @@ class Emitter:
         on_error: takes an error of ours in the side thread, after which nothing more is sent;
             without it, the thread ends with that.
 
-    `stop_requested` turns true when nobody reads the pipe any more; a signal
-    handler may set it too. Training should end after the current batch then.
+    `reads` asks to stop when nobody reads the pipe any more.
     """
 
     def __init__(
@@ -87,7 +92,6 @@ class Emitter:
         self.reads.is_due = True
         self._read_ns = clock()
         self._closing = threading.Event()
-        self.stop_requested = False
         self.batch_ended = self._queue.append
         """Queue `(index, end_ns)`; the one call on the training thread's fast path."""
         os.register_at_fork(after_in_child=self._close_pipe)
@@ -234,7 +238,7 @@ class Emitter:
                 # EPIPE: the supervisor is gone, so nobody is left to train for.
                 # Not cleared: the error's traceback may hold a view of it.
                 self._unsent = bytearray()
-                self.stop_requested = True
+                self.reads.ask_to_stop()
                 self._close_pipe()
                 return
             del self._unsent[:written]

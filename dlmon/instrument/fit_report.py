@@ -1,10 +1,14 @@
-"""Reports what a person's own `fit`, `evaluate` and `predict` do, by Keras's callbacks."""
+"""Reports what `fit`, `evaluate` and `predict` do, by Keras's callbacks.
+
+A script's are found out about; a workload of ours says what it knows (`Known`).
+"""
 
 from __future__ import annotations
 
 import time
 import weakref
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from dlmon.instrument.batch_ends import BatchEnds, last_of
@@ -27,10 +31,31 @@ from dlmon.instrument.queued import (
 )
 from dlmon.instrument.reporter import guarded
 from dlmon.instrument.timed_pass import PipelineTeardowns, TimedPass
-from dlmon.records import EPOCH_NUMBER, SCRIPT_PHASE, Evaluation, Notice, finite
+from dlmon.records import EPOCH_NUMBER, SCRIPT_PHASE, Evaluation, Notice, Phase, finite
 
 # Packages whose callbacks do nothing between an epoch's start and its first batch; one is ours.
 _TRUSTED = ("keras", "tf_keras", __name__.partition(".")[0])
+
+
+@dataclass(frozen=True)
+class Known:
+    """What a workload of ours says of itself; it sends its own `Model`, and takes stop requests.
+
+    Attributes:
+        training: the batches of an epoch, or of a pass of inference.
+        validation: those of a validation.
+        evaluation: those of the evaluation after training.
+        phase: what the model does batch by batch.
+        capped: an epoch is not the whole set (`--steps`), so none counts as whole.
+        evaluation_capped: nor is the evaluation.
+    """
+
+    training: Data
+    validation: Data | None = None
+    evaluation: Data | None = None
+    phase: str = "training"
+    capped: bool = False
+    evaluation_capped: bool = False
 
 
 def _nothing(batch: int) -> None:
@@ -52,12 +77,14 @@ class FitReport(Activity):
     Args:
         watch: what else runs.
         package: keras or tf_keras.
+        known: what a workload of ours says; None in a script.
 
     `batch_ended` is the fast path: it takes the index of a training batch that ended.
     """
 
-    def __init__(self, watch: FitWatch, package: str) -> None:
+    def __init__(self, watch: FitWatch, package: str, known: Known | None = None) -> None:
         super().__init__()
+        self._known = known
         self._watch, self._reporter, self._clock = watch, watch.reporter, watch.clock
         self._package = package
         self.model: Any = None
@@ -65,6 +92,8 @@ class FitReport(Activity):
         self.batch_ended: Callable[[int], None] = _nothing
         self.is_due = False
         """Whether `batch_began` has something to do."""
+        self.stride = 1
+        """Keras's steps_per_execution."""
         self._list: weakref.ref[Any] | None = None
         self._claimed: Data | None = None
         self._data: Data | None = None
@@ -78,7 +107,7 @@ class FitReport(Activity):
     def _forget_fit(self) -> None:
         self.batch_ended, self.is_due = _nothing, False
         self.in_epoch = self.has_batches = False
-        self._stride = 1
+        self.stride = 1
         self._epoch = 0
         self._epoch_start = 0
         self._has_loop = self._is_described = self._follows = False
@@ -107,12 +136,14 @@ class FitReport(Activity):
         if not self._enter("fit"):
             return
         self._forget_fit()
-        self._data = self._claimed or claim_latest()
+        self._data = self._known.training if self._known else self._claimed or claim_latest()
         self._claimed = self._test_data = None
-        self._stride = self._steps_per_execution()
+        self.stride = self._steps_per_execution()
         self._on_tensorflow = framework_of(self._package)[2] == "tensorflow"
         if self._on_tensorflow and not self._script_opens_epochs():
-            self._teardowns = PipelineTeardowns(time.process_time_ns, "epoch", "epochs")
+            trains = self._known is None or self._known.phase == "training"
+            words = ("epoch", "epochs") if trains else ("pass", "passes")
+            self._teardowns = PipelineTeardowns(time.process_time_ns, *words)
         if self._watch.is_compiled(self.model, self._compiled_size()):
             self._follows = self.has_batches = True
         else:
@@ -123,6 +154,8 @@ class FitReport(Activity):
 
         What it waits for there is no doing of TensorFlow's.
         """
+        if self._known is not None:
+            return False
         callbacks = None if self._list is None else self._list()
         if callbacks is None or not isinstance(self._data, PlannedData):
             return True
@@ -150,20 +183,19 @@ class FitReport(Activity):
             return
         if self.in_epoch:
             self._end_epoch({}, cut=True)
-        if not self._has_loop:
+        if not self._has_loop and self._known is None:
             self._begin_loop(epoch)
-        self._epoch, self._epoch_start = self._reporter.next_epoch(), self._clock()
-        self._validation = self._samples = None
+        self._epoch_start = self._clock()
         if self._follows and self._teardowns is not None:
             self._teardowns.mark_start()
         self._start_epoch()
-        self.in_epoch = self.is_due = True
+        self.is_due = True
 
     def _begin_loop(self, epoch: int) -> None:
         data, params = self._data or Data(None), self.params
         parameters = parameters_of(self.model)
         self._is_described = parameters is not None
-        data.begin(self._stride)
+        data.begin(self.stride)
         epochs, steps = params.get("epochs"), params.get("steps")
         facts: dict[str, Any] = {
             "batch_size": data.batch_size,
@@ -183,10 +215,12 @@ class FitReport(Activity):
 
     def _start_epoch(self) -> None:
         """Send where an epoch begins, and choose how its batches are counted."""
-        ends = self._ends = BatchEnds(self._reporter, self._clock, self._data, self._stride)
+        self._epoch, self.in_epoch = self._reporter.next_epoch(), True
+        self._validation = self._samples = None
+        ends = self._ends = BatchEnds(self._reporter, self._clock, self._data, self.stride)
         self.batch_ended = ends.ended if self.has_batches else self._first_batch_ended
         steps = ends.steps
-        if steps is None and self._stride == 1:
+        if steps is None and self.stride == 1:
             # A loop of a person's own may say it.
             steps = self.params.get("steps")
         self._reporter.send(
@@ -195,9 +229,11 @@ class FitReport(Activity):
                 t=self._epoch_start,
                 batch_size=ends.batch_size,
                 samples=ends.samples,
-                stride=self._stride,
+                stride=self.stride,
                 follows=self._follows,
                 steps=None if steps is None else int(steps),
+                phase=self._known.phase if self._known else "training",
+                capped=self._known is not None and self._known.capped,
             )
         )
 
@@ -208,7 +244,7 @@ class FitReport(Activity):
 
     def batch_began(self, batch: int) -> None:
         """Time the opening of a later epoch, and describe a model that its first batch built."""
-        if batch < self._stride and self._follows:
+        if batch < self.stride and self._follows:
             self.is_due = False
             now = self._clock()
             self._ends.opened(now)
@@ -217,7 +253,7 @@ class FitReport(Activity):
                 text = self._teardowns.explain(EPOCH_NUMBER, now - self._epoch_start)
                 if text:
                     self._reporter.send(Notice(now, text, self._epoch))
-        elif batch >= self._stride:
+        elif batch >= self.stride:
             self.is_due = False
             self._has_trained()
 
@@ -230,10 +266,19 @@ class FitReport(Activity):
             if parameters is not None:
                 self._reporter.describe_loop(parameters=parameters)
 
-    def metrics_came(self, logs: Mapping[str, Any]) -> None:
-        """Report what Keras says of the epoch so far; tf_keras's tensors are read elsewhere."""
-        if self._mode == "fit" and self.in_epoch:
+    def asked(self, logs: Mapping[str, Any] | None) -> None:
+        """Report what Keras says of the epoch so far; tf_keras's tensors are read elsewhere.
+
+        Or stop, where that is what was asked for.
+        """
+        if logs and self._mode == "fit" and self.in_epoch:
             self._reporter.send_metrics(self._clock(), with_learning_rate(logs, self.model))
+        self._stop_if_asked()
+
+    def _stop_if_asked(self) -> None:
+        """End a workload's training, validation or evaluation after the current batch."""
+        if self._known is not None and self._reporter.reads.stop_requested:
+            self.model.stop_training = self.model.stop_evaluating = True
 
     def epoch_ended(self, logs: Any) -> None:
         """Report the epoch; Keras has run all its batch hooks by now."""
@@ -243,6 +288,7 @@ class FitReport(Activity):
         unknown_length = self._data is None or self._data.batches is None
         self._end_epoch(logs or {}, cut=stopped and unknown_length)
         self._reporter.send(Pause(self._clock(), "closing"))
+        self._stop_if_asked()
 
     def _end_epoch(self, logs: Mapping[str, Any], cut: bool) -> None:
         now = self._clock()
@@ -263,7 +309,7 @@ class FitReport(Activity):
                 t=now,
                 metrics=metrics,
                 why=why,
-                cut=cut,
+                cut=cut or (self._known is not None and self._known.capped),
                 validation=self._validation,
                 samples=self._samples,
             )
@@ -291,7 +337,7 @@ class FitReport(Activity):
             now = self._clock()
             self._count_samples()
             if self._test_data is None:
-                self._test_data = claim_latest()
+                self._test_data = self._known.validation if self._known else claim_latest()
                 self._describe_validation()
             self._reporter.enter("validating" if self._validation_compiled else "compiling", now)
         elif self.is_silent:
@@ -299,14 +345,15 @@ class FitReport(Activity):
         else:
             if not self._enter("test"):
                 return
-            self._test_data = self._claimed or claim_latest()
+            known, now = self._known, self._begin
+            self._test_data = known.evaluation if known else self._claimed or claim_latest()
             self._claimed = None
-            self._stride = self._steps_per_execution()
-            now = self._begin
-            self._reporter.send(Pause(now, "evaluating"))
+            self.stride = self._steps_per_execution()
+            self._reporter.send((Phase if known else Pause)(now, "evaluating"))
         if self._test_data is not None:
             self._test_data.begin(1, keep=False)
         self._test = TimedPass(now)
+        self._stop_if_asked()
 
     def _describe_validation(self) -> None:
         data = self._test_data
@@ -316,7 +363,8 @@ class FitReport(Activity):
 
     def test_batch_ended(self, batch: int) -> None:
         if self._mode in ("fit", "test"):
-            self._test.ends.append((last_of(batch, self._stride), self._clock()))
+            self._test.ends.append((last_of(batch, self.stride), self._clock()))
+            self._stop_if_asked()
 
     def test_ended(self, logs: Any) -> None:
         if self._mode not in ("fit", "test"):
@@ -345,6 +393,8 @@ class FitReport(Activity):
     def _end_evaluation(self, now: int, steps: int, samples: int | None, logs: Any) -> None:
         metrics, why = finite(logs or {})
         due = self._test_data.batches if self._test_data is not None else None
+        capped = self._known is not None and self._known.evaluation_capped
+        whole = not capped and not getattr(self.model, "stop_evaluating", False)
         if samples is None:
             why["samples"] = "the size of its batches is not known"
         self._reporter.send(
@@ -353,7 +403,7 @@ class FitReport(Activity):
                 end=now,
                 steps=steps,
                 samples=samples,
-                whole=not getattr(self.model, "stop_evaluating", False) and steps >= (due or 0),
+                whole=whole and steps >= (due or 0),
                 metrics=metrics,
                 first_end=self._test.first_end,
                 why=why,
@@ -363,11 +413,27 @@ class FitReport(Activity):
     # Prediction
 
     def predict_began(self) -> None:
-        if not self._mode and self._enter("predict"):
+        if self._mode or not self._enter("predict"):
+            return
+        if self._known is None:
             self._reporter.send(Pause(self._begin, "predicting"))
+            return
+        # A pass is an epoch, and the first of its `fit`.
+        self._data, self._epoch_start, self._follows = self._known.training, self._begin, False
+        self.stride = self._steps_per_execution()
+        self._reporter.enter("predicting" if self.has_batches else "compiling", self._begin)
+        self._start_epoch()
+
+    def predict_batch_ended(self, batch: int) -> None:
+        """Report a batch of a workload's inference."""
+        self.batch_ended(batch)
+        if self._reporter.reads.stop_requested:
+            self.model.stop_predicting = True
 
     def predict_ended(self) -> None:
         if self._mode == "predict":
+            if self.in_epoch:
+                self._end_epoch({}, cut=False)
             self._leave()
 
     # What runs within what
@@ -402,7 +468,10 @@ class FitReport(Activity):
         if outer not in self._watch.running:
             outer = None
         if outer is None:
-            if mode == "fit":
+            if self._known is not None:
+                # Another pass of inference may follow at once.
+                self._reporter.send((Pause if mode == "predict" else Phase)(now, "closing"))
+            elif mode == "fit":
                 self._reporter.end_loop()
             else:
                 self._go_on(SCRIPT_PHASE, now)

@@ -1,4 +1,9 @@
-"""Watches people's own `fit`, `evaluate` and `predict`: a callback of ours among Keras's callbacks.
+"""Watches `fit`, `evaluate` and `predict`: a callback of ours among Keras's callbacks.
+
+Keras runs hooks on the training thread on TensorFlow. On JAX and Torch it would force a device sync
+for a hook that isn't `async_safe`; with it, hooks run on a thread pool, after the batch's metrics
+have arrived, in any order. So the hook of a batch takes the time, queues it with the batch's index,
+and does no more.
 
 Nothing here imports Keras: what imports it hands its modules in. Keras 3 with its three backends,
 which is `tf.keras` too, and tf_keras are alike as far as it matters.
@@ -10,7 +15,7 @@ from functools import cache, wraps
 from types import ModuleType
 from typing import Any
 
-from dlmon.instrument.fit_report import FitReport
+from dlmon.instrument.fit_report import FitReport, Known
 from dlmon.instrument.fit_watch import watch_of
 from dlmon.instrument.reporter import Reporter, guarded
 
@@ -63,7 +68,7 @@ def watch_fits(module: ModuleType, reporter: Reporter) -> None:
 
 @cache
 def callback_class(base: type[Any], reporter: Reporter) -> type[Any]:
-    """Return a class of callbacks that report, made of Keras's own.
+    """Return a class of callbacks that report, made of Keras's own; a workload says what it knows.
 
     Args:
         base: `Callback` of Keras 3 or of tf_keras.
@@ -78,9 +83,9 @@ def callback_class(base: type[Any], reporter: Reporter) -> type[Any]:
         async_safe = True
         _supports_tf_logs = True
 
-        def __init__(self) -> None:
+        def __init__(self, known: Known | None = None) -> None:
             super().__init__()
-            self._dlmon_reports = FitReport(watch_of(reporter), package)
+            self._dlmon_reports = FitReport(watch_of(reporter), package, known)
 
         def __reduce_ex__(self, protocol: Any) -> Any:
             # A copy reports on its own, and a socket can't be copied.
@@ -117,8 +122,8 @@ def callback_class(base: type[Any], reporter: Reporter) -> type[Any]:
         def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
             try:
                 self._dlmon_reports.batch_ended(batch)
-                if reads.is_due and logs:
-                    self._dlmon_reports.metrics_came(logs)
+                if reads.is_due:
+                    self._dlmon_reports.asked(logs)
             except Exception as error:  # noqa: BLE001 - whatever it is, the script goes on
                 reporter.turn_off(error)
 

@@ -106,6 +106,8 @@ class PlannedData(Data):
 
     def __init__(self, iterator: Any, plan: BatchPlan, continues: bool = False) -> None:
         super().__init__(iterator, continues)
+        if iterator is None:
+            self.batches = plan.batches
         self.plan = self._first_plan = plan
         self._has_learnt = False
         self._position = 0

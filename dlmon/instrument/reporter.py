@@ -1,8 +1,9 @@
-"""What a script's process reports to the monitor that started it, over a socket.
+"""What a process reports to the monitor that started it, over a socket or a pipe.
 
-There is one reporter in a process. It connects when the process first trains, so a process that
-only imports a framework, as one that loads data does, never shows up. Whatever goes wrong here
-turns it off, with a notice in the log where that still can be sent, and the script goes on.
+There is one reporter in a process. In a script it connects when that first trains, so a process
+that only imports a framework, as one that loads data does, never shows up; a workload of ours has
+its connection from its start. Whatever goes wrong here turns it off, with a notice in the log where
+that still can be sent, and the script goes on.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class Reporter:
     """Reports what this process trains; does nothing where no monitor listens.
 
     Args:
-        path: the monitor's socket; None where there is none.
+        path: the monitor's socket; None where there is none, or `attach` connects.
     """
 
     def __init__(self, path: str | None) -> None:
@@ -74,20 +75,20 @@ class Reporter:
         self.batch_ended: Callable[[Queued], None] = _nothing
         """Queue a batch; the one call on a training loop's fast path."""
         self.reads = Reads()
-        """Whether metrics are to be read; the same object for as long as the process lives."""
+        """What is asked of training; the same object for as long as the process lives."""
         os.register_at_fork(after_in_child=self._forget)
 
     @property
     def is_on(self) -> bool:
         """Whether a monitor listens, or may."""
-        return self._path is not None
+        return self._path is not None or self._emitter is not None
 
     @property
     def path(self) -> str:
         return self._path or ""
 
     def may_take(self, owner: str) -> bool:
-        return self._path is not None and (self._owner in ("", owner) or self._yields is not None)
+        return self.is_on and (self._owner in ("", owner) or self._yields is not None)
 
     def saw(self, what: str) -> None:
         """Leave a word for the monitor, once: of a script that trains nothing, it says why."""
@@ -101,7 +102,7 @@ class Reporter:
         Keras on Torch reads a loader, and a Trainer of Transformers too: of what sees the same
         batches, the first that takes the reporter counts them, until it lets go.
         """
-        if self._path is None:
+        if not self.is_on:
             return False
         if self._owner not in ("", owner):
             if self._yields is None:
@@ -186,6 +187,7 @@ class Reporter:
         return True
 
     def attach(self, emitter: Emitter) -> None:
+        """Report by this emitter, which is connected."""
         self._emitter, self.batch_ended = emitter, emitter.batch_ended
         emitter.reads, self.reads.is_due = self.reads, True
         emitter.steps = self
@@ -219,6 +221,10 @@ class Reporter:
         """Queue metrics that were read as a batch ended."""
         if self._emitter is not None:
             self._emitter.send_metrics(t, values)
+
+    def steady_left_us(self, steady_us: int) -> int:
+        """Return how much longer batches must run until the steady state has lasted so long."""
+        return 0 if self._emitter is None else self._emitter.steady_left_us(steady_us)
 
     def enter(self, phase: str, t: int | None = None) -> None:
         self.send(Phase(time.monotonic_ns() if t is None else t, phase))
@@ -334,13 +340,14 @@ class Reporter:
         for hook in hooks:
             hook()
 
-    def close(self) -> None:
+    def close(self, wait_s: float = CLOSE_S) -> None:
+        """Send what is left, for so long at most, and nothing more."""
         self._call_hooks()
         emitter, self._path = self._emitter, None
         self.batch_ended, self.reads.is_due = _nothing, False
         if emitter is not None:
             try:
-                emitter.close(CLOSE_S)
+                emitter.close(wait_s)
             except Exception as error:  # noqa: BLE001 - whatever it is, the script ends well
                 self.turn_off(error)
         self._emitter = None

@@ -18,18 +18,21 @@ os.environ["KERAS_BACKEND"] = "tensorflow"
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 import keras, numpy
 from dlmon.instrument.emitter import Emitter
-from dlmon.instrument.keras import TrainingCallback
+from dlmon.instrument.fit_report import Known
+from dlmon.instrument.reporter import Reporter
+from workloads.callbacks import reporting_callback
+from workloads.data.feeds import Feed
 
 x, y = numpy.zeros(({SAMPLES}, 4), "float32"), numpy.zeros(({SAMPLES},), "uint8")
 model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3, activation="softmax")])
 model.compile(loss="sparse_categorical_crossentropy", steps_per_execution=int(sys.argv[2]))
-emitter = Emitter(os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT))
-callback = TrainingCallback(
-    emitter, batch_size={BATCH_SIZE}, samples_per_epoch={SAMPLES}, evaluation_samples={SAMPLES}
-)
+reporter = Reporter(None)
+reporter.attach(Emitter(os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT)))
+feed = Feed(x, y, {BATCH_SIZE}, {SAMPLES})
+callback = reporting_callback(reporter, Known(feed.data, evaluation=feed.data))
 model.fit(x, y, batch_size={BATCH_SIZE}, epochs={EPOCHS}, verbose=0, callbacks=[callback])
 model.evaluate(x, y, batch_size={BATCH_SIZE}, verbose=0, callbacks=[callback])
-emitter.close()
+reporter.close()
 """
 
 

@@ -150,7 +150,7 @@ class Run:
         self.fitting = False
 
     def stop(self, number: int, frame: object) -> None:
-        self.emitter.stop_requested = True
+        self.emitter.reads.ask_to_stop()
         if not self.fitting:
             raise Stopped
 
@@ -183,7 +183,7 @@ class Run:
         self.fitting = True
         self.enter("compiling")
         for epoch in range(self.epochs):
-            if not self.emitter.stop_requested:
+            if not self.emitter.reads.stop_requested:
                 self.train_epoch(epoch, samples)
         self.reach("trained")
 
@@ -201,10 +201,10 @@ class Run:
             self.emitter.batch_ended((step, time.monotonic_ns()))
             if scripted:
                 self.reach(f"step {step}")
-            if self.emitter.stop_requested:
+            if self.emitter.reads.stop_requested:
                 break
         validation = None
-        if self.validation_steps and not self.emitter.stop_requested:
+        if self.validation_steps and not self.emitter.reads.stop_requested:
             validation = self.validate()
         metrics, why = finite(self.actions.metrics)
         self.emitter.send(
@@ -258,7 +258,7 @@ def main() -> int:
         signal.signal(signal.SIGUSR1, signal.SIG_IGN)
         emitter.close()
         run.reach("closed")
-    return STOPPED if emitter.stop_requested else 0
+    return STOPPED if emitter.reads.stop_requested else 0
 
 
 if __name__ == "__main__":

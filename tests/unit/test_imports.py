@@ -32,7 +32,7 @@ ELSEWHERE = [
     for path in sorted((ROOT / package).rglob("*.py"))
     if FACE.isdisjoint(path.parents)
 ]
-WITH_KERAS = {"dlmon.instrument.keras", "dlmon.keras"}
+WITH_KERAS = {"dlmon.keras"}
 
 # Imports each module in a fork of an interpreter that has imported nothing of ours yet.
 IMPORT_EACH = """

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from dlmon.instrument.batch_plan import plan_of_arrays
+from dlmon.instrument.keras_data import PlannedData
+
 SEED = 1
 
 
@@ -29,6 +32,12 @@ class Feed:
     def steps(self) -> int:
         """Return the number of batches, a short last one too."""
         return -(-self.samples // self.batch_size)
+
+    @property
+    def data(self) -> PlannedData:
+        """Return the sizes of its batches, for the callback that reports them."""
+        last = self.samples % self.batch_size or None
+        return PlannedData(None, plan_of_arrays(self.batch_size, self.steps, last))
 
     @property
     def shuffle(self) -> bool:

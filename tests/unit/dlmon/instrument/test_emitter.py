@@ -159,10 +159,10 @@ def test_lines_longer_than_the_pipe_arrive_piece_by_piece(pipe):
 
 
 def test_a_reader_that_is_gone_asks_for_a_stop(pipe):
-    assert not pipe.emitter.stop_requested
+    assert not pipe.emitter.reads.stop_requested
     pipe.close_reader()
     pipe.emitter.send(Notice(0, "nobody hears this"))
-    wait_for(lambda: pipe.emitter.stop_requested)
+    wait_for(lambda: pipe.emitter.reads.stop_requested)
     send_all(pipe.emitter, lines_of(100))
     pipe.emitter.close()
 
@@ -174,7 +174,7 @@ def test_a_reader_that_goes_while_the_pipe_is_full_asks_for_a_stop(pipe):
     pipe.close_reader()
     closing.join(DEADLINE_S)
     assert not closing.is_alive()
-    assert pipe.emitter.stop_requested
+    assert pipe.emitter.reads.stop_requested
 
 
 def test_closing_twice_is_closing_once(pipe):
@@ -187,7 +187,7 @@ def test_closing_twice_is_closing_once(pipe):
 def test_the_side_thread_ends_with_the_emitter(pipe):
     pipe.close_reader()
     pipe.emitter.send(Notice(0, "nobody hears this"))
-    wait_for(lambda: pipe.emitter.stop_requested)
+    wait_for(lambda: pipe.emitter.reads.stop_requested)
     pipe.emitter.close()
     assert not pipe.emitter._thread.is_alive()
 
@@ -250,12 +250,12 @@ def test_a_full_pipe_costs_single_times_and_says_how_many(pipe, monkeypatch):
 
 def test_a_signal_handler_may_ask_for_a_stop(pipe):
     def stop(number, frame):
-        pipe.emitter.stop_requested = True
+        pipe.emitter.reads.ask_to_stop()
 
     before = signal.signal(signal.SIGUSR1, stop)
     try:
         os.kill(os.getpid(), signal.SIGUSR1)
-        wait_for(lambda: pipe.emitter.stop_requested)
+        wait_for(lambda: pipe.emitter.reads.stop_requested)
     finally:
         signal.signal(signal.SIGUSR1, before)
 

@@ -1,4 +1,4 @@
-"""What is reported of people's own fits, with lists of callbacks that Keras would make.
+"""What is reported of fits, people's own and a workload's, with lists that Keras would make.
 
 The order of calls is that of keras/src/backend/tensorflow/trainer.py (Keras 3.15). What real Keras
 does with it is tested end to end.
@@ -13,13 +13,14 @@ import pytest
 from dlmon.instrument.batch_plan import plan_of_arrays
 from dlmon.instrument.collector import BatchCollector
 from dlmon.instrument.emitter import Reads
-from dlmon.instrument.fits import watch_fits
+from dlmon.instrument.fit_report import Known
+from dlmon.instrument.fits import callback_class, watch_fits
 from dlmon.instrument.keras_data import HandedData, PlannedData, keep_data
 from dlmon.instrument.keras_facts import parameters_of
 from dlmon.instrument.queued import MetricsRead
 from dlmon.instrument.reporter import Reporter
 from dlmon.instrument.single_batches import watch_single_batches
-from dlmon.records import Batches, Epoch, Notice, Phase
+from dlmon.records import Batches, Epoch, Evaluation, Model, Notice, Phase
 
 MS = 1_000_000
 
@@ -46,6 +47,10 @@ class CallbackList:
     def __init__(self, callbacks=None, model=None, **params):
         self.callbacks = list(callbacks or [])
         self._model, self.params = model, params
+        for callback in self.callbacks:
+            if isinstance(callback, Callback):
+                callback.set_model(model)
+                callback.set_params(params)
 
     def __getattr__(self, hook):
         if not hook.startswith("on_"):
@@ -136,6 +141,11 @@ class Keras:
         made = self.lists.CallbackList
         return self.trainers.fit(made, model, iterator, callbacks, self.pass_time, **how)
 
+    def workload(self, samples=25, **known):
+        """Return the callback of a workload of ours, which knows its samples."""
+        ours = callback_class(self.lists.Callback, self.reporter)
+        return ours(Known(planned(samples), **known))
+
     def evaluate(self, model, batches=3, callbacks=None):
         iterator = EpochIterator(batches)
         keep_data(iterator, PlannedData(iterator, plan_of_arrays(10, batches, 5)))
@@ -150,6 +160,11 @@ class Keras:
 
     def of(self, *kinds):
         return [record for record in self.records() if isinstance(record, kinds)]
+
+
+def planned(samples):
+    """Return the sizes of a pass over so many samples, in batches of ten."""
+    return PlannedData(None, plan_of_arrays(10, -(-samples // 10), samples % 10 or None))
 
 
 FIT = """
@@ -175,11 +190,14 @@ def fit(
     callbacks.on_train_end()
 
 def evaluate(callbacks, batches, pass_time):
+    callbacks._model.stop_evaluating = False
     callbacks.on_test_begin()
     for batch in range(batches):
         callbacks.on_test_batch_begin(batch)
         pass_time(200)
         callbacks.on_test_batch_end(batch)
+        if callbacks._model.stop_evaluating:
+            break
     callbacks.on_test_end({"loss": 0.25})
 """
 
@@ -367,3 +385,165 @@ def test_a_notice_on_an_epoch_leaves_its_number_to_who_knows_those_of_all_proces
     (notice,) = [notice for notice in keras.of(Notice) if notice.epoch is not None]
     assert notice.epoch == 1
     assert notice.text.startswith("0.9 s at the start of epoch {epoch}: TensorFlow takes down")
+
+
+# A workload of ours
+
+
+def phases(records):
+    return [record.name for record in records if isinstance(record, Phase)]
+
+
+def test_a_workload_goes_through_its_phases_and_sends_its_own_description(keras):
+    model, ours = keras.model(), keras.workload(validation=planned(25), evaluation=planned(25))
+    keras.fit(model, callbacks=[ours], validate=lambda made: keras.evaluate(model, callbacks=made))
+    keras.evaluate(model, callbacks=keras.lists.CallbackList([ours], model=model))
+    records = keras.records()
+    assert phases(records) == [
+        *("compiling", "training", "compiling", "validating"),
+        *("training", "validating", "closing", "evaluating", "closing"),
+    ]
+    epochs = [record for record in records if isinstance(record, Epoch)]
+    assert counted(epochs) == [(0, 25, 3, True), (1, 25, 3, True)]
+    assert [epoch.validation.steps for epoch in epochs] == [3, 3]
+    (evaluation,) = [record for record in records if isinstance(record, Evaluation)]
+    assert (evaluation.steps, evaluation.samples, evaluation.whole) == (3, 25, True)
+    assert not [record for record in records if isinstance(record, Model)]
+
+
+def test_a_short_evaluation_of_a_workload_is_a_phase_too(keras):
+    model, ours = keras.model(), keras.workload(evaluation=planned(5))
+    keras.evaluate(model, 1, callbacks=keras.lists.CallbackList([ours], model=model))
+    assert phases(keras.records()) == ["evaluating", "closing"]
+
+
+def test_a_run_that_only_computes_gradients_does_not_say_that_it_trains(keras):
+    ours = keras.workload(phase="computing gradients")
+    keras.fit(keras.model(), callbacks=[ours], open_ms=900)
+    records = keras.records()
+    assert phases(records) == [
+        *("compiling", "computing gradients", "opening", "computing gradients", "closing"),
+    ]
+    (notice,) = [record for record in records if isinstance(record, Notice)]
+    assert notice.text.startswith("0.9 s at the start of pass {epoch}: TensorFlow takes down")
+
+
+def test_no_epoch_of_a_capped_run_is_whole(keras):
+    model = keras.model()
+    ours = keras.workload(capped=True, evaluation=planned(25), evaluation_capped=True)
+    keras.fit(model, callbacks=[ours])
+    keras.evaluate(model, callbacks=keras.lists.CallbackList([ours], model=model))
+    assert [record.whole for record in keras.of(Epoch, Evaluation)] == [False] * 3
+
+
+def test_a_stop_ends_training_after_the_current_batch(keras):
+    ours, stop = keras.workload(), keras.reporter.reads.ask_to_stop
+    hooks = Hooks(on_train_batch_begin=lambda batch, logs=None: batch == 1 and stop())
+    keras.fit(keras.model(), callbacks=[ours, hooks], epochs=9)
+    assert counted(keras.of(Epoch)) == [(0, 20, 2, False)]
+
+
+@pytest.mark.parametrize("moment", ["on_test_begin", "on_test_batch_begin", "afterwards"])
+def test_a_stop_during_validation_begins_no_other_epoch(keras, moment):
+    model, ours = keras.model(), keras.workload(validation=planned(25))
+    stops = Hooks(**{moment: lambda *_, **__: keras.reporter.reads.ask_to_stop()})
+
+    def validate(made):
+        keras.evaluate(model, callbacks=made)
+        if moment == "afterwards":
+            stops.afterwards()
+
+    keras.fit(model, callbacks=[ours, stops], epochs=5, validate=validate)
+    assert counted(keras.of(Epoch)) == [(0, 25, 3, moment == "afterwards")]
+
+
+def test_a_stop_ends_the_evaluation_after_the_current_batch(keras):
+    model, ours = keras.model(), keras.workload(evaluation=planned(95))
+    stop = keras.reporter.reads.ask_to_stop
+    hooks = Hooks(on_test_batch_begin=lambda batch, logs=None: batch == 2 and stop())
+    keras.evaluate(model, 10, callbacks=keras.lists.CallbackList([ours, hooks], model=model))
+    (evaluation,) = keras.of(Evaluation)
+    assert (evaluation.steps, evaluation.samples, evaluation.whole) == (3, 30, False)
+
+
+def test_a_script_is_never_stopped_by_what_it_reports_to(keras):
+    keras.reporter.reads.ask_to_stop()
+    keras.fit(keras.model())
+    assert counted(keras.of(Epoch)) == [(0, 25, 3, True), (1, 25, 3, True)]
+
+
+def test_batch_hooks_of_a_thread_pool_may_come_in_any_order(keras):
+    ours = keras.workload(40, validation=planned(30))
+    made = keras.lists.CallbackList([ours], model=keras.model())
+    made.on_train_begin()
+    made.on_epoch_begin(0)
+    for batch in (1, 0, 3, 2):
+        keras.pass_time(20)
+        made.on_train_batch_end(batch)
+    made.on_test_begin()
+    validated = keras.now
+    for batch in (2, 0, 1):
+        keras.pass_time(20)
+        made.on_test_batch_end(batch)
+    made.on_test_end({})
+    made.on_epoch_end(0, {})
+    (epoch,) = keras.of(Epoch)
+    assert (epoch.steps, epoch.validation.steps, epoch.whole) == (4, 3, True)
+    assert epoch.validation.first_end == validated + 20 * MS
+    assert epoch.validation.last_end == validated + 60 * MS
+
+
+def test_several_batches_an_execution_are_reported_one_by_one(keras):
+    ours, model = keras.workload(100, validation=planned(60), evaluation=planned(90)), keras.model()
+    model.steps_per_execution = 4
+    made = keras.lists.CallbackList([ours], model=model)
+
+    def test(steps):
+        made.on_test_begin()
+        for batch in range(3, steps, 4):
+            made.on_test_batch_end(batch)
+        made.on_test_end({})
+
+    made.on_train_begin()
+    made.on_epoch_begin(0)
+    for batch in (3, 7, 11):
+        keras.pass_time(80)
+        made.on_train_batch_end(batch)
+    # Keras claims whole executions of four; there are no more batches than that.
+    test(8)
+    made.on_epoch_end(0, {})
+    made.on_train_end()
+    test(12)
+    records = keras.records()
+    (batches,) = [record for record in records if isinstance(record, Batches)]
+    (epoch,) = [record for record in records if isinstance(record, Epoch)]
+    (evaluation,) = [record for record in records if isinstance(record, Evaluation)]
+    assert batches.dt_us[:8] == (20_000,) * 8
+    assert len(batches.dt_us) == epoch.steps == 10
+    assert (epoch.validation.steps, epoch.validation.first_steps, epoch.whole) == (6, 4, True)
+    assert evaluation.steps == 9
+
+
+def test_a_long_pause_after_validation_is_no_validation(keras):
+    model, ours = keras.model(), keras.workload(validation=planned(25))
+
+    def validate(made):
+        keras.evaluate(model, callbacks=made)
+        keras.pass_time(400)
+
+    keras.fit(model, callbacks=[ours], validate=validate, epochs=1)
+    records = keras.records()
+    (epoch,) = [record for record in records if isinstance(record, Epoch)]
+    closed = [one.t for one in records if isinstance(one, Phase) and one.name == "closing"]
+    assert closed == [epoch.validation.end, epoch.end]
+
+
+def test_a_fit_or_a_pass_without_batches_has_none(keras):
+    ours, model = keras.workload(100), keras.model()
+    made = keras.lists.CallbackList([ours], model=model)
+    keras.evaluate(model, 0, callbacks=made)
+    made.on_train_begin()
+    made.on_epoch_begin(0)
+    made.on_epoch_end(0, {})
+    made.on_train_end()
+    assert counted(keras.of(Epoch, Evaluation)) == [(0, 0, 0, False)]

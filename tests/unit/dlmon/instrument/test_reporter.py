@@ -154,7 +154,7 @@ def test_a_monitor_that_goes_away_is_reported_to_no_more(server):
 
     def is_noticed():
         reporter.enter("training")
-        return emitter.stop_requested
+        return emitter.reads.stop_requested
 
     eventually(is_noticed, "the end of the connection to be noticed")
     assert reporter.is_on

@@ -26,7 +26,7 @@ def test_it_holds_both_packages_as_packages_and_nothing_else(tmp_path):
     names = names_in(folder)
     assert {
         "dlmon/__init__.py",
-        "dlmon/instrument/keras.py",
+        "dlmon/instrument/fits.py",
         "dlmon/comparison/published.csv",
         "dlmon/comparison/devices.csv",
     } <= names
@@ -74,7 +74,7 @@ def few_files(monkeypatch):
 
     What all of them are, and that they are written, is tested above.
     """
-    kept = ("__init__.py", "host.py", "instrument/keras.py", "comparison/devices.csv")
+    kept = ("__init__.py", "host.py", "instrument/fits.py", "comparison/devices.csv")
     files = {
         name: content for name, content in package_files().items() if name.partition("/")[2] in kept
     }
@@ -141,7 +141,7 @@ def test_one_that_somebody_changed_or_could_change_is_written_anew(tmp_path, har
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file to another user")
-@pytest.mark.parametrize("what", [".", "dlmon", "dlmon/instrument/keras.py"])
+@pytest.mark.parametrize("what", [".", "dlmon", "dlmon/instrument/fits.py"])
 def test_one_of_which_another_user_owns_a_part_is_written_anew(tmp_path, what, few_files):
     folder = bundle_folder(tmp_path)
     os.chown(folder / what, 12345, 12345)

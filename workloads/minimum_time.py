@@ -1,4 +1,4 @@
-"""Child side: how many epochs follow those that were asked for (`--seconds`).
+"""How many epochs follow those that were asked for (`--seconds`).
 
 A quick network is through its epochs long before it is steady, above all where
 `--steps` cuts them short. More of them follow then.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from dlmon.instrument.emitter import Emitter
+from dlmon.instrument.reporter import Reporter
 from dlmon.records import Model
 
 # Ends a run whose clock stands still.
@@ -23,13 +23,13 @@ class MinimumTime:
     """Decides after every epoch whether another follows, and reports how many are planned.
 
     Args:
-        emitter: knows how long the steady state has lasted; sends the changed `Model`.
+        reporter: knows how long the steady state has lasted; sends the changed `Model`.
         model: as it was sent, with the epochs that were asked for.
         seconds: how long the steady state is to last; 0 where that doesn't matter.
     """
 
-    def __init__(self, emitter: Emitter, model: Model, seconds: float) -> None:
-        self._emitter = emitter
+    def __init__(self, reporter: Reporter, model: Model, seconds: float) -> None:
+        self._reporter = reporter
         self._model = model
         self._steady_us = round(seconds * 1e6)
         # A workload's own model always says how many.
@@ -49,7 +49,7 @@ class MinimumTime:
         """
         if ended < self._asked:
             return True
-        left_us = self._emitter.steady_left_us(self._steady_us) if self._steady_us else 0
+        left_us = self._reporter.steady_left_us(self._steady_us) if self._steady_us else 0
         if not left_us or ended >= self.max_epochs:
             self._report(ended)
             return False
@@ -79,4 +79,4 @@ class MinimumTime:
     def _report(self, epochs: int) -> None:
         if epochs != self._reported_epochs:
             self._reported_epochs = epochs
-            self._emitter.send(replace(self._model, extra_epochs=epochs - self._asked))
+            self._reporter.send(replace(self._model, extra_epochs=epochs - self._asked))

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from dlmon.instrument.minimum_time import MAX_EXTRA_EPOCHS, MinimumTime
 from dlmon.records import Model
+from workloads.minimum_time import MAX_EXTRA_EPOCHS, MinimumTime
 
 ASKED = 2
 MODEL = Model(10, 20, 32, 60_000, 1875, ASKED)
 
 
 class Training:
-    """Stands in for the emitter: epochs of 1 s, of which a part is steady."""
+    """Stands in for the reporter: epochs of 1 s, of which a part is steady."""
 
     def __init__(self, steady_an_epoch_us=1_000_000, warm_up_us=0):
         self.steady_an_epoch_us = steady_an_epoch_us

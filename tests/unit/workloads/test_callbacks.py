@@ -1,0 +1,257 @@
+"""What a workload has Keras call, driven in the order of Keras's own trainer, without Keras."""
+
+import importlib
+import sys
+import weakref
+from collections import deque
+from types import ModuleType, SimpleNamespace
+
+import pytest
+
+import workloads
+from dlmon.instrument.collector import BatchCollector
+from dlmon.instrument.fit_report import Known
+from dlmon.instrument.fit_watch import FitWatch
+from dlmon.instrument.reporter import Reporter
+from dlmon.records import Batches, Epoch, Phase
+from workloads.data.feeds import Feed
+
+MS = 1_000_000
+
+
+class KerasCallback:
+    """Keras's base class, as far as it matters; reading `model` syncs state on JAX."""
+
+    def set_model(self, model):
+        self._model = model
+
+    @property
+    def model(self):
+        raise AssertionError("the callback asked for the model while training")
+
+
+class KerasProgress(KerasCallback):
+    """Keras's lines of progress, as far as the callbacks change them."""
+
+    def set_params(self, params):
+        self.verbose, self.epochs = params["verbose"], params["epochs"]
+        self.lines = []
+
+    def on_epoch_begin(self, epoch, logs=None):
+        if self.verbose:
+            self.lines.append(f"Epoch {epoch + 1}/{self.epochs}")
+
+    def on_test_begin(self, logs=None):
+        """Print nothing."""
+
+    def on_epoch_end(self, epoch, logs=None):
+        """Print nothing."""
+
+
+class Output:
+    """A batch of predictions on a device; `read` says whether the host has waited for it."""
+
+    def __init__(self):
+        self.read = False
+
+
+class Model:
+    """A model that predicts as Keras does; batches take 20 ms."""
+
+    def __init__(self, steps=4, steps_per_execution=1):
+        self.steps, self.steps_per_execution = steps, steps_per_execution
+        self.stop_training = self.stop_predicting = False
+        self.predict_function = lambda: [Output()]
+        self.now = 1_000 * MS
+
+    def predict(self, callback):
+        callback.set_model(self)
+        self.stop_predicting = False
+        callback.on_predict_begin()
+        kept = []
+        for step in range(0, self.steps, self.steps_per_execution):
+            self.now += 20 * MS * self.steps_per_execution
+            kept.append(self.predict_function())
+            callback.on_predict_batch_end(step + self.steps_per_execution - 1)
+            if self.stop_predicting:
+                break
+        callback.on_predict_end()
+        return kept
+
+
+@pytest.fixture
+def callbacks(monkeypatch):
+    keras = ModuleType("keras")
+    keras.callbacks = SimpleNamespace(Callback=KerasCallback, ProgbarLogger=KerasProgress)
+    keras.tree = SimpleNamespace(flatten=lambda outputs: list(outputs or ()))
+    keras.backend = SimpleNamespace(backend=lambda: "tensorflow")
+    keras.ops = SimpleNamespace(convert_to_numpy=lambda output: setattr(output, "read", True))
+    monkeypatch.setitem(sys.modules, "keras", keras)
+    monkeypatch.delitem(sys.modules, "workloads.callbacks", raising=False)
+    yield importlib.import_module("workloads.callbacks")
+    # What was imported with the stub must not stay for a test that wants the real one.
+    sys.modules.pop("workloads.callbacks", None)
+    monkeypatch.delattr(workloads, "callbacks", raising=False)
+
+
+class Inference:
+    """Passes of a model, and what is reported of them."""
+
+    def __init__(self, callbacks, monkeypatch, model, **known):
+        self.model, self.reporter, self.queue = model, Reporter(None), deque()
+        send = self.queue.append
+        self.reporter.attach(SimpleNamespace(send=send, batch_ended=send))
+        watch = FitWatch(self.reporter, clock=lambda: model.now)
+        monkeypatch.setattr("dlmon.instrument.fits.watch_of", lambda reporter: watch)
+        feed = Feed(None, None, 10, 10 * model.steps)
+        known = Known(feed.data, phase="predicting", **known)
+        self.callback = callbacks.inference_callback(self.reporter, known)
+        self.callback.set_model(model)
+
+    def predict(self):
+        return self.model.predict(self.callback)
+
+    def of(self, kind):
+        collector = BatchCollector()
+        collector.take(deque(self.queue), finish=True)
+        return [one for one in collector.records(finish=True) if isinstance(one, kind)]
+
+
+@pytest.fixture
+def infer(callbacks, monkeypatch):
+    return lambda model, **known: Inference(callbacks, monkeypatch, model, **known)
+
+
+def test_the_first_batch_ends_the_compile_phase_and_a_pass_is_an_epoch(infer):
+    inference = infer(Model())
+    for _ in range(2):
+        inference.predict()
+    assert inference.of(Phase) == [
+        Phase(1_000 * MS, "compiling"),
+        Phase(1_020 * MS, "predicting"),
+        Phase(1_080 * MS, "predicting"),
+    ]
+    assert [(one.epoch, one.steps, one.samples, one.whole) for one in inference.of(Epoch)] == [
+        (0, 4, 40, True),
+        (1, 4, 40, True),
+    ]
+    assert [batches.opening_us for batches in inference.of(Batches)] == [None, None]
+
+
+def test_a_batch_is_timed_after_its_output_has_arrived(infer, callbacks):
+    inference = infer(Model(steps=2))
+
+    def wait_for(output):
+        inference.model.now += 7 * MS
+
+    callbacks.keras.ops.convert_to_numpy = wait_for
+    inference.predict()
+    assert inference.of(Batches)[0].dt_us == (27_000, 27_000)
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 0, 1)])
+def test_each_batch_waits_for_its_own_output_in_any_order(infer, order):
+    model, outputs = Model(steps=3), []
+    model.predict_function = lambda: [outputs.append(Output()) or outputs[-1]]
+    inference = infer(model)
+    callback = inference.callback
+    callback.on_predict_begin()
+    for _ in range(3):
+        model.predict_function()
+    for done, batch in enumerate(order, start=1):
+        callback.on_predict_batch_end(batch)
+        read = {number for number, output in enumerate(outputs) if output.read}
+        assert read == set(order[:done])
+    callback.on_predict_end()
+    (epoch,) = inference.of(Epoch)
+    assert (epoch.steps, epoch.samples, epoch.whole) == (3, 30, True)
+
+
+def test_keras_is_handed_no_output_to_keep(infer):
+    model, made = Model(steps=3), []
+
+    def predict():
+        output = Output()
+        made.append(weakref.ref(output))
+        return [output]
+
+    model.predict_function = predict
+    inference = infer(model)
+    for _ in range(2):
+        assert inference.predict() == [(), (), ()]
+        assert model.predict_function is predict
+    assert [output() for output in made] == [None] * 6
+
+
+def test_on_jax_keras_is_handed_the_state_without_the_output(infer, callbacks):
+    callbacks.keras.backend.backend = lambda: "jax"
+    model, output = Model(steps=2), Output()
+    model.predict_function = lambda: ([output], "state")
+    assert infer(model).predict() == [((), "state")] * 2
+    assert output.read
+
+
+def test_no_pass_of_a_capped_inference_is_whole(infer):
+    inference = infer(Model(), capped=True)
+    inference.predict()
+    assert not inference.of(Epoch)[0].whole
+
+
+def test_several_batches_an_execution_are_reported_one_by_one(infer):
+    inference = infer(Model(steps=10, steps_per_execution=4))
+    inference.predict()
+    assert len(inference.of(Batches)[0].dt_us) == inference.of(Epoch)[0].steps == 10
+
+
+def test_a_stop_ends_a_pass_after_the_current_batch(infer):
+    inference = infer(Model())
+    inference.reporter.reads.ask_to_stop()
+    inference.predict()
+    (epoch,) = inference.of(Epoch)
+    assert (epoch.steps, epoch.whole) == (1, False)
+
+
+# The epochs that were asked for, and those that follow
+
+
+class Enough:
+    """Stands for the least time: so many epochs, and what was said of them."""
+
+    def __init__(self, epochs):
+        self.epochs, self.said = epochs, []
+
+    def should_continue(self, ended, train_ns):
+        self.said.append((ended, train_ns))
+        return ended < self.epochs
+
+
+def train(callback, model, epochs, validated=()):
+    callback.set_model(model)
+    callback.set_params({"verbose": 2, "epochs": 100_002, "steps": 4})
+    for epoch in range(epochs):
+        callback.on_epoch_begin(epoch)
+        model.now += 80 * MS
+        if epoch in validated:
+            callback.on_test_begin()
+            model.now += 30 * MS
+        callback.on_epoch_end(epoch)
+        if model.stop_training:
+            break
+
+
+def test_training_ends_with_the_epoch_that_is_the_last(callbacks):
+    model, enough = Model(), Enough(3)
+    requested = callbacks.RequestedEpochs(2, enough, clock=lambda: model.now)
+    assert requested.async_safe
+    train(requested, model, 1_000, validated=(1,))
+    # Validation is no training; and each epoch has a time of its own.
+    assert enough.said == [(1, 80 * MS), (2, 80 * MS), (3, 80 * MS)]
+    # Keras counts to those that were asked for, and prints no others.
+    assert requested.lines == ["Epoch 1/2", "Epoch 2/2"]
+
+
+def test_nothing_is_planned_once_training_stops(callbacks):
+    model, enough = Model(), Enough(1_000)
+    model.stop_training = True
+    train(callbacks.RequestedEpochs(2, enough, clock=lambda: model.now), model, 1_000)
+    assert enough.said == []

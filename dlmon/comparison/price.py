@@ -50,7 +50,7 @@ def parse_price(text: str) -> Price:
     known_unit = not slash or unit.lstrip().lower() == "cpu"
     if not known_unit or not 0 < usd_per_hour <= _MAX_USD_PER_HOUR:
         raise ValueError(
-            f"{quoted(text)} is no price: give US dollars per hour, such as 0.5, "
+            f"{quoted(text)} is not a price: give US dollars per hour, such as 0.5, "
             "or per hour of each CPU, such as 0.00795/cpu"
         )
     return Price(usd_per_hour, per_cpu=bool(slash))

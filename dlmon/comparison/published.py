@@ -202,7 +202,7 @@ def read_own_published(path: Path) -> tuple[Published, ...]:
     except OSError as error:
         raise PublishedError(f"{shown} can't be read: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise PublishedError(f"{shown} can't be read: it is no text in UTF-8") from None
+        raise PublishedError(f"{shown} can't be read: it is not UTF-8 text") from None
     rows = csv.reader(io.StringIO(text, newline=""), strict=True)
     try:
         names = next(rows, [])
@@ -219,7 +219,7 @@ def _check_columns(names: list[str]) -> None:
             raise ValueError(f"the column {name} is missing in its first line")
     for name in names:
         if name not in COLUMNS or names.count(name) > 1:
-            raise ValueError(f"{quoted(name)} is no column, or stands there twice")
+            raise ValueError(f"{quoted(name)} is not a column, or is named twice")
 
 
 def _own_row(names: list[str], cells: list[str]) -> Published:
@@ -230,7 +230,7 @@ def _own_row(names: list[str], cells: list[str]) -> Published:
         if not texts[name]:
             raise ValueError(f"{name} is empty")
     if texts["metric"] not in _METRICS:
-        raise ValueError(f"{quoted(texts['metric'])} is no metric: use {', '.join(_METRICS)}")
+        raise ValueError(f"{quoted(texts['metric'])} is not a metric: use {', '.join(_METRICS)}")
     price = texts.get("price_usd_per_hour")
     return Published(
         workload=texts["workload"],
@@ -260,7 +260,7 @@ def _whole(name: str, text: str, least: int = 0) -> int:
     except (ValueError, OverflowError):
         value = -1
     if value < least:
-        raise ValueError(f"{name} is {quoted(text)}, which is no whole number from {least} on")
+        raise ValueError(f"{name} is {quoted(text)}, which is not a whole number from {least} on")
     return value
 
 
@@ -270,7 +270,7 @@ def _positive(name: str, text: str) -> float:
     except ValueError:
         value = 0.0
     if not 0 < value < 1e12:
-        raise ValueError(f"{name} is {quoted(text)}, which is no number above 0")
+        raise ValueError(f"{name} is {quoted(text)}, which is not a number above 0")
     return value
 
 

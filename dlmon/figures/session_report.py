@@ -260,9 +260,9 @@ class _Gathered:
         )
         yield Note(tuple(as_sentence(one) for one in found if one), "verdict")
         if snapshot.validity is not None and snapshot.validity.is_valid:
-            yield Note(("Nothing speaks against these figures.",), "good")
+            yield Note(("Nothing casts doubt on these figures.",), "good")
         elif snapshot.validity is not None:
-            yield Note(("These figures are to be taken with care.",), "warning")
+            yield Note(("Take these figures with care.",), "warning")
             yield Note(tuple(map(as_sentence, snapshot.validity.against.values())), "list")
 
     def _headline(self, snapshot: Snapshot) -> str:

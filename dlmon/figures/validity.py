@@ -56,7 +56,7 @@ def validity_text(validity: Validity | None) -> str:
     """Say whether a figure is valid, and what speaks against it; empty before there is one."""
     if validity is None:
         return ""
-    return "; ".join(doubts_of(validity)) or "nothing speaks against the figures"
+    return "; ".join(doubts_of(validity)) or "nothing casts doubt on the figures"
 
 
 def in_doubt(codes: Iterable[str]) -> str:

@@ -18,7 +18,7 @@ from dlmon.instrument.devices import device_of_boosting
 from dlmon.instrument.queued import EpochStart, MeasuredBatch
 from dlmon.instrument.reporter import Reporter, guarded
 
-_NO_EPOCHS = "rounds of boosting are no epochs"
+_NO_EPOCHS = "rounds of boosting are not epochs"
 _WHY = {
     "batch_size": "each round trains on all rows",
     "samples_per_epoch": _NO_EPOCHS,

@@ -24,7 +24,7 @@ Header = SessionHeader | SweepHeader
 _Header = TypeVar("_Header", bound=Header, covariant=True)
 _NOT_A_LOG = {
     SessionHeader: "is not a dlmon log",
-    SweepHeader: "is no sweep that dlmon recorded",
+    SweepHeader: "is not a sweep that dlmon recorded",
 }
 
 

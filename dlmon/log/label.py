@@ -101,7 +101,7 @@ def write_label(log: Path, label: Label) -> None:
     problem = None if label.name is None else refuse_name(label.name)
     problem = problem or (None if label.note is None else refuse_note(label.note))
     if problem is None and not is_log(log):
-        problem = f"{log} is no log that dlmon wrote: only sessions and sweeps have names"
+        problem = f"{log} is not a log that dlmon wrote: only sessions and sweeps have names"
     if problem is not None:
         raise LogError(problem)
     fields = {"name": label.name, "note": label.note}

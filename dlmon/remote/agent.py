@@ -476,7 +476,7 @@ async def _traces(session: str, log_dir: str | None = None) -> Answers:
 async def _trace(session: str, file: str, offset: int, log_dir: str | None = None) -> Answers:
     (path,) = _meant(session, _directory(log_dir))[-1:]
     if not is_trace(file):
-        raise RequestError(f"{file} is no trace of a profile")
+        raise RequestError(f"{file} is not the trace of a profile")
     try:
         with os.fdopen(open_regular(path.with_name(file)), "rb") as trace:
             trace.seek(offset)

@@ -50,7 +50,7 @@ def check_host(text: str) -> str:
     """
     problem = _problem(text)
     if problem:
-        raise HostError(f"{quoted(text)} is no host: {problem}")
+        raise HostError(f"{quoted(text)} is not a host: {problem}")
     return text
 
 
@@ -83,7 +83,7 @@ def _problem(text: str) -> str | None:
         return 'neither a name nor a user may begin with "-"'
     refused = [*(_NOT_IN_NAME & set(name)), *(_NOT_IN_USER & set(user or ""))]
     if refused:
-        return f"ssh takes no {min(refused)} in it"
+        return f"ssh allows no {min(refused)} in it"
     if ("[" in name or "]" in name) and not _BRACKETED.fullmatch(name):
         return "brackets may stand around an IPv6 address only, such as [::1]"
     return None

@@ -153,7 +153,7 @@ class Control:
     async def _profiled(self, asked: Asked, steps: object, part: Path) -> Profile:
         """Return what a process says of its profile, once its trace is written."""
         if type(steps) is not int:
-            raise RefusedAsk("that is no request")
+            raise RefusedAsk("that is not a request")
         self._number += 1
         self._profile_number = self._number
         assert self._profile is not None
@@ -203,7 +203,7 @@ class Control:
             request = json.loads(line)
             version, ask = request["v"], request["ask"]
         except (ValueError, TypeError, KeyError, RecursionError):
-            raise RefusedAsk("that is no request") from None
+            raise RefusedAsk("that is not a request") from None
         if version == VERSION and ask == "stack":
             return await self.ask_stacks()
         if version == VERSION and ask == "profile":

@@ -46,12 +46,12 @@ class IncomingRecords:
 
     def report_refused(self) -> None:
         if self._refused > 1:
-            self._notice(f"the workload sent {self._refused:,} lines that are no records")
+            self._notice(f"the workload sent {self._refused:,} lines that are not records")
 
     def _refuse(self, reason: str) -> None:
         """Report the first line that is no record, and count the others."""
         if self._refused == 0:
-            self._notice(f"the workload sent something that is no record: {reason}")
+            self._notice(f"the workload sent something that is not a record: {reason}")
         self._refused += 1
 
 

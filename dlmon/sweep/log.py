@@ -265,7 +265,7 @@ def _folded(follower: RecordFollower[SweepHeader]) -> tuple[SweepHeader, Sweep]:
     try:
         sweep = Sweep(plan_of(header))
     except SweepError:
-        raise LogError(f"{follower.path} is no sweep that dlmon recorded") from None
+        raise LogError(f"{follower.path} is not a sweep that dlmon recorded") from None
     try:
         while follower.read_share is not None:
             for record in follower.poll():

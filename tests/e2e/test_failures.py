@@ -373,7 +373,7 @@ def test_garbage_among_the_records_is_refused_and_reported_once(start):
     assert_totals(session, epochs=2, steps=20)
     reported = [text for text in session.notices() if "no record" in text]
     assert len(reported) == 2
-    assert reported[1] == f"the workload sent {len(garbage)} lines that are no records"
+    assert reported[1] == f"the workload sent {len(garbage)} lines that are not records"
 
 
 # ---- the log ----

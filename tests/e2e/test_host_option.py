@@ -263,7 +263,7 @@ def test_a_host_is_examined(laptop):
         (("attach", "--host", "box", "nothere"), 2, 'box: there is no session "nothere" in '),
         (("stop", "--host", "box", "nothere"), 2, 'box: there is no session "nothere" in '),
         (("report", "--host", "box", "./a/b.jsonl"), 2, "named by its id or name, not by a path"),
-        (("attach", "--host", "-x", "last"), 2, '"-x" is no host'),
+        (("attach", "--host", "-x", "last"), 2, '"-x" is not a host'),
         (("attach", "--host", "nosuch", "last"), UNREACHABLE, "nosuch is not known"),
         (("sessions", "--host", "nosuch"), UNREACHABLE, "nosuch is not known"),
         (("watch", "nosuch", "--record"), UNREACHABLE, "nosuch is not known"),

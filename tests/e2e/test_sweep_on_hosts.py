@@ -286,9 +286,9 @@ def test_what_a_host_lacks_is_a_row_that_names_it(laptop, boxes, scripted):
     [
         (("--vary", "host=@lab"), 2, 'there is no group "@lab"'),
         (("--vary", "host=box-1,box-1"), 2, '"box-1" is named twice'),
-        (("--vary", "host=-x,box-1"), 2, '"-x" is no host'),
+        (("--vary", "host=-x,box-1"), 2, '"-x" is not a host'),
         (("--vary", "host=box-1,"), 2, "has an empty value"),
-        (("--vary", "threads=1,2", "--host", "-x"), 2, '"-x" is no host'),
+        (("--vary", "threads=1,2", "--host", "-x"), 2, '"-x" is not a host'),
         (("--vary", "threads=1,2", "--host", "nosuch"), UNREACHABLE, "nosuch is not known"),
         (("--vary", "host=nosuch,nowhere"), UNREACHABLE, "nosuch is not known"),
     ],

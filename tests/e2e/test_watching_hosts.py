@@ -232,7 +232,7 @@ def test_recordings_of_hosts_are_played_as_the_cards_that_were_watched(
     ("arguments", "sentence"),
     [
         (["-oProxyCommand=x"], "-o"),
-        (["--", "-oProxyCommand=x"], '"-oProxyCommand=x" is no host'),
+        (["--", "-oProxyCommand=x"], '"-oProxyCommand=x" is not a host'),
         (["gpu1", "gpu1"], '"gpu1" is named twice'),
         (["@nobody"], 'there is no group "@nobody"'),
         (["--record", "--json"], "--json prints samples as they come: use it without --record"),

@@ -1355,5 +1355,5 @@ async def test_what_is_wrong_with_own_reference_figures_is_said_with_a_session(
         await app.workers.wait_for_complete()
         await pilot.pause()
         (notice,) = app._notifications
-        assert notice.message == f'{own}, line 2: value is "0", which is no number above 0'
+        assert notice.message == f'{own}, line 2: value is "0", which is not a number above 0'
         assert not notice.markup

@@ -34,7 +34,7 @@ _TOPICS: tuple[tuple[str, str], ...] = (
     *transport_line.HELP,
     (
         "begins at, ended at",
-        "The moment that is shown is no part of the machine's recording; after its end, its last "
+        "The moment shown lies outside the machine's recording; after its end, its last "
         "figures stay, muted.",
     ),
 )

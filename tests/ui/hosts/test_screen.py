@@ -732,7 +732,7 @@ async def test_a_run_on_another_machine_is_started_from_the_form(clock, tmp_path
         assert app.screen.query("#host")
         assert links[0].is_closed
         app.screen.query_one("#host").value = "-x"
-        await until(pilot, lambda: "is no host" in screen_text(app))
+        await until(pilot, lambda: "is not a host" in screen_text(app))
 
 
 @pytest.fixture
@@ -948,7 +948,7 @@ async def test_a_host_that_is_not_in_the_list_is_typed(picker):
 async def test_beside_a_list_another_host_is_typed_and_escape_leads_back_to_it(picker):
     async with picker(CONFIG) as (app, pilot, made):
         await pilot.press("b", *"-x", "enter")
-        await until(pilot, lambda: '"-x" is no host' in screen_text(app))
+        await until(pilot, lambda: '"-x" is not a host' in screen_text(app))
         assert isinstance(app.screen, HostPicker)
         await pilot.press("escape", "down", "enter")
         await until(pilot, lambda: isinstance(app.screen, HostsScreen))

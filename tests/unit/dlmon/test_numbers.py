@@ -43,7 +43,7 @@ def test_no_option_of_a_command_line_takes_it(name, text):
 
 @pytest.mark.parametrize("text", [*NO_NUMBERS, *BLANKS])
 def test_no_price_and_no_number_of_repeats_takes_it(text):
-    with pytest.raises(ValueError, match="is no price"):
+    with pytest.raises(ValueError, match="is not a price"):
         parse_price(text)
     with pytest.raises(SweepError, match="is a whole number, not"):
         read_repeats(text)

@@ -116,17 +116,20 @@ def test_all_columns_are_read(own):
     [
         ("", "line 1: the column workload is missing"),
         ("workload,device\n", "line 1: the column metric is missing"),
-        (HEADER.replace("value", "value,colour"), 'line 1: "colour" is no column'),
-        (HEADER.replace("value", "value,value"), 'line 1: "value" is no column, or stands'),
+        (HEADER.replace("value", "value,colour"), 'line 1: "colour" is not a column'),
+        (HEADER.replace("value", "value,value"), 'line 1: "value" is not a column, or is named'),
         (HEADER + ROW + "a,b\n", "line 3: it has 2 cells, and the first line names 5"),
         (HEADER + ROW.replace("My box", ""), "line 2: device is empty"),
-        (HEADER + ROW.replace("7.5", "fast"), 'line 2: value is "fast", which is no number'),
+        (HEADER + ROW.replace("7.5", "fast"), 'line 2: value is "fast", which is not a number'),
         (HEADER + ROW.replace("7.5", "-1"), "line 2: value is"),
         (HEADER + ROW.replace("7.5", "nan"), "line 2: value is"),
         (HEADER + ROW.replace("7.5", "1e999"), "line 2: value is"),
-        (HEADER + ROW.replace(",100", ",0"), 'line 2: batch_size is "0", which is no whole number'),
+        (
+            HEADER + ROW.replace(",100", ",0"),
+            'line 2: batch_size is "0", which is not a whole number',
+        ),
         (HEADER + ROW.replace(",100", ",1e2"), "line 2: batch_size is"),
-        (HEADER + ROW.replace("seconds_per_epoch", "speed"), 'line 2: "speed" is no metric'),
+        (HEADER + ROW.replace("seconds_per_epoch", "speed"), 'line 2: "speed" is not a metric'),
         (HEADER + "\n\n" + ROW.replace("7.5", "0"), "line 4: value is"),
         (HEADER + 'a,"b\n', "line 2: unexpected end of data"),
     ],
@@ -145,7 +148,7 @@ def test_a_wrong_row_is_named_with_file_and_line(own, text, says):
 
 def test_what_is_no_text_is_refused(own):
     own.write_bytes(b"\xff\xfe\x00")
-    assert "no text in UTF-8" in own_published()[1]
+    assert "not UTF-8 text" in own_published()[1]
     own.unlink()
     own.mkdir()
     assert "a directory" in own_published()[1]

@@ -33,12 +33,12 @@ NO_PRICES = (
 
 @pytest.mark.parametrize("text", NO_PRICES)
 def test_what_is_no_price_is_reported_in_a_sentence(text):
-    with pytest.raises(ValueError, match="is no price: give US dollars per hour"):
+    with pytest.raises(ValueError, match="is not a price: give US dollars per hour"):
         parse_price(text)
 
 
 def test_the_sentence_holds_no_control_characters():
-    with pytest.raises(ValueError, match="no price") as refused:
+    with pytest.raises(ValueError, match="is not a price") as refused:
         parse_price("\x1b[31m1")
     assert "\x1b" not in str(refused.value)
 
@@ -50,7 +50,7 @@ def test_any_text_is_a_price_or_a_sentence(text):
         price = parse_price(text)
     except ValueError as refused:
         price, reported = None, str(refused)
-    assert 0 < price.usd_per_hour < math.inf if price else "is no price" in reported
+    assert 0 < price.usd_per_hour < math.inf if price else "is not a price" in reported
 
 
 def test_the_machine_costs_the_same_however_many_cpus_it_uses():

@@ -30,7 +30,7 @@ def test_doubts_are_said_in_full():
 
 
 def test_without_any_that_is_said():
-    assert validity_text(Validity({})) == "nothing speaks against the figures"
+    assert validity_text(Validity({})) == "nothing casts doubt on the figures"
     assert validity_text(None) == ""
     assert doubts_of(None) == ()
 

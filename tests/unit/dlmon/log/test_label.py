@@ -67,7 +67,7 @@ def test_a_file_that_is_no_log_has_no_label(log):
     write_label(log, Label("the log"))
     other = log.with_name("mine.jsonl")
     assert read_label(other) == Label()
-    with pytest.raises(LogError, match="is no log that dlmon wrote"):
+    with pytest.raises(LogError, match="is not a log that dlmon wrote"):
         write_label(other, Label("other"))
 
 

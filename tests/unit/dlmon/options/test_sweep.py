@@ -254,10 +254,10 @@ def test_a_group_stands_for_its_hosts():
         ("host=@lab,gpu1", '"gpu1" is named by "@lab" and by "gpu1"'),
         ("host=gpu1,,gpu2", "has an empty value"),
         ("host=", "names no values"),
-        ("host=-oProxyCommand=x,gpu1", '"-oProxyCommand=x" is no host'),
+        ("host=-oProxyCommand=x,gpu1", '"-oProxyCommand=x" is not a host'),
         ("host=gpu1:22", "with a port, write ssh://gpu1:22"),
         ("host=gpu1, gpu2", "has blanks around"),
-        ("host=gpu1,a\x1b[31mb", "is no host: it may hold neither blanks nor characters"),
+        ("host=gpu1,a\x1b[31mb", "is not a host: it may hold neither blanks nor characters"),
     ],
 )
 def test_what_is_no_machine_is_one_sentence(vary, says):

@@ -39,25 +39,25 @@ def test_a_host_is_returned_as_it_was_given(host):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", '"" is no host: write NAME, USER@NAME or ssh://USER@NAME:PORT'),
+        ("", '"" is not a host: write NAME, USER@NAME or ssh://USER@NAME:PORT'),
         ("-oProxyCommand=x", 'neither a name nor a user may begin with "-"'),
         ("lab@-oProxyCommand=x", 'neither a name nor a user may begin with "-"'),
         ("-l@gpu1", 'neither a name nor a user may begin with "-"'),
         ("ssh://-x", 'neither a name nor a user may begin with "-"'),
         ("ssh://-l@gpu1", 'neither a name nor a user may begin with "-"'),
-        ("gpu 1", '"gpu 1" is no host: it may hold neither blanks nor'),
-        ("gpu1\n", '"gpu1" is no host: it may hold neither blanks nor'),
+        ("gpu 1", '"gpu 1" is not a host: it may hold neither blanks nor'),
+        ("gpu1\n", '"gpu1" is not a host: it may hold neither blanks nor'),
         ("gpu\u00a01", "neither blanks nor"),
-        ("gpu\x1b[31m1", '"gpu1" is no host: it may hold neither blanks nor'),
-        ("gpu\u202e1", '"gpu1" is no host: it may hold neither blanks nor'),
-        ("gpu\udc801", '"gpu1" is no host: it may hold neither blanks nor'),
+        ("gpu\x1b[31m1", '"gpu1" is not a host: it may hold neither blanks nor'),
+        ("gpu\u202e1", '"gpu1" is not a host: it may hold neither blanks nor'),
+        ("gpu\udc801", '"gpu1" is not a host: it may hold neither blanks nor'),
         ("x" * 256, "it is longer than 255 characters"),
-        ("@lab", '"@lab" is no host: a group can\'t stand here; name one host'),
+        ("@lab", '"@lab" is not a host: a group can\'t stand here; name one host'),
         ("ssh://@gpu1", 'the user is missing before "@"'),
         ("lab@", 'the name is missing after "@"'),
-        ("gpu1;ls", "ssh takes no ; in it"),
-        ("gpu$(ls)", "ssh takes no $ in it"),
-        ("a`b@gpu1", "ssh takes no ` in it"),
+        ("gpu1;ls", "ssh allows no ; in it"),
+        ("gpu$(ls)", "ssh allows no $ in it"),
+        ("a`b@gpu1", "ssh allows no ` in it"),
         ("gpu1:2222", "with a port, write ssh://gpu1:2222"),
         ("lab@gpu1:2222", "with a port, write ssh://lab@gpu1:2222"),
         ("ssh://", "write NAME, USER@NAME or"),
@@ -83,7 +83,7 @@ def test_no_host_is_an_option_or_more_than_one_word(text):
         host = check_host(text)
     except HostError as refused:
         reason = str(refused)
-        assert "is no host: " in reason
+        assert "is not a host: " in reason
         assert "\n" not in reason
         assert len(reason) < 200
     else:
@@ -120,8 +120,8 @@ def test_a_group_stands_for_its_hosts_in_order():
             GROUPS,
             '"gpu2" is named by "@lab" and by "gpu2": name each host once',
         ),
-        (["-x"], GROUPS, '"-x" is no host: neither a name nor a user may begin with "-"'),
-        (["@bad"], {"bad": ["-x"]}, '"-x" is no host: neither a name'),
+        (["-x"], GROUPS, '"-x" is not a host: neither a name nor a user may begin with "-"'),
+        (["@bad"], {"bad": ["-x"]}, '"-x" is not a host: neither a name'),
     ],
 )
 def test_hosts_that_can_not_be_meant_are_one_sentence(words, groups, said):

@@ -190,9 +190,9 @@ async def test_a_person_is_wanted_where_a_later_try_does_no_better(failing, host
     await until(lambda: failing.problem == "box lets nobody in")
     assert failing.needs_person
     await until(lambda: failing.retry_at_ns is not None)
-    host.outcome = HostError("that is no host")
+    host.outcome = HostError("that is not a host")
     failing.retry_now()
-    await until(lambda: failing.problem == "that is no host")
+    await until(lambda: failing.problem == "that is not a host")
     assert failing.needs_person
 
 

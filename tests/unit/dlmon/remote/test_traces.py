@@ -90,5 +90,5 @@ def test_what_is_no_trace_leaves_nothing_here(copy, replies, error):
 def test_a_host_gives_nothing_that_is_no_trace(tmp_path):
     log = write_log(tmp_path, recorded_session())
     asked = agent._trace(log.parent.name, "../../etc/passwd", 0, str(tmp_path))
-    with pytest.raises(agent.RequestError, match="is no trace"):
+    with pytest.raises(agent.RequestError, match="is not the trace"):
         asyncio.run(anext(asked))

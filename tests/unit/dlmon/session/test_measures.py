@@ -292,7 +292,7 @@ def test_cost_is_price_times_wall_time():
     ("price", "cpus", "why"),
     [
         (None, 2, NO_PRICE),
-        ("free", 2, '"free" is no price'),
+        ("free", 2, '"free" is not a price'),
         ("0.5/cpu", None, "the number of CPUs is not known"),
     ],
 )

@@ -154,7 +154,7 @@ def test_an_answer_that_nobody_asked_for_is_nobodys(processes):
         ({"ask": "stack"}, "none of its processes trains yet"),
         ({"ask": "dance"}, "the dlmon that records it does not know that request"),
         ({"v": 99, "ask": "stack"}, "the dlmon that records it does not know that request"),
-        ({"other": 1}, "that is no request"),
+        ({"other": 1}, "that is not a request"),
     ],
 )
 def test_what_can_not_be_done_is_one_sentence(request_, sentence):
@@ -251,7 +251,7 @@ def test_a_trace_that_can_not_be_read_is_said_and_not_kept(processes, tmp_path):
         process.profile_as(viewed.control, b"no trace")
         [profile] = await viewed.ask(PROFILE)
         assert profile.operations is None
-        assert profile.why == {"operations": "it is no trace that is known"}
+        assert profile.why == {"operations": "it is not a kind of trace that is known"}
         assert list(tmp_path.iterdir()) == []
 
     asyncio.run(run())

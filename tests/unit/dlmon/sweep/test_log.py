@@ -238,7 +238,7 @@ def test_a_sweep_that_is_not_there_is_one_sentence(begin, log_dir):
     assert second.header.id != first.header.id
 
 
-# ---- what is no sweep ----
+# ---- what is not a sweep ----
 
 
 @pytest.mark.parametrize(
@@ -255,7 +255,7 @@ def test_a_sweep_that_is_not_there_is_one_sentence(begin, log_dir):
 def test_a_file_that_is_no_sweep_is_refused(tmp_path, content):
     path = tmp_path / SWEEP_NAME
     path.write_bytes(content)
-    with pytest.raises(LogError, match="is no sweep" if content else "is empty"):
+    with pytest.raises(LogError, match="is not a sweep" if content else "is empty"):
         read_sweep(path)
 
 
@@ -282,7 +282,7 @@ def test_a_forged_plan_is_refused_and_costs_no_memory(begin, change):
     first, *rest = writer.path.read_text().splitlines()
     reported = {**json.loads(first), **change}
     writer.path.write_text("\n".join([json.dumps(reported), *rest]) + "\n")
-    with pytest.raises(LogError, match="is no sweep"):
+    with pytest.raises(LogError, match="is not a sweep"):
         read_sweep(writer.path)
 
 

@@ -8,85 +8,89 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import groupby, pairwise
 from pathlib import Path
-from typing import TypeGuard
+from typing import Any, TypeGuard
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from dlmon.figures import units
 from dlmon.figures.curves import Chart, Mark
-from dlmon.figures.metric_curves import MetricChart, PointLine
+from dlmon.figures.metric_curves import MetricChart
 from dlmon.figures.sections import Curves
-from dlmon.figures.value_axis import nice_top, short_number
+from dlmon.figures.value_axis import nice_top
 from dlmon.render.files import ReportError, make_folder, write_file
 from dlmon.session.learning import LOSS
 from dlmon.statistics.envelope import Columns
 
-SVG, PNG = FORMS = ("svg", "png")
+SVG = "svg"
 COLOURS = 6
-
-DrawChart = Callable[[Chart, Sequence[Mark]], str | bytes]
-DrawMetric = Callable[[MetricChart, Sequence[Mark]], str | bytes]
-DrawSweep = Callable[[Curves], str | bytes]
 
 _WIDTH, _HEIGHT = 900, 300
 _LEFT, _RIGHT, _TOP, _BOTTOM = 56, 884, 34, 262
 _KEY_WIDTH, _KEY_ROW_HEIGHT, _KEY_ROWS_AT = 150, 16, 292
 _KEYS_IN_A_ROW = (_RIGHT - _LEFT) // _KEY_WIDTH
-_TICKS = 4
 _MOST_TICKS = 6
 _MOST_TIMES = 8
 _MOST_POINTS = 1000
 _SPANS_S = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200)
+# So much of a sweep's axis is left free at each end.
+_FREE = 0.04
 
 
 @dataclass(frozen=True)
-class DrawnLine:
-    """One line in the coordinates of the picture, and its number among the others.
+class PlotLine:
+    """One line: its values at their places, None where there is none.
 
     Attributes:
-        coloured_as: the number of another line that has the same colour, in place of its own.
+        low, high: what lies behind it; the same as `values` where nothing does.
+        colour: one of `COLOURS`.
+        has_dots: each value is to be seen.
     """
 
-    number: int
     label: str
-    path: str
-    band: str = ""
-    dots: tuple[tuple[float, float], ...] = ()
-    coloured_as: int | None = None
+    xs: Sequence[float]
+    values: Sequence[float | None]
+    low: Sequence[float | None]
+    high: Sequence[float | None]
+    colour: int
+    has_dots: bool = False
     is_dashed: bool = False
-
-    @property
-    def colour(self) -> int:
-        number = self.number if self.coloured_as is None else self.coloured_as
-        return number % COLOURS
-
-    @property
-    def key_x(self) -> int:
-        """Where its key stands: below the picture, in rows."""
-        return _LEFT + self.number % _KEYS_IN_A_ROW * _KEY_WIDTH
-
-    @property
-    def key_y(self) -> int:
-        return _KEY_ROWS_AT + self.number // _KEYS_IN_A_ROW * _KEY_ROW_HEIGHT
 
 
 @dataclass(frozen=True)
-class Drawing:
-    """A picture: its axes, and its lines."""
+class Plot:
+    """A picture in the units of what it shows, drawn as SVG and as PNG.
+
+    Attributes:
+        start, end: of the axis along the bottom, whose labels are `x_ticks`.
+        marks: moments on it.
+    """
 
     title: str
     unit: str
+    start: float
+    end: float
     x_ticks: tuple[tuple[float, str], ...]
-    y_ticks: tuple[tuple[float, str], ...]
-    lines: tuple[DrawnLine, ...]
+    bottom: float
+    top: float
+    lines: tuple[PlotLine, ...]
     marks: tuple[float, ...] = ()
-    width: int = _WIDTH
-    height: int = _HEIGHT
-    left: int = _LEFT
-    right: int = _RIGHT
-    top: int = _TOP
-    bottom: int = _BOTTOM
+
+    @property
+    def y_ticks(self) -> list[tuple[float, str]]:
+        """The values that are labelled."""
+        values = tick_values(self.bottom, self.top)
+        return list(zip(values, tick_labels(values), strict=True))
+
+    def x(self, value: float) -> float:
+        """Return where a value stands in the picture as SVG."""
+        share = (value - self.start) / (self.end - self.start)
+        return round(_LEFT + (_RIGHT - _LEFT) * share, 1)
+
+    def y(self, value: float) -> float:
+        """Return the same of a value of the lines; what is beyond the scale stays at its end."""
+        share = min(1.0, max(0.0, (value - self.bottom) / (self.top - self.bottom)))
+        return round(_BOTTOM - (_BOTTOM - _TOP) * share, 1)
 
 
 @cache
@@ -106,16 +110,62 @@ def text_of_file(name: str) -> str:
     return (Path(__file__).parent / name).read_text("utf-8")
 
 
-def svg_of(drawing: Drawing, standalone: bool = True) -> Markup:
+def svg_of(plot: Plot, standalone: bool = True) -> Markup:
     """Return a picture as SVG.
 
     Args:
-        drawing: the picture.
+        plot: the picture.
         standalone: with its own style; within a page it has that of the page.
     """
     template = templates().get_template("chart.svg")
     style = Markup(text_of_file("templates/chart.css")) if standalone else ""
-    return Markup(template.render(d=drawing, standalone=standalone, style=style).strip() + "\n")
+    places = {"left": _LEFT, "right": _RIGHT, "top": _TOP, "bottom": _BOTTOM, "width": _WIDTH}
+    rows = -(-len(plot.lines) // _KEYS_IN_A_ROW)
+    places["height"] = _HEIGHT + max(0, rows - 1) * _KEY_ROW_HEIGHT
+    lines = [svg_line(plot, number) for number in range(len(plot.lines))]
+    drawn = template.render(p=plot, d=places, lines=lines, standalone=standalone, style=style)
+    return Markup(drawn.strip() + "\n")
+
+
+def svg_line(plot: Plot, number: int) -> dict[str, Any]:
+    """Return a line in the coordinates of the picture as SVG, and where its key stands."""
+    line = plot.lines[number]
+    xs = [plot.x(x) for x in line.xs]
+    known = zip(xs, line.values, strict=True) if line.has_dots else ()
+    return {
+        "label": line.label,
+        "colour": line.colour,
+        "is_dashed": line.is_dashed,
+        "path": _path(plot, xs, line.values),
+        "band": "" if line.low == line.high else _band(plot, xs, line),
+        "dots": [(x, plot.y(value)) for x, value in known if _known(value)],
+        "key_x": _LEFT + number % _KEYS_IN_A_ROW * _KEY_WIDTH,
+        "key_y": _KEY_ROWS_AT + number // _KEYS_IN_A_ROW * _KEY_ROW_HEIGHT,
+    }
+
+
+def _path(plot: Plot, xs: Sequence[float], values: Sequence[float | None]) -> str:
+    """Return a line through the values; what is unknown is a gap, and a value alone a dot."""
+    parts = []
+    for known, group in groupby(zip(xs, values, strict=True), key=lambda pair: _known(pair[1])):
+        if known:
+            points = [(x, plot.y(value or 0.0)) for x, value in group]
+            first = points[0]
+            rest = points[1:] or [(first[0] + 1, first[1])]
+            parts.append(f"M{first[0]} {first[1]}L" + " ".join(f"{x} {y}" for x, y in rest))
+    return "".join(parts)
+
+
+def _band(plot: Plot, xs: Sequence[float], line: PlotLine) -> str:
+    parts = []
+    of_all = zip(xs, line.low, line.high, strict=True)
+    for known, group in groupby(of_all, key=lambda one: _known(one[1]) and _known(one[2])):
+        if known:
+            spans = [(x, plot.y(low or 0.0), plot.y(high or 0.0)) for x, low, high in group]
+            there = " ".join(f"{x} {high}" for x, _, high in spans)
+            back = " ".join(f"{x} {low}" for x, low, _ in reversed(spans))
+            parts.append(f"M{there} {back}Z")
+    return "".join(parts)
 
 
 def write_charts(
@@ -139,107 +189,69 @@ def write_charts(
     Raises:
         ReportError: they can't be written, or there is nothing here that draws them.
     """
-    chart_of, metric_of, sweep_of = _drawn_as(form)
-    pictures = {_file_name(chart.title): chart_of(chart, marks) for chart in charts}
+    picture_of = svg_of if form == SVG else _drawn_as_png()
+    plots = {chart.title.lower().replace(" ", "-"): draw_chart(chart, marks) for chart in charts}
     for number, metric in enumerate(metrics, 1):
         name = LOSS if metric.metric == LOSS else f"metric-{number}"
-        pictures[name] = metric_of(metric, marks)
-    pictures |= {f"sweep-{number}": sweep_of(one) for number, one in enumerate(sweeps, 1)}
+        plots[name] = draw_metric(metric, marks)
+    plots |= {f"sweep-{number}": draw_sweep(one) for number, one in enumerate(sweeps, 1)}
     make_folder(folder)
-    paths = {folder / f"{name}.{form}": picture for name, picture in pictures.items()}
-    for path, picture in paths.items():
-        write_file(path, [picture])
+    paths = {folder / f"{name}.{form}": plot for name, plot in plots.items()}
+    for path, plot in paths.items():
+        write_file(path, [picture_of(plot)])
     return list(paths)
 
 
-def _drawn_as(form: str) -> tuple[DrawChart, DrawMetric, DrawSweep]:
-    """Return what draws a chart, one of a metric, and the curves of a sweep, in a form."""
-    if form == SVG:
-        return (
-            lambda chart, marks: svg_of(draw_chart(chart, marks)),
-            lambda chart, marks: svg_of(draw_metric(chart, marks)),
-            lambda curves: svg_of(draw_sweep(curves)),
-        )
+def _drawn_as_png() -> Callable[[Plot], bytes]:
     try:
-        from dlmon.render.png import png_of_chart, png_of_metric, png_of_sweep
+        from dlmon.render.png import png_of
     except ImportError:
         raise ReportError(
             "pictures as PNG need matplotlib: pip install 'dlmon[png]', or leave out --charts-as"
         ) from None
-    return png_of_chart, png_of_metric, png_of_sweep
+    return png_of
 
 
-def _file_name(title: str) -> str:
-    return title.lower().replace(" ", "-")
-
-
-def draw_chart(chart: Chart, marks: Sequence[Mark] = ()) -> Drawing:
+def draw_chart(chart: Chart, marks: Sequence[Mark] = ()) -> Plot:
     """Draw lines over time, with the band from the least to the greatest behind each."""
     span_s = max(len(line.columns.mean) for line in chart.lines) * chart.width_s or 1.0
     highest = [value for line in chart.lines for value in line.columns.high if _known(value)]
-    top = chart.top or nice_top(max(highest, default=0.0))
-    columns = [_fewer(line.columns) for line in chart.lines]
     lines = []
-    for number, (line, (shown, factor)) in enumerate(zip(chart.lines, columns, strict=True)):
-        width_s = chart.width_s * factor
-        xs = [_x((index + 0.5) * width_s / span_s) for index in range(len(shown.mean))]
-        lines.append(
-            DrawnLine(
-                number=number,
-                label=line.label,
-                path=_path(xs, shown.mean, top),
-                band=_band(xs, shown, top),
-            )
-        )
-    return Drawing(
-        title=chart.title,
-        unit=chart.unit,
-        x_ticks=_time_ticks(span_s),
-        y_ticks=_y_ticks(top),
-        lines=tuple(lines),
-        marks=_mark_places(marks, span_s),
-        height=_height(len(lines)),
-    )
+    for number, line in enumerate(chart.lines):
+        shown, factor = _fewer(line.columns)
+        xs = [(index + 0.5) * chart.width_s * factor for index in range(len(shown.mean))]
+        colour = number % COLOURS
+        lines.append(PlotLine(line.label, xs, shown.mean, shown.low, shown.high, colour))
+    top = chart.top or nice_top(max(highest, default=0.0))
+    return _over_time(chart.title, chart.unit, span_s, 0.0, top, lines, marks)
 
 
-def draw_metric(chart: MetricChart, marks: Sequence[Mark] = ()) -> Drawing:
+def draw_metric(chart: MetricChart, marks: Sequence[Mark] = ()) -> Plot:
     """Draw a metric over time: its values at their times, joined."""
-    span_s = chart.end_s or 1.0
-    lines = tuple(
-        _drawn_metric(number, line, chart, span_s) for number, line in enumerate(chart.lines)
-    )
-    values = tick_values(chart.bottom, chart.top)
-    return Drawing(
-        title=chart.title,
-        unit="",
-        x_ticks=_time_ticks(span_s),
-        y_ticks=tuple(
-            (_y(value, chart.top, chart.bottom), label)
-            for value, label in zip(values, tick_labels(values), strict=True)
-        ),
-        lines=lines,
-        marks=_mark_places(marks, span_s),
-        height=_height(len(lines)),
-    )
+    is_alone = len({line.number for line in chart.lines}) == 1
+    lines = []
+    for number, line in enumerate(chart.lines):
+        it, xs = line.columns, [point.t for point in line.points]
+        colour = (number if is_alone else line.number) % COLOURS
+        kind = (colour, line.has_dots, line.is_validation)
+        lines.append(PlotLine(line.label, xs, it.mean, it.low, it.high, *kind))
+    return _over_time(chart.title, "", chart.end_s or 1.0, chart.bottom, chart.top, lines, marks)
 
 
-def _drawn_metric(number: int, line: PointLine, chart: MetricChart, span_s: float) -> DrawnLine:
-    xs = [_x(point.t / span_s) for point in line.points]
-    ends = chart.top, chart.bottom
-    columns = line.columns
-    known = [
-        (x, _y(mean, *ends)) for x, mean in zip(xs, columns.mean, strict=True) if mean is not None
-    ]
-    is_alone = len({one.number for one in chart.lines}) == 1
-    return DrawnLine(
-        number=number,
-        label=line.label,
-        path=_path(xs, columns.mean, *ends),
-        band=_band(xs, columns, *ends),
-        dots=tuple(known) if line.has_dots else (),
-        coloured_as=None if is_alone else line.number,
-        is_dashed=line.is_validation,
-    )
+def _over_time(
+    title: str,
+    unit: str,
+    span_s: float,
+    bottom: float,
+    top: float,
+    lines: Sequence[PlotLine],
+    marks: Sequence[Mark],
+) -> Plot:
+    days = math.ceil(span_s / 86_400 / _MOST_TIMES)
+    step_s = next((span for span in _SPANS_S if span_s / span <= _MOST_TIMES), 86_400 * days)
+    ticks = tuple((float(at), units.clock(at)) for at in range(0, int(span_s) + 1, step_s))
+    within = tuple(mark.at_s for mark in marks if 0 < mark.at_s < span_s)
+    return Plot(title, unit, 0.0, span_s, ticks, bottom, top, tuple(lines), within)
 
 
 def tick_values(bottom: float, top: float) -> list[float]:
@@ -269,66 +281,34 @@ def tick_labels(values: Sequence[float]) -> list[str]:
     return labels
 
 
-def _time_ticks(span_s: float) -> tuple[tuple[float, str], ...]:
-    days = math.ceil(span_s / 86_400 / _MOST_TIMES)
-    step_s = next((span for span in _SPANS_S if span_s / span <= _MOST_TIMES), 86_400 * days)
-    return tuple((_x(at / span_s), units.clock(at)) for at in range(0, int(span_s) + 1, step_s))
-
-
-def _mark_places(marks: Sequence[Mark], span_s: float) -> tuple[float, ...]:
-    return tuple(_x(mark.at_s / span_s) for mark in marks if 0 < mark.at_s < span_s)
-
-
-def draw_sweep(curves: Curves) -> Drawing:
+def draw_sweep(curves: Curves) -> Plot:
     """Draw what combinations took along the axis of what was varied."""
     points = [point for line in curves.lines.values() for point in line]
     xs = sorted({point.x for point in points})
     doubling = len(xs) > 1 and xs[0] > 0 and all(b >= 2 * a for a, b in pairwise(xs))
-    scaled = {x: math.log2(x) if doubling else x for x in xs}
-    least, most = min(scaled.values(), default=0.0), max(scaled.values(), default=0.0)
-
-    def place(x: float) -> float:
-        return _x(0.04 + 0.92 * ((scaled[x] - least) / (most - least) if most > least else 0.5))
-
-    top = nice_top(max(filter(_known, (point.y for point in points)), default=0.0))
+    place = {x: math.log2(x) if doubling else x for x in xs}
+    free = _FREE * (place[xs[-1]] - place[xs[0]]) or 0.5
     lines = []
     for number, (label, line) in enumerate(curves.lines.items()):
-        known = [(place(p.x), _y(p.y, top)) for p in line if p.y is not None and _known(p.y)]
-        path = _path([place(point.x) for point in line], [point.y for point in line], top)
-        lines.append(DrawnLine(number, label, path, dots=tuple(known)))
+        values = [point.y for point in line]
+        places = [place[point.x] for point in line]
+        colour = number % COLOURS
+        lines.append(PlotLine(label, places, values, values, values, colour, has_dots=True))
     labels = {point.x: point.label for point in points}
-    return Drawing(
+    return Plot(
         title=curves.title,
         unit="",
-        x_ticks=tuple((place(x), labels[x]) for x in xs),
-        y_ticks=_y_ticks(top),
+        start=place[xs[0]] - free,
+        end=place[xs[-1]] + free,
+        x_ticks=tuple((place[x], labels[x]) for x in xs),
+        bottom=0.0,
+        top=nice_top(max(filter(_known, (point.y for point in points)), default=0.0)),
         lines=tuple(lines),
-        height=_height(len(lines)),
     )
 
 
 def _known(value: float | None) -> TypeGuard[float]:
     return value is not None and math.isfinite(value)
-
-
-def _x(share: float) -> float:
-    return round(_LEFT + (_RIGHT - _LEFT) * share, 1)
-
-
-def _y(value: float, top: float, bottom: float = 0.0) -> float:
-    share = min(1.0, max(0.0, (value - bottom) / (top - bottom)))
-    return round(_BOTTOM - (_BOTTOM - _TOP) * share, 1)
-
-
-def _y_ticks(top: float) -> tuple[tuple[float, str], ...]:
-    values = [top * number / _TICKS for number in range(_TICKS + 1)]
-    return tuple((_y(value, top), short_number(value)) for value in values)
-
-
-def _height(lines: int) -> int:
-    """Return how high a picture is with the keys of its lines."""
-    rows = -(-lines // _KEYS_IN_A_ROW)
-    return _HEIGHT + max(0, rows - 1) * _KEY_ROW_HEIGHT
 
 
 def _fewer(columns: Columns) -> tuple[Columns, int]:
@@ -352,34 +332,3 @@ def _fewer(columns: Columns) -> tuple[Columns, int]:
         tuple(merged(columns.low, "low")),
         tuple(merged(columns.high, "high")),
     ), factor
-
-
-def _path(
-    xs: Sequence[float], values: Sequence[float | None], top: float, bottom: float = 0.0
-) -> str:
-    """Return a line through the values; what is unknown is a gap, and a value alone a dot."""
-    parts = []
-    for known, group in groupby(zip(xs, values, strict=True), key=lambda pair: _known(pair[1])):
-        if known:
-            points = [(x, _y(value or 0.0, top, bottom)) for x, value in group]
-            first = points[0]
-            rest = points[1:] or [(first[0] + 1, first[1])]
-            parts.append(f"M{first[0]} {first[1]}L" + " ".join(f"{x} {y}" for x, y in rest))
-    return "".join(parts)
-
-
-def _band(xs: Sequence[float], columns: Columns, top: float, bottom: float = 0.0) -> str:
-    if columns.low == columns.high:
-        return ""
-    parts = []
-    of_all = zip(xs, columns.low, columns.high, strict=True)
-    for known, group in groupby(of_all, key=lambda one: _known(one[1]) and _known(one[2])):
-        if known:
-            spans = [
-                (x, _y(low or 0.0, top, bottom), _y(high or 0.0, top, bottom))
-                for x, low, high in group
-            ]
-            there = " ".join(f"{x} {high}" for x, _, high in spans)
-            back = " ".join(f"{x} {low}" for x, low, _ in reversed(spans))
-            parts.append(f"M{there} {back}Z")
-    return "".join(parts)

@@ -15,6 +15,7 @@ from dlmon.render.charts import (
     draw_chart,
     draw_metric,
     draw_sweep,
+    svg_line,
     svg_of,
     tick_labels,
     tick_values,
@@ -31,35 +32,38 @@ def chart(*means, low=None, high=None, top=100.0, width_s=1.0):
     return Chart("CPU", "%", top, width_s, lines)
 
 
+def line_of(plot):
+    """Return the first line of a picture as it is drawn."""
+    return svg_line(plot, 0)
+
+
 def test_a_gap_in_the_values_is_a_gap_in_the_line():
-    drawing = draw_chart(chart([10, 20, None, 30, 40]))
-    assert drawing.lines[0].path.count("M") == 2
+    assert line_of(draw_chart(chart([10, 20, None, 30, 40])))["path"].count("M") == 2
 
 
 def test_a_value_alone_between_gaps_is_seen():
-    (line,) = draw_chart(chart([None, 20, None])).lines
-    assert line.path.count("L") == 1
+    line = line_of(draw_chart(chart([None, 20, None])))
+    assert line["path"].count("L") == 1
 
 
 def test_the_scale_reaches_from_the_bottom_to_the_top():
-    (line,) = draw_chart(chart([0, 100, 250])).lines
-    ys = [float(y) for y in line.path.replace("M", "").replace("L", " ").split()[1::2]]
+    line = line_of(draw_chart(chart([0, 100, 250])))
+    ys = [float(y) for y in line["path"].replace("M", "").replace("L", " ").split()[1::2]]
     assert ys[0] > ys[1]
     # What is beyond the scale stays within the picture.
     assert ys[1] == ys[2]
 
 
 def test_a_band_lies_behind_the_line_where_something_varied():
-    drawing = draw_chart(chart([10, 20], low=(5, 20), high=(15, 30)))
-    assert drawing.lines[0].band.startswith("M")
-    assert draw_chart(chart([10, 20])).lines[0].band == ""
+    assert line_of(draw_chart(chart([10, 20], low=(5, 20), high=(15, 30))))["band"].startswith("M")
+    assert line_of(draw_chart(chart([10, 20])))["band"] == ""
 
 
 def test_a_picture_of_a_day_has_no_more_points_than_can_be_seen():
     day = chart([float(n % 100) for n in range(20_000)], width_s=4.0)
-    (line,) = draw_chart(day).lines
-    assert line.path.count(" ") < 2_100
-    assert line.band
+    line = line_of(draw_chart(day))
+    assert line["path"].count(" ") < 2_100
+    assert line["band"]
     labels = [label for _, label in draw_chart(day).x_ticks]
     assert labels[:3] == ["00:00", "4:00:00", "8:00:00"]
 
@@ -75,19 +79,19 @@ def metric(*points, bottom=0.0, top=4.0, is_validation=False):
 
 
 def test_values_of_a_metric_are_joined_however_far_apart_they_are():
-    (line,) = draw_metric(metric((1, 2.0), (50, 1.0), (51, 0.5))).lines
-    assert line.path.count("M") == 1
-    assert len(line.dots) == 3
+    line = line_of(draw_metric(metric((1, 2.0), (50, 1.0), (51, 0.5))))
+    assert line["path"].count("M") == 1
+    assert len(line["dots"]) == 3
 
 
 def test_a_metric_that_was_no_number_has_a_gap():
-    (line,) = draw_metric(metric((1, 2.0), (2, 1.0), (3, None), (4, 1.0), (5, 1.0))).lines
-    assert line.path.count("M") == 2
+    line = line_of(draw_metric(metric((1, 2.0), (2, 1.0), (3, None), (4, 1.0), (5, 1.0))))
+    assert line["path"].count("M") == 2
 
 
 def test_values_of_a_metric_below_zero_are_drawn_where_they_are():
-    (line,) = draw_metric(metric((1, -1.0), (2, 0.0), (3, 1.0), bottom=-1.0, top=1.0)).lines
-    below, zero, above = (y for _, y in line.dots)
+    line = line_of(draw_metric(metric((1, -1.0), (2, 0.0), (3, 1.0), bottom=-1.0, top=1.0)))
+    below, zero, above = (y for _, y in line["dots"])
     assert below > zero > above
     assert below - zero == pytest.approx(zero - above, abs=0.2)
 
@@ -132,9 +136,9 @@ def test_the_axis_of_a_sweep_is_logarithmic_where_its_values_double():
 
 def test_a_combination_without_a_figure_is_a_gap():
     points = (SweepPoint(1, "1", 2.0), SweepPoint(2, "2", None), SweepPoint(4, "4", 1.0))
-    (line,) = draw_sweep(Curves("t", {"gpu": points})).lines
-    assert len(line.dots) == 2
-    assert line.path.count("M") == 2
+    line = line_of(draw_sweep(Curves("t", {"gpu": points})))
+    assert len(line["dots"]) == 2
+    assert line["path"].count("M") == 2
 
 
 def test_a_sweep_without_any_figure_is_drawn_empty():

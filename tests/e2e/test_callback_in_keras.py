@@ -24,31 +24,39 @@ from workloads.callbacks import reporting_callback
 from workloads.data.feeds import Feed
 
 x, y = numpy.zeros(({SAMPLES}, 4), "float32"), numpy.zeros(({SAMPLES},), "uint8")
-model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3, activation="softmax")])
-model.compile(loss="sparse_categorical_crossentropy", steps_per_execution=int(sys.argv[2]))
-reporter = Reporter(None)
-reporter.attach(Emitter(os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT)))
-feed = Feed(x, y, {BATCH_SIZE}, {SAMPLES})
-callback = reporting_callback(reporter, Known(feed.data, evaluation=feed.data))
-model.fit(x, y, batch_size={BATCH_SIZE}, epochs={EPOCHS}, verbose=0, callbacks=[callback])
-model.evaluate(x, y, batch_size={BATCH_SIZE}, verbose=0, callbacks=[callback])
-reporter.close()
+for per_execution in sys.argv[2:]:
+    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3, activation="softmax")])
+    model.compile(loss="sparse_categorical_crossentropy", steps_per_execution=int(per_execution))
+    reporter = Reporter(None)
+    reporter.attach(Emitter(os.open(sys.argv[1] + per_execution, os.O_WRONLY | os.O_CREAT)))
+    feed = Feed(x, y, {BATCH_SIZE}, {SAMPLES})
+    callback = reporting_callback(reporter, Known(feed.data, evaluation=feed.data))
+    model.fit(x, y, batch_size={BATCH_SIZE}, epochs={EPOCHS}, verbose=0, callbacks=[callback])
+    model.evaluate(x, y, batch_size={BATCH_SIZE}, verbose=0, callbacks=[callback])
+    reporter.close()
 """
 
 
-def fitted(path, steps_per_execution):
-    """Return the records of a run of four epochs and an evaluation."""
-    command = [sys.executable, "-c", FIT, str(path), str(steps_per_execution)]
+# Keras is started once for both tests.
+pytestmark = pytest.mark.xdist_group("callback")
+
+
+@pytest.fixture(scope="module")
+def fitted(tmp_path_factory):
+    """The records of four epochs and an evaluation, by how many steps an execution had."""
+    path = tmp_path_factory.mktemp("fit") / "records-"
+    command = [sys.executable, "-c", FIT, str(path), "1", "8"]
     subprocess.run(command, check=True, stderr=subprocess.DEVNULL, timeout=120)
-    return [decode(line) for line in path.read_bytes().splitlines()]
+    files = {steps: path.with_name(f"records-{steps}") for steps in (1, 8)}
+    return {n: [decode(line) for line in f.read_bytes().splitlines()] for n, f in files.items()}
 
 
 def of(records, kind):
     return [record for record in records if isinstance(record, kind)]
 
 
-def test_keras_opens_each_later_epoch_before_its_first_batch(tmp_path):
-    records = fitted(tmp_path / "records", 1)
+def test_keras_opens_each_later_epoch_before_its_first_batch(fitted):
+    records = fitted[1]
     firsts = [record for record in of(records, Batches) if record.first == 0]
     assert [record.opening_us is None for record in firsts] == [True, False, False, False]
     for epoch in of(records, Epoch):
@@ -64,9 +72,8 @@ def test_keras_opens_each_later_epoch_before_its_first_batch(tmp_path):
     assert last.end <= closed[-2] < evaluation.begin < evaluation.end <= closed[-1]
 
 
-@pytest.mark.parametrize("steps_per_execution", [8])
-def test_compile_time_is_that_of_the_whole_first_execution(tmp_path, steps_per_execution):
-    records = fitted(tmp_path / "records", steps_per_execution)
+def test_compile_time_is_that_of_the_whole_first_execution(fitted):
+    steps_per_execution, records = 8, fitted[8]
     state, dt_us = SteadyState(), []
     for record in of(records, Batches):
         state.add(

@@ -163,7 +163,7 @@ class Run:
 
 
 @pytest.fixture
-def run(tmp_path):
+def script(tmp_path):
     made = Run(tmp_path)
     yield made
     made.close()
@@ -173,87 +173,87 @@ def is_long_pause(record):
     return isinstance(record, Stack) and record.t - record.begin > 10**9
 
 
-def test_a_checkpoint_that_takes_long_is_named_with_what_it_called(interpreter, run):
-    run.start(SAVES, interpreter, "train.py", until=is_long_pause, options=("--plain",))
-    stack = [each for each in run.records() if is_long_pause(each)][-1]
+def test_a_checkpoint_that_takes_long_is_named_with_what_it_called(interpreter, script):
+    script.start(SAVES, interpreter, "train.py", until=is_long_pause, options=("--plain",))
+    stack = [each for each in script.records() if is_long_pause(each)][-1]
     first = stack.places[0]
     # The disk is the script's, too: its line is the innermost.
     assert first.script.function in ("write", "save")
-    shown = run.dlmon("report", "--format", "md", "-o", "-", "last")
+    shown = script.dlmon("report", "--format", "md", "-o", "-", "last")
     assert "train.py:" in shown
 
 
-def test_a_callback_of_keras_that_waits_is_named(run):
+def test_a_callback_of_keras_that_waits_is_named(script):
     words = (sys.executable, "train.py", "tensorflow")
-    run.start(KERAS_WAITS, *words, until=is_long_pause, options=("--plain",))
-    ended = [each for each in run.records() if is_long_pause(each) and not each.goes_on]
+    script.start(KERAS_WAITS, *words, until=is_long_pause, options=("--plain",))
+    ended = [each for each in script.records() if is_long_pause(each) and not each.goes_on]
     stack = max(ended, key=lambda each: each.t - each.begin)
     assert 2.4 < (stack.t - stack.begin) / 1e9 < 5, ended
     assert stack.places[0].script.function == "read_a_file"
     assert stack.places[0].looks > stack.looks / 2
 
 
-def test_of_ranks_that_wait_for_each_other_the_one_that_is_elsewhere_is_seen(interpreter, run):
+def test_of_ranks_that_wait_for_each_other_the_one_that_is_elsewhere_is_seen(interpreter, script):
     torchrun = (interpreter, "-m", "torch.distributed.run", "--nproc-per-node", "2", "train.py")
-    run.start(ONE_IS_LATE, *torchrun, until=is_long_pause)
-    stacks = json.loads(run.dlmon("stack", "last", "--json"))
+    script.start(ONE_IS_LATE, *torchrun, until=is_long_pause)
+    stacks = json.loads(script.dlmon("stack", "last", "--json"))
     at = {each["rank"]: each["threads"][0] for each in stacks if "worker" not in each}
     assert at[0]["script"]["function"] == "loop"
     assert any("backward" in frame["function"] for frame in at[0]["frames"])
     assert at[1]["script"]["function"] == "evaluate"
     # It is in the log, too, as what was asked for.
-    assert {each.rank for each in run.records() if isinstance(each, ProcessStack)} == {0, 1}
+    assert {each.rank for each in script.records() if isinstance(each, ProcessStack)} == {0, 1}
 
 
 @pytest.mark.parametrize("context", ["fork", "spawn"])
-def test_what_a_loaders_worker_is_at_is_shown(context, interpreter, run):
-    run.start(LOADS, interpreter, "train.py", context, until=is_long_pause)
-    lines = run.dlmon("stack", "last").splitlines()
+def test_what_a_loaders_worker_is_at_is_shown(context, interpreter, script):
+    script.start(LOADS, interpreter, "train.py", context, until=is_long_pause)
+    lines = script.dlmon("stack", "last").splitlines()
     assert sum(line.startswith("loader worker, process") for line in lines) == 2
     assert any(line.endswith("in read_a_file") and "loader worker" in line for line in lines)
 
 
-def test_steps_of_pytorch_are_profiled_and_count_nowhere(interpreter, run):
-    _is_profiled(run, GOES_ON, interpreter, "train.py", profiler="torch", operation="aten::")
+def test_steps_of_pytorch_are_profiled_and_count_nowhere(interpreter, script):
+    _is_profiled(script, GOES_ON, interpreter, "train.py", profiler="torch", operation="aten::")
 
 
-def test_steps_of_keras_on_jax_are_profiled(interpreter, run):
-    _is_profiled(run, KERAS, interpreter, "train.py", "jax", profiler="jax", operation="")
+def test_steps_of_keras_on_jax_are_profiled(interpreter, script):
+    _is_profiled(script, KERAS, interpreter, "train.py", "jax", profiler="jax", operation="")
 
 
-def test_steps_of_tensorflow_are_profiled(run):
+def test_steps_of_tensorflow_are_profiled(script):
     _is_profiled(
-        run, KERAS, sys.executable, "train.py", "tensorflow", profiler="tensorflow", operation=""
+        script, KERAS, sys.executable, "train.py", "tensorflow", profiler="tensorflow", operation=""
     )
 
 
 @pytest.mark.parametrize("how", ["by os._exit", "by dlmon stop"])
 def test_a_run_that_ends_in_the_middle_of_a_profile_says_so_and_leaves_no_trace(
-    how, interpreter, run
+    how, interpreter, script
 ):
-    run.start(ENDS, interpreter, "train.py", until=lambda record: isinstance(record, Batches))
-    asked = run.begin("profile", "--steps", "1000", "last")
-    eventually(lambda: any(getattr(each, "profiled", None) for each in run.records()), "a step")
+    script.start(ENDS, interpreter, "train.py", until=lambda record: isinstance(record, Batches))
+    asked = script.begin("profile", "--steps", "1000", "last")
+    eventually(lambda: any(getattr(each, "profiled", None) for each in script.records()), "a step")
     if how == "by dlmon stop":
-        stop_session(run.entry)
+        stop_session(script.entry)
     else:
-        (run.folder / "end").touch()
+        (script.folder / "end").touch()
     _, errors = asked.communicate(timeout=TIMEOUT_S)
     assert (asked.returncode, errors.count("\n")) == (2, 1), errors
     assert "ended" in errors
-    eventually(lambda: run.entry.result is not None, "the end")
-    assert not [path for path in run.entry.path.parent.iterdir() if "profile" in path.name]
+    eventually(lambda: script.entry.result is not None, "the end")
+    assert not [path for path in script.entry.path.parent.iterdir() if "profile" in path.name]
 
 
-def _is_profiled(run, text, *words, profiler, operation):
-    run.start(text, *words, until=lambda record: isinstance(record, Batches))
-    said = run.dlmon("profile", "--steps", "3", "last")
+def _is_profiled(script, text, *words, profiler, operation):
+    script.start(text, *words, until=lambda record: isinstance(record, Batches))
+    said = script.dlmon("profile", "--steps", "3", "last")
     assert said.startswith("3 steps by ")
-    [made] = [each for each in run.records() if isinstance(each, Profile)]
+    [made] = [each for each in script.records() if isinstance(each, Profile)]
     assert (made.profiler, made.steps, made.file) == (profiler, 3, "profile-1.json.gz")
     assert any(each.name.startswith(operation) for each in made.operations)
     assert 0.5 < sum(each.share for each in made.operations) < 1.01
-    trace = json.loads(gzip.decompress((run.entry.path.parent / made.file).read_bytes()))
+    trace = json.loads(gzip.decompress((script.entry.path.parent / made.file).read_bytes()))
     assert len(trace["traceEvents"]) >= 3
-    profiled = [each for each in run.records() if isinstance(each, Batches) and each.profiled]
+    profiled = [each for each in script.records() if isinstance(each, Batches) and each.profiled]
     assert 1 <= sum(len(each.dt_us) for each in profiled) <= 5

@@ -17,6 +17,7 @@ from dlmon.figures.profiles import profile_lines
 from dlmon.figures.stacks import stack_lines
 from dlmon.records import ProcessStack, Profile, Record
 from dlmon.session.stacks import in_order
+from tui.live.help import topics_of
 from tui.screens.base import HELP, PALETTE, QUIT, THEME, BaseScreen
 
 _SHARED: tuple[BindingType, ...] = (
@@ -44,12 +45,18 @@ class AnswerScreen(BaseScreen):
     AUTO_FOCUS = "#answer"
     USES_SENSORS_BELOW = True
     WAITING: ClassVar[str]
+    TOPIC: ClassVar[str]
 
     def __init__(self, ask: Callable[[], Awaitable[Sequence[Record]]]) -> None:
         super().__init__()
         self._ask = ask
         self._records: Sequence[Record] | None = None
         self._text = ""
+
+    @property
+    def topics(self) -> tuple[tuple[str, str], ...]:
+        """What `?` explains."""
+        return tuple(topic for topic in topics_of("answers.md") if topic[0] == self.TOPIC)
 
     def lines_of(self, records: Sequence[Record]) -> Lines:
         """Return what is shown of an answer."""
@@ -101,22 +108,11 @@ class AnswerScreen(BaseScreen):
 class StacksScreen(AnswerScreen):
     """The stacks of all processes."""
 
-    WAITING = "asking every process of the run"
+    WAITING, TOPIC = "asking every process of the run", "Stacks"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("S", "stacks", "Look again", tooltip="Ask every process once more"),
         *_SHARED,
     ]
-    TOPICS: ClassVar[tuple[tuple[str, str], ...]] = (
-        (
-            "Stacks",
-            "Where each process of the run is at this moment. Its line: the innermost line of the "
-            "script, outside of installed packages and the standard library, and what that called "
-            "in the end. Below it the threads: of the one that trains, and of those that are in a "
-            "function of the script, all lines, the innermost first; > is the line of the script. "
-            "Of ranks that wait for each other, the one that is somewhere else is the answer. What "
-            "is shown is in the log too. The mouse marks text, and C copies all.",
-        ),
-    )
 
     def lines_of(self, records: Sequence[Record]) -> Lines:
         stacks = in_order(record for record in records if isinstance(record, ProcessStack))
@@ -130,21 +126,11 @@ class StacksScreen(AnswerScreen):
 class ProfileScreen(AnswerScreen):
     """A profile of some steps: which operations took the time."""
 
-    WAITING = "profiling the next steps"
+    WAITING, TOPIC = "profiling the next steps", "Profile"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("P", "profile", "Profile again", tooltip="Profile as many steps once more"),
         *_SHARED,
     ]
-    TOPICS: ClassVar[tuple[tuple[str, str], ...]] = (
-        (
-            "Profile",
-            "Which operations took the time of some steps, by the framework's own profiler: calls; "
-            "the time on the host without that of operations within them; the time on the device; "
-            "the share of all, of the device's time where there is one. These steps are slower "
-            "than others and count in no figure. The trace lies beside the log; ui.perfetto.dev "
-            "opens it.",
-        ),
-    )
 
     def lines_of(self, records: Sequence[Record]) -> Lines:
         profiles = [record for record in records if isinstance(record, Profile)]

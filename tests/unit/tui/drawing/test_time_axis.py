@@ -60,11 +60,6 @@ def test_of_epochs_too_short_for_their_numbers_only_round_ones_are_marked():
     assert len(axis.marks(at_once)) <= 1
 
 
-def test_three_epochs_are_all_marked_where_their_numbers_have_room():
-    begins = [(0, 4 * S), (1, 10 * S), (2, 16 * S)]
-    assert one_second_columns(count=62, known=20).marks(begins) == ((4, "1"), (10, "2"), (16, "3"))
-
-
 def drawn(axis, begins, cells=10):
     """Return the row of marks under a chart."""
     return mark_row(axis.marks(begins), (), cells).rstrip()
@@ -83,12 +78,6 @@ def test_where_each_second_epoch_is_marked_the_first_is_too_if_it_has_room():
     assert drawn(axis, [(epoch, 5 * epoch * S) for epoch in range(6)], 20) == "  ┊2   ┊4   ┊6"
     slow_start = [0, *range(20 * S, 45 * S, 5 * S)]
     assert drawn(axis, [*enumerate(slow_start)], 24) == "┊1        ┊2   ┊4   ┊6"
-
-
-def test_of_many_short_epochs_each_nth_is_marked_with_its_number():
-    axis = one_second_columns(count=60, known=60)
-    begins = [(epoch, epoch * S) for epoch in range(60)]
-    assert drawn(axis, begins, 30) == "┊1  ┊10  ┊20  ┊30  ┊40  ┊50  ┊"
 
 
 @given(st.integers(1, 5000), st.integers(1, 60 * S), st.integers(0, 900))
@@ -290,12 +279,6 @@ def test_samples_that_are_far_apart_are_not_drawn_as_a_few_wide_steps():
     assert TimeWindow().axis(run, 104).column_ns * 104 >= 60 * S
 
 
-def test_a_short_run_that_is_over_fills_the_chart():
-    axis = TimeWindow().axis(run_of(9, is_running=False), 104)
-    assert axis.known == axis.count
-    assert 9 * S <= axis.count * axis.column_ns <= 9.2 * S
-
-
 @pytest.mark.parametrize(("seconds", "count"), [(63, 62), (20, 62), (100, 62), (9_000, 62)])
 def test_a_run_that_is_over_fills_the_chart_whatever_its_length(seconds, count):
     axis = TimeWindow().axis(run_of(seconds, is_running=False), count)
@@ -306,12 +289,6 @@ def test_a_run_that_is_over_fills_the_chart_whatever_its_length(seconds, count):
 def test_a_session_without_any_length_has_one_column_at_least():
     axis = TimeWindow().axis(run_of(0, is_running=False), 104)
     assert 1 <= axis.known <= 104
-
-
-def test_a_short_run_has_no_narrower_columns_in_a_larger_view():
-    run = run_of(30)
-    _, _, minute, ten_minutes, whole = (TimeWindow(view).axis(run, 104) for view in View)
-    assert minute == ten_minutes == whole
 
 
 def test_what_goes_on_opens_on_the_last_minute_and_what_is_over_on_the_whole_run():
@@ -425,16 +402,6 @@ def test_what_is_paused_stands_still_while_the_run_goes_on(run, count, taken, la
         assert after_it.known >= before.known
 
 
-@given(runs, counts, st.lists(moves, max_size=12), counts)
-def test_what_is_read_lies_in_the_column_of_the_cursor(run, count, taken, other_count):
-    window = after(TimeWindow(), taken, run, count)
-    axis = window.axis(run, other_count)
-    column, read_ns = window.cursor_column(axis), window.read_ns(axis)
-    assert (column is None) == (read_ns is None)
-    if column is not None:
-        assert 0 <= read_ns - (axis.start_ns + column * axis.column_ns) < axis.column_ns
-
-
 def test_what_is_seen_is_the_view_or_its_length_where_that_is_more():
     run = run_of(3600)
     assert TimeWindow().shown_part(run, 120) == "last minute"
@@ -497,20 +464,6 @@ def test_zooming_in_keeps_the_cursor_in_the_middle():
     assert abs(near.cursor_column(near.axis(run, 104)) - 52) <= 2
 
 
-def test_zooming_goes_through_the_views_and_back():
-    run = run_of(3600)
-    window = TimeWindow()
-    views = list(View)
-    names = []
-    for _ in range(3):
-        window = window.zoomed_out(run, 104)
-        names.append(window.shown_view(run))
-    for _ in range(5):
-        window = window.zoomed_in(run, 104)
-        names.append(window.shown_view(run))
-    assert names == [*views[3:], View.WHOLE, *views[-2::-1], View.TEN_SECONDS]
-
-
 @pytest.mark.parametrize("is_running", [True, False])
 def test_a_run_shorter_than_a_minute_is_zoomed_as_well(is_running):
     run = run_of(20, is_running=is_running)
@@ -520,15 +473,6 @@ def test_a_run_shorter_than_a_minute_is_zoomed_as_well(is_running):
     assert seen[1] < seen[0]
     assert near.zoomed_out(run, 104).axis(run, 104) != near.axis(run, 104)
     assert near.zoomed_in(run, 104).shown_part(run, 104) == "last 10 s"
-
-
-def test_the_views_go_round_from_the_whole_run_to_the_nearest():
-    run, window, names = run_of(3600), TimeWindow(), []
-    for _ in range(5):
-        window = window.next_view(run, 104)
-        names.append(window.shown_view(run))
-    views = list(View)
-    assert names == [*views[3:], *views[:3]]
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ from dataclasses import replace
 import pytest
 from fakes.recorded import (
     BEGIN_WALL,
-    HOST,
     NO_DRIVER,
     folded,
     recorded_session,
@@ -50,13 +49,6 @@ def split_before(records, kind):
 
 
 # ---- how a session stands ----
-
-
-async def test_before_the_first_batch_the_chart_says_what_is_being_waited_for(show_session):
-    async with show_session(recorded_session("compiling"), size=NARROW) as shown:
-        lines = [row.strip() for row in shown.rows("#throughput") if row]
-        assert lines == ["compiling …"]
-        assert shown.rows("EpochTable")[0] == "no epoch has ended yet"
 
 
 async def test_a_session_is_followed_from_its_first_record_to_its_last(show_session):
@@ -105,28 +97,12 @@ async def test_a_session_that_lost_its_supervisor_is_interrupted(show_session):
         assert shown.footer.startswith("l Log  q Quit")
 
 
-@pytest.mark.parametrize("reached", ["training", "result"])
-async def test_a_log_that_is_removed_under_it_is_said(show_session, reached):
-    async with show_session(of_this_boot(recorded_session(reached))) as shown:
+async def test_a_log_that_is_removed_under_it_is_said(show_session):
+    async with show_session(of_this_boot(recorded_session("training"))) as shown:
         shown.log.path.unlink()
         await shown.tick()
         removed = "the log was removed by another program: what it held until then is shown"
         assert shown.rows("ProgressLine") == [removed]
-
-
-async def test_of_another_host_it_is_unknown_whether_a_session_runs(show_session):
-    async with show_session(recorded_session("training"), running=False) as shown:
-        assert "unknown" in shown.rows("TopLine")[0]
-        line = f"recorded on {HOST}: whether it still runs can't be seen from here"
-        assert shown.rows("ProgressLine") == [line]
-        assert shown.footer.startswith("l Log  q Quit")
-
-
-async def test_a_session_that_falls_silent_says_so(show_session, clock):
-    async with show_session(of_this_boot(recorded_session("training"))) as shown:
-        clock.advance(60)
-        await shown.tick()
-        assert "no new record for 60 s" in shown.rows("ProgressLine")[0]
 
 
 async def test_a_notice_is_seen_where_there_is_no_room_for_the_output(show_session):
@@ -166,13 +142,6 @@ async def test_a_projection_is_marked_until_an_epoch_was_measured(show_session):
         await shown.tick()
         assert shown.rows("EpochHeadline")[0].endswith("   compile included")
         assert not any("~" in row for row in bars(shown))
-
-
-async def test_while_nothing_is_steady_the_reason_is_shown_in_full(show_session):
-    async with show_session(recorded_session("compiling")) as shown:
-        reason = " ".join(" ".join(shown.rows("EpochHeadline")).split())
-        assert reason == ("– not steady yet: 10 batches and 3 seconds of training are needed")
-        assert [row.split()[:4] for row in bars(shown) if "▶" in row] == [["▶", "this", "run", "–"]]
 
 
 # ---- like with like ----

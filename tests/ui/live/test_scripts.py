@@ -22,12 +22,27 @@ async def test_a_script_that_has_not_trained_yet_says_so(show_session, size):
         assert "no training was seen yet" in "\n".join(shown.rows("EpochHeadline"))
 
 
-async def test_what_counts_its_batches_is_named_and_an_open_end_has_no_total(show_session):
-    async with show_session(script_session(), size=WIDE) as shown:
+async def test_it_is_named_by_what_counts_its_batches_and_to_stop_it_means_to_interrupt_it(
+    show_session,
+):
+    async with show_session(script_session(), size=WIDE, repeatable=True) as shown:
         top = shown.rows("TopLine")[0]
         assert "PyTorch 2.13.0  batch 64" in top
         assert "training  epoch 11  " in top
         assert shown.rows("ProgressLine")[0].startswith("step 0 of 100")
+        assert "data wait" in "\n".join(shown.rows("AccountLine"))
+        await shown.press("s")
+        assert isinstance(shown.app.screen, StopScriptScreen)
+        await shown.press("escape", "q")
+        assert isinstance(shown.app.screen, QuitScriptScreen)
+        await shown.press("escape", "a")
+        assert "This script is still running." in shown.text
+        assert "it is interrupted as by Ctrl-C; ended after 5 s more" in shown.text
+        assert "series" not in shown.text
+        await shown.press("escape", "question_mark")
+        assert "Interrupts the script as Ctrl-C does; it asks first." in shown.text
+        assert "current batch" not in shown.text.partition("On this screen")[0]
+        assert shown.launch.words == []
 
 
 async def test_processes_that_train_together_are_counted_in_the_first_line(show_session):
@@ -94,39 +109,6 @@ async def test_updates_that_are_fewer_than_the_batches_are_said_beside_them(show
     ]
     async with show_session(records, size=WIDE) as shown:
         assert shown.rows("ProgressLine")[0].startswith("step 50 of 100, 25 updates")
-
-
-async def test_the_wait_for_data_is_named_where_the_time_went(show_session):
-    async with show_session(script_session(), size=WIDE) as shown:
-        assert "data wait" in "\n".join(shown.rows("AccountLine"))
-
-
-async def test_to_stop_it_means_to_interrupt_it(show_session):
-    async with show_session(script_session(), size=WIDE) as shown:
-        await shown.press("s")
-        assert isinstance(shown.app.screen, StopScriptScreen)
-        await shown.press("escape")
-        await shown.press("q")
-        assert isinstance(shown.app.screen, QuitScriptScreen)
-
-
-async def test_to_run_it_again_meanwhile_means_to_interrupt_it_first(show_session):
-    async with show_session(script_session(), size=NARROW, repeatable=True) as shown:
-        await shown.press("a")
-        assert "This script is still running." in shown.text
-        assert "it is interrupted as by Ctrl-C; ended after 5 s more" in shown.text
-        assert "batch;" not in shown.text
-        assert "series" not in shown.text
-        await shown.press("escape")
-        assert shown.launch.words == []
-
-
-async def test_help_says_that_stopping_interrupts_it(show_session):
-    async with show_session(script_session(), size=(120, 60)) as shown:
-        await shown.press("question_mark")
-        assert "Interrupts the script as Ctrl-C does; it asks first." in shown.text
-        assert "Interrupt the script as Ctrl-C does; asks first" in shown.text
-        assert "current batch" not in shown.text.partition("On this screen")[0]
 
 
 async def test_what_speaks_against_the_figure_is_named_below_it(show_session, monkeypatch):

@@ -2,11 +2,65 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 from collections.abc import Callable
 
 from dlmon.records import Epoch, Record, RecordError, decode
 
 LINE_BYTES = 16 << 20
+READ_BYTES = 1 << 18
+# As much as a pipe or a socket of ours holds when nobody reads it.
+HELD_BYTES = 1 << 20
+
+
+class Reader:
+    """Reads what arrives on a pipe or a socket, which is its own, up to its end.
+
+    Args:
+        fd: of the pipe or the socket.
+        take: is given the bytes.
+        ended: called when nothing more is read.
+    """
+
+    def __init__(
+        self, fd: int, take: Callable[[bytes], None], ended: Callable[[], None] | None = None
+    ) -> None:
+        self.fd, self._take, self._ended = fd, take, ended
+        os.set_blocking(fd, False)
+        asyncio.get_running_loop().add_reader(fd, self.read)
+
+    def read(self) -> int:
+        """Take what one read gives; return how many bytes that were, 0 at the end too."""
+        if self.fd < 0:
+            return 0
+        try:
+            data = os.read(self.fd, READ_BYTES)
+        except BlockingIOError:
+            return 0
+        except OSError:
+            data = b""
+        if data:
+            self._take(data)
+        else:
+            self.close()
+        return len(data)
+
+    def drain(self) -> None:
+        """Take what is there, and no more: what holds the other end may write for ever."""
+        left = HELD_BYTES
+        while left > 0 and (count := self.read()):
+            left -= count
+        self.close()
+
+    def close(self) -> None:
+        if self.fd < 0:
+            return
+        asyncio.get_running_loop().remove_reader(self.fd)
+        if self._ended is not None:
+            self._ended()
+        os.close(self.fd)
+        self.fd = -1
 
 
 class IncomingRecords:

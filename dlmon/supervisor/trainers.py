@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import os
 import socket
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -32,11 +30,8 @@ from dlmon.records import (
 )
 from dlmon.supervisor.channel import ANSWERS, Asked, Channel
 from dlmon.supervisor.expected import Expected, ExpectedTraining
-from dlmon.supervisor.records_in import IncomingRecords, LostMetrics
+from dlmon.supervisor.records_in import IncomingRecords, LostMetrics, Reader
 
-READ_BYTES = 1 << 18
-# More than a socket holds when nobody reads it.
-SOCKET_BYTES = 1 << 20
 # So long the other ranks of a data-parallel run wait for rank 0 to begin to train. They train in
 # step: the first batch of any ends with the first of all.
 LEADER_S = 3.0
@@ -103,10 +98,7 @@ class Trainers:
             return
         self._accept()
         for connection in list(self._connections.values()):
-            left = SOCKET_BYTES
-            while left > 0 and (count := connection.read()):
-                left -= count
-            connection.close()
+            connection.reader.drain()
         self._wait_no_longer()
         asyncio.get_running_loop().remove_reader(self._socket)
         self._socket.close()
@@ -122,9 +114,8 @@ class Trainers:
             except OSError as error:
                 self._take_notice(f"a process of the script could not be heard: {error.strerror}")
                 return
-            peer.setblocking(False)
             connection = _Connection(peer, self)
-            self._connections[peer.fileno()] = connection
+            self._connections[connection.fd] = connection
 
     def take(self, record: Record, connection: _Connection) -> None:
         if connection.channel.take(record):
@@ -138,7 +129,7 @@ class Trainers:
             return
         if connection.trainer is None:
             self._take_notice("a process of the script sent records before it said what trains")
-            connection.close()
+            connection.reader.close()
             return
         if connection.number is None:
             connection.held.append(record)
@@ -285,9 +276,7 @@ class _Connection:
     """One process of the script, as long as it has its socket open."""
 
     def __init__(self, peer: socket.socket, trainers: Trainers) -> None:
-        self._peer, self._trainers = peer, trainers
-        self.fd = peer.fileno()
-        self.channel = Channel(self.fd)
+        self._trainers = trainers
         self.pid, _ = peer_of(peer)
         self.number: int | None = None
         self.held: list[Record] = []
@@ -297,33 +286,17 @@ class _Connection:
         self.trainer: Trainer | None = None
         self.lost_metrics = LostMetrics(trainers.notice)
         self.expected = ExpectedTraining(trainers.expected, trainers.notice)
-        self._records = IncomingRecords(
+        records = IncomingRecords(
             TRAINER_RECORDS, lambda record: trainers.take(record, self), trainers.notice
         )
-        asyncio.get_running_loop().add_reader(self.fd, self.read)
+        self.reader = Reader(peer.detach(), records.feed, self._left)
+        self.channel = Channel(self.fd)
 
-    def read(self) -> int:
-        """Take what one read gives; return how many bytes that were."""
-        if self.fd < 0:
-            return 0
-        try:
-            data = os.read(self.fd, READ_BYTES)
-        except BlockingIOError:
-            return 0
-        except OSError:
-            data = b""
-        if data:
-            self._records.feed(data)
-        else:
-            self.close()
-        return len(data)
+    @property
+    def fd(self) -> int:
+        """Of its socket; negative once it has left."""
+        return self.reader.fd
 
-    def close(self) -> None:
-        if self.fd < 0:
-            return
-        asyncio.get_running_loop().remove_reader(self.fd)
+    def _left(self) -> None:
         self._trainers.left(self)
         self.channel.close()
-        self.fd = -1
-        with contextlib.suppress(OSError):
-            self._peer.close()

@@ -11,6 +11,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Callable
+from functools import partial
 
 from dlmon.launch.children import SAFE_PATH, die_with_parent, end_process
 from dlmon.launch.device import DeviceChoice
@@ -33,11 +34,9 @@ from dlmon.records import (
 from dlmon.supervisor.channel import ANSWERS, Asked, Channel, NotAnswered
 from dlmon.supervisor.child import Child
 from dlmon.supervisor.output import OutputLog
-from dlmon.supervisor.records_in import IncomingRecords, LostMetrics
+from dlmon.supervisor.records_in import HELD_BYTES, IncomingRecords, LostMetrics, Reader
 
 RECORDS_FD = "DLMON_RECORDS_FD"
-PIPE_BYTES = 1 << 20
-READ_BYTES = 1 << 18
 
 STOP_REQUEST = 1 << 30
 """A number that no question of what it does has."""
@@ -63,7 +62,7 @@ class Workload(Child):
         super().__init__()
         self._write = write
         self._notice = notice
-        self._open_pipes: dict[int, str] = {}
+        self._readers: list[Reader] = []
         self._records = IncomingRecords(WORKLOAD_RECORDS, self._take_record, notice)
         self._lost_metrics = LostMetrics(notice)
         self._output = OutputLog()
@@ -102,7 +101,7 @@ class Workload(Child):
         """Start it with a connection for its records, and read all that it says."""
         ours, its = socket.socketpair()
         # The kernel grants less where it allows no more.
-        its.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, PIPE_BYTES)
+        its.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, HELD_BYTES)
         records_fd, child_fd = ours.detach(), its.detach()
         self._channel = Channel(records_fd)
         environment = {
@@ -141,41 +140,14 @@ class Workload(Child):
         with contextlib.suppress(BrokenPipeError):
             workload.stdin.write(json.dumps(options).encode() + b"\n")
             workload.stdin.close()
-        loop = asyncio.get_running_loop()
-        for fd, name in (
-            (records_fd, "records"),
-            (workload.stdout.fileno(), "stdout"),
-            (workload.stderr.fileno(), "stderr"),
-        ):
-            os.set_blocking(fd, False)
-            self._open_pipes[fd] = name
-            loop.add_reader(fd, self._read_pipe, fd)
+        self._readers = [Reader(records_fd, self._records.feed, self._channel.close)]
+        for name, pipe in (("stdout", workload.stdout), ("stderr", workload.stderr)):
+            self._readers.append(Reader(os.dup(pipe.fileno()), partial(self._take_output, name)))
+            pipe.close()
 
-    def _read_pipe(self, fd: int) -> int:
-        """Take what one read gives; return how many bytes that were, 0 at the pipe's end too."""
-        try:
-            data = os.read(fd, READ_BYTES)
-        except BlockingIOError:
-            return 0
-        except ConnectionError:
-            data = b""
-        name = self._open_pipes[fd]
-        if not data:
-            self._close_pipe(fd)
-        elif name == "records":
-            self._records.feed(data)
-        else:
-            for line in self._output.feed(name, data, time.monotonic_ns()):
-                self._write(line)
-        return len(data)
-
-    def _close_pipe(self, fd: int) -> None:
-        asyncio.get_running_loop().remove_reader(fd)
-        # The others belong to the workload's Popen.
-        if self._open_pipes.pop(fd) == "records":
-            assert self._channel is not None
-            self._channel.close()
-            os.close(fd)
+    def _take_output(self, stream: str, data: bytes) -> None:
+        for line in self._output.feed(stream, data, time.monotonic_ns()):
+            self._write(line)
 
     def _take_record(self, record: Record) -> None:
         if self._channel is not None and self._channel.take(record):
@@ -190,14 +162,6 @@ class Workload(Child):
         self._records.report_refused()
 
     async def drain(self, ended_t: int) -> None:
-        """Read what the pipes held when it ended.
-
-        A helper that holds them open may write on for ever, so no more than
-        they can hold is read.
-        """
-        for fd in list(self._open_pipes):
-            left = PIPE_BYTES
-            while left > 0 and (count := self._read_pipe(fd)):
-                left -= count
-            if fd in self._open_pipes:
-                self._close_pipe(fd)
+        """Read what the pipes held when it ended."""
+        for reader in self._readers:
+            reader.drain()

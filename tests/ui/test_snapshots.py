@@ -16,7 +16,6 @@ pytestmark = pytest.mark.skipif(
     sys.version_info[:2] != (3, 11),
     reason="the pictures were taken on Python 3.11; another one may draw the same in other words",
 )
-both_themes = pytest.mark.parametrize("theme", [DARK, LIGHT])
 
 
 @pytest.fixture
@@ -30,42 +29,35 @@ def looks_right(snap_compare):
     return compare
 
 
-@both_themes
-@pytest.mark.parametrize("view", VIEWS)
-def test_every_screen(looks_right, view, theme):
-    assert looks_right(view, "training", theme=theme)
+# A page of help has the colours of any other one.
+@pytest.mark.parametrize("view", [view for view in VIEWS if not view.endswith("-help")])
+def test_every_screen(looks_right, view):
+    assert looks_right(view, "training", theme=DARK)
 
 
-@both_themes
+@pytest.mark.parametrize("view", ["live", "home", "sessions", "quit", "gpus", "compare"])
+def test_the_light_theme(looks_right, view):
+    assert looks_right(view, "earlier-runs", theme=LIGHT)
+
+
 @pytest.mark.parametrize(
-    "state", ["compiling", "validating", "completed", "failed", "earlier-runs"]
+    "state", ["compiling", "completed", "failed", "earlier-runs", "8-gpus", "no-gpu", "lost-gpu"]
 )
-def test_the_live_screen_through_a_run(looks_right, state, theme):
-    assert looks_right("live", state, theme=theme)
-
-
-@pytest.mark.parametrize("state", ["8-gpus", "no-gpu", "lost-gpu", "earlier-runs", "badges"])
-def test_the_live_screen_in_other_states(looks_right, state):
+def test_the_live_screen(looks_right, state):
     assert looks_right("live", state, theme=DARK)
 
 
-@both_themes
 @pytest.mark.parametrize("view", ["gpus", "processes"])
-def test_the_machine_in_depth(looks_right, view, theme):
-    assert looks_right(view, "2-gpus-in-depth", theme=theme)
+def test_the_machine_in_depth(looks_right, view):
+    assert looks_right(view, "2-gpus-in-depth", theme=DARK)
 
 
-@both_themes
 @pytest.mark.parametrize("view", NAMED_SESSIONS)
-def test_what_is_done_with_sessions(looks_right, view, theme):
-    assert looks_right(view, "earlier-runs", theme=theme)
+def test_what_is_done_with_sessions(looks_right, view):
+    assert looks_right(view, "earlier-runs", theme=DARK)
 
 
-def test_marked_sessions_in_a_small_terminal(looks_right):
-    assert looks_right("marked", "earlier-runs", size=(80, 24), theme=DARK)
-
-
-@pytest.mark.parametrize("view", ["live", "home", "watch", "quit", "replay"])
+@pytest.mark.parametrize("view", ["live", "home", "quit"])
 def test_a_small_terminal(looks_right, view):
     assert looks_right(view, "training", size=(80, 24), theme=DARK)
 

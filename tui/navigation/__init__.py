@@ -5,7 +5,6 @@ part is a base class of the app, with the messages that it answers: `NavigatingA
 them. A part stands on those that it needs, and on `stack`, which holds what several ask for.
 """
 
-from dlmon.cli.start import Start
 from tui.navigation.navigating_app import NavigatingApp
 
-__all__ = ["NavigatingApp", "Start"]
+__all__ = ["NavigatingApp"]

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from textual.screen import ModalScreen
 
 from dlmon.cli.start import Start
 from dlmon.exit_codes import FAILED, INTERRUPTED_BY_USER
@@ -15,14 +18,18 @@ from dlmon.options.run import RunOptions
 from dlmon.records.record import record
 from tui.navigation.other_machines import OtherMachinesApp
 from tui.navigation.sessions import how_to_repeat, script_job
-from tui.navigation.shown import ShownSession
+from tui.navigation.stack import ShownSession
 from workloads.catalog import Workload
 
 if TYPE_CHECKING:
     from dlmon.launch.job import Job
     from dlmon.launch.lifeline import Lifeline
+    from dlmon.options.script import ScriptRun
     from tui.home.screen import HomeScreen
     from tui.screens.starting import StartingScreen
+
+# So often it is asked whether a person is back at the run whose next one waits.
+_POLL_S = 0.5
 
 _SWEEP_RUNS = "the sweep is still running: another run would distort its figures"
 
@@ -42,6 +49,11 @@ class Starting:
 
 class LaunchesApp(OtherMachinesApp):
     """The app as far as it starts runs, of which one of ours is active at a time."""
+
+    _repeating: ScriptRun | None = None
+    _current: Lifeline | None = None
+    """That of the newest run of the series."""
+    _made = 0
 
     def __init__(self, start: Start, *, ansi_color: bool | None = None) -> None:
         super().__init__(start, ansi_color=ansi_color)
@@ -194,3 +206,51 @@ class LaunchesApp(OtherMachinesApp):
             self.exit(INTERRUPTED_BY_USER)
         else:
             self._pop_starting_screen()
+
+    def action_script(self) -> None:
+        """Ask for the command line of a script, and run it."""
+        from tui.home.script_form import ScriptForm
+
+        if not self.is_busy():
+            self.push_screen(ScriptForm(), self._run_script)
+
+    def _run_script(self, run: ScriptRun | None) -> None:
+        if run is not None and not self.is_busy():
+            self._repeating, self._made = run, 0
+            self._run_next()
+
+    def run_again(self, ended: ShownSession) -> None:
+        """Make the next run of a script that is to be repeated, unless this one failed.
+
+        Where a person looks at something else meanwhile, it waits until they are back.
+        """
+        run, result = self._repeating, ended.follower.result
+        is_current = ended.launch is not None and ended.launch is self._current
+        if run is None or not is_current or result is None or ended not in self._shown:
+            return
+        if self.screen is not ended.screen and not isinstance(self.screen, ModalScreen):
+            self.set_timer(_POLL_S, partial(self.run_again, ended))
+            return
+        stopped = ended.screen.stop_requested or ended.screen.detached
+        if result.exit_code == 0 and not stopped and self._made < run.repeat:
+            self._run_next(ended)
+        else:
+            self._repeating = None
+
+    def _run_next(self, ended: ShownSession | None = None) -> None:
+        from dlmon.options.jobs import make_script_job, output_size
+
+        run = self._repeating
+        assert run is not None
+        try:
+            options = replace(self.settings.run, name=run.name, alert=run.alert)
+            told = self.settings.alerts
+            job = make_script_job(run.command, run.directory, self._directory, options, alerts=told)
+            turn = f"run {self._made + 1} of {run.repeat}" if run.repeat > 1 else ""
+            job = replace(job, terminal=output_size(*self.size))
+            self._current = self.launch_job(job, ended, turn)
+        except (LogError, OSError) as error:
+            self._repeating = None
+            self.show_error(str(error))
+            return
+        self._made += 1

@@ -10,9 +10,7 @@ from textual.screen import Screen
 from dlmon.exit_codes import DONE, INTERRUPTED_BY_USER
 from dlmon.stop import TERMINAL_CLOSED
 from tui.navigation.launches import Starting
-from tui.navigation.own_scripts import OwnScriptsApp
 from tui.navigation.recordings import RecordingsApp
-from tui.navigation.replays import ReplaysApp
 from tui.navigation.sweeps import SweepsApp
 from tui.textual_internals import allow_switching
 
@@ -24,7 +22,7 @@ if TYPE_CHECKING:
     from tui.watch.screen import WatchScreen
 
 
-class NavigatingApp(RecordingsApp, ReplaysApp, OwnScriptsApp, SweepsApp):
+class NavigatingApp(RecordingsApp, SweepsApp):
     """The app as far as it goes from screen to screen."""
 
     def get_default_screen(self) -> Screen[Any]:

@@ -12,7 +12,7 @@ from dlmon.figures.glyphs import under_way
 from dlmon.figures.reading import reading_text
 from dlmon.log.folder import LogError
 from tui.navigation.sessions import SessionsApp
-from tui.navigation.shown import ShownSession
+from tui.navigation.stack import ShownSession
 
 if TYPE_CHECKING:
     from textual.screen import Screen

@@ -1,4 +1,4 @@
-"""What is done with recorded sessions: compare, report, name and delete them."""
+"""What is done with recorded sessions: play, compare, report, name and delete them."""
 
 from __future__ import annotations
 
@@ -8,13 +8,20 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dlmon.cli.start import Start
+from dlmon.exit_codes import DONE
 from dlmon.log.folder import LogError, id_of
 from dlmon.records.sanitize import shown_path
 from tui.navigation.stack import ScreenStackApp
 
 if TYPE_CHECKING:
     from dlmon.figures.report import Report
+    from dlmon.remote.fleet import Fleet
     from dlmon.session.figures import OnRead
+    from dlmon.session.replay import ReplaySource
+    from tui.hosts.fleet_screen import FleetScreen
+    from tui.live.replay_screen import ReplayScreen
+    from tui.screens.base import BaseScreen
     from tui.screens.export import ExportControls
     from tui.sessions.screen import SessionsScreen
 
@@ -22,18 +29,80 @@ LONG_S = 2.0
 
 
 class RecordingsApp(ScreenStackApp):
-    """The app as far as it works on what was recorded."""
+    """The app as far as it works on what was recorded, and plays it."""
+
+    def __init__(self, start: Start, *, ansi_color: bool | None = None) -> None:
+        """Read the header of each session that is to be played."""
+        super().__init__(start, ansi_color=ansi_color)
+        self._first_replay, self._first_fleet = None, None
+        if len(start.replayed) == 1:
+            self._first_replay = self._sources.replay(start.replayed[0])
+            self._first_replay.host = next(iter(start.replayed_hosts), None)
+        elif start.replayed:
+            self._first_fleet = self._sources.fleet(start.replayed, start.replayed_hosts or None)
+
+    def on_sessions_screen_replay_requested(self, message: SessionsScreen.ReplayRequested) -> None:
+        self.replay(message.log)
+
+    def replay(self, log: Path) -> None:
+        """Play a recorded session, or one that still runs as far as it has come."""
+        try:
+            source = self._sources.replay(log)
+        except LogError as error:
+            self.show_error(str(error))
+        else:
+            self.push_screen(self.replay_screen(source))
+
+    def replay_screen(self, source: ReplaySource) -> ReplayScreen:
+        from dlmon.log.label import read_label
+        from tui.live.replay_screen import ReplayScreen
+
+        screen = ReplayScreen(source, lambda: read_label(source.path), references=self._references)
+        self.read_sessions(source.directory, screen.show_entries)
+        return screen
+
+    def on_sessions_screen_replay_together_requested(
+        self, message: SessionsScreen.ReplayTogetherRequested
+    ) -> None:
+        """Play the recordings of several machines at once."""
+        try:
+            fleet = self._sources.fleet(message.logs, None)
+        except LogError as error:
+            self.show_error(str(error))
+        else:
+            self.push_screen(self.fleet_screen(fleet))
+
+    def fleet_screen(self, fleet: Fleet) -> FleetScreen:
+        from tui.hosts.fleet_screen import FleetScreen
+
+        return FleetScreen(fleet)
+
+    def on_fleet_screen_host_requested(self, message: FleetScreen.HostRequested) -> None:
+        """Play one of several machines in full; the others wait for it."""
+        from tui.live.replay_screen import ReplayScreen
+
+        self.push_screen(ReplayScreen(message.fleet.lend(message.host), closes=False))
+
+    def on_fleet_screen_left(self, message: FleetScreen.Left) -> None:
+        self.on_replay_screen_left(message)
+
+    def on_replay_screen_left(self, message: BaseScreen.Left) -> None:
+        """Close a replay: back to where it was opened from, else out."""
+        if self.is_first(message.screen):
+            self.exit(DONE)
+            return
+        # Of two keys that come at once, the second finds it gone.
+        if message.screen in self.screen_stack:
+            self.uncover(message.screen)
+            self.pop_screen()
 
     def on_sessions_screen_compare_requested(
         self, message: SessionsScreen.CompareRequested
     ) -> None:
-        self.open_comparison(message.base, message.new)
-
-    def open_comparison(self, base: Sequence[Path], new: Sequence[Path]) -> None:
-        """Put two sides of recorded sessions beside each other, by their logs."""
+        """Put two sides of recorded sessions beside each other."""
         from tui.sessions.compare import CompareScreen
 
-        self.push_screen(CompareScreen(base, new))
+        self.push_screen(CompareScreen(message.base, message.new))
 
     def on_sessions_screen_report_requested(self, message: SessionsScreen.ReportRequested) -> None:
         self.run_worker(self._write_report(message.logs))

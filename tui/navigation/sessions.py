@@ -14,8 +14,7 @@ from dlmon.figures.reading import reading_text
 from dlmon.log.folder import LogError
 from dlmon.options.run import RunOptions
 from dlmon.session.source import SLICE_S, read_to_end
-from tui.navigation.shown import ShownSession
-from tui.navigation.stack import ScreenStackApp
+from tui.navigation.stack import ScreenStackApp, ShownSession
 from workloads.catalog import WORKLOADS, Workload
 
 if TYPE_CHECKING:

@@ -6,8 +6,10 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any, NamedTuple
 
+from dlmon.comparison.arguments import GIVEN, PROGRAM, arguments_of, is_secret
 from dlmon.comparison.compare import (
     RATE_UNITS,
     SAMPLES_PER_SECOND,
@@ -27,7 +29,6 @@ from dlmon.comparison.matching import Match, find_match
 from dlmon.comparison.published import STEP_MS, Published
 from dlmon.comparison.same_script import is_same_work
 from dlmon.figures import units, verdicts
-from dlmon.figures.arguments import other_arguments
 from dlmon.figures.validity import doubts_of_all, said_of_all
 from dlmon.log.directory import SessionEntry
 from dlmon.options.run import OPTIONS, RunOptions, as_typed, differing, in_words, known_options
@@ -40,6 +41,7 @@ from dlmon.records import (
     SessionHeader,
     Status,
 )
+from dlmon.records.sanitize import clean
 from dlmon.session.session import NEVER_STEADY, NOTHING_SEEN
 from dlmon.session.snapshot import Snapshot
 from dlmon.statistics.ratios import Ratio
@@ -49,6 +51,12 @@ EARLIER_SESSIONS = 5
 """So many earlier sessions are compared with; a sweep would else push all else out of view."""
 MOST_EARLIER = 100
 """So many one can choose from."""
+
+MOST_ARGUMENTS = 3
+_LONGEST_ARGUMENT = 24
+_ANOTHER = "(another)"
+
+Command = tuple[str, ...]
 
 
 def default_conditions(workload: Workload) -> Conditions:
@@ -517,6 +525,45 @@ def _given_otherwise(entry: SessionEntry, header: SessionHeader) -> tuple[str, .
     return given
 
 
+@lru_cache(64)
+def other_arguments(theirs: Command | None, ours: Command | None, script: str) -> tuple[str, ...]:
+    """Return the arguments that an earlier run was given, as far as this one was given others.
+
+    What this one has more is named as missing there: `without --workers`. Of very many the first
+    are named. Empty where either is no script. These notes go into reports, so they hold no value
+    of what is called a key, a token or a password.
+
+    Args:
+        theirs: the command of the earlier run.
+        ours: that of this one.
+        script: what both are called.
+    """
+    if theirs is None or ours is None or theirs == ours:
+        return ()
+    had, have = arguments_of((theirs, ours), script)
+    names = [name for name in dict.fromkeys([*had, *have]) if had.get(name) != have.get(name)]
+    texts = [_argument_text(name, had.get(name), have.get(name)) for name in names]
+    more = len(texts) - MOST_ARGUMENTS
+    return tuple(
+        texts if more <= 0 else [*texts[:MOST_ARGUMENTS], f"{more} more differ{'s' * (more == 1)}"]
+    )
+
+
+def _argument_text(name: str, had: str | None, have: str | None) -> str:
+    """Write what the earlier run had of an argument, or that it had none."""
+    if had is None:
+        is_option = have == GIVEN or not name.startswith("argument ")
+        return f"without {clean(name if is_option else have or '', _LONGEST_ARGUMENT)}"
+    value = _ANOTHER if is_secret(name) else clean(had, _LONGEST_ARGUMENT)
+    if had == GIVEN and name.startswith("-"):
+        return clean(name, _LONGEST_ARGUMENT)
+    if name.startswith("-"):
+        return f"{clean(name, _LONGEST_ARGUMENT)} {value}"
+    if name == PROGRAM or name.startswith(("argument ", "word ")):
+        return value
+    return f"{clean(name, _LONGEST_ARGUMENT)}={value}"
+
+
 def _is_other(theirs: str | None, ours: str | None) -> bool:
     return theirs is not None and ours is not None and theirs != ours
 
@@ -582,3 +629,32 @@ def _word(options: Mapping[str, Any], option: str, workload: Workload) -> str | 
 
 def _whole(value: object) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+NO_FIGURE = "This run has no figure to compare."
+_NEXT = {
+    Status.RUNNING: "Once this run completes, the next is compared with it.",
+    Status.COMPLETED: "The next run is compared with this one.",
+    Status.STOPPED: "The next run is compared with this one.",
+}
+
+
+def nothing_to_compare(rows: Sequence[ComparisonRow], snapshot: Snapshot, status: Status) -> str:
+    """Say that there is nothing to compare with, and what will be.
+
+    Empty where there is something, and where the row of the run says what stands nowhere else.
+
+    Args:
+        rows: of the comparison with all earlier runs that are known.
+        snapshot: of the session.
+        status: how it stands.
+    """
+    header, has_figure = snapshot.header, timing_of(snapshot) is not None
+    if not has_figure and status != Status.RUNNING:
+        return NO_FIGURE
+    is_known = header.is_script or header.workload in WORKLOADS
+    if not is_known or any(row.kind != "this" or row.cost_usd is not None for row in rows):
+        return ""
+    # What has no figure, or failed, is not compared with.
+    coming = _NEXT.get(status, "") if has_figure else ""
+    return f"No earlier run to compare with. {coming}".rstrip()

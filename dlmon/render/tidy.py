@@ -16,31 +16,37 @@ from pathlib import Path
 from typing import Any
 
 from dlmon.figures.epoch_tables import epoch_metrics
+from dlmon.figures.redact import Redaction
 from dlmon.figures.session_report import records_of
-from dlmon.figures.session_table import scalar, session_rows
-from dlmon.figures.summary import Cell
+from dlmon.figures.summary import Cell, Outcome, summary_columns, summary_numbers
 from dlmon.figures.sweep_report import sweep_report
+from dlmon.log.directory import read_entry
 from dlmon.log.follower import LogFollower
 from dlmon.records import (
     Batches,
     BatchSummary,
     Epoch,
     Machine,
+    Model,
     Phase,
     Profile,
     Record,
     SessionHeader,
+    Status,
 )
 from dlmon.records.changes import merge_machine
 from dlmon.records.sanitize import clean
 from dlmon.render.files import ReportError
+from dlmon.session.figures import read_session
 from dlmon.session.metric_readings import MetricReadings, Pass
+from dlmon.session.session import Session
 
 BATCHES, SAMPLES, EPOCHS, METRICS, MACHINE, OPERATIONS = TABLES = (
     "batches", "samples", "epochs", "metrics", "machine", "operations",
 )  # fmt: skip
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
+_OPTIONS = ("batch_size", "precision", "mode", "backend", "data")
 _SECOND_NS = 1_000_000_000
 # As the name of a folder, which it is.
 _LONGEST_ID = 255
@@ -97,7 +103,7 @@ def _checked_rows(paths: Sequence[Path], table: str | None, full: bool) -> Itera
 def _rows(paths: Sequence[Path], table: str | None, full: bool) -> Iterator[Sequence[Cell]]:
     logs = [_reading(path) for path in paths]
     if table is None:
-        return session_rows(paths, full)
+        return _sessions(paths, full)
     makers = {
         BATCHES: _batches,
         SAMPLES: _samples,
@@ -133,6 +139,51 @@ def _cell(cell: Cell) -> str:
     if isinstance(cell, (int, float)):
         return repr(cell)
     return f"'{cell}" if cell.lstrip(" ").startswith(_FORMULA) else cell
+
+
+def _sessions(paths: Sequence[Path], full: bool) -> Iterator[Sequence[Cell]]:
+    """Yield one row per session, headings first; it may raise a LogError."""
+    yield (
+        "session", "name", "wall", "workload", "status", "device", "device_name",
+        *_OPTIONS, *summary_columns(),
+    )  # fmt: skip
+    for path in paths:
+        entry = read_entry(path)
+        header = entry.header
+        redaction = Redaction(full)
+        redaction.learn_names(header.host, header.options)
+        session = read_session(path)
+        snapshot = session.snapshot(ended=entry.status == Status.INTERRUPTED)
+        model = snapshot.model
+        options = header.options | _settings_seen(session, model)
+        cpu = header.machine.cpu_model if model and model.device == "cpu" else None
+        cells: tuple[Any, ...] = (
+            header.id,
+            entry.label.name,
+            header.wall,
+            header.workload,
+            str(entry.status),
+            model and model.device,
+            (model and model.device_name) or cpu,
+            *(options.get(name) for name in _OPTIONS),
+            *summary_numbers(Outcome(session, snapshot, entry.status, entry.label)),
+        )
+        yield [_scalar(redaction.value(cell)) for cell in cells]
+
+
+def _settings_seen(session: Session, model: Model | None) -> dict[str, Any]:
+    """Return what a run was seen to train with: a script's options say nothing of that."""
+    names = _OPTIONS if session.header.is_script else ("data",)
+    seen = {name: getattr(model, name, None) for name in names}
+    trainer = next(iter(session.trainers.known.values()), None)
+    if session.header.is_script and trainer is not None and not seen["backend"]:
+        seen["backend"] = trainer.backend or trainer.framework
+    return {name: value for name, value in seen.items() if value is not None}
+
+
+def _scalar(value: Any) -> Cell:
+    """Return a value of an option as a cell: a log may hold anything there."""
+    return value if value is None or isinstance(value, (str, int, float)) else str(value)
 
 
 def _batches(logs: Sequence[Read]) -> Iterator[Sequence[Cell]]:
@@ -379,5 +430,5 @@ def sweep_lines(path: Path, full: bool = False) -> Iterator[str]:
     )  # fmt: skip
     yield _line(("workload", *(f"option_{key}" for key in varied), *figures))
     for row in found:
-        options = (scalar(row["options"].get(key)) for key in varied)
-        yield _line((row["workload"], *options, *(scalar(row[name]) for name in figures)))
+        options = (_scalar(row["options"].get(key)) for key in varied)
+        yield _line((row["workload"], *options, *(_scalar(row[name]) for name in figures)))

@@ -15,8 +15,7 @@ from textual.message import Message
 from textual.worker import Worker
 
 from dlmon.figures import units
-from dlmon.figures.comparison import Reference, epoch_word, timing_of
-from dlmon.figures.comparison_alone import NO_FIGURE
+from dlmon.figures.comparison import NO_FIGURE, Reference, epoch_word, timing_of
 from dlmon.figures.glyphs import glyphs_in_use
 from dlmon.figures.reading import reading_text
 from dlmon.log.directory import SessionEntry

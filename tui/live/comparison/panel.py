@@ -18,11 +18,11 @@ from dlmon.figures.comparison import (
     factor_of_nearest,
     how_to_match,
     metric_of,
+    nothing_to_compare,
     row_of,
     timing_of,
     why_no_time,
 )
-from dlmon.figures.comparison_alone import nothing_to_compare
 from dlmon.figures.loops import measured_in_short
 from dlmon.figures.results import effective_text
 from dlmon.figures.validity import in_doubt

@@ -1,6 +1,6 @@
 import pytest
 
-from dlmon.figures.arguments import other_arguments
+from dlmon.figures.comparison import other_arguments
 
 OURS = ("python3", "/home/ada/experiments/train.py", "--sleep", "0.05", "--epochs", "5")
 

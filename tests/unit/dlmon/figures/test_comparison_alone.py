@@ -6,8 +6,7 @@ import pytest
 from fakes.recorded import folded, recorded_session
 
 from dlmon.comparison.compare import ComparisonRow
-from dlmon.figures.comparison import comparison_rows
-from dlmon.figures.comparison_alone import NO_FIGURE, nothing_to_compare
+from dlmon.figures.comparison import NO_FIGURE, comparison_rows, nothing_to_compare
 from dlmon.records import Status
 
 

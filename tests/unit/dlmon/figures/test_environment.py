@@ -8,8 +8,8 @@ import pytest
 from fakes.recorded import recorded_session, write_log
 from fakes.sections import under
 
-from dlmon.figures.environment import as_word, environment_rows
 from dlmon.figures.report import make_report
+from dlmon.figures.session_report import as_word, environment_rows
 from dlmon.records import Model, Trainer
 from dlmon.render.html import html_of
 from dlmon.render.markdown import markdown_of

@@ -12,9 +12,9 @@ from dlmon.figures.comparison import (
     earlier_sessions,
     factor_of_run_before,
     metric_of,
+    nothing_to_compare,
     run_names,
 )
-from dlmon.figures.comparison_alone import nothing_to_compare
 from dlmon.figures.comparison_row import row_details
 from dlmon.figures.sessions import outcome
 from dlmon.log.directory import SessionEntry

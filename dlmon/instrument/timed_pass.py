@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
+from pathlib import Path
 
-from dlmon.instrument.run_delay import run_delay_ns
 from dlmon.records import Validation
 
+_TASKS = "/proc/self/task"
 # The cause of a pause is named from this length on, where the process was idle meanwhile, and
 # not because others took the processors.
 NAMED_PAUSE_NS = 500_000_000
@@ -15,6 +17,23 @@ IDLE_SHARE = 0.2
 # than all of them.
 LATER_PAUSE_NS = 1_000_000_000
 MOST_NAMED = 5
+
+
+def run_delay_ns() -> int:
+    """Return how long threads that live now were ready to run, and others ran; 0 where unknown.
+
+    From the second field of Linux's schedstat (Documentation/scheduler/sched-stats.rst).
+    """
+    try:
+        tasks = list(Path(_TASKS).iterdir())
+    except OSError:
+        return 0
+    waited_ns = 0
+    for task in tasks:
+        # A thread may end between the two calls, and a kernel may keep no such file.
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            waited_ns += int((task / "schedstat").read_text(encoding="ascii").split()[1])
+    return waited_ns
 
 
 class TimedPass:

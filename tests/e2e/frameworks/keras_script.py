@@ -3,6 +3,7 @@
 The counting is done within the training step, by metrics. One line of JSON for each way.
 """
 
+import functools
 import json
 import os
 import sys
@@ -52,6 +53,12 @@ def new_model(**how):
     return compiled(keras.Sequential([keras.layers.Dense(3), keras.layers.Dense(1)]), **how)
 
 
+@functools.cache
+def known_model():
+    """Return the one model of all cases that need no new one: to compile it takes longest."""
+    return new_model()
+
+
 class Fit:
     """What a case counted: epochs as [samples, batches], and losses."""
 
@@ -88,16 +95,16 @@ def arrays(case):
 
 
 def arrays_in_parts(case):
-    case.add(new_model().fit(X, Y, 20, epochs=3, steps_per_epoch=3, verbose=0))
+    case.add(known_model().fit(X, Y, 20, epochs=3, steps_per_epoch=3, verbose=0))
 
 
 def stopped_early(case):
     callback = keras.callbacks.EarlyStopping("loss", min_delta=1e9, patience=1)
-    case.add(new_model().fit(X, Y, epochs=9, verbose=0, callbacks=[callback]))
+    case.add(known_model().fit(X, Y, epochs=9, verbose=0, callbacks=[callback]))
 
 
 def stopped_within_an_epoch(case):
-    model = new_model()
+    model = known_model()
 
     def stop(batch, logs=None):
         model.stop_training = batch == 2
@@ -107,7 +114,7 @@ def stopped_within_an_epoch(case):
 
 
 def from_an_epoch_on(case):
-    case.add(new_model().fit(X, Y, epochs=5, initial_epoch=3, verbose=0))
+    case.add(known_model().fit(X, Y, epochs=5, initial_epoch=3, verbose=0))
 
 
 def several_steps_at_once(case):
@@ -119,7 +126,7 @@ def several_steps_at_once(case):
 
 
 def evaluated_and_predicted(case):
-    model = new_model()
+    model = known_model()
     case.evaluated(model.evaluate(X, Y, verbose=0, return_dict=True))
     case.losses.append(float(model.predict(X, verbose=0).sum()))
     case.evaluated(model.evaluate(X[:40], Y[:40], 15, verbose=0, return_dict=True))
@@ -137,7 +144,7 @@ class Dataset(getattr(keras.utils, "PyDataset", keras.utils.Sequence)):
 
 
 def dataset_in_python(case):
-    case.add(new_model().fit(Dataset(), epochs=2, verbose=0, validation_data=Dataset()))
+    case.add(known_model().fit(Dataset(), epochs=2, verbose=0, validation_data=Dataset()))
 
 
 def dataset_with_workers(case):
@@ -146,7 +153,7 @@ def dataset_with_workers(case):
         data, how = Dataset(workers=2, max_queue_size=2), {}
     else:
         data, how = Dataset(), {"workers": 2}
-    case.add(new_model().fit(data, epochs=3, verbose=0, shuffle=False, **how))
+    case.add(known_model().fit(data, epochs=3, verbose=0, shuffle=False, **how))
 
 
 def generator(case):
@@ -155,12 +162,12 @@ def generator(case):
             for size in (5, 9, 1, 30):
                 yield X[:size], Y[:size]
 
-    model = new_model()
+    model = known_model()
     case.add(model.fit(batches(), epochs=3, steps_per_epoch=3, verbose=0))
 
 
 def one_by_one(case):
-    model = new_model()
+    model = known_model()
     sizes = (7, 7, 9)
     for size in sizes:
         logs = model.train_on_batch(X[:size], Y[:size], return_dict=True)
@@ -191,7 +198,7 @@ def own_step(case):
 
 def broken_off(case):
     """Ctrl-C after three batches, an error in the second epoch, and then another fit."""
-    model = new_model()
+    model = known_model()
 
     def interrupt(batch, logs=None):
         if batch == 2:
@@ -260,7 +267,7 @@ def torch_loader(case):
 
     data = torch.utils.data.TensorDataset(torch.tensor(X), torch.tensor(Y))
     loader = torch.utils.data.DataLoader(data, batch_size=40)
-    case.add(new_model().fit(loader, epochs=2, verbose=0))
+    case.add(known_model().fit(loader, epochs=2, verbose=0))
 
 
 def tensorflow_dataset():
@@ -274,12 +281,12 @@ def datasets(case):
         return x, y
 
     batched = tensorflow_dataset().shuffle(200, seed=1).batch(16).map(same).prefetch(2)
-    case.add(new_model().fit(batched, epochs=2, verbose=0, validation_data=batched.take(3)))
+    case.add(known_model().fit(batched, epochs=2, verbose=0, validation_data=batched.take(3)))
     # The short batch comes in the middle of epochs.
     repeated = tensorflow_dataset().batch(40).repeat()
-    case.add(new_model().fit(repeated, epochs=3, steps_per_epoch=4, verbose=0))
+    case.add(known_model().fit(repeated, epochs=3, steps_per_epoch=4, verbose=0))
     fixed = tensorflow_dataset().batch(16, drop_remainder=True)
-    case.add(new_model().fit(fixed, epochs=2, verbose=0))
+    case.add(known_model().fit(fixed, epochs=2, verbose=0))
     several = new_model(steps_per_execution=4)
     case.add(several.fit(batched, epochs=2, verbose=0))
     if os.environ.get("FLAVOUR") != "tf_keras":
@@ -289,13 +296,13 @@ def datasets(case):
 
 def datasets_of_unknown_length(case):
     batched = tensorflow_dataset().filter(lambda x, y: True).batch(16)
-    case.add(new_model().fit(batched, epochs=3, verbose=0, validation_data=batched))
+    case.add(known_model().fit(batched, epochs=3, verbose=0, validation_data=batched))
     ragged = (
         tensorflow_dataset()
         .filter(lambda x, y: True)
         .group_by_window(lambda x, y: 0, lambda key, window: window.batch(60), window_size=60)
     )
-    case.add(new_model().fit(ragged, epochs=2, verbose=0))
+    case.add(known_model().fit(ragged, epochs=2, verbose=0))
 
 
 def losses_of_batches(case):
@@ -305,7 +312,7 @@ def losses_of_batches(case):
         time.sleep(0.05)
         case.losses_of_batches.append(float(logs["loss"]))
 
-    model = new_model()
+    model = known_model()
     callbacks = [Callback(on_train_batch_end=keep)]
     case.add(model.fit(X, Y, 3, epochs=2, verbose=0, validation_split=0.1, callbacks=callbacks))
 

@@ -34,11 +34,11 @@ def test_what_is_no_number_is_none_anywhere(text):
         decimal_number(text)
 
 
-@pytest.mark.parametrize("text", [*NO_NUMBERS, *BLANKS])
 @pytest.mark.parametrize("name", [*WHOLE, *DECIMAL])
-def test_no_option_of_a_command_line_takes_it(name, text):
-    with pytest.raises(UnreadableOption):
-        read_arguments({name: text}, RunOptions())
+def test_no_option_of_a_command_line_takes_it(name):
+    for text in (*NO_NUMBERS, *BLANKS):
+        with pytest.raises(UnreadableOption):
+            read_arguments({name: text}, RunOptions())
 
 
 @pytest.mark.parametrize("text", [*NO_NUMBERS, *BLANKS])
@@ -49,19 +49,19 @@ def test_no_price_and_no_number_of_repeats_takes_it(text):
         read_repeats(text)
 
 
-@pytest.mark.parametrize("text", [t for t in (*NO_NUMBERS, *BLANKS) if "," not in t])
 @pytest.mark.parametrize("key", ["threads", "seconds"])
-def test_no_value_of_a_sweep_is_it(key, text):
-    with pytest.raises(SweepError):
-        make_plan("mnist-mlp-small", RunOptions(), [f"{key}=7,{text}"], 1, seed=1)
+def test_no_value_of_a_sweep_is_it(key):
+    for text in {*NO_NUMBERS, *BLANKS} - {"1,5"}:
+        with pytest.raises(SweepError):
+            make_plan("mnist-mlp-small", RunOptions(), [f"{key}=7,{text}"], 1, seed=1)
 
 
-@pytest.mark.parametrize("text", BLANKS)
 @pytest.mark.parametrize("name", [*WHOLE, *DECIMAL])
-def test_a_form_takes_blanks_away(name, text):
-    typed = read_options({name: text}, RunOptions())
-    assert not typed.unreadable
-    assert getattr(typed.options, name) == 5
+def test_a_form_takes_blanks_away(name):
+    for text in BLANKS:
+        typed = read_options({name: text}, RunOptions())
+        assert not typed.unreadable
+        assert getattr(typed.options, name) == 5
 
 
 @pytest.mark.parametrize(("text", "number"), [("64", 64), ("+2", 2), ("1,024", 1024), ("-0", 0)])

@@ -67,10 +67,6 @@ def test_a_cause_is_told_once_it_has_lasted_and_its_end_once_it_stays_away():
     assert alerts[1].text == "It is fast, after 20 s"
 
 
-def test_a_cause_that_does_not_last_is_not_told():
-    assert told(([cause(True, 5)] * 4 + [cause(False, 5)]) * 10) == []
-
-
 def test_a_short_interruption_of_what_has_to_last_long_does_not_count():
     causes = [*[cause(True, 100)] * 60, *[cause(False, 100)] * 3, *[cause(True, 100)] * 60]
     assert [alert.since for alert in told(causes)] == [0]

@@ -130,7 +130,9 @@ def test_what_another_thread_saves_is_beside_the_training(reporter, tmp_path):
     assert reporter.pauses[-1].beside is None
 
 
-def test_every_module_that_saves_is_watched_as_it_is_imported(tmp_path):
+def test_every_module_that_saves_is_watched_as_it_is_imported(tmp_path, monkeypatch):
+    # A test runner is not watched.
+    monkeypatch.setattr(sys, "orig_argv", ["python", "train.py"])
     words = sys.meta_path.copy()
     try:
         watcher = sitecustomize.watch(str(tmp_path / "socket"), str(tmp_path))

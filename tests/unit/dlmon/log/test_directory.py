@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from fakes.recorded import BEGIN_WALL, recorded_session, write_log
+from fakes.recorded import recorded_session, write_log
 from fakes.strategies import header
 from hypothesis import given
 from hypothesis import strategies as st
@@ -450,14 +450,6 @@ def test_sessions_live_in_the_platforms_state_directory(monkeypatch, tmp_path):
 
 
 @on_linux
-def test_a_running_session_is_asked_to_stop(tmp_path, hold):
-    path = log_of(tmp_path, "one", wall=BEGIN_WALL)
-    holder = hold(path)
-    assert stop_session(read_entry(path))
-    assert holder.wait() == -15
-
-
-@on_linux
 def test_a_supervisor_of_an_older_dlmon_is_not_killed_by_a_signal_that_it_does_not_know(
     tmp_path, hold, monkeypatch
 ):
@@ -507,10 +499,3 @@ def test_a_supervisor_that_just_ended_is_not_stopped(tmp_path, hold):
     holder.kill()
     holder.wait()
     assert not stop_session(entry)
-
-
-def test_a_log_that_is_named_from_its_own_folder_is_known_by_its_whole_path(tmp_path, monkeypatch):
-    path = log_of(tmp_path, "one", result())
-    monkeypatch.chdir(path.parent)
-    for name in ("session.jsonl", "./session.jsonl", "./", str(path)):
-        assert find_session(name, tmp_path) == path

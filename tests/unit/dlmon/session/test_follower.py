@@ -63,35 +63,6 @@ def test_nothing_is_new_of_one_that_is_closed(tmp_path):
     assert (follower.status, follower.read_share) == (status, None)
 
 
-def test_a_session_is_followed_to_its_result(log):
-    follower = log.view()
-    assert follower.poll() == []
-    assert (follower.status, follower.running, follower.result) == (Status.RUNNING, True, None)
-    log.append(*log.records[1:-1])
-    assert follower.poll() == log.records[1:-1]
-    assert follower.snapshot().batches == 3 * 30
-    log.append(log.records[-1])
-    assert follower.poll() == log.records[-1:]
-    assert (follower.status, follower.running, follower.result) == (
-        "completed",
-        False,
-        log.records[-1],
-    )
-    assert follower.problem is None
-
-
-@pytest.mark.parametrize("status", ["failed", "stopped"])
-def test_a_session_that_was_over_before_reads_as_it_ended(tmp_path, monkeypatch, status):
-    log = Log(tmp_path, monkeypatch, recorded_session(status=status, samples=3_000))
-    log.holder = None
-    log.append(*log.records[1:])
-    follower = log.view()
-    assert follower.poll() == log.records[1:]
-    assert follower.status == status
-    assert follower.poll() == []
-    assert follower.status == status
-
-
 def test_a_free_lock_without_a_result_is_an_interruption(log):
     follower = log.view()
     log.append(Notice(BEGIN_NS + 1, "the last words"))
@@ -369,15 +340,6 @@ def test_a_log_that_is_lost_under_a_viewer_is_said_and_read_on(log, lose, loss, 
     assert follower.status == ("completed" if is_over else "running")
 
 
-def test_that_a_log_was_lost_is_known_to_who_launched_it(log):
-    launch = Said()
-    follower = SessionFollower(log.path, log.clock, launch)
-    log.path.unlink()
-    launch.records = [Notice(BEGIN_NS, "the log was removed by another program; training goes on")]
-    follower.poll()
-    assert follower.problem == "the log was removed by another program; training goes on"
-
-
 class Said:
     """A supervisor that says what its log can't take."""
 
@@ -406,25 +368,6 @@ def test_what_the_log_can_not_take_comes_from_the_supervisor_with_its_reason(log
     assert follower.why_result_unwritten == "the log can't be written: it is on fire"
     follower.poll()
     assert follower.problem == "the log can't be written: it is on fire: the result is not recorded"
-
-
-class Heard(Said):
-    """A launch that notes what is said on its lifeline."""
-
-    def __init__(self):
-        self.words = []
-
-    def send(self, word):
-        self.words.append(word)
-
-
-def test_a_session_of_ours_is_stopped_and_detached_on_its_lifeline(log):
-    launch = Heard()
-    follower = SessionFollower(log.path, log.clock, launch)
-    assert follower.is_ours
-    assert follower.stop()
-    follower.detach()
-    assert launch.words == ["stop", "detach"]
 
 
 def test_a_session_that_nobody_runs_can_not_be_stopped(log):

@@ -146,12 +146,6 @@ def test_bytes_that_are_no_text_are_marked():
     assert lines_of(b"caf\xe9 \xff\n") == ["caf\ufffd \ufffd"]
 
 
-def test_a_character_may_come_in_two_reads():
-    snowman = "☃".encode()
-    for cut in range(len(snowman) + 1):
-        assert lines_of(snowman[:cut], snowman[cut:] + b"\n") == ["☃"]
-
-
 def test_half_a_character_at_the_end_is_marked_too():
     assert lines_of(b"abc\xe2\x98") == ["abc\ufffd"]
 
@@ -299,12 +293,6 @@ def test_a_bar_that_floods_leaves_its_last_state():
     states = b"".join(b"\r%d of 300000" % number for number in range(300_001))
     log.feed("stderr", states, 0)
     assert texts(log.tick(SECOND, final=True)) == ["300000 of 300000"]
-
-
-def test_half_a_character_is_not_lost_at_the_end():
-    log = OutputLog()
-    log.feed("stderr", b"abc\xe2\x98", 0)
-    assert texts(log.tick(0, final=True)) == ["abc\ufffd"]
 
 
 @given(

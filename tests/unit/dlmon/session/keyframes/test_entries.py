@@ -1,5 +1,6 @@
 """The fold of a log that begins at an entry of its index: it comes to what all of the log does."""
 
+import functools
 import json
 import random
 import shutil
@@ -46,6 +47,11 @@ from dlmon.session.session import Session
 
 SECOND = 10**9
 LONG = recorded_session(epochs=24, gpus=2)
+
+
+@functools.cache
+def lines_of_long():
+    return indexed(LONG, every_s=30)[1]
 
 
 def indexed(records, every_s=10):
@@ -322,7 +328,7 @@ def test_what_is_longer_ago_is_drawn_coarsely_where_its_entry_cannot_be(monkeypa
 @settings(max_examples=80, deadline=None)
 @given(st.data())
 def test_a_forged_entry_is_refused_or_can_be_shown(data):
-    _, lines, _ = indexed(LONG, every_s=30)
+    lines = lines_of_long()
     own = [n for n, line in enumerate(lines) if line.startswith((b'{"type":"at"', b'{"type":"st'))]
     number = data.draw(st.sampled_from(own) | st.integers(0, len(lines) - 1))
     fields = json.loads(lines[number])

@@ -10,7 +10,7 @@ from fakes.strategies import ANY_RECORDS, header
 from hypothesis import given, settings
 
 from dlmon.comparison.sides import THROUGHPUT, NotComparable, compare_sides
-from dlmon.figures.sides import figure_rows, shown_columns, sides_json
+from dlmon.figures.sides import describe_sides, figure_table, sides_json
 from dlmon.host import boot_id, host_name
 from dlmon.log.directory import list_sessions, read_entry
 from dlmon.log.folder import LogError
@@ -227,7 +227,7 @@ def test_whatever_two_logs_hold_they_are_compared_or_refused(tmp_path_factory, f
     with contextlib.suppress(NotComparable):
         compared = compare_logs(logs[:1], logs[1:])
         assert compared.throughput.runs == (1, 1)
-        shown_columns(figure_rows(compared), 80)
+        list(describe_sides(compared))
         json.dumps(sides_json(compared), allow_nan=False)
 
 
@@ -238,7 +238,7 @@ def test_forged_logs_are_compared_or_refused(tmp_path):
     for entry in list_sessions(tmp_path):
         with contextlib.suppress(NotComparable, LogError):
             compared = compare_sides([good], [read_figures(entry.path)])
-            cells = [cell for row in figure_rows(compared) for cell in row.cells]
+            cells = [cell for row in figure_table(compared).rows for cell in row]
             assert "".join(cells).isprintable()
             assert max(map(len, cells)) < 100
             json.dumps(sides_json(compared), allow_nan=False)

@@ -145,4 +145,4 @@ def print_results(run: SweepRun) -> None:
         said = f"none of the {count:,} runs was made" if count > 1 else "the run was not made"
         print_line(console, Text(said))
         return
-    print_sections(console, [sweep_table(run.sweep), Note(tuple(findings(run.sweep)), "good")])
+    print_sections(console, [sweep_table(run.sweep), Note(tuple(findings(run.sweep)), "verdict")])

@@ -7,7 +7,7 @@ from typing import ClassVar
 from tui.screens.question import ONCE_MORE, Answer, QuestionScreen, stay
 
 _NOW = Answer("stop", "s", "Stop now", "what runs now counts as not run", "error", "Now")
-_LATER = "what runs now finishes, and nothing else starts"
+_LATER = "what runs now is completed, and nothing else starts"
 _AFTER = Answer("after", "e", "Finish, then stop", _LATER, "primary", "Finish")
 
 

@@ -275,7 +275,7 @@ def test_recordings_of_several_machines_are_played_together(terminal, log_dir, d
     shell.press("Enter")
     shell.wait_for("replay paused 00:20")
     shell.press("Enter")
-    shell.wait_for("dlmon  machine  gpu1", "replay paused 00:20")
+    shell.wait_for("machine  gpu1", "replay paused 00:20")
     shell.press("q")
     shell.wait_for("2 hosts")
     shell.press("q")

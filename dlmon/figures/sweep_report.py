@@ -18,6 +18,7 @@ from dlmon.figures.sections import (
     Note,
     Point,
     Section,
+    Table,
     as_sentence,
     with_texts,
 )
@@ -26,7 +27,7 @@ from dlmon.figures.sweeps import (
     heading_of,
     plan_text,
     sweep_json,
-    sweep_table,
+    table_of,
     time_text,
 )
 from dlmon.log.label import read_label
@@ -34,6 +35,7 @@ from dlmon.options.run import in_words, option_name
 from dlmon.records import RunStatus
 from dlmon.sweep.log import read_sweep
 from dlmon.sweep.plan import Plan
+from dlmon.sweep.progress import Sweep
 from dlmon.sweep.results import (
     CombinationRow,
     axis_of,
@@ -95,6 +97,17 @@ def sweep_report(path: Path, full: bool = False) -> SweepReport:
         title=redaction.text(title),
         sections=with_texts(tuple(sections), redaction.text),
         as_json=redaction.value(as_json),
+    )
+
+
+def sweep_table(sweep: Sweep) -> Table:
+    """Return a row for each combination; the best ones are marked."""
+    columns, rows = table_of(sweep)
+    return Table(
+        ("", *(column.heading for column in columns), ""),
+        tuple(("▶" if row.best else "", *row.cells, row.note) for row in rows),
+        (False, *(column.numeric for column in columns), False),
+        levels=tuple("strong" if row.best else "" for row in rows),
     )
 
 

@@ -10,7 +10,6 @@ from typing import Any
 from dlmon.figures import units, verdicts
 from dlmon.figures.combinations import label, lead_changes, shared_text
 from dlmon.figures.glyphs import UNICODE, Glyphs
-from dlmon.figures.sections import Table
 from dlmon.figures.validity import doubts_of_results
 from dlmon.log.folder import place_options
 from dlmon.options.run import in_words, option_name
@@ -115,17 +114,6 @@ def table_of(
         note = _note(row) if row.completed or not is_running else ""
         table.append(SweepTableRow(combination, tuple(cells), status, is_best, note))
     return columns, tuple(table)
-
-
-def sweep_table(sweep: Sweep) -> Table:
-    """Return the same as a section: the best combinations are marked."""
-    columns, rows = table_of(sweep)
-    return Table(
-        ("", *(column.heading for column in columns), ""),
-        tuple(("▶" if row.best else "", *row.cells, row.note) for row in rows),
-        (False, *(column.numeric for column in columns), False),
-        levels=tuple("strong" if row.best else "" for row in rows),
-    )
 
 
 def without_result_text(sweep: Sweep) -> str:

@@ -14,6 +14,7 @@ from rich.text import Text
 from dlmon.exit_codes import INTERRUPTED_BY_USER
 from dlmon.figures import units
 from dlmon.figures.sections import Note
+from dlmon.figures.sweep_report import sweep_table
 from dlmon.figures.sweeps import (
     findings,
     left_running_text,
@@ -21,7 +22,6 @@ from dlmon.figures.sweeps import (
     plan_text,
     slot_text,
     sweep_json,
-    sweep_table,
     table_of,
 )
 from dlmon.log.folder import place_options

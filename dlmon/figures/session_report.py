@@ -30,9 +30,9 @@ from dlmon.figures.epoch_tables import (
     metric_table,
     profile_table,
 )
+from dlmon.figures.learning import evaluation_json
 from dlmon.figures.machine import identity
 from dlmon.figures.metric_curves import MetricCurves
-from dlmon.figures.metrics import evaluation_json
 from dlmon.figures.redact import Redaction
 from dlmon.figures.sections import (
     Code,

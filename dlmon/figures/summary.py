@@ -36,8 +36,8 @@ from dlmon.figures.comparison import (
 from dlmon.figures.comparison_row import peak_share
 from dlmon.figures.epoch_tables import loop_table
 from dlmon.figures.epochs import epoch_text_of
+from dlmon.figures.learning import evaluation_text, metrics_line
 from dlmon.figures.loops import measured_loop
-from dlmon.figures.metrics import evaluation_text, metrics_line
 from dlmon.figures.results import cost_or_reason, effective_or_reason, energy_text
 from dlmon.figures.sections import Bar, Bars, Figures, Note, Row, Section, as_sentence
 from dlmon.figures.sessions import device_name, energy_used, status_text

@@ -1,6 +1,6 @@
 """What training came to, in one line."""
 
-from dlmon.figures.metrics import evaluation_text, metrics_line
+from dlmon.figures.learning import evaluation_text, metrics_line
 from dlmon.records import Evaluation
 from dlmon.session.metric_figures import MetricFigure
 

@@ -39,7 +39,7 @@ from tui.live.progress_line import ProgressLine
 from tui.live.side_cell import Part, Room, SideCell, part_after, parts_shown
 from tui.live.time_charts import machine_view
 from tui.live.top_line import TopLine
-from tui.machine.charts import MACHINE_HELP, OF_GPUS
+from tui.machine.help import MACHINE_HELP, OF_GPUS
 from tui.machine.view import MachineView
 from tui.screens.base import REFRESH_S, BaseScreen
 from tui.screens.export import ExportControls

@@ -16,7 +16,7 @@ from dlmon.session.snapshot import PhaseSpan, Snapshot
 from dlmon.session.source import SessionSource
 from tui.drawing.time_axis import BETWEEN_STEPS, TimeAxis, TimeLabels
 from tui.drawing.time_window import NOTHING_MORE, ZOOM_NOTE_S, RunSpan, TimeWindow
-from tui.machine.charts import MachineCharts
+from tui.machine.machine import Machine
 from tui.machine.view import MachineView, gpu_that_trains
 from tui.screens.base import BaseScreen
 from tui.widgets.chart import Chart, ChartPicture
@@ -40,7 +40,7 @@ class TimeChartsScreen(BaseScreen):
         self._throughput = Chart(
             tall_shades=True, hue="throughput", id="throughput", classes="panel"
         )
-        self._machine = MachineCharts()
+        self._machine = Machine(beside=True)
         self.window = TimeWindow()
         """The part of the run that is shown."""
         self._top, self._bottom = 0.0, 0.0
@@ -59,7 +59,7 @@ class TimeChartsScreen(BaseScreen):
             machine_view(self._source, snapshot),
             epoch_starts=_marked_epochs(session),
             phase_spans=_shaded(session, snapshot),
-            cursor=cursor,
+            cursor_ns=self.window.read_ns(axis),
             cursor_label=self._cursor_label(axis),
         )
         # A line above or below that wraps leaves the charts fewer rows.
@@ -69,7 +69,7 @@ class TimeChartsScreen(BaseScreen):
         if drawn != self._drawn:
             self._drawn = drawn
             self._throughput.show(self._throughput_picture(snapshot, axis))
-            self._machine.show(view, axis, self._times(axis))
+            self._machine.show(view, axis, self._times)
         # Last: it says where the axis begins.
         self._title_throughput(snapshot, axis, cursor)
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dlmon.figures.machine import GPU_READINGS, NO_READING_YET, Figure, gpu_figures
-from dlmon.records import Gpu, GpuFacts, MachineFacts, Model, SessionHeader
+from dlmon.records import Cpu, Gpu, GpuFacts, Machine, MachineFacts, Memory, Model, SessionHeader
 from dlmon.session.machine_history import MachineHistory
 from dlmon.session.snapshot import PhaseSpan
 from dlmon.statistics.series import Series
@@ -28,8 +28,8 @@ class MachineView:
     """What the charts show: readings over time, facts, and how old the last sample is.
 
     `host` is the machine as ssh knows it, None for this one.
-    `cursor` is the column of the axis whose values are shown in place of the
-    latest ones, and `cursor_label` names its time, as in "at 00:42".
+    `cursor_ns` is the instant whose values are shown in place of the latest ones, and
+    `cursor_label` names it, as in "at 00:42".
     """
 
     history: MachineHistory
@@ -39,7 +39,7 @@ class MachineView:
     gpu_index: int | None = None
     epoch_starts: tuple[tuple[int, int], ...] = ()
     phase_spans: tuple[PhaseSpan, ...] = ()
-    cursor: int | None = None
+    cursor_ns: int | None = None
     cursor_label: str = ""
     host: str | None = None
     goes_on: bool = True
@@ -70,7 +70,7 @@ class MachineView:
     def stale(self) -> str:
         """Say how old the latest readings are when they are too old; not of those at a cursor."""
         too_old_s = STALE_INTERVALS * max(self.interval_s, 1.0)
-        if self.cursor is not None or self.age_s is None or self.age_s <= too_old_s:
+        if self.cursor_ns is not None or self.age_s is None or self.age_s <= too_old_s:
             return ""
         return f"stale {self.age_s:.0f} s"
 
@@ -106,7 +106,7 @@ class MachineView:
     def figures_of(self, gpu: Gpu) -> list[Figure]:
         """Return a GPU's figures beside its utilisation."""
         # What it has taken until now says nothing of another instant.
-        energy_j = self.energy_j_of(gpu) if self.cursor is None else None
+        energy_j = self.energy_j_of(gpu) if self.cursor_ns is None else None
         return gpu_figures(gpu, self.facts_of(gpu), energy_j)
 
     def energy_j_of(self, gpu: Gpu) -> float | None:
@@ -126,33 +126,60 @@ class MachineView:
             return None
         return sum(known)
 
-    def gpu_at_cursor(self, gpu: Gpu, axis: TimeAxis) -> Gpu:
+    def gpu_at(self, gpu: Gpu, axis: TimeAxis) -> Gpu:
         """Return a GPU's readings at the cursor, as far as they were kept; now without one."""
-        if self.cursor is None:
+        if self.cursor_ns is None:
             return gpu
         history = self.history
 
         def value(of_gpus: dict[int, Series]) -> float | None:
             return self.value_at_cursor(of_gpus.get(gpu.index, Series()), axis)
 
-        utilization_pct = value(history.gpu_utilization_pct)
-        memory_mib = value(history.gpu_memory_mib)
-        temperature_c = value(history.gpu_temperature_c)
         return Gpu(
             gpu.index,
-            utilization_pct=None if utilization_pct is None else round(utilization_pct),
-            memory_used_mib=None if memory_mib is None else round(memory_mib),
+            utilization_pct=_rounded(value(history.gpu_utilization_pct)),
+            memory_used_mib=_rounded(value(history.gpu_memory_mib)),
             power_w=value(history.gpu_power_w),
-            temperature_c=None if temperature_c is None else round(temperature_c),
+            temperature_c=_rounded(value(history.gpu_temperature_c)),
             power_limit_w=gpu.power_limit_w,
             why={"utilization_pct": "no reading"},
         )
 
+    def machine_at(self, axis: TimeAxis) -> Machine | None:
+        """Return CPU and memory at the cursor, as far as they were kept; now without one."""
+        machine, history = self.history.latest, self.history
+        if machine is None or self.cursor_ns is None:
+            return machine
+        cpu = Cpu(
+            self.value_at_cursor(history.cpu_pct, axis),
+            machine.cpu.cores if machine.cpu is not None else None,
+            power_w=self.value_at_cursor(history.cpu_power_w, axis),
+            why={"pct": "no reading"},
+        )
+        used_mib = _rounded(self.value_at_cursor(history.memory_mib, axis))
+        memory = Memory(used_mib=used_mib)
+        return replace(machine, cpu=cpu, memory=memory, process=None, disk=None, network=None)
+
+    def run_pct(self, axis: TimeAxis) -> float | None:
+        """Return the run's share of all cores now, or at the cursor; None where it isn't known."""
+        cores, machine = self.cores, self.history.latest
+        if cores is None or machine is None:
+            return None
+        if self.cursor_ns is not None:
+            of_a_core = self.value_at_cursor(self.history.run_cpu_pct, axis)
+        else:
+            of_a_core = machine.process.cpu_pct if machine.process is not None else None
+        return None if of_a_core is None else min(100.0, of_a_core / cores)
+
     def value_at_cursor(self, series: Series, axis: TimeAxis) -> float | None:
         """Return a series' mean over the cursor's column."""
         columns = axis.columns(series)
-        inside = self.cursor is not None and 0 <= self.cursor < len(columns)
-        return columns[self.cursor] if inside and self.cursor is not None else None
+        column = -1 if self.cursor_ns is None else axis.column_of(self.cursor_ns)
+        return columns[column] if 0 <= column < len(columns) else None
+
+
+def _rounded(value: float | None) -> int | None:
+    return None if value is None else round(value)
 
 
 def is_over(view: MachineView) -> bool:
@@ -162,4 +189,4 @@ def is_over(view: MachineView) -> bool:
 
 def at_the_end(view: MachineView) -> str:
     """Return what follows a title whose figures are the last ones; nothing at a cursor."""
-    return " at the end" if is_over(view) and view.cursor is None else ""
+    return " at the end" if is_over(view) and view.cursor_ns is None else ""

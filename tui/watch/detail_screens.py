@@ -12,7 +12,7 @@ from textual.binding import Binding, BindingType
 from dlmon.found_process import FoundProcess, NoSignal
 from dlmon.records import Process
 from dlmon.records.sanitize import clean
-from tui.machine.panel import AboutLines
+from tui.machine.machine import AboutLines
 from tui.machine.process_list import PROCESS_HELP, ProcessDetails, ProcessList
 from tui.machine.process_rows import command_text
 from tui.machine.view import MachineView

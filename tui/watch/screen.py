@@ -56,7 +56,7 @@ class WatchScreen(BaseScreen):
 
     @property
     def topics(self) -> tuple[tuple[str, str], ...]:
-        from tui.machine.panel import PANEL_HELP
+        from tui.machine.help import PANEL_HELP
 
         return PANEL_HELP
 

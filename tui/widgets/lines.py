@@ -77,8 +77,9 @@ class GrowingLines(Lines):
 
     def redraw(self) -> None:
         """Draw again; take another height where the text asks for one."""
-        width = self.size.width
-        if width and self.rows_needed(width) != self._requested_height:
+        width, height = self.size.width, self.styles.height
+        is_auto = height is not None and height.is_auto
+        if width and is_auto and self.rows_needed(width) != self._requested_height:
             self.refresh(layout=True)
         super().redraw()
 

@@ -12,7 +12,7 @@ from tui.live import time_charts
 from tui.live.output_pane import OutputPane
 from tui.widgets.chart import Chart
 
-CHARTS = ("#throughput", "#cpu", "#gpu")
+CHARTS = ("#throughput", "#cpu", "#gpu-0")
 
 WIDE, NARROW = (120, 40), (80, 24)
 # In columns of whole seconds, the charts of WIDE show more than the last minute.
@@ -103,7 +103,7 @@ async def test_arrows_move_by_a_sample_and_with_shift_by_ten(show_session):
 
 async def test_a_click_sets_the_cursor_in_any_chart(show_session):
     async with show_session(recorded_session("training")) as shown:
-        for chart, cell in (("#throughput", 3), ("#cpu", 5), ("#gpu", 4)):
+        for chart, cell in (("#throughput", 3), ("#cpu", 5), ("#gpu-0", 4)):
             # The border and the labels stand before the first cell.
             await shown.pilot.click(chart, offset=(1 + Chart.AXIS_WIDTH + cell, 3))
             await shown.pilot.pause()
@@ -211,7 +211,7 @@ async def test_a_session_that_ended_at_once_takes_every_key(show_session):
 async def test_the_lowest_charts_label_the_time_since_the_start(show_session, size, reached):
     async with show_session(recorded_session(reached), size=size) as shown:
         assert "0:" not in seen(shown)
-        lowest = "#gpu" if size == NARROW else "#gpu-memory"
+        lowest = "#cpu" if size == NARROW else "#gpu-memory"
         assert all("┴0:00" in shown.titles(chart)[1] for chart in ("#cpu", lowest))
         marks = {x for x, c in enumerate(shown.rows("#cpu")[-1]) if c == "┊"}
         # The first tick stands under the first column, the marks of epochs in a row of their own.
@@ -274,7 +274,7 @@ async def test_a_drag_ends_with_the_button_also_where_that_was_let_go_over_anoth
 
 async def test_the_wheel_zooms(show_session):
     async with show_session(recorded_session("training", **LONG)) as shown:
-        chart = shown.screen.query_one("#gpu", Chart)
+        chart = shown.screen.query_one("#gpu-0", Chart)
         chart.post_message(Chart.Scrolled(up=False))
         await shown.pilot.pause()
         assert seen(shown) == "whole run"

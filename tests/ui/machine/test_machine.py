@@ -1,0 +1,334 @@
+"""The machine in rooms of all sizes: under other charts, and in a panel of its own."""
+
+import re
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+import pytest
+from fakes.recorded import BEGIN_NS, folded, recorded_session
+from fakes.screens import OneScreen, fake_machine, screen_text
+from textual.app import ComposeResult
+from textual.screen import Screen
+
+from dlmon.records import Cpu, Facts, Machine, MachineFacts, Process, ProcessTree
+from dlmon.session.machine_history import MachineHistory
+from tui.drawing.time_axis import TimeAxis
+from tui.machine import machine
+from tui.machine.gpu_rows import GpuRows
+from tui.machine.panel import MachinePanel
+from tui.machine.tile import MachineTile
+from tui.machine.view import MachineView
+from tui.widgets.rows import RowWidget
+
+SECOND_NS = 1_000_000_000
+COLUMNS = 30
+
+
+class Room(Screen):
+    """A widget in a room of some size, and what it posts."""
+
+    def __init__(self, widget, size):
+        super().__init__()
+        self._widget = widget
+        widget.styles.width, widget.styles.height = size
+        self.facts: list[MachineFacts] = []
+
+    def compose(self) -> ComposeResult:
+        yield self._widget
+
+    def on_machine_panel_facts_read(self, event: MachinePanel.FactsRead):
+        self.facts.append(event.machine)
+
+
+class Shown:
+    """A machine under other charts."""
+
+    def __init__(self, width, height, ascii, **options):
+        self.machine = machine.Machine(beside=True)
+        self.app = OneScreen(Room(self.machine, (width, height)), ascii)
+        session = folded(recorded_session("training", **options))
+        gpu_index = 0 if options.get("gpus", 1) else None
+        facts = session.header.machine
+        self.view = MachineView(session.machine, facts, 0.2, 1.0, gpu_index)
+        known = (session.machine.latest.t - BEGIN_NS) // SECOND_NS
+        self.axis = TimeAxis(BEGIN_NS, SECOND_NS, COLUMNS, min(COLUMNS, known))
+
+    async def show(self, **changes):
+        for _ in range(2):
+            self.machine.show(replace(self.view, **changes), self.axis)
+            await self.pilot.pause()
+
+    async def read(self, column, **changes):
+        """Show the instant that a column of the axis begins with."""
+        at_ns = BEGIN_NS + column * SECOND_NS
+        await self.show(cursor_ns=at_ns, cursor_label=f"at 00:{column:02}", **changes)
+
+    @property
+    def text(self):
+        return screen_text(self.app)
+
+    def rows(self, selector):
+        widget = self.app.screen.query_one(selector)
+        return [widget.render_line(y).text.rstrip() for y in range(widget.size.height)]
+
+    def titles(self, selector):
+        widget = self.app.screen.query_one(selector)
+        return widget._border_title.plain, widget._border_subtitle.plain
+
+
+@asynccontextmanager
+async def charts(width=120, height=13, ascii=False, **options):
+    shown = Shown(width, height, ascii, **options)
+    async with shown.app.run_test(size=(max(width, 60), max(height, 16))) as pilot:
+        await pilot.pause()
+        shown.pilot = pilot
+        await shown.show()
+        yield shown
+
+
+@pytest.mark.parametrize(
+    ("size", "gpus", "ascii"),
+    [
+        ((60, 6), 1, False),
+        ((80, 7), 8, True),
+        ((120, 13), 2, False),
+        ((120, 13), 16, False),
+        ((200, 20), 8, False),
+        ((200, 22), 64, True),
+    ],
+)
+async def test_every_gpu_is_shown_and_no_row_is_wider_than_its_room(size, gpus, ascii):
+    async with charts(*size, ascii=ascii, gpus=gpus) as shown:
+        for widget in shown.app.screen.query(RowWidget):
+            for y in range(widget.size.height):
+                assert widget.render_line(y).cell_length == widget.size.width
+        tiles = [tile for tile in shown.app.screen.query(MachineTile) if tile.region.area]
+        found = [re.match(r"GPU (\d+)", tile._border_title.plain) for tile in tiles]
+        indices = {int(match[1]) for match in found if match}
+        if shown.machine.form.rows:
+            rows = "\n".join(shown.rows("#gpus"))
+            entries = re.findall(r"(\d+) +(?:[⠀-⣿_.=+*#━╸-]+ *)?\d+ %", rows)
+            indices |= {int(index) for index in entries}
+        assert indices == {*range(gpus)}
+
+
+async def test_gpus_in_a_grid_show_the_same_time_along_fewer_columns():
+    async with charts(240, 12, gpus=8) as shown:
+        tiles = [shown.app.screen.query_one(f"#gpu-{number}") for number in range(8)]
+        assert len({tile.size for tile in tiles}) == 1
+        assert len({tile.region.y for tile in tiles}) == 2
+        assert len({sum(v is not None for v in tile._picture.columns) for tile in tiles}) == 1
+        assert shown.machine.plot_columns == 2 * (120 - 2 - 6)
+
+
+async def test_the_gpu_that_trains_comes_first():
+    async with charts(gpus=2) as shown:
+        assert shown.titles("#gpu-0")[0].startswith("GPU 0 ─")
+        await shown.show(gpu_index=1)
+        assert shown.titles("#gpu-0")[0].startswith("GPU 1 ─")
+        assert shown.titles("#gpu-1")[0].startswith("GPU 0 ─")
+
+
+async def test_at_the_cursor_the_charts_show_the_values_of_that_instant():
+    async with charts(gpus=16, height=11) as shown:
+        now = shown.titles("#cpu")[0]
+        await shown.read(1)
+        assert re.search(r"at 00:01  \d+ %  run \d+ %", shown.titles("#cpu")[0])
+        assert "at 00:01  0 %" in shown.titles("#gpu-0")[0]
+        assert "61 °C" not in shown.titles("#gpu-0")[0]
+        assert "0 %" in shown.rows(GpuRows)[0]
+        await shown.read(COLUMNS - 1)
+        assert "at 00:29  –" in shown.titles("#cpu")[0]
+        assert "at 00:29  –" in shown.titles("#gpu-0")[0]
+        await shown.show()
+        assert shown.titles("#cpu")[0] == now
+
+
+async def test_the_cpu_chart_draws_the_run_apart_from_everything_else():
+    async with charts(80, 9) as shown:
+        assert "39 %  ⣿ this run 35 %" in shown.titles("#cpu")[0]
+        cpu = shown.app.screen.query_one("#cpu")
+        segments = [segment for y in range(cpu.size.height) for segment in cpu.render_line(y)]
+        drawn = [segment for segment in segments if set(segment.text) & set("⣿⣒⣛⣓⣶⣤")]
+        assert len({str(segment.style.color) for segment in drawn}) > 1
+        alone = MachineHistory()
+        alone.fold(replace(shown.view.history.latest, process=None))
+        await shown.show(history=alone)
+        assert "this run" not in shown.text
+
+
+async def test_the_run_is_distinguished_without_colour_and_with_plain_characters():
+    async with charts(80, 9, ascii=True) as shown:
+        shared = MachineHistory()
+        latest = shown.view.history.latest
+        for second in range(1, 9):
+            t = BEGIN_NS + second * SECOND_NS
+            shared.fold(replace(latest, t=t, cpu=Cpu(100.0), process=ProcessTree(cpu_pct=320.0)))
+        await shown.show(history=shared)
+        assert "100 %  # this run 40 %" in shown.titles("#cpu")[0]
+        drawn = [row[6:].strip() for row in shown.rows("#cpu")[:-1]]
+        assert {*"".join(drawn)} == {":", "#"}
+        assert drawn[0].count(":") == drawn[-1].count("#") == 4
+
+
+async def test_readings_at_the_cursor_are_never_stale():
+    async with charts(80, 7, gpus=8) as shown:
+        await shown.show(age_s=12.0)
+        assert shown.titles("#cpu")[0].endswith("stale 12 s")
+        assert "stale 12 s" in shown.rows(GpuRows)[0]
+        await shown.read(1, age_s=12.0)
+        assert "stale" not in shown.text
+
+
+async def test_without_a_gpu_memory_is_a_bar_beside_the_cores_and_says_why():
+    async with charts(120, 8, gpus=0) as shown:
+        (row,) = shown.rows("#meters")
+        assert re.fullmatch(r"memory ━+─+ 5\.1 of 32\.0 GiB", row)
+        above, below = shown.titles("#meters")
+        assert above.endswith("this run 1.9 GiB")
+        assert below.startswith("no GPU")
+        assert "39 %" in shown.rows("#cores")[0]
+        await shown.read(1)
+        assert shown.rows("#meters")[0].endswith("5.1 of 32.0 GiB")
+        assert "Cores now" in shown.titles("#cores")[0]
+
+
+async def test_of_a_run_that_is_over_titles_say_that_their_figures_are_the_last():
+    async with charts(gpus=1) as shown:
+        for part in ("#cpu", "#gpu-0"):
+            await shown.show(age_s=0.0)
+            assert " at the end" not in shown.titles(part)[0]
+            await shown.show(age_s=None)
+            assert " at the end" in shown.titles(part)[0]
+            await shown.read(1, age_s=None)
+            assert " at the end" not in shown.titles(part)[0]
+
+
+async def test_memory_has_a_curve_with_the_peak_and_what_is_the_runs_and_what_is_left():
+    async with charts(160, height=11) as shown:
+        latest = shown.view.history.latest
+        own = (Process(1, gpus=(0,), gpu_memory_mib=4505, of_run=True),)
+        most = replace(latest.gpus[0], memory_used_mib=5120)
+        for second, gpu in ((1, most), (2, latest.gpus[0])):
+            t = latest.t + second * SECOND_NS
+            shown.view.history.fold(replace(latest, t=t, gpus=(gpu,), processes=own))
+        await shown.show()
+        title = shown.titles("#gpu-memory")[0]
+        assert title.endswith(" 4.7 of 6.0 GiB  peak 5.0  this run 4.4  1.3 left")
+        assert "6G" in shown.rows("#gpu-memory")[0]
+
+
+@pytest.mark.parametrize(("ascii", "low", "full"), [(False, "⣀", "⣿"), (True, "_", "#")])
+async def test_where_memory_has_no_chart_it_has_the_lowest_row_of_the_gpus(ascii, low, full):
+    async with charts(80, 8, ascii=ascii) as shown:
+        latest = shown.view.history.latest
+        (gpu,) = latest.gpus
+        for second in range(1, 11):
+            used_mib = 100 if second <= 5 else 6100
+            gpus = (replace(gpu, memory_used_mib=used_mib),)
+            shown.view.history.fold(replace(latest, t=latest.t + second * SECOND_NS, gpus=gpus))
+        shown.axis = TimeAxis(latest.t, SECOND_NS, COLUMNS, 11)
+        await shown.show()
+        drawn = shown.rows("#gpu-0")[-1].partition("  mem ")[2]
+        assert drawn.index(low) < drawn.index(full)
+
+
+async def test_power_and_temperature_have_curves_where_there_is_room():
+    async with charts(160, 24) as shown:
+        assert shown.titles("#gpu-power")[0].endswith("118 of 120 W")
+        assert shown.titles("#gpu-temperature")[0].endswith("61 °C")
+        assert any(set(row) & set("⣿⣶⣤⣀") for row in shown.rows("#gpu-temperature"))
+
+
+def test_what_the_run_holds_of_a_gpu_is_not_known_where_a_process_is_on_several():
+    session = folded(recorded_session("training"))
+    view = MachineView(session.machine, session.header.machine, 0.2, 1.0)
+    gpu = view.history.latest.gpus[0]
+
+    def held(*rows):
+        history = MachineHistory()
+        history.fold(replace(view.history.latest, processes=rows))
+        return replace(view, history=history).run_gpu_memory_mib(gpu)
+
+    mine = Process(1, gpus=(0,), gpu_memory_mib=4505, of_run=True)
+    other = Process(2, gpus=(0,), gpu_memory_mib=100, of_run=False)
+    assert held(mine, other, replace(mine, pid=3)) == 9010
+    assert held(other) is None
+    assert held(mine, replace(mine, pid=3, gpus=(0, 1))) is None
+    assert held(mine, replace(mine, pid=3, gpu_memory_mib=None)) is None
+
+
+# ---- a panel of its own ----
+
+
+@asynccontextmanager
+async def panel(clock, size, ascii=False):
+    app = OneScreen(Room(MachinePanel(fake_machine(clock=clock)), size), ascii)
+    async with app.run_test(size=(100, 40)) as pilot:
+        app.screen.query_one(MachinePanel).start()
+        await pilot.pause()
+        yield pilot
+
+
+async def speak(sensors, clock, pilot, **options):
+    header, *records = recorded_session(**options)
+    # No run is watched here, and so none has a share of the CPU.
+    samples = [replace(record, process=None) for record in records if isinstance(record, Machine)]
+    sensors.say(Facts(header.t, header.wall, header.host, header.machine), *samples)
+    clock.now_ns = samples[-1].t
+    for _ in range(3):
+        pilot.app.screen.query_one(MachinePanel).paint()
+        await pilot.pause()
+        await pilot.pause()
+    return header.machine
+
+
+@pytest.mark.parametrize(
+    ("size", "gpus", "ascii"),
+    [((38, 9), 0, False), ((38, 9), 16, False), ((42, 16), 1, True), ((62, 36), 2, False)],
+)
+async def test_the_essentials_are_shown_at_every_height(sensing, clock, size, gpus, ascii):
+    async with panel(clock, size, ascii) as pilot:
+        await speak(sensing[0], clock, pilot, gpus=gpus)
+        text = screen_text(pilot.app)
+        lines = text.splitlines()
+        assert "Intel i7-9700K" in lines[0]
+        assert "42 %" in text or "3.4 of 8 cores" in text
+        assert "5.1 of 32.0 GiB" in text or gpus == 16
+        assert all(len(line) <= size[0] for line in lines)
+        assert not any(lines[size[1] :])
+        for tile in pilot.app.screen.query(MachineTile):
+            assert tile.region.height == 0 or tile.size.height >= 3
+
+
+async def test_it_says_what_it_waits_for_then_posts_the_facts_and_gives_gpus_a_place(
+    sensing, clock
+):
+    async with panel(clock, (75, 36)) as pilot:
+        pilot.app.screen.query_one(MachinePanel).paint()
+        await pilot.pause()
+        assert "waiting for the sensors" in screen_text(pilot.app)
+        assert "waiting for the first sample" in screen_text(pilot.app)
+        assert pilot.app.screen.facts == []
+        one = await speak(sensing[0], clock, pilot, gpus=1)
+        assert "GPU 1" not in screen_text(pilot.app)
+        two = await speak(sensing[0], clock, pilot, gpus=2)
+        assert "GPU 1" in screen_text(pilot.app)
+        assert pilot.app.screen.facts == [one, two]
+
+
+async def test_while_it_is_stopped_it_does_not_paint_and_nothing_goes_stale(sensing, clock):
+    async with panel(clock, (42, 21)) as pilot:
+        await speak(sensing[0], clock, pilot)
+        shown = pilot.app.screen.query_one(MachinePanel)
+        paints = shown._timer._active
+        assert paints.is_set()
+        shown.stop()
+        assert not paints.is_set()
+        assert not sensing[0].running
+        clock.advance(60)
+        shown.start()
+        assert paints.is_set()
+        shown.paint()
+        await pilot.pause()
+        assert "stale" not in screen_text(pilot.app)

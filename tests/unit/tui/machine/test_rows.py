@@ -1,0 +1,269 @@
+"""Rows of a machine: cores as bars or columns, figures with their bars, GPUs side by side."""
+
+import re
+from dataclasses import replace
+
+import pytest
+from fakes.glyphs import drawn_in_ascii
+from fakes.recorded import BEGIN_NS, folded, recorded_session
+
+from dlmon.figures.glyphs import ASCII, UNICODE
+from dlmon.figures.machine import Figure
+from dlmon.records import Cpu
+from tui.drawing.time_axis import TimeAxis
+from tui.machine.cores import CoreRows
+from tui.machine.gpu_rows import GpuRows
+from tui.machine.meters import Meters, meter_rows
+from tui.machine.tile import coarser
+from tui.machine.view import MachineView, gpu_that_trains
+from tui.widgets.lines import HIGH, MUTED, PLAIN, row_width
+
+SECOND_NS = 1_000_000_000
+
+
+def texts(rows, width, height):
+    """Return what rows say; none of them is wider than its room."""
+    assert len(rows) <= height
+    assert all(row_width(row) <= width for row in rows)
+    return ["".join(text for text, _ in row).rstrip() for row in rows]
+
+
+# ---- cores ----
+
+
+def cores(levels, width, height, ascii=False):
+    widget = CoreRows()
+    widget._cores = tuple(levels)
+    with drawn_in_ascii(ascii):
+        return texts(widget.draw(width, height), width, height)
+
+
+def test_few_cores_have_a_bar_each_and_many_their_numbers_alone():
+    first, second = cores([50, 100], 34, 4)
+    assert re.fullmatch("core  0  50 % ━+╸?", first)
+    assert re.fullmatch("core  1 100 % ━{19,20}", second)
+    assert cores([50] * 8, 68, 2)[0].startswith("  0  50 % ━━╸      1  50 % ")
+
+
+def test_bars_stand_in_as_many_even_rows_as_there_are():
+    assert [len(cores([50] * 8, 78, height)) for height in (1, 2, 3, 8)] == [1, 2, 3, 8]
+    widget = CoreRows()
+    widget._cores = (50,) * 8
+    assert widget.rows_needed(78) == 2
+
+
+@pytest.mark.parametrize("ascii", [False, True])
+@pytest.mark.parametrize("size", [(34, 3), (34, 8), (50, 6), (78, 4), (110, 12)])
+@pytest.mark.parametrize("count", [1, 2, 6, 8, 16, 24, 64, 128, 192, 256])
+def test_every_core_has_a_place_or_all_are_counted(count, size, ascii):
+    rows = cores([100] * count, *size, ascii=ascii)
+    if "above" in rows[0]:
+        assert rows == [f"{count} cores, {count} of them above 90 %"]
+        assert 2 * size[0] * size[1] < 3 * count
+    elif "%" in rows[0]:
+        assert "".join(rows).count("%") == count
+    else:
+        labelled = [row for row in rows if re.match(r" *\d+ [^ ]", row)]
+        drawn = sum(len("".join(row.split()[1:])) for row in labelled)
+        assert drawn in (count, -(-count // 2))
+        starts = [int(row.split()[0]) for row in labelled]
+        assert starts[0] == 0
+        assert all(start % 8 == 0 for start in starts)
+
+
+def test_columns_are_as_tall_as_their_cores_are_busy_and_stand_in_groups():
+    assert cores([0, 50, 100] * 8, 34, 1) == [" 0 ▁▅█▁▅█▁▅ █▁▅█▁▅█▁ ▅█▁▅█▁▅█"]
+    high, low = cores([0, 50, 100] * 8, 34, 2)
+    assert low == " 0 ▁██▁██▁█ █▁██▁██▁ ██▁██▁██"
+    assert high.count("█") == 8
+    assert cores([0, 50, 100] * 8, 34, 1, ascii=True) == [" 0 05905905 90590590 59059059"]
+
+
+def test_without_a_reading_of_the_cores_the_reason_is_shown():
+    widget = CoreRows()
+    assert widget.draw(20, 1) == [(("no reading yet", MUTED),)]
+    widget.show(Cpu(why={"cores": "denied"}), stale=False)
+    assert widget.draw(20, 1) == [(("denied", ("lines--bad",)),)]
+
+
+# ---- figures ----
+
+FIGURES = [
+    Figure("memory", "5.1 of 32.0 GiB", 0.16),
+    Figure("disk", "512 read  102 written KiB/s"),
+    Figure("network", "103 in  205 out KiB/s"),
+    Figure("swap", "0.0 of 2.0 GiB", 0.0),
+]
+
+
+def meters(width, height, stale=False):
+    widget = Meters()
+    widget._figures, widget._stale = tuple(FIGURES), stale
+    return widget.draw(width, height)
+
+
+@pytest.mark.parametrize("width", range(40, 130, 3))
+def test_every_figure_is_whole_where_it_has_a_row(width):
+    text = "\n".join(texts(meters(width, 4), width, 4))
+    assert all(figure.value in text for figure in FIGURES)
+
+
+def test_figures_stand_in_two_columns_of_which_each_begins_alike():
+    first, second = texts(meters(70, 2), 70, 2)
+    assert first == "memory  ━╸──────── 5.1 of 32.0 GiB  disk 512 read  102 written KiB/s"
+    assert second.startswith("network 103 in  205 out KiB/s       swap ─")
+
+
+def test_stale_figures_are_muted():
+    assert len({style for row in meters(70, 2) for _, style in row}) > 2
+    for row in meters(70, 2, stale=True):
+        assert {style for text, style in row if text.strip()} == {MUTED}
+
+
+@pytest.mark.parametrize(("glyphs", "text"), [(UNICODE, "physical di…"), (ASCII, "physical...")])
+def test_what_has_no_room_is_cut(glyphs, text):
+    reason = Figure("disk", "no physical disk was found", known=False)
+    ((_, (drawn, _)),) = meter_rows([reason], 20, glyphs)
+    assert drawn.rstrip() == f"no {text}"
+
+
+# ---- GPUs ----
+
+
+def view_of(gpus, change=lambda gpu: gpu, **changes):
+    session = folded(recorded_session("training", gpus=gpus))
+    latest = session.machine.latest
+    session.machine.latest = replace(latest, gpus=tuple(map(change, latest.gpus)))
+    view = MachineView(session.machine, session.header.machine, 0.2, 1.0, gpu_index=0)
+    return replace(view, **changes)
+
+
+def gpu_rows(width, height, gpus=8, change=lambda gpu: gpu, without=None, **changes):
+    widget = GpuRows()
+    widget._view, widget._without = view_of(gpus, change, **changes), without
+    widget._axis = TimeAxis(BEGIN_NS, SECOND_NS, 104, 18)
+    return widget.draw(width, height)
+
+
+def gpu_texts(width, height, **options):
+    return texts(gpu_rows(width, height, **options), width, height)
+
+
+@pytest.mark.parametrize("gpus", [1, 2, 8, 16, 64])
+@pytest.mark.parametrize("size", [(20, 3), (36, 5), (58, 11), (98, 20), (118, 64)])
+def test_every_gpu_has_its_utilisation_or_those_without_room_are_counted(gpus, size):
+    text = "\n".join(gpu_texts(*size, gpus=gpus))
+    more = re.search(r"… (\d+) more", text)
+    shown = len(re.findall(r"\d %", text))
+    assert shown + (int(more[1]) if more else 0) == gpus
+    assert not more or size[0] * size[1] < 16 * gpus
+
+
+def test_where_there_is_room_a_row_has_all_that_matters_and_numbers_end_alike():
+    first, _, third, *_ = gpu_texts(118, 8, without=None)
+    assert re.fullmatch(
+        r"▸0 [⠀-⣿ ]+ 96 %  4\.7/6G +61 °C  118 of 120 W +1860 MHz  power cap", first
+    )
+    assert re.fullmatch(r" 2 [⠀-⣿ ]+  0 %  0\.0/6G +34 °C +10 of 120 W +139 MHz", third)
+    assert first.index("/6G") == third.index("/6G")
+    assert first.index(" °C") == third.index(" °C")
+
+
+def test_its_memory_is_worth_more_than_its_history():
+    assert gpu_texts(38, 4, gpus=8)[0] == "▸0    96 %  4.7/6G   1     0 %  0.0/6G"
+
+
+def test_in_rows_to_spare_the_gpu_that_trains_says_more():
+    rows = gpu_texts(38, 7, gpus=8)
+    assert rows[4:] == [
+        "  61 °C  118 of 120 W  power cap",
+        "  4.7 of 6.0 GiB  1860 MHz  peak 4.7",
+        "  1.3 left",
+    ]
+    assert len(gpu_texts(38, 7, gpus=8, gpu_index=None)) == 4
+
+
+@pytest.mark.parametrize("total_mib", [6_078, 24_564, 81_559, 143_771])
+def test_what_is_in_use_of_a_memory_ends_alike_whatever_its_length(total_mib):
+    used_mib = [0, 2_970, total_mib // 2, total_mib - 1_000, 500, total_mib, 0, 100]
+    view = view_of(8)
+    facts = tuple(replace(gpu, memory_mib=total_mib) for gpu in view.facts.gpus)
+    rows = gpu_texts(
+        60,
+        8,
+        change=lambda gpu: replace(gpu, memory_used_mib=used_mib[gpu.index]),
+        facts=replace(view.facts, gpus=facts),
+        gpu_index=None,
+    )
+    assert len({row.index("G ") for row in rows}) == 1
+
+
+def test_memory_that_is_nearly_full_is_marked():
+    used_mib = (3_000, 5_800, 6_100)
+    rows = gpu_rows(
+        58, 3, gpus=3, change=lambda gpu: replace(gpu, memory_used_mib=used_mib[gpu.index])
+    )
+    styles = {text.strip(): style for row in rows for text, style in row}
+    assert (styles["2.9/6G"], styles["5.7/6G"], styles["6.0/6G"]) == (PLAIN, HIGH, HIGH)
+
+
+def test_a_stale_gpu_has_no_figures():
+    rows = gpu_texts(38, 7, gpus=4, age_s=12.0)
+    assert rows[0] == "▸0 stale 12 s"
+    assert "°C" not in "".join(rows)
+
+
+def test_trouble_is_marked_where_there_is_no_room_to_show_it():
+    def broken(gpu):
+        return replace(gpu, ecc_uncorrected=1) if gpu.index == 2 else gpu
+
+    rows = gpu_texts(30, 4, gpus=4, change=broken, gpu_index=None)
+    assert [row[:3] for row in rows] == [" 0 ", " 1 ", " 2!", " 3 "]
+
+
+def test_a_divided_gpu_says_so_and_shows_the_rest():
+    def divided(gpu):
+        return replace(gpu, utilization_pct=None, mig=True)
+
+    first, _ = gpu_texts(60, 2, gpus=2, change=divided, gpu_index=None)
+    assert first.startswith(" 0 MIG on: no utilisation  ")
+    assert "61 °C  118 of 120 W" in first
+
+
+def test_a_gpu_that_has_a_chart_has_no_row():
+    assert [row[:3] for row in gpu_texts(60, 3, gpus=4, without=0)] == [" 1 ", " 2 ", " 3 "]
+
+
+def test_until_there_is_a_model_the_gpu_that_was_asked_for_trains():
+    session = folded(recorded_session("training", gpus=2))
+    asked = replace(session.header, options={"device": "gpu:1"})
+    assert gpu_that_trains(asked, None) == 1
+    assert gpu_that_trains(asked, session.model) == session.model.gpu_index == 0
+    # What a log holds there may be anything, and any GPU.
+    for device in ("auto", ["gpu:1"], "gpu:7"):
+        assert gpu_that_trains(replace(asked, options={"device": device}), None) is None
+
+
+# ---- an axis of fewer columns ----
+
+
+@pytest.mark.parametrize("known", range(1, 100, 7))
+@pytest.mark.parametrize("count", [0, 8, 20, 26])
+def test_along_fewer_columns_nothing_is_left_out_that_is_known(count, known):
+    axis = TimeAxis(7 * SECOND_NS, SECOND_NS, 100, known)
+    coarse = coarser(axis, count)
+    assert coarse.known <= coarse.count == count
+    if count:
+        assert coarse.start_ns <= axis.start_ns
+        assert axis.end_ns <= coarse.end_ns < axis.end_ns + coarse.column_ns
+
+
+def test_along_fewer_columns_a_full_axis_moves_by_whole_cells_and_reaches_to_its_end():
+    begins = set()
+    for second in range(20):
+        moved = TimeAxis(second * SECOND_NS, SECOND_NS, 100, 100)
+        coarse = coarser(moved, 20)
+        assert coarse.column_ns == 5 * SECOND_NS
+        assert moved.end_ns <= coarse.end_ns < moved.end_ns + coarse.column_ns
+        begins.add(coarse.start_ns)
+    assert len(begins) == 3

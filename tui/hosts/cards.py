@@ -5,31 +5,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from textual import events
+from textual.app import ComposeResult
+from textual.containers import Container, VerticalScroll
 from textual.message import Message
+from textual.widget import Widget
+from textual.widgets import Static
 
 from dlmon.figures.hosts import ORDERS, in_order, matching
 from dlmon.remote.host import HostSnapshot
-from tui.hosts.card import (
-    card_height,
-    card_rows,
-    shown_sessions,
-)
-from tui.hosts.host_row import compact_heading, compact_row
-from tui.widgets.following_lines import ScrollingLines
-from tui.widgets.lines import MUTED, PLAIN
-from tui.widgets.rows import TextRow
+from tui.hosts.card import HostCard, card_height, shown_sessions
+from tui.hosts.host_row import HostTable
 
-# A card's figures have room in so many cells; in more, they are too far apart to be read.
-_LEAST_WIDTH, _MOST_WIDTH = 58, 100
-_GAP = 1
-_THUMB = 1
+# A card's figures have room in so many cells.
+_LEAST_WIDTH, _GAP, _SCROLLBAR = 58, 1, 1
 _MOST_CARDS_IN_COLUMN = 8
-_HEADING_ROWS = 1
 # Hosts that are sorted by what changes take their new places so seldom: each time is a jump.
 _SORTED_EVERY = 10
 
 
-class HostCards(ScrollingLines):
+class HostCards(Container):
     """The hosts, of which one is highlighted, or a session on it.
 
     It never has the focus: the screen moves the highlight.
@@ -44,18 +38,36 @@ class HostCards(ScrollingLines):
     class Chosen(Message):
         """A host or a session was clicked twice."""
 
-    _all: Sequence[HostSnapshot] = ()
-    _hosts: Sequence[HostSnapshot] = ()
-    _typed = ""
-    _by = ORDERS[0]
-    _is_reversed = False
-    _times_shown = 0
-    _chosen_name: str | None = None
-    _chosen_id: str | None = None
+    DEFAULT_CSS = """
+    HostCards VerticalScroll {
+        layout: grid;
+        grid-gutter: 0 1;
+        scrollbar-size-vertical: 1;
+        scrollbar-gutter: stable;
+    }
+    HostCards VerticalScroll:focus { background-tint: transparent; }
+    HostCards Static { color: $text-muted; }
+    """
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
+        self._all: Sequence[HostSnapshot] = ()
+        self._hosts: Sequence[HostSnapshot] = ()
+        self._typed, self._by, self._is_reversed = "", ORDERS[0], False
+        self._times_shown = 0
         self._places: dict[str, int] = {}
+        self._cards: dict[str, HostCard] = {}
+        self._chosen_name: str | None = None
+        self._chosen_id: str | None = None
+        self._grid = VerticalScroll(can_focus=False)
+        self._grid_rows = ""
+        self._table = HostTable()
+        self._nothing = Static("no host matches", markup=False)
+
+    def compose(self) -> ComposeResult:
+        yield self._grid
+        yield self._table
+        yield self._nothing
 
     def show(self, hosts: Sequence[HostSnapshot]) -> None:
         """Show hosts as they are now; those that are sorted by it change places now and then."""
@@ -91,7 +103,6 @@ class HostCards(ScrollingLines):
         self._sort()
         self._put()
         self._bring_chosen_into_view()
-        self.redraw()
         self.post_message(self.Highlighted())
 
     def _sort(self) -> None:
@@ -110,7 +121,41 @@ class HostCards(ScrollingLines):
             self._chosen_id = None
         if (self.chosen_host, self.chosen_session) != before:
             self.post_message(self.Highlighted())
-        self.redraw()
+        self._paint()
+
+    def _paint(self) -> None:
+        """Show the hosts as cards or in rows, whichever have room."""
+        if not self.size.width:
+            return
+        is_compact = self.is_compact
+        self._table.display = is_compact and bool(self._hosts)
+        self._grid.display = not is_compact and bool(self._hosts)
+        self._nothing.display = bool(self._all) and not self._hosts
+        if is_compact:
+            self._table.show(self._hosts, self._index, self.chosen_session)
+            return
+        new = [HostCard(host) for host in self._all if host.name not in self._cards]
+        if new:
+            self._cards |= {card.host.name: card for card in new}
+            self._grid.mount(*new)
+        places = {host.name: place for place, host in enumerate(self._hosts)}
+        for name, card in self._cards.items():
+            card.display = name in places
+        cards = [card for card in self._grid.children if isinstance(card, HostCard)]
+        order = [card.host.name for card in cards if card.host.name in places]
+        if order != [*places]:
+            ranks: dict[Widget, int] = {self._cards[name]: rank for name, rank in places.items()}
+            self._grid.sort_children(key=lambda card: ranks.get(card, -1))
+        columns, heights = self._columns, self._heights
+        styles = self._grid.styles
+        if styles.grid_size_columns != columns:
+            styles.grid_size_columns = columns
+        rows = " ".join(map(str, heights))
+        if rows != self._grid_rows:
+            self._grid_rows = styles.grid_rows = rows
+        for host in self._hosts:
+            is_chosen = host.name == self._chosen_name
+            self._cards[host.name].show(host, chosen=is_chosen, session=self.chosen_session)
 
     @property
     def shown_hosts(self) -> Sequence[HostSnapshot]:
@@ -141,26 +186,25 @@ class HostCards(ScrollingLines):
 
     def move_to(self, across: int, down: int) -> None:
         """Highlight another host: so many columns to the right, and rows down."""
-        columns = self._columns
+        columns, last = self._columns, len(self._hosts) - 1
         index = self._index + across
         at = index + down * columns
-        if down and not 0 <= at < len(self._hosts):
+        if down and not 0 <= at <= last:
             # From the last whole row down to the last card; else as far as there are rows.
-            at = len(self._hosts) - 1 if down > 0 and self._rows_below(index) else index
+            has_row_below = last // columns > index // columns
+            at = last if down > 0 and has_row_below else index
             if abs(down) > 1:
-                at = len(self._hosts) - 1 if down > 0 else 0
+                at = last if down > 0 else 0
         self._highlight(at)
 
     def move_page(self, direction: int) -> None:
         """Highlight another host, by as many rows as are shown."""
+        height = self.size.height
         if self.is_compact:
-            step = max(1, self.size.height - _HEADING_ROWS - 1)
+            step = max(1, height - 2)
         else:
-            tallest = max(map(card_height, self._hosts), default=1)
-            step = max(1, self.size.height // tallest)
-        columns = self._columns
-        last = max(0, len(self._hosts) - 1)
-        self._highlight(min(max(0, self._index + direction * step * columns), last))
+            step = max(1, height // max(map(card_height, self._hosts), default=1))
+        self._highlight(self._index + direction * step * self._columns)
 
     def next_session(self, step: int) -> None:
         """Highlight the next session of the host, and after the last the host itself."""
@@ -168,14 +212,14 @@ class HostCards(ScrollingLines):
         at = choices.index(self.chosen_session)
         self._chosen_id = choices[(at + step) % len(choices)]
         self.post_message(self.Highlighted())
-        self.redraw()
+        self._paint()
 
     def _highlight(self, index: int) -> None:
         if not self._hosts:
             return
         self._choose(self._hosts[min(max(0, index), len(self._hosts) - 1)].name)
+        self._paint()
         self._bring_chosen_into_view()
-        self.redraw()
         self.post_message(self.Highlighted())
 
     def _choose(self, name: str | None) -> None:
@@ -183,10 +227,8 @@ class HostCards(ScrollingLines):
 
     @property
     def _index(self) -> int:
-        names = (
-            number for number, host in enumerate(self._hosts) if host.name == self._chosen_name
-        )
-        return next(names, 0)
+        names = [host.name for host in self._hosts]
+        return names.index(self._chosen_name) if self._chosen_name in names else 0
 
     def _sessions_of(self, index: int) -> list[str | None]:
         if not 0 <= index < len(self._hosts):
@@ -202,126 +244,50 @@ class HostCards(ScrollingLines):
         """Whether a session of the highlighted host can be highlighted."""
         return bool(self._sessions_of(self._index))
 
-    def _rows_below(self, index: int) -> bool:
-        last = len(self._hosts) - 1
-        return last // self._columns > index // self._columns
-
     # ---- where they stand ----
 
     @property
     def _most_columns(self) -> int:
-        return max(1, (self.size.width - _THUMB + _GAP) // (_LEAST_WIDTH + _GAP))
+        return max(1, (self.size.width - _SCROLLBAR + _GAP) // (_LEAST_WIDTH + _GAP))
 
     @property
     def _columns(self) -> int:
         return 1 if self.is_compact else max(1, min(self._most_columns, len(self._all)))
 
     @property
-    def _card_width(self) -> int:
-        room = self.size.width - _THUMB - _GAP * (self._columns - 1)
-        return min(_MOST_WIDTH, room // self._columns)
-
     def _heights(self) -> list[int]:
-        """Return the height of each row of cards, which is that of its tallest."""
-        columns = self._columns
-        heights = [card_height(host) for host in self._hosts]
+        """The height of each row of cards, which is that of its tallest."""
+        heights, columns = [card_height(host) for host in self._hosts], self._columns
         return [max(heights[at : at + columns]) for at in range(0, len(heights), columns)]
 
     def _bring_chosen_into_view(self) -> None:
         if self.is_compact:
-            self.bring_into_view(self._index, self.size.height - _HEADING_ROWS)
-            return
-        heights = self._heights()
-        row = self._index // self._columns
-        top = sum(heights[:row])
-        self._first = max(self._first, top + heights[row] - self.size.height)
-        self._first = min(self._first, top)
-
-    def draw(self, width: int, height: int) -> list[TextRow]:
-        """Return what has room of the hosts."""
-        if not self._hosts:
-            return [(("no host matches", MUTED),)] if self._all else []
-        if self.is_compact:
-            return self._compact(width, height)
-        heights = self._heights()
-        seen = self.in_view(sum(heights), height)
-        rows: list[TextRow] = []
-        top = 0
-        for number, tall in enumerate(heights):
-            if top + tall > seen.start and top < seen.stop:
-                beside = self._row_of_cards(number, tall)
-                rows += beside[max(0, seen.start - top) : seen.stop - top]
-            top += tall
-        return self.with_thumb(rows, top, width)
-
-    def _row_of_cards(self, number: int, height: int) -> list[TextRow]:
-        first = number * self._columns
-        cards = [
-            card_rows(
-                host,
-                self._card_width,
-                height,
-                self.glyphs,
-                chosen=host.name == self._chosen_name,
-                session=self.chosen_session,
-            )
-            for host in self._hosts[first : first + self._columns]
-        ]
-        gap: TextRow = ((" " * _GAP, PLAIN),)
-        return [
-            (*left, *(run for row in more for run in (*gap, *row)))
-            for left, *more in zip(*cards, strict=True)
-        ]
-
-    def _compact(self, width: int, height: int) -> list[TextRow]:
-        inner = width - _THUMB
-        levels = max(len(host.gpus) for host in self._hosts)
-        seen = self.in_view(len(self._hosts), max(0, height - _HEADING_ROWS))
-        rows = [
-            compact_row(
-                host,
-                inner,
-                levels,
-                self.glyphs,
-                chosen=host.name == self._chosen_name,
-                session=self.chosen_session,
-            )
-            for host in self._hosts[seen.start : seen.stop]
-        ]
-        rows = self.with_thumb(rows, len(self._hosts), width)
-        sessions = not all(host.is_recorded for host in self._hosts)
-        return [compact_heading(inner, levels, sessions=sessions), *rows]
+            self._table.highlight(self._index)
+        elif self._chosen_name in self._cards:
+            card = self._cards[self._chosen_name]
+            self.call_after_refresh(self._grid.scroll_to_widget, card, animate=False)
 
     # ---- what happens to them ----
 
     def on_resize(self, event: events.Resize) -> None:
         """Keep the highlight visible."""
-        if self._hosts and self.size.height:
+        self._paint()
+        if self._hosts:
             self._bring_chosen_into_view()
-        self.redraw()
 
-    def on_click(self, event: events.Click) -> None:
+    def on_host_card_clicked(self, message: HostCard.Clicked) -> None:
         """Highlight what is clicked; a double click chooses it."""
-        clicked = event.get_content_offset(self)
-        index = None if clicked is None else self._index_at(clicked.x, clicked.y)
-        if index is not None:
-            if self._hosts[index].name != self._chosen_name:
-                self._highlight(index)
-            if event.chain == 2:
-                self.post_message(self.Chosen())
+        if message.name != self._chosen_name:
+            self._highlight([host.name for host in self._hosts].index(message.name))
+        if message.twice:
+            self.post_message(self.Chosen())
 
-    def _index_at(self, x: int, y: int) -> int | None:
-        """Return which host stands in a cell; None where none does."""
-        if self.is_compact:
-            return self.index_at(y - _HEADING_ROWS, len(self._hosts))
-        heights = self._heights()
-        column, line = x // (self._card_width + _GAP), self.index_at(y, sum(heights))
-        if line is None:
-            return None
-        for row, height in enumerate(heights):
-            if line < height:
-                index = row * self._columns + column
-                is_card = column < self._columns and index < len(self._hosts)
-                return index if is_card else None
-            line -= height
-        return None
+    def on_row_list_highlighted(self, message: HostTable.Highlighted) -> None:
+        """Follow a click on a row."""
+        message.stop()
+        if self.is_compact and self._table.index != self._index:
+            self._highlight(self._table.index)
+
+    def on_row_list_chosen(self, message: HostTable.Chosen) -> None:
+        message.stop()
+        self.post_message(self.Chosen())

@@ -71,7 +71,7 @@ class RowList(ScrollingLines):
         room = max(0, height - _HEADING_ROWS)
         visible = self.in_view(self.count, room)
         inner = width - MARGIN
-        rows = [self.heading(inner), *(self._drawn(index, inner) for index in visible)]
+        rows = [self.heading(inner), *(self.drawn(index, inner) for index in visible)]
         rows = [cut(row, inner, self.ellipsis) for row in rows[:height]]
         return [*rows[:1], *self.with_thumb(rows[1:], self.count, width)]
 
@@ -90,7 +90,8 @@ class RowList(ScrollingLines):
             if event.chain == 2:
                 self.post_message(self.Chosen())
 
-    def _drawn(self, index: int, width: int) -> TextRow:
+    def drawn(self, index: int, width: int) -> TextRow:
+        """Return a row as it is shown: the highlighted one stands out."""
         row = self.row_of(index, width)
         if index != self.index:
             return row

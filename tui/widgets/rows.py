@@ -37,7 +37,8 @@ class Ruler:
 NO_RULER = Ruler()
 
 _LINE: tuple[str, ...] = ("line",)
-_LABEL: tuple[str, ...] = ("label",)
+LABEL: tuple[str, ...] = ("label",)
+"""What has the style of labels in a border, `label_style`."""
 
 _TITLE_INDENT = 3
 """A corner, a piece of the border's line and a blank stand before its title."""
@@ -162,7 +163,7 @@ class RowWidget(StyledOnUse):
         title, subtitle, right = self._title_texts
         width, height = self.outer_size
         rows = (
-            self._top_row(title, right),
+            self.top_row(title, right),
             ruled_row(self._ruler, subtitle, width, self._dash, self.glyphs),
         )
         before, self._title_rows = self._title_rows, rows
@@ -177,7 +178,7 @@ class RowWidget(StyledOnUse):
         styles: dict[tuple[str, ...], Style | str] = {
             (): "",
             _LINE: Style(foreground=self.styles.border_top[1]),
-            _LABEL: self.label_style,
+            LABEL: self.label_style,
         }
         return Content.assemble(*((text, styles[components]) for text, components in row))
 
@@ -190,7 +191,7 @@ class RowWidget(StyledOnUse):
     def _dash(self) -> str:
         return {"ascii": "-", "heavy": "━", "double": "═"}.get(self.styles.border_top[0], "─")
 
-    def _top_row(self, title: str, right: str) -> TextRow:
+    def top_row(self, title: str, right: str) -> TextRow:
         """Join both ends of the top border with its own line, where there is room for one."""
         room = self.outer_size.width - 2 * _TITLE_INDENT
         for part in self._title_more:
@@ -228,7 +229,7 @@ def ruled_row(
         if cell < (at if runs else _TITLE_INDENT) or ends > free_to:
             continue
         runs += [(dash * (cell - at), _LINE)] if runs else []
-        runs += [(tick, _LINE), (label, _LABEL)]
+        runs += [(tick, _LINE), (label, LABEL)]
         at = ends
     if not runs:
         return ((after_text, ()),)

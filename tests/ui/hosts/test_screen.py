@@ -24,7 +24,9 @@ from dlmon.records import Began, Ended, Gpu, Process, Slot, encode
 from dlmon.remote.start import RemoteStart
 from dlmon.sweep.log import new_header
 from tui.drawing.themes import DARK, LIGHT
+from tui.hosts.card import HostCard
 from tui.hosts.cards import HostCards
+from tui.hosts.host_row import HostTable
 from tui.hosts.host_screen import HostScreen
 from tui.hosts.pick import HostPicker
 from tui.hosts.screen import HOSTS_TOPICS, HostsScreen
@@ -89,7 +91,8 @@ class ShownHosts:
 
     def styles_of(self, text):
         """Return the styles of what stands on the cards and holds a text."""
-        rows = self.cards.draw(*self.cards.size)
+        shown = [*self.cards.query(HostCard), self.cards.query_one(HostTable)]
+        rows = [row for lines in shown if lines.region.area for row in lines.draw(*lines.size)]
         return {style for row in rows for run, (style,) in row if text in run}
 
 
@@ -406,9 +409,9 @@ async def test_tab_highlights_a_session_and_enter_asks_for_it(show):
 
 @pytest.mark.parametrize(
     ("width", "written"),
-    [(80, "resnet…  5,540/s"), (100, "resnet on every pic…  5,540 samples/s")],
+    [(80, "resnet…  5,540/s"), (100, "resnet on every picture the…  5,540/s")],
 )
-async def test_the_throughput_of_a_row_has_its_unit_where_the_title_is_cut(show, width, written):
+async def test_the_throughput_of_a_row_is_whole_where_the_title_is_cut(show, width, written):
     shown = show(32)
     async with shown.app.run_test(size=(width, 24)) as pilot:
         await shown.begin(pilot)

@@ -176,6 +176,7 @@ class OneScreen(DlmonApp):
         super().__init__(Start(Path("no-sessions")))
         # Without the app's filter, which would hide a character that is none of ASCII's.
         use_glyphs(GLYPHS[ascii])
+        self.set_class(ascii, "-ascii")
         self._first = screen
         self.asked: list[Message] = []
 

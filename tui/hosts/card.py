@@ -38,7 +38,7 @@ STATUS_STYLES: dict[Level, tuple[str, ...]] = {"": MUTED, "high": HIGH, "bad": B
 _LEAST_BODY, _MOST_SESSIONS = 3, 8
 # A chart of the last minute, in what the other columns leave.
 _HISTORY_NS, _HISTORY_COLUMNS = 60_000_000_000, 60
-_LABEL, _MEMORY, _POWER, _HEAT = 4, 15, 7, 7
+_LABEL, _MEMORY, _POWER, _HEAT = 4, 16, 7, 7
 
 
 class HostCard(Lines):

@@ -38,7 +38,7 @@ from tui.machine.readings import (
     gpu_temperature_reading,
     memory_reading,
 )
-from tui.machine.tile import LEAST_LABELLED, MachineTile, Reader
+from tui.machine.tile import MachineTile, Reader
 from tui.machine.view import MachineView, at_the_end, is_over
 from tui.widgets.lines import BAD, MUTED, STRONG, GrowingLines, cut, row_width
 from tui.widgets.rows import TextRow
@@ -57,6 +57,8 @@ _TALL = 14
 # A narrow one of less height has a row each for cores and meters; a higher one has more for cores.
 _LOW, _HIGH = 12, 28
 _FRAME = 2
+# A narrower chart says what it uses in place of the time.
+_LABELLED_FROM = 50
 
 
 @dataclass(frozen=True)
@@ -275,10 +277,10 @@ class Machine(Widget):
             # What has another place has its size once it is laid out.
             self.call_after_refresh(self.show_again)
         form, latest, stale = self.form, view.history.latest, bool(view.stale)
-        lowest = self._lowest(view)
+        labelled_tiles = {tile for tile in self._lowest(view) if tile.size.width >= _LABELLED_FROM}
         show = partial(_show, view=view, axis=axis, times=times)
         if form.cpu:
-            labelled = self._beside or not any(_has_labels(tile) for tile, _ in lowest)
+            labelled = self._beside or not labelled_tiles
             notes = ", ".join(filter(None, ("" if labelled else time_shown, note)))
             show(self._cpu, cpu_reading, labelled=labelled, note=notes)
         if form.side:
@@ -288,7 +290,6 @@ class Machine(Widget):
             now = " now" if view.cursor_ns is not None else ""
             self._cores.set_titles(f"Cores{' at the end' if is_over(view) else now}")
             self._show_meters(view, axis)
-        labelled_tiles = {tile for tile, _ in lowest}
         for tile, read in self._charts(view):
             show(tile, read, labelled=tile in labelled_tiles)
         if form.rows:
@@ -338,11 +339,10 @@ class Machine(Widget):
             found.append((self._memory, memory_reading))
         return found
 
-    def _lowest(self, view: MachineView) -> list[tuple[MachineTile, Reader]]:
-        """Return the charts of the last row that are of the axis's width."""
-        charts = [chart for chart in self._charts(view) if chart[0].parent is self._grid]
-        last = (len(charts) - 1) % self.form.columns + 1
-        return charts[-last:]
+    def _lowest(self, view: MachineView) -> list[MachineTile]:
+        """Return the charts of the last row."""
+        tiles = [tile for tile, _ in self._charts(view) if tile.parent is self._grid]
+        return tiles[-((len(tiles) - 1) % self.form.columns + 1) :]
 
     def _take_form(self, view: MachineView) -> bool:
         """Arrange the parts for the size and for what the machine has; return whether that is new.
@@ -436,10 +436,6 @@ def _show(
     note: str = "",
 ) -> None:
     tile.show_reading(read, view, axis, times, labelled=labelled, note=note)
-
-
-def _has_labels(tile: MachineTile) -> bool:
-    return tile.size.width >= LEAST_LABELLED
 
 
 class AboutLines(GrowingLines):

@@ -88,12 +88,18 @@ def _meter(figure: Figure, label: int, bar_cells: int, width: int, glyphs: Glyph
     name = (fit(figure.label, label, glyphs.ellipsis), MUTED)
     style = LEVEL_STYLES[figure.level] if figure.known else MUTED
     if figure.fraction is None or bar_cells < _LEAST_BAR:
-        return (name, (fit(figure.text, width - label, glyphs.ellipsis), style))
+        return (name, (fit(_text(figure, width - label), width - label, glyphs.ellipsis), style))
     drawn = bar(figure.fraction, bar_cells, glyphs).rstrip()
-    value = fit(figure.text, width - label - bar_cells - 1, glyphs.ellipsis)
+    room = width - label - bar_cells - 1
+    value = fit(_text(figure, room), room, glyphs.ellipsis)
     return (
         name,
         (drawn, style if figure.level else BAR),
         (f"{glyphs.track * (bar_cells - len(drawn))} ", TRACK),
         (value, style),
     )
+
+
+def _text(figure: Figure, room: int) -> str:
+    """Return a value with its word, or with a mark where that would be cut."""
+    return figure.text if cell_len(figure.text) <= room else figure.value + figure.mark

@@ -35,7 +35,6 @@ _BESIDE, _BESIDE_CELLS, _LEAST_BESIDE_ROWS = 64, 32, 5
 _ABOVE, _LEAST_ABOVE_ROWS = 44, 10
 _DIGITS_ROWS, _DIGITS_CELLS = 3, 14
 _LEAST_WITH_MEMORY = 4
-LEAST_LABELLED = 50
 _INDENT = 3
 _LABEL = 8
 _LEVEL_STYLES = {"": BRIGHT, "high": HIGH, "bad": BAD}
@@ -88,7 +87,7 @@ class MachineTile(Chart):
             view: the machine.
             axis: that of all charts.
             times: returns the times along an axis.
-            labelled: whether the border says them, where it has room; the grid shows them anyway.
+            labelled: whether the border says them; the grid shows them anyway.
             note: stands at the bottom.
         """
         self._shown = partial(
@@ -98,7 +97,6 @@ class MachineTile(Chart):
         self._axes = axis, own
         reading = read(view, axis, own)
         labels = times(own) if own.count else NO_LABELS
-        labelled = labelled and self.size.width >= LEAST_LABELLED
         picture = ChartPicture(
             columns=reading.columns,
             top=reading.top,

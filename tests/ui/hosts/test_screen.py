@@ -164,8 +164,7 @@ class TextFile(SingleFileSnapshotExtension):
     _file_extension = "txt"
 
 
-@pytest.mark.parametrize("ascii", [False, True], ids=["unicode", "ascii"])
-@pytest.mark.parametrize("count", [1, 4, 7, 32])
+@pytest.mark.parametrize(("count", "ascii"), [(1, False), (7, False), (7, True), (32, False)])
 async def test_it_looks_right(show, snapshot, count, ascii):
     shown = show(count, ascii=ascii)
     pictures = []
@@ -185,7 +184,7 @@ async def test_it_looks_right(show, snapshot, count, ascii):
 @pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="the pictures are of Python 3.11")
 @pytest.mark.parametrize(
     ("count", "size", "theme"),
-    [(7, (120, 40), DARK), (7, (120, 40), LIGHT), (4, (80, 24), DARK), (32, (80, 24), DARK)],
+    [(7, (120, 40), DARK), (7, (120, 40), LIGHT), (32, (80, 24), DARK)],
 )
 def test_a_picture_of_it(show, snap_compare, count, size, theme):
     shown = show(count)
@@ -202,11 +201,8 @@ def test_a_picture_of_it(show, snap_compare, count, size, theme):
 @pytest.mark.parametrize(
     ("count", "size", "ascii"),
     [
-        (1, (60, 16), False),
-        (1, (119, 30), True),
-        (7, (80, 24), False),
-        (7, (120, 40), True),
-        (32, (77, 19), False),
+        (1, (60, 16), True),
+        (7, (120, 40), False),
         (32, (133, 50), False),
     ],
 )
@@ -424,7 +420,7 @@ async def test_the_throughput_of_a_row_is_whole_where_the_title_is_cut(show, wid
 
 @pytest.mark.parametrize(
     ("width", "columns"),
-    [(113, 0), (114, 1), (136, 2), (146, 3)],
+    [(113, 0), (136, 2), (146, 3)],
 )
 async def test_a_wide_row_says_more_of_the_gpus_and_sessions_keep_their_room(show, width, columns):
     shown = show(32)

@@ -39,7 +39,7 @@ class Figure:
 
     What is near its limit has a level, and may have a word for it. An unknown
     one has its reason for a value. `short` stands in a border, where nothing
-    else names it; `long` is the value where there is room to write it out.
+    else names it.
     """
 
     label: str
@@ -49,7 +49,6 @@ class Figure:
     word: str = ""
     known: bool = True
     short: str = ""
-    long: str = ""
 
     @property
     def text(self) -> str:
@@ -254,7 +253,7 @@ def _of_link(gpu: Gpu, facts: GpuFacts | None) -> list[Figure]:
 
 def traffic_text(receive_mib_s: float | None, send_mib_s: float | None) -> str:
     """Write what goes in and out: `in 3.0  out 4.0 MiB/s`; empty where nothing is known."""
-    rates = _rates("", (receive_mib_s, "in", "in"), (send_mib_s, "out", "out"), None)
+    rates = _rates("", (receive_mib_s, "in"), (send_mib_s, "out"), None)
     return rates.value if rates.known else ""
 
 
@@ -303,11 +302,11 @@ def machine_meters(machine: Machine | None, facts: MachineFacts) -> list[Figure]
     if machine.disk is not None:
         read, write = machine.disk.read_mib_s, machine.disk.write_mib_s
         why = machine.disk.why.get("read_mib_s")
-        found.append(_rates("disk", (read, "read", "read"), (write, "written", "written"), why))
+        found.append(_rates("disk", (read, "read"), (write, "written"), why))
     if machine.network is not None:
         receive, send = machine.network.receive_mib_s, machine.network.send_mib_s
         why = machine.network.why.get("receive_mib_s")
-        found.append(_rates("network", (receive, "in", "received"), (send, "out", "sent"), why))
+        found.append(_rates("network", (receive, "in"), (send, "out"), why))
     if memory is not None and memory.swap_used_mib is not None and facts.swap_mib:
         found.append(memory_figure("swap", memory.swap_used_mib, facts.swap_mib))
     return found
@@ -358,20 +357,18 @@ def worst(found: Iterable[Figure]) -> Level:
     return max((figure.level for figure in found), key=LEVELS.index, default="")
 
 
-_RateOf = tuple[float | None, str, str]
-"""A rate in MiB/s, and what to call what it is of, short and long."""
+_RateOf = tuple[float | None, str]
+"""A rate in MiB/s, and what to call what it is of."""
 
 
 def _rates(label: str, first: _RateOf, second: _RateOf, why: str | None) -> Figure:
-    """Return two rates in one unit: `read 0.5  written 120 MiB/s`; each with it in the long."""
+    """Return two rates in one unit: `read 0.5  written 120 MiB/s`."""
     larger = max(first[0] or 0.0, second[0] or 0.0)
     if first[0] is None and second[0] is None:
         return _unknown(label, why or NO_READING_YET)
     unit, factor = _rate_unit(larger)
-    texts = [(_rate(mib_s, factor), word, long) for mib_s, word, long in (first, second)]
-    brief = "  ".join(f"{word} {rate}" for rate, word, _ in texts)
-    long = "  ".join(f"{long} {rate} {unit}" for rate, _, long in texts)
-    return Figure(label, f"{brief} {unit}", long=long)
+    both = "  ".join(f"{word} {_rate(mib_s, factor)}" for mib_s, word in (first, second))
+    return Figure(label, f"{both} {unit}")
 
 
 def _rate_unit(mib_s: float) -> tuple[str, float]:

@@ -27,7 +27,7 @@ _PERCENT = 6
 _LEAST_HISTORY, _LONGEST_HISTORY, _LEAST_BAR = 4, 40, 2
 # The cells that a GPU takes at least: "63 ━━ 100 %".
 _SHORT = 11
-_ROOM_FOR_ALL = 90
+_ROOM_FOR_WORD, _ROOM_FOR_ALL = 16, 90
 # What follows the memory, the most important first, and the cells for it with its gap.
 _COLUMNS = (("temp", 9), ("power", 14), ("clock", 10), ("held by", 24))
 
@@ -66,8 +66,9 @@ class GpuRows(GrowingLines):
         each = (width - GAP * (in_a_row - 1)) // in_a_row
         digits = max(len(str(gpu.index)) for gpu in gpus)
         shown = gpus[: height * in_a_row]
+        word = self._word if each >= _ROOM_FOR_WORD else ""
         cells = [
-            gpu_row(view, gpu, self._axis, f"{self._word}{gpu.index:<{digits}}", each, self.glyphs)
+            gpu_row(view, gpu, self._axis, f"{word}{gpu.index:<{digits}}", each, self.glyphs)
             for gpu in shown
         ]
         if len(gpus) > len(cells):

@@ -30,6 +30,8 @@ _BAR = "bar"
 _SHORTEST_BAR, _LONGEST_BAR = 5, 24
 _LONGEST_NAME = 16
 _USUAL_CELLS = 6
+_MOST_CHARACTERS = 64
+"""Of a name, at its end: what is longer holds marks that take no cell."""
 
 _Column = tuple[str, list[str]]
 """A heading and its cells."""
@@ -316,7 +318,8 @@ def _cut_inside(text: str, ellipsis: str) -> str:
     if cell_len(text) <= _LONGEST_NAME:
         return text
     room = _LONGEST_NAME - cell_len(ellipsis)
-    end = text
+    # A foreign name may be endless.
+    end = text[-_MOST_CHARACTERS:]
     while cell_len(end) > room // 2:
         end = end[1:]
-    return set_cell_size(text, room - room // 2) + ellipsis + end
+    return set_cell_size(text[:_MOST_CHARACTERS], room - room // 2) + ellipsis + end

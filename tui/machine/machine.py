@@ -365,6 +365,10 @@ class Machine(Widget):
         is_column = form.arrangement == "column"
         self.set_class(is_column and height < _LOW, "-low")
         self.set_class(is_column and height >= _HIGH, "-tall")
+        # A frame takes two rows, which those that have no room without them need.
+        room = self._room_for_gpus[1] - _FRAME if self._beside else height - _LOW
+        is_tight = count > 2 * room if self._beside else is_column and room < 0
+        self._rows.set_framed(not form.charts and not is_tight)
         if form == self._form:
             return False
         self._form = form
@@ -387,10 +391,6 @@ class Machine(Widget):
             part.display = is_shown
         for lines in (self._cores, self._meters):
             lines.set_class(not is_column, "panel")
-        # A frame takes two rows, which those that have no room without them need.
-        room = self._room_for_gpus[1] - _FRAME if self._beside else height - _LOW
-        is_tight = count > 2 * room if self._beside else is_column and room < 0
-        self._rows.set_framed(not form.charts and not is_tight)
         self._meters.in_a_row = 2 if is_column else 1
         self._grid.styles.height = form.gpus_height
         self._rows.styles.height = form.rows or "1fr"

@@ -4,6 +4,7 @@ import pytest
 
 from dlmon.comparison.compare import ComparisonRow
 from dlmon.comparison.published import Published
+from dlmon.records import Doubt
 from tui.live.comparison.bars import BarRow, bar_rows, said_of_all
 
 
@@ -104,11 +105,11 @@ def test_what_is_so_of_all_runs_is_said_once():
         ComparisonRow(
             *(kind, "seconds_per_epoch", kind, 9.0),
             badges=(text, "1 epoch"),
-            busy=text,
+            doubts=((Doubt.BUSY_AT_START, text),),
             session=kind,
         )
         for kind, text in (("this", busy.format(30)), ("earlier", busy.format(40)))
     )
     assert bar_rows([this, earlier], {})[1].note == "1 epoch"
-    assert said_of_all([this, earlier]) == "the machine was busy at the start of each run shown"
+    assert said_of_all([this, earlier]) == "each run shown: machine was busy at the start"
     assert said_of_all([this]) == ""

@@ -68,7 +68,7 @@ async def _fill_in(stage: Stage) -> None:
     """Open the form for a script, and type a command that is on any machine."""
     await stage.press("f8")
     await until(stage.pilot, lambda: isinstance(stage.app.screen, ScriptForm))
-    typed = {"command-line": "python3 train.py --epochs 3", "name": "baseline"}
+    typed = {"command": "python3 train.py --epochs 3", "name": "baseline"}
     for name, text in typed.items():
         stage.app.screen.query_one(f"#{name}", Input).value = text
     await stage.settle()

@@ -1,9 +1,10 @@
 """What answers in place of a box's agent: it says what a file has it say, whatever that is.
 
-The file holds JSON: `first` is put into the first answer of the handshake, `answers` are lines
-by what was asked, in which `"id": @` names the request, and LONG stands for more bytes than a
-line may have. `instead` is all there is to say, before anything was asked; it is said again and
-again where `forever` is true.
+The file holds JSON: `first` and `ready` are put into the two answers of the handshake, `answers`
+are lines by what was asked, in which `"id": @` names the request. LONG stands for more
+bytes than a line may have, END for the end of this process.
+`instead` is all there is to say, before anything was asked; it is said again and again where
+`forever` is true.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ def say(text):
 
 
 def answer(line, number):
+    if line == "END":
+        sys.exit(0)
     say("x" * (3 << 20) if line == "LONG" else line.replace('"id": @', f'"id": {number}', 1) + "\n")
 
 
@@ -37,7 +40,7 @@ def main():
     mark = json.loads(requests.readline())["mark"]
     first = {"python": "3.12.1", "system": "linux-x86_64", "missing": [], **script.get("first", {})}
     say(f"\n{mark} {json.dumps(first)}\n")
-    ready = {"agent": "stand-in", "boot_id": "1", "pid": 1}
+    ready = {"agent": "stand-in", "boot_id": "1", "pid": 1, **script.get("ready", {})}
     say(f"\n{mark} {json.dumps(ready)}\n")
     for line in requests:
         request = json.loads(line)

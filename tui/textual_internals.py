@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from rich.console import Console
+from rich.control import Control
 from textual import events
+from textual._compositor import ChopsUpdate, Compositor
 from textual.app import App, ReturnType
 from textual.await_complete import AwaitComplete
 from textual.command import CommandPalette
@@ -37,6 +40,42 @@ class SteadyScreen(Screen[ScreenResultType]):
 
 class Dialog(ModalScreen[ScreenResultType], SteadyScreen[ScreenResultType]):
     """What asks something over another screen, and is answered once."""
+
+
+class _SpansUpdate(ChopsUpdate):
+    """An update that sends each span from where it begins.
+
+    Textual's own begins at the left of the widget that the span lies in: three times the bytes,
+    where charts grow at their right.
+    """
+
+    def render_segments(self, console: Console) -> str:
+        """Return what is written to the terminal."""
+        parts = []
+        for y, first, last in self.spans:
+            for end, (x, strip) in zip(self.chop_ends[y], self.chops[y].items(), strict=False):
+                start, end = max(first, x), min(last, end)
+                if strip is not None and start < end:
+                    parts.append(Control.move_to(start, y).segment.text)
+                    parts.append(strip.crop(start - x, end - x).simplify().render(console))
+        return "".join(parts)
+
+
+class _SpansCompositor(Compositor):
+    """A compositor whose partial updates are short."""
+
+    def render_partial_update(self) -> ChopsUpdate | None:
+        """Return what changed, None for nothing."""
+        update = super().render_partial_update()
+        return update and _SpansUpdate(update.chops, update.spans, update.chop_ends)
+
+
+def send_short_updates(screen: Screen[Any]) -> None:
+    """Have a screen send the terminal what changed in a row, not all that lies left of it as well.
+
+    A screen takes no compositor as a parameter. Call this where it is made.
+    """
+    screen._compositor = _SpansCompositor()
 
 
 class PunctualApp(App[ReturnType]):

@@ -2,18 +2,57 @@
 
 import asyncio
 import itertools
+import random
+import re
 from typing import ClassVar
 
 import pytest
-from fakes.recorded import recorded_session
-from fakes.screens import screen_text
+from fakes.recorded import folded, recorded_session
+from fakes.screens import of_this_boot, screen_text
+from rich.cells import cell_len
 from textual.app import App
 from textual.events import Resize
 from textual.geometry import Size
 from textual.screen import Screen
 
+from dlmon.records import Output
 from tui.textual_internals import PunctualApp, SteadyScreen
 from tui.widgets.rows import RowWidget
+
+SEQUENCE = re.compile(r"\x1b\[([0-9;?]*)([A-Za-z])|([^\x1b])")
+
+
+class Grid:
+    """A terminal of one-cell and two-cell characters that knows how to place them, no more."""
+
+    def __init__(self, text, width, height):
+        lines = text.split("\n")
+        self.cells = [[" "] * width for _ in range(height)]
+        for y, line in enumerate(lines):
+            self.write(0, y, line)
+
+    def write(self, x, y, text):
+        for character in text:
+            self.cells[y][x] = character
+            if cell_len(character) == 2:
+                self.cells[y][x + 1] = ""
+            x += cell_len(character)
+        return x
+
+    def take(self, sequence):
+        x = y = 0
+        for numbers, letter, character in SEQUENCE.findall(sequence):
+            if letter == "H":
+                y, x = (int(number) - 1 for number in numbers.split(";"))
+            elif letter:
+                assert letter == "m"
+            else:
+                assert character not in "\r\n"
+                x = self.write(x, y, character)
+
+    @property
+    def text(self):
+        return "\n".join("".join(row).rstrip() for row in self.cells)
 
 
 @pytest.fixture
@@ -31,6 +70,51 @@ def written(monkeypatch):
         return sequences
 
     return note
+
+
+@pytest.mark.parametrize(("size", "gpus"), [((80, 24), 2), ((120, 40), 0)])
+async def test_what_is_written_gives_the_picture(show_session, written, clock, size, gpus):
+    records = of_this_boot(recorded_session("training", gpus=gpus, foreign=True))
+    clock.now_ns = folded(records).last_t
+    draw = random.Random(1)
+    keys = ["left", "shift+left", "right", "escape", "minus", "plus", "comma", "f", "up", "home"]
+    async with show_session(records, size=size) as shown:
+        sequences = written(shown.app)
+        grid = Grid(screen_text(shown.app), *size)
+        for number in range(10):
+            clock.advance(draw.uniform(0.2, 3))
+            text = draw.choice(["漢字", "e\u0301", "plain ", "漢"]) * draw.randint(1, 40)
+            if number % 3 == 0:
+                shown.log.write(Output(shown.follower.now(), "stdout", text))
+            await shown.tick()
+            await shown.press(draw.choice(keys))
+            sequence = "".join(sequences)
+            sequences.clear()
+            grid.take(sequence)
+            assert without_marks(grid.text) == without_marks(screen_text(shown.app))
+
+
+def without_marks(text):
+    """Leave out what takes no cell: the grid above has no place for it."""
+    return "".join(character for character in text if cell_len(character) or character == "\n")
+
+
+async def test_one_more_second_sends_parts_of_two_rows(show_session, written, clock, monkeypatch):
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("COLORTERM", raising=False)
+    records = of_this_boot(recorded_session("training"))
+    last_second = folded(records).last_t // 1_000_000_000
+    clock.now_ns = last_second * 1_000_000_000 + 900_000_000
+    async with show_session(records) as shown:
+        sequences = written(shown.app)
+        clock.advance(0.4)
+        await shown.tick()
+        # Digits of the clock, and of where the time went: not what lies left of them.
+        places = [
+            place for place, letter, _ in SEQUENCE.findall("".join(sequences)) if letter == "H"
+        ]
+        assert {place.split(";")[0] for place in places} == {"1", "38"}
+        assert all(int(place.split(";")[1]) > 1 for place in places)
 
 
 @pytest.mark.parametrize("reached", ["training", "result"])

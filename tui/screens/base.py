@@ -12,7 +12,7 @@ from textual.message import Message
 from textual.screen import ModalScreen
 
 from dlmon.figures.glyphs import Glyphs, glyphs_in_use
-from tui.textual_internals import SteadyScreen
+from tui.textual_internals import SteadyScreen, send_short_updates
 from tui.widgets.key_footer import KeyFooter
 from tui.widgets.too_small import TooSmall
 
@@ -55,6 +55,7 @@ class BaseScreen(SteadyScreen[None]):
     def __init__(self, classes: str | None = None) -> None:
         """Lay out nothing before the screen is shown."""
         super().__init__(classes=classes)
+        send_short_updates(self)
 
     def compose(self) -> ComposeResult:
         """Lay out the parts above the keys, and what covers them where there is no room."""

@@ -99,7 +99,7 @@ class RowWidget(StyledOnUse):
             self.refresh()
             return
         pairs = enumerate(zip_longest(before, self._rows, fillvalue=()))
-        changed = [Region(0, y, size.width, 1) for y, (old, new) in pairs if old != new]
+        changed = [_changed_part(old, new, y, size.width) for y, (old, new) in pairs if old != new]
         if changed:
             self.refresh(*changed)
 
@@ -234,6 +234,16 @@ def ruled_row(
     if not runs:
         return ((after_text, ()),)
     return (*runs, (dash * (free_to - at), _LINE), (f" {after_text}" if after_text else "", ()))
+
+
+def _changed_part(before: TextRow, after: TextRow, y: int, width: int) -> Region:
+    """Return the part of a row outside of which it is as it was."""
+    if any(cell_len(text) != len(text) for text, _ in (*before, *after)):
+        return Region(0, y, width, 1)
+    old, new = ([(cell, style) for text, style in row for cell in text] for row in (before, after))
+    differ = [x for x, (a, b) in enumerate(zip_longest(old, new)) if a != b and x < width]
+    first, last = (differ[0], differ[-1]) if differ else (0, width - 1)
+    return Region(first, y, last + 1 - first, 1)
 
 
 def fit(text: str, width: int, ellipsis: str = "…") -> str:

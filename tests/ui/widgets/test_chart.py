@@ -278,6 +278,11 @@ async def test_only_what_differs_is_repainted_and_nothing_is_laid_out():
         assert app.chart.painted == [3]
         assert app.chart.layouts == 0
         assert screen_row(app, 4)[1:-1] == "   50 ⠒⠒⠒⠒⠒⠒⠒⠒⠒⠒⠒⠒⠒⠒⠒⣄⣀┈"
+        app.chart.show(replace(RISE, cursor=30))
+        app.chart.forget()
+        app.chart.show(replace(RISE, cursor=28))
+        (regions,) = app.chart.refreshed
+        assert {(region.x, region.right) for region in regions} == {(20, 22)}
 
 
 async def test_titles_are_shown_as_they_are():

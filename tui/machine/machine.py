@@ -278,7 +278,7 @@ class Machine(Widget):
             self.call_after_refresh(self.show_again)
         form, latest, stale = self.form, view.history.latest, bool(view.stale)
         labelled_tiles = {tile for tile in self._lowest(view) if tile.size.width >= _LABELLED_FROM}
-        show = partial(_show, view=view, axis=axis, times=times)
+        show = partial(MachineTile.show_reading, view=view, axis=axis, times=times)
         if form.cpu:
             labelled = self._beside or not labelled_tiles
             notes = ", ".join(filter(None, ("" if labelled else time_shown, note)))
@@ -426,19 +426,6 @@ def _of_gpu(
 ) -> Reading:
     gpu = next(gpu for gpu in view.gpus if gpu.index == index)
     return read(view, gpu, shared, axis)
-
-
-def _show(
-    tile: MachineTile,
-    read: Reader,
-    *,
-    view: MachineView,
-    axis: TimeAxis,
-    times: Callable[[TimeAxis], TimeLabels],
-    labelled: bool,
-    note: str = "",
-) -> None:
-    tile.show_reading(read, view, axis, times, labelled=labelled, note=note)
 
 
 class AboutLines(GrowingLines):

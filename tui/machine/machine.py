@@ -13,6 +13,7 @@ from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.containers import Container
+from textual.geometry import Size
 from textual.widget import Widget
 
 from dlmon.figures.machine import (
@@ -350,7 +351,7 @@ class Machine(Widget):
         What has no room is left out rather than squeezed.
         """
         count = len(view.gpus)
-        width, height = self.size
+        width, height = self._room
         if self._beside:
             form = among_charts(*self._room_for_gpus, count)
         else:
@@ -400,9 +401,14 @@ class Machine(Widget):
         return True
 
     @property
+    def _room(self) -> Size:
+        """The size; before it is laid out, that of the screen without its last row."""
+        return self.size or self.app.size - (0, 1)
+
+    @property
     def _side_rows(self) -> int:
         """How many rows a narrow machine has for what is no chart, as its style sheet has it."""
-        height, inner = self.size.height, self.size.width - 2
+        height, inner = self._room.height, self._room.width - 2
         most = 1 if height < _LOW else 8 if height >= _HIGH else 4
         cores = min(most, self._cores.rows_needed(inner))
         meters = min(1 if height < _LOW else 2, self._meters.rows_needed(inner))

@@ -44,6 +44,7 @@ class MachinePanel(Machine):
         """Paint once or twice a second; nothing is repainted that did not change."""
         seconds = min(1.0, max(0.5, self._source.interval_s))
         self._timer = self.set_interval(seconds, self._on_timer, pause=not self._source.is_on)
+        self.paint()
 
     def on_unmount(self) -> None:
         """Have no readings come for nobody."""

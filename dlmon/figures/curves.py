@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
 
 from dlmon.figures.units import rate_unit
-from dlmon.records import (
-    Batches,
-    BatchSummary,
-    Machine,
-    Model,
-    Record,
-    SessionHeader,
-)
-from dlmon.records.changes import merge_machine
-from dlmon.session.trainers import span_of
-from dlmon.statistics.envelope import BUCKET_NS, Columns, Envelope
+from dlmon.session.session import Session
+from dlmon.statistics.series import Series
 
 # A report of an hour is to have under 500 KB, one of a day under 3 MB; a number takes about six.
 _VALUES, _VALUES_OF_AN_HOUR = 40_000, 12_000
@@ -25,6 +17,7 @@ _FEWEST_VALUES = 10_000
 _LONGEST_H = 24.0
 _MOST_MARKS = 200
 _MOST_LINES = 16
+_FINEST_NS = 1_000_000_000
 
 THROUGHPUT, IN_STEPS, CPU, GPU, POWER, MEMORY = (
     "Throughput", "Throughput in steps", "CPU", "GPU utilisation", "Power", "Memory in use",
@@ -39,28 +32,54 @@ _CHARTS = {
 }
 _OWN = "this run"
 
+Values = tuple[float | None, ...]
+
 
 @dataclass(frozen=True)
 class Line:
-    """One line of a chart; `columns` begin at the start of its session."""
+    """One line of a chart: what was known at each time, and the extremes of what that stands for.
+
+    Attributes:
+        times_s: from the start of its session.
+        session: its number: the validation of one has the colour of its training.
+    """
 
     label: str
-    columns: Columns
+    times_s: tuple[float, ...]
+    mean: Values
+    low: Values
+    high: Values
+    session: int = 0
+    is_validation: bool = False
+
+    @property
+    def varies(self) -> bool:
+        """Whether anything lies behind the line."""
+        return self.low != self.high
 
 
 @dataclass(frozen=True)
 class Chart:
-    """Lines over one time axis; `top` is where its scale ends, None where that follows from them.
+    """Lines over one time axis.
 
     Attributes:
-        width_s: how wide a column is.
+        top: where its scale ends; None where that follows from the lines.
+        width_s: how wide a column is; None where values stand at their own times.
+        metric: what training said of itself, of a chart of that.
     """
 
     title: str
     unit: str
-    top: float | None
-    width_s: float
     lines: tuple[Line, ...]
+    bottom: float = 0.0
+    top: float | None = None
+    width_s: float | None = None
+    metric: str = ""
+
+    @property
+    def end_s(self) -> float:
+        """When the last of its values was known."""
+        return max(line.times_s[-1] for line in self.lines) + (self.width_s or 0.0) / 2
 
 
 @dataclass(frozen=True)
@@ -71,173 +90,164 @@ class Mark:
     text: str
 
 
-@dataclass
-class SessionCurves:
-    """Folds the records of one session into what is drawn of it.
-
-    Batches whose size isn't known have a line of their own, in steps.
+@dataclass(frozen=True)
+class _Quantity:
+    """One quantity of a session from its start on.
 
     Attributes:
-        interval_s: between two readings of the hardware.
+        chart: in which it is drawn.
+        divisor: by what its values are divided.
     """
 
-    header: SessionHeader
-    interval_s: float = 1.0
-    lines: dict[tuple[str, str], Envelope] = field(default_factory=dict)
-    marks: list[Mark] = field(default_factory=list)
-    _latest: Machine | None = None
-    _gpu_index: int | None = None
-    _compiled: bool = False
-    _epoch: int = -1
+    chart: str
+    label: str
+    series: Series
+    begin_ns: int
+    divisor: float = 1.0
 
-    def fold(self, record: Record) -> None:
-        """Take one record."""
-        if isinstance(record, (Batches, BatchSummary)):
-            steps = record.samples is None
-            line = self._line(IN_STEPS if steps else THROUGHPUT, _OWN)
-            if record.trainer:
-                span = span_of(record, steps)
-                if span is not None:
-                    line.add_beside(*span)
-            elif isinstance(record, Batches):
-                self._fold_batches(record, line, record.counted)
-            else:
-                self._fold_summary(record, line, record.counted_in(steps))
-        elif isinstance(record, Machine):
-            self._fold_machine(record)
-        elif isinstance(record, Model) and not record.trainer:
-            self._gpu_index = record.gpu_index
+    @property
+    def length_ns(self) -> int:
+        return max(0, (self.series.end_ns or 0) - self.begin_ns)
 
-    def _fold_batches(self, record: Batches, line: Envelope, counted: tuple[int, ...]) -> None:
-        start = record.t - record.dt_us[0] * 1000
-        self._enter_epoch(record.epoch, start - (record.opening_us or 0) * 1000)
-        # The first execution compiles: it says nothing of throughput.
-        first = 0 if self._compiled else record.per_execution or 1
-        start += sum(record.dt_us[:first]) * 1000
-        self._compiled = True
-        line.add_batches(start, record.dt_us[first:], counted[first:])
+    def line(self, width_ns: int) -> Line:
+        """Return its columns."""
+        count = -(-self.length_ns // width_ns)
+        values: list[Values] = []
+        for number, mean in enumerate(self.series.columns(self.begin_ns, width_ns, count)):
+            start_ns = self.begin_ns + number * width_ns
+            # Within a column of the finest width, nothing is known to differ.
+            found = width_ns > _FINEST_NS and self.series.extremes(start_ns, start_ns + width_ns)
+            ends = () if mean is None else (mean, *(found or ()))
+            known = [end / self.divisor for end in ends]
+            values.append((known[0], min(known), max(known)) if known else (None, None, None))
+        times_s = tuple((number + 0.5) * width_ns / 1e9 for number in range(count))
+        means, lows, highs = zip(*values, strict=True)
+        return Line(self.label, times_s, means, lows, highs)
 
-    def _fold_summary(self, record: BatchSummary, line: Envelope, counted: int | None) -> None:
-        start = record.t_last - record.time_us * 1000
-        self._enter_epoch(record.epoch, start)
-        if record.time_us > 0 and counted is not None:
-            line.add(start, record.t_last, counted / record.time_us * 1e6)
-        self._compiled = True
 
-    def _enter_epoch(self, epoch: int, start_ns: int) -> None:
-        if epoch <= self._epoch:
-            return
-        self._epoch = epoch
-        if len(self.marks) < _MOST_MARKS:
-            at_s = max(0, start_ns - self.header.t) / 1e9
-            self.marks.append(Mark(at_s, f"epoch {epoch + 1}"))
+def epoch_marks(session: Session) -> list[Mark]:
+    """Return where the epochs of a session began."""
+    return [
+        Mark(max(0, start - session.header.t) / 1e9, f"epoch {epoch + 1}")
+        for epoch, start in islice(session.epoch_starts, _MOST_MARKS)
+    ]
 
-    def _fold_machine(self, sample: Machine) -> None:
-        before, interval_ns = self._latest, int(self.interval_s * 1e9)
-        start = sample.t - interval_ns
-        # Up to two missed samples are lateness, more is a gap.
-        if before is not None and 0 < sample.t - before.t <= 3 * interval_ns:
-            start = before.t
-        self._latest = now = merge_machine(before, sample)
-        found: list[tuple[str, str, float | None]] = []
-        if now.cpu is not None:
-            found += [(CPU, "machine", now.cpu.pct), (POWER, "CPU", now.cpu.power_w)]
-        # The machine's percentage is of all cores, of which the run may use but some.
-        each = now.cpu.cores if now.cpu is not None else None
-        cores = len(each or ()) or self.header.machine.cores
-        if now.process is not None and now.process.cpu_pct is not None and cores:
-            found.append((CPU, _OWN, now.process.cpu_pct / cores))
-        if now.memory is not None and now.memory.used_mib is not None:
-            found.append((MEMORY, "machine", now.memory.used_mib / 1024))
-        for gpu in now.gpus or ():
-            name = f"GPU {gpu.index}"
-            used_mib = gpu.memory_used_mib
-            found += [
-                (GPU, name, gpu.utilization_pct),
-                (POWER, name, gpu.power_w),
-                (MEMORY, name, None if used_mib is None else used_mib / 1024),
-            ]
-        for chart, label, value in found:
-            if value is not None:
-                self._line(chart, label).add(start, sample.t, value)
 
-    def _line(self, chart: str, label: str) -> Envelope:
-        return self.lines.setdefault((chart, label), Envelope(self.header.t))
+def _quantities_of(session: Session) -> Iterator[_Quantity]:
+    """Yield all that is drawn of a session: this run, then the machine, then its GPUs."""
+    machine, latest, begin_ns = session.machine, session.machine.latest, session.header.t
+    yield _Quantity(THROUGHPUT, _OWN, session.samples_rate, begin_ns)
+    yield _Quantity(IN_STEPS, _OWN, session.steps_rate, begin_ns)
+    # The machine's percentage is of all cores, of which the run may use but some.
+    each = latest.cpu.cores if latest is not None and latest.cpu is not None else None
+    cores = len(each or ()) or session.header.machine.cores
+    if cores:
+        yield _Quantity(CPU, _OWN, machine.run_cpu_pct, begin_ns, cores)
+    yield _Quantity(CPU, "machine", machine.cpu_pct, begin_ns)
+    yield _Quantity(POWER, "CPU", machine.cpu_power_w, begin_ns)
+    yield _Quantity(MEMORY, "machine", machine.memory_mib, begin_ns, 1024)
+    for chart, of_gpus, divisor in (
+        (GPU, machine.gpu_utilization_pct, 1),
+        (POWER, machine.gpu_power_w, 1),
+        (MEMORY, machine.gpu_memory_mib, 1024),
+    ):
+        for index in sorted(of_gpus):
+            yield _Quantity(chart, f"GPU {index}", of_gpus[index], begin_ns, divisor)
 
-    def overlaid(self) -> dict[str, Envelope]:
-        """Return the one line of each chart that stands for this session among others."""
-        trained = f"GPU {self._gpu_index or 0}"
-        labels = {
-            THROUGHPUT: _OWN,
-            IN_STEPS: _OWN,
-            CPU: "machine",
-            GPU: trained,
-            POWER: trained,
-            MEMORY: trained,
-        }
-        if self._gpu_index is None:
-            labels |= {POWER: "CPU", MEMORY: "machine"}
-        return {
-            chart: self.lines[chart, label]
-            for chart, label in labels.items()
-            if (chart, label) in self.lines
-        }
+
+def _overlaid(session: Session, name: str) -> Iterator[_Quantity]:
+    """Yield the one quantity of each chart that stands for a session among others."""
+    gpu = None if session.model is None else session.model.gpu_index
+    labels = {
+        THROUGHPUT: _OWN,
+        IN_STEPS: _OWN,
+        CPU: "machine",
+        GPU: f"GPU {gpu or 0}",
+        POWER: "CPU" if gpu is None else f"GPU {gpu}",
+        MEMORY: "machine" if gpu is None else f"GPU {gpu}",
+    }
+    for each in _quantities_of(session):
+        if labels[each.chart] == each.label:
+            yield replace(each, label=name)
 
 
 def charts_of(
-    sessions: Sequence[SessionCurves], names: Sequence[str], values_beside: int = 0
+    sessions: Sequence[Session], names: Sequence[str], values_beside: int = 0
 ) -> tuple[Chart, ...]:
     """Return the charts of one session, or those of several from their starts on.
 
     Sessions that count steps have a chart of throughput of their own.
 
     Args:
-        sessions: what was folded of each.
+        sessions: that were read to their ends.
         names: what to call each.
         values_beside: how many other numbers the report is to hold.
     """
-    found: dict[str, list[tuple[str, Envelope]]] = {title: [] for title in _CHARTS}
     if len(sessions) == 1:
-        for (title, label), line in sorted(sessions[0].lines.items(), key=_place):
-            found[title].append((label, line))
+        found = list(_quantities_of(sessions[0]))
     else:
-        for session, name in zip(sessions, names, strict=True):
-            for title, line in session.overlaid().items():
-                found[title].append((name, line))
-    found = {
-        title: [(label, line) for label, line in lines if line][:_MOST_LINES]
-        for title, lines in found.items()
+        found = [each for pair in zip(sessions, names, strict=True) for each in _overlaid(*pair)]
+    drawn = {
+        title: [each for each in found if each.chart == title and each.length_ns][:_MOST_LINES]
+        for title in _CHARTS
     }
-    width_ns = _width_of([line for lines in found.values() for _, line in lines], values_beside)
+    width_ns = _width_of([each.length_ns for of in drawn.values() for each in of], values_beside)
     return tuple(
         Chart(
-            title=THROUGHPUT if title == IN_STEPS and not found[THROUGHPUT] else title,
+            title=THROUGHPUT if title == IN_STEPS and not drawn[THROUGHPUT] else title,
             unit=unit,
+            lines=tuple(each.line(width_ns) for each in drawn[title]),
             top=100.0 if unit == "%" else None,
             width_s=width_ns / 1e9,
-            lines=tuple(
-                Line(label, line.columns(width_ns, -(-line.end_ns // width_ns)))
-                for label, line in found[title]
-            ),
         )
         for title, unit in _CHARTS.items()
-        if found[title]
+        if drawn[title]
     )
 
 
-def _place(line: tuple[tuple[str, str], Envelope]) -> tuple[bool, int, str]:
-    """Order lines: this run first, then the machine, then its GPUs by their numbers."""
-    (_, label), _ = line
-    number = label.removeprefix("GPU ")
-    return label != _OWN, int(number) if number.isdecimal() else -1, label
-
-
-def _width_of(lines: Sequence[Envelope], values_beside: int) -> int:
+def _width_of(lengths_ns: Sequence[int], values_beside: int) -> int:
     """Return how wide columns must be for a report that isn't too large."""
-    longest_ns = max((line.end_ns for line in lines), default=0)
-    hours = min(longest_ns / 3.6e12, _LONGEST_H)
+    hours = min(max(lengths_ns, default=0) / 3.6e12, _LONGEST_H)
     room = max(_FEWEST_VALUES, _VALUES + _VALUES_OF_AN_HOUR * hours - values_beside)
-    width_ns = max((line.width_ns for line in lines), default=BUCKET_NS)
-    while sum(3 * line.end_ns / width_ns for line in lines) > room:
+    width_ns = _FINEST_NS
+    while sum(3 * length_ns / width_ns for length_ns in lengths_ns) > room:
         width_ns *= 2
     return width_ns
+
+
+def chart_json(chart: Chart) -> dict[str, object]:
+    """Return the numbers of a chart, to a few digits; where nothing varied, its mean alone."""
+    if chart.metric:
+        about: dict[str, object] = {"metric": chart.metric, "bottom": chart.bottom}
+    else:
+        about = {"unit": chart.unit, "width_s": chart.width_s}
+    return {
+        "title": chart.title,
+        "top": chart.top,
+        **about,
+        "lines": [_line_json(line, bool(chart.metric)) for line in chart.lines],
+    }
+
+
+def _line_json(line: Line, is_metric: bool) -> dict[str, object]:
+    # A loss may change little.
+    digits = 5 if is_metric else 4
+    about = {
+        "session": line.session,
+        "is_validation": line.is_validation,
+        "at_s": [round(at_s, 2) for at_s in line.times_s],
+    }
+    extremes = {"low": _short(line.low, digits), "high": _short(line.high, digits)}
+    return {
+        "label": line.label,
+        **(about if is_metric else {}),
+        "mean": _short(line.mean, digits),
+        **(extremes if line.varies else {}),
+    }
+
+
+def _short(values: Values, digits: int) -> list[float | int | None]:
+    """Return values to so many digits; None for what is unknown, or no number that JSON has."""
+    known = (None if value is None or not abs(value) < 1e100 else value for value in values)
+    rounded = (None if value is None else float(f"{value:.{digits}g}") for value in known)
+    return [int(v) if v is not None and abs(v) < 1e15 and v.is_integer() else v for v in rounded]

@@ -2,77 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
+from dlmon.figures.curves import Chart, Line
 from dlmon.figures.value_axis import value_range
 from dlmon.records import Record, SessionHeader
 from dlmon.session.learning import MOST_METRICS, drawable, importance
 from dlmon.session.metric_readings import MetricReadings, Pass
-from dlmon.statistics.envelope import Columns
-from dlmon.statistics.points import Point, Points
+from dlmon.statistics.points import Points
 
 # Of all lines together: a point takes some forty characters of a page.
 _ALL_POINTS, _POINTS_OF_A_LINE = 3000, 600
 _FEWEST_POINTS = 30
-# Of short runs, each value is to be seen.
-MOST_DOTS = 60
 _MOST_SESSIONS = 16
 _OWN = "training"
 _VALIDATION = "validation, at the end of each epoch"
-
-
-@dataclass(frozen=True)
-class PointLine:
-    """One line of a chart; its points are in seconds from the start of its session.
-
-    Attributes:
-        number: of its session: the validation of one has the colour of its training.
-    """
-
-    label: str
-    points: tuple[Point, ...]
-    number: int
-    is_validation: bool
-
-    @property
-    def columns(self) -> Columns:
-        """Their means and extremes."""
-        return Columns(
-            mean=tuple(point.mean for point in self.points),
-            low=tuple(point.low for point in self.points),
-            high=tuple(point.high for point in self.points),
-        )
-
-    @property
-    def has_dots(self) -> bool:
-        """Whether each of its points is to be seen."""
-        return len(self.points) <= MOST_DOTS
-
-
-@dataclass(frozen=True)
-class MetricChart:
-    """One metric over time, from `bottom` to `top`."""
-
-    metric: str
-    lines: tuple[PointLine, ...]
-    bottom: float
-    top: float
-
-    @property
-    def title(self) -> str:
-        """What stands over it."""
-        return self.metric[:1].upper() + self.metric[1:]
-
-    @property
-    def count(self) -> int:
-        """How many numbers it is written with."""
-        return 4 * sum(len(line.points) for line in self.lines)
-
-    @property
-    def end_s(self) -> float:
-        """When its last value was known."""
-        return max(line.points[-1].t for line in self.lines)
 
 
 @dataclass
@@ -103,25 +48,25 @@ class MetricCurves:
         return sorted(known, key=importance)
 
 
-def metric_charts(
-    sessions: Sequence[MetricCurves], names: Sequence[str]
-) -> tuple[MetricChart, ...]:
+def metric_charts(sessions: Sequence[MetricCurves], names: Sequence[str]) -> tuple[Chart, ...]:
     """Return a chart of each metric, with a line, or two, of each session."""
     sessions = sessions[:_MOST_SESSIONS]
     metrics = list(dict.fromkeys(name for session in sessions for name in session.names))
     metrics.sort(key=importance)
-    found: dict[str, list[tuple[str, Points, int, bool]]] = {}
+    found: dict[str, list[tuple[Points, str, int, bool]]] = {}
     for metric in metrics[:MOST_METRICS]:
         for number, session in enumerate(sessions):
             lines = session.lines.get(metric, {})
             for of in (Pass.TRAINING, Pass.VALIDATION):
                 if lines.get(of):
                     label = _label(of, names[number] if len(sessions) > 1 else None)
-                    is_validation = of is Pass.VALIDATION
-                    found.setdefault(metric, []).append((label, lines[of], number, is_validation))
+                    line = (lines[of], label, number, of is Pass.VALIDATION)
+                    found.setdefault(metric, []).append(line)
     count = sum(map(len, found.values()))
     most = max(_FEWEST_POINTS, min(_POINTS_OF_A_LINE, _ALL_POINTS // max(1, count)))
-    return tuple(_chart(metric, lines, most) for metric, lines in found.items())
+    return tuple(
+        _chart(metric, [_line(most, *line) for line in lines]) for metric, lines in found.items()
+    )
 
 
 def _label(of: Pass, session: str | None) -> str:
@@ -130,53 +75,15 @@ def _label(of: Pass, session: str | None) -> str:
     return f"{session}, validation" if of is Pass.VALIDATION else session
 
 
-def _chart(metric: str, lines: Sequence[tuple[str, Points, int, bool]], most: int) -> MetricChart:
-    drawn = tuple(
-        PointLine(label, tuple(_in_seconds(points.at_most(most))), number, is_validation)
-        for label, points, number, is_validation in lines
-    )
-    values = [
-        value
-        for line in drawn
-        for point in line.points
-        for value in (point.low, point.high)
-        if value is not None
-    ]
-    return MetricChart(metric, drawn, *value_range(min(values), max(values)))
+def _line(most: int, points: Points, label: str, session: int, is_validation: bool) -> Line:
+    shown = points.at_most(most)
+    times_s = tuple(point.t / 1e9 for point in shown)
+    mean, low, high = zip(*((each.mean, each.low, each.high) for each in shown), strict=True)
+    return Line(label, times_s, mean, low, high, session, is_validation)
 
 
-def _in_seconds(points: Sequence[Point]) -> Sequence[Point]:
-    return [replace(point, t=point.t / 1e9) for point in points]
-
-
-def metric_json(chart: MetricChart) -> dict[str, object]:
-    """Return a chart's numbers."""
-    return {
-        "title": chart.title,
-        "metric": chart.metric,
-        "bottom": chart.bottom,
-        "top": chart.top,
-        "lines": [_line_json(line) for line in chart.lines],
-    }
-
-
-def _line_json(line: PointLine) -> Mapping[str, object]:
-    columns = line.columns
-    varied = columns.low != columns.high
-    extremes = {
-        "low": list(map(_rounded, columns.low)),
-        "high": list(map(_rounded, columns.high)),
-    }
-    return {
-        "label": line.label,
-        "session": line.number,
-        "is_validation": line.is_validation,
-        "at_s": [round(point.t, 2) for point in line.points],
-        "mean": list(map(_rounded, columns.mean)),
-        **(extremes if varied else {}),
-    }
-
-
-def _rounded(value: float | None) -> float | None:
-    """Return a value to five digits: a loss may change little."""
-    return None if value is None else float(f"{value:.5g}")
+def _chart(metric: str, lines: Sequence[Line]) -> Chart:
+    known = [value for line in lines for value in (*line.low, *line.high) if value is not None]
+    title = metric[:1].upper() + metric[1:]
+    bottom, top = value_range(min(known), max(known))
+    return Chart(title, "", tuple(lines), bottom, top, metric=metric)

@@ -10,8 +10,8 @@ from typing import Any
 
 from dlmon import __version__
 from dlmon.comparison.sides import like_groups
-from dlmon.figures.curves import Chart, Mark, charts_of
-from dlmon.figures.metric_curves import MetricChart, metric_charts, metric_json
+from dlmon.figures.curves import Chart, Mark, chart_json, charts_of
+from dlmon.figures.metric_curves import metric_charts
 from dlmon.figures.sections import Heading, OverTime, Section, Table
 from dlmon.figures.session_report import SessionReport, session_report
 from dlmon.figures.sides import Compared, compared
@@ -39,7 +39,7 @@ class Report:
     sweeps: tuple[SweepReport, ...]
     names: tuple[str, ...]
     charts: tuple[Chart, ...]
-    metrics: tuple[MetricChart, ...]
+    metrics: tuple[Chart, ...]
     marks: tuple[Mark, ...]
     together: Table | None
     compared: tuple[Compared, ...] = ()
@@ -77,7 +77,7 @@ class Report:
             "comparisons": [one.as_json for one in self.compared if one.as_json is not None],
             "sweeps": [sweep.as_json for sweep in self.sweeps],
             "charts": [chart_json(chart) for chart in self.charts],
-            "metric_charts": [metric_json(chart) for chart in self.metrics],
+            "metric_charts": [chart_json(chart) for chart in self.metrics],
         }
 
 
@@ -108,13 +108,13 @@ def make_report(
         session_report(path, full, reading(number)) for number, path in enumerate(sessions)
     )
     names = _names(reports)
-    curves = [report.curves for report in reports]
     metrics = metric_charts([report.metric_curves for report in reports], names)
+    beside = 4 * sum(len(line.times_s) for chart in metrics for line in chart.lines)
     return Report(
         sessions=reports,
         sweeps=tuple(sweep_report(path, full) for path in sweeps),
         names=names,
-        charts=charts_of(curves, names, sum(chart.count for chart in metrics)) if curves else (),
+        charts=charts_of([report.session for report in reports], names, beside) if reports else (),
         metrics=metrics,
         marks=reports[0].marks if len(reports) == 1 else (),
         together=_together(reports, names) if len(reports) > 1 else None,
@@ -147,39 +147,6 @@ def _side_name(names: Sequence[str]) -> str:
     if len(others) < 2:
         return " and ".join(names)
     return f"{first} and {len(others)} more"
-
-
-def chart_json(chart: Chart) -> dict[str, Any]:
-    """Return a chart's numbers, to four digits; where nothing varied within a column, its mean."""
-    return {
-        "title": chart.title,
-        "unit": chart.unit,
-        "top": chart.top,
-        "width_s": chart.width_s,
-        "lines": [
-            {
-                "label": line.label,
-                "mean": [_short(value) for value in line.columns.mean],
-                **(
-                    {}
-                    if line.columns.low == line.columns.high
-                    else {
-                        "low": [_short(value) for value in line.columns.low],
-                        "high": [_short(value) for value in line.columns.high],
-                    }
-                ),
-            }
-            for line in chart.lines
-        ],
-    }
-
-
-def _short(value: float | None) -> float | int | None:
-    """Return a value to four digits; None for what is unknown, or no number that JSON has."""
-    if value is None or not abs(value) < 1e15:
-        return None
-    rounded = float(f"{value:.4g}")
-    return int(rounded) if rounded.is_integer() else rounded
 
 
 def _names(reports: Sequence[SessionReport]) -> tuple[str, ...]:

@@ -22,7 +22,7 @@ from dlmon.figures.comparison import (
     timed_unit,
     timing_of,
 )
-from dlmon.figures.curves import Mark, SessionCurves
+from dlmon.figures.curves import Mark, epoch_marks
 from dlmon.figures.epoch_tables import (
     MOST_LOOPS,
     epoch_table,
@@ -115,7 +115,7 @@ class SessionReport:
         figures: a row each, with what speaks against them.
         options: what it was asked for.
         metrics: what each metric came to; None where there is none.
-        curves: what is drawn over time.
+        session: what was read, of which the machine is drawn over time.
         metric_curves: what training said of itself, over time too.
         marks: on its axis.
         as_json: all of this as numbers and words.
@@ -129,7 +129,7 @@ class SessionReport:
     figures: tuple[Row, ...]
     options: tuple[Row, ...]
     metrics: Table | None
-    curves: SessionCurves
+    session: Session
     metric_curves: MetricCurves
     marks: tuple[Mark, ...]
     as_json: Mapping[str, Any]
@@ -151,14 +151,12 @@ def session_report(path: Path, full: bool = False, on_read: OnRead = ignore) -> 
     with contextlib.closing(LogFollower(path)) as follower:
         redaction.learn_names(follower.header.host, follower.header.options)
         session = Session(follower.header)
-        curves = SessionCurves(follower.header, session.machine.interval_s)
         metric_curves = MetricCurves(follower.header)
         for record in records_of(follower, on_read):
             kept = redaction.record(record)
             session.fold(kept)
-            curves.fold(kept)
             metric_curves.fold(kept)
-    return _Gathered(path, session, curves, metric_curves, status, redaction, full).report()
+    return _Gathered(path, session, metric_curves, status, redaction, full).report()
 
 
 def records_of(follower: LogFollower, on_read: OnRead = ignore) -> Iterator[Record]:
@@ -181,7 +179,6 @@ class _Gathered:
 
     path: Path
     session: Session
-    curves: SessionCurves
     metric_curves: MetricCurves
     status: Status
     redaction: Redaction
@@ -252,9 +249,9 @@ class _Gathered:
             figures=with_texts(figures, text),
             options=options,
             metrics=None if metrics is None else with_texts(metrics, text),
-            curves=self.curves,
+            session=self.session,
             metric_curves=self.metric_curves.renamed(text),
-            marks=(*self.curves.marks, *gaps),
+            marks=(*epoch_marks(self.session), *gaps),
             as_json=self._json(snapshot, rows, names, label),
         )
 

@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import groupby, pairwise
 from pathlib import Path
+from statistics import fmean
 from typing import Any, TypeGuard
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from dlmon.figures import units
-from dlmon.figures.curves import Chart, Mark
-from dlmon.figures.metric_curves import MetricChart
+from dlmon.figures.curves import Chart, Line, Mark, Values
 from dlmon.figures.sections import Curves
 from dlmon.figures.value_axis import nice_top
 from dlmon.render.files import ReportError, make_folder, write_file
 from dlmon.session.learning import LOSS
-from dlmon.statistics.envelope import Columns
 
 SVG = "svg"
 COLOURS = 6
+# Of short runs, each value of a metric is to be seen.
+MOST_DOTS = 60
 
 _WIDTH, _HEIGHT = 900, 300
 _LEFT, _RIGHT, _TOP, _BOTTOM = 56, 884, 34, 262
@@ -171,7 +172,7 @@ def _band(plot: Plot, xs: Sequence[float], line: PlotLine) -> str:
 def write_charts(
     folder: Path,
     charts: Sequence[Chart],
-    metrics: Sequence[MetricChart],
+    metrics: Sequence[Chart],
     marks: Sequence[Mark],
     sweeps: Sequence[Curves],
     form: str = SVG,
@@ -193,7 +194,7 @@ def write_charts(
     plots = {chart.title.lower().replace(" ", "-"): draw_chart(chart, marks) for chart in charts}
     for number, metric in enumerate(metrics, 1):
         name = LOSS if metric.metric == LOSS else f"metric-{number}"
-        plots[name] = draw_metric(metric, marks)
+        plots[name] = draw_chart(metric, marks)
     plots |= {f"sweep-{number}": draw_sweep(one) for number, one in enumerate(sweeps, 1)}
     make_folder(folder)
     paths = {folder / f"{name}.{form}": plot for name, plot in plots.items()}
@@ -214,44 +215,28 @@ def _drawn_as_png() -> Callable[[Plot], bytes]:
 
 def draw_chart(chart: Chart, marks: Sequence[Mark] = ()) -> Plot:
     """Draw lines over time, with the band from the least to the greatest behind each."""
-    span_s = max(len(line.columns.mean) for line in chart.lines) * chart.width_s or 1.0
-    highest = [value for line in chart.lines for value in line.columns.high if _known(value)]
+    is_alone = len({line.session for line in chart.lines}) == 1
     lines = []
     for number, line in enumerate(chart.lines):
-        shown, factor = _fewer(line.columns)
-        xs = [(index + 0.5) * chart.width_s * factor for index in range(len(shown.mean))]
-        colour = number % COLOURS
-        lines.append(PlotLine(line.label, xs, shown.mean, shown.low, shown.high, colour))
-    top = chart.top or nice_top(max(highest, default=0.0))
-    return _over_time(chart.title, chart.unit, span_s, 0.0, top, lines, marks)
-
-
-def draw_metric(chart: MetricChart, marks: Sequence[Mark] = ()) -> Plot:
-    """Draw a metric over time: its values at their times, joined."""
-    is_alone = len({line.number for line in chart.lines}) == 1
-    lines = []
-    for number, line in enumerate(chart.lines):
-        it, xs = line.columns, [point.t for point in line.points]
-        colour = (number if is_alone else line.number) % COLOURS
-        kind = (colour, line.has_dots, line.is_validation)
-        lines.append(PlotLine(line.label, xs, it.mean, it.low, it.high, *kind))
-    return _over_time(chart.title, "", chart.end_s or 1.0, chart.bottom, chart.top, lines, marks)
-
-
-def _over_time(
-    title: str,
-    unit: str,
-    span_s: float,
-    bottom: float,
-    top: float,
-    lines: Sequence[PlotLine],
-    marks: Sequence[Mark],
-) -> Plot:
+        xs, mean, low, high = _fewer(line)
+        colour = (number if is_alone else line.session) % COLOURS
+        kind = (bool(chart.metric) and len(xs) <= MOST_DOTS, line.is_validation)
+        lines.append(PlotLine(line.label, xs, mean, low, high, colour, *kind))
+    highest = [value for line in chart.lines for value in line.high if _known(value)]
+    span_s = chart.end_s or 1.0
     days = math.ceil(span_s / 86_400 / _MOST_TIMES)
     step_s = next((span for span in _SPANS_S if span_s / span <= _MOST_TIMES), 86_400 * days)
-    ticks = tuple((float(at), units.clock(at)) for at in range(0, int(span_s) + 1, step_s))
-    within = tuple(mark.at_s for mark in marks if 0 < mark.at_s < span_s)
-    return Plot(title, unit, 0.0, span_s, ticks, bottom, top, tuple(lines), within)
+    return Plot(
+        title=chart.title,
+        unit=chart.unit,
+        start=0.0,
+        end=span_s,
+        x_ticks=tuple((float(at), units.clock(at)) for at in range(0, int(span_s) + 1, step_s)),
+        bottom=chart.bottom,
+        top=nice_top(max(highest, default=0.0)) if chart.top is None else chart.top,
+        lines=tuple(lines),
+        marks=tuple(mark.at_s for mark in marks if 0 < mark.at_s < span_s),
+    )
 
 
 def tick_values(bottom: float, top: float) -> list[float]:
@@ -311,24 +296,18 @@ def _known(value: float | None) -> TypeGuard[float]:
     return value is not None and math.isfinite(value)
 
 
-def _fewer(columns: Columns) -> tuple[Columns, int]:
-    """Return no more columns than a picture shows, and how many of the given are in one."""
-    factor = -(-len(columns.mean) // _MOST_POINTS) or 1
-    if factor == 1:
-        return columns, 1
+def _fewer(line: Line) -> tuple[Sequence[float], Values, Values, Values]:
+    """Return the times and the values of a line, no more than a picture shows."""
+    each = -(-len(line.times_s) // _MOST_POINTS) or 1
 
-    def merged(values: Sequence[float | None], of: str) -> Iterator[float | None]:
-        for start in range(0, len(values), factor):
-            known = [value for value in values[start : start + factor] if value is not None]
-            if not known:
-                yield None
-            elif of == "mean":
-                yield sum(known) / len(known)
-            else:
-                yield min(known) if of == "low" else max(known)
+    def merged(values: Values, of: Callable[[list[float]], float]) -> Values:
+        groups = (values[start : start + each] for start in range(0, len(values), each))
+        known = ([value for value in group if value is not None] for group in groups)
+        return tuple(of(group) if group else None for group in known)
 
-    return Columns(
-        tuple(merged(columns.mean, "mean")),
-        tuple(merged(columns.low, "low")),
-        tuple(merged(columns.high, "high")),
-    ), factor
+    return (
+        [fmean(line.times_s[at : at + each]) for at in range(0, len(line.times_s), each)],
+        merged(line.mean, fmean),
+        merged(line.low, min),
+        merged(line.high, max),
+    )

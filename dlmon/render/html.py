@@ -11,8 +11,8 @@ from base64 import b64encode
 
 from markupsafe import Markup
 
-from dlmon.figures.metric_curves import metric_json
-from dlmon.figures.report import Report, chart_json
+from dlmon.figures.curves import chart_json
+from dlmon.figures.report import Report
 from dlmon.figures.sections import Bar, Bars
 from dlmon.figures.value_axis import bar_fractions
 from dlmon.render.charts import draw_sweep, svg_of, templates, text_of_file
@@ -31,7 +31,7 @@ def html_of(report: Report) -> str:
     )
     drawn = {
         "charts": [chart_json(chart) for chart in report.charts],
-        "metrics": [metric_json(chart) for chart in report.metrics],
+        "metrics": [chart_json(chart) for chart in report.metrics],
         "marks": [{"at": mark.at_s, "text": mark.text} for mark in report.marks],
     }
     return (

@@ -8,10 +8,9 @@ from fakes.hostile_log import hostile_log
 from fakes.recorded import recorded_session, write_log
 
 from dlmon.figures import units
-from dlmon.figures.metric_curves import MetricChart, PointLine
+from dlmon.figures.curves import Chart, Line
 from dlmon.figures.report import make_report
 from dlmon.render.html import html_of
-from dlmon.statistics.points import Point
 
 pytestmark = [
     pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed"),
@@ -128,9 +127,8 @@ def test_a_metric_reads_under_the_cursor_as_in_a_table(browser, tmp_path):
     values = (0.0, 3e-5, 5e-5, 4.2e-12, 1.5e-4, 0.00123, 0.5, 2.3026, 123.45, 1234.6, 56_789.0)
     charts = []
     for value in values:
-        points = (Point(0.0, value, value, 2 * value), Point(60.0, value, value, value))
-        line = PointLine("training", points, 0, is_validation=False)
-        charts.append(MetricChart("loss", (line,), bottom=0.0, top=1.0))
+        line = Line("training", (0.0, 60.0), (value,) * 2, (value,) * 2, (2 * value, value))
+        charts.append(Chart("Loss", "", (line,), 0.0, 1.0, metric="loss"))
     report = make_report([write_log(tmp_path, recorded_session())], [])
     path = tmp_path / "run.html"
     path.write_text(html_of(replace(report, charts=(), metrics=tuple(charts))))

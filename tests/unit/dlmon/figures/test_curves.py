@@ -5,30 +5,32 @@ from dataclasses import replace
 import pytest
 from fakes.recorded import recorded_session
 from fakes.scripts import SECOND, script_session
-from hypothesis import given
-from hypothesis import strategies as st
 
-from dlmon.figures.curves import CPU, GPU, IN_STEPS, THROUGHPUT, SessionCurves, charts_of
+from dlmon.figures.curves import CPU, GPU, IN_STEPS, THROUGHPUT, charts_of
 from dlmon.records import Batches, BatchSummary, Cpu, Machine, Model, ProcessTree
-from dlmon.statistics.envelope import Envelope
+from dlmon.session.session import Session
+
+
+def charts(*sessions):
+    """Return the charts of sessions, by their titles."""
+    read = []
+    for header, *records in sessions:
+        read.append(Session(header))
+        for record in records:
+            read[-1].fold(record)
+    names = [f"run {number}" for number, _ in enumerate(sessions, 1)]
+    return {chart.title: chart for chart in charts_of(read, names)}
 
 
 def throughput(*sessions):
-    """Return the charts of the throughput of sessions, by their titles."""
-    curves = []
-    for header, *records in sessions:
-        curves.append(SessionCurves(header))
-        for record in records:
-            curves[-1].fold(record)
-    names = [f"run {number}" for number, _ in enumerate(sessions, 1)]
-    charts = charts_of(curves, names)
-    return {chart.title: chart for chart in charts if chart.title.startswith(THROUGHPUT)}
+    found = charts(*sessions)
+    return {title: chart for title, chart in found.items() if title.startswith(THROUGHPUT)}
 
 
 def drawn(chart):
     """Return what is known of the only line of a chart."""
     (line,) = chart.lines
-    return [value for value in line.columns.mean if value is not None]
+    return [value for value in line.mean if value is not None]
 
 
 def in_one(batches):
@@ -86,58 +88,42 @@ def test_batches_whose_size_is_not_known_are_a_gap_among_others():
     ]
     chart = throughput([header, *unknown])[THROUGHPUT]
     assert chart.unit == "samples/s"
-    assert len(chart.lines[0].columns.mean) == pytest.approx(12 / chart.width_s, abs=2)
+    assert len(chart.lines[0].mean) == pytest.approx(12 / chart.width_s, abs=2)
     assert drawn(chart)[-3] == pytest.approx(3_200, rel=0.02)
 
 
-def test_a_run_that_may_use_some_of_the_cores_is_drawn_in_percent_of_all_as_the_machine_is():
+@pytest.mark.parametrize(("cores", "pct"), [((60,) * 64, 390.0 / 64), (None, 390.0 / 4)])
+def test_a_run_is_drawn_in_percent_of_all_cores_as_the_machine_is(cores, pct):
     header = recorded_session(cores=4)[0]
-    curves = SessionCurves(header)
-    busy = Cpu(60.0, cores=(60,) * 64)
-    curves.fold(Machine(header.t + SECOND, 0.0, cpu=busy, process=ProcessTree(cpu_pct=390.0)))
-    (chart,) = charts_of([curves], ["run"])
+    busy = Cpu(60.0, cores=cores)
+    reading = Machine(header.t + SECOND, 0.0, cpu=busy, process=ProcessTree(cpu_pct=390.0))
+    (chart,) = charts([header, reading]).values()
     assert chart.title == CPU
-    means = {line.label: line.columns.mean[0] for line in chart.lines}
-    assert means == {"this run": pytest.approx(6.1, abs=0.01), "machine": 60.0}
-
-
-def test_where_the_cores_are_not_read_a_run_is_drawn_in_percent_of_those_it_may_use():
-    header = recorded_session(cores=4)[0]
-    curves = SessionCurves(header)
-    curves.fold(Machine(header.t + SECOND, 0.0, process=ProcessTree(cpu_pct=200.0)))
-    (chart,) = charts_of([curves], ["run"])
-    assert drawn(chart)[0] == 50.0
+    means = {line.label: line.mean[0] for line in chart.lines}
+    assert means == {"this run": pytest.approx(pct), "machine": 60.0}
 
 
 def test_among_others_a_session_has_the_gpu_of_its_first_process():
     header, *records = script_session(trainers=2)
     readings = [record for record in recorded_session(gpus=2) if isinstance(record, Machine)]
-    curves = SessionCurves(header)
-    for record in [*records, *readings]:
-        if isinstance(record, Model):
-            record = replace(record, device=f"gpu:{record.trainer or 0}")
-        curves.fold(record)
-    assert curves.overlaid()[GPU] is curves.lines[GPU, "GPU 0"]
+    records = [
+        replace(one, device=f"gpu:{one.trainer or 0}") if isinstance(one, Model) else one
+        for one in (*records, *readings)
+    ]
+    alone = {line.label: line.mean for line in charts([header, *records])[GPU].lines}
+    among = [line.mean for line in charts([header, *records], [header, *records])[GPU].lines]
+    assert list(alone) == ["GPU 0", "GPU 1"]
+    assert among == [alone["GPU 0"]] * 2
 
 
-LONGEST_NS = 100 * 24 * 3600 * SECOND
-MOST_VALUES = 330_000
-
-
-@pytest.mark.slow
-@given(
-    st.lists(st.dictionaries(st.sampled_from([CPU, GPU]), st.integers(1, LONGEST_NS)), max_size=16),
-    st.integers(0, 10**9),
-)
-def test_a_report_has_room_for_charts_whatever_else_it_holds(sessions, values_beside):
+@pytest.mark.parametrize("hours", [0.01, 5, 30])
+@pytest.mark.parametrize("values_beside", [0, 10**9])
+def test_a_report_has_room_for_charts_whatever_else_it_holds(hours, values_beside):
     header = recorded_session()[0]
-    curves = []
-    for ends_ns in sessions:
-        curves.append(SessionCurves(header))
-        for chart, end_ns in ends_ns.items():
-            line = curves[-1].lines[chart, "machine" if chart == CPU else "GPU 0"] = Envelope(0)
-            line.add(end_ns - 1, end_ns, 1.0)
-    charts = charts_of(curves, ["run"] * len(curves), values_beside)
-    lines = [line for chart in charts for line in chart.lines]
-    assert len(lines) == sum(map(len, sessions))
-    assert sum(3 * len(line.columns.mean) for line in lines) <= MOST_VALUES
+    session = Session(header)
+    for minute in range(int(hours * 60) + 1):
+        at_ns = header.t + minute * 60 * SECOND
+        session.machine.cpu_pct.add(at_ns, at_ns + 30 * SECOND, minute % 7)
+    drawn = charts_of([session] * 16, ["run"] * 16, values_beside)
+    values = sum(3 * len(line.mean) for chart in drawn for line in chart.lines)
+    assert 0 < values <= (330_000 if values_beside == 0 else 10_100)

@@ -24,9 +24,9 @@ def charts_of(*sessions):
 
 
 def losses(records):
-    """Return the points of each line of the loss."""
+    """Return the lines of the loss."""
     charts = charts_of(records)
-    return {line.label: line.points for line in charts["loss"].lines} if charts else {}
+    return {line.label: line for line in charts["loss"].lines} if charts else {}
 
 
 def without_metrics():
@@ -42,22 +42,21 @@ def test_each_metric_has_a_chart_and_the_loss_is_first():
 def test_the_loss_is_drawn_with_its_validation():
     drawn = losses(recorded_session())
     assert list(drawn) == [TRAINING, VALIDATION]
-    assert drawn[TRAINING][0].mean > 2
-    assert drawn[TRAINING][-1].mean < 0.7
-    assert [round(point.mean, 4) for point in drawn[VALIDATION]] == [1.8, 0.9, 0.6]
+    assert drawn[TRAINING].mean[0] > 2
+    assert drawn[TRAINING].mean[-1] < 0.7
+    assert [round(mean, 4) for mean in drawn[VALIDATION].mean] == [1.8, 0.9, 0.6]
 
 
 def test_a_validation_stands_at_the_end_of_its_epoch():
     records = recorded_session()
     ends = [(r.end - records[0].t) / 1e9 for r in records if isinstance(r, Epoch)]
-    assert [point.t for point in losses(records)[VALIDATION]] == pytest.approx(ends)
+    assert losses(records)[VALIDATION].times_s == pytest.approx(ends)
 
 
 def test_an_older_log_draws_the_losses_at_the_ends_of_its_epochs():
     records = without_metrics()
     ends = [(r.train_end - records[0].t) / 1e9 for r in records if isinstance(r, Epoch)]
-    drawn = losses(records)[TRAINING]
-    assert [point.t for point in drawn] == pytest.approx(ends)
+    assert losses(records)[TRAINING].times_s == pytest.approx(ends)
 
 
 def test_epochs_that_are_shorter_than_a_second_have_a_value_each():
@@ -75,7 +74,7 @@ def test_epochs_that_are_shorter_than_a_second_have_a_value_each():
         for number in range(20)
     ]
     drawn = losses([header, *short])
-    assert [len(points) for points in drawn.values()] == [20, 20]
+    assert [len(line.mean) for line in drawn.values()] == [20, 20]
 
 
 def test_an_epoch_that_is_written_again_adds_only_what_is_new():
@@ -84,13 +83,13 @@ def test_an_epoch_that_is_written_again_adds_only_what_is_new():
     first = replace(epochs[0], metrics={"loss": 2.0}, validation=None)
     again = replace(epochs[0], metrics={"loss": 2.0, "val_loss": 1.5})
     drawn = losses([header, first, again])
-    assert [[point.mean for point in points] for points in drawn.values()] == [[2.0], [1.5]]
+    assert [line.mean for line in drawn.values()] == [(2.0,), (1.5,)]
 
 
 def test_a_loss_that_is_no_number_is_a_gap():
-    points = losses(recorded_session("training", ended=2, nan_loss=True))[TRAINING]
-    assert any(point.mean is None for point in points)
-    assert all(point.mean is None or point.mean > 0 for point in points)
+    points = losses(recorded_session("training", ended=2, nan_loss=True))[TRAINING].mean
+    assert None in points
+    assert all(mean is None or mean > 0 for mean in points)
 
 
 def test_an_axis_holds_values_below_zero():
@@ -119,7 +118,7 @@ def test_the_validation_of_a_session_among_several_has_its_colour():
     assert [line.label for line in lines] == [
         "run 1", "run 1, validation", "run 2", "run 2, validation",
     ]  # fmt: skip
-    assert [line.number for line in lines] == [0, 0, 1, 1]
+    assert [line.session for line in lines] == [0, 0, 1, 1]
 
 
 @settings(max_examples=40, deadline=None)
@@ -129,7 +128,6 @@ def test_any_records_have_charts_of_numbers(records):
     for chart in charts_of([header, *records]).values():
         assert chart.bottom < chart.top
         for line in chart.lines:
-            times = [point.t for point in line.points]
-            assert times == sorted(times)
-            for point in line.points:
-                assert point.mean is None or chart.bottom <= point.low <= point.high <= chart.top
+            assert list(line.times_s) == sorted(line.times_s)
+            for low, high in zip(line.low, line.high, strict=True):
+                assert low is None or chart.bottom <= low <= high <= chart.top

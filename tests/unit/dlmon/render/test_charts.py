@@ -7,13 +7,11 @@ import pytest
 from fakes.recorded import recorded_session, write_log
 
 from dlmon.figures.curves import Chart, Line, Mark
-from dlmon.figures.metric_curves import MetricChart, PointLine
 from dlmon.figures.report import make_report
 from dlmon.figures.sections import Curves
 from dlmon.figures.sections import Point as SweepPoint
 from dlmon.render.charts import (
     draw_chart,
-    draw_metric,
     draw_sweep,
     svg_line,
     svg_of,
@@ -22,14 +20,20 @@ from dlmon.render.charts import (
     write_charts,
 )
 from dlmon.render.files import ReportError
-from dlmon.statistics.envelope import Columns
-from dlmon.statistics.points import Point
 
 
 def chart(*means, low=None, high=None, top=100.0, width_s=1.0):
-    columns = [Columns(tuple(mean), low or tuple(mean), high or tuple(mean)) for mean in means]
-    lines = tuple(Line(f"line {n}", one) for n, one in enumerate(columns))
-    return Chart("CPU", "%", top, width_s, lines)
+    lines = tuple(
+        Line(
+            f"line {number}",
+            tuple((at + 0.5) * width_s for at in range(len(mean))),
+            tuple(mean),
+            low or tuple(mean),
+            high or tuple(mean),
+        )
+        for number, mean in enumerate(means)
+    )
+    return Chart("CPU", "%", lines, top=top, width_s=width_s)
 
 
 def line_of(plot):
@@ -74,23 +78,24 @@ def test_marks_within_the_time_are_drawn():
 
 
 def metric(*points, bottom=0.0, top=4.0, is_validation=False):
-    line = PointLine("training", tuple(Point(t, y, y, y) for t, y in points), 0, is_validation)
-    return MetricChart("loss", (line,), bottom, top)
+    times_s, values = zip(*points, strict=True)
+    line = Line("training", times_s, values, values, values, 0, is_validation)
+    return Chart("Loss", "", (line,), bottom, top, metric="loss")
 
 
 def test_values_of_a_metric_are_joined_however_far_apart_they_are():
-    line = line_of(draw_metric(metric((1, 2.0), (50, 1.0), (51, 0.5))))
+    line = line_of(draw_chart(metric((1, 2.0), (50, 1.0), (51, 0.5))))
     assert line["path"].count("M") == 1
     assert len(line["dots"]) == 3
 
 
 def test_a_metric_that_was_no_number_has_a_gap():
-    line = line_of(draw_metric(metric((1, 2.0), (2, 1.0), (3, None), (4, 1.0), (5, 1.0))))
+    line = line_of(draw_chart(metric((1, 2.0), (2, 1.0), (3, None), (4, 1.0), (5, 1.0))))
     assert line["path"].count("M") == 2
 
 
 def test_values_of_a_metric_below_zero_are_drawn_where_they_are():
-    line = line_of(draw_metric(metric((1, -1.0), (2, 0.0), (3, 1.0), bottom=-1.0, top=1.0)))
+    line = line_of(draw_chart(metric((1, -1.0), (2, 0.0), (3, 1.0), bottom=-1.0, top=1.0)))
     below, zero, above = (y for _, y in line["dots"])
     assert below > zero > above
     assert below - zero == pytest.approx(zero - above, abs=0.2)

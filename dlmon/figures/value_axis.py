@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from dlmon.session.learning import LARGEST, SMALLEST
 
-NO_NUMBERS = "", "", ""
 SUFFIXES = ("", "k", "M", "G", "T", "P")
 _NICE_STEPS = ("1", "1.5", "2", "2.5", "3", "4", "5", "6", "8")
 _SHRINK_BELOW = 0.4
@@ -23,42 +22,23 @@ _FAR_ABOVE = 0.5
 def value_range(least: float, most: float) -> tuple[float, float]:
     """Return the ends of an axis for values: from zero, unless all lie far from it on one side.
 
-    The ends are such that `axis_numbers` can label them, where any are. What `drawable` refuses
+    They don't begin far from zero where `axis_numbers` can't label that. What `drawable` refuses
     lies outside of them.
     """
     least, most = (max(-LARGEST, min(value, LARGEST)) for value in (least, most))
     least, most = (0.0 if abs(value) <= SMALLEST else value for value in (least, most))
-    if most < 0:
-        ends = [(-high, -low) for low, high in _ends_above_zero(-most, -least)]
-    elif least < 0:
-        ends = [(-low, high) for high in _tops(most) for low in _tops(-least)]
-    else:
-        ends = _ends_above_zero(least, most)
-    return next((found for found in ends if any(axis_numbers(found[1], found[0]))), ends[0])
-
-
-def _ends_above_zero(least: float, most: float) -> list[tuple[float, float]]:
-    """Return ends for values none of which is below zero, the better ones first."""
-    if least < _FAR_ABOVE * most or most == 0:
-        return [(0.0, top) for top in (_tops(most) if most else (1.0,))]
-    return [*_ends_around(least, most), *((0.0, top) for top in _tops(most))]
-
-
-def _tops(largest: float) -> tuple[float, ...]:
-    """Return two round numbers that are no less: one of them has a single digit; 0 for none."""
-    if largest <= 0:
-        return (0.0,)
-    top = nice_top(largest)
-    return top, nice_top(math.nextafter(top, math.inf))
-
-
-def _ends_around(least: float, most: float) -> Iterator[tuple[float, float]]:
-    """Yield round numbers around values above zero: of the size of what they differ by, or more."""
-    step = nice_step(max((most - least) / 4, most * 1e-3))
-    while step <= most:
-        low, high = math.floor(least / step) * step, math.ceil(most / step + 1e-9) * step
-        yield min(low, least), max(high, most)
-        step = nice_step(1.5 * step)
+    if least < 0 < most:
+        return -nice_top(-least), nice_top(most)
+    if least < 0:
+        bottom, top = value_range(-most, -least)
+        return 0.0 - top, 0.0 - bottom
+    if least >= _FAR_ABOVE * most > 0:
+        step = nice_step(max((most - least) / 4, most * 1e-3))
+        bottom, top = math.floor(least / step) * step, math.ceil(most / step + 1e-9) * step
+        bottom, top = min(bottom, least), max(top, most)
+        if any(axis_numbers(top, bottom)):
+            return bottom, top
+    return 0.0, nice_top(most)
 
 
 def axis_numbers(top: float, bottom: float) -> tuple[str, str, str]:
@@ -67,71 +47,32 @@ def axis_numbers(top: float, bottom: float) -> tuple[str, str, str]:
     Each takes at most five characters, and stands for its value within 1 % of the axis's height.
     Empty is what can't be written so; where that is an end, all of them are.
     """
-    height = top - bottom
     values = top, top / 2 + bottom / 2, bottom
-    found = NO_NUMBERS
-    for texts in _spellings(values, starts_at_zero=bottom == 0):
-        pairs = zip(values, texts, strict=True)
-        upper, middle, lower = (_if_true(text, value, height) for value, text in pairs)
-        if upper and lower and middle:
-            return upper, middle, lower
-        if upper and lower and found == NO_NUMBERS:
-            found = upper, "", lower
-    if found != NO_NUMBERS:
-        return found
-    # In no spelling of all three: each in one of its own.
-    alone = [_first_true(value, height) for value in (top, bottom)]
-    return (alone[0], "", alone[1]) if all(alone) else NO_NUMBERS
+    decimals = range(_MOST_DECIMALS + 1)
+    written = [[_fixed(value, count) for value in values] for count in decimals]
+    written.insert(0 if bottom <= 0 <= top else len(written), list(map(short_number, values)))
+    found = [
+        tuple(
+            _if_true(text, value, top - bottom) for text, value in zip(texts, values, strict=True)
+        )
+        for texts in written
+    ]
+    upper, middle, lower = max(found, key=lambda texts: (bool(texts[0] and texts[2]), all(texts)))
+    return (upper, middle, lower) if upper and lower else ("", "", "")
 
 
-def _spellings(values: Sequence[float], *, starts_at_zero: bool) -> Iterator[list[str]]:
-    """Yield ways to write some numbers alike, the most readable first."""
-    short = [short_number(value) for value in values]
-    if starts_at_zero:
-        yield short
-    for decimals in range(_MOST_DECIMALS + 1):
-        yield [_fixed(value, decimals) for value in values]
-    if not starts_at_zero:
-        yield short
-    largest = max(map(abs, values))
-    if not 0 < largest < math.inf:
-        return
-    for number, suffix in enumerate(SUFFIXES[1:], 1):
-        for decimals in range(3) if largest >= 1000.0**number else ():
-            yield [_fixed(value / 1000.0**number, decimals, suffix) for value in values]
-    exponent = math.floor(math.log10(largest))
-    for size in (exponent, exponent - 1):
-        unit = float(f"1e{size}")
-        if unit > 0:
-            yield [_fixed(value / unit, 0, f"e{size}") for value in values]
-
-
-def _fixed(value: float, decimals: int, unit: str = "") -> str:
-    """Write a number with so many decimals: 2.50, .0508, 12k, 28e-6; zero without a unit."""
-    text = f"{value:.{decimals}f}"
-    if float(text) == 0:
-        return "0" if value == 0 else text.lstrip("-")
-    if len(text) > _LONGEST_LABEL and text.lstrip("-").startswith("0."):
-        text = text.replace("0.", ".", 1)
-    return text + unit
-
-
-def _first_true(value: float, height: float) -> str:
-    spellings = (texts[0] for texts in _spellings([value], starts_at_zero=True))
-    return next((text for text in spellings if _if_true(text, value, height)), "")
+def _fixed(value: float, decimals: int) -> str:
+    """Write a number with so many decimals: 2.50, .0508, 0."""
+    text = f"{value:.{decimals}f}" if value else "0"
+    return text.replace("0.", ".", 1) if len(text) > _LONGEST_LABEL and abs(value) < 1 else text
 
 
 def _if_true(text: str, value: float, height: float) -> str:
     """Return a label; empty where it would stand for another value, or takes too much room."""
-    if len(text) > _LONGEST_LABEL:
-        return ""
     power = SUFFIXES.index(text[-1]) if text[-1] in SUFFIXES else 0
-    digits = text[:-1] if power else text
-    try:
-        meant = float(digits) * 1000.0**power
-    except ValueError:
-        return ""
-    return text if abs(meant - value) < height / 100 else ""
+    meant = float(text[:-1] if power else text) * 1000.0**power
+    is_short = len(text.lstrip("-")) <= _LONGEST_LABEL
+    return text if is_short and abs(meant - value) < height / 100 else ""
 
 
 def nice_step(least: float) -> float:
@@ -142,13 +83,20 @@ def nice_step(least: float) -> float:
 
 
 def nice_top(largest: float) -> float:
-    """Return the smallest round number that is no less than `largest`; 1 for none."""
+    """Return the smallest round number that is no less than `largest`; 1 for none.
+
+    What is very small or very large has one digit, as `short_number` writes that.
+    """
     if not 0 < largest < math.inf:
         return 1.0
     exponent = math.floor(math.log10(largest))
     # The logarithm may be off in its last place: look one decade to either side.
-    decades = (exponent - 1, exponent, exponent + 1)
-    candidates = (float(f"{step}e{n}") for n in decades for step in _NICE_STEPS)
+    candidates = (
+        float(f"{step}e{decade}")
+        for decade in (exponent - 1, exponent, exponent + 1)
+        for step in _NICE_STEPS
+        if -3 <= decade < 18 or len(step) == 1
+    )
     return next(top for top in candidates if top >= largest)
 
 

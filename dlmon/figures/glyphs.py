@@ -26,12 +26,6 @@ class Glyphs:
     best: str = "▶"
     descending: str = "▼"
     ascending: str = "▲"
-    # What rises and falls, and what stands between two figures.
-    rises: str = "↑"
-    falls: str = "↓"
-    between: str = " · "
-    # From what a value changed to what.
-    becomes: str = "→"
     # A choice between values.
     to_left: str = "◂"
     to_right: str = "▸"
@@ -76,10 +70,6 @@ ASCII = Glyphs(
     best=">",
     descending="v",
     ascending="^",
-    rises="up",
-    falls="down",
-    between=", ",
-    becomes="->",
     to_left="<",
     to_right=">",
     branch="|",

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from dlmon.figures import units
-from dlmon.figures.glyphs import Glyphs
 from dlmon.records import Evaluation
 from dlmon.session.learning import LOSS, Metric
 from dlmon.session.metric_figures import MetricFigure
@@ -21,17 +20,17 @@ def value_text(value: float | None, why: str) -> str:
     return why or "–" if value is None else units.metric(value)
 
 
-def newest_text(metric: Metric, glyphs: Glyphs, each: str = "epoch") -> tuple[str, str]:
+def newest_text(metric: Metric, each: str = "epoch") -> tuple[str, str]:
     """Return what a metric came to last, and for how long its validation has risen or fallen."""
     trains = value_text(metric.newest, metric.why)
     if not metric.validations:
         return trains, ""
     validation = f"val {value_text(metric.newest_validation, metric.why_validation)}"
-    both = f"{trains}{glyphs.between}{validation}"
+    both = f"{trains} · {validation}"
     count = abs(metric.trend)
     if count < LEAST_TREND:
         return both, ""
-    arrow = glyphs.rises if metric.trend > 0 else glyphs.falls
+    arrow = "↑" if metric.trend > 0 else "↓"
     return both, f"{arrow} for {count} {units.plural(each)}"
 
 

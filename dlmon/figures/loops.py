@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dlmon.figures import units
-from dlmon.figures.glyphs import UNICODE, Glyphs
 from dlmon.records import LoopResult
 from dlmon.session.snapshot import Snapshot
 
@@ -37,17 +36,15 @@ def measured_in_short(snapshot: Snapshot) -> str:
     return f"longest of {loops:,} loops" if loops > 1 else ""
 
 
-def loop_rows(
-    snapshot: Snapshot, most: int, glyphs: Glyphs = UNICODE
-) -> tuple[list[tuple[str, ...]], int]:
+def loop_rows(snapshot: Snapshot, most: int) -> tuple[list[tuple[str, ...]], int]:
     """Return a row for each of several loops, under `HEADINGS`, and how many are left out."""
     if len(snapshot.loops) < 2:
         return [], 0
     shown = snapshot.longest_loops(most)
-    return [_row(loop, glyphs) for loop in shown], len(snapshot.loops) - len(shown)
+    return [_row(loop) for loop in shown], len(snapshot.loops) - len(shown)
 
 
-def _row(loop: LoopResult, glyphs: Glyphs) -> tuple[str, ...]:
+def _row(loop: LoopResult) -> tuple[str, ...]:
     epoch, rate = loop.seconds_per_epoch, loop.samples_per_second
     unit = units.rate_unit(loop.counts_steps)
     return (
@@ -56,6 +53,6 @@ def _row(loop: LoopResult, glyphs: Glyphs) -> tuple[str, ...]:
         f"{loop.epochs:,}" if loop.epochs else "–",
         f"{loop.batches:,}",
         units.seconds(loop.train_s),
-        "–" if epoch is None else units.band(epoch, glyphs),
-        "–" if rate is None else units.throughput(rate, glyphs, unit),
+        "–" if epoch is None else units.band(epoch),
+        "–" if rate is None else units.throughput(rate, unit),
     )

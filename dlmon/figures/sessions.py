@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from dlmon.figures import units
 from dlmon.figures.comparison import compared_metric, mode_of, timed_unit, timing_of_result
-from dlmon.figures.glyphs import UNICODE, Glyphs
 from dlmon.figures.machine import without_detail
 from dlmon.figures.sweeps import slot_text, swept_text, varied_text
 from dlmon.figures.validity import in_doubt
@@ -140,12 +139,7 @@ def device_of(entry: SessionEntry) -> tuple[str, str]:
     return requested, next((gpu.name for gpu in gpus if requested == f"gpu:{gpu.index}"), "")
 
 
-def outcome(
-    entry: SessionEntry,
-    glyphs: Glyphs = UNICODE,
-    whole: bool = False,
-    unsaid: Container[str] = (),
-) -> str:
+def outcome(entry: SessionEntry, whole: bool = False, unsaid: Container[str] = ()) -> str:
     """Return what came of a session: its time, its error, or why there is neither.
 
     A reason, and what speaks against a time, is in a few words, unless the `whole` is asked for.
@@ -166,7 +160,7 @@ def outcome(
         if whole:
             return why
         return _lack_in_brief(lack, entry.header) or without_detail(why, 0)
-    figure = f"{units.band(timing, glyphs)} {timed_unit(metric)}".rstrip()
+    figure = f"{units.band(timing)} {timed_unit(metric)}".rstrip()
     against = {code: text for code, text in (result.against or {}).items() if code not in unsaid}
     doubts = f"in doubt: {'; '.join(against.values())}" if whole else in_doubt(against)
     return f"{figure}, {doubts}" if against else figure
@@ -226,10 +220,10 @@ def device_name(name: str) -> str:
     return name.upper().replace(":", " ")
 
 
-def sweep_outcome(entry: SweepEntry, glyphs: Glyphs = UNICODE) -> str:
+def sweep_outcome(entry: SweepEntry) -> str:
     """Say how far a sweep came, and what it varies: `sweep, 1 of 2: batch 32, 64`."""
     progress = f"sweep, {done_text(entry)}"
-    varied = varied_text(entry.plan, glyphs)
+    varied = varied_text(entry.plan)
     return f"{progress}: {varied}" if varied else progress
 
 

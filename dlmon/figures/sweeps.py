@@ -9,7 +9,6 @@ from typing import Any
 
 from dlmon.figures import units, verdicts
 from dlmon.figures.combinations import label, lead_changes, shared_text
-from dlmon.figures.glyphs import UNICODE, Glyphs
 from dlmon.figures.validity import doubts_of_results
 from dlmon.log.folder import place_options
 from dlmon.options.run import in_words, option_name
@@ -81,9 +80,7 @@ def columns_of(plan: Plan, rows: Sequence[CombinationRow]) -> tuple[SweepTableCo
     return tuple(columns)
 
 
-def table_of(
-    sweep: Sweep, glyphs: Glyphs = UNICODE
-) -> tuple[tuple[SweepTableColumn, ...], tuple[SweepTableRow, ...]]:
+def table_of(sweep: Sweep) -> tuple[tuple[SweepTableColumn, ...], tuple[SweepTableRow, ...]]:
     """Return the columns and the rows of the table, in the order of the plan."""
     plan, rows, judged = sweep.plan, rows_of(sweep), ranking_rows(sweep)
     best = best_rows(sweep)
@@ -100,15 +97,13 @@ def table_of(
         is_running = combination.index in running
         cells = [combination.workload] if _names_workloads(plan) else []
         cells += [f"{value}" for value in combination.varied.values()]
-        cells.append(_status_text(row, plan, is_running, glyphs))
-        cells.append(_time(row, with_unit, glyphs))
+        cells.append(_status_text(row, plan, is_running))
+        cells.append(_time(row, with_unit))
         cells.append("" if row.samples_per_second is None else units.rate(row.samples_per_second))
         if priced:
             cells.append(_dollars(row.usd_per_million))
         if plan.repeats > 1:
-            cells.append(
-                "best" if is_best else _lead(leader, judged[combination.index], others, glyphs)
-            )
+            cells.append("best" if is_best else _lead(leader, judged[combination.index], others))
         status = RunStatus.RUNNING if is_running else row.status
         # What is said of the runs that its figure is of holds while another one runs.
         note = _note(row) if row.completed or not is_running else ""
@@ -127,7 +122,7 @@ def _names_workloads(plan: Plan) -> bool:
     return len(plan.workloads) > 1 or not plan.variations
 
 
-def _status_text(row: CombinationRow, plan: Plan, running: bool, glyphs: Glyphs) -> str:
+def _status_text(row: CombinationRow, plan: Plan, running: bool) -> str:
     """Say how a combination stands; of several runs, how many completed."""
     if running and plan.repeats == 1:
         return "running"
@@ -135,27 +130,27 @@ def _status_text(row: CombinationRow, plan: Plan, running: bool, glyphs: Glyphs)
     if plan.repeats == 1 or (over and not row.completed):
         return row.status
     count = f"{row.completed} of {plan.repeats}"
-    return f"{count} {glyphs.ellipsis}" if running else count
+    return f"{count} …" if running else count
 
 
-def _time(row: CombinationRow, with_unit: bool, glyphs: Glyphs) -> str:
+def _time(row: CombinationRow, with_unit: bool) -> str:
     if row.value is None:
         return ""
     mark = "~" if row.projected or _is_very_uncertain(row) else ""
     number = _amount_with_band(row)
     if not with_unit:
         number = number.rpartition(" ")[0]
-    spread = spread_text(row, glyphs)
+    spread = spread_text(row)
     unit = f" {_UNITS[row.metric]}" if with_unit else ""
     return f"{mark}{number}{f' {spread}' if spread else ''}{unit}"
 
 
-def _lead(leader: CombinationRow | None, row: CombinationRow, others: int, glyphs: Glyphs) -> str:
+def _lead(leader: CombinationRow | None, row: CombinationRow, others: int) -> str:
     """Say how many times as fast the best of so many others is; nothing where that isn't sure."""
     ratio = None if leader is None else leader.beside(row)
     if leader is None or ratio is None or not leader.is_faster_than(row, others):
         return ""
-    return units.ratio(ratio.value).replace("×", glyphs.times)
+    return units.ratio(ratio.value)
 
 
 def _dollars(value: float | None) -> str:
@@ -183,20 +178,20 @@ def heading_of(metric: str) -> str:
     return f"{'ms' if metric in _IN_MILLISECONDS else 's'} {_UNITS[metric]}"
 
 
-def spread_text(row: CombinationRow, glyphs: Glyphs = UNICODE) -> str:
+def spread_text(row: CombinationRow) -> str:
     """Write how far the runs agree, ± half of their mean's 95 % interval.
 
     Empty where that isn't known, or reaches down to zero.
     """
     half = _time_and_half(row)[1]
-    return f"{glyphs.plus_minus} {half}" if half and not _is_very_uncertain(row) else ""
+    return f"± {half}" if half and not _is_very_uncertain(row) else ""
 
 
-def time_text(row: CombinationRow, glyphs: Glyphs = UNICODE) -> str:
+def time_text(row: CombinationRow) -> str:
     """Write the time of a combination with how far its runs agree: 0.41 ms ± 0.02, ~ 0.41 ms."""
     assert row.value is not None
     mark = "~ " if _is_very_uncertain(row) else ""
-    return f"{mark}{_amount_with_band(row)} {spread_text(row, glyphs)}".rstrip()
+    return f"{mark}{_amount_with_band(row)} {spread_text(row)}".rstrip()
 
 
 def _amount_with_band(row: CombinationRow) -> str:
@@ -223,15 +218,15 @@ def _is_very_uncertain(row: CombinationRow) -> bool:
     return bool(half) and units.reaches_zero(value, half)
 
 
-def plan_text(plan: Plan, glyphs: Glyphs = UNICODE) -> str:
+def plan_text(plan: Plan) -> str:
     """Say what is run: `12 runs: 2 devices × batch 32, 64, 128; 3 times each`."""
-    parts = [swept_text(plan), varied_text(plan, glyphs)]
+    parts = [swept_text(plan), varied_text(plan)]
     times = f"; {plan.repeats} times each" if plan.repeats > 1 else ""
     runs = units.counted(len(plan.order), "run")
     shared = plan.options.get(HOST)
     if shared is not None and HOST not in plan.varied:
         runs = f"{runs} on {shared}"
-    return f"{runs}: {f' {glyphs.times} '.join(part for part in parts if part)}{times}"
+    return f"{runs}: {' × '.join(part for part in parts if part)}{times}"
 
 
 def swept_text(plan: Plan) -> str:
@@ -240,7 +235,7 @@ def swept_text(plan: Plan) -> str:
     return f"{len(plan.workloads)} workloads" if several else plan.workloads[0]
 
 
-def varied_text(plan: Plan, glyphs: Glyphs = UNICODE) -> str:
+def varied_text(plan: Plan) -> str:
     """Say what is varied: `device cpu, gpu × batch 32, 64`; empty where nothing is."""
     parts = []
     for variation in plan.variations:
@@ -248,7 +243,7 @@ def varied_text(plan: Plan, glyphs: Glyphs = UNICODE) -> str:
         many = len(values) > _MOST_VALUES
         listed = f"{len(values)} values" if many else ", ".join(values)
         parts.append(f"{option_name(variation.key)} {listed}")
-    return f" {glyphs.times} ".join(parts)
+    return " × ".join(parts)
 
 
 def slot_text(plan: Plan, combination: Combination, repeat: int | None = None) -> str:

@@ -7,8 +7,6 @@ import re
 import time
 from typing import TYPE_CHECKING
 
-from dlmon.figures.glyphs import UNICODE, Glyphs
-
 # The first screen writes no time that is compared, so it doesn't pay for these.
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -125,14 +123,14 @@ def reaches_zero(value: str, half: str) -> bool:
     return float(half.replace(",", "")) >= float(value.replace(",", ""))
 
 
-def band(timing: Timing | ComparisonRow, glyphs: Glyphs = UNICODE) -> str:
+def band(timing: Timing | ComparisonRow) -> str:
     """Write a time with its band: `9.02 s ± 0.05`, or `~ 9.0 s ± 0.3` for a projection.
 
     One that is very uncertain is `~ 9.0 s`. A throughput is `5,540 ± 24 samples/s`.
     """
     mark = "~ " if timing.projected or is_very_uncertain(timing) else ""
     number, unit = duration_with_band(timing).split(" ")
-    half = spread(timing, glyphs)
+    half = spread(timing)
     parts = (number, half, unit) if unit.endswith("/s") else (number, unit, half)
     return mark + " ".join(part for part in parts if part)
 
@@ -144,10 +142,10 @@ def duration_with_band(timing: Timing | ComparisonRow) -> str:
     return f"{_time_and_half(timing)[0]} {_unit_of(timing)}"
 
 
-def spread(timing: Timing | ComparisonRow, glyphs: Glyphs = UNICODE) -> str:
+def spread(timing: Timing | ComparisonRow) -> str:
     """Write the band alone: `± 0.05`; empty where there is none, or it reaches down to zero."""
     half = _time_and_half(timing)[1]
-    return f"{glyphs.plus_minus} {half}" if half and not is_very_uncertain(timing) else ""
+    return f"± {half}" if half and not is_very_uncertain(timing) else ""
 
 
 def ends_of_band(timing: Timing | ComparisonRow) -> str:
@@ -193,11 +191,7 @@ def rate_unit(counts_steps: bool | None) -> str:
 
 
 def throughput(
-    measured: SamplesPerSecond,
-    glyphs: Glyphs = UNICODE,
-    unit: str = "samples/s",
-    *,
-    with_band: bool = True,
+    measured: SamplesPerSecond, unit: str = "samples/s", *, with_band: bool = True
 ) -> str:
     """Write the steady-state throughput with its 95 % band: 5,540 ± 24 samples/s.
 
@@ -208,7 +202,7 @@ def throughput(
     mean, half = _rate_and_half(measured)
     if not with_band or not half:
         return f"{rate(measured.mean)} {unit}"
-    return f"{mean} {glyphs.plus_minus} {half} {unit}"
+    return f"{mean} ± {half} {unit}"
 
 
 def is_rate_very_uncertain(measured: SamplesPerSecond) -> bool:

@@ -33,5 +33,6 @@ _FOREIGN = re.compile("[^\x00-\x7f]+")
 
 def plain(text: str) -> str:
     """Return `text` in ASCII and in as many cells."""
+    text = text.replace("± ", "+-").translate(_TABLE)
     # A run as a whole: what modifies a character takes no cell of its own.
-    return _FOREIGN.sub(lambda run: "?" * cell_len(run[0]), text.translate(_TABLE))
+    return _FOREIGN.sub(lambda run: "?" * cell_len(run[0]), text)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from dlmon.figures import units
 from dlmon.figures.comparison import timed_unit
-from dlmon.figures.glyphs import UNICODE, Glyphs
 from dlmon.options.run import in_words
 from tui.home.last_results import LastResult
 from tui.widgets.lines import MUTED, PLAIN, STRONG, Lines, cut
@@ -62,7 +61,6 @@ def last_text(
     last: LastResult | None,
     workload: Workload,
     wanted: RunOptions,
-    glyphs: Glyphs = UNICODE,
 ) -> str:
     """Say what came of the last run here, and which options it had other than these."""
     if last is None:
@@ -71,7 +69,7 @@ def last_text(
     name = "" if last.name is None else f" ({last.name})"
     if last.timing is None:
         return f"last run here: {last.ended} ({when}){name}"
-    took = units.band(last.timing, glyphs)
+    took = units.band(last.timing)
     projected = ", projected" if last.timing.projected else ""
     other = in_words(last.other_options(workload, wanted))
     with_other = f" with {other}" if other else ""

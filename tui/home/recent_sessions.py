@@ -78,7 +78,7 @@ class RecentSessions(Lines, can_focus=True):
             (f"{units.day_and_time(entry.header.wall)}  ", MUTED),
             (f"{fit(_called(entry), names, self.ellipsis)}  ", STRONG),
             (f"{entry.status:<{_STATUS_CELLS}}  ", _STATUS_STYLES.get(entry.status, BAD)),
-            ("" if running else outcome(entry, self.glyphs), PLAIN),
+            ("" if running else outcome(entry), PLAIN),
         )
         if not chosen:
             return cut(row, width, self.ellipsis)

@@ -551,7 +551,7 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
         if not typed.problems(workload):
             published = comparable_text(match_of_options(workload, typed.options))
         last = self._last.get(workload.name)
-        what = last_text(last, workload, typed.options, self.glyphs)
+        what = last_text(last, workload, typed.options)
         self._about.show(workload, what, published)
 
     def _check(self) -> None:

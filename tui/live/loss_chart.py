@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from rich.cells import cell_len
 
-from dlmon.figures.glyphs import Glyphs, glyphs_in_use
+from dlmon.figures.glyphs import glyphs_in_use
 from dlmon.figures.learning import newest_text, value_text
 from dlmon.figures.value_axis import value_range
 from dlmon.session.learning import Learning, Metric, drawable
@@ -62,7 +62,7 @@ class LossChart(Chart):
         if metric is None:
             self.set_titles(title, right="")
         else:
-            right, trend = newest_text(metric, glyphs_in_use(), each)
+            right, trend = newest_text(metric, each)
             if below.cursor is not None:
                 right, trend = f"{cursor_label}  {_at(metric, axis, below.cursor)}", ""
             names = learning.names
@@ -75,7 +75,7 @@ class LossChart(Chart):
         return int(super()._column_at(screen_x) * self._scale)
 
 
-def learned_text(learning: Learning, chosen: str | None, each: str, glyphs: Glyphs) -> str:
+def learned_text(learning: Learning, chosen: str | None, each: str) -> str:
     """Return what a metric came to, after a small curve of the whole run: loss ⠉⠒⠤⣀ 0.41."""
     name = shown_metric(learning, chosen)
     if name is None:
@@ -86,8 +86,8 @@ def learned_text(learning: Learning, chosen: str | None, each: str, glyphs: Glyp
         # What is no number was read as well: a gap.
         axis = axis_of_all(start_ns, metric.last_ns, COLUMNS_PER_CELL * _CURVE_CELLS)
         if axis is not None:
-            curve = small_curve(axis.columns(metric.series), _CURVE_CELLS, glyphs)
-    texts = (name, curve, *newest_text(metric, glyphs, each))
+            curve = small_curve(axis.columns(metric.series), _CURVE_CELLS, glyphs_in_use())
+    texts = (name, curve, *newest_text(metric, each))
     return " ".join(text for text in texts if text)
 
 

@@ -16,7 +16,6 @@ from textual.worker import Worker
 
 from dlmon.figures import units
 from dlmon.figures.comparison import NO_FIGURE, Reference, epoch_word, timing_of
-from dlmon.figures.glyphs import glyphs_in_use
 from dlmon.figures.reading import reading_text
 from dlmon.log.directory import SessionEntry
 from dlmon.log.label import Label
@@ -271,7 +270,7 @@ class LiveScreen(SessionControls, ExportControls, EpochZoom):
         chart, learning = self.query_one(SideCell).loss, self._source.session.learning
         each = epoch_word(snapshot.header)
         # Where the chart has no room, the epochs say how training stands.
-        learned = learned_text(learning, self._metric, each, glyphs_in_use())
+        learned = learned_text(learning, self._metric, each)
         self.query_one(EpochTable).show_learned("" if chart.display else learned)
         columns = self.plot_columns
         count = min(columns, chart.plot_columns)

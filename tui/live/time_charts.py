@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from dlmon.figures import units
-from dlmon.figures.glyphs import glyphs_in_use, under_way
+from dlmon.figures.glyphs import under_way
 from dlmon.figures.phases import doing_text
 from dlmon.figures.value_axis import fitted_bottom, grown_top, short_number
 from dlmon.records import Alert
@@ -178,7 +178,7 @@ class TimeChartsScreen(BaseScreen):
         measured, now = snapshot.samples_per_second, snapshot.samples_per_second_now
         figure = f"{units.rate(now)} {unit}" if now is not None else ""
         if measured is not None:
-            figure = units.throughput(measured, glyphs_in_use(), unit)
+            figure = units.throughput(measured, unit)
         return (figure, units.stalls(snapshot.stalls)) if snapshot.stalls else (figure,)
 
     def _throughput_at(self, axis: TimeAxis, column: int) -> tuple[str, ...]:

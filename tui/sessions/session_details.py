@@ -5,7 +5,6 @@ from __future__ import annotations
 from dlmon.comparison.compiling import compiled_by
 from dlmon.figures import units
 from dlmon.figures.comparison import compile_text, unusual_settings
-from dlmon.figures.glyphs import Glyphs
 from dlmon.figures.results import cost_text, effective_text, energy_text
 from dlmon.figures.sessions import (
     WHY_NO_RESULT,
@@ -73,7 +72,7 @@ class SessionDetails(Lines):
         return [
             ((called(entry.header.id, entry.label), STRONG),),
             *_note(entry),
-            ((plan_text(entry.plan, self.glyphs), PLAIN),),
+            ((plan_text(entry.plan), PLAIN),),
             ((f"{_done_text(entry)}; {self._next_step(entry)}", PLAIN),),
             *[((sentence, PLAIN),) for sentence in found[:1]],
         ]
@@ -108,13 +107,13 @@ class SessionDetails(Lines):
         if result.error:
             lines = wrapped(result.error, width, max(1, height), self.ellipsis)
             return [((line, BAD),) for line in lines]
-        came = outcome(entry, self.glyphs, whole=True)
+        came = outcome(entry, whole=True)
         unasked = stopped_unasked_text(result)
         came = f"{unasked}; {came}" if unasked else came
         lines = wrapped(came, width, max(1, height - 1), self.ellipsis)
         rows: list[TextRow] = [((line, PLAIN),) for line in lines]
         if not entry.header.is_machine_recording:
-            rows.append(((_speed(result, entry.header, self.glyphs), PLAIN),))
+            rows.append(((_speed(result, entry.header), PLAIN),))
         return rows
 
 
@@ -144,14 +143,11 @@ def _settings(entry: SessionEntry) -> str:
     return "  ".join(part for part in parts if part)
 
 
-def _speed(result: Result, header: SessionHeader, glyphs: Glyphs) -> str:
+def _speed(result: Result, header: SessionHeader) -> str:
     parts = []
     if result.samples_per_second is not None:
-        parts.append(
-            units.throughput(
-                result.samples_per_second, glyphs, units.rate_unit(result.counts_steps)
-            )
-        )
+        unit = units.rate_unit(result.counts_steps)
+        parts.append(units.throughput(result.samples_per_second, unit))
     if result.step_ms is not None:
         parts.append(f"{units.step_time(result.step_ms.median)} per step")
     if result.compile_s is not None:

@@ -171,7 +171,7 @@ class SessionList(RowList):
         branch = self._branch(index) if run is not None else " "
         mark = self.glyphs.dot if entry.path in self._marked else " "
         front = ((f"{branch}{pointer}", MUTED), (f"{mark} ", ACCENT))
-        return (*front, *self._columns_for(width).row(entry, run, self.glyphs))
+        return (*front, *self._columns_for(width).row(entry, run))
 
     def _branch(self, index: int) -> str:
         """Return what joins a run to the sweep above it, where that is shown."""
@@ -281,7 +281,7 @@ class _Columns:
                 return name if x >= _FRONT else None
         return None
 
-    def row(self, entry: Recorded, run: RunOfSweep | None, glyphs: Glyphs) -> TextRow:
+    def row(self, entry: Recorded, run: RunOfSweep | None) -> TextRow:
         """Return a session, with what it was in a sweep, or a sweep."""
         when = units.day_and_time(entry.header.wall)[self._date_from :]
         cells: dict[str, TextRun] = {
@@ -297,8 +297,8 @@ class _Columns:
             text, style = cells[column]
             runs.append((fit(text, count, self._ellipsis) + " " * _GAP, style))
         if isinstance(entry, SweepEntry):
-            return (*runs, (sweep_outcome(entry, glyphs), STRONG))
-        result = outcome(entry, glyphs)
+            return (*runs, (sweep_outcome(entry), STRONG))
+        result = outcome(entry)
         runs.append((result, PLAIN))
         if run is not None:
             runs.append((f"{' ' * _GAP if result else ''}{run.text}", MUTED))

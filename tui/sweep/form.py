@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from dlmon.figures.glyphs import glyphs_in_use
 from dlmon.figures.sweeps import plan_text
 from dlmon.records.sanitize import clean
 from dlmon.sweep.plan import Plan, SweepError, read_repeats
@@ -43,4 +42,4 @@ class SweepForm(FormScreen[Plan]):
         except SweepError as error:
             # A word without its = is still being typed.
             return None, clean(str(error)), submitted or not vary or "=" in vary[-1]
-        return plan, plan_text(plan, glyphs_in_use()), False
+        return plan, plan_text(plan), False

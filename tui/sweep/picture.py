@@ -10,7 +10,6 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from dlmon.figures.combinations import label
-from dlmon.figures.glyphs import UNICODE, Glyphs
 from dlmon.figures.sweeps import beside_its_host, heading_of, time_text
 from dlmon.figures.value_axis import bar_fractions
 from dlmon.options.run import option_name
@@ -40,17 +39,17 @@ class SweepPicture:
     bars: tuple[Bar, ...] = ()
 
 
-def picture_of(sweep: Sweep, workload: str, glyphs: Glyphs = UNICODE) -> SweepPicture:
+def picture_of(sweep: Sweep, workload: str) -> SweepPicture:
     """Return the picture of one workload's combinations; of all workloads where nothing varies."""
     plan, rows = sweep.plan, ranking_rows(sweep)
     best = {row.combination.index for row in best_rows(sweep).values()}
     if not plan.variations:
-        return _bars(rows, best, glyphs)
+        return _bars(rows, best)
     rows = tuple(of_workload(rows, workload))
     axis = axis_of(plan.variations)
     possible = [row for row in rows if row.status != RunStatus.IMPOSSIBLE]
     if axis is None or not possible:
-        return _bars(rows, best, glyphs)
+        return _bars(rows, best)
     return _points(plan, possible, axis)
 
 
@@ -84,12 +83,12 @@ def _points(plan: Plan, rows: Sequence[CombinationRow], axis: str) -> SweepPictu
     )
 
 
-def _bars(rows: Sequence[CombinationRow], best: Collection[int], glyphs: Glyphs) -> SweepPicture:
+def _bars(rows: Sequence[CombinationRow], best: Collection[int]) -> SweepPicture:
     bars = []
     for row in rows:
         text = beside_its_host(row.combination, row.reason) if row.reason else str(row.status)
         if row.value is not None:
-            text = time_text(row, glyphs)
+            text = time_text(row)
         bars.append(Bar(label(row.combination), row.value, text, row.combination.index in best))
     values = [row.value for row in rows if row.value is not None]
     is_logarithmic = any(

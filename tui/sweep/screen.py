@@ -142,7 +142,7 @@ class SweepScreen(BaseScreen):
     def on_mount(self) -> None:
         """Begin to make the runs, and start the one timer that paints."""
         self._table = self.query_one(SweepTable)
-        summary = plan_text(self._run.sweep.plan, self.glyphs)
+        summary = plan_text(self._run.sweep.plan)
         self._table.set_titles("Combinations", summary)
         # As high as its rows and its border need, and no more than its share.
         self._table.styles.height = len(self._run.sweep.plan.combinations) + 3
@@ -188,7 +188,7 @@ class SweepScreen(BaseScreen):
     def _paint_results(self) -> None:
         """Show what only a run that begins or ends can change."""
         sweep = self._run.sweep
-        self._table.show(*table_of(sweep, self.glyphs))
+        self._table.show(*table_of(sweep))
         current = [*self._run.current.values()]
         if self._follows and current:
             self._table.highlight(current[-1].slot.combination)
@@ -200,7 +200,7 @@ class SweepScreen(BaseScreen):
         row = self._table.row
         if row is None:
             return
-        picture = picture_of(self._run.sweep, row.combination.workload, self.glyphs)
+        picture = picture_of(self._run.sweep, row.combination.workload)
         self.query_one(SweepChart).show(picture)
         name = slot_text(self._run.sweep.plan, row.combination)
         noted = [f"{name}: {row.note}"] if row.note else []

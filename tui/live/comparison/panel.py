@@ -92,7 +92,7 @@ class EpochHeadline(Lines):
         an_epoch, facts = _facts(snapshot)
         basis: TextRun = (_basis(snapshot), MUTED)
         if height <= _DIGIT_ROWS or self.glyphs.is_ascii:
-            figure: TextRun = (units.band(timing, self.glyphs), ACCENT)
+            figure: TextRun = (units.band(timing), ACCENT)
             others = (*an_epoch, *facts)
             first = _apart((figure, basis))
             if height < _DIGIT_ROWS:

@@ -169,11 +169,6 @@ async def test_output_that_nobody_sees_repaints_nothing(show_session, monkeypatc
         assert drawn == []
 
 
-async def test_plain_characters_say_the_same(show_session):
-    async with show_session(recorded_session(), ascii=True) as shown:
-        assert "0.6000 . val 0.6000  v for 2 epochs" in shown.text
-
-
 def test_what_the_epochs_say_of_it_has_a_curve_from_three_readings_on():
     learning = Learning()
 

@@ -35,7 +35,6 @@ from dlmon.records import (
     Notice,
     Phase,
     Record,
-    Result,
     Stack,
     Status,
 )
@@ -228,15 +227,14 @@ class _Reporter:
 class _LineReporter(_Reporter):
     """One line for each event, and one every ten seconds.
 
-    The epochs that follow those that were asked for (`--seconds`) may be many
-    and short: those of ten seconds share a line.
+    The epochs that follow those that were asked for (`--seconds`) may be many and short: of them,
+    one has a line every ten seconds.
     """
 
     def __init__(self, console: Console) -> None:
         self._console = console
         self._begun = False
-        self._extra: list[Epoch] = []
-        self._has_extra_epochs = False
+        self._extra_shown: Epoch | None = None
         self._epoch: Epoch | None = None
         self._next_at = time.monotonic() + LINE_EVERY_S
 
@@ -248,27 +246,31 @@ class _LineReporter(_Reporter):
             self._print(f"session {name}", header.wall)
             self._print(f"log {shown_path(follower.path)}", header.wall)
         for record in records:
-            if getattr(record, "trainer", None):
-                # What processes beside the first do, it does too.
-                continue
-            if self._is_of_extra_epochs(record, follower):
-                self._take_extra(record, follower)
+            # What processes beside the first do, it does too.
+            if getattr(record, "trainer", None) or self._is_passed_over(record, follower):
                 continue
             event = self._event(record, follower)
-            if event is not None or isinstance(record, Result):
-                self._print_extra_epochs(follower)
             if event is not None:
-                self._print_event(*event, follower)
-        if not follower.running:
-            self._print_extra_epochs(follower)
+                t, line = event
+                self._print(line, header.wall + (t - header.t) / 1e9)
+                self._next_at = time.monotonic() + LINE_EVERY_S
         if time.monotonic() >= self._next_at and follower.running:
-            if self._extra:
-                # They happened before what the line of progress would say.
-                self._print_extra_epochs(follower)
-                return
             self._next_at = time.monotonic() + LINE_EVERY_S
             progress = reading_text(follower.read_share) or _progress_text(follower.snapshot())
             self._print(progress, time.time())
+
+    def _is_passed_over(self, record: Record, follower: SessionFollower) -> bool:
+        """Whether a record is of an epoch beyond those asked for, and has no line."""
+        shown, model = self._extra_shown, follower.session.model
+        if not isinstance(record, Epoch):
+            unseen = (*STEADY_PHASES, "opening")
+            return shown is not None and isinstance(record, Phase) and record.name in unseen
+        if model is None or model.epochs is None or record.epoch < model.epochs:
+            return False
+        if shown is not None and record.end - shown.end < LINE_EVERY_S * 1e9:
+            return True
+        self._extra_shown = record
+        return False
 
     def _event(self, record: Record, follower: SessionFollower) -> tuple[int, str] | None:
         """Return when a record that is worth a line happened, and the line.
@@ -279,7 +281,7 @@ class _LineReporter(_Reporter):
             return _event(record, follower)
         before, self._epoch = self._epoch, record
         if before is None or (record.epoch, record.begin) != (before.epoch, before.begin):
-            return record.end, _epochs_text([record], follower)
+            return record.end, _epoch_line(record, follower)
         word = epoch_word(follower.session.header)
         metrics = _metrics_text(record, known=before.metrics)
         if record.end == before.end:
@@ -290,31 +292,6 @@ class _LineReporter(_Reporter):
         what = f"validation of {word} {record.epoch + 1}"
         line = f"{what} took {took}, the {word} {in_all} in all  {metrics}"
         return record.end, line.rstrip()
-
-    def _is_of_extra_epochs(self, record: Record, follower: SessionFollower) -> bool:
-        model = follower.session.model
-        if isinstance(record, Epoch):
-            asked = None if model is None else model.epochs
-            return asked is not None and record.epoch >= asked
-        unseen = (*STEADY_PHASES, "opening")
-        return self._has_extra_epochs and isinstance(record, Phase) and record.name in unseen
-
-    def _take_extra(self, record: Record, follower: SessionFollower) -> None:
-        if isinstance(record, Epoch):
-            self._has_extra_epochs = True
-            self._extra.append(record)
-            if record.end - self._extra[0].begin >= LINE_EVERY_S * 1e9:
-                self._print_extra_epochs(follower)
-
-    def _print_extra_epochs(self, follower: SessionFollower) -> None:
-        if self._extra:
-            self._print_event(self._extra[-1].end, _epochs_text(self._extra, follower), follower)
-            self._extra = []
-
-    def _print_event(self, t: int, line: str, follower: SessionFollower) -> None:
-        header = follower.session.header
-        self._print(line, header.wall + (t - header.t) / 1e9)
-        self._next_at = time.monotonic() + LINE_EVERY_S
 
     def _print(self, line: str, wall: float) -> None:
         """Print a line after the time of its event."""
@@ -414,25 +391,16 @@ def _event(record: Record, follower: SessionFollower) -> tuple[int, str] | None:
     return record.t, record.name
 
 
-def _epochs_text(epochs: list[Epoch], follower: SessionFollower) -> str:
-    """Say how long consecutive epochs took, and what the last of them ended with."""
-    first, last = epochs[0], epochs[-1]
-    steps = last.steps
-    metrics = _metrics_text(last)
-    took = units.seconds((last.end - first.begin) / 1e9)
-    word = epoch_word(follower.session.header)
-    if first is not last:
-        cut_short = not last.whole and all(epoch.steps == steps for epoch in epochs)
-        each = f" ({units.counted(steps, 'step')} each)" if cut_short and steps is not None else ""
-        words = units.plural(word)
-        return (
-            f"{words} {first.epoch + 1} to {last.epoch + 1} took {took}{each}  {metrics}".rstrip()
-        )
-    part = "" if last.whole or steps is None else f" ({units.counted(steps, 'step')})"
+def _epoch_line(epoch: Epoch, follower: SessionFollower) -> str:
+    """Say how long an epoch took, and what it ended with."""
+    took = units.seconds((epoch.end - epoch.begin) / 1e9)
+    is_cut = not epoch.whole and epoch.steps is not None
+    part = f" ({units.counted(epoch.steps or 0, 'step')})" if is_cut else ""
     model = follower.session.model
     of = model and model.epochs_in_all
-    total = f"/{max(of, last.epoch + 1)}" if of else "" if model else "/?"
-    return f"{word} {last.epoch + 1}{total} took {took}{part}  {metrics}".rstrip()
+    total = f"/{max(of, epoch.epoch + 1)}" if of else "" if model else "/?"
+    word = epoch_word(follower.session.header)
+    return f"{word} {epoch.epoch + 1}{total} took {took}{part}  {_metrics_text(epoch)}".rstrip()
 
 
 def _metrics_text(epoch: Epoch, known: Collection[str] = ()) -> str:

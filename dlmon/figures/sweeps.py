@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dlmon.figures import units, verdicts
 from dlmon.figures.combinations import label, lead_changes, shared_text
@@ -14,6 +14,7 @@ from dlmon.log.folder import place_options
 from dlmon.options.run import in_words, option_name
 from dlmon.records import Outcome, RunStatus, SweepHeader, to_json
 from dlmon.records.record import record
+from dlmon.records.sanitize import clean
 from dlmon.sweep.plan import HOST, Combination, Plan
 from dlmon.sweep.progress import Sweep
 from dlmon.sweep.results import (
@@ -29,6 +30,9 @@ from dlmon.sweep.results import (
     rows_of,
     time_of,
 )
+
+if TYPE_CHECKING:
+    from dlmon.sweep.runner import SweepRun
 
 _UNITS = {
     "ms_per_sample": "per sample",
@@ -281,9 +285,14 @@ def outcome_text(outcome: Outcome, metric: str, combination: Combination) -> str
     return ", ".join(part for part in parts if part)
 
 
-def left_running_text(host: str, session: str) -> str:
-    """Say that a session on another machine could not be stopped, and how it can be."""
-    return f"{session} may still run: dlmon stop --host {host} {session} ends it"
+def problems_of(run: SweepRun) -> list[str]:
+    """Say what went wrong while a sweep was run: machines that were away, sessions left running."""
+    left_running = (
+        f"{session} may still run: dlmon stop --host {host} {session} ends it"
+        for host, session in run.left_running
+    )
+    said = (*run.unreached.values(), *left_running, run.problem, run.remark)
+    return [clean(problem) for problem in said if problem is not None]
 
 
 def findings(sweep: Sweep) -> list[str]:
@@ -422,13 +431,12 @@ def _typical_run(row: CombinationRow) -> Outcome | None:
     return with_result[-1] if with_result else None
 
 
-def resume_command(sweep: str, directory: Path, usual: Path | None) -> str:
+def resume_command(sweep: str, directory: Path | None, usual: Path | None = None) -> str:
     """Return the command that runs the rest of a sweep.
 
     Args:
         sweep: its id.
-        directory: where it and its sessions are kept.
-        usual: where sessions are kept that name no place; None where that isn't known.
+        directory: where it and its sessions are kept; None where sessions are that name no place.
+        usual: where those are; None where that isn't known.
     """
-    place = place_options(None if usual in (None, directory) else directory)
-    return f"dlmon sweep --resume {sweep}{place}"
+    return f"dlmon sweep --resume {sweep}{place_options(None if directory == usual else directory)}"

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dlmon.records.sanitize import clean, shown_path
+from dlmon.records.sanitize import shown_path
 
 if TYPE_CHECKING:
     from dlmon.launch.lifeline import Lifeline
@@ -98,17 +98,15 @@ def print_sweep_exit_message(run: SweepRun, usual: Path | None = None) -> None:
     """
     from dlmon.figures import units
     from dlmon.figures.sessions import called
-    from dlmon.figures.sweeps import findings, left_running_text, resume_command
+    from dlmon.figures.sweeps import findings, problems_of, resume_command
     from dlmon.log.label import read_label
 
     sweep, left = run.writer.header.id, len(run.sweep.left())
     name = called(sweep, read_label(run.writer.path))
     for sentence in findings(run.sweep):
         print(sentence)
-    problems = [*run.unreached.values(), *(left_running_text(*each) for each in run.left_running)]
-    for problem in [*problems, run.problem]:
-        if problem is not None:
-            print(f"dlmon: {clean(problem)}", file=sys.stderr)
+    for problem in problems_of(run):
+        print(f"dlmon: {problem}", file=sys.stderr)
     if left:
         command = resume_command(sweep, run.directory, usual)
         print(f"{name} has {units.counted(left, 'run')} left: {command}")

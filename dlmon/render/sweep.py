@@ -17,17 +17,16 @@ from dlmon.figures.sections import Note
 from dlmon.figures.sweep_report import sweep_table
 from dlmon.figures.sweeps import (
     findings,
-    left_running_text,
     outcome_text,
     plan_text,
+    problems_of,
+    resume_command,
     slot_text,
     sweep_json,
     table_of,
 )
-from dlmon.log.folder import place_options
 from dlmon.log.label import read_label
 from dlmon.records import Began, Ended, Event, RunStatus
-from dlmon.records.sanitize import clean
 from dlmon.render.console import line_console, table_console
 from dlmon.render.lines import print_line, print_sections
 from dlmon.signals import on_signals
@@ -57,12 +56,10 @@ def show_sweep(run: SweepRun, as_json: bool = False, log_dir: Path | None = None
     else:
         print_results(run)
     sys.stdout.flush()
-    problems = [*run.unreached.values(), *(left_running_text(*each) for each in run.left_running)]
-    for problem in [*problems, run.problem, run.remark]:
-        if problem is not None:
-            errors.print(Text(f"dlmon: {clean(problem)}"))
+    for problem in problems_of(run):
+        errors.print(Text(f"dlmon: {problem}"))
     if left := len(run.sweep.left()):
-        resume = f"dlmon sweep --resume {run.writer.header.id}{place_options(log_dir)}"
+        resume = resume_command(run.writer.header.id, log_dir)
         errors.print(Text(f"dlmon: {units.counted(left, 'run')} left: {resume}"))
     return run.exit_code if showing.exit_code is None else showing.exit_code
 

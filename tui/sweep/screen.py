@@ -15,8 +15,8 @@ from textual.message import Message
 
 from dlmon.figures.sweeps import (
     findings,
-    left_running_text,
     plan_text,
+    problems_of,
     resume_command,
     slot_text,
     table_of,
@@ -215,7 +215,7 @@ class SweepScreen(BaseScreen):
             done = "all runs done" if not left else f"{left} left for --resume"
             done += without_result_text(run.sweep)
             ended = f"{run.sweep.closed or 'ended'}: {done}; q leaves"
-            line.show_sentences([ended, *(left_running_text(*each) for each in run.left_running)])
+            line.show_sentences([ended, *problems_of(run)])
         elif shown := self._shown_runs():
             line.show_runs(shown)
 

@@ -406,5 +406,5 @@ def test_of_several_runs_the_middle_one_stands_for_all():
 def test_the_command_for_the_rest_of_a_sweep_names_its_place_where_that_is_not_the_usual_one():
     usual, other = Path("/home/a/sessions"), Path("/data/my runs")
     assert resume_command("s1", usual, usual) == "dlmon sweep --resume s1"
-    assert resume_command("s1", other, None) == "dlmon sweep --resume s1"
+    assert resume_command("s1", None) == "dlmon sweep --resume s1"
     assert resume_command("s1", other, usual) == "dlmon sweep --resume s1 --log-dir '/data/my runs'"

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 from dlmon.figures import units
-from dlmon.session.snapshot import PhaseSpan
+from dlmon.records.record import record
 from dlmon.statistics.series import Series
 from tui.drawing.plot import COLUMNS_PER_CELL
+
+if TYPE_CHECKING:
+    from dlmon.session.snapshot import PhaseSpan
 
 _STEPS: tuple[int, ...] = tuple(factor * 10**power for power in range(8) for factor in (1, 2, 5))
 
@@ -39,7 +43,7 @@ _SECOND_NS = 1_000_000_000
 _DAY_NS = 86_400 * _SECOND_NS
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class TimeAxis:
     """`count` columns of `column_ns` from `start_ns` on, of which the first `known` are over."""
 
@@ -145,7 +149,7 @@ class TimeAxis:
         return (t_ns - self.start_ns) // self.column_ns
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class TimeLabels:
     """Instants along an axis: the column of each, and its text.
 

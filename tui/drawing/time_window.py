@@ -12,10 +12,11 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 
 from dlmon.figures import units
+from dlmon.records.record import record
 from tui.drawing.plot import COLUMNS_PER_CELL
 from tui.drawing.time_axis import TimeAxis
 
@@ -32,7 +33,7 @@ ZOOM_NOTE_S = 5.0
 _SECOND_NS = 1_000_000_000
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class RunSpan:
     """When a run began, how far it has come, and how often the machine was sampled."""
 
@@ -72,7 +73,7 @@ _YOUNG_NS = tuple(seconds * _SECOND_NS for seconds in (5, 10, 20, 40))
 _LEAST_YOUNG_SAMPLES = 5
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class TimeWindow:
     """The part of a run that a person looks at, and the instant that is read.
 

@@ -41,8 +41,11 @@ class GpuRows(GrowingLines):
     _word = ""
 
     def set_framed(self, framed: bool) -> None:
-        """Have a frame whose title says what the rows are of, or have each say it."""
-        self.set_class(framed, "panel")
+        """Have a frame whose title says what the rows are of, or have each say it.
+
+        The styles are to be updated after it.
+        """
+        self.set_class(framed, "panel", update=False)
         self._word = "" if framed else "GPU "
 
     def show(self, view: MachineView, axis: TimeAxis, *, without: int | None = None) -> None:

@@ -7,7 +7,6 @@ a row each.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
 
@@ -25,6 +24,7 @@ from dlmon.figures.machine import (
     without_detail,
 )
 from dlmon.records import Gpu, MachineFacts
+from dlmon.records.record import record
 from tui.drawing.time_axis import NO_LABELS, TimeAxis, TimeLabels
 from tui.machine.cores import CoreRows
 from tui.machine.gpu_rows import GpuRows, gpus_in_a_row
@@ -62,7 +62,7 @@ _FRAME = 2
 _LABELLED_FROM = 50
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Form:
     """How the parts of a machine stand.
 
@@ -364,17 +364,27 @@ class Machine(Widget):
             self._tiles += new
             self._grid.mount(*new, before=self._gpu_memory)
         is_column = form.arrangement == "column"
-        self.set_class(is_column and height < _LOW, "-low")
-        self.set_class(is_column and height >= _HIGH, "-tall")
+        classes = self.classes, self._rows.classes
+        self.set_class(is_column and height < _LOW, "-low", update=False)
+        self.set_class(is_column and height >= _HIGH, "-tall", update=False)
         # A frame takes two rows, which those that have no room without them need.
         room = self._room_for_gpus[1] - _FRAME if self._beside else height - _LOW
         is_tight = count > 2 * room if self._beside else is_column and room < 0
         self._rows.set_framed(not form.charts and not is_tight)
-        if form == self._form:
-            return False
+        is_new = form != self._form
+        if is_new:
+            self._arrange(form)
+        if is_new or (self.classes, self._rows.classes) != classes:
+            # Once for all of them: it looks at every part.
+            self.update_node_styles()
+        return is_new
+
+    def _arrange(self, form: Form) -> None:
+        """Have the parts stand as `form` says; their styles are to be updated after it."""
         self._form = form
+        is_column = form.arrangement == "column"
         for name in ("column", "wide", "beside"):
-            self.set_class(form.arrangement == name, f"-{name}")
+            self.set_class(form.arrangement == name, f"-{name}", update=False)
         for number, tile in enumerate(self._tiles):
             tile.display = number < form.charts
         shown = {
@@ -391,14 +401,13 @@ class Machine(Widget):
         for part, is_shown in shown.items():
             part.display = is_shown
         for lines in (self._cores, self._meters):
-            lines.set_class(not is_column, "panel")
+            lines.set_class(not is_column, "panel", update=False)
         self._meters.in_a_row = 2 if is_column else 1
         self._grid.styles.height = form.gpus_height
         self._rows.styles.height = form.rows or "1fr"
         in_grid = form.columns > 1
         self._grid.styles.layout = "grid" if in_grid else "vertical"
         self._grid.styles.grid_size_columns = form.columns
-        return True
 
     @property
     def _room(self) -> Size:

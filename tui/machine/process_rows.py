@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
 from dlmon.figures import units
 from dlmon.records import Process
+from dlmon.records.record import record
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class ProcessColumn:
     """One column, sorted by `value`, which is None where it is unknown.
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from dlmon.figures import units
 from dlmon.figures.glyphs import glyphs_in_use
 from dlmon.figures.machine import (
@@ -20,6 +18,7 @@ from dlmon.figures.machine import (
 )
 from dlmon.figures.value_axis import nice_top
 from dlmon.records import Gpu
+from dlmon.records.record import record
 from dlmon.statistics.series import Series
 from tui.drawing.time_axis import TimeAxis
 from tui.machine.view import MachineView, at_the_end
@@ -28,7 +27,7 @@ from tui.machine.view import MachineView, at_the_end
 _LEAST_PEAK_MIB = 52
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Reading:
     """One quantity over time, and as it is now or at the cursor.
 

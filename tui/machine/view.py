@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from dlmon.figures.machine import GPU_READINGS, NO_READING_YET, Figure, gpu_figures
 from dlmon.records import Cpu, Gpu, GpuFacts, Machine, MachineFacts, Memory, Model, SessionHeader
+from dlmon.records.record import record
 from dlmon.session.machine_history import MachineHistory
-from dlmon.session.snapshot import PhaseSpan
 from dlmon.statistics.series import Series
 from tui.drawing.time_axis import TimeAxis
+
+if TYPE_CHECKING:
+    from dlmon.session.snapshot import PhaseSpan
 
 STALE_INTERVALS = 3.0
 
@@ -23,7 +27,7 @@ def gpu_that_trains(header: SessionHeader, model: Model | None) -> int | None:
     return next((gpu.index for gpu in gpus if requested == f"gpu:{gpu.index}"), None)
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class MachineView:
     """What the charts show: readings over time, facts, and how old the last sample is.
 

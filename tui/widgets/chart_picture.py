@@ -10,6 +10,7 @@ from rich.cells import cell_len
 
 from dlmon.figures.glyphs import Glyphs
 from dlmon.figures.value_axis import axis_numbers
+from dlmon.records.record import record
 from tui.drawing.plot import (
     COLUMNS_PER_CELL,
     Drawn,
@@ -44,7 +45,7 @@ _TONES = {
 _LEAST_WITH_MIDDLE = 4
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class ChartPicture:
     """What a chart shows.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import zip_longest
 
 from rich.cells import cell_len, set_cell_size
@@ -15,6 +14,7 @@ from textual.strip import Strip
 from textual.style import Style
 
 from dlmon.figures.glyphs import UNICODE, Glyphs, glyphs_in_use
+from dlmon.records.record import record
 from tui.textual_internals import StyledOnUse, put_border_titles
 
 TextRun = tuple[str, tuple[str, ...]]
@@ -23,7 +23,7 @@ TextRun = tuple[str, tuple[str, ...]]
 TextRow = tuple[TextRun, ...]
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Ruler:
     """Labels on a border's line: the cell of each tick, from the left end, and its text.
 

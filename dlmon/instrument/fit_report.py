@@ -5,7 +5,6 @@ A script's are found out about; a workload of ours says what it knows (`Known`).
 
 from __future__ import annotations
 
-import time
 import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from typing import Any
 
 from dlmon.instrument.batch_ends import BatchEnds, last_of
 from dlmon.instrument.fit_watch import Activity, FitWatch
-from dlmon.instrument.keras_data import Data, PlannedData, claim_latest
+from dlmon.instrument.keras_data import Data, claim_latest
 from dlmon.instrument.keras_facts import (
     count_of_samples,
     framework_of,
@@ -30,11 +29,8 @@ from dlmon.instrument.queued import (
     Pause,
 )
 from dlmon.instrument.reporter import guarded
-from dlmon.instrument.timed_pass import PipelineTeardowns, TimedPass
-from dlmon.records import EPOCH_NUMBER, SCRIPT_PHASE, Evaluation, Notice, Phase, finite
-
-# Packages whose callbacks do nothing between an epoch's start and its first batch; one is ours.
-_TRUSTED = ("keras", "tf_keras", __name__.partition(".")[0])
+from dlmon.instrument.timed_pass import TimedPass
+from dlmon.records import SCRIPT_PHASE, Evaluation, Notice, Phase, finite
 
 
 @dataclass(frozen=True)
@@ -60,15 +56,6 @@ class Known:
 
 def _nothing(batch: int) -> None:
     """Count no batch."""
-
-
-def _opens_epochs(callback: Any) -> bool:
-    """Return whether a callback runs code of a script's own where an epoch begins."""
-    if "on_epoch_begin" in getattr(callback, "__dict__", ()) or hasattr(callback, "schedule"):
-        return True
-    hook = getattr(type(callback), "on_epoch_begin", None)
-    module = getattr(hook, "__module__", None) or ""
-    return hook is not None and module.partition(".")[0] not in _TRUSTED
 
 
 class FitReport(Activity):
@@ -115,7 +102,6 @@ class FitReport(Activity):
         self._validation_compiled = False
         self._samples: int | None = None
         self._on_tensorflow = False
-        self._teardowns: PipelineTeardowns | None = None
         self._ends = BatchEnds(self._reporter, self._clock, None, 1)
 
     def belong_to(self, callbacks: Any) -> None:
@@ -140,26 +126,10 @@ class FitReport(Activity):
         self._claimed = self._test_data = None
         self.stride = self._steps_per_execution()
         self._on_tensorflow = framework_of(self._package)[2] == "tensorflow"
-        if self._on_tensorflow and not self._script_opens_epochs():
-            trains = self._known is None or self._known.phase == "training"
-            words = ("epoch", "epochs") if trains else ("pass", "passes")
-            self._teardowns = PipelineTeardowns(time.process_time_ns, *words)
         if self._watch.is_compiled(self.model, self._compiled_size()):
             self._follows = self.has_batches = True
         else:
             self._reporter.enter("compiling", self._begin)
-
-    def _script_opens_epochs(self) -> bool:
-        """Return whether code of the script's own may run before an epoch's first batch.
-
-        What it waits for there is no doing of TensorFlow's.
-        """
-        if self._known is not None:
-            return False
-        callbacks = None if self._list is None else self._list()
-        if callbacks is None or not isinstance(self._data, PlannedData):
-            return True
-        return any(_opens_epochs(one) for one in callbacks.callbacks)
 
     def _steps_per_execution(self) -> int:
         steps: Any = getattr(self.model, "steps_per_execution", None)
@@ -186,8 +156,6 @@ class FitReport(Activity):
         if not self._has_loop and self._known is None:
             self._begin_loop(epoch)
         self._epoch_start = self._clock()
-        if self._follows and self._teardowns is not None:
-            self._teardowns.mark_start()
         self._start_epoch()
         self.is_due = True
 
@@ -249,10 +217,6 @@ class FitReport(Activity):
             now = self._clock()
             self._ends.opened(now)
             self._reporter.send(EpochOpened(now))
-            if self._teardowns is not None:
-                text = self._teardowns.explain(EPOCH_NUMBER, now - self._epoch_start)
-                if text:
-                    self._reporter.send(Notice(now, text, self._epoch))
         elif batch >= self.stride:
             self.is_due = False
             self._has_trained()
@@ -326,8 +290,6 @@ class FitReport(Activity):
             return
         if self.in_epoch:
             self._end_epoch({}, cut=True)
-        if self._teardowns is not None and self._teardowns.count > 1:
-            self._reporter.send(Notice(self._clock(), self._teardowns.summary()))
         self._leave()
 
     # Validation and evaluation

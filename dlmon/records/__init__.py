@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     )
     from dlmon.records.profile import Operation, Profile
     from dlmon.records.session import (
-        EPOCH_NUMBER,
         Alert,
         Facts,
         Failure,

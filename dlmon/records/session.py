@@ -103,24 +103,17 @@ class Output:
     left_out: int | None = None
 
 
-EPOCH_NUMBER = "{epoch}"
-"""Stands in the text of a notice for the number of its epoch, until that is known."""
-
-
 @record(frozen=True)
 class Notice:
     """Something a person should know.
 
     Attributes:
         text: a sentence.
-        epoch: of a notice that a script's process sends, the epoch that it names, as that process
-            counts; in a log, where the text has its number, null.
     """
 
     TYPE: ClassVar[str] = "notice"
     t: int
     text: str
-    epoch: int | None = None
 
 
 @record(frozen=True)

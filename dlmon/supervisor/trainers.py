@@ -12,7 +12,6 @@ from pathlib import Path
 from dlmon.control import peer_of
 from dlmon.instrument.held_lock import HELD
 from dlmon.records import (
-    EPOCH_NUMBER,
     Batches,
     BatchSummary,
     Epoch,
@@ -120,7 +119,7 @@ class Trainers:
     def take(self, record: Record, connection: _Connection) -> None:
         if connection.channel.take(record):
             return
-        if isinstance(record, Notice) and record.epoch is None:
+        if isinstance(record, Notice):
             self._take_notice(record.text)
             return
         if isinstance(record, Trainer):
@@ -160,10 +159,6 @@ class Trainers:
             record = replace(record, trainer=number, epoch=opened)
         elif isinstance(record, (Evaluation, Metrics, NamedPause, Profile, Stack)):
             record = replace(record, trainer=number)
-        elif isinstance(record, Notice):
-            shown = (record.epoch or 0) + epoch + 1
-            self._take_notice(record.text.replace(EPOCH_NUMBER, f"{shown:,}"))
-            return
         self._write(record)
         if isinstance(record, Epoch):
             connection.lost_metrics.take(record)

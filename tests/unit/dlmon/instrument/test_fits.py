@@ -236,31 +236,6 @@ def test_a_model_that_has_trained_is_not_compiled_again(keras):
     assert [phase.name for phase in keras.of(Phase)].count("compiling") == 2
 
 
-TAKEN_DOWN = "TensorFlow takes down the last epoch's input pipeline"
-
-
-def test_an_idle_start_of_an_epoch_is_tensorflows_where_nothing_of_the_scripts_runs_in_it(keras):
-    model = keras.model()
-    keras.fit(model, epochs=1)
-    keras.fit(model, callbacks=[Hooks(on_epoch_end=lambda *_: None)], open_ms=700)
-    (first, in_all) = keras.of(Notice)
-    assert TAKEN_DOWN in first.text
-    assert in_all.text.startswith("1.4 s in all")
-
-
-def test_what_a_callback_of_the_scripts_own_waits_for_is_no_doing_of_tensorflows(keras):
-    class Waits:
-        def on_epoch_begin(self, epoch, logs=None):
-            keras.pass_time(700)
-
-    model = keras.model()
-    keras.fit(model, epochs=1)
-    keras.fit(model, callbacks=[Waits()])
-    keras.fit(model, callbacks=[Hooks(on_epoch_begin=lambda *_: keras.pass_time(700))])
-    keras.fit(model, callbacks=[Hooks(schedule=lambda epoch: 0.1)], open_ms=700)
-    assert keras.of(Notice) == []
-
-
 def test_a_persons_list_of_callbacks_stays_as_it_is(keras):
     callbacks = [Hooks()]
     made = keras.lists.CallbackList(callbacks, model=keras.model())
@@ -378,15 +353,6 @@ def test_modules_of_keras_are_watched_once(keras):
     assert keras.lists.CallbackList.__init__ is before
 
 
-def test_a_notice_on_an_epoch_leaves_its_number_to_who_knows_those_of_all_processes(keras):
-    model = keras.model()
-    keras.fit(model, epochs=1)
-    keras.fit(model, epochs=1, open_ms=900)
-    (notice,) = [notice for notice in keras.of(Notice) if notice.epoch is not None]
-    assert notice.epoch == 1
-    assert notice.text.startswith("0.9 s at the start of epoch {epoch}: TensorFlow takes down")
-
-
 # A workload of ours
 
 
@@ -420,12 +386,9 @@ def test_a_short_evaluation_of_a_workload_is_a_phase_too(keras):
 def test_a_run_that_only_computes_gradients_does_not_say_that_it_trains(keras):
     ours = keras.workload(phase="computing gradients")
     keras.fit(keras.model(), callbacks=[ours], open_ms=900)
-    records = keras.records()
-    assert phases(records) == [
+    assert phases(keras.records()) == [
         *("compiling", "computing gradients", "opening", "computing gradients", "closing"),
     ]
-    (notice,) = [record for record in records if isinstance(record, Notice)]
-    assert notice.text.startswith("0.9 s at the start of pass {epoch}: TensorFlow takes down")
 
 
 def test_no_epoch_of_a_capped_run_is_whole(keras):

@@ -5,7 +5,7 @@ import socket
 
 import pytest
 
-from dlmon.records import EPOCH_NUMBER, Epoch, GpuFacts, Model, Notice, Trainer, encode
+from dlmon.records import Epoch, GpuFacts, Model, Notice, Trainer, encode
 from dlmon.supervisor import trainers as module
 from dlmon.supervisor.trainers import Trainers, with_gpu_number
 
@@ -190,37 +190,29 @@ def lost(epoch):
     return Epoch(epoch, 20, 20, 30, True, 5, {"loss": None}, why={"loss": "NaN"})
 
 
-TAKEN_DOWN = "2.1 s at the start of epoch {}: TensorFlow takes down the last epoch's input pipeline"
-
-
-def taken_down(epoch):
-    """Return what a process says of its own epoch, which it can't number."""
-    return Notice(25, TAKEN_DOWN.format(EPOCH_NUMBER), epoch)
-
-
 def test_notices_name_the_epochs_as_the_log_counts_them(scripted):
     async def play(script):
         await script.train(None)
         await script.send(None, Epoch(2, 10, 10, 11, True, 5, {}))
         await script.leave(None)
         await script.train(None)
-        await script.send(None, taken_down(1), lost(1), lost(2))
+        await script.send(None, lost(1), lost(2))
 
     script = scripted(play)
     epochs = [record.epoch for record in script.written if isinstance(record, Epoch)]
     assert epochs == [0, 2, 3, 4, 5]
-    assert script.notices == [TAKEN_DOWN.format(5), "loss became NaN in epoch 5"]
+    assert script.notices == ["loss became NaN in epoch 5"]
 
 
 def test_notices_on_epochs_wait_with_their_process_for_its_number(scripted):
     async def play(script):
         await script.train(1)
-        await script.send(1, taken_down(1), lost(1), Notice(26, "something else"))
+        await script.send(1, lost(1), Notice(26, "something else"))
         assert script.notices == ["something else"]
         await script.train(0)
 
     script = scripted(play)
-    assert script.notices[1:] == [TAKEN_DOWN.format(2), "loss became NaN in epoch 2"]
+    assert script.notices[1:] == ["loss became NaN in epoch 2"]
 
 
 def test_each_process_says_once_that_its_loss_is_lost(scripted):

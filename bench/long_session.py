@@ -37,6 +37,7 @@ from harness import CannotRun
 from terminal import Terminal
 
 from dlmon.instrument.collector import BatchCollector
+from dlmon.instrument.keras_data import Data
 from dlmon.instrument.queued import EpochEnd, EpochStart, Queued
 from dlmon.log.folder import LOG_NAME
 from dlmon.log.index import index_of, place_after, write_index
@@ -223,7 +224,7 @@ def _records(log: Path, seconds: int) -> Iterator[Record]:
         if not of_epoch:
             if epoch:
                 queue.append(Phase(t, "training"))
-            queue.append(EpochStart(epoch, t, BATCH_SIZE, samples))
+            queue.append(EpochStart(epoch, t, Data.of_samples(samples, BATCH_SIZE)))
         for flush in range(FLUSHES_S):
             done = BATCHES_S * flush // FLUSHES_S, BATCHES_S * (flush + 1) // FLUSHES_S
             for batch in range(*done):

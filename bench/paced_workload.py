@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from dlmon.instrument.emitter import Emitter
+from dlmon.instrument.keras_data import Data
 from dlmon.instrument.queued import EpochEnd, EpochStart
 from dlmon.records import Model, Phase, Validation
 
@@ -91,7 +92,9 @@ class PacedRun:
         if epoch:
             self._enter("training")
         begin = time.monotonic_ns()
-        self.emitter.send(EpochStart(epoch, begin, self.batch_size, self.samples_per_epoch))
+        self.emitter.send(
+            EpochStart(epoch, begin, Data.of_samples(self.samples_per_epoch, self.batch_size))
+        )
         batch_ended, next_end = self.emitter.batch_ended, self.pace.next
         end, step = next_end(begin), 0
         while step < self.steps and not self.emitter.reads.stop_requested:

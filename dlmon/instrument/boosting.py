@@ -65,7 +65,7 @@ class Rounds:
         reporter.begin_loop(steps=self._rounds, has_epochs=False, why=why, **device)
         now = self._clock()
         reporter.enter("compiling", now)
-        reporter.send(EpochStart(reporter.next_epoch(), now, batch_size=None, samples=None))
+        reporter.send(EpochStart(reporter.next_epoch(), now))
 
     def ended(self, metrics: Callable[[], Iterator[tuple[str, Any]]]) -> None:
         """Count a round that has ended; its metrics are looked at about once a second."""

@@ -46,20 +46,6 @@ NAMED_PAUSES = 1000
 CHANGEABLE_EPOCHS = 16
 
 
-def _samples_in(epoch: EpochStart, batches: int) -> int | None:
-    """Return how many samples an epoch's first batches hold; the set's last may be short.
-
-    None where the epoch does not say.
-    """
-    if epoch.batch_size is None:
-        return None
-    if epoch.samples is None:
-        return batches * epoch.batch_size
-    whole, rest = divmod(epoch.samples, epoch.batch_size)
-    missing = epoch.batch_size - rest if rest and batches > whole else 0
-    return batches * epoch.batch_size - missing
-
-
 def _sum_of(values: Sequence[int], start: int, count: int) -> int | None:
     return sum(values[start : start + count]) if values else None
 
@@ -249,9 +235,8 @@ class BatchCollector:
         self._pack(finish=True)
         self._epoch, self._next = mark, mark.skipped
         self._had_profile = self._is_profiled
-        self._steps_due = mark.steps or 0
-        if mark.samples is not None and mark.batch_size is not None:
-            self._steps_due = -(-mark.samples // mark.batch_size)
+        due = None if mark.sizes is None else mark.sizes.open(mark.stride)
+        self._steps_due = due or mark.steps or 0
         self._epoch_samples, self._epoch_updates = 0, None
         self._last_us = mark.t // 1000
         self._opening_us = None
@@ -293,7 +278,7 @@ class BatchCollector:
             train_end=train_end,
             end=mark.t,
             whole=not (mark.cut or self._had_profile) and self._next >= self._steps_due,
-            samples=self._samples_so_far(epoch, steps) if mark.samples is None else mark.samples,
+            samples=self._epoch_samples if mark.samples is None else mark.samples,
             metrics=mark.metrics,
             steps=steps,
             validation=_validation_after(train_end, mark.validation),
@@ -337,15 +322,18 @@ class BatchCollector:
             if index >= self._next + stride and index > self._overdue and not everything:
                 self._early = batches[position:]
                 break
-            measured = batch if isinstance(batch, MeasuredBatch) else None
-            if measured is not None and isinstance(measured.samples, tuple):
-                count = len(measured.samples)
-            else:
-                count = self._batches_until(index)
-            if count > 0:
+            count = self._batches_until(index)
+            if isinstance(batch, MeasuredBatch):
+                if isinstance(batch.samples, tuple):
+                    count = len(batch.samples)
+                if count > 0:
+                    self._append(self._epoch, count, end_ns)
+                    self._measure(batch, count)
+            elif count > 0:
+                if stride > 1:
+                    # Of several that are to end together, fewer may be left.
+                    count, _ = self._take(self._epoch, count)
                 self._append(self._epoch, count, end_ns)
-                if measured is not None:
-                    self._measure(measured, count)
 
     def _batches_until(self, index: int) -> int:
         """Return how many batches end with that one: there may be fewer than a hook claims."""
@@ -354,34 +342,45 @@ class BatchCollector:
             return count
         return max(1, min(count, self._steps_due - self._next))
 
+    def _take(self, epoch: EpochStart, count: int) -> tuple[int, list[tuple[int, int]]]:
+        """Keep the sizes of so many batches at most; return how many, and the waits for them."""
+        none: list[int | None] = [None] * count
+        sizes, waits = (none, []) if epoch.sizes is None else epoch.sizes.take(count)
+        self._keep_sizes(sizes)
+        return len(sizes), waits
+
+    def _fill(self, epoch: EpochStart) -> None:
+        """Look up what batches in hand don't say themselves.
+
+        The host may run ahead of the device: only what it waited after the batch before had ended
+        is lost. Of several that end together, nobody knows for which of them the device waited.
+        """
+        known, dt_us = len(self._sizes), self._dt_us
+        if known == len(dt_us):
+            return
+        _, waits = self._take(epoch, len(dt_us) - known)
+        begin_us = self._first_end_us + sum(dt_us[1:known]) - (0 if known else dt_us[0])
+        for (began, ended), took_us in zip(waits, dt_us[known:], strict=False):
+            self._waits_us.append(max(0, ended - max(began, begin_us * 1000)) // 1000)
+            begin_us += took_us
+
+    def _keep_sizes(self, sizes: Sequence[int | None]) -> None:
+        self._sizes += sizes
+        if self._epoch_samples is None or None in sizes:
+            self._epoch_samples = None
+        else:
+            self._epoch_samples += sum(sizes)  # type: ignore[arg-type]
+
     def _measure(self, batch: MeasuredBatch, count: int) -> None:
         """Keep what is known of the batches that were appended last."""
         samples = batch.samples
-        if count == 1 and not isinstance(samples, tuple):
-            self._sizes.append(samples)
-        else:
-            sizes = samples if isinstance(samples, tuple) else (samples,) * count
-            self._sizes += sizes
-            samples = None if samples is None else sum(size or 0 for size in sizes)
-        if samples is None or self._epoch_samples is None:
-            self._epoch_samples = None
-        else:
-            self._epoch_samples += samples
+        self._keep_sizes(samples if isinstance(samples, tuple) else (samples,) * count)
+        rest = count - 1
         if batch.wait_ns is not None:
-            self._waits_us.append(batch.wait_ns // 1000)
-            if count > 1:
-                self._waits_us += [0] * (count - 1)
-        self._updates.append(batch.updates)
-        if count > 1:
-            self._updates += [None if batch.updates is None else 0] * (count - 1)
+            self._waits_us += [batch.wait_ns // 1000, *[0] * rest]
+        self._updates += [batch.updates, *[None if batch.updates is None else 0] * rest]
         if batch.updates is not None:
             self._epoch_updates = (self._epoch_updates or 0) + batch.updates
-
-    def _samples_so_far(self, epoch: EpochStart, batches: int) -> int | None:
-        """Return how many samples the epoch's first batches hold, the last of which ended last."""
-        if epoch.batch_size is None:
-            return self._epoch_samples if batches else 0
-        return _samples_in(epoch, batches)
 
     def _append(self, epoch: EpochStart, count: int, end_ns: int) -> None:
         end_us = max(end_ns // 1000, self._last_us)
@@ -401,28 +400,17 @@ class BatchCollector:
         self._next += count
         self._last_us = end_us
 
-    def _samples_of(
-        self, epoch: EpochStart, first: int, count: int
-    ) -> int | tuple[int, ...] | None:
-        """Return the samples of consecutive batches: one number when all hold as many."""
-        if epoch.batch_size is None:
-            sizes = self._sizes[first - self._first : first - self._first + count]
-            known = tuple(size for size in sizes if size is not None)
-            if len(known) < count:
-                return None
-            return known if len(set(known)) > 1 else known[0]
-        ends = [_samples_in(epoch, index) or 0 for index in (first, first + count)]
-        total = ends[1] - ends[0]
-        if count == 1 or total == count * epoch.batch_size:
-            return total // count
-        return tuple(
-            (_samples_in(epoch, index + 1) or 0) - (_samples_in(epoch, index) or 0)
-            for index in range(first, first + count)
-        )
+    def _samples_of(self, first: int, count: int) -> int | tuple[int, ...] | None:
+        """Return the samples of batches in hand: one number when all hold as many."""
+        sizes = self._sizes[first - self._first : first - self._first + count]
+        if None in sizes:
+            return None
+        return tuple(sizes) if len(set(sizes)) > 1 else sizes[0]  # type: ignore[arg-type]
 
     def _pack(self, finish: bool = False) -> None:
         epoch = self._epoch
         if epoch is not None and self._dt_us:
+            self._fill(epoch)
             if not self._is_profiled and (self._kept >= KEPT_BATCHES or self._must_coalesce()):
                 self._summarise()
             else:
@@ -438,7 +426,7 @@ class BatchCollector:
                         Batches(
                             epoch=epoch.epoch,
                             first=first + start,
-                            samples=self._samples_of(epoch, first + start, len(part)),
+                            samples=self._samples_of(first + start, len(part)),
                             t=end_us * 1000,
                             dt_us=tuple(part),
                             opening_us=self._opening_us if first + start == epoch.skipped else None,
@@ -460,6 +448,7 @@ class BatchCollector:
         epoch = self._epoch
         if epoch is None or not self._dt_us:
             return
+        self._fill(epoch)
         if self._summary is None:
             is_first = self._first == epoch.skipped
             self._summary = UnfinishedSummary(
@@ -472,17 +461,17 @@ class BatchCollector:
             self._summary_since = self._summary.t
         self._count_steady(epoch)
         self._summarised.add(Counter(self._dt_us))
-        self._summary.add(self._last_us, self._dt_us, self._samples_of_all(epoch))
+        self._summary.add(self._last_us, self._dt_us, self._samples_of_all())
         self._summary.wait_us = _added(self._summary.wait_us, self._waits_us)
         self._summary.updates = _added(self._summary.updates, self._updates)
         if self._kept < KEPT_BATCHES:
             self.coalesced += len(self._dt_us)
         self._forget_batches()
 
-    def _samples_of_all(self, epoch: EpochStart) -> int | None:
+    def _samples_of_all(self) -> int | None:
         """Return how many samples the batches in hand hold together."""
         count = len(self._dt_us)
-        samples = self._samples_of(epoch, self._first, count)
+        samples = self._samples_of(self._first, count)
         return sum(samples) if isinstance(samples, tuple) else samples and samples * count
 
     def _forget_batches(self) -> None:
@@ -493,7 +482,7 @@ class BatchCollector:
         if self._is_profiled:
             return
         first, dt_us = self._first, self._dt_us
-        samples = self._samples_of(epoch, first, len(dt_us))
+        samples = self._samples_of(first, len(dt_us))
         picked = self.steady.pick(
             samples,
             dt_us,

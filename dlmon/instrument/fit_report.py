@@ -10,9 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from dlmon.instrument.batch_ends import BatchEnds, last_of
 from dlmon.instrument.fit_watch import Activity, FitWatch
-from dlmon.instrument.keras_data import Data, claim_latest
+from dlmon.instrument.keras_data import Data, StreamedData, claim_latest
 from dlmon.instrument.keras_facts import (
     count_of_samples,
     framework_of,
@@ -26,11 +25,11 @@ from dlmon.instrument.queued import (
     EpochOpened,
     EpochStart,
     Interruption,
+    MeasuredBatch,
     Pause,
 )
 from dlmon.instrument.reporter import guarded
-from dlmon.instrument.timed_pass import TimedPass
-from dlmon.records import SCRIPT_PHASE, Evaluation, Notice, Phase, finite
+from dlmon.records import SCRIPT_PHASE, Evaluation, Notice, Phase, Validation, finite
 
 
 @dataclass(frozen=True)
@@ -54,8 +53,57 @@ class Known:
     evaluation_capped: bool = False
 
 
+def last_of(batch: int, stride: int) -> int:
+    """Return the last of the batches that ended together, with the index that a hook was given.
+
+    Until Keras 3.9 it is that of the first of them.
+    """
+    return batch + stride - 1 if batch % stride == 0 else batch
+
+
 def _nothing(batch: int) -> None:
     """Count no batch."""
+
+
+class TimedPass:
+    """When a pass over test samples began, and when its batches ended.
+
+    Args:
+        begin: when it began.
+    """
+
+    def __init__(self, begin: int) -> None:
+        self.begin = begin
+        self.ends: list[tuple[int, int]] = []
+        """The index and the end of each batch hook, in the order in which they were called."""
+
+    @property
+    def steps(self) -> int:
+        """How many batches the hooks claim: with steps_per_execution maybe more than there are."""
+        return max((batch for batch, _ in self.ends), default=-1) + 1
+
+    @property
+    def first_end(self) -> int:
+        """When the first batch ended; there is one."""
+        return min(end for _, end in self.ends)
+
+    def validation(self, end: int, most_steps: int | None) -> Validation:
+        """Return the record of a pass that ended, and had a batch.
+
+        Args:
+            end: when it ended.
+            most_steps: how many batches there are, where that is known.
+        """
+        steps = min(self.steps, most_steps or self.steps)
+        first_steps = min(min(batch for batch, _ in self.ends) + 1, steps)
+        return Validation(
+            begin=self.begin,
+            first_end=self.first_end,
+            last_end=max(end for _, end in self.ends),
+            end=end,
+            steps=steps,
+            first_steps=first_steps if first_steps > 1 else None,
+        )
 
 
 class FitReport(Activity):
@@ -102,7 +150,6 @@ class FitReport(Activity):
         self._validation_compiled = False
         self._samples: int | None = None
         self._on_tensorflow = False
-        self._ends = BatchEnds(self._reporter, self._clock, None, 1)
 
     def belong_to(self, callbacks: Any) -> None:
         """Belong to a list of callbacks that has just been made: with it, its fit is gone."""
@@ -160,10 +207,9 @@ class FitReport(Activity):
         self.is_due = True
 
     def _begin_loop(self, epoch: int) -> None:
-        data, params = self._data or Data(None), self.params
+        data, params = self._data or Data(), self.params
         parameters = parameters_of(self.model)
         self._is_described = parameters is not None
-        data.begin(self.stride)
         epochs, steps = params.get("epochs"), params.get("steps")
         facts: dict[str, Any] = {
             "batch_size": data.batch_size,
@@ -185,18 +231,16 @@ class FitReport(Activity):
         """Send where an epoch begins, and choose how its batches are counted."""
         self._epoch, self.in_epoch = self._reporter.next_epoch(), True
         self._validation = self._samples = None
-        ends = self._ends = BatchEnds(self._reporter, self._clock, self._data, self.stride)
-        self.batch_ended = ends.ended if self.has_batches else self._first_batch_ended
-        steps = ends.steps
-        if steps is None and self.stride == 1:
-            # A loop of a person's own may say it.
-            steps = self.params.get("steps")
+        if self._data is not None:
+            self._data.begin()
+        self.batch_ended = self._way_to_count() if self.has_batches else self._first_batch_ended
+        # A loop of a person's own may say it.
+        steps = self.params.get("steps") if self.stride == 1 else None
         self._reporter.send(
             EpochStart(
                 epoch=self._epoch,
                 t=self._epoch_start,
-                batch_size=ends.batch_size,
-                samples=ends.samples,
+                sizes=self._data,
                 stride=self.stride,
                 follows=self._follows,
                 steps=None if steps is None else int(steps),
@@ -207,15 +251,30 @@ class FitReport(Activity):
 
     def _first_batch_ended(self, batch: int) -> None:
         self.has_batches = True
-        self.batch_ended = self._ends.ended
+        self.batch_ended = self._way_to_count()
         self.batch_ended(batch)
+
+    def _way_to_count(self) -> Callable[[int], None]:
+        if isinstance(self._data, StreamedData):
+            return self._streamed_ended
+        return self._ended if self.stride == 1 else self._several_ended
+
+    def _ended(self, batch: int) -> None:
+        self._reporter.batch_ended((batch, self._clock()))
+
+    def _several_ended(self, batch: int) -> None:
+        self._reporter.batch_ended((last_of(batch, self.stride), self._clock()))
+
+    def _streamed_ended(self, batch: int) -> None:
+        assert isinstance(self._data, StreamedData)
+        now, sizes = self._clock(), self._data.sizes_of(self.stride)
+        self._reporter.batch_ended(MeasuredBatch(last_of(batch, self.stride), now, sizes))
 
     def batch_began(self, batch: int) -> None:
         """Time the opening of a later epoch, and describe a model that its first batch built."""
         if batch < self.stride and self._follows:
             self.is_due = False
             now = self._clock()
-            self._ends.opened(now)
             self._reporter.send(EpochOpened(now))
         elif batch >= self.stride:
             self.is_due = False
@@ -261,7 +320,8 @@ class FitReport(Activity):
         self.is_due, self._follows = False, True
         if self._validation is None and not cut:
             self._count_samples()
-        self._ends.finish(None if cut else self._samples)
+        if self._data is not None and self._samples is not None and not cut:
+            self._data.learn(self._samples)
         self.batch_ended = _nothing
         metrics, why = finite(logs)
         steps = self._test_data.batches if self._test_data is not None else None
@@ -282,7 +342,7 @@ class FitReport(Activity):
 
     def _count_samples(self) -> None:
         """Ask Keras for the samples of the epoch's training, where the data doesn't say them."""
-        if self._on_tensorflow and not self._ends.are_exact:
+        if self._on_tensorflow and not (self._data is not None and self._data.is_exact):
             self._samples = count_of_samples(self.model)
 
     def train_ended(self) -> None:
@@ -313,7 +373,7 @@ class FitReport(Activity):
             self.stride = self._steps_per_execution()
             self._reporter.send((Phase if known else Pause)(now, "evaluating"))
         if self._test_data is not None:
-            self._test_data.begin(1, keep=False)
+            self._test_data.begin(keep=False)
         self._test = TimedPass(now)
         self._stop_if_asked()
 

@@ -1,177 +1,135 @@
 """How many samples the batches hold that Keras hands on, without a look of our own at the data.
 
 Each iterator of epochs that Keras makes gets a `Data`. On TensorFlow, where batches stay within the
-graph, arrays and datasets say the sizes beforehand (`PlannedData`), and what runs in Python is
-counted as it enters the graph (`StreamedData`). On JAX and Torch every batch passes through Python:
-its size is looked at there, and the time that it took to come (`HandedData`).
-`keras_iterators` makes them.
+graph, arrays and datasets say the sizes beforehand, and what runs in Python is counted as it enters
+the graph (`StreamedData`). On JAX and Torch every batch passes through Python: its size is looked
+at there, and the time that it took to come (`HandedData`). `keras_iterators` makes them.
 """
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from dlmon.instrument.batch_plan import BatchPlan
+from dlmon.instrument.batch_plan import BatchPlan, plan_of_arrays
+from dlmon.instrument.loaders import leading_size
 from dlmon.instrument.reporter import Reporter, guarded
 
-
-def leading_size(batch: Any) -> int | None:
-    """Return how many samples a batch holds: the leading size of its first array."""
-    try:
-        # The usual batch, for which there is little time.
-        size = batch[0].shape[0] if type(batch) is tuple else None
-    except (AttributeError, IndexError, TypeError):
-        size = None
-    return size if type(size) is int else _size_of_first(batch)
-
-
-def _size_of_first(batch: Any) -> int | None:
-    while isinstance(batch, (tuple, list, Mapping)):
-        parts = batch.values() if isinstance(batch, Mapping) else batch
-        batch = next((part for part in parts if part is not None), None)
-    shape = getattr(batch, "shape", None)
-    try:
-        return int(shape[0])  # type: ignore[index]
-    except (TypeError, IndexError, ValueError):
-        return None
+# So many batches wait at most to be taken: more only where nobody takes them any more.
+MOST_WAITING = 50_000
 
 
 class Data:
-    """What an iterator of epochs reads; this one doesn't know how large its batches are.
+    """What an iterator of epochs reads, and how large its batches are, as far as a plan says it.
 
     Args:
-        iterator: Keras's own.
+        iterator: Keras's own; None for one that reads as many batches as its plan has.
+        plan: the sizes; None where they are not known beforehand.
         continues: an epoch goes on where the one before ended.
     """
 
-    inferred: str | None = None
-    """How the sizes were found, where that may be wrong."""
     counts_itself = False
     """Whether the sizes are those of the batches themselves."""
 
-    def __init__(self, iterator: Any, continues: bool = False) -> None:
+    def __init__(
+        self, iterator: Any = None, plan: BatchPlan | None = None, continues: bool = False
+    ) -> None:
         # Keras says too many once an epoch of unknown length has ended.
         batches = getattr(iterator, "num_batches", None) or getattr(
             iterator, "inferred_steps", None
         )
+        if iterator is None and plan is not None:
+            batches = plan.batches
         self.batches = int(batches) if batches else None
         """How many batches an epoch, or a pass, has; None where that is not known."""
         self.continues = continues
         self.claimed = False
         """Whether somebody asks for the sizes of its batches."""
+        self.plan = self._first_plan = plan
+        self._has_learnt = False
+        self._position, self._stride = 0, 1
+
+    @classmethod
+    def of_samples(cls, samples: int, batch_size: int) -> Data:
+        """Return what reads so many samples, of which the last batch may have fewer."""
+        batches, last = -(-samples // batch_size), samples % batch_size
+        return cls(None, plan_of_arrays(batch_size, batches, last or None))
+
+    @property
+    def inferred(self) -> str | None:
+        """How the sizes were found, where that may be wrong."""
+        return None if self.plan is None else self.plan.inferred
 
     @property
     def batch_size(self) -> int | None:
-        return None
+        return None if self.plan is None else self.plan.batch_size
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the samples of each batch are known for certain."""
+        return self.counts_itself or (self.plan is not None and self.plan.inferred is None)
+
+    @property
+    def _next(self) -> tuple[int, int | None]:
+        """Where in the plan the next epoch begins, and how many batches it is to have."""
+        ends = None if self.plan is None else self.plan.batches
+        start = self._position if self.continues and self._position < (ends or math.inf) else 0
+        known = [steps for steps in (ends and ends - start, self.batches) if steps is not None]
+        return start, min(known, default=None)
 
     @property
     def samples_per_epoch(self) -> int | None:
-        return None
+        start, steps = self._next
+        if steps is None or self.plan is None:
+            return None
+        return self.plan.samples(start, steps)
 
-    @property
-    def is_even(self) -> bool:
-        """Whether all batches of this epoch hold `batch_size` samples, but for the last."""
-        return False
-
-    def begin(self, stride: int, keep: bool = True) -> None:
-        """Begin an epoch, whose batches end so many at a time, or a pass that only `read` sums."""
-
-    def end(self) -> None:
-        """End an even epoch, whose batches nobody took one by one."""
-
-    def take(self, index: int, count: int) -> int | tuple[int, ...] | None:
-        """Return the sizes of the batches that ended, the last with an index.
-
-        Args:
-            index: of the last.
-            count: how many they are at most.
-        """
-        return None
+    def begin(self, keep: bool = True) -> None:
+        """Begin an epoch, or a pass that only `read` sums."""
 
     def read(self, steps: int) -> tuple[int, int | None]:
         """Return how many batches and samples a pass of so many steps at most has read."""
-        return min(steps, self.batches or steps), None
+        ends = None if self.plan is None else self.plan.batches
+        steps = min(known for known in (steps, self.batches, ends) if known is not None)
+        return steps, None if self.plan is None else self.plan.samples(0, steps)
 
     def learn(self, samples: int) -> None:
         """Note how many samples a whole epoch turned out to have."""
-
-
-class PlannedData(Data):
-    """Batches of arrays, or of a `tf.data.Dataset`, whose sizes are known beforehand."""
-
-    def __init__(self, iterator: Any, plan: BatchPlan, continues: bool = False) -> None:
-        super().__init__(iterator, continues)
-        if iterator is None:
-            self.batches = plan.batches
-        self.plan = self._first_plan = plan
-        self._has_learnt = False
-        self._position = 0
-        self._stride = 1
-
-    @property
-    def inferred(self) -> str | None:  # type: ignore[override]
-        return self.plan.inferred
-
-    @property
-    def batch_size(self) -> int | None:
-        return self.plan.batch_size
-
-    @property
-    def _steps(self) -> int | None:
-        left = None if self.plan.batches is None else self.plan.batches - self._position
-        known = [steps for steps in (left, self.batches) if steps is not None]
-        return min(known, default=None)
-
-    @property
-    def samples_per_epoch(self) -> int | None:
-        steps = self._steps
-        return None if steps is None else self.plan.samples(self._position, steps)
-
-    @property
-    def is_even(self) -> bool:
-        if self._stride > 1 and self.continues:
-            return False
-        steps = self._steps
-        return not self.plan.is_short_within(self._position, None if steps is None else steps - 1)
-
-    def begin(self, stride: int, keep: bool = True) -> None:
-        self._stride = stride
-        ended = self.plan.batches is not None and self._position >= self.plan.batches
-        if ended or not self.continues:
-            self._position = 0
-
-    def end(self) -> None:
-        if self.continues:
-            self._position += self._steps or 0
-
-    def take(self, index: int, count: int) -> int | tuple[int, ...] | None:
-        start = self._position
-        if count == 1:
-            self._position += 1
-            return self.plan.size(start)
-        if self.plan.batches is not None:
-            count = max(1, min(count, self.plan.batches - start))
-        self._position += count
-        return tuple(self.plan.size(position) for position in range(start, start + count))
-
-    def read(self, steps: int) -> tuple[int, int | None]:
-        steps, _ = super().read(steps)
-        if self.plan.batches is not None:
-            steps = min(steps, self.plan.batches)
-        return steps, self.plan.samples(0, steps)
-
-    def learn(self, samples: int) -> None:
-        if self.continues or self.plan.samples(0, self.plan.batches or 0) == samples:
+        plan = self.plan
+        if plan is None or self.continues or plan.samples(0, plan.batches or 0) == samples:
             return
         # What an epoch held the next may not: what was learnt first is forgotten for good then.
-        learns = self.plan is self._first_plan and not self._has_learnt
-        self.plan = self._first_plan.with_total(samples) if learns else self._first_plan
+        learns = plan is self._first_plan and not self._has_learnt
+        self.plan = plan.with_total(samples) if learns else self._first_plan
         self._has_learnt = True
+
+    # What the side thread asks, which takes the batches of each epoch in their order.
+
+    def open(self, stride: int) -> int | None:
+        """Begin to take an epoch whose batches end so many at a time; return how many are due."""
+        self._stride, (self._position, steps) = stride, self._next
+        # With steps_per_execution, Keras may run more than it was asked for.
+        return steps if stride == 1 or not self.continues else None
+
+    def take(self, count: int) -> tuple[list[int | None], list[tuple[int, int]]]:
+        """Return the samples of the next batches, of several that end together what is left.
+
+        And when the wait for each began and ended, where that is known.
+        """
+        plan, start = self.plan, self._position
+        if plan is None:
+            return [None] * count, []
+        if plan.batches is not None and self._stride > 1:
+            count = max(1, min(count, plan.batches - start))
+        self._position += count
+        if not plan.is_short_within(start, count):
+            return [plan.batch_size] * count, []
+        return [plan.size(position) for position in range(start, start + count)], []
 
 
 class StreamedData(Data):
@@ -191,7 +149,7 @@ class StreamedData(Data):
     def batch_size(self) -> int | None:
         return self._first
 
-    def begin(self, stride: int, keep: bool = True) -> None:
+    def begin(self, keep: bool = True) -> None:
         if self.restarts:
             self._sizes.clear()
 
@@ -216,16 +174,19 @@ class StreamedData(Data):
                 note(batch)
             yield batch
 
-    def take(self, index: int, count: int) -> int | tuple[int, ...] | None:
-        sizes = self._sizes
+    def sizes_of(self, count: int) -> int | tuple[int, ...] | None:
+        """Return the sizes of the next batches: no more than so many have ended."""
+        known = [size for size in self._pop(count) if size is not None]
         if count == 1:
-            return sizes.popleft() if sizes else None
-        taken = [sizes.popleft() for _ in range(min(count, len(sizes)))]
-        known = tuple(size for size in taken if size is not None)
-        return known if known and len(known) == len(taken) else None
+            return known[0] if known else None
+        return tuple(known) or None
+
+    def _pop(self, count: int) -> list[int | None]:
+        sizes = self._sizes
+        return [sizes.popleft() for _ in range(min(count, len(sizes)))]
 
     def read(self, steps: int) -> tuple[int, int | None]:
-        sizes = [self._sizes.popleft() for _ in range(min(steps, len(self._sizes)))]
+        sizes = self._pop(steps)
         known = [size for size in sizes if size is not None]
         return len(sizes), sum(known) if len(known) == len(sizes) else None
 
@@ -242,50 +203,48 @@ class HandedData(Data):
         continues: bool = False,
         clock: Callable[[], int] = time.monotonic_ns,
     ) -> None:
-        super().__init__(iterator, continues)
-        self._plan, self._clock = plan, clock
+        super().__init__(iterator, plan, continues)
+        self._clock = clock
         self._first: int | None = None
-        self.handed: dict[int, tuple[int | None, int, int]] = {}
-        """For each batch of an epoch, its size, and when the wait for it began and ended."""
+        # What each epoch of its own begins with is None.
+        self._handed: deque[tuple[int | None, int, int] | None] = deque(maxlen=MOST_WAITING)
         self._keep = False
         self._count = 0
         self._samples: int | None = 0
 
     @property
     def batch_size(self) -> int | None:
-        return self._first if self._plan is None else self._plan.batch_size
+        return self._first if self.plan is None else self.plan.batch_size
 
-    @property
-    def samples_per_epoch(self) -> int | None:
-        if self._plan is None or self._plan.batches is None:
-            return None
-        steps = min(self.batches or self._plan.batches, self._plan.batches)
-        return self._plan.samples(0, steps)
-
-    def begin(self, stride: int, keep: bool = True) -> None:
-        self.handed, self._keep = {}, keep
+    def begin(self, keep: bool = True) -> None:
+        self._keep = keep
         self._count, self._samples = 0, 0
+        if keep and not self.continues:
+            self._handed.append(None)
 
     def note(self, batch: Any, begin: int) -> None:
         """Note a batch that was waited for from `begin` on."""
         now = self._clock()
         size = leading_size(batch)
         if self._keep:
-            self.handed[self._count] = size, begin, now
+            self._handed.append((size, begin, now))
         elif not self.claimed:
             self._first = size
-            return
-        elif size is None or self._samples is None:
-            self._samples = None
         else:
-            self._samples += size
-        self._count += 1
+            self._count += 1
+            known = size is not None and self._samples is not None
+            self._samples = self._samples + size if known else None  # type: ignore[operator]
 
-    def take(self, index: int, count: int) -> int | tuple[int, ...] | None:
-        found = [self.handed.pop(number, None) for number in range(index + 1 - count, index + 1)]
-        sizes = [batch[0] for batch in found if batch is not None]
-        known = tuple(size for size in sizes if size is not None)
-        return known if known and len(known) == len(sizes) else None
+    def open(self, stride: int) -> int | None:
+        handed = self._handed
+        while handed and not self.continues and handed.popleft() is not None:
+            """Leave out what was read of the epoch before, and not trained with."""
+        return super().open(stride)
+
+    def take(self, count: int) -> tuple[list[int | None], list[tuple[int, int]]]:
+        handed, unknown = self._handed, (None, 0, 0)
+        taken = [handed.popleft() or unknown if handed else unknown for _ in range(count)]
+        return [size for size, _, _ in taken], [(begin, end) for _, begin, end in taken]
 
     def read(self, steps: int) -> tuple[int, int | None]:
         return self._count, self._samples

@@ -14,11 +14,10 @@ from dlmon.instrument.batch_plan import BatchPlan, plan_of_arrays, plan_of_datas
 from dlmon.instrument.keras_data import (
     Data,
     HandedData,
-    PlannedData,
     StreamedData,
     keep_data,
-    leading_size,
 )
+from dlmon.instrument.loaders import leading_size
 from dlmon.instrument.reporter import Reporter, guarded
 
 _WATCHED = "_dlmon_watched"
@@ -126,7 +125,7 @@ def _data_of_epoch_iterator(iterator: Any, reporter: Reporter) -> Data:
     elif plan is None and isinstance(adapter.batch_size, int):
         inferred = "batches are as large as the first; the last may be smaller"
         plan = BatchPlan(adapter.batch_size, last=None, inferred=inferred)
-    return Data(iterator) if plan is None else PlannedData(iterator, plan, continues)
+    return Data(iterator, plan, continues)
 
 
 def _unowned(owner: Any, name: str) -> Callable[..., Any]:
@@ -177,7 +176,7 @@ def _data_of_handler(handler: Any, reporter: Reporter) -> Data:
         plan = plan_of_dataset(adapter._dataset)
     elif _kind(adapter, {"GeneratorDataAdapter"}):
         return _stream_of_handler(handler, adapter, restarts, reporter)
-    return Data(handler) if plan is None else PlannedData(handler, plan, not restarts)
+    return Data(handler, plan, not restarts)
 
 
 def _stream_of_handler(

@@ -304,7 +304,7 @@ def leading_size(batch: Any) -> int | None:
     try:
         kind = type(batch)
         first = batch[0] if (kind is list or kind is tuple) and batch else batch
-        if hasattr(type(first), "__array__") and first.shape:
+        if hasattr(type(first), "shape") and first.shape:
             # As nearly always.
             return int(first.shape[0])
         return _first_size(batch, DEPTH)
@@ -313,8 +313,7 @@ def leading_size(batch: Any) -> int | None:
 
 
 def _first_size(value: Any, depth: int) -> int | None:
-    kind = type(value)
-    if hasattr(kind, "__array__"):
+    if hasattr(type(value), "shape"):
         shape = value.shape
         return int(shape[0]) if len(shape) else None
     if isinstance(value, (tuple, list)):

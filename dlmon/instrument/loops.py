@@ -160,8 +160,6 @@ class Training:
             EpochStart(
                 epoch=self._epoch,
                 t=self._entered_ns,
-                batch_size=None,
-                samples=None,
                 phase="training",
             )
         )

@@ -370,9 +370,7 @@ class PassReports:
         self._epochs += 1
         self._epochs_of_loop += 1
         read.epoch = self._reporter.next_epoch()
-        self._reporter.send(
-            EpochStart(read.epoch, read.begin, None, None, follows=True, skipped=read.skipped)
-        )
+        self._reporter.send(EpochStart(read.epoch, read.begin, follows=True, skipped=read.skipped))
         self._reporter.send(EpochOpened(read.opened))
         held, read.held, read.state = read.held, None, TRAINING
         read.reported = read.opened

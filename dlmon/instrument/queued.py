@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from dlmon.records import Metrics, NamedPause, Record, Validation, finite
 
@@ -19,6 +19,19 @@ _SAME_PAUSE_NS = 10_000_000
 MOST_METRICS = 16
 
 
+class Sizes(Protocol):
+    """What an epoch's batches are taken from, in their order, by the side thread."""
+
+    def open(self, stride: int) -> int | None:
+        """Begin an epoch whose batches end so many at a time; return how many are due."""
+
+    def take(self, count: int) -> tuple[list[int | None], list[tuple[int, int]]]:
+        """Return the samples of the next batches, which are so many at most.
+
+        And when the wait for each began and ended, where that is known.
+        """
+
+
 @dataclass(frozen=True)
 class EpochStart:
     """The training thread entered an epoch.
@@ -26,15 +39,14 @@ class EpochStart:
     `stride` is Keras's steps_per_execution, `phase` what the compile phase
     turns into with the first batch that ends, and `capped` says that the epoch
     is not a whole one. `follows` another of the same `fit`: an `EpochOpened` comes then.
-    Without a `batch_size` each `MeasuredBatch` has its own size, or none is known. `steps` says how
-    many batches a whole epoch has where `samples` doesn't; where neither does, the epoch is whole
-    unless its end says that it was cut. So many of its batches were `skipped` at its beginning.
+    `sizes` know how many batches are due, and what is known of each that is no `MeasuredBatch`;
+    where they don't, `steps` are due; else the epoch is whole unless its end says that it was cut.
+    So many of its batches were `skipped` at its beginning.
     """
 
     epoch: int
     t: int
-    batch_size: int | None
-    samples: int | None
+    sizes: Sizes | None = None
     stride: int = 1
     phase: str = "training"
     capped: bool = False

@@ -11,8 +11,8 @@ from types import ModuleType
 from typing import Any
 
 from dlmon.instrument.fit_watch import OWNER, Activity, FitWatch, watch_of
-from dlmon.instrument.keras_data import leading_size
 from dlmon.instrument.keras_facts import parameters_of, qualities_of
+from dlmon.instrument.loaders import leading_size
 from dlmon.instrument.queued import EpochEnd, EpochStart, MeasuredBatch
 from dlmon.instrument.reporter import Reporter, guarded
 
@@ -94,7 +94,7 @@ class SingleBatches(Activity):
         why = {**dict.fromkeys(unknown, _NO_LENGTH), **qualities.pop("why", {})}
         self._reporter.begin_loop(parameters=parameters, has_epochs=False, why=why, **qualities)
         self._epoch, self._count = self._reporter.next_epoch(), 0
-        self._reporter.send(EpochStart(self._epoch, now, batch_size=None, samples=None))
+        self._reporter.send(EpochStart(self._epoch, now))
         self.in_epoch, self.has_batches = True, False
         if not self._ends_with_process:
             # Called before what the reporter has registered.

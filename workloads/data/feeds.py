@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from dlmon.instrument.batch_plan import plan_of_arrays
-from dlmon.instrument.keras_data import PlannedData
+from dlmon.instrument.keras_data import Data
 
 SEED = 1
 
@@ -34,10 +33,9 @@ class Feed:
         return -(-self.samples // self.batch_size)
 
     @property
-    def data(self) -> PlannedData:
+    def data(self) -> Data:
         """Return the sizes of its batches, for the callback that reports them."""
-        last = self.samples % self.batch_size or None
-        return PlannedData(None, plan_of_arrays(self.batch_size, self.steps, last))
+        return Data.of_samples(self.samples, self.batch_size)
 
     @property
     def shuffle(self) -> bool:

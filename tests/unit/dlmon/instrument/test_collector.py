@@ -6,7 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dlmon.instrument import collector as emit
+from dlmon.instrument.batch_plan import BatchPlan
 from dlmon.instrument.collector import BatchCollector
+from dlmon.instrument.keras_data import Data
 from dlmon.instrument.queued import (
     EpochChanged,
     EpochEnd,
@@ -32,8 +34,15 @@ MS = 1_000_000
 BEGIN = 7_000_000_123
 
 
+def sizes(batch_size, samples):
+    """Return what knows the batches of so many samples, or of any number."""
+    if samples is None:
+        return Data(None, BatchPlan(batch_size, None))
+    return Data.of_samples(samples, batch_size)
+
+
 def begin(epoch=0, t=BEGIN, batch_size=10, samples=100, stride=1):
-    return EpochStart(epoch, t, batch_size, samples, stride)
+    return EpochStart(epoch, t, sizes(batch_size, samples), stride)
 
 
 def end(epoch=0, t=BEGIN + 10_000 * MS, cut=False, **changes):
@@ -63,7 +72,7 @@ def steady_after(*epochs, capped=True, samples=100):
     queue = deque()
     t = BEGIN
     for number, took_ms in enumerate(epochs):
-        queue.append(EpochStart(number, t, 10, samples, capped=capped))
+        queue.append(EpochStart(number, t, sizes(10, samples), capped=capped))
         for index, ms in enumerate(took_ms):
             t += ms * MS
             queue.append((index, t))
@@ -351,7 +360,7 @@ def test_a_reader_that_has_caught_up_gets_single_times_again(monkeypatch):
 
 def opened(after_ms, epoch=1, **options):
     """Return what is queued of an epoch that is opened within so long, and its ten batches."""
-    mark = EpochStart(epoch, BEGIN, 10, 100, follows=True, **options)
+    mark = EpochStart(epoch, BEGIN, sizes(10, 100), follows=True, **options)
     at = BEGIN + after_ms * MS
     return [mark, EpochOpened(at), *ends(10, since=at), end(epoch)]
 
@@ -422,7 +431,9 @@ def summarised(monkeypatch, *epochs, capped=False):
     monkeypatch.setattr(emit, "KEPT_BATCHES", 0)
     queue, t = [], BEGIN
     for number, (opening_ms, took_ms) in enumerate(epochs):
-        mark = EpochStart(number, t, 10, 10 * len(took_ms), capped=capped, follows=number > 0)
+        mark = EpochStart(
+            number, t, sizes(10, 10 * len(took_ms)), capped=capped, follows=number > 0
+        )
         queue.append(mark)
         t += opening_ms * MS
         if number:
@@ -531,7 +542,7 @@ def test_the_record_of_an_epoch_is_written_again_with_what_is_known_later():
     checked = Validation(BEGIN + 20 * MS, BEGIN + 21 * MS, BEGIN + 22 * MS, BEGIN + 23 * MS, 2)
     records = collect(
         [
-            EpochStart(4, BEGIN, None, None),
+            EpochStart(4, BEGIN),
             *batches,
             end(4, t=BEGIN + 5 * MS),
             EpochChanged(4, updates=2),
@@ -555,7 +566,7 @@ def test_what_a_gpu_added_up_for_an_epoch_may_come_after_the_next_ones():
         for n in range(40)
         for at in [BEGIN + n * MS]
         for mark in (
-            EpochStart(n, at, None, None),
+            EpochStart(n, at),
             MeasuredBatch(0, at + MS, 10, 0, 1),
             end(n, t=at + MS),
         )
@@ -574,7 +585,7 @@ def test_nothing_is_known_later_of_an_epoch_that_is_not_there():
 
 
 def test_batches_of_several_sizes_may_end_together():
-    start = EpochStart(0, BEGIN, batch_size=None, samples=None, stride=4, steps=6)
+    start = EpochStart(0, BEGIN, stride=4, steps=6)
     queue = [
         start,
         MeasuredBatch(3, BEGIN + 40 * MS, (8, 8, 8, 5), 7 * MS),
@@ -590,7 +601,7 @@ def test_batches_of_several_sizes_may_end_together():
 
 
 def test_sizes_say_how_many_batches_ended_even_if_more_than_were_asked_for():
-    start = EpochStart(0, BEGIN, batch_size=None, samples=None, stride=4, steps=6)
+    start = EpochStart(0, BEGIN, stride=4, steps=6)
     _, epoch = collect(
         [start, *[MeasuredBatch(i, BEGIN + i * MS, (2,) * 4) for i in (3, 7)], end()]
     )
@@ -598,7 +609,7 @@ def test_sizes_say_how_many_batches_ended_even_if_more_than_were_asked_for():
 
 
 def test_an_epoch_without_sizes_may_say_how_many_batches_it_has():
-    start = EpochStart(0, BEGIN, batch_size=None, samples=None, steps=3)
+    start = EpochStart(0, BEGIN, steps=3)
     batches = [MeasuredBatch(i, BEGIN + (i + 1) * MS) for i in range(3)]
     *_, whole = collect([start, *batches, end()])
     *_, cut = collect([start, *batches[:2], end()])

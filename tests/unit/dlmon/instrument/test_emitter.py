@@ -14,6 +14,7 @@ import pytest
 from dlmon.instrument import collector
 from dlmon.instrument import emitter as emitter_module
 from dlmon.instrument.emitter import Emitter
+from dlmon.instrument.keras_data import Data
 from dlmon.instrument.queued import EpochEnd, EpochStart
 from dlmon.records import Batches, BatchSummary, Epoch, Failure, Notice, Output, Phase, decode
 
@@ -110,7 +111,7 @@ def test_everything_that_was_sent_arrives_in_order(pipe):
 
 
 def test_batches_arrive_without_anybody_closing(pipe):
-    pipe.emitter.send(EpochStart(0, 0, 10, 30))
+    pipe.emitter.send(EpochStart(0, 0, Data.of_samples(30, 10)))
     for index in range(3):
         pipe.emitter.batch_ended((index, (index + 1) * 20 * MS))
     wait_for(lambda: pipe.read() and len(durations_in(pipe.records())) == 3)
@@ -119,7 +120,7 @@ def test_batches_arrive_without_anybody_closing(pipe):
 
 def test_it_is_known_how_much_longer_the_steady_state_must_last(pipe):
     assert pipe.emitter.steady_left_us(3_000_000) == 4_000_000
-    pipe.emitter.send(EpochStart(0, 0, 10, 200))
+    pipe.emitter.send(EpochStart(0, 0, Data.of_samples(200, 10)))
     for index in range(20):
         pipe.emitter.batch_ended((index, (index + 1) * 200 * MS))
     # The first compiles, and ten are warm-up.
@@ -228,7 +229,7 @@ def test_a_full_pipe_costs_single_times_and_says_how_many(pipe, monkeypatch):
     monkeypatch.setattr(collector, "WAITING_BATCHES", 100)
     send_all(pipe.emitter, lines_of(500))
     wait_for(pipe.full)
-    pipe.emitter.send(EpochStart(0, 0, 10, 50_000))
+    pipe.emitter.send(EpochStart(0, 0, Data.of_samples(50_000, 10)))
     for index in range(5_000):
         pipe.emitter.batch_ended((index, (index + 1) * MS))
     pipe.emitter.send(EpochEnd(0, 6_000 * MS, {}, {}, cut=False))
@@ -261,7 +262,7 @@ def test_a_signal_handler_may_ask_for_a_stop(pipe):
 
 
 def test_many_batches_from_another_thread_are_all_reported(pipe):
-    pipe.emitter.send(EpochStart(0, 0, 1, 20_000))
+    pipe.emitter.send(EpochStart(0, 0, Data.of_samples(20_000, 1)))
 
     def train():
         for index in range(20_000):

@@ -6,8 +6,9 @@ does with it is tested end to end.
 
 import gc
 from collections import deque
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 
+import numpy as np
 import pytest
 
 from dlmon.instrument.batch_plan import plan_of_arrays
@@ -15,7 +16,7 @@ from dlmon.instrument.collector import BatchCollector
 from dlmon.instrument.emitter import Reads
 from dlmon.instrument.fit_report import Known
 from dlmon.instrument.fits import callback_class, watch_fits
-from dlmon.instrument.keras_data import HandedData, PlannedData, keep_data
+from dlmon.instrument.keras_data import Data, HandedData, keep_data
 from dlmon.instrument.keras_facts import parameters_of
 from dlmon.instrument.queued import MetricsRead
 from dlmon.instrument.reporter import Reporter
@@ -137,7 +138,7 @@ class Keras:
     def fit(self, model, samples=25, callbacks=None, **how):
         iterator = EpochIterator(-(-samples // 10))
         plan = plan_of_arrays(10, iterator.num_batches, samples % 10 or None)
-        keep_data(iterator, PlannedData(iterator, plan))
+        keep_data(iterator, Data(iterator, plan))
         made = self.lists.CallbackList
         return self.trainers.fit(made, model, iterator, callbacks, self.pass_time, **how)
 
@@ -148,7 +149,7 @@ class Keras:
 
     def evaluate(self, model, batches=3, callbacks=None):
         iterator = EpochIterator(batches)
-        keep_data(iterator, PlannedData(iterator, plan_of_arrays(10, batches, 5)))
+        keep_data(iterator, Data(iterator, plan_of_arrays(10, batches, 5)))
         if callbacks is None:
             callbacks = self.lists.CallbackList(model=model, steps=batches)
         self.trainers.evaluate(callbacks, batches, self.pass_time)
@@ -164,7 +165,7 @@ class Keras:
 
 def planned(samples):
     """Return the sizes of a pass over so many samples, in batches of ten."""
-    return PlannedData(None, plan_of_arrays(10, -(-samples // 10), samples % 10 or None))
+    return Data.of_samples(samples, 10)
 
 
 FIT = """
@@ -289,18 +290,18 @@ def test_what_runs_within_a_batch_takes_nothing_of_its_time(keras):
 
 
 def test_batches_one_by_one_end_when_something_else_trains(keras):
-    keras.model().train_on_batch(SimpleNamespace(shape=(7,)))
+    keras.model().train_on_batch(np.zeros(7))
     assert keras.reporter.take("torch")
     assert keras.running == []
     # What another counts is not counted twice.
-    keras.model().train_on_batch(SimpleNamespace(shape=(7,)))
+    keras.model().train_on_batch(np.zeros(7))
     keras.reporter.let_go("torch")
     assert counted(keras.of(Epoch)) == [(0, 7, 1, False)]
 
 
 def test_a_batch_that_fails_is_not_counted(keras):
     model = keras.model()
-    model.train_on_batch(SimpleNamespace(shape=(7,)))
+    model.train_on_batch(np.zeros(7))
     with pytest.raises(TypeError):
         model.train_on_batch()
     keras.fit(model, epochs=1)
@@ -321,7 +322,7 @@ def test_only_the_wait_after_the_batch_before_is_lost(keras):
     data = HandedData(iterator, None, clock=lambda: keras.now)
     keep_data(iterator, data)
     callbacks = keras.lists.CallbackList(model=model, epochs=1, steps=3)
-    batch = (SimpleNamespace(shape=(4,)),)
+    batch = (np.zeros(4),)
 
     def fetch(ms):
         begin = keras.now

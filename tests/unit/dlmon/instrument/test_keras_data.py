@@ -6,32 +6,18 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
-from dlmon.instrument.keras_data import claim_latest, leading_size
+from dlmon.instrument.keras_data import claim_latest
 from dlmon.instrument.keras_iterators import watch_data
 from dlmon.instrument.reporter import Reporter
 
 
-def array(*shape):
-    return SimpleNamespace(shape=shape)
+class Array:
+    def __init__(self, *shape):
+        self.sizes = shape
 
-
-@pytest.mark.parametrize(
-    ("batch", "size"),
-    [
-        ((array(5, 2), array(7)), 5),
-        ([array(5)], 5),
-        ({"a": array(4, 1), "b": array(9)}, 4),
-        (({"a": None, "b": [array(3)]}, array(3)), 3),
-        ((None, array(8)), 8),
-        (array(6), 6),
-        ((array(),), None),
-        ((), None),
-        ("text", None),
-        (None, None),
-    ],
-)
-def test_a_batch_is_as_large_as_its_first_array(batch, size):
-    assert leading_size(batch) == size
+    @property
+    def shape(self):
+        return self.sizes
 
 
 class EpochIterator:
@@ -106,50 +92,49 @@ def make(monkeypatch):
     return make
 
 
+def sizes(data, count=1):
+    """Return the sizes of the next batches."""
+    return data.take(count)[0]
+
+
 def test_arrays_say_their_sizes_beforehand(make):
     _, data = make(ArrayDataAdapter())
-    data.begin(1)
     assert (data.batch_size, data.samples_per_epoch, data.batches) == (10, 33, 4)
-    assert data.is_even
-    assert data.inferred is None
+    assert data.is_exact
+    for _ in range(2):
+        assert data.open(1) == 4
+        assert [*sizes(data), *sizes(data, 3)] == [10, 10, 10, 3]
 
 
 def test_epochs_that_go_on_in_arrays_end_with_the_short_batch(make):
     _, data = make(ArrayDataAdapter(), steps_per_epoch=3)
-    found = []
-    for _ in range(3):
-        data.begin(1)
-        found.append((data.samples_per_epoch, data.is_even))
-        data.end()
-    assert found == [(30, True), (3, True), (30, True)]
+    found = [(data.samples_per_epoch, sizes(data, data.open(1))) for _ in range(3)]
+    assert found == [(30, [10] * 3), (3, [3]), (30, [10] * 3)]
 
 
-def test_several_batches_that_end_together_are_no_more_than_there_are(make):
+def test_several_batches_that_end_together_may_be_more_than_were_asked_for(make):
     _, data = make(ArrayDataAdapter(), steps_per_epoch=3)
-    data.begin(3)
-    assert not data.is_even
-    assert data.take(2, 3) == (10, 10, 10)
-    data.begin(3)
-    assert data.take(2, 3) == (3,)
+    assert data.open(3) is None
+    assert (sizes(data, 3), sizes(data, 3)) == ([10] * 3, [3])
 
 
 def test_a_stream_is_counted_as_it_is_read(make):
-    adapter = PyDatasetAdapter([(array(4),), (array(5),), (array(2),)])
+    adapter = PyDatasetAdapter([(Array(4),), (Array(5),), (Array(2),)])
     _, data = make(adapter)
     # Keras looks at the first batch for its type, and at that one only.
     adapter._standardize_batch(adapter.batches[0])
     assert data.batch_size == 4
     for _ in range(2):
         stream = adapter._get_iterator()
-        data.begin(1)
+        data.begin()
         # TensorFlow reads ahead.
         assert [batch[0].shape[0] for batch in stream] == [4, 5, 2]
-        assert [data.take(number, 1) for number in range(3)] == [4, 5, 2]
+        assert [data.sizes_of(1) for _ in range(3)] == [4, 5, 2]
     assert adapter.standardized == 7
 
 
 def test_what_reads_ahead_for_a_stream_that_was_left_is_not_counted(make):
-    adapter = GeneratorDataAdapter([(array(4),), (array(5),)])
+    adapter = GeneratorDataAdapter([(Array(4),), (Array(5),)])
     _, data = make(adapter)
     assert data.batch_size == 4
     left, stream = adapter.generator(), adapter.generator()
@@ -157,39 +142,54 @@ def test_what_reads_ahead_for_a_stream_that_was_left_is_not_counted(make):
     next(stream)
     next(left)
     next(stream)
-    assert data.take(1, 2) == (4, 5)
-    assert data.take(2, 1) is None
+    assert data.sizes_of(2) == (4, 5)
+    assert data.sizes_of(1) is None
 
 
 def test_batches_that_python_hands_on_are_counted_where_they_pass(make):
-    iterator, data = make(Adapter([(array(4),), (array(5),), (None,)]), "jax")
-    batches = iter(iterator._get_iterator())
-    data.begin(1)
-    assert [next(batches) for _ in range(2)] == iterator.data_adapter.batches[:2]
-    size, begin, end = data.handed.pop(1)
-    assert size == 5
+    handed = [(Array(4),), (Array(5),), (None,)]
+    iterator, data = make(Adapter(handed), "jax")
+    for read in (2, 3):
+        data.begin()
+        batches = iter(iterator._get_iterator())
+        assert [next(batches) for _ in range(read)] == handed[:read]
+    # What was read of an epoch and not trained with is none of the next.
+    data.open(1)
+    ((size,), ((begin, end),)) = data.take(1)
+    assert size == 4
     assert begin <= end
-    assert data.take(0, 1) == (4,)
-    assert list(batches) == [(None,)]
-    assert data.take(2, 1) is None
+    data.open(1)
+    assert sizes(data, 4) == [4, 5, None, None]
+
+
+def test_what_was_read_ahead_for_the_next_epoch_of_one_stream_is_of_that_one(make):
+    iterator, data = make(Adapter([(Array(n),) for n in (4, 5, 6)]), "jax", steps_per_epoch=1)
+    batches = iter(iterator._get_iterator())
+    found = []
+    for _ in range(2):
+        data.begin()
+        next(batches)
+        data.open(1)
+        found += sizes(data)
+    assert found == [4, 5]
 
 
 def test_a_pass_that_nobody_asks_for_keeps_nothing_but_sums(make):
-    iterator, data = make(Adapter([(array(4),), (array(5),)]), "torch")
-    data.begin(1, keep=False)
+    iterator, data = make(Adapter([(Array(4),), (Array(5),)]), "torch")
+    data.begin(keep=False)
     assert len(list(iterator._get_iterator())) == 2
-    assert data.handed == {}
     assert data.read(9) == (2, 9)
+    assert sizes(data) == [None]
 
 
 def test_errors_of_a_persons_data_pass_unchanged(make):
     def batches():
-        yield (array(4),)
+        yield (Array(4),)
         raise KeyError("of the script's own")
 
     iterator, data = make(Adapter(batches()), "jax")
     reader = iter(iterator._get_iterator())
-    data.begin(1)
+    data.begin()
     next(reader)
     with pytest.raises(KeyError, match="of the script's own"):
         next(reader)
@@ -197,7 +197,7 @@ def test_errors_of_a_persons_data_pass_unchanged(make):
 
 def test_data_of_an_unknown_kind_has_batches_without_a_size(make):
     _, data = make(BrokenAdapter())
-    assert (data.batch_size, data.batches, data.take(0, 1)) == (None, None, None)
+    assert (data.batch_size, data.batches, sizes(data)) == (None, None, [None])
 
 
 def test_data_is_claimed_once(make):

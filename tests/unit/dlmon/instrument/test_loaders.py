@@ -189,6 +189,7 @@ class Unreadable:
         (Pair(3, np.zeros(8)), 8),
         (Holder(), 6),
         ((np.float32(1), np.zeros(()), np.zeros(2)), 2),
+        ({"a": None, "b": [np.zeros(3)]}, 3),
         (["a", "b"], None),
         (np.float64(3), None),
         (None, None),

@@ -252,16 +252,6 @@ async def test_foreign_names_are_shown_as_they_are(shown, log_dir):
         assert shown.rows("#details")[0] == "[b]id[x]"
 
 
-async def test_plain_characters_are_enough(log_dir):
-    shown = ShownSessions(log_dir, ascii=True)
-    for number in range(40):
-        write(log_dir, f"session-{number}", number)
-    async with shown.app.run_test(size=(120, 24)) as pilot:
-        await shown.begin(pilot)
-        assert "".join(shown.rows("#sessions")).isascii()
-        assert "".join(shown.rows("#details")).isascii()
-
-
 # ---- keys and the mouse ----
 
 

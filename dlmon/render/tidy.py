@@ -12,10 +12,10 @@ import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import fields, replace
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from dlmon.figures.epoch_tables import epoch_metrics
 from dlmon.figures.redact import Redaction
 from dlmon.figures.session_report import records_of
 from dlmon.figures.summary import Cell, Outcome, summary_columns, summary_numbers
@@ -41,18 +41,14 @@ from dlmon.session.figures import read_session
 from dlmon.session.metric_readings import MetricReadings, Pass
 from dlmon.session.session import Session
 
-BATCHES, SAMPLES, EPOCHS, METRICS, MACHINE, OPERATIONS = TABLES = (
-    "batches", "samples", "epochs", "metrics", "machine", "operations",
-)  # fmt: skip
-
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 _OPTIONS = ("batch_size", "precision", "mode", "backend", "data")
 _SECOND_NS = 1_000_000_000
 # As the name of a folder, which it is.
 _LONGEST_ID = 255
 
-Read = Callable[[], Iterator[Record]]
-"""Begins to read a log: its header, and what follows."""
+Row = dict[str, Cell]
+"""The cells of a row by the headings of their columns: the same ones in each row of a table."""
 
 
 def csv_lines(paths: Sequence[Path], table: str | None = None, full: bool = False) -> Iterator[str]:
@@ -67,61 +63,75 @@ def csv_lines(paths: Sequence[Path], table: str | None = None, full: bool = Fals
         LogError: a log can't be read.
         ReportError: there is nothing of that kind in them.
     """
-    for row in _checked_rows(paths, table, full):
-        yield _line(row)
+    return _csv(_rows(paths, table, full))
 
 
 def json_lines(paths: Sequence[Path], table: str, full: bool = False) -> Iterator[str]:
     """Yield the lines of the same table as a list of JSON, an object a row; it raises the same."""
-    rows = _checked_rows(paths, table, full)
-    headings = next(rows)
     before = "[\n"
-    for row in rows:
-        values = map(_json_value, row)
-        yield before + json.dumps(dict(zip(headings, values, strict=True)), allow_nan=False)
+    for row in _rows(paths, table, full):
+        known = {
+            name: None if isinstance(cell, float) and not math.isfinite(cell) else cell
+            for name, cell in row.items()
+        }
+        yield before + json.dumps(known, allow_nan=False)
         before = ",\n"
     yield "\n]\n"
 
 
-def _json_value(cell: Cell) -> Cell:
-    return None if isinstance(cell, float) and not math.isfinite(cell) else cell
+def sweep_lines(path: Path, full: bool = False) -> Iterator[str]:
+    """Yield the lines of a sweep's table: one row per combination.
+
+    Raises:
+        LogError: it can't be read.
+    """
+    found = sweep_report(path, full).as_json["rows"]
+    varied = dict.fromkeys(key for row in found for key in row["options"])
+    figures = (
+        "status", "reason", "metric", "value", "low", "high", "projected", "samples_per_second",
+        "cost_usd", "best",
+    )  # fmt: skip
+    return _csv(
+        {
+            "workload": row["workload"],
+            **{f"option_{key}": _scalar(row["options"].get(key)) for key in varied},
+            **{name: _scalar(row[name]) for name in figures},
+        }
+        for row in found
+    )
 
 
-def _checked_rows(paths: Sequence[Path], table: str | None, full: bool) -> Iterator[Sequence[Any]]:
-    """Yield the rows of a table, headings first; one that would be empty is refused."""
-    rows = _rows(paths, table, full)
-    headings = next(rows)
+def _csv(rows: Iterable[Row]) -> Iterator[str]:
+    for number, row in enumerate(rows):
+        if number == 0:
+            yield _line(row)
+        yield _line(row.values())
+
+
+def _rows(paths: Sequence[Path], table: str | None, full: bool) -> Iterator[Row]:
+    """Yield the rows of a table; one that would be empty is refused."""
+    rows = _sessions(paths, full) if table is None else _of_logs(paths, TABLES[table])
+    if table == EPOCHS:
+        # Some have metrics that others lack.
+        known = list(rows)
+        names = dict.fromkeys(chain.from_iterable(known))
+        rows = ({name: row.get(name) for name in names} for row in known)
     first = next(rows, None)
     if first is None:
         what = "readings of the machine" if table == MACHINE else table
         raise ReportError(f"there are no {what} in what was recorded: the table would be empty")
-    yield headings
     yield first
     yield from rows
 
 
-def _rows(paths: Sequence[Path], table: str | None, full: bool) -> Iterator[Sequence[Cell]]:
-    logs = [_reading(path) for path in paths]
-    if table is None:
-        return _sessions(paths, full)
-    makers = {
-        BATCHES: _batches,
-        SAMPLES: _samples,
-        EPOCHS: _epochs,
-        METRICS: _metrics,
-        MACHINE: _machine,
-        OPERATIONS: _operations,
-    }
-    return makers[table](logs)
-
-
-def _reading(path: Path) -> Read:
-    def read() -> Iterator[Record]:
+def _of_logs(
+    paths: Sequence[Path], rows_of: Callable[[SessionHeader, Iterator[Record]], Iterator[Row]]
+) -> Iterator[Row]:
+    for path in paths:
         with contextlib.closing(LogFollower(path)) as follower:
-            yield follower.header
-            yield from records_of(follower)
-
-    return read
+            id = clean(follower.header.id, _LONGEST_ID)
+            for row in rows_of(follower.header, records_of(follower)):
+                yield {"session": id, **row}
 
 
 def _line(cells: Iterable[Cell]) -> str:
@@ -141,12 +151,8 @@ def _cell(cell: Cell) -> str:
     return f"'{cell}" if cell.lstrip(" ").startswith(_FORMULA) else cell
 
 
-def _sessions(paths: Sequence[Path], full: bool) -> Iterator[Sequence[Cell]]:
-    """Yield one row per session, headings first; it may raise a LogError."""
-    yield (
-        "session", "name", "wall", "workload", "status", "device", "device_name",
-        *_OPTIONS, *summary_columns(),
-    )  # fmt: skip
+def _sessions(paths: Sequence[Path], full: bool) -> Iterator[Row]:
+    """Yield one row per session; it may raise a LogError."""
     for path in paths:
         entry = read_entry(path)
         header = entry.header
@@ -157,18 +163,19 @@ def _sessions(paths: Sequence[Path], full: bool) -> Iterator[Sequence[Cell]]:
         model = snapshot.model
         options = header.options | _settings_seen(session, model)
         cpu = header.machine.cpu_model if model and model.device == "cpu" else None
-        cells: tuple[Any, ...] = (
-            header.id,
-            entry.label.name,
-            header.wall,
-            header.workload,
-            str(entry.status),
-            model and model.device,
-            (model and model.device_name) or cpu,
-            *(options.get(name) for name in _OPTIONS),
-            *summary_numbers(Outcome(session, snapshot, entry.status, entry.label)),
-        )
-        yield [_scalar(redaction.value(cell)) for cell in cells]
+        numbers = summary_numbers(Outcome(session, snapshot, entry.status, entry.label))
+        cells: dict[str, Any] = {
+            "session": header.id,
+            "name": entry.label.name,
+            "wall": header.wall,
+            "workload": header.workload,
+            "status": str(entry.status),
+            "device": model and model.device,
+            "device_name": (model and model.device_name) or cpu,
+            **{name: options.get(name) for name in _OPTIONS},
+            **dict(zip(summary_columns(), numbers, strict=True)),
+        }
+        yield {name: _scalar(redaction.value(cell)) for name, cell in cells.items()}
 
 
 def _settings_seen(session: Session, model: Model | None) -> dict[str, Any]:
@@ -186,85 +193,73 @@ def _scalar(value: Any) -> Cell:
     return value if value is None or isinstance(value, (str, int, float)) else str(value)
 
 
-def _batches(logs: Sequence[Read]) -> Iterator[Sequence[Cell]]:
-    yield (
-        "session", "epoch", "batch", "batches", "end_s", "samples", "duration_ms", "opening_ms",
-        "wait_ms", "trainer",
-    )  # fmt: skip
-    for read in logs:
-        header = _header(records := read())
-        for record in records:
-            if isinstance(record, Batches):
-                yield from _each_batch(header, record)
-            elif isinstance(record, BatchSummary):
-                yield (
-                    header.id,
-                    record.epoch + 1,
-                    record.first + 1,
-                    record.count,
-                    _seconds(record.t_last - header.t),
-                    record.samples,
-                    record.time_us / 1000,
-                    _milliseconds(record.opening_us),
-                    _milliseconds(record.wait_us),
-                    record.trainer or 0,
-                )
+class _Batch(NamedTuple):
+    """One batch, or several that are known together; the first of a record knows its waits."""
+
+    record: Batches | BatchSummary
+    first: int
+    batches: int
+    end_ns: int
+    samples: int | None
+    took_us: int
+    is_first: bool = True
 
 
-def _each_batch(header: SessionHeader, record: Batches) -> Iterator[Sequence[Cell]]:
-    end_ns = record.t - record.dt_us[0] * 1000
-    for index, (dt_us, samples) in enumerate(zip(record.dt_us, _sizes(record), strict=True)):
-        end_ns += dt_us * 1000
-        yield (
-            header.id,
-            record.epoch + 1,
-            record.first + index + 1,
-            1,
-            _seconds(end_ns - header.t),
-            samples,
-            dt_us / 1000,
-            _milliseconds(record.opening_us) if index == 0 else None,
-            # It is known of those of a record together.
-            _milliseconds(record.wait_us) if index == 0 else None,
-            record.trainer or 0,
-        )
+def _batches_in(records: Iterator[Record]) -> Iterator[_Batch]:
+    for record in records:
+        if isinstance(record, Batches):
+            end_ns = record.t - record.dt_us[0] * 1000
+            for at, (dt_us, samples) in enumerate(zip(record.dt_us, _sizes(record), strict=True)):
+                end_ns += dt_us * 1000
+                yield _Batch(record, record.first + at, 1, end_ns, samples, dt_us, at == 0)
+        elif isinstance(record, BatchSummary):
+            end_ns, samples = record.t_last, record.samples
+            yield _Batch(record, record.first, record.count, end_ns, samples, record.time_us)
 
 
-def _samples(logs: Sequence[Read]) -> Iterator[Sequence[Cell]]:
+def _batches(header: SessionHeader, records: Iterator[Record]) -> Iterator[Row]:
+    for one in _batches_in(records):
+        record = one.record
+        yield {
+            "epoch": record.epoch + 1,
+            "batch": one.first + 1,
+            "batches": one.batches,
+            "end_s": (one.end_ns - header.t) / 1e9,
+            "samples": one.samples,
+            "duration_ms": one.took_us / 1000,
+            "opening_ms": _milliseconds(record.opening_us) if one.is_first else None,
+            "wait_ms": _milliseconds(record.wait_us) if one.is_first else None,
+            "trainer": record.trainer or 0,
+        }
+
+
+def _samples(header: SessionHeader, records: Iterator[Record]) -> Iterator[Row]:
     """Yield the samples of each second of training: of the batches that ended in it.
 
     Of several processes that train together, batches and their time are those of number 0.
     """
-    yield ("session", "second", "batches", "samples", "training_s", "samples_per_second")
-    for read in logs:
-        header = _header(records := read())
-        seconds: dict[int, list[int]] = {}
-        unknown: set[int] = set()
-        for record in records:
-            is_first = not getattr(record, "trainer", None)
-            for end_ns, batches, samples, took_us in _ended(record):
-                second = (end_ns - header.t) // _SECOND_NS
-                counted = seconds.setdefault(second, [0, 0, 0])
-                counted[0] += batches if is_first else 0
-                counted[1] += samples or 0
-                counted[2] += took_us if is_first else 0
-                if samples is None:
-                    unknown.add(second)
-        for second, (batches, total, took_us) in sorted(seconds.items()):
-            in_all = None if second in unknown else total
-            rate = None if in_all is None or not took_us else in_all / took_us * 1e6
-            yield header.id, second, batches, in_all, took_us / 1e6, rate
-
-
-def _ended(record: Record) -> Iterator[tuple[int, int, int | None, int]]:
-    """Yield when batches ended, how many, their samples, and the time that they took in µs."""
-    if isinstance(record, BatchSummary):
-        yield record.t_last, record.count, record.samples, record.time_us
-    elif isinstance(record, Batches):
-        end_ns = record.t - record.dt_us[0] * 1000
-        for dt_us, samples in zip(record.dt_us, _sizes(record), strict=True):
-            end_ns += dt_us * 1000
-            yield end_ns, 1, samples, dt_us
+    seconds: dict[int, list[int]] = {}
+    unknown: set[int] = set()
+    for one in _batches_in(records):
+        second = (one.end_ns - header.t) // _SECOND_NS
+        counted = seconds.setdefault(second, [0, 0, 0])
+        if not one.record.trainer:
+            counted[0] += one.batches
+            counted[2] += one.took_us
+        counted[1] += one.samples or 0
+        if one.samples is None:
+            unknown.add(second)
+    for second, (batches, total, took_us) in sorted(seconds.items()):
+        in_all = None if second in unknown else total
+        yield {
+            "second": second,
+            "batches": batches,
+            "samples": in_all,
+            "training_s": took_us / 1e6,
+            "samples_per_second": in_all / took_us * 1e6
+            if in_all is not None and took_us
+            else None,
+        }
 
 
 def _sizes(record: Batches) -> Sequence[int | None]:
@@ -272,31 +267,19 @@ def _sizes(record: Batches) -> Sequence[int | None]:
     return record.counted_in(steps=False) or (None,) * len(record.dt_us)
 
 
-def _epochs(logs: Sequence[Read]) -> Iterator[Sequence[Cell]]:
-    found: list[tuple[SessionHeader, Epoch]] = []
-    for read in logs:
-        header = _header(records := read())
-        found += [(header, epoch) for epoch in _epochs_in(records)]
-    metrics = epoch_metrics([epoch for _, epoch in found])
-    yield (
-        "session", "epoch", "begin_s", "seconds", "training_s", "validation_s", "whole", "samples",
-        "trainer",
-        *(f"metric_{name}" for name in metrics),
-    )  # fmt: skip
-    for header, epoch in found:
-        validation = epoch.validation
-        yield (
-            header.id,
-            epoch.epoch + 1,
-            _seconds(epoch.begin - header.t),
-            _seconds(epoch.end - epoch.begin),
-            _seconds(epoch.train_end - epoch.begin),
-            validation.took_s if validation else None,
-            epoch.whole,
-            epoch.samples,
-            epoch.trainer or 0,
-            *(epoch.metrics.get(name) for name in metrics),
-        )
+def _epochs(header: SessionHeader, records: Iterator[Record]) -> Iterator[Row]:
+    for epoch in _epochs_in(records):
+        yield {
+            "epoch": epoch.epoch + 1,
+            "begin_s": (epoch.begin - header.t) / 1e9,
+            "seconds": (epoch.end - epoch.begin) / 1e9,
+            "training_s": (epoch.train_end - epoch.begin) / 1e9,
+            "validation_s": epoch.validation.took_s if epoch.validation else None,
+            "whole": epoch.whole,
+            "samples": epoch.samples,
+            "trainer": epoch.trainer or 0,
+            **{f"metric_{name}": value for name, value in epoch.metrics.items()},
+        }
 
 
 def _epochs_in(records: Iterable[Record]) -> list[Epoch]:
@@ -321,40 +304,36 @@ def _epochs_in(records: Iterable[Record]) -> list[Epoch]:
     return list(newest.values())
 
 
-def _metrics(logs: Sequence[Read]) -> Iterator[Sequence[Cell]]:
+def _metrics(header: SessionHeader, records: Iterator[Record]) -> Iterator[Row]:
     """Yield each value that training reported of itself; what is no number has no row."""
-    yield ("session", "metric", "at_s", "epoch", "value", "is_validation", "phase", "trainer")
-    for read in logs:
-        header = _header(records := read())
-        readings = MetricReadings()
-        for record in records:
-            for one in readings.fold(record):
-                if one.value is not None:
-                    yield (
-                        header.id,
-                        one.metric,
-                        _seconds(one.t - header.t),
-                        None if one.epoch is None else one.epoch + 1,
-                        one.value,
-                        one.of is Pass.VALIDATION,
-                        one.of.value,
-                        one.trainer,
-                    )
+    readings = MetricReadings()
+    for one in chain.from_iterable(map(readings.fold, records)):
+        if one.value is not None:
+            yield {
+                "metric": one.metric,
+                "at_s": (one.t - header.t) / 1e9,
+                "epoch": None if one.epoch is None else one.epoch + 1,
+                "value": one.value,
+                "is_validation": one.of is Pass.VALIDATION,
+                "phase": one.of.value,
+                "trainer": one.trainer,
+            }
 
 
-def _machine(logs: Sequence[Read]) -> Iterator[Sequence[Cell]]:
+def _machine(header: SessionHeader, records: Iterator[Record]) -> Iterator[Row]:
     """Yield each number of each reading; what is unknown has no row."""
-    yield ("session", "at_s", "wall", "device", "quantity", "value")
-    for read in logs:
-        header = _header(records := read())
-        latest: Machine | None = None
-        for record in records:
-            if not isinstance(record, Machine):
-                continue
+    latest: Machine | None = None
+    for record in records:
+        if isinstance(record, Machine):
             latest = merge_machine(latest, record)
-            at_s = _seconds(record.t - header.t)
             for device, quantity, value in _readings(latest):
-                yield header.id, at_s, record.wall, device, quantity, value
+                yield {
+                    "at_s": (record.t - header.t) / 1e9,
+                    "wall": record.wall,
+                    "device": device,
+                    "quantity": quantity,
+                    "value": value,
+                }
 
 
 def _readings(sample: Machine) -> Iterator[tuple[str, str, float]]:
@@ -375,60 +354,35 @@ def _numbers(device: str, readings: Any) -> Iterator[tuple[str, str, float]]:
             yield device, spec.name, value
 
 
-def _operations(logs: Sequence[Read]) -> Iterator[Sequence[Cell]]:
+def _operations(header: SessionHeader, records: Iterator[Record]) -> Iterator[Row]:
     """Yield each operation of each profile, those that took most time first."""
-    yield (
-        "session", "at_s", "profiler", "steps", "operation", "share", "calls", "host_ms",
-        "device_ms", "trainer",
-    )  # fmt: skip
-    for read in logs:
-        header = _header(records := read())
-        for record in records:
-            if not isinstance(record, Profile):
-                continue
-            for each in record.operations or ():
-                yield (
-                    header.id,
-                    _seconds((record.begin or record.t) - header.t),
-                    record.profiler,
-                    record.steps,
-                    each.name,
-                    each.share,
-                    each.calls,
-                    each.host_us / 1000,
-                    each.device_us / 1000,
-                    record.trainer or 0,
-                )
-
-
-def _header(records: Iterator[Record]) -> SessionHeader:
-    header = next(records)
-    assert isinstance(header, SessionHeader)
-    # It stands in every row.
-    return replace(header, id=clean(header.id, _LONGEST_ID))
-
-
-def _seconds(ns: int) -> float:
-    return ns / 1e9
+    profiles = (record for record in records if isinstance(record, Profile))
+    for profile in profiles:
+        for each in profile.operations or ():
+            yield {
+                "at_s": ((profile.begin or profile.t) - header.t) / 1e9,
+                "profiler": profile.profiler,
+                "steps": profile.steps,
+                "operation": each.name,
+                "share": each.share,
+                "calls": each.calls,
+                "host_ms": each.host_us / 1000,
+                "device_ms": each.device_us / 1000,
+                "trainer": profile.trainer or 0,
+            }
 
 
 def _milliseconds(us: int | None) -> float | None:
     return None if us is None else us / 1000
 
 
-def sweep_lines(path: Path, full: bool = False) -> Iterator[str]:
-    """Yield the lines of a sweep's table: one row per combination.
-
-    Raises:
-        LogError: it can't be read.
-    """
-    found = sweep_report(path, full).as_json["rows"]
-    varied = list(dict.fromkeys(key for row in found for key in row["options"]))
-    figures = (
-        "status", "reason", "metric", "value", "low", "high", "projected", "samples_per_second",
-        "cost_usd", "best",
-    )  # fmt: skip
-    yield _line(("workload", *(f"option_{key}" for key in varied), *figures))
-    for row in found:
-        options = (_scalar(row["options"].get(key)) for key in varied)
-        yield _line((row["workload"], *options, *(_scalar(row[name]) for name in figures)))
+EPOCHS, MACHINE, OPERATIONS = "epochs", "machine", "operations"
+TABLES = {
+    "batches": _batches,
+    "samples": _samples,
+    EPOCHS: _epochs,
+    "metrics": _metrics,
+    MACHINE: _machine,
+    OPERATIONS: _operations,
+}
+"""What yields the rows of each table."""

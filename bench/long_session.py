@@ -61,7 +61,7 @@ from dlmon.records import (
     SessionHeader,
     encode,
 )
-from dlmon.session.keyframes.maker import KeyframeMaker
+from dlmon.session.index import IndexMaker
 from dlmon.session.marks import MarkFinder
 from dlmon.session.session import Session
 
@@ -189,19 +189,19 @@ def _write(log: Path, hours: float) -> None:
     records = _records(log, int(hours * 3600))
     header = next(records)
     assert isinstance(header, SessionHeader)
-    session, lines = Session(header), list[bytes]()
-    finder, maker = MarkFinder(session), KeyframeMaker(session)
+    session, entries = Session(header), list[bytes]()
+    finder, maker = MarkFinder(session), IndexMaker(session)
     with part.open("wb") as out:
         out.write(encode(header))
         for record in records:
             line = encode(record)
             out.write(line)
             session.fold(record)
-            maker.take(record, finder.take(record, session))
-            if maker.is_due:
-                lines += maker.make(place_after(line, out.tell()))
+            maker.take(finder.take(record, session))
+            if maker.is_due and (entry := maker.make(place_after(line, out.tell()))):
+                entries.append(entry)
         out.write(encode(_result(log, session)))
-    write_index(log, header.id, lines)
+    write_index(log, header.id, entries)
     part.rename(log)
 
 

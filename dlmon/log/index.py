@@ -1,28 +1,30 @@
 """The index beside a log: what the log's records come to at times, so that none reads it whole.
 
-`session.index.jsonl` is written as `session.jsonl` grows. Its first line names the session. An
-entry is the records that are kept as they stand in the log, then a line `at` (how far the log was,
-and the series in coarse parts) and a line `state` (the rest, which only who begins there reads).
-An index is worth nothing without its log: where they don't fit, it is ignored.
+`session.index` is written as `session.jsonl` grows. An entry is its length, a signature and a
+pickle. A pickle may run anything, so only what a key signed that this user alone has is ever
+loaded. An index is worth nothing without its log: where they don't fit, it is ignored.
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+import platformdirs
 
 from dlmon.files import open_to_read
-from dlmon.private_files import open_private, write_private
+from dlmon.private_files import make_private_folder, open_private, write_private
 
-SCHEMA = 2
 MAX_BYTES = 128 << 20
 # So much of the log before a place is compared, at most.
 CHECKED_BYTES = 512
-_LONGEST_LINE_BYTES = 4 << 20
+_KEY_BYTES, _SIGNATURE_BYTES, _LENGTH_BYTES = 32, 16, 4
+# What an index holds are objects of these packages: of others it is no use.
+_PACKAGES = ("records", "statistics", "session")
 
 
 class Place(NamedTuple):
@@ -44,21 +46,57 @@ def place_after(end_of_log: bytes, offset: int) -> Place:
 
 def index_of(log: Path) -> Path:
     """Return where the index of a log is."""
-    return log.with_suffix(".index.jsonl")
+    return log.with_suffix(".index")
 
 
-def header_line(session: str) -> bytes:
-    """Return the first line of an index."""
-    return line_of({"type": "index", "schema": SCHEMA, "session": session})
+@cache
+def _code() -> bytes:
+    """Return by what the code is known that makes what an index holds."""
+    root = Path(__file__).parents[1]
+    sources = (source for name in _PACKAGES for source in (root / name).rglob("*.py"))
+    known = sorted((str(each.relative_to(root)), each.stat().st_size) for each in sources)
+    return repr(known).encode()
 
 
-def line_of(fields: dict[str, Any]) -> bytes:
-    """Return a line of an index.
+def _own_key() -> bytes:
+    """Return the key by which what this user's processes wrote is known; make it where none is.
 
     Raises:
-        ValueError: a number is NaN or infinite.
+        OSError: it can't be read.
     """
-    return json.dumps(fields, allow_nan=False, separators=(",", ":")).encode() + b"\n"
+    path = Path(platformdirs.user_state_path("dlmon", appauthor=False)) / "index.key"
+    make_private_folder(path.parent)
+    with (
+        contextlib.suppress(FileExistsError),
+        os.fdopen(open_private(path, os.O_WRONLY), "wb") as new,
+    ):
+        new.write(os.urandom(_KEY_BYTES))
+    with open_to_read(path, _KEY_BYTES) as file:
+        key = file.read()
+    if len(key) != _KEY_BYTES:
+        raise OSError(None, "not a key", str(path))
+    return key
+
+
+class _Signer:
+    """Signs the entries of one session's index, each with its number."""
+
+    def __init__(self, session: str) -> None:
+        from hashlib import blake2b
+
+        self._hash = blake2b
+        self._key = blake2b(session.encode() + _code(), key=_own_key()).digest()
+        self._number = 0
+
+    def sign(self, entry: bytes) -> bytes:
+        """Return the signature of the next entry."""
+        self._number += 1
+        signed = self._number.to_bytes(8, "big") + entry
+        return self._hash(signed, key=self._key, digest_size=_SIGNATURE_BYTES).digest()
+
+    def signed(self, entry: bytes) -> bytes:
+        """Return the next entry as it stands in an index."""
+        return len(entry).to_bytes(_LENGTH_BYTES, "big") + self.sign(entry) + entry
 
 
 class IndexWriter:
@@ -66,13 +104,14 @@ class IndexWriter:
 
     def __init__(self, log: Path, session: str) -> None:
         self._fd: int | None = None
-        with contextlib.suppress(OSError):
+        # What has no home directory has no key.
+        with contextlib.suppress(OSError, RuntimeError):
+            self._signer = _Signer(session)
             self._fd = open_private(index_of(log), os.O_WRONLY | os.O_APPEND)
-        self.write([header_line(session)])
 
-    def write(self, lines: Iterable[bytes]) -> None:
-        data = b"".join(lines)
+    def write(self, entry: bytes) -> None:
         try:
+            data = b"" if self._fd is None else self._signer.signed(entry)
             while data and self._fd is not None:
                 data = data[os.write(self._fd, data) :]
         except OSError:
@@ -84,17 +123,23 @@ class IndexWriter:
             self._fd = None
 
 
-def write_index(log: Path, session: str, lines: Iterable[bytes]) -> None:
+def write_index(log: Path, session: str, entries: Iterable[bytes]) -> None:
     """Write a whole index beside a log of ours, where that may be."""
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError, RuntimeError):
         if log.parent.stat().st_uid == os.geteuid():
-            write_private(index_of(log), header_line(session) + b"".join(lines))
+            signer = _Signer(session)
+            write_private(index_of(log), b"".join(map(signer.signed, entries)))
 
 
 def read_index(log: Path, session: str) -> Iterator[bytes]:
-    """Yield the lines behind the first of the index of a log; none where it has none."""
-    with contextlib.suppress(OSError), open_to_read(index_of(log), MAX_BYTES) as index:
-        if index.readline(_LONGEST_LINE_BYTES) != header_line(session):
-            return
-        while (line := index.readline(_LONGEST_LINE_BYTES)).endswith(b"\n"):
-            yield line
+    """Yield the entries of the index of a log, as far as they are whole and ours."""
+    with (
+        contextlib.suppress(OSError, RuntimeError),
+        open_to_read(index_of(log), MAX_BYTES) as index,
+    ):
+        signer = _Signer(session)
+        while head := index.read(_LENGTH_BYTES + _SIGNATURE_BYTES):
+            entry = index.read(min(int.from_bytes(head[:_LENGTH_BYTES], "big"), MAX_BYTES))
+            if signer.sign(entry) != head[_LENGTH_BYTES:]:
+                return
+            yield entry

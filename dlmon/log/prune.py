@@ -20,7 +20,7 @@ from dlmon.records.record import record
 _LOG = re.compile(r"(?:session(?:-\d{1,6})?|sweep)\.jsonl")
 _BESIDE = re.compile(
     r"\.(?:session(?:-\d{1,6})?|sweep)\.jsonl"
-    r"|session(?:-\d{1,6})?\.index\.jsonl"
+    r"|session(?:-\d{1,6})?\.index(?:\.jsonl)?"
     r"|profile-\d{1,6}\.(?:json|part)\.gz"
     r"|label\.json|\.label\.json\.\d{1,10}\.[0-9a-f]{8}"
 )

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from dlmon.records import (
     CHECKPOINT,
@@ -72,28 +71,6 @@ _GAP_KINDS = {
 }
 
 
-class AccountState(NamedTuple):
-    """What a `TimeAccount` has come to.
-
-    Attributes:
-        until_ns: all time before is in the account.
-        part: what the time from there on goes into, until a record says otherwise.
-        closing: whether that is the end of the workload.
-        epoch: the one that it is in.
-        spent_ns: nanoseconds of each part, in the order of `AccountPart`.
-        waiting: pauses that are not in it: begin, end and part.
-        paused_ns: nanoseconds that lay in the first part, and belong to the second.
-    """
-
-    until_ns: int
-    part: AccountPart
-    closing: bool
-    epoch: int | None
-    spent_ns: tuple[int, ...]
-    waiting: Sequence[tuple[int, int, AccountPart]] = ()
-    paused_ns: Sequence[tuple[AccountPart, AccountPart, int]] = ()
-
-
 class TimeAccount:
     """Folds the records of a workload, and says what every second since `start_ns` went into.
 
@@ -110,10 +87,10 @@ class TimeAccount:
         """What the time from there on goes into, until a record says otherwise."""
         self._closing = False
         self._epoch: int | None = None
-        self._spent_ns = dict.fromkeys(AccountPart, 0)
-        # They overlap neither each other nor what is in the account.
+        self._spent_ns = Counter[AccountPart]()
         self._waiting: list[tuple[int, int, AccountPart]] = []
-        self._paused_ns: Counter[tuple[AccountPart, AccountPart]] = Counter()
+        """Pauses that overlap neither each other nor what is in the account."""
+        self._paused_ns = Counter[tuple[AccountPart, AccountPart]]()
 
     def fold(
         self,
@@ -144,22 +121,6 @@ class TimeAccount:
             self._spend(record.end, AccountPart.EVALUATION)
             self._part = AccountPart.GAPS
 
-    @property
-    def state(self) -> AccountState:
-        spent_ns = tuple(self._spent_ns.values())
-        paused_ns = [(source, part, ns) for (source, part), ns in self._paused_ns.items()]
-        return AccountState(
-            *(self._until_ns, self._part, self._closing, self._epoch, spent_ns),
-            *(list(self._waiting), paused_ns),
-        )
-
-    @state.setter
-    def state(self, state: AccountState) -> None:
-        self._until_ns, self._part, self._closing, self._epoch, spent_ns, waiting, paused = state
-        self._spent_ns = dict(zip(AccountPart, spent_ns))  # noqa: B905 - Python 3.10
-        self._waiting = list(waiting)
-        self._paused_ns = Counter({(source, part): ns for source, part, ns in paused})
-
     def parts(
         self,
         now_ns: int,
@@ -179,7 +140,7 @@ class TimeAccount:
             ended: whether nothing more will come.
             waited_us: how long the batches waited for data, where that was measured.
         """
-        seconds = {part: spent_ns / 1e9 for part, spent_ns in self._spent_ns.items()}
+        seconds = {part: self._spent_ns[part] / 1e9 for part in AccountPart}
         open_ns = max(0, now_ns - self._until_ns)
         heard_for_ns = min(heard_ns, now_ns) - self._until_ns
         open_part = self._open_part(heard_for_ns, steady, ended)

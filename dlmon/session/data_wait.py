@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from typing import Any
 
 from dlmon.records import Batches, BatchSummary
 from dlmon.session.limits.find import WINDOW_S
@@ -29,7 +30,11 @@ class DataWait:
         self._kept_ns = int(kept_s * 1e9)
         self.waited_us: int | None = None
         """Of all batches; None where it was not measured."""
-        self._recent: deque[tuple[int, int, int]] = deque(maxlen=MAX_RECORDS)
+        self._recent = deque[tuple[int, int, int]](maxlen=MAX_RECORDS)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out the newest: who goes on from an index reads them again."""
+        return vars(self) | {"_recent": deque(maxlen=MAX_RECORDS)}
 
     def fold(self, record: Batches | BatchSummary) -> None:
         if record.wait_us is None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -90,6 +90,24 @@ class EnergyPoint(NamedTuple):
     segment: int
 
 
+class EnergyPoints(list[EnergyPoint]):
+    """The readings of a counter that are kept."""
+
+    @property
+    def end_ns(self) -> int | None:
+        return self[-1].t if self else None
+
+    def since(self, t: int | None) -> tuple[EnergyPoint, ...]:
+        """Return the newest, and at first the oldest: an index has one for each of its entries."""
+        return (*self[: t is None], *self[-1:])
+
+    def put(self, *points: EnergyPoint) -> None:
+        self += [point for point in points if not self or point.t > self[-1].t]
+
+    def until(self, end_ns: int | None) -> EnergyPoints:
+        return EnergyPoints(point for point in self if end_ns is not None and point.t <= end_ns)
+
+
 class EnergyCounter:
     """The readings of one energy counter over time, in segments that only rise.
 
@@ -100,37 +118,11 @@ class EnergyCounter:
     """
 
     def __init__(self, why: str | None = None) -> None:
-        self._points: list[EnergyPoint] = []
+        self._points = EnergyPoints()
         self._first: EnergyPoint | None = None
-        self._segments = 0
-        self._readings = 0
+        self._segments = self._readings = 0
         self._every = 1
         self._why = why or NO_READING
-
-    @classmethod
-    def of_points(
-        cls, points: Iterable[EnergyPoint], segments: int, readings: int, why: str
-    ) -> EnergyCounter:
-        """Return a counter with fewer of the points of another one, whose `state` these were."""
-        counter = cls(why)
-        for point in points:
-            if not counter._points or point.t > counter._points[-1].t:
-                counter._points.append(point)
-        counter._first = counter._points[0] if counter._points else None
-        counter._segments, counter._readings = segments, readings
-        return counter
-
-    @property
-    def first(self) -> EnergyPoint | None:
-        return self._first
-
-    @property
-    def newest(self) -> EnergyPoint | None:
-        return self._points[-1] if self._points else None
-
-    @property
-    def state(self) -> tuple[int, int, str]:
-        return self._segments, self._readings, self._why
 
     @property
     def why(self) -> str:
@@ -187,7 +179,7 @@ class EnergyCounter:
             or place == len(points) - 1
             or not points[place - 1].segment == point.segment == points[place + 1].segment
         ]
-        self._points = kept[-_MAX_POINTS * 3 // 4 :]  # where breaks leave nothing to drop
+        self._points[:] = kept[-_MAX_POINTS * 3 // 4 :]  # where breaks leave nothing to drop
 
     def joules_between(self, start: int, end: int) -> tuple[float, int]:
         """Return the energy between two times, and how long the longer of its ends' gaps is.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections import Counter, defaultdict, deque
+from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -57,26 +57,6 @@ class Reading(NamedTuple):
     values: dict[str, float]
 
 
-class OpenEpoch(NamedTuple):
-    """What is known of the epoch that goes on.
-
-    Attributes:
-        sums: of each quantity.
-        counts: how many readings of it there were.
-        readings: how many there were at all.
-        batches: what its batches come to so far.
-        stall_limit_us: what its batches stall from, where that is known.
-        pending: the newest readings, which may be of the next epoch.
-    """
-
-    sums: dict[str, float]
-    counts: dict[str, int]
-    readings: int
-    batches: dict[str, float]
-    stall_limit_us: float | None
-    pending: list[Reading]
-
-
 class EpochUses:
     """Folds readings and batches, and puts them to the epoch that they lie in."""
 
@@ -84,29 +64,17 @@ class EpochUses:
         self._interval_ns = int(interval_s * 1e9)
         self.ended: dict[int, EpochUse] = {}
         """By when each epoch began, oldest first."""
-        self._pending: deque[Reading] = deque()
+        self._pending = deque[Reading]()
+        """The newest readings, which may be of the next epoch."""
         self._last_ns: int | None = None
         self._stall_limit_us: float | None = None
         self._begin_anew()
 
     def _begin_anew(self) -> None:
-        self._sums: defaultdict[str, float] = defaultdict(float)
-        self._counts: Counter[str] = Counter()
+        self._sums: dict[str, float] = {}
+        self._counts = Counter[str]()
         self._readings = 0
         self._batches: dict[str, float] = {}
-
-    @property
-    def state(self) -> OpenEpoch:
-        sums, counts, batches = dict(self._sums), dict(self._counts), dict(self._batches)
-        limit_us, pending = self._stall_limit_us, list(self._pending)
-        return OpenEpoch(sums, counts, self._readings, batches, limit_us, pending)
-
-    @state.setter
-    def state(self, state: OpenEpoch) -> None:
-        self._sums, self._counts = defaultdict(float, state.sums), Counter(state.counts)
-        self._readings, self._batches = state.readings, dict(state.batches)
-        self._stall_limit_us, self._pending = state.stall_limit_us, deque(state.pending)
-        self._last_ns = self._pending[-1].end if self._pending else None
 
     def fold_reading(self, sample: Machine, gpu_index: int | None) -> None:
         """Take a whole reading; `gpu_index` is the GPU that is trained on."""
@@ -208,7 +176,7 @@ class EpochUses:
     def _count(self, reading: Reading) -> None:
         self._readings += 1
         for name, value in reading.values.items():
-            self._sums[name] += value
+            self._sums[name] = self._sums.get(name, 0.0) + value
             self._counts[name] += 1
 
 

@@ -6,7 +6,7 @@ import asyncio
 import math
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,8 +23,7 @@ from dlmon.stop import BY_OTHER_SCREEN, FROM_SCREEN
 # A screen that only follows pays for nothing that starts a session.
 if TYPE_CHECKING:
     from dlmon.launch.lifeline import Lifeline
-    from dlmon.session.keyframes.entries import Restored
-    from dlmon.session.keyframes.reader import IndexReader
+    from dlmon.session.index import IndexReader
 
 MIN_FREE_BYTES = 64 * 1024
 # A key goes through several queues before it is answered, so it needs more than one turn of the
@@ -60,7 +59,6 @@ class SessionFollower:
         """Where its host keeps it; None where that is the usual place."""
         self._lifeline = launch
         self._index: IndexReader | None = None
-        self._restoring: Iterator[Restored] | None = None
         self._by_index = by_index
         self._follower = LogFollower(path)
         self._clock = clock
@@ -144,22 +142,17 @@ class SessionFollower:
                 self._by_index = False
                 return True
             # Who follows a short log waits for none of this.
-            from dlmon.session.keyframes.reader import IndexReader
+            from dlmon.session.index import IndexReader
 
             self._index = IndexReader(self.path, self._follower)
-        if self._restoring is None:
-            self._index.read(math.inf if until is None else until)
-            if not self._index.is_read:
-                return False
-            self._restoring = self._index.restored_near_end()
-        found = None
-        for found in self._restoring:
-            if found is None and until is not None and time.monotonic() >= until:
-                return False
+        self._index.read(math.inf if until is None else until)
+        if not self._index.is_read:
+            return False
+        found = self._index.restored_near_end()
         if found is not None:
-            self.session, place = found
-            self._follower.go_to(place.offset)
-        self._by_index, self._index, self._restoring = False, None, None
+            self.session = found.session
+            self._follower.go_to(found.place.offset)
+        self._by_index, self._index = False, None
         return True
 
     def _read_lifeline(self) -> None:

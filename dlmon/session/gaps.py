@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from enum import Enum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from dlmon.records import Alert, Batches, BatchSummary, Machine, NamedPause, Notice
 from dlmon.records.record import record
@@ -127,10 +127,15 @@ class Gaps:
         """Whether what trains has epochs: a gap is in none of a loop without."""
         self._interval_ns = int(interval_s * 1e9)
         self._settled_ns = settled_after_ns(self._interval_ns)
+        self._readings = deque[_Reading](maxlen=MAX_READINGS)
         self._gaps: list[Gap] = []
         self._last: Gap | None = None
-        self._readings: deque[_Reading] = deque(maxlen=MAX_READINGS)
-        self._sizes: set[int] = set()
+        """The newest, be it ever so short: what comes next may be its other part."""
+        self.batch_sizes: set[int] = set()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out the readings: who goes on from an index reads the newest again."""
+        return vars(self) | {"_readings": deque(maxlen=MAX_READINGS)}
 
     def add(
         self,
@@ -169,10 +174,10 @@ class Gaps:
         `steady` has folded those before them of the same loop.
         """
         if steady.is_at_start:
-            self._sizes = set()
+            self.batch_sizes = set()
         samples = 1 if record.samples is None else record.samples
         sizes = {samples} if isinstance(samples, int) else set(samples)
-        new, self._sizes = sizes - self._sizes, self._sizes | sizes
+        new, self.batch_sizes = sizes - self.batch_sizes, self.batch_sizes | sizes
         together = record.per_execution or 1
         if max(record.dt_us) * together * 1000 < MIN_GAP_NS:
             return
@@ -211,23 +216,6 @@ class Gaps:
             if self._gaps[number].end <= start:
                 break
             self._gaps[number] = self.explained(self._gaps[number])
-
-    def since(self, t: int) -> list[Gap]:
-        """Return the gaps that were not over at a moment, or came after it."""
-        return [gap for gap in self._gaps if gap.end > t]
-
-    @property
-    def batch_sizes(self) -> list[int]:
-        return sorted(self._sizes)
-
-    @property
-    def last(self) -> Gap | None:
-        """The newest, be it ever so short: what comes next may be its other part."""
-        return self._last
-
-    def take_state(self, gaps: Iterable[Gap], last: Gap | None, batch_sizes: Iterable[int]) -> None:
-        """Go on from what another one found, and from what it knows of batches."""
-        self._gaps, self._last, self._sizes = list(gaps), last, set(batch_sizes)
 
     def found(self, loops: Sequence[SteadyState]) -> tuple[Gap, ...]:
         """Return the gaps so far, in order; `loops` have folded the batches and know the usual.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 from collections import deque
-from collections.abc import Callable
 
 from dlmon.records import Epoch, Metrics
 from dlmon.statistics.series import Series
@@ -55,21 +54,19 @@ def is_of_validation(record: Metrics) -> bool:
 class Metric:
     """One metric: its values while it trains, and in each validation."""
 
-    def __init__(self, series: Series) -> None:
-        self.series = series
-        self.validations: deque[tuple[int, float | None]] = deque(maxlen=MOST_VALIDATIONS)
+    def __init__(self) -> None:
+        self.series = Series()
+        self.validations = deque[tuple[int, float | None]](maxlen=MOST_VALIDATIONS)
         """When each validation ended, and what it came to; None where that is no number."""
         self.newest: float | None = None
         self.why = ""
         """Why the newest is None: NaN or infinite; empty where none was read."""
-        self.newest_validation: float | None = None
-        self.why_validation = ""
-        self.is_read = False
-        """Whether it was read as it trained: of others, the epochs say all that there is."""
         self.last_ns = 0
         """When the newest was read."""
         self.readings = 0
         """How many values the curve is drawn of."""
+        self.newest_validation: float | None = None
+        self.why_validation = ""
 
     @property
     def is_known(self) -> bool:
@@ -110,21 +107,16 @@ class Metric:
 
 
 class Learning:
-    """Folds what training says of itself; what is drawn of it is bounded in memory.
+    """Folds what training says of itself; what is drawn of it is bounded in memory."""
 
-    Args:
-        new_series: returns an empty series, which a metric is drawn of.
-    """
-
-    def __init__(self, new_series: Callable[[], Series] = Series) -> None:
-        self._new_series = new_series
+    def __init__(self) -> None:
         self.metrics: dict[str, Metric] = {}
         """By what they are of: accuracy and val_accuracy are one."""
 
     def metric(self, name: str) -> Metric | None:
         """Return a metric, a new one where it is not known; None where there are too many."""
         if name not in self.metrics and len(self.metrics) < MOST_METRICS:
-            self.metrics[name] = Metric(self._new_series())
+            self.metrics[name] = Metric()
         return self.metrics.get(name)
 
     @property
@@ -144,7 +136,6 @@ class Learning:
             if is_validation:
                 metric.add_validation(record.t, value, why)
             else:
-                metric.is_read = True
                 metric.add(since_ns, record.t, value, why)
 
     def fold_epoch(self, epoch: Epoch, are_means_of_epochs: bool = True) -> None:

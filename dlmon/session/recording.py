@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import time
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Iterator
 from operator import attrgetter
 from pathlib import Path
 
@@ -14,10 +13,7 @@ from dlmon.log.folder import LogError, reason_of
 from dlmon.log.follower import LogFollower
 from dlmon.log.index import Place, write_index
 from dlmon.records import Status
-from dlmon.session.keyframes.entries import Keyframes, Restored
-from dlmon.session.keyframes.maker import KeyframeMaker
-from dlmon.session.keyframes.reader import IndexReader
-from dlmon.session.keyframes.values import NoKeyframe
+from dlmon.session.index import IndexMaker, IndexReader, Restored
 from dlmon.session.marks import Mark, MarkFinder, time_of
 from dlmon.session.session import Session
 
@@ -49,8 +45,8 @@ class Recording:
         self._path = path
         self._index = IndexReader(path, self._follower)
         self._is_indexed = False
-        self._maker: KeyframeMaker | None = None
-        self._lines: list[bytes] = []
+        self._maker: IndexMaker | None = None
+        self._entries: list[bytes] = []
         self._is_over = False
         self._status: Status | None = None
         self._look_at = 0.0
@@ -77,11 +73,10 @@ class Recording:
             if len(self.marks) < MAX_MARKS:
                 for mark in marks:
                     insort(self.marks, mark, key=attrgetter("t"))
-            self._maker.take(record, marks)
-            if self._maker.is_due:
-                for line in self._maker.make(self._follower.place):
-                    self._index.keyframes.add(line)
-                    self._lines.append(line)
+            self._maker.take(marks)
+            if self._maker.is_due and (entry := self._maker.make(self._follower.place)):
+                self._index.index.add(entry)
+                self._entries.append(entry)
             if time.monotonic() >= until:
                 break
         self.end_ns = max(self.end_ns, self._session.last_t)
@@ -90,8 +85,8 @@ class Recording:
             self._write_index()
             if self._session.result is not None:
                 # Nothing more comes, and a day's session is large.
-                self._is_over, self._lines = True, []
-                self._fold_into(Session(self.header))
+                self._is_over, self._entries = True, []
+                self._fold_into(None)
 
     def _read_index(self, until: float = math.inf) -> None:
         """Take what is beside the log, and go on to read the log where that ends."""
@@ -100,26 +95,12 @@ class Recording:
         self._index.read(until)
         if not self._index.is_read:
             return
-        keyframes = self._index.keyframes
-        try:
-            found = keyframes.last_session()
-        except NoKeyframe:
-            self._forget_index()
-            return
-        session = self._session
+        found = self._index.index.last_session()
         if found is not None:
-            session, place = found
-            self._follower.go_to(place.offset)
-            self.marks = sorted(keyframes.marks, key=attrgetter("t"))[:MAX_MARKS]
+            self._follower.go_to(found.place.offset)
+            self.marks = sorted(self._index.index.marks, key=attrgetter("t"))[:MAX_MARKS]
         self._is_indexed = found is not None
-        self._fold_into(session)
-
-    def _forget_index(self) -> None:
-        """Go through the log from its start: what lies beside it is nonsense."""
-        self._index.keyframes = Keyframes(self.header)
-        self._fold_into(Session(self.header))
-        self._follower.go_to(None)
-        self.marks, self._lines, self._is_indexed, self._is_over = [], [], False, False
+        self._fold_into(found)
 
     def _write_index(self) -> None:
         """Leave an index beside the log of a session that is over and has none that is any."""
@@ -127,29 +108,22 @@ class Recording:
         if self._session.result is None or self._is_indexed or size < WORTH_AN_INDEX_BYTES:
             return
         self._is_indexed = True
-        write_index(self._path, self.header.id, self._lines)
+        write_index(self._path, self.header.id, self._entries)
 
-    def _fold_into(self, session: Session) -> None:
-        """Take a session to go on with: at its start, or at the last entry of the index."""
-        self._session = session
-        self._finder = MarkFinder(session)
-        self._maker = KeyframeMaker(session, self._index.keyframes)
+    def _fold_into(self, begun: Restored | None) -> None:
+        """Go on with the session of the last entry of the index; None is its start."""
+        self._session = Session(self.header) if begun is None else begun.session
+        self._finder = MarkFinder(self._session)
+        self._maker = IndexMaker(self._session, begun)
 
     def place_before(self, t: int) -> Place | None:
         """Return where `restored_before` has the log read from; None is the start."""
         self._read_index()
-        return self._index.keyframes.place_before(t)
+        return self._index.index.place_before(t)
 
-    def restored_before(self, t: int) -> Iterator[Restored]:
-        """Yield None many times, and then the session near a moment, and where to read on for that.
-
-        The last is None where that is the start of the log.
-        """
-        try:
-            yield from self._index.keyframes.restored_before(t)
-        except NoKeyframe:
-            self._forget_index()
-            yield None
+    def restored_before(self, t: int) -> Restored | None:
+        """Return the session near a moment, and where to read on; None is the start of the log."""
+        return self._index.index.restored_before(t)
 
     @property
     def status_without_result(self) -> Status:

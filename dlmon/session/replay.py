@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,6 @@ from dlmon.log.folder import LogError, log_directory_of
 from dlmon.log.follower import LogFollower
 from dlmon.records import Record, Result, Status
 from dlmon.session.follower import PAUSE_S
-from dlmon.session.keyframes.entries import Restored
 from dlmon.session.marks import Mark, time_of
 from dlmon.session.recording import Recording
 from dlmon.session.session import Session
@@ -55,7 +54,6 @@ class ReplaySource:
         self._clock = clock
         self._clock_ns = clock()
         self._next: Record | None = None
-        self._restoring: Iterator[Restored] | None = None
         self.session = Session(self._follower.header)
         self.position_ns = self.start_ns
         """The moment that is shown, on the session's own clock."""
@@ -199,39 +197,20 @@ class ReplaySource:
         place = self._recording.place_before(t)
         here = self._follower.place.offset + WORTH_A_JUMP_BYTES
         is_worth_it = place is not None and (goes_back or place.offset > here)
-        if is_worth_it or self._restoring is not None:
-            self._restoring = self._recording.restored_before(t)
-        elif goes_back:
-            self._begin_at_start()
-
-    def _begin_at_start(self) -> None:
-        self._follower.go_to(None)
+        found = self._recording.restored_before(t) if is_worth_it else None
+        if found is not None and not self._follower.knows(found.place):
+            found = None
+        if found is None and not goes_back:
+            return
+        self._follower.go_to(None if found is None else found.place.offset)
         self._next = None
-        self.session = Session(self._follower.header)
-
-    def _restore(self, until: float | None) -> bool:
-        """Take up the session where a seek has it begin; return whether that is done by a time."""
-        if self._restoring is None:
-            return True
-        found = None
-        for found in self._restoring:
-            if found is None and until is not None and time.monotonic() >= until:
-                return False
-        self._restoring = None
-        if found is not None and self._follower.knows(found[1]):
-            self.session, place = found
-            self._follower.go_to(place.offset)
-            self._next = None
-        elif self.session.last_t > self.position_ns:
-            self._begin_at_start()
-        return True
+        self.session = Session(self._follower.header) if found is None else found.session
 
     def _fold(self, max_s: float | None, seeking: bool = True) -> bool:
         """Fold what was recorded until the moment that is shown; return whether that is all."""
         until = None if max_s is None else time.monotonic() + max_s
         begin_ns, reached = self.session.last_t, True
         try:
-            reached = self._restore(until)
             while reached and self._take_next():
                 if until is not None and time.monotonic() >= until:
                     reached = False

@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import pairwise
+from typing import Any
 
 from dlmon.records import (
     GRADIENTS_PHASE,
@@ -73,6 +74,8 @@ from dlmon.statistics.steady_batches import MIN_OPENINGS
 from dlmon.statistics.steady_state import LEAST_FOR_P95, SteadyState
 
 OUTPUT_LINES = 500
+OUTPUT_LINES_IN_INDEX = 20
+EARLIER_OUTPUT = "(earlier output is in the log)"
 NOTICES = 100
 PROFILES = 20
 MAX_PHASE_SPANS = 2000
@@ -159,6 +162,14 @@ class Session:
         self._build_start: int | None = None
         self._build_s = 0.0
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Keep the last lines of the output alone: all of them are in the log."""
+        lines = list(self._output)
+        if len(lines) > OUTPUT_LINES_IN_INDEX:
+            del lines[:-OUTPUT_LINES_IN_INDEX]
+            lines.insert(0, Output(lines[0].t, "dlmon", EARLIER_OUTPUT))
+        return vars(self) | {"_output": deque(lines, maxlen=OUTPUT_LINES)}
+
     def fold(self, record: Record) -> None:
         """Take one record; those of an unknown kind are skipped."""
         t = getattr(record, "t", None)
@@ -231,10 +242,6 @@ class Session:
         return self.loops.now.steady
 
     @property
-    def loops_of_all(self) -> dict[int, Loops]:
-        return {0: self.loops, **self.trainers.loops}
-
-    @property
     def counts_steps(self) -> bool:
         """Whether steps stand for samples: the size of the batches that count isn't known."""
         return self.loops.longest.steady.counts_steps
@@ -252,12 +259,6 @@ class Session:
 
     def last_output(self, count: int) -> list[Output]:
         return list(self._output)[-count:]
-
-    def take_state(self, counts: tuple[int, ...], output: Iterable[Output]) -> None:
-        """Go on from what `counts` and `last_output` were in another one."""
-        self._epoch_now, self._steps_done, self._updates_done, *times = counts
-        self._last_step_ns, self.last_t = times
-        self._output.extend(output)
 
     def _fold_batches(self, record: Batches) -> None:
         # What is sent last may be of before the pause in which the process ended.
@@ -298,7 +299,7 @@ class Session:
     def _sources_of(self, record: Batches) -> list[AccountPart]:
         """Return what each batch counts as, as far as it takes longer than usual."""
         steady, together = self.steady, record.per_execution or 1
-        known = set() if steady.is_at_start else set(self.gaps.batch_sizes)
+        known = set() if steady.is_at_start else self.gaps.batch_sizes
         limit_us, sources = steady.stall_limit_us() or math.inf, []
         for first in range(0, len(record.dt_us), together):
             took_us = record.dt_us[first : first + together]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from typing import NamedTuple
 
 from dlmon.records import Machine
@@ -47,24 +47,6 @@ def cores_of(sample: Machine) -> Cores | None:
     return Cores(run_pct / 100, (busy_pct - run_pct) / 100)
 
 
-class ReadingsState(NamedTuple):
-    """What `TrainingReadings` have come to.
-
-    Attributes:
-        sums: of each quantity.
-        counts: how many readings of it there were.
-        most: the greatest of each quantity of which that counts.
-        slowed: how many readings named each cause.
-        on_gpu: see `OnGpu`.
-    """
-
-    sums: dict[str, float]
-    counts: dict[str, int]
-    most: dict[str, float]
-    slowed: dict[str, int]
-    on_gpu: OnGpu | None
-
-
 _CORES = "cores"
 
 
@@ -72,22 +54,10 @@ class TrainingReadings:
     """Folds the readings of a machine during steady training."""
 
     def __init__(self) -> None:
-        self._sums: defaultdict[str, float] = defaultdict(float)
-        self._counts: Counter[str] = Counter()
+        self._sums: dict[str, float] = {}
+        self._counts, self._slowed = Counter[str](), Counter[str]()
         self._most: dict[str, float] = {}
-        self._slowed: Counter[str] = Counter()
         self.on_gpu: OnGpu | None = None
-
-    @property
-    def state(self) -> ReadingsState:
-        sums, counts, slowed = dict(self._sums), dict(self._counts), dict(self._slowed)
-        return ReadingsState(sums, counts, dict(self._most), slowed, self.on_gpu)
-
-    @state.setter
-    def state(self, state: ReadingsState) -> None:
-        self._sums = defaultdict(float, state.sums)
-        self._counts, self._slowed = Counter(state.counts), Counter(state.slowed)
-        self._most, self.on_gpu = dict(state.most), state.on_gpu
 
     def fold(self, sample: Machine, gpu_index: int | None) -> None:
         """Take a whole reading; `gpu_index` is the GPU that is trained on."""
@@ -124,7 +94,7 @@ class TrainingReadings:
 
     def _add(self, name: str, value: float | None) -> None:
         if value is not None:
-            self._sums[name] += value
+            self._sums[name] = self._sums.get(name, 0.0) + value
             self._counts[name] += 1
 
     def _keep_most(self, name: str, value: float | None) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 # A histogram's buckets are at most 1 % wide, and at first a 1,024th of that.
@@ -13,6 +14,7 @@ _FINEST = _WIDEST / 1024
 _MAX_BUCKETS = 128
 
 
+@dataclass(eq=False)
 class StepHistogram:
     """Durations in buckets, so that memory stays flat however long the run.
 
@@ -21,11 +23,10 @@ class StepHistogram:
     hardly differ stay apart.
     """
 
-    def __init__(self) -> None:
-        self._width = _FINEST
-        self._buckets: Counter[int] = Counter()
-        self._ranked: list[tuple[float, int]] = []
-        self.count = 0
+    count: int = 0
+    _width: float = _FINEST
+    _buckets: Counter[int] = field(default_factory=Counter)
+    _ranked: list[tuple[float, int]] = field(default_factory=list, repr=False)
 
     def add(self, durations_us: Counter[int]) -> None:
         """Count durations; the counter says how many of each."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -34,6 +35,7 @@ class RegularSteps(NamedTuple):
     seconds: float
 
 
+@dataclass(eq=False)
 class RegularGaps:
     """Folds the long steps of a loop in order, and finds those that are equally far apart.
 
@@ -41,20 +43,19 @@ class RegularGaps:
     steps after it for the first time.
     """
 
-    def __init__(self) -> None:
-        self.histogram = StepHistogram()
-        """How long those steps took."""
-        self.summarised = 0
-        """How many there were among batches whose single times are not known."""
-        self.summarised_us = 0
-        """What these took beyond usual ones."""
-        self._begin = 0
-        self._recent: list[tuple[int, int, int]] = []
-        """The newest long steps that are in no series: number, duration, batches that share it."""
-        self._series: list[tuple[int, int, int]] = []
-        """Each series: the number of its first step, how far apart they are, that of its last."""
-        self._residue = 0
-        self._mean_us = 0.0
+    histogram: StepHistogram = field(default_factory=StepHistogram)
+    """How long those steps took."""
+    summarised: int = 0
+    """How many there were among batches whose single times are not known."""
+    summarised_us: int = 0
+    """What these took beyond usual ones."""
+    _begin: int = 0
+    _recent: list[tuple[int, int, int]] = field(default_factory=list)
+    """The newest long steps that are in no series: number, duration, batches that share it."""
+    _series: list[tuple[int, int, int]] = field(default_factory=list)
+    """Each series: the number of its first step, how far apart they are, that of its last."""
+    _residue: int = 0
+    _mean_us: float = 0.0
 
     @property
     def every(self) -> int | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from dlmon.records.record import record
@@ -36,14 +37,14 @@ class Openings:
         return student_95(self.count - 1) * (self.standard_error_us or 0.0)
 
 
+@dataclass(eq=False)
 class _OpenedEpochs:
     """How long the openings of later epochs took, with the first steps that were left out."""
 
-    def __init__(self) -> None:
-        self.histogram = StepHistogram()
-        self._mean_us = 0.0
-        self._squares = 0.0
-        self._steps = 0
+    histogram: StepHistogram = field(default_factory=StepHistogram)
+    _mean_us: float = 0.0
+    _squares: float = 0.0
+    _steps: int = 0
 
     def add(self, took_us: int, steps: int) -> None:
         """Take one opening; `steps` of its time are first steps of an epoch."""
@@ -69,6 +70,7 @@ class PickedBatches(NamedTuple):
     samples: int | Sequence[int]
 
 
+@dataclass(eq=False)
 class SteadyBatches:
     """Picks the batches of the steady state out of all of them, in order.
 
@@ -81,25 +83,27 @@ class SteadyBatches:
     before the warm-up is over, or where it took far longer than its size lets expect.
     """
 
-    def __init__(self) -> None:
-        self.batch_size: int | None = None
-        """The size of the first batch; 1 where sizes aren't known."""
-        self.sizes_vary = False
-        """Whether others than the last batch of an epoch have another size."""
-        self._first: list[tuple[int, float]] = []
-        """How long each execution took that held the first batch of a size and was left out, and
-        how many batches of the first size its samples would be."""
-        self.warm_up_batches = 0
-        self.warm_up_us = 0
-        self.opened = _OpenedEpochs()
-        """Openings of later epochs."""
-        self._sizes: set[int] = set()
-        self.counts_steps = False
-        """Whether each batch counts as one: the size of the first, or of most, is not known."""
-        self._sized = self._unsized = 0
-        self._ended_short = False
-        # Of all batches but those that were left out; those of the warm-up are among them.
-        self._batches = self._samples = self._us = 0
+    batch_size: int | None = None
+    """The size of the first batch; 1 where sizes aren't known."""
+    sizes_vary: bool = False
+    """Whether others than the last batch of an epoch have another size."""
+    _first: list[tuple[int, float]] = field(default_factory=list)
+    """How long each execution took that held the first batch of a size and was left out, and
+    how many batches of the first size its samples would be."""
+    warm_up_batches: int = 0
+    warm_up_us: int = 0
+    opened: _OpenedEpochs = field(default_factory=_OpenedEpochs)
+    """Openings of later epochs."""
+    _sizes: set[int] = field(default_factory=set)
+    counts_steps: bool = False
+    """Whether each batch counts as one: the size of the first, or of most, is not known."""
+    _sized: int = 0
+    _unsized: int = 0
+    _ended_short: bool = False
+    # Of all batches but those that were left out; those of the warm-up are among them.
+    _batches: int = 0
+    _samples: int = 0
+    _us: int = 0
 
     @property
     def warm(self) -> bool:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from itertools import pairwise
 from operator import mul
 
@@ -40,6 +41,7 @@ def _rounded(value: float) -> float:
     return float(f"{value:.4g}")
 
 
+@dataclass(eq=False)
 class _Blocks:
     """Samples and time of consecutive blocks, from which the error of the throughput follows.
 
@@ -47,11 +49,10 @@ class _Blocks:
     seconds. The blocks get longer with the run, so that at any time 10 to 19 remain.
     """
 
-    def __init__(self) -> None:
-        self._length_us = BLOCK_US
-        self._blocks: list[tuple[int, int]] = []
-        self._open_samples = 0
-        self._open_us = 0
+    _length_us: int = BLOCK_US
+    _blocks: list[tuple[int, int]] = field(default_factory=list)
+    _open_samples: int = 0
+    _open_us: int = 0
 
     def add(self, samples: int, time_us: int) -> None:
         self._open_samples += samples
@@ -150,27 +151,27 @@ def _stalled_us(summary: BatchSummary) -> int:
     return max(0, min(beyond_us, stalls * (longest_us - usual_us)))
 
 
+@dataclass(eq=False)
 class SteadyState:
     """Folds batches in order and says how fast the run is once it is steady."""
 
-    def __init__(self) -> None:
-        self.batches = 0
-        self.time_us = 0
-        """How long all batches took together."""
-        self._picked = SteadyBatches()
-        self._histogram = StepHistogram()
-        # Of batches whose own times are not known.
-        self._summarised = StepHistogram()
-        self._summarised_stalls: int | None = 0
-        self._summarised_stalled_us = 0
-        # Where sizes vary: what a batch of the first one's size would have taken in proportion.
-        self._in_proportion = StepHistogram()
-        self._blocks = _Blocks()
-        self._regular = RegularGaps()
-        # About the median, as of the last long batch.
-        self._usual_us = 0.0
-        self._steady_samples = 0
-        self._steady_us = 0
+    batches: int = 0
+    time_us: int = 0
+    """How long all batches took together."""
+    _picked: SteadyBatches = field(default_factory=SteadyBatches)
+    _histogram: StepHistogram = field(default_factory=StepHistogram)
+    # Of batches whose own times are not known.
+    _summarised: StepHistogram = field(default_factory=StepHistogram)
+    _summarised_stalls: int | None = 0
+    _summarised_stalled_us: int = 0
+    # Where sizes vary: what a batch of the first one's size would have taken in proportion.
+    _in_proportion: StepHistogram = field(default_factory=StepHistogram)
+    _blocks: _Blocks = field(default_factory=_Blocks)
+    _regular: RegularGaps = field(default_factory=RegularGaps)
+    # About the median, as of the last long batch.
+    _usual_us: float = 0.0
+    _steady_samples: int = 0
+    _steady_us: int = 0
 
     @property
     def batch_size(self) -> int | None:

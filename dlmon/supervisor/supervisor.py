@@ -64,7 +64,7 @@ from dlmon.records import (
     StopCause,
 )
 from dlmon.records.changes import merge_machine
-from dlmon.session.keyframes.writer import SessionIndex
+from dlmon.session.index import SessionIndex
 from dlmon.session.session import Session
 from dlmon.stop import (
     ASKS_TO_END,

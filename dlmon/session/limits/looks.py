@@ -47,6 +47,10 @@ class Looks:
         self._seen: dict[int, Look | None] = {}
         self._known: Any = None
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out the samples: who goes on from an index reads them again."""
+        return vars(self) | {"_samples": deque(maxlen=_MAX_SAMPLES), "_seen": {}, "_known": None}
+
     def add(self, sample: Machine) -> None:
         self._samples.append(sample)
         while self._samples[0].t < sample.t - self._kept_ns:

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from dlmon.figures.glyphs import UNICODE
 from dlmon.records import Epoch, Metrics, Output
 from dlmon.session.learning import Learning, Metric
-from dlmon.statistics.series import Series
 from tui.drawing.time_axis import TimeAxis
 from tui.live.loss_chart import _picture, learned_text
 from tui.live.side_cell import Part, Room, part_after, parts_shown
@@ -52,7 +51,7 @@ async def test_the_loss_stands_beside_the_epochs_as_soon_as_one_is_known(show_se
 
 @given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=6))
 def test_any_finite_values_can_be_drawn(values):
-    metric = Metric(Series())
+    metric = Metric()
     for number, value in enumerate(values, 1):
         metric.add(0, number * S, value, "")
         metric.add_validation(number * S, value, "")

@@ -126,7 +126,13 @@ def held(log):
 
 def test_a_session_is_removed_with_all_that_dlmon_made_beside_it(log):
     write_label(log, Label("x"))
-    beside = ("session-2.jsonl", "session.index.jsonl", ".session.jsonl", ".label.json.12.0a1b2c3d")
+    beside = (
+        "session-2.jsonl",
+        "session.index.jsonl",
+        "session.index",
+        ".session.jsonl",
+        ".label.json.12.0a1b2c3d",
+    )
     for name in beside:
         log.with_name(name).write_bytes(b"1234")
     assert size_bytes(log) == sum(path.stat().st_size for path in log.parent.iterdir())

@@ -13,7 +13,6 @@ from dlmon.session.learning import (
     importance,
     metric_of,
 )
-from dlmon.statistics.series import Series
 
 S = 1_000_000_000
 
@@ -145,7 +144,7 @@ def test_an_evaluation_that_was_logged_is_not_taken_from_the_epoch_again():
     ],
 )
 def test_for_how_many_validations_a_metric_rose_or_fell(values, trend):
-    metric = Metric(Series())
+    metric = Metric()
     for at, value in enumerate(values, 1):
         metric.add_validation(at, value, "")
     assert metric.trend == trend
@@ -153,7 +152,7 @@ def test_for_how_many_validations_a_metric_rose_or_fell(values, trend):
 
 @given(st.lists(st.one_of(st.none(), st.integers(0, 3)), max_size=12))
 def test_the_trend_is_as_long_as_it_holds(values):
-    metric = Metric(Series())
+    metric = Metric()
     for at, value in enumerate(values, 1):
         metric.add_validation(at, value, "")
     count = abs(metric.trend)

@@ -5,7 +5,6 @@ import random
 import pytest
 
 from dlmon.records import BatchSummary
-from dlmon.statistics.state import state_of, with_state
 from dlmon.statistics.steady_state import SteadyState
 
 STEP_US, LONG_US = 50_000, 2_000_000
@@ -99,15 +98,6 @@ def test_among_batches_that_are_only_counted_those_are_regular_that_are_due():
     step_us = (*[STEP_US] * 6, LONG_US)
     steady.add_summary(BatchSummary(0, 1001, 1009, 32 * 1009, 0, 0, time_us, step_us, stalls=11))
     assert (steady.stalls(), steady.regular_steps().times) == (1, 20)
-
-
-def test_what_was_found_is_known_to_who_goes_on_from_there():
-    steady = loop(650, range(100, 650, 100))
-    other = with_state(SteadyState(), state_of(steady))
-    for one in (steady, other):
-        one.add(32, [STEP_US] * 50 + [LONG_US] + [STEP_US] * 9, first=650)
-    assert other.regular_steps() == steady.regular_steps()
-    assert (other.stalls(), other.regular_steps().times) == (0, 7)
 
 
 def test_the_throughput_holds_them():

@@ -3,16 +3,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dlmon.records import LARGEST
-from dlmon.statistics.series import FINE_BUCKETS, FORGOTTEN_AT_ONCE, WHOLE_BUCKETS, Series
+from dlmon.statistics.series import MOST_BUCKETS, Series
 
 SECOND = 1_000_000_000
 ANY_TIME = st.integers(-LARGEST, LARGEST) | st.sampled_from([0, 1, LARGEST, -LARGEST])
 # Of what is next to nothing, a mean loses digits that no reading has.
 VALUES = st.just(0.0) | st.floats(1e-9, 1e6)
-
-
-def buckets_of(series):
-    return len(series._fine.sums), len(series._whole.sums)
 
 
 def test_a_value_stands_for_the_time_that_it_was_said_of():
@@ -111,25 +107,7 @@ def test_no_column_is_beyond_what_was_said(stretches, begin, width, count):
     values = [value for _, value in stretches]
     for column in series.columns(begin, width, count):
         if column is not None:
-            assert min(values) * (1 - 1e-9) <= column <= max(values) * (1 + 1e-9)
-
-
-def test_memory_stays_bounded_and_the_whole_run_in_sight():
-    series = Series()
-    seconds = 5 * FINE_BUCKETS
-    for second in range(seconds):
-        series.add(second * SECOND, (second + 1) * SECOND, float(second))
-    fine, whole = buckets_of(series)
-    assert FINE_BUCKETS - FORGOTTEN_AT_ONCE <= fine <= FINE_BUCKETS
-    assert WHOLE_BUCKETS // 2 <= whole <= WHOLE_BUCKETS
-    recent = series.columns((seconds - 10) * SECOND, SECOND, 10)
-    assert recent == [float(second) for second in range(seconds - 10, seconds)]
-    # What is long past is coarser, whether or not all of the run is asked for.
-    early = series.columns(1_000 * SECOND, 1_000 * SECOND, 4)
-    assert early == pytest.approx([1_500, 2_500, 3_500, 4_500], rel=0.01)
-    width = seconds // 8
-    expected = [width * number + (width - 1) / 2 for number in range(8)]
-    assert series.columns(0, width * SECOND, 8) == pytest.approx(expected)
+            assert min(values) * (1 - 1e-6) <= column <= max(values) * (1 + 1e-6)
 
 
 @given(st.lists(st.tuples(ANY_TIME, ANY_TIME), max_size=6), ANY_TIME, ANY_TIME, st.integers(0, 9))
@@ -138,9 +116,7 @@ def test_no_times_are_too_wild(stretches, begin, width, count):
     for first, second in stretches:
         series.add(first, second, 1.0)
     assert all(column in (None, pytest.approx(1)) for column in series.columns(begin, width, count))
-    fine, whole = buckets_of(series)
-    assert fine <= FINE_BUCKETS
-    assert whole <= WHOLE_BUCKETS
+    assert len(series.sums) == len(series.covered_ns) <= MOST_BUCKETS
 
 
 def test_short_batches_become_the_rate_of_their_second():
@@ -184,7 +160,7 @@ def test_no_sample_is_lost_between_batches_and_columns(begin, batches):
 def test_no_duration_is_too_wild(begin, dt_us):
     series = Series()
     series.add_batches(begin, dt_us, [LARGEST] * len(dt_us))
-    assert buckets_of(series)[0] <= FINE_BUCKETS
+    assert len(series.sums) <= MOST_BUCKETS
     assert len(series.columns(begin, SECOND, 20)) == 20
 
 
@@ -203,25 +179,6 @@ def test_the_mean_is_of_the_time_that_is_covered():
     assert series.mean == 15.0
 
 
-def test_the_extremes_of_all_time_are_kept_though_its_seconds_are_forgotten():
-    series = Series()
-    seconds = 5 * FINE_BUCKETS
-    for second in range(seconds):
-        value = {100: 3.0, 200: 900.0}.get(second, 50.0)
-        series.add(second * SECOND, (second + 1) * SECOND, value)
-    assert series.extremes(0, seconds * SECOND) == (3.0, 900.0)
-    assert series.extremes(0, 150 * SECOND) == (3.0, 50.0)
-    assert series.extremes((seconds - 100) * SECOND, seconds * SECOND) == (50.0, 50.0)
-
-
-def test_the_extremes_of_a_short_time_long_ago_are_not_known():
-    series = Series()
-    for second in range(5 * FINE_BUCKETS):
-        series.add(second * SECOND, (second + 1) * SECOND, float(second))
-    assert series.extremes(100 * SECOND, 101 * SECOND) is None
-    assert Series().extremes(0, SECOND) is None
-
-
 @given(st.lists(st.tuples(st.integers(1, 900), st.floats(-1e6, 1e6)), min_size=1, max_size=40))
 def test_the_mean_of_any_time_lies_between_its_extremes(stretches):
     series, at = Series(), 0
@@ -233,35 +190,39 @@ def test_the_mean_of_any_time_lies_between_its_extremes(stretches):
     assert low - 1e-6 * abs(low) - 1e-6 <= mean <= high + 1e-6 * abs(high) + 1e-6
 
 
-@pytest.mark.slow
-@given(
-    st.integers(0, 3_000),
-    st.lists(st.tuples(st.integers(1, 9_000), st.floats(-1e6, 1e6)), min_size=1, max_size=20),
-)
-def test_a_series_of_a_span_is_of_the_same_values_as_one_that_grew(start_s, stretches):
-    end = start_s + sum(took_s for took_s, _ in stretches)
-    grown, of_span = Series(), Series.of_span(start_s * SECOND, end * SECOND)
-    at = start_s * SECOND
-    for took_s, value in stretches:
-        for series in (grown, of_span):
-            series.add(at, at + took_s * SECOND, value)
-        at += took_s * SECOND
-    assert of_span.extremes(0, at) == pytest.approx(grown.extremes(0, at), rel=1e-9, abs=1e-9)
-    assert of_span.mean == pytest.approx(grown.mean, rel=1e-6, abs=1e-6)
-    recent_s = min(end - start_s, FINE_BUCKETS - FORGOTTEN_AT_ONCE)
-    begin = at - recent_s * SECOND
-    mine, theirs = of_span.columns(begin, SECOND, recent_s), grown.columns(begin, SECOND, recent_s)
-    # What is the same needs no tolerance, which takes long for thousands of columns.
-    unlike = [pair for pair in zip(mine, theirs, strict=True) if pair[0] != pair[1]]
-    assert [one for one, _ in unlike] == pytest.approx([o for _, o in unlike], rel=1e-9, abs=1e-9)
+def test_after_days_buckets_are_twice_as_wide_and_all_of_it_is_in_sight(monkeypatch):
+    monkeypatch.setattr("dlmon.statistics.series.MOST_BUCKETS", 1024)
+    series = Series()
+    seconds = 5 * 1024
+    for second in range(seconds):
+        value = {100: 3.0, 4_000: 9_000.0}.get(second, float(second))
+        series.add(second * SECOND, (second + 1) * SECOND, value)
+    assert 512 <= len(series.sums) <= 1024
+    assert series.columns(0, 640 * SECOND, 8) == pytest.approx(
+        [640 * number + 319.5 for number in range(8)], rel=0.02
+    )
+    assert series.columns(seconds * SECOND - 80 * SECOND, 8 * SECOND, 10) == [
+        8 * number + 3.5 for number in range(630, 640)
+    ]
+    assert series.extremes(0, seconds * SECOND)[1] == seconds - 4.5
 
 
-def test_a_series_of_a_span_holds_what_is_long_ago_coarsely_at_once():
-    end = 50 * FINE_BUCKETS
-    series = Series.of_span(0, end * SECOND)
-    series.add(0, FINE_BUCKETS * SECOND, 1.0)
-    fine, whole = buckets_of(series)
-    assert fine == 0
-    assert 0 < whole <= WHOLE_BUCKETS / 40
-    series.add((end - 10) * SECOND, end * SECOND, 2.0)
-    assert buckets_of(series)[0] == 10
+def test_a_series_as_it_was_goes_on_as_that_did():
+    whole, begun = Series(), Series()
+    for number in range(200):
+        stretch = number * SECOND // 2, (number + 1) * SECOND // 2, float(number)
+        whole.add(*stretch)
+        if number < 100:
+            begun.add(*stretch)
+    found = whole.until(begun.end_ns)
+    assert found.end_ns == begun.end_ns
+    assert found.columns(0, SECOND, 60) == begun.columns(0, SECOND, 60)
+
+
+def test_what_runs_beside_counts_where_there_is_a_value():
+    series = Series()
+    series.add(0, 2 * SECOND, 10.0)
+    series.add_beside(SECOND, 4 * SECOND, 5.0)
+    series.add(3 * SECOND, 4 * SECOND, 1.0)
+    assert series.columns(0, SECOND, 4) == [10.0, 15.0, None, 6.0]
+    assert series.columns(0, 4 * SECOND, 1) == [pytest.approx(31 / 3)]

@@ -8,8 +8,7 @@ from fakes.recorded import BEGIN_NS, recorded_session
 
 from dlmon.log.index import Place
 from dlmon.records import Cpu, Machine, ProcessTree
-from dlmon.session.keyframes.entries import Keyframes, last_of
-from dlmon.session.keyframes.maker import KeyframeMaker
+from dlmon.session.index import Index, IndexMaker
 from dlmon.session.marks import time_of
 from dlmon.session.session import Session
 
@@ -66,16 +65,14 @@ def test_two_viewers_say_the_same_whenever_each_of_them_looks():
 
 
 def test_it_is_the_same_wherever_one_goes_in_a_replay():
-    keyframes, session = Keyframes(RECORDS[0]), Session(RECORDS[0])
-    maker = KeyframeMaker(session, every_ns=10 * SECOND, every_bytes=0)
+    index, session = Index(RECORDS[0]), Session(RECORDS[0])
+    maker = IndexMaker(session, every_ns=10 * SECOND, apart=0)
     for number, record in enumerate(RECORDS[1:], 1):
         session.fold(record)
-        maker.take(record, ())
         if maker.is_due:
-            for line in maker.make(Place(number + 1, 1, "")):
-                keyframes.add(line)
+            index.add(maker.make(Place(number + 1, 1, "")))
     for second in range(120, 290, 7):
         t = BEGIN_NS + second * SECOND
-        taken_up, place = last_of(keyframes.restored_before(t))
-        there = until(taken_up, RECORDS[place.offset :], t).snapshot(t).limit
+        found = index.restored_before(t)
+        there = until(found.session, RECORDS[found.place.offset :], t).snapshot(t).limit
         assert there == until(Session(RECORDS[0]), RECORDS[1:], t).snapshot(t).limit, second

@@ -30,7 +30,8 @@ from statistics import median, stdev
 import harness
 from harness import CannotRun
 
-from dlmon.comparison.sides import THROUGHPUT, RunFigures, compare_sides
+from dlmon.comparison.run import RunFigures
+from dlmon.comparison.sides import THROUGHPUT, compare_sides
 from dlmon.log.directory import list_sessions
 from dlmon.records import Status
 from dlmon.session.figures import read_figures

@@ -1,4 +1,4 @@
-"""Put a run beside published numbers and earlier sessions: like with like.
+"""Put a run beside published numbers and earlier runs: like with like.
 
 What is compared is a time, of which less is faster, or the throughput of a script that has no
 epochs. It compares with another only where the work behind both is the same; where it is not, its
@@ -10,38 +10,21 @@ Pure, but for reading published and own reference figures.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from types import MappingProxyType
-from typing import Any, Protocol
 
-from dlmon.comparison.compiling import compiled_by
 from dlmon.comparison.conditions import (
     SIZED_BY_DATA,
     VOCABULARY_ESTIMATED,
     Conditions,
-    busy_at_start,
-    conditions_of,
     find_differences,
     is_capped,
+    with_defaults,
 )
-from dlmon.comparison.like_runs import Settings, settings_of
 from dlmon.comparison.price import usd_per_hour_of, year_of
-from dlmon.comparison.published import STEP_MS, Published, published, published_metrics
-from dlmon.comparison.same_script import script_of
-from dlmon.records import (
-    TITLES,
-    Doubt,
-    MachineFacts,
-    Result,
-    RunSeconds,
-    SamplesPerSecond,
-    SecondsPerEpoch,
-    SessionHeader,
-    Status,
-    StepTime,
-)
+from dlmon.comparison.published import Published, published, published_metrics
+from dlmon.comparison.run import RATE_UNITS, RunFigures, Settings, Timing, cpus_of, is_time
+from dlmon.records import RunSeconds, SecondsPerEpoch, Status
 from dlmon.records.record import record
 from dlmon.statistics.intervals import student_95_of
 from dlmon.statistics.ratios import Error, Ratio, ratio_of, run_spread
@@ -50,184 +33,6 @@ from dlmon.statistics.ratios import Error, Ratio, ratio_of, run_spread
 _MANY = 1e6
 
 KINDS = ("this", "earlier", "published")
-
-
-@record(frozen=True)
-class StepMilliseconds:
-    """The mean time of a batch in the steady state, as published times of a batch are means.
-
-    Its band is that of the throughput; None where that has none.
-    """
-
-    value: float
-    low: float | None = None
-    high: float | None = None
-    projected: bool = False
-
-
-@record(frozen=True)
-class Throughput:
-    """The throughput in the steady state, by which scripts without epochs are compared."""
-
-    value: float
-    low: float | None
-    high: float | None
-    unit: str
-    projected: bool = False
-
-
-Timing = SecondsPerEpoch | RunSeconds | StepMilliseconds | Throughput
-
-SAMPLES_PER_SECOND, STEPS_PER_SECOND = "samples_per_second", "steps_per_second"
-RATE_UNITS = {SAMPLES_PER_SECOND: "samples/s", STEPS_PER_SECOND: "steps/s"}
-"""The metrics of which more is faster."""
-
-
-def pace_of(timing: Timing) -> float:
-    """Return how long a run takes for what it is compared by: less is faster."""
-    return 1 / timing.value if isinstance(timing, Throughput) else timing.value
-
-
-def _throughput_of(metric: str, figures: Figures) -> Throughput | None:
-    """Return a throughput; that in steps also where samples were counted."""
-    rate, unit = figures.samples_per_second, RATE_UNITS[metric]
-    if bool(figures.counts_steps) == (metric == STEPS_PER_SECOND):
-        if rate is None or not _is_time(rate.mean):
-            return None
-        if rate.band is None or not 0 <= rate.band < rate.mean:
-            return Throughput(rate.mean, None, None, unit)
-        return Throughput(rate.mean, rate.mean - rate.band, rate.mean + rate.band, unit)
-    step = timing_of_step(figures.step_ms, rate)
-    if metric == SAMPLES_PER_SECOND or step is None or not _is_time(step.value):
-        return None
-    low, high = (None if end is None else 1000 / end for end in (step.high, step.low))
-    return Throughput(1000 / step.value, low, high, unit)
-
-
-def timing_of_step(step: StepTime | None, rate: SamplesPerSecond | None) -> StepMilliseconds | None:
-    """Return the time of a batch as it is compared, None before there is one.
-
-    A log without the mean step has the throughput's mean and median: of batches of
-    one size, their ratio is that of the steps.
-    """
-    if step is None:
-        return None
-    value = step.mean
-    if value is None:
-        if rate is None or not _is_time(rate.mean):
-            return None
-        value = step.median * rate.median / rate.mean
-    if rate is None or rate.band is None or not 0 <= rate.band < rate.mean:
-        return StepMilliseconds(value)
-    share = rate.band / rate.mean
-    return StepMilliseconds(value, value / (1 + share), value / (1 - share))
-
-
-def framework_of(backend: object, header: SessionHeader | None) -> str | None:
-    """Name what a session trained with, as the published numbers do; None where that isn't known.
-
-    Args:
-        backend: what Keras ran on.
-        header: of the session, which has the version where that was recorded.
-    """
-    if not isinstance(backend, str) or not backend:
-        return None
-    version = None if header is None else header.versions.get("backend_version")
-    name = TITLES.get(backend, backend)
-    return f"{name} {version}" if isinstance(version, str) else name
-
-
-def row_of_run(
-    kind: str,
-    metric: str,
-    timing: Timing,
-    label: str,
-    session: str,
-    header: SessionHeader | None = None,
-    *,
-    options: Mapping[str, Any] = MappingProxyType({}),
-    backend: object = None,
-    why: Mapping[str, str] = MappingProxyType({}),
-    doubts: Mapping[str, str] = MappingProxyType({}),
-    compiles: bool = True,
-) -> ComparisonRow:
-    """Return the row of one of our runs; `compare` says how it compares.
-
-    Args:
-        kind: one of `KINDS`.
-        metric: what is compared.
-        timing: what the run measured of it.
-        label: what to call it.
-        session: its id.
-        header: what its log begins with.
-        options: what it was asked for.
-        backend: what Keras ran on.
-        why: the reasons for what wasn't measured.
-        doubts: sentences against its figures, by the doubt.
-        compiles: whether its first batch compiles, as far as that is known.
-    """
-    vcpus = cpus_of(options, header.machine if header else None)
-    badges = list(doubts.values())
-    if isinstance(timing, SecondsPerEpoch) and timing.epochs == 1 and not timing.first_left_out:
-        badges.insert(0, "1 epoch, compile included" if compiles else "first epoch only")
-    return ComparisonRow(
-        label=label,
-        metric=metric,
-        kind=kind,
-        value=timing.value,
-        low=timing.low,
-        high=timing.high,
-        projected=timing.projected,
-        missing=missing_part(timing, why),
-        badges=tuple(badges),
-        doubts=tuple(doubts.items()),
-        framework=framework_of(backend, header),
-        vcpus=vcpus,
-        usd_per_hour=usd_per_hour_of(options, vcpus),
-        session=session,
-    )
-
-
-def recorded_row(
-    metric: str, result: Result, header: SessionHeader | None = None
-) -> ComparisonRow | None:
-    """Return the row of a recorded run, None where it has no such value."""
-    timing = timing_by(metric, result)
-    if timing is None:
-        return None
-    row = row_of_run(
-        "earlier",
-        metric,
-        timing,
-        result.device_name or result.device or "device not known",
-        result.session,
-        header,
-        options=result.options,
-        backend=result.options.get("backend"),
-        why=result.why,
-        doubts=_doubts_of(result, header),
-        compiles=header is None or compiled_by(header),
-    )
-    settings = settings_of(
-        host=header.host if header else None,
-        workload=result.workload,
-        command=header.command if header else None,
-        device=result.device,
-        options=result.options,
-        versions=header.versions if header else {},
-        samples=result.samples_per_epoch,
-        script=script_of(header) if header else None,
-        sha256=header.script_sha256 if header else None,
-    )
-    return replace(row, year=year_of(header.wall if header else result.wall), settings=settings)
-
-
-def _doubts_of(result: Result, header: SessionHeader | None) -> Mapping[str, str]:
-    """Return what speaks against a result; of an older log what its header says."""
-    if result.against is not None:
-        return result.against
-    busy = busy_at_start(header.machine, result.device) if header else None
-    return {} if busy is None else {Doubt.BUSY_AT_START: busy}
 
 
 def missing_part(timing: Timing | None, why: Mapping[str, str]) -> str | None:
@@ -241,57 +46,6 @@ def missing_part(timing: Timing | None, why: Mapping[str, str]) -> str | None:
         return None
     parts = ["validation", *(["evaluation"] if isinstance(timing, RunSeconds) else [])]
     return " and ".join(part for part in parts if part in why) or None
-
-
-def cpus_of(options: Mapping[str, Any], machine: MachineFacts | None) -> int | None:
-    """Return how many CPUs a run may use: by `--cpus`, else all that the scheduler gives it."""
-    asked = options.get("cpus")
-    if type(asked) is int and asked > 0:
-        return asked
-    return machine.cores if machine else None
-
-
-class Figures(Protocol):
-    """What is known of a run, as it goes on or as it ended."""
-
-    @property
-    def seconds_per_epoch(self) -> SecondsPerEpoch | None:
-        """The time of an epoch."""
-
-    @property
-    def run_seconds(self) -> RunSeconds | None:
-        """The time of the run."""
-
-    @property
-    def step_ms(self) -> StepTime | None:
-        """The time of a batch."""
-
-    @property
-    def samples_per_second(self) -> SamplesPerSecond | None:
-        """The throughput."""
-
-    @property
-    def counts_steps(self) -> bool | None:
-        """Whether that is of steps."""
-
-
-def metric_of_script(figures: Figures) -> str:
-    """Return what a script is compared by: its epochs, else samples, else steps."""
-    if figures.seconds_per_epoch is not None or figures.samples_per_second is None:
-        return "seconds_per_epoch"
-    return STEPS_PER_SECOND if figures.counts_steps else SAMPLES_PER_SECOND
-
-
-def timing_by(metric: str, figures: Figures) -> Timing | None:
-    """Return the time, or the throughput, that a run is compared by, where it has it."""
-    if metric in RATE_UNITS:
-        return _throughput_of(metric, figures)
-    if metric == STEP_MS:
-        return timing_of_step(figures.step_ms, figures.samples_per_second)
-    return {
-        "seconds_per_epoch": figures.seconds_per_epoch,
-        "run_seconds": figures.run_seconds,
-    }.get(metric)
 
 
 @record(frozen=True)
@@ -360,13 +114,12 @@ class ComparisonRow:
 
 def compare(
     metric: str,
-    conditions: Conditions,
+    this: RunFigures,
+    ours: Conditions,
     defaults: Conditions,
-    this: ComparisonRow | None = None,
-    earlier: Sequence[Result] = (),
-    headers: Mapping[str, SessionHeader] | None = None,
+    earlier: Sequence[RunFigures] = (),
 ) -> tuple[ComparisonRow, ...]:
-    """Return this run, earlier sessions and published times as rows.
+    """Return this run, earlier ones and published times as rows.
 
     Those of the same work come first, then those of other work; each fastest first. A projection
     that leaves out a part has no rank, so it comes last of its kind.
@@ -376,35 +129,69 @@ def compare(
         metric: what a workload is compared by: a metric of `published.csv`, or
             `step_ms`, the time of a batch, beside which those of its mode stand; of a script
             what `metric_of_script` says.
-        conditions: of this run, or of the run that is being prepared.
+        this: the run; without a value it has no row.
+        ours: its conditions.
         defaults: the workload's own: what its published numbers were taken with.
-        this: its row, by `row_of_run`; None while there is no value yet.
-        earlier: sessions of this machine; those of another workload, those that
+        earlier: runs of this machine; those of another workload, those that
             failed, those without a value and this run itself are left out.
-        headers: session ids with their headers, for the year and a busy machine.
     """
-    ours = _work_timed(conditions, projected=this is None or this.projected)
-    rows = []
-    if this:
-        rows.append(_compared(this, conditions, ()))
-    for result in earlier:
-        if not _is_earlier(result, conditions.workload, this):
+    own = _row("this", metric, this, ours)
+    ours_timed = _work_timed(ours, projected=own is None or own.projected)
+    rows = [] if own is None else [own]
+    for run in earlier:
+        is_over = run.status in (Status.COMPLETED, Status.STOPPED)
+        if not is_over or run.workload != ours.workload or run.session == this.session:
             continue
-        row = recorded_row(metric, result, (headers or {}).get(result.session))
-        if row is None:
-            continue
-        theirs = conditions_of(result, defaults)
-        differences = (
-            *find_differences(metric, _work_timed(theirs, row.projected), ours),
-            *_cut_short(result, row),
-        )
-        rows.append(_compared(row, theirs, differences))
-    beside = published_metrics(metric, conditions.mode)
-    for one in published(conditions.workload):
+        theirs = with_defaults(run.conditions, defaults)
+        row = _row("earlier", metric, run, theirs)
+        if row is not None:
+            unlike = find_differences(metric, _work_timed(theirs, row.projected), ours_timed)
+            unlike = (*unlike, *_cut_short(run, row))
+            badges = tuple(dict.fromkeys((*unlike, *row.badges)))
+            rows.append(replace(row, comparable=row.comparable and not unlike, badges=badges))
+    beside = published_metrics(metric, ours.mode)
+    for one in published(ours.workload):
         if one.metric in beside:
-            rows.append(_published_row(one, metric, beside[one.metric], ours, defaults))
-    rows = [row for row in rows if _is_time(row.value)]
+            rows.append(_published_row(one, metric, beside[one.metric], ours_timed, defaults))
+    rows = [row for row in rows if is_time(row.value)]
     return tuple(sorted(rows, key=_rank))
+
+
+def _row(kind: str, metric: str, run: RunFigures, conditions: Conditions) -> ComparisonRow | None:
+    """Return the row of a run, with what a person should know of its time; None without one."""
+    timing = run.timings.get(metric)
+    if timing is None:
+        return None
+    missing = missing_part(timing, run.lacking)
+    badges = [f"without {missing}"] if missing else []
+    if timing.projected:
+        is_cut = is_capped(conditions)
+        from_steps = f" from {conditions.steps_cap} steps per epoch" if is_cut else ""
+        badges.append(f"projected{from_steps}")
+    if conditions.workload in SIZED_BY_DATA and conditions.data == "synthetic":
+        badges.append(VOCABULARY_ESTIMATED)
+    if isinstance(timing, SecondsPerEpoch) and timing.epochs == 1 and not timing.first_left_out:
+        badges.append("1 epoch, compile included" if run.compiles else "first epoch only")
+    vcpus, is_this = cpus_of(run.options, run.machine), kind == "this"
+    return ComparisonRow(
+        label="this run" if is_this else run.device_name or run.device or "device not known",
+        metric=metric,
+        kind=kind,
+        value=timing.value,
+        low=timing.low,
+        high=timing.high,
+        projected=timing.projected,
+        missing=missing,
+        comparable=not missing,
+        badges=(*badges, *run.against.values()),
+        doubts=tuple(run.against.items()),
+        year=None if is_this else year_of(run.wall),
+        framework=run.framework,
+        vcpus=vcpus,
+        usd_per_hour=usd_per_hour_of(run.options, vcpus),
+        session=run.session,
+        settings=None if is_this else run.settings,
+    )
 
 
 def _rank(row: ComparisonRow) -> tuple[bool, bool, bool, float, int, str]:
@@ -444,40 +231,12 @@ def _work_timed(conditions: Conditions, projected: bool) -> Conditions:
     return replace(conditions, steps_cap=None)
 
 
-def _is_earlier(result: Result, workload: str, this: ComparisonRow | None) -> bool:
-    return (
-        result.workload == workload
-        and result.status in (Status.COMPLETED, Status.STOPPED)
-        and (this is None or result.session != this.session)
-    )
-
-
-def _cut_short(result: Result, row: ComparisonRow) -> tuple[str, ...]:
+def _cut_short(run: RunFigures, row: ComparisonRow) -> tuple[str, ...]:
     """Say where a recorded run ended too soon for its value to be compared."""
     if row.projected:
-        return ("ended before it was steady",) if result.step_ms is None else ()
-    stopped = row.metric == "run_seconds" and result.status == Status.STOPPED
+        return () if "step_ms.median" in run.values else ("ended before it was steady",)
+    stopped = row.metric == "run_seconds" and run.status == Status.STOPPED
     return ("stopped early",) if stopped else ()
-
-
-def _compared(
-    row: ComparisonRow, conditions: Conditions, differences: tuple[str, ...]
-) -> ComparisonRow:
-    """Return the row of a run with what differs in its work, and how it was projected."""
-    badges = list(differences)
-    if row.missing:
-        badges.append(f"without {row.missing}")
-    if row.projected and is_capped(conditions):
-        badges.append(f"projected from {conditions.steps_cap} steps per epoch")
-    elif row.projected:
-        badges.append("projected")
-    if conditions.workload in SIZED_BY_DATA and conditions.data == "synthetic":
-        badges.append(VOCABULARY_ESTIMATED)
-    return replace(
-        row,
-        comparable=not differences and not row.missing,
-        badges=tuple(dict.fromkeys((*badges, *row.badges))),
-    )
 
 
 def _published_row(
@@ -501,10 +260,6 @@ def _published_row(
         usd_per_hour=row.price_usd_per_hour,
         published=row,
     )
-
-
-def _is_time(value: float) -> bool:
-    return 0 < value < math.inf
 
 
 def beside(

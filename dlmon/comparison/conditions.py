@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
-from dlmon.records import MachineFacts, Result
+from dlmon.records import MachineFacts
 from dlmon.records.record import record
 
 # Their vocabulary, and so their size, follows from the training text.
@@ -42,36 +43,16 @@ class Conditions:
     of_script: bool = False
 
 
-def conditions_of(result: Result, defaults: Conditions) -> Conditions:
-    """Return the conditions of a recorded run: its options, else the workload's defaults.
+def with_defaults(conditions: Conditions, defaults: Conditions) -> Conditions:
+    """Return conditions with the workload's own for what a run doesn't say.
 
-    An option of the wrong kind (a log is foreign) is not known. The samples are those of the
-    data that it read; an older log has them only for synthetic data, which are always whole.
+    The samples are those of the data that it read; an older log has them only for synthetic data,
+    which are always whole.
     """
-
-    def whole_number(option: str, default: int | None) -> int | None:
-        value = result.options.get(option)
-        if value is None:
-            return default
-        return value if type(value) is int and value > 0 else None
-
-    def word(option: str, default: str | None) -> str | None:
-        value = result.options.get(option)
-        if value is None:
-            return default
-        return value if isinstance(value, str) else None
-
-    return Conditions(
-        workload=result.workload,
-        batch_size=whole_number("batch_size", defaults.batch_size),
-        samples=result.samples_per_epoch or (None if result.data == "real" else defaults.samples),
-        epochs=whole_number("epochs", defaults.epochs),
-        precision=word("precision", defaults.precision),
-        mode=word("mode", defaults.mode),
-        data=result.data,
-        steps_cap=whole_number("steps", None),
-        of_script=defaults.of_script,
-    )
+    names = ["batch_size", "epochs", "precision", "mode"]
+    names += [] if conditions.data == "real" else ["samples"]
+    lacking = {name: getattr(defaults, name) for name in names if getattr(conditions, name) is None}
+    return replace(conditions, **lacking)
 
 
 def busy_at_start(machine: MachineFacts, device: str | None = None) -> str | None:

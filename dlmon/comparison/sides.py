@@ -8,25 +8,27 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
 from dlmon.comparison.arguments import NOT_GIVEN, arguments_of
-from dlmon.comparison.like_runs import BACKEND, Settings, options_with_effect, settings_of
 from dlmon.comparison.metric_names import lower_is_better
-from dlmon.comparison.same_script import Script
-from dlmon.records import AccountPart, MachineFacts, Status
+from dlmon.comparison.run import (
+    BACKEND,
+    SAMPLES_PER_SECOND,
+    RunFigures,
+    Settings,
+    options_with_effect,
+)
+from dlmon.records import AccountPart, Status
 from dlmon.records.sanitize import SHOWN_LENGTH, clean
 from dlmon.statistics.ratios import (
     Claim,
     Ratio,
-    Windows,
     geometric_mean,
     ratio_of,
     run_spread,
     window_error,
 )
-from dlmon.statistics.series import Series
 
 THROUGHPUT = "samples_per_second"
 RUN_CORES, OTHER_CORES = "run_cores", "other_cores"
@@ -80,86 +82,6 @@ NOTICEABLE_DISAGREEMENT = 0.01
 _SHOWN_DIGITS = 12
 _LONGEST_LIST = 4
 _LONGEST_ERROR = 160
-
-
-@dataclass(frozen=True)
-class Curve:
-    """The throughput of a run over time; `counts_steps` is as for `RunFigures`."""
-
-    series: Series
-    start_ns: int
-    end_ns: int
-    counts_steps: bool = False
-
-    @property
-    def seconds(self) -> float:
-        return max(0, self.end_ns - self.start_ns) / 1e9
-
-    def columns(self, span_s: float, count: int) -> list[float | None]:
-        """Return `count` columns over the first `span_s` seconds; None where nothing ran."""
-        return self.series.columns(self.start_ns, int(span_s * 1e9 / max(1, count)), count)
-
-
-@dataclass(frozen=True)
-class RunFigures:
-    """What one run gives for comparing.
-
-    Attributes:
-        name: what a person called it.
-        command: the words of a script's command; None of a workload.
-        script: which script that was; None of a workload.
-        script_sha256: what its file was; None where it isn't known.
-        log: the path of its log.
-        wall: when it began.
-        device: what it ran on: cpu, or gpu:N.
-        samples: of a whole epoch.
-        batches: how many it trained on.
-        counts_steps: whether its throughput is of steps, as the size of a script's batches isn't
-            known.
-        values: its figures by their names, those of `FIGURES`, of metrics and of the account.
-        not_numbers: metrics whose last value is no number, with what it is.
-        read_once: metrics whose last value is no epoch's: it is of some steps alone.
-        windows: samples and microseconds of consecutive windows of steady training.
-        curve: its throughput over time; None where only its result was read.
-        is_projected: whether its seconds per epoch are a projection.
-        why: why it has no throughput.
-        error: why it failed, of one that did.
-        valid: whether its figures can be relied on; None where that wasn't judged.
-        against: sentences against them, by the doubt.
-    """
-
-    session: str
-    host: str
-    wall: float
-    status: Status
-    workload: str
-    options: Mapping[str, Any]
-    versions: Mapping[str, Any]
-    machine: MachineFacts
-    name: str | None = None
-    command: tuple[str, ...] | None = None
-    script: Script | None = None
-    script_sha256: str | None = None
-    log: str | None = None
-    device: str | None = None
-    device_name: str | None = None
-    batch_size: int | None = None
-    precision: str | None = None
-    mode: str | None = None
-    data: str | None = None
-    samples: int | None = None
-    batches: int | None = None
-    counts_steps: bool = False
-    values: Mapping[str, float] = field(default_factory=dict)
-    not_numbers: Mapping[str, str] = field(default_factory=dict)
-    read_once: frozenset[str] = frozenset()
-    windows: Windows = ()
-    curve: Curve | None = None
-    is_projected: bool | None = None
-    why: str | None = None
-    error: str | None = None
-    valid: bool | None = None
-    against: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -324,7 +246,8 @@ def without_throughput(run: RunFigures) -> str:
     name = run.name or run.session
     if run.status == Status.FAILED:
         return f"{name} {failed_text(run)}"
-    return f"{name} has no throughput to compare{f': {run.why}' if run.why else ''}"
+    why = run.lacking.get(SAMPLES_PER_SECOND)
+    return f"{name} has no throughput to compare{f': {why}' if why else ''}"
 
 
 def failed_text(run: RunFigures) -> str:
@@ -417,8 +340,8 @@ def _repeats(runs: Sequence[RunFigures], earlier: Iterable[RunFigures]) -> list[
     groups: dict[Settings, list[RunFigures]] = defaultdict(list)
     for run in earlier:
         if run.session not in sessions and THROUGHPUT in run.values:
-            groups[_settings_of(run)].append(run)
-    wanted = [_settings_of(run) for run in runs]
+            groups[run.settings].append(run)
+    wanted = [run.settings for run in runs]
 
     def is_wanted(settings: Settings) -> bool:
         # Logs of earlier versions don't say what a script's Keras runs on.
@@ -432,23 +355,8 @@ def like_groups(runs: Iterable[RunFigures]) -> list[list[RunFigures]]:
     """Return runs in groups that were made alike, as repeats are; as they come otherwise."""
     groups: dict[Settings, list[RunFigures]] = defaultdict(list)
     for run in runs:
-        groups[_settings_of(run)].append(run)
+        groups[run.settings].append(run)
     return list(groups.values())
-
-
-def _settings_of(run: RunFigures) -> Settings:
-    return settings_of(
-        run.host,
-        run.workload,
-        run.command,
-        run.device,
-        run.options,
-        run.versions,
-        samples=run.samples,
-        counts_steps=run.counts_steps,
-        script=run.script,
-        sha256=run.script_sha256,
-    )
 
 
 # ---- what differs ----

@@ -10,23 +10,21 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from dlmon.comparison.arguments import GIVEN, PROGRAM, arguments_of, is_secret
-from dlmon.comparison.compare import (
+from dlmon.comparison.compare import ComparisonRow, beside, compare
+from dlmon.comparison.conditions import Conditions, with_defaults
+from dlmon.comparison.matching import Match, find_match
+from dlmon.comparison.published import STEP_MS, Published
+from dlmon.comparison.run import (
     RATE_UNITS,
     SAMPLES_PER_SECOND,
     STEPS_PER_SECOND,
-    ComparisonRow,
     Figures,
+    RunFigures,
     Timing,
-    beside,
-    compare,
     cpus_of,
     metric_of_script,
-    row_of_run,
     timing_by,
 )
-from dlmon.comparison.conditions import Conditions
-from dlmon.comparison.matching import Match, find_match
-from dlmon.comparison.published import STEP_MS, Published
 from dlmon.comparison.same_script import is_same_work
 from dlmon.figures import units, verdicts
 from dlmon.figures.validity import doubts_of_all, said_of_all
@@ -42,6 +40,7 @@ from dlmon.records import (
     Status,
 )
 from dlmon.records.sanitize import clean
+from dlmon.session.figures import figures_of_entry, figures_of_snapshot
 from dlmon.session.session import NEVER_STEADY, NOTHING_SEEN
 from dlmon.session.snapshot import Snapshot
 from dlmon.statistics.ratios import Ratio
@@ -406,7 +405,8 @@ def match_of(snapshot: Snapshot) -> Match | None:
     workload = WORKLOADS.get(snapshot.header.workload)
     if workload is None:
         return None
-    return find_match(_conditions_of(snapshot, workload), default_conditions(workload))
+    defaults = default_conditions(workload)
+    return find_match(_conditions_of(figures_of_snapshot(snapshot), snapshot, defaults), defaults)
 
 
 def match_of_options(workload: Workload, options: RunOptions) -> Match | None:
@@ -451,40 +451,18 @@ def comparison_rows(
     snapshot: Snapshot, earlier: Sequence[SessionEntry]
 ) -> tuple[ComparisonRow, ...]:
     """Return the rows of the comparison, as `compare` does; none for a workload not of ours."""
-    header = snapshot.header
-    if header.is_script:
-        conditions = defaults = _conditions_of_script(snapshot)
+    this, workload = figures_of_snapshot(snapshot), WORKLOADS.get(snapshot.header.workload)
+    if snapshot.header.is_script:
+        # What a script doesn't say is taken to be as it was the last time.
+        precision = this.precision or "the script's own precision"
+        conditions = defaults = replace(this.conditions, precision=precision, data=None)
+    elif workload is None:
+        return ()
     else:
-        workload = WORKLOADS.get(header.workload)
-        if workload is None:
-            return ()
-        conditions = _conditions_of(snapshot, workload)
         defaults = default_conditions(workload)
-    timing, metric = timing_of(snapshot), metric_of(snapshot)
-    against = {} if snapshot.validity is None else snapshot.validity.against
-    this = None
-    if timing is not None:
-        this = row_of_run(
-            "this",
-            metric,
-            timing,
-            "this run",
-            header.id,
-            header,
-            options=header.options,
-            backend=snapshot.model and snapshot.model.backend,
-            why=snapshot.why,
-            doubts={str(code): text for code, text in against.items()},
-            compiles=snapshot.compiles,
-        )
-    rows = compare(
-        metric,
-        conditions,
-        defaults,
-        this,
-        [entry.result for entry in earlier if entry.result is not None],
-        {entry.header.id: entry.header for entry in earlier},
-    )
+        conditions = _conditions_of(this, snapshot, defaults)
+    runs = [figures_of_entry(entry) for entry in earlier]
+    rows = compare(metric_of(snapshot), this, conditions, defaults, runs)
     by_session = {entry.header.id: entry for entry in earlier}
     return tuple(
         _with_settings(row, by_session[row.session], snapshot)
@@ -568,34 +546,10 @@ def _is_other(theirs: str | None, ours: str | None) -> bool:
     return theirs is not None and ours is not None and theirs != ours
 
 
-def _conditions_of_script(snapshot: Snapshot) -> Conditions:
-    """Return what a script does, as far as what it trains has been seen."""
-    model = snapshot.measured_model
-    return Conditions(
-        workload=snapshot.header.workload,
-        batch_size=model.batch_size if model else None,
-        samples=model.samples_per_epoch if model else None,
-        epochs=model.epochs if model else None,
-        # What a script doesn't say is taken to be as it was the last time.
-        precision=(model and model.precision) or "the script's own precision",
-        of_script=True,
-    )
-
-
-def _conditions_of(snapshot: Snapshot, workload: Workload) -> Conditions:
-    """Return what a session does: as its model says, before there is one as it was asked to."""
-    header, model = snapshot.header, snapshot.model
-    steps_cap = header.options.get("steps")
-    return Conditions(
-        workload=workload.name,
-        batch_size=model.batch_size if model else _whole(header.options.get("batch_size")),
-        samples=model.samples_per_epoch if model else workload.samples,
-        epochs=model.epochs if model else _whole(header.options.get("epochs")),
-        precision=(model and model.precision) or _word(header.options, "precision", workload),
-        mode=(model and model.mode) or _word(header.options, "mode", workload),
-        data=model.data if model else None,
-        steps_cap=steps_cap if isinstance(steps_cap, int) else None,
-    )
+def _conditions_of(run: RunFigures, snapshot: Snapshot, defaults: Conditions) -> Conditions:
+    """Return what a run of a workload does: before it has a model, as it was asked to."""
+    conditions = run.conditions
+    return conditions if snapshot.model is not None else with_defaults(conditions, defaults)
 
 
 def trainers_text(snapshot: Snapshot) -> str:
@@ -619,16 +573,6 @@ def device_text(snapshot: Snapshot) -> str:
         return f"CPU {machine.cpu_model or ''}".strip()
     number = "" if model.gpu_index is None else f" {model.gpu_index}"
     return f"GPU{number} {model.device_name or ''}".strip()
-
-
-def _word(options: Mapping[str, Any], option: str, workload: Workload) -> str | None:
-    """Return an option, the workload's own where there is none; None where it is no word."""
-    value = options.get(option, getattr(workload, option))
-    return value if isinstance(value, str) else None
-
-
-def _whole(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 NO_FIGURE = "This run has no figure to compare."

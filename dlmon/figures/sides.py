@@ -10,6 +10,7 @@ from typing import Any
 
 from dlmon.comparison.arguments import is_secret
 from dlmon.comparison.compiling import compiles
+from dlmon.comparison.run import RunFigures
 from dlmon.comparison.sides import (
     ACCOUNT,
     METRIC,
@@ -18,7 +19,6 @@ from dlmon.comparison.sides import (
     THROUGHPUT,
     Difference,
     NotComparable,
-    RunFigures,
     SidesComparison,
     SidesFigure,
     compare_sides,

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dlmon.comparison.compare import ComparisonRow, Timing
+    from dlmon.comparison.compare import ComparisonRow
+    from dlmon.comparison.run import Timing
     from dlmon.records import SamplesPerSecond, SecondsPerEpoch
 
 
@@ -44,7 +45,8 @@ def duration(timing: Timing | ComparisonRow) -> str:
 
 
 def _unit_of(timing: Timing | ComparisonRow) -> str:
-    from dlmon.comparison.compare import ComparisonRow, StepMilliseconds, Throughput
+    from dlmon.comparison.compare import ComparisonRow
+    from dlmon.comparison.run import StepMilliseconds, Throughput
 
     if isinstance(timing, (ComparisonRow, Throughput)):
         return timing.unit

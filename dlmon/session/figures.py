@@ -4,25 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from dlmon.comparison.compare import cpus_of
+from dlmon.comparison.compiling import compiled_by
+from dlmon.comparison.conditions import busy_at_start
 from dlmon.comparison.price import usd_per_hour_of
+from dlmon.comparison.run import Curve, RunFigures, cpus_of, timings_of
 from dlmon.comparison.same_script import script_of
-from dlmon.comparison.sides import (
-    ACCOUNT,
-    METRIC,
-    THROUGHPUT,
-    Curve,
-    RunFigures,
-    SidesComparison,
-    compare_sides,
-)
+from dlmon.comparison.sides import ACCOUNT, METRIC, THROUGHPUT, SidesComparison, compare_sides
 from dlmon.log.directory import SessionEntry, list_sessions, read_entry
 from dlmon.log.folder import LogError, log_directory_of
-from dlmon.records import Model, Result, SessionHeader, Status
+from dlmon.records import Doubt, Model, Result, SessionHeader, Status
 from dlmon.session.follower import SessionFollower
 from dlmon.session.metric_figures import MetricFigure, metric_figures
 from dlmon.session.session import Session
@@ -87,7 +82,8 @@ def read_figures(log: Path, on_read: OnRead = ignore) -> RunFigures:
     if start is not None and end is not None:
         curve = Curve(session.throughput, start, end, session.counts_steps)
     metrics = metric_figures(snapshot.epochs, session.learning)
-    return _figures(entry, result, values, snapshot, session.steady_windows, curve, metrics)
+    figures = _figures(entry.header, entry.status, result, values, snapshot, metrics)
+    return _of_entry(replace(figures, windows=session.steady_windows, curve=curve), entry)
 
 
 def read_session(log: Path, on_read: OnRead = ignore) -> Session:
@@ -111,7 +107,16 @@ def read_session(log: Path, on_read: OnRead = ignore) -> Session:
 def figures_of_entry(entry: SessionEntry) -> RunFigures:
     """Return what the result of a session gives for comparing, without reading its log."""
     values = {} if entry.result is None else _values_of_result(entry.result)
-    return _figures(entry, entry.result, values)
+    return _of_entry(_figures(entry.header, entry.status, entry.result, values), entry)
+
+
+def figures_of_snapshot(snapshot: Snapshot, status: Status = Status.RUNNING) -> RunFigures:
+    """Return what a session gives for comparing as it stands."""
+    return _figures(snapshot.header, status, snapshot.result, _values_of(snapshot), snapshot)
+
+
+def _of_entry(figures: RunFigures, entry: SessionEntry) -> RunFigures:
+    return replace(figures, name=entry.label.name, log=str(entry.path))
 
 
 def _values_of(figures: Snapshot | Result) -> dict[str, float]:
@@ -136,16 +141,15 @@ def _values_of_result(result: Result) -> dict[str, float]:
 
 
 def _figures(
-    entry: SessionEntry,
+    header: SessionHeader,
+    status: Status,
     result: Result | None,
     values: dict[str, float],
     snapshot: Snapshot | None = None,
-    windows: Sequence[tuple[int, int]] = (),
-    curve: Curve | None = None,
     metrics: Sequence[MetricFigure] = (),
 ) -> RunFigures:
     """Return what is known of a run: as its model says, else its result or what it was asked."""
-    header, options = entry.header, entry.header.options
+    options, seen = header.options, {} if result is None else result.options
     model = None if snapshot is None else snapshot.measured_model
     figures = snapshot or result
     epoch = None if figures is None else figures.seconds_per_epoch
@@ -157,7 +161,12 @@ def _figures(
     validity = getattr(snapshot, "validity", None) or result
     valid = getattr(validity, "is_valid", getattr(validity, "valid", None))
     against = getattr(validity, "against", None) or {}
-    precision = (model.precision if model else None) or _word(options.get("precision"), "float32")
+    if snapshot is None and result is not None and result.against is None:
+        # An older log says it of its beginning alone.
+        busy = busy_at_start(header.machine, result.device)
+        against = {} if busy is None else {Doubt.BUSY_AT_START: busy}
+    # What a script doesn't say is not known of its result.
+    usual = (None, None) if header.is_script and model is None else ("float32", "train")
     made_of = model or result
     device = made_of.device if made_of else None
     data = made_of.data if made_of else None
@@ -168,11 +177,9 @@ def _figures(
     values |= {f"{METRIC}{one.name}": one.final for one in metrics if one.final is not None}
     return RunFigures(
         session=header.id,
-        name=getattr(getattr(entry, "label", None), "name", None),
-        log=str(entry.path),
         host=header.host,
         wall=header.wall,
-        status=entry.status,
+        status=status,
         workload=header.workload,
         command=header.command,
         script=script_of(header),
@@ -183,20 +190,23 @@ def _figures(
         device=device,
         device_name=(made_of.device_name if made_of else None)
         or (header.machine.cpu_model if device == "cpu" else None),
+        backend=model.backend if model else _word(seen, "backend", None),
+        compiles=compiled_by(header) if snapshot is None else snapshot.compiles,
         batch_size=model.batch_size if model else _whole(options.get("batch_size")),
-        precision=precision,
-        mode=(model.mode if model else None) or _word(options.get("mode"), "train"),
+        precision=(model.precision if model else None) or _word(options, "precision", usual[0]),
+        mode=(model.mode if model else None) or _word(options, "mode", usual[1]),
         data=data,
         samples=made_of.samples_per_epoch if made_of else None,
+        epochs=model.epochs if model else _whole(options.get("epochs")),
+        steps_cap=_whole(options.get("steps")),
         batches=figures.batches if figures else None,
         counts_steps=bool(figures is not None and figures.counts_steps),
+        timings=timings_of(figures),
         values=values,
         not_numbers={one.name: one.why for one in metrics if one.final is None and one.why},
         read_once=frozenset(one.name for one in metrics if one.last_epoch is None),
-        windows=windows,
-        curve=curve,
         is_projected=None if epoch is None else epoch.projected,
-        why=None if snapshot is None else snapshot.why.get("samples_per_second"),
+        lacking={} if figures is None else figures.why,
         error=None if result is None else result.error,
         valid=valid,
         against={str(doubt): sentence for doubt, sentence in against.items()},
@@ -228,7 +238,8 @@ def _whole(value: object) -> int | None:
     return value if type(value) is int else None
 
 
-def _word(value: object, usual: str) -> str | None:
+def _word(options: Mapping[str, Any], name: str, usual: str | None) -> str | None:
+    value = options.get(name)
     if value is None:
         return usual
     return value if isinstance(value, str) else None

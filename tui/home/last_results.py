@@ -10,7 +10,7 @@ from workloads.catalog import Workload
 
 # The first screen is painted before any result is read.
 if TYPE_CHECKING:
-    from dlmon.comparison.compare import Timing
+    from dlmon.comparison.run import Timing
     from dlmon.log.directory import SessionEntry
     from dlmon.options.run import RunOptions
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from dlmon.comparison.compare import pace_of
+from dlmon.comparison.run import pace_of
 from dlmon.figures import units
 from dlmon.figures.comparison import timing_of_result
 from dlmon.figures.sessions import (

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import ClassVar
 
-from dlmon.comparison.sides import Curve
+from dlmon.comparison.run import Curve
 from dlmon.figures.glyphs import Glyphs
 from dlmon.figures.units import rate_unit
 from dlmon.figures.value_axis import nice_top, short_number

@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 import pytest
+from fakes.compared import compared as compare
 
-from dlmon.comparison.compare import compare
 from dlmon.comparison.conditions import Conditions
 from dlmon.comparison.matching import Match, find_match
 from dlmon.comparison.published import STEP_MS, published

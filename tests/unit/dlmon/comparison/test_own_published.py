@@ -4,10 +4,10 @@ import csv
 import io
 
 import pytest
+from fakes.compared import compared as compare
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlmon.comparison.compare import compare
 from dlmon.comparison.conditions import Conditions
 from dlmon.comparison.published import (
     COLUMNS,

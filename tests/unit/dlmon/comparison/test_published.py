@@ -5,8 +5,8 @@ from dataclasses import replace
 from importlib import resources
 
 import pytest
+from fakes.compared import compared as compare
 
-from dlmon.comparison.compare import compare
 from dlmon.comparison.conditions import Conditions
 from dlmon.comparison.published import (
     FEWER_OPERATIONS,

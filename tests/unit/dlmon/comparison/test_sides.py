@@ -4,12 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dlmon.comparison.run import RunFigures
 from dlmon.comparison.same_script import Script
 from dlmon.comparison.sides import (
     FIGURES,
     THROUGHPUT,
     NotComparable,
-    RunFigures,
     compare_sides,
     is_slower_by,
 )
@@ -35,6 +35,9 @@ RUN = RunFigures(
     samples=50_000,
     is_projected=False,
 )
+
+
+TOO_SHORT = {"samples_per_second": "the run was too short"}
 
 
 def run(session, throughput=1_000.0, values=None, **changes):
@@ -377,7 +380,7 @@ def test_a_run_is_not_compared_with_itself():
 
 
 def test_a_run_without_a_throughput_is_refused_with_its_reason():
-    none = replace(run("a"), values={}, why="the run was too short for a figure")
+    none = replace(run("a"), values={}, lacking=TOO_SHORT)
     with pytest.raises(
         NotComparable, match="a has no throughput to compare: the run was too short"
     ):
@@ -385,7 +388,7 @@ def test_a_run_without_a_throughput_is_refused_with_its_reason():
 
 
 def test_of_a_side_of_which_no_run_has_a_throughput_the_first_says_why():
-    short = replace(run("a"), values={}, why="the run was too short")
+    short = replace(run("a"), values={}, lacking=TOO_SHORT)
     failed = replace(short, name="big", status=Status.FAILED, error="out of memory")
     none_of = "none of the 2 runs of {} has a throughput to compare: "
     with pytest.raises(NotComparable, match=none_of.format("new") + "a has no .*: the run was too"):

@@ -2,7 +2,9 @@
 
 from dataclasses import replace
 
-from dlmon.comparison.compare import ComparisonRow, compare
+from fakes.compared import compared as compare
+
+from dlmon.comparison.compare import ComparisonRow
 from dlmon.comparison.conditions import Conditions
 from dlmon.figures.comparison_row import row_details
 from dlmon.records import Result

@@ -2,7 +2,8 @@ from dataclasses import replace
 
 import pytest
 
-from dlmon.comparison.sides import Difference, NotComparable, RunFigures, compare_sides
+from dlmon.comparison.run import RunFigures
+from dlmon.comparison.sides import Difference, NotComparable, compare_sides
 from dlmon.figures.sections import Figures, Note, Table
 from dlmon.figures.sides import (
     change_text,
@@ -166,7 +167,8 @@ def test_what_speaks_against_every_run_is_said_once():
 
 
 def test_a_run_without_a_throughput_is_left_out_and_named():
-    none = replace(RUN, session="early", values={}, why="not steady yet")
+    why = {"samples_per_second": "not steady yet"}
+    none = replace(RUN, session="early", values={}, lacking=why)
     comparison = compare_sides([*side("a", 1.0), none], side("b", 2.0))
     assert doubts(comparison) == [
         "left out: early has no throughput to compare: not steady yet",
@@ -414,7 +416,12 @@ def test_epochs_that_took_longer_by_chance_alone_are_not_said_to():
 # ---- what failed ----
 
 FAILED = replace(
-    RUN, session="bad", status=Status.FAILED, values={}, why="too short", error="out of memory"
+    RUN,
+    session="bad",
+    status=Status.FAILED,
+    values={},
+    lacking={"samples_per_second": "too short"},
+    error="out of memory",
 )
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlmon.comparison.compare import timing_of_step
+from dlmon.comparison.run import timing_of_step
 from dlmon.figures import units
 from dlmon.records import RunSeconds, SamplesPerSecond, SecondsPerEpoch, StepTime
 

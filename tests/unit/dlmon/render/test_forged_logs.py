@@ -12,7 +12,7 @@ from dlmon.figures import session_report
 from dlmon.figures.report import make_report
 from dlmon.log.folder import LOG_NAME, LogError
 from dlmon.records import encode
-from dlmon.render.charts import draw_chart, draw_metric, svg_of
+from dlmon.render.charts import draw_chart, svg_of
 from dlmon.render.files import ReportError
 from dlmon.render.html import html_of
 from dlmon.render.markdown import markdown_of
@@ -30,7 +30,7 @@ def report_all(path):
     report = make_report([path], [])
     texts = [html_of(report), markdown_of(report), json.dumps(report.as_json(), allow_nan=False)]
     texts += [svg_of(draw_chart(chart, report.marks)) for chart in report.charts]
-    texts += [svg_of(draw_metric(chart, report.marks)) for chart in report.metrics]
+    texts += [svg_of(draw_chart(chart, report.marks)) for chart in report.metrics]
     for table in (None, *TABLES):
         # A table of nothing is refused.
         with contextlib.suppress(ReportError):

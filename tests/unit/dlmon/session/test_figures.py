@@ -169,7 +169,7 @@ def test_an_earlier_run_of_a_script_that_does_not_say_what_its_keras_ran_on_is_a
 def test_a_run_that_was_too_short_says_so(tmp_path):
     run = read_figures(log_of(tmp_path, reached="compiling"))
     assert THROUGHPUT not in run.values
-    assert run.why
+    assert run.lacking["samples_per_second"]
     assert run.windows == ()
     assert run.curve is None
 
@@ -249,5 +249,5 @@ def test_a_session_that_will_never_be_steady_is_not_called_so_yet(tmp_path):
     here = replace(begun, host=host_name(), boot_id=boot_id())
     run = read_figures(log_of(tmp_path, records=[here, *records]))
     assert run.status is Status.INTERRUPTED
-    assert "not steady yet" not in run.why
-    assert "too short" in run.why
+    assert "not steady yet" not in run.lacking["samples_per_second"]
+    assert "too short" in run.lacking["samples_per_second"]

@@ -1,18 +1,19 @@
 """Like runs: what they have in common, and what of two runs may differ all the same."""
 
-import pytest
+from dataclasses import replace
 
-from dlmon.comparison.like_runs import options_with_effect, settings_of
+import pytest
+from fakes.compared import THIS
+
+from dlmon.comparison.run import options_with_effect
 
 OPTIONS = {"batch_size": 100, "threads": 2}
 VERSIONS = {"keras": "3.12"}
 COMMAND = ("python", "train.py")
 
 
-def settings(host="tower", workload="cifar10-cnn", command=None, device="cpu", **more):
-    """Return the settings of a run; `more` are its options, versions and samples."""
-    given = {"options": OPTIONS, "versions": VERSIONS, **more}
-    return settings_of(host, workload, command, device, **given)
+def settings(**changes):
+    return replace(THIS, **{"options": OPTIONS, "versions": VERSIONS, **changes}).settings
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,324 @@
+"""One run as it is compared: what it did, how it was made, and what it came to."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from dlmon.comparison.conditions import Conditions
+from dlmon.comparison.published import STEP_MS
+from dlmon.comparison.same_script import Script
+from dlmon.records import (
+    TITLES,
+    MachineFacts,
+    RunSeconds,
+    SamplesPerSecond,
+    SecondsPerEpoch,
+    Status,
+    StepTime,
+)
+from dlmon.records.record import record
+from dlmon.statistics.ratios import Windows
+from dlmon.statistics.series import Series
+
+BACKEND = "backend"
+"""What Keras runs on; of a script what it was seen to run on, where the log says it."""
+# Where the log is kept and how a run is watched changes nothing of it.
+_OF_NO_EFFECT = frozenset({"log_dir", "detach", "name", "note"})
+_PRICE = "price"
+
+
+@record(frozen=True)
+class StepMilliseconds:
+    """The mean time of a batch in the steady state, as published times of a batch are means.
+
+    Its band is that of the throughput; None where that has none.
+    """
+
+    value: float
+    low: float | None = None
+    high: float | None = None
+    projected: bool = False
+
+
+@record(frozen=True)
+class Throughput:
+    """The throughput in the steady state, by which scripts without epochs are compared."""
+
+    value: float
+    low: float | None
+    high: float | None
+    unit: str
+    projected: bool = False
+
+
+Timing = SecondsPerEpoch | RunSeconds | StepMilliseconds | Throughput
+
+SAMPLES_PER_SECOND, STEPS_PER_SECOND = "samples_per_second", "steps_per_second"
+RATE_UNITS = {SAMPLES_PER_SECOND: "samples/s", STEPS_PER_SECOND: "steps/s"}
+"""The metrics of which more is faster."""
+
+
+def pace_of(timing: Timing) -> float:
+    """Return how long a run takes for what it is compared by: less is faster."""
+    return 1 / timing.value if isinstance(timing, Throughput) else timing.value
+
+
+def _throughput_of(metric: str, figures: Figures) -> Throughput | None:
+    """Return a throughput; that in steps also where samples were counted."""
+    rate, unit = figures.samples_per_second, RATE_UNITS[metric]
+    if bool(figures.counts_steps) == (metric == STEPS_PER_SECOND):
+        if rate is None or not is_time(rate.mean):
+            return None
+        if rate.band is None or not 0 <= rate.band < rate.mean:
+            return Throughput(rate.mean, None, None, unit)
+        return Throughput(rate.mean, rate.mean - rate.band, rate.mean + rate.band, unit)
+    step = timing_of_step(figures.step_ms, rate)
+    if metric == SAMPLES_PER_SECOND or step is None or not is_time(step.value):
+        return None
+    low, high = (None if end is None else 1000 / end for end in (step.high, step.low))
+    return Throughput(1000 / step.value, low, high, unit)
+
+
+def timing_of_step(step: StepTime | None, rate: SamplesPerSecond | None) -> StepMilliseconds | None:
+    """Return the time of a batch as it is compared, None before there is one.
+
+    A log without the mean step has the throughput's mean and median: of batches of
+    one size, their ratio is that of the steps.
+    """
+    if step is None:
+        return None
+    value = step.mean
+    if value is None:
+        if rate is None or not is_time(rate.mean):
+            return None
+        value = step.median * rate.median / rate.mean
+    if rate is None or rate.band is None or not 0 <= rate.band < rate.mean:
+        return StepMilliseconds(value)
+    share = rate.band / rate.mean
+    return StepMilliseconds(value, value / (1 + share), value / (1 - share))
+
+
+class Figures(Protocol):
+    """What is known of a run, as it goes on or as it ended."""
+
+    @property
+    def seconds_per_epoch(self) -> SecondsPerEpoch | None:
+        """The time of an epoch."""
+
+    @property
+    def run_seconds(self) -> RunSeconds | None:
+        """The time of the run."""
+
+    @property
+    def step_ms(self) -> StepTime | None:
+        """The time of a batch."""
+
+    @property
+    def samples_per_second(self) -> SamplesPerSecond | None:
+        """The throughput."""
+
+    @property
+    def counts_steps(self) -> bool | None:
+        """Whether that is of steps."""
+
+
+def metric_of_script(figures: Figures) -> str:
+    """Return what a script is compared by: its epochs, else samples, else steps."""
+    if figures.seconds_per_epoch is not None or figures.samples_per_second is None:
+        return "seconds_per_epoch"
+    return STEPS_PER_SECOND if figures.counts_steps else SAMPLES_PER_SECOND
+
+
+def timing_by(metric: str, figures: Figures) -> Timing | None:
+    """Return the time, or the throughput, that a run is compared by, where it has it."""
+    if metric in RATE_UNITS:
+        return _throughput_of(metric, figures)
+    if metric == STEP_MS:
+        return timing_of_step(figures.step_ms, figures.samples_per_second)
+    return {
+        "seconds_per_epoch": figures.seconds_per_epoch,
+        "run_seconds": figures.run_seconds,
+    }.get(metric)
+
+
+def timings_of(figures: Figures | None) -> dict[str, Timing]:
+    """Return all times that a run could be compared by, by their metrics."""
+    metrics = ("seconds_per_epoch", "run_seconds", STEP_MS, *RATE_UNITS)
+    found = {} if figures is None else {each: timing_by(each, figures) for each in metrics}
+    return {metric: timing for metric, timing in found.items() if timing is not None}
+
+
+def is_time(value: float) -> bool:
+    """Return whether a number can be how long something took."""
+    return 0 < value < math.inf
+
+
+def cpus_of(options: Mapping[str, Any], machine: MachineFacts | None) -> int | None:
+    """Return how many CPUs a run may use: by `--cpus`, else all that the scheduler gives it."""
+    asked = options.get("cpus")
+    if type(asked) is int and asked > 0:
+        return asked
+    return machine.cores if machine else None
+
+
+@record(frozen=True)
+class Settings:
+    """How a run was made.
+
+    Attributes:
+        work: the machine, what was trained there, and what was asked for.
+        backend: what a script's Keras ran on, None where that isn't known; empty of a workload,
+            whose options say it.
+        versions: of the software, the code of a script included.
+    """
+
+    work: tuple[str | bool | int | None, ...]
+    backend: str | None
+    versions: str
+
+
+@dataclass(frozen=True)
+class Curve:
+    """The throughput of a run over time; `counts_steps` is as for `RunFigures`."""
+
+    series: Series
+    start_ns: int
+    end_ns: int
+    counts_steps: bool = False
+
+    @property
+    def seconds(self) -> float:
+        return max(0, self.end_ns - self.start_ns) / 1e9
+
+    def columns(self, span_s: float, count: int) -> list[float | None]:
+        """Return `count` columns over the first `span_s` seconds; None where nothing ran."""
+        return self.series.columns(self.start_ns, int(span_s * 1e9 / max(1, count)), count)
+
+
+@dataclass(frozen=True)
+class RunFigures:
+    """What one run gives for comparing.
+
+    Attributes:
+        name: what a person called it.
+        command: the words of a script's command; None of a workload.
+        script: which script that was; None of a workload.
+        script_sha256: what its file was; None where it isn't known.
+        log: the path of its log.
+        wall: when it began.
+        device: what it ran on: cpu, or gpu:N.
+        backend: what Keras ran on.
+        compiles: whether its first batch compiles, as far as that is known.
+        samples: of a whole epoch.
+        epochs, steps_cap: as in `Conditions`.
+        batches: how many it trained on.
+        counts_steps: whether its throughput is of steps, as the size of a script's batches isn't
+            known.
+        timings: what it can be compared by beside other runs, by their metrics.
+        values: its figures by their names, those of `FIGURES`, of metrics and of the account.
+        not_numbers: metrics whose last value is no number, with what it is.
+        read_once: metrics whose last value is no epoch's: it is of some steps alone.
+        windows: samples and microseconds of consecutive windows of steady training.
+        curve: its throughput over time; None where only its result was read.
+        is_projected: whether its seconds per epoch are a projection.
+        lacking: the reasons for what wasn't measured.
+        error: why it failed, of one that did.
+        valid: whether its figures can be relied on; None where that wasn't judged.
+        against: sentences against them, by the doubt.
+    """
+
+    session: str
+    host: str
+    wall: float
+    status: Status
+    workload: str
+    options: Mapping[str, Any]
+    versions: Mapping[str, Any]
+    machine: MachineFacts
+    name: str | None = None
+    command: tuple[str, ...] | None = None
+    script: Script | None = None
+    script_sha256: str | None = None
+    log: str | None = None
+    device: str | None = None
+    device_name: str | None = None
+    backend: str | None = None
+    compiles: bool = True
+    batch_size: int | None = None
+    precision: str | None = None
+    mode: str | None = None
+    data: str | None = None
+    samples: int | None = None
+    epochs: int | None = None
+    steps_cap: int | None = None
+    batches: int | None = None
+    counts_steps: bool = False
+    timings: Mapping[str, Timing] = field(default_factory=dict)
+    values: Mapping[str, float] = field(default_factory=dict)
+    not_numbers: Mapping[str, str] = field(default_factory=dict)
+    read_once: frozenset[str] = frozenset()
+    windows: Windows = ()
+    curve: Curve | None = None
+    is_projected: bool | None = None
+    lacking: Mapping[str, str] = field(default_factory=dict)
+    error: str | None = None
+    valid: bool | None = None
+    against: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def conditions(self) -> Conditions:
+        """The work behind its times."""
+        return Conditions(
+            workload=self.workload,
+            batch_size=self.batch_size,
+            samples=self.samples,
+            epochs=self.epochs,
+            precision=self.precision,
+            mode=self.mode,
+            data=self.data,
+            steps_cap=self.steps_cap,
+            of_script=self.command is not None,
+        )
+
+    @property
+    def settings(self) -> Settings:
+        """How it was made."""
+        options = options_with_effect(self.options)
+        asked = {name: value for name, value in options.items() if name != _PRICE}
+        is_script = self.command is not None
+        backend = asked.pop(BACKEND, None) if is_script else ""
+        place, commit = (self.script.place, self.script.git_commit) if self.script else (None,) * 2
+        # Of a script its samples may depend on more than its arguments.
+        samples = self.samples if is_script else None
+        of_script = (place, repr(self.command), self.counts_steps, samples)
+        return Settings(
+            work=(self.host, self.workload, self.device, repr(asked), *of_script),
+            backend=None if backend is None else str(backend),
+            versions=repr((self.versions, (self.script_sha256, commit))),
+        )
+
+    @property
+    def framework(self) -> str | None:
+        """What it trained with, as the published numbers name it; None where that isn't known."""
+        return framework_of(self.backend, self.versions)
+
+
+def framework_of(backend: object, versions: Mapping[str, Any]) -> str | None:
+    """Name what Keras ran on, as the published numbers do, with its version where that is known."""
+    if not isinstance(backend, str) or not backend:
+        return None
+    version = versions.get("backend_version")
+    name = TITLES.get(backend, backend)
+    return f"{name} {version}" if isinstance(version, str) else name
+
+
+def options_with_effect(options: Mapping[str, Any]) -> dict[str, object]:
+    """Return the options that were given, but for those that change nothing of a run."""
+    return {
+        name: value
+        for name, value in sorted(options.items())
+        if name not in _OF_NO_EFFECT and value is not None
+    }

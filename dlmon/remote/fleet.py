@@ -10,9 +10,9 @@ from pathlib import Path
 
 from dlmon.log.folder import LogError, id_of
 from dlmon.remote.host import HostSnapshot, HostState, age_of, late_after_s
-from dlmon.session.follower import PAUSE_S
 from dlmon.session.marks import Mark
 from dlmon.session.replay import MOST_AT_ONCE_NS, PLAYING_S, SPEEDS, ReplaySource
+from dlmon.session.source import PAUSE_S
 
 # So many samples of each host are read at once: all hosts show the same moment after that.
 _SAMPLES_AT_ONCE = 10

@@ -13,26 +13,24 @@ from typing import TYPE_CHECKING, Any
 from dlmon.exit_codes import END_UNKNOWN, code_of_script
 from dlmon.host import boot_id, host_name
 from dlmon.log.directory import ask_session, read_entry, status_without_result, stop_session
-from dlmon.log.folder import LogError, log_directory_of
+from dlmon.log.folder import LogError
 from dlmon.log.follower import LogFollower
 from dlmon.records import Notice, Record, Result, Status
 from dlmon.session.session import Session
 from dlmon.session.snapshot import Snapshot
+from dlmon.session.source import SessionSource
 from dlmon.stop import BY_OTHER_SCREEN, FROM_SCREEN
 
 # A screen that only follows pays for nothing that starts a session.
 if TYPE_CHECKING:
     from dlmon.launch.lifeline import Lifeline
-    from dlmon.session.index import IndexReader
+    from dlmon.session.index import Index
 
 MIN_FREE_BYTES = 64 * 1024
-# A key goes through several queues before it is answered, so it needs more than one turn of the
-# event loop.
-PAUSE_S = 0.004
 LONG_LOG_BYTES = 4 << 20
 
 
-class SessionFollower:
+class SessionFollower(SessionSource):
     """A session as seen from its log.
 
     Args:
@@ -53,12 +51,10 @@ class SessionFollower:
         launch: Lifeline | None = None,
         by_index: bool = False,
     ) -> None:
-        self.host: str | None = None
-        """The machine that it is on, as ssh knows it; None for this one."""
         self.log_dir_there: str | None = None
         """Where its host keeps it; None where that is the usual place."""
         self._lifeline = launch
-        self._index: IndexReader | None = None
+        self._index: Index | None = None
         self._by_index = by_index
         self._follower = LogFollower(path)
         self._clock = clock
@@ -70,13 +66,7 @@ class SessionFollower:
         self._silence_s = 3.0 * max(1.0, self.session.machine.interval_s)
         self._last_record_at = clock()
         self.status = Status.RUNNING
-        self.problem: str | None = None
-        """Why nothing comes any more, or what is missing; as of the last `poll`."""
         self._without_seconds: str | None = None
-        self.read_share: float | None = None
-        """How much of the log is read, 0 to 1, while there is more of it; else None."""
-        self.why_result_unwritten: str | None = None
-        """Why the log has no result, where the supervisor has said it to us alone."""
         self.loss: str | None = None
         """What happened to the log if it is no longer where it was: was removed, say."""
         self._why_unwritten: str | None = None
@@ -142,11 +132,10 @@ class SessionFollower:
                 self._by_index = False
                 return True
             # Who follows a short log waits for none of this.
-            from dlmon.session.index import IndexReader
+            from dlmon.session.index import Index
 
-            self._index = IndexReader(self.path, self._follower)
-        self._index.read(math.inf if until is None else until)
-        if not self._index.is_read:
+            self._index = Index(self.path, self._follower)
+        if not self._index.read(math.inf if until is None else until):
             return False
         found = self._index.restored_near_end()
         if found is not None:
@@ -165,14 +154,6 @@ class SessionFollower:
                 self.why_result_unwritten = self._why_unwritten or "the log can't be written"
 
     @property
-    def running(self) -> bool:
-        return self.status == Status.RUNNING
-
-    @property
-    def result(self) -> Result | None:
-        return self.session.result
-
-    @property
     def script_exit_code(self) -> int:
         """The exit code of a script that has ended, as a shell gives it."""
         return END_UNKNOWN if self.result is None else code_of_script(self.result.exit_code)
@@ -180,10 +161,6 @@ class SessionFollower:
     @property
     def is_ours(self) -> bool:
         return self._lifeline is not None
-
-    @property
-    def directory(self) -> Path:
-        return log_directory_of(self.path)
 
     def stop(self) -> bool:
         if self._lifeline is not None:
@@ -196,14 +173,9 @@ class SessionFollower:
 
     async def ask(self, request: Mapping[str, Any]) -> Sequence[Record]:
         if not self.running:
-            return (*self.session.stacks.of_processes, *self.session.profiles)
+            return await super().ask(request)
         entry = await asyncio.to_thread(read_entry, self.path)
         return await asyncio.to_thread(ask_session, entry, request)
-
-    @property
-    def why_not_stopped(self) -> str | None:
-        """Why it was not stopped after all, where that was asked for."""
-        return None
 
     def detach(self) -> None:
         if self._lifeline is not None:
@@ -224,9 +196,6 @@ class SessionFollower:
 
     def snapshot(self) -> Snapshot:
         return self.session.snapshot(self.now(), ended=self.status == Status.INTERRUPTED)
-
-    async def pause(self) -> None:
-        await asyncio.sleep(PAUSE_S)
 
     def close(self) -> None:
         self._is_closed = True

@@ -196,18 +196,44 @@ class SessionIndex:
 
 
 class Index:
-    """All entries of a log, so that reading it can begin at any of them.
+    """All entries of a log, so that reading it can begin at any of them; `read` reads them.
 
     Args:
-        header: of the session.
+        log: where it is.
+        follower: reads it.
     """
 
-    def __init__(self, header: SessionHeader) -> None:
-        self._entries: list[_Entry] = []
-        self._parts: list[Any] = []
+    def __init__(self, log: Path, follower: LogFollower) -> None:
+        self._follower = follower
+        header = follower.header
+        self._unread = read_index(log, header.id)
+        self._is_read = False
         # What limits a run is seen in its last samples.
         self._margin_ns = int(looked_back_s(Session(header).machine.interval_s) * 1e9)
+        self._forget()
+
+    def _forget(self) -> None:
+        self._entries: list[_Entry] = []
+        self._parts: list[Any] = []
         self.marks: list[Mark] = []
+
+    def read(self, until: float = math.inf) -> bool:
+        """Read on until a time of the clock; return whether all is read.
+
+        What is no index of this log comes to nothing.
+
+        Raises:
+            OSError: the log can't be read any more.
+        """
+        for entry in () if self._is_read else self._unread:
+            self.add(entry)
+            if time.monotonic() >= until:
+                return False
+        last = self._entries[-1:] if not self._is_read else ()
+        if not all(self._follower.knows(entry.place) for entry in last):
+            self._forget()
+        self._is_read = True
+        return True
 
     def add(self, data: bytes) -> None:
         """Take the next entry, which is one of ours: a pickle may run anything."""
@@ -218,10 +244,6 @@ class Index:
         self.marks += entry.marks
         self._entries.append(entry._replace(marks=[], new=[], grown={}))
 
-    @property
-    def last_place(self) -> Place | None:
-        return self._entries[-1].place if self._entries else None
-
     def place_before(self, t: int) -> Place | None:
         """Return where `restored_before` has the log read from; None is the start."""
         number = self._number_before(t)
@@ -231,6 +253,10 @@ class Index:
         """Return the session at the last entry from which a moment can be shown in full."""
         number = self._number_before(t)
         return None if number is None else self._restored(number)
+
+    def restored_near_end(self) -> Restored | None:
+        """Return the session as it was shortly before the end of its log; None without an index."""
+        return self.restored_before(end_of(self._follower))
 
     def last_session(self) -> Restored | None:
         """Return the session at the last entry; None where there is none."""
@@ -247,36 +273,11 @@ class Index:
         return Restored(session, entry.place, unpickler.parts)
 
 
-class IndexReader:
-    """Reads the entries that lie beside a log, by and by."""
+def end_of(follower: LogFollower) -> int:
+    """Return the last moment that a log records.
 
-    def __init__(self, log: Path, follower: LogFollower) -> None:
-        self._follower = follower
-        self._entries = read_index(log, follower.header.id)
-        self.index = Index(follower.header)
-        self.is_read = False
-
-    def read(self, until: float = math.inf) -> None:
-        """Read on until a time of the clock; what is no index of this log comes to nothing.
-
-        Raises:
-            OSError: the log can't be read any more.
-        """
-        for entry in () if self.is_read else self._entries:
-            self.index.add(entry)
-            if time.monotonic() >= until:
-                return
-        self.is_read = True
-        place = self.index.last_place
-        if place is not None and not self._follower.knows(place):
-            self.index = Index(self._follower.header)
-
-    def restored_near_end(self) -> Restored | None:
-        """Return the session as it was shortly before the end of its log; None without an index.
-
-        Raises:
-            OSError: the log can't be read any more.
-        """
-        last = (time_of(record) for record in self._follower.last_records())
-        end_ns = max((t for t in last if t is not None), default=self._follower.header.t)
-        return self.index.restored_before(end_ns)
+    Raises:
+        OSError: it can't be read any more.
+    """
+    last = (time_of(record) for record in follower.last_records())
+    return max((t for t in last if t is not None), default=follower.header.t)

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
+import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Callable
+from operator import attrgetter
 from pathlib import Path
-from typing import Any
 
-from dlmon.log.folder import LogError, log_directory_of
+from dlmon.log.directory import status_without_result
+from dlmon.log.folder import LogError, reason_of
 from dlmon.log.follower import LogFollower
-from dlmon.records import Record, Result, Status
-from dlmon.session.follower import PAUSE_S
-from dlmon.session.marks import Mark, time_of
-from dlmon.session.recording import Recording
+from dlmon.log.index import write_index
+from dlmon.records import Record, Status
+from dlmon.session.index import Index, IndexMaker, Restored, end_of
+from dlmon.session.marks import Mark, MarkFinder, time_of
 from dlmon.session.session import Session
-from dlmon.session.snapshot import Snapshot
+from dlmon.session.source import SessionSource
 
 SPEEDS = (0.25, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0)
 # How long one call may play: a fast one has hundreds of seconds to fold.
@@ -25,11 +27,107 @@ SEEKING_S = 0.025
 # After a suspension of the machine, play goes on where it stood.
 MOST_AT_ONCE_NS = 2 * 10**9
 WORTH_A_JUMP_BYTES = 256 << 10
+WORTH_AN_INDEX_BYTES = 8 << 20
+MAX_MARKS = 100_000
+LOOK_S = 1.0
 _CHUNK_BYTES = 1 << 20
+_BY_TIME = attrgetter("t")
 
 
-class ReplaySource:
-    """A session as it was at the moment that its own clock shows; a `SessionSource`.
+class Ahead:
+    """Goes through a whole log for its end, its marks, and where reading it can begin."""
+
+    def __init__(self, path: Path) -> None:
+        self._follower = LogFollower(path)
+        self._session = Session(self._follower.header)
+        self._finder = MarkFinder(self._session)
+        self._maker: IndexMaker | None = None
+        self._entries: list[bytes] = []
+        self._is_indexed = self._is_over = False
+        self._status: Status | None = None
+        self._look_at = 0.0
+        self.index = Index(path, self._follower)
+        self.marks: list[Mark] = []
+        """All that were found so far, in the order of time."""
+        self.read_share: float | None = 0.0
+        """How much of the log was gone through, 0 to 1; None once its end was reached."""
+        try:
+            self.end_ns = end_of(self._follower)
+            """The last moment that is recorded."""
+        except OSError as error:
+            raise LogError(f"{path} can't be read: {reason_of(error)}") from None
+
+    def read_on(self, max_s: float) -> None:
+        """Go through more of the log, for so long.
+
+        Raises:
+            OSError: it can't be read any more.
+        """
+        until = time.monotonic() + max_s
+        if not self.read_index(until) or self._maker is None or self._is_over:
+            return
+        for record in self._follower.new_records():
+            self._session.fold(record)
+            marks = self._finder.take(record, self._session)
+            for mark in marks if len(self.marks) < MAX_MARKS else ():
+                insort(self.marks, mark, key=_BY_TIME)
+            self._maker.take(marks)
+            if self._maker.is_due and (entry := self._maker.make(self._follower.place)):
+                self.index.add(entry)
+                self._entries.append(entry)
+            if time.monotonic() >= until:
+                break
+        self.end_ns = max(self.end_ns, self._session.last_t)
+        self.read_share = self._follower.read_share
+        if self.read_share is None and self._session.result is not None:
+            if not self._is_indexed and self._follower.place.offset >= WORTH_AN_INDEX_BYTES:
+                write_index(self._follower.path, self._session.header.id, self._entries)
+            # Nothing more comes, and a day's session is large.
+            self._is_over, self._entries = True, []
+            self._begin(None)
+
+    def read_index(self, until: float = math.inf) -> bool:
+        """Take what is beside the log, and go on to read the log where that ends."""
+        if self._maker is None and self.index.read(until):
+            found = self.index.last_session()
+            if found is not None:
+                self._follower.go_to(found.place.offset)
+                self.marks = sorted(self.index.marks, key=_BY_TIME)[:MAX_MARKS]
+                self._is_indexed = True
+            self._begin(found)
+        return self._maker is not None
+
+    def _begin(self, begun: Restored | None) -> None:
+        """Go on with the session of the last entry of the index; None is its start."""
+        self._session = Session(self._follower.header) if begun is None else begun.session
+        self._finder = MarkFinder(self._session)
+        self._maker = IndexMaker(self._session, begun)
+
+    @property
+    def status_without_result(self) -> Status:
+        """How the session stands, by its log's lock; looked up once in a second."""
+        now = time.monotonic()
+        if self._status is None or (self._status == Status.RUNNING and now >= self._look_at):
+            self._status, self._look_at = status_without_result(self._follower)[0], now + LOOK_S
+        return self._status
+
+    @property
+    def loss(self) -> str | None:
+        """What happened to the log meanwhile, as far as anything did."""
+        return self._follower.find_loss()
+
+    @property
+    def is_growing(self) -> bool:
+        if self._is_over or self._session.result is not None:
+            return False
+        return self.status_without_result == Status.RUNNING
+
+    def close(self) -> None:
+        self._follower.close()
+
+
+class ReplaySource(SessionSource):
+    """A session as it was at the moment that its own clock shows.
 
     Args:
         path: the log, be it finished or still written.
@@ -39,18 +137,14 @@ class ReplaySource:
         LogError: not a log that can be read.
     """
 
-    is_ours = False
-    host: str | None = None
-    why_result_unwritten = None
-    why_not_stopped = None
-
     def __init__(self, path: Path, clock: Callable[[], int] = time.monotonic_ns) -> None:
         self.path = path
-        self._recording = Recording(path)
-        if self._recording.is_empty:
-            self._recording.close()
-            raise LogError(f"{path} holds nothing that could be replayed: it ends where it begins")
+        self._ahead = Ahead(path)
         self._follower = LogFollower(path)
+        self.start_ns = self._follower.header.t
+        if self.end_ns <= self.start_ns:
+            self.close()
+            raise LogError(f"{path} holds nothing that could be replayed: it ends where it begins")
         self._clock = clock
         self._clock_ns = clock()
         self._next: Record | None = None
@@ -59,21 +153,15 @@ class ReplaySource:
         """The moment that is shown, on the session's own clock."""
         self.speed = 1.0
         self.is_playing = True
-        self.read_share: float | None = None
-        self.problem: str | None = None
         self.status = Status.RUNNING
 
     @property
-    def start_ns(self) -> int:
-        return self._recording.start_ns
-
-    @property
     def end_ns(self) -> int:
-        return self._recording.end_ns
+        return self._ahead.end_ns
 
     @property
     def is_growing(self) -> bool:
-        return self._recording.is_growing
+        return self._ahead.is_growing
 
     @property
     def at_end(self) -> bool:
@@ -81,20 +169,12 @@ class ReplaySource:
 
     @property
     def marks(self) -> list[Mark]:
-        return self._recording.marks
+        return self._ahead.marks
 
     @property
     def ahead_share(self) -> float | None:
         """How much of the log was gone through for its marks; None once that is all."""
-        return self._recording.read_share
-
-    @property
-    def directory(self) -> Path:
-        return log_directory_of(self.path)
-
-    @property
-    def result(self) -> Result | None:
-        return self.session.result
+        return self._ahead.read_share
 
     def _find_status(self) -> Status:
         """Return how the session stood: it runs until its end is shown."""
@@ -102,17 +182,13 @@ class ReplaySource:
             return Status.RUNNING
         if self.session.result is not None:
             return self.session.result.status
-        return self._recording.status_without_result
-
-    @property
-    def running(self) -> bool:
-        return self.status == Status.RUNNING
+        return self._ahead.status_without_result
 
     def play(self) -> None:
         """Go on; from the start where the end was reached."""
         if self.at_end and self.session.result is not None:
             self.seek(self.start_ns)
-        self._clock_ns = self._clock()
+        self.go_on()
         self.is_playing = True
 
     def stop_clock(self) -> None:
@@ -138,7 +214,7 @@ class ReplaySource:
         except OSError as error:
             self._take_error(error)
         self.position_ns = t
-        self._clock_ns = self._clock()
+        self.go_on()
         self._fold(max_s)
 
     def seek_mark(self, forward: bool, max_s: float | None = None) -> Mark | None:
@@ -150,16 +226,17 @@ class ReplaySource:
 
     def mark_beside(self, t: int, forward: bool) -> Mark | None:
         """Return the first mark after a moment, or the last one before it."""
-        find = self._recording.mark_after if forward else self._recording.mark_before
-        return find(t)
+        if forward:
+            return next(iter(self.marks[bisect_right(self.marks, t, key=_BY_TIME) :]), None)
+        return next(reversed(self.marks[: bisect_left(self.marks, t, key=_BY_TIME)]), None)
 
     def read_ahead(self, max_s: float) -> None:
         """Go through more of the log for its marks, for so long."""
         try:
-            self._recording.read_on(max_s)
+            self._ahead.read_on(max_s)
         except OSError as error:
             self._take_error(error)
-        if self.problem is None and (loss := self._recording.loss) is not None:
+        if self.problem is None and (loss := self._ahead.loss) is not None:
             self.problem = f"the log {loss}: what is shown was read from the old one"
 
     def poll(self, max_s: float | None = None) -> None:
@@ -171,7 +248,7 @@ class ReplaySource:
         else:
             # In a few pieces: each has another one wait for the screen.
             self._fold(None if max_s is None else max(max_s, SEEKING_S))
-            self._clock_ns = self._clock()
+            self.go_on()
 
     def move_to(self, t: int) -> None:
         """Read on to a later moment, which a clock of somebody else's has come to."""
@@ -183,9 +260,8 @@ class ReplaySource:
         self._clock_ns = self._clock()
 
     def _move_clock(self) -> None:
-        now_ns = self._clock()
-        passed_ns = min(now_ns - self._clock_ns, MOST_AT_ONCE_NS)
-        self._clock_ns = now_ns
+        passed_ns = min(self._clock() - self._clock_ns, MOST_AT_ONCE_NS)
+        self.go_on()
         if self.is_playing:
             moved_ns = self.position_ns + int(passed_ns * self.speed)
             self.position_ns = min(moved_ns, self.end_ns)
@@ -193,13 +269,12 @@ class ReplaySource:
     def _begin_near(self, t: int) -> None:
         """Take up the session somewhere before a moment, where that is less to read."""
         # Of a seek that was not finished, what is shown lies further back than the position.
-        goes_back = t < self.position_ns
-        place = self._recording.place_before(t)
+        goes_back, found = t < self.position_ns, None
+        self._ahead.read_index()
+        place = self._ahead.index.place_before(t)
         here = self._follower.place.offset + WORTH_A_JUMP_BYTES
-        is_worth_it = place is not None and (goes_back or place.offset > here)
-        found = self._recording.restored_before(t) if is_worth_it else None
-        if found is not None and not self._follower.knows(found.place):
-            found = None
+        if place is not None and (goes_back or place.offset > here) and self._follower.knows(place):
+            found = self._ahead.index.restored_before(t)
         if found is None and not goes_back:
             return
         self._follower.go_to(None if found is None else found.place.offset)
@@ -240,9 +315,6 @@ class ReplaySource:
     def _take_error(self, error: OSError) -> None:
         self.problem = f"the log can't be read any more: {error.strerror}"
 
-    def snapshot(self) -> Snapshot:
-        return self.session.snapshot(self.now())
-
     def now(self) -> int:
         """Return the moment that is shown; while it is read for, the last that was read."""
         return self.position_ns if self.read_share is None else self.session.last_t
@@ -252,19 +324,6 @@ class ReplaySource:
         per_second = 1 if self.speed <= 1 else 4
         return self._clock() * per_second // 10**9
 
-    def stop(self) -> bool:
-        return False
-
-    async def ask(self, request: Mapping[str, Any]) -> Sequence[Record]:
-        """Return what was recorded last of what its processes did: none of them runs here."""
-        return (*self.session.stacks.of_processes, *self.session.profiles)
-
-    def detach(self) -> None:
-        """There is nothing that could go on without us."""
-
-    async def pause(self) -> None:
-        await asyncio.sleep(PAUSE_S)
-
     def close(self) -> None:
-        self._recording.close()
+        self._ahead.close()
         self._follower.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -9,59 +10,79 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from dlmon.records import MachineFacts, Record, Status
+    from dlmon.records import MachineFacts, Record, Result, Status
     from dlmon.session.machine_history import MachineHistory
     from dlmon.session.session import Session
     from dlmon.session.snapshot import Snapshot
 
 # How long reading keeps the event loop from everything else before it is left to that.
 SLICE_S = 0.015
+# A key goes through several queues before it is answered, so it needs more than one turn of the
+# event loop.
+PAUSE_S = 0.004
 
 
-class SessionSource(Protocol):
+class SessionSource:
     """One session, live or recorded."""
 
-    status: Status
-    """How it stands: running, completed, ..."""
-    host: str | None
-    """The machine that it is on, as ssh knows it; None for this one."""
-    problem: str | None
-    """Why nothing comes any more though it runs, or what is missing."""
-    read_share: float | None
-    """How much of it is read, 0 to 1, while there is more; else None."""
+    session: Session
+    """What was folded so far."""
     path: Path
     """Its log, of another machine's session as it is copied here."""
-
-    @property
-    def session(self) -> Session:
-        """What was folded so far."""
+    status: Status
+    """How it stands: running, completed, ..."""
+    host: str | None = None
+    """The machine that it is on, as ssh knows it; None for this one."""
+    problem: str | None = None
+    """Why nothing comes any more though it runs, or what is missing; as of the last `poll`."""
+    read_share: float | None = None
+    """How much of it is read, 0 to 1, while there is more; else None."""
+    why_result_unwritten: str | None = None
+    """Why the log has no result, where the supervisor has said it to us alone."""
 
     @property
     def running(self) -> bool:
         """Whether more may come."""
+        return self.status == "running"
+
+    @property
+    def result(self) -> Result | None:
+        return self.session.result
+
+    @property
+    def directory(self) -> Path:
+        """Where its log is among others."""
+        return self.path.parent.parent
 
     @property
     def is_ours(self) -> bool:
         """Whether it stops with us, unless it is detached."""
+        return False
 
     def poll(self, max_s: float | None = None) -> object:
         """Fold what is new; leave what is not folded within `max_s` to the next call."""
+        raise NotImplementedError
 
     def snapshot(self) -> Snapshot:
         """Return all figures of this moment."""
+        return self.session.snapshot(self.now())
 
     def now(self) -> int:
         """Return the time on the session's own clock, in nanoseconds."""
+        raise NotImplementedError
 
     def second(self) -> int:
         """Return which second it is: a screen reads and paints once in each."""
+        raise NotImplementedError
 
     def stop(self) -> bool:
         """Stop it after the current batch; return whether that can be."""
+        return False
 
     @property
     def why_not_stopped(self) -> str | None:
         """Why it was not stopped after all, where that was asked for."""
+        return None
 
     async def ask(self, request: Mapping[str, Any]) -> Sequence[Record]:
         """Return what its supervisor answers to a request; what was recorded where none runs.
@@ -69,12 +90,14 @@ class SessionSource(Protocol):
         Raises:
             NotControlled: it refuses, or can't be asked.
         """
+        return (*self.session.stacks.of_processes, *self.session.profiles)
 
     def detach(self) -> None:
         """Let it go on without us."""
 
     async def pause(self) -> None:
         """Let other tasks run before more is read."""
+        await asyncio.sleep(PAUSE_S)
 
 
 class MachineSource(Protocol):

@@ -7,6 +7,8 @@ import random
 import shutil
 import stat
 from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from fakes.recorded import BEGIN_NS, recorded_session, write_log
@@ -30,10 +32,9 @@ from dlmon.records import (
 )
 from dlmon.session.figures import read_figures
 from dlmon.session.follower import SessionFollower
-from dlmon.session.index import Index, IndexMaker, IndexReader, SessionIndex, _Pickler
+from dlmon.session.index import Index, IndexMaker, SessionIndex, _Pickler
 from dlmon.session.marks import MarkFinder, time_of
-from dlmon.session.recording import Recording
-from dlmon.session.replay import ReplaySource
+from dlmon.session.replay import Ahead, ReplaySource
 from dlmon.session.session import EARLIER_OUTPUT, OUTPUT_LINES_IN_INDEX, Session
 from dlmon.statistics.series import Series
 
@@ -41,9 +42,13 @@ SECOND = 10**9
 LONG = recorded_session(epochs=24, gpus=2)
 
 
+def index_without_a_log(header):
+    return Index(Path("nowhere"), SimpleNamespace(header=header))
+
+
 def indexed(records, every_s=10):
     """Return the index of a session, and the whole session."""
-    session, index = Session(records[0]), Index(records[0])
+    session, index = Session(records[0]), index_without_a_log(records[0])
     finder = MarkFinder(session)
     maker = IndexMaker(session, every_ns=every_s * SECOND, apart=0)
     for number, record in enumerate(records[1:], 1):
@@ -271,19 +276,19 @@ def log(tmp_path):
 def near_end(path):
     follower = LogFollower(path)
     try:
-        reader = IndexReader(path, follower)
-        reader.read()
-        return reader.restored_near_end()
+        index = Index(path, follower)
+        assert index.read()
+        return index.restored_near_end()
     finally:
         follower.close()
 
 
 def read_whole(path):
-    recording = Recording(path)
-    while recording.read_share is not None:
-        recording.read_on(1.0)
-    recording.close()
-    return recording
+    ahead = Ahead(path)
+    while ahead.read_share is not None:
+        ahead.read_on(1.0)
+    ahead.close()
+    return ahead
 
 
 def test_a_log_is_taken_up_near_its_end(log, monkeypatch):
@@ -375,7 +380,7 @@ def test_where_there_is_no_home_directory_there_is_no_index(log, monkeypatch):
 
 def test_who_goes_on_from_an_index_makes_the_same_entries(log):
     entries = entries_of_long(log.stat().st_size)
-    index = Index(LONG[0])
+    index = index_without_a_log(LONG[0])
     for entry in entries[:8]:
         index.add(entry)
     begun = index.last_session()
@@ -387,10 +392,10 @@ def test_who_goes_on_from_an_index_makes_the_same_entries(log):
         if maker.is_due:
             index.add(maker.make(follower.place))
     follower.close()
-    expected = Index(LONG[0])
+    expected = index_without_a_log(LONG[0])
     for entry in entries:
         expected.add(entry)
-    assert index.last_place == expected.last_place
+    assert index.last_session().place == expected.last_session().place
     both = index.last_session().session, expected.last_session().session
     assert shown(both[0], None) == shown(both[1], None)
     for found, known in zip(*map(series_of, both), strict=True):

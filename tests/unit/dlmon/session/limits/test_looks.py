@@ -3,6 +3,8 @@
 import random
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
+from types import SimpleNamespace
 
 from fakes.recorded import BEGIN_NS, recorded_session
 
@@ -65,7 +67,8 @@ def test_two_viewers_say_the_same_whenever_each_of_them_looks():
 
 
 def test_it_is_the_same_wherever_one_goes_in_a_replay():
-    index, session = Index(RECORDS[0]), Session(RECORDS[0])
+    index = Index(Path("nowhere"), SimpleNamespace(header=RECORDS[0]))
+    session = Session(RECORDS[0])
     maker = IndexMaker(session, every_ns=10 * SECOND, apart=0)
     for number, record in enumerate(RECORDS[1:], 1):
         session.fold(record)

@@ -121,18 +121,15 @@ async def _follow(
 ) -> int:
     console = line_console()
     errors = line_console(stderr=True)
-    if as_json:
-        reporter = _Reporter()
-    elif follower.session.header.is_machine_recording:
-        reporter = _MachineReporter(console)
-    else:
-        reporter = (_ProgressReporter if console.is_terminal else _LineReporter)(console)
+    has_bar = console.is_terminal and not follower.session.header.is_machine_recording
+    reporter = None if as_json else (_ProgressReporter if has_bar else _LineReporter)(console)
     try:
         with leaving_running_on_error(follower, launch):
             alerts = DesktopAlerts(desktop, sys.stderr)
             code_of_signal = await _Following(follower, launch, reporter, errors, alerts).run()
     finally:
-        reporter.close()
+        if reporter is not None:
+            reporter.close()
         follower.close()
     if as_json:
         if follower.result is not None:
@@ -156,7 +153,7 @@ class _Following:
         self,
         follower: SessionFollower,
         launch: Lifeline | None,
-        reporter: _Reporter,
+        reporter: _LineReporter | None,
         errors: Console,
         alerts: DesktopAlerts,
     ) -> None:
@@ -176,7 +173,8 @@ class _Following:
         on_signals(partial(self._end, TERMINAL_CLOSED), [signal.SIGHUP])
         while True:
             records = self._follower.poll(SLICE_S)
-            self._reporter.show(records, self._follower)
+            if self._reporter is not None:
+                self._reporter.show(records, self._follower)
             self._alerts.look(self._follower)
             self._report_problem()
             if not self._follower.running and not records:
@@ -214,18 +212,8 @@ class _Following:
         self._problem = lasting
 
 
-class _Reporter:
-    """Prints what happens in a session; this one nothing."""
-
-    def show(self, records: list[Record], follower: SessionFollower) -> None:
-        """Print what is new."""
-
-    def close(self) -> None:
-        """Leave the terminal as it was."""
-
-
-class _LineReporter(_Reporter):
-    """One line for each event, and one every ten seconds.
+class _LineReporter:
+    """One line for each event, and one every ten seconds; of a recording, one for each sample.
 
     The epochs that follow those that were asked for (`--seconds`) may be many and short: of them,
     one has a line every ten seconds.
@@ -236,6 +224,7 @@ class _LineReporter(_Reporter):
         self._begun = False
         self._extra_shown: Epoch | None = None
         self._epoch: Epoch | None = None
+        self._latest: Machine | None = None
         self._next_at = time.monotonic() + LINE_EVERY_S
 
     def show(self, records: list[Record], follower: SessionFollower) -> None:
@@ -245,6 +234,8 @@ class _LineReporter(_Reporter):
             name = called(header.id, read_label(follower.path))
             self._print(f"session {name}", header.wall)
             self._print(f"log {shown_path(follower.path)}", header.wall)
+            if header.is_machine_recording:
+                self._print(facts_line(header.host, header.machine), header.wall)
         for record in records:
             # What processes beside the first do, it does too.
             if getattr(record, "trainer", None) or self._is_passed_over(record, follower):
@@ -277,6 +268,12 @@ class _LineReporter(_Reporter):
 
         An epoch that is written again has its validation by then, which has a line of its own.
         """
+        if follower.session.header.is_machine_recording and isinstance(record, Machine):
+            if self._latest is not None and record.t <= self._latest.t:
+                # A log that went on in another file repeats it there.
+                return None
+            self._latest = merge_machine(self._latest, record)
+            return record.t, machine_line(self._latest)
         if not isinstance(record, Epoch):
             return _event(record, follower)
         before, self._epoch = self._epoch, record
@@ -292,6 +289,9 @@ class _LineReporter(_Reporter):
         what = f"validation of {word} {record.epoch + 1}"
         line = f"{what} took {took}, the {word} {in_all} in all  {metrics}"
         return record.end, line.rstrip()
+
+    def close(self) -> None:
+        """Leave the terminal as it was."""
 
     def _print(self, line: str, wall: float) -> None:
         """Print a line after the time of its event."""
@@ -338,44 +338,10 @@ class _ProgressReporter(_LineReporter):
         self._progress.stop()
 
 
-class _MachineReporter(_Reporter):
-    """A line for each sample of a machine that is recorded, as `dlmon watch` prints them."""
-
-    def __init__(self, console: Console) -> None:
-        self._console = console
-        self._begun = False
-        self._latest: Machine | None = None
-
-    def show(self, records: list[Record], follower: SessionFollower) -> None:
-        header = follower.session.header
-        if not self._begun:
-            self._begun = True
-            began = units.time_of_day(header.wall)
-            self._print(f"{began}  session {called(header.id, read_label(follower.path))}")
-            self._print(f"{began}  log {shown_path(follower.path)}")
-            self._print(facts_line(header.host, header.machine))
-        for record in records:
-            if isinstance(record, Machine):
-                if self._latest is not None and record.t <= self._latest.t:
-                    # A log that went on in another file repeats it there.
-                    continue
-                self._latest = merge_machine(self._latest, record)
-                self._print(machine_line(self._latest))
-            elif isinstance(record, Facts):
-                self._print(facts_line(record.host, record.machine))
-            elif isinstance(record, Notice | Alert):
-                said = _event(record, follower)
-                wall = header.wall + (record.t - header.t) / 1e9
-                self._print(f"{units.time_of_day(wall)}  {said[1] if said else ''}")
-        if records:
-            self._console.file.flush()
-
-    def _print(self, line: str) -> None:
-        self._console.print(Text(line))
-
-
 def _event(record: Record, follower: SessionFollower) -> tuple[int, str] | None:
     """Return when a record that is worth a line happened, by the session's clock, and the line."""
+    if isinstance(record, Facts) and follower.session.header.is_machine_recording:
+        return record.t, facts_line(record.host, record.machine)
     if isinstance(record, Notice):
         return record.t, f"notice: {record.text}"
     if isinstance(record, Stack) and not record.goes_on and record.t - record.begin >= MIN_GAP_NS:

@@ -11,8 +11,9 @@ from dlmon.alerts.of_hosts import HostAlerts
 from dlmon.alerts.settings import AlertSettings
 from dlmon.exit_codes import UNREACHABLE
 from dlmon.figures import hosts as words
+from dlmon.figures import units
 from dlmon.remote.host import HostState, WatchedHost
-from dlmon.render.watch import WatchedLines, fields_of, json_line, machine_line
+from dlmon.render.watch import WatchedLines, json_line, machine_line
 from dlmon.signals import on_signals
 
 # How soon a change is said.
@@ -118,14 +119,14 @@ class _WatchingHosts(WatchedLines):
         if self._as_json:
             sessions = host.snapshot().sessions
             running = None if sessions is None else [asdict(each) for each in sessions]
-            fields = {"host": host.name, **fields_of(machine), "sessions": running}
+            fields = {"host": host.name, **asdict(machine), "sessions": running}
             self.print(json_line(fields))
             return
-        here_wall = machine.wall - (host.clock_ahead_s or 0.0)
-        line = machine_line(machine, host.machine.facts, here_wall)
+        at = units.time_of_day(machine.wall - (host.clock_ahead_s or 0.0))
         sessions = host.snapshot().sessions or ()
         trained = [
             " ".join(part for part in (words.session_title(each), words.session_rate(each)) if part)
             for each in sessions
         ]
-        self.print("  ".join([f"{host.name:<{self._name_cells}}", line, *trained]))
+        line = machine_line(machine, host.machine.facts)
+        self.print("  ".join([f"{host.name:<{self._name_cells}}", at, line, *trained]))

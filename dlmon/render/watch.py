@@ -103,9 +103,9 @@ class _Watching(WatchedLines):
     def _print_sample(self, sample: Machine) -> None:
         self._latest = merge_machine(self._latest, sample)
         if self._as_json:
-            self.print(json_line({"host": host_name(), **fields_of(self._latest)}))
+            self.print(json_line({"host": host_name(), **asdict(self._latest)}))
         else:
-            self.print(machine_line(self._latest))
+            self.print(f"{units.time_of_day(sample.wall)}  {machine_line(self._latest)}")
 
 
 def facts_line(host: str, machine: MachineFacts) -> str:
@@ -120,27 +120,14 @@ def facts_line(host: str, machine: MachineFacts) -> str:
     )
 
 
-def fields_of(machine: Machine) -> dict[str, Any]:
-    """Return a sample as what JSON can hold: numbers as they are, None for what is unknown."""
-    return asdict(machine)
-
-
 def json_line(fields: Mapping[str, Any]) -> str:
     """Return an object of JSON in one line."""
     return json.dumps(fields, allow_nan=False, separators=(",", ":"))
 
 
-def machine_line(
-    machine: Machine, facts: MachineFacts | None = None, wall: float | None = None
-) -> str:
-    """Return a sample in a line, after its time.
-
-    Args:
-        machine: the sample, merged.
-        facts: what the machine is, where the line has to say of how much memory it is.
-        wall: the time to show, where the machine's own clock is not to be trusted.
-    """
-    parts = [units.time_of_day(machine.wall if wall is None else wall)]
+def machine_line(machine: Machine, facts: MachineFacts | None = None) -> str:
+    """Return a sample, merged, in a line; `facts` say of how much memory it is."""
+    parts = []
     if machine.cpu is not None:
         parts.append(f"CPU {units.percent(machine.cpu.pct)}")
     if machine.memory is not None:

@@ -15,7 +15,7 @@ from dlmon.log.label import Label, write_label
 from dlmon.notification import DesktopAlerts
 from dlmon.records import Batches, Epoch, Facts, Model, Notice, Phase
 from dlmon.render.console import line_console
-from dlmon.render.follow import _Following, _Reporter, follow
+from dlmon.render.follow import _Following, follow
 
 
 def followed(tmp_path, capsys, records, exit_code=0):
@@ -157,13 +157,17 @@ def test_each_sample_of_a_recorded_machine_is_a_line_with_what_did_not_change(tm
     printed = followed(tmp_path, capsys, [header, *samples[:6], notice, facts, *samples[6:]])
     lines = printed.splitlines()
     assert lines[0].endswith(f"session {header.id}")
-    assert lines[2].startswith("tower: Intel(R) Core(TM) i7-9700K CPU @ 3.60GHz, 8 cores, 32.0 GiB")
+    assert lines[2][10:].startswith(
+        "tower: Intel(R) Core(TM) i7-9700K CPU @ 3.60GHz, 8 cores, 32.0 GiB"
+    )
     sampled = [line for line in lines if re.match(r"\d\d:\d\d:\d\d  CPU", line)]
     assert len(sampled) == 12
     # Its memory is reported once.
     assert all(" 4.7 GiB " in line for line in sampled), sampled
     assert lines[9].endswith("notice: the sensors ended; they are started again")
-    assert lines[10].startswith("tower: AMD EPYC")
+    assert lines[10].endswith(
+        "tower: AMD EPYC, 8 cores, 32.0 GiB; GPU: NVIDIA GeForce GTX 1060 6GB"
+    )
     assert lines.index("") == 3 + 12 + 2
 
 
@@ -242,9 +246,7 @@ class Lost:
 
 
 def test_what_lasts_is_said_once_however_its_seconds_count(capsys):
-    following = _Following(
-        Lost(), None, _Reporter(), line_console(stderr=True), DesktopAlerts(False)
-    )
+    following = _Following(Lost(), None, None, line_console(stderr=True), DesktopAlerts(False))
     for _ in range(3):
         following._report_problem()
     assert capsys.readouterr().err == "dlmon: box closed the connection; next try in 1 s\n"

@@ -11,8 +11,8 @@ from pathlib import Path
 from dlmon.log.folder import LogError, id_of
 from dlmon.remote.host import HostSnapshot, HostState, age_of, late_after_s
 from dlmon.session.marks import Mark
-from dlmon.session.replay import MOST_AT_ONCE_NS, PLAYING_S, SPEEDS, ReplaySource
-from dlmon.session.source import PAUSE_S
+from dlmon.session.replay import PLAYING_S, ReplaySource
+from dlmon.session.source import PAUSE_S, Player
 
 # So many samples of each host are read at once: all hosts show the same moment after that.
 _SAMPLES_AT_ONCE = 10
@@ -79,8 +79,8 @@ class RecordedHost:
         )
 
 
-class Fleet:
-    """Several machines as they were at one moment, the same for all; a `Player`.
+class Fleet(Player):
+    """Several machines as they were at one moment, the same for all.
 
     Its time is the time of day in nanoseconds, as the clock of each machine had it when its
     recording began.
@@ -100,7 +100,7 @@ class Fleet:
         names: Sequence[str] | None = None,
         clock: Callable[[], int] = time.monotonic_ns,
     ) -> None:
-        self._clock = clock
+        super().__init__(clock)
         self.hosts: list[RecordedHost] = []
         sources: list[ReplaySource] = []
         try:
@@ -117,10 +117,7 @@ class Fleet:
             for source in sources:
                 source.close()
             raise
-        self.speed = 1.0
-        self.is_playing = True
-        self._position_ns = self.start_ns
-        self._clock_ns = clock()
+        self.position_ns = self.start_ns
         self._lent: RecordedHost | None = None
         self._lent_at_ns = 0
 
@@ -134,17 +131,9 @@ class Fleet:
     def end_ns(self) -> int:
         return max(host.end_ns for host in self.hosts)
 
-    def now(self) -> int:
-        return self._position_ns
-
     @property
     def is_growing(self) -> bool:
         return any(host.source.is_growing for host in self.hosts)
-
-    @property
-    def read_share(self) -> float | None:
-        shares = [host.source.read_share for host in self.hosts]
-        return _mean(shares) if any(share is not None for share in shares) else None
 
     @property
     def ahead_share(self) -> float | None:
@@ -152,40 +141,23 @@ class Fleet:
         return _mean(shares) if any(share is not None for share in shares) else None
 
     def snapshots(self) -> list[HostSnapshot]:
-        return [host.snapshot_at(self._position_ns) for host in self.hosts]
-
-    def second(self) -> int:
-        """Return a number that changes as often as a screen should be painted."""
-        per_second = 1 if self.speed <= 1 else 4
-        return self._clock() * per_second // 10**9
+        return [host.snapshot_at(self.position_ns) for host in self.hosts]
 
     # ---- what a person does with it ----
 
-    def play(self) -> None:
-        if self._position_ns >= self.end_ns and not self.is_growing:
-            self.seek(self.start_ns)
-        self._clock_ns = self._clock()
-        self.is_playing = True
-
-    def stop_clock(self) -> None:
-        self.is_playing = False
-
-    def change_speed(self, steps: int) -> None:
-        place = min(max(0, SPEEDS.index(self.speed) + steps), len(SPEEDS) - 1)
-        self.speed = SPEEDS[place]
-
     def seek(self, t: int, max_s: float | None = None) -> None:
-        self._position_ns = min(max(t, self.start_ns), self.end_ns)
-        self._clock_ns = self._clock()
+        self.position_ns = min(max(t, self.start_ns), self.end_ns)
+        self.go_on()
         share_s = None if max_s is None else max_s / len(self.hosts)
         for host in self.hosts:
-            host.source.seek(host.own_time(self._position_ns), share_s)
+            host.source.seek(host.own_time(self.position_ns), share_s)
+        self._find_read_share()
 
     def seek_mark(self, forward: bool, max_s: float | None = None) -> tuple[str, Mark] | None:
         """Show the next mark of any host, or the one before; return it and the host's name."""
         found = []
         for host in self.hosts:
-            mark = host.source.mark_beside(host.own_time(self._position_ns), forward)
+            mark = host.source.mark_beside(host.own_time(self.position_ns), forward)
             if mark is not None:
                 found.append((host.time_of_day(mark.t), host.name, mark))
         if not found:
@@ -204,11 +176,9 @@ class Fleet:
         if self.read_share is not None:
             self._read_on(max_s)
             return
-        now_ns = self._clock()
-        passed_ns = min(now_ns - self._clock_ns, MOST_AT_ONCE_NS)
-        self._clock_ns = now_ns
         if self.is_playing:
-            self._go_to(min(self._position_ns + int(passed_ns * self.speed), self.end_ns), max_s)
+            self._go_to(self._moved_ns(), max_s)
+        self.go_on()
 
     def _read_on(self, max_s: float) -> None:
         until = time.monotonic() + max_s
@@ -217,7 +187,12 @@ class Fleet:
                 host.source.poll(max_s)
                 if time.monotonic() >= until:
                     break
-        self._clock_ns = self._clock()
+        self._find_read_share()
+        self.go_on()
+
+    def _find_read_share(self) -> None:
+        shares = [host.source.read_share for host in self.hosts]
+        self.read_share = _mean(shares) if any(share is not None for share in shares) else None
 
     def _go_to(self, wall_ns: int, max_s: float) -> None:
         """Read on, all hosts to the same moment; what takes too long is played more slowly."""
@@ -225,10 +200,10 @@ class Fleet:
         interval_s = min(host.source.session.machine.interval_s for host in self.hosts)
         step_ns = int(_SAMPLES_AT_ONCE * interval_s * 1e9)
         while True:
-            self._position_ns = min(self._position_ns + step_ns, wall_ns)
+            self.position_ns = min(self.position_ns + step_ns, wall_ns)
             for host in self.hosts:
-                host.source.move_to(host.own_time(self._position_ns))
-            if self._position_ns >= wall_ns or time.monotonic() >= until:
+                host.source.move_to(host.own_time(self.position_ns))
+            if self.position_ns >= wall_ns or time.monotonic() >= until:
                 return
 
     def read_ahead(self, max_s: float) -> None:
@@ -258,7 +233,7 @@ class Fleet:
         self._lent = None
         self.speed, self.is_playing = source.speed, source.is_playing
         source.stop_clock()
-        self._clock_ns = self._clock()
+        self.go_on()
         if source.position_ns != self._lent_at_ns:
             self.seek(host.position_ns, PLAYING_S)
 

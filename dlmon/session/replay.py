@@ -17,15 +17,12 @@ from dlmon.records import Record, Status
 from dlmon.session.index import Index, IndexMaker, Restored, end_of
 from dlmon.session.marks import Mark, MarkFinder, time_of
 from dlmon.session.session import Session
-from dlmon.session.source import SessionSource
+from dlmon.session.source import Player, SessionSource
 
-SPEEDS = (0.25, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0)
 # How long one call may play: a fast one has hundreds of seconds to fold.
 PLAYING_S = 0.06
 # How long a seek keeps a key waiting; what is left of it follows by and by.
 SEEKING_S = 0.025
-# After a suspension of the machine, play goes on where it stood.
-MOST_AT_ONCE_NS = 2 * 10**9
 WORTH_A_JUMP_BYTES = 256 << 10
 WORTH_AN_INDEX_BYTES = 8 << 20
 MAX_MARKS = 100_000
@@ -126,7 +123,7 @@ class Ahead:
         self._follower.close()
 
 
-class ReplaySource(SessionSource):
+class ReplaySource(Player, SessionSource):
     """A session as it was at the moment that its own clock shows.
 
     Args:
@@ -141,19 +138,18 @@ class ReplaySource(SessionSource):
         self.path = path
         self._ahead = Ahead(path)
         self._follower = LogFollower(path)
-        self.start_ns = self._follower.header.t
         if self.end_ns <= self.start_ns:
             self.close()
             raise LogError(f"{path} holds nothing that could be replayed: it ends where it begins")
-        self._clock = clock
-        self._clock_ns = clock()
+        super().__init__(clock)
         self._next: Record | None = None
         self.session = Session(self._follower.header)
         self.position_ns = self.start_ns
-        """The moment that is shown, on the session's own clock."""
-        self.speed = 1.0
-        self.is_playing = True
         self.status = Status.RUNNING
+
+    @property
+    def start_ns(self) -> int:
+        return self._follower.header.t
 
     @property
     def end_ns(self) -> int:
@@ -162,10 +158,6 @@ class ReplaySource(SessionSource):
     @property
     def is_growing(self) -> bool:
         return self._ahead.is_growing
-
-    @property
-    def at_end(self) -> bool:
-        return self.position_ns >= self.end_ns
 
     @property
     def marks(self) -> list[Mark]:
@@ -183,23 +175,6 @@ class ReplaySource(SessionSource):
         if self.session.result is not None:
             return self.session.result.status
         return self._ahead.status_without_result
-
-    def play(self) -> None:
-        """Go on; from the start where the end was reached."""
-        if self.at_end and self.session.result is not None:
-            self.seek(self.start_ns)
-        self.go_on()
-        self.is_playing = True
-
-    def stop_clock(self) -> None:
-        """Pause; `play` goes on."""
-        self.is_playing = False
-
-    def change_speed(self, steps: int) -> None:
-        """Play faster, or slower, by steps of `SPEEDS`."""
-        self._move_clock()
-        place = min(max(0, SPEEDS.index(self.speed) + steps), len(SPEEDS) - 1)
-        self.speed = SPEEDS[place]
 
     def seek(self, t: int, max_s: float | None = None) -> None:
         """Show another moment.
@@ -241,7 +216,7 @@ class ReplaySource(SessionSource):
 
     def poll(self, max_s: float | None = None) -> None:
         if self.read_share is None:
-            self._move_clock()
+            self.position_ns = self._moved_ns()
             if not self._fold(PLAYING_S, seeking=False):
                 # What can't be read as fast is played as fast as it is read.
                 self.position_ns = min(self.position_ns, self.session.last_t)
@@ -254,17 +229,6 @@ class ReplaySource(SessionSource):
         """Read on to a later moment, which a clock of somebody else's has come to."""
         self.position_ns = min(max(t, self.position_ns), self.end_ns)
         self._fold(None, seeking=False)
-
-    def go_on(self) -> None:
-        """Have its own clock go on from what is shown."""
-        self._clock_ns = self._clock()
-
-    def _move_clock(self) -> None:
-        passed_ns = min(self._clock() - self._clock_ns, MOST_AT_ONCE_NS)
-        self.go_on()
-        if self.is_playing:
-            moved_ns = self.position_ns + int(passed_ns * self.speed)
-            self.position_ns = min(moved_ns, self.end_ns)
 
     def _begin_near(self, t: int) -> None:
         """Take up the session somewhere before a moment, where that is less to read."""
@@ -318,11 +282,6 @@ class ReplaySource(SessionSource):
     def now(self) -> int:
         """Return the moment that is shown; while it is read for, the last that was read."""
         return self.position_ns if self.read_share is None else self.session.last_t
-
-    def second(self) -> int:
-        """Return a number that changes as often as a screen should be painted."""
-        per_second = 1 if self.speed <= 1 else 4
-        return self._clock() * per_second // 10**9
 
     def close(self) -> None:
         self._ahead.close()

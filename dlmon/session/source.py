@@ -20,6 +20,9 @@ SLICE_S = 0.015
 # A key goes through several queues before it is answered, so it needs more than one turn of the
 # event loop.
 PAUSE_S = 0.004
+SPEEDS = (0.25, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0)
+# After a suspension of the machine, play goes on where it stood.
+MOST_AT_ONCE_NS = 2 * 10**9
 
 
 class SessionSource:
@@ -151,48 +154,88 @@ class MachineSource(Protocol):
         """Return the sensors' notices since the last call, each sentence once."""
 
 
-class Player(Protocol):
-    """What is recorded, shown as it was at a moment that a person chooses."""
+class Player:
+    """What is recorded, shown as it was at a moment that a person chooses.
 
-    speed: float
+    Args:
+        clock: CLOCK_MONOTONIC in nanoseconds, which plays it.
+    """
+
+    speed = 1.0
     """How many seconds pass in one."""
-    is_playing: bool
+    is_playing = True
     """Whether they pass."""
+    position_ns: int
+    """The moment that is shown, or read for."""
+    read_share: float | None = None
+    """How much is read for the moment that was gone to, 0 to 1; None once that is all."""
 
-    @property
-    def read_share(self) -> float | None:
-        """How much is read for the moment that was gone to, 0 to 1; None once that is all."""
+    def __init__(self, clock: Callable[[], int]) -> None:
+        self._clock, self._clock_ns = clock, clock()
 
     @property
     def start_ns(self) -> int:
         """The first moment that is recorded."""
+        raise NotImplementedError
 
     @property
     def end_ns(self) -> int:
         """The last moment that is recorded."""
+        raise NotImplementedError
 
     @property
     def is_growing(self) -> bool:
         """Whether more may be recorded."""
+        raise NotImplementedError
 
     @property
     def ahead_share(self) -> float | None:
         """How much was gone through for its marks; None once that is all."""
+        raise NotImplementedError
 
     def now(self) -> int:
         """Return the moment that is shown, in nanoseconds."""
-
-    def play(self) -> None:
-        """Go on; from the start where the end was reached."""
-
-    def stop_clock(self) -> None:
-        """Pause; `play` goes on."""
-
-    def change_speed(self, steps: int) -> None:
-        """Play faster, or slower, by so many steps."""
+        return self.position_ns
 
     def seek(self, t: int, max_s: float | None = None) -> None:
         """Show another moment; leave what is not read within `max_s` to later."""
+        raise NotImplementedError
+
+    @property
+    def at_end(self) -> bool:
+        return self.position_ns >= self.end_ns
+
+    def play(self) -> None:
+        """Go on; from the start where the end was reached."""
+        if self.at_end and not self.is_growing:
+            self.seek(self.start_ns)
+        self.go_on()
+        self.is_playing = True
+
+    def stop_clock(self) -> None:
+        """Pause; `play` goes on."""
+        self.is_playing = False
+
+    def change_speed(self, steps: int) -> None:
+        """Play faster, or slower, by steps of `SPEEDS`."""
+        self.position_ns = self._moved_ns()
+        place = min(max(0, SPEEDS.index(self.speed) + steps), len(SPEEDS) - 1)
+        self.speed = SPEEDS[place]
+
+    def go_on(self) -> None:
+        """Have its clock go on from what is shown."""
+        self._clock_ns = self._clock()
+
+    def second(self) -> int:
+        """Return a number that changes as often as a screen should be painted."""
+        per_second = 1 if self.speed <= 1 else 4
+        return self._clock() * per_second // 10**9
+
+    def _moved_ns(self) -> int:
+        """Return where what is shown has come to since the clock went on, and have it go on."""
+        passed_ns = min(self._clock() - self._clock_ns, MOST_AT_ONCE_NS) if self.is_playing else 0
+        self.go_on()
+        return min(self.position_ns + int(passed_ns * self.speed), self.end_ns)
 
 
 async def read_to_end(

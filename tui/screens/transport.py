@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from textual.binding import Binding
 
-from dlmon.session.replay import SEEKING_S, SPEEDS
-from dlmon.session.source import Player
+from dlmon.session.replay import SEEKING_S
+from dlmon.session.source import SPEEDS, Player
 from tui.screens.base import BaseScreen, hidden
 from tui.screens.seek import SeekScreen
 from tui.widgets.transport_line import Transport, TransportLine

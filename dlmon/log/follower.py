@@ -49,8 +49,6 @@ class RecordFollower(Generic[_Header]):
         self.skipped = 0
         self.was_cut = False
         self._offset = 0
-        self._searched = 0
-        """So many bytes from the offset on are the start of a line that has no end yet."""
         self._lines: deque[bytes] = deque()
         self._at_end = False
         try:
@@ -146,7 +144,6 @@ class RecordFollower(Generic[_Header]):
     def go_to(self, offset: int | None) -> None:
         """Read on from an offset, which a line begins at; None is the one behind the header."""
         self._offset = self._body if offset is None else offset
-        self._searched = 0
         self._lines.clear()
         self._at_end = False
 
@@ -189,49 +186,20 @@ class RecordFollower(Generic[_Header]):
 
     def _whole_lines(self, max_bytes: int) -> list[bytes]:
         """Return lines up to about `max_bytes`, leaving an unfinished one for the next call."""
-        if self._searched and not self._line_has_ended():
-            self._find_cut()
-            self._at_end = True
-            return []
-        max_bytes = max(max_bytes, self._searched + _CHUNK_BYTES)
-        data = b""
-        self._at_end = False
-        while len(data) < max_bytes:
-            chunk = os.pread(self._fd, _CHUNK_BYTES, self._offset + len(data))
-            data += chunk
-            if len(chunk) < _CHUNK_BYTES:
-                self._at_end = True
-                break
-        if not data:
-            self._find_cut()
-        elif b"\n" not in data:
-            self._searched = len(data)
-            return self._whole_lines(max_bytes) if self._line_has_ended() else []
+        max_bytes = max(max_bytes, _CHUNK_BYTES)
+        data = os.pread(self._fd, max_bytes, self._offset)
+        self._at_end = len(data) < max_bytes
         whole, newline, _ = data.rpartition(b"\n")
+        if not newline and not self._at_end:
+            if max_bytes < LONGEST_LINE_BYTES:
+                return self._whole_lines(LONGEST_LINE_BYTES)
+            # Nothing that we wrote: leave it out, and what is left of it is no record.
+            self._offset += len(data)
+        if not data and self.size < self._offset:
+            # Go on behind the end of a log that is shorter than what was read of it.
+            self.was_cut, self._offset = True, self.size
         self._offset += len(whole) + len(newline)
-        self._searched = 0
         return whole.split(b"\n") if whole else []
-
-    def _find_cut(self) -> None:
-        """Go on behind the end of a log that is shorter than what was read of it."""
-        size = os.fstat(self._fd).st_size
-        if size < self._offset + self._searched:
-            self._searched = 0
-        if size < self._offset:
-            self.was_cut, self._offset = True, size
-
-    def _line_has_ended(self) -> bool:
-        """Return whether the line at the offset has its end by now, reading only what is new."""
-        while chunk := os.pread(self._fd, _CHUNK_BYTES, self._offset + self._searched):
-            if b"\n" in chunk:
-                return True
-            self._searched += len(chunk)
-            if self._searched > LONGEST_LINE_BYTES:
-                # Nothing that we wrote: leave it out, and what is left of it is no record.
-                self._offset += self._searched
-                self._searched = 0
-                return False
-        return False
 
 
 class LogFollower(RecordFollower[SessionHeader]):

@@ -131,29 +131,6 @@ def test_a_line_without_end_takes_no_more_memory_than_it_may(tmp_path, monkeypat
         assert follower.skipped == 1
 
 
-def test_a_long_line_that_grows_is_searched_once_and_then_read(tmp_path, monkeypatch):
-    path = write_log(tmp_path, [header()])
-    line = encode(Notice(2, "x" * 40_000))
-    parts = [line[start : start + 7_000] for start in range(0, len(line), 7_000)]
-    monkeypatch.setattr(follower_module, "_CHUNK_BYTES", 1_000)
-    with follow(path) as follower, path.open("ab", buffering=0) as file:
-        read = []
-        pread = os.pread
-        monkeypatch.setattr(os, "pread", lambda *a: (read.append(a[1]), pread(*a))[1])
-        for part in parts:
-            assert follower.poll(max_bytes=2_000) == []
-            file.write(part)
-            searched = len(read)
-            # A tick in which nothing was written asks once more for what is behind the last byte.
-            follower_polls = [follower.poll(max_bytes=2_000) for _ in range(10)]
-            if part is not parts[-1]:
-                assert follower_polls == [[]] * 10
-                assert len(read) - searched <= 7_000 // 1_000 + 12
-        assert [r for records in follower_polls for r in records] == [Notice(2, "x" * 40_000)]
-        file.write(encode(Notice(3, "b")))
-        assert follower.poll() == [Notice(3, "b")]
-
-
 @given(
     st.lists(st.integers(1, 5_000), min_size=1, max_size=12),
     st.lists(st.integers(1, 4_000), min_size=1, max_size=6),

@@ -30,7 +30,6 @@ COMMAND = ("python", "train.py")
 CIFAR = Conditions("cifar10-cnn", batch_size=100, samples=50_000, epochs=10)
 SMALL = Conditions("mnist-mlp-small", batch_size=32, samples=60_000, epochs=10)
 FASTTEXT = Conditions("imdb-fasttext", batch_size=32, samples=25_000, epochs=5)
-BILSTM = Conditions("imdb-bilstm", batch_size=32, samples=25_000, epochs=4)
 DEEP = Conditions("cifar10-deep-cnn", batch_size=32, samples=50_000, epochs=20)
 STEP = StepTime(median=15.0, p95=17.0, mean=16.0)
 RATE = SamplesPerSecond(median=4_266.7, mean=4_000.0, standard_error=10.0, jitter=1.0, band=40.0)
@@ -104,17 +103,6 @@ def test_rows_of_the_same_work_stand_fastest_first_and_what_is_not_alike_comes_l
     ]
 
 
-def test_a_faster_time_of_other_work_is_not_ranked_among_those_of_the_same():
-    conditions = Conditions("vgg16", batch_size=64, samples=None, epochs=None)
-    rows = compare("step_ms", conditions, conditions, this_run(timing=timing_of_step(STEP, None)))
-    alike = [row for row in rows if row.comparable]
-    assert [(row.kind, row.value) for row in alike] == [("this", 16.0), ("published", 415.6)]
-    assert rows[: len(alike)] == tuple(alike)
-    others = [row.value for row in rows[len(alike) :]]
-    assert others == sorted(others)
-    assert others[0] < 415.6
-
-
 def test_all_differences_of_a_row_are_kept():
     conditions = replace(SMALL, batch_size=64, precision="mixed_float16", epochs=2)
     row = compare("run_seconds", conditions, SMALL)[0]
@@ -140,32 +128,6 @@ def test_a_published_row_keeps_its_provenance_and_has_no_band():
     assert row.unit == "s"
     assert row.badges == ()
     assert row.comparable
-
-
-def test_without_a_run_the_published_rows_still_stand():
-    rows = compare("seconds_per_epoch", CIFAR, CIFAR)
-    assert {row.kind for row in rows} == {"published"}
-    assert len(rows) == 7
-
-
-def test_only_the_metric_that_was_asked_for_is_compared():
-    assert compare("run_seconds", CIFAR, CIFAR, earlier=[result()]) == ()
-    rows = compare("forward_ms", replace(CIFAR, workload="resnet50"), CIFAR)
-    assert {row.metric for row in rows} == {"forward_ms"}
-    assert {row.unit for row in rows} == {"ms"}
-    assert len(rows) == 13
-
-
-def test_small_networks_compare_by_the_whole_run():
-    found = result(workload="mnist-mlp-small", seconds_per_epoch=None, run_seconds=run_s(40.0))
-    rows = compare("run_seconds", SMALL, SMALL, this_run(timing=run_s(45.0)), [found])
-    assert [(row.kind, row.value) for row in rows] == [
-        ("earlier", 40.0),
-        ("this", 45.0),
-        ("published", 52.423),
-        ("published", 122.774),
-    ]
-    assert all(row.comparable for row in rows)
 
 
 # Like with like: published numbers
@@ -215,47 +177,6 @@ def test_a_dropped_short_last_batch_makes_no_difference():
     )
 
 
-def test_epochs_matter_to_the_time_of_a_whole_run():
-    rows = compare("run_seconds", replace(SMALL, epochs=2), SMALL, this_run(timing=run_s(9.0)))
-    assert {row.badges for row in rows if row.kind == "published"} == {("10 epochs, not 2",)}
-
-
-def test_the_size_of_the_data_matters_to_no_time_of_a_batch():
-    resnet = Conditions("resnet50", batch_size=64, samples=None, epochs=None)
-    rows = compare("train_step_ms", resnet, resnet)
-    assert [row.value for row in rows] == [292.2, 1233.1, 1242.7]
-    assert all(row.comparable for row in rows)
-
-
-def test_half_precision_is_no_match_for_single():
-    alexnet = Conditions("alexnet", 128, None, None, mode="inference")
-    rows = compare("forward_ms", alexnet, alexnet)
-    half = one(rows, framework="CuDNN[R4]-fp16 (Torch)")
-    assert half.badges == ("float16, not float32",)
-    assert one(rows, framework="CuDNN[R4]-fp32 (Torch)").comparable
-
-
-def test_the_tpu_row_wears_its_note_and_yields_no_factor():
-    rows = compare("seconds_per_epoch", CIFAR, CIFAR, this_run())
-    tpu = one(rows, label="Colab TPU runtime")
-    assert tpu.badges == (
-        "the host CPU almost certainly did this: the published code sets no TPU strategy",
-    )
-    assert factor(one(rows, kind="this"), tpu, steady=True) is None
-
-
-def test_fused_lstm_kernels_wear_a_badge_and_plain_ones_compare():
-    rows = compare("seconds_per_epoch", BILSTM, BILSTM, this_run(50.0))
-    fused = [row for row in rows if row.framework == "TensorFlow 1.4 CuDNNLSTM"]
-    assert [(row.value, row.badges) for row in fused] == [
-        (27.741, ("fused LSTM kernel",)),
-        (43.356, ("fused LSTM kernel",)),
-    ]
-    plain = one(rows, framework="TensorFlow 1.2.1")
-    assert factor(one(rows, kind="this"), plain, steady=True) == pytest.approx(307.354 / 50)
-    assert factor(one(rows, kind="this"), fused[0], steady=True) is None
-
-
 def test_an_estimated_vocabulary_is_no_match_for_the_real_one():
     rows = compare("seconds_per_epoch", replace(FASTTEXT, data="synthetic"), FASTTEXT, this_run())
     assert one(rows, kind="this").badges == ("vocabulary estimated",)
@@ -285,16 +206,6 @@ def test_two_runs_with_the_same_estimate_compare():
 RESNET = Conditions("resnet50", batch_size=64, samples=None, epochs=None)
 
 
-def test_in_training_a_batch_stands_beside_training_steps():
-    this = this_run(timing=timing_of_step(STEP, None))
-    rows = compare("step_ms", RESNET, RESNET, this)
-    ours = one(rows, kind="this")
-    assert (ours.value, ours.low, ours.high, ours.unit) == (16.0, None, None, "ms")
-    alike = [row for row in rows if row.kind == "published" and row.comparable]
-    assert [row.value for row in alike] == [292.2, 1233.1, 1242.7]
-    assert factor(ours, alike[0], steady=False) == pytest.approx(292.2 / 16)
-
-
 def test_a_time_without_the_weight_update_says_that_ours_includes_it():
     conditions = replace(RESNET, batch_size=16)
     this = this_run(timing=timing_of_step(STEP, None))
@@ -304,26 +215,6 @@ def test_a_time_without_the_weight_update_says_that_ours_includes_it():
     assert {row.published.note for row in others} == {"no weight update; synthetic input"}
     assert not any(row.comparable for row in others)
     assert factor(one(rows, kind="this"), others[0], steady=True) is None
-
-
-def test_where_gradients_are_computed_a_batch_stands_beside_forward_and_backward_passes():
-    conditions = replace(RESNET, batch_size=16, mode="gradients")
-    this = this_run(timing=timing_of_step(STEP, None))
-    rows = compare("step_ms", conditions, RESNET, this)
-    theirs = [row for row in rows if row.kind == "published"]
-    assert len(theirs) == 13
-    assert all(row.comparable and WEIGHT_UPDATE not in row.badges for row in theirs)
-    ours = one(rows, kind="this")
-    assert factor(ours, theirs[0], steady=True) == pytest.approx(theirs[0].value / 16)
-
-
-def test_in_inference_a_batch_stands_beside_forward_passes_alone():
-    conditions = replace(RESNET, batch_size=16, mode="inference")
-    rows = compare("step_ms", conditions, RESNET, this_run(timing=timing_of_step(STEP, None)))
-    theirs = [row for row in rows if row.kind == "published"]
-    assert len(theirs) == 13
-    assert all(row.comparable for row in theirs)
-    assert {row.metric for row in rows} == {"step_ms"}
 
 
 def test_while_the_mode_is_not_known_every_published_time_stands_there():
@@ -396,12 +287,6 @@ def test_a_price_per_cpu_of_a_machine_with_unknown_cpus_is_none():
     assert usd_per_hour_of({"price": "0.5/cpu"}, None) is None
 
 
-def test_the_cost_of_a_batch_is_that_of_its_milliseconds():
-    this = this_run(timing=timing_of_step(STEP, None), options={"price": "3600"})
-    row = one(compare("step_ms", RESNET, RESNET, this), kind="this")
-    assert row.cost_usd == pytest.approx(0.016)
-
-
 # Earlier sessions
 
 
@@ -455,13 +340,6 @@ def test_an_earlier_session_says_what_differs(options, badges):
     assert row.comparable == (not badges)
 
 
-def test_an_earlier_session_is_measured_against_this_run_and_not_against_the_defaults():
-    row = earlier_row(result(options={"batch_size": 64}), replace(CIFAR, batch_size=64))
-    assert row.comparable
-    row = earlier_row(result(), replace(CIFAR, batch_size=64))
-    assert row.badges == ("batch 100, not 64",)
-
-
 @pytest.mark.parametrize(
     "changes",
     [
@@ -481,10 +359,6 @@ def test_what_cannot_be_compared_at_all_has_no_row(changes):
     assert [row for row in rows if row.kind == "earlier"] == []
 
 
-def test_a_stopped_session_counts_with_its_whole_epochs():
-    assert earlier_row(result(status="stopped")).comparable
-
-
 def test_a_projection_of_an_earlier_session_counts_once_it_was_steady():
     steady = earlier_row(result(status="stopped", seconds_per_epoch=epoch_s(12.0, projected=True)))
     assert steady.badges == ("projected",)
@@ -495,10 +369,6 @@ def test_a_projection_of_an_earlier_session_counts_once_it_was_steady():
     )
     assert unsteady.badges == ("ended before it was steady", "projected")
     assert not unsteady.comparable
-
-
-def test_whole_epochs_count_even_if_they_were_too_short_for_a_steady_state():
-    assert earlier_row(result(step_ms=None)).comparable
 
 
 def test_a_whole_run_that_was_stopped_early_is_no_whole_run():
@@ -561,27 +431,12 @@ def test_what_speaks_against_a_recorded_result_is_worn_in_place_of_what_its_head
 # The factor
 
 
-def test_the_factor_says_how_many_times_as_fast_this_run_is():
-    rows = compare("seconds_per_epoch", CIFAR, CIFAR, this_run(2.0))
-    this = one(rows, kind="this")
-    assert factor(
-        this, one(rows, label="NVIDIA GeForce GTX 1080 Ti"), steady=True
-    ) == pytest.approx(2)
-    assert factor(this, one(rows, label="Intel Core i7-9700K"), steady=True) == pytest.approx(18)
-
-
 def test_a_projection_has_no_factor_before_the_run_is_steady():
     rows = compare("seconds_per_epoch", CIFAR, CIFAR, this_run(timing=epoch_s(2.0, True)))
     this, other = one(rows, kind="this"), one(rows, label="NVIDIA GeForce GTX 1080 Ti")
     assert this.badges == ("projected",)
     assert factor(this, other, steady=False) is None
     assert factor(this, other, steady=True) == pytest.approx(2)
-
-
-def test_a_measured_epoch_needs_no_steady_state():
-    rows = compare("seconds_per_epoch", CIFAR, CIFAR, this_run(2.0))
-    other = one(rows, label="NVIDIA GeForce GTX 1080 Ti")
-    assert factor(one(rows, kind="this"), other, steady=False) == pytest.approx(2)
 
 
 # Whatever comes in
@@ -677,22 +532,6 @@ def test_any_comparison_is_sorted_and_honest(
             assert row.comparable
             assert steady or not this_row.projected
             assert ratio >= 1 if this_row.value <= row.value else ratio <= 1
-
-
-@given(METRIC, CONDITIONS, CONDITIONS)
-def test_differences_are_mutual(metric, theirs, ours):
-    theirs = replace(theirs, workload=ours.workload)
-    there = find_differences(metric, theirs, ours)
-    back = find_differences(metric, ours, theirs)
-    assert len(there) == len(back)
-
-
-@given(METRIC, CONDITIONS)
-def test_conditions_that_are_known_equal_themselves(metric, conditions):
-    unknown = [conditions.batch_size, conditions.precision, conditions.mode]
-    unknown += [conditions.samples, conditions.epochs, conditions.data]
-    if None not in unknown:
-        assert find_differences(metric, conditions, conditions) == ()
 
 
 @given(METRIC, CONDITIONS, RESULTS, st.permutations(range(3)))

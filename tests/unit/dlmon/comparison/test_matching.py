@@ -5,8 +5,7 @@ from dataclasses import replace
 import pytest
 from fakes.compared import compared as compare
 
-from dlmon.comparison.conditions import Conditions
-from dlmon.comparison.matching import Match, find_match
+from dlmon.comparison.matching import find_match
 from dlmon.comparison.published import STEP_MS, published
 from dlmon.figures.comparison import (
     comparable_text,
@@ -62,12 +61,6 @@ def test_a_run_that_matches_no_row_is_given_the_batch_size_that_would(name, batc
     assert match(name, batch_size=batch_size).changes == found
 
 
-def test_a_run_that_matches_needs_no_change():
-    assert match("cifar10-cnn") == Match(6)
-    assert match("alexnet", mode="inference") == Match(11)
-    assert match("resnet50", steps_cap=3) == Match(3)
-
-
 def test_where_a_mode_has_no_rows_another_one_is_named_with_its_batch_size():
     assert match("alexnet", batch_size=8, mode="inference").changes == (("batch_size", 128),)
     changes = dict(match("alexnet", batch_size=8).changes)
@@ -94,12 +87,6 @@ def test_where_a_mode_has_no_rows_another_one_is_named_with_its_batch_size():
 )
 def test_whatever_option_differs_is_named(name, changes, found):
     assert match(name, **changes).changes == found
-
-
-def test_no_option_makes_other_data_or_an_unknown_workload_comparable():
-    assert match("cifar10-cnn", samples=10_000) is None
-    mine = Conditions("my-own", batch_size=1, samples=1, epochs=1)
-    assert find_match(mine, mine) is None
 
 
 @pytest.mark.parametrize("name", list(WORKLOADS))

@@ -37,12 +37,6 @@ def test_what_is_no_price_is_reported_in_a_sentence(text):
         parse_price(text)
 
 
-def test_the_sentence_holds_no_control_characters():
-    with pytest.raises(ValueError, match="is not a price") as refused:
-        parse_price("\x1b[31m1")
-    assert "\x1b" not in str(refused.value)
-
-
 @given(st.text() | st.from_regex(r"[0-9.]*(/cpu)?", fullmatch=True))
 def test_any_text_is_a_price_or_a_sentence(text):
     reported = ""
@@ -51,10 +45,6 @@ def test_any_text_is_a_price_or_a_sentence(text):
     except ValueError as refused:
         price, reported = None, str(refused)
     assert 0 < price.usd_per_hour < math.inf if price else "is not a price" in reported
-
-
-def test_the_machine_costs_the_same_however_many_cpus_it_uses():
-    assert Price(0.745).cost_usd(1800, cpus=None) == Price(0.745).cost_usd(1800, cpus=8) == 0.3725
 
 
 def test_each_cpu_costs():
@@ -70,7 +60,3 @@ def test_without_a_number_of_cpus_their_cost_is_not_known(cpus):
 @pytest.mark.parametrize("wall_s", [-1.0, math.inf, math.nan])
 def test_what_is_no_time_has_no_cost(wall_s):
     assert Price(1.0).cost_usd(wall_s, 1) is None
-
-
-def test_no_time_costs_nothing():
-    assert Price(1.0).cost_usd(0.0, 1) == 0

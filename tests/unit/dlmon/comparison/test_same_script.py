@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 import pytest
-from fakes.recorded import recorded_session
 from fakes.scripts import script_header
 
 from dlmon.comparison.same_script import is_same_work
@@ -82,10 +81,3 @@ def test_a_module_whose_file_is_not_known_is_told_by_the_directory_that_it_ran_i
     ours = replace(HEADER, **module)
     assert is_same_work(ours, replace(ours, command=(*ours.command, "--lr", "1")))
     assert not is_same_work(ours, replace(ours, directory="/srv"))
-
-
-def test_a_workload_is_told_by_its_name():
-    header = recorded_session()[0]
-    assert is_same_work(header, replace(header, id="another"))
-    assert not is_same_work(header, replace(header, workload="mnist-mlp"))
-    assert not is_same_work(header, replace(HEADER, workload=header.workload))

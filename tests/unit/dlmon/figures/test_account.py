@@ -3,12 +3,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dlmon.figures.account import (
-    PART_NAMES,
     account_rows,
     all_other,
     gap_text,
     guard_text,
-    longest_gaps,
     named_parts,
 )
 from dlmon.records import AccountPart, NamedPause
@@ -20,10 +18,6 @@ IDLE = Meanwhile(0.2, 0.03, 0.01, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 
 def gap(seconds=2.1, kind=GapKind.OPENING, epoch=3, **more):
     return Gap(0, round(seconds * SECOND_NS), kind, epoch, **more)
-
-
-def test_every_part_has_a_name():
-    assert set(PART_NAMES) == set(AccountPart)
 
 
 def test_the_parts_have_their_share_in_the_order_of_a_run():
@@ -90,10 +84,6 @@ def test_it_says_where_it_is(where, text):
     assert gap_text(where) == f"2.10 s without a batch {text}{unread}"
 
 
-def test_in_inference_it_is_in_a_pass():
-    assert "at the start of pass 4" in gap_text(gap(), "pass")
-
-
 @pytest.mark.parametrize(
     ("did", "text"),
     [
@@ -118,11 +108,6 @@ def test_in_inference_it_is_in_a_pass():
 )
 def test_what_the_machine_did_is_said_where_it_was_measured(did, text):
     assert gap_text(gap(meanwhile=did)).partition(": ")[2] == text
-
-
-def test_what_was_measured_as_nothing_is_not_said():
-    did = Meanwhile(swap_mib_s=0.0, throttled_pct=0.0, steal_pct=0.0, io_wait_pct=0.0)
-    assert gap_text(gap(meanwhile=did)) == "2.10 s without a batch at the start of epoch 4"
 
 
 @pytest.mark.parametrize(
@@ -155,11 +140,6 @@ def test_what_a_notice_says_of_a_gap_comes_before_what_the_machine_did():
     # Of another place it is not the cause.
     other = f"2.1 s at the start of epoch 3: {TAKEN_DOWN}"
     assert f": notice in it: {other}" in gap_text(gap(), notices=(other,))
-
-
-def test_the_longest_come_first():
-    gaps = [gap(seconds) for seconds in (1.5, 4.0, 2.5)]
-    assert [one.seconds for one in longest_gaps(gaps, 2)] == [4.0, 2.5]
 
 
 def pause(name, seconds=2.1, **more):

@@ -53,22 +53,11 @@ def test_one_leads_only_where_it_is_clear_of_all_others():
     assert lead_changes(rows_of(sweep_of(plan, *reported)), "backend", "batch_size") == []
 
 
-def test_the_values_of_the_axis_are_put_in_order():
-    rows = devices([(0.1, 0.05), (0.1, 0.3), (0.1, 0.2)], sizes=(128, 32, 64))
-    reported = lead_changes(rows, "device", "batch_size")
-    assert reported == [f"less time: cpu up to batch 64, gpu:0 from batch 128 {UNSURE}"]
-
-
 def test_more_than_one_change_is_reported_stretch_by_stretch():
     rows = devices([(0.1, 0.3), (0.3, 0.1), (0.1, 0.3)])
     reported = lead_changes(rows, "device", "batch_size")
     reported = [sentence.removesuffix(f" {UNSURE}") for sentence in reported]
     assert reported == ["less time: cpu up to batch 32, gpu:0 at batch 64, cpu from batch 128"]
-
-
-def test_nothing_is_said_where_two_devices_meet_only_once():
-    rows = devices([(0.1, 0.3), (0.1, None), (0.1, None)])
-    assert lead_changes(rows, "device", "batch_size") == []
 
 
 def test_where_repeats_cannot_distinguish_two_neither_leads():
@@ -89,11 +78,6 @@ def of_two_devices(cpu, gpu, repeats):
 def test_a_lead_that_several_runs_show_is_reported_without_a_doubt(repeats):
     cpu, gpu = [0.200, 0.201, 0.202][:repeats], [0.400, 0.401, 0.402][:repeats]
     assert of_two_devices(cpu, gpu, repeats) == ["less time at every batch: cpu"]
-
-
-def test_nobody_leads_while_fewer_than_two_of_the_runs_have_ended():
-    assert of_two_devices([0.20], [0.40], repeats=3) == []
-    assert of_two_devices([0.20, 0.21, 0.22], [0.40], repeats=3) == []
 
 
 def test_workloads_take_the_place_of_the_axis_where_none_is_varied():

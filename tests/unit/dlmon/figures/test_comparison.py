@@ -10,7 +10,6 @@ from dlmon.comparison.compare import ComparisonRow
 from dlmon.figures.comparison import (
     EARLIER_SESSIONS,
     comparison_rows,
-    default_conditions,
     device_text,
     doubts_said_once,
     earlier_sessions,
@@ -31,7 +30,6 @@ from dlmon.figures.comparison import (
 from dlmon.log.directory import SessionEntry
 from dlmon.log.label import Label
 from dlmon.records import Epoch, Model, Result, SessionHeader
-from workloads.catalog import WORKLOADS
 
 DAY_S = 86_400
 
@@ -71,16 +69,6 @@ def test_earlier_sessions_are_those_of_the_same_workload_and_machine_that_ended_
     running = replace(entry("running"), result=None, status="running")
     header = recorded_session()[0]
     assert earlier_sessions([mine, other, elsewhere, later, running], header) == [mine]
-
-
-def test_a_session_is_not_earlier_than_itself():
-    this = entry(begin_wall=BEGIN_WALL)
-    assert earlier_sessions([this], this.header) == []
-
-
-def test_another_boot_of_the_machine_is_the_same_machine():
-    rebooted = with_header(entry(), boot_id="another")
-    assert earlier_sessions([rebooted], recorded_session()[0]) == [rebooted]
 
 
 def test_only_the_newest_earlier_sessions_that_have_a_figure_count():
@@ -138,16 +126,6 @@ def test_an_earlier_session_shows_what_computed_otherwise(utc, options, expected
     )
 
 
-def test_what_both_sessions_have_is_not_shown():
-    records = recorded_session()
-    records = change(records, SessionHeader, options={**records[0].options, "backend": "jax"})
-    same, usual = computed(entry("same"), backend="jax"), entry("usual")
-    rows = comparison_rows(folded(records).snapshot(), [same, usual])
-    labels = {row.session: row.label for row in rows_of_kind(rows, "earlier")}
-    assert labels["same"].endswith("6GB")
-    assert labels["usual"].endswith("6GB, TensorFlow")
-
-
 SCRIPT = ("python3", "/home/ada/experiments/train.py")
 
 
@@ -174,13 +152,6 @@ def test_the_arguments_that_an_earlier_run_of_a_script_was_given_otherwise_are_n
     names = run_names(snapshot, earlier)
     sentence = factor_of_run_before(rows, earlier, names, True, snapshot.header)
     assert sentence == "3.33× as fast as the run before, --sleep 0.005 (3.33× to 3.34×, 1 run each)"
-
-
-def test_an_unrelated_script_of_the_same_name_is_no_earlier_run():
-    mine = with_header(earlier_script("mine"), script_path="/home/ada/experiments/train.py")
-    other = with_header(earlier_script("other"), script_path="/srv/train.py")
-    header = replace(mine.header, id="this", wall=BEGIN_WALL)
-    assert earlier_sessions([mine, other], header) == [mine]
 
 
 def test_an_earlier_run_of_another_version_of_the_script_says_so():
@@ -289,26 +260,11 @@ def test_an_earlier_projection_without_validation_is_passed_over():
     assert before([cut]) == ""
 
 
-def test_a_run_without_its_evaluation_has_no_factor():
-    options = {"workload": "mnist-mlp-small", "epochs": 10, "ended": 9}
-    snapshot = session(reached="training", **options)
-    assert timing_of(snapshot).projected
-    rows = comparison_rows(snapshot, [])
-    assert factor_of_nearest(rows, True) == "not compared: evaluation not measured"
-
-
 def test_a_lone_epoch_says_beside_others_that_it_holds_the_compilation():
     rows = comparison_rows(session(epochs=1), [entry(epochs=1), entry("longer", epochs=2)])
     badge = "1 epoch, compile included"
     badges = {row.session: row.badges for row in rows if row.kind != "published"}
     assert badges == {session(epochs=1).header.id: (badge,), "earlier": (badge,), "longer": ()}
-
-
-def test_all_that_differs_from_the_published_numbers_is_named():
-    records = change(recorded_session(), Model, batch_size=32, precision="mixed_float16")
-    rows = comparison_rows(folded(records).snapshot(), [])
-    expected = "published batch 100, float32; here 32, mixed_float16"
-    assert factor_of_nearest(rows, True) == expected
 
 
 def test_the_nearest_published_number_counts_as_exact():
@@ -360,11 +316,6 @@ def test_where_the_one_before_is_unlike_it_is_compared_with_an_older_one(utc):
 # ---- why there is no time to compare ----
 
 
-def test_while_a_session_runs_its_own_reason_is_shown():
-    snapshot = session(reached="importing")
-    assert why_no_time(snapshot, "running") == "the model is not built yet"
-
-
 @pytest.mark.parametrize(
     ("status", "text"),
     [
@@ -380,14 +331,6 @@ def test_of_a_session_that_is_over_nothing_is_awaited(status, text):
 
 
 # ---- the rows ----
-
-
-def test_this_run_names_its_framework_as_the_published_numbers_do():
-    (this,) = rows_of_kind(comparison_rows(session(), []), "this")
-    assert this.framework.startswith("TensorFlow 2.")
-    records = change(recorded_session(), Model, backend="mine")
-    (own,) = rows_of_kind(comparison_rows(folded(records).snapshot(), []), "this")
-    assert own.framework.startswith("mine")
 
 
 def test_a_session_stands_among_all_published_numbers_of_its_workload_fastest_first():
@@ -410,13 +353,6 @@ def test_while_there_is_no_figure_the_published_numbers_stand_alone():
     assert {row.kind for row in rows} == {"published"}
     rows = comparison_rows(session(reached="compiling"), [])
     assert {row.kind for row in rows} == {"published"}
-
-
-def test_a_run_with_capped_steps_is_compared_by_its_projection():
-    rows = comparison_rows(session(steps_cap=200), [])
-    (this,) = rows_of_kind(rows, "this")
-    assert this.badges == ("projected from 200 steps per epoch",)
-    assert any(row.comparable for row in rows_of_kind(rows, "published"))
 
 
 def test_the_batch_size_that_was_built_counts_more_than_the_one_that_was_asked_for():
@@ -468,14 +404,6 @@ def test_a_mode_that_learns_nothing_is_compared_by_the_time_of_a_batch(mode):
     published = rows_of_kind(rows, "published")
     assert published
     assert not any(badge.startswith("mode") for row in published for badge in row.badges)
-
-
-def test_a_training_run_of_a_network_without_epochs_is_compared_by_the_time_of_a_step():
-    records = change(recorded_session(), SessionHeader, workload="resnet50")
-    snapshot = folded(change(records, Model, batch_size=64)).snapshot()
-    rows = comparison_rows(snapshot, [])
-    assert {row.metric for row in rows} == {"step_ms"}
-    assert any(row.comparable for row in rows_of_kind(rows, "published"))
 
 
 def test_a_run_that_matches_no_published_row_names_the_options_that_would():
@@ -553,15 +481,6 @@ def test_a_workload_that_is_not_ours_has_no_rows():
     assert comparison_rows(folded(records).snapshot(), [entry()]) == ()
 
 
-@pytest.mark.parametrize("name", list(WORKLOADS))
-def test_the_defaults_of_a_workload_are_like_its_published_numbers(name):
-    workload = WORKLOADS[name]
-    defaults = default_conditions(workload)
-    assert (defaults.batch_size, defaults.epochs) == (workload.batch_size, workload.epochs)
-    assert defaults.samples == workload.samples
-    assert defaults.steps_cap is None
-
-
 # ---- the device ----
 
 
@@ -575,11 +494,6 @@ def test_the_defaults_of_a_workload_are_like_its_published_numbers(name):
 )
 def test_a_device_is_named_by_what_it_is(options, text):
     assert device_text(session(**options)) == text
-
-
-def test_a_device_without_a_name_is_named_by_its_number():
-    records = change(recorded_session(), Model, device="gpu:3", device_name=None)
-    assert device_text(folded(records).snapshot()) == "GPU 3"
 
 
 def test_before_the_model_is_built_the_device_is_the_one_that_was_asked_for():

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
 from fakes.recorded import recorded_session, write_log
 from fakes.sections import under
 
 from dlmon.figures.report import make_report
-from dlmon.figures.session_report import as_word, environment_rows
+from dlmon.figures.session_report import environment_rows
 from dlmon.records import Model, Trainer
 from dlmon.render.html import html_of
 from dlmon.render.markdown import markdown_of
@@ -48,12 +47,6 @@ def test_a_version_that_is_not_known_is_said_with_its_reason():
     assert found["backend"] == f"jax – ({why['versions.backend_version']})"
 
 
-def test_a_version_of_which_no_reason_is_known_is_a_dash_and_never_none():
-    found = dict(rows(with_versions(keras=None, backend="jax", backend_version=None)))
-    assert found["keras"] == "–"
-    assert found["backend"] == "jax"
-
-
 def test_a_script_has_the_hash_of_its_file_and_the_commit_or_why_not():
     known = replace(SCRIPT, script_sha256="a" * 64, git_commit="b" * 40)
     found = dict(rows(known))
@@ -70,15 +63,6 @@ def test_the_load_and_the_governor_are_those_at_the_start():
     assert found["governor"] == "performance"
 
 
-def test_no_load_is_a_load_and_an_unknown_one_is_a_reason():
-    assert dict(rows(with_machine(load_1m=0.0)))["load at the start"] == "0.00"
-    unknown = with_machine(load_1m=None, why={"load_1m": "permission denied"})
-    assert dict(rows(unknown))["load at the start"] == "– (permission denied)"
-    # A log of an earlier version has neither; nor has a machine whose CPUs have no governor.
-    found = dict(rows(with_machine(load_1m=None, governor=None, why={})))
-    assert not {"load at the start", "governor"} & found.keys()
-
-
 def test_a_script_names_what_counted_its_batches_and_what_that_ran_on():
     model = Model(0, 1, None, None, None, None, backend="torch", backend_version="2.9.0")
     trainer = Trainer(0, 0, 1, "tf_keras", "2.20.1", "3.11.7", backend="tensorflow")
@@ -87,10 +71,6 @@ def test_a_script_names_what_counted_its_batches_and_what_that_ran_on():
     assert ("backend", "PyTorch 2.9.0") in found
     without_model = rows(SCRIPT, None, [trainer])
     assert ("backend", "TensorFlow") in without_model
-
-
-def test_a_version_that_a_script_did_not_say_leaves_its_name_alone():
-    assert ("framework", "PyTorch") in rows(SCRIPT, None, [Trainer(0, 0, 1, "torch")])
 
 
 def test_a_script_that_reports_its_own_batches_names_no_framework():
@@ -104,20 +84,6 @@ def test_many_processes_of_one_kind_are_said_once_and_another_python_beside_them
     found = rows(SCRIPT, None, trainers)
     assert found.count(("framework", "PyTorch 2.9.0")) == 1
     assert [text for name, text in found if name == "python of the script"] == ["3.12.1"]
-
-
-def test_a_workload_has_no_rows_of_a_script():
-    model = Model(0, 1, None, None, None, None, backend="torch", backend_version="2.9.0")
-    names = [name for name, _ in rows(HEADER, model, [Trainer(0, 0, 1, "torch", "2.9.0")])]
-    assert "framework" not in names
-    assert names.count("backend") == 1
-
-
-@pytest.mark.parametrize(
-    ("value", "text"), [(True, "yes"), (False, "no"), (3, "3"), (0.5, "0.5"), (["a"], "['a']")]
-)
-def test_what_a_version_or_an_option_holds_is_text_whatever_it_is(value, text):
-    assert as_word(value) == text
 
 
 def test_foreign_text_means_nothing_on_a_page(tmp_path):

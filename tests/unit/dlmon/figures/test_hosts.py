@@ -174,12 +174,6 @@ def test_a_session_is_called_by_its_name_and_says_how_far_and_how_fast_it_is():
     assert words.session_rate(paused) == "validating"
 
 
-def test_a_session_without_a_workload_records_the_machine():
-    recording = RunningSession("id")
-    assert words.session_title(recording) == "machine"
-    assert words.session_progress(recording) == "recording"
-
-
 def test_the_summary_counts_only_what_is_known_now(clock):
     hosts = [FakeHost(name, clock) for name in ("a", "b", "c", "d")]
     for host in hosts:
@@ -195,12 +189,6 @@ def test_the_summary_counts_only_what_is_known_now(clock):
         *("4 hosts", "3 of 4 GPUs free", "1 session"),
         *("1 lost", "1 needs you", "1 connecting"),
     ]
-
-
-def test_the_summary_of_a_part_of_the_hosts_says_of_how_many():
-    assert words.summary(named("a"), among=3)[0] == "1 of 3 hosts"
-    assert words.summary([], among=1)[0] == "0 of 1 host"
-    assert words.summary(named("a", "b"), among=2)[0] == "2 hosts"
 
 
 def named(*names):
@@ -228,15 +216,6 @@ def test_most_free_gpus_and_most_load_come_first_and_the_unknown_last(clock):
 
     assert names("free GPUs") == ["idle", "half", "busy", "lost"]
     assert names("load") == ["busy", "half", "idle", "lost"]
-
-
-def test_hosts_as_busy_as_each_other_keep_their_places(clock):
-    hosts = [FakeHost(name, clock) for name in ("a", "b")]
-    for number, host in enumerate(hosts):
-        host.start()
-        live(host, clock, gpus=0, cpu_pct=48.0 + number)
-    names = [each.name for each in words.in_order([h.snapshot() for h in hosts], "load")]
-    assert names == ["a", "b"]
 
 
 @pytest.mark.parametrize(

@@ -168,15 +168,6 @@ def test_a_divided_gpu_says_why_it_has_no_utilisation():
     assert no_utilization(Gpu(0, why=why)) == "not supported"
 
 
-@pytest.mark.parametrize(
-    ("degrees", "text", "level"),
-    [(82, "82 °C", ""), (83, "83 °C hot", "high"), (90, "90 °C too hot", "bad")],
-)
-def test_a_hot_gpu_says_so_in_a_word(degrees, text, level):
-    (temperature,) = gpu_figures(Gpu(0, temperature_c=degrees), None)
-    assert (temperature.text, temperature.level) == (text, level)
-
-
 @pytest.mark.parametrize(("throttle", "level"), [("power cap", ""), ("thermal slowdown", "high")])
 def test_only_a_throttle_that_means_trouble_stands_out(throttle, level):
     (held,) = gpu_figures(Gpu(0, throttle=(throttle,)), None)
@@ -202,11 +193,6 @@ def test_a_full_memory_says_so_in_a_word_or_a_mark(used_mib, text, level, marked
     assert (figure.text, figure.level, figure.marked) == (text, level, marked)
 
 
-def test_a_gpu_whose_memory_is_taken_whole_is_in_no_trouble():
-    (memory,) = gpu_figures(Gpu(0, memory_used_mib=6_100), CARD)
-    assert (memory.text, memory.level) == ("6.0 of 6.0 GiB full", "high")
-
-
 def test_the_cpu_shows_how_many_cores_work():
     reading = machine(cpu=Cpu(pct=42.0, cores=(42,) * 8, mhz=4_600, temperature_c=58.0))
     assert texts(cpu_figures(reading, FACTS)) == {
@@ -221,21 +207,6 @@ def test_a_cpu_without_a_reading_says_why():
     assert cpu_figures(None, FACTS) == []
     assert cpu_meter(None, FACTS).text == "waiting for the first sample"
     assert cpu_meter(machine(cpu=Cpu(why={"pct": "denied"})), FACTS).text == "denied"
-
-
-def test_one_core_is_one():
-    facts = MachineFacts(cores=1, cpu_limit=1.0)
-    assert texts(cpu_figures(machine(cpu=Cpu(pct=40.0)), facts)) == {
-        "busy": "0.4 of 1 core",
-        "limited": "to 1 core",
-    }
-    reading = machine(cpu=Cpu(limit_used_pct=48.0))
-    assert texts(cpu_figures(reading, facts)) == {"allowed": "48 % of 1 core"}
-
-
-def test_a_cpu_held_at_its_quota_says_how_often():
-    reading = machine(cpu=Cpu(pct=10.0, throttled_pct=30.0))
-    assert texts(cpu_figures(reading, FACTS))["limited"] == "30 % of periods"
 
 
 def test_the_cpu_shows_its_load_its_power_and_what_the_run_takes():

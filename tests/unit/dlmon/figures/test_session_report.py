@@ -11,7 +11,6 @@ from fakes.sections import bars, said, under
 from dlmon.comparison.published import published
 from dlmon.figures.report import make_report
 from dlmon.figures.sections import as_sentence
-from dlmon.log.label import Label, write_label
 from dlmon.records import (
     AccountPart,
     Alert,
@@ -36,22 +35,6 @@ from dlmon.render.tidy import OPERATIONS, json_lines
 def only(path, full=False):
     (session,) = make_report([path], [], full).sessions
     return session
-
-
-def test_a_session_is_called_by_its_name(tmp_path):
-    path = write_log(tmp_path, recorded_session())
-    write_label(path, Label("baseline", "before the fix"))
-    session = only(path)
-    assert session.title == "baseline"
-    assert ("note", "before the fix") in session.figures
-    page = html_of(make_report([path], []))
-    assert "<h1>baseline</h1>" in page
-    assert session.as_json["name"] == "baseline"
-
-
-def test_a_slow_epoch_is_among_the_figures_with_what_differed_in_it(tmp_path):
-    figures = dict(only(write_log(tmp_path, with_a_slow_epoch())).figures)
-    assert "40.0 s more than the usual" in figures["slow epoch 3"]
 
 
 def test_an_alert_explains_no_slow_epoch(tmp_path):
@@ -144,22 +127,6 @@ def test_runs_that_all_began_on_a_busy_machine_have_it_once_below_their_comparis
         assert text.count(once) == 1
 
 
-def test_where_only_an_earlier_run_had_the_machine_for_itself_each_bar_says_what_it_had(tmp_path):
-    quiet = recorded_session(session_id="20261120-a1b2", begin_wall=BEGIN_WALL - 900)
-    write_log(tmp_path, quiet)
-    early = recorded_session(session_id="20261120-c3d4", begin_wall=BEGIN_WALL - 600)
-    write_log(tmp_path, began_busy(early, 40.0))
-    session = only(write_log(tmp_path, began_busy(recorded_session(), 30.0)))
-    notes = [bar.note for bar in bars(session) if "busy at the start" in bar.note]
-    assert [note[-8:] for note in notes] in (["CPU 30 %", "CPU 40 %"], ["CPU 40 %", "CPU 30 %"])
-
-
-def test_nothing_speaks_against_a_steady_run(tmp_path):
-    session = only(write_log(tmp_path, recorded_session()))
-    assert said(session.top, "good")
-    assert not said(session.top, "warning")
-
-
 def test_who_else_was_on_the_gpu_is_not_named(tmp_path):
     header, *records, result = recorded_session(gpus=1)
     row = Process(7, "mallory", "/opt/spy --x", gpus=(0,), gpu_memory_mib=4096, of_run=False)
@@ -183,13 +150,6 @@ def test_a_long_time_without_a_batch_is_listed(tmp_path):
         for _, text in under(report.sessions[0], "The longest times without a batch").rows
     )
     assert any("without a batch" in mark.text for mark in report.marks)
-
-
-def test_this_run_is_marked_where_its_time_leaves_out_a_part(tmp_path):
-    session = only(
-        write_log(tmp_path, recorded_session(workload="mnist-mlp-small", status="stopped"))
-    )
-    assert [bar.kind for bar in bars(session) if bar.label == "this run"] == ["this"]
 
 
 def test_a_machine_alone_is_reported(tmp_path):
@@ -294,15 +254,6 @@ def test_no_command_of_an_earlier_run_is_in_the_comparison(tmp_path):
     assert any(row["session"] == "20261120-a1b2" for row in comparison)
     for secret in ("sk-abcdef", "python3", "/home/ada"):
         assert secret not in json.dumps(session.as_json)
-
-
-def test_an_earlier_run_names_its_framework_as_this_one_does(tmp_path):
-    early = recorded_session(session_id="20261120-a1b2", begin_wall=BEGIN_WALL - 600)
-    write_log(tmp_path, [*early[:-1], replace(early[-1], options={"backend": "tensorflow"})])
-    session = only(write_log(tmp_path, recorded_session()))
-    notes = {bar.kind: bar.note for bar in bars(session) if "published" not in bar.kind}
-    (version,) = {note.partition(";")[0] for note in notes.values()}
-    assert version == "TensorFlow 2.21.0"
 
 
 def test_the_note_of_an_own_reference_figure_stands_beside_it_and_no_article_s_does(

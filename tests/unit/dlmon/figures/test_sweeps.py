@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from fakes.sweeps import completed, plan_of, result_of, sweep_of
+from fakes.sweeps import completed, plan_of, sweep_of
 
 from dlmon.figures.sweeps import (
     findings,
@@ -86,11 +86,6 @@ def test_the_band_is_that_of_the_mean_and_is_left_out_where_it_reaches_down_to_z
     assert row["high"] - row["value"] == pytest.approx(1.29, abs=0.01)
 
 
-def test_what_may_be_as_fast_has_no_factor():
-    sweep = thrice(times=([0.28, 0.30, 0.32], [0.29, 0.31, 0.33], [0.90, 0.91, 0.92]))
-    assert [row[-1] for row in cells(sweep)] == ["best", "", "3.04×"]
-
-
 def test_a_run_that_is_being_made_is_shown():
     sweep = once(0.5)
     sweep.fold(Began(Slot(1, 0), "session", 0.0))
@@ -122,13 +117,6 @@ def test_several_workloads_have_a_column_and_units_of_their_own():
     assert [row[3] for row in cells(sweep)] == ["52.4 s per run", "16.0 ms per step"]
 
 
-def test_a_projected_time_is_marked():
-    plan = plan_of({"threads": [1, 2]}, metric="seconds_per_epoch")
-    sweep = sweep_of(plan, [completed(0.5, seconds=9.0, projected=True)])
-    assert cells(sweep)[0][2] == "~9.00"
-    assert table_of(sweep)[1][0].note == "projected"
-
-
 def test_what_speaks_against_its_runs_is_named_beside_a_row():
     plan = plan_of({"threads": [1, 2]}, metric="seconds_per_epoch", repeats=2)
     doubts = ({"steal": "why", "stalls": "why"}, {"stalls": "why"})
@@ -140,15 +128,6 @@ def test_what_speaks_against_its_runs_is_named_beside_a_row():
     first, second = table_of(sweep_of(plan, doubted, outcomes))[1]
     assert first.note == "projected; in doubt: stalls, CPUs taken by the host"
     assert second.note == "projected"
-
-
-def test_what_speaks_against_a_run_holds_while_the_next_one_runs():
-    outcome = completed(0.5)
-    doubted = replace(outcome, result=replace(outcome.result, against={"steal": "why"}))
-    sweep = sweep_of(plan_of(SIZES, 2), [doubted])
-    sweep.fold(Began(Slot(0, 1), "session", 0.0))
-    row = table_of(sweep)[1][0]
-    assert (row.status, row.note) == (RunStatus.RUNNING, "in doubt: CPUs taken by the host")
 
 
 def test_a_price_brings_a_column():
@@ -201,16 +180,6 @@ def test_the_cheapest_is_named_beside_the_fastest():
     assert found[1] == "cheapest: 2 CPUs, 0.50 USD per million samples"
 
 
-def test_a_longer_run_is_not_the_dearer_one():
-    plan = plan_of({"epochs": [1, 10]})
-    short, long = result_of(0.5, cost_usd=0.01), result_of(0.4, cost_usd=0.08)
-    long = replace(long, wall_s=100.0)
-    found = findings(
-        sweep_of(plan, *[[Outcome(RunStatus.COMPLETED, result=r)] for r in (short, long)])
-    )
-    assert found[1] == "cheapest: 10 epochs, 0.32 USD per million samples"
-
-
 def test_the_best_of_each_mode_is_named_and_none_across_them():
     vary = {"backend": ["tensorflow", "jax"], "mode": ["train", "inference"]}
     sweep = once(0.5, 0.1, 0.4, 0.2, vary=vary)
@@ -223,19 +192,6 @@ def test_the_best_of_each_mode_is_named_and_none_across_them():
     assert [row["best"] for row in as_json["rows"]] == [False, True, True, False]
     picture = picture_of(sweep, "mnist-mlp-small")
     assert [bar.best for bar in picture.bars] == [False, True, True, False]
-
-
-def test_of_two_modes_alone_none_is_the_best():
-    sweep = once(0.5, 0.1, vary={"mode": ["train", "inference"]})
-    assert findings(sweep) == []
-    assert not any(row.best for row in table_of(sweep)[1])
-
-
-def test_modes_do_not_lead_over_each_other():
-    vary = {"mode": ["train", "inference"], "batch_size": [32, 64]}
-    assert not any(
-        "less time" in finding for finding in findings(once(0.5, 0.4, 0.2, 0.1, vary=vary))
-    )
 
 
 @pytest.mark.parametrize("metric", ["seconds_per_epoch", "run_seconds"])
@@ -256,26 +212,6 @@ def test_where_fewer_than_two_have_a_throughput_none_is_the_best():
     assert not any(row.best for row in table_of(sweep)[1])
     unfinished = sweep_of(plan, [completed(0.5, seconds=9.0)])
     assert findings(unfinished) == []
-
-
-def test_where_one_device_overtakes_the_other_is_shown():
-    vary = {"device": ["cpu", "gpu:0"], "batch_size": [32, 64]}
-    found = findings(once(0.1, 0.4, 0.3, 0.2, vary=vary))
-    unsure = "(1 run each; --repeat 3 would show how sure that is)"
-    assert f"less time: cpu up to batch 32, gpu:0 from batch 64 {unsure}" in found
-
-
-def test_which_workload_is_for_which_device_is_shown():
-    names = ("mnist-mlp-small", "mnist-mlp-wide")
-    sweep = once(0.1, 0.4, 0.9, 0.2, vary={"device": ["cpu", "gpu"]}, workloads=names)
-    found = findings(sweep)
-    unsure = "(1 run each; --repeat 3 would show how sure that is)"
-    assert found[-1] == f"less time: cpu on mnist-mlp-small; gpu on mnist-mlp-wide {unsure}"
-    assert found[0].startswith("mnist-mlp-small: best: cpu, ")
-
-
-def test_a_sweep_that_has_just_begun_has_found_nothing():
-    assert findings(once()) == []
 
 
 # ---- a run, and a plan ----
@@ -341,13 +277,6 @@ def test_a_varied_number_is_an_axis_and_what_else_is_varied_makes_series():
         ("64", pytest.approx(0.4)),
     ]
     assert "logarithmic" in picture.note
-
-
-def test_what_cannot_be_has_no_place_on_the_axis():
-    impossible = Outcome(RunStatus.IMPOSSIBLE, "the batch size must be at most 60,000")
-    sweep = sweep_of(plan_of(SIZES), [completed(0.5)], [OOM], [impossible])
-    (series,) = picture_of(sweep, "mnist-mlp-small").series
-    assert [(p.label, p.out_of_memory) for p in series.points] == [("32", False), ("64", True)]
 
 
 def test_words_have_bars():

@@ -1,6 +1,3 @@
-import pytest
-from fakes.recorded import folded, recorded_session
-
 from dlmon.figures.validity import (
     DOUBT_NAMES,
     doubts_of,
@@ -24,11 +21,6 @@ def test_every_doubt_has_a_name():
     assert set(DOUBT_NAMES) == set(Doubt)
 
 
-def test_doubts_are_said_in_full():
-    assert validity_text(VALIDITY) == f"{SHORT}; {STOLEN}"
-    assert doubts_of(VALIDITY) == (SHORT, STOLEN)
-
-
 def test_without_any_that_is_said():
     assert validity_text(Validity({})) == "nothing casts doubt on the figures"
     assert validity_text(None) == ""
@@ -46,8 +38,3 @@ def test_those_of_several_runs_are_named_once():
     results = [result("stalls"), result("too_short", "stalls"), result()]
     assert doubts_of_results(results) == "in doubt: too short, stalls"
     assert doubts_of_results([result()]) == ""
-
-
-@pytest.mark.parametrize("status", ["completed", "stopped"])
-def test_a_recorded_run_has_nothing_against_it(status):
-    assert folded(recorded_session(status=status)).snapshot().validity.is_valid

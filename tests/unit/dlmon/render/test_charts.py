@@ -41,10 +41,6 @@ def line_of(plot):
     return svg_line(plot, 0)
 
 
-def test_a_gap_in_the_values_is_a_gap_in_the_line():
-    assert line_of(draw_chart(chart([10, 20, None, 30, 40])))["path"].count("M") == 2
-
-
 def test_a_value_alone_between_gaps_is_seen():
     line = line_of(draw_chart(chart([None, 20, None])))
     assert line["path"].count("L") == 1
@@ -94,13 +90,6 @@ def test_a_metric_that_was_no_number_has_a_gap():
     assert line["path"].count("M") == 2
 
 
-def test_values_of_a_metric_below_zero_are_drawn_where_they_are():
-    line = line_of(draw_chart(metric((1, -1.0), (2, 0.0), (3, 1.0), bottom=-1.0, top=1.0)))
-    below, zero, above = (y for _, y in line["dots"])
-    assert below > zero > above
-    assert below - zero == pytest.approx(zero - above, abs=0.2)
-
-
 @pytest.mark.parametrize(
     ("ends", "labels"),
     [
@@ -144,11 +133,6 @@ def test_a_combination_without_a_figure_is_a_gap():
     line = line_of(draw_sweep(Curves("t", {"gpu": points})))
     assert len(line["dots"]) == 2
     assert line["path"].count("M") == 2
-
-
-def test_a_sweep_without_any_figure_is_drawn_empty():
-    points = (SweepPoint(1, "1", None),)
-    assert "<svg" in svg_of(draw_sweep(Curves("t", {"gpu": points})))
 
 
 def test_pictures_are_files_that_no_log_names(tmp_path):

@@ -11,7 +11,6 @@ from fakes.scripts import script_session
 
 import dlmon.render.follow
 from dlmon.exit_codes import FAILED
-from dlmon.log.label import Label, write_label
 from dlmon.notification import DesktopAlerts
 from dlmon.records import Batches, Epoch, Facts, Model, Notice, Phase
 from dlmon.render.console import line_console
@@ -169,15 +168,6 @@ def test_each_sample_of_a_recorded_machine_is_a_line_with_what_did_not_change(tm
         "tower: AMD EPYC, 8 cores, 32.0 GiB; GPU: NVIDIA GeForce GTX 1060 6GB"
     )
     assert lines.index("") == 3 + 12 + 2
-
-
-def test_a_recorded_machine_is_called_by_its_name(tmp_path, capsys):
-    header, *samples = recorded_machine(2)
-    log = write_log(tmp_path, [header, *samples], "shown")
-    write_label(log, Label("night"))
-    follow(log, None)
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[0].endswith(f"session {header.id} (night)")
 
 
 def test_the_summary_of_a_recorded_machine_says_how_long_and_how_it_was_used(tmp_path, capsys):

@@ -111,12 +111,6 @@ def test_unlike_sessions_are_not_compared(tmp_path):
     assert verdict in html_of(report)
 
 
-def test_sessions_of_one_name_are_told_apart(tmp_path):
-    path = write_log(tmp_path, recorded_session())
-    report = make_report([path, path], [])
-    assert len(set(report.names)) == 2
-
-
 def test_a_session_without_a_batch_is_reported(tmp_path):
     records = recorded_session("importing", gpus=0)
     text = html_of(make_report([write_log(tmp_path, records)], []))

@@ -10,7 +10,6 @@ from fakes.recorded import (
     folded,
     recorded_machine,
     recorded_session,
-    with_a_slow_epoch,
     write_log,
 )
 from fakes.screens import of_this_boot
@@ -65,19 +64,6 @@ def test_a_session_is_shown_with_its_name_and_note(tmp_path, capsys):
     assert json.loads(capsys.readouterr().out)["name"] == "base"
 
 
-def test_a_slow_epoch_is_said_with_what_differed_in_it(tmp_path, capsys):
-    printed = " ".join(followed(tmp_path, capsys, with_a_slow_epoch()).split())
-    assert "slow epoch 3 took" in printed
-    assert "40.0 s more than the usual" in printed
-    assert "slow epoch" not in followed(tmp_path / "other", capsys, recorded_session())
-
-
-def test_without_a_price_no_cost_is_shown(tmp_path, capsys):
-    printed = followed(tmp_path, capsys, recorded_session())
-    assert "USD" not in printed
-    assert not re.search("^(cost|settings) ", printed, re.MULTILINE)
-
-
 def test_the_summary_says_which_part_a_projection_leaves_out(tmp_path, capsys):
     header, *records, result = recorded_session(ended=0, cut_after=400, status="stopped")
     write_log(tmp_path, [header, *records, result], "shown")
@@ -88,11 +74,6 @@ def test_the_summary_says_which_part_a_projection_leaves_out(tmp_path, capsys):
     assert "validation" in result.why
     follow(tmp_path / "shown" / "session.jsonl", None, as_json=True)
     assert json.loads(capsys.readouterr().out)["why"]["validation"] == NOT_IN_PROJECTION
-
-
-def test_the_summary_says_that_the_first_epoch_is_left_out(tmp_path, capsys):
-    printed = followed(tmp_path, capsys, recorded_session())
-    assert "9.16 s ± 0.01 (3 epochs, the first left out: it compiles)" in printed
 
 
 def test_the_comparison_names_framework_share_of_the_peak_and_all_that_differs(tmp_path, capsys):

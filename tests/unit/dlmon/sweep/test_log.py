@@ -286,14 +286,6 @@ def test_a_forged_plan_is_refused_and_costs_no_memory(begin, change):
         read_sweep(writer.path)
 
 
-def test_a_newer_schema_names_itself(begin):
-    writer = begin()
-    writer.close()
-    writer.path.write_text(writer.path.read_text().replace('"schema":1', '"schema":2', 1))
-    with pytest.raises(LogError, match="schema 2 and this dlmon reads schema 1"):
-        read_sweep(writer.path)
-
-
 @pytest.mark.parametrize(
     "line",
     [
@@ -339,26 +331,12 @@ def test_sweeps_are_listed_oldest_first_with_how_far_they_came(begin, log_dir):
     assert reported[0].path == first.path
 
 
-def test_a_combination_is_over_once_all_of_its_repeats_are(begin, log_dir):
-    writer = begin(plan_of({"batch_size": [32]}, repeats=2))
-    for repeat, over in ((0, 0), (1, 1)):
-        writer.write(Ended(Slot(0, repeat), completed(0.5), 1.0))
-        assert writer.sweep.combinations_over == over
-
-
 def test_a_sweep_runs_while_its_file_is_locked_and_is_interrupted_after(begin, held, log_dir):
     writer = begin()
     writer.close()
     assert listed(log_dir) == [(writer.header.id, "interrupted", None)]
     pid = held(writer.path)
     assert listed(log_dir) == [(writer.header.id, "running", pid)]
-
-
-def test_nobody_knows_how_a_sweep_of_another_machine_stands(begin, log_dir, monkeypatch):
-    writer = begin()
-    writer.close()
-    monkeypatch.setattr(dlmon.log.directory, "host_name", lambda: "another")
-    assert listed(log_dir) == [(writer.header.id, "unknown", None)]
 
 
 def test_who_runs_a_sweep_can_list_it_and_keeps_its_lock(begin, log_dir):
@@ -379,14 +357,3 @@ def test_what_is_no_sweep_is_not_listed(begin, log_dir):
     (log_dir / "broken" / SWEEP_NAME).write_text("no sweep\n")
     assert len(list_sweeps(log_dir)) == 1
     assert list_sweeps(log_dir / "missing") == []
-
-
-def test_a_run_that_was_made_again_has_two_sessions(begin):
-    writer = begin()
-    slot = writer.sweep.left()[0]
-    for session in ("stopped-one", "second-one"):
-        writer.write(Began(slot, session, 1.0))
-        writer.write(
-            Ended(slot, Outcome(RunStatus.NOT_RUN, "stopped before its end", session), 2.0)
-        )
-    assert writer.sweep.sessions == {"stopped-one": slot, "second-one": slot}

@@ -71,13 +71,6 @@ def test_a_sweep_that_is_cut_and_resumed_makes_each_run_once(size, repeats, atte
     assert not sweep.left()
 
 
-def test_what_is_left_keeps_its_order():
-    plan = plan_of({"batch_size": [1, 2, 4, 8]}, repeats=2)
-    sweep = Sweep(plan)
-    sweep.fold(Ended(plan.order[2], completed(1.0), 0.0))
-    assert sweep.left() == [slot for slot in plan.order if slot != plan.order[2]]
-
-
 def test_a_run_that_has_begun_is_running_until_it_has_ended():
     plan = plan_of({"batch_size": [1, 2]})
     sweep = Sweep(plan)
@@ -120,11 +113,6 @@ def test_what_runs_has_less_left_the_longer_it_runs():
     assert sweep.seconds_left({second: 40.0}) == 0.0
 
 
-def test_a_run_that_completed_has_no_reason():
-    result = result_of(0.5)
-    assert outcome_of(result, "s", 3.0) == Outcome(RunStatus.COMPLETED, None, "s", result, 3.0)
-
-
 def failed(error, kind=None):
     return replace(result_of(None, status="failed", error=error, exit_code=1), failure=kind)
 
@@ -137,16 +125,6 @@ def test_a_want_of_memory_is_an_outcome_of_its_own():
 def test_what_a_workload_refuses_is_impossible():
     outcome = outcome_of(failed("jax is not installed", FailureKind.REFUSED), "s", 3.0)
     assert (outcome.status, outcome.reason) == (RunStatus.IMPOSSIBLE, "jax is not installed")
-
-
-def test_words_alone_make_no_outcome():
-    outcome = outcome_of(failed("memory ran out", FailureKind.EXCEPTION), "s", 3.0)
-    assert outcome.status == RunStatus.FAILED
-
-
-def test_any_other_failure_is_one():
-    outcome = outcome_of(failed("ValueError: on purpose"), "s", 3.0)
-    assert (outcome.status, outcome.reason) == (RunStatus.FAILED, "ValueError: on purpose")
 
 
 def test_what_was_stopped_or_interrupted_has_still_to_be_run():
@@ -170,22 +148,6 @@ def test_runs_of_several_machines_are_under_way_at_once():
     assert sweep.running == began
     sweep.fold(Ended(plan.order[1], completed(1.0), 2.0))
     assert list(sweep.running) == [plan.order[0], plan.order[2]]
-
-
-def test_machines_work_side_by_side_so_the_slowest_says_how_long_it_takes():
-    plan = plan_of({"host": HOSTS[:2], "batch_size": [1, 2]})
-    quick, slow = (
-        [slot for slot in plan.order if plan.host_of(slot) == host] for host in HOSTS[:2]
-    )
-    sweep = Sweep(plan)
-    sweep.outcomes[quick[0]] = completed(1.0, took_s=10.0)
-    sweep.outcomes[slow[0]] = completed(1.0, took_s=100.0)
-    # The other batch size of a machine takes as long as the first one did there.
-    assert sweep.seconds_left() == pytest.approx(100.0)
-    assert sweep.seconds_left(without=["gpu2"]) == pytest.approx(10.0)
-    assert sweep.seconds_left(without=HOSTS[:2]) == 0.0
-    sweep.fold(Began(slow[1], "session", 0.0))
-    assert sweep.seconds_left({slow[1]: 95.0, quick[1]: 5.0}) == pytest.approx(10.0)
 
 
 @given(

@@ -24,9 +24,8 @@ from dlmon.records import (
 )
 from dlmon.sweep.plan import METRICS
 from dlmon.sweep.progress import Sweep
-from dlmon.sweep.results import axis_of, best_of, of_workload, rows_of, time_of
+from dlmon.sweep.results import axis_of, rows_of, time_of
 
-OOM = Outcome(RunStatus.OUT_OF_MEMORY, "memory ran out with batch size 64", "s", None, 2.0)
 BROKEN = Outcome(RunStatus.FAILED, "ValueError: on purpose", "s", None, 2.0)
 
 
@@ -44,20 +43,6 @@ def test_two_completed_runs_of_three_are_represented_by_their_median():
     plan = plan_of({"batch_size": [32]}, repeats=3)
     (row,) = rows_of(sweep_of(plan, [completed(0.3), completed(0.5), BROKEN]))
     assert (row.value, row.low) == (pytest.approx(0.4), None)
-
-
-def test_two_runs_have_no_interval():
-    plan = plan_of({"batch_size": [32]}, repeats=2)
-    (row,) = rows_of(sweep_of(plan, [completed(0.3), completed(0.5)]))
-    assert row.value == pytest.approx(0.4)
-    assert (row.low, row.high) == (None, None)
-
-
-def test_what_was_not_run_has_a_row_too():
-    plan = plan_of({"batch_size": [32, 64]})
-    first, second = rows_of(sweep_of(plan, [completed(0.3)]))
-    assert (first.status, second.status) == (RunStatus.COMPLETED, RunStatus.NOT_RUN)
-    assert (second.value, second.reason, second.outcomes) == (None, None, (None,))
 
 
 def test_a_run_that_failed_beside_others_that_did_not_is_reported():
@@ -94,12 +79,6 @@ def test_the_plan_says_what_is_compared(metric, value):
     assert (row.metric, row.value) == (metric, pytest.approx(value))
 
 
-def test_a_projected_epoch_is_reported_as_one():
-    plan = plan_of({"threads": [1, 2]}, metric="seconds_per_epoch")
-    reported = [[completed(0.5, seconds=9.0, projected=p)] for p in (True, False)]
-    assert [row.projected for row in rows_of(sweep_of(plan, *reported))] == [True, False]
-
-
 def test_the_cost_of_a_run_is_the_median_of_what_was_reported():
     plan = plan_of({"threads": [1, 2]}, repeats=3)
     reported = [completed(0.5, cost_usd=cost) for cost in (0.01, 0.04, 0.02)]
@@ -115,17 +94,6 @@ def rows_with(*times, repeats=1, **plan):
     sizes = [2**number for number in range(len(times))]
     reported = [[completed(t) for t in of_one] for of_one in times]
     return rows_of(sweep_of(plan_of({"batch_size": sizes}, repeats, **plan), *reported))
-
-
-def test_the_best_takes_the_least_time():
-    rows = rows_with([0.5], [0.2], [0.3])
-    assert best_of(rows) is rows[1]
-
-
-def test_of_one_combination_none_is_the_best():
-    assert best_of(rows_with([0.5])) is None
-    assert best_of(rows_with([0.5], [None])) is None
-    assert best_of(rows_with([None], [None])) is None
 
 
 def test_one_is_faster_than_another_only_where_their_runs_show_it():
@@ -182,11 +150,6 @@ def test_the_axis_is_the_first_option_of_several_numbers():
     assert axis_of([Variation("batch_size", (1,)), threads]) == "threads"
     assert axis_of([device]) is None
     assert axis_of([]) is None
-
-
-def test_the_rows_of_a_workload_are_its_own():
-    rows = rows_of(sweep_of(plan_of({"threads": [1, 2]}, workloads=("a", "b"))))
-    assert [row.combination.index for row in of_workload(rows, "b")] == [2, 3]
 
 
 def test_a_run_that_ended_as_only_a_newer_version_knows_is_over():

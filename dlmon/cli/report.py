@@ -158,10 +158,10 @@ def report(
 
 def _publish(logs: Sequence[Path], sweeps: Sequence[Path], name: str) -> None:
     """Add the time of a session to a person's own reference figures, and say where."""
-    from dlmon.comparison.published import write_published_row
-    from dlmon.comparison.run import framework_of
+    from dlmon.comparison.publish import write_published_row
     from dlmon.log.directory import read_entry
     from dlmon.records.sanitize import clean, shown_path
+    from dlmon.session.figures import figures_of_entry
     from workloads.catalog import WORKLOADS
 
     if sweeps or len(logs) != 1:
@@ -171,8 +171,7 @@ def _publish(logs: Sequence[Path], sweeps: Sequence[Path], name: str) -> None:
         raise shared.UserError(f"{clean(entry.header.id)} has no result to publish")
     workload = WORKLOADS.get(entry.result.workload)
     epochs = None if workload is None else workload.epochs
-    framework = framework_of(entry.result.options.get("backend"), entry.header.versions)
-    written = write_published_row(entry.result, name, framework=framework, epochs=epochs)
+    written = write_published_row(figures_of_entry(entry), name, epochs=epochs)
     print(f"{clean(name)} stands among the published figures now: {shown_path(written)}")
 
 

@@ -5,17 +5,14 @@ from __future__ import annotations
 import csv
 import io
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import fields
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from dlmon.comparison.price import usd_per_hour_of, year_of
 from dlmon.files import MIB, read_regular
 from dlmon.numbers import decimal_number, whole_number
-from dlmon.private_files import FILE_MODE, make_private_folder
-from dlmon.records import AccountPart, Result
 from dlmon.records.record import record
 from dlmon.records.sanitize import SHOWN_PATH_LENGTH, clean, quoted
 
@@ -27,14 +24,14 @@ _T = TypeVar("_T")
 STEP_MS = "step_ms"
 WEIGHT_UPDATE = "this run's time includes the weight update"
 # Which published metrics the time of a batch stands beside, by mode, and what differs from each.
-_OF_A_STEP: dict[str, dict[str, tuple[str, ...]]] = {
+OF_A_STEP: dict[str, dict[str, tuple[str, ...]]] = {
     "train": {"train_step_ms": (), "forward_backward_ms": (WEIGHT_UPDATE,)},
     "gradients": {"forward_backward_ms": ()},
     "inference": {"forward_ms": ()},
 }
 _MODE_OF_METRIC = {"forward_backward_ms": "gradients", "forward_ms": "inference"}
 
-_MIXED = ("mixed_float16", "mixed_bfloat16")
+MIXED = ("mixed_float16", "mixed_bfloat16")
 
 # jcjohnson's ResNets stride in the 3×3 convolutions: so many % more operations than ours do.
 MORE_OPERATIONS_PCT = {"resnet50": 6, "resnet101": 3, "resnet152": 2}
@@ -62,7 +59,7 @@ class Published:
     @property
     def precision(self) -> str:
         """The precision of the arithmetic, read from the framework's name."""
-        for mixed in _MIXED:
+        for mixed in MIXED:
             if mixed in self.framework:
                 return mixed
         return "float16" if "fp16" in self.framework else "float32"
@@ -98,9 +95,9 @@ def published_metrics(metric: str, mode: str | None) -> Mapping[str, tuple[str, 
     """
     if metric != STEP_MS:
         return {metric: ()}
-    if mode in _OF_A_STEP:
-        return _OF_A_STEP[mode]
-    return {name: badges for each in _OF_A_STEP.values() for name, badges in each.items()}
+    if mode in OF_A_STEP:
+        return OF_A_STEP[mode]
+    return {name: badges for each in OF_A_STEP.values() for name, badges in each.items()}
 
 
 def published(workload: str) -> tuple[Published, ...]:
@@ -140,13 +137,13 @@ _REQUIRED = ("workload", "device", "metric", "value", "batch_size")
 _METRICS = (
     "seconds_per_epoch",
     "run_seconds",
-    *sorted({m for of in _OF_A_STEP.values() for m in of}),
+    *sorted({m for of in OF_A_STEP.values() for m in of}),
 )
-_LONGEST_TEXT = 200
-_LARGEST_FILE = MIB
+LONGEST_TEXT = 200
+LARGEST_FILE = MIB
 # What a spreadsheet would take for a formula; a quote before it makes it text there.
-_FORMULA = ("=", "+", "-", "@")
-_QUOTE = "'"
+FORMULA = ("=", "+", "-", "@")
+QUOTE = "'"
 
 
 class PublishedError(ValueError):
@@ -198,7 +195,7 @@ def read_own_published(path: Path) -> tuple[Published, ...]:
     """
     shown = clean(str(path), SHOWN_PATH_LENGTH)
     try:
-        text = read_regular(path, _LARGEST_FILE).decode("utf-8-sig")
+        text = read_regular(path, LARGEST_FILE).decode("utf-8-sig")
     except OSError as error:
         raise PublishedError(f"{shown} can't be read: {error.strerror}") from None
     except UnicodeDecodeError:
@@ -250,8 +247,8 @@ def _own_row(names: list[str], cells: list[str]) -> Published:
 
 
 def _read_text(cell: str) -> str:
-    text = clean(cell, _LONGEST_TEXT).strip()
-    return text[1:] if text.startswith(tuple(_QUOTE + sign for sign in _FORMULA)) else text
+    text = clean(cell, LONGEST_TEXT).strip()
+    return text[1:] if text.startswith(tuple(QUOTE + sign for sign in FORMULA)) else text
 
 
 def _whole(name: str, text: str, least: int = 0) -> int:
@@ -272,136 +269,6 @@ def _positive(name: str, text: str) -> float:
     if not 0 < value < 1e12:
         raise ValueError(f"{name} is {quoted(text)}, which is not a number above 0")
     return value
-
-
-def write_published_row(
-    result: Result,
-    name: str,
-    path: Path | None = None,
-    *,
-    framework: str | None = None,
-    epochs: int | None = None,
-) -> Path:
-    """Add the time of a session to a person's own reference figures; return their file.
-
-    Args:
-        result: of the session.
-        name: what to call its device.
-        path: the file; without it, the usual one.
-        framework: what it trained with, with the version where that is known.
-        epochs: how many a whole run of its workload has, where that is known.
-
-    Raises:
-        PublishedError: it has no time, or that of another run than the published ones, or stands
-            there already, or the file that is there is wrong or can't be written.
-    """
-    try:
-        path = path or own_published_path()
-    except RuntimeError:
-        raise PublishedError("there is no home directory: set DLMON_PUBLISHED") from None
-    cells, before = _cells_of(result, name, framework or ""), ""
-    _refuse_other_epochs(result, cells["metric"], epochs)
-    try:
-        if path.exists():
-            _refuse_twice(cells, read_own_published(path))
-            before = read_regular(path, _LARGEST_FILE).decode("utf-8-sig")
-        names = next(csv.reader(io.StringIO(before, newline="")), None) or COLUMNS
-        added = "" if before else _line(dict(zip(COLUMNS, COLUMNS, strict=True)), COLUMNS)
-        added += "\n" if before and not before.endswith("\n") else ""
-        make_private_folder(path.parent)
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
-        with os.fdopen(os.open(path, flags, FILE_MODE), "ab") as file:
-            file.write((added + _line(cells, names)).encode())
-    except OSError as error:
-        shown = clean(str(path), SHOWN_PATH_LENGTH)
-        raise PublishedError(f"{shown} can't be written: {error.strerror}") from None
-    return path
-
-
-def _refuse_other_epochs(result: Result, metric: str, epochs: int | None) -> None:
-    """Refuse the time of a whole run with more or fewer epochs: no column says how many it had."""
-    asked = result.options.get("epochs")
-    if metric == "run_seconds" and epochs is not None and asked not in (None, epochs):
-        raise PublishedError(
-            f"{result.session} was a run of other length than the published ones: make one with "
-            f"--epochs {epochs}"
-        )
-
-
-def _refuse_twice(cells: Mapping[str, Any], rows: Iterable[Published]) -> None:
-    for row in rows:
-        if (row.device, row.source) == (cells["device"], cells["source"]):
-            raise PublishedError(f"{row.device} has the time of this session already")
-
-
-def _cells_of(result: Result, name: str, framework: str) -> dict[str, Any]:
-    device = clean(name, _LONGEST_TEXT).strip()
-    if not device:
-        raise PublishedError("give the reference figure a name, such as --as-published 'My box'")
-    options = result.options
-    batch_size = options.get("batch_size")
-    timing = _time_of(result)
-    if timing is None or type(batch_size) is not int:
-        raise PublishedError(f"{result.session} has no time to stand as a reference figure")
-    metric, value, projected = timing
-    if metric == "run_seconds" and projected and not _was_evaluated(result):
-        raise PublishedError(
-            f"{result.session} was not evaluated, so its time is not of a whole run"
-        )
-    notes = ["projected"] if projected else []
-    notes += (result.against or {}).values()
-    precision = options.get("precision")
-    if precision in _MIXED:
-        framework = f"{framework} {precision}".strip()
-    cpus = options.get("cpus")
-    price = usd_per_hour_of(options, cpus if type(cpus) is int else None)
-    return {
-        "workload": result.workload,
-        "device": device,
-        "device_kind": "gpu" if (result.device or "").startswith("gpu") else "cpu",
-        "framework": framework,
-        "year": year_of(result.wall) or "",
-        "metric": metric,
-        "value": f"{value:.6g}",
-        "batch_size": batch_size,
-        "vcpus": cpus if type(cpus) is int else "",
-        "price_usd_per_hour": "" if price is None else price,
-        "source": f"session {result.session}",
-        "note": "; ".join(notes),
-    }
-
-
-def _time_of(result: Result) -> tuple[str, float, bool] | None:
-    """Return what a session is compared by: metric, value, and whether that is a projection."""
-    mode = result.options.get("mode") or "train"
-    known = {row.metric for row in _published(result.workload)}
-    if mode != "train" or "train_step_ms" in known:
-        step = result.step_ms
-        metric = next((m for m, badges in _OF_A_STEP.get(mode, {}).items() if not badges), None)
-        if metric is None or step is None:
-            return None
-        return metric, step.median if step.mean is None else step.mean, False
-    timing = result.run_seconds if "run_seconds" in known else result.seconds_per_epoch
-    metric = "run_seconds" if "run_seconds" in known else "seconds_per_epoch"
-    return None if timing is None else (metric, timing.value, timing.projected)
-
-
-def _was_evaluated(result: Result) -> bool:
-    """Return whether a session has reached its evaluation; an older log doesn't say."""
-    return not result.account or result.account.get(AccountPart.EVALUATION, 0) > 0
-
-
-def _line(cells: Mapping[str, Any], names: Iterable[str]) -> str:
-    out = io.StringIO()
-    csv.writer(out, lineterminator="\n").writerow([_safe(cells[name]) for name in names])
-    return out.getvalue()
-
-
-def _safe(cell: Any) -> Any:
-    if not isinstance(cell, str):
-        return cell
-    text = clean(cell, _LONGEST_TEXT)
-    return _QUOTE + text if text.startswith(_FORMULA) else text
 
 
 @record(frozen=True)

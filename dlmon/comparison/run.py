@@ -303,16 +303,10 @@ class RunFigures:
     @property
     def framework(self) -> str | None:
         """What it trained with, as the published numbers name it; None where that isn't known."""
-        return framework_of(self.backend, self.versions)
-
-
-def framework_of(backend: object, versions: Mapping[str, Any]) -> str | None:
-    """Name what Keras ran on, as the published numbers do, with its version where that is known."""
-    if not isinstance(backend, str) or not backend:
-        return None
-    version = versions.get("backend_version")
-    name = TITLES.get(backend, backend)
-    return f"{name} {version}" if isinstance(version, str) else name
+        if not self.backend:
+            return None
+        version, name = self.versions.get("backend_version"), TITLES.get(self.backend, self.backend)
+        return f"{name} {version}" if isinstance(version, str) else name
 
 
 def options_with_effect(options: Mapping[str, Any]) -> dict[str, object]:

@@ -5,10 +5,12 @@ import io
 
 import pytest
 from fakes.compared import compared as compare
+from fakes.compared import header_of, recorded
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dlmon.comparison.conditions import Conditions
+from dlmon.comparison.publish import write_published_row
 from dlmon.comparison.published import (
     COLUMNS,
     Published,
@@ -17,13 +19,18 @@ from dlmon.comparison.published import (
     own_published_path,
     published,
     read_own_published,
-    write_published_row,
 )
-from dlmon.records import AccountPart, Result, RunSeconds, SecondsPerEpoch, Status, StepTime
+from dlmon.records import Result, RunSeconds, SecondsPerEpoch, Status, StepTime
 
 CIFAR = Conditions("cifar10-cnn", batch_size=100, samples=50_000, epochs=10)
 HEADER = "workload,device,metric,value,batch_size\n"
 ROW = "cifar10-cnn,My box,seconds_per_epoch,7.5,100\n"
+
+
+def run(versions=None, **changes):
+    """Return what a recorded session gives for comparing."""
+    made = result(**changes)
+    return recorded(made, header_of(made, wall=made.wall, versions=versions or {}))
 
 
 def result(**changes):
@@ -172,8 +179,8 @@ def test_whatever_the_file_holds_it_is_read_or_refused_in_one_sentence(tmp_path_
 
 def test_a_session_becomes_a_row_that_is_read_again(own):
     framework = "TensorFlow 2.21.0"
-    assert write_published_row(result(), "My box", framework=framework) == own
-    write_published_row(result(options={"batch_size": 32, "price": "0.5"}), "Another")
+    assert write_published_row(run({"backend_version": "2.21.0"}), "My box") == own
+    write_published_row(run(options={"batch_size": 32, "price": "0.5"}), "Another")
     first, second = read_own_published(own)
     assert (first.device, first.device_kind, first.value) == ("My box", "gpu", 9.02346)
     assert (first.metric, first.batch_size, first.year) == ("seconds_per_epoch", 100, 2026)
@@ -202,26 +209,26 @@ def test_the_metric_is_that_of_the_published_figures(own):
         ({"workload": "my-script.py"}, "seconds_per_epoch", "9.02346"),
     ):
         own.unlink(missing_ok=True)
-        write_published_row(result(**changes), "Box")
+        write_published_row(run(**changes), "Box")
         (named,) = csv.DictReader(own.read_text().splitlines())
         assert (named["metric"], named["value"]) == (metric, value)
 
 
 def test_a_projection_says_so(own):
     projected = SecondsPerEpoch(9.0, 8.9, 9.1, 0, projected=True)
-    write_published_row(result(seconds_per_epoch=projected), "Box")
+    write_published_row(run(seconds_per_epoch=projected), "Box")
     assert read_own_published(own)[0].note == "projected"
 
 
 def test_what_speaks_against_a_figure_stands_beside_it(own):
     against = {"too_short": "too short: 1.2 s of steady batches", "stalls": "stalls took 3 %"}
-    write_published_row(result(against=against), "Box")
+    write_published_row(run(against=against), "Box")
     assert read_own_published(own)[0].note == "; ".join(against.values())
 
 
 def test_a_mixed_precision_stays_one(own):
     options = {"batch_size": 100, "backend": "jax", "precision": "mixed_bfloat16"}
-    write_published_row(result(options=options), "Box", framework="JAX 0.7")
+    write_published_row(run({"backend_version": "0.7"}, options=options), "Box")
     (row,) = read_own_published(own)
     assert (row.framework, row.precision) == ("JAX 0.7 mixed_bfloat16", "mixed_bfloat16")
 
@@ -238,7 +245,7 @@ def test_a_mixed_precision_stays_one(own):
             {
                 "workload": "mnist-mlp-small",
                 "run_seconds": RunSeconds(50.0, 45.0, 55.0, projected=True),
-                "account": {AccountPart.TRAINING: 20.0},
+                "why": {"evaluation": "it ended before"},
             },
             "Box",
             "was not evaluated",
@@ -247,46 +254,46 @@ def test_a_mixed_precision_stays_one(own):
 )
 def test_what_can_t_be_a_reference_figure_is_refused(own, changes, name, says):
     with pytest.raises(PublishedError, match=says):
-        write_published_row(result(**changes), name)
+        write_published_row(run(**changes), name)
     assert not own.exists()
 
 
 def test_a_whole_run_of_other_epochs_than_the_published_ones_is_refused(own):
     whole = RunSeconds(52.0, None, None, projected=False)
-    run = {"workload": "mnist-mlp-small", "run_seconds": whole}
+    small = {"workload": "mnist-mlp-small", "run_seconds": whole}
     options = {"batch_size": 32, "epochs": 3}
     with pytest.raises(PublishedError, match="make one with --epochs 10"):
-        write_published_row(result(**run, options=options), "Box", epochs=10)
+        write_published_row(run(**small, options=options), "Box", epochs=10)
     assert not own.exists()
-    write_published_row(result(**run, options=options | {"epochs": 10}), "Box", epochs=10)
-    write_published_row(result(options=options), "Other", epochs=10)
+    write_published_row(run(**small, options=options | {"epochs": 10}), "Box", epochs=10)
+    write_published_row(run(options=options), "Other", epochs=10)
     assert [row.metric for row in read_own_published(own)] == ["run_seconds", "seconds_per_epoch"]
 
 
 def test_a_session_stands_there_once(own):
-    write_published_row(result(), "Box")
+    write_published_row(run(), "Box")
     before = own.read_text()
     with pytest.raises(PublishedError, match="Box has the time of this session already"):
-        write_published_row(result(), "Box")
+        write_published_row(run(), "Box")
     assert own.read_text() == before
 
 
 def test_a_wrong_file_is_left_as_it_is(own):
     own.write_text("nonsense\n")
     with pytest.raises(PublishedError, match="line 1"):
-        write_published_row(result(), "Box")
+        write_published_row(run(), "Box")
     assert own.read_text() == "nonsense\n"
 
 
 def test_a_file_with_other_columns_keeps_them(own):
     own.write_text(HEADER + ROW.rstrip())
-    write_published_row(result(), "Box")
+    write_published_row(run(), "Box")
     assert own.read_text() == HEADER + ROW + "cifar10-cnn,Box,seconds_per_epoch,9.02346,100\n"
 
 
 @pytest.mark.parametrize("name", ["=cmd|'/C calc'!A0", "+1", "-1", "@SUM(A1)", '=HYPERLINK("x")'])
 def test_no_cell_is_a_formula(own, name):
-    write_published_row(result(), name)
+    write_published_row(run(), name)
     for cells in csv.reader(own.read_text().splitlines()):
         assert not any(cell.startswith(("=", "+", "-", "@")) for cell in cells)
     assert read_own_published(own)[0].device == name
@@ -296,7 +303,7 @@ def test_no_cell_is_a_formula(own, name):
 def test_foreign_text_makes_one_clean_row(tmp_path_factory, name, workload, session):
     path = tmp_path_factory.mktemp("own") / "published.csv"
     try:
-        write_published_row(result(workload=workload, session=session), name, path)
+        write_published_row(run(workload=workload, session=session), name, path)
     except PublishedError:
         return
     names, line = path.read_bytes().decode().split("\n", 1)

@@ -220,7 +220,7 @@ class SweepRun:
             self._give_up(place, slots, refused.reason)
             return
         for began in [self.sweep.running[slot] for slot in slots if slot in self.sweep.running]:
-            await self._take_up(place, began)
+            await self._make(place, began.slot, began)
         for slot in slots:
             if place.lost is not None or not await self._may_begin():
                 break
@@ -261,33 +261,29 @@ class SweepRun:
             if not self.sweep.is_over(slot) and slot not in self.sweep.running:
                 self._write(Ended(slot, Outcome(RunStatus.NOT_RUN, reason), time.time()))
 
-    async def _make(self, place: Place, slot: Slot) -> None:
-        job = self._make_job(self.sweep.plan.combinations[slot.combination])
+    async def _make(self, place: Place, slot: Slot, begun: Began | None = None) -> None:
+        """Make a run, or follow one to its end that an earlier process began on another machine."""
         current = self.current[place.host] = CurrentRun(slot, place.host)
         try:
-            answer = await place.launch(job)
-            if isinstance(answer, Started):
-                self._write(Began(slot, answer.session, time.time()))
-                await self._finish(place, current, answer)
-            elif not self.stopping and place.lost is None:
-                status = RunStatus.IMPOSSIBLE if answer.permanent else RunStatus.NOT_RUN
-                self._write(Ended(slot, Outcome(status, answer.reason), time.time()))
+            if begun is not None:
+                await self._finish(place, current, Started(begun.session, ""), is_ours=False)
+            else:
+                await self._launch(place, current)
             if place.lost is None:
                 await place.leave()
         finally:
             del self.current[place.host]
             self._changed.set()
 
-    async def _take_up(self, place: Place, began: Began) -> None:
-        """Follow to its end a run that was begun on another machine by an earlier process."""
-        current = self.current[place.host] = CurrentRun(began.slot, place.host)
-        try:
-            await self._finish(place, current, Started(began.session, ""), is_ours=False)
-            if place.lost is None:
-                await place.leave()
-        finally:
-            del self.current[place.host]
-            self._changed.set()
+    async def _launch(self, place: Place, current: CurrentRun) -> None:
+        job = self._make_job(self.sweep.plan.combinations[current.slot.combination])
+        answer = await place.launch(job)
+        if isinstance(answer, Started):
+            self._write(Began(current.slot, answer.session, time.time()))
+            await self._finish(place, current, answer)
+        elif not self.stopping and place.lost is None:
+            status = RunStatus.IMPOSSIBLE if answer.permanent else RunStatus.NOT_RUN
+            self._write(Ended(current.slot, Outcome(status, answer.reason), time.time()))
 
     async def _finish(
         self, place: Place, current: CurrentRun, started: Started, is_ours: bool = True

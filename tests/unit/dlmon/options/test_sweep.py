@@ -256,7 +256,7 @@ def test_a_group_stands_for_its_hosts():
         ("host=", "names no values"),
         ("host=-oProxyCommand=x,gpu1", '"-oProxyCommand=x" is not a host'),
         ("host=gpu1:22", "with a port, write ssh://gpu1:22"),
-        ("host=gpu1, gpu2", "has blanks around"),
+        ("host=gpu1, gpu2", "with blanks around it"),
         ("host=gpu1,a\x1b[31mb", "is not a host: it may hold neither blanks nor characters"),
     ],
 )

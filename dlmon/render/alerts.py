@@ -14,7 +14,7 @@ from dlmon.alerts.settings import NUMBERS, AlertSettings
 from dlmon.host import host_name
 from dlmon.notification import desktop_notification
 from dlmon.records import Alert, AlertEvent
-from dlmon.render.console import line_console
+from dlmon.render.console import line_console, print_error
 
 _STEP = "epoch 3, step 812"
 _EVENTS = (
@@ -77,7 +77,7 @@ def print_settings(settings: AlertSettings, as_json: bool) -> None:
 
 def send_samples(settings: AlertSettings, as_json: bool) -> bool:
     """Send one alert of each kind, at once, and print what is sent; return whether all were."""
-    console, errors = line_console(), line_console(stderr=True)
+    console = line_console()
     about, alerts = samples()
     is_all_sent = True
     for destination in destinations_of(settings):
@@ -91,7 +91,7 @@ def send_samples(settings: AlertSettings, as_json: bool) -> bool:
                 console.print(Text(f"{title_of(message)}: {text_of(message)}\n"))
             why = destination.deliver(message, destination.answer_s)
             if why is not None:
-                errors.print(Text(f"dlmon: it could not be sent to {destination.name}: {why}"))
+                print_error(f"it could not be sent to {destination.name}: {why}")
                 is_all_sent = False
                 break
     if settings.desktop and sys.stderr.isatty():

@@ -7,6 +7,7 @@ import sys
 from typing import IO, Any, TextIO, cast
 
 from rich.console import Console
+from rich.text import Text
 
 from dlmon.figures.glyphs import glyphs_in_use
 
@@ -43,6 +44,11 @@ def line_console(stderr: bool = False) -> Console:
     if glyphs_in_use().is_ascii:
         file = cast(IO[str], _PlainFile(sys.stderr if stderr else sys.stdout))
     return _Console(stderr=stderr, file=file, highlight=False, soft_wrap=True)
+
+
+def print_error(sentence: str) -> None:
+    """Print a sentence of ours on stderr."""
+    line_console(stderr=True).print(Text(f"dlmon: {sentence}"))
 
 
 def table_console() -> Console:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -28,13 +27,14 @@ def print_exit_message(
     """
     from dlmon.figures.sessions import called
     from dlmon.log.label import read_label
+    from dlmon.render.console import print_error
     from dlmon.render.summary import print_outcome, unrecorded_result
 
     follower.poll()
     session, path = follower.session.header.id, shown_path(follower.path)
     name = called(session, read_label(follower.path))
     if follower.why_result_unwritten is not None:
-        print(unrecorded_result(follower), file=sys.stderr)
+        print_error(unrecorded_result(follower))
     elif follower.running and stops:
         print(f"{name} is stopping; it is recorded in {path}")
     elif follower.running:
@@ -72,7 +72,9 @@ def leave_running(follower: SessionFollower, launch: Lifeline, usual: Path | Non
     launch.send("detach")
     launch.release()
     name = follower.session.header.id
-    print(f"dlmon: {_how_to_attach(follower, name, usual)}", file=sys.stderr)
+    from dlmon.render.console import print_error
+
+    print_error(_how_to_attach(follower, name, usual))
 
 
 @contextmanager
@@ -100,13 +102,14 @@ def print_sweep_exit_message(run: SweepRun, usual: Path | None = None) -> None:
     from dlmon.figures.sessions import called
     from dlmon.figures.sweeps import findings, problems_of, resume_command
     from dlmon.log.label import read_label
+    from dlmon.render.console import print_error
 
     sweep, left = run.writer.header.id, len(run.sweep.left())
     name = called(sweep, read_label(run.writer.path))
     for sentence in findings(run.sweep):
         print(sentence)
     for problem in problems_of(run):
-        print(f"dlmon: {problem}", file=sys.stderr)
+        print_error(problem)
     if left:
         command = resume_command(sweep, run.directory, usual)
         print(f"{name} has {units.counted(left, 'run')} left: {command}")

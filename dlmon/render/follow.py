@@ -40,7 +40,7 @@ from dlmon.records import (
 )
 from dlmon.records.changes import merge_machine
 from dlmon.records.sanitize import shown_path
-from dlmon.render.console import line_console
+from dlmon.render.console import line_console, print_error
 from dlmon.render.exit_messages import leaving_running_on_error
 from dlmon.render.progress import ReadingProgress
 from dlmon.render.summary import print_outcome, print_problem, result_json
@@ -109,9 +109,8 @@ async def _follow_on_host(start: RemoteStart, as_json: bool, desktop: bool) -> i
             code = follower.script_exit_code
         if follower.running and start.job is not None:
             where = f"{place_options(start.log_dir, start.host)} {meant}"
-            print(
-                f"dlmon: it goes on there; dlmon attach{where} shows it, dlmon stop{where} ends it",
-                file=sys.stderr,
+            print_error(
+                f"it goes on there; dlmon attach{where} shows it, dlmon stop{where} ends it"
             )
         return code
 
@@ -120,13 +119,12 @@ async def _follow(
     follower: SessionFollower, launch: Lifeline | None, as_json: bool, desktop: bool
 ) -> int:
     console = line_console()
-    errors = line_console(stderr=True)
     has_bar = console.is_terminal and not follower.session.header.is_machine_recording
     reporter = None if as_json else (_ProgressReporter if has_bar else _LineReporter)(console)
     try:
         with leaving_running_on_error(follower, launch):
             alerts = DesktopAlerts(desktop, sys.stderr)
-            code_of_signal = await _Following(follower, launch, reporter, errors, alerts).run()
+            code_of_signal = await _Following(follower, launch, reporter, alerts).run()
     finally:
         if reporter is not None:
             reporter.close()
@@ -134,13 +132,13 @@ async def _follow(
     if as_json:
         if follower.result is not None:
             print(result_json(follower))
-        print_problem(errors, follower, follower.snapshot(), is_result_printed=True)
+        print_problem(follower, follower.snapshot(), is_result_printed=True)
     else:
         print_outcome(follower)
     if code_of_signal is not None:
         if follower.running and launch is not None:
             session, log = follower.session.header.id, shown_path(follower.path)
-            errors.print(Text(f"dlmon: {session} is still stopping; it is recorded in {log}"))
+            print_error(f"{session} is still stopping; it is recorded in {log}")
         return code_of_signal
     recorded = follower.why_result_unwritten is None
     return DONE if follower.status == Status.COMPLETED and recorded else FAILED
@@ -154,14 +152,12 @@ class _Following:
         follower: SessionFollower,
         launch: Lifeline | None,
         reporter: _LineReporter | None,
-        errors: Console,
         alerts: DesktopAlerts,
     ) -> None:
         self._follower = follower
         self._alerts = alerts
         self._launch = launch
         self._reporter = reporter
-        self._errors = errors
         self._exit_code: int | None = None
         self._leave_at: float | None = None
         self._problem: str | None = None
@@ -202,13 +198,13 @@ class _Following:
         self._launch.send(word)
         if exit_code == INTERRUPTED_BY_USER:
             when = after_the_batch(self._follower.session.header)
-            self._errors.print(f"dlmon: stopping{when}; Ctrl-C again to leave now")
+            print_error(f"stopping{when}; Ctrl-C again to leave now")
 
     def _report_problem(self) -> None:
         problem = self._follower.problem if self._follower.running else None
         lasting = self._follower.lasting_problem if problem else None
         if lasting and lasting != self._problem:
-            self._errors.print(Text(f"dlmon: {problem}"))
+            print_error(f"{problem}")
         self._problem = lasting
 
 

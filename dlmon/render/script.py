@@ -21,6 +21,7 @@ from dlmon.launch.lifeline import Lifeline, launch
 from dlmon.launch.spool import make_spool
 from dlmon.notification import DesktopAlerts
 from dlmon.records import Status
+from dlmon.render.console import print_error
 from dlmon.render.exit_messages import leaving_running_on_error
 from dlmon.render.summary import print_script_outcome, result_json
 from dlmon.session.follower import SessionFollower
@@ -179,7 +180,7 @@ class _PassingOn(threading.Thread):
                 break
         missing = self._skipped + sum(stream.left for stream in self._streams)
         if missing and asked_at is not None:
-            print(f"dlmon: {missing:,} bytes that it wrote were not passed on", file=sys.stderr)
+            print_error(f"{missing:,} bytes that it wrote were not passed on")
             return True
         return False
 

@@ -16,7 +16,7 @@ from dlmon.log.folder import place_options
 from dlmon.log.label import read_label
 from dlmon.records import Status, to_json
 from dlmon.records.sanitize import clean, shown_path
-from dlmon.render.console import line_console
+from dlmon.render.console import line_console, print_error
 from dlmon.render.lines import print_sections
 from dlmon.session.follower import SessionFollower
 from dlmon.session.snapshot import Snapshot
@@ -32,7 +32,7 @@ def print_outcome(follower: SessionFollower) -> None:
     console = line_console()
     _print_summary(console, follower, snapshot)
     console.file.flush()
-    print_problem(line_console(stderr=True), follower, snapshot)
+    print_problem(follower, snapshot)
 
 
 def print_script_outcome(follower: SessionFollower, log_dir: str | None = None) -> None:
@@ -50,8 +50,8 @@ def print_script_outcome(follower: SessionFollower, log_dir: str | None = None) 
     if follower.loss is None:
         errors.print(Text(_kept_text(follower, log_dir)))
     for notice in snapshot.notices:
-        errors.print(Text(f"dlmon: {clean(notice.text, LONGEST_TEXT)}"))
-    print_problem(errors, follower, snapshot, is_output_printed=True)
+        print_error(clean(notice.text, LONGEST_TEXT))
+    print_problem(follower, snapshot, is_output_printed=True)
 
 
 def _kept_text(follower: SessionFollower, log_dir: str | None) -> str:
@@ -65,7 +65,6 @@ def _kept_text(follower: SessionFollower, log_dir: str | None) -> str:
 
 
 def print_problem(
-    errors: Console,
     follower: SessionFollower,
     snapshot: Snapshot,
     is_result_printed: bool = False,
@@ -73,20 +72,22 @@ def print_problem(
 ) -> None:
     """Print what went wrong with a session, or why its result is in no log."""
     if follower.why_result_unwritten is not None:
-        errors.print(Text(unrecorded_result(follower, is_result_printed)))
+        print_error(unrecorded_result(follower, is_result_printed))
     elif follower.problem and follower.status in (Status.INTERRUPTED, Status.UNKNOWN):
         held = f"{shown_path(follower.path)} holds what was recorded"
         lost = f"the log {follower.loss} by another program"
-        errors.print(Text(f"dlmon: {follower.problem}; {lost if follower.loss else held}"))
+        print_error(f"{follower.problem}; {lost if follower.loss else held}")
     elif snapshot.result is not None and snapshot.result.error:
-        _print_failure(errors, snapshot, is_output_printed)
+        for line in () if is_output_printed else snapshot.output[-SHOWN_OUTPUT:]:
+            line_console(stderr=True).print(Text(line.text, style="dim"))
+        print_error(f"{snapshot.header.workload} failed: {snapshot.result.error}")
     elif follower.loss is not None and follower.problem:
-        errors.print(Text(f"dlmon: {follower.problem}"))
+        print_error(follower.problem)
 
 
 def unrecorded_result(follower: SessionFollower, is_printed: bool = False) -> str:
     """Say why the result is in no log; with the result, unless that is printed already."""
-    problem = f"dlmon: {follower.problem}"
+    problem = f"{follower.problem}"
     return problem if is_printed else f"{problem}; it is:\n{result_json(follower)}"
 
 
@@ -104,11 +105,4 @@ def _print_summary(console: Console, follower: SessionFollower, snapshot: Snapsh
     print_sections(console, with_texts(sections, lambda text: clean(text, LONGEST_TEXT)))
     problem = own_published()[1]
     if problem is not None:
-        line_console(stderr=True).print(Text(f"dlmon: {problem}; no own figure is shown"))
-
-
-def _print_failure(errors: Console, snapshot: Snapshot, is_output_printed: bool) -> None:
-    assert snapshot.result is not None
-    for line in () if is_output_printed else snapshot.output[-SHOWN_OUTPUT:]:
-        errors.print(Text(line.text, style="dim"))
-    errors.print(Text(f"dlmon: {snapshot.header.workload} failed: {snapshot.result.error}"))
+        print_error(f"{problem}; no own figure is shown")

@@ -8,7 +8,6 @@ import sys
 import time
 from pathlib import Path
 
-from rich.console import Console
 from rich.text import Text
 
 from dlmon.exit_codes import INTERRUPTED_BY_USER
@@ -27,7 +26,7 @@ from dlmon.figures.sweeps import (
 )
 from dlmon.log.label import read_label
 from dlmon.records import Began, Ended, Event, RunStatus
-from dlmon.render.console import line_console, table_console
+from dlmon.render.console import print_error, table_console
 from dlmon.render.lines import print_line, print_sections
 from dlmon.signals import on_signals
 from dlmon.sweep.runner import SweepRun
@@ -46,8 +45,7 @@ def show_sweep(run: SweepRun, as_json: bool = False, log_dir: Path | None = None
         as_json: print nothing but the rows, as JSON.
         log_dir: where a person asked for it to be kept; None for the usual place.
     """
-    errors = line_console(stderr=True)
-    showing = _Showing(run, table_console(), errors, silent=as_json)
+    showing = _Showing(run, silent=as_json)
     asyncio.run(showing.run())
     if as_json:
         path = run.writer.path
@@ -57,20 +55,19 @@ def show_sweep(run: SweepRun, as_json: bool = False, log_dir: Path | None = None
         print_results(run)
     sys.stdout.flush()
     for problem in problems_of(run):
-        errors.print(Text(f"dlmon: {problem}"))
+        print_error(problem)
     if left := len(run.sweep.left()):
         resume = resume_command(run.writer.header.id, log_dir)
-        errors.print(Text(f"dlmon: {units.counted(left, 'run')} left: {resume}"))
+        print_error(f"{units.counted(left, 'run')} left: {resume}")
     return run.exit_code if showing.exit_code is None else showing.exit_code
 
 
 class _Showing:
     """Runs a sweep to its end, or to Ctrl-C."""
 
-    def __init__(self, run: SweepRun, console: Console, errors: Console, silent: bool) -> None:
+    def __init__(self, run: SweepRun, silent: bool) -> None:
         self._run = run
-        self._console = console
-        self._errors = errors
+        self._console = table_console()
         self._silent = silent
         self.exit_code: int | None = None
         self._reported: dict[str, str | None] = {}
@@ -99,7 +96,7 @@ class _Showing:
             problem = current.follower.problem
             lasting = current.follower.lasting_problem
             if lasting and lasting != self._reported.get(host):
-                self._errors.print(Text(f"dlmon: {problem}"))
+                print_error(f"{problem}")
             self._reported[host] = lasting
 
     def _end(self, exit_code: int) -> None:
@@ -108,7 +105,7 @@ class _Showing:
             self._runs.cancel()
         else:
             self._run.stop()
-            self._errors.print("dlmon: stopping after the current batch; Ctrl-C again to leave now")
+            print_error("stopping after the current batch; Ctrl-C again to leave now")
 
     def _print_event(self, event: Event) -> None:
         plan = self._run.sweep.plan

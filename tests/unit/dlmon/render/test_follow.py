@@ -13,7 +13,6 @@ import dlmon.render.follow
 from dlmon.exit_codes import FAILED
 from dlmon.notification import DesktopAlerts
 from dlmon.records import Batches, Epoch, Facts, Model, Notice, Phase
-from dlmon.render.console import line_console
 from dlmon.render.follow import _Following, follow
 
 
@@ -236,7 +235,7 @@ class Lost:
 
 
 def test_what_lasts_is_said_once_however_its_seconds_count(capsys):
-    following = _Following(Lost(), None, None, line_console(stderr=True), DesktopAlerts(False))
+    following = _Following(Lost(), None, None, DesktopAlerts(False))
     for _ in range(3):
         following._report_problem()
     assert capsys.readouterr().err == "dlmon: box closed the connection; next try in 1 s\n"

@@ -122,28 +122,30 @@ class RowWidget(StyledOnUse):
             self._title_texts, self._title_more, self._ruler = texts, more, ruler
             self._put_titles()
 
-    def render_line(self, y: int) -> Strip:
-        """Return one line for the compositor, which keeps it until the row is repainted."""
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """Return some lines for the compositor, which keeps them until a row is repainted."""
         size = self.size
         if size != self._rows_size:
             self._rows, self._rows_size = self.draw(*size), size
-        row = self._rows[y] if y < len(self._rows) else ()
-        styles = self._styles_of_runs(row, y)
-        segments = [Segment(text, styles[components, y]) for text, components in row]
-        blank = self.visual_style.rich_style
-        return Strip(segments).adjust_cell_length(size.width, blank)
-
-    def _styles_of_runs(self, row: TextRow, y: int) -> dict[tuple[tuple[str, ...], int], RichStyle]:
-        """Return the styles of the runs in a row, among those of other rows."""
-        # All that a style may follow beside the style sheets: to look one up asks for it each time.
-        styled_as = (self.size, self.mouse_hover, self.has_focus, self.is_disabled)
+        # All that a style may follow beside the style sheets.
+        styled_as = (size, self.mouse_hover, self.has_focus, self.is_disabled)
         if styled_as != self._styled_as:
             self._styled_as = styled_as
             self._run_styles.clear()
+        return super().render_lines(crop)
+
+    def render_line(self, y: int) -> Strip:
+        """Return one line; `render_lines` comes before it."""
+        row = self._rows[y] if y < len(self._rows) else ()
+        styles = self._run_styles
         for _, components in row:
-            if (components, y) not in self._run_styles:
-                self._run_styles[components, y] = self.style_of(components, y).rich_style
-        return self._run_styles
+            # To look one up asks the style sheets each time.
+            if (components, y) not in styles:
+                styles[components, y] = self.style_of(components, y).rich_style
+        segments = [Segment(text, styles[components, y]) for text, components in row]
+        return Strip(segments).adjust_cell_length(
+            self._rows_size.width, self.visual_style.rich_style
+        )
 
     def notify_style_update(self) -> None:
         """Follow a change of theme: the line inside of the title has the border's colour."""

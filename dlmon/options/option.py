@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import IntEnum
 from typing import Any, ParamSpec, cast
 
 from dlmon.numbers import decimal_number, whole_number
+from dlmon.records.record import record
 from dlmon.records.sanitize import quoted
 from dlmon.records.words import TITLES
 from workloads.catalog import Workload, refuse_options
@@ -37,7 +38,7 @@ class Scope(IntEnum):
     """`--vary`, for what a run takes another time with."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@record(frozen=True)
 class Option:
     """One option of `run`, of which every place that offers, reads or explains it is made.
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import re
+from functools import cache
 
 LINE_LIMIT = 64 * 1024
 SHOWN_LENGTH = 60
@@ -21,7 +22,7 @@ SHOWN_PATH_LENGTH = 200
 # CSI, then OSC / DCS / PM / APC / SOS strings, then the two-byte escapes (ECMA-48, 5.4 to 5.6).
 # A string without its terminator ends with its line. No part may run over the next
 # introducer, so that a text full of them is read once and not once for each.
-_ESCAPE_SEQUENCES = re.compile(
+_ESCAPE_SEQUENCES = (
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]?"
     r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])"
     r"(?:[^\x07\x18\x1a\x1b\x80-\x9f]*(?:\x07|\x1b\\|\x9c)|[^\x07\x18\x1a\x1b\x80-\x9f\r\n]*)"
@@ -31,11 +32,17 @@ _ESCAPE_SEQUENCES = re.compile(
 # C0 and C1 controls, line and paragraph separators, lone surrogates, interlinear marks, and
 # what Unicode calls Default_Ignorable_Code_Point: direction marks, zero-width characters, tags.
 # Of these the variation selectors FE00 to FE0F stay, since emoji are written with them.
-_INVISIBLE = re.compile(
+_INVISIBLE = (
     "[\x00-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f"
     "\u2028-\u202e\u2060-\u206f\u3164\ud800-\udfff\ufeff\uffa0\ufff0-\ufffb"
     "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
 )
+
+
+@cache
+def _patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
+    # To compile them takes a hundredth of the time until the first paint, which needs neither.
+    return re.compile(_ESCAPE_SEQUENCES), re.compile(_INVISIBLE)
 
 
 def clean(text: str, limit: int = LINE_LIMIT) -> str:
@@ -47,7 +54,8 @@ def clean(text: str, limit: int = LINE_LIMIT) -> str:
     """
     if len(text) <= limit and text.isascii() and text.isprintable():
         return text
-    cleaned = _INVISIBLE.sub("", _ESCAPE_SEQUENCES.sub("", text[:limit]).replace("\t", "    "))
+    escapes, invisible = _patterns()
+    cleaned = invisible.sub("", escapes.sub("", text[:limit]).replace("\t", "    "))
     if len(text) <= limit >= len(cleaned):
         return cleaned
     return cleaned[: max(limit - 1, 0)] + "…"[:limit]

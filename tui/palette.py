@@ -1,18 +1,27 @@
-"""The command palette: each command with the key that does the same."""
+"""The command palette: each command with the key that does the same; and what the keys do."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from textual.binding import ActiveBinding
 from textual.command import DiscoveryHit, Hit, Hits, Provider
 from textual.content import Content
+from textual.screen import Screen
+
+from tui.requests import Export
 
 if TYPE_CHECKING:
     from tui.app import DlmonApp
 
 _APART = "  "
+_CLOSES_S = 0.2
+_ITSELF = "app.command_palette"
+# What every screen of Textual is bound to, and what its own help explains.
+_TEXTUALS_OWN = ("app.focus_next", "app.focus_previous", "screen.copy_text")
 
 
 @dataclass(frozen=True)
@@ -52,8 +61,80 @@ class Commands(Provider):
 
     def _commands(self) -> Iterable[Command]:
         app: DlmonApp = self.app  # type: ignore[assignment]
-        return sorted(app.commands_of(self.screen), key=lambda command: command.name)
+        return sorted(commands_of(app, self.screen), key=lambda command: command.name)
 
 
 def _with_keys(name: Content, keys: str) -> Content:
     return Content.assemble(name, _APART, (keys, "$text-accent")) if keys else name
+
+
+def commands_of(app: DlmonApp, screen: Screen[object]) -> Iterable[Command]:
+    """Offer every action of a screen, then what holds on all of them; each of them once."""
+    actives: dict[str, list[ActiveBinding]] = {}
+    for active in _own_bindings(screen):
+        if active.enabled and active.binding.action != _ITSELF:
+            actives.setdefault(active.binding.action, []).append(active)
+    names = set()
+    for action, bound in actives.items():
+        described = next((one for one in bound if one.binding.description), None)
+        if described is None or described.binding.description in names:
+            continue
+        names.add(described.binding.description)
+        yield Command(
+            described.binding.description,
+            described.tooltip,
+            " ".join(dict.fromkeys(app.get_key_display(one.binding) for one in bound)),
+            partial(app.run_action, action, default_namespace=screen),
+        )
+    if "app.change_theme" not in actives:
+        yield Command("Theme", "Choose other colours", "", app.action_change_theme)
+    for name, attribute in (
+        ("bell", "rings_at_end"),
+        ("desktop notification", "notifies_at_end"),
+    ):
+        yield Command(
+            f"Turn the {name} {_on_or_off(not getattr(app, attribute))}",
+            "At the end of a run; config.toml sets the default",
+            "",
+            partial(_toggle, app, name, attribute),
+        )
+    # Once the palette is gone from the screen.
+    save = partial(app.set_timer, _CLOSES_S, partial(app.post_message, Export("picture", ())))
+    yield Command("Screenshot", "Save this screen as SVG in the working directory", "", save)
+
+
+def _toggle(app: DlmonApp, name: str, attribute: str) -> None:
+    is_on = not getattr(app, attribute)
+    setattr(app, attribute, is_on)
+    app.show_notice(f"{name} at the end of a run: {_on_or_off(is_on)}")
+
+
+def keys_of(app: DlmonApp) -> list[tuple[str, str]]:
+    """Return the keys of the topmost screen, those of one action together, and what they do."""
+    keys: dict[str, dict[str, None]] = {}
+    descriptions: dict[str, str] = {}
+    own = _own_bindings(app.screen)
+    displays = {app.get_key_display(active.binding) for active in own}
+    for active in own:
+        action, display = active.binding.action, app.get_key_display(active.binding)
+        # The footer may name one key beside another; here that one has a row of its own.
+        names = [name for name in display.split() if name == display or name not in displays]
+        keys.setdefault(action, {})[" ".join(names)] = None
+        descriptions[action] = (
+            descriptions.get(action) or active.tooltip or active.binding.description
+        )
+    return [(" ".join(keys[action]), words) for action, words in descriptions.items() if words]
+
+
+def _own_bindings(screen: Screen[Any]) -> list[ActiveBinding]:
+    """Return what keys do on a screen, the keys that its footer shows first."""
+    own = [
+        active
+        for active in screen.active_bindings.values()
+        if active.node is screen and active.binding.action not in _TEXTUALS_OWN
+    ]
+    return sorted(own, key=lambda active: not active.binding.show)
+
+
+def _on_or_off(value: bool) -> str:
+    return "on" if value else "off"

@@ -11,8 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from textual import events
-from textual.message import Message
+from textual import events, on
 from textual.screen import Screen
 
 import tui.app
@@ -25,7 +24,7 @@ from dlmon.log.folder import LOG_NAME
 from dlmon.records import Facts, Machine, Record, SessionHeader, encode
 from dlmon.session.local_machine import LocalMachine
 from tui.app import DlmonApp
-from tui.screens.base import BaseScreen
+from tui.requests import GoBack, Request, TellAlert, TellEnd
 from tui.sessions.session_list import SessionList
 
 from .glyphs import GLYPHS
@@ -178,34 +177,19 @@ class OneScreen(DlmonApp):
         use_glyphs(GLYPHS[ascii])
         self.set_class(ascii, "-ascii")
         self._first = screen
-        self.asked: list[Message] = []
-
-    def _first_screen(self) -> Screen:
-        return self._first
+        self._make_first = lambda: screen
+        self.asked: list[Request] = []
 
     def on_mount(self, event: events.Mount) -> None:
         event.prevent_default()
 
-    def on_base_screen_left(self, message: BaseScreen.Left) -> None:
-        if message.screen is self._first:
-            self._note(message)
-
-    def _note(self, message: Message) -> None:
-        message.prevent_default()
-        self.asked.append(message)
-
-    on_live_screen_left = on_live_screen_again_requested = _note
-    on_recording_screen_left = on_replay_screen_left = _note
-    on_sweep_screen_left = on_sweep_screen_session_requested = _note
-    on_home_screen_train_requested = on_home_screen_sweep_requested = _note
-    on_home_screen_session_requested = _note
-    on_sessions_screen_session_chosen = on_sessions_screen_sweep_chosen = _note
-    on_sessions_screen_compare_requested = on_sessions_screen_replay_requested = _note
-    on_sessions_screen_replay_together_requested = on_fleet_screen_host_requested = _note
-    on_fleet_screen_left = _note
-    on_sessions_screen_report_requested = on_sessions_screen_rename_requested = _note
-    on_sessions_screen_delete_requested = _note
-    on_hosts_screen_host_requested = on_hosts_screen_session_requested = _note
+    @on(Request)
+    def note(self, request: Request) -> None:
+        if not isinstance(request, (TellEnd, TellAlert)) and (
+            not isinstance(request, GoBack) or request.screen is self._first
+        ):
+            request.prevent_default()
+            self.asked.append(request)
 
 
 def dlmon_app_with(sources: Sources) -> Callable[..., DlmonApp]:

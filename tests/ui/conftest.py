@@ -27,6 +27,7 @@ from dlmon.session.follower import SessionFollower
 from tui.live import time_charts
 from tui.live.screen import LiveScreen
 from tui.machine import panel
+from tui.requests import TrainAgain
 
 
 @pytest.fixture(autouse=True)
@@ -120,9 +121,7 @@ class ShownSession:
     def left(self):
         """What the screen asked of its app: to be left, after a stop or not, or to run again."""
         return [
-            "again"
-            if isinstance(message, LiveScreen.AgainRequested)
-            else message.screen.stop_requested
+            "again" if isinstance(message, TrainAgain) else message.screen.stop_requested
             for message in self.app.asked
         ]
 

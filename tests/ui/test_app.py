@@ -31,11 +31,13 @@ from dlmon.records import Output, Result
 from dlmon.render.follow import follow
 from tui.app import DlmonApp
 from tui.drawing.themes import theme_names
+from tui.flows.runs import Starting
 from tui.home.screen import HomeScreen
 from tui.live.comparison.bars import ComparisonBars
 from tui.live.replay_screen import ReplayScreen
 from tui.live.screen import LiveScreen
-from tui.navigation.launches import Starting
+from tui.palette import commands_of
+from tui.requests import GoBack, Replay, ShowSession, TrainSeveral
 from tui.screens.help import HelpScreen
 from tui.screens.starting import StartingScreen
 from tui.screens.stop import AgainScreen, QuitScreen
@@ -92,7 +94,7 @@ def run(app, actions):
     """Run the app without a terminal, have `actions` done in it, and return its exit code."""
 
     async def once_read(pilot):
-        if app._first_follower is not None:
+        if app.start.log is not None:
             await until(pilot, lambda: live(app))
         await actions(pilot)
 
@@ -540,11 +542,10 @@ async def test_a_replay_that_is_left_twice_at_once_takes_nothing_else_with_it(
     async with app.run_test(size=(120, 40)) as pilot:
         await until(pilot, lambda: isinstance(app.screen, HomeScreen))
         home = app.screen
-        app.replay(log)
+        app.post_message(Replay([log]))
         await until(pilot, lambda: isinstance(app.screen, ReplayScreen))
-        left = app.screen.Left(app.screen)
-        app.on_replay_screen_left(left)
-        app.on_replay_screen_left(left)
+        for _ in range(2):
+            app.post_message(GoBack(app.screen))
         await pilot.pause()
         assert app.screen_stack == [home]
 
@@ -928,7 +929,7 @@ def test_an_error_in_the_plain_output_leaves_a_run_going_on_too(running, capsys,
 def test_an_error_of_dlmons_own_has_a_run_that_starts_go_on(dlmon_app, log_dir, capsys):
     starting = FakeLaunch()
     app = dlmon_app(log_dir)
-    app._starting = Starting(starting)
+    app.starting = Starting(starting)
     app.leave_all_running()
     assert (starting.words, starting.released) == (["detach"], True)
     assert capsys.readouterr().err == "dlmon: the session still starts; dlmon attach shows it\n"
@@ -996,8 +997,8 @@ async def test_every_action_of_a_screen_is_in_the_command_palette(dlmon_app, log
             # The menu offers everything but itself.
             assert offered - {"Menu"} <= titles
             assert "Menu" not in titles
-            keys = {command.name: command.keys for command in app.commands_of(app.screen)}
-            assert len(keys) == len([*app.commands_of(app.screen)])
+            keys = {command.name: command.keys for command in commands_of(app, app.screen)}
+            assert len(keys) == len([*commands_of(app, app.screen)])
             assert all(keys[name] for name in offered - {"Menu"})
             assert "Focus Next" not in titles
             assert "Theme" in "".join(titles)
@@ -1292,10 +1293,10 @@ async def test_going_back_to_a_session_stops_none_that_lies_above(
         await pilot.press("r")
         await until(pilot, lambda: isinstance(app.screen, SessionsScreen))
         await until_read(pilot)
-        app.open_session(log.path)
+        app.post_message(ShowSession(log.path))
         await until(pilot, lambda: live(app) and app.screen is not first)
-        lifeline = app._shown[-1].launch = FakeLaunch()
-        app.open_session(over)
+        lifeline = app.shown[-1].launch = FakeLaunch()
+        app.post_message(ShowSession(over))
         await pilot.pause()
         assert live(app)
         assert app.screen is not first
@@ -1320,7 +1321,7 @@ async def test_no_sweep_is_begun_while_one_of_our_sessions_runs(dlmon_app, log_d
     app = dlmon_app(log_dir, log.path, FakeLaunch())
     async with app.run_test(size=(120, 40), notifications=True) as pilot:
         await until(pilot, lambda: live(app))
-        app.sweep(WORKLOADS["mnist-mlp-small"], RunOptions())
+        app.post_message(TrainSeveral(WORKLOADS["mnist-mlp-small"], RunOptions()))
         await until(pilot, lambda: "is still running: stop" in screen_text(app))
         assert live(app)
 
@@ -1333,7 +1334,7 @@ async def test_no_sweep_is_begun_while_a_session_starts(
     async with app.run_test() as pilot:
         await pilot.press("enter")
         await until(pilot, lambda: launches)
-        app.sweep(WORKLOADS["mnist-mlp-small"], RunOptions())
+        app.post_message(TrainSeveral(WORKLOADS["mnist-mlp-small"], RunOptions()))
         await pilot.pause()
         assert isinstance(app.screen, StartingScreen)
         launches[0].may_answer.set()

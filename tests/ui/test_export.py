@@ -6,6 +6,7 @@ from fakes.screens import of_this_boot, screen_text, until
 
 from tui.live.replay_screen import ReplayScreen
 from tui.live.screen import LiveScreen
+from tui.requests import Replay
 from tui.screens.export import ExportScreen
 from tui.sessions.screen import SessionsScreen
 
@@ -33,7 +34,7 @@ async def on_screen(pilot, app, kind, log):
     """Open a screen of a session."""
     await shown_on(pilot, app, LiveScreen)
     if kind is ReplayScreen:
-        app.replay(log)
+        app.post_message(Replay([log]))
     if kind is SessionsScreen:
         await pilot.press("r")
     await shown_on(pilot, app, kind)

@@ -205,9 +205,9 @@ VIOLATIONS = {
         "tui/live/epochs/table.py",
         "import tui.live.comparison.bars",
     ),
-    "The parts of navigation stand on each other in one order": (
-        "tui/navigation/sessions.py",
-        "import tui.navigation.launches",
+    "Flows stand on each other in one order": (
+        "tui/flows/sessions.py",
+        "import tui.flows.runs",
     ),
     "What Textual keeps private is used without anything of ours": (
         "tui/textual_internals.py",

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
 from textual.app import ComposeResult
@@ -19,9 +18,10 @@ from dlmon.options.run import OPTIONS, RunOptions
 from dlmon.records.sanitize import clean
 from dlmon.session.source import MachineSource
 from tui.home.workload_list import WorkloadList
+from tui.requests import ShowSession, Train, TrainSeveral
 from tui.screens.base import PALETTE, BaseScreen
 from tui.widgets.text_field import FilterField
-from workloads.catalog import WORKLOADS, Workload
+from workloads.catalog import WORKLOADS
 
 # Imported once the list is painted: nobody waits for them.
 if TYPE_CHECKING:
@@ -247,25 +247,6 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
     class LaunchRequested(Message):
         """Enter was pressed."""
 
-    @dataclass
-    class Requested(Message):
-        """The highlighted workload is to be trained, with the options that were typed."""
-
-        workload: Workload
-        options: RunOptions
-
-    class TrainRequested(Requested):
-        """Train it once."""
-
-    class SweepRequested(Requested):
-        """Ask what is to be varied, and train it several times."""
-
-    @dataclass
-    class SessionRequested(Message):
-        """A recorded session is to be shown."""
-
-        log: Path
-
     def __init__(
         self, machine: Callable[[], MachineSource], options: RunOptions | None = None
     ) -> None:
@@ -281,7 +262,7 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
         self._filter = FilterField()
         self._list = WorkloadList(self._workloads, id="workloads")
         self._is_complete = False
-        self._asked: type[HomeScreen.Requested] | None = None
+        self._asked: type[Train] | None = None
         # They come after the first paint.
         self._about: AboutWorkload
         self._machine: MachinePanel
@@ -410,7 +391,7 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
         self._form.show_devices(event.machine)
 
     def on_recent_sessions_chosen(self, event: RecentSessions.Chosen) -> None:
-        self.post_message(self.SessionRequested(event.entry.path))
+        self.post_message(ShowSession(event.entry.path))
 
     def on_command_line_clicked(self) -> None:
         self.action_copy_command()
@@ -449,13 +430,13 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
 
     def _launch_highlighted(self) -> None:
         """Train what is highlighted, or go to the option that can't be."""
-        self._request(self.TrainRequested)
+        self._request(Train)
 
     def action_sweep(self) -> None:
         """Train what is highlighted several times, or go to the option that can't be."""
-        self._request(self.SweepRequested)
+        self._request(TrainSeveral)
 
-    def _request(self, message: type[Requested]) -> None:
+    def _request(self, message: type[Train]) -> None:
         """Ask for what is highlighted with what is typed, or go to the option that can't be."""
         if not self._is_complete:
             self._asked = message

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.message import Message
 from textual.worker import Worker
 
 from dlmon.figures import units
 from dlmon.figures.reading import reading_text
-from dlmon.remote.fleet import Fleet, RecordedHost
+from dlmon.remote.fleet import Fleet
 from dlmon.session.replay import SEEKING_S
 from dlmon.session.source import SLICE_S
 from tui.hosts.cards_screen import MOVES, CardsScreen
 from tui.hosts.screen import HOSTS_TOPICS
-from tui.screens.base import HELP, PALETTE, QUIT, SESSIONS, BaseScreen, hidden
+from tui.requests import ReplayHost
+from tui.screens.base import HELP, PALETTE, QUIT, SESSIONS, hidden
 from tui.screens.transport import FAST_REFRESH_S, TRANSPORT_KEYS, TransportControls
 from tui.widgets import transport_line
 from tui.widgets.transport_line import TransportLine, mark_text
@@ -70,16 +69,6 @@ class FleetScreen(CardsScreen, TransportControls):
         *_TOPICS,
         *(topic for topic in HOSTS_TOPICS if topic[0] in _KEPT_TOPICS),
     )
-
-    @dataclass
-    class HostRequested(Message):
-        """A host is to be played in full."""
-
-        fleet: Fleet
-        host: RecordedHost
-
-    class Left(BaseScreen.Left):
-        """The person wants to leave."""
 
     def __init__(self, fleet: Fleet) -> None:
         """Take the recordings; nothing is played before the screen is shown."""
@@ -170,4 +159,4 @@ class FleetScreen(CardsScreen, TransportControls):
         name = self.table.chosen_host
         host = next((host for host in self._fleet.hosts if host.name == name), None)
         if host is not None:
-            self.post_message(self.HostRequested(self._fleet, host))
+            self.post_message(ReplayHost(self._fleet, host))

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.message import Message
 from textual.widgets import Input
 
 from dlmon.records.sanitize import clean
 from dlmon.remote.hosts import GROUP_MARK
+from tui.requests import WatchHosts
 from tui.screens.base import HELP, PALETTE, QUIT, THEME, BaseScreen, hidden
 from tui.widgets.lines import ACCENT, MUTED, PLAIN, wrapped
 from tui.widgets.row_list import RowList
@@ -139,12 +138,6 @@ class HostPicker(BaseScreen):
         ),
     )
 
-    @dataclass
-    class Picked(Message):
-        """Hosts and groups are to be watched."""
-
-        words: tuple[str, ...]
-
     def __init__(self, groups: Mapping[str, Sequence[str]], hosts: Sequence[str]) -> None:
         super().__init__()
         self._choices = HostChoices(groups, hosts)
@@ -165,7 +158,7 @@ class HostPicker(BaseScreen):
         """Ask for the cards of the hosts that were typed."""
         words = tuple(message.value.split())
         if words:
-            self.post_message(self.Picked(words))
+            self.post_message(WatchHosts(words))
 
     def on_row_list_chosen(self) -> None:
         self.action_watch()
@@ -178,7 +171,7 @@ class HostPicker(BaseScreen):
     def action_watch(self) -> None:
         """Ask for the cards of what is marked, or highlighted."""
         if self._choices.chosen:
-            self.post_message(self.Picked(self._choices.chosen))
+            self.post_message(WatchHosts(self._choices.chosen))
 
     def action_type(self) -> None:
         self.set_focus(self._typed)

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 from textual.binding import Binding, BindingType
-from textual.message import Message
 
 from dlmon.alerts.of_hosts import HostAlerts
 from dlmon.remote.host import HostState, WatchedHost
 from tui.hosts.cards_screen import MOVES, CardsScreen
+from tui.requests import ListHostSessions, ShowHost, ShowHostSession
 from tui.screens.base import HELP, PALETTE, QUIT, REFRESH_S, hidden
 
 HOSTS_TOPICS: tuple[tuple[str, str], ...] = (
@@ -100,30 +99,6 @@ class HostsScreen(CardsScreen):
     ]
     TOPICS: ClassVar[tuple[tuple[str, str], ...]] = HOSTS_TOPICS
 
-    @dataclass
-    class HostRequested(Message):
-        """A host is to be shown in full."""
-
-        host: WatchedHost
-
-    @dataclass
-    class SessionsRequested(Message):
-        """All sessions of a host are to be listed."""
-
-        host: WatchedHost
-
-    @dataclass
-    class SessionRequested(Message):
-        """A session that runs on a host is to be shown.
-
-        Attributes:
-            host: the host, as ssh knows it.
-            session: the session's id.
-        """
-
-        host: str
-        session: str
-
     def __init__(self, hosts: Sequence[WatchedHost], alerts: HostAlerts | None = None) -> None:
         """Connect to none before the screen is shown."""
         super().__init__()
@@ -187,14 +162,14 @@ class HostsScreen(CardsScreen):
         if host is None:
             return
         if session is not None:
-            self.post_message(self.SessionRequested(host.name, session))
+            self.post_message(ShowHostSession(host.name, session))
         else:
-            self.post_message(self.HostRequested(host))
+            self.post_message(ShowHost(host))
 
     def action_sessions(self) -> None:
         """Ask for the sessions that were recorded on the highlighted host."""
         if self._chosen_host is not None:
-            self.post_message(self.SessionsRequested(self._chosen_host))
+            self.post_message(ListHostSessions(self._chosen_host))
 
     @property
     def _chosen_host(self) -> WatchedHost | None:

@@ -14,7 +14,6 @@ from dlmon.session.replay import SEEKING_S, ReplaySource
 from dlmon.session.source import SLICE_S
 from tui.live.help import FIRST_STEPS_OF_REPLAY
 from tui.live.screen import LiveScreen
-from tui.screens.base import BaseScreen
 from tui.screens.transport import FAST_REFRESH_S, TRANSPORT_KEYS, TransportControls
 from tui.widgets import transport_line
 from tui.widgets.transport_line import TransportLine, mark_text
@@ -44,9 +43,6 @@ class ReplayScreen(LiveScreen, TransportControls, inherit_bindings=False):
         Binding("f5", "processes", "Processes", tooltip="Show what ran on the machine"),
         *_KEPT,
     ]
-
-    class Left(BaseScreen.Left):
-        """The person wants to leave; nothing runs on."""
 
     _source: ReplaySource
 

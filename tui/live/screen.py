@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, MutableMapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import ClassVar
@@ -11,7 +10,6 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Container
-from textual.message import Message
 from textual.worker import Worker
 
 from dlmon.figures import units
@@ -40,7 +38,8 @@ from tui.live.time_charts import machine_view
 from tui.live.top_line import TopLine
 from tui.machine.help import MACHINE_HELP, OF_GPUS
 from tui.machine.view import MachineView
-from tui.screens.base import REFRESH_S, BaseScreen
+from tui.requests import TellEnd, TrainAgain
+from tui.screens.base import REFRESH_S
 from tui.screens.export import ExportControls
 from tui.screens.session_controls import SessionControls
 from tui.screens.stop import ENDS_SERIES, AgainScreen, AgainScriptScreen
@@ -74,19 +73,6 @@ class LiveScreen(SessionControls, ExportControls, EpochZoom):
         (48, "-high"),
     ]
     BINDINGS: ClassVar[list[BindingType]] = LIVE_KEYS
-
-    @dataclass
-    class Ended(Message):
-        """The session of a screen is over; `text` says how, and how fast it was."""
-
-        screen: LiveScreen
-        text: str
-
-    class Left(BaseScreen.Left):
-        """The person wants to leave; a run that would stop was asked about."""
-
-    class AgainRequested(Message):
-        """The same is to be launched once more, in place of this session."""
 
     def __init__(
         self,
@@ -219,7 +205,7 @@ class LiveScreen(SessionControls, ExportControls, EpochZoom):
     def _session_ended(self) -> None:
         """Offer no more what is over, and leave if only its end was waited for."""
         if self._source.is_ours or self._polls > _POLLS_TO_KNOW:
-            self.post_message(self.Ended(self, _end_text(self._source)))
+            self.post_message(TellEnd(self, _end_text(self._source)))
         self.refresh_bindings()
         if self.is_active:
             self._do_what_waited_for_the_end()
@@ -404,7 +390,7 @@ class LiveScreen(SessionControls, ExportControls, EpochZoom):
 
     def action_again(self) -> None:
         """Launch the same once more."""
-        self.post_message(self.AgainRequested())
+        self.post_message(TrainAgain())
 
     def action_stop_and_again(self) -> None:
         """Ask whether the session is to stop, and the same to be launched then."""

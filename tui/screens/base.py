@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import ActiveBinding, Binding
-from textual.message import Message
 from textual.screen import ModalScreen
 
+from dlmon.exit_codes import DONE
 from dlmon.figures.glyphs import Glyphs, glyphs_in_use
+from tui.requests import GoBack
 from tui.textual_internals import SteadyScreen, send_short_updates
 from tui.widgets.key_footer import KeyFooter
 from tui.widgets.too_small import TooSmall
@@ -44,12 +45,8 @@ class BaseScreen(SteadyScreen[None]):
     USES_SENSORS_BELOW: ClassVar[bool] = False
     """Whether the screen below has to go on sampling the machine: this one has no sensors."""
 
-    @dataclass
-    class Left(Message):
-        """The person wants to leave the screen."""
-
-        screen: BaseScreen
-
+    exit_code: int = DONE
+    """What dlmon is left with from here, where this is its first screen."""
     _question: QuestionScreen | None = None
 
     def __init__(self, classes: str | None = None) -> None:
@@ -153,4 +150,4 @@ class BaseScreen(SteadyScreen[None]):
 
     def action_leave(self) -> None:
         """Go back, or leave dlmon where this is all there is."""
-        self.post_message(self.Left(self))
+        self.post_message(GoBack(self))

@@ -3,26 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, cast
 
 from textual.binding import Binding, BindingType
-from textual.message import Message
 
+from tui.requests import Export, Form
 from tui.screens.base import BaseScreen
 from tui.screens.question import Answer, QuestionScreen, stay
 
 EXPORT = Binding("e", "export", "Export", tooltip="A report, Markdown or a picture, to share")
-
-
-class Form(StrEnum):
-    """What is made; each is an answer of `ExportScreen`."""
-
-    HTML = "html"
-    MARKDOWN = "markdown"
-    PICTURE = "picture"
 
 
 class ExportScreen(QuestionScreen):
@@ -41,18 +31,6 @@ class ExportScreen(QuestionScreen):
 class ExportControls(BaseScreen):
     """A screen of sessions that can be handed on."""
 
-    @dataclass
-    class ExportRequested(Message):
-        """What the screen shows is to be handed on.
-
-        Attributes:
-            form: as what.
-            logs: of the sessions.
-        """
-
-        form: Form
-        logs: Sequence[Path]
-
     @property
     def exported_logs(self) -> Sequence[Path]:
         """The logs of the sessions that a report would be of."""
@@ -64,4 +42,4 @@ class ExportControls(BaseScreen):
 
     def _take_export_answer(self, answer: str) -> None:
         if answer != "stay":
-            self.post_message(self.ExportRequested(Form(answer), self.exported_logs))
+            self.post_message(Export(cast("Form", answer), self.exported_logs))

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
-
-from textual.message import Message
 
 from dlmon.notification import NewAlerts
 from dlmon.records.sanitize import clean
 from dlmon.session.source import SessionSource
+from tui.requests import GoBack, TellAlert
 from tui.screens.base import BaseScreen
 from tui.screens.stop import QuitScreen, QuitScriptScreen, StopScreen, StopScriptScreen
 
@@ -20,12 +18,6 @@ class SessionControls(BaseScreen):
 
     STOP_QUESTION: ClassVar[type[StopScreen]] = StopScreen
     LEAVE_QUESTION: ClassVar[type[QuitScreen]] = QuitScreen
-
-    @dataclass
-    class Alerted(Message):
-        """Something happened to the session that a person should be told."""
-
-        text: str
 
     stop_requested = False
     """Whether the session was stopped from here."""
@@ -82,7 +74,7 @@ class SessionControls(BaseScreen):
         """Tell the newest alert, unless it is from before the session was shown."""
         alert = self._new_alerts.take(self.shown_session)
         if alert is not None:
-            self.post_message(self.Alerted(alert.text))
+            self.post_message(TellAlert(alert.text))
 
     def take_refusal(self) -> None:
         """Say why the session was not stopped after all, and offer to stop it again."""
@@ -131,4 +123,4 @@ class SessionControls(BaseScreen):
         """Leave without a question, once."""
         if not self._left:
             self._left = True
-            self.post_message(self.Left(self))
+            self.post_message(GoBack(self))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Callable, Coroutine
+from typing import Any, ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -18,6 +19,9 @@ class StartingScreen(BaseScreen):
 
     Args:
         sentence: what is waited for.
+        work: what is waited for; it puts another screen in place of this one. Whoever takes this
+            one off ends it.
+        exit_code: what dlmon is left with by whoever doesn't wait for its first screen.
         known: shows what is known of it by now.
     """
 
@@ -49,19 +53,30 @@ class StartingScreen(BaseScreen):
         ),
     )
 
-    class Left(BaseScreen.Left):
-        """The person doesn't want to wait."""
-
-    def __init__(self, sentence: str, known: Widget | None = None) -> None:
-        """Wait for nothing: whoever shows this screen replaces it."""
+    def __init__(
+        self,
+        sentence: str,
+        work: Callable[[StartingScreen], Coroutine[Any, Any, None]],
+        exit_code: int,
+        known: Widget | None = None,
+    ) -> None:
+        """Begin nothing before the screen is painted."""
         super().__init__()
-        self._sentence = sentence
-        self._known = known
+        self.exit_code = exit_code
+        self._sentence, self._work, self._known = sentence, work, known
 
     def compose_parts(self) -> ComposeResult:
         if self._known is not None:
             yield self._known
         yield Static(Content(self._sentence), id="waiting")
+
+    def on_mount(self) -> None:
+        # Nothing is painted before the app's own queue is read.
+        self.app.call_later(self.call_after_refresh, self._begin)
+
+    def _begin(self) -> None:
+        if self.is_attached:
+            self.run_worker(self._work(self))
 
     def show_text(self, sentence: str) -> None:
         """Show how far it has come, as long as this is shown."""

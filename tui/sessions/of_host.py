@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import ClassVar
 
 from textual.binding import Binding, BindingType
-from textual.message import Message
 
 from dlmon.log.directory import SessionEntry
 from dlmon.log.folder import LogError
@@ -15,6 +13,7 @@ from dlmon.records.sanitize import clean
 from dlmon.remote.connection import RefusedRequest
 from dlmon.remote.ssh import SshError
 from dlmon.sweep.log import SweepEntry
+from tui.requests import ShowHostSession
 from tui.sessions.screen import SessionsScreen
 
 # What needs a log of this machine.
@@ -33,14 +32,6 @@ class HostSessionsScreen(SessionsScreen):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "show", "Show", tooltip="Copy the log of what is highlighted, and show it")
     ]
-
-    @dataclass
-    class SessionRequested(Message):
-        """A session of the host is to be shown."""
-
-        host: str
-        session: str
-        log_dir: str | None = None
 
     def __init__(
         self,
@@ -84,7 +75,7 @@ class HostSessionsScreen(SessionsScreen):
         entry = self._list.highlighted
         if isinstance(entry, SessionEntry):
             session = entry.path.parent.name
-            self.post_message(self.SessionRequested(self._host, session, self._log_dir))
+            self.post_message(ShowHostSession(self._host, session, self._log_dir))
 
     async def _show_again(self) -> None:
         """Show what the host lists, or say why it doesn't."""

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.message import Message
 
 from dlmon.figures import units
 from dlmon.figures.sessions import Recorded, called, can_be_resumed
@@ -19,6 +17,7 @@ from dlmon.log.label import Label
 from dlmon.records import Status
 from dlmon.records.sanitize import clean
 from dlmon.sweep.log import SweepEntry
+from tui.requests import Compare, Delete, Export, Rename, Replay, ShowSession, ShowSweep
 from tui.screens.base import HELP, PALETTE, QUIT, hidden
 from tui.screens.export import EXPORT, ExportControls
 from tui.screens.filtered import FilteredScreen
@@ -158,56 +157,6 @@ class SessionsScreen(ExportControls, FilteredScreen):
         ),
     )
 
-    @dataclass
-    class SessionChosen(Message):
-        """A session is to be shown."""
-
-        log: Path
-
-    @dataclass
-    class SweepChosen(Message):
-        """A sweep is to be shown, and gone on with."""
-
-        path: Path
-
-    @dataclass
-    class CompareRequested(Message):
-        """Sessions are to be compared, those of one side with those of the other."""
-
-        base: Sequence[Path]
-        new: Sequence[Path]
-
-    @dataclass
-    class ReplayRequested(Message):
-        """A session is to be shown again as it ran."""
-
-        log: Path
-
-    @dataclass
-    class ReplayTogetherRequested(Message):
-        """Several sessions are to be shown again as they ran, at once."""
-
-        logs: list[Path]
-
-    @dataclass
-    class ReportRequested(Message):
-        """A report of sessions is to be written."""
-
-        logs: list[Path]
-
-    @dataclass
-    class RenameRequested(Message):
-        """A session or a sweep has another name or note."""
-
-        log: Path
-        label: Label
-
-    @dataclass
-    class DeleteRequested(Message):
-        """Sessions and sweeps are to be deleted; that was asked."""
-
-        logs: list[Path]
-
     def __init__(
         self,
         read: Callable[[], list[SessionEntry]],
@@ -265,9 +214,9 @@ class SessionsScreen(ExportControls, FilteredScreen):
         """Show the highlighted session, or sweep; ask whether one that has runs left goes on."""
         entry = self._list.highlighted
         if isinstance(entry, SessionEntry):
-            self.post_message(self.SessionChosen(entry.path))
+            self.post_message(ShowSession(entry.path))
         elif entry is not None and can_be_resumed(entry):
-            chosen = self.SweepChosen(entry.path)
+            chosen = ShowSweep(entry.path)
             question = f"Train what is left: {units.counted(len(entry.sweep.left()), 'run')}?"
             name = clean(called(entry.header.id, entry.label), _LONGEST_QUESTION)
 
@@ -277,7 +226,7 @@ class SessionsScreen(ExportControls, FilteredScreen):
 
             self.ask(ResumeScreen(question, after=(("Sweep", name),)), take)
         elif entry is not None:
-            self.post_message(self.SweepChosen(entry.path))
+            self.post_message(ShowSweep(entry.path))
 
     def action_mark(self) -> None:
         self._list.toggle_mark()
@@ -292,7 +241,7 @@ class SessionsScreen(ExportControls, FilteredScreen):
             self.notify("mark two sessions or more with Space; then c compares them")
             return
         base, new = ([entry.path for entry in side] for side in sides)
-        self.post_message(self.CompareRequested(base, new))
+        self.post_message(Compare(base, new))
 
     @property
     def _several(self) -> list[SessionEntry]:
@@ -302,13 +251,10 @@ class SessionsScreen(ExportControls, FilteredScreen):
 
     def action_replay(self) -> None:
         """Ask for the replay of what is highlighted, or of all that are marked at once."""
-        if self._several:
-            logs = [entry.path for entry in self._several]
-            self.post_message(self.ReplayTogetherRequested(logs))
-            return
         entry = self._list.highlighted
-        if isinstance(entry, SessionEntry):
-            self.post_message(self.ReplayRequested(entry.path))
+        played = self._several or ([entry] if isinstance(entry, SessionEntry) else [])
+        if played:
+            self.post_message(Replay([entry.path for entry in played]))
 
     @property
     def exported_logs(self) -> Sequence[Path]:
@@ -318,7 +264,7 @@ class SessionsScreen(ExportControls, FilteredScreen):
         """Ask for a report of what is marked, or highlighted."""
         logs = list(self.exported_logs)
         if logs:
-            self.post_message(self.ReportRequested(logs))
+            self.post_message(Export("html", logs))
 
     def action_rename(self) -> None:
         """Ask what the highlighted session is called."""
@@ -328,7 +274,7 @@ class SessionsScreen(ExportControls, FilteredScreen):
 
         def rename(label: Label | None) -> None:
             if label is not None and label != entry.label:
-                self.post_message(self.RenameRequested(entry.path, label))
+                self.post_message(Rename(entry.path, label))
 
         self.app.push_screen(LabelForm(entry.header.id, entry.label), rename)
 
@@ -344,7 +290,7 @@ class SessionsScreen(ExportControls, FilteredScreen):
 
         def take(answer: str) -> None:
             if answer == "delete":
-                self.post_message(self.DeleteRequested([entry.path for entry in entries]))
+                self.post_message(Delete([entry.path for entry in entries]))
 
         self.ask(DeleteScreen(f"Delete {_counted(entries)}?", before=_listed(entries)), take)
 

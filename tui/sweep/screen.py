@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container
-from textual.message import Message
 
+from dlmon.exit_codes import INTERRUPTED_BY_USER
 from dlmon.figures.sweeps import (
     findings,
     plan_text,
@@ -25,6 +24,7 @@ from dlmon.figures.sweeps import (
 from dlmon.log.folder import log_of
 from dlmon.records import Event, Slot
 from dlmon.sweep.runner import SweepRun
+from tui.requests import GoBack, ShowSweptSession, TellEnd
 from tui.screens.base import HELP, PALETTE, REFRESH_S, SESSIONS, THEME, BaseScreen, hidden
 from tui.sweep import chart as sweep_chart
 from tui.sweep import lines as sweep_lines
@@ -75,35 +75,6 @@ class SweepScreen(BaseScreen):
         *sweep_lines.HELP[1:],
     )
 
-    @dataclass
-    class Ended(Message):
-        """The sweep is over; `text` says how."""
-
-        text: str
-
-    @dataclass
-    class SessionRequested(Message):
-        """A session of the sweep is to be shown.
-
-        Attributes:
-            log: where it is recorded, on this machine.
-            host: the machine that it is on, as ssh knows it; None for this one.
-            session: its id.
-            is_running: whether it still runs.
-        """
-
-        log: Path
-        host: str | None = None
-        session: str = ""
-        is_running: bool = False
-
-    @dataclass
-    class Left(BaseScreen.Left):
-        """The person wants to leave; `interrupted` says whether the sweep was stopped for it."""
-
-        run: SweepRun
-        interrupted: bool
-
     def __init__(
         self,
         run: SweepRun,
@@ -112,7 +83,7 @@ class SweepScreen(BaseScreen):
     ) -> None:
         """Take the sweep; nothing is run before the screen is mounted."""
         super().__init__()
-        self._run = run
+        self.run = run
         resume = resume_command(run.writer.header.id, run.directory, usual_directory)
         self._rest = ("", f"The rest is run by  {resume}")
         self._clock = clock
@@ -128,7 +99,7 @@ class SweepScreen(BaseScreen):
 
     @property
     def path(self) -> Path:
-        return self._run.writer.path
+        return self.run.writer.path
 
     def compose_parts(self) -> ComposeResult:
         """Lay out the lines, the table and the chart."""
@@ -142,21 +113,21 @@ class SweepScreen(BaseScreen):
     def on_mount(self) -> None:
         """Begin to make the runs, and start the one timer that paints."""
         self._table = self.query_one(SweepTable)
-        summary = plan_text(self._run.sweep.plan)
+        summary = plan_text(self.run.sweep.plan)
         self._table.set_titles("Combinations", summary)
         # As high as its rows and its border need, and no more than its share.
-        self._table.styles.height = len(self._run.sweep.plan.combinations) + 3
+        self._table.styles.height = len(self.run.sweep.plan.combinations) + 3
         self.run_worker(self._make_runs(), exclusive=True)
         self.set_interval(REFRESH_S, self.tick)
         self.call_after_refresh(self.tick)
 
     async def _make_runs(self) -> None:
-        await self._run.run()
+        await self.run.run()
         self._ended_at = self._clock()
         self._changed = True
         self.tick()
         self.refresh_bindings()
-        self.post_message(self.Ended(self._end_text()))
+        self.post_message(TellEnd(self, self._end_text()))
         if self._leave_when_ended:
             self._go(interrupted=True)
         else:
@@ -171,7 +142,7 @@ class SweepScreen(BaseScreen):
 
     def on_screen_resume(self) -> None:
         """Show what came under another screen; leave, if that was the end that was waited for."""
-        if self._leave_when_ended and self._run.ended:
+        if self._leave_when_ended and self.run.ended:
             self._go(interrupted=True)
         self.call_after_refresh(self.tick)
 
@@ -187,9 +158,9 @@ class SweepScreen(BaseScreen):
 
     def _paint_results(self) -> None:
         """Show what only a run that begins or ends can change."""
-        sweep = self._run.sweep
+        sweep = self.run.sweep
         self._table.show(*table_of(sweep))
-        current = [*self._run.current.values()]
+        current = [*self.run.current.values()]
         if self._follows and current:
             self._table.highlight(current[-1].slot.combination)
         self._findings = findings(sweep)
@@ -200,14 +171,14 @@ class SweepScreen(BaseScreen):
         row = self._table.row
         if row is None:
             return
-        picture = picture_of(self._run.sweep, row.combination.workload)
+        picture = picture_of(self.run.sweep, row.combination.workload)
         self.query_one(SweepChart).show(picture)
-        name = slot_text(self._run.sweep.plan, row.combination)
+        name = slot_text(self.run.sweep.plan, row.combination)
         noted = [f"{name}: {row.note}"] if row.note else []
         self.query_one(SweepFindings).show([*noted, *self._findings])
 
     def _paint_run(self) -> None:
-        run, line = self._run, self.query_one(SweepRunLines)
+        run, line = self.run, self.query_one(SweepRunLines)
         if run.problem is not None:
             line.show_sentences([run.problem], wrong=True)
         elif run.ended:
@@ -221,7 +192,7 @@ class SweepScreen(BaseScreen):
 
     def _shown_runs(self) -> list[ShownRun]:
         """Return the current runs, and the machines that are still to be reached."""
-        run, plan = self._run, self._run.sweep.plan
+        run, plan = self.run, self.run.sweep.plan
         shown = []
         for host in plan.hosts:
             current = run.current.get(host)
@@ -240,7 +211,7 @@ class SweepScreen(BaseScreen):
 
     @property
     def _progress(self) -> SweepProgress:
-        run = self._run
+        run = self.run
         status = "stopping" if run.stopping else "running"
         if run.ended:
             status = "failed" if run.problem is not None else run.sweep.closed or "stopped"
@@ -255,13 +226,13 @@ class SweepScreen(BaseScreen):
         )
 
     def _end_text(self) -> str:
-        found = findings(self._run.sweep)
-        name = self._run.writer.header.id
+        found = findings(self.run.sweep)
+        name = self.run.writer.header.id
         return f"{name} {self._progress.status}" + (f": {found[0]}" if found else "")
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Offer to stop only what goes on."""
-        return action != "stop" or not (self._run.ended or self._run.stopping)
+        return action != "stop" or not (self.run.ended or self.run.stopping)
 
     def on_row_list_highlighted(self) -> None:
         """Draw the workload that the highlighted combination is of."""
@@ -282,9 +253,9 @@ class SweepScreen(BaseScreen):
         else:
             self.post_message(session)
 
-    def _session(self) -> SessionRequested | None:
+    def _session(self) -> ShowSweptSession | None:
         """Return the session of the highlighted combination: the running one, else its last."""
-        row, run = self._table.row, self._run
+        row, run = self._table.row, self.run
         if row is None:
             return None
         index, plan = row.combination.index, run.sweep.plan
@@ -292,47 +263,47 @@ class SweepScreen(BaseScreen):
         current = run.current.get(host)
         if current is not None and current.slot.combination == index and current.follower:
             follower = current.follower
-            return self.SessionRequested(follower.path, host, follower.session.header.id, True)
+            return ShowSweptSession(follower.path, host, follower.session.header.id, True)
         for repeat in reversed(range(plan.repeats)):
             outcome = run.sweep.outcomes.get(Slot(index, repeat))
             if outcome is not None and outcome.session is not None:
                 log = log_of(run.directory / outcome.session)
-                return self.SessionRequested(log, host, outcome.session)
+                return ShowSweptSession(log, host, outcome.session)
         return None
 
     def action_stop(self) -> None:
         """Ask whether the sweep is to stop, and when; or to go on where it would stop soon."""
-        last = self._run.stops_after_run
+        last = self.run.stops_after_run
         question = SweepGoOnScreen() if last else SweepStopScreen(after=(self._rest,))
         self.ask(question, self._take_stop_answer)
 
     def _take_stop_answer(self, answer: str) -> None:
-        if self._run.ended:
+        if self.run.ended:
             return
         if answer == "stop":
-            self._run.stop()
+            self.run.stop()
         elif answer in ("after", "go_on"):
-            self._run.stop_after_run(answer == "after")
+            self.run.stop_after_run(answer == "after")
         self.refresh_bindings()
         self.tick()
 
     def action_leave(self) -> None:
         """Leave; ask first where the sweep is not at its end, and again at once while it stops."""
-        if self._run.ended:
-            self._go(interrupted=self._run.stopping)
+        if self.run.ended:
+            self._go(interrupted=self.run.stopping)
         elif self._leave_when_ended:
             self._go(interrupted=True)
         else:
             self.ask(SweepQuitScreen(after=(self._rest,)), self._take_answer)
 
     def _take_answer(self, answer: str) -> None:
-        if self._run.ended:
+        if self.run.ended:
             if answer == "stop":
                 self._go(interrupted=False)
         elif answer == "after":
-            self._run.stop_after_run()
+            self.run.stop_after_run()
         elif answer == "stop":
-            self._run.stop()
+            self.run.stop()
             self._leave_when_ended = True
         self.refresh_bindings()
         self.tick()
@@ -340,7 +311,8 @@ class SweepScreen(BaseScreen):
     def _go(self, interrupted: bool) -> None:
         if not self._left:
             self._left = True
-            self.post_message(self.Left(self, self._run, interrupted))
+            self.exit_code = INTERRUPTED_BY_USER if interrupted else self.run.exit_code
+            self.post_message(GoBack(self))
 
     def action_move(self, steps: int) -> None:
         """Move the highlight, and let it stay there."""

@@ -17,7 +17,7 @@ from dlmon.records.sanitize import shown_path
 from dlmon.session.recorded_machine import RecordedMachine
 from dlmon.session.snapshot import Snapshot
 from dlmon.session.source import SessionSource, read_to_end
-from tui.screens.base import PALETTE, REFRESH_S, THEME, BaseScreen
+from tui.screens.base import PALETTE, REFRESH_S, THEME
 from tui.screens.question import stay
 from tui.screens.session_controls import SessionControls
 from tui.screens.stop import QuitScreen, StopScreen, leave, stop
@@ -77,9 +77,6 @@ class RecordingScreen(SessionControls, WatchScreen, inherit_bindings=False):
     LEAVE_QUESTION = QuitRecordingScreen
     # It costs no second set of sensors.
     READS_WHEN_COVERED = True
-
-    class Left(BaseScreen.Left):
-        """The person wants to leave; a recording that would stop was asked about."""
 
     def __init__(self, session: SessionSource, folder: Path) -> None:
         """Take the session; nothing is read before the screen is shown."""

@@ -18,9 +18,12 @@ from fakes.screens import (
 from dlmon.cli.start import Sources, Start
 from dlmon.launch.job import Refused, Started
 from tui.app import DlmonApp
+from tui.flows.runs import start_run
+from tui.flows.stack import session_on
 from tui.home.screen import HomeScreen
 from tui.home.script_form import ScriptForm
 from tui.live.screen import LiveScreen
+from tui.requests import ShowSession
 from tui.sessions.screen import SessionsScreen
 
 
@@ -174,7 +177,7 @@ async def test_the_command_in_a_log_is_not_run(launched, log_dir):
     log = Path(run_of_a_script(log_dir, 0).log)
     async with app.run_test(size=(120, 40)) as pilot:
         await until(pilot, lambda: isinstance(app.screen, HomeScreen) and app.screen._is_complete)
-        app.open_session(log)
+        app.post_message(ShowSession(log))
         await until(pilot, lambda: isinstance(app.screen, LiveScreen))
         await until(pilot, lambda: "r Sessions" in screen_text(app))
         assert "Again" not in screen_text(app)
@@ -204,8 +207,8 @@ async def test_the_next_run_waits_until_a_person_is_back_at_this_one(launched, l
         )
         first.write(result)
         first.drop_lock()
-        await until(pilot, lambda: not app.shown_on(run).follower.running)
-        app.run_again(app.shown_on(run))
+        await until(pilot, lambda: not session_on(app, run).follower.running)
+        await until(pilot, session_on(app, run).ended.is_set)
         assert isinstance(app.screen, SessionsScreen)
         assert len(jobs) == 1
         await pilot.press("escape")
@@ -229,12 +232,12 @@ async def test_a_series_that_was_left_is_over_whatever_ends_later(launched, log_
         await begin_twice(app, pilot)
         await pilot.press("d")
         await until(pilot, lambda: isinstance(app.screen, HomeScreen))
-        app.launch_job(jobs[0])
+        app.run_worker(start_run(app, jobs[0]))
         await until(pilot, lambda: isinstance(app.screen, LiveScreen))
         run = app.screen
         second.write(result)
         second.drop_lock()
-        await until(pilot, lambda: not app.shown_on(run).follower.running)
+        await until(pilot, lambda: not session_on(app, run).follower.running)
         for _ in range(10):
             await pilot.pause()
         assert len(jobs) == 2

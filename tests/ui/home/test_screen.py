@@ -20,6 +20,7 @@ from tui.home.run_form import Choice
 from tui.home.screen import HomeScreen
 from tui.home.workload_list import WorkloadList, matching
 from tui.machine.panel import MachinePanel
+from tui.palette import commands_of
 from tui.screens.help import HelpScreen
 from tui.watch.screen import WatchScreen
 from tui.widgets.key_footer import KeyFooter
@@ -535,7 +536,7 @@ async def test_the_apps_actions_have_their_keys(show_home, key, action):
 
 async def test_help_and_the_palette_have_the_keys_that_choose_a_workload(show_home):
     async with show_home((120, 60)) as shown:
-        commands = {command.name: command.keys for command in shown.app.commands_of(shown.screen)}
+        commands = {command.name: command.keys for command in commands_of(shown.app, shown.screen)}
         assert commands["Next workload"] == "↓"
         assert commands["Previous workload"] == "↑"
         assert {"Page up", "Page down"} <= commands.keys()

@@ -16,6 +16,7 @@ from dlmon.remote.fleet import Fleet
 from dlmon.session.replay import ReplaySource
 from tui.hosts.fleet_screen import FleetScreen
 from tui.live.replay_screen import ReplayScreen
+from tui.requests import GoBack
 from tui.sessions.screen import SessionsScreen
 
 SIZES = [(80, 24), (120, 40), (200, 60)]
@@ -198,7 +199,7 @@ async def test_leaving_lets_go_of_the_logs(play):
     async with play(2) as played:
         await played.press("q")
         (left,) = played.app.asked
-        assert isinstance(left, FleetScreen.Left)
+        assert isinstance(left, GoBack)
 
 
 # ---- in the app ----

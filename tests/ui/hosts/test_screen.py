@@ -24,6 +24,7 @@ from dlmon.records import Began, Ended, Gpu, Process, Slot, encode
 from dlmon.remote.start import RemoteStart
 from dlmon.sweep.log import new_header
 from tui.drawing.themes import DARK, LIGHT
+from tui.flows.sessions import session_screen
 from tui.hosts.card import HostCard
 from tui.hosts.cards import HostCards
 from tui.hosts.host_row import HostTable
@@ -707,7 +708,7 @@ async def test_a_host_that_can_not_be_reached_ends_what_was_to_show_a_session_of
     async with app.run_test() as pilot:
         await until(pilot, lambda: links and links[0].is_closed)
     assert app.return_value == UNREACHABLE
-    assert str(app._refused.reason) == "gpu9 is not known: no such host name"
+    assert app.refused == "gpu9 is not known: no such host name"
 
 
 async def test_a_run_on_another_machine_is_started_from_the_form(clock, tmp_path):
@@ -831,7 +832,7 @@ async def test_from_a_session_of_a_host_the_sessions_there_are_listed_not_the_co
     # Nobody here holds the lock of the copy.
     copy = write_log(tmp_path / "copies", recorded_session("training", session_id="first"), "first")
     async with app.run_test(size=(120, 40), notifications=True) as pilot:
-        screen = app.session_screen(app._sources.follow(copy), None, link, log_dir="/there")
+        screen = session_screen(app, app.sources.follow(copy), None, link, log_dir="/there")
         app.push_screen(screen)
         await until(pilot, lambda: app.screen is screen)
         await pilot.press("r")

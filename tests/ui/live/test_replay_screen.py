@@ -10,6 +10,7 @@ from textual import events
 from dlmon.records import Notice
 from dlmon.session.replay import ReplaySource
 from tui.live.replay_screen import ReplayScreen
+from tui.requests import GoBack
 
 RECORDS = recorded_session(epochs=3)
 
@@ -82,7 +83,7 @@ async def test_the_last_line_says_where_it_is_and_how_fast_it_plays(play):
         assert "space Play" in played.footer
         await played.press("q")
         (left,) = played.app.asked
-        assert isinstance(left, ReplayScreen.Left)
+        assert isinstance(left, GoBack)
 
 
 async def test_keys_go_to_marks_times_and_both_ends(play):

@@ -16,6 +16,7 @@ from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 from dlmon.cli.start import Start
 from dlmon.records import Model
 from tui.app import DlmonApp
+from tui.requests import Compare
 from tui.screens.help import HelpScreen
 from tui.sessions.compare import CompareScreen
 from tui.sessions.curves import axis_ends
@@ -210,7 +211,7 @@ async def test_it_is_opened_from_the_sessions_and_left_to_them(three, tmp_path):
         await begin(app, pilot)
         await app.run_action("sessions")
         await pilot.pause()
-        app.screen.post_message(SessionsScreen.CompareRequested(*three))
+        app.screen.post_message(Compare(*three))
         await begin(app, pilot)
         assert isinstance(app.screen, CompareScreen)
         await begin(app, pilot)

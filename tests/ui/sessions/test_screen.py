@@ -28,6 +28,7 @@ from dlmon.log.label import Label, write_label
 from dlmon.records import Began, Closed, Ended, Requirement, Slot, StopCause
 from dlmon.session.session import TOO_SHORT
 from dlmon.sweep.log import SweepEntry, SweepWriter, list_sweeps, new_header
+from tui.requests import Compare, Delete, Export, GoBack, Rename, Replay, ShowSession, ShowSweep
 from tui.sessions.arrangement import matching
 from tui.sessions.screen import SessionsScreen
 from tui.sessions.session_details import SessionDetails
@@ -60,19 +61,19 @@ class ShownSessions:
 
     @property
     def shown(self):
-        return [message.log for message in self._asked(SessionsScreen.SessionChosen)]
+        return [message.log for message in self._asked(ShowSession)]
 
     @property
     def resumed(self):
-        return [message.path for message in self._asked(SessionsScreen.SweepChosen)]
+        return [message.path for message in self._asked(ShowSweep)]
 
-    def asked_for(self, name):
-        """Return what was asked of the app by the messages of this name."""
-        return [vars_of(message) for message in self._asked(getattr(SessionsScreen, name))]
+    def asked_for(self, kind):
+        """Return what was asked of the app by messages of this kind."""
+        return [vars_of(message) for message in self._asked(kind)]
 
     @property
     def left(self):
-        return len(self._asked(SessionsScreen.Left))
+        return len(self._asked(GoBack))
 
     async def begin(self, pilot):
         self.pilot = pilot
@@ -716,11 +717,11 @@ async def test_two_marked_sessions_are_compared_the_older_one_is_the_base(three_
     async with three_shown.app.run_test(size=(120, 40), notifications=True) as pilot:
         await three_shown.begin(pilot)
         await three_shown.press("c", "space", "c")
-        assert three_shown.asked_for("CompareRequested") == []
+        assert three_shown.asked_for(Compare) == []
         assert " c Compare " in three_shown.text
         assert "mark two sessions" in three_shown.text
         await three_shown.press("space", "c")
-        asked = three_shown.asked_for("CompareRequested")
+        asked = three_shown.asked_for(Compare)
         assert asked == [{"base": [logs["failed-one"]], "new": [logs["newest"]]}]
 
 
@@ -731,10 +732,10 @@ async def test_a_session_is_replayed_and_reported(three_shown, log_dir):
             assert f" {name} " in three_shown.text
         await three_shown.press("v", "w")
         log = log_dir / "newest" / "session.jsonl"
-        assert three_shown.asked_for("ReplayRequested") == [{"log": log}]
-        assert three_shown.asked_for("ReportRequested") == [{"logs": [log]}]
+        assert three_shown.asked_for(Replay) == [{"logs": [log]}]
+        assert three_shown.asked_for(Export) == [{"form": "html", "logs": [log]}]
         await three_shown.press("space", "down", "space", "w")
-        assert len(three_shown.asked_for("ReportRequested")[1]["logs"]) == 2
+        assert len(three_shown.asked_for(Export)[1]["logs"]) == 2
 
 
 async def test_a_sweep_is_neither_replayed_nor_compared(log_dir, swept):
@@ -755,7 +756,7 @@ async def test_a_session_is_given_a_name_and_a_note(shown, log_dir):
         await shown.press("u", *"batch 256", "tab", *"after [b]", "enter")
         log = log_dir / "newest" / "session.jsonl"
         label = Label("batch 256", "after [b]")
-        assert shown.asked_for("RenameRequested") == [{"log": log, "label": label}]
+        assert shown.asked_for(Rename) == [{"log": log, "label": label}]
 
 
 async def test_what_can_be_no_name_is_said_and_not_taken(shown, log_dir):
@@ -765,9 +766,9 @@ async def test_what_can_be_no_name_is_said_and_not_taken(shown, log_dir):
         await shown.press("u", *"a[/x]", "enter")
         assert 'a name has no "[": "a[/x]" can\'t be one' in shown.text
         await shown.press("escape")
-        assert shown.asked_for("RenameRequested") == []
+        assert shown.asked_for(Rename) == []
         await shown.press("u", "enter")
-        assert shown.asked_for("RenameRequested") == []
+        assert shown.asked_for(Rename) == []
 
 
 async def test_a_name_is_taken_away_by_an_empty_field(shown, log_dir):
@@ -776,7 +777,7 @@ async def test_a_name_is_taken_away_by_an_empty_field(shown, log_dir):
     async with shown.app.run_test(size=(80, 24)) as pilot:
         await shown.begin(pilot)
         await shown.press("u", "backspace", "enter")
-        assert shown.asked_for("RenameRequested") == [{"log": log, "label": Label(None, "a note")}]
+        assert shown.asked_for(Rename) == [{"log": log, "label": Label(None, "a note")}]
 
 
 async def test_names_stand_in_the_list_and_in_the_details_and_are_found(shown, log_dir):
@@ -827,7 +828,7 @@ async def test_a_session_is_deleted_once_that_is_confirmed(shown, log_dir, key):
         assert shown.app.asked == []
         await shown.press("y")
         asked = [{"logs": [log_dir / "newest" / "session.jsonl"]}]
-        assert shown.asked_for("DeleteRequested") == asked
+        assert shown.asked_for(Delete) == asked
 
 
 async def test_all_that_are_marked_are_deleted_shown_or_not(shown, log_dir):
@@ -839,7 +840,7 @@ async def test_all_that_are_marked_are_deleted_shown_or_not(shown, log_dir):
         # One of them is filtered out of the list.
         assert re.search(r"Chosen failed-one\W+newest\W+Delete permanently", shown.text)
         await shown.press("y")
-        (asked,) = shown.asked_for("DeleteRequested")
+        (asked,) = shown.asked_for(Delete)
         assert sorted(log.parent.name for log in asked["logs"]) == ["failed-one", "newest"]
 
 

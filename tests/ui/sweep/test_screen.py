@@ -20,6 +20,8 @@ from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 
 import dlmon.options.sweep
 import dlmon.sweep.log
+import tui.flows.runs
+import tui.flows.sweeps
 from dlmon.cli.start import Sources, Start
 from dlmon.figures.sweeps import slot_text
 from dlmon.log.folder import LOG_NAME
@@ -35,6 +37,7 @@ from dlmon.sweep.runner import CurrentRun, SweepRun
 from tui.app import DlmonApp
 from tui.home.screen import HomeScreen
 from tui.live.screen import LiveScreen
+from tui.requests import GoBack, ShowSweep, ShowSweptSession, Train, TrainSeveral
 from tui.screens.help import HelpScreen
 from tui.sessions.screen import SessionsScreen
 from tui.sweep.form import SweepForm
@@ -116,12 +119,12 @@ class ShownSweep:
     def left(self):
         """For each time that it was left, whether it was interrupted."""
         asked = self.app.asked
-        return [message.interrupted for message in asked if isinstance(message, SweepScreen.Left)]
+        return [message.screen.exit_code == 130 for message in asked if isinstance(message, GoBack)]
 
     @property
     def opened(self):
         asked = self.app.asked
-        kind = SweepScreen.SessionRequested
+        kind = ShowSweptSession
         return [message.log for message in asked if isinstance(message, kind)]
 
     async def settle(self):
@@ -513,7 +516,7 @@ async def test_the_session_of_a_host_is_shown_from_there_and_its_copy_once_it_is
 ):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     opened = []
-    monkeypatch.setattr(DlmonApp, "open_remote", lambda app, start: opened.append(start))
+    monkeypatch.setattr(tui.flows.sweeps, "show_remote", lambda app, start: opened.append(start))
     async with in_app(on_hosts) as (app, pilot):
         await pilot.press("home", "enter")
         await pilot.pause()
@@ -536,11 +539,11 @@ async def test_the_session_of_a_host_is_shown_from_there_and_its_copy_once_it_is
 
 async def test_no_run_is_launched_on_a_machine_that_is_swept(on_hosts, monkeypatch):
     opened = []
-    monkeypatch.setattr(DlmonApp, "open_remote", lambda app, start: opened.append(start.host))
+    monkeypatch.setattr(tui.flows.runs, "show_remote", lambda app, start: opened.append(start.host))
     async with in_app(on_hosts) as (app, pilot):
         for host in ("gpu1", "gpu3"):
             options = RunOptions(host=host)
-            app.post_message(HomeScreen.TrainRequested(WORKLOADS[SMALL], options))
+            app.post_message(Train(WORKLOADS[SMALL], options))
             await pilot.pause()
         assert opened == ["gpu3"]
         assert "the sweep is still running" in screen_text(app)
@@ -576,7 +579,7 @@ async def test_the_session_of_a_run_opens_and_closes_over_the_sweep(make_run, tr
 async def test_no_other_run_is_launched_beside_a_sweep(make_run):
     launched = []
     async with in_app(make_run(), launch=launched.append) as (app, pilot):
-        app.post_message(HomeScreen.TrainRequested(WORKLOADS[SMALL], app.settings.run))
+        app.post_message(Train(WORKLOADS[SMALL], app.settings.run))
         await pilot.pause()
         assert launched == []
         assert "the sweep is still running" in screen_text(app)
@@ -822,12 +825,12 @@ async def test_a_sweep_over_the_hosts_of_a_group_is_begun_from_the_form(at_home)
 
 async def test_no_second_sweep_is_begun_while_one_runs(at_home):
     async with at_home() as (app, pilot, runs):
-        app.sweep(WORKLOADS[SMALL], RunOptions())
+        app.post_message(TrainSeveral(WORKLOADS[SMALL], RunOptions()))
         await pilot.pause()
         await pilot.press(*"threads=1,2", "enter")
         await pilot.pause()
         assert isinstance(app.screen, SweepScreen)
-        app.sweep(WORKLOADS[SMALL], RunOptions())
+        app.post_message(TrainSeveral(WORKLOADS[SMALL], RunOptions()))
         await pilot.pause()
         assert "the sweep is still running" in screen_text(app)
         assert isinstance(app.screen, SweepScreen)
@@ -862,7 +865,7 @@ async def test_enter_on_a_recorded_sweep_goes_on_with_it_and_q_leads_back(make_r
         await pilot.press("y")
         await pilot.pause()
         assert isinstance(app.screen, SweepScreen)
-        (run,) = app._sweeps
+        (run,) = app.sweeps
         assert run.writer.path == first.writer.path
         assert len(run.sweep.left()) == 3
         run.end("stopped")
@@ -890,7 +893,7 @@ async def test_no_other_sweep_is_taken_up_beside_one_that_runs(make_run):
     run, other = make_run(), make_run()
     other.writer.close()
     async with in_app(run) as (app, pilot):
-        app.post_message(SessionsScreen.SweepChosen(other.writer.path))
+        app.post_message(ShowSweep(other.writer.path))
         await pilot.pause()
         assert "the sweep is still running" in screen_text(app)
 

@@ -10,6 +10,7 @@ from fakes.screens import FakeLaunch, OneScreen, of_this_boot, screen_text, unti
 from dlmon.records import MachineFacts, Notice
 from dlmon.session.follower import SessionFollower
 from tui.machine.panel import MachinePanel
+from tui.requests import GoBack
 from tui.watch.detail_screens import GpusScreen
 from tui.watch.recording import RecordingScreen
 
@@ -57,7 +58,7 @@ class Shown:
 
     @property
     def left(self):
-        return [isinstance(message, RecordingScreen.Left) for message in self.app.asked]
+        return [isinstance(message, GoBack) for message in self.app.asked]
 
 
 @pytest.fixture

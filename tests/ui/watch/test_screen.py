@@ -15,6 +15,7 @@ from tui.machine.gpu_rows import GpuRows
 from tui.machine.help import PANEL_HELP
 from tui.machine.panel import MachinePanel
 from tui.machine.tile import MachineTile
+from tui.requests import GoBack
 from tui.screens.help import HelpScreen
 from tui.watch.screen import WatchScreen
 from tui.widgets.rows import RowWidget
@@ -32,7 +33,7 @@ class ShownWatch:
 
     @property
     def left(self):
-        return [isinstance(message, WatchScreen.Left) for message in self.app.asked]
+        return [isinstance(message, GoBack) for message in self.app.asked]
 
     @property
     def text(self):

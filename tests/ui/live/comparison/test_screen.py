@@ -13,6 +13,7 @@ from tui.live.comparison.bars import ComparisonBars
 from tui.live.comparison.screen import ComparisonDetails, ComparisonScreen
 from tui.live.replay_screen import ReplayScreen
 from tui.live.screen import LiveScreen
+from tui.requests import Replay
 
 NARROW, WIDE = (80, 24), (120, 40)
 
@@ -163,7 +164,8 @@ async def test_what_was_chosen_once_is_compared_with_from_then_on():
         assert "from run of 18 Nov 14:56" in stage.text
         # Another screen of this workload compares with it as well, and begins on its row.
         follower = stage.app.screen.shown_session
-        stage.app.replay(follower.path)
+        stage.app.post_message(Replay([follower.path]))
+        await stage.pilot.pause()
         await stage.app.workers.wait_for_complete()
         assert isinstance(stage.app.screen, ReplayScreen)
         assert stage.app.screen._comparison.reference.session == "20261118-145600-cifar10-cnn-0002"

@@ -1,0 +1,152 @@
+"""What is shown of other machines: their cards, and sessions that are there."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from dlmon.exit_codes import INTERRUPTED_BY_USER, WRONG_ARGUMENTS
+from dlmon.figures.glyphs import under_way
+from dlmon.figures.reading import reading_text
+from dlmon.log.folder import LogError
+from tui.flows.sessions import session_screen
+from tui.flows.stack import refuse_waiting, replace_waiting
+from tui.requests import ListHostSessions, ShowHost, ShowHostSession, WatchHosts
+
+if TYPE_CHECKING:
+    from dlmon.log.directory import SessionEntry
+    from dlmon.remote.follower import RemoteFollower
+    from dlmon.remote.link import Link
+    from dlmon.remote.start import RemoteStart
+    from dlmon.sweep.log import SweepEntry
+    from tui.app import DlmonApp
+    from tui.hosts.screen import HostsScreen
+    from tui.screens.starting import StartingScreen
+
+
+def hosts_screen(app: DlmonApp, names: Sequence[str]) -> HostsScreen:
+    """Return the cards of machines, by their names."""
+    from dlmon.alerts.of_hosts import HostAlerts
+    from tui.hosts.screen import HostsScreen
+
+    interval_s = app.start.watch_interval_s or app.settings.run.interval
+    hosts = [app.sources.hosts(name, interval_s, app.settings.run.pcie) for name in names]
+    told = app.settings.alerts.chosen(None)
+    return HostsScreen(hosts, None if told is None else HostAlerts(told))
+
+
+def pick_hosts(app: DlmonApp) -> None:
+    """Ask which of the hosts that are known here are to be watched."""
+    from dlmon.remote.hosts import configured_hosts
+    from tui.hosts.pick import HostPicker
+
+    app.push_screen(HostPicker(app.settings.hosts, configured_hosts()))
+
+
+def watch_hosts(app: DlmonApp, request: WatchHosts) -> None:
+    """Show the cards of what was picked, in place of the choice."""
+    from dlmon.remote.hosts import HostError, hosts_from
+
+    try:
+        # A host of a group may be picked beside it.
+        hosts = [hosts_from([word], app.settings.hosts) for word in request.words]
+    except HostError as error:
+        app.show_error(str(error))
+    else:
+        names = dict.fromkeys(name for each in hosts for name in each)
+        app.switch_screen(hosts_screen(app, tuple(names)))
+
+
+def show_host(app: DlmonApp, request: ShowHost) -> None:
+    """Show one of the machines in full."""
+    from tui.hosts.host_screen import HostScreen
+
+    app.push_screen(HostScreen(request.host))
+
+
+def list_host_sessions(app: DlmonApp, request: ListHostSessions) -> None:
+    """List what was recorded on a host."""
+    list_sessions_of(app, request.host.link, None)
+
+
+def list_sessions_of(app: DlmonApp, link: Link, log_dir: str | None) -> None:
+    """List what was recorded at the other end of a connection."""
+    from tui.sessions.of_host import HostSessionsScreen
+
+    async def ask() -> tuple[list[SessionEntry], list[SweepEntry]]:
+        from dlmon.figures.sessions import sweeps_of_host
+        from dlmon.remote.listing import listed_sessions, listed_sweeps
+        from dlmon.remote.mirror import mirror_directory
+
+        directory = mirror_directory(link.host)
+        sessions = [each.entry(directory) for each in await listed_sessions(link, log_dir)]
+        return sessions, sweeps_of_host(await listed_sweeps(link, log_dir), directory)
+
+    app.push_screen(HostSessionsScreen(link.host, ask, log_dir))
+
+
+def show_host_session(app: DlmonApp, request: ShowHostSession) -> None:
+    """Show a session of a host, or go back to it where it is shown."""
+    from dlmon.remote.start import RemoteStart
+
+    top = app.shown[-1] if app.shown else None
+    if top is not None and top.is_of(request.host, request.session):
+        app.uncover(top.screen)
+    else:
+        show_remote(app, RemoteStart(request.host, request.session, request.log_dir))
+
+
+def show_remote(app: DlmonApp, start: RemoteStart) -> None:
+    """Show a session of another machine over what is shown."""
+    from tui.screens.starting import StartingScreen
+
+    if not isinstance(app.screen, StartingScreen):
+        app.push_screen(connecting_screen(app, start))
+
+
+def connecting_screen(app: DlmonApp, start: RemoteStart) -> StartingScreen:
+    """Return what stands until a session of another machine is here."""
+    from tui.screens.starting import StartingScreen
+
+    async def connect(waiting: StartingScreen) -> None:
+        from dlmon.log.directory import NoSuchLog
+        from dlmon.remote.connection import RefusedRequest
+        from dlmon.remote.ssh import SshError
+
+        link = app.sources.link(start.host)
+        app.connections.append(link)
+        try:
+            follower = await _session_of(link, start, waiting)
+        except (SshError, RefusedRequest, NoSuchLog, LogError) as error:
+            await app.close_link(link)
+            exit_code = getattr(error, "exit_code", WRONG_ARGUMENTS)
+            refuse_waiting(app, waiting, str(error), exit_code)
+        except asyncio.CancelledError:
+            # What was started there goes on.
+            await app.close_link(link)
+            raise
+        else:
+            screen = session_screen(app, follower, None, link, log_dir=start.log_dir)
+            replace_waiting(app, waiting, screen)
+
+    sentence = under_way(f"connecting to {start.host}")
+    return StartingScreen(sentence, connect, INTERRUPTED_BY_USER)
+
+
+async def _session_of(link: Link, start: RemoteStart, waiting: StartingScreen) -> RemoteFollower:
+    """Return a session of another machine, started there where that is asked for."""
+    from dlmon.remote.follower import follow_remote
+    from dlmon.remote.requests import launch_remote
+
+    link.start()
+    await link.wait_until_up()
+    meant = start.session
+    if start.job is not None:
+        waiting.show_text(under_way(f"starting the session on {start.host}"))
+        meant = await launch_remote(link, start.job)
+
+    def show(share: float) -> None:
+        waiting.show_text(f"{start.host}\n{reading_text(share)}")
+
+    return await follow_remote(link, meant, start.log_dir, show)

@@ -1,0 +1,205 @@
+"""What is done with recorded sessions: play, compare, report, name and delete them."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dlmon.log.folder import LogError, id_of
+from dlmon.records.sanitize import shown_path
+from tui.flows.stack import read_sessions, read_sessions_for_home
+from tui.requests import Compare, Delete, Export, Rename, Replay, ReplayHost
+
+if TYPE_CHECKING:
+    from textual.screen import Screen
+
+    from dlmon.figures.report import Report
+    from dlmon.remote.fleet import Fleet
+    from dlmon.session.figures import OnRead
+    from dlmon.session.replay import ReplaySource
+    from tui.app import DlmonApp
+    from tui.hosts.fleet_screen import FleetScreen
+    from tui.live.replay_screen import ReplayScreen
+
+LONG_S = 2.0
+
+
+def replay(app: DlmonApp, request: Replay) -> None:
+    """Play a recorded session, or one that still runs as far as it has come; several at once."""
+    screen: Screen[None]
+    try:
+        if len(request.logs) == 1:
+            screen = replay_screen(app, app.sources.replay(request.logs[0]))
+        else:
+            screen = fleet_screen(app.sources.fleet(request.logs, None))
+    except LogError as error:
+        app.show_error(str(error))
+    else:
+        app.push_screen(screen)
+
+
+def replay_screen(app: DlmonApp, source: ReplaySource) -> ReplayScreen:
+    """Return the screen that plays a session."""
+    from dlmon.log.label import read_label
+    from tui.live.replay_screen import ReplayScreen
+
+    screen = ReplayScreen(source, lambda: read_label(source.path), references=app.references)
+    read_sessions(app, source.directory, screen.show_entries)
+    return screen
+
+
+def fleet_screen(fleet: Fleet) -> FleetScreen:
+    """Return the screen that plays several machines at once."""
+    from tui.hosts.fleet_screen import FleetScreen
+
+    return FleetScreen(fleet)
+
+
+def replay_host(app: DlmonApp, request: ReplayHost) -> None:
+    """Play one of several machines in full; the others wait for it."""
+    from tui.live.replay_screen import ReplayScreen
+
+    app.push_screen(ReplayScreen(request.fleet.lend(request.host), closes=False))
+
+
+def compare(app: DlmonApp, request: Compare) -> None:
+    """Put two sides of recorded sessions beside each other."""
+    from tui.sessions.compare import CompareScreen
+
+    app.push_screen(CompareScreen(request.base, request.new))
+
+
+async def export(app: DlmonApp, request: Export) -> None:
+    """Make what was asked for, and say where it is."""
+    if request.form == "picture":
+        # Once the question is gone from the screen.
+        app.call_after_refresh(save_picture, app)
+    elif not request.logs:
+        app.show_error("there is no session to report: choose one")
+    elif request.form == "html":
+        await _write_report(app, request.logs)
+    else:
+        await _copy_markdown(app, request.logs)
+
+
+def save_picture(app: DlmonApp) -> None:
+    """Save the screen as an SVG file in the working directory, and say where it is.
+
+    What was said before lies over it: that is not in the picture.
+    """
+    app.clear_notifications()
+    app.call_after_refresh(_save_picture, app)
+
+
+def _save_picture(app: DlmonApp) -> None:
+    path = _new_path("dlmon", "svg")
+    picture = app.export_screenshot(title="dlmon")
+    try:
+        path.write_text(picture, encoding="utf-8")
+    except OSError as error:
+        app.show_error(f"the picture can't be saved here: {error.strerror}")
+    else:
+        app.show_notice(_saved(path))
+
+
+async def _write_report(app: DlmonApp, logs: Sequence[Path]) -> None:
+    """Write a page about sessions into the working directory, and say where it is."""
+    from dlmon.render.files import write_file
+    from dlmon.render.html import html_of
+
+    path = _new_path("dlmon-report", "html")
+    if await _report(app, logs, lambda report: write_file(path, [html_of(report)])):
+        app.show_notice(_saved(path))
+
+
+async def _copy_markdown(app: DlmonApp, logs: Sequence[Path]) -> None:
+    """Send a report as Markdown to the clipboard of the terminal."""
+    from dlmon.render.markdown import markdown_of
+
+    texts: list[str] = []
+    if await _report(app, logs, lambda report: texts.append(markdown_of(report))):
+        app.copy_to_clipboard(texts[0])
+        of = id_of(logs[0]) if len(logs) == 1 else f"{len(logs)} sessions"
+        app.show_notice(
+            f"Markdown of {of} was sent to the terminal's clipboard; where it doesn't take that, "
+            "dlmon report prints the same"
+        )
+
+
+async def _report(app: DlmonApp, logs: Sequence[Path], use: Callable[[Report], object]) -> bool:
+    """Make a report in a thread and have it used there; return whether that went well."""
+    from dlmon.figures.report import make_report
+    from dlmon.render.files import ReportError
+    from tui.screens.reading import read_in_thread
+
+    long_at = time.monotonic() + LONG_S
+
+    def make(on_read: OnRead) -> None:
+        use(make_report(logs, (), on_read=on_read))
+
+    def show_once(share: float) -> None:
+        nonlocal long_at
+        if time.monotonic() >= long_at:
+            long_at = float("inf")
+            app.show_notice(f"reading the sessions for the report: {100 * share:.0f} %")
+
+    try:
+        await read_in_thread(make, show_once)
+    except (ReportError, LogError) as error:
+        app.show_error(str(error))
+        return False
+    return True
+
+
+def rename(app: DlmonApp, request: Rename) -> None:
+    """Keep what a session or a sweep is called, and show it."""
+    from dlmon.sweep.log import relabel
+
+    try:
+        relabel(request.log, request.label)
+    except LogError as error:
+        app.show_error(str(error))
+    _show_recordings_again(app)
+
+
+async def delete(app: DlmonApp, request: Delete) -> None:
+    """Delete recordings, and show what is left."""
+    from dlmon.log.prune import remove
+
+    problems = []
+    for log in request.logs:
+        # The lock of a sweep that we make would not keep us from it.
+        if any(run.writer.path == log and not run.ended for run in app.sweeps):
+            problems.append(f"{id_of(log)} is running: stop it first")
+            continue
+        try:
+            await asyncio.to_thread(remove, log)
+        except LogError as error:
+            problems.append(str(error))
+    _show_recordings_again(app)
+    if problems:
+        more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+        app.show_error(problems[0] + more)
+
+
+def _show_recordings_again(app: DlmonApp) -> None:
+    """Let the screens that show what is recorded show it as it is now."""
+    from tui.sessions.screen import SessionsScreen
+
+    for screen in app.screen_stack:
+        if isinstance(screen, SessionsScreen):
+            screen.action_refresh()
+    read_sessions_for_home(app)
+
+
+def _new_path(name: str, suffix: str) -> Path:
+    """Return what to call a file of now in the working directory."""
+    return Path(f"{name}-{time.strftime('%Y%m%d-%H%M%S')}.{suffix}")
+
+
+def _saved(path: Path) -> str:
+    """Say where a file of the working directory is."""
+    return f"saved {shown_path(path.absolute())}"

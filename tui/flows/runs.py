@@ -1,0 +1,204 @@
+"""Runs that are started from here: launched, waited for, and shown in place of what waited."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from textual.screen import ModalScreen
+
+from dlmon.exit_codes import FAILED, INTERRUPTED_BY_USER
+from dlmon.figures.glyphs import under_way
+from dlmon.log.folder import LogError
+from tui.flows.hosts import show_remote
+from tui.flows.sessions import how_to_repeat, script_job, session_screen
+from tui.flows.stack import ShownSession, is_busy, is_swept, refuse_waiting, replace_waiting
+from tui.requests import Train, TrainAgain
+
+if TYPE_CHECKING:
+    from dlmon.launch.job import Job
+    from dlmon.launch.lifeline import Lifeline
+    from dlmon.options.run import RunOptions
+    from tui.app import DlmonApp
+    from tui.screens.starting import StartingScreen
+    from workloads.catalog import Workload
+
+# So often it is asked whether a person is back at the run whose next one waits.
+_POLL_S = 0.5
+
+
+@dataclass
+class Starting:
+    """A launch that its supervisor has still to answer.
+
+    Attributes:
+        launch: its lifeline.
+        detach: don't keep it: the session goes on without us.
+        replaces: the session that it is shown in place of.
+        turn: which of several runs it is, of one that is one of several.
+        over: set once it is answered, or given up.
+    """
+
+    launch: Lifeline
+    detach: bool = False
+    replaces: ShownSession | None = None
+    turn: str = ""
+    over: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+async def train(app: DlmonApp, request: Train) -> None:
+    """Launch a workload."""
+    await _train(app, request.workload, request.options, app.directory)
+
+
+async def train_again(app: DlmonApp, request: TrainAgain) -> None:
+    """Launch the workload or script of the topmost session once more, with the same options."""
+    from dlmon.options.jobs import output_size
+
+    shown = app.shown[-1]
+    script, again = script_job(shown.launch), how_to_repeat(shown.follower)
+    if script is not None:
+        if not is_busy(app):
+            await start_run(app, replace(script, terminal=output_size(*app.size)), shown)
+    elif again is not None:
+        await _train(app, *again, shown.follower.directory, shown)
+
+
+async def _train(
+    app: DlmonApp,
+    workload: Workload,
+    options: RunOptions,
+    directory: Path,
+    replaces: ShownSession | None = None,
+) -> None:
+    from dlmon.options.jobs import make_job
+
+    if options.host is not None:
+        from dlmon.remote.start import RemoteStart
+
+        if not is_swept(app, options.host):
+            job = make_job(workload, directory, options, app.settings.alerts)
+            show_remote(app, RemoteStart(options.host, log_dir=options.log_dir, job=job))
+        return
+    if is_busy(app):
+        return
+    try:
+        job = make_job(workload, directory, options, app.settings.alerts)
+    except (LogError, OSError) as error:
+        app.show_error(str(error))
+        return
+    if replaces is not None and replaces.launch is not None:
+        # Who was told of the run before is told of this one.
+        job = replace(job, alerts=replaces.launch.job.alerts)
+    await start_run(app, job, replaces, options.detach)
+
+
+async def run_script(app: DlmonApp) -> None:
+    """Ask for the command line of a script, and run it as often as is asked for.
+
+    A run that fails, or is stopped, is the last one.
+    """
+    from dlmon.options.jobs import make_script_job, output_size
+    from tui.home.script_form import ScriptForm
+
+    if is_busy(app):
+        return
+    run = await app.push_screen_wait(ScriptForm())
+    if run is None or is_busy(app):
+        return
+    options = replace(app.settings.run, name=run.name, alert=run.alert)
+    shown = None
+    for number in range(1, run.repeat + 1):
+        turn = f"run {number} of {run.repeat}" if run.repeat > 1 else ""
+        try:
+            job = make_script_job(
+                run.command, run.directory, app.directory, options, alerts=app.settings.alerts
+            )
+        except (LogError, OSError) as error:
+            app.show_error(str(error))
+            return
+        job = replace(job, terminal=output_size(*app.size))
+        shown = await start_run(app, job, shown, turn=turn)
+        if shown is None or not await _ended_well(app, shown):
+            return
+
+
+async def _ended_well(app: DlmonApp, shown: ShownSession) -> bool:
+    """Return whether a run succeeded, once it is over and a person looks at it again."""
+    await shown.ended.wait()
+    while shown in app.shown and app.screen is not shown.screen:
+        if isinstance(app.screen, ModalScreen):
+            break
+        await asyncio.sleep(_POLL_S)
+    stopped = shown.screen.stop_requested or shown.screen.detached
+    if shown not in app.shown or stopped:
+        return False
+    result = shown.follower.result
+    return result is not None and result.exit_code == 0
+
+
+async def start_run(
+    app: DlmonApp,
+    job: Job,
+    replaces: ShownSession | None = None,
+    detach: bool = False,
+    turn: str = "",
+) -> ShownSession | None:
+    """Start a session and show it, in place of one that is over; return it where it came to be."""
+    try:
+        launch = app.sources.launch(job)
+    except (LogError, OSError) as error:
+        app.show_error(str(error))
+        return None
+    if replaces is not None:
+        app.uncover(replaces.screen)
+    starting = Starting(launch, detach, replaces, turn)
+    app.push_screen(starting_screen(app, starting))
+    await starting.over.wait()
+    return next((shown for shown in app.shown if shown.launch is launch), None)
+
+
+def starting_screen(app: DlmonApp, starting: Starting) -> StartingScreen:
+    """Return what says that a session is on its way; it or why there is none follows."""
+    from tui.screens.starting import StartingScreen
+
+    async def wait(waiting: StartingScreen) -> None:
+        from dlmon.launch.job import Refused, Started
+
+        answer = await asyncio.to_thread(starting.launch.answer)
+        app.starting = None
+        if isinstance(answer, Started):
+            try:
+                _show_started(app, Path(answer.log), starting, waiting)
+            except LogError as error:
+                answer = Refused(str(error), FAILED)
+        if isinstance(answer, Refused):
+            starting.launch.release()
+            refuse_waiting(app, waiting, answer.reason, answer.exit_code)
+        starting.over.set()
+
+    def give_up() -> None:
+        """Don't wait for the supervisor; without its lifeline it starts nothing."""
+        app.starting = None
+        starting.launch.release()
+        starting.over.set()
+
+    app.starting = starting
+    sentence = under_way("starting the session: waiting for the sensors")
+    waiting = StartingScreen(sentence, wait, INTERRUPTED_BY_USER)
+    app.when_gone[waiting] = give_up
+    return waiting
+
+
+def _show_started(app: DlmonApp, log: Path, starting: Starting, waiting: StartingScreen) -> None:
+    """Show a session that was just launched, in place of what waited for it."""
+    lifeline = None if starting.detach else starting.launch
+    follower = app.sources.follow(log, launch=lifeline)
+    if starting.detach:
+        starting.launch.send("detach")
+        starting.launch.release()
+    screen = session_screen(app, follower, lifeline, turn=starting.turn)
+    replaced = None if starting.replaces is None else starting.replaces.screen
+    replace_waiting(app, waiting, screen, replaced)

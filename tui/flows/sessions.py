@@ -1,0 +1,170 @@
+"""Sessions of this machine, as they happen or were recorded: listed, read and shown."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from dlmon.exit_codes import DONE
+from dlmon.figures.glyphs import under_way
+from dlmon.figures.reading import reading_text
+from dlmon.log.folder import LogError
+from dlmon.options.run import RunOptions
+from dlmon.session.source import SLICE_S, read_to_end
+from tui.flows.stack import ShownSession, read_sessions, replace_waiting
+from tui.requests import ShowSession
+from workloads.catalog import WORKLOADS, Workload
+
+if TYPE_CHECKING:
+    from dlmon.launch.job import Job
+    from dlmon.launch.lifeline import Lifeline
+    from dlmon.remote.link import Link
+    from dlmon.session.follower import SessionFollower
+    from tui.app import DlmonApp
+    from tui.live.screen import LiveScreen
+    from tui.screens.starting import StartingScreen
+    from tui.watch.recording import RecordingScreen
+
+
+def list_sessions(app: DlmonApp) -> None:
+    """List the sessions where the one that is shown was recorded."""
+    from dlmon.log import directory
+    from dlmon.sweep.log import list_sweeps
+    from tui.sessions.screen import SessionsScreen
+
+    where = app.shown[-1].follower.directory if app.shown else app.directory
+    sessions = partial(directory.list_sessions, where)
+    app.push_screen(SessionsScreen(sessions, partial(list_sweeps, where)))
+
+
+def show_session(app: DlmonApp, request: ShowSession) -> None:
+    """Show a recorded session, or go back to it where it is shown already."""
+    from tui.screens.starting import StartingScreen
+
+    if isinstance(app.screen, StartingScreen):
+        return
+    for depth, shown in enumerate(app.shown):
+        above = app.shown[depth + 1 :]
+        if shown.follower.path == request.log and not any(one.needs_us for one in above):
+            app.uncover(shown.screen)
+            return
+    try:
+        follower = app.sources.follow(request.log)
+    except LogError as error:
+        app.show_error(str(error))
+        return
+    follower.poll(SLICE_S)
+    if follower.read_share is None:
+        app.push_screen(session_screen(app, follower, None))
+    else:
+        app.push_screen(reading_screen(app, follower, None))
+
+
+def reading_screen(
+    app: DlmonApp, follower: SessionFollower, launch: Lifeline | None
+) -> StartingScreen:
+    """Return what stands until a recorded session is read: one of a day takes a while."""
+    from dlmon.log.directory import read_entry
+    from tui.screens.starting import StartingScreen
+    from tui.sessions.session_details import SessionDetails
+
+    name = follower.session.header.id
+    known = SessionDetails()
+    known.is_opening = True
+    known.show(read_entry(follower.path))
+
+    async def read(waiting: StartingScreen) -> None:
+        follower.poll(SLICE_S)
+        await read_to_end(
+            follower, lambda share: waiting.show_text(f"{name}\n{reading_text(share)}")
+        )
+        replace_waiting(app, waiting, session_screen(app, follower, launch))
+
+    waiting = StartingScreen(under_way(f"reading {name}"), read, DONE, known)
+    app.when_gone[waiting] = follower.close
+    return waiting
+
+
+def session_screen(
+    app: DlmonApp,
+    follower: SessionFollower,
+    launch: Lifeline | None,
+    link: Link | None = None,
+    turn: str = "",
+    log_dir: str | None = None,
+) -> LiveScreen | RecordingScreen:
+    """Make the screen of a session, and keep in mind that it is shown.
+
+    Args:
+        app: on which it is to be shown.
+        follower: what is read of the session.
+        launch: its lifeline, where it is ours.
+        link: the connection that it comes over from another machine.
+        turn: which of several runs it is, of one that is one of several.
+        log_dir: where sessions live on that machine; None for where they do by default.
+    """
+    screen: LiveScreen | RecordingScreen
+    if follower.session.header.is_machine_recording:
+        from tui.watch.recording import RecordingScreen
+
+        screen = RecordingScreen(follower, follower.path.parent)
+    else:
+        screen = _live_screen(app, follower, launch, turn)
+    shown = ShownSession(follower, launch, screen, link, log_dir)
+    app.shown.append(shown)
+    app.when_gone[screen] = partial(_let_go, app, shown)
+    return screen
+
+
+def _live_screen(
+    app: DlmonApp, follower: SessionFollower, launch: Lifeline | None, turn: str
+) -> LiveScreen:
+    from dlmon.comparison.published import own_published
+    from dlmon.log.label import read_label
+    from tui.live.screen import LiveScreen
+
+    _, problem = own_published()
+    if problem is not None:
+        app.call_after_refresh(app.show_error, problem)
+    known = script_job(launch) is not None or how_to_repeat(follower) is not None
+    again = known and app.running_sweep is None
+    screen = LiveScreen(follower, again, lambda: read_label(follower.path), app.references, turn)
+    read_sessions(app, follower.directory, screen.show_entries)
+    return screen
+
+
+def _let_go(app: DlmonApp, shown: ShownSession) -> None:
+    """Let go of a session whose screen is gone, and of the connection that it came over."""
+    app.shown.remove(shown)
+    shown.ended.set()
+    if shown.launch is not None:
+        shown.launch.release()
+    shown.follower.close()
+    if shown.link is not None:
+        app.run_worker(app.close_link(shown.link))
+    if shown.screen.detached:
+        app.show_notice(f"{shown.follower.session.header.id} keeps running without dlmon")
+
+
+def script_job(launch: Lifeline | None) -> Job | None:
+    """Return the job of a script that this dlmon started.
+
+    The command in a log is not run: whoever wrote it may be anybody.
+    """
+    return launch.job if launch is not None and launch.job.script else None
+
+
+def how_to_repeat(follower: SessionFollower) -> tuple[Workload, RunOptions] | None:
+    """Return what launches a session's workload once more, where it can be launched here."""
+    from dlmon.options.jobs import recorded_options
+
+    header = follower.session.header
+    workload = WORKLOADS.get(header.workload)
+    options = recorded_options(header)
+    if workload is None or options is None:
+        return None
+    options = replace(options, host=follower.host)
+    if options.problem(workload) is not None:
+        return None
+    return workload, options

@@ -1,0 +1,176 @@
+"""What a screen asks of the app: it posts one of these messages, and a flow answers it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from textual.message import Message
+from textual.screen import Screen
+
+if TYPE_CHECKING:
+    from dlmon.log.label import Label
+    from dlmon.options.run import RunOptions
+    from dlmon.remote.fleet import Fleet, RecordedHost
+    from dlmon.remote.host import WatchedHost
+    from workloads.catalog import Workload
+
+Form = Literal["html", "markdown", "picture"]
+"""What sessions are handed on as: a report, text for the clipboard, or the screen as an image."""
+
+
+class Request(Message):
+    """Base of what a screen asks for."""
+
+
+@dataclass
+class GoBack(Request):
+    """The person wants to leave a screen, and was asked whatever there was to ask."""
+
+    screen: Screen[Any]
+
+
+@dataclass
+class TellEnd(Request):
+    """Tell that a session or a sweep is over: how, and how fast it was."""
+
+    screen: Screen[Any]
+    text: str
+
+
+@dataclass
+class TellAlert(Request):
+    """Tell what happened to a session."""
+
+    text: str
+
+
+@dataclass
+class Train(Request):
+    """Train a workload."""
+
+    workload: Workload
+    options: RunOptions
+
+
+class TrainSeveral(Train):
+    """Ask what is to be varied, and train a workload several times."""
+
+
+class TrainAgain(Request):
+    """Launch what the topmost session ran once more, in its place."""
+
+
+@dataclass
+class ShowSession(Request):
+    """Show a recorded session of this machine."""
+
+    log: Path
+
+
+@dataclass
+class ShowHostSession(Request):
+    """Show a session of another machine.
+
+    Attributes:
+        host: the machine, as ssh knows it.
+        session: the session's id.
+        log_dir: where sessions live there; None for where they do by default.
+    """
+
+    host: str
+    session: str
+    log_dir: str | None = None
+
+
+@dataclass
+class ShowSweptSession(Request):
+    """Show a session of a sweep.
+
+    Attributes:
+        log: where it is recorded, on this machine.
+        host: the machine that it is on, as ssh knows it; None for this one.
+        session: its id.
+        is_running: whether it still runs.
+    """
+
+    log: Path
+    host: str | None = None
+    session: str = ""
+    is_running: bool = False
+
+
+@dataclass
+class ShowSweep(Request):
+    """Show a recorded sweep, and go on with it."""
+
+    path: Path
+
+
+@dataclass
+class Compare(Request):
+    """Compare the sessions of one side with those of the other."""
+
+    base: Sequence[Path]
+    new: Sequence[Path]
+
+
+@dataclass
+class Replay(Request):
+    """Show a session again as it ran; several at once."""
+
+    logs: Sequence[Path]
+
+
+@dataclass
+class ReplayHost(Request):
+    """Play one of several machines in full."""
+
+    fleet: Fleet
+    host: RecordedHost
+
+
+@dataclass
+class Export(Request):
+    """Hand on what a screen shows, or a report of sessions."""
+
+    form: Form
+    logs: Sequence[Path]
+
+
+@dataclass
+class Rename(Request):
+    """Call a session or a sweep otherwise, or note something else of it."""
+
+    log: Path
+    label: Label
+
+
+@dataclass
+class Delete(Request):
+    """Delete sessions and sweeps; that was asked."""
+
+    logs: Sequence[Path]
+
+
+@dataclass
+class WatchHosts(Request):
+    """Watch hosts, and groups of them, in place of the choice."""
+
+    words: tuple[str, ...]
+
+
+@dataclass
+class ShowHost(Request):
+    """Show a host in full."""
+
+    host: WatchedHost
+
+
+@dataclass
+class ListHostSessions(Request):
+    """List what was recorded on a host."""
+
+    host: WatchedHost

@@ -133,11 +133,19 @@ class OverTime:
 
 @dataclass(frozen=True)
 class Point:
-    """One combination on the axis of a curve; `y` is None where it has no figure."""
+    """One combination on the axis of a curve.
+
+    Attributes:
+        y: None where it has no figure.
+        low, high: the band of the figure, where several runs show one.
+    """
 
     x: float
     label: str
     y: float | None
+    low: float | None = None
+    high: float | None = None
+    out_of_memory: bool = False
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ from dlmon.figures.sections import (
     with_texts,
 )
 from dlmon.figures.sweeps import (
+    beside_its_host,
     findings,
     heading_of,
     plan_text,
@@ -71,7 +72,6 @@ def sweep_report(path: Path, full: bool = False) -> SweepReport:
     redaction.learn_names(header.host, header.options)
     plan = sweep.plan
     ranked, axis = ranking_rows(sweep), axis_of(plan.variations)
-    best = {row.combination.index for row in best_rows(sweep).values()}
     given = {key: value for key, value in plan.options.items() if value is not None}
     name = read_label(path).name
     title = name or header.id
@@ -82,9 +82,10 @@ def sweep_report(path: Path, full: bool = False) -> SweepReport:
     for workload in plan.workloads:
         drawn = of_workload(ranked, workload)
         if axis is not None:
-            sections.append(_curves(workload, plan, drawn, axis))
+            curves = _curves(workload, plan, drawn, axis)
+            sections.append(replace(curves, title=f"{workload}: {curves.title}"))
         else:
-            sections.append(Bars(workload, tuple(_bar(row, best) for row in drawn)))
+            sections.append(replace(_bars(sweep, drawn), heading=workload))
     sections.append(replace(sweep_table(sweep), heading="All combinations"))
     if given:
         said = in_words(given)
@@ -98,6 +99,17 @@ def sweep_report(path: Path, full: bool = False) -> SweepReport:
         sections=with_texts(tuple(sections), redaction.text),
         as_json=redaction.value(as_json),
     )
+
+
+def picture_of(sweep: Sweep, workload: str) -> Curves | Bars:
+    """Return what one workload's combinations took; of all workloads where nothing is varied."""
+    plan, rows = sweep.plan, ranking_rows(sweep)
+    if not plan.variations:
+        return _bars(sweep, rows)
+    rows, axis = tuple(of_workload(rows, workload)), axis_of(plan.variations)
+    if axis is None or all(row.status == RunStatus.IMPOSSIBLE for row in rows):
+        return _bars(sweep, rows)
+    return _curves(workload, plan, rows, axis)
 
 
 def sweep_table(sweep: Sweep) -> Table:
@@ -119,21 +131,27 @@ def _curves(workload: str, plan: Plan, rows: Sequence[CombinationRow], axis: str
             continue
         value = row.combination.varied[axis]
         name = label(row.combination, others) if others else workload
-        lines.setdefault(name, []).append(Point(float(value), f"{value}", row.value))
+        out_of_memory = row.status == RunStatus.OUT_OF_MEMORY
+        point = Point(float(value), f"{value}", row.value, row.low, row.high, out_of_memory)
+        lines.setdefault(name, []).append(point)
     return Curves(
-        title=f"{workload}: {heading_of(rows[0].metric)} against {option_name(axis)}",
+        title=f"{heading_of(rows[0].metric)} against {option_name(axis)}",
         lines={
             name: tuple(sorted(points, key=lambda point: point.x)) for name, points in lines.items()
         },
     )
 
 
-def _bar(row: CombinationRow, best: set[int]) -> Bar:
-    said = row.reason or str(row.status)
-    if row.value is not None:
-        said = time_text(row)
-    kind = "this" if row.combination.index in best else ""
-    return Bar(label(row.combination), row.value or 0.0, said, kind)
+def _bars(sweep: Sweep, rows: Sequence[CombinationRow]) -> Bars:
+    best = {row.combination.index for row in best_rows(sweep).values()}
+    bars = []
+    for row in rows:
+        said = beside_its_host(row.combination, row.reason) if row.reason else str(row.status)
+        if row.value is not None:
+            said = time_text(row)
+        kind = "this" if row.combination.index in best else ""
+        bars.append(Bar(label(row.combination), row.value or 0.0, said, kind))
+    return Bars(heading_of(rows[0].metric), tuple(bars))
 
 
 def _leave_out_paths(found: dict[str, Any]) -> None:

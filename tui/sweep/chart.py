@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from tui.sweep.picture import SweepPicture
-from tui.sweep.plot import GRID, SERIES, bar_rows, plot_rows
+from dlmon.figures.sections import Bars, Curves
+from dlmon.figures.value_axis import bar_fractions
+from tui.sweep.plot import GRID, SERIES, bar_rows, is_doubling, plot_rows
 from tui.widgets.lines import MUTED, Lines
 from tui.widgets.rows import TextRow
 
@@ -41,25 +42,39 @@ class SweepChart(Lines):
 
     DEFAULT_CLASSES = "panel"
 
-    _picture: SweepPicture | None = None
+    _picture: Curves | Bars | None = None
 
-    def show(self, picture: SweepPicture) -> None:
+    def show(self, picture: Curves | Bars) -> None:
+        """Show what combinations took."""
         if picture != self._picture:
             self._picture = picture
-            note = picture.note.replace("✗", "x") if self.glyphs.is_ascii else picture.note
-            self.set_titles(picture.title, note)
+            title = picture.title if isinstance(picture, Curves) else picture.heading
+            self.set_titles(title, self._note(picture))
             self.redraw()
+
+    def _note(self, picture: Curves | Bars) -> str:
+        """Say what is not as usual: the scale, and combinations without a figure."""
+        if isinstance(picture, Bars):
+            values = [bar.value for bar in picture.bars if bar.value]
+            is_linear = all(
+                abs(fraction * max(values) - value) <= 1e-9 * max(values)
+                for value, fraction in zip(values, bar_fractions(values), strict=True)
+            )
+            return "" if is_linear else "logarithmic scale"
+        points = [point for line in picture.lines.values() for point in line]
+        notes = ["logarithmic scale"] if is_doubling([point.x for point in points]) else []
+        if any(point.out_of_memory for point in points):
+            notes.append(f"{self.glyphs.cross} memory ran out")
+        return "  ".join(notes)
 
     def draw(self, width: int, height: int) -> list[TextRow]:
         """Return the rows of the picture, or say that there is nothing to see yet."""
         picture = self._picture
         if picture is None:
             return []
-        known = [point.y for series in picture.series for point in series.points]
-        failed = any(p.out_of_memory for series in picture.series for p in series.points)
-        if picture.series and not failed and all(y is None for y in known):
-            waiting = "waiting for the first throughput"
-            return [((waiting[:width], MUTED),)]
-        if picture.series:
-            return plot_rows(picture.series, width, height, self.glyphs)
-        return bar_rows(picture.bars, width, height, self.glyphs)
+        if isinstance(picture, Bars):
+            return bar_rows(picture.bars, width, height, self.glyphs)
+        points = [point for line in picture.lines.values() for point in line]
+        if all(point.y is None and not point.out_of_memory for point in points):
+            return [(("waiting for the first throughput"[:width], MUTED),)]
+        return plot_rows(picture, width, height, self.glyphs)

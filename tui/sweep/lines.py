@@ -29,17 +29,16 @@ from tui.widgets.lines import (
     STRONG,
     GrowingLines,
     Lines,
+    fitting,
     joined,
     row_width,
     wrapped,
 )
-from tui.widgets.rows import TextRow
+from tui.widgets.rows import TextRow, TextRun
 
 SPARK_CELLS = 12
 _SPARK_COLUMN_NS = 1_000_000_000
 _BAR_CELLS = 12
-# How much there is to see of a run, the most first.
-_LEVELS = 4
 
 HELP: tuple[tuple[str, str], ...] = (
     (
@@ -153,15 +152,15 @@ class SweepRunLines(GrowingLines):
     DEFAULT_CSS = "SweepRunLines { height: auto; padding: 0 1; }"
     MOST_ROWS: ClassVar[int] = 8
 
-    _shown: Sequence[Sequence[tuple[TextRow, TextRow]]] = ()
-    """What stands left and right in each row, at each level of detail."""
+    _shown: Sequence[tuple[TextRow, TextRow]] = ()
+    """What stands left and right in each row."""
     _sentences: Sequence[str] = ()
     _style: tuple[str, ...] = MUTED
 
     def show_runs(self, runs: Sequence[ShownRun]) -> None:
         """Show runs, their names one below the other."""
         name_cells = max((cell_len(run.name) for run in runs), default=0)
-        self._shown, self._sentences = [_levels(run, name_cells, self.glyphs) for run in runs], ()
+        self._shown, self._sentences = [_parts(run, name_cells, self.glyphs) for run in runs], ()
         self.redraw()
 
     def show_sentences(self, sentences: Sequence[str], wrong: bool = False) -> None:
@@ -170,16 +169,15 @@ class SweepRunLines(GrowingLines):
         self.redraw()
 
     def draw(self, width: int, height: int) -> list[TextRow]:
-        """Return as much as there is room for, of all runs the same."""
+        """Return as much of each run as there is room for."""
         if self._sentences:
             return _rows_of(self._sentences, self._style, width, height, self.ellipsis)
-        rows = [run[-1] for run in self._shown]
-        for level in zip(*self._shown, strict=True):
-            if all(row_width(left) + APART + row_width(right) <= width for left, right in level):
-                rows = list(level)
-                break
-        drawn = [joined(left, right, width, self.ellipsis) for left, right in rows[:height]]
-        return _with_rest(drawn, len(rows) - len(drawn), width, self.ellipsis)
+        drawn = []
+        for parts, right in self._shown[:height]:
+            left = fitting(parts, width, ellipsis=self.ellipsis)
+            has_room = row_width(left) + APART + row_width(right) <= width
+            drawn.append(joined(left, right if has_room else (), width, self.ellipsis))
+        return _with_rest(drawn, len(self._shown) - len(drawn), width, self.ellipsis)
 
 
 def _rows_of(
@@ -200,23 +198,27 @@ def _with_rest(rows: list[TextRow], more: int, width: int, ellipsis: str) -> lis
     return rows
 
 
-def _levels(run: ShownRun, name_cells: int, glyphs: Glyphs) -> list[tuple[TextRow, TextRow]]:
-    """Return what stands left and right in the row of a run; each has less than that before it."""
-    blanks = " " * (name_cells - cell_len(run.name))
-    named: TextRow = ((f"{run.name}{blanks}  ", STRONG),)
+def _parts(run: ShownRun, name_cells: int, glyphs: Glyphs) -> tuple[TextRow, TextRow]:
+    """Return what stands left in the row of a run, the most important first, and what right."""
+    name = (run.name + " " * (name_cells - cell_len(run.name)), STRONG)
     session, snapshot = run.session, run.snapshot
     if run.problem is not None:
-        return [((*named, (run.problem, BAD)), ())] * _LEVELS
+        return (name, (run.problem, BAD)), ()
     if session is None or snapshot is None:
-        return [((*named, (under_way(run.doing), MUTED)), ())] * _LEVELS
-    doing, machine = (*named, *_doing(snapshot)), _machine(snapshot)
-    spark = ((f" {_spark(session, snapshot, glyphs)}", ACCENT),)
-    return [
-        ((*doing, *spark, *machine), _epoch_bar(snapshot, glyphs)),
-        ((*doing, *spark, *machine), ()),
-        ((*doing, *machine), ()),
-        (doing, ()),
+        return (name, (under_way(run.doing), MUTED)), ()
+    speed, machine = snapshot.samples_per_second_now, snapshot.machine
+    parts: list[TextRun] = [
+        name,
+        (phase_text(snapshot.phase) or "starting", PLAIN),
+        (epoch_text(snapshot), MUTED),
+        ("" if speed is None else f"{units.rate(speed)} samples/s", PLAIN),
     ]
+    if machine is not None:
+        cpu = "" if machine.cpu is None else f"CPU {units.percent(machine.cpu.pct)}"
+        gpus = [f"GPU {g.index} {units.percent(g.utilization_pct)}" for g in machine.gpus or ()]
+        parts += [(text, MUTED) for text in (cpu, *gpus)]
+    parts.append((_spark(session, snapshot, glyphs), ACCENT))
+    return tuple(part for part in parts if part[0]), _epoch_bar(snapshot, glyphs)
 
 
 def _how_far(progress: SweepProgress, glyphs: Glyphs) -> TextRow:
@@ -266,17 +268,6 @@ def _place(sweep: Sweep, slot: Slot) -> TextRow:
     return ((text, PLAIN),)
 
 
-def _doing(snapshot: Snapshot) -> TextRow:
-    runs: list[tuple[str, tuple[str, ...]]] = [(phase_text(snapshot.phase) or "starting", PLAIN)]
-    epoch = epoch_text(snapshot)
-    if epoch:
-        runs.append((f"  {epoch}", MUTED))
-    speed = snapshot.samples_per_second_now
-    if speed is not None:
-        runs.append((f"  {units.rate(speed)} samples/s", PLAIN))
-    return tuple(runs)
-
-
 def _spark(session: Session, snapshot: Snapshot, glyphs: Glyphs) -> str:
     """Return the throughput of the last seconds as a line one row high; empty without any."""
     count = COLUMNS_PER_CELL * SPARK_CELLS
@@ -289,15 +280,6 @@ def _spark(session: Session, snapshot: Snapshot, glyphs: Glyphs) -> str:
         return ""
     draw = ascii_rows if glyphs.is_ascii else braille_rows
     return draw(columns, SPARK_CELLS, 1, max(known), filled=True)[0]
-
-
-def _machine(snapshot: Snapshot) -> TextRow:
-    machine = snapshot.machine
-    if machine is None:
-        return ()
-    texts = [f"CPU {units.percent(machine.cpu.pct)}"] if machine.cpu is not None else []
-    texts += [f"GPU {g.index} {units.percent(g.utilization_pct)}" for g in machine.gpus or ()]
-    return tuple((f"  {text}", MUTED) for text in texts)
 
 
 def _epoch_bar(snapshot: Snapshot, glyphs: Glyphs) -> TextRow:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
 from rich.cells import cell_len
 
 from dlmon.figures.glyphs import UNICODE, Glyphs
+from dlmon.figures.sections import Bar, Curves, Point
 from dlmon.figures.value_axis import bar_fractions, nice_top, short_number
 from tui.drawing.plot import COLUMNS_PER_CELL, ascii_rows, bar, braille_rows
 from tui.widgets.lines import BAD, MUTED, PLAIN, STRONG, cut
@@ -30,36 +30,6 @@ _LEAST_WITH_MIDDLE = 5
 _SHORTEST_BAR = 6
 
 
-@dataclass(frozen=True)
-class Point:
-    """One combination on an axis; `y` is None where it has no figure, `low`..`high` its band."""
-
-    x: float
-    label: str
-    y: float | None
-    low: float | None = None
-    high: float | None = None
-    out_of_memory: bool = False
-
-
-@dataclass(frozen=True)
-class PointSeries:
-    """Points that differ only in the variable of the axis, from left to right."""
-
-    label: str
-    points: tuple[Point, ...]
-
-
-@dataclass(frozen=True)
-class Bar:
-    """One combination; `text` is its figure, or why it has none."""
-
-    label: str
-    value: float | None
-    text: str
-    best: bool = False
-
-
 def is_doubling(xs: Sequence[float]) -> bool:
     """Return whether each value is at least twice the one before: then an axis is log2."""
     ordered = sorted(set(xs))
@@ -67,21 +37,19 @@ def is_doubling(xs: Sequence[float]) -> bool:
     return len(ordered) > 1 and ordered[0] > 0 and all(b >= 2 * a for a, b in pairs)
 
 
-def plot_rows(
-    series: Sequence[PointSeries], width: int, height: int, glyphs: Glyphs = UNICODE
-) -> list[TextRow]:
-    """Draw the points of each series and the lines that join them.
+def plot_rows(curves: Curves, width: int, height: int, glyphs: Glyphs = UNICODE) -> list[TextRow]:
+    """Draw the points of each line, and what joins them.
 
     The vertical axis begins at zero. A point without a figure leaves a gap; where
-    memory ran out, a cross stands at the top. With several series the first row
+    memory ran out, a cross stands at the top. With several lines the first row
     is the legend.
     """
-    drawn = series[: len(SERIES)]
-    legend = _legend(series, width, glyphs) if len(series) > 1 else ()
+    names, drawn = list(curves.lines), list(curves.lines.values())[: len(SERIES)]
+    legend = _legend(names, width, glyphs) if len(names) > 1 else ()
     labels_width = _LABELS_WIDTH if width >= 4 * _LABELS_WIDTH else 0
     plot_width = width - labels_width
     plot_height = height - 1 - bool(legend)
-    points = [point for one in drawn for point in one.points]
+    points = [point for line in drawn for point in line]
     if plot_width < 2 * _MARGIN + 2 or plot_height < 1 or not points:
         return []
     tops = [max(point.y, point.high or 0.0) for point in points if point.y is not None]
@@ -106,19 +74,20 @@ def bar_rows(
         return []
     ellipsis = glyphs.ellipsis
     shown = bars if len(bars) <= height else bars[: height - 1]
-    values = [one.value for one in bars if one.value is not None]
+    values = [one.value for one in bars if one.value]
     fractions = dict(zip(values, bar_fractions(values), strict=True))
-    text_width = max((cell_len(one.text) for one in shown if one.value is not None), default=0)
+    text_width = max((cell_len(one.text) for one in shown if one.value), default=0)
     longest = max((cell_len(one.label) for one in shown), default=0)
     room = width - text_width - 2 * _GAP - 2
     label_width = max(1, min(longest, int(width * _LABEL_SHARE), room - _SHORTEST_BAR))
     bar_width = room - label_width
     rows: list[TextRow] = []
     for one in shown:
-        marker = (glyphs.best if one.best else " ") + " "
-        style = STRONG if one.best else PLAIN
+        is_best = one.kind == "this"
+        marker = (glyphs.best if is_best else " ") + " "
+        style = STRONG if is_best else PLAIN
         label = fit(one.label, label_width, ellipsis) + " " * _GAP
-        if one.value is None:
+        if not one.value:
             row: TextRow = ((marker + label, style), (one.text, MUTED))
         else:
             drawn = bar(fractions[one.value], bar_width, glyphs)
@@ -178,15 +147,15 @@ class _Cells:
 
 
 def _draw_series(
-    cells: _Cells, series: PointSeries, place: _Places, top: float, number: int, glyphs: Glyphs
+    cells: _Cells, points: Sequence[Point], place: _Places, top: float, number: int, glyphs: Glyphs
 ) -> None:
     draw = ascii_rows if glyphs.is_ascii else braille_rows
-    lines = draw(_columns(series.points, place, cells.width), cells.width, cells.height, top)
+    lines = draw(_columns(points, place, cells.width), cells.width, cells.height, top)
     for y, line in enumerate(lines):
         for x, character in enumerate(line):
             if character != " ":
                 cells.put(x, y, character, SERIES[number])
-    for point in series.points:
+    for point in points:
         x = place.column(point.x) // COLUMNS_PER_CELL
         if point.out_of_memory:
             cells.put(x, 0, glyphs.cross, BAD)
@@ -258,13 +227,13 @@ def _horizontal_labels(points: Sequence[Point], place: _Places, width: int) -> s
     return "".join(row)
 
 
-def _legend(series: Sequence[PointSeries], width: int, glyphs: Glyphs) -> TextRow:
-    """Return each series' marker and name; those that aren't drawn are counted."""
+def _legend(names: Sequence[str], width: int, glyphs: Glyphs) -> TextRow:
+    """Return each line's marker and name; those that aren't drawn are counted."""
     markers = glyphs.series
     runs: list[tuple[str, tuple[str, ...]]] = []
-    for number, one in enumerate(series[: len(SERIES)]):
+    for number, name in enumerate(names[: len(SERIES)]):
         runs.append((f"{markers[number]} ", SERIES[number]))
-        runs.append((f"{one.label}{' ' * _GAP}", PLAIN))
-    if len(series) > len(SERIES):
-        runs.append((f"and {len(series) - len(SERIES)} not drawn", MUTED))
+        runs.append((f"{name}{' ' * _GAP}", PLAIN))
+    if len(names) > len(SERIES):
+        runs.append((f"and {len(names) - len(SERIES)} not drawn", MUTED))
     return cut(tuple(runs), width, glyphs.ellipsis)

@@ -12,6 +12,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Container
 
 from dlmon.exit_codes import INTERRUPTED_BY_USER
+from dlmon.figures.sweep_report import picture_of
 from dlmon.figures.sweeps import (
     findings,
     plan_text,
@@ -37,7 +38,6 @@ from tui.sweep.lines import (
     SweepRunLines,
     SweepTopLine,
 )
-from tui.sweep.picture import picture_of
 from tui.sweep.quit import SweepGoOnScreen, SweepQuitScreen, SweepStopScreen
 from tui.sweep.table import SweepTable
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from fakes.sweeps import completed, plan_of, sweep_of
 
+from dlmon.figures.sweep_report import picture_of
 from dlmon.figures.sweeps import (
     findings,
     outcome_text,
@@ -21,7 +22,6 @@ from dlmon.figures.sweeps import (
 )
 from dlmon.records import Began, Outcome, RunStatus, Slot
 from dlmon.sweep.log import new_header
-from tui.sweep.picture import picture_of
 
 SIZES = {"batch_size": [32, 64, 128]}
 OOM = Outcome(RunStatus.OUT_OF_MEMORY, "memory ran out with batch size 128", "s", None, 2.0)
@@ -191,7 +191,7 @@ def test_the_best_of_each_mode_is_named_and_none_across_them():
     as_json = sweep_json(new_header(sweep.plan, 7, 1.0), sweep, "sweep.jsonl")
     assert [row["best"] for row in as_json["rows"]] == [False, True, True, False]
     picture = picture_of(sweep, "mnist-mlp-small")
-    assert [bar.best for bar in picture.bars] == [False, True, True, False]
+    assert [bar.kind for bar in picture.bars] == ["", "this", "this", ""]
 
 
 @pytest.mark.parametrize("metric", ["seconds_per_epoch", "run_seconds"])
@@ -271,22 +271,20 @@ def test_a_varied_number_is_an_axis_and_what_else_is_varied_makes_series():
     vary = {"device": ["cpu", "gpu:0"], "batch_size": [64, 32]}
     picture = picture_of(once(0.4, 0.5, 0.2, 0.1, vary=vary), "mnist-mlp-small")
     assert picture.title == "ms per sample against batch"
-    assert [one.label for one in picture.series] == ["cpu", "gpu:0"]
-    assert [(p.label, p.y) for p in picture.series[0].points] == [
+    assert list(picture.lines) == ["cpu", "gpu:0"]
+    assert [(p.label, p.y) for p in picture.lines["cpu"]] == [
         ("32", pytest.approx(0.5)),
         ("64", pytest.approx(0.4)),
     ]
-    assert "logarithmic" in picture.note
 
 
 def test_words_have_bars():
     vary = {"device": ["cpu", "gpu"]}
     picture = picture_of(once(0.5, 0.2, vary=vary), "mnist-mlp-small")
-    assert [(bar.label, bar.text, bar.best) for bar in picture.bars] == [
-        ("cpu", "0.500 ms", False),
-        ("gpu", "0.200 ms", True),
+    assert [(bar.label, bar.text, bar.kind) for bar in picture.bars] == [
+        ("cpu", "0.500 ms", ""),
+        ("gpu", "0.200 ms", "this"),
     ]
-    assert picture.series == ()
 
 
 def test_where_nothing_is_varied_workloads_are_put_beside_each_other():
@@ -296,14 +294,14 @@ def test_where_nothing_is_varied_workloads_are_put_beside_each_other():
     )
     picture = picture_of(sweep, "cifar10-cnn")
     assert [bar.label for bar in picture.bars] == list(names)
-    assert (picture.title, picture.note) == ("ms per sample", "logarithmic scale")
+    assert picture.heading == "ms per sample"
 
 
 def test_a_combination_that_has_no_figure_says_why():
     plan = plan_of({"device": ["cpu", "gpu:9"]})
     sweep = sweep_of(plan, [completed(0.5)], [Outcome(RunStatus.IMPOSSIBLE, "there is no GPU 9")])
     bars = [(bar.label, bar.value, bar.text) for bar in picture_of(sweep, "mnist-mlp-small").bars]
-    assert bars[1] == ("gpu:9", None, "there is no GPU 9")
+    assert bars[1] == ("gpu:9", 0.0, "there is no GPU 9")
 
 
 # ---- JSON ----

@@ -9,22 +9,20 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from dlmon.figures.glyphs import ASCII
-from tui.sweep.plot import (
-    SERIES,
-    Bar,
-    Point,
-    PointSeries,
-    bar_rows,
-    is_doubling,
-    plot_rows,
-)
+from dlmon.figures.sections import Bar, Curves, Point
+from tui.sweep import plot
+from tui.sweep.plot import SERIES, bar_rows, is_doubling
 from tui.widgets.lines import row_width
 
 
 def series(*ys, xs=None, label="", **options):
     xs = xs or [32 * 2**number for number in range(len(ys))]
     points = (Point(x, str(x), y, **options) for x, y in zip(xs, ys, strict=True))
-    return PointSeries(label, tuple(points))
+    return label, tuple(points)
+
+
+def plot_rows(lines, *size, **options):
+    return plot.plot_rows(Curves("", dict(lines)), *size, **options)
 
 
 def text(rows):
@@ -89,15 +87,15 @@ def test_a_combination_without_a_figure_parts_the_line():
 
 def test_where_memory_ran_out_a_cross_stands_at_the_top():
     points = (Point(32, "32", 0.5), Point(64, "64", None, out_of_memory=True))
-    rows = plot_rows([PointSeries("", points)], 40, 8)
+    rows = plot_rows([("", points)], 40, 8)
     assert [y for _, y in marked(rows, "✗")] == [0]
-    plain = plot_rows([PointSeries("", points)], 40, 8, glyphs=ASCII)
+    plain = plot_rows([("", points)], 40, 8, glyphs=ASCII)
     assert marked(plain, "x") == marked(rows, "✗")
 
 
 def test_the_band_of_several_runs_is_drawn_through_the_point():
     points = (Point(32, "32", 0.5, low=0.2, high=0.8), Point(64, "64", 0.9, low=0.9, high=0.9))
-    rows = plot_rows([PointSeries("", points)], 40, 10)
+    rows = plot_rows([("", points)], 40, 10)
     at = sorted(marked(rows, "●"))[0]
     band = [y for x, y in marked(rows, "│") if x == at[0]]
     assert min(band) < at[1] < max(band)
@@ -127,7 +125,7 @@ def test_labels_never_run_into_each_other():
 
 
 def test_bars_are_as_long_as_their_values():
-    bars = [Bar("cpu", 2.0, "2.00 s"), Bar("gpu:0", 1.0, "1.00 s", best=True)]
+    bars = [Bar("cpu", 2.0, "2.00 s"), Bar("gpu:0", 1.0, "1.00 s", "this")]
     assert text(bar_rows(bars, 40, 5)) == [
         "  cpu    ━━━━━━━━━━━━━━━━━━━━━━━  2.00 s",
         "▶ gpu:0  ━━━━━━━━━━━╸             1.00 s",
@@ -135,7 +133,7 @@ def test_bars_are_as_long_as_their_values():
 
 
 def test_a_combination_without_a_figure_has_no_bar_but_says_why():
-    bars = [Bar("cpu", 2.0, "2.00 s"), Bar("gpu:9", None, "there is no GPU 9")]
+    bars = [Bar("cpu", 2.0, "2.00 s"), Bar("gpu:9", 0.0, "there is no GPU 9")]
     assert text(bar_rows(bars, 40, 5))[1] == "  gpu:9  there is no GPU 9"
     assert text(bar_rows(bars[1:], 30, 5)) == ["  gpu:9  there is no GPU 9"]
 
@@ -164,14 +162,14 @@ points = st.lists(
 
 
 @given(
-    st.lists(points.map(lambda pairs: PointSeries("name", tuple(pairs))), max_size=8),
+    st.dictionaries(st.sampled_from("abcdefgh"), points.map(tuple), max_size=8),
     st.integers(-1, 90),
     st.integers(-1, 30),
     st.booleans(),
 )
-@example([PointSeries("name", (Point(1, "1", 4e-181),))], 24, 2, False)
+@example({"name": (Point(1, "1", 4e-181),)}, 24, 2, False)
 def test_whatever_is_drawn_fits(drawn, width, height, ascii):
-    rows = plot_rows(drawn, width, height, GLYPHS[ascii])
+    rows = plot_rows(drawn, width, height, glyphs=GLYPHS[ascii])
     assert len(rows) <= max(0, height)
     assert all(row_width(row) <= width for row in rows)
     if ascii:
@@ -179,7 +177,7 @@ def test_whatever_is_drawn_fits(drawn, width, height, ascii):
 
 
 @given(
-    st.lists(st.builds(Bar, st.text(max_size=9), values, st.text(max_size=9), st.booleans())),
+    st.lists(st.builds(Bar, st.text(max_size=9), st.floats(0, 1e6), st.text(max_size=9))),
     st.integers(0, 90),
     st.integers(0, 12),
 )

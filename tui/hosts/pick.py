@@ -7,82 +7,20 @@ from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.widgets import Input
+from textual.content import Content
+from textual.widgets import Input, OptionList, Static
 
 from dlmon.records.sanitize import clean
 from dlmon.remote.hosts import GROUP_MARK
 from tui.requests import WatchHosts
 from tui.screens.base import HELP, PALETTE, QUIT, THEME, BaseScreen, hidden
-from tui.widgets.lines import ACCENT, MUTED, PLAIN, wrapped
-from tui.widgets.row_list import RowList
-from tui.widgets.rows import TextRow, fit
+from tui.widgets.rows import fit
 from tui.widgets.text_field import TextField
 
 _LONGEST_NAME = 32
-_NOTHING = (
-    "No host is known yet: type one below.",
-    "Those that ~/.ssh/config names, and groups below [hosts] in config.toml, are listed here.",
-)
+_NOTHING = """No host is known yet: type one below.
 
-
-class HostChoices(RowList):
-    """Groups with their hosts, then hosts; some are marked.
-
-    Args:
-        groups: hosts by the name of their group.
-        hosts: the others.
-    """
-
-    def __init__(self, groups: Mapping[str, Sequence[str]], hosts: Sequence[str]) -> None:
-        super().__init__(id="choices")
-        named = {f"{GROUP_MARK}{name}": ", ".join(members) for name, members in groups.items()}
-        self._known: list[tuple[str, str]] = [*named.items(), *((host, "") for host in hosts)]
-        self._marked: dict[str, None] = {}
-        self.set_titles("Hosts", "")
-
-    @property
-    def count(self) -> int:
-        return len(self._known)
-
-    @property
-    def chosen(self) -> tuple[str, ...]:
-        """What is marked; where nothing is, what is highlighted."""
-        if self._marked or not self._known:
-            return tuple(self._marked)
-        return (self._known[self.index][0],)
-
-    def toggle_mark(self) -> None:
-        """Mark what is highlighted, or mark it no more; then go on."""
-        if self._known:
-            name = self._known[self.index][0]
-            if name in self._marked:
-                del self._marked[name]
-            else:
-                self._marked[name] = None
-            self.set_titles("Hosts", f"{len(self._marked)} marked" if self._marked else "")
-            self.move(1)
-
-    def heading(self, width: int) -> TextRow:
-        has_groups = any(members for _, members in self._known)
-        return (
-            (f"   {fit('host', _LONGEST_NAME, self.ellipsis)}  {'group of' * has_groups}", MUTED),
-        )
-
-    def row_of(self, index: int, width: int) -> TextRow:
-        name, members = self._known[index]
-        mark = self.glyphs.dot if name in self._marked else " "
-        return (
-            (f" {mark} ", ACCENT),
-            (f"{fit(clean(name), _LONGEST_NAME, self.ellipsis)}  ", PLAIN),
-            (clean(members), MUTED),
-        )
-
-    def empty_rows(self, width: int, height: int) -> list[TextRow]:
-        """Say where hosts are named."""
-        lines = [line for text in _NOTHING for line in wrapped(text, width, height, self.ellipsis)]
-        styles = [PLAIN, *[MUTED] * len(lines)]
-        rows: list[TextRow] = [((line, style),) for line, style in zip(lines, styles, strict=False)]
-        return rows[:height]
+Those that ~/.ssh/config names, and groups below [hosts] in config.toml, are listed here."""
 
 
 class _HostField(TextField):
@@ -103,13 +41,33 @@ class HostPicker(BaseScreen):
     """
 
     DEFAULT_CSS = """
-    HostPicker #choices { height: 1fr; }
+    HostPicker #choices {
+        width: 100%;
+        height: 1fr;
+        padding: 0 1;
+        background: $background;
+        text-wrap: nowrap;
+        text-overflow: ellipsis;
+    }
     HostPicker #typed { margin: 0 1; }
     """
-    AUTO_FOCUS = ""
+    AUTO_FOCUS = "#choices, #typed"
+    # With priority, for the list would take a key to choose one alone.
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "watch", "Watch", tooltip="Watch what is marked, or highlighted"),
-        Binding("space", "mark", "Mark", tooltip="Mark what is highlighted, or no more"),
+        Binding(
+            "enter",
+            "watch",
+            "Watch",
+            priority=True,
+            tooltip="Watch what is marked, or highlighted",
+        ),
+        Binding(
+            "space",
+            "mark",
+            "Mark",
+            priority=True,
+            tooltip="Mark what is highlighted, or no more; so does a click",
+        ),
         Binding("b", "type", "By name", tooltip="Type a host that is not in the list"),
         HELP,
         Binding("q", "leave", "Back", tooltip="Go back"),
@@ -117,12 +75,6 @@ class HostPicker(BaseScreen):
         hidden("escape", "leave", "Back"),
         PALETTE,
         QUIT,
-        hidden("up", "move(-1)", "Host above"),
-        hidden("down", "move(1)", "Host below"),
-        hidden("pageup", "move_page(-1)", "Page up"),
-        hidden("pagedown", "move_page(1)", "Page down"),
-        hidden("home", "move(-1000000)", "First host"),
-        hidden("end", "move(1000000)", "Last host"),
     ]
     TOPICS: ClassVar[tuple[tuple[str, str], ...]] = (
         (
@@ -140,19 +92,47 @@ class HostPicker(BaseScreen):
 
     def __init__(self, groups: Mapping[str, Sequence[str]], hosts: Sequence[str]) -> None:
         super().__init__()
-        self._choices = HostChoices(groups, hosts)
+        named = {f"{GROUP_MARK}{name}": ", ".join(members) for name, members in groups.items()}
+        self._known = {**named, **dict.fromkeys(hosts, "")}
+        self._marked: dict[str, None] = {}
 
     def compose_parts(self) -> ComposeResult:
-        yield self._choices
+        if self._known:
+            yield OptionList(*map(self._shown, self._known), id="choices", classes="panel")
+        else:
+            yield Static(_NOTHING, id="choices", classes="panel", markup=False)
         yield _HostField(placeholder="another host: NAME or USER@NAME, as ssh takes it", id="typed")
+
+    def on_mount(self) -> None:
+        self.query_one("#choices").border_title = "Hosts"
+
+    def _shown(self, name: str) -> Content:
+        mark = self.glyphs.dot if name in self._marked else " "
+        members = (clean(self._known[name]), "$text-muted")
+        called = fit(clean(name), _LONGEST_NAME, self.glyphs.ellipsis)
+        return Content.assemble((f"{mark} ", "bold $text-accent"), f"{called}  ", members)
 
     @property
     def _typed(self) -> TextField:
         return self.query_one("#typed", TextField)
 
-    def on_mount(self) -> None:
-        """Start in the list, or where a host is typed if there is nothing to choose."""
-        self.set_focus(None if self._choices.count else self._typed)
+    @property
+    def _choices(self) -> OptionList | None:
+        return next(iter(self.query(OptionList)), None)
+
+    def _toggle(self, index: int) -> None:
+        choices, name = self._choices, list(self._known)[index]
+        if choices is None:
+            return
+        if name in self._marked:
+            del self._marked[name]
+        else:
+            self._marked[name] = None
+        choices.replace_option_prompt_at_index(index, self._shown(name))
+        choices.border_subtitle = f"{len(self._marked)} marked" if self._marked else ""
+
+    def on_option_list_option_selected(self, message: OptionList.OptionSelected) -> None:
+        self._toggle(message.option_index)
 
     def on_input_submitted(self, message: Input.Submitted) -> None:
         """Ask for the cards of the hosts that were typed."""
@@ -160,36 +140,33 @@ class HostPicker(BaseScreen):
         if words:
             self.post_message(WatchHosts(words))
 
-    def on_row_list_chosen(self) -> None:
-        self.action_watch()
-
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Offer to mark and to watch only where there is something, and nobody types."""
-        in_list = bool(self._choices.count) and not self._typed.has_focus
+        in_list = self._choices is not None and not self._typed.has_focus
         return action not in ("mark", "watch", "type") or in_list
 
     def action_watch(self) -> None:
         """Ask for the cards of what is marked, or highlighted."""
-        if self._choices.chosen:
-            self.post_message(WatchHosts(self._choices.chosen))
+        choices = self._choices
+        highlighted = None if choices is None else choices.highlighted
+        if self._marked or highlighted is not None:
+            names = tuple(self._marked) or (list(self._known)[highlighted or 0],)
+            self.post_message(WatchHosts(names))
+
+    def action_mark(self) -> None:
+        """Mark what is highlighted, or mark it no more; then go on."""
+        choices = self._choices
+        if choices is not None and choices.highlighted is not None:
+            self._toggle(choices.highlighted)
+            if choices.highlighted < choices.option_count - 1:
+                choices.action_cursor_down()
 
     def action_type(self) -> None:
         self.set_focus(self._typed)
-        self.refresh_bindings()
 
     def action_leave_field(self) -> None:
         """Go back to the list, or leave."""
-        if self._typed.has_focus and self._choices.count:
-            self.set_focus(None)
-            self.refresh_bindings()
+        if self._choices is not None and self._typed.has_focus:
+            self.set_focus(self._choices)
         else:
             self.action_leave()
-
-    def action_mark(self) -> None:
-        self._choices.toggle_mark()
-
-    def action_move(self, steps: int) -> None:
-        self._choices.move(steps)
-
-    def action_move_page(self, direction: int) -> None:
-        self._choices.move_page(direction)

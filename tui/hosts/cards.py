@@ -132,7 +132,7 @@ class HostCards(Container):
         self._grid.display = not is_compact and bool(self._hosts)
         self._nothing.display = bool(self._all) and not self._hosts
         if is_compact:
-            self._table.show(self._hosts, self._index, self.chosen_session)
+            self._table.show(self._hosts, self._index)
             return
         new = [HostCard(host) for host in self._all if host.name not in self._cards]
         if new:

@@ -11,8 +11,8 @@ from dlmon.figures import units
 from dlmon.figures.machine import BUSY_PCT
 from dlmon.records import Gpu
 from dlmon.remote.host import Age, HostSnapshot, RunningSession
-from tui.hosts.card import MOST_GPUS, STATUS_STYLES, shown_sessions
-from tui.widgets.lines import BAR, CHOSEN, GOOD, HIGH, MUTED, PLAIN, STRONG
+from tui.hosts.card import MOST_GPUS, STATUS_STYLES
+from tui.widgets.lines import BAR, GOOD, HIGH, MUTED, PLAIN, STRONG
 from tui.widgets.row_list import RowList
 from tui.widgets.rows import TextRow, TextRun, fit
 
@@ -25,20 +25,18 @@ _OF_SESSIONS = 34
 
 
 class HostTable(RowList):
-    """The hosts in rows, of which one is highlighted, or a session in it."""
+    """The hosts in rows, of which one is highlighted."""
 
     DEFAULT_CLASSES = ""
-    session: str | None = None
-    """The session of the highlighted host that is highlighted, by its id; None for the host."""
     _hosts: Sequence[HostSnapshot] = ()
 
     @property
     def count(self) -> int:
         return len(self._hosts)
 
-    def show(self, hosts: Sequence[HostSnapshot], index: int, session: str | None) -> None:
+    def show(self, hosts: Sequence[HostSnapshot], index: int) -> None:
         """Show hosts, with one of them highlighted."""
-        self._hosts, self.index, self.session = hosts, index, session
+        self._hosts, self.index = hosts, index
         self.redraw()
 
     def heading(self, width: int) -> TextRow:
@@ -56,13 +54,7 @@ class HostTable(RowList):
         if host.machine is None or not host.is_there:
             status = ": ".join(filter(None, (text, words.short_problem(host))))
             return (name, (fit(status, width - _NAME, self.ellipsis), STATUS_STYLES[level]))
-        session = self.session if index == self.index else None
-        return (name, *self._figures(host, width, session))
-
-    def drawn(self, index: int, width: int) -> TextRow:
-        """Return a row; of the highlighted one only its session where that is highlighted."""
-        in_row = index == self.index and self.session is not None
-        return self.row_of(index, width) if in_row else super().drawn(index, width)
+        return (name, *self._figures(host, width))
 
     def empty_rows(self, width: int, height: int) -> list[TextRow]:
         return []
@@ -83,7 +75,7 @@ class HostTable(RowList):
             shown.append((name, cells))
         return shown
 
-    def _figures(self, host: HostSnapshot, width: int, session: str | None) -> TextRow:
+    def _figures(self, host: HostSnapshot, width: int) -> TextRow:
         """Return what follows the name of a host, in a row of `width` cells with it."""
         machine, cells = host.machine, self._level_cells
         assert machine is not None
@@ -111,9 +103,8 @@ class HostTable(RowList):
         if not host.is_current:
             style = HIGH if host.age == Age.OLD else MUTED
             figures = tuple((text, style) for text, _ in figures)
-        last = self._sessions(host, session, width - used)
-        last = fit(last, width - used, self.ellipsis)
-        return (*figures, (last, style if session is None else CHOSEN))
+        last = fit(self._sessions(host, width - used), width - used, self.ellipsis)
+        return (*figures, (last, style))
 
     def _of_gpus(self, host: HostSnapshot, name: str, cells: int) -> str:
         """Return what all GPUs of a host come to; nothing where it has none."""
@@ -132,14 +123,9 @@ class HostTable(RowList):
         share = max(0.0, min(1.0, gpu.utilization_pct / 100))
         return levels[round(share * (len(levels) - 1))]
 
-    def _sessions(self, host: HostSnapshot, session: str | None, room: int) -> str:
-        """Say what runs on a host: how many, which one alone, or which is highlighted."""
+    def _sessions(self, host: HostSnapshot, room: int) -> str:
+        """Say what runs on a host: how many, or which one alone."""
         sessions = host.sessions or ()
-        if session is not None:
-            shown = shown_sessions(host)
-            at = next(number for number, one in enumerate(shown) if one.session == session)
-            before = "" if len(shown) == 1 else f"{at + 1} of {len(shown)}  "
-            return before + self._title_and_rate(shown[at], room - len(before))
         if not host.is_current:
             return words.status_of(host)[0]
         if len(sessions) == 1:

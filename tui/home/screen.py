@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from textual.app import ComposeResult
@@ -197,52 +198,7 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
         ),
         Binding("shift+tab", "previous_option", "Previous option", show=False, priority=True),
     ]
-    TOPICS: ClassVar[tuple[tuple[str, str], ...]] = (
-        (
-            "The first row",
-            "What you can watch: one of the workloads below, a script of your own (Keras or "
-            "PyTorch, unchanged), a machine that ssh reaches, or a session that was recorded.",
-        ),
-        (
-            "Filter",
-            "Type a part of a name, a family or a title, and only the workloads that have it stay "
-            "in the list. While nothing is typed, q quits.",
-        ),
-        (
-            "Workloads",
-            "The networks that can be trained, by data set. Parameters are the numbers that "
-            "training adjusts; last here is how long an epoch, or a whole run, took on this "
-            "machine with the options beside it, in brackets with others; ~ marks a time that is "
-            "projected, or very uncertain.",
-        ),
-        (
-            "FLOP/sample",
-            "How many additions and multiplications training does for one sample: the more, the "
-            "longer an epoch takes.",
-        ),
-        ("Source", "Where the network and the published times come from, to compare yours with."),
-        (
-            "Options",
-            "How to train. An empty field means the default that it shows. What is typed stays "
-            "when another workload is highlighted. F9 sets all of them to their defaults again.",
-        ),
-        *((option.label, option.explanation) for option in OPTIONS.values()),
-        (
-            "$ dlmon run …",
-            "The shell command for what Enter does here; a click or Ctrl+Y copies it. "
-            "If an option is invalid, it shows why.",
-        ),
-        (
-            "CPU, GPU, memory and cores",
-            "How busy this machine is now, and was before: newest on the right.",
-        ),
-        (
-            "Recent sessions",
-            "The newest of this machine's recorded sessions, where the terminal is large enough: "
-            "when each began, its name or workload, and its result. Tab goes there, Enter opens "
-            "one.",
-        ),
-    )
+    HELP_PAGES = (Path(__file__).with_name("home.md"),)
 
     class LaunchRequested(Message):
         """Enter was pressed."""
@@ -269,6 +225,11 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
         self._recent: RecentSessions
         self._form: RunForm
         self._command: CommandLine
+
+    @property
+    def topics(self) -> tuple[tuple[str, str], ...]:
+        options = ((option.label, option.explanation) for option in OPTIONS.values())
+        return (*super().topics, *options)
 
     def compose(self) -> ComposeResult:
         """Lay out the workloads, for the first paint; the rest follows at once."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import ClassVar
 
 from textual.app import ComposeResult
@@ -14,29 +15,13 @@ from dlmon.remote.fleet import Fleet
 from dlmon.session.replay import SEEKING_S
 from dlmon.session.source import SLICE_S
 from tui.hosts.cards_screen import MOVES, CardsScreen
-from tui.hosts.screen import HOSTS_TOPICS
 from tui.requests import ReplayHost
-from tui.screens.base import HELP, PALETTE, QUIT, SESSIONS, hidden
+from tui.screens.base import HELP, PALETTE, QUIT, SESSIONS, hidden, topics_of
 from tui.screens.transport import FAST_REFRESH_S, TRANSPORT_KEYS, TransportControls
 from tui.widgets import transport_line
 from tui.widgets.transport_line import TransportLine, mark_text
 
 _KEPT_TOPICS = ("GPU rows", "free", "CPU row", "no sample since", "Order")
-_TOPICS: tuple[tuple[str, str], ...] = (
-    (
-        "Hosts",
-        "A card for each machine that was recorded, all at the same moment: the time of day in the "
-        "first line, as each machine's own clock had it. Where there are many, each has a row. "
-        "Enter opens the highlighted one in full, at that moment; the cards then go on where that "
-        "was left.",
-    ),
-    *transport_line.HELP,
-    (
-        "begins at, ended at",
-        "The moment shown lies outside the machine's recording; after its end, its last "
-        "figures stay, muted.",
-    ),
-)
 
 
 class FleetScreen(CardsScreen, TransportControls):
@@ -65,10 +50,8 @@ class FleetScreen(CardsScreen, TransportControls):
         hidden("ctrl+home", "move_to(0, -1000000)", "First host"),
         hidden("ctrl+end", "move_to(0, 1000000)", "Last host"),
     ]
-    TOPICS: ClassVar[tuple[tuple[str, str], ...]] = (
-        *_TOPICS,
-        *(topic for topic in HOSTS_TOPICS if topic[0] in _KEPT_TOPICS),
-    )
+
+    HELP_PAGES = (Path(__file__).with_name("fleet.md"),)
 
     def __init__(self, fleet: Fleet) -> None:
         """Take the recordings; nothing is played before the screen is shown."""
@@ -76,6 +59,13 @@ class FleetScreen(CardsScreen, TransportControls):
         self._fleet = fleet
         self._second = -1
         self._catching_up: Worker[None] | None = None
+
+    @property
+    def topics(self) -> tuple[tuple[str, str], ...]:
+        cards = topics_of(Path(__file__).with_name("hosts.md"))
+        kept = (topic for topic in cards if topic[0] in _KEPT_TOPICS)
+        hosts, *more = super().topics
+        return (hosts, *topics_of(transport_line.HELP_PAGE), *more, *kept)
 
     @property
     def player(self) -> Fleet:

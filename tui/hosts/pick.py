@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import ClassVar
 
 from textual.app import ComposeResult
@@ -76,19 +77,7 @@ class HostPicker(BaseScreen):
         PALETTE,
         QUIT,
     ]
-    TOPICS: ClassVar[tuple[tuple[str, str], ...]] = (
-        (
-            "Hosts",
-            "Groups of hosts from the settings, then the hosts that ~/.ssh/config names. Enter "
-            "watches those that are marked, where none is the highlighted one: GPUs, who is on "
-            "them, and what dlmon trains there.",
-        ),
-        (
-            "Another host",
-            "Any that ssh reaches: NAME, USER@NAME or ssh://USER@NAME:PORT; several with blanks "
-            "between them. b goes there, esc back to the list.",
-        ),
-    )
+    HELP_PAGES = (Path(__file__).with_name("pick.md"),)
 
     def __init__(self, groups: Mapping[str, Sequence[str]], hosts: Sequence[str]) -> None:
         super().__init__()

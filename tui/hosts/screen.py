@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from pathlib import Path
 from typing import ClassVar
 
 from textual.binding import Binding, BindingType
@@ -13,59 +14,6 @@ from dlmon.remote.host import HostState, WatchedHost
 from tui.hosts.cards_screen import MOVES, CardsScreen
 from tui.requests import ListHostSessions, ShowHost, ShowHostSession
 from tui.screens.base import HELP, PALETTE, QUIT, REFRESH_S, hidden
-
-HOSTS_TOPICS: tuple[tuple[str, str], ...] = (
-    (
-        "Hosts",
-        "A card for each machine, reached by the system's own ssh: nothing has to be installed "
-        "there. Where there are many, each has a row, in a wide terminal with the memory and the "
-        "power of all its GPUs and who is on them. Enter opens the highlighted one in full.",
-    ),
-    (
-        "GPU rows",
-        "Number, utilisation over the last minute and now, memory in use, power, temperature, "
-        "and who is on it.",
-    ),
-    (
-        "free",
-        "No process is on the GPU, a desktop's included, and its utilisation and its memory in "
-        "use are below 5 %. Where one of these can't be read, it is not called free.",
-    ),
-    (
-        "CPU row",
-        "Utilisation of all cores over the last minute and now, memory in use, power and "
-        "temperature where they are known, and the load average of a minute.",
-    ),
-    (
-        "Sessions",
-        "What dlmon trains there now: how far it is, and how fast. Tab highlights one; Enter then "
-        "opens that. r lists all that was recorded there.",
-    ),
-    (
-        "no sample since",
-        "Two samples or more are missing: the figures are muted, and after 30 s they have the "
-        "colour of a warning.",
-    ),
-    (
-        "lost, not reached",
-        "There is no connection. It is tried again after 1, 3, 15 and 60 s, then every 5 minutes, "
-        "and at once with R.",
-    ),
-    (
-        "needs you",
-        "ssh can't go on by itself: a host key or a login has to be settled first. The card says "
-        "what to do.",
-    ),
-    (
-        "clock ahead, behind",
-        "The machine's clock differs from this one's by over 2 s.",
-    ),
-    (
-        "Order",
-        "As named on the command line; o or > sorts by name, by free GPUs, by load (utilisation "
-        "over the last minute), < goes back.",
-    ),
-)
 
 
 class HostsScreen(CardsScreen):
@@ -97,7 +45,7 @@ class HostsScreen(CardsScreen):
         hidden("home,ctrl+home", "move_to(0, -1000000)", "First host"),
         hidden("end,ctrl+end", "move_to(0, 1000000)", "Last host"),
     ]
-    TOPICS: ClassVar[tuple[tuple[str, str], ...]] = HOSTS_TOPICS
+    HELP_PAGES = (Path(__file__).with_name("hosts.md"),)
 
     def __init__(self, hosts: Sequence[WatchedHost], alerts: HostAlerts | None = None) -> None:
         """Connect to none before the screen is shown."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
 from typing import ClassVar
 
 from textual.app import ComposeResult
@@ -17,7 +18,6 @@ from dlmon.figures.profiles import profile_lines
 from dlmon.figures.stacks import stack_lines
 from dlmon.records import ProcessStack, Profile, Record
 from dlmon.session.stacks import in_order
-from tui.live.help import topics_of
 from tui.screens.base import HELP, PALETTE, QUIT, THEME, BaseScreen
 
 _SHARED: tuple[BindingType, ...] = (
@@ -53,10 +53,11 @@ class AnswerScreen(BaseScreen):
         self._records: Sequence[Record] | None = None
         self._text = ""
 
+    HELP_PAGES = (Path(__file__).with_name("answers.md"),)
+
     @property
     def topics(self) -> tuple[tuple[str, str], ...]:
-        """What `?` explains."""
-        return tuple(topic for topic in topics_of("answers.md") if topic[0] == self.TOPIC)
+        return tuple(topic for topic in super().topics if topic[0] == self.TOPIC)
 
     def lines_of(self, records: Sequence[Record]) -> Lines:
         """Return what is shown of an answer."""

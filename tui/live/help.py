@@ -30,9 +30,4 @@ FIRST_STEPS_OF_REPLAY: tuple[tuple[str, str], ...] = (
     ("q", "Leaves the replay."),
 )
 
-
-def topics_of(page: str) -> tuple[tuple[str, str], ...]:
-    """Return the topics of a page that lies beside this file: each heading with its sentences."""
-    text = (Path(__file__).parent / page).read_text(encoding="utf-8")
-    topics = (part.partition("\n") for part in text.split("### ")[1:])
-    return tuple((name, " ".join(sentences.split())) for name, _, sentences in topics)
+LIVE = Path(__file__).with_name("live.md")

@@ -14,6 +14,7 @@ from dlmon.session.replay import SEEKING_S, ReplaySource
 from dlmon.session.source import SLICE_S
 from tui.live.help import FIRST_STEPS_OF_REPLAY
 from tui.live.screen import LiveScreen
+from tui.screens.base import topics_of
 from tui.screens.transport import FAST_REFRESH_S, TRANSPORT_KEYS, TransportControls
 from tui.widgets import transport_line
 from tui.widgets.transport_line import TransportLine, mark_text
@@ -62,7 +63,7 @@ class ReplayScreen(LiveScreen, TransportControls, inherit_bindings=False):
     @property
     def topics(self) -> tuple[tuple[str, str], ...]:
         """What `?` explains."""
-        return (*transport_line.HELP, *super().topics)
+        return (*topics_of(transport_line.HELP_PAGE), *super().topics)
 
     @property
     def first_steps(self) -> tuple[tuple[str, str], ...]:

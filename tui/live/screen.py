@@ -27,7 +27,7 @@ from tui.live.comparison.panel import ComparisonPanel
 from tui.live.comparison.session_comparison import SessionComparison
 from tui.live.epochs.table import EpochTable
 from tui.live.epochs.zoom import EPOCH_ACTIONS, EpochLine, EpochZoom
-from tui.live.help import FIRST_STEPS, FIRST_STEPS_OF_SCRIPT, topics_of
+from tui.live.help import FIRST_STEPS, FIRST_STEPS_OF_SCRIPT, LIVE
 from tui.live.keys import CHART_ACTIONS, LIVE_KEYS, LOG_ACTIONS, STOPS_SCRIPT
 from tui.live.limit_line import LimitLine
 from tui.live.loss_chart import learned_text, next_metric
@@ -36,10 +36,10 @@ from tui.live.progress_line import ProgressLine
 from tui.live.side_cell import Part, Room, SideCell, part_after, parts_shown
 from tui.live.time_charts import machine_view
 from tui.live.top_line import TopLine
-from tui.machine.help import MACHINE_HELP, OF_GPUS
+from tui.machine.help import MACHINE, OF_GPUS
 from tui.machine.view import MachineView
 from tui.requests import TellEnd, TrainAgain
-from tui.screens.base import REFRESH_S
+from tui.screens.base import REFRESH_S, topics_of
 from tui.screens.export import ExportControls
 from tui.screens.session_controls import SessionControls
 from tui.screens.stop import ENDS_SERIES, AgainScreen, AgainScriptScreen
@@ -110,7 +110,7 @@ class LiveScreen(SessionControls, ExportControls, EpochZoom):
     def topics(self) -> tuple[tuple[str, str], ...]:
         """What `?` explains; nothing of GPUs where there is none."""
         has_gpus = bool(self._look_at_machine().gpus)
-        topics = (*topics_of("live.md"), *MACHINE_HELP)
+        topics = topics_of(LIVE, MACHINE)
         return tuple(topic for topic in topics if has_gpus or topic[0] not in OF_GPUS)
 
     @property

@@ -8,7 +8,7 @@ from rich.cells import cell_len
 from textual import events
 from textual.message import Message
 
-from dlmon.records import MAX_BUSIEST, MAX_OF_RUN, MAX_ON_GPUS, Process
+from dlmon.records import MAX_BUSIEST, Process
 from tui.machine.process_rows import (
     BY_NAME,
     ProcessColumn,
@@ -37,29 +37,6 @@ from tui.widgets.lines import (
     wrapped,
 )
 from tui.widgets.rows import TextRow, TextRun, fit
-
-PROCESS_HELP: tuple[tuple[str, str], ...] = (
-    (
-        "Processes",
-        f"The {MAX_OF_RUN} busiest processes of the run, the {MAX_ON_GPUS} that hold the most "
-        f"on GPUs, and the {MAX_BUSIEST} busiest others of the machine, read every 5 seconds. Of "
-        "a session that is over, the last ones that were read.",
-    ),
-    ("● this run", "A dot marks the training and what it started."),
-    ("GPU, GPU mem", "The numbers of the GPUs that a process uses, and its memory on all of them."),
-    ("running", "How long ago it started."),
-    ("CPU %", "100 is one core, so several threads take more than 100."),
-    (
-        "(in brackets)",
-        "In place of a command, why it is unknown: a container numbers processes differently "
-        "from the driver.",
-    ),
-    (
-        "–",
-        "Unknown; the processes screen shows the reason for the chosen process. A blank "
-        "means none.",
-    ),
-)
 
 READ_EVERY_S = 5
 _MARKS = 4

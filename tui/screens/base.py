@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from textual.app import ComposeResult
@@ -38,10 +39,18 @@ def hidden(key: str, action: str, description: str = "", tooltip: str = "") -> B
     return Binding(key, action, description, show=False, tooltip=tooltip)
 
 
+def topics_of(*pages: Path) -> tuple[tuple[str, str], ...]:
+    """Return the topics of pages of Markdown: each heading with its sentences."""
+    parts = (part for page in pages for part in page.read_text("utf-8").split("### ")[1:])
+    topics = (part.partition("\n") for part in parts)
+    return tuple((name, " ".join(sentences.split())) for name, _, sentences in topics)
+
+
 class BaseScreen(SteadyScreen[None]):
     """A screen over the whole terminal. A subclass lays out its parts in `compose_parts`."""
 
-    TOPICS: ClassVar[tuple[tuple[str, str], ...]] = ()
+    HELP_PAGES: ClassVar[tuple[Path, ...]] = ()
+    """Pages of Markdown with what `?` explains."""
     USES_SENSORS_BELOW: ClassVar[bool] = False
     """Whether the screen below has to go on sampling the machine: this one has no sensors."""
 
@@ -113,7 +122,7 @@ class BaseScreen(SteadyScreen[None]):
     @property
     def topics(self) -> tuple[tuple[str, str], ...]:
         """What `?` explains: names and sentences."""
-        return self.TOPICS
+        return topics_of(*self.HELP_PAGES)
 
     @property
     def glyphs(self) -> Glyphs:

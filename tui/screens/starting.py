@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
+from pathlib import Path
 from typing import Any, ClassVar
 
 from textual.app import ComposeResult
@@ -36,22 +37,7 @@ class StartingScreen(BaseScreen):
         Binding("q", "leave", "Quit", tooltip="Don't wait for it"),
         Binding("escape,ctrl+c,ctrl+q", "leave", "Quit", show=False),
     ]
-    TOPICS: ClassVar[tuple[tuple[str, str], ...]] = (
-        (
-            "Starting",
-            "The sensors identify the hardware before training starts, so that it is recorded with "
-            "every run. This takes about a second; whoever leaves before starts nothing.",
-        ),
-        (
-            "Connecting",
-            "ssh connects to the other machine. What has been started there goes on without you.",
-        ),
-        (
-            "Reading",
-            "A session is shown once its log is read to the end; after a long run that takes a "
-            "while.",
-        ),
-    )
+    HELP_PAGES = (Path(__file__).with_name("starting.md"),)
 
     def __init__(
         self,

@@ -78,38 +78,7 @@ class CompareScreen(ExportControls):
         PALETTE,
         QUIT,
     ]
-    TOPICS: ClassVar[tuple[tuple[str, str], ...]] = (
-        (
-            "Throughput",
-            "Samples per second of both sides over the time since each began to train; steps per "
-            "second where a script's batches have no known size. The base is dotted. Where a side "
-            "has several runs, all of them are drawn. The axis begins at zero, unless all lies in "
-            "its upper half.",
-        ),
-        (
-            "change",
-            "By how much new differs from base, each the geometric mean of its runs. ~ says that "
-            "it isn't significant: the interval beside it holds 0 %. ? says that it wasn't tested: "
-            "one run a side can't show how much runs differ from time to time.",
-        ),
-        (
-            "95 % interval",
-            "What the true change lies in, in 95 of 100 cases. From two runs a side on it allows "
-            "for how runs differ; with one, for how other runs of the same conditions did. Where "
-            "there are none, it is of how the two runs varied by themselves, and says nothing of "
-            "how runs differ: repeat them (dlmon sweep WORKLOAD --repeat 3).",
-        ),
-        (
-            "p, n",
-            "p is how likely such a change would be by chance, n how many runs of base and new "
-            "have the figure.",
-        ),
-        (
-            "Not comparable",
-            "Runs of another network or script, batch size, precision, mode or data did other "
-            "work: their figures don't compare.",
-        ),
-    )
+    HELP_PAGES = (Path(__file__).with_name("compare.md"),)
 
     def __init__(
         self, base: Sequence[Path], new: Sequence[Path], read: Read = compare_logs

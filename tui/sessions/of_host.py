@@ -62,7 +62,7 @@ class HostSessionsScreen(SessionsScreen):
             "with there.",
         )
         kept = ("Filter", "Order", "status", "time")
-        return (about, *(topic for topic in self.TOPICS if topic[0] in kept))
+        return (about, *(topic for topic in super().topics if topic[0] in kept))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Offer nothing that needs a log of this machine, and no sweep, which is shown there."""

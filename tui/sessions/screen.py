@@ -88,74 +88,7 @@ class SessionsScreen(ExportControls, FilteredScreen):
         hidden("home,ctrl+home", "move(-1000000)", "First session"),
         hidden("end,ctrl+end", "move(1000000)", "Last session"),
     ]
-    TOPICS: ClassVar[tuple[tuple[str, str], ...]] = (
-        (
-            "Sessions",
-            "Every training run that was recorded here, newest first, and those that are running "
-            "now. Enter or a double click shows one, finished or live.",
-        ),
-        (
-            "Sweeps",
-            "A sweep has a row of its own, and its runs stand below it, joined to it by ├ and ╰, "
-            "with what was varied at the end of the row. Enter on the sweep shows its table and "
-            "its chart; where runs are left, it asks whether they are to be trained.",
-        ),
-        (
-            "Filter",
-            "After /, type parts of a name, a device, a date or a status, such as: cnn failed "
-            "2026-11. The name of a sweep finds it with its runs. Enter keeps the filter, Esc "
-            "clears it.",
-        ),
-        (
-            "Order",
-            "Newest first; o or > sorts by the next column, < by the one before, i the other way "
-            "round, and a click on a column too. Only by start, the runs of a sweep stand below "
-            "it.",
-        ),
-        (
-            "● marked",
-            "Space marks a session, a sweep with its runs. What is done with several is done with "
-            "all that are marked, shown or not; where none is, with the highlighted one.",
-        ),
-        (
-            "Compare",
-            "Space on one session, Space on another, then c compares the two. Of several, c puts "
-            "the oldest of the marked sessions beside the others. Where they have two names "
-            "in all, it puts those of the one name beside those of the other.",
-        ),
-        (
-            "Replay",
-            "v shows a session again as it ran. Where several recordings of machines (dlmon watch "
-            "--record) are marked, it shows all at the same moment, a card for each machine.",
-        ),
-        (
-            "Export",
-            "e hands on what is marked, or highlighted: h as a report in one HTML file, m as "
-            "Markdown to the clipboard of the terminal, p this screen as a picture (SVG).",
-        ),
-        (
-            "Name, note",
-            "u gives a session a name, by which every command finds it, and a note. Several "
-            "sessions may have the same name.",
-        ),
-        (
-            "Delete",
-            "x or Del deletes what is marked, or highlighted, permanently; it asks first. What "
-            "runs, or may run on another machine, can't be deleted.",
-        ),
-        (
-            "status",
-            "completed, failed, or stopped: by a person, or as its terminal was closed; running; "
-            "interrupted if the process that recorded it ended without a result; unknown if that "
-            "can't be determined, as for another machine's session.",
-        ),
-        (
-            "time",
-            "How long an epoch, or a whole run, took; ± is its 95 % band, and ~ says that the "
-            "time is a projection, as not all of it was measured, or very uncertain. Where a run "
-            "failed, its error; where there is no time, why.",
-        ),
-    )
+    HELP_PAGES = (Path(__file__).with_name("sessions.md"),)
 
     def __init__(
         self,

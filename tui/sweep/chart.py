@@ -10,17 +10,6 @@ from tui.sweep.plot import GRID, SERIES, bar_rows, is_doubling, plot_rows
 from tui.widgets.lines import MUTED, Lines
 from tui.widgets.rows import TextRow
 
-HELP: tuple[tuple[str, str], ...] = (
-    (
-        "Chart",
-        "How the time of a sample depends on what is varied, from zero up: less is better. Where "
-        "values double from one to the next, equal steps along the axis are equal factors. A line "
-        "through a point is the 95 % band of at least three runs; ✗ at the top is where memory ran "
-        "out. "
-        "Where nothing that is varied is a number, bars stand for the combinations.",
-    ),
-)
-
 
 class SweepChart(Lines):
     """Shows a picture; draws it again only where it changed."""

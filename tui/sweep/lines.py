@@ -40,31 +40,6 @@ SPARK_CELLS = 12
 _SPARK_COLUMN_NS = 1_000_000_000
 _BAR_CELLS = 12
 
-HELP: tuple[tuple[str, str], ...] = (
-    (
-        "First line",
-        "What is swept and what is varied; at the right which combination of how many is being "
-        "run, in which round, how long the sweep has been running and about how long it still "
-        "takes, as its runs have taken so far.",
-    ),
-    (
-        "best, less time",
-        "What the sweep has found so far, by the throughput in the steady state: the time of an "
-        "epoch or a run would hold the compilation as well. How much faster the best is than "
-        "the next stands behind it, with the 95 % interval that the runs of both show; one run of "
-        "each can't show it.",
-    ),
-    (
-        "Last line",
-        "The current run, a line for each machine where there are several: what it is doing, its "
-        "throughput in the last seconds, how "
-        "busy the machine is, and how far the epoch is. More epochs follow those that were asked "
-        "for until training has lasted its least time: epoch 1/1, +4 extra is the fourth of them. "
-        "Where the connection to a machine is lost, the run continues there, and the line says "
-        "when it is tried again.",
-    ),
-)
-
 
 @dataclass(frozen=True)
 class SweepProgress:

@@ -27,9 +27,6 @@ from dlmon.records import Event, Slot
 from dlmon.sweep.runner import SweepRun
 from tui.requests import GoBack, ShowSweptSession, TellEnd
 from tui.screens.base import HELP, PALETTE, REFRESH_S, SESSIONS, THEME, BaseScreen, hidden
-from tui.sweep import chart as sweep_chart
-from tui.sweep import lines as sweep_lines
-from tui.sweep import table as sweep_table
 from tui.sweep.chart import SweepChart
 from tui.sweep.lines import (
     ShownRun,
@@ -68,12 +65,7 @@ class SweepScreen(BaseScreen):
         PALETTE,
         hidden("ctrl+c,ctrl+q", "leave"),
     ]
-    TOPICS: ClassVar[tuple[tuple[str, str], ...]] = (
-        *sweep_lines.HELP[:1],
-        *sweep_table.HELP,
-        *sweep_chart.HELP,
-        *sweep_lines.HELP[1:],
-    )
+    HELP_PAGES = (Path(__file__).with_name("sweep.md"),)
 
     def __init__(
         self,

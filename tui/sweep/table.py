@@ -16,30 +16,6 @@ _GAP = "  "
 _STATUS_COLUMNS = ("status", "runs")
 _STYLES = {RunStatus.COMPLETED: GOOD, RunStatus.RUNNING: ACCENT, RunStatus.NOT_RUN: MUTED}
 
-HELP: tuple[tuple[str, str], ...] = (
-    (
-        "Combinations",
-        "A row for each combination of what is varied; ▶ is the one of the highest throughput "
-        "among those that do the same work: in a sweep over the mode, one for each mode. Enter "
-        "shows the session of the highlighted one, live or finished.",
-    ),
-    (
-        "runs",
-        "How many of a combination's runs have completed. All combinations are run before any is "
-        "run again, in a balanced order.",
-    ),
-    (
-        "ms per sample, …",
-        "The median over the runs; ± is the 95 % interval of three or more, and ~ says that it is "
-        "projected from a part of an epoch, or very uncertain.",
-    ),
-    (
-        "best is",
-        "How many times as fast the best combination is, where the runs of both show that "
-        "it is faster; of many combinations each has to show it the more clearly.",
-    ),
-)
-
 
 class SweepTable(RowList):
     """The combinations of a sweep, as wide as their cells need them."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable
+from pathlib import Path
 from typing import ClassVar
 
 from textual.app import ComposeResult
@@ -12,14 +13,15 @@ from textual.binding import Binding, BindingType
 from dlmon.found_process import FoundProcess, NoSignal
 from dlmon.records import Process
 from dlmon.records.sanitize import clean
+from tui.machine.help import PROCESSES
 from tui.machine.machine import AboutLines
-from tui.machine.process_list import PROCESS_HELP, ProcessDetails, ProcessList
+from tui.machine.process_list import ProcessDetails, ProcessList
 from tui.machine.process_rows import command_text
 from tui.machine.view import MachineView
 from tui.screens.base import HELP, PALETTE, QUIT, REFRESH_S, THEME, BaseScreen
 from tui.screens.filtered import FilteredScreen
 from tui.screens.question import Answer, QuestionScreen, stay
-from tui.watch.detail import DETAIL_HELP, MachineDetail
+from tui.watch.detail import MachineDetail
 
 _LONGEST_COMMAND = 60
 
@@ -127,7 +129,7 @@ class GpusScreen(MachineScreen):
         Binding("home", "scroll_page(-1000)", "Go to start", show=False),
         Binding("end", "scroll_page(1000)", "Go to end", show=False),
     ]
-    TOPICS: ClassVar[tuple[tuple[str, str], ...]] = DETAIL_HELP
+    HELP_PAGES = (Path(__file__).with_name("detail.md"),)
 
     def __init__(self, look: Look) -> None:
         """Look at nothing before the screen is shown."""
@@ -201,18 +203,7 @@ class ProcessesScreen(FilteredScreen, MachineScreen):
         Binding("home", "move(-1000000)", "Go to start", show=False),
         Binding("end", "move(1000000)", "Go to end", show=False),
     ]
-    TOPICS: ClassVar[tuple[tuple[str, str], ...]] = (
-        *PROCESS_HELP,
-        (
-            "Filter",
-            "Type parts of a command, a user or a pid, or gpu:0. Enter keeps it, Esc clears it.",
-        ),
-        (
-            "Signal",
-            "K ends, interrupts or kills the chosen process, once you have said which. It reaches "
-            "that process alone, if you may send it one, and none on another machine.",
-        ),
-    )
+    HELP_PAGES = (PROCESSES, Path(__file__).with_name("processes.md"))
 
     def __init__(
         self, look: Look, find: Callable[[int, float | None], FoundProcess] = FoundProcess

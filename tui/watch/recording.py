@@ -17,6 +17,7 @@ from dlmon.records.sanitize import shown_path
 from dlmon.session.recorded_machine import RecordedMachine
 from dlmon.session.snapshot import Snapshot
 from dlmon.session.source import SessionSource, read_to_end
+from tui.machine.help import PANEL
 from tui.screens.base import PALETTE, REFRESH_S, THEME
 from tui.screens.question import stay
 from tui.screens.session_controls import SessionControls
@@ -25,13 +26,6 @@ from tui.watch.screen import IN_DEPTH, LEAVE, SHOWN_HELP, ZOOM, WatchScreen
 from tui.widgets.lines import ACCENT, APART, BAD, MUTED, PLAIN, GrowingLines, cut, joined, wrapped
 from tui.widgets.rows import TextRow
 
-_HELP: tuple[tuple[str, str], ...] = (
-    (
-        "recording since",
-        "The readings are kept in a log, by a process of their own; the screen shows that log. It "
-        "stands at the end of the line. When you leave with d, the recording continues.",
-    ),
-)
 # Less of a path says nothing.
 _SHORTEST_PATH = 12
 
@@ -73,6 +67,7 @@ class RecordingScreen(SessionControls, WatchScreen, inherit_bindings=False):
         PALETTE,
     ]
 
+    HELP_PAGES = (Path(__file__).with_name("recording.md"), *PANEL)
     STOP_QUESTION = StopRecordingScreen
     LEAVE_QUESTION = QuitRecordingScreen
     # It costs no second set of sensors.
@@ -89,10 +84,6 @@ class RecordingScreen(SessionControls, WatchScreen, inherit_bindings=False):
     @property
     def shown_session(self) -> SessionSource:
         return self._session
-
-    @property
-    def topics(self) -> tuple[tuple[str, str], ...]:
-        return (*_HELP, *super().topics)
 
     def compose_parts(self) -> ComposeResult:
         yield from super().compose_parts()

@@ -9,6 +9,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
 from dlmon.session.source import MachineSource
+from tui.machine.help import PANEL
 from tui.screens.base import HELP, PALETTE, THEME, BaseScreen
 
 # Imported after the first paint: the charts take as long as all before them.
@@ -46,6 +47,7 @@ class WatchScreen(BaseScreen):
     """This machine, live, until the user leaves."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*ZOOM, *IN_DEPTH, THEME, SHOWN_HELP, *LEAVE, PALETTE]
+    HELP_PAGES = PANEL
     READS_WHEN_COVERED: ClassVar[bool] = False
 
     def __init__(self, machine: MachineSource) -> None:
@@ -53,12 +55,6 @@ class WatchScreen(BaseScreen):
         super().__init__()
         self._source = machine
         self._panel: MachinePanel | None = None
-
-    @property
-    def topics(self) -> tuple[tuple[str, str], ...]:
-        from tui.machine.help import PANEL_HELP
-
-        return PANEL_HELP
 
     def compose_parts(self) -> ComposeResult:
         """Lay out the machine; its sensors begin while that is imported."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from pathlib import Path
 
 from dlmon.figures import units
 from dlmon.figures.reading import reading_text
@@ -14,19 +15,7 @@ from tui.widgets.rows import TextRow
 
 _LONGEST_BAR, _SHORTEST_BAR = 40, 8
 
-HELP: tuple[tuple[str, str], ...] = (
-    (
-        "Replay",
-        "The screen shows the session as it was at the time in the last line, of all the time that "
-        "was recorded: space pauses it, [ and ] play it slower and faster, n and p go to the next "
-        "and the previous mark, and : goes to a time such as 12m30s.",
-    ),
-    (
-        "Marks",
-        "The ends of epochs, stalls of over a second, the times at which a GPU or the CPU began to "
-        "be throttled, notices and alerts.",
-    ),
-)
+HELP_PAGE = Path(__file__).with_name("transport.md")
 
 _CLOCK = re.compile(r"(?:(\d{1,4}):)?(\d{1,4}):(\d{1,2}(?:\.\d*)?)")
 _UNITS = re.compile(r"(?:(\d+(?:\.\d*)?)h)?(?:(\d+(?:\.\d*)?)m)?(?:(\d+(?:\.\d*)?)s?)?")

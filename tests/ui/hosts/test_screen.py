@@ -30,8 +30,9 @@ from tui.hosts.cards import HostCards
 from tui.hosts.host_row import HostTable
 from tui.hosts.host_screen import HostScreen
 from tui.hosts.pick import HostPicker
-from tui.hosts.screen import HOSTS_TOPICS, HostsScreen
+from tui.hosts.screen import HostsScreen
 from tui.machine.panel import MachinePanel
+from tui.screens.base import topics_of
 from tui.sessions.of_host import HostSessionsScreen
 from tui.watch.detail_screens import GpusScreen, ProcessesScreen
 from tui.widgets.lines import CHOSEN, GOOD, HIGH, MUTED
@@ -563,8 +564,8 @@ async def test_leaving_ends_all_connections(show, key):
     assert all(host.link.is_closed for host in shown.hosts.values())
 
 
-async def test_every_state_that_is_named_is_explained(show):
-    explained = " ".join(name for name, _ in HOSTS_TOPICS)
+def test_every_state_that_is_named_is_explained():
+    explained = " ".join(name for name, _ in topics_of(*HostsScreen.HELP_PAGES))
     for name in ("free", "no sample since", "lost", "not reached", "needs you", "clock"):
         assert name in explained
 

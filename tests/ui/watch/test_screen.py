@@ -12,7 +12,6 @@ from dlmon.records import Facts, Gpu, Machine
 from tui.machine import panel as machine_panel
 from tui.machine.cores import CoreRows
 from tui.machine.gpu_rows import GpuRows
-from tui.machine.help import PANEL_HELP
 from tui.machine.panel import MachinePanel
 from tui.machine.tile import MachineTile
 from tui.requests import GoBack
@@ -504,7 +503,7 @@ async def test_every_key_is_in_the_footer_and_every_panel_is_explained(watch):
         assert shown.footer == (
             "+ Zoom in  - Zoom out  g GPU  p Processes  t Theme  ? Help  q Quit"
         )
-    explained = {name for name, _ in PANEL_HELP}
+        explained = {name for name, _ in shown.screen.topics}
     assert {"CPU", "Cores", "Memory", "GPU"} <= explained
 
 

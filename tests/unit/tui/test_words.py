@@ -25,7 +25,7 @@ ODD = (
 PATTERN = re.compile(rf"\b(?:{ODD})\b", re.IGNORECASE)
 # A sentence has blanks; keys of dictionaries and names of styles have none.
 SOURCES = sorted(path for top in (tui, dlmon) for path in Path(top.__file__).parent.rglob("*.py"))
-PAGES = sorted(ROOT.joinpath("docs").glob("*.md"))
+PAGES = sorted([*ROOT.joinpath("docs").glob("*.md"), *ROOT.joinpath("tui").rglob("*.md")])
 
 
 def shown_strings(path):
@@ -73,4 +73,5 @@ def test_no_odd_word_stands_in_the_help_of_a_command(name):
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
 def test_no_odd_word_stands_in_the_documentation(page):
     text = re.sub(r"```.*?```|`[^`]*`", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
-    assert odd_words(" ".join(text.split())) == []
+    paragraphs = (" ".join(each.split()) for each in text.split("\n\n"))
+    assert [word for each in paragraphs for word in odd_words(each)] == []

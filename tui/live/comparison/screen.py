@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import ClassVar
 
 from rich.cells import cell_len
@@ -15,7 +16,6 @@ from dlmon.figures.comparison import factor_of_reference, row_of
 from dlmon.figures.comparison_row import Detail, row_details
 from tui.live.comparison.bars import ComparisonBars, bar_rows, said_of_all
 from tui.live.comparison.session_comparison import Comparison
-from tui.live.help import topics_of
 from tui.screens.base import HELP, PALETTE, QUIT, REFRESH_S, THEME, BaseScreen
 from tui.widgets.lines import MUTED, PLAIN, Lines, cut, wrapped
 from tui.widgets.rows import TextRow
@@ -78,10 +78,7 @@ class ComparisonScreen(BaseScreen):
         QUIT,
     ]
 
-    @property
-    def topics(self) -> tuple[tuple[str, str], ...]:
-        """What `?` explains."""
-        return topics_of("comparison/comparison.md")
+    HELP_PAGES = (Path(__file__).with_name("comparison.md"),)
 
     def __init__(
         self,

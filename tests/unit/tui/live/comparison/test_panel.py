@@ -4,9 +4,10 @@ import pytest
 
 from dlmon.figures.validity import DOUBT_NAMES
 from dlmon.records import Doubt
-from tui.live.help import topics_of
+from tui.live.help import LIVE
+from tui.screens.base import topics_of
 
 
 @pytest.mark.parametrize("doubt", [one for one in Doubt if one is not Doubt.UNKNOWN])
 def test_every_doubt_is_explained_by_the_name_that_it_has_on_the_screen(doubt):
-    assert DOUBT_NAMES[doubt].casefold() in dict(topics_of("live.md"))["in doubt"].casefold()
+    assert DOUBT_NAMES[doubt].casefold() in dict(topics_of(LIVE))["in doubt"].casefold()

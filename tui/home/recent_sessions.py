@@ -6,108 +6,75 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from rich.cells import cell_len
-from textual import events
 from textual.binding import Binding, BindingType
-from textual.message import Message
+from textual.content import Content
+from textual.widgets import OptionList
+from textual.widgets.option_list import Option
 
 from dlmon.figures import units
+from dlmon.figures.glyphs import glyphs_in_use
 from dlmon.figures.sessions import outcome, workload_name
 from dlmon.log.directory import SessionEntry
 from dlmon.records import Status
-from tui.widgets.lines import ACCENT, BAD, CHOSEN, GOOD, MUTED, PLAIN, STRONG, Lines, cut
-from tui.widgets.rows import TextRow, fit
+from tui.widgets.rows import fit
 
-MOST = 20
-"""Enough for the tallest terminal."""
-
+_MOST = 20
 _LONGEST_NAME = 24
 _STATUS_CELLS = len("interrupted")
 _STATUS_STYLES = {
-    Status.RUNNING: ACCENT,
-    Status.COMPLETED: GOOD,
-    Status.STOPPED: PLAIN,
-    Status.UNKNOWN: MUTED,
+    Status.RUNNING: "bold $text-accent",
+    Status.COMPLETED: "$text-success",
+    Status.STOPPED: "",
+    Status.UNKNOWN: "$text-muted",
 }
-_NONE_YET = "No sessions yet. Every run is recorded."
 
 
-class RecentSessions(Lines, can_focus=True):
-    """As many of the newest sessions as there are rows; while it has the focus, one is chosen."""
+class RecentSessions(OptionList):
+    """The newest sessions; while it has the focus, one is highlighted."""
 
     DEFAULT_CLASSES = "panel"
+    DEFAULT_CSS = """
+    RecentSessions {
+        background: $background;
+        padding: 0 1;
+        scrollbar-size-vertical: 0;
+        text-wrap: nowrap;
+        text-overflow: ellipsis;
+        &:focus { background-tint: transparent; }
+        &:blur > .option-list--option-highlighted { background: transparent; color: $foreground; }
+    }
+    """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "open", "Open", priority=True, tooltip="Open the chosen session"),
-        Binding("up", "move(-1)", "Previous session", show=False),
-        Binding("down", "move(1)", "Next session", show=False),
+        Binding("enter", "select", "Open", priority=True, tooltip="Open the chosen session"),
     ]
 
-    class Chosen(Message):
-        """A session is to be shown."""
-
-        def __init__(self, entry: SessionEntry) -> None:
-            super().__init__()
-            self.entry = entry
-
-    _newest: Sequence[SessionEntry] | None = None
-    _index = 0
-
     def on_mount(self) -> None:
-        self.set_titles("Recent sessions")
+        self.border_title = "Recent sessions"
 
     def show(self, entries: Sequence[SessionEntry]) -> None:
         """Take all sessions, oldest first."""
-        self._newest = entries[: -MOST - 1 : -1]
-        self._index = 0
-        total = len(entries)
-        self.set_titles("Recent sessions", f"{total} recorded" if total else "")
-        self.redraw()
-
-    def draw(self, width: int, height: int) -> list[TextRow]:
-        """Return a row for each session that has room."""
-        if not self._newest:
-            return [] if self._newest is None else [cut(((f" {_NONE_YET}", MUTED),), width)]
-        shown = self._newest[:height]
-        names = min(_LONGEST_NAME, max((cell_len(_called(entry)) for entry in shown), default=0))
-        return [self._row(number, entry, width, names) for number, entry in enumerate(shown)]
-
-    def _row(self, number: int, entry: SessionEntry, width: int, names: int) -> TextRow:
-        chosen = self.has_focus and number == self._index
-        running = entry.status == Status.RUNNING
-        row: TextRow = (
-            (f" {self.glyphs.pointer if chosen else ' '} ", PLAIN),
-            (f"{units.day_and_time(entry.header.wall)}  ", MUTED),
-            (f"{fit(_called(entry), names, self.ellipsis)}  ", STRONG),
-            (f"{entry.status:<{_STATUS_CELLS}}  ", _STATUS_STYLES.get(entry.status, BAD)),
-            ("" if running else outcome(entry), PLAIN),
+        self.newest = entries[: -_MOST - 1 : -1]
+        names = min(
+            _LONGEST_NAME, max((cell_len(_called(each)) for each in self.newest), default=0)
         )
-        if not chosen:
-            return cut(row, width, self.ellipsis)
-        return ((fit("".join(text for text, _ in row), width, self.ellipsis), CHOSEN),)
+        self.border_subtitle = f"{len(entries)} recorded" if entries else ""
+        self.clear_options()
+        if self.newest:
+            self.add_options(_row(entry, names) for entry in self.newest)
+            self.highlighted = 0
+        else:
+            self.add_option(Option("No sessions yet. Every run is recorded.", disabled=True))
 
-    def on_focus(self) -> None:
-        self.redraw()
 
-    def on_blur(self) -> None:
-        self.redraw()
-
-    def on_click(self, event: events.Click) -> None:
-        """Choose what is clicked; a double click opens it."""
-        clicked = event.get_content_offset(self)
-        if clicked is None or clicked.y >= len(self._newest or ()):
-            return
-        self._index = clicked.y
-        self.redraw()
-        if event.chain == 2:
-            self.action_open()
-
-    def action_move(self, steps: int) -> None:
-        last = min(len(self._newest or ()), self.size.height) - 1
-        self._index = min(max(0, self._index + steps), max(0, last))
-        self.redraw()
-
-    def action_open(self) -> None:
-        if self._newest:
-            self.post_message(self.Chosen(self._newest[self._index]))
+def _row(entry: SessionEntry, names: int) -> Content:
+    glyphs = glyphs_in_use()
+    status = _STATUS_STYLES.get(entry.status, "bold $text-error")
+    return Content.assemble(
+        (f"{units.day_and_time(entry.header.wall)}  ", "$text-muted"),
+        (f"{fit(_called(entry), names, glyphs.ellipsis)}  ", "bold"),
+        (f"{entry.status:<{_STATUS_CELLS}}  ", status),
+        "" if entry.status == Status.RUNNING else outcome(entry),
+    )
 
 
 def _called(entry: SessionEntry) -> str:

@@ -26,6 +26,8 @@ from workloads.catalog import WORKLOADS
 
 # Imported once the list is painted: nobody waits for them.
 if TYPE_CHECKING:
+    from textual.widgets import OptionList
+
     from dlmon.log.directory import SessionEntry
     from tui.home.about_workload import AboutWorkload
     from tui.home.last_results import LastResult
@@ -351,8 +353,8 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
         """Offer the devices that this machine has."""
         self._form.show_devices(event.machine)
 
-    def on_recent_sessions_chosen(self, event: RecentSessions.Chosen) -> None:
-        self.post_message(ShowSession(event.entry.path))
+    def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
+        self.post_message(ShowSession(self._recent.newest[event.option_index].path))
 
     def on_command_line_clicked(self) -> None:
         self.action_copy_command()

@@ -37,15 +37,15 @@ Values = tuple[float | None, ...]
 
 @dataclass(frozen=True)
 class Line:
-    """One line of a chart: what was known at each time, and the extremes of what that stands for.
+    """One line of a chart: what was known at each place, and the extremes of what that stands for.
 
     Attributes:
-        times_s: from the start of its session.
+        xs: its times, in seconds from the start of its session; of a sweep, what was varied.
         session: its number: the validation of one has the colour of its training.
     """
 
     label: str
-    times_s: tuple[float, ...]
+    xs: tuple[float, ...]
     mean: Values
     low: Values
     high: Values
@@ -79,7 +79,7 @@ class Chart:
     @property
     def end_s(self) -> float:
         """When the last of its values was known."""
-        return max(line.times_s[-1] for line in self.lines) + (self.width_s or 0.0) / 2
+        return max(line.xs[-1] for line in self.lines) + (self.width_s or 0.0) / 2
 
 
 @dataclass(frozen=True)
@@ -120,9 +120,9 @@ class _Quantity:
             ends = () if mean is None else (mean, *(found or ()))
             known = [end / self.divisor for end in ends]
             values.append((known[0], min(known), max(known)) if known else (None, None, None))
-        times_s = tuple((number + 0.5) * width_ns / 1e9 for number in range(count))
+        xs = tuple((number + 0.5) * width_ns / 1e9 for number in range(count))
         means, lows, highs = zip(*values, strict=True)
-        return Line(self.label, times_s, means, lows, highs)
+        return Line(self.label, xs, means, lows, highs)
 
 
 def epoch_marks(session: Session) -> list[Mark]:
@@ -235,7 +235,7 @@ def _line_json(line: Line, is_metric: bool) -> dict[str, object]:
     about = {
         "session": line.session,
         "is_validation": line.is_validation,
-        "at_s": [round(at_s, 2) for at_s in line.times_s],
+        "at_s": [round(at_s, 2) for at_s in line.xs],
     }
     extremes = {"low": _short(line.low, digits), "high": _short(line.high, digits)}
     return {

@@ -77,9 +77,9 @@ def _label(of: Pass, session: str | None) -> str:
 
 def _line(most: int, points: Points, label: str, session: int, is_validation: bool) -> Line:
     shown = points.at_most(most)
-    times_s = tuple(point.t / 1e9 for point in shown)
+    xs = tuple(point.t / 1e9 for point in shown)
     mean, low, high = zip(*((each.mean, each.low, each.high) for each in shown), strict=True)
-    return Line(label, times_s, mean, low, high, session, is_validation)
+    return Line(label, xs, mean, low, high, session, is_validation)
 
 
 def _chart(metric: str, lines: Sequence[Line]) -> Chart:

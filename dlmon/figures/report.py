@@ -109,7 +109,7 @@ def make_report(
     )
     names = _names(reports)
     metrics = metric_charts([report.metric_curves for report in reports], names)
-    beside = 4 * sum(len(line.times_s) for chart in metrics for line in chart.lines)
+    beside = 4 * sum(len(line.xs) for chart in metrics for line in chart.lines)
     return Report(
         sessions=reports,
         sweeps=tuple(sweep_report(path, full) for path in sweeps),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import groupby, pairwise
 from pathlib import Path
@@ -39,32 +39,13 @@ _FREE = 0.04
 
 
 @dataclass(frozen=True)
-class PlotLine:
-    """One line: its values at their places, None where there is none.
-
-    Attributes:
-        low, high: what lies behind it; the same as `values` where nothing does.
-        colour: one of `COLOURS`.
-        has_dots: each value is to be seen.
-    """
-
-    label: str
-    xs: Sequence[float]
-    values: Sequence[float | None]
-    low: Sequence[float | None]
-    high: Sequence[float | None]
-    colour: int
-    has_dots: bool = False
-    is_dashed: bool = False
-
-
-@dataclass(frozen=True)
 class Plot:
     """A picture in the units of what it shows, drawn as SVG and as PNG.
 
     Attributes:
         start, end: of the axis along the bottom, whose labels are `x_ticks`.
         marks: moments on it.
+        most_dots: each value is to be seen of a line that has no more.
     """
 
     title: str
@@ -74,14 +55,20 @@ class Plot:
     x_ticks: tuple[tuple[float, str], ...]
     bottom: float
     top: float
-    lines: tuple[PlotLine, ...]
+    lines: tuple[Line, ...]
     marks: tuple[float, ...] = ()
+    most_dots: int = 0
 
     @property
     def y_ticks(self) -> list[tuple[float, str]]:
         """The values that are labelled."""
         values = tick_values(self.bottom, self.top)
         return list(zip(values, tick_labels(values), strict=True))
+
+    def colour(self, number: int) -> int:
+        """Return the colour of a line: that of its session where there are several."""
+        is_alone = len({line.session for line in self.lines}) == 1
+        return (number if is_alone else self.lines[number].session) % COLOURS
 
     def x(self, value: float) -> float:
         """Return where a value stands in the picture as SVG."""
@@ -132,13 +119,13 @@ def svg_line(plot: Plot, number: int) -> dict[str, Any]:
     """Return a line in the coordinates of the picture as SVG, and where its key stands."""
     line = plot.lines[number]
     xs = [plot.x(x) for x in line.xs]
-    known = zip(xs, line.values, strict=True) if line.has_dots else ()
+    known = zip(xs, line.mean, strict=True) if len(xs) <= plot.most_dots else ()
     return {
         "label": line.label,
-        "colour": line.colour,
-        "is_dashed": line.is_dashed,
-        "path": _path(plot, xs, line.values),
-        "band": "" if line.low == line.high else _band(plot, xs, line),
+        "colour": plot.colour(number),
+        "is_dashed": line.is_validation,
+        "path": _path(plot, xs, line.mean),
+        "band": _band(plot, xs, line) if line.varies else "",
         "dots": [(x, plot.y(value)) for x, value in known if _known(value)],
         "key_x": _LEFT + number % _KEYS_IN_A_ROW * _KEY_WIDTH,
         "key_y": _KEY_ROWS_AT + number // _KEYS_IN_A_ROW * _KEY_ROW_HEIGHT,
@@ -157,7 +144,7 @@ def _path(plot: Plot, xs: Sequence[float], values: Sequence[float | None]) -> st
     return "".join(parts)
 
 
-def _band(plot: Plot, xs: Sequence[float], line: PlotLine) -> str:
+def _band(plot: Plot, xs: Sequence[float], line: Line) -> str:
     parts = []
     of_all = zip(xs, line.low, line.high, strict=True)
     for known, group in groupby(of_all, key=lambda one: _known(one[1]) and _known(one[2])):
@@ -215,13 +202,7 @@ def _drawn_as_png() -> Callable[[Plot], bytes]:
 
 def draw_chart(chart: Chart, marks: Sequence[Mark] = ()) -> Plot:
     """Draw lines over time, with the band from the least to the greatest behind each."""
-    is_alone = len({line.session for line in chart.lines}) == 1
-    lines = []
-    for number, line in enumerate(chart.lines):
-        xs, mean, low, high = _fewer(line)
-        colour = (number if is_alone else line.session) % COLOURS
-        kind = (bool(chart.metric) and len(xs) <= MOST_DOTS, line.is_validation)
-        lines.append(PlotLine(line.label, xs, mean, low, high, colour, *kind))
+    lines = tuple(map(_fewer, chart.lines))
     highest = [value for line in chart.lines for value in line.high if _known(value)]
     span_s = chart.end_s or 1.0
     days = math.ceil(span_s / 86_400 / _MOST_TIMES)
@@ -234,8 +215,9 @@ def draw_chart(chart: Chart, marks: Sequence[Mark] = ()) -> Plot:
         x_ticks=tuple((float(at), units.clock(at)) for at in range(0, int(span_s) + 1, step_s)),
         bottom=chart.bottom,
         top=nice_top(max(highest, default=0.0)) if chart.top is None else chart.top,
-        lines=tuple(lines),
+        lines=lines,
         marks=tuple(mark.at_s for mark in marks if 0 < mark.at_s < span_s),
+        most_dots=MOST_DOTS if chart.metric else 0,
     )
 
 
@@ -274,11 +256,9 @@ def draw_sweep(curves: Curves) -> Plot:
     place = {x: math.log2(x) if doubling else x for x in xs}
     free = _FREE * (place[xs[-1]] - place[xs[0]]) or 0.5
     lines = []
-    for number, (label, line) in enumerate(curves.lines.items()):
-        values = [point.y for point in line]
-        places = [place[point.x] for point in line]
-        colour = number % COLOURS
-        lines.append(PlotLine(label, places, values, values, values, colour, has_dots=True))
+    for label, line in curves.lines.items():
+        values = tuple(point.y for point in line)
+        lines.append(Line(label, tuple(place[each.x] for each in line), values, values, values))
     labels = {point.x: point.label for point in points}
     return Plot(
         title=curves.title,
@@ -289,6 +269,7 @@ def draw_sweep(curves: Curves) -> Plot:
         bottom=0.0,
         top=nice_top(max(filter(_known, (point.y for point in points)), default=0.0)),
         lines=tuple(lines),
+        most_dots=_MOST_POINTS,
     )
 
 
@@ -296,18 +277,15 @@ def _known(value: float | None) -> TypeGuard[float]:
     return value is not None and math.isfinite(value)
 
 
-def _fewer(line: Line) -> tuple[Sequence[float], Values, Values, Values]:
-    """Return the times and the values of a line, no more than a picture shows."""
-    each = -(-len(line.times_s) // _MOST_POINTS) or 1
+def _fewer(line: Line) -> Line:
+    """Return a line of no more values than a picture shows."""
+    each = -(-len(line.xs) // _MOST_POINTS) or 1
 
     def merged(values: Values, of: Callable[[list[float]], float]) -> Values:
         groups = (values[start : start + each] for start in range(0, len(values), each))
         known = ([value for value in group if value is not None] for group in groups)
         return tuple(of(group) if group else None for group in known)
 
-    return (
-        [fmean(line.times_s[at : at + each]) for at in range(0, len(line.times_s), each)],
-        merged(line.mean, fmean),
-        merged(line.low, min),
-        merged(line.high, max),
-    )
+    mean, low, high = merged(line.mean, fmean), merged(line.low, min), merged(line.high, max)
+    xs = tuple(fmean(line.xs[at : at + each]) for at in range(0, len(line.xs), each))
+    return replace(line, xs=xs, mean=mean, low=low, high=high)

@@ -22,11 +22,14 @@ _INK, _FAINT, _GRID = "#1d2329", "#5a6570", "#d9dde2"
 def png_of(plot: Plot) -> bytes:
     """Return a picture as PNG."""
     figure, axes = _axes(plot.title, plot.unit)
-    for line in plot.lines:
-        colour = _COLOURS[line.colour]
-        low, values, high = map(_numbers, (line.low, line.values, line.high))
+    for number, line in enumerate(plot.lines):
+        colour = _COLOURS[plot.colour(number)]
+        low, values, high = map(_numbers, (line.low, line.mean, line.high))
         axes.fill_between(line.xs, low, high, color=colour, alpha=0.18, linewidth=0)
-        marker, style = "o" if line.has_dots else None, "--" if line.is_dashed else "-"
+        marker, style = (
+            "o" if len(line.xs) <= plot.most_dots else None,
+            "--" if line.is_validation else "-",
+        )
         axes.plot(line.xs, values, style, color=colour, linewidth=1.4, marker=marker, markersize=3)
     for at in plot.marks:
         axes.axvline(at, color=_FAINT, linewidth=0.6, linestyle=(0, (2, 4)), alpha=0.6)

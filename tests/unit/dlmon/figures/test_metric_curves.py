@@ -50,13 +50,13 @@ def test_the_loss_is_drawn_with_its_validation():
 def test_a_validation_stands_at_the_end_of_its_epoch():
     records = recorded_session()
     ends = [(r.end - records[0].t) / 1e9 for r in records if isinstance(r, Epoch)]
-    assert losses(records)[VALIDATION].times_s == pytest.approx(ends)
+    assert losses(records)[VALIDATION].xs == pytest.approx(ends)
 
 
 def test_an_older_log_draws_the_losses_at_the_ends_of_its_epochs():
     records = without_metrics()
     ends = [(r.train_end - records[0].t) / 1e9 for r in records if isinstance(r, Epoch)]
-    assert losses(records)[TRAINING].times_s == pytest.approx(ends)
+    assert losses(records)[TRAINING].xs == pytest.approx(ends)
 
 
 def test_epochs_that_are_shorter_than_a_second_have_a_value_each():
@@ -128,6 +128,6 @@ def test_any_records_have_charts_of_numbers(records):
     for chart in charts_of([header, *records]).values():
         assert chart.bottom < chart.top
         for line in chart.lines:
-            assert list(line.times_s) == sorted(line.times_s)
+            assert list(line.xs) == sorted(line.xs)
             for low, high in zip(line.low, line.high, strict=True):
                 assert low is None or chart.bottom <= low <= high <= chart.top

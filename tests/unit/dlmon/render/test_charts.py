@@ -74,8 +74,8 @@ def test_marks_within_the_time_are_drawn():
 
 
 def metric(*points, bottom=0.0, top=4.0, is_validation=False):
-    times_s, values = zip(*points, strict=True)
-    line = Line("training", times_s, values, values, values, 0, is_validation)
+    xs, values = zip(*points, strict=True)
+    line = Line("training", xs, values, values, values, 0, is_validation)
     return Chart("Loss", "", (line,), bottom, top, metric="loss")
 
 

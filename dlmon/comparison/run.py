@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Protocol
 
 from dlmon.comparison.conditions import Conditions
@@ -180,7 +180,7 @@ class Settings:
     versions: str
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Curve:
     """The throughput of a run over time; `counts_steps` is as for `RunFigures`."""
 
@@ -198,7 +198,7 @@ class Curve:
         return self.series.columns(self.start_ns, int(span_s * 1e9 / max(1, count)), count)
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class RunFigures:
     """What one run gives for comparing.
 

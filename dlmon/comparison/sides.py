@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from dlmon.comparison.arguments import NOT_GIVEN, arguments_of
 from dlmon.comparison.metric_names import lower_is_better
@@ -20,6 +19,7 @@ from dlmon.comparison.run import (
     options_with_effect,
 )
 from dlmon.records import AccountPart, Status
+from dlmon.records.record import record
 from dlmon.records.sanitize import SHOWN_LENGTH, clean
 from dlmon.statistics.ratios import (
     Claim,
@@ -84,7 +84,7 @@ _LONGEST_LIST = 4
 _LONGEST_ERROR = 160
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class SidesFigure:
     """One figure of both sides.
 
@@ -115,7 +115,7 @@ class SidesFigure:
         return None if less_is_better is None else (claim is Claim.SLOWER) == less_is_better
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Difference:
     """What both sides have otherwise: its name, and what each has."""
 
@@ -124,7 +124,7 @@ class Difference:
     new: str
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class SidesComparison:
     """Two sides, figure by figure.
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from dlmon.comparison.metric_names import lower_is_better
 from dlmon.records import Epoch
+from dlmon.records.record import record
 from dlmon.session.learning import Learning, metric_of
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class MetricFigure:
     """What one metric came to, in training or in validation.
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from dlmon.records import Batches, BatchSummary, Epoch, Evaluation, Metrics, Record, Trainer
+from dlmon.records.record import record
 from dlmon.session.learning import KERAS_FRAMEWORKS, metric_of
 
 _TEST = re.compile(r"^test[_/.](?=.)", re.IGNORECASE)
@@ -21,7 +22,7 @@ class Pass(str, Enum):
     EVALUATION = "evaluation"
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class MetricReading:
     """One value of one metric.
 

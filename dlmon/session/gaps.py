@@ -175,8 +175,7 @@ class Gaps:
         """
         if steady.is_at_start:
             self.batch_sizes = set()
-        samples = 1 if record.samples is None else record.samples
-        sizes = {samples} if isinstance(samples, int) else set(samples)
+        sizes = set(record.counted)
         new, self.batch_sizes = sizes - self.batch_sizes, self.batch_sizes | sizes
         together = record.per_execution or 1
         if max(record.dt_us) * together * 1000 < MIN_GAP_NS:
@@ -186,8 +185,7 @@ class Gaps:
         for first in range(0, len(record.dt_us), together):
             took_us = record.dt_us[first : first + together]
             start, end = end, end + sum(took_us) * 1000
-            held = (samples,) if isinstance(samples, int) else samples[first : first + together]
-            compiles = new.intersection(held)
+            compiles = new.intersection(record.counted[first : first + together])
             new -= compiles
             if not compiles and end - start >= limit_ns:
                 place = record.epoch, record.first + first, len(took_us)

@@ -64,10 +64,10 @@ class _OpenedEpochs:
 
 
 class PickedBatches(NamedTuple):
-    """Batches of the steady state: how long each took, and its samples, one number where equal."""
+    """Batches of the steady state: how long each took, and its samples."""
 
     dt_us: Sequence[int]
-    samples: int | Sequence[int]
+    samples: Sequence[int]
 
 
 @dataclass(eq=False)
@@ -151,21 +151,29 @@ class SteadyBatches:
             per_execution: so many of them ended together, and one of those may have compiled.
             first: the number of the first of them in its epoch.
         """
+        sizes = (samples,) * len(dt_us) if isinstance(samples, int) else samples
         if self.batch_size is None:
-            self.counts_steps = samples is None
-            self.batch_size = _first_of(1 if samples is None else samples)
-        self.take_sizes(samples is not None, len(dt_us))
+            self.counts_steps = sizes is None
+            self.batch_size = 1 if sizes is None else sizes[0]
+        self.take_sizes(sizes is not None, len(dt_us))
         if self.counts_steps:
-            samples = 1
-        elif samples is None:
-            return PickedBatches((), 0)
-        self._compare_sizes(samples, len(dt_us), first)
-        left_out = self._take_firsts(samples, dt_us, per_execution)
+            sizes = (1,) * len(dt_us)
+        elif sizes is None:
+            return PickedBatches((), ())
+        self._compare_sizes(sizes, first)
+        left_out = self._take_firsts(sizes, dt_us, per_execution)
         if 0 not in left_out and (opening or opening_us is not None):
             steps = min(per_execution, len(dt_us)) if opening else 0
             self.opened.add((opening_us or 0) + sum(dt_us[:steps]), steps)
             left_out.update(range(steps))
-        return self._after_warm_up(self._usual(samples, dt_us, left_out))
+        if left_out or not (self.sizes_vary or set(sizes) == {self.batch_size}):
+            numbers = [
+                number
+                for number, size in enumerate(sizes)
+                if number not in left_out and (self.sizes_vary or size == self.batch_size)
+            ]
+            dt_us, sizes = [dt_us[n] for n in numbers], [sizes[n] for n in numbers]
+        return self._after_warm_up(dt_us, sizes)
 
     def take_sizes(self, are_known: bool, count: int) -> None:
         """Count steps from then on that most batches have no known size."""
@@ -188,30 +196,22 @@ class SteadyBatches:
         """Whether the next batch is the first of its size, whatever that is."""
         return not self._sizes
 
-    def _compare_sizes(self, samples: int | Sequence[int], count: int, first: int) -> None:
+    def _compare_sizes(self, sizes: Sequence[int], first: int) -> None:
         """Find out whether sizes vary, by batches that are larger, or smaller and not the last."""
         usual = self.batch_size or 0
-        if self.sizes_vary or (isinstance(samples, int) and samples == usual and first == 0):
-            self._ended_short = False
-            return
-        if isinstance(samples, int):
-            last, others = samples, samples if count > 1 else usual
-            largest = samples
-        else:
-            last, others, largest = samples[-1], min(samples[:-1], default=usual), max(samples)
         goes_on_after_short = self._ended_short and first > 0
-        self.sizes_vary = largest > usual or others < usual or goes_on_after_short
-        self._ended_short = last < usual
+        is_other = max(sizes) > usual or min(sizes[:-1], default=usual) < usual
+        self.sizes_vary = self.sizes_vary or is_other or goes_on_after_short
+        self._ended_short = sizes[-1] < usual and not self.sizes_vary
 
     def _take_firsts(
-        self, samples: int | Sequence[int], dt_us: Sequence[int], per_execution: int
+        self, sizes: Sequence[int], dt_us: Sequence[int], per_execution: int
     ) -> set[int]:
         """Take each execution with the first batch of a size; return the batches to leave out."""
         taken: set[int] = set()
-        if isinstance(samples, int) and samples in self._sizes:
-            return taken
-        sizes = (samples,) * len(dt_us) if isinstance(samples, int) else tuple(samples)
         new = set(sizes) - self._sizes
+        if not new:
+            return taken
         self._sizes |= new
         for start in sorted({sizes.index(size) // per_execution * per_execution for size in new}):
             end = min(start + per_execution, len(dt_us))
@@ -237,43 +237,14 @@ class SteadyBatches:
         usual = sum(max(1.0, size / mean_size) for size in sizes)
         return took_us > COMPILE_FACTOR * usual * self._us / self._batches
 
-    def _usual(
-        self, samples: int | Sequence[int], dt_us: Sequence[int], left_out: set[int]
-    ) -> PickedBatches:
-        """Return the batches that count, but for the warm-up."""
-        usual = self.batch_size or 0
-        if isinstance(samples, int):
-            if samples != usual and not self.sizes_vary:
-                return PickedBatches((), usual)
-            if not left_out:
-                return PickedBatches(dt_us, samples)
-            kept = [took for number, took in enumerate(dt_us) if number not in left_out]
-            return PickedBatches(kept, samples)
-        numbers = [
-            number
-            for number, size in enumerate(samples)
-            if number not in left_out and (self.sizes_vary or size == usual)
-        ]
-        held = [samples[number] for number in numbers] if self.sizes_vary else usual
-        return PickedBatches([dt_us[number] for number in numbers], held)
-
-    def _after_warm_up(self, usual: PickedBatches) -> PickedBatches:
+    def _after_warm_up(self, dt_us: Sequence[int], sizes: Sequence[int]) -> PickedBatches:
         """Count batches, and return those that come after the warm-up."""
-        dt_us, samples = usual
         self._batches += len(dt_us)
         self._us += sum(dt_us)
-        self._samples += samples * len(dt_us) if isinstance(samples, int) else sum(samples)
+        self._samples += sum(sizes)
         position = 0
         while position < len(dt_us) and not self.warm:
             self.warm_up_batches += 1
             self.warm_up_us += dt_us[position]
             position += 1
-        if not position:
-            return usual
-        return PickedBatches(
-            dt_us[position:], samples if isinstance(samples, int) else samples[position:]
-        )
-
-
-def _first_of(samples: int | Sequence[int]) -> int:
-    return samples if isinstance(samples, int) else samples[0]
+        return PickedBatches(dt_us[position:], sizes[position:])

@@ -270,16 +270,14 @@ class SteadyState:
             self._add_in_proportion(picked)
         self._histogram.add(Counter(steady_us))
         time_us = sum(steady_us)
-        samples = held * len(steady_us) if isinstance(held, int) else sum(held)
         self._steady_us += time_us
-        self._steady_samples += samples
+        self._steady_samples += sum(held)
         if max(steady_us) > STALL_FACTOR / 2 * self._usual_us:
             self._find_regular(number, dt_us, steady_us, per_execution, wait_us or 0)
         if time_us < BLOCK_US:
-            self._blocks.add(samples, time_us)
+            self._blocks.add(sum(held), time_us)
             return
-        sizes = (held,) * len(steady_us) if isinstance(held, int) else held
-        for size, duration in zip(sizes, steady_us, strict=True):
+        for size, duration in zip(held, steady_us, strict=True):
             self._blocks.add(size, duration)
 
     def _find_regular(
@@ -327,14 +325,9 @@ class SteadyState:
             self._in_proportion.add(
                 Counter({round(took): count for took, count in self._histogram.ranked()})
             )
-        dt_us, held = picked
-        sizes = (held,) * len(dt_us) if isinstance(held, int) else held
         usual = self.batch_size or 1
-        self._in_proportion.add(
-            Counter(
-                round(took * usual / size) for took, size in zip(dt_us, sizes, strict=True) if size
-            )
-        )
+        pairs = zip(*picked, strict=True)
+        self._in_proportion.add(Counter(round(took * usual / size) for took, size in pairs if size))
 
     def add_summary(self, summary: BatchSummary, opening: bool = False) -> None:
         """Fold batches of which only the quantiles are known; `opening` is as for `add`."""

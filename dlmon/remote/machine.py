@@ -10,10 +10,11 @@ from dlmon.records import Facts, Machine, MachineFacts, Notice, RecordError, dec
 from dlmon.remote.connection import Answer
 from dlmon.remote.link import Link, Standing
 from dlmon.session.machine_history import MachineHistory
+from dlmon.session.source import MachineSource
 
 
-class RemoteMachine:
-    """Another machine, sampled while it is on; a `MachineSource`.
+class RemoteMachine(MachineSource):
+    """Another machine, sampled while it is on.
 
     Args:
         link: the connection to it.
@@ -33,24 +34,15 @@ class RemoteMachine:
     ) -> None:
         self.link = link
         self.interval_s = interval_s
-        self.goes_on = True
         self.history = MachineHistory(interval_s)
         self.facts = MachineFacts()
-        self.host_name = link.host
-        self.status = ""
-        self.start_ns = 0
+        self.host = self.host_name = link.host
         self._clock = clock
         self._on_sample = on_sample
         self._pcie = pcie
         self._boot_id: str | None = None
         self._arrived_ns: int | None = None
-        self._unread_notices: list[str] = []
         self._asked = Standing("watch", self._fields, self._take)
-        self.is_on = False
-
-    @property
-    def host(self) -> str | None:
-        return self.link.host
 
     @property
     def age_s(self) -> float | None:
@@ -66,17 +58,13 @@ class RemoteMachine:
 
     def start(self) -> None:
         if not self.is_on:
-            self.is_on = True
+            super().start()
             self.link.add(self._asked)
 
     def stop(self) -> None:
         if self.is_on:
-            self.is_on = False
+            super().stop()
             self.link.remove(self._asked)
-
-    def poll(self) -> list[str]:
-        notices, self._unread_notices = self._unread_notices, []
-        return notices
 
     def _fields(self) -> dict[str, object]:
         boot_id = None if self.link.box is None else self.link.box.boot_id
@@ -88,7 +76,7 @@ class RemoteMachine:
 
     def _take(self, answer: Answer) -> None:
         if "error" in answer:
-            self._notice(str(answer["error"]))
+            self._take_notice(str(answer["error"]))
             return
         try:
             record = decode(json.dumps(answer.get("record")))
@@ -106,8 +94,4 @@ class RemoteMachine:
             self._arrived_ns = self._clock()
             self._on_sample()
         elif isinstance(record, Notice):
-            self._notice(record.text)
-
-    def _notice(self, sentence: str) -> None:
-        self.status = sentence
-        self._unread_notices.append(sentence)
+            self._take_notice(record.text)

@@ -9,10 +9,11 @@ from dataclasses import replace
 from dlmon.launch.sensing import Sensing
 from dlmon.records import Facts, MachineFacts
 from dlmon.session.machine_history import MachineHistory
+from dlmon.session.source import MachineSource
 
 
-class LocalMachine:
-    """This machine, sampled while it is on; a `MachineSource`.
+class LocalMachine(MachineSource):
+    """This machine, sampled while it is on.
 
     Args:
         interval_s: time between samples.
@@ -20,8 +21,6 @@ class LocalMachine:
         sense: makes the sensors process.
         clock: CLOCK_MONOTONIC in nanoseconds.
     """
-
-    host: str | None = None
 
     def __init__(
         self,
@@ -31,20 +30,16 @@ class LocalMachine:
         clock: Callable[[], int] = time.monotonic_ns,
     ) -> None:
         self.interval_s = interval_s
-        self.goes_on = True
         self.history = MachineHistory(interval_s)
         self.facts = MachineFacts()
-        self.status = ""
-        self.now = clock
+        self._clock = clock
         self.start_ns = self._on_since_ns = clock()
         self._pcie = pcie
         self._sense = sense
         self._sensing: Sensing | None = None
-        self._unread_notices: list[str] = []
 
-    @property
-    def is_on(self) -> bool:
-        return self._sensing is not None
+    def now(self) -> int:
+        return self._clock()
 
     @property
     def age_s(self) -> float | None:
@@ -66,16 +61,14 @@ class LocalMachine:
                 at_once=True,
             )
             self._sensing.start()
+            super().start()
             self._on_since_ns = self.now()
 
     def stop(self) -> None:
         if self._sensing is not None:
             self._sensing.close()
             self._sensing = None
-
-    def poll(self) -> list[str]:
-        notices, self._unread_notices = self._unread_notices, []
-        return notices
+            super().stop()
 
     def _take_facts(self, facts: Facts) -> None:
         machine = facts.machine
@@ -86,7 +79,3 @@ class LocalMachine:
                 machine, gpus=known.gpus, driver=known.driver, cuda=known.cuda, why=known.why
             )
         self.facts = machine
-
-    def _take_notice(self, sentence: str) -> None:
-        self.status = sentence
-        self._unread_notices.append(sentence)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 # Who waits for the first screen waits for none of these.
 if TYPE_CHECKING:
@@ -103,55 +103,52 @@ class SessionSource:
         await asyncio.sleep(PAUSE_S)
 
 
-class MachineSource(Protocol):
+class MachineSource:
     """The readings of one machine, by its own sensors or from elsewhere."""
 
-    status: str
+    host: str | None = None
+    """The machine, as ssh knows it; None for this one."""
+    interval_s: float
+    """The time between two readings."""
+    history: MachineHistory
+    """The readings, folded."""
+    facts: MachineFacts
+    """What the machine is, as far as is known."""
+    start_ns = 0
+    """When it began, on the clock of the readings."""
+    goes_on = True
+    """Whether more readings may come; false of a recording that is over."""
+    is_on = False
+    """Whether sampling is on."""
+    status = ""
     """The sensors' last notice, such as why they are lost."""
-
-    @property
-    def host(self) -> str | None:
-        """The machine, as ssh knows it; None for this one."""
-
-    @property
-    def interval_s(self) -> float:
-        """The time between two readings."""
-
-    @property
-    def history(self) -> MachineHistory:
-        """The readings, folded."""
-
-    @property
-    def facts(self) -> MachineFacts:
-        """What the machine is, as far as is known."""
-
-    @property
-    def goes_on(self) -> bool:
-        """Whether more readings may come; false of a recording that is over."""
-
-    @property
-    def is_on(self) -> bool:
-        """Whether sampling is on."""
-
-    @property
-    def start_ns(self) -> int:
-        """When the source was made, on its clock."""
+    _unread_notices: tuple[str, ...] = ()
 
     @property
     def age_s(self) -> float | None:
         """How old the newest reading is; time in which the source was off on purpose is none."""
+        raise NotImplementedError
 
     def now(self) -> int:
         """Return the time on the clock of the readings, in nanoseconds."""
+        raise NotImplementedError
 
     def start(self) -> None:
         """Start sampling, unless it is on."""
+        self.is_on = True
 
     def stop(self) -> None:
         """Stop sampling."""
+        self.is_on = False
 
     def poll(self) -> list[str]:
         """Return the sensors' notices since the last call, each sentence once."""
+        notices, self._unread_notices = self._unread_notices, ()
+        return list(notices)
+
+    def _take_notice(self, sentence: str) -> None:
+        self.status = sentence
+        self._unread_notices += (sentence,)
 
 
 class Player:

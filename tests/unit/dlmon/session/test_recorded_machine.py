@@ -3,15 +3,18 @@
 import pytest
 from fakes.recorded import BEGIN_NS, folded, recorded_machine
 
-from dlmon.records import Facts, Notice, SessionHeader
+from dlmon.records import Facts, Notice, SessionHeader, Status
 from dlmon.session.recorded_machine import RecordedMachine
 from dlmon.session.session import Session
+from dlmon.session.source import SessionSource
 
 SECOND = 1_000_000_000
 
 
-class Source:
+class Source(SessionSource):
     """A session whose records come as a test says."""
+
+    status = Status.RUNNING
 
     def __init__(self, *records):
         assert isinstance(records[0], SessionHeader)
@@ -26,9 +29,6 @@ class Source:
 
     def now(self):
         return self.now_ns
-
-    def snapshot(self):
-        return self.session.snapshot(self.now_ns)
 
 
 def test_it_shows_what_the_session_has_folded():
@@ -49,6 +49,7 @@ def test_a_session_that_begins_anew_under_it_is_followed():
     machine = RecordedMachine(source := Source(*recorded_machine(30, status=None)))
     machine.poll()
     source.session = folded(recorded_machine(3, status=None))
+    machine.poll()
     assert machine.history is source.session.machine
 
 

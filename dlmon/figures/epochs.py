@@ -17,7 +17,8 @@ from dlmon.session.epoch_comparison import (
     EpochComparison,
     compare_epoch,
 )
-from dlmon.session.epoch_use import OPENING_S, OTHER_CORES, RUN_CORES, STALLED_S, WAITED_S
+from dlmon.session.epoch_use import OPENING_S, STALLED_S, WAITED_S
+from dlmon.session.readings import OTHER_CORES, RUN_CORES
 from dlmon.session.session import Session
 from dlmon.session.snapshot import Snapshot
 

@@ -17,13 +17,12 @@ from dlmon.records.record import record
 from dlmon.session.epoch_use import (
     COMPILED_S,
     OPENING_S,
-    OTHER_CORES,
-    RUN_CORES,
     STALLED_S,
     STALLS,
     WAITED_S,
     EpochUse,
 )
+from dlmon.session.readings import OTHER_CORES, RUN_CORES
 from dlmon.statistics.steady_state import STALL_FACTOR
 
 MIN_EPOCHS = 3

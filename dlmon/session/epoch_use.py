@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import heapq
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from dlmon.records import Batches, BatchSummary, Epoch, Machine
-from dlmon.session.gaps import WITHIN
-from dlmon.session.limits.gpu import SHARED_GPU_MIB
-from dlmon.session.training_readings import cores_of
+from dlmon.records import Batches, BatchSummary, Epoch
+from dlmon.session.readings import Means, Reading
 from dlmon.statistics.steady_state import SteadyState
 
 MAX_EPOCHS = 2000
@@ -18,18 +16,9 @@ MAX_EPOCHS = 2000
 # A record of batches may come so many readings after what it reports.
 _PENDING = 16
 
-# What NVML names as holding the clocks down, by the quantity that counts it.
-THROTTLES = {
-    "thermal slowdown": "heat_pct",
-    "hardware thermal slowdown": "heat_pct",
-    "power brake": "power_brake_pct",
-    "hardware slowdown": "slowdown_pct",
-    "power cap": "power_cap_pct",
-}
 STALLS, STALLED_S, OPENING_S, WAITED_S = "stalls", "stalled_s", "opening_s", "waited_s"
 COMPILED_S = "compiled_s"
 """What compiled in an epoch after the first, as for batches of another size, beyond usual ones."""
-RUN_CORES, OTHER_CORES = "run_cores", "other_cores"
 
 
 class EpochUse(NamedTuple):
@@ -49,43 +38,25 @@ class EpochUse(NamedTuple):
 NOTHING = EpochUse(0, {})
 
 
-class Reading(NamedTuple):
-    """What one reading of the machine says of the time from `start` to `end`."""
-
-    start: int
-    end: int
-    values: dict[str, float]
-
-
 class EpochUses:
     """Folds readings and batches, and puts them to the epoch that they lie in."""
 
-    def __init__(self, interval_s: float = 1.0) -> None:
-        self._interval_ns = int(interval_s * 1e9)
+    def __init__(self) -> None:
         self.ended: dict[int, EpochUse] = {}
         """By when each epoch began, oldest first."""
         self._pending = deque[Reading]()
         """The newest readings, which may be of the next epoch."""
-        self._last_ns: int | None = None
         self._stall_limit_us: float | None = None
         self._begin_anew()
 
     def _begin_anew(self) -> None:
-        self._sums: dict[str, float] = {}
-        self._counts = Counter[str]()
-        self._readings = 0
+        self._means = Means()
         self._batches: dict[str, float] = {}
 
-    def fold_reading(self, sample: Machine, gpu_index: int | None) -> None:
-        """Take a whole reading; `gpu_index` is the GPU that is trained on."""
-        start = sample.t - self._interval_ns
-        # Up to two missed ticks are lateness; of a longer time this reading says nothing.
-        if self._last_ns is not None and 0 < sample.t - self._last_ns <= 3 * self._interval_ns:
-            start = self._last_ns
-        self._last_ns = sample.t
-        self._pending.append(Reading(start, sample.t, values_of(sample, gpu_index)))
+    def fold_reading(self, reading: Reading) -> None:
+        self._pending.append(reading)
         if len(self._pending) > _PENDING:
-            self._count(self._pending.popleft())
+            self._means.add(self._pending.popleft().values)
 
     def fold_batches(
         self, record: Batches | BatchSummary, steady: SteadyState, compiled: int = 0
@@ -148,7 +119,7 @@ class EpochUses:
         """Forget the readings of what came before an epoch."""
         while self._pending and self._pending[0].start < begin:
             reading = self._pending[0]
-            if _is_within(reading, begin, reading.end):
+            if reading.lies_in(begin, reading.end):
                 break
             self._pending.popleft()
 
@@ -158,64 +129,18 @@ class EpochUses:
             return
         while self._pending and self._pending[0].start < epoch.end:
             reading = self._pending[0]
-            if not _is_within(reading, epoch.begin, epoch.end) and reading.end > epoch.end:
+            is_within = reading.lies_in(epoch.begin, epoch.end)
+            if not is_within and reading.end > epoch.end:
                 break
             self._pending.popleft()
-            if _is_within(reading, epoch.begin, epoch.end):
-                self._count(reading)
-        # In one reading the cores of others may be below 0, on average nothing is.
-        means = {name: max(0.0, total / self._counts[name]) for name, total in self._sums.items()}
-        self.ended[epoch.begin] = EpochUse(self._readings, means | self._batches)
+            if is_within:
+                self._means.add(reading.values)
+        self.ended[epoch.begin] = EpochUse(
+            self._means.readings, self._means.by_name | self._batches
+        )
         while len(self.ended) > MAX_EPOCHS:
             del self.ended[next(iter(self.ended))]
         self._begin_anew()
 
     def of(self, epoch: Epoch) -> EpochUse:
         return self.ended.get(epoch.begin, NOTHING)
-
-    def _count(self, reading: Reading) -> None:
-        self._readings += 1
-        for name, value in reading.values.items():
-            self._sums[name] = self._sums.get(name, 0.0) + value
-            self._counts[name] += 1
-
-
-def _is_within(reading: Reading, begin: int, end: int) -> bool:
-    inside_ns = min(reading.end, end) - max(reading.start, begin)
-    return inside_ns >= WITHIN * (reading.end - reading.start)
-
-
-def values_of(sample: Machine, gpu_index: int | None) -> dict[str, float]:
-    """Return what a reading says that may slow an epoch; what it doesn't know is left out."""
-    cpu, pressure = sample.cpu, sample.pressure
-    found: dict[str, float | None] = {}
-    if cpu is not None:
-        found |= {"stopped_pct": cpu.throttled_pct, "steal_pct": cpu.steal_pct}
-        if sample.process is not None and sample.process.cpu_pct is not None:
-            found[RUN_CORES] = sample.process.cpu_pct / 100
-        cores = cores_of(sample)
-        if cores is not None:
-            found[OTHER_CORES] = cores.others
-    if pressure is not None:
-        found |= {
-            "cpu_wait_pct": pressure.cpu_pct,
-            "memory_wait_pct": pressure.memory_pct,
-            "io_wait_pct": pressure.io_pct,
-        }
-    if sample.memory is not None:
-        found["swap_mib_s"] = sample.memory.swap_mib_s
-    for gpu in sample.gpus or ():
-        if gpu.index == gpu_index:
-            found |= {"gpu_pct": gpu.utilization_pct, "sm_mhz": gpu.sm_mhz}
-            if gpu.throttle is not None:
-                slowed = {THROTTLES[reason] for reason in gpu.throttle if reason in THROTTLES}
-                found |= {name: 100.0 * (name in slowed) for name in THROTTLES.values()}
-    if sample.processes is not None and gpu_index is not None:
-        on_gpu = [
-            row.gpu_memory_mib or 0.0
-            for row in sample.processes
-            if row.of_run is False and gpu_index in row.gpus
-        ]
-        held_mib = sum(mib for mib in on_gpu if mib >= SHARED_GPU_MIB)
-        found["others_gpu_gib"] = held_mib / 1024
-    return {name: float(value) for name, value in found.items() if value is not None}

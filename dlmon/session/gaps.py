@@ -9,12 +9,14 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from enum import Enum
-from typing import Any, NamedTuple
+from itertools import takewhile
+from typing import Any
 
-from dlmon.records import Alert, Batches, BatchSummary, Machine, NamedPause, Notice
+from dlmon.records import Alert, Batches, BatchSummary, NamedPause, Notice
 from dlmon.records.record import record
+from dlmon.session.readings import Means, Reading
 from dlmon.session.slow_readings import settled_after_ns
 from dlmon.statistics.steady_state import STALL_FACTOR, SteadyState
 
@@ -23,8 +25,6 @@ MIN_GAP_NS = 1_000_000_000
 MAX_GAPS = 1000
 # So many readings are kept for a gap that may have begun with the oldest of them.
 MAX_READINGS = 600
-WITHIN = 0.8
-"""So much of a reading's time lies in a gap that it counts for."""
 # What is said as a gap ends may be a little later: times of batches are whole microseconds.
 NOTICE_LATE_NS = 1_000_000
 
@@ -76,6 +76,9 @@ class Meanwhile:
     run_cpu_wait_pct: float | None = None
 
 
+_MEANWHILE = tuple(field.name for field in fields(Meanwhile))
+
+
 @record(frozen=True)
 class Gap:
     """A time of over a second without a batch.
@@ -111,23 +114,14 @@ class Gap:
         return (self.end - self.start) / 1e9
 
 
-class _Reading(NamedTuple):
-    start: int
-    end: int
-    values: tuple[float | None, ...]
-    """Those of `Meanwhile`, in their order, but for what is read more seldom."""
-    run_cpu_wait_pct: float | None
-
-
 class Gaps:
     """Collects the gaps of a session, and the readings of its machine that lie in them."""
 
     def __init__(self, interval_s: float = 1.0) -> None:
         self.has_epochs = True
         """Whether what trains has epochs: a gap is in none of a loop without."""
-        self._interval_ns = int(interval_s * 1e9)
-        self._settled_ns = settled_after_ns(self._interval_ns)
-        self._readings = deque[_Reading](maxlen=MAX_READINGS)
+        self._settled_ns = settled_after_ns(int(interval_s * 1e9))
+        self._readings = deque[Reading](maxlen=MAX_READINGS)
         self._gaps: list[Gap] = []
         self._last: Gap | None = None
         """The newest, be it ever so short: what comes next may be its other part."""
@@ -199,19 +193,11 @@ class Gaps:
             start = record.t_last - longest_ns
             self.add(GapKind.STALL, start, record.t_last, record.epoch, record.first, loop=loop)
 
-    def fold(self, sample: Machine) -> None:
-        """Take a whole reading of the machine: nothing that did not change is left out."""
-        start = self._readings[-1].end if self._readings else sample.t - self._interval_ns
-        if sample.t <= start:
-            return
-        # Up to two missed ticks are lateness; of a longer time this reading says nothing.
-        if sample.t - start > 3 * self._interval_ns:
-            start = sample.t - self._interval_ns
-        waited_pct = sample.process.cpu_wait_pct if sample.process else None
-        self._readings.append(_Reading(start, sample.t, _values(sample), waited_pct))
+    def fold_reading(self, reading: Reading) -> None:
+        self._readings.append(reading)
         # What is known of batches may come before the reading of the same time.
         for number in range(len(self._gaps) - 1, -1, -1):
-            if self._gaps[number].end <= start:
+            if self._gaps[number].end <= reading.start:
                 break
             self._gaps[number] = self.explained(self._gaps[number])
 
@@ -250,18 +236,16 @@ class Gaps:
 
     def explained(self, gap: Gap) -> Gap:
         """Return a gap with the mean of the readings that lie in it."""
-        within: list[_Reading] = []
-        for reading in reversed(self._readings):
-            if reading.end <= gap.start:
-                break
-            inside_ns = min(reading.end, gap.end) - max(reading.start, gap.start)
-            if inside_ns >= WITHIN * (reading.end - reading.start):
-                within.append(reading)
+        ended_in = takewhile(lambda reading: reading.end > gap.start, reversed(self._readings))
+        within = [reading for reading in ended_in if reading.lies_in(gap.start, gap.end)]
         if not within:
             return gap
-        means = [_mean(values) for values in zip(*(r.values for r in within), strict=True)]
-        settled = [r.run_cpu_wait_pct for r in within if r.end - gap.start >= self._settled_ns]
-        return replace(gap, meanwhile=Meanwhile(*(*means, _mean(settled))))
+        means = Means(within)
+        settled = Means(one for one in within if one.end - gap.start >= self._settled_ns)
+        known = {name: means.get(name) for name in _MEANWHILE}
+        known |= {"throttled_pct": means.get("stopped_pct")}
+        known |= {"run_cpu_wait_pct": settled.get("run_cpu_wait_pct")}
+        return replace(gap, meanwhile=Meanwhile(**known))
 
 
 def _between_steps(gap: Gap, loops: Sequence[SteadyState]) -> Gap:
@@ -287,27 +271,3 @@ def pauses_in(gap: Gap, pauses: Iterable[NamedPause]) -> tuple[NamedPause, ...]:
 
 def _stall_limit_ns(usual_us: float | None) -> float:
     return STALL_FACTOR * (usual_us or 0.0) * 1000
-
-
-def _values(sample: Machine) -> tuple[float | None, ...]:
-    cpu, memory, disk, pressure = sample.cpu, sample.memory, sample.disk, sample.pressure
-    run_pct = sample.process.cpu_pct if sample.process else None
-    moved = [disk.read_mib_s, disk.write_mib_s] if disk else []
-    known = [mib_s for mib_s in moved if mib_s is not None]
-    return (
-        cpu.pct if cpu else None,
-        cpu.pct * len(cpu.cores) / 100 if cpu and cpu.pct is not None and cpu.cores else None,
-        None if run_pct is None else run_pct / 100,
-        sum(known) if known else None,
-        memory.swap_mib_s if memory else None,
-        cpu.throttled_pct if cpu else None,
-        cpu.steal_pct if cpu else None,
-        pressure.cpu_pct if pressure else None,
-        pressure.memory_pct if pressure else None,
-        pressure.io_pct if pressure else None,
-    )
-
-
-def _mean(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return sum(known) / len(known) if known else None

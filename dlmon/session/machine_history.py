@@ -33,7 +33,8 @@ class MachineHistory:
         """The most that was ever in use of each GPU's memory, in a reading."""
         self.energy = EnergyMeter()
 
-    def fold(self, sample: Machine) -> None:
+    def fold(self, sample: Machine) -> int:
+        """Take a sample; return since when its readings stand."""
         before = self.latest
         start_ns = sample.t - self._interval_ns
         # Up to two missed ticks are lateness, more is a gap.
@@ -63,6 +64,7 @@ class MachineHistory:
                     if gpu.index not in of_gpus:
                         of_gpus[gpu.index] = self._series()
                     of_gpus[gpu.index].add(start_ns, sample.t, value)
+        return start_ns
 
     def use(self) -> MachineUse:
         """Return how much of the machine was used over all of the time."""

@@ -63,10 +63,10 @@ from dlmon.session.limits.looks import Looks, looked_back_s
 from dlmon.session.limits.loss import loss_is_no_number
 from dlmon.session.loops import Loop, Loops, network_of
 from dlmon.session.machine_history import MachineHistory
+from dlmon.session.readings import Reading, TrainingReadings, values_of
 from dlmon.session.snapshot import PhaseSpan, Progress, Snapshot
 from dlmon.session.stacks import Stacks
 from dlmon.session.trainers import Trainers, span_of
-from dlmon.session.training_readings import TrainingReadings
 from dlmon.session.validity import Validity, find_doubts
 from dlmon.statistics.projection import epoch_interval, project_epoch
 from dlmon.statistics.series import Series
@@ -144,7 +144,7 @@ class Session:
         self._evaluation: Evaluation | None = None
         self.readings = TrainingReadings()
         self.data_wait = DataWait(looked_back_s(self.machine.interval_s))
-        self.epoch_uses = EpochUses(self.machine.interval_s)
+        self.epoch_uses = EpochUses()
         self.trainers = Trainers()
         interval_s = self.machine.interval_s
         self._first_looks = Looks(header.t, interval_s)
@@ -192,8 +192,7 @@ class Session:
         elif isinstance(record, BatchSummary):
             self._fold_summary(record)
         elif isinstance(record, Machine):
-            self.machine.fold(record)
-            self._keep_reading()
+            self._keep_reading(self.machine.fold(record))
         elif isinstance(record, Metrics):
             self.learning.fold(record, self._training_since)
         elif isinstance(record, Facts):
@@ -583,15 +582,15 @@ class Session:
         window_ns = max(RATE_NOW_NS, 2 * self._last_step_ns)
         return self.throughput.columns(now - window_ns, window_ns, 1)[0]
 
-    def _keep_reading(self) -> None:
+    def _keep_reading(self, start_ns: int) -> None:
         """Keep what is needed to explain gaps, and half a minute of what limits the run."""
         sample = self.machine.latest
-        if sample is None:
-            return
-        self.gaps.fold(sample)
-        self.epoch_uses.fold_reading(sample, self._gpu_index)
+        assert sample is not None
+        reading = Reading(start_ns, sample.t, values_of(sample, self._gpu_index))
+        self.gaps.fold_reading(reading)
+        self.epoch_uses.fold_reading(reading)
         if self.phase in STEADY_PHASES and self.steady.steady:
-            self.readings.fold(sample, self._gpu_index)
+            self.readings.add(reading.values, sample, self._gpu_index)
             self._looks.add(sample)
         if not self._looks.are_enough and not self.header.is_machine_recording:
             self._first_looks.add(sample)

@@ -13,7 +13,7 @@ from dlmon.comparison.conditions import BUSY_CPU_PCT, busy_at_start, cores
 from dlmon.records import AccountPart, Doubt, MachineFacts, Model
 from dlmon.records.record import record
 from dlmon.session.limits.cpu import WAITED_FOR_CPU
-from dlmon.session.training_readings import TrainingReadings
+from dlmon.session.readings import TrainingReadings
 from dlmon.statistics.steady_state import SteadyState
 
 MIN_STEADY_S = 5.0

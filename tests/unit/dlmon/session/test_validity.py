@@ -17,8 +17,9 @@ from dlmon.records import (
     ProcessTree,
     Result,
 )
+from dlmon.session.readings import TrainingReadings, values_of
 from dlmon.session.session import Session
-from dlmon.session.validity import TrainingReadings, find_doubts
+from dlmon.session.validity import find_doubts
 from dlmon.statistics.steady_state import SteadyState
 
 CPU = Model(1, None, 100, 1000, 10, 1, device="cpu")
@@ -37,7 +38,8 @@ def trained(*steps_s):
 def doubts_of(steady=None, readings=(), machine=None, model=CPU, stalled_s=0.0, ended=True):
     folded_readings = TrainingReadings()
     for reading in readings:
-        folded_readings.fold(reading, model.gpu_index)
+        values = values_of(reading, model.gpu_index)
+        folded_readings.add(values, reading, model.gpu_index)
     account = {AccountPart.TRAINING: 10.0 - stalled_s, AccountPart.STALLS: stalled_s}
     steady = steady or trained(*[0.1] * 100)
     validity = find_doubts(

@@ -1,0 +1,176 @@
+"""What the readings of a machine come to: in steady training, in an epoch, in a gap. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from dlmon.records import Machine
+from dlmon.session.limits.evidence import MIN_SAMPLES
+from dlmon.session.limits.gpu import SHARED_GPU_MIB
+from dlmon.session.program_name import program_name
+
+WITHIN = 0.8
+"""So much of a reading's time lies in a stretch that it counts for."""
+RUN_CORES, OTHER_CORES = "run_cores", "other_cores"
+# What NVML names as holding the clocks down, by the quantity that counts it.
+THROTTLES = {
+    "thermal slowdown": "heat_pct",
+    "hardware thermal slowdown": "heat_pct",
+    "power brake": "power_brake_pct",
+    "hardware slowdown": "slowdown_pct",
+    "power cap": "power_cap_pct",
+}
+# Not the power cap: a GPU at the limit that it is set to runs as it always does.
+_SLOWED_BY = {
+    "heat_pct": "heat",
+    "power_brake_pct": "the power brake",
+    "slowdown_pct": "a hardware slowdown",
+}
+_OF_TRAINING = (
+    *("cpu_pct", "cpu_power_w", "steal_pct", "stopped_pct", RUN_CORES, OTHER_CORES),
+    *("run_cpu_wait_pct", "gpu_pct", "gpu_power_w", "slowed_pct"),
+)
+_CORES = "cores"
+_MOST_OF_TRAINING = ("memory_mib", "gpu_memory_mib", _CORES)
+
+
+class Reading(NamedTuple):
+    """What one reading of the machine says of the time from `start` to `end`."""
+
+    start: int
+    end: int
+    values: Mapping[str, float]
+    """By name; what it doesn't know is left out."""
+
+    def lies_in(self, begin: int, end: int) -> bool:
+        """Return whether it counts for a stretch of time."""
+        inside_ns = min(self.end, end) - max(self.start, begin)
+        return inside_ns >= WITHIN * (self.end - self.start)
+
+
+def values_of(sample: Machine, gpu_index: int | None) -> dict[str, float]:
+    """Return what a sample says by name; `gpu_index` is the GPU that is trained on."""
+    found: dict[str, float | None] = {}
+    cpu, process, disk, pressure = sample.cpu, sample.process, sample.disk, sample.pressure
+    run_pct = process.cpu_pct if process is not None else None
+    if cpu is not None:
+        found = {"cpu_pct": cpu.pct, "cpu_power_w": cpu.power_w}
+        found |= {"steal_pct": cpu.steal_pct, "stopped_pct": cpu.throttled_pct}
+        count = len(cpu.cores or ())
+        found[_CORES] = count or None
+        if cpu.pct is not None and count:
+            found["busy_cores"] = cpu.pct * count / 100
+            if run_pct is not None:
+                # They are not read at the same instant: only the mean of many is never below 0.
+                busy_pct = (cpu.pct - (cpu.steal_pct or 0.0)) * count
+                found[OTHER_CORES] = (busy_pct - run_pct) / 100
+    if process is not None:
+        found[RUN_CORES] = None if run_pct is None else run_pct / 100
+        found |= {"run_cpu_wait_pct": process.cpu_wait_pct, "memory_mib": process.rss_mib}
+    if disk is not None:
+        moved = [mib_s for mib_s in (disk.read_mib_s, disk.write_mib_s) if mib_s is not None]
+        found["disk_mib_s"] = sum(moved) if moved else None
+    if sample.memory is not None:
+        found["swap_mib_s"] = sample.memory.swap_mib_s
+    if pressure is not None:
+        found |= {"cpu_wait_pct": pressure.cpu_pct, "memory_wait_pct": pressure.memory_pct}
+        found["io_wait_pct"] = pressure.io_pct
+    for gpu in sample.gpus or ():
+        if gpu.index == gpu_index:
+            found |= {"gpu_pct": gpu.utilization_pct, "sm_mhz": gpu.sm_mhz}
+            found |= {"gpu_power_w": gpu.power_w, "gpu_memory_mib": gpu.memory_used_mib}
+            if gpu.throttle is not None:
+                slowed = {THROTTLES[reason] for reason in gpu.throttle if reason in THROTTLES}
+                found |= {name: 100.0 * (name in slowed) for name in THROTTLES.values()}
+                found["slowed_pct"] = 100.0 * any(name in slowed for name in _SLOWED_BY)
+    if sample.processes is not None and gpu_index is not None:
+        on_gpu = [
+            row.gpu_memory_mib or 0.0
+            for row in sample.processes
+            if row.of_run is False and gpu_index in row.gpus
+        ]
+        found["others_gpu_gib"] = sum(mib for mib in on_gpu if mib >= SHARED_GPU_MIB) / 1024
+    return {name: float(value) for name, value in found.items() if value is not None}
+
+
+class Means:
+    """The mean of each value of several readings, as far as they know it."""
+
+    def __init__(self, readings: Iterable[Reading] = ()) -> None:
+        self._sums: dict[str, float] = {}
+        self.counts = Counter[str]()
+        self.readings = 0
+        for reading in readings:
+            self.add(reading.values)
+
+    def add(self, values: Mapping[str, float]) -> None:
+        self.readings += 1
+        for name, value in values.items():
+            self._sums[name] = self._sums.get(name, 0.0) + value
+            self.counts[name] += 1
+
+    def get(self, name: str) -> float | None:
+        """Return a mean; none can be below 0."""
+        return max(0.0, self._sums[name] / self.counts[name]) if name in self._sums else None
+
+    @property
+    def by_name(self) -> dict[str, float]:
+        return {name: max(0.0, total / self.counts[name]) for name, total in self._sums.items()}
+
+
+class OnGpu(NamedTuple):
+    """The program that had the most memory of the GPU beside the run."""
+
+    memory_mib: float
+    pid: int
+    name: str
+
+
+class TrainingReadings:
+    """Adds up the readings of a machine during steady training: means, peaks, others on the GPU."""
+
+    def __init__(self) -> None:
+        self._means = Means()
+        self._most: dict[str, float] = {}
+        self._slowed = Counter[str]()
+        self.on_gpu: OnGpu | None = None
+
+    def add(self, values: Mapping[str, float], sample: Machine, gpu_index: int | None) -> None:
+        """Take a whole sample and its values; `gpu_index` is the GPU that is trained on."""
+        self._means.add({name: values[name] for name in _OF_TRAINING if name in values})
+        for name in _MOST_OF_TRAINING:
+            if name in values:
+                self._most[name] = max(self._most.get(name, 0.0), values[name])
+        self._slowed.update(cause for name, cause in _SLOWED_BY.items() if values.get(name))
+        for row in sample.processes or ():
+            shares = row.of_run is False and gpu_index is not None and gpu_index in row.gpus
+            memory_mib = row.gpu_memory_mib or 0.0
+            most_mib = SHARED_GPU_MIB if self.on_gpu is None else self.on_gpu.memory_mib
+            if shares and memory_mib >= most_mib:
+                name = program_name(row.command) or "unnamed"
+                self.on_gpu = OnGpu(memory_mib, row.pid, name)
+
+    def mean_or_zero(self, name: str) -> float:
+        """Return a mean; 0 where too few readings stand for the run."""
+        return (self._means.get(name) or 0.0) if self._means.counts[name] >= MIN_SAMPLES else 0.0
+
+    @property
+    def slowed_by(self) -> list[str]:
+        """What slowed the GPU that is trained on, the most frequent first."""
+        return [cause for cause, _ in self._slowed.most_common()]
+
+    @property
+    def means(self) -> dict[str, float]:
+        """The mean of each quantity that was read at all."""
+        return self._means.by_name
+
+    @property
+    def most(self) -> dict[str, float]:
+        """The greatest of each quantity of which that counts."""
+        return {name: value for name, value in self._most.items() if name != _CORES}
+
+    @property
+    def cores(self) -> int | None:
+        return round(self._most[_CORES]) if _CORES in self._most else None

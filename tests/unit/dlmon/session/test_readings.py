@@ -1,0 +1,46 @@
+"""Who took how many cores: what is read of the machine and of the run may be a little apart."""
+
+from itertools import cycle
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dlmon.records import Cpu, Machine, ProcessTree
+from dlmon.session.readings import OTHER_CORES, Means, values_of
+
+S = 1_000_000_000
+
+
+def readings(run_pcts, busy_pct=50.0, count=20):
+    """Return readings of two cores, each with the next of the run's CPU times."""
+    of_run = cycle(run_pcts)
+    return [
+        Machine(
+            second * S,
+            0.0,
+            cpu=Cpu(pct=busy_pct, cores=(50, 50), steal_pct=0.0),
+            process=ProcessTree(cpu_pct=next(of_run)),
+        )
+        for second in range(1, count + 1)
+    ]
+
+
+def cores_of_others(samples):
+    means = Means()
+    for sample in samples:
+        means.add(values_of(sample, None))
+    return means.get(OTHER_CORES)
+
+
+def test_jitter_between_two_readings_makes_no_other_programs():
+    assert cores_of_others(readings([50.0, 150.0])) == pytest.approx(0)
+    assert cores_of_others(readings([0.0, 150.0])) == pytest.approx(0.25)
+
+
+@given(st.lists(st.floats(0, 200), min_size=1, max_size=20), st.floats(0, 100))
+def test_others_took_what_the_run_did_not_and_never_less_than_nothing(run_pcts, busy_pct):
+    samples = readings(run_pcts, busy_pct, count=len(run_pcts))
+    run = sum(run_pcts) / len(run_pcts) / 100
+    expected = pytest.approx(max(0.0, 2 * busy_pct / 100 - run), abs=1e-9)
+    assert cores_of_others(samples) == expected

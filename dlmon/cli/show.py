@@ -191,11 +191,11 @@ def _answer_of(started: Lifeline) -> Started:
 
 
 def _end_before_start(what: str) -> None:
-    """Have a signal that comes before a session has begun end us with a sentence."""
+    """Have a signal that comes before a session is followed end us with a sentence."""
 
     def end(number: int, frame: object) -> None:
-        # Without its lifeline the supervisor starts nothing.
-        raise UserError(f"{what} was ended by a signal before it started", FAILED)
+        # Without its lifeline the supervisor starts nothing, or stops what has just begun.
+        raise UserError(f"{what} was ended by a signal as it started", FAILED)
 
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is not signal.SIG_IGN:

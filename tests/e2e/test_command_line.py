@@ -452,7 +452,7 @@ def test_a_signal_before_a_run_has_started_is_one_sentence_and_exit_code_1(
     process.send_signal(number)
     stdout, stderr = process.communicate(timeout=DEADLINE_S)
     assert (process.returncode, stdout) == (1, "")
-    assert stderr == "dlmon: the run was ended by a signal before it started\n"
+    assert stderr == "dlmon: the run was ended by a signal as it started\n"
     assert not list(log_dir.glob("*"))
 
 

@@ -28,7 +28,6 @@ from dlmon.stop import signal_name
 from dlmon.supervisor.channel import Asked
 from dlmon.supervisor.child import Child
 from dlmon.supervisor.expected import expected_of
-from dlmon.supervisor.output import OutputLog
 from dlmon.supervisor.script_output import FileOutput, TerminalOutput
 from dlmon.supervisor.trainers import Trainers
 
@@ -62,27 +61,14 @@ class ScriptError(Exception):
 
 
 class Script(Child):
-    """The process of a person's own command, from its start until all that it sent is read.
-
-    Args:
-        write: takes the records of what trains, and the lines that are written.
-        notice: takes, in words, what a person should know of it.
-    """
+    """The process of a person's own command, from its start until all that it sent is read."""
 
     def __init__(self, write: Callable[[Record], None], notice: Callable[[str], None]) -> None:
-        super().__init__()
-        self._write, self._notice = write, notice
+        super().__init__(write, notice)
         self._trainers = Trainers(write, notice)
-        self._lines = OutputLog()
         self._output: TerminalOutput | FileOutput | None = None
         self._folder: Path | None = None
         self._command: tuple[str, ...] = ()
-        self._ended_t: int | None = None
-
-    def tick(self, now: int, final: bool = False) -> None:
-        """Write the lines of output that have waited long enough for their end; at last all."""
-        for line in self._lines.tick(now, final=final):
-            self._write(line)
 
     def start(self, command: list[str], job: Job, device: DeviceChoice) -> None:
         self._command = tuple(command)
@@ -161,11 +147,6 @@ class Script(Child):
         if closed is not None:
             return f"{NOTHING_SEEN}: {closed} keeps dlmon out of the script's Python"
         return f"{NOTHING_SEEN}: no Python was started that looks at PYTHONPATH"
-
-    def _take_output(self, stream: str, data: bytes) -> None:
-        t = time.monotonic_ns() if self._ended_t is None else self._ended_t
-        for line in self._lines.feed(stream, data, t):
-            self._write(line)
 
 
 def _why_not_started(error: OSError, directory: str | None) -> str:

@@ -26,14 +26,11 @@ from dlmon.supervisor.trainers import Trainers
 class WatchedProcess(Child):
     """A process that asked to be watched, from then until it ends or a person stops the session.
 
-    Args:
-        write: takes the records of what trains.
-        notice: takes, in words, what a person should know of it.
+    What it writes goes where it went before.
     """
 
     def __init__(self, write: Callable[[Record], None], notice: Callable[[str], None]) -> None:
-        super().__init__()
-        self._write = write
+        super().__init__(write, notice)
         self._trainers = Trainers(write, notice)
         self._pid: int | None = None
         self._pidfd = -1
@@ -69,9 +66,6 @@ class WatchedProcess(Child):
 
     def reaped(self, exit_code: int) -> None:
         """Do nothing: it is no child of ours."""
-
-    def tick(self, now: int, final: bool = False) -> None:
-        """Do nothing: what it writes goes where it went before."""
 
     def processes(self) -> list[Asked]:
         """Return it, once it may be asked what it does."""

@@ -33,7 +33,6 @@ from dlmon.records import (
 )
 from dlmon.supervisor.channel import ANSWERS, Asked, Channel, NotAnswered
 from dlmon.supervisor.child import Child
-from dlmon.supervisor.output import OutputLog
 from dlmon.supervisor.records_in import HELD_BYTES, IncomingRecords, LostMetrics, Reader
 
 RECORDS_FD = "DLMON_RECORDS_FD"
@@ -51,21 +50,13 @@ WORKLOAD_RECORDS = (
 
 
 class Workload(Child):
-    """The process that trains, from its start until its pipes are read.
-
-    Args:
-        write: takes the records that it sends, and the lines that it prints.
-        notice: takes, in words, what a person should know of it.
-    """
+    """The process that trains, from its start until its pipes are read."""
 
     def __init__(self, write: Callable[[Record], None], notice: Callable[[str], None]) -> None:
-        super().__init__()
-        self._write = write
-        self._notice = notice
+        super().__init__(write, notice)
         self._readers: list[Reader] = []
         self._records = IncomingRecords(WORKLOAD_RECORDS, self._take_record, notice)
         self._lost_metrics = LostMetrics(notice)
-        self._output = OutputLog()
         self._channel: Channel | None = None
         self._stopping: asyncio.Task[None] | None = None
 
@@ -91,11 +82,6 @@ class Workload(Child):
             if self.pid is not None and not self.ended.is_set():
                 self._notice(f"the workload was asked to stop, and {error}: it gets SIGUSR1")
                 end_process(self.pid, signal.SIGUSR1)
-
-    def tick(self, now: int, final: bool = False) -> None:
-        """Write the lines of output that have waited long enough for their end; at last all."""
-        for line in self._output.tick(now, final=final):
-            self._write(line)
 
     def start(self, command: list[str], job: Job, device: DeviceChoice) -> None:
         """Start it with a connection for its records, and read all that it says."""
@@ -144,10 +130,6 @@ class Workload(Child):
         for name, pipe in (("stdout", workload.stdout), ("stderr", workload.stderr)):
             self._readers.append(Reader(os.dup(pipe.fileno()), partial(self._take_output, name)))
             pipe.close()
-
-    def _take_output(self, stream: str, data: bytes) -> None:
-        for line in self._output.feed(stream, data, time.monotonic_ns()):
-            self._write(line)
 
     def _take_record(self, record: Record) -> None:
         if self._channel is not None and self._channel.take(record):

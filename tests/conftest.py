@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from dlmon.figures.glyphs import UNICODE, use_glyphs
+from dlmon.render.console import print_in_ascii
 
 # Two noisy cores: a slow example is no failure.
 settings.register_profile("dlmon", deadline=None)
@@ -86,9 +86,9 @@ def _nothing_is_left_in_the_source():
 
 
 @pytest.fixture(autouse=True)
-def _glyphs_of_no_other_test():
-    """Let an app that an earlier test made with plain characters draw nothing here."""
-    use_glyphs(UNICODE)
+def _characters_of_no_other_test():
+    """Let an app that an earlier test made with plain characters print nothing here."""
+    print_in_ascii(False)
 
 
 @pytest.fixture

@@ -18,10 +18,10 @@ from textual.screen import ModalScreen, Screen
 
 from dlmon.cli.start import Start
 from dlmon.exit_codes import FAILED
-from dlmon.figures.glyphs import ASCII, UNICODE, use_glyphs
 from dlmon.log.folder import LogError, log_directory
 from dlmon.options.settings import remembered_theme
 from dlmon.records.sanitize import clean
+from dlmon.render.console import print_in_ascii
 from dlmon.render.exit_messages import leave_running, print_exit_message, print_sweep_exit_message
 from dlmon.signals import end_with_terminal
 from dlmon.stop import TERMINAL_CLOSED
@@ -128,7 +128,7 @@ class DlmonApp(PunctualApp[int]):
         self.rings_at_end = self.settings.bell
         self.notifies_at_end = self.settings.notification or self.settings.alerts.desktop
         self._plain: list[LineFilter] = []
-        use_glyphs(ASCII if self.settings.ascii else UNICODE)
+        print_in_ascii(self.settings.ascii)
         if self.settings.ascii:
             from tui.drawing.ascii_filter import PlainCharacters
 

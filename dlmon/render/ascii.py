@@ -7,18 +7,21 @@ import re
 from rich.cells import cell_len
 
 _GLYPHS = {
-    "─━═╌┄┈╍–—−▔▁‐‑": "-",
-    "│┃║╎┆┊▏▎▍▌▐▕": "|",
-    "╭╮╰╯┌┐└┘├┤┬┴┼┏┓┗┛╔╗╚╝╸╺╹╻": "+",
-    "█▓▒░■▇▆▅▄▃▂▀": "#",
-    "▶►❯→›»": ">",
-    "◀◄❮←‹«": "<",
+    "─╌┄┈╍–—−▔▁‐‑░": "-",
+    "━═╸╺▓": "=",
+    "│┃║╎┆┊▏▎▍▌▐▕╹╻": "|",
+    "╭╮╰╯┌┐└┘├┤┬┴┼┏┓┗┛┣┫┻┳╋╔╗╚╝▒": "+",
+    "█▉▊▋■▇▆▅▄▃▂▀": "#",
+    "▶►▸❯→›»": ">",
+    "◀◄◂❮←‹«": "<",
     "▲↑△": "^",
     "▼↓▽": "v",
     "×✕✖✗": "x",
     "·•…∙": ".",
     "●◉✓✔": "*",
-    "○◯": "o",
+    "○◯◆": "o",
+    "⚑": "!",
+    "★": "@",
     "°‘’": "'",
     "“”": '"',
     "±": "~",
@@ -29,6 +32,30 @@ _TABLE = {ord(glyph): plain for glyphs, plain in _GLYPHS.items() for glyph in gl
 # Two cells wide: the mark of Textual's command palette.
 _TABLE[ord("🔎")] = "> "
 _FOREIGN = re.compile("[^\x00-\x7f]+")
+
+# The dots of a braille cell (Unicode 15, U+2800): its upper half, its left column, and all of a
+# faint area in charts.
+_UPPER, _LEFT, _FAINT = 0x1B, 0x47, 0x50
+
+
+def _like(dots: int) -> str:
+    """Return what looks most like these dots of a braille cell."""
+    upper, left = dots & _UPPER, dots & _LEFT
+    if dots in (0, _FAINT):
+        return "." if dots else " "
+    if dots.bit_count() > 5:
+        return "#"
+    if max(left.bit_count(), (dots & ~_LEFT).bit_count()) > 2:
+        return "|"
+    if upper and dots & ~_UPPER:
+        return "-" if dots.bit_count() == 2 else ":"
+    is_wide = bool(left and dots & ~_LEFT)
+    if upper:
+        return "-" if is_wide else "'"
+    return "_" if is_wide else "."
+
+
+_TABLE |= {0x2800 + dots: _like(dots) for dots in range(256)}
 
 
 def plain(text: str) -> str:

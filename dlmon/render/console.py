@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
+from contextvars import ContextVar
 from typing import IO, Any, TextIO, cast
 
 from rich.console import Console
 from rich.text import Text
-
-from dlmon.figures.glyphs import glyphs_in_use
 
 _TABLE_WIDTH = 200
 
@@ -38,10 +37,18 @@ class _PlainFile:
         return self._file.write(plain(text))
 
 
+_in_ascii: ContextVar[bool] = ContextVar("in_ascii", default=False)
+
+
+def print_in_ascii(asked: bool) -> None:
+    """Have all that is printed from here on within ASCII: the app says so when it is made."""
+    _in_ascii.set(asked)
+
+
 def line_console(stderr: bool = False) -> Console:
     """Return a console for lines: never wrapped, never highlighted."""
     file = None
-    if glyphs_in_use().is_ascii:
+    if _in_ascii.get():
         file = cast(IO[str], _PlainFile(sys.stderr if stderr else sys.stdout))
     return _Console(stderr=stderr, file=file, highlight=False, soft_wrap=True)
 

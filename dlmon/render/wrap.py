@@ -8,15 +8,15 @@ from rich.cells import cell_len, chop_cells, set_cell_size
 _CHARACTERS_PER_CELL = 4
 
 
-def shortened(text: str, width: int, ellipsis: str = "…") -> str:
+def shortened(text: str, width: int) -> str:
     """Return a text in at most `width` cells, cut with an ellipsis."""
     if _fits(text, width):
         return text
-    kept = set_cell_size(text, max(0, width - cell_len(ellipsis))).rstrip()
-    return set_cell_size(kept + ellipsis, min(width, cell_len(kept + ellipsis)))
+    kept = set_cell_size(text, max(0, width - 1)).rstrip()
+    return set_cell_size(f"{kept}…", min(width, cell_len(kept) + 1))
 
 
-def wrapped(text: str, width: int, most: int | None = None, ellipsis: str = "…") -> list[str]:
+def wrapped(text: str, width: int, most: int | None = None) -> list[str]:
     """Break a text between words into at most `most` lines of at most `width` cells."""
     lines: list[str] = []
     rest = text.strip()
@@ -25,7 +25,7 @@ def wrapped(text: str, width: int, most: int | None = None, ellipsis: str = "…
             return [*lines, rest]
         line = _line_of(rest, width)
         if not line or len(lines) + 1 == most:
-            return [*lines, shortened(rest, width, ellipsis)]
+            return [*lines, shortened(rest, width)]
         lines.append(line.rstrip())
         rest = rest[len(line) :].lstrip()
     return lines

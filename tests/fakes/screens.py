@@ -17,17 +17,16 @@ from textual.screen import Screen
 import tui.app
 from dlmon.cli.start import Sources, Start
 from dlmon.exit_codes import FAILED
-from dlmon.figures.glyphs import use_glyphs
 from dlmon.host import boot_id, host_name
 from dlmon.launch.job import Job, Refused, Started
 from dlmon.log.folder import LOG_NAME
+from dlmon.options.settings import Settings
 from dlmon.records import Facts, Machine, Record, SessionHeader, encode
 from dlmon.session.local_machine import LocalMachine
 from tui.app import DlmonApp
 from tui.requests import GoBack, Request, TellAlert, TellEnd
 from tui.sessions.session_list import SessionList
 
-from .glyphs import GLYPHS
 from .sessions import DEADLINE_S
 
 _HOLD_LOCK = """
@@ -172,10 +171,7 @@ class OneScreen(DlmonApp):
     CSS_PATH = Path(tui.app.__file__).with_name("dlmon.tcss")
 
     def __init__(self, screen: Screen, ascii: bool = False) -> None:
-        super().__init__(Start(Path("no-sessions")))
-        # Without the app's filter, which would hide a character that is none of ASCII's.
-        use_glyphs(GLYPHS[ascii])
-        self.set_class(ascii, "-ascii")
+        super().__init__(Start(Path("no-sessions"), Settings(ascii=ascii)))
         self._first = screen
         self._make_first = lambda: screen
         self.asked: list[Request] = []

@@ -21,7 +21,6 @@ from unittest import mock
 import dlmon.host
 from dlmon.cli.start import Sources, Start
 from dlmon.exit_codes import DONE
-from dlmon.figures.glyphs import under_way
 from dlmon.log.label import Label, write_label
 from dlmon.options.settings import Settings
 from dlmon.records import (
@@ -608,7 +607,7 @@ async def _open_sessions(stage: Stage, *keys: str) -> None:
 
 
 async def _push_starting(stage: Stage) -> None:
-    sentence = under_way("starting the session: waiting for the sensors")
+    sentence = "starting the session: waiting for the sensors …"
     stage.app.push_screen(StartingScreen(sentence, lambda waiting: asyncio.sleep(0), DONE))
 
 

@@ -75,12 +75,12 @@ def growing_log(log_dir):
 class ShownSession:
     """A live screen with what stands around it."""
 
-    def __init__(self, log, follower, launch, ascii, repeatable):
+    def __init__(self, log, follower, launch, repeatable):
         self.log = log
         self.launch = launch
         self.follower = follower
         self.screen = LiveScreen(follower, repeatable)
-        self.app = OneScreen(self.screen, ascii)
+        self.app = OneScreen(self.screen)
 
     async def begin(self, pilot):
         """Read the log, and once more: an end without a result shows when nothing new was read."""
@@ -149,15 +149,13 @@ def session_screen(growing_log, clock):
     """Return a function that makes the live screen of a log of these records."""
     made = []
 
-    def make(
-        records, *, ours=True, running=True, ascii=False, repeatable=False, follow=SessionFollower
-    ):
+    def make(records, *, ours=True, running=True, repeatable=False, follow=SessionFollower):
         log = growing_log(records)
         if not running:
             log.drop_lock()
         launch = FakeLaunch() if ours else None
         follower = follow(log.path, clock, launch)
-        made.append(ShownSession(log, follower, launch, ascii, repeatable))
+        made.append(ShownSession(log, follower, launch, repeatable))
         return made[-1]
 
     yield make

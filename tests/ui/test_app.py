@@ -964,21 +964,6 @@ async def test_help_explains_the_screen_and_names_its_keys(dlmon_app, log_dir, s
             assert app.screen is screen
 
 
-async def test_help_in_ascii_writes_points_and_bands_as_the_screen_does(
-    dlmon_app, log_dir, sensing
-):
-    log = write_log(log_dir, of_this_boot(recorded_session()))
-    for app, words in (
-        (dlmon_app(log_dir, settings=Settings(ascii=True)), "$ dlmon run ..."),
-        (dlmon_app(log_dir, log, settings=Settings(ascii=True)), "+- band"),
-    ):
-        async with app.run_test(size=(120, 300)) as pilot:
-            await pilot.pause()
-            await pilot.press("f1")
-            await until(pilot, lambda app=app: isinstance(app.screen, HelpScreen))
-            await until(pilot, lambda app=app, words=words: words in screen_text(app))
-
-
 async def test_every_action_of_a_screen_is_in_the_command_palette(dlmon_app, log_dir, sensing):
     log = write_log(log_dir, of_this_boot(recorded_session()))
     for app in (

@@ -12,8 +12,6 @@ from collections.abc import Iterable, Sequence
 from enum import Enum
 from functools import lru_cache
 
-from dlmon.figures.glyphs import UNICODE, Glyphs
-
 COLUMNS_PER_CELL = 2
 LEVELS = 4
 """Of a cell: as many as the dots of braille."""
@@ -28,7 +26,6 @@ up: the left column's, then the right one's."""
 # The dots of a braille cell (Unicode 15, U+2800), each column from the bottom up.
 _DOTS = (0x40, 0x04, 0x02, 0x01, 0x80, 0x20, 0x10, 0x08)
 _EIGHTHS = ("", "▏", "▎", "▍", "▌", "▋", "▊", "▉")
-_UPPER = 0b1100_1100
 # Every second level; and of a faint area one dot of each column, the right one higher.
 _STRIPES, _FAINT_LEFT, _FAINT_RIGHT = 0b0101_0101, 0b0000_0001, 0b0100_0000
 
@@ -70,38 +67,6 @@ def braille_rows(
     return ["".join(map(BRAILLE.__getitem__, row)) for row in cells]
 
 
-def ascii_rows(
-    columns: Sequence[float | None],
-    width: int,
-    height: int,
-    top: float,
-    bottom: float = 0.0,
-    filled: bool = False,
-) -> list[str]:
-    """Draw what `braille_rows` draws with plain characters, two levels a cell.
-
-    A cell of which only one column is known shows as a dot, so that a short
-    gap can be seen.
-    """
-    cells = cells_of(column_spans(columns, width, height, top, bottom, filled), width, height)
-    draw = _plain_area if filled else _plain_line
-    return ["".join(map(draw, row)) for row in cells]
-
-
-def _plain_line(levels: int) -> str:
-    left, right = levels & 0b1111, levels >> LEVELS
-    if max(left.bit_count(), right.bit_count()) > 2:
-        return "|"
-    whole = bool(left and right)
-    if levels & _UPPER:
-        return "-" if whole else "'"
-    return ("_" if whole else ".") if levels else " "
-
-
-def _plain_area(levels: int) -> str:
-    return "#" if levels & _UPPER else "_" if levels else " "
-
-
 def curve_rows(
     columns: Sequence[float | None],
     lows: Sequence[float | None],
@@ -110,7 +75,6 @@ def curve_rows(
     height: int,
     top: float,
     bottom: float = 0.0,
-    glyphs: Glyphs = UNICODE,
     area: bool = True,
 ) -> Drawn:
     """Draw columns as a line, with dots below it where an `area` is asked for.
@@ -129,20 +93,18 @@ def curve_rows(
     below = [None if span is None or not area else (0, span[0]) for span in spans]
     layers = [cells_of(each, width, height) for each in (spans, around, below)]
     faint = [[_faint(levels) for levels in row] for row in layers[2]]
-    line, band = (_plain_line, ":") if glyphs.is_ascii else (BRAILLE.__getitem__, "")
-    dots = "." if glyphs.is_ascii else ""
     drawn = []
     for of_line, of_band, of_area in zip(layers[0], layers[1], faint, strict=True):
         text, tones = [], []
         for curve, between, under in zip(of_line, of_band, of_area, strict=True):
             if curve:
-                text.append(line(curve))
+                text.append(BRAILLE[curve])
                 tones.append(Tone.CURVE)
             elif between:
-                text.append(band or BRAILLE[between])
+                text.append(BRAILLE[between])
                 tones.append(Tone.BAND)
             else:
-                text.append(dots or BRAILLE[under] if under else " ")
+                text.append(BRAILLE[under])
                 tones.append(Tone.AREA if under else Tone.BLANK)
         drawn.append(("".join(text), tones))
     return drawn
@@ -161,7 +123,6 @@ def split_rows(
     height: int,
     top: float,
     bottom: float = 0.0,
-    glyphs: Glyphs = UNICODE,
 ) -> Drawn:
     """Draw filled columns of which `part` is filled whole, and what lies above it with stripes.
 
@@ -183,12 +144,7 @@ def split_rows(
         text, tones = [], []
         for whole, inner, line in zip(whole_row, part_row, top_row, strict=True):
             rest = whole & ~inner
-            if glyphs.is_ascii:
-                # What reaches the upper half comes first, and what lies above the part last.
-                covers = ((inner & _UPPER, "#"), (rest & _UPPER, ":"), (inner, "_"), (rest, "."))
-                text.append(next((character for bits, character in covers if bits), " "))
-            else:
-                text.append(BRAILLE[inner | rest & (_STRIPES | line)])
+            text.append(BRAILLE[inner | rest & (_STRIPES | line)])
             tones.append(Tone.CURVE if inner else Tone.REST)
         drawn.append(("".join(text), tones))
     return drawn
@@ -276,14 +232,13 @@ def mark_row(
     marks: Sequence[tuple[int, str]],
     stretches: Sequence[tuple[int, int, str]],
     width: int,
-    glyphs: Glyphs = UNICODE,
 ) -> str:
     """Draw the row under a plot: `┊1` where a mark stands, `╌compile╌` along a stretch.
 
     Marks are (column, label), stretches (first column, last column, name). A
     label that has no room is left out; of a name its first letter may remain.
     """
-    tick, dash = glyphs.mark, glyphs.shade
+    tick, dash = "┊", "╌"
     row = [" "] * width
     ticks = sorted({column // COLUMNS_PER_CELL: label for column, label in marks}.items())
     ends = [cell for cell, _ in ticks[1:]] + [width]
@@ -302,7 +257,7 @@ def mark_row(
     return "".join(row)
 
 
-def bar(fraction: float | None, width: int, glyphs: Glyphs = UNICODE) -> str:
+def bar(fraction: float | None, width: int) -> str:
     """Draw a thin bar of `fraction` of `width` cells in half-cell steps, padded to `width`.
 
     Anything above zero shows at least half a cell; None draws nothing.
@@ -310,18 +265,16 @@ def bar(fraction: float | None, width: int, glyphs: Glyphs = UNICODE) -> str:
     if fraction is None or math.isnan(fraction) or fraction <= 0 or width <= 0:
         return " " * max(0, width)
     halves = max(1, round(min(1.0, fraction) * 2 * width))
-    return (glyphs.bar * (halves // 2) + glyphs.half_bar * (halves % 2)).ljust(width)
+    return ("━" * (halves // 2) + "╸" * (halves % 2)).ljust(width)
 
 
-def thick_bar(fraction: float | None, width: int, glyphs: Glyphs = UNICODE) -> str:
-    """Draw a bar as high as a cell in eighths of one, padded to `width`; whole cells in ASCII.
+def thick_bar(fraction: float | None, width: int) -> str:
+    """Draw a bar as high as a cell in eighths of one, padded to `width`.
 
     Anything above zero shows something; None draws nothing.
     """
     if fraction is None or math.isnan(fraction) or fraction <= 0 or width <= 0:
         return " " * max(0, width)
     cells = min(1.0, fraction) * width
-    if glyphs.is_ascii:
-        return (glyphs.bar * max(1, round(cells))).ljust(width)
     eighths = max(1, round(8 * cells))
     return ("█" * (eighths // 8) + _EIGHTHS[eighths % 8]).ljust(width)

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dlmon.figures.glyphs import UNICODE, Glyphs
 from dlmon.session.learning import LEAST_CHANGE
-from tui.drawing.plot import COLUMNS_PER_CELL, braille_rows
+from tui.drawing.plot import braille_rows
 from tui.drawing.time_axis import TimeAxis
 
 # So many widths of columns lie between a power of two and the next one.
 _WIDTHS = 32
-_RAMP = "_.-=+*#"
 
 
 def axis_of_all(start_ns: int, end_ns: int, count: int) -> TimeAxis | None:
@@ -29,7 +27,7 @@ def axis_of_all(start_ns: int, end_ns: int, count: int) -> TimeAxis | None:
     return TimeAxis(start_ns, width_ns, count, length_ns // width_ns)
 
 
-def small_curve(columns: Sequence[float | None], cells: int, glyphs: Glyphs = UNICODE) -> str:
+def small_curve(columns: Sequence[float | None], cells: int) -> str:
     """Draw columns, two a cell, as a line from the lowest of them to the highest.
 
     Where they differ by no more than noise it is straight; what is unknown is a gap.
@@ -38,22 +36,4 @@ def small_curve(columns: Sequence[float | None], cells: int, glyphs: Glyphs = UN
     bottom, top = min(known, default=0.0), max(known, default=0.0)
     if top - bottom <= LEAST_CHANGE * max(abs(top), abs(bottom)):
         columns, bottom, top = [None if value is None else 0.0 for value in columns], -1.0, 1.0
-    if glyphs.is_ascii:
-        return ramp(columns, cells, top, bottom)
     return braille_rows(columns, cells, 1, top, bottom)[0]
-
-
-def ramp(
-    columns: Sequence[float | None], cells: int, top: float = 100.0, bottom: float = 0.0
-) -> str:
-    """Draw values in plain characters of one row, two columns a cell."""
-    pairs = (columns[at : at + COLUMNS_PER_CELL] for at in range(0, COLUMNS_PER_CELL * cells, 2))
-    known = ([value for value in pair if value is not None] for pair in pairs)
-    return "".join(
-        _ramp_of((sum(some) / len(some) - bottom) / (top - bottom)) if some else " "
-        for some in known
-    )
-
-
-def _ramp_of(share: float) -> str:
-    return _RAMP[round(max(0.0, min(1.0, share)) * (len(_RAMP) - 1))]

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from dlmon.exit_codes import INTERRUPTED_BY_USER, WRONG_ARGUMENTS
-from dlmon.figures.glyphs import under_way
 from dlmon.figures.reading import reading_text
 from dlmon.log.folder import LogError
 from tui.flows.sessions import session_screen
@@ -130,7 +129,7 @@ def connecting_screen(app: DlmonApp, start: RemoteStart) -> StartingScreen:
             screen = session_screen(app, follower, None, link, log_dir=start.log_dir)
             replace_waiting(app, waiting, screen)
 
-    sentence = under_way(f"connecting to {start.host}")
+    sentence = f"connecting to {start.host} …"
     return StartingScreen(sentence, connect, INTERRUPTED_BY_USER)
 
 
@@ -143,7 +142,7 @@ async def _session_of(link: Link, start: RemoteStart, waiting: StartingScreen) -
     await link.wait_until_up()
     meant = start.session
     if start.job is not None:
-        waiting.show_text(under_way(f"starting the session on {start.host}"))
+        waiting.show_text(f"starting the session on {start.host} …")
         meant = await launch_remote(link, start.job)
 
     def show(share: float) -> None:

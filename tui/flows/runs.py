@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from textual.screen import ModalScreen
 
 from dlmon.exit_codes import FAILED, INTERRUPTED_BY_USER
-from dlmon.figures.glyphs import under_way
 from dlmon.log.folder import LogError
 from tui.flows.hosts import show_remote
 from tui.flows.sessions import how_to_repeat, script_job, session_screen
@@ -186,7 +185,7 @@ def starting_screen(app: DlmonApp, starting: Starting) -> StartingScreen:
         starting.over.set()
 
     app.starting = starting
-    sentence = under_way("starting the session: waiting for the sensors")
+    sentence = "starting the session: waiting for the sensors …"
     waiting = StartingScreen(sentence, wait, INTERRUPTED_BY_USER)
     app.when_gone[waiting] = give_up
     return waiting

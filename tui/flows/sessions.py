@@ -7,7 +7,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from dlmon.exit_codes import DONE
-from dlmon.figures.glyphs import under_way
 from dlmon.figures.reading import reading_text
 from dlmon.log.folder import LogError
 from dlmon.options.run import RunOptions
@@ -81,7 +80,7 @@ def reading_screen(
         )
         replace_waiting(app, waiting, session_screen(app, follower, launch))
 
-    waiting = StartingScreen(under_way(f"reading {name}"), read, DONE, known)
+    waiting = StartingScreen(f"reading {name} …", read, DONE, known)
     app.when_gone[waiting] = follower.close
     return waiting
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dlmon.figures.glyphs import ASCII, UNICODE
 from dlmon.options.settings import remember_theme
 from tui.drawing.themes import theme_names
 from tui.flows.stack import session_on
@@ -70,16 +69,8 @@ def explain(app: DlmonApp) -> None:
 
     topics = getattr(app.screen, "topics", ())
     if topics:
-        if app.settings.ascii:
-            topics = tuple((_in_ascii(name), _in_ascii(text)) for name, text in topics)
         keys = keys_of(app)
         known = {key for names, _ in keys for key in names.split()}
         steps = getattr(app.screen, "first_steps", ())
         first = tuple(step for step in steps if len(step[0]) > 1 or step[0] in known)
         app.push_screen(HelpScreen(keys, topics, first))
-
-
-def _in_ascii(text: str) -> str:
-    """Write with several characters what ASCII has no single one for."""
-    text = text.replace(UNICODE.plus_minus, ASCII.plus_minus)
-    return text.replace(UNICODE.ellipsis, ASCII.ellipsis)

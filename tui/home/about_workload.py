@@ -52,8 +52,8 @@ class AboutWorkload(Lines):
         rows = [row for rows in paragraphs for row in rows]
         if len(rows) > height > 0:
             # The source is last: what is left out of it shall show.
-            kept = cut(rows[height - 1], width - len(self.ellipsis), self.ellipsis)
-            rows[height - 1 :] = [(*kept, (self.ellipsis, MUTED))]
+            kept = cut(rows[height - 1], width - 1)
+            rows[height - 1 :] = [(*kept, ("…", MUTED))]
         return rows
 
 

@@ -12,7 +12,6 @@ from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
 from dlmon.figures import units
-from dlmon.figures.glyphs import glyphs_in_use
 from dlmon.figures.sessions import outcome, workload_name
 from dlmon.log.directory import SessionEntry
 from dlmon.records import Status
@@ -67,11 +66,10 @@ class RecentSessions(OptionList):
 
 
 def _row(entry: SessionEntry, names: int) -> Content:
-    glyphs = glyphs_in_use()
     status = _STATUS_STYLES.get(entry.status, "bold $text-error")
     return Content.assemble(
         (f"{units.day_and_time(entry.header.wall)}  ", "$text-muted"),
-        (f"{fit(_called(entry), names, glyphs.ellipsis)}  ", "bold"),
+        (f"{fit(_called(entry), names)}  ", "bold"),
         (f"{entry.status:<{_STATUS_CELLS}}  ", status),
         "" if entry.status == Status.RUNNING else outcome(entry),
     )

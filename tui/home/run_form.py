@@ -78,10 +78,10 @@ class Choice(Lines, can_focus=True):
 
     def draw(self, width: int, height: int) -> list[TextRow]:
         """Return the chosen value between arrows."""
-        left, right = self.glyphs.to_left, self.glyphs.to_right
+        left, right = "◂", "▸"
         shown = dict(self._values)[self.value]
         room = width - 2 * _ARROW_WIDTH
-        text = fit(shown, room, self.ellipsis) if cell_len(shown) > room else shown
+        text = fit(shown, room) if cell_len(shown) > room else shown
         return [((f"{left} ", _ARROWS), (text, PLAIN), (f" {right}", _ARROWS))]
 
     def choose(self, value: str) -> None:

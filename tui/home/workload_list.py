@@ -169,7 +169,7 @@ class WorkloadList(ScrollingLines):
             return joined(((f" {line}", MUTED),), (), width)
         highlighted = line is self.highlighted
         plain, match = (CHOSEN, CHOSEN + UNDERLINED) if highlighted else (PLAIN, UNDERLINED)
-        pointer = self.glyphs.pointer if highlighted else " "
+        pointer = "▸" if highlighted else " "
         name: tuple[TextRun, ...] = tuple(
             (text, match if matches else plain) for text, matches in pieces(line.name, self._typed)
         )

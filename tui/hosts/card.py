@@ -68,11 +68,11 @@ class HostCard(Lines):
         self.set_class(chosen and session is None, "-chosen")
         self.set_class(chosen, "-framed")
         text, _ = words.status_of(host)
-        status = f"{self.glyphs.dot} {text}" if host.is_current else text
+        status = f"● {text}" if host.is_current else text
         room = self.outer_size.width - len(status) - 8
         about = (words.identity(host), words.clock_words(host))
-        below = fit("  ".join(filter(None, about)), self.outer_size.width - 6, self.ellipsis)
-        name = fit(host.name, max(0, room), self.ellipsis).rstrip()
+        below = fit("  ".join(filter(None, about)), self.outer_size.width - 6)
+        name = fit(host.name, max(0, room)).rstrip()
         self.set_titles(name, below.rstrip(), right=status)
         self.redraw()
 
@@ -103,7 +103,7 @@ class HostCard(Lines):
             style = HIGH if host.age == Age.OLD else MUTED
             rows = [_in_style(row, style) for row in rows]
             sessions = [row if row[0][1] == CHOSEN else _in_style(row, style) for row in sessions]
-        return [cut(row, width, self.ellipsis) for row in (*rows, *sessions)]
+        return [cut(row, width) for row in (*rows, *sessions)]
 
     def _without_figures(self, width: int) -> list[TextRow]:
         """Say why there are no figures."""
@@ -114,9 +114,7 @@ class HostCard(Lines):
         )
         style = STATUS_STYLES[words.status_of(self.host)[1]]
         most = _LEAST_BODY - bool(following)
-        rows: list[TextRow] = [
-            ((line, style),) for line in wrapped(text, width, most, self.ellipsis)
-        ]
+        rows: list[TextRow] = [((line, style),) for line in wrapped(text, width, most)]
         rows += [()] * (most - len(rows))
         return [*rows, ((following, MUTED),)] if following else rows
 
@@ -126,7 +124,7 @@ class HostCard(Lines):
             return [((f"no GPU: {reason}" if reason else "no GPU", MUTED),)]
         rows = [self._gpu(gpu, width) for gpu in host.gpus[:MOST_GPUS]]
         left = len(host.gpus) - len(rows)
-        return [*rows, ((f"{self.ellipsis} {left} more", MUTED),)] if left > 0 else rows
+        return [*rows, ((f"… {left} more", MUTED),)] if left > 0 else rows
 
     def _gpu(self, gpu: Gpu, width: int) -> TextRow:
         host = self.host
@@ -184,9 +182,9 @@ class HostCard(Lines):
             ((memory, PLAIN), _MEMORY),
             ((power, PLAIN), _POWER),
             (heat, _HEAT),
-            ((fit(last[0], cells, self.ellipsis), last[1]), cells + 2),
+            ((fit(last[0], cells), last[1]), cells + 2),
         ]
-        drawn = figure_row(pct, series, self._axis, columns, width - _LABEL, self.glyphs)
+        drawn = figure_row(pct, series, self._axis, columns, width - _LABEL)
         return ((f"{name:<{_LABEL}}", MUTED), *drawn)
 
     @property
@@ -210,7 +208,7 @@ class HostCard(Lines):
         shown = shown_sessions(host)
         rows = [self._session_row(each, width) for each in shown]
         if left := len(host.sessions) - len(shown):
-            rows.append(((f"{self.ellipsis} {units.counted(left, 'more session')}", MUTED),))
+            rows.append(((f"… {units.counted(left, 'more session')}", MUTED),))
         return rows
 
     def _session_row(self, session: RunningSession, width: int) -> TextRow:
@@ -220,10 +218,10 @@ class HostCard(Lines):
             (f"  {words.session_device(session):<6}", MUTED),
         )
         left: TextRow = ((words.session_title(session), ACCENT),)
-        row = joined(left, right, width, self.ellipsis)
+        row = joined(left, right, width)
         if session.session != self._session:
             return row
-        return ((fit("".join(text for text, _ in row), width, self.ellipsis), CHOSEN),)
+        return ((fit("".join(text for text, _ in row), width), CHOSEN),)
 
 
 def card_height(host: HostSnapshot) -> int:

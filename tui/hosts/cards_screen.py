@@ -139,7 +139,7 @@ class HostsSummary(Lines):
         first, *more = self._parts or ("",)
         left: TextRow = ((first, STRONG), *((f"   {part}", PLAIN) for part in more))
         right: TextRow = ((self._order, MUTED),)
-        return [joined(left, right, width, self.ellipsis)]
+        return [joined(left, right, width)]
 
 
 class HostDetails(Lines):
@@ -164,7 +164,7 @@ class HostDetails(Lines):
         sentence, level = words.sentence_of(host), words.status_of(host)[1]
         style = {"": MUTED, "high": HIGH, "bad": BAD}[level]
         # The sentence comes first where both have no room.
-        lines = wrapped(sentence, width, height, self.ellipsis)
+        lines = wrapped(sentence, width, height)
         rows: list[TextRow] = [((line, style),) for line in lines]
         about = identity(host.facts) if host.machine is not None else []
         if self._session is not None:
@@ -180,4 +180,4 @@ class HostDetails(Lines):
                 rows.append(((part, MUTED),))
             else:
                 rows[-1:] = [longer]
-        return [cut(row, width, self.ellipsis) for row in rows][: max(0, most)]
+        return [cut(row, width) for row in rows][: max(0, most)]

@@ -49,11 +49,11 @@ class HostTable(RowList):
 
     def row_of(self, index: int, width: int) -> TextRow:
         host = self._hosts[index]
-        name: TextRun = (f"{fit(host.name, _NAME - 1, self.ellipsis)} ", STRONG)
+        name: TextRun = (f"{fit(host.name, _NAME - 1)} ", STRONG)
         text, level = words.status_of(host)
         if host.machine is None or not host.is_there:
             status = ": ".join(filter(None, (text, words.short_problem(host))))
-            return (name, (fit(status, width - _NAME, self.ellipsis), STATUS_STYLES[level]))
+            return (name, (fit(status, width - _NAME), STATUS_STYLES[level]))
         return (name, *self._figures(host, width))
 
     def empty_rows(self, width: int, height: int) -> list[TextRow]:
@@ -94,7 +94,7 @@ class HostTable(RowList):
         used = _NAME + cells + _FREE + sum(cells for _, cells in wide) + _PERCENT + _OF_MEMORY + 2
         figures: TextRow = (
             *levels,
-            (fit(count, _FREE, self.ellipsis), GOOD if free else MUTED),
+            (fit(count, _FREE), GOOD if free else MUTED),
             *((self._of_gpus(host, name, cells), PLAIN) for name, cells in wide),
             (f"{units.percent(pct):>{_PERCENT}}", HIGH if (pct or 0) >= BUSY_PCT else PLAIN),
             (f"{in_use:>{_OF_MEMORY}}  ", PLAIN),
@@ -103,7 +103,7 @@ class HostTable(RowList):
         if not host.is_current:
             style = HIGH if host.age == Age.OLD else MUTED
             figures = tuple((text, style) for text, _ in figures)
-        last = fit(self._sessions(host, width - used), width - used, self.ellipsis)
+        last = fit(self._sessions(host, width - used), width - used)
         return (*figures, (last, style))
 
     def _of_gpus(self, host: HostSnapshot, name: str, cells: int) -> str:
@@ -111,15 +111,15 @@ class HostTable(RowList):
         if not host.gpus:
             return " " * cells
         if name == "who":
-            return f"  {fit(words.users_of_host(host, cells - 2), cells - 2, self.ellipsis)}"
+            return f"  {fit(words.users_of_host(host, cells - 2), cells - 2)}"
         if name == "power":
             return f"{words.power(words.gpu_power_w(host)):>{cells}}"
         return f"{words.whole_memory(*words.gpu_memory_mib(host)):>{cells}}"
 
     def _level_of(self, gpu: Gpu) -> str:
         if gpu.utilization_pct is None:
-            return "?" if self.glyphs.is_ascii else "·"
-        levels = self.glyphs.levels
+            return "·"
+        levels = "▁▂▃▄▅▆▇█"
         share = max(0.0, min(1.0, gpu.utilization_pct / 100))
         return levels[round(share * (len(levels) - 1))]
 
@@ -139,4 +139,4 @@ class HostTable(RowList):
         left = room - cell_len(rate) - 2
         if not rate or left < _LEAST_TITLE:
             return title
-        return f"{fit(title, min(left, cell_len(title)), self.ellipsis).rstrip()}  {rate}"
+        return f"{fit(title, min(left, cell_len(title))).rstrip()}  {rate}"

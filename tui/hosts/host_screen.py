@@ -67,4 +67,4 @@ class HostHeading(Lines):
         style = {"": MUTED, "high": HIGH, "bad": BAD}[level]
         sentence = words.sentence_of(host)
         left: TextRow = ((f"{host.name}  ", STRONG), (sentence, style))
-        return [joined(left, ((status, style),), width, self.ellipsis)]
+        return [joined(left, ((status, style),), width)]

@@ -96,9 +96,9 @@ class HostPicker(BaseScreen):
         self.query_one("#choices").border_title = "Hosts"
 
     def _shown(self, name: str) -> Content:
-        mark = self.glyphs.dot if name in self._marked else " "
+        mark = "●" if name in self._marked else " "
         members = (clean(self._known[name]), "$text-muted")
-        called = fit(clean(name), _LONGEST_NAME, self.glyphs.ellipsis)
+        called = fit(clean(name), _LONGEST_NAME)
         return Content.assemble((f"{mark} ", "bold $text-accent"), f"{called}  ", members)
 
     @property

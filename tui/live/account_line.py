@@ -93,7 +93,7 @@ class AccountLine(GrowingLines):
         assert self._snapshot is not None
         (gap,) = longest_gaps(gaps, 1)
         text = gap_of_session(gap, self._snapshot, brief=True)
-        lines = wrapped(text, width - len(heading), height, self.ellipsis)
+        lines = wrapped(text, width - len(heading), height)
         headings = [heading, *[" " * len(heading)] * len(lines)]
         return [((head, MUTED), (line, PLAIN)) for head, line in zip(headings, lines, strict=False)]
 
@@ -110,7 +110,7 @@ class AccountLine(GrowingLines):
                 break
         cells = max(_SHORTEST_BAR, min(_LONGEST_BAR, room))
         row = ((_TIME, MUTED), *self._bar(rows, named, rest, cells), *words)
-        return cut(row, width, self.ellipsis)
+        return cut(row, width)
 
     def _words(self, named: Sequence[PartRow], rest: PartRow | None, with_seconds: bool) -> TextRow:
         row: TextRow = ()
@@ -123,7 +123,7 @@ class AccountLine(GrowingLines):
     def _look(self, part: PartRow) -> TextRun:
         """Return the character of a part, with its style."""
         place = self._places.get(part.part, -1)
-        return self.glyphs.parts[place], _STYLES[place]
+        return "█▓▒░"[place], _STYLES[place]
 
     def _bar(
         self,

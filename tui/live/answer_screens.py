@@ -13,7 +13,6 @@ from textual.content import Content
 from textual.widgets import Static
 
 from dlmon.control import NotControlled
-from dlmon.figures.glyphs import under_way
 from dlmon.figures.profiles import profile_lines
 from dlmon.figures.stacks import stack_lines
 from dlmon.records import ProcessStack, Profile, Record
@@ -74,7 +73,7 @@ class AnswerScreen(BaseScreen):
     def ask_again(self) -> None:
         """Ask once more."""
         self._records = None
-        self._show([(under_way(self.WAITING), False)])
+        self._show([(f"{self.WAITING} …", False)])
         self.run_worker(self._look(), exclusive=True)
 
     async def _look(self) -> None:

@@ -101,7 +101,7 @@ class LimitLine(Lines):
         elif sees_nothing and (over or limit is None):
             why = _why_nothing_trained(snapshot)
             if why is not None:
-                texts = wrapped(why, room - len(heading), height, self.ellipsis)
+                texts = wrapped(why, room - len(heading), height)
                 rows = _beside((heading, MUTED), texts, MUTED)
             else:
                 says = NOTHING_SEEN if over else WAITING
@@ -118,8 +118,8 @@ class LimitLine(Lines):
             if sees_nothing:
                 # Who waits for a script to train has to know what can be seen of it.
                 rows[1:] = [_watched(heading, room)]
-        mark: TextRun = (f"{self.glyphs.thumb} ", style)
-        return [cut((mark, *row), width, self.ellipsis) for row in rows[:height]]
+        mark: TextRun = ("┃ ", style)
+        return [cut((mark, *row), width) for row in rows[:height]]
 
     def _failure(self, snapshot: Snapshot, room: int, height: int) -> list[TextRow]:
         """Return why a run failed, and below it what to try, or what was printed last."""
@@ -127,7 +127,7 @@ class LimitLine(Lines):
         error = ((result and result.error) or "").strip() or "no reason was recorded"
         more = _try_or_output(snapshot)
         most = max(1, height - (more is not None))
-        texts = wrapped(error, room - len(heading), most, self.ellipsis)
+        texts = wrapped(error, room - len(heading), most)
         rows = _beside((heading, FAILED), texts)
         if more is not None:
             rows.append(((more[0].ljust(len(heading)), MUTED), (more[1], PLAIN)))

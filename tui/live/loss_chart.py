@@ -6,7 +6,6 @@ from dataclasses import replace
 
 from rich.cells import cell_len
 
-from dlmon.figures.glyphs import glyphs_in_use
 from dlmon.figures.learning import newest_text, value_text
 from dlmon.figures.value_axis import value_range
 from dlmon.session.learning import Learning, Metric, drawable
@@ -58,7 +57,7 @@ class LossChart(Chart):
         self._scale = columns / max(1, axis.count)
         name = shown_metric(learning, chosen)
         metric = None if name is None else learning.metrics[name]
-        title = "Loss" if name is None else _as_title(name, self.ellipsis)
+        title = "Loss" if name is None else _as_title(name)
         if metric is None:
             self.set_titles(title, right="")
         else:
@@ -86,7 +85,7 @@ def learned_text(learning: Learning, chosen: str | None, each: str) -> str:
         # What is no number was read as well: a gap.
         axis = axis_of_all(start_ns, metric.last_ns, COLUMNS_PER_CELL * _CURVE_CELLS)
         if axis is not None:
-            curve = small_curve(axis.columns(metric.series), _CURVE_CELLS, glyphs_in_use())
+            curve = small_curve(axis.columns(metric.series), _CURVE_CELLS)
     texts = (name, curve, *newest_text(metric, each))
     return " ".join(text for text in texts if text)
 
@@ -105,9 +104,9 @@ def next_metric(learning: Learning, chosen: str | None) -> str | None:
     return None if shown is None else names[(names.index(shown) + 1) % len(names)]
 
 
-def _as_title(name: str, ellipsis: str) -> str:
+def _as_title(name: str) -> str:
     title = name[:1].upper() + name[1:]
-    return fit(title, _LONGEST_TITLE, ellipsis) if cell_len(title) > _LONGEST_TITLE else title
+    return fit(title, _LONGEST_TITLE) if cell_len(title) > _LONGEST_TITLE else title
 
 
 def _picture(

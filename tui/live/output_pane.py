@@ -66,7 +66,7 @@ class OutputPane(Wheel, Lines):
     def draw(self, width: int, height: int) -> list[TextRow]:
         """Return the lines that end at the newest, or where one has scrolled to."""
         if not self._lines:
-            return [((fit(self._empty, width, self.ellipsis), MUTED),)]
+            return [((fit(self._empty, width), MUTED),)]
         rows: list[TextRow] = []
         for line in reversed(self._lines[: self._end(width, height)]):
             if len(rows) >= height:
@@ -110,12 +110,12 @@ class OutputPane(Wheel, Lines):
         """Return a line, broken in the whole log, else cut."""
         mark, style = "", PLAIN
         if not isinstance(line, Output):
-            mark, style = f"{self.glyphs.warning} ", STRONG
+            mark, style = "▲ ", STRONG
         elif line.stream != "stdout":
             style = MUTED
         room = max(1, width - len(mark))
         if self._folded:
-            return [((mark + ends_of(line.text, room, self.ellipsis), style),)]
+            return [((mark + ends_of(line.text, room), style),)]
         blank = " " * len(mark)
         parts = broken(line.text, room)
         return [((f"{blank if n else mark}{part}", style),) for n, part in enumerate(parts)]
@@ -160,14 +160,14 @@ def broken(text: str, width: int) -> list[str]:
     return parts or [""]
 
 
-def ends_of(text: str, width: int, ellipsis: str = "…") -> str:
+def ends_of(text: str, width: int) -> str:
     """Return a text, or its beginning and its end where it is too wide."""
     text = text if len(text) <= width * _CHARACTERS_PER_CELL else f"{text[:width]}{text[-width:]}"
     if cell_len(text) <= width:
         return text
-    room = width - cell_len(ellipsis)
+    room = width - 1
     begin = chop_cells(text, max(1, int(room * _BEGINNING)))[0].rstrip()
     end = text
     while end and cell_len(end) > room - cell_len(begin):
         end = end[1:]
-    return fit(f"{begin}{ellipsis}{end.lstrip()}", width, ellipsis).rstrip()
+    return fit(f"{begin}…{end.lstrip()}", width).rstrip()

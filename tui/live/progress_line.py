@@ -8,7 +8,6 @@ from typing import ClassVar
 from dlmon.figures import units
 from dlmon.figures.account import gap_of_session
 from dlmon.figures.comparison import epoch_word
-from dlmon.figures.glyphs import under_way
 from dlmon.figures.phases import phase_text
 from dlmon.figures.sessions import after_the_batch
 from dlmon.records import SCRIPT_PHASE, Status
@@ -72,18 +71,18 @@ class ProgressLine(GrowingLines):
             return []
         if self._reading:
             then = f"{self._reading}; the screen shows {units.clock(snapshot.elapsed_s)}"
-            return [cut(((then, STRONG),), width, self.ellipsis)]
+            return [cut(((then, STRONG),), width)]
         if self._problem:
-            lines = wrapped(self._problem, width, height, self.ellipsis)
+            lines = wrapped(self._problem, width, height)
             return [((line, BAD),) for line in lines]
         result = snapshot.result
         if result is not None:
             after = f"{result.status} after {units.seconds(result.wall_s)}"
             style = BAD if result.status == Status.FAILED else PLAIN
-            return [cut(((after, style),), width, self.ellipsis)]
+            return [cut(((after, style),), width)]
         if self._stopping:
             when = after_the_batch(snapshot.header)
-            return [cut(((under_way(f"stopping{when}"), STRONG),), width, self.ellipsis)]
+            return [cut(((f"stopping{when} …", STRONG),), width)]
         row = self._with_progress(snapshot, width)
         notice = _pause(snapshot) or self._notice(snapshot)
         if not notice:
@@ -91,20 +90,20 @@ class ProgressLine(GrowingLines):
         choices = _times_left(snapshot)
         times: TextRow = ((_fitting(choices, width - row_width(notice) - APART), PLAIN),)
         if height < 2 or row_width(notice) + APART + row_width(times) <= width:
-            return [joined(notice, times, width, self.ellipsis)]
+            return [joined(notice, times, width)]
         ((text, style),) = notice
-        lines = wrapped(text, width, height - 1, self.ellipsis)
+        lines = wrapped(text, width, height - 1)
         return [*(((line, style),) for line in lines), row]
 
     def _notice(self, snapshot: Snapshot) -> TextRow:
         notice = _recent_notice(snapshot)
-        return ((f"{self.glyphs.warning} " + notice, STRONG),) if notice else ()
+        return (("▲ " + notice, STRONG),) if notice else ()
 
     def _with_progress(self, snapshot: Snapshot, width: int) -> TextRow:
         """Return the step, the bar beside it where it is known how long that is, and times."""
         step, progress = _step(snapshot), snapshot.progress
         if progress is None:
-            return cut(step, width, self.ellipsis)
+            return cut(step, width)
         *_, run_and_end, _ = choices = _times_left(snapshot)
         left = step
         if progress.steps is not None and not progress.is_over:
@@ -114,19 +113,19 @@ class ProgressLine(GrowingLines):
                     left = with_bar
                     break
         times = _fitting(choices, width - row_width(left) - APART)
-        return joined(left, ((times, PLAIN),) if times else (), width, self.ellipsis)
+        return joined(left, ((times, PLAIN),) if times else (), width)
 
     def _bar(self, snapshot: Snapshot, progress: Progress, cells: int, step_cells: int) -> TextRow:
         """Return a bar of the epoch, where the step ends that takes most cells."""
         steps = progress.steps or 0
         longest = len(_step_text(steps, steps, None if progress.updates is None else steps))
-        done = bar(progress.epoch_fraction, cells, self.glyphs).rstrip()
+        done = bar(progress.epoch_fraction, cells).rstrip()
         has_epochs = snapshot.model is None or snapshot.model.has_epochs is not False
         named = epoch_word(snapshot.header) if has_epochs else "training"
         return (
             (" " * (longest - step_cells + APART) + f"{named} ", MUTED),
             (done, ACCENT),
-            (self.glyphs.track * (cells - len(done)), MUTED),
+            ("─" * (cells - len(done)), MUTED),
             (f" {progress.epoch_fraction * 100:3.0f} %", PLAIN),
         )
 
@@ -163,7 +162,7 @@ def _step(snapshot: Snapshot) -> TextRow:
     if progress is None:
         if snapshot.header.is_script:
             return ((f"{NOTHING_SEEN_YET}: the script runs", MUTED),)
-        return ((under_way(phase_text(snapshot.phase) or "starting"), MUTED),)
+        return ((f"{phase_text(snapshot.phase) or 'starting'} …", MUTED),)
     if progress.is_over:
         return ((_after_an_epoch(snapshot, progress), MUTED),)
     if snapshot.header.is_script and snapshot.phase == SCRIPT_PHASE:

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from dlmon.figures import units
-from dlmon.figures.glyphs import under_way
 from dlmon.figures.phases import doing_text
 from dlmon.figures.value_axis import fitted_bottom, grown_top, short_number
 from dlmon.records import Alert
@@ -115,7 +114,7 @@ class TimeChartsScreen(BaseScreen):
             snapshot,
             top=self._top,
             bottom=self._bottom,
-            reason=under_way(doing_text(snapshot)) if self._source.running else "no batch",
+            reason=f"{doing_text(snapshot)} …" if self._source.running else "no batch",
             written=units.rate,
         )
         # An area says how much there is, so it begins at 0.

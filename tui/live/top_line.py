@@ -85,7 +85,7 @@ class TopLine(Lines):
             return []
         right = self._where_it_is()
         called = f'"{self._label.name}"' if self._label.name is not None else ""
-        (name,) = cut(((called, PLAIN),), _LONGEST_NAME, self.ellipsis) or (("", PLAIN),)
+        (name,) = cut(((called, PLAIN),), _LONGEST_NAME) or (("", PLAIN),)
         left: TextRow = (
             (self._snapshot.header.workload or "machine", ACCENT),
             name,
@@ -96,8 +96,8 @@ class TopLine(Lines):
             (self._label.note or "", MUTED),
         )
         room = width - row_width(right) - APART
-        left = fitting(tuple(run for run in left if run[0]), room, APART, self.ellipsis)
-        return [joined(left, right, width, self.ellipsis)]
+        left = fitting(tuple(run for run in left if run[0]), room, APART)
+        return [joined(left, right, width)]
 
     def _where_it_is(self) -> TextRow:
         snapshot = self._snapshot

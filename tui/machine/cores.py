@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from itertools import groupby
 
-from dlmon.figures.glyphs import Glyphs
 from dlmon.figures.machine import BUSY_PCT, NO_READING_YET
 from dlmon.records import Cpu
-from tui.drawing.plot import COLUMNS_PER_CELL, ascii_rows, bar, braille_rows
+from tui.drawing.plot import COLUMNS_PER_CELL, bar, braille_rows
 from tui.widgets.lines import BAD, BAR, BRIGHT, HIGH, MUTED, GrowingLines, cut
 from tui.widgets.rows import TextRow
 
@@ -55,7 +54,7 @@ class CoreRows(GrowingLines):
         if len(cores) <= _MOST_BARS and -(-len(cores) // in_a_row) <= height:
             rows = self._bars(in_a_row, width)
         else:
-            rows = core_columns(cores, width, height, self.glyphs)
+            rows = core_columns(cores, width, height)
         return [tuple((text, MUTED) for text, _ in row) for row in rows] if self._stale else rows
 
     def _bars(self, in_a_row: int, width: int) -> list[TextRow]:
@@ -67,7 +66,7 @@ class CoreRows(GrowingLines):
             runs = []
             for number, pct in enumerate(self._cores[first : first + in_a_row], first):
                 label = f"{name}{number:>3}{pct:>4} % "
-                drawn = bar(pct / 100, entry - len(label) - _GAP, self.glyphs)
+                drawn = bar(pct / 100, entry - len(label) - _GAP)
                 runs += [(label, MUTED), (drawn, _tint(pct)), (" " * _GAP, MUTED)]
             rows.append(tuple(runs[:-1]))
         return rows
@@ -80,7 +79,7 @@ def _in_a_row(cores: int, width: int, height: int) -> int:
     return -(-cores // -(-cores // wanted))
 
 
-def core_columns(cores: tuple[int, ...], width: int, height: int, glyphs: Glyphs) -> list[TextRow]:
+def core_columns(cores: tuple[int, ...], width: int, height: int) -> list[TextRow]:
     """Return bands of columns, each behind the number of its first core.
 
     Where whole cells have no room two cores share one, and where that has none they are counted.
@@ -97,12 +96,11 @@ def core_columns(cores: tuple[int, ...], width: int, height: int, glyphs: Glyphs
         busy = sum(pct >= BUSY_PCT for pct in cores)
         text = f"{len(cores)} cores, {busy} of them above {BUSY_PCT:.0f} %"
         return [cut(((text, MUTED),), width)]
-    # A digit says as much as a column of them.
-    tall = 1 if glyphs.is_ascii and not dense else min(_TALLEST_BAND, height // bands)
+    tall = min(_TALLEST_BAND, height // bands)
     rows: list[TextRow] = []
     for first in range(0, len(cores), in_a_row):
         some = cores[first : first + in_a_row]
-        drawn = _dense(some, tall, glyphs) if dense else _solid(some, tall, glyphs)
+        drawn = _dense(some, tall) if dense else _solid(some, tall)
         for y, text in enumerate(drawn):
             label = f"{first if y == tall - 1 else '':>{digits}} "
             tints = [BRIGHT] * len(text) if dense else [_tint(pct) for pct in some]
@@ -127,9 +125,9 @@ def _grouped(text: str, tints: list[tuple[str, ...]], group: int) -> TextRow:
     return tuple(runs)
 
 
-def _solid(cores: tuple[int, ...], tall: int, glyphs: Glyphs) -> list[str]:
+def _solid(cores: tuple[int, ...], tall: int) -> list[str]:
     """Draw a column of whole cells for each core, from the top row down."""
-    levels = glyphs.levels
+    levels = "▁▂▃▄▅▆▇█"
     most = tall * len(levels)
     steps = [min(max(pct, 0) * most // 100, most - 1) for pct in cores]
     rows = []
@@ -139,11 +137,10 @@ def _solid(cores: tuple[int, ...], tall: int, glyphs: Glyphs) -> list[str]:
     return rows
 
 
-def _dense(cores: tuple[int, ...], tall: int, glyphs: Glyphs) -> list[str]:
+def _dense(cores: tuple[int, ...], tall: int) -> list[str]:
     """Draw two cores to a cell."""
-    draw = ascii_rows if glyphs.is_ascii else braille_rows
     cells = -(-len(cores) // COLUMNS_PER_CELL)
-    return draw([float(pct) for pct in cores], cells, tall, 100.0, 0.0, True)
+    return braille_rows([float(pct) for pct in cores], cells, tall, 100.0, 0.0, True)
 
 
 def _tint(pct: float) -> tuple[str, ...]:

@@ -7,12 +7,10 @@ from collections.abc import Sequence
 from rich.cells import cell_len
 
 from dlmon.figures import units
-from dlmon.figures.glyphs import Glyphs
 from dlmon.figures.machine import BUSY_PCT, Figure, has_no_readings, no_utilization, worst
 from dlmon.records import Gpu
 from dlmon.statistics.series import Series
 from tui.drawing.plot import COLUMNS_PER_CELL, bar, braille_rows
-from tui.drawing.small_curve import ramp
 from tui.drawing.time_axis import TimeAxis
 from tui.machine.meters import LEVEL_STYLES
 from tui.machine.readings import peak_and_own
@@ -71,11 +69,10 @@ class GpuRows(GrowingLines):
         shown = gpus[: height * in_a_row]
         word = self._word if each >= _ROOM_FOR_WORD else ""
         cells = [
-            gpu_row(view, gpu, self._axis, f"{word}{gpu.index:<{digits}}", each, self.glyphs)
-            for gpu in shown
+            gpu_row(view, gpu, self._axis, f"{word}{gpu.index:<{digits}}", each) for gpu in shown
         ]
         if len(gpus) > len(cells):
-            more = f"{self.ellipsis} {len(gpus) - len(cells) + 1} more"
+            more = f"… {len(gpus) - len(cells) + 1} more"
             cells[-1] = ((fit(more, each), MUTED),)
         gap: TextRow = ((" " * GAP, PLAIN),)
         rows: list[TextRow] = []
@@ -101,7 +98,6 @@ def gpu_row(
     axis: TimeAxis,
     name: str,
     width: int,
-    glyphs: Glyphs,
     last: TextRun | None = None,
 ) -> TextRow:
     """Return a GPU in exactly `width` cells: as many of its figures as have room.
@@ -110,26 +106,26 @@ def gpu_row(
     """
     trains, then = gpu.index == view.gpu_index, view.gpu_at(gpu, axis)
     figures = {figure.label: figure for figure in view.figures_of(then)}
-    mark = glyphs.pointer if trains else " "
+    mark = "▸" if trains else " "
     # What is bad of it may have no column.
     label: TextRun = (f"{mark}{name} ", STRONG if trains else MUTED)
     if worst(figures.values()) == "bad":
         label = (f"{mark}{name}!", BAD)
     room = width - row_width((label,))
     if view.stale:
-        return (label, (fit(view.stale, room, glyphs.ellipsis), MUTED))
+        return (label, (fit(view.stale, room), MUTED))
     if then.utilization_pct is None:
         reason, style = no_utilization(then, view.no_reading), MUTED
         if has_no_readings(then):
-            return (label, (fit(reason, room, glyphs.ellipsis), BAD))
+            return (label, (fit(reason, room), BAD))
         known = (figures[name].marked for name, _ in _COLUMNS if name in figures)
-        return (label, (fit("  ".join((reason, *known)), room, glyphs.ellipsis), style))
+        return (label, (fit("  ".join((reason, *known)), room), style))
     series = view.history.gpu_utilization_pct.get(gpu.index, Series())
     columns = [(_figure(figures.get(name), cells), cells) for name, cells in _COLUMNS]
     if last is not None:
         columns = [*columns[:2], (last, cell_len(last[0]))]
     columns.insert(0, _memory(figures.get("memory"), then, view))
-    return (label, *figure_row(then.utilization_pct, series, axis, columns, room, glyphs))
+    return (label, *figure_row(then.utilization_pct, series, axis, columns, room))
 
 
 def figure_row(
@@ -138,7 +134,6 @@ def figure_row(
     axis: TimeAxis,
     columns: Sequence[tuple[TextRun, int]],
     width: int,
-    glyphs: Glyphs,
 ) -> TextRow:
     """Return percentages over time and now in `width` cells, and the columns that have room.
 
@@ -151,25 +146,23 @@ def figure_row(
         if room - cells < (_LEAST_HISTORY if number else 0):
             break
         room -= cells
-        text = fit(text, min(cell_len(text), cells - GAP), glyphs.ellipsis)
+        text = fit(text, min(cell_len(text), cells - GAP))
         shown = (*shown, (" " * (cells - cell_len(text)) + text, style))
     cells = min(room, _LONGEST_HISTORY)
     drawn = (" " * max(0, cells), BAR)
     if cells >= _LEAST_HISTORY:
-        drawn = (history(series, axis, cells, glyphs), BAR)
+        drawn = (history(series, axis, cells), BAR)
     elif cells >= _LEAST_BAR and pct is not None:
-        drawn = (bar(pct / 100, cells, glyphs), BAR)
+        drawn = (bar(pct / 100, cells), BAR)
     is_high = pct is not None and pct >= BUSY_PCT
     percent = (f"{units.percent(pct):>{_PERCENT}}", HIGH if is_high else PLAIN)
     row = (drawn, percent, *shown)
     return cut((*row, (" " * (width - row_width(row)), PLAIN)), width)
 
 
-def history(series: Series, axis: TimeAxis, cells: int, glyphs: Glyphs) -> str:
+def history(series: Series, axis: TimeAxis, cells: int) -> str:
     """Draw percentages over the whole of an axis in one row of so many cells."""
     columns = coarser(axis, COLUMNS_PER_CELL * cells).columns(series)
-    if glyphs.is_ascii:
-        return ramp(columns, cells).ljust(cells)
     return braille_rows(columns, cells, 1, 100.0, 0.0, True)[0]
 
 

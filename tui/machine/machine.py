@@ -474,4 +474,4 @@ class AboutLines(GrowingLines):
                 rows.append(((part, MUTED),))
         if self._notice:
             rows = [*rows[: height - 1], ((self._notice, BAD),)]
-        return [cut(row, width, self.ellipsis) for row in rows]
+        return [cut(row, width) for row in rows]

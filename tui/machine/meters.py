@@ -7,7 +7,6 @@ from itertools import zip_longest
 
 from rich.cells import cell_len
 
-from dlmon.figures.glyphs import Glyphs
 from dlmon.figures.machine import Figure
 from tui.drawing.plot import bar
 from tui.widgets.lines import BAD, BAR, HIGH, MUTED, PLAIN, TRACK, GrowingLines
@@ -45,14 +44,13 @@ class Meters(GrowingLines):
             return []
         in_a_row = self._columns(width)
         shown = self._figures[: height * in_a_row]
-        return meters_side_by_side(shown, in_a_row, width, self.glyphs, stale=self._stale)
+        return meters_side_by_side(shown, in_a_row, width, stale=self._stale)
 
 
 def meters_side_by_side(
     figures: Sequence[Figure],
     in_a_row: int,
     width: int,
-    glyphs: Glyphs,
     label: int = 0,
     *,
     stale: bool = False,
@@ -60,7 +58,7 @@ def meters_side_by_side(
     """Return figures in so many columns of one width, to be read row by row."""
     each = (width - _GAP * (in_a_row - 1)) // in_a_row
     columns = (
-        meter_rows(figures[first::in_a_row], each, glyphs, label, stale=stale)
+        meter_rows(figures[first::in_a_row], each, label, stale=stale)
         for first in range(min(in_a_row, len(figures)))
     )
     gap: TextRow = ((" " * _GAP, PLAIN),)
@@ -71,7 +69,7 @@ def meters_side_by_side(
 
 
 def meter_rows(
-    figures: Sequence[Figure], width: int, glyphs: Glyphs, label: int = 0, *, stale: bool = False
+    figures: Sequence[Figure], width: int, label: int = 0, *, stale: bool = False
 ) -> list[TextRow]:
     """Return figures in rows of exactly `width` cells; their bars begin and end together.
 
@@ -80,22 +78,22 @@ def meter_rows(
     label = max((label, *(cell_len(figure.label) + 1 for figure in figures)))
     with_bars = [cell_len(figure.text) for figure in figures if figure.fraction is not None]
     bar_cells = min(_LONGEST_BAR, width - label - 1 - max(with_bars, default=0))
-    rows = [_meter(figure, label, bar_cells, width, glyphs) for figure in figures]
+    rows = [_meter(figure, label, bar_cells, width) for figure in figures]
     return [tuple((text, MUTED) for text, _ in row) for row in rows] if stale else rows
 
 
-def _meter(figure: Figure, label: int, bar_cells: int, width: int, glyphs: Glyphs) -> TextRow:
-    name = (fit(figure.label, label, glyphs.ellipsis), MUTED)
+def _meter(figure: Figure, label: int, bar_cells: int, width: int) -> TextRow:
+    name = (fit(figure.label, label), MUTED)
     style = LEVEL_STYLES[figure.level] if figure.known else MUTED
     if figure.fraction is None or bar_cells < _LEAST_BAR:
-        return (name, (fit(_text(figure, width - label), width - label, glyphs.ellipsis), style))
-    drawn = bar(figure.fraction, bar_cells, glyphs).rstrip()
+        return (name, (fit(_text(figure, width - label), width - label), style))
+    drawn = bar(figure.fraction, bar_cells).rstrip()
     room = width - label - bar_cells - 1
-    value = fit(_text(figure, room), room, glyphs.ellipsis)
+    value = fit(_text(figure, room), room)
     return (
         name,
         (drawn, style if figure.level else BAR),
-        (f"{glyphs.track * (bar_cells - len(drawn))} ", TRACK),
+        (f"{'─' * (bar_cells - len(drawn))} ", TRACK),
         (value, style),
     )
 

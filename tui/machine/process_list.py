@@ -167,7 +167,7 @@ class ProcessList(ScrollingLines):
         columns = columns_for(width, self._with_gpus)
         visible = [self._shown[index] for index in self.in_view(len(self._shown), count)]
         rows = [self._heading(columns), *(self._row(p, columns, width - 1) for p in visible)]
-        rows = [cut(row, width - 1, self.ellipsis) for row in rows[:height]]
+        rows = [cut(row, width - 1) for row in rows[:height]]
         return [*rows[:1], *self.with_thumb(rows[1:], len(self._shown), width)]
 
     def on_resize(self, event: events.Resize) -> None:
@@ -229,7 +229,7 @@ class ProcessList(ScrollingLines):
         total = len(self._all or ())
         count = f"{len(self._shown)} of {total}" if self._typed.strip() else f"{total}"
         has_run = any(process.of_run for process in self._all or ())
-        legend = f"{self.glyphs.dot} this run" if has_run else ""
+        legend = "● this run" if has_run else ""
         typed = f"{count} match" if self._typed.strip() else ""
         last = "as they were last read, every 5 s" if self._over and total else ""
         of_core = "CPU % of one core" if total else ""
@@ -258,7 +258,7 @@ class ProcessList(ScrollingLines):
         else:
             texts = ["No process is on a GPU, of a run, or busy."]
         room = width - 2
-        lines = [line for text in texts for line in wrapped(text, room, height, self.ellipsis)]
+        lines = [line for text in texts for line in wrapped(text, room, height)]
         return [((f" {line}", MUTED),) for line in lines[:height]]
 
     def _heading(self, columns: list[ProcessColumn]) -> TextRow:
@@ -266,7 +266,7 @@ class ProcessList(ScrollingLines):
         for column in columns:
             is_sorted = column.name == self.sorted_by
             down = column.largest_first != self._reversed
-            arrow = self.glyphs.descending if down else self.glyphs.ascending
+            arrow = "▼" if down else "▲"
             name = f"{arrow}{column.heading}" if is_sorted else column.heading
             pad = max(0, column.cells - cell_len(name))
             blank = (" " * pad, MUTED)
@@ -286,8 +286,8 @@ class ProcessList(ScrollingLines):
 
     def _row(self, process: Process, columns: list[ProcessColumn], width: int) -> TextRow:
         is_chosen = self.chosen is not None and process_key(process) == process_key(self.chosen)
-        pointer = self.glyphs.pointer if is_chosen else " "
-        dot = self.glyphs.dot if process.of_run else " "
+        pointer = "▸" if is_chosen else " "
+        dot = "●" if process.of_run else " "
         runs: list[TextRun] = [(f"{pointer} ", PLAIN), (f"{dot} ", ACCENT)]
         # A reason takes the place of all that is unknown with the command.
         known = [column for column in columns if column.value(process) is not None]
@@ -297,16 +297,16 @@ class ProcessList(ScrollingLines):
             if is_last or not column.cells:
                 room = max(0, width - sum(cell_len(run) for run, _ in runs))
                 style = MUTED if process.command is None else PLAIN
-                runs.append((fit(command_text(process), room, self.ellipsis), style))
+                runs.append((fit(command_text(process), room), style))
                 break
             cells = column.cells
             if not _is_text(column):
                 text = " " * (cells - cell_len(text)) + text
             style = STRONG if column.name == self.sorted_by else PLAIN
-            runs.append((fit(text, cells, self.ellipsis) + " " * _GAP, style))
+            runs.append((fit(text, cells) + " " * _GAP, style))
         if is_chosen:
             whole = "".join(text for text, _ in runs)
-            return ((fit(whole, width, self.ellipsis), CHOSEN),)
+            return ((fit(whole, width), CHOSEN),)
         return tuple((text, MUTED) for text, _ in runs) if self._stale else tuple(runs)
 
 
@@ -335,17 +335,17 @@ class ProcessDetails(Lines):
         if width < 1 or height < 1:
             return []
         if process is None:
-            return [cut((("Up and down choose a process.", MUTED),), width, self.ellipsis)]
+            return [cut((("Up and down choose a process.", MUTED),), width)]
         command = process.command or ""
-        why = wrapped(reasons(process), width, height - bool(command), self.ellipsis)
-        lines = wrapped(command, width, height - len(why), self.ellipsis)
+        why = wrapped(reasons(process), width, height - bool(command))
+        lines = wrapped(command, width, height - len(why))
         about = (f"of {process.user}" if process.user else "", self._age)
         owner = [((", ".join(filter(None, about)), MUTED),)] if any(about) else []
         rows: list[TextRow] = [((line, PLAIN),) for line in lines]
         rows += [((line, BAD),) for line in why]
         if len(rows) < height:
             rows += owner
-        return [cut(row, width, self.ellipsis) for row in rows]
+        return [cut(row, width) for row in rows]
 
 
 def _on_gpus(process: Process) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dlmon.figures import units
-from dlmon.figures.glyphs import glyphs_in_use
 from dlmon.figures.machine import (
     BUSY_PCT,
     Figure,
@@ -85,7 +84,7 @@ def cpu_reading(view: MachineView, shared: TimeAxis, axis: TimeAxis) -> Reading:
         of_a_core = axis.columns(view.history.run_cpu_pct)
         part = tuple(None if each is None else each / cores for each in of_a_core)
         # Now, it shows how the run is drawn as well.
-        legend = f"{glyphs_in_use().full_cell} this run" if view.cursor_ns is None else "run"
+        legend = "⣿ this run" if view.cursor_ns is None else "run"
         words = (f"{legend} {units.percent(view.run_pct(shared))}",)
     return Reading(
         f"CPU{at_the_end(view)}",

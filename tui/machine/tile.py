@@ -12,7 +12,6 @@ from rich.style import Style
 from textual import events
 from textual.renderables.digits import Digits
 
-from dlmon.figures.glyphs import Glyphs
 from dlmon.figures.machine import LEVELS, Figure, without_detail, worst
 from tui.drawing.plot import COLUMNS_PER_CELL
 from tui.drawing.time_axis import NO_LABELS, TimeAxis, TimeLabels
@@ -175,14 +174,14 @@ class MachineTile(Chart):
         reading, picture, axis = self._reading, self._picture, self._axis_width(width)
         has_memory = any(share is not None for share in reading.shares)
         if not has_memory or self._rows_of_figures or height < _LEAST_WITH_MEMORY:
-            return picture_rows(picture, width, height, axis, self.glyphs, filled=True)
+            return picture_rows(picture, width, height, axis, filled=True)
         if height == _LEAST_WITH_MEMORY:
             picture = replace(picture, marks=(), shades=())
-        rows = picture_rows(picture, width, height - 1, axis, self.glyphs, filled=True)
+        rows = picture_rows(picture, width, height - 1, axis, filled=True)
         memory = ChartPicture(
             reading.shares, left_labels=("mem",), times=picture.times, cursor=picture.cursor
         )
-        (row,) = picture_rows(memory, width, 1, axis, self.glyphs, filled=True)
+        (row,) = picture_rows(memory, width, 1, axis, filled=True)
         hues = {LINE: MEMORY}
         return [*rows, tuple((text, tuple(hues.get(s, s) for s in style)) for text, style in row)]
 
@@ -190,12 +189,12 @@ class MachineTile(Chart):
         """Return the value large, with the figures beside or below it; nothing without room."""
         reading, ordered = self._reading, self._ordered
         style = MUTED if self._stale else _LEVEL_STYLES[reading.level]
-        drawn = digit_rows(reading.percent, self.glyphs)
+        drawn = digit_rows(reading.percent)
         digits: list[TextRow] = [((f" {row}", style),) for row in drawn]
         stale = bool(self._stale or reading.problem)
         if self._stands_above(width, height):
             room = width - _DIGITS_CELLS - 1
-            meters = meter_rows(ordered[:_DIGITS_ROWS], room, self.glyphs, _LABEL, stale=stale)
+            meters = meter_rows(ordered[:_DIGITS_ROWS], room, _LABEL, stale=stale)
             digits += [()] * (_DIGITS_ROWS - len(digits))
             meters += [()] * (_DIGITS_ROWS - len(meters))
             beside = zip(digits, meters, strict=True)
@@ -205,7 +204,7 @@ class MachineTile(Chart):
         if height > len(digits) + len(ordered):
             digits.append(())
         room = self._beside_cells(width, height) - 3
-        rows = meter_rows(ordered, room, self.glyphs, _LABEL, stale=stale)
+        rows = meter_rows(ordered, room, _LABEL, stale=stale)
         return [*digits, *(((" ", PLAIN), *row) for row in rows)][:height]
 
     @property
@@ -272,10 +271,10 @@ def coarser(axis: TimeAxis, count: int) -> TimeAxis:
     return TimeAxis(start_ns, width_ns, count, max(0, min(count, known)))
 
 
-def digit_rows(text: str, glyphs: Glyphs) -> list[str]:
-    """Return a percentage in digits of three rows; in ASCII as it is."""
-    if glyphs.is_ascii or not text:
-        return [text] if text else []
+def digit_rows(text: str) -> list[str]:
+    """Return a percentage in digits of three rows."""
+    if not text:
+        return []
     drawn = Digits(text.removesuffix(" %")).render(Style(bold=True))
     rows = [part.text for part in drawn if isinstance(part, Segment) and part.text != "\n"]
     return [*rows[:-1], f"{rows[-1]} %"]

@@ -12,7 +12,6 @@ from textual.binding import ActiveBinding, Binding
 from textual.screen import ModalScreen
 
 from dlmon.exit_codes import DONE
-from dlmon.figures.glyphs import Glyphs, glyphs_in_use
 from tui.requests import GoBack
 from tui.textual_internals import SteadyScreen, send_short_updates
 from tui.widgets.key_footer import KeyFooter
@@ -123,11 +122,6 @@ class BaseScreen(SteadyScreen[None]):
     def topics(self) -> tuple[tuple[str, str], ...]:
         """What `?` explains: names and sentences."""
         return topics_of(*self.HELP_PAGES)
-
-    @property
-    def glyphs(self) -> Glyphs:
-        """The characters to draw with."""
-        return glyphs_in_use()
 
     @property
     def has_parts(self) -> bool:

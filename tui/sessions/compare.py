@@ -48,7 +48,7 @@ class SidesTable(ScrollingLines):
         """Return the rows that are in view."""
         lines = lines_of(self._sections, width - 1)
         rows = [tuple((text, _STYLES[style]) for text, style in line) for line in lines]
-        return self.scrolled([cut(row, width - 1, self.ellipsis) for row in rows], width, height)
+        return self.scrolled([cut(row, width - 1) for row in rows], width, height)
 
 
 class CompareScreen(ExportControls):

@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from dlmon.comparison.run import Curve
-from dlmon.figures.glyphs import Glyphs
 from dlmon.figures.units import rate_unit
 from dlmon.figures.value_axis import nice_top, short_number
-from tui.drawing.plot import COLUMNS_PER_CELL, ascii_rows, braille_rows
+from tui.drawing.plot import COLUMNS_PER_CELL, braille_rows
 from tui.drawing.time_axis import TimeAxis
 from tui.widgets.lines import MUTED, Lines
 from tui.widgets.rows import Ruler, TextRow, TextRun
@@ -69,7 +68,6 @@ class CurvesChart(Lines):
         if self._span_s <= 0 or columns < 1 or len(self._units) > 1:
             self.set_titles(_TITLE)
             return
-        base, new = ("'", "*") if self.glyphs.is_ascii else ("⠒ ⠒", "━━")
         axis = TimeAxis(0, max(1, int(self._span_s * _SECOND_NS / columns)), columns, columns)
         times = axis.time_elapsed(0)
         # A tick stands on the border, which begins a cell before the labels.
@@ -77,7 +75,7 @@ class CurvesChart(Lines):
             (1 + _LABELS_WIDTH + column // COLUMNS_PER_CELL, text) for column, text in times.marks
         )
         (unit,) = self._units
-        title, right = f"{_TITLE}, {unit}", f"{base} base  {new} new"
+        title, right = f"{_TITLE}, {unit}", "⠒ ⠒ base  ━━ new"
         self.set_titles(title, right=right, ruler=Ruler(marks, "training"))
 
     def draw(self, width: int, height: int) -> list[TextRow]:
@@ -93,10 +91,10 @@ class CurvesChart(Lines):
         if not values:
             return [(("no throughput over time was recorded"[:width], MUTED),)]
         ends = axis_ends(min(values), max(values))
-        base, new = (_merged(side, plot_width, height, ends, self.glyphs) for side in sides)
+        base, new = (_merged(side, plot_width, height, ends) for side in sides)
         base = [_dotted(row) for row in base]
         return [
-            ((label, MUTED), *_overlaid(below, above, self.glyphs))
+            ((label, MUTED), *_overlaid(below, above))
             for label, below, above in zip(_labels(ends, height), base, new, strict=True)
         ]
 
@@ -106,13 +104,11 @@ def _merged(
     width: int,
     height: int,
     ends: tuple[float, float],
-    glyphs: Glyphs,
 ) -> list[str]:
     """Draw all curves of a side into one picture."""
-    draw = ascii_rows if glyphs.is_ascii else braille_rows
     merged = [" " * width] * height
     for columns in side:
-        rows = draw(columns, width, height, ends[1], ends[0])
+        rows = braille_rows(columns, width, height, ends[1], ends[0])
         merged = [
             "".join(map(_both, over, under)) for over, under in zip(rows, merged, strict=True)
         ]
@@ -120,26 +116,24 @@ def _merged(
 
 
 def _both(over: str, under: str) -> str:
-    """Return a cell that shows what two cells do; of plain characters, the upper one."""
+    """Return a cell that shows what two cells do."""
     if under in _BLANK or over in _BLANK:
         return under if over in _BLANK else over
-    if over >= "\u2800" and under >= "\u2800":
-        return chr(ord(over) | ord(under))
-    return over
+    return chr(ord(over) | ord(under))
 
 
 def _dotted(row: str) -> str:
     return "".join(c if x % _DOTTED else " " for x, c in enumerate(row))
 
 
-def _overlaid(base: str, new: str, glyphs: Glyphs) -> TextRow:
+def _overlaid(base: str, new: str) -> TextRow:
     """Put the new side's line over the base's: a cell of both has the dots of both."""
     runs: list[TextRun] = []
     for under, over in zip(base, new, strict=True):
         if over in _BLANK:
-            text, style = ("'" if glyphs.is_ascii and under != " " else under), BASE
+            text, style = under, BASE
         else:
-            text, style = ("*" if glyphs.is_ascii else _both(over, under)), NEW
+            text, style = _both(over, under), NEW
         if runs and (runs[-1][1] == style or text == " "):
             runs[-1] = (runs[-1][0] + text, runs[-1][1])
         else:

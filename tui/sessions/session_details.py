@@ -65,7 +65,7 @@ class SessionDetails(Lines):
             rows = self._of_session(entry, width, height)
         where = shown_path(entry.path) if self.host is None else f"its log is on {self.host}"
         rows.append(((where, MUTED),))
-        return [cut(row, width, self.ellipsis) for row in rows[:height]]
+        return [cut(row, width) for row in rows[:height]]
 
     def _of_sweep(self, entry: SweepEntry) -> list[TextRow]:
         found = findings(entry.sweep)
@@ -105,12 +105,12 @@ class SessionDetails(Lines):
             unfinished = {} if self.is_opening else _UNFINISHED
             return [((unfinished.get(entry.status, entry.status), MUTED),)]
         if result.error:
-            lines = wrapped(result.error, width, max(1, height), self.ellipsis)
+            lines = wrapped(result.error, width, max(1, height))
             return [((line, BAD),) for line in lines]
         came = outcome(entry, whole=True)
         unasked = stopped_unasked_text(result)
         came = f"{unasked}; {came}" if unasked else came
-        lines = wrapped(came, width, max(1, height - 1), self.ellipsis)
+        lines = wrapped(came, width, max(1, height - 1))
         rows: list[TextRow] = [((line, PLAIN),) for line in lines]
         if not entry.header.is_machine_recording:
             rows.append(((_speed(result, entry.header), PLAIN),))

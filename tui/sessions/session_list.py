@@ -9,7 +9,6 @@ from rich.cells import cell_len
 from textual import events
 
 from dlmon.figures import units
-from dlmon.figures.glyphs import Glyphs, under_way
 from dlmon.figures.sessions import (
     Recorded,
     RunOfSweep,
@@ -162,14 +161,14 @@ class SessionList(RowList):
         return next((row for row in rows if isinstance(self._shown[row], SessionEntry)), 0)
 
     def heading(self, width: int) -> TextRow:
-        return self._columns_for(width).heading(self._by, self._reversed, self.glyphs)
+        return self._columns_for(width).heading(self._by, self._reversed)
 
     def row_of(self, index: int, width: int) -> TextRow:
         entry = self._shown[index]
         run = self._runs.get(entry.header.id)
-        pointer = self.glyphs.pointer if index == self.index else " "
+        pointer = "▸" if index == self.index else " "
         branch = self._branch(index) if run is not None else " "
-        mark = self.glyphs.dot if entry.path in self._marked else " "
+        mark = "●" if entry.path in self._marked else " "
         front = ((f"{branch}{pointer}", MUTED), (f"{mark} ", ACCENT))
         return (*front, *self._columns_for(width).row(entry, run))
 
@@ -182,7 +181,7 @@ class SessionList(RowList):
             return " "
         after = self._runs.get(self._shown[index + 1].header.id) if self._has(index + 1) else None
         goes_on = after is not None and after.sweep is run.sweep
-        return self.glyphs.branch if goes_on else self.glyphs.last_branch
+        return "├" if goes_on else "╰"
 
     def _has(self, index: int) -> bool:
         return index < len(self._shown)
@@ -202,19 +201,19 @@ class SessionList(RowList):
     def empty_rows(self, width: int, height: int) -> list[TextRow]:
         """Say why there is nothing to see, and what to do about it."""
         if not self.is_read:
-            texts = [under_way("Reading the sessions")]
+            texts = ["Reading the sessions …"]
         elif self._all:
             texts = ["No session matches that.", "Esc clears the filter."]
         else:
             texts = list(self.advice)
-        lines = [line for text in texts for line in wrapped(text, width, height, self.ellipsis)]
+        lines = [line for text in texts for line in wrapped(text, width, height)]
         styles = [PLAIN, *[MUTED] * len(lines)]
         rows: list[TextRow] = [((line, style),) for line, style in zip(lines, styles, strict=False)]
         return rows[:height]
 
     def _columns_for(self, width: int) -> _Columns:
         if self._columns is None or self._columns.width != width:
-            self._columns = _Columns(self._all or [], self._runs, width, self.ellipsis)
+            self._columns = _Columns(self._all or [], self._runs, width)
         return self._columns
 
 
@@ -226,10 +225,8 @@ class _Columns:
         entries: Sequence[Recorded],
         runs: Mapping[str, RunOfSweep],
         width: int,
-        ellipsis: str,
     ) -> None:
         self.width = width
-        self._ellipsis = ellipsis
         names = [_name_of(entry, runs.get(entry.header.id)) for entry in entries]
         longest = _LONGEST_NAME if width >= _WIDTH_FOR_LONG_NAME else _SHORT_NAME
         name = _widest([*names, "name"], longest) if any(names) else 0
@@ -257,13 +254,13 @@ class _Columns:
         self.names = (*self._cells, "time")
         """The columns that are shown."""
 
-    def heading(self, by: str, reverse: bool, glyphs: Glyphs) -> TextRow:
+    def heading(self, by: str, reverse: bool) -> TextRow:
         """Return the names of the columns, with an arrow at the one that it is sorted by."""
         runs: list[TextRun] = [(" " * _FRONT, MUTED)]
         for name in self.names:
             is_sorted = name == by
             down = BY_NAME[name].largest_first != reverse
-            arrow = glyphs.descending if down else glyphs.ascending
+            arrow = "▼" if down else "▲"
             title = f"{arrow}{name}" if is_sorted else name
             pad = max(0, self._cells.get(name, 0) - cell_len(title))
             runs.append((title, UNDERLINED if is_sorted else MUTED))
@@ -295,7 +292,7 @@ class _Columns:
         runs: list[TextRun] = []
         for column, count in self._cells.items():
             text, style = cells[column]
-            runs.append((fit(text, count, self._ellipsis) + " " * _GAP, style))
+            runs.append((fit(text, count) + " " * _GAP, style))
         if isinstance(entry, SweepEntry):
             return (*runs, (sweep_outcome(entry), STRONG))
         result = outcome(entry)

@@ -53,7 +53,7 @@ class SweepChart(Lines):
         points = [point for line in picture.lines.values() for point in line]
         notes = ["logarithmic scale"] if is_doubling([point.x for point in points]) else []
         if any(point.out_of_memory for point in points):
-            notes.append(f"{self.glyphs.cross} memory ran out")
+            notes.append("✗ memory ran out")
         return "  ".join(notes)
 
     def draw(self, width: int, height: int) -> list[TextRow]:
@@ -62,8 +62,8 @@ class SweepChart(Lines):
         if picture is None:
             return []
         if isinstance(picture, Bars):
-            return bar_rows(picture.bars, width, height, self.glyphs)
+            return bar_rows(picture.bars, width, height)
         points = [point for line in picture.lines.values() for point in line]
         if all(point.y is None and not point.out_of_memory for point in points):
             return [(("waiting for the first throughput"[:width], MUTED),)]
-        return plot_rows(picture, width, height, self.glyphs)
+        return plot_rows(picture, width, height)

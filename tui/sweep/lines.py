@@ -10,7 +10,6 @@ from rich.cells import cell_len
 
 from dlmon.figures import units
 from dlmon.figures.comparison import epoch_text
-from dlmon.figures.glyphs import Glyphs, under_way
 from dlmon.figures.phases import phase_text
 from dlmon.figures.sweeps import swept_text, without_result_text
 from dlmon.options.run import option_name
@@ -18,7 +17,7 @@ from dlmon.records import RunStatus, Slot
 from dlmon.session.session import Session
 from dlmon.session.snapshot import Snapshot
 from dlmon.sweep.progress import Sweep
-from tui.drawing.plot import COLUMNS_PER_CELL, ascii_rows, bar, braille_rows
+from tui.drawing.plot import COLUMNS_PER_CELL, bar, braille_rows
 from tui.widgets.lines import (
     ACCENT,
     APART,
@@ -93,15 +92,15 @@ class SweepTopLine(Lines):
         progress = self._progress
         if progress is None:
             return []
-        right = _how_far(progress, self.glyphs)
+        right = _how_far(progress)
         plan = progress.sweep.plan
         left: TextRow = (("dlmon  ", ACCENT), ("sweep  ", PLAIN), (swept_text(plan), STRONG))
-        varied = f" {self.glyphs.times} ".join(option_name(key) for key in plan.varied)
+        varied = " × ".join(option_name(key) for key in plan.varied)
         if varied:
             left = (*left, (f"  {varied}", MUTED))
         if row_width(left) + APART + row_width(right) > width:
             left = left[2:]
-        return [joined(left, right, width, self.ellipsis)]
+        return [joined(left, right, width)]
 
 
 class SweepFindings(GrowingLines):
@@ -118,7 +117,7 @@ class SweepFindings(GrowingLines):
         self.redraw()
 
     def draw(self, width: int, height: int) -> list[TextRow]:
-        return _rows_of(self._sentences, PLAIN, width, height, self.ellipsis)
+        return _rows_of(self._sentences, PLAIN, width, height)
 
 
 class SweepRunLines(GrowingLines):
@@ -135,7 +134,7 @@ class SweepRunLines(GrowingLines):
     def show_runs(self, runs: Sequence[ShownRun]) -> None:
         """Show runs, their names one below the other."""
         name_cells = max((cell_len(run.name) for run in runs), default=0)
-        self._shown, self._sentences = [_parts(run, name_cells, self.glyphs) for run in runs], ()
+        self._shown, self._sentences = [_parts(run, name_cells) for run in runs], ()
         self.redraw()
 
     def show_sentences(self, sentences: Sequence[str], wrong: bool = False) -> None:
@@ -146,41 +145,41 @@ class SweepRunLines(GrowingLines):
     def draw(self, width: int, height: int) -> list[TextRow]:
         """Return as much of each run as there is room for."""
         if self._sentences:
-            return _rows_of(self._sentences, self._style, width, height, self.ellipsis)
+            return _rows_of(self._sentences, self._style, width, height)
         drawn = []
         for parts, right in self._shown[:height]:
-            left = fitting(parts, width, ellipsis=self.ellipsis)
+            left = fitting(parts, width)
             has_room = row_width(left) + APART + row_width(right) <= width
-            drawn.append(joined(left, right if has_room else (), width, self.ellipsis))
-        return _with_rest(drawn, len(self._shown) - len(drawn), width, self.ellipsis)
+            drawn.append(joined(left, right if has_room else (), width))
+        return _with_rest(drawn, len(self._shown) - len(drawn), width)
 
 
 def _rows_of(
-    sentences: Sequence[str], style: tuple[str, ...], width: int, height: int, ellipsis: str
+    sentences: Sequence[str], style: tuple[str, ...], width: int, height: int
 ) -> list[TextRow]:
     """Return sentences one below the other, broken between words."""
     lines: list[str] = []
     for sentence in sentences:
-        lines += wrapped(sentence, width, max(1, height - len(lines)), ellipsis)
+        lines += wrapped(sentence, width, max(1, height - len(lines)))
     rows: list[TextRow] = [((line, style),) for line in lines[:height]]
-    return _with_rest(rows, len(lines) - len(rows), width, ellipsis)
+    return _with_rest(rows, len(lines) - len(rows), width)
 
 
-def _with_rest(rows: list[TextRow], more: int, width: int, ellipsis: str) -> list[TextRow]:
+def _with_rest(rows: list[TextRow], more: int, width: int) -> list[TextRow]:
     """Say in the last row how many there was no room for."""
     if more and rows:
-        rows[-1] = joined(rows[-1], ((f" {ellipsis} {more} more", MUTED),), width, ellipsis)
+        rows[-1] = joined(rows[-1], ((f" … {more} more", MUTED),), width)
     return rows
 
 
-def _parts(run: ShownRun, name_cells: int, glyphs: Glyphs) -> tuple[TextRow, TextRow]:
+def _parts(run: ShownRun, name_cells: int) -> tuple[TextRow, TextRow]:
     """Return what stands left in the row of a run, the most important first, and what right."""
     name = (run.name + " " * (name_cells - cell_len(run.name)), STRONG)
     session, snapshot = run.session, run.snapshot
     if run.problem is not None:
         return (name, (run.problem, BAD)), ()
     if session is None or snapshot is None:
-        return (name, (under_way(run.doing), MUTED)), ()
+        return (name, (f"{run.doing} …", MUTED)), ()
     speed, machine = snapshot.samples_per_second_now, snapshot.machine
     parts: list[TextRun] = [
         name,
@@ -192,11 +191,11 @@ def _parts(run: ShownRun, name_cells: int, glyphs: Glyphs) -> tuple[TextRow, Tex
         cpu = "" if machine.cpu is None else f"CPU {units.percent(machine.cpu.pct)}"
         gpus = [f"GPU {g.index} {units.percent(g.utilization_pct)}" for g in machine.gpus or ()]
         parts += [(text, MUTED) for text in (cpu, *gpus)]
-    parts.append((_spark(session, snapshot, glyphs), ACCENT))
-    return tuple(part for part in parts if part[0]), _epoch_bar(snapshot, glyphs)
+    parts.append((_spark(session, snapshot), ACCENT))
+    return tuple(part for part in parts if part[0]), _epoch_bar(snapshot)
 
 
-def _how_far(progress: SweepProgress, glyphs: Glyphs) -> TextRow:
+def _how_far(progress: SweepProgress) -> TextRow:
     sweep, plan = progress.sweep, progress.sweep.plan
     left = sweep.left()
     done = f"{len(plan.order) - len(left)} of {len(plan.order)} runs done"
@@ -243,7 +242,7 @@ def _place(sweep: Sweep, slot: Slot) -> TextRow:
     return ((text, PLAIN),)
 
 
-def _spark(session: Session, snapshot: Snapshot, glyphs: Glyphs) -> str:
+def _spark(session: Session, snapshot: Snapshot) -> str:
     """Return the throughput of the last seconds as a line one row high; empty without any."""
     count = COLUMNS_PER_CELL * SPARK_CELLS
     now_ns = session.header.t + int(snapshot.elapsed_s * 1e9)
@@ -253,14 +252,13 @@ def _spark(session: Session, snapshot: Snapshot, glyphs: Glyphs) -> str:
     known = [column for column in columns if column is not None]
     if not known:
         return ""
-    draw = ascii_rows if glyphs.is_ascii else braille_rows
-    return draw(columns, SPARK_CELLS, 1, max(known), filled=True)[0]
+    return braille_rows(columns, SPARK_CELLS, 1, max(known), filled=True)[0]
 
 
-def _epoch_bar(snapshot: Snapshot, glyphs: Glyphs) -> TextRow:
+def _epoch_bar(snapshot: Snapshot) -> TextRow:
     if snapshot.progress is None:
         return ()
     fraction = snapshot.progress.epoch_fraction
-    done = bar(fraction, _BAR_CELLS, glyphs).rstrip()
-    track = glyphs.track * (_BAR_CELLS - len(done))
+    done = bar(fraction, _BAR_CELLS).rstrip()
+    track = "─" * (_BAR_CELLS - len(done))
     return (("epoch ", MUTED), (done, ACCENT), (track, MUTED), (f" {fraction * 100:3.0f} %", PLAIN))

@@ -8,10 +8,9 @@ from itertools import pairwise
 
 from rich.cells import cell_len
 
-from dlmon.figures.glyphs import UNICODE, Glyphs
 from dlmon.figures.sections import Bar, Curves, Point
 from dlmon.figures.value_axis import bar_fractions, nice_top, short_number
-from tui.drawing.plot import COLUMNS_PER_CELL, ascii_rows, bar, braille_rows
+from tui.drawing.plot import COLUMNS_PER_CELL, bar, braille_rows
 from tui.widgets.lines import BAD, MUTED, PLAIN, STRONG, cut
 from tui.widgets.rows import TextRow, fit
 
@@ -19,7 +18,7 @@ SERIES = tuple((f"sweep-chart--series-{number}",) for number in range(6))
 """The component classes of the series; what comes after the last one is not drawn."""
 GRID = ("sweep-chart--grid",)
 
-_LEVELS, _ASCII_LEVELS = 4, 2
+_LEVELS = 4
 """How many heights of a line one cell can show."""
 _LABELS_WIDTH = 6
 _MARGIN = 2
@@ -37,7 +36,7 @@ def is_doubling(xs: Sequence[float]) -> bool:
     return len(ordered) > 1 and ordered[0] > 0 and all(b >= 2 * a for a, b in pairs)
 
 
-def plot_rows(curves: Curves, width: int, height: int, glyphs: Glyphs = UNICODE) -> list[TextRow]:
+def plot_rows(curves: Curves, width: int, height: int) -> list[TextRow]:
     """Draw the points of each line, and what joins them.
 
     The vertical axis begins at zero. A point without a figure leaves a gap; where
@@ -45,7 +44,7 @@ def plot_rows(curves: Curves, width: int, height: int, glyphs: Glyphs = UNICODE)
     is the legend.
     """
     names, drawn = list(curves.lines), list(curves.lines.values())[: len(SERIES)]
-    legend = _legend(names, width, glyphs) if len(names) > 1 else ()
+    legend = _legend(names, width) if len(names) > 1 else ()
     labels_width = _LABELS_WIDTH if width >= 4 * _LABELS_WIDTH else 0
     plot_width = width - labels_width
     plot_height = height - 1 - bool(legend)
@@ -55,24 +54,21 @@ def plot_rows(curves: Curves, width: int, height: int, glyphs: Glyphs = UNICODE)
     tops = [max(point.y, point.high or 0.0) for point in points if point.y is not None]
     top = nice_top(max(tops, default=0.0))
     place = _Places([point.x for point in points], plot_width)
-    cells = _Cells(plot_width, plot_height, _ASCII_LEVELS if glyphs.is_ascii else _LEVELS)
+    cells = _Cells(plot_width, plot_height, _LEVELS)
     for number, one in enumerate(drawn):
-        _draw_series(cells, one, place, top, number, glyphs)
+        _draw_series(cells, one, place, top, number)
     labels = _vertical_labels(top, plot_height, labels_width)
-    cells.put_grid({place.column(point.x) // COLUMNS_PER_CELL for point in points}, glyphs)
+    cells.put_grid({place.column(point.x) // COLUMNS_PER_CELL for point in points})
     rows = [(*_label(text), *cells.row(y)) for y, text in enumerate(labels)]
     under = _horizontal_labels(points, place, plot_width)
     rows.append((*_label(" " * labels_width), (under, MUTED)))
     return [legend, *rows] if legend else rows
 
 
-def bar_rows(
-    bars: Sequence[Bar], width: int, height: int, glyphs: Glyphs = UNICODE
-) -> list[TextRow]:
+def bar_rows(bars: Sequence[Bar], width: int, height: int) -> list[TextRow]:
     """Draw a bar for each combination, as many as have room, then how many there are more."""
     if not bars or width < 1 or height < 1:
         return []
-    ellipsis = glyphs.ellipsis
     shown = bars if len(bars) <= height else bars[: height - 1]
     values = [one.value for one in bars if one.value]
     fractions = dict(zip(values, bar_fractions(values), strict=True))
@@ -84,17 +80,17 @@ def bar_rows(
     rows: list[TextRow] = []
     for one in shown:
         is_best = one.kind == "this"
-        marker = (glyphs.best if is_best else " ") + " "
+        marker = ("▶" if is_best else " ") + " "
         style = STRONG if is_best else PLAIN
-        label = fit(one.label, label_width, ellipsis) + " " * _GAP
+        label = fit(one.label, label_width) + " " * _GAP
         if not one.value:
             row: TextRow = ((marker + label, style), (one.text, MUTED))
         else:
-            drawn = bar(fractions[one.value], bar_width, glyphs)
+            drawn = bar(fractions[one.value], bar_width)
             row = ((marker + label, style), (drawn, SERIES[0]), (" " * _GAP + one.text, style))
-        rows.append(cut(row, width, ellipsis))
+        rows.append(cut(row, width))
     if len(shown) < len(bars):
-        rows.append(cut(((f"  {ellipsis} {len(bars) - len(shown)} more", MUTED),), width, ellipsis))
+        rows.append(cut(((f"  … {len(bars) - len(shown)} more", MUTED),), width))
     return rows
 
 
@@ -126,9 +122,9 @@ class _Cells:
         if 0 <= x < self.width and 0 <= y < self.height:
             self._cells[y][x] = (character, style)
 
-    def put_grid(self, columns: Collection[int], glyphs: Glyphs) -> None:
+    def put_grid(self, columns: Collection[int]) -> None:
         """Draw the grid where nothing else is: at the values, and at the labelled middle."""
-        level, up, both = tuple(glyphs.grid)
+        level, up, both = tuple("┈┊┼")
         middle = _middle_row(self.height)
         for y, row in enumerate(self._cells):
             for x in range(self.width) if y == middle else sorted(columns):
@@ -147,10 +143,9 @@ class _Cells:
 
 
 def _draw_series(
-    cells: _Cells, points: Sequence[Point], place: _Places, top: float, number: int, glyphs: Glyphs
+    cells: _Cells, points: Sequence[Point], place: _Places, top: float, number: int
 ) -> None:
-    draw = ascii_rows if glyphs.is_ascii else braille_rows
-    lines = draw(_columns(points, place, cells.width), cells.width, cells.height, top)
+    lines = braille_rows(_columns(points, place, cells.width), cells.width, cells.height, top)
     for y, line in enumerate(lines):
         for x, character in enumerate(line):
             if character != " ":
@@ -158,13 +153,13 @@ def _draw_series(
     for point in points:
         x = place.column(point.x) // COLUMNS_PER_CELL
         if point.out_of_memory:
-            cells.put(x, 0, glyphs.cross, BAD)
+            cells.put(x, 0, "✗", BAD)
         if point.y is None:
             continue
         if point.low is not None and point.high is not None:
             for y in range(_row(point.high, top, cells), _row(point.low, top, cells) + 1):
-                cells.put(x, y, glyphs.vertical, SERIES[number])
-        marker = glyphs.series[number]
+                cells.put(x, y, "│", SERIES[number])
+        marker = "●◆■▲▼★"[number]
         cells.put(x, _row(point.y, top, cells), marker, SERIES[number])
 
 
@@ -227,13 +222,13 @@ def _horizontal_labels(points: Sequence[Point], place: _Places, width: int) -> s
     return "".join(row)
 
 
-def _legend(names: Sequence[str], width: int, glyphs: Glyphs) -> TextRow:
+def _legend(names: Sequence[str], width: int) -> TextRow:
     """Return each line's marker and name; those that aren't drawn are counted."""
-    markers = glyphs.series
+    markers = "●◆■▲▼★"
     runs: list[tuple[str, tuple[str, ...]]] = []
     for number, name in enumerate(names[: len(SERIES)]):
         runs.append((f"{markers[number]} ", SERIES[number]))
         runs.append((f"{name}{' ' * _GAP}", PLAIN))
     if len(names) > len(SERIES):
         runs.append((f"and {len(names) - len(SERIES)} not drawn", MUTED))
-    return cut(tuple(runs), width, glyphs.ellipsis)
+    return cut(tuple(runs), width)

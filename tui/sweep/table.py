@@ -46,7 +46,7 @@ class SweepTable(RowList):
 
     def row_of(self, index: int, width: int) -> TextRow:
         row = self._table[index]
-        marker = self.glyphs.best if row.best else " "
+        marker = "▶" if row.best else " "
         runs: list[TextRun] = [(f" {marker}", ACCENT)]
         style = STRONG if row.best else PLAIN
         for column, cell, cells in zip(self._columns, row.cells, self._widths, strict=True):

@@ -50,7 +50,7 @@ class MachineDetail(ScrollingLines):
         for section in sections(view):
             rows += [self._heading(section, view, width), *self._body(section, view, width)]
             rows.append(())
-        return [cut(row, width, self.ellipsis) for row in rows[:-1]]
+        return [cut(row, width) for row in rows[:-1]]
 
     def _heading(self, section: Section, view: MachineView, width: int) -> TextRow:
         """Return a title, a line, and at its end what has room of what the part is."""
@@ -67,20 +67,20 @@ class MachineDetail(ScrollingLines):
                 break
             row = longer
         rest = width - row_width(row) - 1
-        return (*row, (f" {self.glyphs.line * rest}", MUTED)) if rest > 0 else row
+        return (*row, (f" {'─' * rest}", MUTED)) if rest > 0 else row
 
     def _body(self, section: Section, view: MachineView, width: int) -> list[TextRow]:
         room = width - _INDENT
         rows: list[TextRow] = []
         if section.problem:
-            lines = wrapped(section.problem, room, 3, self.ellipsis)
+            lines = wrapped(section.problem, room, 3)
             rows += [((f" {line}", BAD if view.gpus else PLAIN),) for line in lines]
         in_a_row = max(1, min(_MOST_COLUMNS, (room + _GAP) // (_LEAST_COLUMN + _GAP)))
         each = (room - _GAP * (in_a_row - 1)) // in_a_row - _LABEL
         long = [figure for figure in section.figures if _is_too_long(figure, each)]
         short = [figure for figure in section.figures if figure not in long]
         stale = bool(view.stale)
-        meters = meters_side_by_side(short, in_a_row, room, self.glyphs, _LABEL, stale=stale)
+        meters = meters_side_by_side(short, in_a_row, room, _LABEL, stale=stale)
         rows += [((" ", PLAIN), *row) for row in meters]
         for figure in long:
             rows += self._whole(figure, room, stale=stale)
@@ -91,7 +91,7 @@ class MachineDetail(ScrollingLines):
     def _whole(self, figure: Figure, width: int, *, stale: bool) -> list[TextRow]:
         """Return a figure in rows of its own."""
         style = {"": PLAIN, "high": HIGH, "bad": BAD}[figure.level]
-        lines = wrapped(figure.text, width - _LABEL, 3, self.ellipsis)
+        lines = wrapped(figure.text, width - _LABEL, 3)
         names = [figure.label, *[""] * len(lines)]
         return [
             ((f" {fit(name, _LABEL)}", MUTED), (line, MUTED if stale else style))
@@ -100,7 +100,7 @@ class MachineDetail(ScrollingLines):
 
     def _unknown(self, reason: str, names: str, width: int) -> list[TextRow]:
         """Return what is unknown, and the reason."""
-        lines = wrapped(f"{names}: {reason}", width, 3, self.ellipsis)
+        lines = wrapped(f"{names}: {reason}", width, 3)
         return [((f" {line}", MUTED),) for line in lines]
 
 

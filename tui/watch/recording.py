@@ -148,9 +148,9 @@ class RecordingLine(GrowingLines):
         room = width - cell_len(text) - APART
         right: TextRow = ()
         if room >= _SHORTEST_PATH:
-            right = ((_end_of(self._where, room, self.ellipsis), MUTED),)
-        problem = wrapped(self._problem or "", width, height - 1, self.ellipsis)
-        first = joined(left, right, width, self.ellipsis) if right else cut(left, width)
+            right = ((_end_of(self._where, room), MUTED),)
+        problem = wrapped(self._problem or "", width, height - 1)
+        first = joined(left, right, width) if right else cut(left, width)
         return [first, *(((line, BAD),) for line in problem)]
 
 
@@ -177,11 +177,11 @@ def _moment(wall: float, other: float) -> str:
     return units.time_of_day(wall) if same else day
 
 
-def _end_of(text: str, width: int, ellipsis: str) -> str:
+def _end_of(text: str, width: int) -> str:
     """Return the end of a text where not all of it has room."""
     if cell_len(text) <= width:
         return text
     kept = text[-width:]
-    while cell_len(kept) > width - cell_len(ellipsis):
+    while cell_len(kept) > width - 1:
         kept = kept[1:]
-    return ellipsis + kept
+    return f"…{kept}"

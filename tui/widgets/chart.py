@@ -153,7 +153,6 @@ class Chart(Lines):
             width,
             height,
             self._axis_width(width),
-            self.glyphs,
             filled=self.filled,
             tall_shades=self.tall_shades,
         )

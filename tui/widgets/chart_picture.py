@@ -8,14 +8,12 @@ from itertools import groupby
 
 from rich.cells import cell_len
 
-from dlmon.figures.glyphs import Glyphs
 from dlmon.figures.value_axis import axis_numbers
 from dlmon.records.record import record
 from tui.drawing.plot import (
     COLUMNS_PER_CELL,
     Drawn,
     Tone,
-    ascii_rows,
     braille_rows,
     curve_rows,
     mark_row,
@@ -122,7 +120,6 @@ def picture_rows(
     width: int,
     height: int,
     axis_width: int,
-    glyphs: Glyphs,
     *,
     filled: bool = False,
     tall_shades: bool = False,
@@ -132,17 +129,17 @@ def picture_rows(
     picture = newest(picture, COLUMNS_PER_CELL * plot_width)
     has_marks = bool(picture.marks or picture.shades) and height >= 3
     plot_height = height - has_marks
-    plot = _plot(picture, plot_width, plot_height, glyphs, filled)
+    plot = _plot(picture, plot_width, plot_height, filled)
     says_why = bool(picture.reason) and picture.is_empty
     if not says_why:
-        _put_grid(plot, picture, glyphs)
-    _put_points(plot, picture, glyphs)
+        _put_grid(plot, picture)
+    _put_points(plot, picture)
     if has_marks:
-        plot.append(_marks(picture, plot_width, glyphs))
+        plot.append(_marks(picture, plot_width))
     if picture.cursor is not None and 0 <= picture.cursor < COLUMNS_PER_CELL * plot_width:
-        _put_cursor(plot, picture, picture.cursor, plot_height, glyphs)
+        _put_cursor(plot, picture, picture.cursor, plot_height)
     if says_why:
-        _put_reason(plot, picture.reason, plot_width, plot_height, glyphs)
+        _put_reason(plot, picture.reason, plot_width, plot_height)
     strip = _backgrounds(picture.shades, plot_width)
     labels = _axis_labels(picture, plot_height, axis_width) + [" " * axis_width] * has_marks
     bare: list[tuple[str, ...]] = [()] * plot_width
@@ -152,31 +149,26 @@ def picture_rows(
     ]
 
 
-def _plot(
-    picture: ChartPicture, width: int, height: int, glyphs: Glyphs, filled: bool
-) -> list[_Row]:
+def _plot(picture: ChartPicture, width: int, height: int, filled: bool) -> list[_Row]:
     """Draw the columns."""
     columns, edges = picture.columns, (picture.top, picture.bottom)
     drawn: Drawn
     if picture.part:
-        drawn = split_rows(columns, picture.part, width, height, *edges, glyphs=glyphs)
+        drawn = split_rows(columns, picture.part, width, height, *edges)
     elif picture.area or picture.lows:
         around = (picture.lows, picture.highs)
-        drawn = curve_rows(
-            columns, *around, width, height, *edges, glyphs=glyphs, area=picture.area
-        )
+        drawn = curve_rows(columns, *around, width, height, *edges, area=picture.area)
     else:
-        draw_line = ascii_rows if glyphs.is_ascii else braille_rows
-        texts = draw_line(columns, width, height, *edges, filled)
+        texts = braille_rows(columns, width, height, *edges, filled)
         return [_Row([*text], [LINE] * width) for text in texts]
     return [_Row([*text], [_TONES[tone] for tone in tones]) for text, tones in drawn]
 
 
-def _put_grid(plot: list[_Row], picture: ChartPicture, glyphs: Glyphs) -> None:
+def _put_grid(plot: list[_Row], picture: ChartPicture) -> None:
     """Draw the grid where nothing else is: at the labelled times, and at the axis's middle."""
     upright = {column // COLUMNS_PER_CELL for column, _ in picture.times.marks}
     middle = _middle_row(picture, len(plot)) if _labels_middle(picture) else None
-    level, up, both = tuple(glyphs.grid)
+    level, up, both = tuple("┈┊┼")
     width = len(plot[0].text) if plot else 0
     for y, row in enumerate(plot):
         for x in range(width) if y == middle else sorted(upright):
@@ -184,14 +176,14 @@ def _put_grid(plot: list[_Row], picture: ChartPicture, glyphs: Glyphs) -> None:
                 row.put(x, level if x not in upright else both if y == middle else up, GRID)
 
 
-def _put_points(plot: list[_Row], picture: ChartPicture, glyphs: Glyphs) -> None:
+def _put_points(plot: list[_Row], picture: ChartPicture) -> None:
     """Draw single values over what is there; what lies outside of the axis at its edge."""
     for column, value in picture.points:
         within = min(max(value, picture.bottom), picture.top)
         y = row_of(within, len(plot), picture.top, picture.bottom)
         x = column // COLUMNS_PER_CELL
         if y is not None and 0 <= x < len(plot[y].text):
-            plot[y].put(x, glyphs.series[1], POINT)
+            plot[y].put(x, "●◆■▲▼★"[1], POINT)
 
 
 def _middle_row(picture: ChartPicture, height: int) -> int | None:
@@ -206,11 +198,11 @@ def _labels_middle(picture: ChartPicture) -> bool:
     return not labels or (len(labels) == 3 and bool(labels[1]))
 
 
-def _marks(picture: ChartPicture, width: int, glyphs: Glyphs) -> _Row:
+def _marks(picture: ChartPicture, width: int) -> _Row:
     """Draw the row under the plot; what stalled, and alerts, stand out in it."""
-    standing_out = {"stall": glyphs.stall, "alert": glyphs.alert}
+    standing_out = {"stall": "▲", "alert": "⚑"}
     others = tuple(shade for shade in picture.shades if shade[2] not in standing_out)
-    row = _Row([*mark_row(picture.marks, others, width, glyphs)], [MARK] * width)
+    row = _Row([*mark_row(picture.marks, others, width)], [MARK] * width)
     for first, last, kind in picture.shades:
         start = max(0, first // COLUMNS_PER_CELL)
         if kind in standing_out and start <= last // COLUMNS_PER_CELL and start < width:
@@ -218,27 +210,25 @@ def _marks(picture: ChartPicture, width: int, glyphs: Glyphs) -> _Row:
     return row
 
 
-def _put_cursor(
-    plot: list[_Row], picture: ChartPicture, cursor: int, height: int, glyphs: Glyphs
-) -> None:
+def _put_cursor(plot: list[_Row], picture: ChartPicture, cursor: int, height: int) -> None:
     """Draw a thin line, a dot where it meets the curve, and beside that what it reads."""
     x, side = divmod(cursor, COLUMNS_PER_CELL)
     for row in plot:
-        row.put(x, glyphs.cursor[side], CURSOR)
+        row.put(x, "▏▕"[side], CURSOR)
     value = picture.columns[cursor] if cursor < len(picture.columns) else None
     y = row_of(value, height, picture.top, picture.bottom)
     if y is None:
         return
     row = plot[y]
-    row.put(x, glyphs.read, CURSOR)
+    row.put(x, "●", CURSOR)
     text = f" {picture.value} "
     start = x + 1 if x + 1 + len(text) <= len(row.text) else x - len(text)
     if picture.value and start >= 0:
         row.put(start, text, VALUE)
 
 
-def _put_reason(plot: list[_Row], reason: str, width: int, height: int, glyphs: Glyphs) -> None:
-    lines = wrapped(reason, width - 2, height, glyphs.ellipsis)
+def _put_reason(plot: list[_Row], reason: str, width: int, height: int) -> None:
+    lines = wrapped(reason, width - 2, height)
     for y, line in enumerate(lines, (height - len(lines)) // 2):
         text = fit(" " * ((width - cell_len(line)) // 2) + line, width)
         # Wide characters take more cells than they are: one run holds them all.

@@ -62,7 +62,7 @@ class ScrollingLines(Wheel, Lines):
         """Add the thumb to the rows that are seen, if there are more."""
         if not self.scrolls or not rows:
             return rows
-        return with_thumb(rows, self._first, total, width, self.glyphs)
+        return with_thumb(rows, self._first, total, width)
 
     def scrolled(self, rows: list[TextRow], width: int, height: int) -> list[TextRow]:
         """Return the rows that are seen of all."""

@@ -13,8 +13,6 @@ from textual.screen import Screen
 from textual.style import Style
 from textual.widget import Widget
 
-from dlmon.figures.glyphs import glyphs_in_use
-
 _HELP, _WAY_OUT = "app.help", "leave"
 
 
@@ -121,7 +119,7 @@ class KeyFooter(Widget):
     def _end(self, help_key: ActiveBinding | None) -> list[_Part]:
         """Return what stands at the right end where keys are left out."""
         style = self.get_visual_style("key-footer--description")
-        more = _Part(Content.assemble((f"{glyphs_in_use().ellipsis} ", style)))
+        more = _Part(Content.assemble(("… ", style)))
         if help_key is None:
             return [more]
         return [more, self._part(help_key, "", " all keys ")]

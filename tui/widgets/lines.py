@@ -7,7 +7,6 @@ from typing import ClassVar
 from rich.cells import cell_len
 from textual.geometry import Size
 
-from dlmon.figures.glyphs import Glyphs
 from dlmon.render.wrap import wrapped as wrapped
 from tui.widgets.rows import RowWidget, TextRow, TextRun, fit
 
@@ -84,18 +83,18 @@ class GrowingLines(Lines):
         super().redraw()
 
 
-def joined(left: TextRow, right: TextRow, width: int, ellipsis: str = "…") -> TextRow:
+def joined(left: TextRow, right: TextRow, width: int) -> TextRow:
     """Put `left` and `right` at both ends of a line; `left` is cut where they would meet."""
     right_width = row_width(right)
     if right_width > width:
-        return cut(right, width, ellipsis)
+        return cut(right, width)
     room = width - right_width - (APART if right else 0)
-    kept = cut(left, room, ellipsis) if row_width(left) > room else left
+    kept = cut(left, room) if row_width(left) > room else left
     gap = width - right_width - row_width(kept)
     return (*kept, (" " * gap, PLAIN), *right)
 
 
-def fitting(runs: TextRow, width: int, apart: int = APART, ellipsis: str = "…") -> TextRow:
+def fitting(runs: TextRow, width: int, apart: int = APART) -> TextRow:
     """Return the first of these that have room beside each other; where none has, a part of one."""
     kept: list[TextRun] = []
     room = width
@@ -105,33 +104,31 @@ def fitting(runs: TextRow, width: int, apart: int = APART, ellipsis: str = "…"
         if room < 0 and kept:
             break
         kept.append((text, style))
-    return cut(tuple(kept), width, ellipsis)
+    return cut(tuple(kept), width)
 
 
-def cut(row: TextRow, width: int, ellipsis: str = "…") -> TextRow:
+def cut(row: TextRow, width: int) -> TextRow:
     """Return a row of at most `width` cells."""
     kept = []
     for text, style in row:
         cells = cell_len(text)
         if cells > width:
             if width > 0:
-                kept.append((fit(text, width, ellipsis), style))
+                kept.append((fit(text, width), style))
             break
         kept.append((text, style))
         width -= cells
     return tuple(kept)
 
 
-def with_thumb(
-    rows: list[TextRow], first: int, total: int, width: int, glyphs: Glyphs
-) -> list[TextRow]:
+def with_thumb(rows: list[TextRow], first: int, total: int, width: int) -> list[TextRow]:
     """Add a thumb at the right end of the rows that says which of `total` these are, if not all."""
     count = len(rows)
     if count >= total:
         return rows
     start = first * count // total
     end = max(start + 1, (first + count) * count // total)
-    thumb = glyphs.thumb
+    thumb = "┃"
     drawn: list[TextRow] = []
     for y, row in enumerate(rows):
         gap = " " * (width - 1 - row_width(row))

@@ -72,7 +72,7 @@ class RowList(ScrollingLines):
         visible = self.in_view(self.count, room)
         inner = width - MARGIN
         rows = [self.heading(inner), *(self.drawn(index, inner) for index in visible)]
-        rows = [cut(row, inner, self.ellipsis) for row in rows[:height]]
+        rows = [cut(row, inner) for row in rows[:height]]
         return [*rows[:1], *self.with_thumb(rows[1:], self.count, width)]
 
     def on_resize(self, event: events.Resize) -> None:
@@ -96,4 +96,4 @@ class RowList(ScrollingLines):
         if index != self.index:
             return row
         text = "".join(text for text, _ in row)
-        return ((fit(text, width, self.ellipsis), CHOSEN),)
+        return ((fit(text, width), CHOSEN),)

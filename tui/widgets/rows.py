@@ -13,7 +13,6 @@ from textual.geometry import Region, Size
 from textual.strip import Strip
 from textual.style import Style
 
-from dlmon.figures.glyphs import UNICODE, Glyphs, glyphs_in_use
 from dlmon.records.record import record
 from tui.textual_internals import StyledOnUse, put_border_titles
 
@@ -71,16 +70,6 @@ class RowWidget(StyledOnUse):
         self._title_more: tuple[str, ...] = ()
         self._title_rows: tuple[TextRow, TextRow] = ((), ())
         self._ruler = NO_RULER
-
-    @property
-    def glyphs(self) -> Glyphs:
-        """The characters to draw with."""
-        return glyphs_in_use()
-
-    @property
-    def ellipsis(self) -> str:
-        """What a text ends with that was cut."""
-        return self.glyphs.ellipsis
 
     def draw(self, width: int, height: int) -> list[TextRow]:
         """Return what to show: at most `height` rows of at most `width` cells."""
@@ -166,7 +155,7 @@ class RowWidget(StyledOnUse):
         width, height = self.outer_size
         rows = (
             self.top_row(title, right),
-            ruled_row(self._ruler, subtitle, width, self._dash, self.glyphs),
+            ruled_row(self._ruler, subtitle, width, self._dash),
         )
         before, self._title_rows = self._title_rows, rows
         put_border_titles(self, *map(self._in_border, rows))
@@ -207,15 +196,13 @@ class RowWidget(StyledOnUse):
         return ((f"{title} ", ()), (self._dash * line, _LINE), (f" {right}", ()))
 
 
-def ruled_row(
-    ruler: Ruler, text: str, width: int, dash: str = "─", glyphs: Glyphs = UNICODE
-) -> TextRow:
+def ruled_row(ruler: Ruler, text: str, width: int, dash: str = "─") -> TextRow:
     """Return the line at the bottom of a border: labels at their ticks, and its text.
 
     The text stands before the labels where it has room there, else after them, and those go
     that it would meet. Without a label there is the text alone.
     """
-    tick = glyphs.tick
+    tick = "┴"
     end = width - _TITLE_INDENT
     first = next((cell for cell, _ in ruler.marks if cell >= _TITLE_INDENT), 0)
     goes_first = bool(text) and _TITLE_INDENT + cell_len(text) + 2 <= first
@@ -248,9 +235,9 @@ def _changed_part(before: TextRow, after: TextRow, y: int, width: int) -> Region
     return Region(first, y, last + 1 - first, 1)
 
 
-def fit(text: str, width: int, ellipsis: str = "…") -> str:
+def fit(text: str, width: int) -> str:
     """Return `text` in exactly `width` cells: padded, or cut with an ellipsis."""
     if cell_len(text) <= width:
         return set_cell_size(text, width)
-    kept = set_cell_size(text, max(0, width - cell_len(ellipsis))).rstrip()
-    return set_cell_size(kept + ellipsis, width)
+    kept = set_cell_size(text, max(0, width - 1)).rstrip()
+    return set_cell_size(f"{kept}…", width)

@@ -79,11 +79,11 @@ class TransportLine(Lines):
         right: TextRow = ((_note(transport), MUTED),) if _note(transport) else ()
         left = self._left(transport, width - row_width(right) - (APART if right else 0))
         if row_width(left) + row_width(right) + APART > width:
-            return [cut(left, width, self.ellipsis)]
-        return [joined(left, right, width, self.ellipsis)]
+            return [cut(left, width)]
+        return [joined(left, right, width)]
 
     def _left(self, transport: Transport, room: int) -> TextRow:
-        state = f"replay {speed_text(transport.speed, self.glyphs.times)}"
+        state = f"replay {speed_text(transport.speed, '×')}"
         if not transport.is_playing:
             state = "replay paused"
         at, length = units.clock(transport.position_s), units.clock(transport.length_s)
@@ -91,12 +91,12 @@ class TransportLine(Lines):
         fixed = len(state) + len(at) + len(end) + 5
         cells = max(_SHORTEST_BAR, min(_LONGEST_BAR, room - fixed))
         share = transport.position_s / transport.length_s if transport.length_s > 0 else 0.0
-        done = bar(min(1.0, share), cells, self.glyphs).rstrip()
+        done = bar(min(1.0, share), cells).rstrip()
         return (
             (f"{state:<13}", STRONG),
             (f" {at} ", PLAIN),
             (done, ACCENT),
-            (self.glyphs.track * (cells - len(done)), MUTED),
+            ("─" * (cells - len(done)), MUTED),
             (f" {end}", PLAIN),
         )
 

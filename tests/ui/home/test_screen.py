@@ -4,7 +4,6 @@ from contextlib import asynccontextmanager
 from dataclasses import fields, replace
 
 import pytest
-from fakes.glyphs import drawn_in_ascii
 from fakes.hands import Hands
 from fakes.recorded import BEGIN_WALL, recorded_session, write_log
 from fakes.screens import OneScreen, fake_machine, of_this_boot, screen_text, until
@@ -34,10 +33,10 @@ NAMES = [workload.name for workload in matching(WORKLOADS.values(), "")]
 class ShownHome:
     """The home screen, and what was asked to be trained on it, with which options."""
 
-    def __init__(self, entries, machine, options=None, ascii=False):
+    def __init__(self, entries, machine, options=None):
         self.screen = HomeScreen(lambda: machine, options)
         self.screen.show_entries(entries)
-        self.app = OneScreen(self.screen, ascii)
+        self.app = OneScreen(self.screen)
 
     @property
     def launched(self):
@@ -703,13 +702,11 @@ async def test_a_click_chooses_the_next_value_and_on_the_left_arrow_the_one_befo
         assert shown.command == "$ dlmon run cifar10-cnn --epochs 7 --data real"
 
 
-@pytest.mark.parametrize("ascii", [False, True])
-def test_a_choice_is_cut_by_cells(ascii):
+def test_a_choice_is_cut_by_cells():
     choice = Choice([("a", "漢字漢字漢")], "a")
-    with drawn_in_ascii(ascii):
-        ((row),) = choice.draw(12, 1)
+    ((row),) = choice.draw(12, 1)
     assert row_width(row) == 12
-    assert row[1][0] == ("漢字... " if ascii else "漢字漢… ")
+    assert row[1][0] == "漢字漢… "
     ((row),) = choice.draw(30, 1)
     assert row[1][0] == "漢字漢字漢"
 
@@ -879,9 +876,8 @@ async def test_a_command_that_can_not_be_is_not_copied(show_home, monkeypatch):
 
 
 @pytest.mark.parametrize("size", [(60, 16), (80, 24), (200, 60), (99, 16)])
-@pytest.mark.parametrize("ascii", [False])
-async def test_at_every_size_all_parts_have_a_place(many, show_home, size, ascii):
-    async with show_home(size, ascii=ascii) as shown:
+async def test_at_every_size_all_parts_have_a_place(many, show_home, size):
+    async with show_home(size) as shown:
         lines = shown.text.splitlines()
         assert len(lines) == size[1]
         for part in ("#filter", "#workloads", "#about", "#options", "#command", "MachinePanel"):

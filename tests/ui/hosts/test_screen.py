@@ -201,15 +201,15 @@ def test_a_picture_of_it(show, snap_compare, count, size, theme):
 
 
 @pytest.mark.parametrize(
-    ("count", "size", "ascii"),
+    ("count", "size"),
     [
-        (1, (60, 16), True),
-        (7, (120, 40), False),
-        (32, (133, 50), False),
+        (1, (60, 16)),
+        (7, (120, 40)),
+        (32, (133, 50)),
     ],
 )
-async def test_no_row_is_wider_than_its_room_whatever_a_host_says(show, size, count, ascii):
-    shown = show(count, ascii=ascii)
+async def test_no_row_is_wider_than_its_room_whatever_a_host_says(show, size, count):
+    shown = show(count)
     foreign = (LONG_NAME, WIDE_NAME, RIGHT_TO_LEFT_NAME, MARKUP)
     async with shown.app.run_test(size=size) as pilot:
         await shown.begin(pilot)

@@ -9,7 +9,6 @@ from fakes.recorded import recorded_session
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlmon.figures.glyphs import UNICODE
 from dlmon.records import Epoch, Metrics, Output
 from dlmon.session.learning import Learning, Metric
 from tui.drawing.time_axis import TimeAxis
@@ -59,7 +58,7 @@ def test_any_finite_values_can_be_drawn(values):
     picture = _picture(metric, axis, ChartPicture(), is_running=True)
     drawn = [value for value in picture.columns if value is not None]
     assert all(map(math.isfinite, (*drawn, picture.top, picture.bottom)))
-    assert len(picture_rows(picture, 30, 8, 6, UNICODE)) == 8
+    assert len(picture_rows(picture, 30, 8, 6)) == 8
 
 
 def newest_values():

@@ -4,7 +4,6 @@ import re
 from dataclasses import replace
 
 import pytest
-from fakes.glyphs import drawn_in_ascii
 from fakes.recorded import folded, recorded_session
 from fakes.scripts import script_session
 from hypothesis import HealthCheck, assume, given, settings
@@ -184,11 +183,10 @@ PANELS = panels()
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(st.integers(1, 200), st.integers(1, 40), st.booleans())
-def test_no_panel_draws_more_than_it_has_room_for(width, height, ascii):
+@given(st.integers(1, 200), st.integers(1, 40))
+def test_no_panel_draws_more_than_it_has_room_for(width, height):
     for panel in PANELS:
-        with drawn_in_ascii(ascii):
-            rows = panel.draw(width, height)
+        rows = panel.draw(width, height)
         assert len(rows) <= height, panel
         assert all(cell_len("".join(text for text, _ in row)) <= width for row in rows), panel
 
@@ -218,10 +216,6 @@ def test_in_the_headline_each_sentence_has_a_place_of_its_own():
     assert shown(EpochHeadline(), COMPLETED, unsure, width=70, height=2)[1] == unsure
     narrow = shown(EpochHeadline(), COMPLETED, unsure, width=36, height=2)
     assert narrow[1] == "3.50× as fast as Intel i5-6200U"
-    with drawn_in_ascii():
-        plain = shown(EpochHeadline(), COMPLETED, NEAREST, width=70, height=4)
-    # Digits have no ASCII form.
-    assert plain == ["9.16 s ± 0.01   first of 3 left out", "compile 1.50 s", NEAREST]
 
 
 def test_the_digits_say_beside_them_that_they_are_projected():
@@ -555,18 +549,6 @@ def test_a_slow_epoch_has_a_mark_and_a_colour():
     assert styles[1].isdisjoint(styles[0] | styles[2])
 
 
-def test_in_plain_characters_the_slow_epoch_and_the_chosen_one_are_marked_too():
-    slow = {COMPLETED.epochs[1].begin}
-    with drawn_in_ascii():
-        table = EpochTable()
-        table.show(COMPLETED.epochs, True, "epoch", slow)
-        table.choose(COMPLETED.epochs[2])
-        rows = texts(table, 56, 8)
-    assert all(row.isascii() for row in rows)
-    assert rows[2].split()[0] == "!2"
-    assert rows[3].split()[:2] == [">", "3"]
-
-
 def test_the_first_choice_is_the_newest_slow_epoch_else_the_newest():
     table, (first, second, third) = EpochTable(), COMPLETED.epochs
     table.show(COMPLETED.epochs, True, "epoch", {first.begin, second.begin})
@@ -593,9 +575,6 @@ def test_the_newest_output_stands_at_the_bottom():
 
 def test_a_notice_is_marked_without_colour():
     assert shown(OutputPane(), output("hello"), (Notice(5, "hot"),), height=5) == ["hello", "▲ hot"]
-    with drawn_in_ascii():
-        plain = shown(OutputPane(), output("hello"), (Notice(5, "hot"),), height=5)
-    assert plain == ["hello", "! hot"]
 
 
 def test_of_a_long_line_the_ends_are_kept_and_in_the_log_it_is_broken():

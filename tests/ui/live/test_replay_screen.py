@@ -45,11 +45,11 @@ class Played:
 @pytest.fixture
 def play(tmp_path):
     @asynccontextmanager
-    async def open_replay(records=RECORDS, size=(120, 40), ascii=False):
+    async def open_replay(records=RECORDS, size=(120, 40)):
         clock = Clock(10**12)
         source = ReplaySource(write_log(tmp_path, records), clock)
         screen = ReplayScreen(source)
-        app = OneScreen(screen, ascii)
+        app = OneScreen(screen)
         async with app.run_test(size=size) as pilot:
             await pilot.pause()
             await until(pilot, lambda: source.ahead_share is None)

@@ -561,13 +561,6 @@ async def test_any_size_that_is_large_enough_shows_what_it_has_room_for(show_ses
         assert "q Quit" in shown.footer
 
 
-async def test_plain_characters_are_enough(show_session):
-    async with show_session(recorded_session("training", gpus=2), ascii=True) as shown:
-        widgets = shown.screen.query(RowWidget)
-        drawn = {c for w in widgets for y in range(w.size.height) for c in w.render_line(y).text}
-        assert {c for c in drawn if not c.isascii()} <= set("±×°–")
-
-
 async def test_a_log_of_ten_thousand_records_is_caught_up_with(show_session):
     records = recorded_session("training", epochs=300, ended=240)
     assert len(records) > 10_000

@@ -10,7 +10,7 @@ from fakes.screens import OneScreen, fake_machine, screen_text
 from textual.app import ComposeResult
 from textual.screen import Screen
 
-from dlmon.records import Cpu, Facts, Machine, MachineFacts, Process, ProcessTree
+from dlmon.records import Facts, Machine, MachineFacts, Process
 from dlmon.session.machine_history import MachineHistory
 from tui.drawing.time_axis import TimeAxis
 from tui.machine import machine
@@ -43,9 +43,9 @@ class Room(Screen):
 class Shown:
     """A machine under other charts."""
 
-    def __init__(self, width, height, ascii, **options):
+    def __init__(self, width, height, **options):
         self.machine = machine.Machine(beside=True)
-        self.app = OneScreen(Room(self.machine, (width, height)), ascii)
+        self.app = OneScreen(Room(self.machine, (width, height)))
         session = folded(recorded_session("training", **options))
         gpu_index = 0 if options.get("gpus", 1) else None
         facts = session.header.machine
@@ -77,8 +77,8 @@ class Shown:
 
 
 @asynccontextmanager
-async def charts(width=120, height=13, ascii=False, **options):
-    shown = Shown(width, height, ascii, **options)
+async def charts(width=120, height=13, **options):
+    shown = Shown(width, height, **options)
     async with shown.app.run_test(size=(max(width, 60), max(height, 16))) as pilot:
         await pilot.pause()
         shown.pilot = pilot
@@ -87,18 +87,18 @@ async def charts(width=120, height=13, ascii=False, **options):
 
 
 @pytest.mark.parametrize(
-    ("size", "gpus", "ascii"),
+    ("size", "gpus"),
     [
-        ((60, 6), 1, False),
-        ((80, 7), 8, True),
-        ((120, 13), 2, False),
-        ((120, 13), 16, False),
-        ((200, 20), 8, False),
-        ((200, 22), 64, True),
+        ((60, 6), 1),
+        ((80, 7), 8),
+        ((120, 13), 2),
+        ((120, 13), 16),
+        ((200, 20), 8),
+        ((200, 22), 64),
     ],
 )
-async def test_every_gpu_is_shown_and_no_row_is_wider_than_its_room(size, gpus, ascii):
-    async with charts(*size, ascii=ascii, gpus=gpus) as shown:
+async def test_every_gpu_is_shown_and_no_row_is_wider_than_its_room(size, gpus):
+    async with charts(*size, gpus=gpus) as shown:
         for widget in shown.app.screen.query(RowWidget):
             for y in range(widget.size.height):
                 assert widget.render_line(y).cell_length == widget.size.width
@@ -157,20 +157,6 @@ async def test_the_cpu_chart_draws_the_run_apart_from_everything_else():
         assert "this run" not in shown.text
 
 
-async def test_the_run_is_distinguished_without_colour_and_with_plain_characters():
-    async with charts(80, 9, ascii=True) as shown:
-        shared = MachineHistory()
-        latest = shown.view.history.latest
-        for second in range(1, 9):
-            t = BEGIN_NS + second * SECOND_NS
-            shared.fold(replace(latest, t=t, cpu=Cpu(100.0), process=ProcessTree(cpu_pct=320.0)))
-        await shown.show(history=shared)
-        assert "100 %  # this run 40 %" in shown.titles("#cpu")[0]
-        drawn = [row[6:].strip() for row in shown.rows("#cpu")[:-1]]
-        assert {*"".join(drawn)} == {":", "#"}
-        assert drawn[0].count(":") == drawn[-1].count("#") == 4
-
-
 async def test_readings_at_the_cursor_are_never_stale():
     async with charts(80, 7, gpus=8) as shown:
         await shown.show(age_s=12.0)
@@ -218,9 +204,8 @@ async def test_memory_has_a_curve_with_the_peak_and_what_is_the_runs_and_what_is
         assert "6G" in shown.rows("#gpu-memory")[0]
 
 
-@pytest.mark.parametrize(("ascii", "low", "full"), [(False, "⣀", "⣿"), (True, "_", "#")])
-async def test_where_memory_has_no_chart_it_has_the_lowest_row_of_the_gpus(ascii, low, full):
-    async with charts(80, 8, ascii=ascii) as shown:
+async def test_where_memory_has_no_chart_it_has_the_lowest_row_of_the_gpus():
+    async with charts(80, 8) as shown:
         latest = shown.view.history.latest
         (gpu,) = latest.gpus
         for second in range(1, 11):
@@ -230,7 +215,7 @@ async def test_where_memory_has_no_chart_it_has_the_lowest_row_of_the_gpus(ascii
         shown.axis = TimeAxis(latest.t, SECOND_NS, COLUMNS, 11)
         await shown.show()
         drawn = shown.rows("#gpu-0")[-1].partition("  mem ")[2]
-        assert drawn.index(low) < drawn.index(full)
+        assert drawn.index("⣀") < drawn.index("⣿")
 
 
 async def test_power_and_temperature_have_curves_where_there_is_room():
@@ -262,8 +247,8 @@ def test_what_the_run_holds_of_a_gpu_is_not_known_where_a_process_is_on_several(
 
 
 @asynccontextmanager
-async def panel(clock, size, ascii=False):
-    app = OneScreen(Room(MachinePanel(fake_machine(clock=clock)), size), ascii)
+async def panel(clock, size):
+    app = OneScreen(Room(MachinePanel(fake_machine(clock=clock)), size))
     async with app.run_test(size=(100, 40)) as pilot:
         app.screen.query_one(MachinePanel).start()
         await pilot.pause()
@@ -284,11 +269,11 @@ async def speak(sensors, clock, pilot, **options):
 
 
 @pytest.mark.parametrize(
-    ("size", "gpus", "ascii"),
-    [((38, 9), 0, False), ((38, 9), 16, False), ((42, 16), 1, True), ((62, 36), 2, False)],
+    ("size", "gpus"),
+    [((38, 9), 0), ((38, 9), 16), ((42, 16), 1), ((62, 36), 2)],
 )
-async def test_the_essentials_are_shown_at_every_height(sensing, clock, size, gpus, ascii):
-    async with panel(clock, size, ascii) as pilot:
+async def test_the_essentials_are_shown_at_every_height(sensing, clock, size, gpus):
+    async with panel(clock, size) as pilot:
         await speak(sensing[0], clock, pilot, gpus=gpus)
         text = screen_text(pilot.app)
         lines = text.splitlines()

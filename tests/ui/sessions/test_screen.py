@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 from fakes.forged_logs import forge_logs
-from fakes.glyphs import drawn_in_ascii
 from fakes.recorded import (
     BEGIN_WALL,
     FOREIGN_NAME,
@@ -46,11 +45,11 @@ def vars_of(message):
 class ShownSessions:
     """A screen of the sessions of a directory, and what it asked for."""
 
-    def __init__(self, log_dir, ascii=False, **options):
+    def __init__(self, log_dir, **options):
         self.reads = 0
         self._log_dir = log_dir
         self.screen = SessionsScreen(self._read, **options)
-        self.app = OneScreen(self.screen, ascii)
+        self.app = OneScreen(self.screen)
 
     def _read(self):
         self.reads += 1
@@ -478,40 +477,32 @@ def with_sweeps(log_dir, **options):
     return ShownSessions(log_dir, read_sweeps=lambda: list_sweeps(log_dir), **options)
 
 
-@pytest.mark.parametrize(("ascii", "branch", "last"), [(False, "├", "╰"), (True, "|", "`")])
-async def test_the_runs_of_a_sweep_stand_below_it_and_are_joined_to_it(
-    log_dir, swept, ascii, branch, last
-):
-    shown = with_sweeps(log_dir, ascii=ascii)
+async def test_the_runs_of_a_sweep_stand_below_it_and_are_joined_to_it(log_dir, swept):
+    shown = with_sweeps(log_dir)
     async with shown.app.run_test(size=(140, 40)) as pilot:
         await shown.begin(pilot)
         _, after, sweep, run, before = shown.rows("#sessions")
-        assert [row[0] for row in (after, sweep, run, before)] == [" ", " ", last, " "]
+        assert [row[0] for row in (after, sweep, run, before)] == [" ", " ", "╰", " "]
         assert run.endswith("5.66 s per run  batch 32")
         assert "mnist-mlp-small" in sweep
         assert sweep.endswith("sweep, 1 of 2: batch 32, 64")
         assert "stopped" in sweep
-        if ascii:
-            assert "".join(shown.rows("#sessions")).isascii()
-    shown = with_sweeps(log_dir, ascii=ascii)
+    shown = with_sweeps(log_dir)
     async with shown.app.run_test(size=(80, 24)) as pilot:
         await shown.begin(pilot)
         assert "sweep, 1 of 2: batch" in shown.rows("#sessions")[2]
 
 
-@pytest.mark.parametrize(("ascii", "joined"), [(False, ["├", "╰"]), (True, ["|", "`"])])
-async def test_a_run_between_two_runs_of_a_sweep_does_not_break_its_tree(
-    log_dir, swept_twice, ascii, joined
-):
-    shown = with_sweeps(log_dir, ascii=ascii)
+async def test_a_run_between_two_runs_of_a_sweep_does_not_break_its_tree(log_dir, swept_twice):
+    shown = with_sweeps(log_dir)
     async with shown.app.run_test(size=(140, 40)) as pilot:
         await shown.begin(pilot)
         rows = shown.rows("#sessions")[1:]
-        assert [row[0] for row in rows] == [" ", *joined, " ", " "]
+        assert [row[0] for row in rows] == [" ", "├", "╰", " ", " "]
         assert [row.split()[-1] for row in rows[1:3]] == ["64", "32"]
         assert "sweep, 2 of 2" in rows[0]
         # Enter on the sweep would go on with it: the newest session is highlighted.
-        assert rows[1][1] == ("▸" if not ascii else ">")
+        assert rows[1][1] == "▸"
         await shown.press("slash", *"run-1")
         (alone,) = shown.rows("#sessions")[1:]
         assert alone[0] == " "
@@ -938,10 +929,9 @@ def test_a_session_is_found_by_all_that_is_shown_of_it(entry, tmp_path):
 @given(
     size=st.tuples(st.integers(1, 200), st.integers(1, 20)),
     text=st.sampled_from(["tower", FOREIGN_NAME, "漢字" * 40, "x" * 500]),
-    ascii=st.booleans(),
     typed=st.sampled_from(["", "nothing matches"]),
 )
-def test_neither_list_nor_details_leave_their_room(size, text, ascii, typed):
+def test_neither_list_nor_details_leave_their_room(size, text, typed):
     header, *_, result = recorded_session(status="failed")
     header = replace(header, host=text, workload=text, options={"device": text, "epochs": text})
     result = replace(result, device_name=text, error=text)
@@ -955,9 +945,7 @@ def test_neither_list_nor_details_leave_their_room(size, text, ascii, typed):
     sessions.filter(typed)
     for entry in (failed, unknown, swept):
         details.show(entry)
-        with drawn_in_ascii(ascii):
-            both = sessions.draw(*size), details.draw(*size)
-        for drawn in both:
+        for drawn in (sessions.draw(*size), details.draw(*size)):
             assert len(drawn) <= size[1]
             assert all(cell_len("".join(text for text, _ in row)) <= size[0] for row in drawn)
 

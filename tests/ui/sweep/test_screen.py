@@ -183,8 +183,6 @@ def show():
     async def shown(run, size=(120, 40), ascii=False):
         screen = SweepScreen(run, clock=lambda: 100.0)
         app = OneScreen(screen, ascii)
-        if ascii:
-            app.add_class("-ascii")
         sweep_shown = ShownSweep(run, app, screen)
         async with app.run_test(size=size, notifications=True) as pilot:
             sweep_shown.pilot = pilot

@@ -26,9 +26,9 @@ LONG_NAME = "NVIDIA 漢字漢字 " + "accelerator with a name that goes on and o
 class ShownWatch:
     """The watch screen, and whether it was left."""
 
-    def __init__(self, clock, interval_s=1.0, pcie=False, ascii=False):
+    def __init__(self, clock, interval_s=1.0, pcie=False):
         self.screen = WatchScreen(fake_machine(interval_s, pcie, clock))
-        self.app = OneScreen(self.screen, ascii)
+        self.app = OneScreen(self.screen)
 
     @property
     def left(self):
@@ -98,13 +98,12 @@ async def test_help_over_it_leaves_no_hole_in_its_charts(watch, sensing):
         assert [sensors.running for sensors in sensing] == [True]
 
 
-@pytest.mark.parametrize("ascii", [False, True], ids=["unicode", "ascii"])
 @pytest.mark.parametrize(
     ("size", "gpus"),
     [(SIZES[0], 0), (SIZES[0], 16), (SIZES[1], 1), (SIZES[1], 8), (SIZES[2], 2), (SIZES[3], 64)],
 )
-async def test_the_essentials_are_shown_at_every_size(watch, sensing, clock, size, gpus, ascii):
-    shown = watch(ascii=ascii)
+async def test_the_essentials_are_shown_at_every_size(watch, sensing, clock, size, gpus):
+    shown = watch()
     async with shown.app.run_test(size=size) as pilot:
         await pilot.pause()
         clock.now_ns = speak(sensing[0], gpus=gpus).t
@@ -141,16 +140,15 @@ async def test_every_core_has_a_place(watch, sensing, clock, size, cores):
             assert "above" not in "".join(rows)
 
 
-@pytest.mark.parametrize("ascii", [False, True], ids=["unicode", "ascii"])
 @pytest.mark.parametrize(
     ("size", "gpus"), [(SIZES[0], 2), (SIZES[1], 8), (SIZES[2], 1), (SIZES[3], 8), ((101, 25), 2)]
 )
-async def test_no_row_is_wider_than_its_room(watch, sensing, clock, size, gpus, ascii):
+async def test_no_row_is_wider_than_its_room(watch, sensing, clock, size, gpus):
     def renamed(machine):
         named = tuple(replace(gpu, name=LONG_NAME) for gpu in machine.gpus)
         return replace(machine, gpus=named, cpu_model=LONG_NAME)
 
-    shown = watch(ascii=ascii)
+    shown = watch()
     async with shown.app.run_test(size=size) as pilot:
         await pilot.pause()
         clock.now_ns = speak(sensing[0], gpus=gpus, cores=24, facts=renamed).t

@@ -3,12 +3,10 @@
 from dataclasses import replace
 
 import pytest
-from fakes.glyphs import GLYPHS
 from fakes.screens import drag
 from textual.app import App, ComposeResult
 from textual.geometry import Region
 
-from dlmon.figures.glyphs import use_glyphs
 from tui.drawing.time_axis import TimeLabels
 from tui.widgets.chart import Chart, ChartPicture
 from tui.widgets.chart_picture import picture_rows
@@ -43,9 +41,8 @@ class WatchedChart(Chart):
 class ChartApp(App[None]):
     """One chart that fills the screen."""
 
-    def __init__(self, border: bool = False, ascii: bool = False, **options):
+    def __init__(self, border: bool = False, **options):
         super().__init__()
-        use_glyphs(GLYPHS[ascii])
         self.chart = WatchedChart(**options)
         self.border = border
         self.received: list[object] = []
@@ -69,9 +66,9 @@ def rows(chart: Chart) -> list[str]:
     return [chart.render_line(y).text for y in range(chart.size.height)]
 
 
-def drawn(picture, width=24, height=7, ascii=False, axis=Chart.AXIS_WIDTH, **options):
+def drawn(picture, width=24, height=7, axis=Chart.AXIS_WIDTH, **options):
     """Return the rows of a picture as texts."""
-    runs = picture_rows(picture, width, height, axis, GLYPHS[ascii], **options)
+    runs = picture_rows(picture, width, height, axis, **options)
     return ["".join(text for text, _ in row) for row in runs]
 
 
@@ -111,15 +108,6 @@ def test_the_grid_stands_at_the_times_labelled_or_not_and_never_over_what_is_dra
             "    0 ⡔⠁    ┊        ┊  ",
             "      ┊1       ┊2   ╌v╌ ",
         ]
-
-
-def test_plain_characters_draw_the_same_picture():
-    rows = drawn(replace(RISE, times=TimeLabels(((30, "0:30"),)), cursor=4), ascii=True)
-    assert all(row.isascii() for row in rows)
-    assert rows[0].endswith("-----    ")
-    assert rows[2][21] == "+"
-    assert rows[6] == "      |1|      |2   ~v~ "
-    assert [row[8] for row in rows] == ["|", "|", "|", "|", "o", "|", "|"]
 
 
 def test_labels_given_stand_at_equal_distances():
@@ -173,7 +161,7 @@ def test_the_cursor_is_a_thin_line_with_a_dot_on_the_curve_and_the_value_beside_
 
 
 @pytest.mark.parametrize("size", [(1, 1), (2, 1), (1, 30), (200, 1), (7, 3), (18, 2)])
-@pytest.mark.parametrize("options", [{}, {"ascii": True}, {"filled": True, "tall_shades": True}])
+@pytest.mark.parametrize("options", [{}, {"filled": True, "tall_shades": True}])
 def test_any_size_is_drawn_in_full(size, options):
     rows = drawn(RISE, *size, axis=0, **options)
     assert len(rows) == size[1]
@@ -181,14 +169,13 @@ def test_any_size_is_drawn_in_full(size, options):
 
 
 async def test_a_stall_is_marked_in_its_column_and_before_what_else_lies_there():
-    for ascii, mark in ((False, "▲"), (True, "!")):
-        app = ChartApp(ascii=ascii, tall_shades=True)
-        async with app.run_test(size=(24, 7)):
-            shades = (*RISE.shades, (8, 9, "stall"))
-            app.chart.show(replace(RISE, shades=shades, marks=((8, "1"), (18, "2"))))
-            assert rows(app.chart)[6][10] == mark
-            plain, stalled = background_at(app.chart, 13, 1), background_at(app.chart, 10, 1)
-            assert stalled not in (plain, background_at(app.chart, 20, 1))
+    app = ChartApp(tall_shades=True)
+    async with app.run_test(size=(24, 7)):
+        shades = (*RISE.shades, (8, 9, "stall"))
+        app.chart.show(replace(RISE, shades=shades, marks=((8, "1"), (18, "2"))))
+        assert rows(app.chart)[6][10] == "▲"
+        plain, stalled = background_at(app.chart, 13, 1), background_at(app.chart, 10, 1)
+        assert stalled not in (plain, background_at(app.chart, 20, 1))
 
 
 async def test_a_click_shows_the_column_and_a_drag_how_far():

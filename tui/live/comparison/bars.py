@@ -28,7 +28,6 @@ NOT_COMPARABLE = "not comparable with this run:"
 
 
 _MARKERS = {"published": " ", "own": "+", "earlier": "·", "this": "▶"}
-_ASCII_MARKERS = {"published": " ", "own": "+", "earlier": ".", "this": ">"}
 _TEXT_STYLES = {"published": PLAIN, "own": PLAIN, "earlier": PLAIN, "this": STRONG}
 _BAR_STYLES = {"published": MUTED, "own": BRIGHT, "earlier": BRIGHT, "this": ACCENT}
 _NOTE: tuple[str, ...] = ("comparison-bars--note",)
@@ -127,7 +126,7 @@ class ComparisonBars(ScrollingLines):
     def draw(self, width: int, height: int) -> list[TextRow]:
         """Return the rows in view, and below them what is to be said of all."""
         if self._instead or not self._bars:
-            texts = wrapped(self._instead, width, height, self.ellipsis)
+            texts = wrapped(self._instead, width, height)
             return [((text, MUTED),) for text in texts]
         below: list[TextRow] = (
             [((" " * _MARKER_CELLS + self._below, MUTED),)] if self._below else []
@@ -142,8 +141,8 @@ class ComparisonBars(ScrollingLines):
             ((" " * _MARKER_CELLS + NOT_COMPARABLE, MUTED),) if n is None else self._row(n, cells)
             for n in (lines[line] for line in seen)
         ]
-        rows = self.with_thumb([cut(row, inner, self.ellipsis) for row in rows], len(lines), width)
-        return [*rows, *(cut(row, width, self.ellipsis) for row in below)][:height]
+        rows = self.with_thumb([cut(row, inner) for row in rows], len(lines), width)
+        return [*rows, *(cut(row, width) for row in below)][:height]
 
     @property
     def _centre(self) -> int:
@@ -166,26 +165,26 @@ class ComparisonBars(ScrollingLines):
         return _Cells(label, max(0, free), value, tuple(notes))
 
     def _row(self, index: int, cells: _Cells) -> TextRow:
-        bar, ellipsis = self._bars[index], self.ellipsis
-        marker = (_ASCII_MARKERS if self.glyphs.is_ascii else _MARKERS)[bar.style]
+        bar = self._bars[index]
+        marker = _MARKERS[bar.style]
         if bar.is_reference:
-            marker = "=" if self.glyphs.is_ascii else "◆"
+            marker = "◆"
         style, bar_style = _TEXT_STYLES[bar.style], _BAR_STYLES[bar.style]
-        drawn = thick_bar(bar.fraction, cells.bar, self.glyphs)
+        drawn = thick_bar(bar.fraction, cells.bar)
         if not bar.alike:
             style = bar_style = MUTED
-            drawn = fit(bar.note if cells.bar >= _LEAST_NOTE else "", cells.bar, ellipsis)
+            drawn = fit(bar.note if cells.bar >= _LEAST_NOTE else "", cells.bar)
         if index == self._chosen:
             style = CHOSEN
-            marker = marker.strip() or self.glyphs.pointer
+            marker = marker.strip() or "▸"
         value = " " * (cells.value - cell_len(bar.value)) + bar.value
         first, *others = (
-            (_GAP + fit(text, width, ellipsis) if width else "", MUTED)
+            (_GAP + fit(text, width) if width else "", MUTED)
             for text, width in zip(_notes(bar), cells.notes, strict=False)
         )
         is_note = bool(bar.note) and bar.alike
         return (
-            (f"{marker} {fit(bar.label, cells.label, ellipsis)} ", style),
+            (f"{marker} {fit(bar.label, cells.label)} ", style),
             (drawn, bar_style),
             (_GAP + value, style),
             (first[0], _NOTE if is_note else MUTED),

@@ -88,10 +88,10 @@ class EpochHeadline(Lines):
             lines = wrapped(why_no_time(snapshot, self._status), width - _APART, height)
             heads: list[TextRun] = [("–  ", ACCENT), *[(" " * _APART, MUTED)] * len(lines)]
             rows = [(head, (line, MUTED)) for head, line in zip(heads, lines or [""], strict=False)]
-            return [cut(row, width, self.ellipsis) for row in (*rows, *sentences)][:height]
+            return [cut(row, width) for row in (*rows, *sentences)][:height]
         an_epoch, facts = _facts(snapshot)
         basis: TextRun = (_basis(snapshot), MUTED)
-        if height <= _DIGIT_ROWS or self.glyphs.is_ascii:
+        if height <= _DIGIT_ROWS:
             figure: TextRun = (units.band(timing), ACCENT)
             others = (*an_epoch, *facts)
             first = _apart((figure, basis))
@@ -100,7 +100,7 @@ class EpochHeadline(Lines):
                 first = fitting((figure, basis, *others), width, _APART) if fits else first
                 others = ()
             rows = [first, fitting(others, width, _APART), *sentences]
-            return [cut(row, width, self.ellipsis) for row in rows if row][:height]
+            return [cut(row, width) for row in rows if row][:height]
         number, unit = units.duration_with_band(timing).replace(",", "").split()
         uncertain = units.is_very_uncertain(timing)
         spread = units.VERY_UNCERTAIN if uncertain else units.spread(timing)
@@ -108,14 +108,14 @@ class EpochHeadline(Lines):
         room = width - len(digits[0]) - _APART
         # Each has a place of its own, so that none moves when another one comes.
         beside = [
-            cut(_apart(((f"{unit} {spread}".rstrip(), STRONG), basis)), room, self.ellipsis),
+            cut(_apart(((f"{unit} {spread}".rstrip(), STRONG), basis)), room),
             fitting((*an_epoch, *facts), room, _APART),
             self._sentence(self._sentences[0], room),
         ]
         rows = [
             ((text + " " * _APART, ACCENT), *row) for text, row in zip(digits, beside, strict=True)
         ]
-        return [cut(row, width, self.ellipsis) for row in (*rows, against)]
+        return [cut(row, width) for row in (*rows, against)]
 
     def _sentence(self, sentence: str, width: int) -> TextRow:
         """Return a sentence, without the interval at its end where that has no room."""
@@ -123,7 +123,7 @@ class EpochHeadline(Lines):
         if not sentence.endswith(")"):
             text, interval = sentence, ""
         runs = [(text, MUTED), (f"({interval}", MUTED)] if interval else [(text, MUTED)]
-        return fitting(tuple(runs), width, 1, self.ellipsis) if sentence else ()
+        return fitting(tuple(runs), width, 1) if sentence else ()
 
 
 class ComparisonPanel(Vertical):

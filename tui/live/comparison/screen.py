@@ -41,11 +41,11 @@ class ComparisonDetails(Lines):
         indent = max((cell_len(name) for name, _ in self._details), default=0) + _APART
         rows: list[TextRow] = []
         for name, text in self._details:
-            lines = wrapped(text, width - indent, max(1, height - len(rows)), self.ellipsis)
+            lines = wrapped(text, width - indent, max(1, height - len(rows)))
             for number, line in enumerate(lines):
                 label = name if number == 0 else ""
                 rows.append(((label.ljust(indent), MUTED), (line, PLAIN)))
-        return [cut(row, width, self.ellipsis) for row in rows[:height]]
+        return [cut(row, width) for row in rows[:height]]
 
 
 class ComparisonScreen(BaseScreen):

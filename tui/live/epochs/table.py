@@ -121,13 +121,13 @@ class EpochTable(ScrollingLines):
 
     def _notes(self) -> str:
         """Return what has room in the border below, of what may be said there."""
-        key = "up/down choose" if self.glyphs.is_ascii else "↑↓ choose"
+        key = "↑↓ choose"
         if not self._epochs:
             key = ""
         elif not self._alone and self.chosen is not None:
             key = "Enter shows it alone"
         elif not self._alone and self._slow:
-            key = f"{self.glyphs.warning} {len(self._slow)} slow: Enter shows what differed"
+            key = f"▲ {len(self._slow)} slow: Enter shows what differed"
         below = len(self._epochs) - self._seen.stop
         notes = [
             f"{self._asked}, as asked" if self._asked else "",
@@ -190,7 +190,7 @@ class EpochTable(ScrollingLines):
         """Return a heading and the epochs in view: the newest, unless one has scrolled."""
         total = len(self._epochs)
         if not total:
-            return [cut(((self._empty, MUTED),), width, self.ellipsis)]
+            return [cut(((self._empty, MUTED),), width)]
         if not self._scrolled:
             self._first = total
         seen = self.in_view(total, max(1, height - 1))
@@ -198,7 +198,7 @@ class EpochTable(ScrollingLines):
         self._scrolled = seen.stop < total
         epochs = self._epochs[seen.start : seen.stop]
         room = width - _MARK_CELLS - self.scrolls
-        columns, self._left_out = columns_of(epochs, self._number, room, self.ellipsis)
+        columns, self._left_out = columns_of(epochs, self._number, room)
         widths = [max(map(cell_len, (heading, *cells))) for heading, cells in columns]
         for number, (heading, _) in enumerate(columns):
             if heading == _BAR:
@@ -208,8 +208,8 @@ class EpochTable(ScrollingLines):
         texts = [" " * (n - cell_len(name)) + name for name, n in zip(names, widths, strict=True)]
         headings = ((" " * _MARK_CELLS + _GAP.join(texts), MUTED),)
         rows = [self._row(epoch, n, columns, widths) for n, epoch in enumerate(epochs)]
-        rows = [cut(row, width - self.scrolls, self.ellipsis) for row in rows]
-        return [cut(headings, width, self.ellipsis), *self.with_thumb(rows, total, width)][:height]
+        rows = [cut(row, width - self.scrolls) for row in rows]
+        return [cut(headings, width), *self.with_thumb(rows, total, width)][:height]
 
     def _row(
         self, epoch: Epoch, at: int, columns: Sequence[_Column], widths: Sequence[int]
@@ -218,25 +218,25 @@ class EpochTable(ScrollingLines):
         slow, chosen = epoch.begin in self._slow, epoch.begin == self._chosen
         text_style = CHOSEN if chosen else _SLOW if slow else PLAIN
         bar_style = CHOSEN if chosen else HIGH if slow else BAR
-        row = [(f"{self.glyphs.pointer if chosen else '':<{_MARK_CELLS}}", text_style)]
+        row = [(f"{'▸' if chosen else '':<{_MARK_CELLS}}", text_style)]
         for (heading, cells), width in zip(columns, widths, strict=True):
             if len(row) > 1:
                 row.append((_GAP, text_style))
             if heading == _BAR:
                 share = seconds_of(epoch) / self._longest_s if self._longest_s > 0 else None
-                row.append((thick_bar(share, width, self.glyphs), bar_style))
+                row.append((thick_bar(share, width), bar_style))
             else:
                 row.append((" " * (width - cell_len(cells[at])) + cells[at], text_style))
         return tuple(row)
 
     def _number(self, epoch: Epoch) -> str:
         cut_short = not epoch.whole and not steps_asked_for(epoch, self._model)
-        mark = self.glyphs.warning if epoch.begin in self._slow else "*" if cut_short else ""
+        mark = "▲" if epoch.begin in self._slow else "*" if cut_short else ""
         return f"{mark}{epoch.epoch + 1}"
 
 
 def columns_of(
-    epochs: Sequence[Epoch], number_of: Callable[[Epoch], str], width: int, ellipsis: str
+    epochs: Sequence[Epoch], number_of: Callable[[Epoch], str], width: int
 ) -> tuple[list[_Column], int]:
     """Return the columns that have room in so many cells, and how many metrics have none.
 
@@ -246,18 +246,17 @@ def columns_of(
         epochs: those in view.
         number_of: returns the number of an epoch, with its mark.
         width: what all columns have together.
-        ellipsis: what a heading has in place of what was cut.
     """
     number = ("#", [number_of(epoch) for epoch in epochs])
     time = ("time", [f"{units.seconds(seconds_of(one)):>{_USUAL_CELLS}}" for one in epochs])
     names = _metrics_of(epochs)
-    headings = [_cut_inside(_short(name), ellipsis) for name in names]
+    headings = [_cut_inside(_short(name)) for name in names]
     if len({*headings}) < len(names):
         headings = names
     metrics = [
         (
             heading,
-            [_cut_inside(f"{_metric(one, name):>{_USUAL_CELLS}}", ellipsis) for one in epochs],
+            [_cut_inside(f"{_metric(one, name):>{_USUAL_CELLS}}") for one in epochs],
         )
         for name, heading in zip(names, headings, strict=True)
     ]
@@ -313,13 +312,13 @@ def _short(name: str) -> str:
     return name.replace("accuracy", "acc")
 
 
-def _cut_inside(text: str, ellipsis: str) -> str:
+def _cut_inside(text: str) -> str:
     """Keep the beginning and the end of a text that is too long."""
     if cell_len(text) <= _LONGEST_NAME:
         return text
-    room = _LONGEST_NAME - cell_len(ellipsis)
+    room = _LONGEST_NAME - 1
     # A foreign name may be endless.
     end = text[-_MOST_CHARACTERS:]
     while cell_len(end) > room // 2:
         end = end[1:]
-    return set_cell_size(text[:_MOST_CHARACTERS], room - room // 2) + ellipsis + end
+    return set_cell_size(text[:_MOST_CHARACTERS], room - room // 2) + "…" + end

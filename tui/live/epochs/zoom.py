@@ -54,7 +54,7 @@ class EpochLine(GrowingLines):
     def draw(self, width: int, height: int) -> list[TextRow]:
         """Return the sentence after the name, and how one comes back where there is room."""
         heading = f"{self._heading}  "
-        lines = wrapped(heading + self._sentence, width, height, self.ellipsis)
+        lines = wrapped(heading + self._sentence, width, height)
         if not lines:
             return []
         rows: list[TextRow] = [((line, PLAIN),) for line in lines]

@@ -3,14 +3,12 @@
 from dataclasses import replace
 
 import pytest
-from fakes.glyphs import GLYPHS, drawn_in_ascii
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 from textual import events
 from textual.app import App, ComposeResult
 
-from dlmon.figures.glyphs import use_glyphs
 from tui.live.comparison.bars import NOT_COMPARABLE, BarRow, ComparisonBars
 
 FOUR = (
@@ -24,9 +22,8 @@ FOUR = (
 class BarsApp(App[None]):
     """Comparison bars that fill the screen."""
 
-    def __init__(self, ascii=False):
+    def __init__(self):
         super().__init__()
-        use_glyphs(GLYPHS[ascii])
         self.bars = ComparisonBars()
 
     def compose(self) -> ComposeResult:
@@ -71,16 +68,6 @@ async def test_rows_are_marker_label_bar_value_and_notes():
         assert rows(app.bars)[1].rstrip() == "▶ this…   9.02 s"
         app.bars.show(())
         assert [row.strip() for row in rows(app.bars)] == [""] * 5
-
-
-async def test_plain_characters_show_the_same_rows():
-    app = BarsApp(ascii=True)
-    async with app.run_test(size=(60, 4)):
-        app.bars.show((FOUR[0], FOUR[1], BarRow("a name too long for this" * 2, 0.5, "1 s")))
-        drawn = rows(app.bars)
-    assert drawn[1].split()[:4] == [">", "this", "run", "==="]
-    assert drawn[2].split("=")[0].endswith("... ")
-    assert all(row.isascii() for row in drawn)
 
 
 async def test_what_differs_takes_the_place_of_the_bar_of_a_row_that_is_not_alike():
@@ -163,13 +150,11 @@ async def test_a_wide_row_has_room_for_more():
         max_size=12,
     ).map(tuple),
     size=st.tuples(st.integers(1, 200), st.integers(1, 15)),
-    ascii=st.booleans(),
 )
 @pytest.mark.parametrize("below", ["", "logarithmic scale"])
-def test_bars_never_leave_their_room(below, bars, size, ascii):
+def test_bars_never_leave_their_room(below, bars, size):
     widget = ComparisonBars()
-    with drawn_in_ascii(ascii):
-        widget.show(bars, below)
-        drawn = widget.draw(*size)
+    widget.show(bars, below)
+    drawn = widget.draw(*size)
     assert len(drawn) <= size[1]
     assert all(cell_len("".join(text for text, _ in row)) <= size[0] for row in drawn)

@@ -21,6 +21,11 @@ from tui.drawing.ascii_filter import PlainCharacters
         ("61 °C – 漢字", "61 'C - ????"),
         ("plain", "plain"),
         ("🔎 a", ">  a"),
+        ("━━╸── ▏◂ auto ▸", "===-- |< auto >"),
+        # A line, a gap in it, a filled area, what is striped above a part, a faint area.
+        ("⠤⠒⠉⠁ ⡇", "_--' |"),
+        ("⣀⣤⣶⣿⡐", "__##."),
+        ("⢕", ":"),
     ],
 )
 def test_glyphs_have_plain_forms(drawn, in_ascii):

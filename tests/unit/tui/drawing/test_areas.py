@@ -1,12 +1,9 @@
 """A curve with what lies below and around it: literal rows, and what must hold for any data."""
 
-import pytest
-from fakes.glyphs import GLYPHS
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlmon.figures.glyphs import ASCII
-from tui.drawing.plot import Tone, ascii_rows, braille_rows, curve_rows, row_of
+from tui.drawing.plot import Tone, braille_rows, curve_rows, row_of
 
 values = st.lists(st.none() | st.floats(0, 100), max_size=40)
 
@@ -24,19 +21,11 @@ def test_a_band_is_filled_between_the_least_and_the_greatest_value():
     assert [tones[0] for _, tones in rows] == [Tone.BAND, Tone.CURVE, Tone.BAND, Tone.BLANK]
 
 
-def test_plain_characters_tell_line_band_and_area_apart():
-    rows = curve_rows((8,) * 4, (4,) * 4, (15,) * 4, 2, 4, 15, glyphs=ASCII)
-    assert [text for text, _ in rows] == ["::", "__", "::", ".."]
-
-
-@pytest.mark.parametrize("ascii", [False, True])
 @given(columns=values, height=st.integers(1, 6), area=st.booleans())
-def test_the_line_is_the_same_with_and_without_what_lies_around_it(ascii, columns, height, area):
+def test_the_line_is_the_same_with_and_without_what_lies_around_it(columns, height, area):
     width = 20
-    plain = (ascii_rows if ascii else braille_rows)(columns, width, height, 100)
-    rows = curve_rows(
-        columns, columns, columns, width, height, 100, glyphs=GLYPHS[ascii], area=area
-    )
+    plain = braille_rows(columns, width, height, 100)
+    rows = curve_rows(columns, columns, columns, width, height, 100, area=area)
     for line, (text, tones) in zip(plain, rows, strict=True):
         assert len(text) == len(tones) == width
         of_line = [c if tone is Tone.CURVE else " " for c, tone in zip(text, tones, strict=True)]

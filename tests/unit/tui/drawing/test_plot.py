@@ -6,13 +6,11 @@ import sys
 from itertools import pairwise
 
 import pytest
-from fakes.glyphs import GLYPHS
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlmon.figures.glyphs import ASCII
 from dlmon.figures.value_axis import fitted_bottom, grown_top, nice_top, short_number
-from tui.drawing.plot import Tone, ascii_rows, bar, braille_rows, mark_row, split_rows
+from tui.drawing.plot import Tone, bar, braille_rows, mark_row, split_rows
 
 any_value = st.none() | st.floats() | st.integers(-(10**6), 10**6)
 any_columns = st.lists(any_value, max_size=60)
@@ -41,28 +39,18 @@ def test_a_part_is_filled_and_the_rest_above_it_striped_up_to_its_top():
     ]
 
 
-def test_a_part_is_distinguished_with_plain_characters_too():
-    whole, part = (7, 7, 7, 6, None, None, 2, 2), (3, 3, 0, None, 3, 3, 2, 2)
-    assert [text for text, _ in split_rows(whole, part, 4, 4, 7, glyphs=ASCII)] == [
-        "::  ",
-        "::  ",
-        "#: _",
-        "#: #",
-    ]
-
-
-@given(any_columns, any_columns, cells, cells, st.booleans())
-def test_a_part_never_reaches_above_the_whole(columns, part, width, height, ascii):
+@given(any_columns, any_columns, cells, cells)
+def test_a_part_never_reaches_above_the_whole(columns, part, width, height):
     part = (part + [None] * len(columns))[: len(columns)]
-    split = split_rows(columns, part, width, height, 100, glyphs=GLYPHS[ascii])
-    filled = (ascii_rows if ascii else braille_rows)(columns, width, height, 100, filled=True)
+    split = split_rows(columns, part, width, height, 100)
+    filled = braille_rows(columns, width, height, 100, filled=True)
     assert len(split) == height
     for (text, is_part), row in zip(split, filled, strict=True):
         assert len(text) == len(is_part) == width
         for cell, inside, all_filled in zip(text, is_part, row, strict=True):
             assert (cell != " ") == (all_filled != " ")
             assert cell != " " or inside is Tone.REST
-            if not ascii and cell != " ":
+            if cell != " ":
                 assert (ord(cell) - 0x2800) & ~(ord(all_filled) - 0x2800) == 0
 
 
@@ -95,55 +83,27 @@ def test_the_bottom_of_the_axis_need_not_be_zero():
     assert braille_rows((50, 50, 90, 90), 2, 1, top=90, bottom=50) == ["⣠⠋"]
 
 
-def test_plain_characters_draw_the_same_line():
-    assert ascii_rows((0, 1, 2, 3, 4, 5, 6, 7), 4, 2, 7) == [
-        "  _-",
-        "_-  ",
-    ]
-    assert ascii_rows((0, 0, 7, 7, 7, 7, 7, 7, 0, 0), 5, 4, 7) == [
-        " |-| ",
-        " | | ",
-        "|   |",
-        "|   |",
-    ]
-
-
-def test_a_short_gap_shows_in_plain_characters_too():
-    assert ascii_rows((7, 7, 7, None, 7, 7), 3, 1, 7) == ["-'-"]
-    assert ascii_rows((0, 0, None, 0, None, None, 0, 0), 4, 1, 7) == ["_. _"]
-
-
-def test_plain_characters_fill_down_to_the_bottom():
-    assert ascii_rows((0, 0, None, None, 7, 7), 3, 2, 7, filled=True) == [
-        "  #",
-        "_ #",
-    ]
-
-
-@pytest.mark.parametrize("draw", [braille_rows, ascii_rows])
 @given(columns=any_columns, width=cells, height=cells, top=st.floats(), bottom=st.floats())
-def test_rows_are_exactly_as_many_and_as_wide_as_asked(draw, columns, width, height, top, bottom):
+def test_rows_are_exactly_as_many_and_as_wide_as_asked(columns, width, height, top, bottom):
     for filled in (False, True):
-        rows = draw(columns, width, height, top, bottom, filled)
+        rows = braille_rows(columns, width, height, top, bottom, filled)
         assert len(rows) == height
         assert all(len(row) == width for row in rows)
 
 
-@pytest.mark.parametrize("draw", [braille_rows, ascii_rows])
 @given(pairs=st.lists(st.none() | st.tuples(known, known), max_size=20), height=st.integers(1, 9))
-def test_a_cell_is_blank_just_where_both_of_its_columns_are_unknown(draw, pairs, height):
+def test_a_cell_is_blank_just_where_both_of_its_columns_are_unknown(pairs, height):
     columns = [value for pair in pairs for value in (pair or (None, None))]
     for filled in (False, True):
-        rows = draw(columns, len(pairs), height, 100, filled=filled)
+        rows = braille_rows(columns, len(pairs), height, 100, filled=filled)
         drawn = [any(row[cell] != " " for row in rows) for cell in range(len(pairs))]
         assert drawn == [pair is not None for pair in pairs]
 
 
-@pytest.mark.parametrize("draw", [braille_rows, ascii_rows])
 @given(columns=st.lists(st.none() | st.floats(-1e9, 1e9), max_size=30), height=st.integers(1, 6))
-def test_what_lies_outside_of_the_axis_is_drawn_at_its_edge(draw, columns, height):
+def test_what_lies_outside_of_the_axis_is_drawn_at_its_edge(columns, height):
     clamped = [None if value is None else min(10.0, max(-10.0, value)) for value in columns]
-    assert draw(columns, 15, height, 10, -10) == draw(clamped, 15, height, 10, -10)
+    assert braille_rows(columns, 15, height, 10, -10) == braille_rows(clamped, 15, height, 10, -10)
 
 
 @given(columns=st.lists(known, min_size=1, max_size=30), height=st.integers(1, 6))
@@ -197,10 +157,6 @@ def test_a_stretch_says_what_it_is_as_far_as_there_is_room():
 
 def test_a_mark_stands_before_the_stretch_that_it_begins():
     assert mark_row(((0, "1"),), ((0, 23, "compile"),), 12) == "┊1╌compile╌╌"
-
-
-def test_marks_have_plain_characters_too():
-    assert mark_row(((0, "1"), (8, "2")), ((4, 7, "x"),), 8, glyphs=ASCII) == "|1~~|2  "
 
 
 @given(
@@ -319,10 +275,6 @@ def test_the_middle_of_an_axis_can_be_labelled_exactly(step, exponent):
 )
 def test_a_bar_ends_on_a_half_cell(fraction, drawn):
     assert bar(fraction, 5) == drawn
-
-
-def test_a_bar_has_plain_characters_too():
-    assert bar(0.5, 5, glyphs=ASCII) == "==-  "
 
 
 @given(st.none() | st.floats(), st.integers(-3, 40))

@@ -4,13 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlmon.figures.glyphs import ASCII, UNICODE
-from tui.drawing.small_curve import axis_of_all, ramp, small_curve
+from tui.drawing.small_curve import axis_of_all, small_curve
 
 S = 1_000_000_000
 values = st.floats(-1e99, 1e99)
 gaps = st.none() | values
-sets_of_glyphs = pytest.mark.parametrize("glyphs", [UNICODE, ASCII], ids=["braille", "ascii"])
 
 
 @given(st.integers(0, 10**15), st.integers(0, 10**17), st.integers(1, 24))
@@ -31,48 +29,31 @@ def test_the_axis_changes_seldom_as_a_run_goes_on():
     assert len(axes) < 130
 
 
-@sets_of_glyphs
-def test_a_loss_that_falls_is_drawn_as_one(glyphs):
+def test_a_loss_that_falls_is_drawn_as_one():
     falls = [2.0 - number / 20 for number in range(20)]
-    drawn = small_curve(falls, 10, glyphs)
-    assert drawn == ("⠉⠉⠒⠒⠒⠤⠤⠤⣀⣀" if not glyphs.is_ascii else "#**+==-.._")
-    assert small_curve(falls[::-1], 10, glyphs) != drawn
+    drawn = small_curve(falls, 10)
+    assert drawn == "⠉⠉⠒⠒⠒⠤⠤⠤⣀⣀"
+    assert small_curve(falls[::-1], 10) != drawn
 
 
-@sets_of_glyphs
 @given(st.data())
-def test_every_cell_without_a_value_is_blank_and_no_other(glyphs, data):
+def test_every_cell_without_a_value_is_blank_and_no_other(data):
     cells = data.draw(st.integers(1, 12))
     columns = data.draw(st.lists(gaps, min_size=2 * cells, max_size=2 * cells))
-    drawn = small_curve(columns, cells, glyphs)
+    drawn = small_curve(columns, cells)
     assert len(drawn) == cells
     pairs = zip(columns[::2], columns[1::2], strict=True)
     assert [cell == " " for cell in drawn] == [left is right is None for left, right in pairs]
 
 
-@sets_of_glyphs
 @given(st.lists(st.floats(0.001, 1e6), min_size=12, max_size=12), st.sampled_from([0.125, 2, 64]))
-def test_the_picture_does_not_depend_on_the_unit(glyphs, columns, factor):
+def test_the_picture_does_not_depend_on_the_unit(columns, factor):
     in_another = [value * factor for value in columns]
-    assert small_curve(in_another, 6, glyphs) == small_curve(columns, 6, glyphs)
+    assert small_curve(in_another, 6) == small_curve(columns, 6)
 
 
-@sets_of_glyphs
 @pytest.mark.parametrize("level", [0.0, 1e-30, 0.5, -3.0, 1e90])
-def test_what_differs_by_noise_alone_is_a_straight_line(glyphs, level):
+def test_what_differs_by_noise_alone_is_a_straight_line(level):
     noisy = [level * (1 + 1e-4 * (number % 3)) for number in range(12)]
-    drawn = small_curve(noisy, 6, glyphs)
+    drawn = small_curve(noisy, 6)
     assert len(set(drawn)) == 1
-
-
-@given(st.lists(st.none() | st.floats(0, 100), min_size=12, max_size=12))
-def test_a_ramp_is_darker_where_values_are_higher(columns):
-    drawn = ramp(columns, 6)
-    order = " _.-=+*#"
-    means = [
-        sum(known) / len(known)
-        for at in range(0, 12, 2)
-        if (known := [value for value in columns[at : at + 2] if value is not None])
-    ]
-    levels = [order.index(cell) for cell in drawn if cell != " "]
-    assert [level for _, level in sorted(zip(means, levels, strict=True))] == sorted(levels)

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from dlmon.figures.glyphs import ASCII
 from dlmon.session.snapshot import PhaseSpan
 from dlmon.statistics.series import Series
 from tui.drawing.plot import mark_row
@@ -600,7 +599,6 @@ def test_the_text_of_a_chart_stands_before_its_labels_or_takes_the_place_of_some
     assert line("a text that leaves no room for labels at all, nor for now") == (
         "a text that leaves no room for labels at all, nor for now"
     )
-    assert line("", dash="-", glyphs=ASCII) == "+-2m-----------+-1m-------------- now"
 
 
 def test_an_axis_that_ends_now_has_the_same_columns_and_ends_with_the_last_that_is_over():

@@ -4,10 +4,8 @@ import re
 from dataclasses import replace
 
 import pytest
-from fakes.glyphs import drawn_in_ascii
 from fakes.recorded import BEGIN_NS, folded, recorded_session
 
-from dlmon.figures.glyphs import ASCII, UNICODE
 from dlmon.figures.machine import Figure
 from dlmon.records import Cpu
 from tui.drawing.time_axis import TimeAxis
@@ -31,11 +29,10 @@ def texts(rows, width, height):
 # ---- cores ----
 
 
-def cores(levels, width, height, ascii=False):
+def cores(levels, width, height):
     widget = CoreRows()
     widget._cores = tuple(levels)
-    with drawn_in_ascii(ascii):
-        return texts(widget.draw(width, height), width, height)
+    return texts(widget.draw(width, height), width, height)
 
 
 def test_few_cores_have_a_bar_each_and_many_their_numbers_alone():
@@ -52,11 +49,10 @@ def test_bars_stand_in_as_many_even_rows_as_there_are():
     assert widget.rows_needed(78) == 2
 
 
-@pytest.mark.parametrize("ascii", [False, True])
 @pytest.mark.parametrize("size", [(34, 3), (34, 8), (50, 6), (78, 4), (110, 12)])
 @pytest.mark.parametrize("count", [1, 2, 6, 8, 16, 24, 64, 128, 192, 256])
-def test_every_core_has_a_place_or_all_are_counted(count, size, ascii):
-    rows = cores([100] * count, *size, ascii=ascii)
+def test_every_core_has_a_place_or_all_are_counted(count, size):
+    rows = cores([100] * count, *size)
     if "above" in rows[0]:
         assert rows == [f"{count} cores, {count} of them above 90 %"]
         assert 2 * size[0] * size[1] < 3 * count
@@ -76,7 +72,6 @@ def test_columns_are_as_tall_as_their_cores_are_busy_and_stand_in_groups():
     high, low = cores([0, 50, 100] * 8, 34, 2)
     assert low == " 0 ▁██▁██▁█ █▁██▁██▁ ██▁██▁██"
     assert high.count("█") == 8
-    assert cores([0, 50, 100] * 8, 34, 1, ascii=True) == [" 0 05905905 90590590 59059059"]
 
 
 def test_without_a_reading_of_the_cores_the_reason_is_shown():
@@ -120,11 +115,10 @@ def test_stale_figures_are_muted():
         assert {style for text, style in row if text.strip()} == {MUTED}
 
 
-@pytest.mark.parametrize(("glyphs", "text"), [(UNICODE, "physical di…"), (ASCII, "physical...")])
-def test_what_has_no_room_is_cut(glyphs, text):
+def test_what_has_no_room_is_cut():
     reason = Figure("disk", "no physical disk was found", known=False)
-    ((_, (drawn, _)),) = meter_rows([reason], 20, glyphs)
-    assert drawn.rstrip() == f"no {text}"
+    ((_, (drawn, _)),) = meter_rows([reason], 20)
+    assert drawn.rstrip() == "no physical di…"
 
 
 # ---- GPUs ----

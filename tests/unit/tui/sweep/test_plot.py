@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from fakes.glyphs import GLYPHS
 from hypothesis import example, given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from dlmon.figures.glyphs import ASCII
 from dlmon.figures.sections import Bar, Curves, Point
 from tui.sweep import plot
 from tui.sweep.plot import SERIES, bar_rows, is_doubling
@@ -89,8 +87,6 @@ def test_where_memory_ran_out_a_cross_stands_at_the_top():
     points = (Point(32, "32", 0.5), Point(64, "64", None, out_of_memory=True))
     rows = plot_rows([("", points)], 40, 8)
     assert [y for _, y in marked(rows, "✗")] == [0]
-    plain = plot_rows([("", points)], 40, 8, glyphs=ASCII)
-    assert marked(plain, "x") == marked(rows, "✗")
 
 
 def test_the_band_of_several_runs_is_drawn_through_the_point():
@@ -107,8 +103,6 @@ def test_several_series_are_distinguished_without_colour():
     assert lines[0] == "● cpu  ◆ gpu:0"
     assert sum(row.count("●") for row in lines[1:]) == 2
     assert sum(row.count("◆") for row in lines[1:]) == 2
-    plain = text(plot_rows(drawn, 40, 10, glyphs=ASCII))
-    assert plain[0] == "o cpu  * gpu:0"
 
 
 def test_series_that_are_not_drawn_are_counted():
@@ -143,7 +137,6 @@ def test_bars_that_have_no_room_are_counted():
     lines = text(bar_rows(bars, 40, 4))
     assert len(lines) == 4
     assert lines[-1] == "  … 6 more"
-    assert text(bar_rows(bars, 40, 4, glyphs=ASCII))[-1] == "  ... 6 more"
 
 
 values = st.none() | st.floats(0, 1e6)
@@ -165,15 +158,12 @@ points = st.lists(
     st.dictionaries(st.sampled_from("abcdefgh"), points.map(tuple), max_size=8),
     st.integers(-1, 90),
     st.integers(-1, 30),
-    st.booleans(),
 )
-@example({"name": (Point(1, "1", 4e-181),)}, 24, 2, False)
-def test_whatever_is_drawn_fits(drawn, width, height, ascii):
-    rows = plot_rows(drawn, width, height, glyphs=GLYPHS[ascii])
+@example({"name": (Point(1, "1", 4e-181),)}, 24, 2)
+def test_whatever_is_drawn_fits(drawn, width, height):
+    rows = plot_rows(drawn, width, height)
     assert len(rows) <= max(0, height)
     assert all(row_width(row) <= width for row in rows)
-    if ascii:
-        assert all(c <= "~" for row in text(rows) for c in row)
 
 
 @given(

@@ -10,7 +10,7 @@ from dlmon.figures import units
 from dlmon.figures.comparison import epoch_word
 from dlmon.figures.stacks import stack_text
 from dlmon.records import COMPILE, GARBAGE, AccountPart, NamedPause
-from dlmon.session.gaps import Gap, GapKind, Meanwhile, notices_in, pauses_in
+from dlmon.session.gaps import Gap, GapKind, notices_in, pauses_in
 from dlmon.session.snapshot import Snapshot
 from dlmon.session.stacks import stacks_in
 from dlmon.statistics.regular_gaps import RegularSteps
@@ -273,48 +273,41 @@ def _place(gap: Gap, epoch_word: str) -> str:
     return f"at the start of {epoch}" if gap.kind is GapKind.OPENING else f"after {epoch}"
 
 
-def _meanwhile(did: Meanwhile) -> list[str]:
-    parts = []
-    if did.cpu_pct is not None:
-        parts.append(f"CPU {did.cpu_pct:.0f} %{_cores(did)}")
-    if did.disk_mib_s is not None:
-        parts.append(f"disk {did.disk_mib_s:.0f} MiB/s")
-    if did.swap_mib_s is not None and did.swap_mib_s >= _SWAPPED_MIB_S:
-        parts.append(f"swap {did.swap_mib_s:.1f} MiB/s")
-    if did.throttled_pct is not None and did.throttled_pct >= _TAKEN_PCT:
-        parts.append(f"stopped by the CPU limit in {did.throttled_pct:.0f} % of periods")
-    if did.steal_pct is not None and did.steal_pct >= _TAKEN_PCT:
-        parts.append(f"the host took {did.steal_pct:.0f} % of the CPUs")
-    waits = (
-        ("memory", did.memory_wait_pct, _WAITED_PCT),
-        ("a disk", did.io_wait_pct, _WAITED_PCT),
-    )
-    parts += [
-        f"programs waited for {what} {pct:.0f} % of the time"
-        for what, pct, least_pct in waits
-        if pct is not None and pct >= least_pct
-    ]
+# From which mean on each is said, in their order.
+_SAID = (
+    ("disk_mib_s", 0.0, "disk {:.0f} MiB/s"),
+    ("swap_mib_s", _SWAPPED_MIB_S, "swap {:.1f} MiB/s"),
+    ("stopped_pct", _TAKEN_PCT, "stopped by the CPU limit in {:.0f} % of periods"),
+    ("steal_pct", _TAKEN_PCT, "the host took {:.0f} % of the CPUs"),
+    ("memory_wait_pct", _WAITED_PCT, "programs waited for memory {:.0f} % of the time"),
+    ("io_wait_pct", _WAITED_PCT, "programs waited for a disk {:.0f} % of the time"),
+)
+
+
+def _meanwhile(did: Mapping[str, float]) -> list[str]:
+    parts = [f"CPU {did['cpu_pct']:.0f} %{_cores(did)}"] if "cpu_pct" in did else []
+    parts += [text.format(did[name]) for name, least, text in _SAID if did.get(name, -1.0) >= least]
     parts += _waited_for_cpu(did)
-    if did.memory_wait_pct is not None and did.memory_wait_pct < _WAITED_PCT:
+    if did.get("memory_wait_pct", _WAITED_PCT) < _WAITED_PCT:
         parts.append("nothing waited for memory")
     return parts
 
 
-def _waited_for_cpu(did: Meanwhile) -> list[str]:
+def _waited_for_cpu(did: Mapping[str, float]) -> list[str]:
     """Say how long the run waited for a CPU; how long any did, where it may be one of them."""
-    who, pct = "programs", did.cpu_wait_pct
-    if did.run_cpu_wait_pct is not None:
-        who, pct = "this run", did.run_cpu_wait_pct
-    elif did.run_cores is not None and did.run_cores < _ASLEEP_CORES:
+    who, pct = "programs", did.get("cpu_wait_pct")
+    if "run_cpu_wait_pct" in did:
+        who, pct = "this run", did["run_cpu_wait_pct"]
+    elif did.get("run_cores", 1.0) < _ASLEEP_CORES:
         return []
     if pct is None or pct < _WAITED_FOR_CPU_PCT:
         return []
     return [f"{who} waited for a CPU {pct:.0f} % of the time"]
 
 
-def _cores(did: Meanwhile) -> str:
+def _cores(did: Mapping[str, float]) -> str:
     """Say how much of the CPU time was this run's."""
-    if did.run_cores is None or did.busy_cores is None:
+    if "run_cores" not in did or "busy_cores" not in did:
         return ""
-    others = max(0.0, did.busy_cores - did.run_cores)
-    return f" (this run {did.run_cores:.1f} cores, all else {others:.1f})"
+    others = max(0.0, did["busy_cores"] - did["run_cores"])
+    return f" (this run {did['run_cores']:.1f} cores, all else {others:.1f})"

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Iterable, Sequence
-from dataclasses import fields, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from enum import Enum
 from itertools import takewhile
 from typing import Any
@@ -44,39 +44,11 @@ class GapKind(str, Enum):
     """What a framework did, where that lies in no other: within validation, or a first batch."""
 
 
-@record(frozen=True)
-class Meanwhile:
-    """The mean of what a machine did; each is None where it was not measured.
-
-    Attributes:
-        cpu_pct: utilisation of all cores.
-        busy_cores: the same in cores.
-        run_cores: CPU time of the run, in cores.
-        disk_mib_s: bytes read and written.
-        swap_mib_s: what moved to and from swap.
-        throttled_pct: the share of periods in which the control group was stopped.
-        steal_pct: what the host of a virtual machine gave to others.
-        cpu_wait_pct: the share of time in which a program waited for a CPU.
-        memory_wait_pct: the share in which one waited for memory.
-        io_wait_pct: the share in which one waited for a disk.
-        run_cpu_wait_pct: the share in which the run's thread that waited most for a CPU did so;
-            read so seldom that it is known of long gaps alone.
-    """
-
-    cpu_pct: float | None = None
-    busy_cores: float | None = None
-    run_cores: float | None = None
-    disk_mib_s: float | None = None
-    swap_mib_s: float | None = None
-    throttled_pct: float | None = None
-    steal_pct: float | None = None
-    cpu_wait_pct: float | None = None
-    memory_wait_pct: float | None = None
-    io_wait_pct: float | None = None
-    run_cpu_wait_pct: float | None = None
-
-
-_MEANWHILE = tuple(field.name for field in fields(Meanwhile))
+_MEANWHILE = (
+    *("cpu_pct", "busy_cores", "run_cores", "disk_mib_s", "swap_mib_s", "stopped_pct"),
+    *("steal_pct", "cpu_wait_pct", "memory_wait_pct", "io_wait_pct", "run_cpu_wait_pct"),
+)
+"""What of the machine is kept of a gap."""
 
 
 @record(frozen=True)
@@ -91,7 +63,9 @@ class Gap:
         step: the index in that epoch, or in a loop without epochs, of the batch that took so long.
         steps: how many batches ended together.
         before: the phase that follows what lies between.
-        meanwhile: what the machine did; None where no reading lies within the gap.
+        meanwhile: the means of what the machine did, by name; the share of time in which the run's
+            thread waited for a CPU is read so seldom that it is known of long gaps alone. None
+            where no reading lies within the gap.
         number: that of the batch among all of its loop, from 0.
         every: every how many steps there is one of these; None where it is by itself.
         loop: the place of that loop among those that are unlike.
@@ -104,7 +78,7 @@ class Gap:
     step: int | None = None
     steps: int = 1
     before: str = ""
-    meanwhile: Meanwhile | None = None
+    meanwhile: Mapping[str, float] | None = None
     number: int | None = None
     every: int | None = None
     loop: int = 0
@@ -240,12 +214,10 @@ class Gaps:
         within = [reading for reading in ended_in if reading.lies_in(gap.start, gap.end)]
         if not within:
             return gap
-        means = Means(within)
         settled = Means(one for one in within if one.end - gap.start >= self._settled_ns)
-        known = {name: means.get(name) for name in _MEANWHILE}
-        known |= {"throttled_pct": means.get("stopped_pct")}
-        known |= {"run_cpu_wait_pct": settled.get("run_cpu_wait_pct")}
-        return replace(gap, meanwhile=Meanwhile(**known))
+        means = {**Means(within).by_name, "run_cpu_wait_pct": settled.get("run_cpu_wait_pct")}
+        known = {name: value for name in _MEANWHILE if (value := means.get(name)) is not None}
+        return replace(gap, meanwhile=known)
 
 
 def _between_steps(gap: Gap, loops: Sequence[SteadyState]) -> Gap:

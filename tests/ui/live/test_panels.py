@@ -25,7 +25,7 @@ from dlmon.records import (
     Phase,
     Trainer,
 )
-from dlmon.session.gaps import Gap, GapKind, Meanwhile
+from dlmon.session.gaps import Gap, GapKind
 from dlmon.session.limits.evidence import Evidence, Limit, LimitKind
 from tui.live.account_line import AccountLine
 from tui.live.comparison.panel import EpochHeadline
@@ -665,7 +665,7 @@ PARTS = {
 }
 SECOND_NS = 1_000_000_000
 SHORT_PAUSE = Gap(0, round(1.2 * SECOND_NS), GapKind.BETWEEN, 0)
-LONG_PAUSE = Gap(5 * SECOND_NS, 8 * SECOND_NS, GapKind.OPENING, 1, meanwhile=Meanwhile(cpu_pct=1.0))
+LONG_PAUSE = Gap(5 * SECOND_NS, 8 * SECOND_NS, GapKind.OPENING, 1, meanwhile={"cpu_pct": 1.0})
 IN_ACCOUNT = replace(TRAINING, account=PARTS, gaps=())
 WITH_PAUSES = replace(IN_ACCOUNT, gaps=(SHORT_PAUSE, LONG_PAUSE))
 LONGEST = "Longest pause  3.00 s at the start of epoch 2: CPU 1 %"

@@ -10,10 +10,17 @@ from dlmon.figures.account import (
     named_parts,
 )
 from dlmon.records import AccountPart, NamedPause
-from dlmon.session.gaps import Gap, GapKind, Meanwhile
+from dlmon.session.gaps import Gap, GapKind
 
 SECOND_NS = 1_000_000_000
-IDLE = Meanwhile(0.2, 0.03, 0.01, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+
+
+def did(**values):
+    """Return what a machine did meanwhile."""
+    return values
+
+
+IDLE = did(cpu_pct=0.2, busy_cores=0.03, run_cores=0.01, disk_mib_s=0.0, memory_wait_pct=0.0)
 
 
 def gap(seconds=2.1, kind=GapKind.OPENING, epoch=3, **more):
@@ -87,23 +94,23 @@ def test_it_says_where_it_is(where, text):
 @pytest.mark.parametrize(
     ("did", "text"),
     [
-        (Meanwhile(cpu_pct=97.0), "CPU 97 %"),
-        (Meanwhile(disk_mib_s=230.4), "disk 230 MiB/s"),
-        (Meanwhile(swap_mib_s=12.3), "swap 12.3 MiB/s"),
-        (Meanwhile(throttled_pct=40.0), "stopped by the CPU limit in 40 % of periods"),
-        (Meanwhile(steal_pct=12.0), "the host took 12 % of the CPUs"),
-        (Meanwhile(memory_wait_pct=20.0), "programs waited for memory 20 % of the time"),
-        (Meanwhile(io_wait_pct=60.0), "programs waited for a disk 60 % of the time"),
-        (Meanwhile(cpu_wait_pct=30.0), "programs waited for a CPU 30 % of the time"),
+        (did(cpu_pct=97.0), "CPU 97 %"),
+        (did(disk_mib_s=230.4), "disk 230 MiB/s"),
+        (did(swap_mib_s=12.3), "swap 12.3 MiB/s"),
+        (did(stopped_pct=40.0), "stopped by the CPU limit in 40 % of periods"),
+        (did(steal_pct=12.0), "the host took 12 % of the CPUs"),
+        (did(memory_wait_pct=20.0), "programs waited for memory 20 % of the time"),
+        (did(io_wait_pct=60.0), "programs waited for a disk 60 % of the time"),
+        (did(cpu_wait_pct=30.0), "programs waited for a CPU 30 % of the time"),
         (
-            Meanwhile(run_cores=0.4, cpu_wait_pct=97.0),
+            did(run_cores=0.4, cpu_wait_pct=97.0),
             "programs waited for a CPU 97 % of the time",
         ),
         (
-            Meanwhile(cpu_wait_pct=97.0, run_cpu_wait_pct=60.0),
+            did(cpu_wait_pct=97.0, run_cpu_wait_pct=60.0),
             "this run waited for a CPU 60 % of the time",
         ),
-        (Meanwhile(memory_wait_pct=0.0), "nothing waited for memory"),
+        (did(memory_wait_pct=0.0), "nothing waited for memory"),
     ],
 )
 def test_what_the_machine_did_is_said_where_it_was_measured(did, text):
@@ -113,8 +120,8 @@ def test_what_the_machine_did_is_said_where_it_was_measured(did, text):
 @pytest.mark.parametrize(
     "did",
     [
-        Meanwhile(100.0, 2.0, run_cores=0.0, cpu_wait_pct=97.0),
-        Meanwhile(100.0, 2.0, run_cores=0.3, cpu_wait_pct=97.0, run_cpu_wait_pct=2.0),
+        did(cpu_pct=100.0, busy_cores=2.0, run_cores=0.0, cpu_wait_pct=97.0),
+        did(cpu_pct=100.0, busy_cores=2.0, run_cores=0.3, cpu_wait_pct=97.0, run_cpu_wait_pct=2.0),
     ],
     ids=["asleep", "waited for nothing"],
 )
@@ -126,7 +133,7 @@ TAKEN_DOWN = "TensorFlow takes down the last epoch's input pipeline"
 
 
 def test_what_a_notice_says_of_a_gap_comes_before_what_the_machine_did():
-    asleep = Meanwhile(100.0, 2.0, 0.0, cpu_wait_pct=97.0)
+    asleep = did(cpu_pct=100.0, busy_cores=2.0, run_cores=0.0, cpu_wait_pct=97.0)
     notice = f"2.1 s at the start of epoch 4: {TAKEN_DOWN}"
     at_start = "2.10 s without a batch at the start of epoch 4"
     assert gap_text(gap(meanwhile=asleep), notices=(notice,)) == (
@@ -134,7 +141,7 @@ def test_what_a_notice_says_of_a_gap_comes_before_what_the_machine_did():
     )
     unread = f"{at_start}: {TAKEN_DOWN}; the machine was not read meanwhile"
     assert gap_text(gap(), notices=(notice,)) == unread
-    assert gap_text(gap(meanwhile=Meanwhile()), notices=("GPU 0 is lost.",)) == (
+    assert gap_text(gap(meanwhile=did()), notices=("GPU 0 is lost.",)) == (
         f"{at_start}: notice in it: GPU 0 is lost"
     )
     # Of another place it is not the cause.
@@ -150,14 +157,14 @@ SAVED = pause("checkpoint", 2.8, written_bytes=1_904_000_000, folder="/data")
 
 
 def test_a_pause_says_what_was_saved_where_and_how_fast():
-    named = gap(2.8, GapKind.NAMED, None, meanwhile=Meanwhile())
+    named = gap(2.8, GapKind.NAMED, None, meanwhile=did())
     assert gap_text(named, pauses=[SAVED]) == (
         "2.80 s without a batch: checkpoint, 1.9 GB written to /data at 680 MB/s"
     )
     assert gap_text(named, pauses=[SAVED], brief=True) == (
         "2.80 s: checkpoint, 1.9 GB written to /data at 680 MB/s"
     )
-    in_step = gap(5.6, GapKind.STALL, step=99, meanwhile=Meanwhile(cpu_pct=3))
+    in_step = gap(5.6, GapKind.STALL, step=99, meanwhile=did(cpu_pct=3))
     assert gap_text(in_step, pauses=[pause("checkpoint", 2.8)]) == (
         "5.60 s without a batch at step 100 of epoch 4: checkpoint, 2.80 s of it; CPU 3 %"
     )
@@ -169,7 +176,7 @@ def test_a_pause_says_which_guard_failed_and_how_often_the_graph_breaks():
         pause("compile", 1.0, graph_breaks=2),
         pause("compile", 1.1, reason=reason, graph_breaks=0),
     ]
-    assert gap_text(gap(meanwhile=Meanwhile(), kind=GapKind.NAMED), pauses=parts) == (
+    assert gap_text(gap(meanwhile=did(), kind=GapKind.NAMED), pauses=parts) == (
         "2.10 s without a batch: recompiled: the shape of x changed (2 graph breaks)"
     )
     assert "compiled (1 graph break)" in gap_text(gap(), pauses=[pause("compile", graph_breaks=1)])

@@ -45,7 +45,7 @@ class Drawn:
 class Thread:
     """What one thread reads and does: the passes that are open, each within the one before."""
 
-    __slots__ = ("backwards", "beside", "drawn", "inside", "stack", "stepping", "trains")
+    __slots__ = ("beside", "drawn", "inside", "stack", "stepping", "trains")
 
     def __init__(self) -> None:
         self.stack: list[Pass] = []
@@ -53,8 +53,6 @@ class Thread:
         # Loaders that were read beside another one; a script begins them again within its batches.
         self.beside: deque[Callable[[], Any]] = deque(maxlen=8)
         self.drawn: Drawn | None = None
-        # When `backward` ended outside of any pass, where no optimiser of PyTorch's is to step.
-        self.backwards: list[int] = []
         self.inside = False
         """Whether a loader is at work: what it reads itself is none of the script's passes."""
         self.trains = False

@@ -40,8 +40,13 @@ TAKES_OVER = 16
 
 # So often may `backward` be called outside of any pass, and be no loop of steps.
 FEW_BACKWARDS = 8
-BACKWARD = object()
-"""What stands for the optimiser of a loop in which none of PyTorch's steps."""
+
+
+class _Backward:
+    """What stands for the optimiser of a loop in which none of PyTorch's steps."""
+
+
+BACKWARD = _Backward()
 
 NO_LOADER = Loader(
     has_passes=False,
@@ -144,10 +149,7 @@ class Passes:
             if not thread.stack:
                 self._begin(read, now, with_gradients)
         elif read.state != OVER:
-            if thread.stack[-1] is not read:
-                self.reports.leave_inner(read, now)
-            if read.in_hand:
-                self.reports.end_batch(read, now)
+            self._go_on(read, now)
             if read.state == HELD:
                 self._look_again(read)
         self._events = read.fetched_after = self._events + 1
@@ -201,7 +203,7 @@ class Passes:
         stepping.append(key)
         stack = thread.stack
         if not stack or stack[0].optimizer is not None:
-            self._step_without_loader(thread, optimizer)
+            self._step_without_loader(thread, optimizer, self._clock())
 
     def step_ended(self, optimizer: Any) -> None:
         """Note that it stepped; one that another one calls does not count beside it."""
@@ -238,6 +240,8 @@ class Passes:
     def went_backward(self, device: Any, began: int) -> None:
         """Note that `backward`, which began then, has ended: a pass trains by it.
 
+        Of a loop that has neither a loader nor an optimiser, it is the step.
+
         Args:
             device: where what it was called on lies.
             began: when it began.
@@ -255,7 +259,13 @@ class Passes:
         elif not self.reports.has_optimizers:
             self._busy = True
             self.reports.gone_backward_on = device
-            self._backward_without_loader(thread, began)
+            if self.reports.may_step_yet(thread):
+                self.reports.train_after_all(steps=0)
+            else:
+                self._step_without_loader(thread, BACKWARD, began)
+            if stack:
+                stack[-1].last_active = self._clock()
+                stack[-1].goes_backward = stack[-1].has_gone_backward = True
             self._done()
 
     # What knows more than the loader's clock does.
@@ -278,10 +288,17 @@ class Passes:
 
     # Where a pass belongs.
 
+    def _go_on(self, read: Pass, now: int) -> None:
+        """End the batch under way, and what was begun within it."""
+        assert read.thread is not None
+        if read.thread.stack[-1] is not read:
+            self.reports.leave_inner(read, now)
+        if read.in_hand:
+            self.reports.end_batch(read, now)
+
     def _first_fetch(self, read: Pass, now: int, with_gradients: bool) -> None:
         thread = read.thread = self.thread()
         thread.stepping.clear()
-        thread.backwards.clear()
         if thread.inside or not self._reporter.may_take(self.reports.owner) or self._in_worker():
             read.state = OVER
             return
@@ -376,14 +393,13 @@ class Passes:
             below.updates_in_all += 1
             below.last_active = top.last_active
 
-    def _step_without_loader(self, thread: Thread, optimizer: Any) -> None:
+    def _step_without_loader(self, thread: Thread, optimizer: Any, now: int) -> None:
         """Take a step outside of any pass as the beginning of a batch, if it is the first's."""
-        thread.backwards.clear()
         stack = thread.stack
         if not stack:
             belongs = self.reports.may_step_yet(thread) or self.reports.late() is not None
             if not belongs and self._elsewhere() is None:
-                self._begin_stretch(thread, optimizer)
+                self._begin_stretch(thread, optimizer, now)
             return
         stretch = stack[0]
         assert stretch.optimizer is not None
@@ -393,66 +409,29 @@ class Passes:
         if not self._reporter.may_take(self.reports.owner):
             return
         others = stretch.state == TRAINING and self.reports.others_train
-        if first is None or first is BACKWARD or others:
+        if first is None or others or (first is BACKWARD and optimizer is not BACKWARD):
             if others:
                 stretch.in_hand = False
-            self.reports.end(stretch, self._clock(), whole=False)
-            self._begin_stretch(thread, optimizer)
+            self.reports.end(stretch, now, whole=False)
+            self._begin_stretch(thread, optimizer, now)
         elif first is optimizer:
             self._take_drawn(thread, stretch)
-            self.fetch(stretch)
+            stretch.asked = now
+            self._go_on(stretch, now)
             self._hand_drawn(thread, stretch)
-            if stretch.state == HELD and stretch.number:
+            is_loop = stretch.number >= (FEW_BACKWARDS if first is BACKWARD else 1)
+            if stretch.state == HELD and is_loop:
                 self.reports.train(stretch)
             # Between two steps another framework may train.
             self._reporter.let_go(self.reports.owner)
 
-    def _backward_without_loader(self, thread: Thread, began: int) -> None:
-        """Count `backward` as a step of a loop that has neither a loader nor an optimiser.
-
-        A few alone are no loop.
-        """
-        now, stack = self._clock(), thread.stack
-        if not self._reporter.may_take(self.reports.owner):
-            thread.backwards.clear()
-        elif stack:
-            stretch = stack[0]
-            if self.reports.others_train:
-                self.reports.end(stretch, now, whole=False)
-            elif stack[-1] is stretch and stretch.optimizer is not None:
-                self._end_batch_with_backward(stretch, now)
-                self._reporter.let_go(self.reports.owner)
-        elif self.reports.may_step_yet(thread):
-            self.reports.train_after_all(steps=0)
-        elif self._elsewhere() is None:
-            thread.backwards += (now,) if thread.backwards else (began, now)
-            # With when the first began.
-            if len(thread.backwards) > FEW_BACKWARDS + 1:
-                self._begin_with_backwards(thread)
-
-    def _begin_with_backwards(self, thread: Thread) -> None:
-        begin, *ends = thread.backwards
-        thread.backwards.clear()
-        stretch = Pass(NO_LOADER, begin, self._events)
-        stretch.optimizer = lambda: BACKWARD
-        stretch.thread, stretch.waits = thread, False
-        self._begin(stretch, begin, with_gradients=True)
-        for end in ends:
-            self._end_batch_with_backward(stretch, end)
-        self.reports.train(stretch)
-
-    def _end_batch_with_backward(self, stretch: Pass, end: int) -> None:
-        stretch.goes_backward = stretch.has_gone_backward = True
-        stretch.last_active, stretch.wait_ns = end, 0
-        self.reports.end_batch(stretch, end)
-        self._events = stretch.fetched_after = self._events + 1
-
-    def _begin_stretch(self, thread: Thread, optimizer: Any) -> None:
+    def _begin_stretch(self, thread: Thread, optimizer: Any, now: int) -> None:
         if not self._reporter.may_take(self.reports.owner):
             return
-        now = self._clock()
         stretch = Pass(NO_LOADER, now, self._events)
-        stretch.optimizer = self.reports.stepped_by = weakref.ref(optimizer)
+        stretch.optimizer = weakref.ref(optimizer)
+        if optimizer is not BACKWARD:
+            self.reports.stepped_by = stretch.optimizer
         stretch.thread, stretch.waits = thread, False
         self._begin(stretch, now, with_gradients=True)
         self._hand_drawn(thread, stretch)

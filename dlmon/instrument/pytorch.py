@@ -9,14 +9,14 @@ from __future__ import annotations
 import sys
 import time
 import weakref
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Iterator
 from functools import cache, wraps
 from types import GeneratorType, ModuleType
 from typing import Any
 
 from dlmon.instrument.around import after, hide_this_frame, where_a_monitor_listens
 from dlmon.instrument.devices import device_of_training
-from dlmon.instrument.loader_pass import NEW, OVER, TRAINING, Pass
+from dlmon.instrument.loader_pass import NEW, OVER, TRAINING, Pass, Thread
 from dlmon.instrument.loader_workers import answering
 from dlmon.instrument.loaders import Loader, describe
 from dlmon.instrument.losses import Losses, around_backward
@@ -276,6 +276,9 @@ def opening(
     """
     mark = _marking(passes, reporter, described)
 
+    class Generated(_Generated):
+        __next__ = fetching(_Generated.__next__, passes, reporter, _has_gradients)
+
     @wraps(following)
     def __iter__(self: Any) -> Any:
         thread = passes.thread()
@@ -291,8 +294,9 @@ def opening(
         finally:
             thread.inside = False
         if isinstance(iterator, GeneratorType):
-            return _hand_on(iterator, self, passes, reporter, described)
-        if isinstance(iterator, base):
+            iterator = Generated(iterator, passes.thread)
+            mark(iterator, self, created)
+        elif isinstance(iterator, base):
             read = iterator._dlmon_pass  # type: ignore[attr-defined]
             if read is None or read.created < created:
                 mark(iterator, self, created)
@@ -407,54 +411,30 @@ def fetching(
     return __next__
 
 
-def _hand_on(
-    batches: Any,
-    loader: Any,
-    passes: Passes,
-    reporter: Reporter,
-    described: Callable[[Any], Loader],
-) -> Generator[Any, Any, None]:
-    """Hand on what a generator gives, and time it; what it reads itself does not count."""
-    keep = guarded(reporter)
-    exhausted, abandoned = keep(passes.exhausted), keep(passes.abandoned)
+class _Generated:
+    """What a generator gives; what it reads itself does not count."""
 
-    @keep
-    def begin() -> Pass:
-        return passes.new(described(loader), time.monotonic_ns(), weakref.ref(loader))
+    _dlmon_pass: Pass | None = None
 
-    @keep
-    def fetch(read: Pass) -> None:
-        passes.fetch(read, read.state == TRAINING or _has_gradients())
+    def __init__(self, batches: Any, thread: Callable[[], Thread]) -> None:
+        self._batches, self._thread = batches, thread
 
-    @keep
-    def fetched(read: Pass, batch: Any) -> None:
-        passes.fetched(read, read.sizes.look(read.number, batch))
+    def __iter__(self) -> Any:
+        return self
 
-    thread = passes.thread()
-    read = None if thread.inside or not reporter.is_on else begin()
-    try:
-        while True:
-            if read is not None:
-                fetch(read)
-            inside, thread.inside = thread.inside, True
-            try:
-                batch = next(batches)
-            except StopIteration:
-                if read is not None:
-                    exhausted(read)
-                return
-            except BaseException as error:
-                hide_this_frame(error)
-                raise
-            finally:
-                thread.inside = inside
-            if read is not None:
-                fetched(read, batch)
-            yield batch
-    finally:
-        batches.close()
-        if read is not None:
-            abandoned(read)
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._batches, name)
+
+    def __next__(self) -> Any:
+        thread = self._thread()
+        inside, thread.inside = thread.inside, True
+        try:
+            return next(self._batches)
+        except BaseException as error:
+            hide_this_frame(error)
+            raise
+        finally:
+            thread.inside = inside
 
 
 def parameters_of(network: Any) -> int | None:

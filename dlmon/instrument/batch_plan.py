@@ -21,10 +21,11 @@ _SAME = {
     "ModelDataset",
     "ZipDataset",
 }
-_REPEATED, _FIRST, _LATER = {"RepeatDataset"}, {"TakeDataset"}, {"SkipDataset"}
+_REPEATED, _FIRST = "RepeatDataset", "TakeDataset"
 # What hands on batches of which some may be missing, or in another order.
 _SOME = {
     "ShuffleDataset",
+    "SkipDataset",
     "FilterDataset",
     "ShardDataset",
     "TakeWhileDataset",
@@ -69,14 +70,6 @@ class BatchPlan:
             return False
         return count is None or (start + count) // self.period > start // self.period
 
-    def with_total(self, samples: int) -> BatchPlan:
-        """Return the plan with the end that so many samples give it, if that was not known."""
-        batches = -(-samples // self.batch_size)
-        if self.last is not None or self.batches not in (None, batches):
-            return self
-        last = samples - (batches - 1) * self.batch_size
-        return replace(self, last=last, period=batches, batches=batches)
-
 
 def plan_of_arrays(batch_size: int, batches: int, last: int | None) -> BatchPlan:
     """Return the plan of arrays, whose last batch may have a size of its own."""
@@ -98,23 +91,16 @@ def _walk(dataset: Any) -> BatchPlan | None:
     name = type(dataset).__name__.strip("_")
     if name in _BATCHES:
         return _plan_of_batch_step(dataset)
-    if name not in _SAME | _REPEATED | _FIRST | _LATER | _SOME:
+    if name not in {*_SAME, *_SOME, _REPEATED, _FIRST}:
         return None
     source = dataset._inputs()[0]
     plan = _walk(source)
     if plan is None or name in _SAME or plan.period is None:
         return plan
     batches = _cardinality(source)
-    if name in _REPEATED and batches != plan.period:
+    if name == _REPEATED and batches != plan.period:
         return _without_period(plan, batches)
-    if name in _LATER:
-        left = _cardinality(dataset)
-        if batches != plan.period or not left:
-            return _without_period(plan, None)
-        return replace(plan, period=left)
-    if name in _SOME and plan.last != plan.batch_size:
-        return replace(plan, last=None, period=None, inferred=_LAST_UNKNOWN)
-    return plan
+    return _without_period(plan, None) if name in _SOME else plan
 
 
 def _without_period(plan: BatchPlan, batches: int | None) -> BatchPlan:

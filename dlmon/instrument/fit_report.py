@@ -320,8 +320,6 @@ class FitReport(Activity):
         self.is_due, self._follows = False, True
         if self._validation is None and not cut:
             self._count_samples()
-        if self._data is not None and self._samples is not None and not cut:
-            self._data.learn(self._samples)
         self.batch_ended = _nothing
         metrics, why = finite(logs)
         steps = self._test_data.batches if self._test_data is not None else None

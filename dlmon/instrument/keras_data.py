@@ -50,8 +50,7 @@ class Data:
         self.continues = continues
         self.claimed = False
         """Whether somebody asks for the sizes of its batches."""
-        self.plan = self._first_plan = plan
-        self._has_learnt = False
+        self.plan = plan
         self._position, self._stride = 0, 1
 
     @classmethod
@@ -97,16 +96,6 @@ class Data:
         ends = None if self.plan is None else self.plan.batches
         steps = min(known for known in (steps, self.batches, ends) if known is not None)
         return steps, None if self.plan is None else self.plan.samples(0, steps)
-
-    def learn(self, samples: int) -> None:
-        """Note how many samples a whole epoch turned out to have."""
-        plan = self.plan
-        if plan is None or self.continues or plan.samples(0, plan.batches or 0) == samples:
-            return
-        # What an epoch held the next may not: what was learnt first is forgotten for good then.
-        learns = plan is self._first_plan and not self._has_learnt
-        self.plan = plan.with_total(samples) if learns else self._first_plan
-        self._has_learnt = True
 
     # What the side thread asks, which takes the batches of each epoch in their order.
 

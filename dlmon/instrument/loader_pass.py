@@ -26,8 +26,6 @@ class Drawn:
         source: the loader.
     """
 
-    __slots__ = ("loader", "sizes", "source", "wait_ns")
-
     def __init__(self, loader: Loader, source: Callable[[], Any]) -> None:
         self.loader, self.source = loader.without_passes(), source
         self.sizes: deque[int | tuple[int, ...] | None] = deque(maxlen=MOST_DRAWN)
@@ -45,8 +43,6 @@ class Drawn:
 class Thread:
     """What one thread reads and does: the passes that are open, each within the one before."""
 
-    __slots__ = ("beside", "drawn", "inside", "stack", "stepping", "trains")
-
     def __init__(self) -> None:
         self.stack: list[Pass] = []
         self.stepping: list[int] = []
@@ -61,55 +57,6 @@ class Thread:
 
 class Pass:
     """One pass over a loader, or a stretch of steps without one: then it has an `optimizer`."""
-
-    __slots__ = (
-        "__weakref__",
-        "ahead",
-        "ahead_ns",
-        "alive",
-        "asked",
-        "begin",
-        "certain",
-        "clipped",
-        "created",
-        "created_after",
-        "epoch",
-        "fetched_after",
-        "first_end",
-        "foreign",
-        "given",
-        "goes_backward",
-        "has_gone_backward",
-        "held",
-        "idle",
-        "in_hand",
-        "last_active",
-        "last_end",
-        "late",
-        "loader",
-        "loss",
-        "made",
-        "metrics",
-        "most",
-        "number",
-        "opened",
-        "optimizer",
-        "phase",
-        "reported",
-        "size",
-        "sizes",
-        "skipped",
-        "source",
-        "state",
-        "stepped",
-        "thread",
-        "updates",
-        "updates_in_all",
-        "wait_ns",
-        "waits",
-        "why",
-        "with_gradients",
-    )
 
     def __init__(self, loader: Loader, created: int, created_after: int) -> None:
         self.loader = loader
@@ -147,11 +94,8 @@ class Pass:
         # Whether `backward` was called in the batch under way, and in any.
         self.goes_backward = self.has_gone_backward = False
         self.foreign: deque[int] = deque()
-        # Batches that may only have been fetched for a step to come, what they took beside their
-        # fetch, and until when batches were reported.
+        # Batches that wait for the one that steps.
         self.ahead: list[MeasuredBatch] = []
-        self.ahead_ns = 0
-        self.reported = created
         self.first_end = self.last_end = self.last_active = created
 
     @property

@@ -39,8 +39,6 @@ _LAST_S = 1.0
 class EpochLoss:
     """What the losses of an epoch's steps add up to, as far as it is known."""
 
-    __slots__ = ("awaited", "is_known", "is_told", "number", "steps", "total")
-
     def __init__(self) -> None:
         self.total, self.steps = 0.0, 0
         self.awaited = 0

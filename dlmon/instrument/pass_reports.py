@@ -34,11 +34,8 @@ from dlmon.records import SCRIPT_PHASE, Evaluation, Validation, finite
 OWNER = "torch"
 EVALUATING = "evaluating"
 
-# Batches without a step that together take no more than this share of the one that steps, waiting
-# apart, were only fetched ahead: so transformers' Trainer does with gradient accumulation.
-AHEAD = 0.1
-# Beyond so much work, or so long, nothing waits for the step.
-AHEAD_WORK_NS = 100_000_000
+# Batches without a step wait for the one that steps, no longer than this, and share its time: they
+# may only have been fetched ahead, as transformers' Trainer does with gradient accumulation.
 AHEAD_SPAN_NS = 2_000_000_000
 
 # Batches that are held back of a pass that has not stepped; beyond them they are none of training.
@@ -373,7 +370,6 @@ class PassReports:
         self._reporter.send(EpochStart(read.epoch, read.begin, follows=True, skipped=read.skipped))
         self._reporter.send(EpochOpened(read.opened))
         held, read.held, read.state = read.held, None, TRAINING
-        read.reported = read.opened
         for item in held:
             self._send(read, item)
 
@@ -435,42 +431,19 @@ class PassReports:
         elif isinstance(item, MeasuredBatch):
             self._report_batch(read, item if read.waits else item._replace(wait_ns=None))
         else:
-            worked_ns = item.t - read.reported - read.wait_ns
-            if not read.updates or read.ahead_ns > AHEAD * worked_ns:
-                self._report_ahead(read)
-            read.reported += item.end - item.t
             self._reporter.send(item)
 
     def _report_batch(self, read: Pass, item: MeasuredBatch) -> None:
-        """Report a batch of training, or keep it until it is known whether it was fetched ahead.
-
-        The time of a step is that of all batches that were fetched for it, each as much.
-        """
-        _, end, samples, wait_ns, updates = item
-        began, read.reported = read.reported, end
-        ahead = read.ahead
-        if wait_ns is None or updates is None or not isinstance(samples, int):
+        read.ahead.append(item)
+        if item.updates != 0 or item.end_ns - read.ahead[0].end_ns > AHEAD_SPAN_NS:
             self._report_ahead(read)
-        elif not updates:
-            read.ahead_ns += end - began - wait_ns
-            ahead.append(item)
-            span_ns = end - ahead[0].end_ns
-            if read.ahead_ns > AHEAD_WORK_NS or span_ns > AHEAD_SPAN_NS:
-                self._report_ahead(read)
-            return
-        elif ahead:
-            if read.ahead_ns <= AHEAD * (end - began - wait_ns):
-                item = _together([*ahead, item])
-                ahead.clear()
-            self._report_ahead(read)
-        self._reporter.batch_ended(item)
 
     def _report_ahead(self, read: Pass) -> None:
-        """Report batches that waited for a step as they are."""
-        read.ahead_ns = 0
-        for item in read.ahead:
+        """Report batches as what took one step together, as far as each is measured."""
+        ahead, read.ahead = read.ahead, []
+        known = all(isinstance(one.samples, int) and one.wait_ns is not None for one in ahead)
+        for item in [_together(ahead)] if len(ahead) > 1 and known else ahead:
             self._reporter.batch_ended(item)
-        read.ahead.clear()
 
     def end_batch(self, read: Pass, now: int) -> None:
         if read.foreign:
@@ -496,7 +469,6 @@ class PassReports:
         # A tuple's own `__new__` takes half as long as a named one's.
         item = _new(MeasuredBatch, (read.skipped + number, now, read.size, read.wait_ns, updates))
         if updates and read.state == TRAINING and read.waits and not read.ahead:
-            read.reported = now
             self._reporter.batch_ended(item)
         else:
             self._send(read, item)

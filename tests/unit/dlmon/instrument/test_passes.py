@@ -90,13 +90,13 @@ def test_a_step_whose_batches_are_fetched_ahead_takes_each_of_them_as_long(scrip
     assert reported.wait_ms == 2 * 16 * count
 
 
-def test_batches_that_compute_take_what_they_took_though_only_some_step(script):
+def test_batches_share_the_time_of_their_step(script):
     optimizer = Optimizer()
     for number, _ in enumerate(script.loader(80, 10, wait_ms=2)):
         script.took(20)
         if number % 4 == 3:
             script.step(optimizer, ms=3)
-    assert script.reported().dt_ms == [22, 22, 22, 25] * 2
+    assert script.reported().took_ms == [91 / 4] * 8
 
 
 def test_what_is_fetched_ahead_and_never_used_counts_as_it_was(script):

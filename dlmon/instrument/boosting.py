@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import inspect
 import sys
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import wraps
 from types import ModuleType
@@ -15,7 +14,7 @@ from typing import Any
 
 from dlmon.instrument.around import hide_this_frame, where_a_monitor_listens
 from dlmon.instrument.devices import device_of_boosting
-from dlmon.instrument.queued import EpochStart, MeasuredBatch
+from dlmon.instrument.loops import Steps
 from dlmon.instrument.reporter import Reporter, guarded
 
 _NO_EPOCHS = "rounds of boosting are not epochs"
@@ -28,76 +27,17 @@ _WHY = {
 }
 
 
-class Rounds:
-    """The rounds of one call of `train` or `cv`.
-
-    Args:
-        package: xgboost or lightgbm.
-        rounds: how many it was asked for.
-        parameters: what it was given as its parameters.
-        reporter: the one of this process.
-        clock: CLOCK_MONOTONIC in nanoseconds.
-    """
-
-    def __init__(
-        self,
-        package: str,
-        rounds: Any,
-        parameters: Any,
-        reporter: Reporter,
-        clock: Callable[[], int] = time.monotonic_ns,
-    ) -> None:
-        self._package, self._reporter, self._clock = package, reporter, clock
-        self._rounds = rounds if isinstance(rounds, int) and rounds > 0 else None
-        self._parameters = parameters if isinstance(parameters, Mapping) else {}
-        self._is_on = False
-        self._ended = 0
-
-    def begin(self) -> None:
-        """Begin the loop, unless something else reports."""
-        version = getattr(sys.modules.get(self._package), "__version__", None)
-        reporter = self._reporter
-        if reporter.is_of(self._package) or not reporter.take(self._package):
-            return
-        self._is_on = reporter.start(self._package, version)
-        device = dict(device_of_boosting(self._parameters))
-        why = {**_WHY, **device.pop("why", {})}
-        reporter.begin_loop(steps=self._rounds, has_epochs=False, why=why, **device)
-        now = self._clock()
-        reporter.enter("compiling", now)
-        reporter.send(EpochStart(reporter.next_epoch(), now))
-
-    def ended(self, metrics: Callable[[], Iterator[tuple[str, Any]]]) -> None:
-        """Count a round that has ended; its metrics are looked at about once a second."""
-        if not self._is_on:
-            return
-        now = self._clock()
-        self._reporter.batch_ended(MeasuredBatch(self._ended, now))
-        self._ended += 1
-        if self._reporter.reads.is_due:
-            self._reporter.send_metrics(now, dict(metrics()))
-
-    def end(self) -> None:
-        """End the loop, whether it was left by an exception or not."""
-        if self._is_on:
-            self._is_on = False
-            self._reporter.end_loop()
-            self._reporter.let_go(self._package)
-
-
 @where_a_monitor_listens
 def watch_xgboost(module: ModuleType, reporter: Reporter) -> None:
     """Watch `train` and `cv`; `module` is xgboost.training."""
     base: Any = sys.modules["xgboost.callback"].TrainingCallback
 
-    def callback_of(rounds: Rounds) -> Any:
-        ended = guarded(reporter)(rounds.ended)
-
+    def callback_of(ended: Callable[..., None]) -> Any:
         class CountsRounds(base):  # type: ignore[misc]
             """Reports to dlmon each round that has ended."""
 
             def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
-                ended(lambda: _of_xgboost(evals_log))
+                ended(None, lambda: dict(_of_xgboost(evals_log)))
                 return False
 
         return CountsRounds()
@@ -110,12 +50,10 @@ def watch_xgboost(module: ModuleType, reporter: Reporter) -> None:
 def watch_lightgbm(module: ModuleType, reporter: Reporter) -> None:
     """Watch `train` and `cv`; `module` is lightgbm.engine."""
 
-    def callback_of(rounds: Rounds) -> Any:
-        ended = guarded(reporter)(rounds.ended)
-
+    def callback_of(ended: Callable[..., None]) -> Any:
         def count(environment: Any) -> None:
             """Report to dlmon a round that has ended."""
-            ended(lambda: _of_lightgbm(environment.evaluation_result_list))
+            ended(None, lambda: dict(_of_lightgbm(environment.evaluation_result_list)))
 
         # Before what stops early, which raises.
         count.order = 0  # type: ignore[attr-defined]
@@ -128,14 +66,14 @@ def watch_lightgbm(module: ModuleType, reporter: Reporter) -> None:
 def _counting(
     following: Callable[..., Any],
     package: str,
-    callback_of: Callable[[Rounds], Any],
+    callback_of: Callable[[Callable[..., None]], Any],
     reporter: Reporter,
 ) -> Callable[..., Any]:
     """Return `train` or `cv` with a callback more."""
     signature = inspect.signature(following)
 
     @guarded(reporter)
-    def begin(arguments: tuple[Any, ...], named: dict[str, Any]) -> Rounds | None:
+    def begin(arguments: tuple[Any, ...], named: dict[str, Any]) -> Steps | None:
         """Begin to count, by one callback more in `named`; None where that cannot be."""
         # By the names alone: XGBoost also takes by place what its signature has by name only.
         given = {**dict(zip(signature.parameters, arguments, strict=False)), **named}
@@ -146,11 +84,24 @@ def _counting(
         if not given.keys() <= signature.parameters.keys():
             # The package says itself what is wrong.
             return None
+        if reporter.is_of(package) or not reporter.take(package):
+            return None
         default = signature.parameters["num_boost_round"].default
-        asked = given.get("num_boost_round", default)
-        rounds = Rounds(package, asked, given.get("params"), reporter)
-        named["callbacks"] = [callback_of(rounds), *(callbacks or ())]
-        rounds.begin()
+        asked, parameters = given.get("num_boost_round", default), given.get("params")
+        device = dict(device_of_boosting(parameters if isinstance(parameters, Mapping) else {}))
+        rounds = Steps(reporter)
+        is_on = rounds.begin(
+            package,
+            getattr(sys.modules.get(package), "__version__", None),
+            steps=asked if isinstance(asked, int) and asked > 0 else None,
+            has_epochs=False,
+            why={**_WHY, **device.pop("why", {})},
+            **device,
+        )
+        if not is_on:
+            return None
+        rounds.begin_epoch()
+        named["callbacks"] = [callback_of(guarded(reporter)(rounds.step)), *(callbacks or ())]
         return rounds
 
     @wraps(following)

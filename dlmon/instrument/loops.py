@@ -6,7 +6,7 @@ All of it does nothing where no monitor listens.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any
 
@@ -29,6 +29,65 @@ def _whole(number: Any) -> int | None:
     return whole if whole is not None and whole >= 0 else None
 
 
+class Steps:
+    """A loop whose steps are reported as they end.
+
+    Args:
+        reporter: takes them.
+        clock: CLOCK_MONOTONIC in nanoseconds.
+    """
+
+    def __init__(self, reporter: Reporter, clock: Callable[[], int] = time.monotonic_ns) -> None:
+        self._reporter, self._clock = reporter, clock
+        self._owner = ""
+        self._epoch: int | None = None
+        self._step = 0
+        self._entered_ns = 0
+
+    def begin(self, owner: str, version: str | None, **known: Any) -> bool:
+        """Begin the loop, and return whether anybody listens.
+
+        Args:
+            owner: what counts the steps, and has the reporter.
+            version: its version.
+            known: fields of `Reporter.begin_loop`.
+        """
+        if not self._reporter.start(owner, version):
+            return False
+        self._owner, self._entered_ns = owner, self._clock()
+        self._reporter.begin_loop(**known)
+        self._reporter.enter("compiling", self._entered_ns)
+        return True
+
+    def begin_epoch(self, t: int | None = None) -> None:
+        """Begin an epoch at a time; without one, where the loop began or the last one ended."""
+        self._epoch, self._step = self._reporter.next_epoch(), 0
+        self._reporter.send(EpochStart(self._epoch, self._entered_ns if t is None else t))
+
+    def step(self, samples: int | None, metrics: Callable[[], Mapping[str, Any]]) -> None:
+        """Report a step that has ended; what came of about one a second is asked for."""
+        if self._epoch is None:
+            self.begin_epoch()
+        now = self._clock()
+        self._reporter.batch_ended(MeasuredBatch(self._step, now, samples))
+        self._step += 1
+        if self._reporter.reads.is_due and (values := metrics()):
+            self._reporter.send_metrics(now, values)
+
+    def end_epoch(self, metrics: Mapping[str, Any], cut: bool = False) -> None:
+        if self._epoch is not None:
+            values, why = finite(metrics)
+            now, number = self._clock(), self._epoch
+            self._reporter.send(EpochEnd(epoch=number, t=now, metrics=values, why=why, cut=cut))
+            self._entered_ns, self._epoch = now, None
+
+    def end(self) -> None:
+        """End the loop; where it has no epochs, the one of all steps has no end."""
+        self._epoch = None
+        self._reporter.end_loop()
+        self._reporter.let_go(self._owner)
+
+
 class Training:
     """A loop that a script reports itself: `with dlmon.training(...)`.
 
@@ -39,7 +98,6 @@ class Training:
         steps: of an epoch.
         network: what is trained.
         reporter: what it reports to.
-        clock: CLOCK_MONOTONIC in nanoseconds.
     """
 
     def __init__(
@@ -51,19 +109,15 @@ class Training:
         steps: int | None = None,
         network: str | None = None,
         reporter: Reporter | None = None,
-        clock: Any = time.monotonic_ns,
     ) -> None:
         self._samples, self._epochs = _whole(samples), _whole(epochs)
-        self._batch_size, self._steps = _whole(batch_size), _whole(steps)
+        self._batch_size, self._steps_per_epoch = _whole(batch_size), _whole(steps)
         self._network = network if isinstance(network, str) else None
-        if self._steps is None and self._samples is not None and self._batch_size:
-            self._steps = -(-self._samples // self._batch_size)
+        if self._steps_per_epoch is None and self._samples is not None and self._batch_size:
+            self._steps_per_epoch = -(-self._samples // self._batch_size)
         self._reporter = reporter or REPORTER
-        self._clock = clock
+        self._steps = Steps(self._reporter)
         self._is_on = False
-        self._epoch: int | None = None
-        self._step = 0
-        self._entered_ns = 0
 
     def __enter__(self) -> Training:
         self.begin()
@@ -81,23 +135,20 @@ class Training:
         """Begin the loop: what trains is counted here, and nowhere else, until it ends."""
         global _current
         _current = self
-        self._entered_ns = self._clock()
-        self._is_on = self._reporter.is_on
-        if not self._is_on:
+        if not self._reporter.is_on:
             return
         self._reporter.claim(OWNER)
-        self._is_on = self._reporter.start(OWNER, None)
-        why = {} if self._samples is not None else {"samples_per_epoch": NO_SIZE}
-        self._reporter.begin_loop(
+        self._is_on = self._steps.begin(
+            OWNER,
+            None,
             batch_size=self._batch_size,
             samples_per_epoch=self._samples,
-            steps_per_epoch=self._steps,
+            steps_per_epoch=self._steps_per_epoch,
             epochs=self._epochs,
             network=self._network,
-            why=why,
+            why={} if self._samples is not None else {"samples_per_epoch": NO_SIZE},
             infers_length=True,
         )
-        self._reporter.enter("compiling", self._entered_ns)
 
     def step(self, samples: int | None = None, metrics: Mapping[str, Any] | None = None) -> None:
         """Report that a step has ended, how many samples it had, and what came of it.
@@ -106,34 +157,14 @@ class Training:
         """
         if not self._is_on:
             return
-        if self._epoch is None:
-            self._begin_epoch()
-        held = self._batch_size if samples is None else _whole(samples)
-        self._reporter.batch_ended(MeasuredBatch(self._step, self._clock(), held))
-        self._step += 1
         if metrics:
-            reads = self._reporter.reads
-            reads.are_reported = True
-            if reads.is_due:
-                self._report_metrics(metrics)
-
-    def _report_metrics(self, metrics: Mapping[str, Any]) -> None:
-        # As numbers: a tensor may change before the side thread looks at it.
-        numbers = {}
-        for name, metric in metrics.items():
-            try:
-                numbers[name] = float(metric)
-            except Exception:  # noqa: BLE001, S112 - whatever it is, the script goes on
-                continue
-        self._reporter.send_metrics(self._clock(), numbers)
+            self._reporter.reads.are_reported = True
+        held = self._batch_size if samples is None else _whole(samples)
+        self._steps.step(held, lambda: _numbers(metrics or {}))
 
     def epoch(self, metrics: Mapping[str, Any] | None = None) -> None:
-        if not self._is_on or self._epoch is None:
-            return
-        values, why = finite(metrics or {})
-        now, number = self._clock(), self._epoch
-        self._reporter.send(EpochEnd(epoch=number, t=now, metrics=values, why=why, cut=False))
-        self._entered_ns, self._epoch = now, None
+        if self._is_on:
+            self._steps.end_epoch(metrics or {})
 
     def end(self) -> None:
         """End the loop; an epoch that has not ended was cut short."""
@@ -142,27 +173,21 @@ class Training:
             _current = None
         if not self._is_on:
             return
-        if self._epoch is not None and self._has_epochs:
-            self._reporter.send(
-                EpochEnd(epoch=self._epoch, t=self._clock(), metrics={}, why={}, cut=True)
-            )
-        self._reporter.end_loop()
-        self._reporter.let_go(OWNER)
+        if (self._samples, self._epochs, self._steps_per_epoch) != (None, None, None):
+            self._steps.end_epoch({}, cut=True)
+        self._steps.end()
         self._reporter.reads.are_reported = False
 
-    @property
-    def _has_epochs(self) -> bool:
-        return self._samples is not None or self._epochs is not None or self._steps is not None
 
-    def _begin_epoch(self) -> None:
-        self._epoch, self._step = self._reporter.next_epoch(), 0
-        self._reporter.send(
-            EpochStart(
-                epoch=self._epoch,
-                t=self._entered_ns,
-                phase="training",
-            )
-        )
+def _numbers(metrics: Mapping[str, Any]) -> dict[str, float]:
+    """Return metrics as numbers: a tensor may change before the side thread looks at it."""
+    numbers = {}
+    for name, metric in metrics.items():
+        try:
+            numbers[name] = float(metric)
+        except Exception:  # noqa: BLE001, S112 - whatever it is, the script goes on
+            continue
+    return numbers
 
 
 _current: Training | None = None

@@ -5,7 +5,6 @@ They are one long epoch of which nobody knows the length, until something else b
 
 from __future__ import annotations
 
-import atexit
 from functools import wraps
 from types import ModuleType
 from typing import Any
@@ -13,7 +12,7 @@ from typing import Any
 from dlmon.instrument.fit_watch import OWNER, Activity, FitWatch, watch_of
 from dlmon.instrument.keras_facts import parameters_of, qualities_of
 from dlmon.instrument.loaders import leading_size
-from dlmon.instrument.queued import EpochEnd, EpochStart, MeasuredBatch
+from dlmon.instrument.loops import Steps
 from dlmon.instrument.reporter import Reporter, guarded
 
 _WATCHED = "_dlmon_watched"
@@ -66,8 +65,8 @@ class SingleBatches(Activity):
         super().__init__()
         self._watch, self._reporter, self._clock = watch, watch.reporter, watch.clock
         self._package = package
-        self._ends_with_process = self._is_described = False
-        self._epoch = self._count = 0
+        self._is_described = self._ends_with_process = False
+        self._steps = Steps(self._reporter, self._clock)
 
     def began(self, model: Any) -> bool:
         if self in self._watch.running:
@@ -93,23 +92,17 @@ class SingleBatches(Activity):
         qualities = qualities_of(model, self._package)
         why = {**dict.fromkeys(unknown, _NO_LENGTH), **qualities.pop("why", {})}
         self._reporter.begin_loop(parameters=parameters, has_epochs=False, why=why, **qualities)
-        self._epoch, self._count = self._reporter.next_epoch(), 0
-        self._reporter.send(EpochStart(self._epoch, now))
+        self._steps.begin_epoch(now)
         self.in_epoch, self.has_batches = True, False
         if not self._ends_with_process:
-            # Called before what the reporter has registered.
             self._ends_with_process = True
-            atexit.register(self._end_with_process)
+            self._reporter.at_close(self._end_with_process)
 
     def ended(self, model: Any, samples: Any, logs: Any = None) -> None:
         """Count a batch that ended, of which Keras says so much."""
         if not self.in_epoch:
             return
-        batch = MeasuredBatch(self._count, self._clock(), leading_size(samples))
-        self._reporter.batch_ended(batch)
-        self._count += 1
-        if self._reporter.reads.is_due:
-            self._reporter.send_metrics(batch.end_ns, _named(logs, model))
+        self._steps.step(leading_size(samples), lambda: _named(logs, model))
         if not self.has_batches:
             self.has_batches = True
             self._watch.has_trained(model)
@@ -125,8 +118,7 @@ class SingleBatches(Activity):
         """End the epoch: something else begins."""
         if self.in_epoch:
             self.in_epoch = False
-            end = EpochEnd(self._epoch, self._clock(), metrics={}, why={}, cut=True)
-            self._reporter.send(end)
+            self._steps.end_epoch({}, cut=True)
             self._reporter.end_loop()
         self._watch.leave(self)
 

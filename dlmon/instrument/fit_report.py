@@ -65,47 +65,6 @@ def _nothing(batch: int) -> None:
     """Count no batch."""
 
 
-class TimedPass:
-    """When a pass over test samples began, and when its batches ended.
-
-    Args:
-        begin: when it began.
-    """
-
-    def __init__(self, begin: int) -> None:
-        self.begin = begin
-        self.ends: list[tuple[int, int]] = []
-        """The index and the end of each batch hook, in the order in which they were called."""
-
-    @property
-    def steps(self) -> int:
-        """How many batches the hooks claim: with steps_per_execution maybe more than there are."""
-        return max((batch for batch, _ in self.ends), default=-1) + 1
-
-    @property
-    def first_end(self) -> int:
-        """When the first batch ended; there is one."""
-        return min(end for _, end in self.ends)
-
-    def validation(self, end: int, most_steps: int | None) -> Validation:
-        """Return the record of a pass that ended, and had a batch.
-
-        Args:
-            end: when it ended.
-            most_steps: how many batches there are, where that is known.
-        """
-        steps = min(self.steps, most_steps or self.steps)
-        first_steps = min(min(batch for batch, _ in self.ends) + 1, steps)
-        return Validation(
-            begin=self.begin,
-            first_end=self.first_end,
-            last_end=max(end for _, end in self.ends),
-            end=end,
-            steps=steps,
-            first_steps=first_steps if first_steps > 1 else None,
-        )
-
-
 class FitReport(Activity):
     """Reports what one list of callbacks hears.
 
@@ -136,7 +95,9 @@ class FitReport(Activity):
         self._mode = ""
         self._outer: Activity | None = None
         self._begin = 0
-        self._test = TimedPass(0)
+        # Of a pass over test samples: when it began, and each batch that a hook named with its end.
+        self._test_begin = 0
+        self._test_ends: list[tuple[int, int]] = []
         self._forget_fit()
 
     def _forget_fit(self) -> None:
@@ -372,7 +333,7 @@ class FitReport(Activity):
             self._reporter.send((Phase if known else Pause)(now, "evaluating"))
         if self._test_data is not None:
             self._test_data.begin(keep=False)
-        self._test = TimedPass(now)
+        self._test_begin, self._test_ends = now, []
         self._stop_if_asked()
 
     def _describe_validation(self) -> None:
@@ -383,32 +344,44 @@ class FitReport(Activity):
 
     def test_batch_ended(self, batch: int) -> None:
         if self._mode in ("fit", "test"):
-            self._test.ends.append((last_of(batch, self.stride), self._clock()))
+            self._test_ends.append((last_of(batch, self.stride), self._clock()))
             self._stop_if_asked()
 
     def test_ended(self, logs: Any) -> None:
         if self._mode not in ("fit", "test"):
             return
         now = self._clock()
-        steps, samples = self._test.steps, None
-        if self._test_data is not None and self._test.ends:
-            steps, samples = self._test_data.read(steps)
+        # With steps_per_execution the hooks claim maybe more than there are.
+        steps = max((batch for batch, _ in self._test_ends), default=-1) + 1
+        samples = None
+        if self._test_data is not None and steps:
+            read, samples = self._test_data.read(steps)
+            steps = min(steps, read or steps)
         if self._mode == "fit":
-            if self._test.ends:
+            if self._test_ends:
                 self._end_validation(now, steps)
             self._reporter.send(Pause(now, "closing"))
             return
-        if self._test.ends:
+        if self._test_ends:
             if self._test_data is None or self._test_data.inferred or samples is None:
                 samples = count_of_samples(self.model) or samples
             self._end_evaluation(now, steps, samples, logs)
         self._leave()
 
     def _end_validation(self, now: int, steps: int) -> None:
+        ends = [end for _, end in self._test_ends]
         if not self._validation_compiled:
             self._validation_compiled = True
-            self._reporter.enter("validating", self._test.first_end)
-        self._validation = self._test.validation(now, steps)
+            self._reporter.enter("validating", min(ends))
+        first_steps = min(min(batch for batch, _ in self._test_ends) + 1, steps)
+        self._validation = Validation(
+            begin=self._test_begin,
+            first_end=min(ends),
+            last_end=max(ends),
+            end=now,
+            steps=steps,
+            first_steps=first_steps if first_steps > 1 else None,
+        )
 
     def _end_evaluation(self, now: int, steps: int, samples: int | None, logs: Any) -> None:
         metrics, why = finite(logs or {})
@@ -419,13 +392,13 @@ class FitReport(Activity):
             why["samples"] = "the size of its batches is not known"
         self._reporter.send(
             Evaluation(
-                begin=self._test.begin,
+                begin=self._test_begin,
                 end=now,
                 steps=steps,
                 samples=samples,
                 whole=whole and steps >= (due or 0),
                 metrics=metrics,
-                first_end=self._test.first_end,
+                first_end=min(end for _, end in self._test_ends),
                 why=why,
             )
         )

@@ -55,6 +55,10 @@ class Thread:
         """Whether it has read what it trained with: its steps are no other thread's."""
 
 
+NO_THREAD = Thread()
+"""Reads what was not fetched from."""
+
+
 class Pass:
     """One pass over a loader, or a stretch of steps without one: then it has an `optimizer`."""
 
@@ -63,7 +67,7 @@ class Pass:
         self.sizes = Sizes(loader)
         self.certain = self.sizes.certain
         self.state = NEW
-        self.thread: Thread | None = None
+        self.thread = NO_THREAD
         self.source: Callable[[], Any] = _nobody
         self.alive: Any = None
         self.optimizer: Callable[[], Any] | None = None

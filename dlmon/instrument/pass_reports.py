@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Callable
 from typing import Any
@@ -63,24 +64,24 @@ class PassReports:
         version: says PyTorch's version.
         device_of: says what an optimiser trains on, in fields of `Model`.
         clock: CLOCK_MONOTONIC in nanoseconds.
-        losses: what adds up the losses of each epoch.
         owner: what reports: loops of PyTorch, or of TensorFlow.
         framework: what counts the batches, and what that runs on.
+        losses: what adds up the losses of each epoch.
     """
 
     def __init__(
         self,
         reporter: Reporter,
-        version: Callable[[], str | None],
-        device_of: Callable[[Any], dict[str, Any]],
-        clock: Callable[[], int],
-        losses: Losses,
+        version: Callable[[], str | None] = lambda: None,
+        device_of: Callable[[Any], dict[str, Any]] = lambda optimizer: {},
+        clock: Callable[[], int] = time.monotonic_ns,
         owner: str = OWNER,
         framework: tuple[str, str | None] = (OWNER, None),
+        losses: Losses | None = None,
     ) -> None:
-        self._reporter, self.owner, self._framework = reporter, owner, framework
-        self._losses = losses
-        self._version, self._device_of, self._clock = version, device_of, clock
+        self.reporter, self.owner, self._framework = reporter, owner, framework
+        self.losses = losses or Losses(reporter, clock)
+        self._version, self._device_of, self.clock = version, device_of, clock
         self._asked: dict[str, Any] = {}
         self._asked_after = 0
         self.phase = "validating"
@@ -119,7 +120,7 @@ class PassReports:
     @property
     def others_train(self) -> bool:
         """Whether another loop has begun since, which was not reported here."""
-        return self._loops != self._reporter.loops
+        return self._loops != self.reporter.loops
 
     def expect(self, **known: Any) -> None:
         """Say what is known of the fit that begins: fields of `Reporter.begin_loop`."""
@@ -141,8 +142,8 @@ class PassReports:
 
     def step_late(self, last: Pass) -> None:
         last.late += 1
-        values, why = finite(self._losses.end_epoch(last.epoch).metrics)
-        self._reporter.send(EpochChanged(last.epoch, updates=1, metrics=values, why=why))
+        values, why = finite(self.losses.end_epoch(last.epoch).metrics)
+        self.reporter.send(EpochChanged(last.epoch, updates=1, metrics=values, why=why))
 
     def last_is_over(self) -> None:
         """Let no later step belong to the epoch that ended last: another pass begins."""
@@ -174,7 +175,6 @@ class PassReports:
     def _train_undecided(self, whole: bool) -> None:
         assert self._undecided is not None
         (read, ended), self._undecided = self._undecided, None
-        assert read.thread is not None
         read.state = HELD
         read.thread.stack.append(read)
         self.train(read)
@@ -186,13 +186,12 @@ class PassReports:
         if self._undecided is None:
             return
         read, ended = self._undecided
-        assert read.thread is not None
         if read.has_trained:
             self._train_undecided(whole=False)
             return
         self._undecided = None
         if self._claim(read.thread):
-            self._reporter.enter(read.phase, read.begin)
+            self.reporter.enter(read.phase, read.begin)
             self._report_validation(read, ended, whole=True)
             self._release(read.thread)
 
@@ -207,7 +206,6 @@ class PassReports:
 
     def stepped(self, read: Pass) -> None:
         """Take a pass that stepped as training, once it is known what kind of it."""
-        assert read.thread is not None
         if not self.awaits_more(read):
             self.train(read)
             return
@@ -229,7 +227,6 @@ class PassReports:
             return False
         first, _ = self._undecided
         source, thread = read.source(), first.thread
-        assert thread is not None
         if source is None or first.source() is not source or thread is not read.thread:
             return False
         self._undecided = None
@@ -248,7 +245,6 @@ class PassReports:
 
     def _count_single(self, loop: Pass, read: Pass) -> None:
         """Count a pass that was left after its first step as a batch of a loop, up to the step."""
-        assert read.thread is not None
         if loop.in_hand:
             self.end_batch(loop, read.begin)
         self._draw(read)
@@ -265,7 +261,7 @@ class PassReports:
         loop.last_active = read.last_active
         self.end_batch(loop, read.last_active)
         if interruptions:
-            self._reporter.enter("training", read.last_active)
+            self.reporter.enter("training", read.last_active)
 
     def add_metrics(self, metrics: dict[str, Any]) -> None:
         """Add metrics to the epoch under way, or to the one that ended last."""
@@ -282,7 +278,7 @@ class PassReports:
         elif self._last is not None and values:
             if self._last.loss is not None:
                 self._last.loss.is_told |= LOSS in values
-            self._reporter.send(EpochChanged(self._last.epoch, metrics=values, why=why))
+            self.reporter.send(EpochChanged(self._last.epoch, metrics=values, why=why))
 
     def close(self) -> None:
         """End what is open; the process ends."""
@@ -291,11 +287,11 @@ class PassReports:
             while thread.stack:
                 self.abandon(thread.stack[-1])
         self.decide()
-        self._losses.finish()
+        self.losses.finish()
 
     def _claim(self, thread: Thread) -> bool:
         """Return whether this thread's passes are the ones that count."""
-        reporter = self._reporter
+        reporter = self.reporter
         if self._counting not in (None, thread) or not reporter.take(self.owner):
             return False
         framework, backend = self._framework
@@ -313,14 +309,13 @@ class PassReports:
             self.open.discard(thread)
             if self._counting is thread:
                 self._counting = None
-                self._reporter.let_go(self.owner)
-            if self._undecided is not None and self._reporter.take(self.owner):
+                self.reporter.let_go(self.owner)
+            if self._undecided is not None and self.reporter.take(self.owner):
                 # What else trains comes after that pass, and decides what it was.
-                self._reporter.hold(self.owner, self.decide)
+                self.reporter.hold(self.owner, self.decide)
 
     def drop(self, read: Pass) -> None:
         """Count a pass no more, and what was begun within it."""
-        assert read.thread is not None
         thread = read.thread
         stack = thread.stack
         if read in stack:
@@ -332,16 +327,14 @@ class PassReports:
 
     def validate(self, read: Pass) -> None:
         """Enter the phase of a pass that does not train."""
-        assert read.thread is not None
         if not self._claim(read.thread):
             self.drop(read)
             return
         read.state = VALIDATING
-        self._reporter.enter(read.phase, read.begin)
+        self.reporter.enter(read.phase, read.begin)
 
     def train(self, read: Pass) -> None:
         """Begin an epoch with a pass, and send what was held back of it."""
-        assert read.thread is not None
         stack = read.thread.stack
         if read.waits or read.optimizer is not None:
             read.thread.trains = True
@@ -354,7 +347,7 @@ class PassReports:
             left.updates -= read.given
             if left.state == TRAINING:
                 self._finish(left, read.begin, whole=False, end=None)
-                self._losses.begin_epoch(is_known=False)
+                self.losses.begin_epoch(is_known=False)
             left.state = OVER
         if read.held is None:
             # Too long ago: it begins with the batch under way.
@@ -366,9 +359,9 @@ class PassReports:
         self._begin_loop(read)
         self._epochs += 1
         self._epochs_of_loop += 1
-        read.epoch = self._reporter.next_epoch()
-        self._reporter.send(EpochStart(read.epoch, read.begin, follows=True, skipped=read.skipped))
-        self._reporter.send(EpochOpened(read.opened))
+        read.epoch = self.reporter.next_epoch()
+        self.reporter.send(EpochStart(read.epoch, read.begin, follows=True, skipped=read.skipped))
+        self.reporter.send(EpochOpened(read.opened))
         held, read.held, read.state = read.held, None, TRAINING
         for item in held:
             self._send(read, item)
@@ -379,7 +372,7 @@ class PassReports:
         self._leaving_out.append(read.source)
         if before == self._loop:
             self._loop = loader = read.loader
-            self._reporter.describe_loop(
+            self.reporter.describe_loop(
                 samples_per_epoch=None, inferred=loader.inferred, why=loader.why
             )
 
@@ -419,8 +412,8 @@ class PassReports:
                 **asked,
             }
             why = {name: text for name, text in why.items() if known.get(name) is None}
-            self._reporter.begin_loop(why=why, infers_length=infers_length, **known)
-            self._loops = self._reporter.loops
+            self.reporter.begin_loop(why=why, infers_length=infers_length, **known)
+            self._loops = self.reporter.loops
 
     def _send(self, read: Pass, item: MeasuredBatch | Interruption) -> None:
         if read.state != TRAINING:
@@ -431,7 +424,7 @@ class PassReports:
         elif isinstance(item, MeasuredBatch):
             self._report_batch(read, item if read.waits else item._replace(wait_ns=None))
         else:
-            self._reporter.send(item)
+            self.reporter.send(item)
 
     def _report_batch(self, read: Pass, item: MeasuredBatch) -> None:
         read.ahead.append(item)
@@ -443,7 +436,7 @@ class PassReports:
         ahead, read.ahead = read.ahead, []
         known = all(isinstance(one.samples, int) and one.wait_ns is not None for one in ahead)
         for item in [_together(ahead)] if len(ahead) > 1 and known else ahead:
-            self._reporter.batch_ended(item)
+            self.reporter.batch_ended(item)
 
     def end_batch(self, read: Pass, now: int) -> None:
         if read.foreign:
@@ -469,7 +462,7 @@ class PassReports:
         # A tuple's own `__new__` takes half as long as a named one's.
         item = _new(MeasuredBatch, (read.skipped + number, now, read.size, read.wait_ns, updates))
         if updates and read.state == TRAINING and read.waits and not read.ahead:
-            self._reporter.batch_ended(item)
+            self.reporter.batch_ended(item)
         else:
             self._send(read, item)
         read.number = number + 1
@@ -486,7 +479,6 @@ class PassReports:
             read.last_active = read.foreign.popleft()
             read.updates += 1
             read.updates_in_all += 1
-        assert read.thread is not None
         if read.state != TRAINING and read.thread.stack[0] is read:
             self.train(read)
 
@@ -495,7 +487,7 @@ class PassReports:
         if read.state not in (HELD, TRAINING, VALIDATING):
             read.state = OVER
             return
-        self.end(read, self._clock(), read.has_all)
+        self.end(read, self.clock(), read.has_all)
 
     def end(self, read: Pass, now: int, whole: bool, end: int | None = None) -> None:
         """End a pass, with all that was begun within it.
@@ -506,10 +498,9 @@ class PassReports:
             whole: it ran to its end.
             end: when it ended; None for the end of its last batch.
         """
-        assert read.thread is not None
         thread = read.thread
         stack = thread.stack
-        self._losses.look()
+        self.losses.look()
         self.leave_inner(read, now)
         if read.foreign:
             self._take_foreign(read)
@@ -524,14 +515,13 @@ class PassReports:
 
     def leave_inner(self, read: Pass, now: int) -> None:
         """Leave the passes that were begun within the batch of one that goes on, or ends."""
-        assert read.thread is not None
         stack = read.thread.stack
         while stack[-1] is not read:
             inner = stack[-1]
             if inner.state == VALIDATING:
                 self.end(inner, now, whole=False)
                 # It may go on later: an iterator that gives one batch at a time.
-                inner.state, inner.thread = NEW, None
+                inner.state = NEW
                 continue
             stack.pop()
             inner.state = BESIDE
@@ -562,16 +552,15 @@ class PassReports:
         end = read.last_end if end is None else end
         if read.loader.has_passes:
             cut = read.clipped or not whole
-            read.loss = self._losses.end_epoch(read.epoch)
+            read.loss = self.losses.end_epoch(read.epoch)
             read.loss.is_told |= LOSS in read.metrics
             values, why = finite(read.loss.metrics)
             metrics, why = {**values, **read.metrics}, {**why, **read.why}
-            self._reporter.send(EpochEnd(read.epoch, end, metrics, why, cut))
+            self.reporter.send(EpochEnd(read.epoch, end, metrics, why, cut))
             self._last = self._before = read
-        self._reporter.send(Pause(end, SCRIPT_PHASE))
+        self.reporter.send(Pause(end, SCRIPT_PHASE))
 
     def _end_validation(self, read: Pass, state: int, now: int, whole: bool) -> None:
-        assert read.thread is not None
         stack = read.thread.stack
         if state == HELD:
             is_loop = bool(stack) and stack[-1].optimizer is not None
@@ -595,21 +584,20 @@ class PassReports:
                 return
             if not self._claim(read.thread):
                 return
-            self._reporter.enter(read.phase, read.begin)
+            self.reporter.enter(read.phase, read.begin)
         if not stack:
             self._report_validation(read, now, whole)
             return
         self._send(stack[-1], Interruption(read.begin, now))
         stack[-1].last_active = now
         if stack[-1].state == TRAINING:
-            self._reporter.enter("training", now)
+            self.reporter.enter("training", now)
         else:
-            self._reporter.send(Pause(now, SCRIPT_PHASE))
+            self.reporter.send(Pause(now, SCRIPT_PHASE))
 
     def _draw(self, read: Pass) -> None:
         """Keep a look at one batch for the step that may follow: `next(iter(loader))`."""
         thread = read.thread
-        assert thread is not None
         if thread.drawn is None:
             thread.drawn = Drawn(read.loader, read.source)
         drawn = thread.drawn
@@ -648,10 +636,10 @@ class PassReports:
         samples = sum(known) if len(known) == len(sizes) else None
         if samples is None:
             why["samples"] = "the size of its batches is not known"
-        self._reporter.send(
+        self.reporter.send(
             Evaluation(
                 begin=passes[0].begin,
-                end=self._clock(),
+                end=self.clock(),
                 steps=sum(read.number for read in passes),
                 samples=samples,
                 whole=True,
@@ -680,7 +668,7 @@ class PassReports:
                 # before, it was cut short, as by an error.
                 cut = not (whole or read.has_all) and read.number < usually.get(read.loader, 0)
                 self._add_validation(one, read.loader, cut)
-        self._reporter.send(Pause(end, SCRIPT_PHASE))
+        self.reporter.send(Pause(end, SCRIPT_PHASE))
 
     def _add_validation(self, one: Validation, loader: Loader, cut: bool) -> None:
         assert self._before is not None
@@ -689,4 +677,4 @@ class PassReports:
         if not cut:
             self._validated[loader] = one.steps
         change = EpochChanged(self._before.epoch, validation=self._validation, cut=cut)
-        self._reporter.send(change)
+        self.reporter.send(change)

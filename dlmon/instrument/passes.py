@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 import weakref
 from collections import deque
 from collections.abc import Callable
@@ -27,9 +26,7 @@ from dlmon.instrument.loader_pass import (
     Thread,
 )
 from dlmon.instrument.loaders import Loader
-from dlmon.instrument.losses import Losses
-from dlmon.instrument.pass_reports import OWNER, PassReports
-from dlmon.instrument.reporter import Reporter
+from dlmon.instrument.pass_reports import PassReports
 
 # A loop asks an iterator of its own for the first batch within this time. One that waits for longer
 # was made early: an epoch begins with its first batch then.
@@ -67,34 +64,13 @@ class Passes:
     before the last fetch of the one below is read beside it, as in `zip`: its wait is added.
 
     Args:
-        reporter: takes the records.
-        version: says PyTorch's version.
+        reports: what reports them.
         in_worker: says whether this process only loads data.
-        device_of: says what an optimiser trains on, in fields of `Model`.
-        clock: CLOCK_MONOTONIC in nanoseconds.
-        owner: what reports: loops of PyTorch, or of TensorFlow.
-        framework: what counts the batches, and what that runs on.
-        losses: what adds up the losses of each epoch.
     """
 
-    def __init__(
-        self,
-        reporter: Reporter,
-        version: Callable[[], str | None] = lambda: None,
-        in_worker: Callable[[], bool] = lambda: False,
-        device_of: Callable[[Any], dict[str, Any]] = lambda optimizer: {},
-        clock: Callable[[], int] = time.monotonic_ns,
-        owner: str = OWNER,
-        framework: tuple[str, str | None] = (OWNER, None),
-        losses: Losses | None = None,
-    ) -> None:
-        self._losses = losses or Losses(reporter, clock)
-        self.reports = PassReports(
-            reporter, version, device_of, clock, self._losses, owner, framework
-        )
-        self._reporter = reporter
-        self._in_worker = in_worker
-        self._clock = clock
+    def __init__(self, reports: PassReports, in_worker: Callable[[], bool] = lambda: False) -> None:
+        self.reports, self._in_worker = reports, in_worker
+        self._reporter, self._clock = reports.reporter, reports.clock
         self._local = threading.local()
         self._events = 0
         self._limit: int | None = None
@@ -131,10 +107,10 @@ class Passes:
 
     def fetch(self, read: Pass, with_gradients: bool = True) -> None:
         thread = read.thread
-        if thread is not None and thread.stepping:
+        if thread.stepping:
             # A step that raised, and whose optimiser was given up.
             thread.stepping.clear()
-        if thread is not None and read.state == TRAINING and thread.stack[-1] is read:
+        if read.state == TRAINING and thread.stack[-1] is read:
             # As nearly always.
             now = read.asked = self._clock()
             if read.in_hand:
@@ -143,7 +119,7 @@ class Passes:
             return
         self._busy = True
         now = read.asked = self._clock()
-        if thread is None:
+        if read.state == NEW:
             self._first_fetch(read, now, with_gradients)
         elif read.state == BESIDE:
             if not thread.stack:
@@ -159,9 +135,8 @@ class Passes:
         """Note that it came; `leading` is the first size of its first array."""
         wait_ns = self._clock() - read.asked
         if read.state == BESIDE:
-            stack = read.thread.stack if read.thread is not None else []
-            if stack:
-                stack[-1].wait_ns += wait_ns
+            if read.thread.stack:
+                read.thread.stack[-1].wait_ns += wait_ns
         elif read.state != OVER:
             read.in_hand = True
             read.wait_ns = wait_ns
@@ -290,7 +265,6 @@ class Passes:
 
     def _go_on(self, read: Pass, now: int) -> None:
         """End the batch under way, and what was begun within it."""
-        assert read.thread is not None
         if read.thread.stack[-1] is not read:
             self.reports.leave_inner(read, now)
         if read.in_hand:
@@ -321,8 +295,7 @@ class Passes:
         if read.created_after < below.fetched_after:
             return True
         source = read.source()
-        beside = below.thread.beside if below.thread is not None else ()
-        return source is not None and any(other() is source for other in beside)
+        return source is not None and any(other() is source for other in below.thread.beside)
 
     def _is_left(self, below: Pass, read: Pass) -> bool:
         """Return whether a pass is over, now that another one begins.
@@ -338,7 +311,6 @@ class Passes:
 
     def _begin(self, read: Pass, now: int, with_gradients: bool) -> None:
         thread = read.thread
-        assert thread is not None
         stack = thread.stack
         is_direct = read.created_after == self._events and read.state == NEW
         if now - read.made > AT_ONCE_NS or (stack and stack[-1].last_active > read.created):
@@ -354,7 +326,7 @@ class Passes:
             if not self.reports.take_singles(read):
                 self.reports.decide()
             self.reports.last_is_over()
-            self._losses.begin_epoch(steps_now=read.optimizer is not None)
+            self.reports.losses.begin_epoch(steps_now=read.optimizer is not None)
         stack.append(read)
         self.reports.open.add(thread)
         if not with_gradients:
@@ -362,7 +334,6 @@ class Passes:
 
     def _look_again(self, read: Pass) -> None:
         """Decide of a pass within another that goes on and has stepped."""
-        assert read.thread is not None
         stack = read.thread.stack
         if not read.has_trained:
             return
@@ -374,7 +345,6 @@ class Passes:
 
     def _stepped(self, top: Pass) -> None:
         """Decide what a step says of a pass that has not trained so far."""
-        assert top.thread is not None
         stack = top.thread.stack
         if len(stack) == 1:
             if top.optimizer is None:

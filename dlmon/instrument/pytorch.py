@@ -20,6 +20,7 @@ from dlmon.instrument.loader_pass import NEW, OVER, TRAINING, Pass, Thread
 from dlmon.instrument.loader_workers import answering
 from dlmon.instrument.loaders import Loader, describe
 from dlmon.instrument.losses import Losses, around_backward
+from dlmon.instrument.pass_reports import PassReports
 from dlmon.instrument.passes import Passes
 from dlmon.instrument.reporter import Reporter, guarded
 
@@ -29,13 +30,8 @@ _WATCHED = "_dlmon_watched"
 @cache
 def passes_of(reporter: Reporter) -> Passes:
     """Return what sorts the passes of this process."""
-    return Passes(
-        reporter,
-        version=_version,
-        in_worker=_in_worker,
-        device_of=device_of_training,
-        losses=losses_of(reporter),
-    )
+    reports = PassReports(reporter, _version, device_of_training, losses=losses_of(reporter))
+    return Passes(reports, _in_worker)
 
 
 @cache

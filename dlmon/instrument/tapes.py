@@ -21,6 +21,7 @@ from dlmon.instrument.around import hide_this_frame, where_a_monitor_listens
 from dlmon.instrument.batch_plan import plan_of_dataset
 from dlmon.instrument.devices import device_of_keras
 from dlmon.instrument.loaders import LEADING, Loader
+from dlmon.instrument.pass_reports import PassReports
 from dlmon.instrument.passes import Passes
 from dlmon.instrument.pytorch import fetching, opening
 from dlmon.instrument.reporter import Reporter, guarded
@@ -34,7 +35,7 @@ _NO_SIZE = "the dataset does not say its batch size"
 @cache
 def passes_of(reporter: Reporter) -> Passes:
     """Return what sorts the passes over datasets of this process."""
-    return Passes(
+    reports = PassReports(
         reporter,
         version=lambda: getattr(sys.modules.get("keras"), "__version__", None),
         device_of=lambda optimizer: {
@@ -45,6 +46,7 @@ def passes_of(reporter: Reporter) -> Passes:
         owner=OWNER,
         framework=("keras", _TENSORFLOW),
     )
+    return Passes(reports)
 
 
 @cache

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from dlmon.instrument.collector import BatchCollector
 from dlmon.instrument.loaders import Loader
+from dlmon.instrument.pass_reports import PassReports
 from dlmon.instrument.passes import Passes
 from dlmon.instrument.reporter import Reporter
 from dlmon.records import Batches, Epoch, Model, Phase, Record
@@ -38,7 +39,7 @@ class Script:
         self.now = 1000 * MS
         self.gradients = True
         self.reporter = KeptReporter()
-        self.passes = Passes(self.reporter, clock=lambda: self.now)
+        self.passes = Passes(PassReports(self.reporter, clock=lambda: self.now))
 
     def took(self, ms):
         self.now += ms * MS

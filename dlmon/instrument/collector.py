@@ -6,7 +6,6 @@ from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from dlmon.instrument.batch_summary import UnfinishedSummary
 from dlmon.instrument.queued import (
     LEAST_NAMED_NS,
     MIN_PAUSE_NS,
@@ -22,11 +21,13 @@ from dlmon.instrument.queued import (
     Queued,
     joined,
 )
-from dlmon.records import Batches, Epoch, NamedPause, Phase, Record, Validation
+from dlmon.records import Batches, BatchSummary, Epoch, NamedPause, Phase, Record, Validation
 from dlmon.statistics.histogram import StepHistogram
 from dlmon.statistics.steady_batches import SteadyBatches
+from dlmon.statistics.steady_state import STALL_FACTOR
 
-SUMMARY_S = 1.0
+SUMMARY_US = 1_000_000
+QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
 # A session's first million batches keep their own times (design, section 3).
 KEPT_BATCHES = 1_000_000
 # Batches that wait for a full pipe before they are folded into a summary.
@@ -62,9 +63,26 @@ def _updates_of(values: Sequence[int | None], start: int, count: int) -> int | N
     return sum(known)
 
 
-def _added(total: int | None, values: Sequence[int | None]) -> int | None:
+def _known_sum(values: Sequence[int | None]) -> int | None:
     known = [value for value in values if value is not None]
-    return (total or 0) + sum(known) if known else total
+    return sum(known) if known else None
+
+
+def step_quantiles(counts: Counter[int]) -> tuple[int, ...]:
+    """Return the `QUANTILES` of the counted values (nearest rank)."""
+    total = sum(counts.values())
+    ranked = sorted(counts.items())
+    found: list[int] = []
+    seen = 0
+    position = iter(ranked)
+    value, count = next(position)
+    for quantile in QUANTILES:
+        rank = max(1, min(total, round(quantile * total)))
+        while seen + count < rank:
+            seen += count
+            value, count = next(position)
+        found.append(value)
+    return tuple(found)
 
 
 def _validation_after(train_end: int, validation: Validation | None) -> Validation | None:
@@ -125,8 +143,6 @@ class BatchCollector:
         self._updates: list[int | None] = []
         self._epoch_samples: int | None = 0
         self._epoch_updates: int | None = None
-        self._summary: UnfinishedSummary | None = None
-        self._summary_since = 0
         # Of the batches that were only summarised.
         self._summarised = StepHistogram()
         self._named = 0
@@ -187,10 +203,10 @@ class BatchCollector:
                 if metrics is not None:
                     self._records.append(metrics)
             elif isinstance(item, Interruption):
-                self._pack()
+                self._pack(finish=True)
                 self._last_us += (item.end - item.t) // 1000
             elif isinstance(item, ProfiledSteps):
-                self._pack()
+                self._pack(finish=True)
                 self._is_profiled, self._had_profile = item.on, True
             elif isinstance(item, Pause):
                 self._end_pause(item.t)
@@ -213,7 +229,7 @@ class BatchCollector:
         if now is not None and self._pause is not None and now - self._pause.t >= MIN_PAUSE_NS:
             self._end_pause(now)
         if self._must_coalesce():
-            self._summarise()
+            self._pack(finish=True)
 
     def records(self, finish: bool = False) -> Iterator[Record]:
         """Yield what is ready, oldest first. Batches still in hand become records too."""
@@ -408,71 +424,81 @@ class BatchCollector:
         return tuple(sizes) if len(set(sizes)) > 1 else sizes[0]  # type: ignore[arg-type]
 
     def _pack(self, finish: bool = False) -> None:
-        epoch = self._epoch
-        if epoch is not None and self._dt_us:
-            self._fill(epoch)
-            if not self._is_profiled and (self._kept >= KEPT_BATCHES or self._must_coalesce()):
-                self._summarise()
-            else:
-                self._finish_summary()
-                first, dt_us = self._first, self._dt_us
-                self._count_steady(epoch)
-                end_us = self._first_end_us
-                for start in range(0, len(dt_us), RECORD_BATCHES):
-                    part = dt_us[start : start + RECORD_BATCHES]
-                    if start:
-                        end_us += sum(dt_us[start - RECORD_BATCHES + 1 : start + 1])
-                    self._records.append(
-                        Batches(
-                            epoch=epoch.epoch,
-                            first=first + start,
-                            samples=self._samples_of(first + start, len(part)),
-                            t=end_us * 1000,
-                            dt_us=tuple(part),
-                            opening_us=self._opening_us if first + start == epoch.skipped else None,
-                            per_execution=epoch.stride if epoch.stride > 1 else None,
-                            wait_us=_sum_of(self._waits_us, start, len(part)),
-                            updates=_updates_of(self._updates, start, len(part)),
-                            profiled=self._is_profiled or None,
-                        )
-                    )
-                self._kept += len(dt_us)
-                self._backlog += len(dt_us)
-                self._forget_batches()
-        if self._summary is not None and (
-            finish or self._summary.t_last - self._summary_since >= SUMMARY_S * 1e9
-        ):
-            self._finish_summary()
+        """Make records of the batches in hand.
 
-    def _summarise(self) -> None:
+        Where single times are kept no more, they become one summary once they have taken a second,
+        or must be finished.
+        """
         epoch = self._epoch
         if epoch is None or not self._dt_us:
             return
-        self._fill(epoch)
-        if self._summary is None:
-            is_first = self._first == epoch.skipped
-            self._summary = UnfinishedSummary(
-                epoch,
-                self._first,
-                self._first_end_us * 1000,
-                opening_us=self._opening_us if is_first else None,
-                first_us=self._dt_us[: epoch.stride] if is_first else (),
+        is_summary = self._kept >= KEPT_BATCHES or self._must_coalesce()
+        if not is_summary or self._is_profiled:
+            self._fill(epoch)
+            self._count_steady(epoch)
+            self._keep_times(epoch)
+        elif finish or self._last_us - self._first_end_us >= SUMMARY_US:
+            self._fill(epoch)
+            self._count_steady(epoch)
+            self._summarise(epoch)
+
+    def _keep_times(self, epoch: EpochStart) -> None:
+        first, dt_us, end_us = self._first, self._dt_us, self._first_end_us
+        for start in range(0, len(dt_us), RECORD_BATCHES):
+            part = dt_us[start : start + RECORD_BATCHES]
+            if start:
+                end_us += sum(dt_us[start - RECORD_BATCHES + 1 : start + 1])
+            self._records.append(
+                Batches(
+                    epoch=epoch.epoch,
+                    first=first + start,
+                    samples=self._samples_of(first + start, len(part)),
+                    t=end_us * 1000,
+                    dt_us=tuple(part),
+                    opening_us=self._opening_us if first + start == epoch.skipped else None,
+                    per_execution=epoch.stride if epoch.stride > 1 else None,
+                    wait_us=_sum_of(self._waits_us, start, len(part)),
+                    updates=_updates_of(self._updates, start, len(part)),
+                    profiled=self._is_profiled or None,
+                )
             )
-            self._summary_since = self._summary.t
-        self._count_steady(epoch)
-        self._summarised.add(Counter(self._dt_us))
-        self._summary.add(self._last_us, self._dt_us, self._samples_of_all())
-        self._summary.wait_us = _added(self._summary.wait_us, self._waits_us)
-        self._summary.updates = _added(self._summary.updates, self._updates)
-        if self._kept < KEPT_BATCHES:
-            self.coalesced += len(self._dt_us)
+        self._kept += len(dt_us)
+        self._backlog += len(dt_us)
         self._forget_batches()
 
-    def _samples_of_all(self) -> int | None:
-        """Return how many samples the batches in hand hold together."""
-        count = len(self._dt_us)
-        samples = self._samples_of(self._first, count)
-        return sum(samples) if isinstance(samples, tuple) else samples and samples * count
+    def _summarise(self, epoch: EpochStart) -> None:
+        """Fold the batches in hand into one record.
+
+        In an epoch that was cut short the first execution and its opening belong together, so
+        that batch is no stalled step.
+        """
+        dt_us, counts = self._dt_us, Counter(self._dt_us)
+        self._summarised.add(counts)
+        is_first = self._first == epoch.skipped
+        first_us = dt_us[: epoch.stride] if is_first else []
+        limit_us = STALL_FACTOR * self._summarised.quantile(0.5)
+        steps_us = dt_us[len(first_us) :] if epoch.capped else dt_us
+        self._records.append(
+            BatchSummary(
+                epoch=epoch.epoch,
+                first=self._first,
+                count=len(dt_us),
+                samples=None if None in self._sizes else sum(self._sizes),  # type: ignore[arg-type]
+                t=self._first_end_us * 1000,
+                t_last=self._last_us * 1000,
+                time_us=sum(dt_us),
+                step_us=step_quantiles(counts),
+                stalls=sum(took_us > limit_us for took_us in steps_us),
+                opening_us=self._opening_us if is_first else None,
+                first_us=sum(first_us) if first_us else None,
+                first_steps=len(first_us) if len(first_us) > 1 else None,
+                wait_us=_sum_of(self._waits_us, 0, len(dt_us)),
+                updates=_known_sum(self._updates),
+            )
+        )
+        if self._kept < KEPT_BATCHES:
+            self.coalesced += len(dt_us)
+        self._forget_batches()
 
     def _forget_batches(self) -> None:
         self._last_steps.extend(self._dt_us[-LAST_STEPS:])
@@ -482,9 +508,8 @@ class BatchCollector:
         if self._is_profiled:
             return
         first, dt_us = self._first, self._dt_us
-        samples = self._samples_of(first, len(dt_us))
         picked = self.steady.pick(
-            samples,
+            self._samples_of(first, len(dt_us)),
             dt_us,
             opening=epoch.capped and first == 0,
             opening_us=self._opening_us if first == epoch.skipped else None,
@@ -492,8 +517,3 @@ class BatchCollector:
             first=first,
         )
         self.steady_us += sum(picked.dt_us)
-
-    def _finish_summary(self) -> None:
-        if self._summary is not None:
-            self._records.append(self._summary.record(self._summarised.quantile(0.5)))
-            self._summary = None

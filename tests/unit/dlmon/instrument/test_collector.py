@@ -1,4 +1,4 @@
-from collections import deque
+from collections import Counter, deque
 from dataclasses import replace
 
 import pytest
@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from dlmon.instrument import collector as emit
 from dlmon.instrument.batch_plan import BatchPlan
-from dlmon.instrument.collector import BatchCollector
+from dlmon.instrument.collector import BatchCollector, step_quantiles
 from dlmon.instrument.keras_data import Data
 from dlmon.instrument.queued import (
     EpochChanged,
@@ -697,3 +697,14 @@ def test_what_runs_since_the_last_batch_is_known_and_a_validation_waits_for_none
     assert collector.last_steps_us() == [20_000] * 4
     collect([Pause(BEGIN + 100 * MS, "validating")], collector=collector, finish=False)
     assert collector.quiet_since_ns is None
+
+
+@given(st.lists(st.integers(0, 10**6), min_size=1, max_size=60))
+def test_the_quantiles_of_a_summary_are_durations_that_occurred(durations):
+    quantiles = step_quantiles(Counter(durations))
+    assert list(quantiles) == sorted(quantiles)
+    assert (quantiles[0], quantiles[-1]) == (min(durations), max(durations))
+    assert set(quantiles) <= set(durations)
+    middle = sorted(durations)
+    assert middle[(len(middle) - 1) // 2 - 1 if len(middle) > 2 else 0] <= quantiles[3]
+    assert quantiles[3] <= middle[min(len(middle) - 1, len(middle) // 2 + 1)]

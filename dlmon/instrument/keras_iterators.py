@@ -71,25 +71,11 @@ def watch_data(module: ModuleType, reporter: Reporter) -> None:
     made.__init__ = initialise_and_note
 
 
-class _Handing:
-    """An iterator's batches, each noted as it comes."""
-
-    def __init__(self, batches: Iterable[Any], data: HandedData, reporter: Reporter) -> None:
-        self._batches = batches
-        self._data, self._reporter = data, reporter
-
-    def __iter__(self) -> Iterator[Any]:
-        return HandingIterator(iter(self._batches), self._data, self._reporter)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._batches, name)
-
-
 class HandingIterator:
     """Yields batches, and lets data note each as it comes."""
 
-    def __init__(self, batches: Iterator[Any], data: HandedData, reporter: Reporter) -> None:
-        self._batches = batches
+    def __init__(self, batches: Iterable[Any], data: HandedData, reporter: Reporter) -> None:
+        self._batches = iter(batches)
         self._note, self._reporter = data.note, reporter
 
     def __iter__(self) -> Iterator[Any]:
@@ -139,7 +125,7 @@ def _unowned(owner: Any, name: str) -> Callable[..., Any]:
 
 def _hand_on(iterator: Any, data: HandedData, reporter: Reporter) -> HandedData:
     get = _unowned(iterator, "_get_iterator")
-    iterator._get_iterator = lambda *arguments, **named: _Handing(
+    iterator._get_iterator = lambda *arguments, **named: HandingIterator(
         get(*arguments, **named), data, reporter
     )
     return data

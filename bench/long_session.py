@@ -229,7 +229,7 @@ def _records(log: Path, seconds: int) -> Iterator[Record]:
             done = BATCHES_S * flush // FLUSHES_S, BATCHES_S * (flush + 1) // FLUSHES_S
             for batch in range(*done):
                 end = t + (batch + 1) * SECOND // BATCHES_S - vary.randrange(3_000_000)
-                queue.append((of_epoch * BATCHES_S + batch, end))
+                queue.append(end)
             collector.take(queue)
             yield from collector.records()
         yield _sample(second + 1, vary)

@@ -100,7 +100,7 @@ class PacedRun:
         while step < self.steps and not self.emitter.reads.stop_requested:
             now = time.monotonic_ns()
             while end <= now and step < self.steps:
-                batch_ended((step, end))
+                batch_ended(end)
                 self.samples += self.batch_size if step + 1 < self.steps else self.last_batch
                 step += 1
                 end = next_end(end)

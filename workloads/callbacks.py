@@ -120,7 +120,7 @@ def inference_callback(reporter: Reporter, known: Known) -> Any:
             reports = self._dlmon_reports
             for output in keras.tree.flatten(self._outputs.pop(batch // reports.stride)):
                 keras.ops.convert_to_numpy(output)
-            reports.predict_batch_ended(batch)
+            reports.predict_batch_ended()
 
         def on_predict_end(self, logs: Any = None) -> None:
             super().on_predict_end(logs)

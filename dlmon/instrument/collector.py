@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 from dlmon.instrument.queued import (
     LEAST_NAMED_NS,
@@ -100,8 +101,7 @@ class BatchCollector:
     """Turns what the training thread queued into records, in order.
 
     JAX and Torch run hooks on a thread pool, so batches may arrive out of
-    order: they are put in order of their index, and one that is missing holds
-    the rest back for one call of `take` at most. Durations are differences of
+    order: they are put in order of their ends. Durations are differences of
     whole microseconds, so that they add up without drift. A hook that stands
     for several batches (`stride`) becomes as many equal ones. The first batch
     of an epoch that began in the compile phase ends that phase. A pause becomes a phase
@@ -110,10 +110,6 @@ class BatchCollector:
 
     def __init__(self) -> None:
         self._records: deque[Record] = deque()
-        # Batches that came before one with a lower index, and the highest index
-        # that has been held back for a whole call.
-        self._early: list[tuple[int, int] | MeasuredBatch] = []
-        self._overdue = -1
         self._epoch: EpochStart | None = None
         # The newest, by their numbers: what a GPU adds up for one may come after the next.
         self._ended: dict[int, Epoch] = {}
@@ -181,14 +177,13 @@ class BatchCollector:
             now: a pause that has lasted long enough by then becomes a phase.
         """
         self._coalescing = coalesce
-        self._overdue = self._early[-1][0] if self._early else -1
-        arrived: list[tuple[int, int] | MeasuredBatch] = []
+        arrived: list[int | MeasuredBatch] = []
         while queue:
             item = queue.popleft()
-            if isinstance(item, tuple):
+            if isinstance(item, (int, MeasuredBatch)):
                 arrived.append(item)
                 continue
-            self._order_batches(arrived, everything=isinstance(item, (EpochStart, EpochEnd)))
+            self._count(arrived)
             arrived = []
             if isinstance(item, EpochStart):
                 self._start_epoch(item)
@@ -225,7 +220,7 @@ class BatchCollector:
                 if one is not None:
                     self._records.pop()
                 self._records.append(one or item)
-        self._order_batches(arrived, everything=finish)
+        self._count(arrived)
         if now is not None and self._pause is not None and now - self._pause.t >= MIN_PAUSE_NS:
             self._end_pause(now)
         if self._must_coalesce():
@@ -323,40 +318,28 @@ class BatchCollector:
         )
         self._records.append(changed)
 
-    def _order_batches(
-        self, arrived: list[tuple[int, int] | MeasuredBatch], everything: bool
-    ) -> None:
-        """Take batches in order of index; keep those after a missing one, once."""
-        batches = self._early + arrived
-        self._early = []
-        if self._epoch is None:
+    def _count(self, arrived: list[Any]) -> None:
+        """Count batches in the order in which they ended."""
+        epoch = self._epoch
+        if epoch is None:
             return
-        batches.sort()
-        stride = self._epoch.stride
-        for position, batch in enumerate(batches):
-            index, end_ns = batch[0], batch[1]
-            if index >= self._next + stride and index > self._overdue and not everything:
-                self._early = batches[position:]
-                break
-            count = self._batches_until(index)
+        # All are times, or all are measured.
+        arrived.sort()
+        for batch in arrived:
+            count = epoch.stride
+            if count > 1 and self._steps_due:
+                # There may be fewer than a hook stands for.
+                count = max(1, min(count, self._steps_due - self._next))
             if isinstance(batch, MeasuredBatch):
                 if isinstance(batch.samples, tuple):
                     count = len(batch.samples)
-                if count > 0:
-                    self._append(self._epoch, count, end_ns)
-                    self._measure(batch, count)
-            elif count > 0:
-                if stride > 1:
-                    # Of several that are to end together, fewer may be left.
-                    count, _ = self._take(self._epoch, count)
-                self._append(self._epoch, count, end_ns)
-
-    def _batches_until(self, index: int) -> int:
-        """Return how many batches end with that one: there may be fewer than a hook claims."""
-        count = index + 1 - self._next
-        if count <= 1 or not self._steps_due:
-            return count
-        return max(1, min(count, self._steps_due - self._next))
+                self._append(epoch, count, batch.end_ns)
+                self._measure(batch, count)
+            else:
+                if epoch.stride > 1:
+                    # Or fewer may be left.
+                    count, _ = self._take(epoch, count)
+                self._append(epoch, count, batch)
 
     def _take(self, epoch: EpochStart, count: int) -> tuple[int, list[tuple[int, int]]]:
         """Keep the sizes of so many batches at most; return how many, and the waits for them."""

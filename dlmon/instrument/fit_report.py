@@ -53,15 +53,7 @@ class Known:
     evaluation_capped: bool = False
 
 
-def last_of(batch: int, stride: int) -> int:
-    """Return the last of the batches that ended together, with the index that a hook was given.
-
-    Until Keras 3.9 it is that of the first of them.
-    """
-    return batch + stride - 1 if batch % stride == 0 else batch
-
-
-def _nothing(batch: int) -> None:
+def _nothing() -> None:
     """Count no batch."""
 
 
@@ -73,7 +65,7 @@ class FitReport(Activity):
         package: keras or tf_keras.
         known: what a workload of ours says; None in a script.
 
-    `batch_ended` is the fast path: it takes the index of a training batch that ended.
+    `batch_ended` is the fast path: a training batch has ended.
     """
 
     def __init__(self, watch: FitWatch, package: str, known: Known | None = None) -> None:
@@ -83,7 +75,7 @@ class FitReport(Activity):
         self._package = package
         self.model: Any = None
         self.params: Mapping[str, Any] = {}
-        self.batch_ended: Callable[[int], None] = _nothing
+        self.batch_ended: Callable[[], None] = _nothing
         self.is_due = False
         """Whether `batch_began` has something to do."""
         self.stride = 1
@@ -95,9 +87,9 @@ class FitReport(Activity):
         self._mode = ""
         self._outer: Activity | None = None
         self._begin = 0
-        # Of a pass over test samples: when it began, and each batch that a hook named with its end.
+        # Of a pass over test samples: when it began, and when its batches ended.
         self._test_begin = 0
-        self._test_ends: list[tuple[int, int]] = []
+        self._test_ends: list[int] = []
         self._forget_fit()
 
     def _forget_fit(self) -> None:
@@ -210,26 +202,21 @@ class FitReport(Activity):
             )
         )
 
-    def _first_batch_ended(self, batch: int) -> None:
+    def _first_batch_ended(self) -> None:
         self.has_batches = True
         self.batch_ended = self._way_to_count()
-        self.batch_ended(batch)
+        self.batch_ended()
 
-    def _way_to_count(self) -> Callable[[int], None]:
-        if isinstance(self._data, StreamedData):
-            return self._streamed_ended
-        return self._ended if self.stride == 1 else self._several_ended
+    def _way_to_count(self) -> Callable[[], None]:
+        return self._streamed_ended if isinstance(self._data, StreamedData) else self._ended
 
-    def _ended(self, batch: int) -> None:
-        self._reporter.batch_ended((batch, self._clock()))
+    def _ended(self) -> None:
+        self._reporter.batch_ended(self._clock())
 
-    def _several_ended(self, batch: int) -> None:
-        self._reporter.batch_ended((last_of(batch, self.stride), self._clock()))
-
-    def _streamed_ended(self, batch: int) -> None:
+    def _streamed_ended(self) -> None:
         assert isinstance(self._data, StreamedData)
-        now, sizes = self._clock(), self._data.sizes_of(self.stride)
-        self._reporter.batch_ended(MeasuredBatch(last_of(batch, self.stride), now, sizes))
+        batch = MeasuredBatch(self._clock(), self._data.sizes_of(self.stride))
+        self._reporter.batch_ended(batch)
 
     def batch_began(self, batch: int) -> None:
         """Time the opening of a later epoch, and describe a model that its first batch built."""
@@ -342,9 +329,9 @@ class FitReport(Activity):
             samples = None if data.inferred else data.samples_per_epoch
             self._reporter.describe_loop(validation_steps=data.batches, validation_samples=samples)
 
-    def test_batch_ended(self, batch: int) -> None:
+    def test_batch_ended(self) -> None:
         if self._mode in ("fit", "test"):
-            self._test_ends.append((last_of(batch, self.stride), self._clock()))
+            self._test_ends.append(self._clock())
             self._stop_if_asked()
 
     def test_ended(self, logs: Any) -> None:
@@ -352,7 +339,7 @@ class FitReport(Activity):
             return
         now = self._clock()
         # With steps_per_execution the hooks claim maybe more than there are.
-        steps = max((batch for batch, _ in self._test_ends), default=-1) + 1
+        steps = len(self._test_ends) * self.stride
         samples = None
         if self._test_data is not None and steps:
             read, samples = self._test_data.read(steps)
@@ -369,11 +356,11 @@ class FitReport(Activity):
         self._leave()
 
     def _end_validation(self, now: int, steps: int) -> None:
-        ends = [end for _, end in self._test_ends]
+        ends = self._test_ends
         if not self._validation_compiled:
             self._validation_compiled = True
             self._reporter.enter("validating", min(ends))
-        first_steps = min(min(batch for batch, _ in self._test_ends) + 1, steps)
+        first_steps = min(self.stride, steps)
         self._validation = Validation(
             begin=self._test_begin,
             first_end=min(ends),
@@ -398,7 +385,7 @@ class FitReport(Activity):
                 samples=samples,
                 whole=whole and steps >= (due or 0),
                 metrics=metrics,
-                first_end=min(end for _, end in self._test_ends),
+                first_end=min(self._test_ends),
                 why=why,
             )
         )
@@ -417,9 +404,9 @@ class FitReport(Activity):
         self._reporter.enter("predicting" if self.has_batches else "compiling", self._begin)
         self._start_epoch()
 
-    def predict_batch_ended(self, batch: int) -> None:
+    def predict_batch_ended(self) -> None:
         """Report a batch of a workload's inference."""
-        self.batch_ended(batch)
+        self.batch_ended()
         if self._reporter.reads.stop_requested:
             self.model.stop_predicting = True
 

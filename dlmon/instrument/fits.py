@@ -121,7 +121,7 @@ def callback_class(base: type[Any], reporter: Reporter) -> type[Any]:
 
         def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
             try:
-                self._dlmon_reports.batch_ended(batch)
+                self._dlmon_reports.batch_ended()
                 if reads.is_due:
                     self._dlmon_reports.asked(logs)
             except Exception as error:  # noqa: BLE001 - whatever it is, the script goes on
@@ -141,7 +141,7 @@ def callback_class(base: type[Any], reporter: Reporter) -> type[Any]:
 
         @guard
         def on_test_batch_end(self, batch: int, logs: Any = None) -> None:
-            self._dlmon_reports.test_batch_ended(batch)
+            self._dlmon_reports.test_batch_ended()
 
         @guard
         def on_test_end(self, logs: Any = None) -> None:

@@ -41,7 +41,6 @@ class Steps:
         self._reporter, self._clock = reporter, clock
         self._owner = ""
         self._epoch: int | None = None
-        self._step = 0
         self._entered_ns = 0
 
     def begin(self, owner: str, version: str | None, **known: Any) -> bool:
@@ -61,7 +60,7 @@ class Steps:
 
     def begin_epoch(self, t: int | None = None) -> None:
         """Begin an epoch at a time; without one, where the loop began or the last one ended."""
-        self._epoch, self._step = self._reporter.next_epoch(), 0
+        self._epoch = self._reporter.next_epoch()
         self._reporter.send(EpochStart(self._epoch, self._entered_ns if t is None else t))
 
     def step(self, samples: int | None, metrics: Callable[[], Mapping[str, Any]]) -> None:
@@ -69,8 +68,7 @@ class Steps:
         if self._epoch is None:
             self.begin_epoch()
         now = self._clock()
-        self._reporter.batch_ended(MeasuredBatch(self._step, now, samples))
-        self._step += 1
+        self._reporter.batch_ended(MeasuredBatch(now, samples))
         if self._reporter.reads.is_due and (values := metrics()):
             self._reporter.send_metrics(now, values)
 

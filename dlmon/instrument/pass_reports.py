@@ -53,7 +53,7 @@ def _together(batches: list[MeasuredBatch]) -> MeasuredBatch:
     last = batches[-1]
     sizes = tuple(one.samples for one in batches if isinstance(one.samples, int))
     wait_ns = sum(one.wait_ns or 0 for one in batches)
-    return last._replace(number=batches[0].number, samples=sizes, wait_ns=wait_ns)
+    return last._replace(samples=sizes, wait_ns=wait_ns)
 
 
 class PassReports:
@@ -460,7 +460,7 @@ class PassReports:
                 read.stepped += 1
         read.goes_backward = False
         # A tuple's own `__new__` takes half as long as a named one's.
-        item = _new(MeasuredBatch, (read.skipped + number, now, read.size, read.wait_ns, updates))
+        item = _new(MeasuredBatch, (now, read.size, read.wait_ns, updates))
         if updates and read.state == TRAINING and read.waits and not read.ahead:
             self.reporter.batch_ended(item)
         else:

@@ -145,7 +145,6 @@ class MeasuredBatch(NamedTuple):
     of an optimiser that ended in it.
     """
 
-    number: int
     end_ns: int
     samples: int | tuple[int, ...] | None = None
     wait_ns: int | None = None
@@ -170,7 +169,7 @@ def joined(last: NamedPause, pause: NamedPause) -> NamedPause | None:
     )
 
 
-# What the training thread queues: a batch's (index, end time), a mark, or a finished record.
+# What the training thread queues: when a batch ended, a mark, or a finished record.
 Mark = (
     EpochStart
     | EpochOpened
@@ -181,4 +180,4 @@ Mark = (
     | ProfiledSteps
     | MetricsRead
 )
-Queued = tuple[int, int] | MeasuredBatch | Mark | Record
+Queued = int | MeasuredBatch | Mark | Record

@@ -199,7 +199,7 @@ class Run:
             ahead_s = (step + 1) * self.step_s - (time.monotonic_ns() - begin) / 1e9
             if ahead_s > SHORTEST_SLEEP_S:
                 time.sleep(ahead_s)
-            self.emitter.batch_ended((step, time.monotonic_ns()))
+            self.emitter.batch_ended(time.monotonic_ns())
             if scripted:
                 self.reach(f"step {step}")
             if self.emitter.reads.stop_requested:

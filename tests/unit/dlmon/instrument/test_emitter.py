@@ -113,7 +113,7 @@ def test_everything_that_was_sent_arrives_in_order(pipe):
 def test_batches_arrive_without_anybody_closing(pipe):
     pipe.emitter.send(EpochStart(0, 0, Data.of_samples(30, 10)))
     for index in range(3):
-        pipe.emitter.batch_ended((index, (index + 1) * 20 * MS))
+        pipe.emitter.batch_ended((index + 1) * 20 * MS)
     wait_for(lambda: pipe.read() and len(durations_in(pipe.records())) == 3)
     assert durations_in(pipe.records()) == [20_000] * 3
 
@@ -122,7 +122,7 @@ def test_it_is_known_how_much_longer_the_steady_state_must_last(pipe):
     assert pipe.emitter.steady_left_us(3_000_000) == 4_000_000
     pipe.emitter.send(EpochStart(0, 0, Data.of_samples(200, 10)))
     for index in range(20):
-        pipe.emitter.batch_ended((index, (index + 1) * 200 * MS))
+        pipe.emitter.batch_ended((index + 1) * 200 * MS)
     # The first compiles, and ten are warm-up.
     wait_for(lambda: pipe.emitter.steady_left_us(3_000_000) == 3_000_000 - 9 * 200_000)
     assert pipe.emitter.steady_left_us(1_000_000) == 0
@@ -231,7 +231,7 @@ def test_a_full_pipe_costs_single_times_and_says_how_many(pipe, monkeypatch):
     wait_for(pipe.full)
     pipe.emitter.send(EpochStart(0, 0, Data.of_samples(50_000, 10)))
     for index in range(5_000):
-        pipe.emitter.batch_ended((index, (index + 1) * MS))
+        pipe.emitter.batch_ended((index + 1) * MS)
     pipe.emitter.send(EpochEnd(0, 6_000 * MS, {}, {}, cut=False))
     wait_for(lambda: not pipe.emitter._queue)
     wait_for(lambda: b"could not keep up" in pipe.read())
@@ -266,7 +266,7 @@ def test_many_batches_from_another_thread_are_all_reported(pipe):
 
     def train():
         for index in range(20_000):
-            pipe.emitter.batch_ended((index, (index + 1) * 1_000))
+            pipe.emitter.batch_ended((index + 1) * 1_000)
         pipe.emitter.send(EpochEnd(0, 20_001_000, {}, {}, cut=False))
 
     training = threading.Thread(target=train)

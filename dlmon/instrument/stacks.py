@@ -122,8 +122,8 @@ class Looks:
         self._lines_of = lines_of
         self.thread: int | None = None
         """The ident of the thread that trains; None before anything trains."""
-        self._seen: Counter[tuple[_Line, _Line | None]] = Counter()
-        self._looks = self._held = 0
+        # The place that each look has seen, and whether it could not come when it was due.
+        self._looks: list[tuple[tuple[_Line, _Line | None], bool]] = []
         self._begin_ns: int | None = None
         self._first_ns = 0
         self._interval_ns = int(LOOK_S * 1e9)
@@ -162,9 +162,7 @@ class Looks:
         return self._look(now) or ended
 
     def _begin(self, begin_ns: int, now: int) -> None:
-        self._seen.clear()
-        self._looks = self._held = 0
-        self._begin_ns = begin_ns
+        self._looks, self._begin_ns = [], begin_ns
         self._interval_ns, self._due_ns = int(LOOK_S * 1e9), now
         self._report_ns = begin_ns + REPORT_NS
 
@@ -174,36 +172,26 @@ class Looks:
         assert self.thread is not None
         assert self._begin_ns is not None
         inner, script = lines_of(sys._current_frames().get(self.thread))
-        if now - self._due_ns > LATE_NS:
-            self._count_held((now - self._due_ns) // self._interval_ns)
-        self._looks += 1
+        if now - self._due_ns > LATE_NS and (lines := self._lines_of(self.thread)):
+            # While Python's lock is held, no thread goes on.
+            held_at = lines[0], next((line for line in lines if is_of_script(line[0])), None)
+            self._looks += [(held_at, True)] * ((now - self._due_ns) // self._interval_ns)
         if inner is not None:
-            self._seen[inner, script] += 1
+            self._looks.append(((inner, script), False))
         self._due_ns = now + self._interval_ns
-        if self._looks >= THINNED_AT:
-            self._looks, self._held = self._looks // 2, self._held // 2
+        while len(self._looks) >= THINNED_AT:
+            self._looks = self._looks[::2]
             self._interval_ns *= 2
-            self._seen = Counter({place: -(-n // 2) for place, n in self._seen.items()})
-        if now < self._report_ns or not self._seen:
+        if now < self._report_ns or not self._looks:
             return None
         lasted_ns = now - self._begin_ns
         self._report_ns = now + min(lasted_ns, REPORTS_APART_NS)
         return self._stack(now, goes_on=True)
 
-    def _count_held(self, looks: int) -> None:
-        """Count the looks that could not come: while its lock is held, no thread goes on."""
-        assert self.thread is not None
-        lines = self._lines_of(self.thread)
-        if lines:
-            script = next((line for line in lines if is_of_script(line[0])), None)
-            self._seen[lines[0], script] += looks
-            self._looks += looks
-            self._held += looks
-
     def _ended(self, end_ns: int | None) -> Stack | None:
         """Return what was seen in the pause that is over."""
         begin_ns, self._begin_ns = self._begin_ns, None
-        if begin_ns is None or not self._seen:
+        if begin_ns is None or not self._looks:
             return None
         end_ns = max(end_ns or self._due_ns - self._interval_ns, begin_ns)
         self._reports += 1
@@ -214,18 +202,12 @@ class Looks:
     def _stack(self, t: int, goes_on: bool | None = None, begin_ns: int | None = None) -> Stack:
         begin_ns = self._begin_ns if begin_ns is None else begin_ns
         assert begin_ns is not None
+        seen = Counter(place for place, _ in self._looks)
         # Its first look and its last.
         due = 1 + max(0, t - self._first_ns) // self._interval_ns
         places = tuple(
             SeenAt(count, Frame(*inner), Frame(*script) if script else None)
-            for (inner, script), count in self._seen.most_common(MOST_PLACES)
+            for (inner, script), count in seen.most_common(MOST_PLACES)
         )
-        return Stack(
-            t,
-            begin_ns,
-            self._looks,
-            max(self._looks, due),
-            places,
-            goes_on,
-            held=self._held or None,
-        )
+        looks, held = len(self._looks), sum(is_held for _, is_held in self._looks)
+        return Stack(t, begin_ns, looks, max(looks, due), places, goes_on, held=held or None)

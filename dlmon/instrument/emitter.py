@@ -1,10 +1,10 @@
 """Child side: hand records to the supervisor without ever blocking training, and answer it.
 
-The training thread only appends to a queue. A side thread wakes four times a
-second, packs the batches into records and writes as much as the pipe takes. When the pipe stays full, batches are folded into summaries;
-epochs and every other record wait in memory, in order, and are never dropped.
-The same thread answers what the supervisor asks, and looks where the training thread
-is while no batch comes.
+The training thread only appends to a queue. A side thread wakes four times a second, packs the
+batches into records and writes as much as the pipe takes. When the pipe stays full, batches are
+folded into summaries; epochs and every other record wait in memory, in order, and are never
+dropped. The same thread answers what the supervisor asks, and looks where the training thread is
+while no batch comes.
 """
 
 from __future__ import annotations

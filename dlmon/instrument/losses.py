@@ -17,11 +17,9 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Mapping
-from functools import wraps
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from dlmon.instrument.around import hide_this_frame
 from dlmon.instrument.fit_watch import OWNER as KERAS
 from dlmon.instrument.queued import GRADIENT_NORM, LEARNING_RATE, EpochChanged
 from dlmon.instrument.reporter import Reporter
@@ -85,8 +83,6 @@ class Losses:
         self._reporter, self._clock, self._reads = reporter, clock, reporter.reads
         self.is_reading = True
         """Whether `went_backward` wants to know: what its caller asks first."""
-        self.goes_backward = False
-        """Whether PyTorch goes backward now; what it calls within that is none of the script's."""
         self.is_within_step = False
         """Whether an optimiser steps: what it computes itself, maybe several times, is within."""
         # Of the steps since the last look; and with what went backward since the last of them, None
@@ -331,43 +327,3 @@ def _copied_from_gpu(number: Any) -> Callable[[], float | None]:
     done = torch.cuda.Event()
     done.record(torch.cuda.current_stream(number.device))
     return lambda: float(copied.item()) if done.query() else None
-
-
-def around_backward(
-    following: Callable[..., Any], losses: Losses, is_loss: Callable[[Any], bool]
-) -> Callable[..., Any]:
-    """Return `Tensor.backward` that shows its tensor first.
-
-    Args:
-        following: PyTorch's own.
-        losses: what follows them.
-        is_loss: whether a tensor may be read at all.
-    """
-
-    @wraps(following)
-    def backward(self: Any, gradient: Any = None, *arguments: Any, **named: Any) -> Any:
-        is_read = losses.is_reading and not losses.goes_backward
-        if is_read:
-            losses.goes_backward = True
-            try:
-                # What computes gradients of some inputs alone is no step of training.
-                inputs = named.get("inputs", *arguments[2:3]) if arguments or named else None
-                if gradient is None and inputs is None and is_loss(self):
-                    losses.went_backward(self)
-            except Exception:  # noqa: BLE001 - whatever it is, the script goes on
-                losses.turn_off()
-        try:
-            if arguments or named:
-                return following(self, gradient, *arguments, **named)
-            # As nearly always, and in half the time.
-            return following(self, gradient)
-        except BaseException as error:
-            hide_this_frame(error)
-            raise
-        finally:
-            if is_read:
-                losses.goes_backward = False
-
-    # `torch.compile` calls such a function as it is, without a word.
-    backward._torchdynamo_disable = True  # type: ignore[attr-defined]
-    return backward

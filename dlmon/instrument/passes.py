@@ -230,10 +230,12 @@ class Passes:
             top.last_active = self._clock()
             if not top.has_trained:
                 self.reports.gone_backward_on = device
+                self._reporter.saw("torch backward")
             top.goes_backward = top.has_gone_backward = True
         elif not self.reports.has_optimizers:
             self._busy = True
             self.reports.gone_backward_on = device
+            self._reporter.saw("torch backward")
             if self.reports.may_step_yet(thread):
                 self.reports.train_after_all(steps=0)
             else:

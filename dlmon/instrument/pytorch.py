@@ -19,7 +19,7 @@ from dlmon.instrument.devices import device_of_training
 from dlmon.instrument.loader_pass import NEW, OVER, TRAINING, Pass, Thread
 from dlmon.instrument.loader_workers import answering
 from dlmon.instrument.loaders import Loader, describe
-from dlmon.instrument.losses import Losses, around_backward
+from dlmon.instrument.losses import Losses
 from dlmon.instrument.pass_reports import PassReports
 from dlmon.instrument.passes import Passes
 from dlmon.instrument.reporter import Reporter, guarded
@@ -112,22 +112,31 @@ def watch_optimizers(module: ModuleType, reporter: Reporter) -> None:
 
 @where_a_monitor_listens
 def watch_backward(module: ModuleType, reporter: Reporter) -> None:
-    """Note what goes backward, by which a pass trains whatever steps; `module` is torch.autograd.
+    """Note what goes backward, by which a pass trains whatever steps, and read a loss.
 
-    `Tensor.backward` calls it too.
+    `module` is torch.autograd; `Tensor.backward` calls it too.
     """
-    passes, following, is_within = passes_of(reporter), module.backward, False
+    passes, losses, following = passes_of(reporter), losses_of(reporter), module.backward
+    torch, is_within = sys.modules["torch"], False
 
     @wraps(following)
-    def backward(tensors: Any, *arguments: Any, **named: Any) -> Any:
+    def backward(tensors: Any, grad_tensors: Any = None, *arguments: Any, **named: Any) -> Any:
         nonlocal is_within
         if is_within or not reporter.is_on:
-            return following(tensors, *arguments, **named)
+            return following(tensors, grad_tensors, *arguments, **named)
         # What computes gradients of some inputs alone is no step of training.
         counts, is_within = named.get("inputs") is None, True
+        if counts and grad_tensors is None and losses.is_reading:
+            try:
+                # Of other kinds, to ask for a number may compute, or send, what the script did not
+                # want.
+                if type(tensors) is torch.Tensor and tensors.numel() == 1:
+                    losses.went_backward(tensors)
+            except Exception:  # noqa: BLE001 - whatever it is, the script goes on
+                losses.turn_off()
         began = time.monotonic_ns()
         try:
-            gradients = following(tensors, *arguments, **named)
+            result = following(tensors, grad_tensors, *arguments, **named)
         except BaseException as error:
             hide_this_frame(error)
             raise
@@ -136,38 +145,13 @@ def watch_backward(module: ModuleType, reporter: Reporter) -> None:
         if counts:
             try:
                 passes.went_backward(getattr(tensors, "device", None), began)
-            except Exception as error:  # noqa: BLE001 - whatever it is, the script goes on
+            except Exception as error:  # noqa: BLE001 - as above
                 reporter.turn_off(error)
-        return gradients
+        return result
 
     # `torch.compile` calls such a function as it is, without a word.
     backward._torchdynamo_disable = True  # type: ignore[attr-defined]
     module.backward = backward  # type: ignore[attr-defined]
-
-
-@where_a_monitor_listens
-def watch_losses(module: ModuleType, reporter: Reporter) -> None:
-    """Read losses as a script goes backward; `module` is torch._tensor."""
-    kind = module.Tensor
-
-    def is_loss(tensor: Any) -> bool:
-        # Of other kinds, to ask for a number may compute, or send, what the script did not want.
-        return type(tensor) is kind and tensor.numel() == 1
-
-    following = around_backward(kind.backward, losses_of(reporter), is_loss)
-
-    @wraps(following)
-    def backward_at_first(self: Any, *arguments: Any, **named: Any) -> Any:
-        kind.backward = following
-        reporter.saw("torch backward")
-        try:
-            return following(self, *arguments, **named)
-        except BaseException as error:
-            hide_this_frame(error)
-            raise
-
-    backward_at_first._torchdynamo_disable = True  # type: ignore[attr-defined]
-    kind.backward = backward_at_first
 
 
 @where_a_monitor_listens

@@ -106,7 +106,6 @@ def _dlmon_watch(place, packages):
         "torch.utils.data.dataloader": "pytorch.watch_loaders",
         "torch.optim.optimizer": "pytorch.watch_optimizers",
         "torch.autograd": "pytorch.watch_backward",
-        "torch._tensor": "pytorch.watch_losses",
         "torch.amp.grad_scaler": "pytorch.watch_scalers",
         "accelerate.data_loader": "pytorch.watch_accelerate",
         "lightning.pytorch.trainer.call": "lightning.watch_lightning",

@@ -7,11 +7,11 @@ from types import SimpleNamespace
 import pytest
 from fakes.loops import KeptReporter
 
-from dlmon.instrument.losses import GIVEN_UP_AFTER, Losses, around_backward
+from dlmon.instrument.losses import GIVEN_UP_AFTER
 from dlmon.instrument.pytorch import (
     losses_of,
+    watch_backward,
     watch_clipping,
-    watch_losses,
     watch_optimizers,
     watch_scalers,
 )
@@ -25,7 +25,6 @@ class Tensor:
         self.value, self.size = value, size
         self.device = SimpleNamespace(type=device)
         self.is_cpu, self.is_cuda = device == "cpu", device == "cuda"
-        self.went_backward = 0
 
     def numel(self):
         return self.size
@@ -46,9 +45,15 @@ class Tensor:
         return Tensor(self.value - other.value, self.device.type)
 
     def backward(self, gradient=None, inputs=None):
-        self.went_backward += 1
-        if self.value == "broken":
-            raise ValueError("of the script's own")
+        autograd.backward(self, gradient, inputs=inputs)
+
+
+autograd = SimpleNamespace()
+
+
+def go_backward(tensor, gradients=None, inputs=None):
+    if tensor.value == "broken":
+        raise ValueError("of the script's own")
 
 
 class Optimizer:
@@ -112,7 +117,7 @@ def script(monkeypatch):
     watched = SimpleNamespace(
         reporter=Reports(),
         gpu=done,
-        Tensor=type("Tensor", (Tensor,), {"backward": Tensor.backward}),
+        Tensor=type("Tensor", (Tensor,), {}),
         Optimizer=type("Optimizer", (Optimizer,), {"zero_grad": Optimizer.zero_grad}),
         GradScaler=type("GradScaler", (GradScaler,), {"scale": GradScaler.scale}),
     )
@@ -130,7 +135,8 @@ def script(monkeypatch):
         register_optimizer_step_post_hook=hooks.after.append,
         Optimizer=watched.Optimizer,
     )
-    watch_losses(SimpleNamespace(Tensor=watched.Tensor), watched.reporter)
+    module.Tensor, autograd.backward = watched.Tensor, go_backward
+    watch_backward(autograd, watched.reporter)
     watch_optimizers(optimizers, watched.reporter)
     watch_scalers(SimpleNamespace(GradScaler=watched.GradScaler), watched.reporter)
     return watched
@@ -382,20 +388,8 @@ def test_an_error_of_the_scripts_reaches_it_without_a_frame_of_ours(script):
     optimizer.step()
     with pytest.raises(ValueError, match="own") as caught:
         script.Tensor("broken", "xla").backward()
-    assert [frame.name for frame in caught.traceback] == [caught.traceback[0].name, "backward"]
-    assert not losses_of(script.reporter).goes_backward
-
-
-def test_what_goes_backward_within_is_not_read():
-    reporter = Reports()
-    losses = Losses(reporter)
-    inner = around_backward(lambda tensor, *more: None, losses, lambda t: True)
-    outer = around_backward(lambda tensor, *more: inner(Tensor(9.0)), losses, lambda tensor: True)
-    optimizer = Optimizer()
-    losses.stepped(optimizer)
-    outer(Tensor(0.5))
-    losses.stepped(optimizer)
-    assert reporter.losses == [0.5]
+    names = [frame.name for frame in caught.traceback]
+    assert names == [caught.traceback[0].name, "backward", "go_backward"]
 
 
 def metrics_read(script):

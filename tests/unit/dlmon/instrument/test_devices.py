@@ -19,58 +19,35 @@ def optimizer_on(kind):
     )
 
 
-@pytest.fixture
-def gpu_properties(monkeypatch):
-    properties = SimpleNamespace(name="NVIDIA H100", uuid="1b2c-3d")
+def unknown(why):
+    return {"why": {"device": why}}
+
+
+H100 = {"device": "gpu", "device_name": "NVIDIA H100"}
+
+
+@pytest.mark.parametrize(
+    ("trained_by", "uuid", "visible", "found"),
+    [
+        (optimizer_on("cpu"), None, None, {"device": "cpu"}),
+        (SimpleNamespace(type="cpu"), None, None, {"device": "cpu"}),
+        (optimizer_on("mps"), None, None, unknown("it is mps, which dlmon does not watch")),
+        (optimizer_on("cuda"), "1b2c-3d", None, {**H100, "device_uuid": "GPU-1b2c-3d"}),
+        (optimizer_on("cuda"), None, None, H100),
+        (optimizer_on("cuda"), None, "GPU-77, GPU-88", {**H100, "device_uuid": "GPU-77"}),
+        # CUDA counts in another order.
+        (optimizer_on("cuda"), None, "1", H100),
+    ],
+)
+def test_pytorch_trains_where_the_first_parameter_or_what_goes_backward_lies(
+    monkeypatch, trained_by, uuid, visible, found
+):
+    properties = SimpleNamespace(name="NVIDIA H100", **({} if uuid is None else {"uuid": uuid}))
     cuda = SimpleNamespace(get_device_properties=lambda device: properties)
     monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=cuda))
-    return properties
-
-
-def test_an_optimizer_of_parameters_in_main_memory_trains_on_the_cpu():
-    assert device_of_training(optimizer_on("cpu")) == {"device": "cpu"}
-
-
-def test_what_goes_backward_says_where_it_lies():
-    assert device_of_training(SimpleNamespace(type="cpu")) == {"device": "cpu"}
-
-
-def test_an_optimizer_on_a_gpu_gives_its_name_and_uuid_as_nvml_writes_it(gpu_properties):
-    assert device_of_training(optimizer_on("cuda")) == {
-        "device": "gpu",
-        "device_name": "NVIDIA H100",
-        "device_uuid": "GPU-1b2c-3d",
-    }
-
-
-def test_a_pytorch_that_gives_no_uuid_still_says_that_it_is_a_gpu(gpu_properties):
-    del gpu_properties.uuid
-    assert device_of_training(optimizer_on("cuda")) == {
-        "device": "gpu",
-        "device_name": "NVIDIA H100",
-    }
-
-
-def test_without_a_uuid_of_its_own_a_gpu_has_the_one_that_the_environment_leaves(
-    gpu_properties, monkeypatch
-):
-    del gpu_properties.uuid
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "GPU-77, GPU-88")
-    assert device_of_training(optimizer_on("cuda"))["device_uuid"] == "GPU-77"
-
-
-def test_a_number_in_the_environment_says_nothing_as_cuda_counts_in_another_order(
-    gpu_properties, monkeypatch
-):
-    del gpu_properties.uuid
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
-    assert "device_uuid" not in device_of_training(optimizer_on("cuda"))
-
-
-def test_what_is_neither_cpu_nor_gpu_of_nvidia_is_unknown_with_its_name():
-    assert device_of_training(optimizer_on("mps")) == {
-        "why": {"device": "it is mps, which dlmon does not watch"}
-    }
+    if visible is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    assert device_of_training(trained_by) == found
 
 
 @pytest.mark.parametrize(
@@ -96,14 +73,16 @@ def tensorflow_with(gpus):
     return SimpleNamespace(config=config)
 
 
-def test_tensorflow_without_a_gpu_trains_on_the_cpu(monkeypatch):
-    monkeypatch.setitem(sys.modules, "tensorflow", tensorflow_with([]))
-    assert device_of_keras("tensorflow") == {"device": "cpu"}
-
-
-def test_tensorflow_with_gpus_trains_on_the_first(monkeypatch):
-    monkeypatch.setitem(sys.modules, "tensorflow", tensorflow_with(["Tesla T4", "Tesla V100"]))
-    assert device_of_keras("tensorflow") == {"device": "gpu", "device_name": "Tesla T4"}
+@pytest.mark.parametrize(
+    ("gpus", "found"),
+    [
+        ([], {"device": "cpu"}),
+        (["Tesla T4", "Tesla V100"], {"device": "gpu", "device_name": "Tesla T4"}),
+    ],
+)
+def test_tensorflow_trains_on_the_first_gpu(monkeypatch, gpus, found):
+    monkeypatch.setitem(sys.modules, "tensorflow", tensorflow_with(gpus))
+    assert device_of_keras("tensorflow") == found
 
 
 @pytest.mark.parametrize(
@@ -111,7 +90,7 @@ def test_tensorflow_with_gpus_trains_on_the_first(monkeypatch):
     [
         ("cpu", {"device": "cpu"}),
         ("gpu", {"device": "gpu", "device_name": "NVIDIA A10"}),
-        ("tpu", {"why": {"device": "it is tpu, which dlmon does not watch"}}),
+        ("tpu", unknown("it is tpu, which dlmon does not watch")),
     ],
 )
 def test_jax_trains_on_its_first_device(monkeypatch, platform, found):

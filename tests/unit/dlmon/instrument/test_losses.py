@@ -319,11 +319,6 @@ def test_a_scaler_that_is_off_changes_nothing(script):
     assert script.reporter.losses == [0.5]
 
 
-def test_a_library_that_scales_losses_itself_is_not_read(script, monkeypatch):
-    monkeypatch.setitem(sys.modules, "deepspeed", SimpleNamespace())
-    assert trained(script, 0.5, 0.4, 0.3) == []
-
-
 def test_of_two_optimizers_the_first_is_followed(script):
     one, other = script.Optimizer(), script.Optimizer()
     for number in range(8):
@@ -360,18 +355,17 @@ def test_a_gpu_whose_work_is_recorded_is_left_alone(script):
     assert trained(script, 0.5, 0.4, 0.3, device="cuda") != []
 
 
-def test_a_device_that_computes_when_asked_is_not_asked(script):
-    assert trained(script, 0.5, 0.4, 0.3, device="xla") == []
-
-
-def test_keras_says_its_own(script):
-    script.reporter.take("keras")
-    assert trained(script, 0.5, 0.4, 0.3) == []
-
-
-def test_a_script_that_tells_its_loss_is_believed(script):
-    script.reporter.reads.are_reported = True
-    assert trained(script, 0.5, 0.4, 0.3) == []
+@pytest.mark.parametrize("why", ["deepspeed", "xla", "keras", "script"])
+def test_where_something_else_knows_it_or_to_ask_would_compute_no_loss_is_read(
+    script, monkeypatch, why
+):
+    if why == "deepspeed":
+        monkeypatch.setitem(sys.modules, why, SimpleNamespace())
+    elif why == "keras":
+        script.reporter.take(why)
+    elif why == "script":
+        script.reporter.reads.are_reported = True
+    assert trained(script, 0.5, 0.4, 0.3, device="xla" if why == "xla" else "cpu") == []
 
 
 def test_an_error_of_ours_ends_the_reading_alone(script):

@@ -7,11 +7,12 @@ from types import SimpleNamespace
 
 import pytest
 from fakes.listener import Listener
+from fakes.loops import KeptReporter
 from fakes.sessions import eventually
 
 from dlmon.instrument import emitter as emitter_module
 from dlmon.instrument.reporter import Reporter, guarded
-from dlmon.records import Notice, Phase, decode
+from dlmon.records import Model, Notice, Phase, decode
 
 
 @pytest.fixture
@@ -45,6 +46,44 @@ def test_the_first_that_takes_it_counts_until_it_lets_go():
     assert not reporter.take("torch")
     reporter.let_go("keras")
     assert reporter.take("torch")
+
+
+def test_what_holds_the_reporter_ends_when_another_asks():
+    reporter = Reporter("/nowhere/socket")
+    ended = []
+
+    def end():
+        ended.append("keras")
+        reporter.let_go("keras")
+
+    reporter.take("keras")
+    reporter.hold("keras", end)
+    assert reporter.take("torch")
+    assert ended == ["keras"]
+    # Nothing holds it now that it is taken in earnest.
+    assert not reporter.take("keras")
+
+
+def test_taking_the_reporter_again_ends_the_holding():
+    reporter = Reporter("/nowhere/socket")
+    reporter.take("keras")
+    reporter.hold("keras", lambda: None)
+    reporter.take("keras")
+    assert not reporter.take("torch")
+
+
+def test_a_loop_is_described_again_without_becoming_another():
+    reporter = KeptReporter()
+    reporter.begin_loop(batch_size=32, epochs=2, why={"parameters": "not built yet"})
+    reporter.describe_loop(parameters=19)
+    first, second = reporter.queue
+    assert isinstance(second, Model)
+    assert (first.loop, second.loop) == (0, 0)
+    assert (second.batch_size, second.epochs, second.parameters) == (32, 2, 19)
+    assert "parameters" in first.why
+    assert "parameters" not in second.why
+    reporter.begin_loop()
+    assert reporter.queue[-1].loop == 1
 
 
 def test_a_trainer_says_who_it_is_and_what_counts_only_at_the_end_is_sent_too(listener):

@@ -230,36 +230,19 @@ class Reporter:
         self.send(Phase(time.monotonic_ns() if t is None else t, phase))
 
     def begin_loop(
-        self,
-        *,
-        batch_size: int | None = None,
-        samples_per_epoch: int | None = None,
-        steps_per_epoch: int | None = None,
-        epochs: int | None = None,
-        parameters: int | None = None,
-        network: str | None = None,
-        inferred: str | None = None,
-        why: dict[str, str] | None = None,
-        infers_length: bool = False,
-        **known: Any,
+        self, why: Mapping[str, str] | None = None, infers_length: bool = False, **known: Any
     ) -> None:
         """Report that another loop, or another `fit`, begins: what it trains, and on how much.
 
         Args:
-            batch_size: samples of a batch.
-            samples_per_epoch: samples of a whole epoch.
-            steps_per_epoch: batches of a whole epoch.
-            epochs: how many this loop is to have.
-            parameters: of the network.
-            network: what it is called.
-            inferred: how the samples were found, where that may be wrong.
             why: reasons of what is None.
             infers_length: look for the number of epochs, or of steps, in the script's command line
                 and its progress bar.
-            known: other fields of `Model`.
+            known: fields of `Model`; `epochs` are those that this loop is to have.
         """
         self._looks_at_bar = False
         self._thread = threading.get_ident()
+        epochs, why = known.pop("epochs", None), dict(why or {})
         if infers_length and epochs is None and known.get("steps") is None:
             if known.get("has_epochs") is not False:
                 length = asked_length(EPOCHS)
@@ -271,20 +254,16 @@ class Reporter:
                 length = asked_length(STEPS)
                 if length is not None:
                     known |= {"steps": length.number, "length_from": length.said_by}
-            why = {n: text for n, text in (why or {}).items() if n != "epochs" or epochs is None}
+            else:
+                why.pop("epochs", None)
+        sizes = ("parameters", "batch_size", "samples_per_epoch", "steps_per_epoch")
         self._model = Model(
-            parameters=parameters,
+            **{**dict.fromkeys(sizes), **known},
             flops_per_sample=None,
-            batch_size=batch_size,
-            samples_per_epoch=samples_per_epoch,
-            steps_per_epoch=steps_per_epoch,
             epochs=None if epochs is None else self._epochs + epochs,
-            network=network,
-            inferred=inferred,
             loop=self.loops,
             first_epoch=self._epochs,
-            why={"flops_per_sample": "a script's operations are not counted", **(why or {})},
-            **known,
+            why={"flops_per_sample": "a script's operations are not counted", **why},
         )
         self.send(self._model)
         self.loops += 1

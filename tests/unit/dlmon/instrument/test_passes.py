@@ -665,6 +665,16 @@ def test_a_loop_that_is_left_after_its_first_step_is_an_epoch_where_no_other_fol
     assert reported.epochs[0].validation is not None
 
 
+def test_a_loop_that_is_left_after_its_first_step_is_an_epoch_where_its_loader_gave_one(script):
+    optimizer, loader = Optimizer(), script.loader(30, 10)
+    train(script, loader, optimizer)
+    for _ in loader:
+        script.step(optimizer)
+        break
+    train(script, loader, optimizer)
+    assert script.reported().counts == [(30, 3, 3), (10, 1, 1), (30, 3, 3)]
+
+
 def test_metrics_after_the_first_step_are_those_of_its_epoch(script):
     optimizer = Optimizer()
     train(script, script.loader(50, 10), optimizer)

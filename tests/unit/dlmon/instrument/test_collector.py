@@ -1,6 +1,8 @@
 from collections import Counter, deque
 from dataclasses import replace
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -8,7 +10,7 @@ from hypothesis import strategies as st
 from dlmon.instrument import collector as emit
 from dlmon.instrument.batch_plan import BatchPlan
 from dlmon.instrument.collector import BatchCollector, step_quantiles
-from dlmon.instrument.keras_data import Data
+from dlmon.instrument.keras_data import Data, HandedData
 from dlmon.instrument.queued import (
     EpochChanged,
     EpochEnd,
@@ -571,6 +573,16 @@ def test_batches_of_several_sizes_may_end_together():
     assert batches.dt_us == (10_000,) * 6
     assert (batches.wait_us, batches.per_execution) == (8_000, 4)
     assert (epoch.samples, epoch.steps, epoch.whole) == (40, 6, True)
+
+
+def test_of_batches_that_end_together_it_is_not_known_which_of_them_was_waited_for():
+    data = HandedData(SimpleNamespace(num_batches=5), None, clock=lambda: BEGIN)
+    data.begin()
+    for _ in range(5):
+        data.note(np.zeros(8), BEGIN)
+    start = EpochStart(0, BEGIN, data, stride=4)
+    (record,) = batches_in(collect([start, BEGIN + 40 * MS, BEGIN + 50 * MS, end()]))
+    assert (record.samples, len(record.dt_us), record.wait_us) == (8, 5, None)
 
 
 def test_sizes_say_how_many_batches_ended_even_if_more_than_were_asked_for():

@@ -89,6 +89,8 @@ class Steps:
 class Training:
     """A loop that a script reports itself: `with dlmon.training(...)`.
 
+    Within it, `step` and `epoch` report the loop.
+
     Args:
         samples: of an epoch; None where there is no such number.
         epochs: how many there are to be.
@@ -191,24 +193,7 @@ def _numbers(metrics: Mapping[str, Any]) -> dict[str, float]:
 _current: Training | None = None
 
 
-def training(
-    samples: int | None = None,
-    *,
-    epochs: int | None = None,
-    batch_size: int | None = None,
-    steps: int | None = None,
-    network: str | None = None,
-) -> Training:
-    """Return a context in which `step` and `epoch` report a loop.
-
-    Args:
-        samples: of an epoch; None where there is no such number.
-        epochs: how many there are to be.
-        batch_size: samples of a step, where each has as many: then `step` needs no number.
-        steps: of an epoch.
-        network: what is trained.
-    """
-    return Training(samples, epochs=epochs, batch_size=batch_size, steps=steps, network=network)
+training = Training
 
 
 def step(samples: int | None = None, **metrics: Any) -> None:

@@ -109,11 +109,7 @@ def watch_optimizers(module: ModuleType, reporter: Reporter) -> None:
     kind, passes, graphs = module.BaseOptimizer, passes_of(reporter), graphs_of(reporter)
     following = kind.apply
     guard = guarded(reporter)
-    began, ended, trace = (
-        guard(passes.step_began),
-        guard(passes.step_ended),
-        guard(graphs.trace),
-    )
+    began, ended, trace = guard(passes.step_began), guard(passes.step_ended), guard(graphs.trace)
 
     @wraps(following)
     def apply(self: Any, *arguments: Any, **named: Any) -> Any:
@@ -147,11 +143,7 @@ def watch_functions(module: ModuleType, reporter: Reporter) -> None:
     function = module.ConcreteFunction
     following = function._call_flat
     guard = guarded(reporter)
-    began, ended, trace = (
-        guard(passes.step_began),
-        guard(passes.step_ended),
-        guard(graphs.trace),
-    )
+    began, ended, trace = guard(passes.step_began), guard(passes.step_ended), guard(graphs.trace)
 
     @wraps(following)
     def call_flat(self: Any, *arguments: Any, **named: Any) -> Any:

@@ -223,7 +223,7 @@ def losses_that_are_read_are_those_that_the_script_counted(run):
     reported = run.records[run.records.index(before) :]
     read = [one.values["loss"] for one in reported if isinstance(one, Metrics)]
     # For about three seconds, once a second.
-    assert 2 <= len(read) <= 8
+    assert 2 <= len(read) < len(last["losses_of_batches"])
     assert set(read) <= set(last["losses_of_batches"])
 
 

@@ -301,6 +301,6 @@ def test_the_loss_of_an_epoch_is_the_mean_of_those_that_the_script_printed(run, 
     assert of_epochs == [pytest.approx(sum(losses) / len(losses), rel=1e-9) for losses in printed]
     read = [metrics.values["loss"] for metrics in process.of(Metrics)]
     # For over three seconds, once a second: each the mean of some steps in a row.
-    assert 2 <= len(read) <= 6
+    assert 2 <= len(read) < sum(map(len, printed))
     assert all(min(map(min, printed)) <= one <= max(map(max, printed)) for one in read)
     assert ran.watched.stderr == ran.alone.stderr

@@ -9,6 +9,12 @@ from hypothesis import strategies as st
 
 from dlmon.instrument.loaders import Loader, Sizes, collated_size, describe, leading_size
 
+LENGTHS = ("samples_per_epoch", "steps_per_epoch")
+NO_SIZE = "the loader does not say its batch size"
+NO_LENGTH = dict.fromkeys(LENGTHS, "the data set has no length")
+OWN_SAMPLER = dict.fromkeys(LENGTHS, "the sampler is the script's own")
+NO_SAMPLES = {"samples_per_epoch": NO_SIZE}
+
 
 class OfTorch:
     """Something whose class PyTorch has, as far as a loader's reader sees."""
@@ -53,10 +59,29 @@ def iterated(dataset, batch_size=10, **fields):
     return loader
 
 
-def test_a_loader_says_its_batches_and_samples():
-    loader = describe(batched(1003, 32))
-    assert (loader.batch_size, loader.samples, loader.steps) == (32, 1003, 32)
-    assert (loader.inferred, loader.why) == (None, {})
+def unbatched(batch_sampler=None, **fields):
+    return SimpleNamespace(batch_sampler=batch_sampler, batch_size=None, drop_last=False, **fields)
+
+
+@pytest.mark.parametrize(
+    ("given", "says", "unknown"),
+    [
+        (batched(1003, 32), (32, 1003, 32), {}),
+        (batched(1003, 32, drop_last=True), (32, 992, 31), {}),
+        (unbatched(batched(100, 8).batch_sampler), (8, 100, 13), {}),
+        (iterated(OfTheScript(25)), (10, 25, 3), {}),
+        (iterated(WithoutLength()), (10, None, None), NO_LENGTH),
+        (iterated(Raises()), (10, None, None), NO_LENGTH),
+        # A length of the script's own sampler is not asked for.
+        (unbatched(OfTheScript(7)), (None, None, None), {**OWN_SAMPLER, "batch_size": NO_SIZE}),
+        (unbatched([[1], [2]]), (None, None, 2), {**NO_SAMPLES, "batch_size": NO_SIZE}),
+        (unbatched(sampler=OfTorch(12)), (None, None, 12), {**NO_SAMPLES, "batch_size": NO_SIZE}),
+    ],
+)
+def test_a_loader_says_its_batches_and_samples_or_why_not(given, says, unknown):
+    loader = describe(given)
+    assert (loader.batch_size, loader.samples, loader.steps) == says
+    assert (loader.inferred is None, loader.why) == (says[0] is not None, unknown)
 
 
 @pytest.mark.parametrize(
@@ -82,17 +107,6 @@ def test_a_sampler_that_draws_for_long_goes_through_no_set_of_samples(
         (drawn, -(-drawn // 10)) if is_a_pass else (None,) * 2
     )
     assert ("epochs" in loader.why) is not is_a_pass
-
-
-def test_what_a_loader_drops_is_not_counted():
-    loader = describe(batched(1003, 32, drop_last=True))
-    assert (loader.samples, loader.steps) == (992, 31)
-
-
-def test_a_batch_sampler_of_pytorchs_own_says_the_size_that_the_loader_does_not():
-    given = batched(100, 8)
-    given.batch_size, given.drop_last = None, False
-    assert describe(given).batch_size == 8
 
 
 class Repeat:
@@ -125,40 +139,6 @@ def test_a_loader_that_skips_batches_says_what_a_whole_epoch_has_and_how_many_th
     loader = describe(given)
     assert loader == describe(batched(1003, 32))
     assert loader.skipped == 7
-
-
-def test_a_loader_that_has_none_of_pytorchs_attributes_says_nothing():
-    loader = describe(SimpleNamespace())
-    assert (loader.batch_size, loader.samples, loader.steps) == (None, None, None)
-
-
-def test_a_data_set_that_is_iterated_may_have_a_length_or_none():
-    loader = describe(iterated(WithoutLength()))
-    assert (loader.batch_size, loader.samples, loader.steps) == (10, None, None)
-    assert loader.why == {
-        "samples_per_epoch": "the data set has no length",
-        "steps_per_epoch": "the data set has no length",
-    }
-    assert describe(iterated(OfTheScript(25))).steps == 3
-    assert describe(iterated(Raises())).samples is None
-
-
-def test_a_length_of_the_scripts_own_sampler_is_not_asked_for():
-    batches = OfTheScript(7)
-    loader = describe(SimpleNamespace(batch_sampler=batches, batch_size=None, drop_last=False))
-    assert (loader.steps, loader.samples, loader.batch_size) == (None, None, None)
-    assert loader.inferred is not None
-    assert set(loader.why) == {"batch_size", "samples_per_epoch", "steps_per_epoch"}
-    trusted = describe(SimpleNamespace(batch_sampler=[[1], [2]], batch_size=None, drop_last=False))
-    assert trusted.steps == 2
-
-
-def test_a_loader_that_does_not_batch_has_as_many_steps_as_items():
-    given = SimpleNamespace(batch_sampler=None, batch_size=None, drop_last=False)
-    given.sampler = OfTorch(12)
-    loader = describe(given)
-    assert (loader.steps, loader.samples) == (12, None)
-    assert loader.why["samples_per_epoch"] == "the loader does not say its batch size"
 
 
 Pair = namedtuple("Pair", "first second")

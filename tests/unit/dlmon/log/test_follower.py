@@ -56,32 +56,6 @@ def test_a_line_that_is_not_whole_yet_is_left_for_later(tmp_path):
         assert follower.skipped == 0
 
 
-@given(st.lists(st.integers(0, 2_000), max_size=8))
-def test_it_makes_no_difference_when_a_log_is_read(tmp_path_factory, cuts):
-    records = [header(), *(Notice(n, "x" * (n % 7)) for n in range(20)), epoch(0), result()]
-    data = b"".join(encode(record) for record in records)
-    path = tmp_path_factory.mktemp("log") / LOG_NAME
-    first = len(encode(records[0]))
-    path.write_bytes(data[:first])
-    got = []
-    with follow(path) as follower, path.open("ab", buffering=0) as file:
-        cuts = sorted(first + cut for cut in cuts)
-        for start, stop in zip([first, *cuts], [*cuts, len(data)], strict=True):
-            file.write(data[start:stop])
-            got += follower.poll()
-    assert got == records[1:]
-
-
-def test_a_long_log_is_read_in_steps(tmp_path):
-    notices = [Notice(number, "x" * 100) for number in range(500)]
-    path = write_log(tmp_path, [header(), *notices])
-    got = []
-    with follow(path) as follower:
-        while records := follower.poll(max_bytes=1):
-            got += records
-    assert got == notices
-
-
 def test_a_line_longer_than_a_read_is_one_record(tmp_path, monkeypatch):
     monkeypatch.setattr(follower_module, "_CHUNK_BYTES", 100)
     batches = Batches(0, 0, 10, 1, tuple(range(2_000)))
@@ -103,13 +77,6 @@ def test_a_line_that_is_no_record_is_skipped_and_counted(tmp_path, torn):
     with follow(path) as follower:
         assert follower.poll() == [Notice(1, "a"), Notice(2, "b")]
         assert follower.skipped == 1
-
-
-def test_a_torn_last_line_is_no_record(tmp_path):
-    path = write_log(tmp_path, [header(), Notice(1, "a")])
-    with path.open("ab") as file:
-        file.write(b'{"type":"notice","t":3,"te')
-    assert read(path) == [Notice(1, "a")]
 
 
 def test_records_of_a_kind_unknown_here_are_passed_over(tmp_path):

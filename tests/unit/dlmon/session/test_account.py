@@ -385,25 +385,3 @@ def test_whatever_a_log_holds_adds_up(records):
     for record in records:
         session.fold(record)
     assert_adds_up(session.snapshot())
-
-
-def test_a_million_summarised_batches_add_up():
-    records = [*FIRST_EPOCH]
-    for number in range(2_000):
-        start_s = 10.0 + number
-        records.append(
-            BatchSummary(
-                0,
-                41 + 1000 * number,
-                1000,
-                100_000,
-                at(start_s + 0.001),
-                at(start_s + 1),
-                1_000_000,
-                (900, 950, 990, 1000, 1010, 1050, 1100),
-                stalls=0,
-            )
-        )
-    account = account_of(*records, epoch(0, 5.0, 2010.0, 2012.0))
-    assert account["training"] == pytest.approx(2004, rel=0.01)
-    assert account["gaps"] == 2.0

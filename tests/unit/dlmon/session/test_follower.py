@@ -389,7 +389,3 @@ def test_the_seconds_of_a_session_are_counted_from_its_begin_and_go_on_after_its
         pass
     log.clock.passes(100)
     assert follower.second() == 101
-
-
-def test_the_directory_of_a_session_is_where_the_others_lie(log):
-    assert log.view().directory == log.path.parents[1]

@@ -161,12 +161,6 @@ def test_the_trend_is_as_long_as_it_holds(values):
     assert last == sorted(set(last), reverse=metric.trend < 0)
 
 
-def test_the_loss_comes_first():
-    learning = Learning()
-    learning.fold(read(11, accuracy=0.5, aux_loss=2.0, loss=3.0, val_mae=1.0), 10 * S)
-    assert learning.names == ["loss", "aux_loss", "accuracy", "mae"]
-
-
 def test_memory_is_bounded():
     learning = Learning()
     for number in range(3 * MOST_METRICS):

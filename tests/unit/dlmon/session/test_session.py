@@ -16,11 +16,9 @@ from dlmon.records import (
     Epoch,
     Evaluation,
     Facts,
-    Gpu,
     GpuFacts,
     Machine,
     MachineFacts,
-    Memory,
     Model,
     Notice,
     Output,
@@ -175,14 +173,6 @@ def test_every_prefix_of_a_log_is_a_valid_session(records):
     for record in records[1:]:
         made.fold(record)
         check(made, made.last_t + 300_000_000)
-
-
-TRAINING_PHASES = PHASES[: PHASES.index("evaluating")]
-
-
-@pytest.mark.parametrize("reached", TRAINING_PHASES)
-def test_the_phase_is_the_one_that_was_entered_last(reached):
-    assert folded(recorded_session(reached)).snapshot().phase == reached
 
 
 def in_mode(mode, phase, records):
@@ -670,58 +660,6 @@ def sample(second, **readings):
     return Machine(t=second * SECOND_NS, wall=float(second), **readings)
 
 
-def test_what_a_sample_leaves_out_has_not_changed():
-    history = MachineHistory()
-    history.fold(sample(1, cpu=Cpu(pct=10.0, mhz=3_000), memory=Memory(used_mib=4)))
-    history.fold(sample(2, cpu=Cpu(pct=20.0)))
-    assert history.latest.cpu == Cpu(pct=20.0, mhz=3_000)
-    assert history.latest.memory == Memory(used_mib=4)
-    assert history.memory_mib.columns(0, SECOND_NS, 2) == [4, 4]
-
-
-def test_unknown_is_a_change_that_keeps_its_reason_until_it_is_known_again():
-    history = MachineHistory()
-    history.fold(sample(1, cpu=Cpu(pct=10.0, mhz=3_000)))
-    history.fold(sample(2, cpu=Cpu(pct=20.0, why={"mhz": "denied"})))
-    history.fold(sample(3, cpu=Cpu(pct=30.0)))
-    assert history.latest.cpu == Cpu(pct=30.0, why={"mhz": "denied"})
-    history.fold(sample(4, cpu=Cpu(pct=30.0, mhz=2_000)))
-    assert history.latest.cpu == Cpu(pct=30.0, mhz=2_000)
-
-
-def test_a_reading_that_is_lost_is_a_gap():
-    history = MachineHistory()
-    history.fold(sample(1, cpu=Cpu(pct=10.0)))
-    history.fold(sample(2, cpu=Cpu(why={"pct": "lost"})))
-    history.fold(sample(3))
-    history.fold(sample(4, cpu=Cpu(pct=40.0)))
-    assert history.cpu_pct.columns(0, SECOND_NS, 4) == [10, None, None, 40]
-
-
-def test_each_gpu_is_merged_with_itself():
-    history = MachineHistory()
-    history.fold(sample(1, gpus=(Gpu(0, 10, memory_mhz=1), Gpu(1, 20, memory_mhz=2))))
-    history.fold(sample(2, gpus=(Gpu(1, 40), Gpu(0, 30, why={"memory_mhz": "lost"}))))
-    assert history.latest.gpus == (
-        Gpu(1, 40, memory_mhz=2),
-        Gpu(0, 30, why={"memory_mhz": "lost"}),
-    )
-    assert history.gpu_utilization_pct[0].columns(0, SECOND_NS, 2) == [10, 30]
-    assert history.gpu_utilization_pct[1].columns(0, SECOND_NS, 2) == [20, 40]
-
-
-def test_gpus_that_can_not_be_asked_any_more_are_unknown_with_a_reason():
-    history = MachineHistory()
-    history.fold(sample(1, gpus=(Gpu(0, 10),)))
-    history.fold(sample(2, why={"gpus": "lost"}))
-    history.fold(sample(3))
-    assert history.latest.gpus is None
-    assert history.latest.why == {"gpus": "lost"}
-    history.fold(sample(4, gpus=(Gpu(0, 40),)))
-    assert (history.latest.gpus, history.latest.why) == ((Gpu(0, 40),), {})
-    assert history.gpu_utilization_pct[0].columns(0, SECOND_NS, 4) == [10, None, None, 40]
-
-
 def test_a_late_sample_leaves_no_gap_and_missed_ones_do():
     history = MachineHistory()
     for second in (1, 2, 4, 9):
@@ -807,22 +745,6 @@ def test_what_limits_a_run_is_held_against_the_options_that_it_was_started_with(
     one_cpu = replace(header, options={"cpus": 3})
     text = folded([one_cpu, *rest]).snapshot().limit.text
     assert text.startswith("The run kept its 3 allowed CPUs (of 8) busy 9")
-
-
-def test_only_a_run_that_is_known_to_train_on_the_cpu_is_advised_to_train_on_a_gpu():
-    busy = {
-        "cpu": Cpu(pct=99.0, cores=(99,) * 8),
-        "process": ProcessTree(cpu_pct=790.0),
-        "gpus": (Gpu(0, utilization_pct=1),),
-    }
-    records = [
-        replace(one, **busy) if isinstance(one, Machine) else one
-        for one in recorded_session(gpus=0)
-    ]
-    unknown = [replace(one, device=None) if isinstance(one, Model) else one for one in records]
-    assert "train on GPU 0" in folded(records).snapshot().limit.advice
-    limit = folded(unknown).snapshot().limit
-    assert (limit.rule, limit.advice) == ("cpu", "")
 
 
 def test_the_run_has_its_own_share_of_the_cpu_over_time():

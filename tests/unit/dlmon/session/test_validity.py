@@ -204,16 +204,6 @@ def test_programs_that_took_a_fifth_of_the_cpus_meanwhile_speak_against_it():
     assert doubts_of(readings=shared(50, count=4), machine=two_cores) == {}
 
 
-def test_one_core_is_one():
-    readings = [
-        replace(reading, cpu=Cpu(pct=80.0, cores=(80,)), process=ProcessTree(cpu_pct=30.0))
-        for reading in shared(20)
-    ]
-    assert doubts_of(readings=readings, machine=MachineFacts(cores=1, cpu_pct=1.0)) == {
-        Doubt.CPU_SHARED: "other programs took 0.5 of 1 core"
-    }
-
-
 def test_of_a_run_that_may_use_some_of_the_cpus_they_do_where_it_waits_for_one():
     """Others may keep those busy that it does not use."""
     some = MachineFacts(cores=4, cpu_pct=1.0)

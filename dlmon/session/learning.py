@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import math
-import re
 from collections import deque
 
-from dlmon.records import Epoch, Metrics
+from dlmon.records import Epoch, Record
+from dlmon.session.metric_readings import MetricReadings, Pass
 from dlmon.statistics.series import Series
 
 LOSS = "loss"
-KERAS_FRAMEWORKS = ("keras", "tf_keras")
-"""What they say of a metric as they train is its mean since the epoch began."""
 LEAST_CHANGE = 1e-3
 """A part of a value: a change that is less is none to speak of."""
 # Metrics are foreign: a forged log may hold any number of them.
@@ -21,17 +19,6 @@ LARGEST, SMALLEST = 1e100, 1e-100
 """What is drawn is less than the one, and more than the other: sums of it are finite."""
 
 _OF_THE_OPTIMIZER = ("learning_rate", "grad_norm")
-_VALIDATION = re.compile(r"(?:val|valid|validation|eval|dev)[_/.](.+)", re.IGNORECASE)
-_TRAINING = re.compile(r"(?:train|training)[_/.](.+)", re.IGNORECASE)
-
-
-def metric_of(name: str) -> tuple[str, bool]:
-    """Return what a metric is of, whatever it was taken on, and whether it is of a validation."""
-    validation = _VALIDATION.fullmatch(name)
-    if validation is not None:
-        return validation[1], True
-    training = _TRAINING.fullmatch(name)
-    return (name if training is None else training[1]), False
 
 
 def importance(name: str) -> tuple[bool, bool, bool]:
@@ -44,11 +31,6 @@ def drawable(value: float | None) -> float | None:
     if value is None or not abs(value) < LARGEST:
         return None
     return value if abs(value) > SMALLEST else 0.0
-
-
-def is_of_validation(record: Metrics) -> bool:
-    """Return whether a record holds a metric of a validation."""
-    return any(metric_of(name)[1] for name in record.values)
 
 
 class Metric:
@@ -112,6 +94,7 @@ class Learning:
     def __init__(self) -> None:
         self.metrics: dict[str, Metric] = {}
         """By what they are of: accuracy and val_accuracy are one."""
+        self._readings = MetricReadings()
 
     def metric(self, name: str) -> Metric | None:
         """Return a metric, a new one where it is not known; None where there are too many."""
@@ -125,35 +108,14 @@ class Learning:
         known = [name for name, metric in self.metrics.items() if metric.is_known]
         return sorted(known, key=importance)
 
-    def fold(self, record: Metrics, since_ns: int) -> None:
-        """Take what was read; training goes on since a time."""
-        for name, value in record.values.items():
-            of, is_validation = metric_of(name)
-            metric = self.metric(of)
-            why = record.why.get(name, "")
-            if metric is None:
+    def fold(self, record: Record, since_ns: int = 0) -> None:
+        """Take a record of the process that is shown in full; it trains since a time."""
+        for one in self._readings.fold(record):
+            metric = self.metric(one.metric)
+            if metric is None or one.of is Pass.EVALUATION:
                 continue
-            if is_validation:
-                metric.add_validation(record.t, value, why)
+            if one.of is Pass.VALIDATION:
+                metric.add_validation(one.t, one.value, one.why)
             else:
-                metric.add(since_ns, record.t, value, why)
-
-    def fold_epoch(self, epoch: Epoch, are_means_of_epochs: bool = True) -> None:
-        """Take what an epoch ended with, as far as that was not read as it trained.
-
-        Where what is read are means since the epoch began, the epoch's own is the last of them;
-        else it is no point of the same curve.
-        """
-        for name, value in epoch.metrics.items():
-            of, is_validation = metric_of(name)
-            metric = self.metric(of)
-            why = epoch.why.get(name, "")
-            if metric is None:
-                continue
-            if is_validation:
-                validations = metric.validations
-                if not validations or validations[-1][0] <= epoch.begin:
-                    metric.add_validation(epoch.end, value, why)
-            elif metric.last_ns <= epoch.begin or (name == of and are_means_of_epochs):
-                # What has another name than what was read may be another figure.
-                metric.add(epoch.begin, epoch.train_end, value, why)
+                begin_ns = record.begin if isinstance(record, Epoch) else since_ns
+                metric.add(begin_ns, one.t, one.value, one.why)

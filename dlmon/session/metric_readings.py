@@ -9,9 +9,21 @@ from enum import Enum
 
 from dlmon.records import Batches, BatchSummary, Epoch, Evaluation, Metrics, Record, Trainer
 from dlmon.records.record import record
-from dlmon.session.learning import KERAS_FRAMEWORKS, metric_of
 
+_KERAS_FRAMEWORKS = ("keras", "tf_keras")
+"""What they say of a metric as they train is its mean since the epoch began."""
+_VALIDATION = re.compile(r"(?:val|valid|validation|eval|dev)[_/.](.+)", re.IGNORECASE)
+_TRAINING = re.compile(r"(?:train|training)[_/.](.+)", re.IGNORECASE)
 _TEST = re.compile(r"^test[_/.](?=.)", re.IGNORECASE)
+
+
+def metric_of(name: str) -> tuple[str, bool]:
+    """Return what a metric is of, whatever it was taken on, and whether it is of a validation."""
+    validation = _VALIDATION.fullmatch(name)
+    if validation is not None:
+        return validation[1], True
+    training = _TRAINING.fullmatch(name)
+    return (name if training is None else training[1]), False
 
 
 class Pass(str, Enum):
@@ -66,7 +78,7 @@ class MetricReadings:
         if isinstance(record, (Batches, BatchSummary)):
             self._of(record.trainer).epoch = record.epoch
         elif isinstance(record, Trainer):
-            is_keras = record.framework in KERAS_FRAMEWORKS
+            is_keras = record.framework in _KERAS_FRAMEWORKS
             self._of(record.number).reads_means_of_epochs = is_keras
         elif isinstance(record, Metrics):
             yield from self._in_metrics(record)

@@ -49,7 +49,7 @@ from dlmon.session.data_wait import DataWait, unmeasured_wait
 from dlmon.session.epoch_comparison import slow_epochs
 from dlmon.session.epoch_use import EpochUses
 from dlmon.session.gaps import MIN_GAP_NS, Gap, GapKind, Gaps
-from dlmon.session.learning import KERAS_FRAMEWORKS, Learning
+from dlmon.session.learning import Learning
 from dlmon.session.limits.evidence import Evidence, Limit
 from dlmon.session.limits.find import (
     Look,
@@ -177,6 +177,8 @@ class Session:
             self.last_t = max(self.last_t, t)
         if isinstance(record, Trainer):
             self.trainers.fold(record)
+            if not record.number:
+                self.learning.fold(record)
             pause = self.stacks.ended(record.number)
             if pause is not None and not record.number and self.account.end_in_pause(pause.t):
                 place = self._epoch_now, self._steps_done
@@ -392,7 +394,7 @@ class Session:
             self._epochs.pop()
         self._epochs.append(record)
         self.epoch_uses.fold_epoch(record)
-        self.learning.fold_epoch(record, self._reads_means_of_epochs)
+        self.learning.fold(record)
         self.account.fold(record)
         self._mark_epoch(record.epoch, record.begin)
         self.last_t = max(self.last_t, record.end)
@@ -433,14 +435,8 @@ class Session:
                 metrics, why = {**known.metrics, **record.metrics}, {**known.why, **record.why}
                 self._epochs[-place] = changed = replace(record, metrics=metrics, why=why)
                 self.loops.of(record).add_epoch(changed)
-                self.learning.fold_epoch(record, self._reads_means_of_epochs)
+                self.learning.fold(record)
                 return
-
-    @property
-    def _reads_means_of_epochs(self) -> bool:
-        """Whether what is read as it trains are means since the epoch began, as Keras says them."""
-        trainer = self.trainers.known.get(0)
-        return trainer is None or trainer.framework in KERAS_FRAMEWORKS
 
     def snapshot(self, now_ns: int | None = None, ended: bool = False) -> Snapshot:
         """Return all figures at `now_ns` (the clock of the session's machine).

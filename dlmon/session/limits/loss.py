@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from dlmon.records import Epoch
-from dlmon.session.learning import LOSS, Metric, metric_of
+from dlmon.session.learning import LOSS, Metric
 from dlmon.session.limits.evidence import Evidence, verb
+from dlmon.session.metric_readings import metric_of
 
 NO_NUMBERS = ("NaN", "infinite")
 # It overflows from 65,504 on, where float32 and bfloat16 do not.

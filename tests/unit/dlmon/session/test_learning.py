@@ -4,15 +4,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlmon.records import Epoch, Metrics
+from dlmon.records import Epoch, Metrics, Trainer
 from dlmon.session.learning import (
     MOST_METRICS,
     MOST_VALIDATIONS,
     Learning,
     Metric,
     importance,
-    metric_of,
 )
+from dlmon.session.metric_readings import metric_of
 
 S = 1_000_000_000
 
@@ -90,7 +90,7 @@ def test_what_is_no_number_is_said_and_not_drawn():
 def test_a_log_without_readings_has_the_values_of_its_epochs():
     learning = Learning()
     for number, value in enumerate((3.0, 2.0)):
-        learning.fold_epoch(epoch(number, {"loss": value, "val_loss": value + 1}))
+        learning.fold(epoch(number, {"loss": value, "val_loss": value + 1}))
     loss = learning.metrics["loss"]
     assert loss.series.columns(10 * S, S, 18) == [*[3.0] * 8, None, None, *[2.0] * 8]
     assert list(loss.validations) == [(20 * S, 4.0), (30 * S, 3.0)]
@@ -99,30 +99,30 @@ def test_a_log_without_readings_has_the_values_of_its_epochs():
 def test_an_epoch_ends_with_its_own_value():
     learning = Learning()
     learning.fold(read(15, loss=3.0), 10 * S)
-    learning.fold_epoch(epoch(0, {"loss": 2.0}))
+    learning.fold(epoch(0, {"loss": 2.0}))
     assert learning.metrics["loss"].newest == 2.0
 
 
 def test_a_figure_of_another_name_does_not_take_the_place_of_what_was_read():
     learning = Learning()
     learning.fold(read(15, loss=3.0), 10 * S)
-    learning.fold_epoch(epoch(0, {"train_loss": 2.0, "val_loss": 4.0}))
+    learning.fold(epoch(0, {"train_loss": 2.0, "val_loss": 4.0}))
     loss = learning.metrics["loss"]
     assert (loss.newest, loss.newest_validation) == (3.0, 4.0)
 
 
 def test_an_epoch_that_is_written_again_adds_its_validation_once():
     learning = Learning()
-    learning.fold_epoch(epoch(0, {"loss": 2.0}))
-    learning.fold_epoch(epoch(0, {"loss": 2.0, "val_loss": 3.0}))
-    learning.fold_epoch(epoch(0, {"loss": 2.0, "val_loss": 3.0}))
+    learning.fold(epoch(0, {"loss": 2.0}))
+    learning.fold(epoch(0, {"loss": 2.0, "val_loss": 3.0}))
+    learning.fold(epoch(0, {"loss": 2.0, "val_loss": 3.0}))
     assert list(learning.metrics["loss"].validations) == [(20 * S, 3.0)]
 
 
 def test_an_evaluation_that_was_logged_is_not_taken_from_the_epoch_again():
     learning = Learning()
     learning.fold(read(15, eval_loss=3.0), 10 * S)
-    learning.fold_epoch(epoch(0, {"eval_loss": 3.0}))
+    learning.fold(epoch(0, {"eval_loss": 3.0}))
     assert list(learning.metrics["loss"].validations) == [(15 * S, 3.0)]
 
 
@@ -192,13 +192,14 @@ def test_whatever_a_log_claims_can_be_drawn(claims):
 
 def test_the_mean_of_an_epoch_is_no_point_of_a_curve_that_shows_parts_of_it():
     of_epochs, of_parts = Learning(), Learning()
-    for learning, are_means_of_epochs in ((of_epochs, True), (of_parts, False)):
+    for learning, framework in ((of_epochs, "keras"), (of_parts, "pytorch")):
+        learning.fold(Trainer(10 * S, 0, 1, framework))
         learning.fold(read(12, loss=3.0), 10 * S)
-        learning.fold_epoch(epoch(0, {"loss": 2.0}), are_means_of_epochs)
+        learning.fold(epoch(0, {"loss": 2.0}))
     assert of_epochs.metrics["loss"].newest == 2.0
     assert of_parts.metrics["loss"].newest == 3.0
     # Of an epoch that none was read in, it is all that is known.
-    of_parts.fold_epoch(epoch(1, {"loss": 1.0}), are_means_of_epochs=False)
+    of_parts.fold(epoch(1, {"loss": 1.0}))
     assert of_parts.metrics["loss"].newest == 1.0
 
 

@@ -18,10 +18,7 @@ def figures_of(*records):
     learning = Learning()
     epochs = [record for record in records if isinstance(record, Epoch)]
     for record in records:
-        if isinstance(record, Epoch):
-            learning.fold_epoch(record)
-        else:
-            learning.fold(record, 0)
+        learning.fold(record)
     return metric_figures(epochs, learning)
 
 

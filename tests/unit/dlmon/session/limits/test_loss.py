@@ -15,10 +15,7 @@ SECOND_NS = 1_000_000_000
 def learned(*records):
     learning = Learning()
     for record in records:
-        if isinstance(record, Metrics):
-            learning.fold(record, 0)
-        else:
-            learning.fold_epoch(record)
+        learning.fold(record)
     return learning.metrics, [record for record in records if isinstance(record, Epoch)]
 
 

@@ -150,6 +150,8 @@ def _figures(
 ) -> RunFigures:
     """Return what is known of a run: as its model says, else its result or what it was asked."""
     options, seen = header.options, {} if result is None else result.options
+    # What was not asked for is known once it is over.
+    asked = {**options, **{name: value for name, value in seen.items() if value is not None}}
     model = None if snapshot is None else snapshot.measured_model
     figures = snapshot or result
     epoch = None if figures is None else figures.seconds_per_epoch
@@ -192,13 +194,13 @@ def _figures(
         or (header.machine.cpu_model if device == "cpu" else None),
         backend=model.backend if model else _word(seen, "backend", None),
         compiles=compiled_by(header) if snapshot is None else snapshot.compiles,
-        batch_size=model.batch_size if model else _whole(options.get("batch_size")),
-        precision=(model.precision if model else None) or _word(options, "precision", usual[0]),
-        mode=(model.mode if model else None) or _word(options, "mode", usual[1]),
+        batch_size=model.batch_size if model else _whole(asked.get("batch_size")),
+        precision=(model.precision if model else None) or _word(asked, "precision", usual[0]),
+        mode=(model.mode if model else None) or _word(asked, "mode", usual[1]),
         data=data,
         samples=made_of.samples_per_epoch if made_of else None,
-        epochs=model.epochs if model else _whole(options.get("epochs")),
-        steps_cap=_whole(options.get("steps")),
+        epochs=model.epochs if model else _whole(asked.get("epochs")),
+        steps_cap=_whole(asked.get("steps")),
         batches=figures.batches if figures else None,
         counts_steps=bool(figures is not None and figures.counts_steps),
         timings=timings_of(figures),

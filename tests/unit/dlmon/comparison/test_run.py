@@ -3,9 +3,10 @@
 from dataclasses import replace
 
 import pytest
-from fakes.compared import THIS
+from fakes.compared import THIS, header_of, recorded
 
 from dlmon.comparison.run import options_with_effect
+from dlmon.records import Result
 
 OPTIONS = {"batch_size": 100, "threads": 2}
 VERSIONS = {"keras": "3.12"}
@@ -58,3 +59,10 @@ def test_the_backend_of_a_script_stands_apart_as_older_logs_lack_it():
 def test_options_are_those_that_were_given_in_the_order_of_their_names():
     given = {"threads": 2, "name": "mine", "jit": None, "batch_size": 100}
     assert list(options_with_effect(given).items()) == [("batch_size", 100), ("threads", 2)]
+
+
+def test_what_was_not_asked_for_is_what_the_result_says_of_it():
+    options = {"batch_size": 64, "epochs": 3, "mode": "inference"}
+    result = Result("completed", "a", "", "alexnet", "cpu", options, 9.0)
+    run = recorded(result, header_of(result, options={"batch_size": None, "epochs": 2}))
+    assert (run.batch_size, run.epochs, run.mode) == (64, 3, "inference")

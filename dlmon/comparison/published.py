@@ -5,11 +5,11 @@ from __future__ import annotations
 import csv
 import io
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from dlmon.files import MIB, read_regular
 from dlmon.numbers import decimal_number, whole_number
@@ -228,22 +228,12 @@ def _own_row(names: list[str], cells: list[str]) -> Published:
             raise ValueError(f"{name} is empty")
     if texts["metric"] not in _METRICS:
         raise ValueError(f"{quoted(texts['metric'])} is not a metric: use {', '.join(_METRICS)}")
-    price = texts.get("price_usd_per_hour")
-    return Published(
-        workload=texts["workload"],
-        device=texts["device"],
-        device_kind=texts.get("device_kind", ""),
-        framework=texts.get("framework", ""),
-        year=_whole("year", texts.get("year") or "0"),
-        metric=texts["metric"],
-        value=_positive("value", texts["value"]),
-        batch_size=_whole("batch_size", texts["batch_size"], least=1),
-        vcpus=_whole("vcpus", texts["vcpus"], least=1) if texts.get("vcpus") else None,
-        price_usd_per_hour=_positive("price_usd_per_hour", price) if price else None,
-        source=texts.get("source", ""),
-        note=texts.get("note", ""),
-        own=True,
-    )
+    values = {
+        name: _NUMBERS[name](name, text) if name in _NUMBERS else text
+        for name, text in texts.items()
+        if text
+    }
+    return Published(**{**dict.fromkeys(COLUMNS, ""), **_UNSAID, **values}, own=True)
 
 
 def _read_text(cell: str) -> str:
@@ -269,6 +259,17 @@ def _positive(name: str, text: str) -> float:
     if not 0 < value < 1e12:
         raise ValueError(f"{name} is {quoted(text)}, which is not a number above 0")
     return value
+
+
+_UNSAID: dict[str, Any] = {"year": 0, "vcpus": None, "price_usd_per_hour": None}
+"""What a row has where a cell that is no text is empty, or its column isn't there."""
+_NUMBERS: dict[str, Callable[[str, str], Any]] = {
+    "year": _whole,
+    "batch_size": partial(_whole, least=1),
+    "vcpus": partial(_whole, least=1),
+    "value": _positive,
+    "price_usd_per_hour": _positive,
+}
 
 
 @record(frozen=True)

@@ -47,14 +47,17 @@ from dlmon.statistics.ratios import Basis, Ratio
 from workloads.catalog import WORKLOADS
 
 COLUMNS = ("", "base", "new", "change", "95 % interval", "p", "n")
-_CHANGE, _RUNS = COLUMNS.index("change"), COLUMNS.index("n")
+_CHANGE = COLUMNS.index("change")
 _LEVELS: dict[bool | None, Level] = {True: "good", False: "bad", None: ""}
 
 NOT_SIGNIFICANT, NOT_TESTED = "~", "?"
-LEGEND = "~ no significant difference: the interval, which allows for how runs differ, holds 0 %"
-LEGEND_ONE_RUN = "? not tested: one run a side can't show how much runs differ from time to time"
-LEGEND_ALL_ALIKE = "? not tested: the runs of a side don't differ at all"
-LEGEND_BOTH = "? not tested: one run a side, or runs of a side that don't differ at all"
+LEGENDS = {
+    NOT_SIGNIFICANT: "no significant difference: the interval, which allows for how runs differ, "
+    "holds 0 %",
+    NOT_TESTED: "not tested: one run a side, or runs of a side that don't differ at all, can't "
+    "show how much runs differ from time to time",
+}
+"""What the signs before a change mean."""
 MOST_DIFFERENCES = 12
 UNKNOWN = "–"
 
@@ -286,15 +289,8 @@ def _advice(comparison: SidesComparison) -> str:
 
 def legends(table: Table) -> list[str]:
     """Say what the signs in a table mean, as far as they are in it."""
-    changes = [(row[_CHANGE], row[_RUNS]) for row in table.rows]
-    said = [LEGEND] if any(change.startswith(NOT_SIGNIFICANT) for change, _ in changes) else []
-    untested = [runs for change, runs in changes if change.startswith(NOT_TESTED)]
-    of_one_run = ["1" in runs.split("+") for runs in untested]
-    if untested and all(of_one_run):
-        said.append(LEGEND_ONE_RUN)
-    elif untested:
-        said.append(LEGEND_BOTH if any(of_one_run) else LEGEND_ALL_ALIKE)
-    return said
+    signs = {row[_CHANGE][:1] for row in table.rows}
+    return [f"{sign} {meaning}" for sign, meaning in LEGENDS.items() if sign in signs]
 
 
 def doubts(comparison: SidesComparison) -> list[str]:

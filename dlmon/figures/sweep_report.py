@@ -30,6 +30,7 @@ from dlmon.figures.sweeps import (
     sweep_json,
     table_of,
     time_text,
+    words_of,
 )
 from dlmon.log.label import read_label
 from dlmon.options.run import in_words, option_name
@@ -114,11 +115,11 @@ def picture_of(sweep: Sweep, workload: str) -> Curves | Bars:
 
 def sweep_table(sweep: Sweep) -> Table:
     """Return a row for each combination; the best ones are marked."""
-    columns, rows = table_of(sweep)
+    rows, words = table_of(sweep), words_of(sweep.plan)
     return Table(
-        ("", *(column.heading for column in columns), ""),
-        tuple(("▶" if row.best else "", *row.cells, row.note) for row in rows),
-        (False, *(column.numeric for column in columns), False),
+        ("", *rows[0].cells, ""),
+        tuple(("▶" if row.best else "", *row.cells.values(), row.note) for row in rows),
+        (False, *(heading not in words for heading in rows[0].cells), False),
         levels=tuple("strong" if row.best else "" for row in rows),
     )
 

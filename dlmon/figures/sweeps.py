@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -42,56 +42,32 @@ _UNITS = {
 }
 _IN_MILLISECONDS = ("ms_per_sample", "step_ms")
 _MOST_VALUES = 8
-_PRICE = "USD/M samples"
-
-
-@record(frozen=True)
-class SweepTableColumn:
-    """One column of the table: its heading, and whether it holds numbers."""
-
-    heading: str
-    numeric: bool = False
 
 
 @record(frozen=True)
 class SweepTableRow:
     """One combination as the table shows it.
 
-    `status` is running while a run of it is made; `note` says why there is no
-    figure, or that it is a projection, and what speaks against its runs.
+    `cells` are by the headings of their columns, the same ones in each row. `status` is running
+    while a run of it is made; `note` says why there is no figure, or that it is a projection, and
+    what speaks against its runs.
     """
 
     combination: Combination
-    cells: tuple[str, ...]
+    cells: Mapping[str, str]
     status: RunStatus
     best: bool
     note: str
 
 
-def columns_of(plan: Plan, rows: Sequence[CombinationRow]) -> tuple[SweepTableColumn, ...]:
-    """Return the columns of the table; those of which nothing is known go."""
-    columns = [SweepTableColumn("workload")] if _names_workloads(plan) else []
-    numbers = {v.key for v in plan.variations if not isinstance(v.values[0], str)}
-    columns += [SweepTableColumn(option_name(key), key in numbers) for key in plan.varied]
-    columns.append(SweepTableColumn("runs" if plan.repeats > 1 else "status"))
-    metrics = set(plan.metrics.values())
-    heading = heading_of(next(iter(metrics))) if len(metrics) == 1 else "time"
-    columns += [SweepTableColumn(heading, True), SweepTableColumn("samples/s", True)]
-    if any(row.usd_per_million is not None for row in rows):
-        columns.append(SweepTableColumn(_PRICE, True))
-    if plan.repeats > 1:
-        columns.append(SweepTableColumn("best is", True))
-    return tuple(columns)
-
-
-def table_of(sweep: Sweep) -> tuple[tuple[SweepTableColumn, ...], tuple[SweepTableRow, ...]]:
-    """Return the columns and the rows of the table, in the order of the plan."""
+def table_of(sweep: Sweep) -> tuple[SweepTableRow, ...]:
+    """Return the rows of the table, in the order of the plan; of a price, where one is known."""
     plan, rows, judged = sweep.plan, rows_of(sweep), ranking_rows(sweep)
     best = best_rows(sweep)
-    columns = columns_of(plan, rows)
-    priced = any(column.heading == _PRICE for column in columns)
+    metrics = set(plan.metrics.values())
+    time = heading_of(plan.metrics[plan.workloads[0]]) if len(metrics) == 1 else "time"
+    priced = any(row.usd_per_million is not None for row in rows)
     running = {slot.combination for slot in sweep.running}
-    with_unit = len(set(plan.metrics.values())) > 1
     table = []
     for row in rows:
         combination = row.combination
@@ -99,20 +75,28 @@ def table_of(sweep: Sweep) -> tuple[tuple[SweepTableColumn, ...], tuple[SweepTab
         is_best = leader is not None and leader.combination is combination
         others = sum(each is leader for each in best.values()) - 1
         is_running = combination.index in running
-        cells = [combination.workload] if _names_workloads(plan) else []
-        cells += [f"{value}" for value in combination.varied.values()]
-        cells.append(_status_text(row, plan, is_running))
-        cells.append(_time(row, with_unit))
-        cells.append("" if row.samples_per_second is None else units.rate(row.samples_per_second))
+        rate = row.samples_per_second
+        cells = {"workload": combination.workload} if _names_workloads(plan) else {}
+        cells |= {option_name(key): f"{value}" for key, value in combination.varied.items()}
+        status = _status_text(row, plan, is_running)
+        cells |= {"runs" if plan.repeats > 1 else "status": status, time: _time(row, metrics)}
+        cells["samples/s"] = "" if rate is None else units.rate(rate)
         if priced:
-            cells.append(_dollars(row.usd_per_million))
+            cells["USD/M samples"] = _dollars(row.usd_per_million)
         if plan.repeats > 1:
-            cells.append("best" if is_best else _lead(leader, judged[combination.index], others))
-        status = RunStatus.RUNNING if is_running else row.status
+            lead = _lead(leader, judged[combination.index], others)
+            cells["best is"] = "best" if is_best else lead
         # What is said of the runs that its figure is of holds while another one runs.
         note = _note(row) if row.completed or not is_running else ""
-        table.append(SweepTableRow(combination, tuple(cells), status, is_best, note))
-    return columns, tuple(table)
+        now = RunStatus.RUNNING if is_running else row.status
+        table.append(SweepTableRow(combination, cells, now, is_best, note))
+    return tuple(table)
+
+
+def words_of(plan: Plan) -> set[str]:
+    """Return the headings of the columns of the table that hold no numbers."""
+    varied = {option_name(v.key) for v in plan.variations if isinstance(v.values[0], str)}
+    return {"workload", "runs", "status", *varied}
 
 
 def without_result_text(sweep: Sweep) -> str:
@@ -137,15 +121,15 @@ def _status_text(row: CombinationRow, plan: Plan, running: bool) -> str:
     return f"{count} …" if running else count
 
 
-def _time(row: CombinationRow, with_unit: bool) -> str:
+def _time(row: CombinationRow, metrics: Collection[str]) -> str:
     if row.value is None:
         return ""
     mark = "~" if row.projected or _is_very_uncertain(row) else ""
-    number = _amount_with_band(row)
-    if not with_unit:
-        number = number.rpartition(" ")[0]
+    number, unit = _amount_with_band(row), f" {_UNITS[row.metric]}"
+    if len(metrics) == 1:
+        # It stands in the heading.
+        number, unit = number.rpartition(" ")[0], ""
     spread = spread_text(row)
-    unit = f" {_UNITS[row.metric]}" if with_unit else ""
     return f"{mark}{number}{f' {spread}' if spread else ''}{unit}"
 
 

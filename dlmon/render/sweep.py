@@ -132,8 +132,7 @@ def print_results(run: SweepRun) -> None:
     """Print what a sweep found, and its table; of one of which nothing ran, that alone."""
     console = table_console()
     console.print()
-    rows = table_of(run.sweep)[1]
-    if all(row.status == RunStatus.NOT_RUN for row in rows):
+    if all(row.status == RunStatus.NOT_RUN for row in table_of(run.sweep)):
         # Why not stands at each run above.
         count = len(run.sweep.plan.order)
         said = f"none of the {count:,} runs was made" if count > 1 else "the run was not made"

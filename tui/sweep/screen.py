@@ -21,6 +21,7 @@ from dlmon.figures.sweeps import (
     slot_text,
     table_of,
     without_result_text,
+    words_of,
 )
 from dlmon.log.folder import log_of
 from dlmon.records import Event, Slot
@@ -151,7 +152,7 @@ class SweepScreen(BaseScreen):
     def _paint_results(self) -> None:
         """Show what only a run that begins or ends can change."""
         sweep = self.run.sweep
-        self._table.show(*table_of(sweep))
+        self._table.show(table_of(sweep), words_of(sweep.plan))
         current = [*self.run.current.values()]
         if self._follows and current:
             self._table.highlight(current[-1].slot.combination)

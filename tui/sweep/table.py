@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping
+from types import MappingProxyType
 
 from rich.cells import cell_len
 
-from dlmon.figures.sweeps import SweepTableColumn, SweepTableRow
+from dlmon.figures.sweeps import SweepTableRow
 from dlmon.records import RunStatus
 from tui.widgets.lines import ACCENT, BAD, GOOD, MUTED, PLAIN, STRONG
 from tui.widgets.row_list import RowList
@@ -20,9 +21,9 @@ _STYLES = {RunStatus.COMPLETED: GOOD, RunStatus.RUNNING: ACCENT, RunStatus.NOT_R
 class SweepTable(RowList):
     """The combinations of a sweep, as wide as their cells need them."""
 
-    _columns: tuple[SweepTableColumn, ...] = ()
     _table: tuple[SweepTableRow, ...] = ()
-    _widths: Sequence[int] = ()
+    _words: Collection[str] = ()
+    _widths: Mapping[str, int] = MappingProxyType({})
 
     @property
     def count(self) -> int:
@@ -33,15 +34,19 @@ class SweepTable(RowList):
     def row(self) -> SweepTableRow | None:
         return self._table[self.index] if self._table else None
 
-    def show(self, columns: tuple[SweepTableColumn, ...], rows: tuple[SweepTableRow, ...]) -> None:
-        """Show rows, as many as ever; the highlight stays."""
-        self._columns, self._table = columns, rows
-        self._widths = _widths(columns, rows)
+    def show(self, rows: tuple[SweepTableRow, ...], words: Collection[str]) -> None:
+        """Show rows, as many as ever; the highlight stays. `words` are columns of no numbers."""
+        self._table, self._words = rows, words
+        self._widths = {
+            heading: max(
+                cell_len(text) for text in (heading, *(row.cells[heading] for row in rows))
+            )
+            for heading in rows[0].cells
+        }
         self.redraw()
 
     def heading(self, width: int) -> TextRow:
-        pairs = zip(self._columns, self._widths, strict=True)
-        headings = [_aligned(column.heading, cells, column.numeric) for column, cells in pairs]
+        headings = [self._aligned(heading, heading) for heading in self._widths]
         return (("   " + _GAP.join(headings), MUTED),)
 
     def row_of(self, index: int, width: int) -> TextRow:
@@ -49,11 +54,11 @@ class SweepTable(RowList):
         marker = "▶" if row.best else " "
         runs: list[TextRun] = [(f" {marker}", ACCENT)]
         style = STRONG if row.best else PLAIN
-        for column, cell, cells in zip(self._columns, row.cells, self._widths, strict=True):
-            is_status = column.heading in _STATUS_COLUMNS
+        for heading, cell in row.cells.items():
+            is_status = heading in _STATUS_COLUMNS
             cell_style = _STYLES.get(row.status, BAD) if is_status else style
             runs.append((f"{_GAP if len(runs) > 1 else ' '}", PLAIN))
-            runs.append((_aligned(cell, cells, column.numeric), cell_style))
+            runs.append((self._aligned(cell, heading), cell_style))
         if row.note:
             runs.append((f"{_GAP}{row.note}", MUTED))
         return tuple(runs)
@@ -62,15 +67,6 @@ class SweepTable(RowList):
         """Return nothing: a sweep has combinations."""
         return []
 
-
-def _widths(columns: Sequence[SweepTableColumn], rows: Sequence[SweepTableRow]) -> list[int]:
-    """Return how wide each column is for its heading and all of its cells."""
-    return [
-        max(cell_len(text) for text in (column.heading, *(row.cells[i] for row in rows)))
-        for i, column in enumerate(columns)
-    ]
-
-
-def _aligned(text: str, width: int, right: bool) -> str:
-    blank = " " * max(0, width - cell_len(text))
-    return blank + text if right else text + blank
+    def _aligned(self, text: str, heading: str) -> str:
+        blank = " " * (self._widths[heading] - cell_len(text))
+        return text + blank if heading in self._words else blank + text

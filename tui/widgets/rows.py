@@ -180,7 +180,7 @@ class RowWidget(StyledOnUse):
 
     @property
     def _dash(self) -> str:
-        return {"ascii": "-", "heavy": "━", "double": "═"}.get(self.styles.border_top[0], "─")
+        return {"heavy": "━", "double": "═"}.get(self.styles.border_top[0], "─")
 
     def top_row(self, title: str, right: str) -> TextRow:
         """Join both ends of the top border with its own line, where there is room for one."""

@@ -42,7 +42,7 @@ from tui.requests import TellEnd, TrainAgain
 from tui.screens.base import REFRESH_S, topics_of
 from tui.screens.export import ExportControls
 from tui.screens.session_controls import SessionControls
-from tui.screens.stop import ENDS_SERIES, AgainScreen, AgainScriptScreen
+from tui.screens.stop import AgainScreen
 
 # An end that the first polls find lies in the past: the second one finds that nobody writes.
 _POLLS_TO_KNOW = 2
@@ -394,9 +394,8 @@ class LiveScreen(SessionControls, ExportControls, EpochZoom):
 
     def action_stop_and_again(self) -> None:
         """Ask whether the session is to stop, and the same to be launched then."""
-        is_script = self.shown_session.session.header.is_script
-        question = AgainScriptScreen if is_script else AgainScreen
-        self.ask(question(after=(ENDS_SERIES,) * bool(self._turn)), self._take_again_answer)
+        header = self.shown_session.session.header
+        self.ask(AgainScreen(header, ends_series=bool(self._turn)), self._take_again_answer)
 
     def _take_again_answer(self, answer: str) -> None:
         if answer != "again":

@@ -48,6 +48,7 @@ class QuestionScreen(Dialog[str]):
         question: what is asked, where that is not always the same.
         before: lines above what follows from each answer: a name and a text.
         after: lines below.
+        follows: what follows from the first answers, where that is not always the same.
     """
 
     fits_any_size = True
@@ -80,11 +81,13 @@ class QuestionScreen(Dialog[str]):
         question: str = "",
         before: Sequence[tuple[str, str]] = (),
         after: Sequence[tuple[str, str]] = (),
+        follows: Sequence[str] = (),
     ) -> None:
         super().__init__()
         self._question = question or self.QUESTION
-        follows = [(each.name or each.label, each.follows) for each in self.ANSWERS]
-        self._lines = [*before, *follows, *self.AFTER, *after]
+        texts = [*follows, *(each.follows for each in self.ANSWERS[len(follows) :])]
+        names = [each.name or each.label for each in self.ANSWERS]
+        self._lines = [*before, *zip(names, texts, strict=True), *self.AFTER, *after]
 
     def compose(self) -> ComposeResult:
         """Lay out the question, its answers, and what follows from each."""

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import ClassVar
 
 from dlmon.notification import NewAlerts
 from dlmon.records.sanitize import clean
 from dlmon.session.source import SessionSource
 from tui.requests import GoBack, TellAlert
 from tui.screens.base import BaseScreen
-from tui.screens.stop import QuitScreen, QuitScriptScreen, StopScreen, StopScriptScreen
+from tui.screens.stop import QuitScreen, StopScreen
 
 
 class SessionControls(BaseScreen):
     """A screen of a session that can be stopped, or left running."""
-
-    STOP_QUESTION: ClassVar[type[StopScreen]] = StopScreen
-    LEAVE_QUESTION: ClassVar[type[QuitScreen]] = QuitScreen
 
     stop_requested = False
     """Whether the session was stopped from here."""
@@ -39,17 +35,11 @@ class SessionControls(BaseScreen):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Offer to stop or detach only what runs; who only looks on detaches by leaving."""
         stoppable = self.shown_session.running and not self.stop_requested
-        if action == "stop":
-            return stoppable
-        if action == "detach":
-            return stoppable
-        return True
+        return stoppable or action not in ("stop", "detach")
 
     def action_stop(self) -> None:
         """Ask whether the session is to stop."""
-        is_script = self.shown_session.session.header.is_script
-        question = StopScriptScreen if is_script else self.STOP_QUESTION
-        self.ask(question(), self._take_stop_answer)
+        self.ask(StopScreen(self.shown_session.session.header), self._take_stop_answer)
 
     def _take_stop_answer(self, answer: str) -> None:
         if answer == "stop" and self.shown_session.running:
@@ -105,9 +95,7 @@ class SessionControls(BaseScreen):
         elif self.stop_requested:
             self._leave_when_stopped = True
         else:
-            is_script = self.shown_session.session.header.is_script
-            question = QuitScriptScreen if is_script else self.LEAVE_QUESTION
-            self.ask(question(), self._take_leave_answer)
+            self.ask(QuitScreen(self.shown_session.session.header), self._take_leave_answer)
 
     def _take_leave_answer(self, answer: str) -> None:
         if not self.shown_session.running:

@@ -1,88 +1,92 @@
-"""Ask before a run is left, stopped, or started once more."""
+"""Ask before what runs is left, stopped, or started once more."""
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
+from dlmon.records import SessionHeader
 from tui.screens.question import ONCE_MORE, Answer, QuestionScreen, stay
 
-_AFTER_BATCH = "after the current batch; its results are kept"
-_AS_CTRL_C = "interrupted as by Ctrl-C; ended after 5 s more"
+
+class _Wording(NamedTuple):
+    """How a question names what runs, and what follows for it from each answer."""
+
+    runs: str
+    stop: str
+    stopped: str
+    left: str
+    again: str = ""
 
 
-def stop(follows: str) -> Answer:
-    """Return the answer that stops what is asked about."""
-    return Answer("stop", "s", "Stop it", follows, "error", "Stop")
+_RUN = _Wording(
+    "The session is still running.",
+    "Stop this run?",
+    "after the current batch; its results are kept",
+    "it keeps training; dlmon attach shows it again",
+    "a new run starts with the same options",
+)
+_SCRIPT = _Wording(
+    "The script is still running.",
+    "Stop this script?",
+    "interrupted as by Ctrl-C; ended after 5 s more",
+    "the script goes on; dlmon attach shows it again",
+    "the same command starts again, in the same directory",
+)
+_RECORDING = _Wording(
+    "The machine is still being recorded.",
+    "Stop this recording?",
+    "what is recorded is kept",
+    "it goes on; dlmon attach shows it again",
+)
+_STOP = Answer("stop", "s", "Stop it", "", "error", "Stop")
 
 
-def leave(follows: str) -> Answer:
-    """Return the answer that leaves it running."""
-    return Answer("leave", "d", "Leave it running", follows, "primary", "Leave")
-
-
-def again(follows: str) -> Answer:
-    """Return the answer that stops it and starts the same once more."""
-    return Answer("again", "a", "Stop it and run again", follows, "error", "Again")
+def _wording_of(header: SessionHeader) -> _Wording:
+    if header.is_machine_recording:
+        return _RECORDING
+    return _SCRIPT if header.is_script else _RUN
 
 
 class QuitScreen(QuestionScreen):
     """Answers `stop`, `leave` or `stay`."""
 
-    QUESTION = "The session is still running."
     ANSWERS = (
-        stop(_AFTER_BATCH),
-        leave("it keeps training; dlmon attach shows it again"),
+        _STOP,
+        Answer("leave", "d", "Leave it running", "", "primary", "Leave"),
         stay("Stay"),
     )
     ON_CTRL_C = "stop"
     AFTER = (ONCE_MORE,)
 
-
-class QuitScriptScreen(QuitScreen):
-    """Answers `stop`, `leave` or `stay`, of a script of a person's own."""
-
-    QUESTION = "The script is still running."
-    ANSWERS = (
-        stop(_AS_CTRL_C),
-        leave("the script goes on; dlmon attach shows it again"),
-        stay("Stay"),
-    )
+    def __init__(self, header: SessionHeader) -> None:
+        words = _wording_of(header)
+        super().__init__(words.runs, follows=(words.stopped, words.left))
 
 
 class StopScreen(QuestionScreen):
     """Answers `stop` or `stay`."""
 
-    QUESTION = "Stop this run?"
-    ANSWERS = (stop(_AFTER_BATCH), stay("Go on"))
+    ANSWERS = (_STOP, stay("Go on"))
     ON_CTRL_C = "stop"
 
-
-class StopScriptScreen(StopScreen):
-    """Answers `stop` or `stay`, of a script of a person's own."""
-
-    QUESTION = "Stop this script?"
-    ANSWERS = (stop(_AS_CTRL_C), stay("Go on"))
+    def __init__(self, header: SessionHeader) -> None:
+        words = _wording_of(header)
+        super().__init__(words.stop, follows=(words.stopped,))
 
 
 class AgainScreen(QuestionScreen):
-    """Answers `again` or `stay`."""
+    """Answers `again` or `stay`.
 
-    QUESTION = "This run is still in progress."
-    ANSWERS = (
-        again(f"it stops {_AFTER_BATCH}"),
-        stay("Go on"),
-    )
-    AFTER = (("Then", "a new run starts with the same options"),)
+    Args:
+        header: of what runs.
+        ends_series: it is one of several runs that follow each other.
+    """
 
+    ANSWERS = (Answer("again", "a", "Stop it and run again", "", "error", "Again"), stay("Go on"))
 
-class AgainScriptScreen(AgainScreen):
-    """Answers `again` or `stay`, of a script of a person's own."""
-
-    QUESTION = "This script is still running."
-    ANSWERS = (
-        again(f"it is {_AS_CTRL_C}"),
-        stay("Go on"),
-    )
-    AFTER = (("Then", "the same command starts again, in the same directory"),)
-
-
-ENDS_SERIES = ("", "once; no other run of this series follows")
-"""What follows as well where the script is one of several runs that follow each other."""
+    def __init__(self, header: SessionHeader, ends_series: bool = False) -> None:
+        words = _wording_of(header)
+        after = [("Then", words.again)]
+        if ends_series:
+            after.append(("", "once; no other run of this series follows"))
+        super().__init__(words.runs, after=after, follows=(words.stopped,))

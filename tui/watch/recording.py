@@ -19,33 +19,13 @@ from dlmon.session.snapshot import Snapshot
 from dlmon.session.source import SessionSource, read_to_end
 from tui.machine.help import PANEL
 from tui.screens.base import PALETTE, REFRESH_S, THEME
-from tui.screens.question import stay
 from tui.screens.session_controls import SessionControls
-from tui.screens.stop import QuitScreen, StopScreen, leave, stop
 from tui.watch.screen import IN_DEPTH, LEAVE, SHOWN_HELP, ZOOM, WatchScreen
 from tui.widgets.lines import ACCENT, APART, BAD, MUTED, PLAIN, GrowingLines, cut, joined, wrapped
 from tui.widgets.rows import TextRow
 
 # Less of a path says nothing.
 _SHORTEST_PATH = 12
-
-
-class StopRecordingScreen(StopScreen):
-    """Answers `stop` or `stay`."""
-
-    QUESTION = "Stop this recording?"
-    ANSWERS = (stop("what is recorded is kept"), stay("Go on"))
-
-
-class QuitRecordingScreen(QuitScreen):
-    """Answers `stop`, `leave` or `stay`."""
-
-    QUESTION = "The machine is still being recorded."
-    ANSWERS = (
-        stop("what is recorded is kept"),
-        leave("it goes on; dlmon attach shows it again"),
-        stay("Stay"),
-    )
 
 
 class RecordingScreen(SessionControls, WatchScreen, inherit_bindings=False):
@@ -68,8 +48,6 @@ class RecordingScreen(SessionControls, WatchScreen, inherit_bindings=False):
     ]
 
     HELP_PAGES = (Path(__file__).with_name("recording.md"), *PANEL)
-    STOP_QUESTION = StopRecordingScreen
-    LEAVE_QUESTION = QuitRecordingScreen
     # It costs no second set of sensors.
     READS_WHEN_COVERED = True
 

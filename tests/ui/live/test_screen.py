@@ -349,7 +349,7 @@ async def test_what_ends_a_run_is_asked_first_and_the_harmless_answer_is_the_def
     async with show_session(recorded_session("training"), size=NARROW, repeatable=True) as shown:
         for asks, says in (
             ("s", "Stop this run?"),
-            ("a", "This run is still in progress."),
+            ("a", "The session is still running."),
             ("q", "The session is still running."),
             ("ctrl+c", "The session is still running."),
         ):

@@ -8,7 +8,6 @@ from fakes.scripts import script_session
 from dlmon.records import Batches, Doubt, Epoch, Model
 from dlmon.session import session as sessions
 from dlmon.session.validity import Validity
-from tui.screens.stop import QuitScriptScreen, StopScriptScreen
 
 WIDE, NARROW = (120, 40), (80, 24)
 
@@ -32,12 +31,12 @@ async def test_it_is_named_by_what_counts_its_batches_and_to_stop_it_means_to_in
         assert shown.rows("ProgressLine")[0].startswith("step 0 of 100")
         assert "data wait" in "\n".join(shown.rows("AccountLine"))
         await shown.press("s")
-        assert isinstance(shown.app.screen, StopScriptScreen)
+        assert "Stop this script?" in shown.text
         await shown.press("escape", "q")
-        assert isinstance(shown.app.screen, QuitScriptScreen)
+        assert "Leave it running" in shown.text
         await shown.press("escape", "a")
-        assert "This script is still running." in shown.text
-        assert "it is interrupted as by Ctrl-C; ended after 5 s more" in shown.text
+        assert "The script is still running." in shown.text
+        assert "interrupted as by Ctrl-C; ended after 5 s more" in shown.text
         assert "series" not in shown.text
         await shown.press("escape", "question_mark")
         assert "Interrupts the script as Ctrl-C does; it asks first." in shown.text

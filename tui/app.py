@@ -6,13 +6,12 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual import events, on
-from textual.app import SystemCommand
 from textual.binding import Binding, BindingType
 from textual.screen import ModalScreen, Screen
 
@@ -28,7 +27,7 @@ from dlmon.stop import TERMINAL_CLOSED
 from tui import requests
 from tui.drawing.themes import DARK, OWN_THEMES, chart_hues
 from tui.flows import hosts, recordings, runs, sessions, settings, stack, sweeps
-from tui.palette import Commands, commands_of
+from tui.palette import Commands
 from tui.textual_internals import Palette, PunctualApp, allow_switching, start_with_theme
 from tui.widgets.too_small import TooSmall, is_too_small
 
@@ -154,7 +153,7 @@ class DlmonApp(PunctualApp[int]):
         # Without this, a SIGTERM would leave the terminal in the alternate screen.
         loop.add_signal_handler(signal.SIGTERM, self.exit, 1)
         if not self.is_headless:
-            end_with_terminal(self._report_closed_terminal)
+            end_with_terminal(partial(_report_closed_terminal, self))
             loop.add_signal_handler(signal.SIGTSTP, _leave_terminal, self, True)
             loop.add_signal_handler(signal.SIGCONT, _leave_terminal, self, False)
         self.theme_changed_signal.subscribe(self, lambda theme: settings.keep_theme(self))
@@ -177,9 +176,7 @@ class DlmonApp(PunctualApp[int]):
     @on(requests.Request)
     def answer(self, request: requests.Request) -> None:
         """Have a flow do what a screen asks for."""
-        self._begin(_FLOWS[type(request)](self, request))
-
-    def _begin(self, flow: _Flow | None) -> None:
+        flow = _FLOWS[type(request)](self, request)
         if flow is not None:
             self.run_worker(flow)
 
@@ -223,12 +220,6 @@ class DlmonApp(PunctualApp[int]):
         """Let go of what a screen is for that is gone."""
         self.when_gone.pop(screen, lambda: None)()
 
-    async def close_link(self, link: Link) -> None:
-        """End a connection; what runs there goes on."""
-        if link in self.connections:
-            self.connections.remove(link)
-        await link.close()
-
     def show_notice(self, sentence: str) -> None:
         """Show a sentence for a while."""
         self.notify(sentence, markup=False)
@@ -254,7 +245,7 @@ class DlmonApp(PunctualApp[int]):
         settings.explain(self)
 
     def action_change_theme(self) -> None:
-        self._begin(settings.choose_theme(self))
+        self.run_worker(settings.choose_theme(self))
 
     def action_watch(self) -> None:
         self.push_screen(stack.machine_screen(self, self.settings.run.interval))
@@ -263,7 +254,7 @@ class DlmonApp(PunctualApp[int]):
         hosts.pick_hosts(self)
 
     def action_script(self) -> None:
-        self._begin(runs.run_script(self))
+        self.run_worker(runs.run_script(self))
 
     def action_sessions(self) -> None:
         """List the sessions where the one that is shown was recorded.
@@ -280,11 +271,6 @@ class DlmonApp(PunctualApp[int]):
         """Open the palette, unless it is."""
         if not isinstance(self.screen, Palette):
             self.push_screen(Palette())
-
-    def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
-        """Return what the palette offers, as Textual would have it."""
-        for command in commands_of(self, screen):
-            yield SystemCommand(command.name, command.sentence, command.run)
 
     def get_key_display(self, binding: Binding) -> str:
         """Name a key; in words where its sign can't be drawn."""
@@ -329,14 +315,6 @@ class DlmonApp(PunctualApp[int]):
                 covers = isinstance(screen, ModalScreen) and not _fits_any_size(screen)
                 if covers and not screen.query(TooSmall):
                     screen.mount(TooSmall())
-
-    def _report_closed_terminal(self) -> None:
-        """Give the supervisors that will stop with us the reason, and have other machines stop."""
-        for run in self.sweeps:
-            run.stop()
-        for shown in self.shown:
-            if shown.launch is not None and shown.needs_us:
-                shown.launch.send(TERMINAL_CLOSED)
 
     def run_to_exit_code(self) -> int:
         """Run the app, say what became of its sessions, and return the exit code."""
@@ -397,6 +375,15 @@ def _first_screen(app: DlmonApp, start: Start) -> Callable[[], Screen[Any]]:
     if start.watch_interval_s is not None:
         return partial(stack.machine_screen, app, start.watch_interval_s)
     return partial(stack.home_screen, app)
+
+
+def _report_closed_terminal(app: DlmonApp) -> None:
+    """Give the supervisors that will stop with us the reason, and have other machines stop."""
+    for run in app.sweeps:
+        run.stop()
+    for shown in app.shown:
+        if shown.launch is not None and shown.needs_us:
+            shown.launch.send(TERMINAL_CLOSED)
 
 
 def _leave_terminal(app: DlmonApp, stop: bool) -> None:

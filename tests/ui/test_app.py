@@ -973,7 +973,7 @@ async def test_every_action_of_a_screen_is_in_the_command_palette(dlmon_app, log
     ):
         async with app.run_test(size=(120, 40)) as pilot:
             await pilot.pause()
-            titles = {command.title for command in app.get_system_commands(app.screen)}
+            titles = {command.name for command in commands_of(app, app.screen)}
             offered = {
                 active.binding.description
                 for active in app.screen.active_bindings.values()
@@ -1028,7 +1028,7 @@ async def test_a_picture_of_the_screen_is_saved_where_dlmon_was_started(
     async with app.run_test(size=(120, 40), notifications=True) as pilot:
         await until(pilot, lambda: live(app))
         await until(pilot, lambda: "completed" in screen_text(app))
-        commands = {c.title: c.callback for c in app.get_system_commands(app.screen)}
+        commands = {c.name: c.run for c in commands_of(app, app.screen)}
         commands["Screenshot"]()
         said = "saved" if writable else "be saved here"
         await until(pilot, lambda: said in screen_text(app))
@@ -1162,11 +1162,11 @@ async def test_bell_and_notification_are_switched_by_command(dlmon_app, log_dir,
     app = dlmon_app(log_dir)
     async with app.run_test(size=(120, 40), notifications=True) as pilot:
         await pilot.pause()
-        commands = {c.title: c.callback for c in app.get_system_commands(app.screen)}
+        commands = {c.name: c.run for c in commands_of(app, app.screen)}
         commands["Turn the bell on"]()
         commands["Turn the desktop notification on"]()
         await until(pilot, lambda: "notification at the end of a run: on" in screen_text(app))
-        titles = {c.title for c in app.get_system_commands(app.screen)}
+        titles = {c.name for c in commands_of(app, app.screen)}
         assert {"Turn the bell off", "Turn the desktop notification off"} <= titles
 
 

@@ -10,7 +10,7 @@ from dlmon.exit_codes import INTERRUPTED_BY_USER, WRONG_ARGUMENTS
 from dlmon.figures.reading import reading_text
 from dlmon.log.folder import LogError
 from tui.flows.sessions import session_screen
-from tui.flows.stack import refuse_waiting, replace_waiting
+from tui.flows.stack import close_link, refuse_waiting, replace_waiting
 from tui.requests import ListHostSessions, ShowHost, ShowHostSession, WatchHosts
 
 if TYPE_CHECKING:
@@ -118,12 +118,12 @@ def connecting_screen(app: DlmonApp, start: RemoteStart) -> StartingScreen:
         try:
             follower = await _session_of(link, start, waiting)
         except (SshError, RefusedRequest, NoSuchLog, LogError) as error:
-            await app.close_link(link)
+            await close_link(app, link)
             exit_code = getattr(error, "exit_code", WRONG_ARGUMENTS)
             refuse_waiting(app, waiting, str(error), exit_code)
         except asyncio.CancelledError:
             # What was started there goes on.
-            await app.close_link(link)
+            await close_link(app, link)
             raise
         else:
             screen = session_screen(app, follower, None, link, log_dir=start.log_dir)

@@ -11,7 +11,7 @@ from dlmon.figures.reading import reading_text
 from dlmon.log.folder import LogError
 from dlmon.options.run import RunOptions
 from dlmon.session.source import SLICE_S, read_to_end
-from tui.flows.stack import ShownSession, read_sessions, replace_waiting
+from tui.flows.stack import ShownSession, close_link, read_sessions, replace_waiting
 from tui.requests import ShowSession
 from workloads.catalog import WORKLOADS, Workload
 
@@ -141,7 +141,7 @@ def _let_go(app: DlmonApp, shown: ShownSession) -> None:
         shown.launch.release()
     shown.follower.close()
     if shown.link is not None:
-        app.run_worker(app.close_link(shown.link))
+        app.run_worker(close_link(app, shown.link))
     if shown.screen.detached:
         app.show_notice(f"{shown.follower.session.header.id} keeps running without dlmon")
 

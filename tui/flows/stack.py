@@ -160,6 +160,13 @@ def refuse_waiting(app: DlmonApp, waiting: StartingScreen, reason: str, exit_cod
     app.show_error(reason)
 
 
+async def close_link(app: DlmonApp, link: Link) -> None:
+    """End a connection; what runs there goes on."""
+    if link in app.connections:
+        app.connections.remove(link)
+    await link.close()
+
+
 def read_sessions(
     app: DlmonApp, directory: Path, show: Callable[[list[SessionEntry]], None]
 ) -> None:

@@ -83,9 +83,11 @@ def watch(
     if hosts:
         return _watch_hosts(hosts, view, options)
     if not view.on_screen:
-        from dlmon.render.watch import watch_machine
+        import asyncio
 
-        return watch_machine(options.interval, options.pcie, as_json=as_json)
+        from dlmon.render.watch import WatchedMachine
+
+        return asyncio.run(WatchedMachine(options.interval, options.pcie, as_json).run())
     return _open_watch(view, options)
 
 
@@ -119,9 +121,12 @@ def _watch_hosts(words: Sequence[str], view: View, options: RunOptions) -> int:
     if view.on_screen:
         settings = replace(view.settings, alerts=alerts or AlertSettings())
         return _open_watch(replace(view, settings=settings), options, hosts=hosts)
-    from dlmon.render.hosts import watch_hosts
+    import asyncio
 
-    return watch_hosts(hosts, options.interval, options.pcie, as_json=view.as_json, alerts=alerts)
+    from dlmon.render.hosts import WatchedHosts
+
+    watched = WatchedHosts(hosts, options.interval, options.pcie, view.as_json, alerts)
+    return asyncio.run(watched.run())
 
 
 def _open_watch(view: View, options: RunOptions, **shown: Any) -> int:

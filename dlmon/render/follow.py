@@ -7,6 +7,7 @@ import signal
 import sys
 import time
 from collections.abc import Collection
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -144,23 +145,17 @@ async def _follow(
     return DONE if follower.status == Status.COMPLETED and recorded else FAILED
 
 
+@dataclass
 class _Following:
     """Polls a session; a signal to end stops it when it is ours, and leaves it when it isn't."""
 
-    def __init__(
-        self,
-        follower: SessionFollower,
-        launch: Lifeline | None,
-        reporter: _LineReporter | None,
-        alerts: DesktopAlerts,
-    ) -> None:
-        self._follower = follower
-        self._alerts = alerts
-        self._launch = launch
-        self._reporter = reporter
-        self._exit_code: int | None = None
-        self._leave_at: float | None = None
-        self._problem: str | None = None
+    follower: SessionFollower
+    launch: Lifeline | None
+    reporter: _LineReporter | None
+    alerts: DesktopAlerts
+    exit_code: int | None = None
+    leave_at: float | None = None
+    problem: str | None = None
 
     async def run(self) -> int | None:
         """Follow to the end; return the exit code of the signal that ended it, if one did."""
@@ -168,20 +163,20 @@ class _Following:
         on_signals(partial(self._end, VIEWER_TERMINATED), [signal.SIGTERM])
         on_signals(partial(self._end, TERMINAL_CLOSED), [signal.SIGHUP])
         while True:
-            records = self._follower.poll(SLICE_S)
-            if self._reporter is not None:
-                self._reporter.show(records, self._follower)
-            self._alerts.look(self._follower)
+            records = self.follower.poll(SLICE_S)
+            if self.reporter is not None:
+                self.reporter.show(records, self.follower)
+            self.alerts.look(self.follower)
             self._report_problem()
-            if not self._follower.running and not records:
+            if not self.follower.running and not records:
                 break
-            if self._leave_at is not None and time.monotonic() >= self._leave_at:
+            if self.leave_at is not None and time.monotonic() >= self.leave_at:
                 break
-            is_behind = self._follower.read_share is not None
+            is_behind = self.follower.read_share is not None
             await asyncio.sleep(0 if records or is_behind else POLL_S)
-        if self._launch is not None:
-            self._launch.release()
-        return self._exit_code
+        if self.launch is not None:
+            self.launch.release()
+        return self.exit_code
 
     def _end(self, word: str, exit_code: int) -> None:
         """Stop a session of ours and wait for its result; leave at once when asked again.
@@ -190,22 +185,22 @@ class _Following:
             word: says on the lifeline who asked.
             exit_code: what to exit with.
         """
-        again, self._exit_code = self._exit_code is not None, exit_code
-        if self._launch is None or again:
-            self._leave_at = time.monotonic()
+        again, self.exit_code = self.exit_code is not None, exit_code
+        if self.launch is None or again:
+            self.leave_at = time.monotonic()
             return
-        self._leave_at = time.monotonic() + STOP_S
-        self._launch.send(word)
+        self.leave_at = time.monotonic() + STOP_S
+        self.launch.send(word)
         if exit_code == INTERRUPTED_BY_USER:
-            when = after_the_batch(self._follower.session.header)
+            when = after_the_batch(self.follower.session.header)
             print_error(f"stopping{when}; Ctrl-C again to leave now")
 
     def _report_problem(self) -> None:
-        problem = self._follower.problem if self._follower.running else None
-        lasting = self._follower.lasting_problem if problem else None
-        if lasting and lasting != self._problem:
+        problem = self.follower.problem if self.follower.running else None
+        lasting = self.follower.lasting_problem if problem else None
+        if lasting and lasting != self.problem:
             print_error(f"{problem}")
-        self._problem = lasting
+        self.problem = lasting
 
 
 class _LineReporter:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from functools import partial
 
@@ -20,30 +20,16 @@ from dlmon.signals import on_signals
 _LOOKS_S = 0.25
 
 
-def watch_hosts(
-    names: Sequence[str],
-    interval_s: float,
-    pcie: bool = False,
-    *,
-    as_json: bool = False,
-    make: Callable[..., WatchedHost] = WatchedHost,
-    alerts: AlertSettings | None = None,
-) -> int:
-    """Print a line for each sample of hosts until interrupted; return the exit code.
+class WatchedHosts(WatchedLines):
+    """Prints samples and problems of hosts.
 
     Args:
         names: the hosts, as ssh knows them.
         interval_s: time between the samples of each.
         pcie: have what crosses the GPUs' PCIe links measured.
         as_json: print an object a line, for problems too.
-        make: makes a host that is watched.
         alerts: what is told of hosts that are lost.
     """
-    return asyncio.run(_WatchingHosts(names, interval_s, pcie, as_json, make, alerts).run())
-
-
-class _WatchingHosts(WatchedLines):
-    """Prints samples and problems of hosts."""
 
     def __init__(
         self,
@@ -51,13 +37,12 @@ class _WatchingHosts(WatchedLines):
         interval_s: float,
         pcie: bool,
         as_json: bool,
-        make: Callable[..., WatchedHost],
         alerts: AlertSettings | None,
     ) -> None:
         super().__init__(as_json)
         self._alerts = None if alerts is None else HostAlerts(alerts)
         self._hosts = [
-            make(name, interval_s, pcie, on_sample=partial(self._print_sample, number))
+            WatchedHost(name, interval_s, pcie, on_sample=partial(self._print_sample, number))
             for number, name in enumerate(names)
         ]
         self._name_cells = max(map(len, names))
@@ -65,6 +50,7 @@ class _WatchingHosts(WatchedLines):
         self._clocks_reported: set[str] = set()
 
     async def run(self) -> int:
+        """Print until interrupted; return the exit code."""
         on_signals(self.end)
         for host in self._hosts:
             host.start()

@@ -21,21 +21,12 @@ from dlmon.render.console import line_console
 from dlmon.signals import on_signals
 
 
-def watch_machine(interval_s: float, pcie: bool = False, *, as_json: bool = False) -> int:
-    """Print a line for each sample of this machine until interrupted; return the exit code.
-
-    With `as_json` each is an object.
-    """
-    return asyncio.run(_Watching(interval_s, pcie, as_json).run())
-
-
 class WatchedLines:
     """Prints lines until Ctrl-C, or until nobody reads them any more."""
 
     def __init__(self, as_json: bool) -> None:
         self._as_json = as_json
-        self._console = line_console()
-        self._errors = line_console(stderr=True)
+        self._console, self._errors = line_console(), line_console(stderr=True)
         self._ended = asyncio.Event()
         self._exit_code = DONE
         self._unwritable: OSError | None = None
@@ -73,22 +64,17 @@ class WatchedLines:
             self._ended.set()
 
 
-class _Watching(WatchedLines):
-    """Prints samples of this machine."""
+class WatchedMachine(WatchedLines):
+    """Prints a line for each sample of this machine, or an object of JSON."""
 
     def __init__(self, interval_s: float, pcie: bool, as_json: bool) -> None:
         super().__init__(as_json)
         self._latest: Machine | None = None
-        self._sensing = Sensing(
-            interval_s,
-            self._print_facts,
-            self._print_sample,
-            self.print_error,
-            pcie=pcie,
-            at_once=True,
-        )
+        says = (self._print_facts, self._print_sample, self.print_error)
+        self._sensing = Sensing(interval_s, *says, pcie=pcie, at_once=True)
 
     async def run(self) -> int:
+        """Print until interrupted; return the exit code."""
         on_signals(self.end)
         self._sensing.start()
         try:

@@ -9,7 +9,6 @@ from functools import partial
 from typing import Any
 
 from dlmon.comparison.arguments import is_secret
-from dlmon.comparison.compiling import compiles
 from dlmon.comparison.run import RunFigures
 from dlmon.comparison.sides import (
     ACCOUNT,
@@ -61,8 +60,6 @@ LEGENDS = {
 MOST_DIFFERENCES = 12
 UNKNOWN = "–"
 
-# Of a script, what counts its batches is among the versions.
-_KERAS = frozenset(("keras", "tf_keras"))
 _SHOWN_BEFORE = 8
 """Of what two long values have in common, so much is shown before what differs."""
 
@@ -151,7 +148,7 @@ def _names_of(comparison: SidesComparison) -> Callable[[str], str]:
     runs = (*comparison.base, *comparison.new)
     return partial(
         figure_name,
-        compiled=all(map(_compiled, runs)),
+        compiled=all(run.compiles for run in runs),
         is_script=all(run.command is not None for run in runs),
         rate=_RATE
         if comparison.throughput.why is not None
@@ -165,13 +162,6 @@ def _own_units(figure: SidesFigure, comparison: SidesComparison) -> list[str]:
     if figure.name != THROUGHPUT or figure.why is None:
         return [""] * len(sides)
     return [f" {units.rate_unit(side[0].counts_steps)}" for side in sides]
-
-
-def _compiled(run: RunFigures) -> bool:
-    if run.command is not None and not _KERAS.intersection(run.versions):
-        return False
-    backend = run.versions.get("backend") or run.options.get("backend")
-    return compiles((), backend, run.options.get("jit"))
 
 
 def _row(figure: SidesFigure, name: str, own_units: Sequence[str]) -> tuple[str, ...]:

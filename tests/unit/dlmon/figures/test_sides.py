@@ -191,17 +191,14 @@ def test_the_marks_in_a_table_are_explained():
 
 def test_the_parts_of_scripts_of_pytorch_have_names_that_hold_for_them():
     values = {"compile_s": 1.4, "account.startup": 5.0, "account.compiling": 1.4}
-    torch = {"command": ("python", "train.py"), "versions": {"torch": "2.13.0"}}
+    torch = {"command": ("python", "train.py"), "compiles": False}
     of_scripts = compare_sides(
         side("a", 1_000.0, values=values, **torch), side("b", 1_000.0, values=values, **torch)
     )
     names = names_of(of_scripts)
     assert {"start and set-up, s", "first batch, s", "first batches, extra s"} <= set(names)
     assert not any("compil" in name for name in names)
-    keras = {"keras": "3.15.1", "dlmon": "0.1.0", "backend": "tensorflow"}
-    mixed = compare_sides(
-        side("a", 1_000.0, values=values), side("b", 1_000.0, values=values, versions=keras)
-    )
+    mixed = compare_sides(side("a", 1_000.0, values=values), side("b", 1_000.0, values=values))
     names = names_of(mixed)
     assert {"start and imports, s", "compiling, s", "compile, s"} <= set(names)
 

@@ -174,25 +174,6 @@ async def test_a_description_that_is_cut_says_so(show_home):
         assert shown.about.endswith("…")
 
 
-async def test_workloads_stand_under_the_name_of_their_family(show_home):
-    async with show_home() as shown:
-        rows = [row.split() for row in shown.rows("#workloads") if row]
-        assert [row[0] for row in rows] == [
-            "CIFAR-10",
-            "▸",
-            "cifar10-deep-cnn",
-            "MNIST",
-            *[name for name in NAMES if name.startswith("mnist")],
-            "IMDB",
-            *[name for name in NAMES if name.startswith("imdb")],
-            "Nietzsche",
-            "nietzsche-lstm",
-            "ImageNet-sized",
-            *NAMES[9:],
-        ]
-        assert rows[1] == ["▸", "cifar10-cnn", "1.34", "M"]
-
-
 async def test_the_arrows_highlight_another_and_enter_trains_it(show_home):
     async with show_home() as shown:
         await press(shown, "down")
@@ -362,16 +343,6 @@ async def test_pasting_nothing_leaves_the_filter_alone(show_home, pasted):
 
 
 # ---- keys ----
-
-
-async def test_the_footer_offers_the_important_keys_first(show_home):
-    async with show_home((80, 24)) as shown:
-        important = "⏎ Train  tab Options  q ^q Quit  f2 Watch  ^y Copy  ^p Menu"
-        assert shown.footer.startswith(f" {important} ")
-        assert shown.footer.endswith(" … f1 all keys")
-        await shown.pilot.resize_terminal(120, 40)
-        await shown.pilot.pause()
-        assert shown.footer.endswith("^p Menu  ^s Sweep  f3 Theme  f4 GPU")
 
 
 async def test_in_the_form_the_footer_shows_the_way_back(show_home):
@@ -985,16 +956,6 @@ async def test_until_the_sensors_answer_it_says_that_they_are_waited_for(home, s
         assert [sensors.running for sensors in sensing] == [True]
         assert "waiting for the sensors" in shown.text
         assert "waiting for the first sample" in shown.text
-
-
-async def test_the_machine_stands_beside_live(show_home, sensing, clock):
-    async with show_home((80, 24)) as shown:
-        await until(shown.pilot, lambda: sensing)
-        clock.now_ns = speak(sensing[0])
-        await paint(shown.pilot)
-        assert "i7-9700K" in shown.text
-        assert "5.1 of 32.0 GiB" in shown.text
-        assert "3.3 of 8 cores" in shown.text
 
 
 async def test_the_devices_that_the_sensors_show_are_offered(show_home, sensing):

@@ -79,10 +79,10 @@ class Played:
 @pytest.fixture
 def play(tmp_path, clock):
     @asynccontextmanager
-    async def begin(hosts=4, size=(120, 40), ascii=False, **more):
+    async def begin(hosts=4, size=(120, 40), **more):
         fleet = Fleet(write_fleet(tmp_path, hosts, **more), clock=clock)
         screen = FleetScreen(fleet)
-        app = OneScreen(screen, ascii)
+        app = OneScreen(screen)
         async with app.run_test(size=size) as pilot:
             await until(pilot, lambda: fleet.ahead_share is None)
             played = Played(app, screen, fleet, clock, pilot)
@@ -99,11 +99,10 @@ class TextFile(SingleFileSnapshotExtension):
     _file_extension = "txt"
 
 
-@pytest.mark.parametrize("ascii", [False, True], ids=["unicode", "ascii"])
 @pytest.mark.parametrize("count", [2, 4, 32])
-async def test_it_looks_right(play, snapshot, count, ascii):
+async def test_it_looks_right(play, snapshot, count):
     pictures = []
-    async with play(count, SIZES[0], ascii, seconds=20) as played:
+    async with play(count, SIZES[0], seconds=20) as played:
         await played.press("space", "colon", "2", "3", "enter")
         for size in SIZES:
             await played.pilot.resize_terminal(*size)

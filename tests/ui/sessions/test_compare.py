@@ -60,8 +60,8 @@ async def begin(app, pilot):
     await pilot.pause()
 
 
-async def shown(sides, size=(120, 40), ascii=False, keys=()):
-    app = OneScreen(CompareScreen(*sides), ascii)
+async def shown(sides, size=(120, 40), keys=()):
+    app = OneScreen(CompareScreen(*sides))
     async with app.run_test(size=size) as pilot:
         await begin(app, pilot)
         if keys:
@@ -91,7 +91,7 @@ async def test_it_fits(three, size):
 
 
 async def test_it_looks_right(three, snapshot):
-    texts = [await shown(three, size, ascii) for size in SIZES for ascii in (False, True)]
+    texts = [await shown(three, size) for size in SIZES]
     assert "\n\n".join(texts) == snapshot(extension_class=TextFile)
 
 

@@ -135,16 +135,6 @@ async def test_sessions_are_listed_newest_first_with_what_came_of_them(shown, lo
         ]
 
 
-async def test_in_80_columns_the_important_is_there(shown, log_dir):
-    write_three(log_dir)
-    async with shown.app.run_test(size=(80, 24)) as pilot:
-        await shown.begin(pilot)
-        assert shown.rows("#sessions")[:2] == [
-            "    ▼started     workload         device  status     time",
-            " ▸  11-20 14:56  cifar10-cnn      gpu:0   completed  9.16 s ± 0.01 per epoch",
-        ]
-
-
 async def test_the_highlighted_session_is_shown_in_detail(shown, log_dir):
     write_three(log_dir)
     async with shown.app.run_test(size=(120, 40)) as pilot:

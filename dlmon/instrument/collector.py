@@ -165,7 +165,6 @@ class BatchCollector:
         self,
         queue: deque[Queued],
         coalesce: bool = False,
-        finish: bool = False,
         now: int | None = None,
     ) -> None:
         """Move everything from `queue` into this collector.
@@ -173,7 +172,6 @@ class BatchCollector:
         Args:
             queue: what the training thread appended; emptied from the left.
             coalesce: the pipe is full: fold batches beyond `WAITING_BATCHES`.
-            finish: nothing more will come: hold nothing back.
             now: a pause that has lasted long enough by then becomes a phase.
         """
         self._coalescing = coalesce

@@ -206,14 +206,14 @@ class Emitter:
             return
         collector = self._collector
         congested = len(self._unsent) > WAITING_BYTES and not finish
-        collector.take(self._queue, coalesce=congested, finish=finish, now=self._clock())
+        collector.take(self._queue, coalesce=congested, now=self._clock())
         if not congested:
             if collector.coalesced > self._reported_coalesced:
                 count = collector.coalesced - self._reported_coalesced
                 self._reported_coalesced = collector.coalesced
                 text = f"the log could not keep up: {count:,} batches were written as summaries"
                 self._queue.append(Notice(self._clock(), text))
-                collector.take(self._queue, finish=finish)
+                collector.take(self._queue)
             for record in collector.records(finish):
                 self._unsent += encode(record)
         if self._unsent:

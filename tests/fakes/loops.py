@@ -67,7 +67,7 @@ class Script:
         """Return what was reported; the process ends."""
         self.reporter.close()
         collector = BatchCollector()
-        collector.take(self.reporter.queue, finish=True)
+        collector.take(self.reporter.queue)
         return Reported(list(collector.records(finish=True)))
 
 

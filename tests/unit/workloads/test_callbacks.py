@@ -113,7 +113,7 @@ class Inference:
 
     def of(self, kind):
         collector = BatchCollector()
-        collector.take(deque(self.queue), finish=True)
+        collector.take(deque(self.queue))
         return [one for one in collector.records(finish=True) if isinstance(one, kind)]
 
 

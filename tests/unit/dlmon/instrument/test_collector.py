@@ -62,7 +62,7 @@ def collect(*flushes, finish=True, coalesce=False, collector=None):
     records = []
     for number, flush in enumerate(flushes):
         last = finish and number == len(flushes) - 1
-        collector.take(deque(flush), coalesce=coalesce and not last, finish=last)
+        collector.take(deque(flush), coalesce=coalesce and not last)
         if not coalesce or last:
             records.extend(collector.records(last))
     return records
@@ -79,7 +79,7 @@ def steady_after(*epochs, capped=True, samples=100):
             t += ms * MS
             queue.append(t)
         queue.append(end(number, t=t))
-    collector.take(queue, finish=True)
+    collector.take(queue)
     list(collector.records(finish=True))
     return collector
 
@@ -486,7 +486,7 @@ def test_no_batch_is_lost_or_reported_twice(epochs, random, waiting, kept):
         while queue:
             size = random.randrange(1, 30)
             congested = random.random() < 0.4
-            collector.take(deque(queue[:size]), coalesce=congested, finish=not queue[size:])
+            collector.take(deque(queue[:size]), coalesce=congested)
             queue = queue[size:]
             if not congested or not queue:
                 records.extend(collector.records(finish=not queue))
@@ -615,7 +615,7 @@ def test_a_pause_for_what_goes_on_anyway_is_no_phase():
         queue.append(Pause(t + 610 * MS, "outside training"))
         t += 1_000 * MS
     queue.append(Pause(t, "evaluating"))
-    collector.take(queue, finish=True, now=t + 300 * MS)
+    collector.take(queue, now=t + 300 * MS)
     names = [record.name for record in collector.records(finish=True)]
     assert names == ["outside training", "evaluating"]
 

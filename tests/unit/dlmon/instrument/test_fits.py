@@ -156,7 +156,7 @@ class Keras:
 
     def records(self):
         collector = BatchCollector()
-        collector.take(self.queue, finish=True, now=self.now)
+        collector.take(self.queue, now=self.now)
         return list(collector.records(finish=True))
 
     def of(self, *kinds):

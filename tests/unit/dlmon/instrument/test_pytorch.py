@@ -104,7 +104,7 @@ def watched(torch, reporter):
 def reported(reporter):
     reporter.close()
     collector = BatchCollector()
-    collector.take(reporter.queue, finish=True)
+    collector.take(reporter.queue)
     return Reported(list(collector.records(finish=True)))
 
 

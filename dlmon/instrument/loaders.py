@@ -304,7 +304,7 @@ def leading_size(batch: Any) -> int | None:
     try:
         kind = type(batch)
         first = batch[0] if (kind is list or kind is tuple) and batch else batch
-        if hasattr(type(first), "shape") and first.shape:
+        if hasattr(type(first), "__array__") and first.shape:
             # As nearly always.
             return int(first.shape[0])
         return _first_size(batch, DEPTH)
@@ -313,7 +313,9 @@ def leading_size(batch: Any) -> int | None:
 
 
 def _first_size(value: Any, depth: int) -> int | None:
-    if hasattr(type(value), "shape"):
+    kind = type(value)
+    # Some, as sparse ones, are not made into NumPy's.
+    if hasattr(kind, "__array__") or hasattr(kind, "dtype"):
         shape = value.shape
         return int(shape[0]) if len(shape) else None
     if isinstance(value, (tuple, list)):

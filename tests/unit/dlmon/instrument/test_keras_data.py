@@ -12,6 +12,10 @@ from dlmon.instrument.reporter import Reporter
 
 
 class Array:
+    """As those of tf.SparseTensor, which are not made into NumPy's."""
+
+    dtype = None
+
     def __init__(self, *shape):
         self.sizes = shape
 

@@ -24,7 +24,7 @@ from dlmon.records import Evaluation
 class Batch:
     """An array, as far as its first size is asked for."""
 
-    shape = None
+    __array__ = None
 
     def __init__(self, size):
         self.shape = (size, 2)

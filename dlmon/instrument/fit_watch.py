@@ -22,6 +22,7 @@ OWNER = "keras"
 _PACKAGES = ("keras", "tf_keras")
 # Inside a script, this package has another name than elsewhere.
 _OURS = __name__.partition(".")[0] + "."
+_LISTS = ".callbacks"
 
 
 class Activity:
@@ -75,10 +76,14 @@ class FitWatch:
         Raises:
             LookupError: nothing of it is to be reported.
         """
-        activity.thread, activity.frame = threading.get_ident(), _calling_frame()
+        activity.thread, calls = threading.get_ident(), _calls_under_way()
+        # What called the callbacks: Keras, or a loop of a person's.
+        outside = (one for one in calls if not one[1].startswith(_OURS) and _LISTS not in one[1])
+        call, module = next(outside, (None, ""))
+        activity.frame = call if module.partition(".")[0] in _PACKAGES else None
         if activity in self.running:
             activity.abandon()
-        stack = _frames_of_stack(activity.frame)
+        stack = {call for call, _ in calls} - {activity.frame}
         for other in reversed(self.running.copy()):
             if other.thread != activity.thread:
                 raise LookupError("something runs in another thread")
@@ -112,23 +117,11 @@ def watch_of(reporter: Reporter) -> FitWatch:
     return FitWatch(reporter)
 
 
-def _calling_frame() -> tuple[int, Any] | None:
-    """Return the call of Keras's own that called the callbacks; None for a loop of a person's."""
-    frame = sys._getframe(1)
-    while frame is not None:
-        module = frame.f_globals.get("__name__", "")
-        if not module.startswith(_OURS) and ".callbacks" not in module:
-            in_keras = module.partition(".")[0] in _PACKAGES
-            return (id(frame), frame.f_code) if in_keras else None
-        frame = frame.f_back  # type: ignore[assignment]
-    return None
-
-
-def _frames_of_stack(own: tuple[int, Any] | None) -> set[tuple[int, Any]]:
-    """Return the calls that are under way in this thread, but for one."""
-    found = set()
+def _calls_under_way() -> list[tuple[tuple[int, Any], str]]:
+    """Return the calls in this thread, the innermost first, each with its module's name."""
+    found = []
     frame: Any = sys._getframe(1)
     while frame is not None:
-        found.add((id(frame), frame.f_code))
+        found.append(((id(frame), frame.f_code), frame.f_globals.get("__name__", "")))
         frame = frame.f_back
-    return found - {own}
+    return found

@@ -626,21 +626,18 @@ class PassReports:
         if not passes:
             return
         values, why = finite(metrics)
-        sizes = [
-            item.samples if isinstance(item, MeasuredBatch) else None
-            for read in passes
-            for item in read.held or (None,)
-            if not isinstance(item, Interruption)
-        ]
+        steps = sum(read.number for read in passes)
+        batches = (item for read in passes for item in read.held or ())
+        sizes = [item.samples for item in batches if isinstance(item, MeasuredBatch)]
         known = [size for size in sizes if isinstance(size, int)]
-        samples = sum(known) if len(known) == len(sizes) else None
+        samples = sum(known) if len(known) == steps else None
         if samples is None:
             why["samples"] = "the size of its batches is not known"
         self.reporter.send(
             Evaluation(
                 begin=passes[0].begin,
                 end=self.clock(),
-                steps=sum(read.number for read in passes),
+                steps=steps,
                 samples=samples,
                 whole=True,
                 metrics=values,

@@ -226,8 +226,10 @@ class HandedData(Data):
 
     def open(self, stride: int) -> int | None:
         handed = self._handed
-        while handed and not self.continues and handed.popleft() is not None:
-            """Leave out what was read of the epoch before, and not trained with."""
+        # What was read of the epoch before, and not trained with, is left out.
+        while handed and not self.continues:
+            if handed.popleft() is None:
+                break
         return super().open(stride)
 
     def take(self, count: int) -> tuple[list[int | None], list[tuple[int, int]]]:

@@ -31,30 +31,21 @@ _PRICE = "price"
 
 
 @record(frozen=True)
-class StepMilliseconds:
-    """The mean time of a batch in the steady state, as published times of a batch are means.
+class SteadyFigure:
+    """What a run is compared by in its steady state, with its band where that is known.
 
-    Its band is that of the throughput; None where that has none.
+    It is the mean time of a batch, as published times of a batch are means, or the throughput, by
+    which scripts without epochs are compared.
     """
 
     value: float
     low: float | None = None
     high: float | None = None
+    unit: str = "ms"
     projected: bool = False
 
 
-@record(frozen=True)
-class Throughput:
-    """The throughput in the steady state, by which scripts without epochs are compared."""
-
-    value: float
-    low: float | None
-    high: float | None
-    unit: str
-    projected: bool = False
-
-
-Timing = SecondsPerEpoch | RunSeconds | StepMilliseconds | Throughput
+Timing = SecondsPerEpoch | RunSeconds | SteadyFigure
 
 SAMPLES_PER_SECOND, STEPS_PER_SECOND = "samples_per_second", "steps_per_second"
 RATE_UNITS = {SAMPLES_PER_SECOND: "samples/s", STEPS_PER_SECOND: "steps/s"}
@@ -63,26 +54,26 @@ RATE_UNITS = {SAMPLES_PER_SECOND: "samples/s", STEPS_PER_SECOND: "steps/s"}
 
 def pace_of(timing: Timing) -> float:
     """Return how long a run takes for what it is compared by: less is faster."""
-    return 1 / timing.value if isinstance(timing, Throughput) else timing.value
+    return 1 / timing.value if getattr(timing, "unit", "s").endswith("/s") else timing.value
 
 
-def _throughput_of(metric: str, figures: Figures) -> Throughput | None:
+def _throughput_of(metric: str, figures: Figures) -> SteadyFigure | None:
     """Return a throughput; that in steps also where samples were counted."""
     rate, unit = figures.samples_per_second, RATE_UNITS[metric]
     if bool(figures.counts_steps) == (metric == STEPS_PER_SECOND):
         if rate is None or not is_time(rate.mean):
             return None
         if rate.band is None or not 0 <= rate.band < rate.mean:
-            return Throughput(rate.mean, None, None, unit)
-        return Throughput(rate.mean, rate.mean - rate.band, rate.mean + rate.band, unit)
+            return SteadyFigure(rate.mean, None, None, unit)
+        return SteadyFigure(rate.mean, rate.mean - rate.band, rate.mean + rate.band, unit)
     step = timing_of_step(figures.step_ms, rate)
     if metric == SAMPLES_PER_SECOND or step is None or not is_time(step.value):
         return None
     low, high = (None if end is None else 1000 / end for end in (step.high, step.low))
-    return Throughput(1000 / step.value, low, high, unit)
+    return SteadyFigure(1000 / step.value, low, high, unit)
 
 
-def timing_of_step(step: StepTime | None, rate: SamplesPerSecond | None) -> StepMilliseconds | None:
+def timing_of_step(step: StepTime | None, rate: SamplesPerSecond | None) -> SteadyFigure | None:
     """Return the time of a batch as it is compared, None before there is one.
 
     A log without the mean step has the throughput's mean and median: of batches of
@@ -96,9 +87,9 @@ def timing_of_step(step: StepTime | None, rate: SamplesPerSecond | None) -> Step
             return None
         value = step.median * rate.median / rate.mean
     if rate is None or rate.band is None or not 0 <= rate.band < rate.mean:
-        return StepMilliseconds(value)
+        return SteadyFigure(value)
     share = rate.band / rate.mean
-    return StepMilliseconds(value, value / (1 + share), value / (1 - share))
+    return SteadyFigure(value, value / (1 + share), value / (1 - share))
 
 
 class Figures(Protocol):

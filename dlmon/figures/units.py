@@ -45,12 +45,8 @@ def duration(timing: Timing | ComparisonRow) -> str:
 
 
 def _unit_of(timing: Timing | ComparisonRow) -> str:
-    from dlmon.comparison.compare import ComparisonRow
-    from dlmon.comparison.run import StepMilliseconds, Throughput
-
-    if isinstance(timing, (ComparisonRow, Throughput)):
-        return timing.unit
-    return "ms" if isinstance(timing, StepMilliseconds) else "s"
+    unit: str = getattr(timing, "unit", "s")
+    return unit
 
 
 def with_half(value: float, half: float, decimals: int, most: int = 9) -> tuple[str, str]:

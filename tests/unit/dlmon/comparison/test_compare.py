@@ -13,7 +13,7 @@ from dlmon.comparison.compare import KINDS, ComparisonRow, beside
 from dlmon.comparison.conditions import Conditions, busy_at_start, find_differences
 from dlmon.comparison.price import usd_per_hour_of
 from dlmon.comparison.published import WEIGHT_UPDATE, published, published_metrics
-from dlmon.comparison.run import StepMilliseconds, cpus_of, timing_of_step
+from dlmon.comparison.run import SteadyFigure, cpus_of, timing_of_step
 from dlmon.records import (
     MachineFacts,
     Result,
@@ -45,7 +45,7 @@ def run_s(value, projected=False):
 
 def this_run(value=9.02, timing=None, metric=None, **more):
     timing = timing or epoch_s(value)
-    names = {RunSeconds: "run_seconds", StepMilliseconds: "step_ms"}
+    names = {RunSeconds: "run_seconds", SteadyFigure: "step_ms"}
     metric = metric or names.get(type(timing), "seconds_per_epoch")
     return replace(NO_TIME, timings={metric: timing}, **more)
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dlmon.figures import units
 from dlmon.figures.machine import Level
 from dlmon.figures.phases import phase_text
-from dlmon.records import WITHOUT_EPOCHS, Gpu, Machine, Process
+from dlmon.records import WITHOUT_EPOCHS, Gpu, Machine
 from dlmon.remote.host import Age, HostSnapshot, HostState, RunningSession
 
 ORDERS = ("as named", "name", "free GPUs", "load")
@@ -150,16 +150,18 @@ def load_words(load: float | None) -> str:
     return "" if load is None else f"load {_digits(load)}"
 
 
-def users_of(gpu: Gpu, machine: Machine | None, width: int) -> str:
-    """Say who is on a GPU, with a command where one process has room for it; empty for nobody."""
-    processes = (machine.processes if machine else None) or ()
-    return _users([row for row in processes if gpu.index in row.gpus], width)
-
-
-def users_of_host(host: HostSnapshot, width: int) -> str:
-    """Say who is on any GPU of a host, as `users_of` says it of one."""
-    processes = (host.machine.processes if host.machine else None) or ()
-    return _users([row for row in processes if row.gpus], width)
+def users_of(machine: Machine | None, gpu: Gpu | None = None) -> str:
+    """Say who is on a GPU, or on any, and what a single process runs; empty for nobody."""
+    rows = [
+        row
+        for row in (machine.processes if machine else None) or ()
+        if (row.gpus if gpu is None else gpu.index in row.gpus)
+    ]
+    users = list(dict.fromkeys(row.user for row in rows if row.user))
+    if rows and not users:
+        return units.counted(len(rows), "process")
+    command = rows[0].command if len(rows) == 1 else None
+    return f"{users[0]} {short_command(command)}" if command else ", ".join(users)
 
 
 def gpu_memory_mib(host: HostSnapshot) -> tuple[float | None, float | None]:
@@ -177,19 +179,6 @@ def gpu_power_w(host: HostSnapshot) -> float | None:
 def _sum(values: Sequence[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     return sum(known) if len(known) == len(values) else None
-
-
-def _users(rows: Sequence[Process], width: int) -> str:
-    if not rows:
-        return ""
-    users = list(dict.fromkeys(row.user for row in rows if row.user))
-    if not users:
-        return units.counted(len(rows), "process")
-    if len(rows) == 1 and rows[0].command:
-        both = f"{users[0]} {short_command(rows[0].command)}"
-        return both if len(both) <= width else users[0]
-    text = ", ".join(users)
-    return text if len(text) <= width or len(users) == 1 else f"{len(users)} users"
 
 
 def short_command(command: str) -> str:

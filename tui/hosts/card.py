@@ -131,8 +131,7 @@ class HostCard(Lines):
         if has_no_readings(gpu):
             return ((f"{gpu.index:<{_LABEL}}", MUTED), (no_utilization(gpu), BAD))
         facts, is_free = host.facts_of(gpu), gpu.index in (host.free_gpus or ())
-        cells = _who_cells(width)
-        who = "free" if is_free else words.users_of(gpu, host.machine, cells)
+        who = "free" if is_free else words.users_of(host.machine, gpu)
         if gpu.mig and not who:
             who = "MIG on"
         hot = gpu.temperature_c is not None and gpu.temperature_c >= GPU_HOT_C[0]

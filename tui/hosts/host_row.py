@@ -79,7 +79,7 @@ class HostTable(RowList):
         more = " " * (_GPU_MEMORY + _WHO + _POWER + 2)
         if host.gpus:
             gpu_memory = words.whole_memory(*words.gpu_memory_mib(host))
-            who, power = words.users_of_host(host, _WHO), words.power(words.gpu_power_w(host))
+            who, power = words.users_of(machine), words.power(words.gpu_power_w(host))
             more = f"{gpu_memory:>{_GPU_MEMORY}}  {fit(who, _WHO)}{power:>{_POWER}}"
         return (
             *((_level_of(gpu), GOOD if gpu.index in free else BAR) for gpu in gpus),

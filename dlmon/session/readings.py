@@ -92,7 +92,7 @@ def values_of(sample: Machine, gpu_index: int | None) -> dict[str, float]:
             if row.of_run is False and gpu_index in row.gpus
         ]
         found["others_gpu_gib"] = sum(mib for mib in on_gpu if mib >= SHARED_GPU_MIB) / 1024
-    return {name: float(value) for name, value in found.items() if value is not None}
+    return {name: value for name, value in found.items() if value is not None}
 
 
 class Means:

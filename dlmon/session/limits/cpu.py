@@ -152,7 +152,6 @@ def other_programs(
     busy_pct, spare = 100 - 100 * use.idle / use.cores, use.cores - BUSY_PCT / 100 * use.allowed
     if not is_busy(busy_pct, holds) or not reaches(use.others, spare, holds):
         return None
-    who = f"Other programs {take}" if use.knows_steal else f"Everything but this run {takes}"
     took = f"{use.others:.1f} of {cores(use.cores)}"
     own = f"this run {use.own:.1f}"
     waited = "" if use.waited is None else f"{100 * use.waited:.0f} % of the time"
@@ -166,7 +165,6 @@ def other_programs(
         # Others may not be seen from here: only what has half of it has the most for certain.
         share = "most" if busiest.cores >= use.others / 2 else f"{busiest.cores:.1f}"
         named = f" ({share}: {busiest.name}, pid {busiest.pid})"
-    text = f"{who} {took}{named}; {own}" + (f" and {waits} for a CPU {waited}" if waited else "")
     advised = ""
     if busiest is not None and busiest.cores >= IDLE_CORES:
         its = f"{busiest.name} (pid {busiest.pid})"
@@ -176,12 +174,11 @@ def other_programs(
         advised = advice.fewer_others(use.others, ended)
     return Evidence(
         "other-programs",
-        text,
         f"others on {took}",
         f"Other programs {take} the CPU"
         if use.knows_steal
         else f"The CPU {verb(ended, 'is', 'was')} taken by others",
-        (took, f"{own}, {waits} for a CPU {waited}" if waited else own),
+        (took + named, f"{own}, {waits} for a CPU {waited}" if waited else own),
         advised,
         use.waited,
     )
@@ -238,27 +235,21 @@ def own_cpus(
     by_limit = facts.cpu_limit is not None and use.allowed == facts.cpu_limit
     idle = 0.0 if use.idle is None else use.idle
     advised = ""
-    keeps, takes = verb(ended, "keeps", "kept"), verb(ended, "takes", "took")
-    if use.allowed == use.cores:
-        whole = "its one core" if use.cores == 1 else f"all {use.cores} cores"
-        text = f"The run {keeps} {whole} busy {pct:.0f} % of the time"
-    elif by_limit:
-        text = f"The run {takes} {pct:.0f} % of the {cores(use.allowed)} that its container may use"
-        if idle >= 1:
+    if use.allowed < use.cores and idle >= 1:
+        advised = f"give the run more CPUs: {use.allowed:.0f} used, {cores(int(idle))} idle"
+        if by_limit:
             advised = advice.raise_cpu_limit(use.allowed, f"{cores(int(idle))} idle")
-    else:
-        allowed = f"{use.allowed:.0f} allowed CPU{'' if use.allowed == 1 else 's'}"
-        text = f"The run {keeps} its {allowed} (of {use.cores}) busy {pct:.0f} % of the time"
-        if idle >= 1:
-            advised = f"give the run more CPUs: {use.allowed:.0f} used, {cores(int(idle))} idle"
     advised = advised or advice.use_a_gpu([gpu for one in on_cpu for gpu in one.gpus or ()])
-    took = f"this run {use.own:.1f} of {cores(use.allowed)}"
+    of_which = cores(use.cores)
+    if use.allowed < use.cores:
+        of_which = f"the {cores(use.allowed)} that it may use"
+    took = f"this run {use.own:.1f} of {of_which}"
     figures = (took, *(() if use.idle is None else (f"{use.idle:.1f} idle",)))
     uses = verb(ended, "uses", "used")
     headline = f"The run {uses} all of its CPU" + ("" if use.allowed == 1 else "s")
     brief = f"the run's CPUs {pct:.0f} % busy"
     share = None if waited_share is None else 1 - waited_share
-    return Evidence("cpu", text, brief, headline, figures, advised, share)
+    return Evidence("cpu", brief, headline, figures, advised, share)
 
 
 def own_threads(
@@ -271,11 +262,6 @@ def own_threads(
     least, most = (share * threads for share in THREADS_TIME)
     if not reaches(use.own, least, holds) or use.own > most or not reaches(free, IDLE_CORES, holds):
         return None
-    its = f"{threads} thread{'' if threads == 1 else 's'} (--threads {threads})"
-    text = (
-        f"The run {verb(ended, 'keeps', 'kept')} its {its} busy: {use.own:.1f} cores of CPU time, "
-        f"while {use.idle:.1f} of {cores(use.cores)} {verb(ended, 'are', 'were')} idle"
-    )
     figures = (f"{use.own:.1f} cores of CPU time", f"{use.idle:.1f} of {cores(use.cores)} idle")
     are, its_one = verb(ended, "are", "were"), verb(ended, "is", "was")
     headline = (
@@ -283,7 +269,7 @@ def own_threads(
     )
     advised = f"use more than --threads {threads}: {free:.1f} cores {are} idle"
     brief = f"--threads {threads} at {use.own:.1f} cores"
-    return Evidence("threads", text, brief, headline, figures, advised)
+    return Evidence("threads", brief, headline, figures, advised)
 
 
 def one_thread_of_the_cpu(
@@ -300,7 +286,6 @@ def one_thread_of_the_cpu(
     idle = f"{left} {'is' if not ended and use.free <= 1 else verb(ended, 'are', 'were')} idle"
     return Evidence(
         "thread",
-        f"One thread of this run {was} {at}, while {idle}",
         f"one thread {at}",
         f"One thread of the run {was} busy",
         (f"thread {at}", idle),
@@ -334,18 +319,10 @@ def mostly_idle(
     if not is_below(wanted, MOSTLY, holds):
         return None
     waits = verb(ended, "waits", "waited")
-    beside = "" if gpu_pct is None else f", and GPU {gpus[-1].index} at {gpu_pct:.0f} %"
-    text = (
-        f"The run {waits} for something other than a CPU: it {verb(ended, 'uses', 'used')} "
-        f"{use.own:.1f} of {cores(use.allowed)}{beside}"
-    )
     own = f"this run {use.own:.1f} of {cores(use.allowed)}"
-    if unmeasured is not None:
-        text += f"; {unmeasured}"
     figures = (own,) if unmeasured is None else (own, unmeasured)
     return Evidence(
         "idle",
-        text,
         own,
         f"The run {waits} for something other than a CPU",
         figures,
@@ -363,11 +340,10 @@ def all_cores_busy(
     if pct is None or not is_busy(pct, holds):
         return None
     are = verb(ended, "are", "were")
-    busy = f"{cores(use.cores)} {are} busy {pct:.0f} % of the time"
     unknown = "the run's share of it isn't known"
     figures = (f"{pct:.0f} % of {cores(use.cores)}", unknown)
     brief = f"CPU {pct:.0f} %"
-    return Evidence("cores", f"{busy}, {unknown}", brief, f"All cores {are} busy", figures)
+    return Evidence("cores", brief, f"All cores {are} busy", figures)
 
 
 def quota(
@@ -377,11 +353,8 @@ def quota(
     pct = _stopped_pct(samples)
     if pct is None or not reaches(pct, CPU_THROTTLED_PCT, holds):
         return None
-    limit = f" of {cores(facts.cpu_limit)}" if facts.cpu_limit is not None else ""
-    text = f"The container's CPU limit{limit} stopped it in {pct:.0f} % of its periods"
     return Evidence(
         "cpu-quota",
-        text,
         f"stopped by the CPU limit in {pct:.0f} % of periods",
         f"The container's CPU limit {verb(ended, 'stops', 'stopped')} it",
         (

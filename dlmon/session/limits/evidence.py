@@ -51,20 +51,24 @@ KINDS = {
 
 @record(frozen=True)
 class Evidence:
-    """One rule that holds: a clause that states what was measured, and its figure in short.
+    """One rule that holds: a headline and the figures that show it; both in short.
 
-    The same in parts are a headline and its figures. The advice is a next step for which the
+    The advice is a next step for which the
     readings speak; empty where they speak for none. The share of the run's time that it took, 0 to
     1, is known of some.
     """
 
     rule: str
-    text: str
     brief: str
-    headline: str = ""
+    headline: str
     figures: tuple[str, ...] = ()
     advice: str = ""
     share: float | None = None
+
+    @property
+    def text(self) -> str:
+        """The same as a clause."""
+        return ": ".join(filter(None, (self.headline, ", ".join(self.figures))))
 
 
 @record(frozen=True)

@@ -275,16 +275,14 @@ def _data_wait(
     headline = verb(ended, "Waiting for data", "Waited for data")
     # The bar of where the time went has a share of all time.
     recently = f"{100 * share:.0f} % of the last {WINDOW_S:.0f} s"
-    text = f"{headline}: {recently} in the loader"
     figures = [recently]
     gpu_pct = mean_of(gpu.utilization_pct for gpu in gpus)
     if gpu_pct is not None:
-        text += f", GPU {gpus[-1].index} busy {gpu_pct:.0f} %"
         figures.append(f"GPU {gpus[-1].index} busy {gpu_pct:.0f} %")
     io_pct = _disk_wait_pct(samples, holds)
     advised = _against_data_wait(share, workers, use, io_pct, ended)
     brief = f"{100 * share:.0f} % waiting for data"
-    return Evidence("data-wait", text, brief, headline, tuple(figures), advised, share)
+    return Evidence("data-wait", brief, headline, tuple(figures), advised, share)
 
 
 def _against_data_wait(
@@ -323,21 +321,19 @@ def _scarcity(samples: Sequence[Machine], ended: bool, holds: bool) -> Iterator[
     faults_s = mean_of(s.process.major_faults_s if s.process else None for s in samples)
     waits = _waits(samples, faults_s, FAULTS_S, holds)
     if waits and swap_mib_s is not None and reaches(swap_mib_s, SWAPPING_MIB_S, holds):
-        text = f"Memory: {swap_mib_s:.0f} MiB/s {verb(ended, 'go', 'went')} to and from swap"
         brief = f"swap {swap_mib_s:.0f} MiB/s"
-        yield Evidence("swap", text, brief, "Too little memory", (brief,), advised)
+        yield Evidence("swap", brief, "Too little memory", (brief,), advised)
     waited_pct = mean_of(s.pressure.memory_pct if s.pressure else None for s in samples)
     if waits and waited_pct is not None and reaches(waited_pct, PRESSURE_PCT, holds):
         waited = f"some program waited for it {waited_pct:.0f} % of the time"
         brief = f"memory pressure {waited_pct:.0f} %"
         headline = f"Memory {verb(ended, 'is', 'was')} short"
-        yield Evidence("memory-pressure", f"Memory: {waited}", brief, headline, (waited,), advised)
+        yield Evidence("memory-pressure", brief, headline, (waited,), advised)
     steal_pct = mean_of(s.cpu.steal_pct if s.cpu else None for s in samples)
     if steal_pct is not None and reaches(steal_pct, STEAL_PCT, holds):
-        text = f"The host of this virtual machine took {steal_pct:.0f} % of its CPU time (steal)"
         brief = f"steal {steal_pct:.0f} %"
         headline = f"The host {verb(ended, 'takes', 'took')} this virtual machine's CPU time"
-        yield Evidence("steal", text, brief, headline, (brief,), "run it later, or elsewhere")
+        yield Evidence("steal", brief, headline, (brief,), "run it later, or elsewhere")
 
 
 def _io_pressure(samples: Sequence[Machine], ended: bool, holds: bool) -> Evidence | None:
@@ -347,7 +343,7 @@ def _io_pressure(samples: Sequence[Machine], ended: bool, holds: bool) -> Eviden
     waited = f"some program waited for it {pct:.0f} % of the time"
     brief = f"I/O pressure {pct:.0f} %"
     headline = f"The disk {verb(ended, 'is', 'was')} slow to answer"
-    return Evidence("io-pressure", f"Disk: {waited}", brief, headline, (waited,))
+    return Evidence("io-pressure", brief, headline, (waited,))
 
 
 def _disk_wait_pct(samples: Sequence[Machine], holds: bool) -> float | None:

@@ -59,7 +59,7 @@ def gpu_lost(
     reason = clean(why or "", LONGEST_REASON) or (str(state) if may_answer else "no reason known")
     headline = f"GPU {gpu_index} gives no readings now"
     brief = f"GPU {gpu_index} gives no readings"
-    return Evidence("gpu-lost", f"{headline} ({reason})", brief, headline, (reason,))
+    return Evidence("gpu-lost", brief, headline, (reason,))
 
 
 def _row_of(sample: Machine, index: int) -> Gpu | None:
@@ -93,13 +93,11 @@ def gpu_works(
     slowed = _slowed_by(gpus, holds)
     if slowed:
         rules, causes = zip(*slowed, strict=True)
-        parts = [*busy, f"slowed by {' and by '.join(causes)}", *([power] if power else [])]
         # A power cap is its own evidence with the power.
-        named = [] if rules[0] == "gpu-power-cap" and power else [causes[0]]
+        named = list(causes[rules[0] == "gpu-power-cap" and bool(power) :])
         figures = (*named, *([power] if power else []), *busy)
         return Evidence(
             rules[0],
-            f"{name}: {', '.join(parts)}",
             f"{name} slowed by {causes[0]}",
             f"{name} {verb(ended, 'is', 'was')} slowed by {_SLOWED_BY[rules[0]]}",
             figures,
@@ -108,22 +106,19 @@ def gpu_works(
         )
     if busy_pct is None or not is_busy(busy_pct, holds):
         return None
-    brief = f"{name} {busy_pct:.0f} % busy"
+    brief, often = f"{name} {busy_pct:.0f} % busy", f"{busy_pct:.0f} % of the time"
     of_power = power_w / limit_w if power_w is not None and limit_w else None
     if of_power is not None and of_power >= (NEARLY_SO if holds else NEAR_POWER_LIMIT):
-        text = f"{name}: {busy[0]}, near its power limit ({power})"
         headline = f"{name} {verb(ended, 'works', 'worked')} near its power limit"
         brief += ", near its power limit"
-        return Evidence("gpu-near-power", text, brief, headline, (busy[0], power), share=share)
-    text = f"{name}: {busy[0]}{f', at {power}' if power else ''}"
-    figures = (busy[0], *([f"at {power}"] if power else []))
+        return Evidence("gpu-near-power", brief, headline, (often, power), share=share)
+    figures = (often, *([f"at {power}"] if power else []))
     advised = ""
     if of_power is not None and of_power < advice.LOW_POWER:
-        text += ": busy says only that some kernel ran"
         # Its kernels don't fill it: a larger batch gives each of them more to do.
         advised = advice.larger_batch(gpus, facts)
     headline = f"{name} {verb(ended, 'is', 'was')} busy"
-    return Evidence("gpu", text, brief, headline, figures, advised, share)
+    return Evidence("gpu", brief, headline, figures, advised, share)
 
 
 def _against_slowing(
@@ -192,12 +187,10 @@ def one_core(
         return None
     beside = f"GPU {gpus[-1].index} at {gpu_pct:.0f} %"
     was = verb(ended, "is", "was")
-    text = f"One {what} of this run {was} at {pct:.0f} % of a core, {beside}"
     # Where it is known not to load data, more work per step gives the GPU more to do.
     loads_nothing = waited_share is not None and waited_share < WAITED_SHARE
     return Evidence(
         "thread",
-        text,
         f"one {what} at {pct:.0f} %, {beside}",
         f"GPU {gpus[-1].index} {verb(ended, 'waits', 'waited')}, one {what} {was} busy",
         (f"{what} at {pct:.0f} % of a core", beside),
@@ -222,10 +215,8 @@ def gpu_shared(samples: Sequence[Machine], gpu_index: int | None, ended: bool) -
     holds = f"{(most.gpu_memory_mib or 0) / 1024:.1f} GiB"
     its = f"{name} (pid {most.pid})"
     has, is_there = verb(ended, "has", "had"), verb(ended, "is", "was")
-    text = f"Another program {has} {holds} on GPU {gpu_index} ({name}, pid {most.pid})"
     return Evidence(
         "gpu-shared",
-        text,
         f"{name} on GPU {gpu_index}",
         f"Another program {is_there} on GPU {gpu_index}",
         (f"{name}, pid {most.pid}", f"{has} {holds}"),

@@ -40,7 +40,6 @@ def loss_is_no_number(
     since = () if first is None else (f"from epoch {first + 1:,} on",)
     return Evidence(
         "loss",
-        ", ".join((headline, *since)),
         f"loss {loss.why}",
         headline,
         since,

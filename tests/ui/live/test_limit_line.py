@@ -144,9 +144,7 @@ def test_for_a_script_that_never_trained_it_is_shown_what_is_watched():
 
 
 def test_for_a_script_that_others_hold_up_it_is_still_shown_what_is_watched():
-    taken = Evidence(
-        "other-programs", "Others", "others", "Other programs take the CPU", ("1 of 2",)
-    )
+    taken = Evidence("other-programs", "others", "Other programs take the CPU", ("1 of 2",))
     limit = Limit(taken.rule, taken.text, (taken,))
     silent = replace(folded(script_session(seconds=0)).snapshot(), limit=limit)
     first, second = rows_of(silent, running=True)

@@ -55,11 +55,10 @@ INFERENCE = replace(
 )
 WAITS_FOR_DATA = Limit(
     "data-wait",
-    "Waiting for data: 41 % of the last 30 s in the loader, GPU 0 busy 38 %.",
+    "Waiting for data: 41 % of the last 30 s, GPU 0 busy 38 %.",
     (
         Evidence(
             "data-wait",
-            "Waiting for data: 41 % of the last 30 s in the loader, GPU 0 busy 38 %",
             "41 % waiting for data",
             "Waiting for data",
             ("41 % of the last 30 s", "GPU 0 busy 38 %"),
@@ -69,11 +68,10 @@ WAITS_FOR_DATA = Limit(
 )
 WITHOUT_ADVICE = Limit(
     "io-pressure",
-    "Disk: some program waited for it 34 % of the time.",
+    "The disk is slow to answer: some program waited for it 34 % of the time.",
     (
         Evidence(
             "io-pressure",
-            "Disk: some program waited for it 34 % of the time",
             "I/O pressure 34 %",
             "The disk is slow to answer",
             ("some program waited for it 34 % of the time",),

@@ -178,7 +178,7 @@ def test_waiting_for_data_is_what_limits_it_and_idle_cores_are_named():
     seen = look(machine, script_header().machine, None, waited_share=0.41, workers=2)
     limit = limit_of((seen,), ended=False)
     assert limit.rule == "data-wait"
-    assert limit.text.startswith("Waiting for data: 41 % of the last 30 s in the loader")
+    assert limit.text.startswith("Waiting for data: 41 % of the last 30 s")
 
 
 @pytest.mark.parametrize("share", [None, 0.0, 0.09])

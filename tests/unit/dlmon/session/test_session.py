@@ -722,7 +722,7 @@ def test_a_run_that_starts_says_what_is_taken_from_it_until_it_trains():
     starting = [replace(first, **taken, t=BEGIN_NS + t * SECOND_NS) for t in range(-6, 0)]
     session = folded([header, *starting])
     limit = session.snapshot().limit
-    assert limit.text.startswith("Other programs take 7.2 of 8 cores")
+    assert limit.text.startswith("Other programs take the CPU: 7.2 of 8 cores")
     # Then it has the machine to itself, and what held it up before is of the past; it is said
     # until training has readings enough of its own.
     said = []
@@ -741,10 +741,10 @@ def test_what_limits_a_run_is_held_against_the_options_that_it_was_started_with(
     header, *rest = recorded_session(gpus=0)
     header = replace(header, options={**header.options, "threads": 3, "cpus": 6})
     text = folded([header, *rest]).snapshot().limit.text
-    assert text.startswith("The run kept its 3 threads (--threads 3) busy: 2.9 cores of CPU time")
+    assert text.startswith("The run's threads were busy: 2.9 cores of CPU time")
     one_cpu = replace(header, options={"cpus": 3})
     text = folded([one_cpu, *rest]).snapshot().limit.text
-    assert text.startswith("The run kept its 3 allowed CPUs (of 8) busy 9")
+    assert text.startswith("The run used all of its CPUs: this run 2.9 of the 3 cores that it may")
 
 
 def test_the_run_has_its_own_share_of_the_cpu_over_time():

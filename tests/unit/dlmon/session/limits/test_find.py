@@ -125,20 +125,20 @@ def on_gpu(**changes):
     [
         (
             "other-programs",
-            "Other programs take 1.2 of 2 cores (most: pytest, pid 32614); this run 0.8.",
+            "Other programs take the CPU: 1.2 of 2 cores (most: pytest, pid 32614), this run 0.8.",
             others(Process(7, command="python3", cpu_pct=80.0, of_run=True), PYTEST),
             {"facts": TWO},
         ),
         (
             "other-programs",
-            "Other programs take 1.2 of 2 cores (0.4: small, pid 1); this run 0.8.",
+            "Other programs take the CPU: 1.2 of 2 cores (0.4: small, pid 1), this run 0.8.",
             others(replace(SMALL, cpu_pct=40.0)),
             {"facts": TWO},
         ),
         *(
             (
                 "other-programs",
-                "Other programs take 1.2 of 2 cores; this run 0.8.",
+                "Other programs take the CPU: 1.2 of 2 cores, this run 0.8.",
                 others(row),
                 {"facts": TWO},
             )
@@ -150,33 +150,39 @@ def on_gpu(**changes):
         ),
         (
             "other-programs",
-            "Everything but this run takes 1.2 of 2 cores; this run 0.8.",
+            "The CPU is taken by others: 1.2 of 2 cores, this run 0.8.",
             without_steal(others()),
             {"facts": TWO},
         ),
-        ("cpu", "The run keeps all 4 cores busy 98 % of the time.", on_cores(4, 3.92, 0.05), {}),
         (
             "cpu",
-            "The run keeps its 1 allowed CPU (of 2) busy 97 % of the time.",
+            "The run uses all of its CPUs: this run 3.9 of 4 cores, 0.0 idle.",
+            on_cores(4, 3.92, 0.05),
+            {},
+        ),
+        (
+            "cpu",
+            "The run uses all of its CPU: this run 1.0 of the 1 core that it may use, 0.9 idle.",
             on_cores(2, 0.97, 0.1),
             {"facts": TWO, "cpus": 1},
         ),
         (
             # The affinity that dlmon was started with counts like --cpus.
             "cpu",
-            "The run keeps its 2 allowed CPUs (of 4) busy 98 % of the time.",
+            "The run uses all of its CPUs: this run 2.0 of the 2 cores that it may use, 1.5 idle.",
             on_cores(4, 1.96, 0.5),
             {"facts": TWO},
         ),
         (
             "cpu",
-            "The run takes 99 % of the 1.5 cores that its container may use.",
+            "The run uses all of its CPUs: this run 1.5 of the 1.5 cores that it may use, "
+            "11.5 idle.",
             on_cores(16, 1.48, 3.0),
             {"facts": MachineFacts(cores=16, cpu_limit=1.5)},
         ),
         (
             "cores",
-            "4 cores are busy 98 % of the time, the run's share of it isn't known.",
+            "All cores are busy: 98 % of 4 cores, the run's share of it isn't known.",
             replace(on_cores(4, 2.0, 1.9), process=None),
             {},
         ),
@@ -190,44 +196,43 @@ def on_gpu(**changes):
         ),
         (
             "threads",
-            "The run keeps its 1 thread (--threads 1) busy: 1.0 cores of CPU time, "
-            "while 0.9 of 2 cores are idle.",
+            "The run's one thread is busy: 1.0 cores of CPU time, 0.9 of 2 cores idle.",
             on_cores(2, 1.02, 0.1),
             {"facts": TWO, "threads": 1},
         ),
         (
             "thread",
-            "One thread of this run is at 100 % of a core, while 0.9 of 2 cores is idle.",
+            "One thread of the run is busy: thread at 100 % of a core, 0.9 of 2 cores is idle.",
             full_thread(on_cores(2, 1.0, 0.1)),
             {"facts": TWO},
         ),
         (
             "cpu-quota",
-            "The container's CPU limit stopped it in 40 % of its periods.",
+            "The container's CPU limit stops it: in 40 % of periods.",
             of_cpu(throttled_pct=40.0),
             {},
         ),
         (
             "swap",
-            "Memory: 25 MiB/s go to and from swap.",
+            "Too little memory: swap 25 MiB/s.",
             replace(IDLE, memory=Memory(swap_mib_s=25.0)),
             {},
         ),
         (
             "memory-pressure",
-            "Memory: some program waited for it 23 % of the time.",
+            "Memory is short: some program waited for it 23 % of the time.",
             replace(IDLE, pressure=Pressure(memory_pct=23.0)),
             {},
         ),
         (
             "io-pressure",
-            "Disk: some program waited for it 34 % of the time.",
+            "The disk is slow to answer: some program waited for it 34 % of the time.",
             replace(IDLE, pressure=Pressure(io_pct=34.0)),
             {},
         ),
         (
             "steal",
-            "The host of this virtual machine took 12 % of its CPU time (steal).",
+            "The host takes this virtual machine's CPU time: steal 12 %.",
             of_cpu(steal_pct=12.0),
             {},
         ),
@@ -242,63 +247,64 @@ def test_each_rule_says_what_was_measured(rule, text, sample, options):
 @pytest.mark.parametrize(
     ("rule", "text", "changes"),
     [
-        ("gpu", "busy 97 % of the time, at 90 of 120 W", {}),
-        ("gpu", "busy 97 % of the time", {"power_w": None}),
+        ("gpu", "is busy: 97 % of the time, at 90 of 120 W", {}),
+        ("gpu", "is busy: 97 % of the time", {"power_w": None}),
         (
             "gpu",
-            "busy 95 % of the time, at 90 of 300 W: busy says only that some kernel ran",
+            "is busy: 95 % of the time, at 90 of 300 W",
             {"utilization_pct": 95, "power_limit_w": 300.0},
         ),
         (
             "gpu-near-power",
-            "busy 97 % of the time, near its power limit (286 of 300 W)",
+            "works near its power limit: 97 % of the time, 286 of 300 W",
             {"power_w": 286.0, "power_limit_w": 300.0},
         ),
         (
             "gpu-power-cap",
-            "busy 97 % of the time, slowed by SW power cap, 118 of 120 W",
+            "is slowed by its power cap: 118 of 120 W, busy 97 % of the time",
             {"power_w": 118.0, "throttle": ("power cap",)},
         ),
         (
             "gpu-power-brake",
-            "busy 97 % of the time, slowed by HW power brake (external), 90 of 120 W",
+            "is slowed by an external power brake: HW power brake (external), 90 of 120 W, "
+            "busy 97 % of the time",
             {"throttle": ("hardware slowdown", "power brake")},
         ),
         (
             "gpu-thermal",
-            "busy 85 % of the time, slowed by SW thermal slowdown at 61 °C, 90 of 120 W",
+            "is slowed by heat: SW thermal slowdown at 61 °C, 90 of 120 W, busy 85 % of the time",
             {"utilization_pct": 85, "throttle": ("thermal slowdown",)},
         ),
         (
             "gpu-thermal",
-            "busy 97 % of the time, slowed by HW thermal slowdown at 61 °C, 90 of 120 W",
+            "is slowed by heat: HW thermal slowdown at 61 °C, 90 of 120 W, busy 97 % of the time",
             {"throttle": ("hardware slowdown", "hardware thermal slowdown")},
         ),
         (
             "gpu-thermal",
-            "busy 97 % of the time, slowed by SW thermal slowdown at 61 °C and by SW power cap, "
-            "90 of 120 W",
+            "is slowed by heat: SW thermal slowdown at 61 °C, SW power cap, 90 of 120 W, "
+            "busy 97 % of the time",
             {"throttle": ("power cap", "thermal slowdown")},
         ),
         (
             "gpu-thermal",
-            "slowed by SW thermal slowdown at 61 °C, 90 of 120 W",
+            "is slowed by heat: SW thermal slowdown at 61 °C, 90 of 120 W",
             {"utilization_pct": None, "throttle": ("thermal slowdown",)},
         ),
         (
             "gpu-slowdown",
-            "busy 97 % of the time, slowed by HW slowdown, 90 of 120 W",
+            "is slowed by its hardware: HW slowdown, 90 of 120 W, busy 97 % of the time",
             {"throttle": ("hardware slowdown",)},
         ),
         *(
-            ("gpu", "busy 97 % of the time, at 90 of 120 W", {"throttle": reasons})
+            ("gpu", "is busy: 97 % of the time, at 90 of 120 W", {"throttle": reasons})
             for reasons in (("clock setting",), ("sync boost",), None)
         ),
     ],
 )
 def test_of_a_gpu_it_says_how_busy_it_is_and_what_slows_it(rule, text, changes):
     limit = reported(with_gpu(**changes))
-    assert (limit.rule, limit.text) == (rule, f"GPU 0: {text}.")
+    assert (limit.rule, limit.text) == (rule, f"GPU 0 {text}.")
 
 
 @pytest.mark.parametrize(
@@ -364,7 +370,7 @@ def test_a_program_is_named_by_what_it_took_over_the_whole_window():
 def test_before_training_only_what_is_taken_from_the_run_is_said():
     limit = limit_before_training([look_before_training(samples_of(others(), MIN_SAMPLES), TWO)])
     assert limit.rule == "other-programs"
-    assert limit.text == "Other programs take 1.2 of 2 cores; this run 0.8."
+    assert limit.text == "Other programs take the CPU: 1.2 of 2 cores, this run 0.8."
     # It imports on one core, or compiles on both: that says nothing of how it will train.
     for run in (1.0, 1.95):
         alone = samples_of(on_cores(2, run=run, others=0.05), MIN_SAMPLES)
@@ -407,9 +413,24 @@ def test_a_reason_counts_where_most_readings_report_it_and_then_says_in_how_many
 @pytest.mark.parametrize(
     ("thread_pct", "process_pct", "gpu_pct", "said"),
     [
-        (100.0, None, 40, "One thread of this run is at 100 % of a core, GPU 0 at 40 %."),
-        (51.0, 99.8, 26, "One process of this run is at 100 % of a core, GPU 0 at 26 %."),
-        (81.0, 101.0, 12, "One process of this run is at 101 % of a core, GPU 0 at 12 %."),
+        (
+            100.0,
+            None,
+            40,
+            "thread at 100 % of a core, GPU 0 at 40 %",
+        ),
+        (
+            51.0,
+            99.8,
+            26,
+            "process at 100 % of a core, GPU 0 at 26 %",
+        ),
+        (
+            81.0,
+            101.0,
+            12,
+            "process at 101 % of a core, GPU 0 at 12 %",
+        ),
         (81.0, 101.0, 97, None),
         (32.0, 211.0, 85, None),
         (51.0, 60.0, 26, None),
@@ -423,13 +444,13 @@ def test_threads_of_one_process_that_take_turns_fill_one_core(
         cpu_pct=110.0, busiest_thread_pct=thread_pct, busiest_process_pct=process_pct
     )
     limit = reported(replace(with_gpu(utilization_pct=gpu_pct), process=tree))
-    assert (limit.text if limit.rule == "thread" else None) == said
+    assert (", ".join(limit.evidence[0].figures) if limit.rule == "thread" else None) == said
 
 
 def test_another_program_on_the_gpu_is_named():
     limit = reported(on_gpu())
     assert rules(limit) == ["gpu", "gpu-shared"]
-    assert limit.text.endswith("Another program has 3.2 GiB on GPU 0 (blender, pid 4711).")
+    assert limit.text.endswith("Another program is on GPU 0: blender, pid 4711, has 3.2 GiB.")
 
 
 TROUBLES = {
@@ -605,7 +626,7 @@ def test_what_is_advised_is_what_the_readings_speak_for(rule, advice, sample, op
         (
             LimitKind.OTHERS,
             "Other programs take the CPU",
-            ("1.2 of 2 cores", "this run 0.8"),
+            ("1.2 of 2 cores (most: pytest, pid 32614)", "this run 0.8"),
             reported(others(PYTEST), TWO, None),
         ),
         (
@@ -623,7 +644,7 @@ def test_what_is_advised_is_what_the_readings_speak_for(rule, advice, sample, op
         (
             LimitKind.GPU,
             "GPU 0 is busy",
-            ("busy 95 % of the time", "at 90 of 300 W"),
+            ("95 % of the time", "at 90 of 300 W"),
             reported(with_gpu(**FEW_WATTS)),
         ),
     ],
@@ -662,7 +683,7 @@ def seen(*samples, **options):
 def test_of_a_gpu_that_gives_no_readings_nothing_is_said_that_it_did(gone, reason):
     limit = seen(*[CAPPED] * 20, gone)
     assert rules(limit) == ["gpu-lost"]
-    assert limit.text == f"GPU 0 gives no readings now ({reason})."
+    assert limit.text == f"GPU 0 gives no readings now: {reason}."
     assert limit.figures[0] == reason
     assert limit.advice == ""
     assert "power cap" not in " ".join((limit.text, *limit.figures))
@@ -749,7 +770,7 @@ def test_a_run_that_does_not_want_the_cpu_names_nobody():
 def test_a_run_that_uses_little_and_wants_no_cpu_waits_for_something_else():
     idle = waits_for_cpu(on_cores(4, run=0.1, others=0.2), 2.0, thread_pct=8.0)
     limit = reported(idle, FACTS, None)
-    assert limit.text == ("The run waits for something other than a CPU: it uses 0.1 of 4 cores.")
+    assert limit.text == "The run waits for something other than a CPU: this run 0.1 of 4 cores."
     assert limit.advice.startswith("find what it waits for: data, a disk, the network")
     assert limit.kind is LimitKind.WAITING
     assert limit.figures == ("this run 0.1 of 4 cores",)
@@ -795,7 +816,8 @@ def test_a_run_that_waits_for_the_cpu_says_how_long():
     waits = waits_for_cpu(on_cores(2, run=0.7, others=1.3), 34.0)
     limit = reported(waits, MachineFacts(cores=2), None)
     assert limit.text == (
-        "Other programs take 1.3 of 2 cores; this run 0.7 and waits for a CPU 34 % of the time."
+        "Other programs take the CPU: 1.3 of 2 cores, this run 0.7, "
+        "waits for a CPU 34 % of the time."
     )
     assert limit.figures == ("1.3 of 2 cores", "this run 0.7, waits for a CPU 34 % of the time")
     assert limit.advice == "stop other programs: they take 1.3 cores"
@@ -909,7 +931,7 @@ def test_what_limited_a_run_that_is_over_is_shown_as_what_was():
     others = reported(sample, facts, None, ended=True)
     assert others.headline == "Other programs took the CPU"
     assert others.text == (
-        "Other programs took 1.2 of 2 cores (most: ffmpeg, pid 32614); this run 0.8."
+        "Other programs took the CPU: 1.2 of 2 cores (most: ffmpeg, pid 32614), this run 0.8."
     )
     assert others.advice == "train without ffmpeg (pid 32614) beside it: it took 1.0 cores"
     waited = reported(sample, facts, None, waited_share=0.41, ended=True)

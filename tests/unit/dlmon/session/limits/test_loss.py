@@ -54,7 +54,7 @@ def found(*records, epoch_now=0, precision="float32", is_script=True, ended=Fals
 def test_it_says_from_which_epoch_on(records, epoch_now, since):
     evidence = found(*records, epoch_now=epoch_now)
     assert (evidence.headline, evidence.figures) == ("The loss is NaN", since)
-    assert evidence.text == ", ".join(("The loss is NaN", *since))
+    assert evidence.text == ": ".join(("The loss is NaN", *since))
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,9 @@ def limit_of(records, ended=False):
 def test_of_a_run_it_comes_first_and_what_makes_it_slow_after_it():
     limit = limit_of(recorded_session("training", ended=2, nan_loss=True))
     assert limit.kind is LimitKind.LOSS
-    assert limit.text.startswith("The loss is NaN, from epoch 2 on. GPU 0: busy 97 % of the time")
+    assert limit.text.startswith(
+        "The loss is NaN: from epoch 2 on. GPU 0 is slowed by its power cap"
+    )
     assert limit.figures[:2] == ("from epoch 2 on", "GPU 0 slowed by SW power cap")
     assert limit.advice == "stop the run"
 

@@ -120,6 +120,7 @@ class FakeLaunch:
 
     def release(self) -> None:
         self.released = True
+        self.may_answer.set()
 
 
 def refused_launch(job: Job) -> FakeLaunch:

@@ -550,6 +550,19 @@ async def test_a_replay_that_is_left_twice_at_once_takes_nothing_else_with_it(
         assert app.screen_stack == [home]
 
 
+async def test_a_launch_from_the_shell_that_nobody_wants_to_wait_for_is_given_up(
+    dlmon_app, log_dir
+):
+    launch = FakeLaunch(Started(ID, "never"))
+    app = dlmon_app(log_dir, started=launch)
+    async with app.run_test() as pilot:
+        await until(pilot, lambda: isinstance(app.screen, StartingScreen))
+        await pilot.press("q")
+        await pilot.pause()
+        assert launch.released
+    assert app.return_value == 130
+
+
 async def test_a_launch_that_nobody_wants_to_wait_for_is_given_up(
     dlmon_app, log_dir, launched, sensing
 ):

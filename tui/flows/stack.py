@@ -104,6 +104,9 @@ def leave(app: DlmonApp, request: GoBack) -> None:
     screen = request.screen
     if app.is_first(screen):
         app.exit(_exit_code(app, screen))
+        # What became of sessions is said once the app has ended; a launch is waited for no more.
+        if session_on(app, screen) is None:
+            app.let_go(screen)
     # Of two keys that come at once, the second finds it gone.
     elif screen in app.screen_stack:
         app.uncover(screen)

@@ -152,9 +152,7 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
     # is typed after it goes to the next one.
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "launch", "Train", priority=True, tooltip="Train the chosen workload"),
-        Binding(
-            "tab", "next_option", "Options", priority=True, tooltip="Go to the options, one by one"
-        ),
+        Binding("tab", "next_option", "Options", priority=True, tooltip="Go through the options"),
         Binding(
             "escape", "pick", "List", priority=True, tooltip="Go back to the list of workloads"
         ),
@@ -189,14 +187,14 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
             "quit_while_nothing_is_typed",
             "Quit",
             show=False,
-            tooltip="Leave dlmon, while nothing is typed to filter",
+            tooltip="Quit dlmon, if the filter is empty",
         ),
         Binding(
             "f9",
             "reset_options",
             "Reset options",
             show=False,
-            tooltip="Set all options to their defaults again",
+            tooltip="Reset all options to their defaults",
         ),
         Binding("shift+tab", "previous_option", "Previous option", show=False, priority=True),
     ]

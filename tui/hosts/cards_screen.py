@@ -29,7 +29,7 @@ from tui.widgets.rows import TextRow
 
 MOVES: tuple[BindingType, ...] = (
     hidden("f6", "sort(1)", "Sort"),
-    hidden("less_than_sign", "sort(-1)", "Sort in the way before"),
+    hidden("less_than_sign", "sort(-1)", "Sort in the previous way"),
     hidden("up", "move_to(0, -1)", "Host above"),
     hidden("down", "move_to(0, 1)", "Host below"),
     hidden("left", "move_to(-1, 0)", "Host on the left"),

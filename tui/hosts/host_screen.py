@@ -21,7 +21,7 @@ class HostScreen(WatchScreen):
     CSS_PATH = "hosts.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("q", "leave", "Back", tooltip="Go back to all hosts"),
-        hidden("R", "retry", "Retry", "Try at once to reach it, where it is not connected"),
+        hidden("R", "retry", "Retry", "Connect again now, if it is not connected"),
     ]
 
     def __init__(self, host: WatchedHost) -> None:

@@ -67,7 +67,7 @@ class HostPicker(BaseScreen):
             "mark",
             "Mark",
             priority=True,
-            tooltip="Mark what is highlighted, or no more; so does a click",
+            tooltip="Mark or unmark what is highlighted; so does a click",
         ),
         Binding("b", "type", "By name", tooltip="Type a host that is not in the list"),
         HELP,

@@ -33,14 +33,14 @@ class HostsScreen(CardsScreen):
         Binding(
             "o,greater_than_sign", "sort(1)", "Sort", tooltip="Sort in another way; < goes back"
         ),
-        Binding("R", "retry", "Retry", tooltip="Try at once to reach what is not connected"),
+        Binding("R", "retry", "Retry", tooltip="Connect again now to hosts that are not connected"),
         HELP,
         Binding("q", "leave", "Quit", tooltip="Leave, and end all connections"),
         hidden("escape", "leave", "Quit"),
         Binding("t,f3", "app.change_theme", "Theme", tooltip="Choose other colours"),
         PALETTE,
         QUIT,
-        hidden("shift+tab", "session(-1)", "Highlight the session before"),
+        hidden("shift+tab", "session(-1)", "Highlight the previous session"),
         *MOVES,
         hidden("home,ctrl+home", "move_to(0, -1000000)", "First host"),
         hidden("end,ctrl+end", "move_to(0, 1000000)", "Last host"),

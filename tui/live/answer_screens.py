@@ -20,7 +20,7 @@ from dlmon.session.stacks import in_order
 from tui.screens.base import HELP, PALETTE, QUIT, THEME, BaseScreen
 
 _SHARED: tuple[BindingType, ...] = (
-    Binding("C", "copy", "Copy", tooltip="Copy all of it, where the terminal lets us"),
+    Binding("C", "copy", "Copy", tooltip="Copy all of it, if the terminal allows that"),
     HELP,
     Binding("q,escape", "leave", "Back", tooltip="Go back"),
     THEME,
@@ -98,7 +98,7 @@ class AnswerScreen(BaseScreen):
     def action_copy(self) -> None:
         """Copy all of it."""
         self.app.copy_to_clipboard(self._text)
-        self.notify("copied, where the terminal lets dlmon")
+        self.notify("copied, if the terminal allows that")
 
     def action_leave(self) -> None:
         """Go back to the session."""

@@ -187,7 +187,7 @@ def _in_two_rows(limit: Limit, heading: str) -> list[TextRow]:
         return [first, (blank, *_figures(limit.figures[_NAMED:]))]
     if limit.kind is LimitKind.UNCLEAR:
         return [first]
-    return [first, (try_, ("no reading speaks for a next step", MUTED))]
+    return [first, (try_, ("no suggestion", MUTED))]
 
 
 def _headline(limit: Limit) -> TextRun:

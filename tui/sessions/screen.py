@@ -45,7 +45,7 @@ class SessionsScreen(ExportControls, FilteredScreen):
     AUTO_FOCUS = ""
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "show", "Show", tooltip="Show what is highlighted"),
-        Binding("space", "mark", "Mark", tooltip="Mark what is highlighted, or no more"),
+        Binding("space", "mark", "Mark", tooltip="Mark or unmark what is highlighted"),
         Binding(
             "c", "compare", "Compare", tooltip="Compare two: space on one, space on the other, c"
         ),
@@ -60,11 +60,11 @@ class SessionsScreen(ExportControls, FilteredScreen):
         ),
         # Before the way back, which has the same key where there is nothing to undo.
         Binding("escape", "clear_filter", "Clear", tooltip="Clear the filter"),
-        Binding("escape", "clear_marks", "Unmark", tooltip="Mark nothing any more"),
+        Binding("escape", "clear_marks", "Unmark", tooltip="Unmark all"),
         HELP,
         Binding("q", "leave", "Back", tooltip="Go back"),
         hidden("escape", "leave", "Back"),
-        Binding("v", "replay", "Replay", tooltip="Show it again as it ran"),
+        Binding("v", "replay", "Replay", tooltip="Replay it as it ran"),
         EXPORT,
         hidden("w", "report", "", "Write a report of it, as e h does"),
         Binding(

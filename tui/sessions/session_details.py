@@ -80,7 +80,7 @@ class SessionDetails(Lines):
     def _next_step(self, entry: SweepEntry) -> str:
         if self.host is not None:
             left = can_be_resumed(entry)
-            return f"dlmon sweep --resume on {self.host} goes on with it" if left else entry.status
+            return f"dlmon sweep --resume on {self.host} resumes it" if left else entry.status
         if entry.status == Status.RUNNING:
             return f"process {entry.pid} runs it"
         if can_be_resumed(entry):

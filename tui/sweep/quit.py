@@ -6,8 +6,8 @@ from typing import ClassVar
 
 from tui.screens.question import ONCE_MORE, Answer, QuestionScreen, stay
 
-_NOW = Answer("stop", "s", "Stop now", "what runs now counts as not run", "error", "Now")
-_LATER = "what runs now is completed, and nothing else starts"
+_NOW = Answer("stop", "s", "Stop now", "the current run counts as not run", "error", "Now")
+_LATER = "the current run is completed, and no other starts"
 _AFTER = Answer("after", "e", "Finish, then stop", _LATER, "primary", "Finish")
 
 
@@ -31,7 +31,7 @@ class SweepStopScreen(SweepQuitScreen):
 class SweepGoOnScreen(QuestionScreen):
     """Asks where the sweep stops soon anyway; answers `stop`, `go_on` or `stay`."""
 
-    QUESTION = "The sweep stops after what runs now."
+    QUESTION = "The sweep stops after the current run."
     ANSWERS = (
         _NOW,
         Answer("go_on", "m", "Finish the sweep", "the sweep goes on", "primary", "Finish"),

@@ -376,7 +376,7 @@ def test_what_limits_it_has_two_pieces_of_evidence_and_the_next_step():
 def test_where_no_reading_speaks_for_a_step_none_is_made_up():
     assert limited(WITHOUT_ADVICE, 118) == [
         "┃ What limits it  The disk is slow to answer  some program waited for it 34 % of the time",
-        "┃ Try             no reading speaks for a next step",
+        "┃ Try             no suggestion",
     ]
     assert limited(NOT_CLEAR, 118) == [
         "┃ What limits it  Not clear  this run 1.1 of 4 cores, other programs 0.1 cores",

@@ -444,11 +444,11 @@ async def test_more_machines_than_there_is_room_for_are_counted(make_run, traini
 async def test_the_questions_are_about_all_current_runs(on_hosts, show):
     async with show(on_hosts) as shown:
         await shown.press("s")
-        assert "what runs now counts as not run" in shown.text
+        assert "the current run counts as not run" in shown.text
         await shown.press("e")
         assert "stops after these runs" in shown.text
         await shown.press("s")
-        assert "The sweep stops after what runs now." in shown.text
+        assert "The sweep stops after the current run." in shown.text
         await shown.press("escape")
 
 

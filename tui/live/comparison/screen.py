@@ -63,7 +63,7 @@ class ComparisonScreen(BaseScreen):
             "enter",
             "compare_with",
             "Compare with it",
-            tooltip="Have the live screen say the factor",
+            tooltip="Show the factor on the live screen",
         ),
         HELP,
         Binding("q", "leave", "Back", tooltip="Go back"),

@@ -149,8 +149,9 @@ class RecordFollower(Generic[_Header]):
 
     def close(self) -> None:
         """Close the file; a later read raises OSError, and meets no other file of that number."""
-        os.close(self._fd)
-        self._fd = -1
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
 
     def _read_header(self, kind: type[_Header]) -> _Header:
         try:

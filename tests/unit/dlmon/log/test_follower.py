@@ -40,6 +40,8 @@ def follow(path):
 def test_a_log_that_was_closed_is_read_no_more(tmp_path):
     follower = LogFollower(write_log(tmp_path, [header(), epoch(0)]))
     follower.close()
+    # As a screen and then its app close it.
+    follower.close()
     with pytest.raises(OSError, match="Bad file descriptor"):
         follower.poll()
 

@@ -762,7 +762,7 @@ async def test_a_sweep_of_a_host_is_listed_with_its_runs_below_it(listed):
         assert "batch 32" in rows[of_sweep + 1]
         # It can't be opened from here.
         await pilot.press("up")
-        await until(pilot, lambda: "dlmon sweep --resume on gpu1 goes on" in screen_text(app))
+        await until(pilot, lambda: "dlmon sweep --resume on gpu1 resumes" in screen_text(app))
         assert "its log is on gpu1" in screen_text(app)
         assert "Show" not in screen_text(app).splitlines()[-1]
         await pilot.press("enter")

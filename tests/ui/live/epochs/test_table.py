@@ -38,7 +38,7 @@ def epochs_with(count, *names):
 
 
 def headings(width, *names):
-    columns, left_out = columns_of(epochs_with(3, *names), lambda one: str(one.epoch), width, "…")
+    columns, left_out = columns_of(epochs_with(3, *names), lambda one: str(one.epoch), width)
     return [heading for heading, _ in columns], left_out
 
 
@@ -100,7 +100,7 @@ def test_the_bar_gives_way_before_a_metric_does():
 )
 def test_whatever_has_room_fits_and_what_has_none_is_counted(names, validated, width):
     metrics = [*names, *(f"val_{name}" for name in names if validated)]
-    columns, left_out = columns_of(epochs_with(3, *metrics), lambda one: "1", width, "…")
+    columns, left_out = columns_of(epochs_with(3, *metrics), lambda one: "1", width)
     widths = [max(map(cell_len, (heading, *cells))) for heading, cells in columns]
     assert sum(widths) + 2 * (len(widths) - 1) <= max(width, 9)
     assert len([name for name, _ in columns if name in metrics]) + left_out == len(metrics)

@@ -15,6 +15,8 @@ from tui.machine.machine import Machine
 from tui.machine.view import MachineView
 
 _NOTICE_S = 10.0
+# So often it is looked for the first sample, which somebody waits for.
+_FIRST_S = 0.1
 
 
 class MachinePanel(Machine):
@@ -37,6 +39,7 @@ class MachinePanel(Machine):
         self._source = source
         self._facts = source.facts
         self._timer: Timer | None = None
+        self._waiting: Timer | None = None
         self._window = TimeWindow()
         self._zoom_note = ""
 
@@ -57,6 +60,17 @@ class MachinePanel(Machine):
         self._source.start()
         if self._timer is not None:
             self._timer.resume()
+        if self._source.history.latest is None and self._waiting is None:
+            self._waiting = self.set_interval(_FIRST_S, self._paint_first)
+
+    def _paint_first(self) -> None:
+        """Paint the first sample once it is there."""
+        if self._source.history.latest is None and self._source.is_on:
+            self._poll()
+        elif self._waiting is not None:
+            self._waiting.stop()
+            self._waiting = None
+            self._on_timer()
 
     def stop(self) -> None:
         """Have no readings come, and paint none."""

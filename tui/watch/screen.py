@@ -57,16 +57,18 @@ class WatchScreen(BaseScreen):
         self._panel: MachinePanel | None = None
 
     def compose_parts(self) -> ComposeResult:
-        """Lay out the machine; its sensors begin while that is imported."""
-        self._source.start()
+        """Lay out the machine."""
         from tui.machine.panel import MachinePanel
 
         self._panel = MachinePanel(self._source, processes=True)
         yield self._panel
 
     def on_screen_resume(self) -> None:
-        """Read the machine while this screen is on top."""
-        if self._panel is not None:
+        """Read the machine while this screen is on top; its sensors start after the first paint."""
+        self.call_after_refresh(self._start)
+
+    def _start(self) -> None:
+        if self._panel is not None and self.is_current:
             self._panel.start()
 
     def on_screen_suspend(self) -> None:

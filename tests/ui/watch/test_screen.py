@@ -88,6 +88,15 @@ async def test_it_samples_at_the_interval_that_was_asked_for_while_it_is_up(watc
     assert not sensing[0].running
 
 
+async def test_the_first_sample_is_painted_before_it_is_time_to_paint(watch, sensing, clock):
+    shown = watch()
+    async with shown.app.run_test() as pilot:
+        await pilot.pause()
+        shown.screen.query_one(MachinePanel)._timer.pause()
+        clock.now_ns = speak(sensing[0], gpus=1).t
+        await until(pilot, lambda: "of 120 W" in shown.text)
+
+
 async def test_help_over_it_leaves_no_hole_in_its_charts(watch, sensing):
     shown = watch()
     async with shown.app.run_test(size=(120, 40)) as pilot:

@@ -25,14 +25,14 @@ class Request(Message):
     """Base of what a screen asks for."""
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class GoBack(Request):
     """The person wants to leave a screen, and was asked whatever there was to ask."""
 
     screen: Screen[Any]
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class TellEnd(Request):
     """Tell that a session or a sweep is over: how, and how fast it was."""
 
@@ -40,14 +40,14 @@ class TellEnd(Request):
     text: str
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class TellAlert(Request):
     """Tell what happened to a session."""
 
     text: str
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class Train(Request):
     """Train a workload."""
 
@@ -63,14 +63,14 @@ class TrainAgain(Request):
     """Launch what the topmost session ran once more, in its place."""
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class ShowSession(Request):
     """Show a recorded session of this machine."""
 
     log: Path
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class ShowHostSession(Request):
     """Show a session of another machine.
 
@@ -85,7 +85,7 @@ class ShowHostSession(Request):
     log_dir: str | None = None
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class ShowSweptSession(Request):
     """Show a session of a sweep.
 
@@ -102,14 +102,14 @@ class ShowSweptSession(Request):
     is_running: bool = False
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class ShowSweep(Request):
     """Show a recorded sweep, and go on with it."""
 
     path: Path
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class Compare(Request):
     """Compare the sessions of one side with those of the other."""
 
@@ -117,14 +117,14 @@ class Compare(Request):
     new: Sequence[Path]
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class Replay(Request):
     """Show a session again as it ran; several at once."""
 
     logs: Sequence[Path]
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class ReplayHost(Request):
     """Play one of several machines in full."""
 
@@ -132,7 +132,7 @@ class ReplayHost(Request):
     host: RecordedHost
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class Export(Request):
     """Hand on what a screen shows, or a report of sessions."""
 
@@ -140,7 +140,7 @@ class Export(Request):
     logs: Sequence[Path]
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class Rename(Request):
     """Call a session or a sweep otherwise, or note something else of it."""
 
@@ -148,28 +148,28 @@ class Rename(Request):
     label: Label
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class Delete(Request):
     """Delete sessions and sweeps; that was asked."""
 
     logs: Sequence[Path]
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class WatchHosts(Request):
     """Watch hosts, and groups of them, in place of the choice."""
 
     words: tuple[str, ...]
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class ShowHost(Request):
     """Show a host in full."""
 
     host: WatchedHost
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class ListHostSessions(Request):
     """List what was recorded on a host."""
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
-from dlmon.figures.sections import Bars, Curves
+from dlmon.figures.sections import Bars, Curves, Point
 from dlmon.figures.value_axis import bar_fractions
 from tui.sweep.plot import GRID, SERIES, bar_rows, is_doubling, plot_rows
 from tui.widgets.lines import MUTED, Lines
@@ -50,8 +51,11 @@ class SweepChart(Lines):
                 for value, fraction in zip(values, bar_fractions(values), strict=True)
             )
             return "" if is_linear else "logarithmic scale"
-        points = [point for line in picture.lines.values() for point in line]
-        notes = ["logarithmic scale"] if is_doubling([point.x for point in points]) else []
+        points = _points(picture)
+        if not _has_any(points):
+            return ""
+        doubles = is_doubling([point.x for point in points])
+        notes = ["logarithmic from left to right"] if doubles else []
         if any(point.out_of_memory for point in points):
             notes.append("✗ memory ran out")
         return "  ".join(notes)
@@ -63,7 +67,15 @@ class SweepChart(Lines):
             return []
         if isinstance(picture, Bars):
             return bar_rows(picture.bars, width, height)
-        points = [point for line in picture.lines.values() for point in line]
-        if all(point.y is None and not point.out_of_memory for point in points):
+        if not _has_any(_points(picture)):
             return [(("waiting for the first throughput"[:width], MUTED),)]
         return plot_rows(picture, width, height)
+
+
+def _points(picture: Curves) -> list[Point]:
+    return [point for line in picture.lines.values() for point in line]
+
+
+def _has_any(points: Sequence[Point]) -> bool:
+    """Return whether there is anything to draw yet."""
+    return any(point.y is not None or point.out_of_memory for point in points)

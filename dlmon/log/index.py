@@ -52,10 +52,12 @@ def index_of(log: Path) -> Path:
 @cache
 def _code() -> bytes:
     """Return by what the code is known that makes what an index holds."""
-    root = Path(__file__).parents[1]
-    sources = (source for name in _PACKAGES for source in (root / name).rglob("*.py"))
-    known = sorted((str(each.relative_to(root)), each.stat().st_size) for each in sources)
-    return repr(known).encode()
+    from hashlib import blake2b
+
+    root, code = Path(__file__).parents[1], blake2b()
+    for source in sorted(one for name in _PACKAGES for one in (root / name).rglob("*.py")):
+        code.update(source.read_bytes())
+    return code.digest()
 
 
 def _own_key() -> bytes:

@@ -29,6 +29,7 @@ from dlmon.records.sanitize import clean
 
 DEADLINE_S = 900.0
 _LONGEST_LINE = 65_536
+_NOT_UNDERSTOOD = (AttributeError, ValueError, TypeError, KeyError, RecursionError, OverflowError)
 
 
 @dataclass(frozen=True)
@@ -79,6 +80,32 @@ def measure_peaks(
     Raises:
         CalibrationError: the child could not be started, or brought no peak.
     """
+    peaks: list[Peak] = []
+    problems: list[str] = []
+    failed: list[str] = []
+    versions: dict[str, str] = {}
+
+    def take(fields: dict[str, Any]) -> None:
+        kind = fields.get("type")
+        if kind == "versions":
+            versions.update(checked_texts(fields["versions"]))
+        elif kind == "failed":
+            failed.append(checked_text(fields["text"]))
+        elif kind in ("rate", "peak", "skipped"):
+            of_gpu = fields["device"] != "cpu"
+            name = checked_text(fields["device_name"] or "GPU") if of_gpu else cpu_name or "CPU"
+            about = f"{name}, {checked_text(fields['precision'])}"
+            if kind == "skipped":
+                problems.append(f"{about}: {checked_text(fields['text'])}")
+                return
+            more = {"device_name": name, "wall": round(time.time(), 1), "versions": versions}
+            peak = read_peak({**fields, **more})
+            if kind == "peak":
+                peaks.append(peak)
+            else:
+                size = f"{peak.size:,}"
+                report(f"{about}: {flop_s_text(peak.flop_s)} at {size} × {size}")
+
     with tempfile.TemporaryFile() as errors:
         try:
             process = subprocess.Popen(
@@ -91,91 +118,31 @@ def measure_peaks(
             reason = error.strerror or str(error)
             raise CalibrationError(f"calibration could not be started: {reason}") from None
         assert process.stdout is not None
-        late = threading.Event()
-
-        def end() -> None:
-            late.set()
-            process.kill()
-
-        timer = threading.Timer(deadline_s, end)
+        timer = threading.Timer(deadline_s, process.kill)
         timer.start()
-        answer = _Answer(cpu_name or "CPU", report)
         try:
             while line := process.stdout.readline(_LONGEST_LINE):
-                answer.take(line)
+                try:
+                    take(json.loads(line))
+                except _NOT_UNDERSTOOD:
+                    text = clean(line.decode("utf-8", "replace"), 80)
+                    problems.append(f"not understood: {text}")
             code = process.wait()
         finally:
+            is_late = timer.finished.is_set()
             timer.cancel()
-            if process.poll() is None:
-                process.kill()
-                process.wait()
+            process.kill()
+            process.wait()
             process.stdout.close()
-        problems = list(answer.problems)
-        if late.is_set():
+        problems += failed
+        if is_late:
             problems.append(f"it took more than {deadline_s:.0f} s and was ended")
-        elif code != 0 and not answer.failed:
+        elif code != 0 and not failed:
             problems.append(_why_it_ended(code, errors))
-    if not answer.peaks:
-        raise CalibrationError(
-            f"calibration measured nothing: {'; '.join(problems) or 'it reported nothing'}"
-        )
-    return Calibration(tuple(answer.peaks), tuple(problems))
-
-
-class _Answer:
-    """What the child has reported so far."""
-
-    def __init__(self, cpu_name: str, report: Callable[[str], object]) -> None:
-        self.peaks: list[Peak] = []
-        self.problems: list[str] = []
-        self.failed = False
-        self._cpu_name = cpu_name
-        self._report = report
-        self._versions: dict[str, str] = {}
-
-    def take(self, line: bytes) -> None:
-        """Take one line of JSON; one that is invalid is a problem of its own."""
-        try:
-            fields = json.loads(line)
-            if not isinstance(fields, dict):
-                raise TypeError("an object was expected")
-            self._take(fields)
-        except (ValueError, TypeError, KeyError, RecursionError, OverflowError):
-            self.problems.append(f"not understood: {clean(line.decode('utf-8', 'replace'), 80)}")
-
-    def _take(self, fields: dict[str, Any]) -> None:
-        kind = fields.get("type")
-        if kind == "versions":
-            self._versions = checked_texts(fields["versions"])
-        elif kind in ("rate", "peak"):
-            self._take_rate(fields)
-        elif kind == "skipped":
-            self.problems.append(f"{self._about(fields)}: {checked_text(fields['text'])}")
-        elif kind == "failed":
-            self.failed = True
-            self.problems.append(checked_text(fields["text"]))
-
-    def _take_rate(self, fields: dict[str, Any]) -> None:
-        measured = {
-            **fields,
-            "device_name": self._name(fields),
-            "wall": round(time.time(), 1),
-            "versions": self._versions,
-        }
-        peak = read_peak(measured)
-        if fields["type"] == "peak":
-            self.peaks.append(peak)
-        else:
-            size = f"{peak.size:,}"
-            self._report(f"{self._about(fields)}: {flop_s_text(peak.flop_s)} at {size} × {size}")
-
-    def _name(self, fields: dict[str, Any]) -> str:
-        if fields["device"] == "cpu":
-            return self._cpu_name
-        return checked_text(fields["device_name"]) if fields["device_name"] else "GPU"
-
-    def _about(self, fields: dict[str, Any]) -> str:
-        return f"{self._name(fields)}, {checked_text(fields['precision'])}"
+    if not peaks:
+        why = "; ".join(problems) or "it reported nothing"
+        raise CalibrationError(f"calibration measured nothing: {why}")
+    return Calibration(tuple(peaks), tuple(problems))
 
 
 def _why_it_ended(code: int, errors: IO[bytes]) -> str:

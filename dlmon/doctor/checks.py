@@ -15,7 +15,6 @@ import dlmon
 from dlmon.comparison.conditions import BUSY_CPU_PCT
 from dlmon.comparison.peaks import COMMAND, CalibrationError, Peak, flop_s_text, read_peaks
 from dlmon.doctor.detached_runs import what_ends_runs
-from dlmon.doctor.device_files import read_device_files
 from dlmon.doctor.finding import Finding
 from dlmon.doctor.framework_gpus import HIDDEN, compare_gpus
 from dlmon.doctor.frameworks import Framework
@@ -83,8 +82,7 @@ def examine(
         findings += _visible_devices(environment, gpus or ())
     machine = facts.machine if facts is not None else None
     if frameworks is not None:
-        files = read_device_files(root, environment)
-        findings += compare_gpus(frameworks, machine, environment, files)
+        findings += compare_gpus(frameworks, machine, environment, root)
     if facts is not None:
         findings.append(_energy(root))
     if calibration is not None:
@@ -239,42 +237,54 @@ def _gpu(gpu: GpuFacts, driver: str) -> Finding:
 def _why_no_gpu(state: GpuState | None, why: str, root: Path) -> Finding:
     """Distinguish no card, no driver, no permission, and a driver in two versions."""
     control = root / "dev/nvidiactl"
+    is_denied = control.exists() and not os.access(control, os.R_OK | os.W_OK)
+    is_loaded = control.exists() or (root / "proc/driver/nvidia/version").exists()
     if state == GpuState.ASLEEP:
         return Finding("gpu", "ok", f"The GPU is {why}; {_LEFT_ASLEEP}")
-    if state == GpuState.VERSIONS_DIFFER:
-        step = "Reboot, or reload the NVIDIA kernel modules: the driver was updated while loaded."
-        return Finding("gpu", "missing", f"No GPU can be used: {why}.", step)
-    if state == GpuState.NO_PACKAGE:
-        step = "python -m pip install nvidia-ml-py"
-        return Finding("gpu", "missing", f"GPUs can't be watched: {why}.", step)
+    faults = (
+        (
+            state == GpuState.VERSIONS_DIFFER,
+            f"No GPU can be used: {why}.",
+            "Reboot, or reload the NVIDIA kernel modules: the driver was updated while loaded.",
+        ),
+        (
+            state == GpuState.NO_PACKAGE,
+            f"GPUs can't be watched: {why}.",
+            "python -m pip install nvidia-ml-py",
+        ),
+        (
+            is_denied,
+            f"No access to /dev/nvidiactl; {why}.",
+            "Ask for access to /dev/nvidia*, often by joining the group `video` or `render`.",
+        ),
+        (
+            is_loaded,
+            f"The NVIDIA kernel driver is loaded, but: {why}.",
+            "Install the NVIDIA driver's library (libnvidia-ml.so.1); start a container with "
+            "`--gpus all`.",
+        ),
+        (
+            _has_nvidia_card(root),
+            f"There is an NVIDIA card without a driver; {why}.",
+            "Install NVIDIA's driver for this system, and reboot.",
+        ),
+    )
+    for is_so, text, step in faults:
+        if is_so:
+            return Finding("gpu", "missing", text, step)
     if is_wsl(root):
-        step = (
-            "If there is one, install its driver in Windows, not in WSL: "
-            "its library is in /usr/lib/wsl/lib."
-        )
+        step = "If there is one, install its driver in Windows (its library: /usr/lib/wsl/lib)."
         return Finding("gpu", "absent", f"No NVIDIA GPU found in WSL: {why}.", step)
-    if control.exists() and not os.access(control, os.R_OK | os.W_OK):
-        step = "Ask for access to /dev/nvidia*, often by joining the group `video` or `render`."
-        return Finding("gpu", "missing", f"No access to /dev/nvidiactl; {why}.", step)
-    if control.exists() or (root / "proc/driver/nvidia/version").exists():
-        step = (
-            "Install the NVIDIA driver's library (libnvidia-ml.so.1); "
-            "start a container with `--gpus all`."
-        )
-        return Finding("gpu", "missing", f"The NVIDIA kernel driver is loaded, but: {why}.", step)
-    if _has_nvidia_card(root / "sys/bus/pci/devices"):
-        step = "Install NVIDIA's driver for this system, and reboot."
-        return Finding("gpu", "missing", f"There is an NVIDIA card without a driver; {why}.", step)
     return Finding("gpu", "absent", f"No NVIDIA GPU found: training runs on the CPU ({why}).")
 
 
-def _has_nvidia_card(devices: Path) -> bool:
+def _has_nvidia_card(root: Path) -> bool:
     """Look for a display or 3D controller (PCI class 03) of NVIDIA's."""
     try:
         return any(
             (device / "vendor").read_text().strip() == NVIDIA_PCI_VENDOR
             and (device / "class").read_text().startswith("0x03")
-            for device in devices.iterdir()
+            for device in (root / "sys/bus/pci/devices").iterdir()
         )
     except OSError:
         return False
@@ -338,32 +348,17 @@ def _peaks_of(name: str, peaks: Sequence[Peak], tensorflow: str | None) -> Findi
 
 
 def _sessions(directory: Path) -> Finding:
-    there = _nearest_existing(directory)
-    step = "Choose another place with --log-dir DIR."
-    if there is None or not there.is_dir():
-        text = f"Sessions can't be stored in {directory}: {there or directory} is not a directory."
+    there, step = directory, "Choose another place with --log-dir DIR."
+    while not os.path.lexists(there) and there != there.parent:
+        there = there.parent
+    problem = None if there.is_dir() else "is not a directory"
+    if problem is None and not os.access(there, os.W_OK | os.X_OK):
+        problem = "is not writable"
+    if problem is not None:
+        text = f"Sessions can't be stored in {directory}: {there} {problem}."
         return Finding("sessions", "missing", text, step)
-    if not os.access(there, os.W_OK | os.X_OK):
-        text = f"Sessions can't be stored in {directory}: {there} is not writable."
-        return Finding("sessions", "missing", text, step)
-    try:
-        free_mib = shutil.disk_usage(there).free // 2**20
-    except OSError as error:
-        text = f"Sessions are stored in {directory}; its free space is not known: {error.strerror}."
-        return Finding("sessions", "warning", text)
+    free_mib = shutil.disk_usage(there).free // 2**20
     text = f"Sessions are stored in {directory} ({free_mib / 1024:.1f} GiB free)"
     if free_mib < MIN_FREE_MIB:
-        step = "Make room, or choose another place with --log-dir DIR."
-        return Finding("sessions", "warning", text, step)
+        return Finding("sessions", "warning", text, f"Make room. {step}")
     return Finding("sessions", "ok", text)
-
-
-def _nearest_existing(directory: Path) -> Path | None:
-    """Return the directory, or the first above it that is there and may be looked at."""
-    for path in (directory, *directory.parents):
-        try:
-            if path.exists():
-                return path
-        except PermissionError:
-            continue
-    return None

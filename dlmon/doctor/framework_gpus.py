@@ -1,41 +1,39 @@
-"""Say where a framework sees other GPUs than NVML does, why, and what to do about it. Pure."""
+"""Say where a framework sees other GPUs than NVML does, why, and what to do about it."""
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from pathlib import Path
 
-from dlmon.doctor.device_files import DeviceFiles
 from dlmon.doctor.finding import Finding
 from dlmon.doctor.frameworks import Framework
+from dlmon.host import is_container
 from dlmon.launch.device import VISIBLE
 from dlmon.records import GpuFacts, MachineFacts
 
 TOPIC = "frameworks"
-# The oldest driver for each major version of CUDA, from the page that `_driver_too_old` names.
-OLDEST_DRIVER = {11: "450", 12: "525", 13: "580"}
 HIDDEN = ("", "-1", "NoDevFiles")
-_LIBRARY = re.compile(r"Could not load dynamic library '([^']+)'")
+_LOOK = "Run nvidia-smi, and look for Xid lines in dmesg."
+_CARD = re.compile(r"nvidia\d+")
+# CUDA opens these beside those of the cards; GPUs of WSL and of Tegra boards have files of theirs.
+_OPENED = re.compile(r"nvidia(\d+|ctl|-uvm)")
+_OTHER_WAYS = {"dxg", "nvmap"}
 _NO_DRIVER_LIBRARY = re.compile(r"libcuda\.so|Could not find cuda drivers|no NVIDIA driver")
 _NO_CUDA_LIBRARY = re.compile(r"Could not load dynamic library|Cannot dlopen|Unable to load")
 _MAIN_ERROR = re.compile(r"cuInit|CUDA_ERROR|driver")
 
-
-@dataclass(frozen=True)
-class Reason:
-    """Why a framework sees fewer GPUs; one that the user asked for needs no next step."""
-
-    text: str
-    next_step: str | None = None
+Reason = tuple[str, str | None]
+"""Why a framework sees fewer GPUs, and what to do; nothing where the user asked for it."""
 
 
 def compare_gpus(
     frameworks: Sequence[Framework],
     machine: MachineFacts | None,
     environment: Mapping[str, str],
-    files: DeviceFiles,
+    root: Path = Path("/"),
 ) -> Iterator[Finding]:
     """Yield one line for the frameworks that see what NVML sees, and one for each other.
 
@@ -43,42 +41,33 @@ def compare_gpus(
         frameworks: what each reported.
         machine: what the sensors reported; None if they failed, and then nothing is compared.
         environment: the variables that the frameworks were asked under.
-        files: what there is in /dev.
+        root: where /dev and /proc are.
     """
-    asked = [framework for framework in frameworks if framework.gpus is not None]
-    if machine is None:
-        for framework in asked:
-            yield Finding(TOPIC, "ok", f"{_described(framework)} sees {_gpus(framework)}")
-    else:
-        # A GPU without a uuid is one that NVML has lost.
-        gpus = [gpu for gpu in machine.gpus or () if gpu.uuid is not None]
-        alike = [framework for framework in asked if _count(framework) == len(gpus)]
-        if alike:
-            yield _alike(alike, len(gpus))
-        for framework in asked:
-            if _count(framework) > len(gpus):
-                yield _more(framework, gpus)
-            elif _count(framework) < len(gpus):
-                yield _fewer(framework, gpus, machine, environment, files)
+    # A GPU without a uuid is one that NVML has lost.
+    gpus = [gpu for gpu in (machine and machine.gpus) or () if gpu.uuid is not None]
+    alike = []
     for framework in frameworks:
+        named = f"{framework.title} ({_build(framework)})"
+        seen = f"{framework.title} sees {_seen(framework)}"
         if framework.gpus is None:
             yield _not_asked(framework)
-
-
-def _alike(frameworks: Sequence[Framework], gpus: int) -> Finding:
-    names = [_described(framework) for framework in frameworks]
-    see = "sees" if len(names) == 1 else "see"
-    what = f"{_number(gpus)}, as NVML does" if gpus else "no GPU either"
-    return Finding(TOPIC, "ok", f"{_listed(names)} {see} {what}")
-
-
-def _more(framework: Framework, gpus: Sequence[GpuFacts]) -> Finding:
-    seen = f"{framework.title} sees {_gpus(framework)}"
-    if framework.platform != "cuda":
-        text = f"{seen}. dlmon watches NVIDIA GPUs only, so the charts of others stay empty."
-        return Finding(TOPIC, "warning", text)
-    text = f"{seen}, and NVML {len(gpus) or 'none'}: dlmon can't show what the others do."
-    return Finding(TOPIC, "warning", text, "See the gpu line above, or run nvidia-smi.")
+        elif machine is None:
+            yield Finding(TOPIC, "ok", f"{named} sees {_seen(framework)}")
+        elif _count(framework) == len(gpus):
+            alike.append(named)
+        elif _count(framework) > len(gpus):
+            text = (
+                f"{seen}, and NVML {len(gpus) or 'none'}: dlmon shows NVIDIA GPUs that NVML sees."
+            )
+            yield Finding(TOPIC, "warning", text)
+        else:
+            why, step = _why_fewer(framework, gpus, machine, environment, root)
+            text = f"{seen}, and NVML {len(gpus)}: {why}."
+            yield Finding(TOPIC, "warning" if step else "ok", text, step)
+    if alike:
+        what = f"{_number(len(gpus))}, as NVML does" if gpus else "no GPU either"
+        see = "sees" if len(alike) == 1 else "see"
+        yield Finding(TOPIC, "ok", f"{' and '.join(alike)} {see} {what}")
 
 
 def _not_asked(framework: Framework) -> Finding:
@@ -89,50 +78,31 @@ def _not_asked(framework: Framework) -> Finding:
     return Finding(TOPIC, "warning", f"{framework.title} could not report its GPUs: {why}.", step)
 
 
-def _fewer(
+def _why_fewer(
     framework: Framework,
     gpus: Sequence[GpuFacts],
     machine: MachineFacts,
     environment: Mapping[str, str],
-    files: DeviceFiles,
-) -> Finding:
-    reason = (
-        _built_without(framework, machine)
-        or _hidden(framework, gpus, environment)
+    root: Path,
+) -> Reason:
+    if framework.platform != "cuda":
+        built = "for AMD's GPUs" if framework.platform == "rocm" else "without CUDA"
+        return f"it was built {built}", _with_cuda(framework, machine)
+    return (
+        _hidden(framework, gpus, environment)
         or _driver_too_old(framework, machine)
-        or _no_device_file(gpus, files)
-        or _no_access(files)
-        or _no_driver_library(framework, files)
-        or _no_cuda_library(framework)
-        or _divided(files)
-        or _by_its_log(framework)
+        or _device_files(len(gpus), root, is_container(root, environment))
+        or _by_its_log(framework, machine)
     )
-    text = f"{framework.title} sees {_gpus(framework)}, and NVML {len(gpus)}: {reason.text}."
-    return Finding(TOPIC, "warning" if reason.next_step else "ok", text, reason.next_step)
-
-
-def _built_without(framework: Framework, machine: MachineFacts) -> Reason | None:
-    if framework.platform == "cuda":
-        return None
-    built = "for AMD's GPUs" if framework.platform == "rocm" else "without CUDA"
-    step = _with_cuda(framework, machine)
-    if framework.module == "tensorflow":
-        step += " in an environment without tensorflow-cpu."
-    return Reason(f"it was built {built}", step)
 
 
 def _hidden(
     framework: Framework, gpus: Sequence[GpuFacts], environment: Mapping[str, str]
 ) -> Reason | None:
-    """Return whether the user's own variables hide what is missing.
-
-    CUDA takes the numbers and uuids of CUDA_VISIBLE_DEVICES in order, and ends
-    at the first that names no GPU (CUDA C++ Programming Guide, environment
-    variables).
-    """
+    """Return whether the user's own variables hide what is missing."""
     platforms = environment.get("JAX_PLATFORMS", "")
     if framework.module == "jax" and platforms and not re.search("cuda|gpu", platforms):
-        return Reason(f"JAX_PLATFORMS is {platforms!r}")
+        return f"JAX_PLATFORMS is {platforms!r}", None
     chosen = environment.get(VISIBLE)
     if chosen is None:
         return None
@@ -140,15 +110,17 @@ def _hidden(
     if left == len(gpus) or _count(framework) != left:
         return None
     if left or chosen.strip() in HIDDEN:
-        return Reason(f"{VISIBLE} is {chosen!r}")
-    return Reason(
-        f"{VISIBLE} is {chosen!r}, which names none of them",
-        "Unset it, or name a GPU that `nvidia-smi -L` lists.",
-    )
+        return f"{VISIBLE} is {chosen!r}", None
+    step = "Unset it, or name a GPU that `nvidia-smi -L` lists."
+    return f"{VISIBLE} is {chosen!r}, which names none of them", step
 
 
 def visible_gpus(chosen: str, gpus: Sequence[GpuFacts]) -> int:
-    """Return how many GPUs a value of CUDA_VISIBLE_DEVICES leaves."""
+    """Return how many GPUs a value of CUDA_VISIBLE_DEVICES leaves.
+
+    CUDA takes its numbers and uuids in order, and ends at the first that names no GPU (CUDA C++
+    Programming Guide, environment variables).
+    """
     count = 0
     for name in (part.strip() for part in chosen.split(",")):
         numbered = name.isdecimal() and int(name) < len(gpus)
@@ -162,101 +134,72 @@ def visible_gpus(chosen: str, gpus: Sequence[GpuFacts]) -> int:
 def _driver_too_old(framework: Framework, machine: MachineFacts) -> Reason | None:
     """Compare the CUDA that the driver knows with that of the build, by major version.
 
-    From CUDA 11 on, a build for any minor version runs on every driver of the
-    same major version, and on all newer ones; docs.nvidia.com/deploy/
-    cuda-compatibility/minor-version-compatibility.html names the oldest driver
-    of each.
+    A build for any minor version runs on every driver of the same major version, and on all newer
+    ones (docs.nvidia.com/deploy/cuda-compatibility/minor-version-compatibility.html).
     """
     built_for, known = _major(framework.cuda), _major(machine.cuda)
     if built_for is None or known is None or known >= built_for:
         return None
-    driver = f"the driver {machine.driver} knows" if machine.driver else "the driver knows"
-    needed = OLDEST_DRIVER.get(built_for)
-    to_which = f" to {needed} or newer" if needed is not None else ""
-    text = f"{driver} CUDA {machine.cuda} at most, and it was built for {_cuda(framework)}"
-    return Reason(text, f"Update the NVIDIA driver{to_which}.")
+    driver = f"the driver {machine.driver or ''}".rstrip()
+    text = f"{driver} knows CUDA {machine.cuda} at most, and it was built for {_build(framework)}"
+    return text, f"Update the NVIDIA driver to one for CUDA {built_for}."
 
 
-def _no_device_file(gpus: Sequence[GpuFacts], files: DeviceFiles) -> Reason | None:
-    if not files.needed:
+def _device_files(gpus: int, root: Path, in_container: bool) -> Reason | None:
+    """Return what CUDA lacks in /dev, or how MIG divides what is there."""
+    try:
+        names = sorted(path.name for path in (root / "dev").iterdir())
+    except OSError:
+        names = []
+    if _OTHER_WAYS.intersection(names):
         return None
-    if files.cards < len(gpus):
-        text = "there is no /dev/nvidia0"
-        if files.cards:
-            text = f"only {files.cards} of the device files /dev/nvidia0, … exist"
-        step = "Run `sudo nvidia-modprobe -c=0`."
-    elif not files.uvm:
+    opened = [root / "dev" / name for name in names if _OPENED.fullmatch(name)]
+    denied = [path.name for path in opened if not os.access(path, os.R_OK | os.W_OK)]
+    cards = sum(bool(_CARD.fullmatch(name)) for name in names)
+    step = "Start the container with `--gpus all`."
+    if cards < gpus:
+        text = f"only {cards} of the device files /dev/nvidia0, … exist"
+        return text, step if in_container else "Run `sudo nvidia-modprobe -c=0`."
+    if "nvidia-uvm" not in names:
         text = "there is no /dev/nvidia-uvm, which CUDA needs and NVML doesn't"
-        step = "Run `sudo nvidia-modprobe -u -c=0`."
-    else:
-        return None
-    return Reason(text, "Start the container with `--gpus all`." if files.in_container else step)
+        return text, step if in_container else "Run `sudo nvidia-modprobe -u -c=0`."
+    if denied:
+        step = "Ask for access to /dev/nvidia*, often by joining the group `video` or `render`."
+        return f"this user may not open /dev/{' and /dev/'.join(denied)}", step
+    if any((root / "proc/driver/nvidia/capabilities").glob("gpu*/mig/gi*/ci*")):
+        step = f"Choose the part with {VISIBLE}=MIG-…, as `nvidia-smi -L` lists them."
+        return "MIG divides the GPU, and CUDA gives a process only one part", step
+    return None
 
 
-def _no_access(files: DeviceFiles) -> Reason | None:
-    if not files.denied:
-        return None
-    return Reason(
-        f"this user may not open {_listed(files.denied)}",
-        "Ask for access to /dev/nvidia*, often by joining the group `video` or `render`.",
-    )
+def _by_its_log(framework: Framework, machine: MachineFacts) -> Reason:
+    problems = framework.problems
+    if not problems:
+        return "it does not say why", _LOOK
+    if any(map(_NO_DRIVER_LIBRARY.search, problems)):
+        step = "Install it (Debian: libcuda1, Ubuntu: libnvidia-compute-NNN, WSL: in Windows), or "
+        step += "start the container with `-e NVIDIA_DRIVER_CAPABILITIES=compute,utility`."
+        return "it does not find the driver's library libcuda.so.1", step
+    if library := next(filter(_NO_CUDA_LIBRARY.search, problems), None):
+        text = f"it does not find CUDA's libraries: “{library.rstrip('.')}”"
+        return text, _with_cuda(framework, machine)
+    message = next(filter(_MAIN_ERROR.search, problems), problems[-1])
+    return f"it says “{message.rstrip('.')}”", _LOOK
 
 
-def _no_driver_library(framework: Framework, files: DeviceFiles) -> Reason | None:
-    if not any(_NO_DRIVER_LIBRARY.search(text) for text in framework.problems):
-        return None
-    step = "Install it: Debian calls it libcuda1, Ubuntu libnvidia-compute-NNN."
-    if files.in_wsl:
-        step = "Install NVIDIA's driver in Windows, and add /usr/lib/wsl/lib to WSL's ldconfig."
-    if files.in_container:
-        step = "Start the container with `-e NVIDIA_DRIVER_CAPABILITIES=compute,utility`."
-    return Reason("it does not find the driver's library libcuda.so.1", step)
-
-
-def _no_cuda_library(framework: Framework) -> Reason | None:
-    if not any(_NO_CUDA_LIBRARY.search(text) for text in framework.problems):
-        return None
-    named = [found[1] for text in framework.problems if (found := _LIBRARY.search(text))]
-    which = f" ({', '.join(named[:3])}{', …' if len(named) > 3 else ''})" if named else ""
-    return Reason(f"it does not find CUDA's libraries{which}", _with_cuda(framework, None))
-
-
-def _divided(files: DeviceFiles) -> Reason | None:
-    """CUDA shows a process one part of all that MIG divides GPUs into (MIG user guide)."""
-    if not files.mig_parts:
-        return None
-    return Reason(
-        "MIG divides the GPU, and CUDA gives a process only one part",
-        f"Choose the part with {VISIBLE}=MIG-…, as `nvidia-smi -L` lists them.",
-    )
-
-
-def _by_its_log(framework: Framework) -> Reason:
-    step = "Run nvidia-smi, and look for Xid lines in dmesg."
-    if not framework.problems:
-        return Reason("it does not say why", step)
-    message = next(filter(_MAIN_ERROR.search, framework.problems), framework.problems[-1])
-    return Reason(f"it says “{message.rstrip('.')}”", step)
-
-
-def _with_cuda(framework: Framework, machine: MachineFacts | None) -> str:
+def _with_cuda(framework: Framework, machine: MachineFacts) -> str:
     """Return how to get a build for CUDA, one that the driver is new enough for."""
-    known = _major(framework.cuda) or _major(machine.cuda if machine else None) or 12
-    major = min(max(known, 12), 13)
-    if framework.module == "tensorflow":
-        return "python -m pip install 'tensorflow[and-cuda]'"
-    if framework.module == "jax":
-        return f"python -m pip install 'jax[cuda{major}]'"
-    return f"Install PyTorch's build for CUDA {major}, as pytorch.org says."
+    major = min(max(_major(framework.cuda) or _major(machine.cuda) or 12, 12), 13)
+    return {
+        "tensorflow": "python -m pip install 'tensorflow[and-cuda]', without tensorflow-cpu",
+        "jax": f"python -m pip install 'jax[cuda{major}]'",
+    }.get(framework.module, f"Install PyTorch's build for CUDA {major}, as pytorch.org says.")
 
 
-def _described(framework: Framework) -> str:
-    build = _cuda(framework) if framework.platform == "cuda" else framework.platform
-    return f"{framework.title} ({build or 'no CUDA'})"
-
-
-def _cuda(framework: Framework) -> str:
-    return f"CUDA {framework.cuda}" if framework.cuda else "CUDA"
+def _build(framework: Framework) -> str:
+    if framework.platform == "cuda":
+        return f"CUDA {framework.cuda or ''}".rstrip()
+    return framework.platform or "no CUDA"
 
 
 def _major(version: str | None) -> int | None:
@@ -268,16 +211,11 @@ def _count(framework: Framework) -> int:
     return len(framework.gpus or ())
 
 
-def _gpus(framework: Framework) -> str:
+def _seen(framework: Framework) -> str:
     """Say how many GPUs it sees, and what it calls them."""
-    names = list(dict.fromkeys(name for name in framework.gpus or () if name))
-    count = _number(_count(framework))
-    return f"{count} ({', '.join(names)})" if names else count
+    names = ", ".join(dict.fromkeys(name for name in framework.gpus or () if name))
+    return _number(_count(framework)) + (f" ({names})" if names else "")
 
 
 def _number(gpus: int) -> str:
     return {0: "no GPU", 1: "1 GPU"}.get(gpus, f"{gpus} GPUs")
-
-
-def _listed(names: Sequence[str]) -> str:
-    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)

@@ -101,15 +101,12 @@ sys.stdout.flush()
 os._exit(0)  # a framework that hangs or crashes while it ends has answered anyway
 """
 
-# glog's, TensorFlow's older and Python's marks before a line of a log.
-_LOG_MARK = re.compile(
-    r"[IWEF]\d{4} [\d:.]+ +\d+ \S+:\d+\] |\d{4}-\d\d-\d\d [\d:.,]+: [IWEF] \S+\] "
-    r"|(?:ERROR|WARNING|INFO):(?:\d{4}-\d\d-\d\d [\d:,]+:)?[\w.]+:(?:\d+: )?"
-)
+# What follows the mark of a log that says why a GPU is not reached.
 _ERROR_LINE = re.compile(
-    r"Could not load dynamic library '(?!libnvinfer)|Cannot dlopen|Could not find cuda drivers"
-    r"|cuInit|CUDA_ERROR|Unable to (?:load|initialize)|driver version is insufficient"
-    r"|driver on your system is too old|no NVIDIA driver|kernel driver does not appear"
+    r"(?:Could not load dynamic library '(?!libnvinfer)|Cannot dlopen|Could not find cuda drivers"
+    r"|(?:failed call to )?cuInit|CUDA_ERROR|Unable to (?:load|initialize)"
+    r"|\S+ version is insufficient|.*driver on your system is too old|.*no NVIDIA driver"
+    r"|kernel driver does not appear).*"
 )
 
 
@@ -177,13 +174,8 @@ def ask_framework(
 
 def error_lines(text: str) -> tuple[str, ...]:
     """Return the lines of a framework's log that say why it does not reach a GPU."""
-    messages = (_message(line) for line in text.splitlines() if _ERROR_LINE.search(line))
-    return tuple(dict.fromkeys(messages))[:_MAX_PROBLEMS]
-
-
-def _message(line: str) -> str:
-    mark = _LOG_MARK.match(line)
-    return clean(line[mark.end() if mark else 0 :].strip(), _LONGEST_PROBLEM)
+    found = (clean(line[0].strip(), _LONGEST_PROBLEM) for line in _ERROR_LINE.finditer(text))
+    return tuple(dict.fromkeys(found))[:_MAX_PROBLEMS]
 
 
 def _run(

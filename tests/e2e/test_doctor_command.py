@@ -44,7 +44,7 @@ def test_a_framework_that_sees_fewer_gpus_than_nvml_says_why(dlmon, two_gpus, tm
         (tmp_path / f"{name}.py").write_text(text)
     path = os.pathsep.join(filter(None, (str(tmp_path), os.environ.get("PYTHONPATH"))))
     done = dlmon("doctor", "--json", environment={**two_gpus, "PYTHONPATH": path})
-    seen, broken = findings(done, "frameworks")
+    broken, seen = findings(done, "frameworks")
     assert seen["state"] == broken["state"] == "warning"
     assert "JAX 0.7.1 sees 1 GPU (H100), and NVML 2: it was built without CUDA." in seen["text"]
     assert "jax[cuda" in seen["next_step"]

@@ -163,7 +163,7 @@ VIOLATIONS = {
     ),
     "Sensors, launch, log and comparison use records only": (
         "dlmon/sensors/kernel_files.py",
-        "import dlmon.doctor.device_files",
+        "import dlmon.doctor.finding",
     ),
     "Sensors, launch, log and comparison don't use each other": (
         "dlmon/sensors/nvidia/provider.py",

@@ -2,6 +2,7 @@ import functools
 import importlib
 import math
 import os
+import pickle
 import subprocess
 import sys
 import zlib
@@ -25,7 +26,7 @@ from workloads.data.batches import (
 )
 from workloads.data.dataset import Data
 from workloads.data.feeds import Feed
-from workloads.data.load import DATASETS
+from workloads.data.load import DATASETS, load
 from workloads.layers import Dense
 
 SAMPLES = 8
@@ -541,6 +542,44 @@ def test_keras_takes_every_batch_that_the_feed_promises(name):
     assert len(given) == feed.samples
 
 
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    """Keras's folder of data sets, whatever hash its files have."""
+    monkeypatch.setenv("KERAS_HOME", str(tmp_path))
+    folder = tmp_path / "datasets"
+    folder.mkdir()
+    modules = [
+        importlib.import_module(f"keras.src.datasets.{n}") for n in ("mnist", "cifar10", "imdb")
+    ]
+    for module in (*modules, keras.utils):
+        monkeypatch.setattr(module, "get_file", lambda fname, **options: str(folder / fname))
+    return folder
+
+
+def test_what_keras_has_cached_is_trained_on(cache):
+    images, labels = np.full((4, 28, 28), 255, np.uint8), np.arange(4, dtype=np.uint8)
+    arrays = {"x_train": images, "y_train": labels, "x_test": images, "y_test": labels}
+    np.savez(cache / "mnist.npz", **arrays)
+    reviews = np.empty(2, object)
+    reviews[:] = [1, 2], [30_000]
+    arrays = {"x_train": reviews, "y_train": labels[:2], "x_test": reviews, "y_test": labels[:2]}
+    np.savez(cache / "imdb.npz", **arrays)
+    folder = cache / "cifar-10-batches-py-target/cifar-10-batches-py"
+    folder.mkdir(parents=True)
+    batch = {b"data": np.full((10_000, 3_072), 255, np.uint8), b"labels": [3] * 10_000}
+    for name in (*(f"data_batch_{number}" for number in range(1, 6)), "test_batch"):
+        (folder / name).write_bytes(pickle.dumps(batch))
+    (cache / "nietzsche.txt").write_text("supposing that truth is a woman, what then?")
+
+    read = {name: load(name, "auto") for name in ("mnist", "cifar10", "imdb-words", "nietzsche")}
+
+    assert {data.origin for data in read.values()} == {"real"}
+    assert {(read[name].x_train == 1).all() for name in ("mnist", "cifar10")} == {np.True_}
+    assert read["cifar10"].y_test.tolist() == [[3]] * 10_000
+    assert sorted(row[-3:] for row in read["imdb-words"].x_train.tolist()) == [[0, 1, 2], [1, 4, 5]]
+    assert read["nietzsche"].x_train.shape == (1, 40, 57)
+
+
 def test_real_data_without_a_network_is_a_sentence(tmp_path):
     names = {"mnist": "mnist", "cifar10": "cifar10", "imdb-bigrams": "imdb"}
     names["nietzsche"] = "nietzsche"
@@ -563,6 +602,8 @@ for dataset in {list(names)}:
     )
     sentences = [line for line in reported.stdout.splitlines() if line.startswith("refused:")]
     for name, sentence in zip(names.values(), sentences, strict=True):
-        begin = f"refused: the {name} data could not be fetched (URL fetch failure on "
+        begin = f"refused: Keras can't load the {name} data (Exception: URL fetch failure on "
         assert sentence.startswith(begin)
-        assert sentence.endswith(f"; choose synthetic data, or put a copy into {tmp_path}/datasets")
+        assert sentence.endswith(
+            f"; choose synthetic data, or put a good copy into {tmp_path}/datasets"
+        )

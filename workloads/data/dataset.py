@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-import zipfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import Any, Protocol
 
 from numpy.typing import NDArray
 
-from dlmon.files import MIB, open_to_read
 from workloads.data.feeds import Feed
-
-LARGEST_FILE = 256 * MIB
-"""The files that Keras caches are of at most 31 MB."""
 
 
 class DataError(Exception):
@@ -104,53 +96,22 @@ def _cut(x: NDArray[Any], y: NDArray[Any], batch_size: int, steps: int | None) -
 
 
 class DataSet(Protocol):
-    """A data set that can be read from Keras's cache, fetched into it, or imitated."""
+    """A data set that Keras can load, or that can be imitated."""
 
     @property
     def name(self) -> str:
         """Return what a person calls the data."""
         ...
 
-    def find(self, folder: Path) -> Path | None:
-        """Look for the set in one `datasets` folder of Keras."""
+    @property
+    def cached_as(self) -> str | None:
+        """Return what it is called in Keras's cache; None where Keras has no such set."""
         ...
 
-    def read(self, path: Path) -> Data:
-        """Read the set at the path that `find` gave; raise DataError where that is broken."""
-        ...
-
-    def fetch(self) -> None:
-        """Have Keras fetch the set into its cache; raise whatever hinders it."""
+    def read(self) -> Data:
+        """Have Keras load the set, which fetches what is not cached; raise whatever hinders it."""
         ...
 
     def synthesize(self) -> Data:
         """Make random data of the same shape, type, range and size; the same every time."""
         ...
-
-
-@contextmanager
-def reading(path: Path) -> Iterator[None]:
-    """Turn whatever a broken file makes NumPy, zipfile or pickle raise into one sentence."""
-    try:
-        yield
-    except Exception as error:
-        raise DataError(
-            f"{path} can't be read as data ({one_line(error)}); "
-            "remove the cached copy, or choose synthetic data"
-        ) from error
-
-
-@contextmanager
-def opened_npz(path: Path) -> Iterator[IO[bytes]]:
-    """Open an npz archive, and turn what is wrong with it into one sentence."""
-    with reading(path), open_to_read(path, LARGEST_FILE) as file:
-        if not zipfile.is_zipfile(file):
-            raise ValueError("it is not an npz archive, or only a part of one")
-        file.seek(0)
-        yield file
-
-
-def one_line(error: Exception) -> str:
-    """Return what an error says, in one line of at most 300 characters."""
-    text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    return " ".join(text.split())[:300] or type(error).__name__

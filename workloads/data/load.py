@@ -1,60 +1,51 @@
-"""What a workload is fed: real data where Keras has it cached, else synthetic data like it.
-
-Keras's own loaders refuse a cached file whose hash differs, so the reader here
-opens the cached file itself: same place, same format, no hash. Fetching, with
-its hash check, is left to Keras.
-
-A cached file is foreign: nothing in it may run code, and one that isn't what it
-should be is refused in a sentence that names it.
-"""
+"""What a workload is fed: real data where Keras has it cached, else synthetic data like it."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from workloads.data.dataset import Data, DataError, DataSet, one_line
-from workloads.data.image_sets import Cifar10, Mnist, RepeatedImages, is_there
+from workloads.data.dataset import Data, DataError, DataSet
+from workloads.data.image_sets import ImageSet, RepeatedImages
 from workloads.data.text_sets import Imdb, Nietzsche
+from workloads.failure import one_line
 
 CHOICES = ("auto", "synthetic", "real")
 
 
-def load(dataset: str, choice: str, fetch: Callable[[str], None] | None = None) -> Data:
+def load(dataset: str, choice: str) -> Data:
     """Return a data set.
 
     Args:
         dataset: one of `DATASETS`.
-        choice: `synthetic`; `real`, which fetches what isn't cached; or
-            `auto`, which takes what is cached, else synthetic data.
-        fetch: puts a data set into Keras's cache; Keras's own loader by default.
+        choice: `synthetic`; `real`, which Keras fetches where it isn't cached; or `auto`, which
+            takes what is cached, else synthetic data.
 
     Raises:
-        DataError: the cached file is broken, or fetching failed.
+        DataError: Keras can't load it, most often for want of a network.
         ValueError: the choice is none of `CHOICES`.
     """
     if choice not in CHOICES:
         raise ValueError(f"data is one of {', '.join(CHOICES)}, not {choice}")
     chosen = DATASETS[dataset]
-    if choice == "synthetic":
+    if choice == "synthetic" or (choice == "auto" and not is_cached(chosen)):
         return chosen.synthesize()
-    path = find_cached(chosen)
-    if path is None and choice == "auto":
-        return chosen.synthesize()
-    if path is None:
-        (fetch or fetch_with_keras)(dataset)
-        path = find_cached(chosen)
-    if path is None:
-        raise DataError(f"Keras fetched {chosen.name}, but it is not in {cache_folders()[0]}")
-    return chosen.read(path)
+    try:
+        return chosen.read()
+    except DataError:
+        raise
+    except Exception as error:
+        raise DataError(
+            f"Keras can't load the {chosen.name} data ({one_line(error)}); "
+            f"choose synthetic data, or put a good copy into {cache_folders()[0]}"
+        ) from error
 
 
-def find_cached(dataset: DataSet) -> Path | None:
-    """Return where Keras's cache holds the data set, if it does."""
-    found = (dataset.find(folder) for folder in cache_folders())
-    return next((path for path in found if path is not None), None)
+def is_cached(dataset: DataSet) -> bool:
+    """Return whether Keras's cache holds a data set."""
+    name = dataset.cached_as
+    return name is not None and any(is_there(folder / name) for folder in cache_folders())
 
 
 def cache_folders() -> list[Path]:
@@ -64,32 +55,19 @@ def cache_folders() -> list[Path]:
     """
     # Path.expanduser raises for a user without a home, as containers have them.
     home = Path(os.path.expanduser(os.environ.get("KERAS_HOME", "~/.keras")))  # noqa: PTH111
-    folders = [home / "datasets"]
-    if not os.access(home if is_there(home) else home.parent, os.W_OK):
-        folders.append(Path("/tmp/.keras/datasets"))
-    return folders
+    if os.access(home if is_there(home) else home.parent, os.W_OK):
+        return [home / "datasets"]
+    return [home / "datasets", Path("/tmp/.keras/datasets")]
 
 
-def fetch_with_keras(dataset: str) -> None:
-    """Have Keras download a data set into its cache.
-
-    Raises:
-        DataError: it could not, most often for want of a network.
-    """
-    chosen = DATASETS[dataset]
-    try:
-        chosen.fetch()
-    except DataError:
-        raise
-    except Exception as error:
-        raise DataError(
-            f"the {chosen.name} data could not be fetched ({one_line(error)}); "
-            f"choose synthetic data, or put a copy into {cache_folders()[0]}"
-        ) from error
+def is_there(path: Path) -> bool:
+    """Say whether a path can be reached; in a folder closed to us `Path.exists` raises."""
+    return os.access(path, os.F_OK)
 
 
-_MNIST = Mnist(
+_MNIST = ImageSet(
     name="mnist",
+    cached_as="mnist.npz",
     image_shape=(28, 28),
     sample_shape=(28, 28),
     label_shape=(),
@@ -97,8 +75,10 @@ _MNIST = Mnist(
     train_samples=60_000,
     test_samples=10_000,
 )
-_CIFAR10 = Cifar10(
+_CIFAR10 = ImageSet(
     name="cifar10",
+    # As Keras unpacks it since version 3.7.
+    cached_as="cifar-10-batches-py-target",
     image_shape=(32, 32, 3),
     sample_shape=(32, 32, 3),
     label_shape=(1,),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import zipfile
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -11,12 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dlmon.files import read_regular
 from workloads.catalog import ESTIMATED_VOCABULARY
-from workloads.data.dataset import LARGEST_FILE, Data, opened_npz, reading
+from workloads.data.dataset import Data, DataError
 from workloads.data.feeds import SEED
-from workloads.data.image_sets import is_there
-from workloads.data.pickled import read_object_array
 
 WORDS = 20_000
 """Ids of words: the most frequent ones, and the three that come before them."""
@@ -85,7 +82,7 @@ Labelled = tuple[Reviews, NDArray[np.uint8]]
 
 @dataclass(frozen=True)
 class Imdb:
-    """Film reviews and whether they praise, in an npz archive of lists of word ranks.
+    """Film reviews, and whether they praise.
 
     Attributes:
         length: ids of a sample: a review's last ones.
@@ -98,24 +95,17 @@ class Imdb:
     train_samples: int = 25_000
     test_samples: int = 25_000
     name: str = "imdb"
+    cached_as: str = "imdb.npz"
 
     @property
     def sample_shape(self) -> tuple[int, ...]:
         return (self.length,)
 
-    def find(self, folder: Path) -> Path | None:
-        path = folder / "imdb.npz"
-        return path if is_there(path) else None
-
-    def read(self, path: Path) -> Data:
-        with opened_npz(path) as file, zipfile.ZipFile(file) as archive:
-            train, test = _read_reviews(archive, "train"), _read_reviews(archive, "test")
-        return self._data(train, test, "real")
-
-    def fetch(self) -> None:
+    def read(self) -> Data:
         import keras
 
-        keras.datasets.imdb.load_data()
+        train, test = keras.datasets.imdb.load_data(num_words=WORDS)
+        return self._data(_joined(*train), _joined(*test), "real")
 
     def synthesize(self) -> Data:
         """Make random reviews whose words are as unequally frequent as real ones."""
@@ -172,24 +162,11 @@ def _random_reviews(random: np.random.Generator, count: int) -> Reviews:
     return reviews_of(ranks.astype(np.int32), lengths)
 
 
-def _read_reviews(archive: zipfile.ZipFile, part: str) -> Labelled:
-    with archive.open(f"x_{part}.npy") as file:
-        lists = read_object_array(file)
-    with archive.open(f"y_{part}.npy") as file:
-        labels: NDArray[Any] = np.lib.format.read_array(file, allow_pickle=False)
-    if not all(isinstance(ranks, list) for ranks in lists):
-        raise ValueError("its reviews are not lists")
-    if not len(lists) == len(labels) > 0:
-        raise ValueError(f"it holds {len(lists)} reviews and {len(labels)} labels")
-    if not np.issubdtype(labels.dtype, np.integer) or labels.shape != (len(lists),):
-        raise ValueError(f"its labels are {labels.dtype} of shape {labels.shape}")
-    if labels.min() < 0 or labels.max() > 1:
-        raise ValueError(f"its labels run from {labels.min()} to {labels.max()}")
-    ranks = np.array(list(chain.from_iterable(lists)))
-    if ranks.ndim != 1 or not np.issubdtype(ranks.dtype, np.integer) or ranks.min() < 1:
-        raise ValueError("its words are not ranks from 1 up")
-    lengths = np.array([len(words) for words in lists])
-    return reviews_of(ranks.astype(np.int64), lengths), labels.astype(np.uint8)
+def _joined(reviews: Iterable[list[int]], labels: NDArray[np.integer[Any]]) -> Labelled:
+    """Return reviews as Keras loads them, each a list of ids."""
+    lists = list(reviews)
+    ids = np.fromiter(chain.from_iterable(lists), np.int32)
+    return Reviews(ids, np.cumsum([len(words) for words in lists])), labels.astype(np.uint8)
 
 
 @dataclass(frozen=True)
@@ -202,6 +179,7 @@ class Nietzsche:
     step: int = 3
     test_samples: int = 0
     name: str = "nietzsche"
+    cached_as: str = "nietzsche.txt"
 
     @property
     def sample_shape(self) -> tuple[int, ...]:
@@ -211,26 +189,21 @@ class Nietzsche:
     def train_samples(self) -> int:
         return len(range(0, self.text_length - self.length, self.step))
 
-    def find(self, folder: Path) -> Path | None:
-        path = folder / "nietzsche.txt"
-        return path if is_there(path) else None
-
-    def read(self, path: Path) -> Data:
-        with reading(path):
-            text = read_regular(path, LARGEST_FILE).decode("utf-8").lower()
-            points = np.frombuffer(text.encode("utf-32-le"), "<u4")
-            different, codes = np.unique(points, return_inverse=True)
-            if len(points) <= self.length:
-                raise ValueError(f"it holds {len(points)} characters")
-            if len(different) > self.characters:
-                raise ValueError(f"it holds {len(different)} different characters")
-        return self._data(codes.astype(np.uint8), "real")
-
-    def fetch(self) -> None:
-        """Have Keras fetch it; its hash is published nowhere."""
+    def read(self) -> Data:
         import keras
 
-        keras.utils.get_file("nietzsche.txt", origin=TEXT_URL)
+        # Its hash is published nowhere.
+        path = Path(keras.utils.get_file("nietzsche.txt", origin=TEXT_URL))
+        text = path.read_text("utf-8").lower()
+        different, codes = np.unique(
+            np.frombuffer(text.encode("utf-32-le"), "<u4"), return_inverse=True
+        )
+        if len(codes) <= self.length or len(different) > self.characters:
+            raise DataError(
+                f"{path} holds {len(codes):,} characters, {len(different):,} of them different: "
+                "it is another text; remove it, or choose synthetic data"
+            )
+        return self._data(codes.astype(np.uint8), "real")
 
     def synthesize(self) -> Data:
         """Make a random text whose characters are as unequally frequent as real ones."""

@@ -172,7 +172,7 @@ def _publish(logs: Sequence[Path], sweeps: Sequence[Path], name: str) -> None:
     workload = WORKLOADS.get(entry.result.workload)
     epochs = None if workload is None else workload.epochs
     written = write_published_row(figures_of_entry(entry), name, epochs=epochs)
-    print(f"{clean(name)} stands among the published figures now: {shown_path(written)}")
+    print(f"{clean(name)} is now among the published figures: {shown_path(written)}")
 
 
 def _logs_of(

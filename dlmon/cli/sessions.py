@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from dlmon.sweep.log import SweepEntry
 
 _Entry = TypeVar("_Entry", bound="Recorded")
-NOTHING_SUCH = "no session is such; dlmon sessions lists all"
+NOTHING_SUCH = "no session matches; dlmon sessions lists all"
 
 
 @click.command()

@@ -77,13 +77,13 @@ def _cells_of(run: RunFigures, name: str, epochs: int | None) -> dict[str, Any]:
     metric, ours = _metrics_of(run)
     timing = run.timings.get(ours)
     if metric is None or timing is None or run.batch_size is None:
-        raise PublishedError(f"{run.session} has no time to stand as a reference figure")
+        raise PublishedError(f"{run.session} has no time to use as a reference figure")
     if "evaluation" in (missing_part(timing, run.lacking) or ""):
         raise PublishedError(f"{run.session} was not evaluated, so its time is not of a whole run")
     if metric == "run_seconds" and epochs is not None and run.epochs not in (None, epochs):
         # No column says how many it had.
         raise PublishedError(
-            f"{run.session} was a run of other length than the published ones: make one with "
+            f"{run.session} has another length than the published runs: make one with "
             f"--epochs {epochs}"
         )
     framework, cpus = run.framework or "", cpus_of(run.options, None)

@@ -317,7 +317,7 @@ def _why_unlike(name: str, base: Sequence[RunFigures], new: Sequence[RunFigures]
         return "some runs count steps, others samples"
     if name == _COST or (name.startswith((ACCOUNT, METRIC)) and name not in _ONCE):
         if any(name.removeprefix(METRIC) in run.read_once for run in runs):
-            return "the last value is of some steps alone, and of no epoch"
+            return "the last value covers only some steps, and no epoch"
         counts = {run.batches for run in runs if run.batches is not None}
         return "the runs had different numbers of batches" if len(counts) > 1 else None
     if "epoch" not in name:

@@ -51,7 +51,7 @@ def device_of_boosting(parameters: Mapping[str, Any]) -> dict[str, Any]:
         return _CPU
     if kind in ("cuda", "gpu") and index in ("", "0"):
         return _visible_gpu()
-    return _unknown(f"it is {device}, of which dlmon does not know which GPU it is")
+    return _unknown(f"it is {device}, and dlmon does not know which GPU that is")
 
 
 def _device_of_torch(device: Any) -> dict[str, Any]:

@@ -210,7 +210,7 @@ def find_log(kind: type[Header], text: str, directory: Path, where: str = "") ->
         by_start = sorted(paths.values(), key=lambda path: _began(kind, path), reverse=True)
         if before_last < len(by_start):
             return by_start[before_last]
-        raise NoSuchLog(f"{text} means none: {_counted(len(by_start), noun)} in {directory}")
+        raise NoSuchLog(f"{text} matches none: {_counted(len(by_start), noun)} in {directory}")
     if text in paths:
         return paths[text]
     named = _named(text, paths)

@@ -69,7 +69,7 @@ class MachineFacts:
         cpu_pct: utilisation of all cores at the start, over a quarter of a second.
         foreign_gpu_processes: how many processes used a GPU at the start.
         governor: the frequency governor of the first CPU.
-        on_battery: whether the machine ran on its battery.
+        on_battery: whether the machine ran on battery.
     """
 
     cpu_model: str | None = None

@@ -227,7 +227,7 @@ class Connection:
                 self.received_bytes += len(line)
                 self._take(line)
         except ValueError:
-            lost = SshError(f"{self.host} sent a line of over 1 MiB: it was left", False)
+            lost = SshError(f"{self.host} sent a line of over 1 MiB and was disconnected", False)
         except ConnectionError:
             lost = None
         self._report_lost(lost or await self._why_ended())

@@ -262,8 +262,8 @@ def _refuse_unfit(source: ReplaySource) -> None:
     header = source.session.header
     if not header.is_machine_recording:
         raise LogError(
-            f"{id_of(source.path)} is of a training, and several sessions are replayed together "
-            "only where each is of a machine alone: replay it by itself"
+            f"{id_of(source.path)} is a training run, and only recordings of machines are "
+            "replayed together: replay it by itself"
         )
     # A foreign log may name any time.
     if not 0 <= header.wall < _LATEST_WALL:
@@ -278,7 +278,7 @@ def _refuse_apart(hosts: Sequence[RecordedHost]) -> None:
     for host in in_sequence[1:]:
         if host.start_ns > end_ns:
             raise LogError(
-                f"{id_of(host.source.path)} was begun when the others were over: replay it by "
+                f"{id_of(host.source.path)} began after the others had ended: replay it by "
                 "itself, or name only recordings of the same time"
             )
         end_ns = max(end_ns, host.end_ns)

@@ -136,7 +136,7 @@ async def find_remote(link: Link, meant: str, log_dir: str | None = None) -> Lis
         raise NoSuchLog(f"{link.host} lists no session of that name that can be copied")
     if len(found) > 1:
         ids = ", ".join(session.session for session in found[:4])
-        raise SeveralLogs(f"{len(found)} sessions of {link.host} are meant: {ids}")
+        raise SeveralLogs(f"{len(found)} sessions of {link.host} match: {ids}")
     return found[0]
 
 

@@ -25,7 +25,7 @@ class Rates:
             raise ValueError("no time has passed")
         growth = [now - then for then, now in zip(before, counts, strict=True)]
         if min(growth) < 0:
-            raise ValueError("the counter began again")
+            raise ValueError("the counter was reset")
         return tuple(grown * 1e9 / (t - t_before) for grown in growth)
 
 

@@ -18,12 +18,12 @@ MIN_READINGS = 3
 _MAX_POINTS = 4096
 
 NO_READING = "its energy counter was not read"
-BEGAN_AGAIN = "its energy counter began again"
-STANDS_STILL = "its energy counter stands still"
+BEGAN_AGAIN = "its energy counter was reset"
+STANDS_STILL = "its energy counter does not change"
 READ_TOO_LATE = "its energy counter was first read after the epoch had started"
 NOT_READ_SINCE = "its energy counter was not read after the epoch had ended"
 NO_WHOLE_EPOCH = "no whole epoch was trained"
-TOO_SHORT = "the epochs were too short beside the interval of its energy readings"
+TOO_SHORT = "the epochs were too short for the interval of its energy readings"
 
 
 class NotMeasured(Exception):

@@ -140,7 +140,7 @@ class ReplaySource(Player, SessionSource):
         self._follower = LogFollower(path)
         if self.end_ns <= self.start_ns:
             self.close()
-            raise LogError(f"{path} holds nothing that could be replayed: it ends where it begins")
+            raise LogError(f"{path} has nothing to replay: it ends where it begins")
         super().__init__(clock)
         self._next: Record | None = None
         self.session = Session(self._follower.header)

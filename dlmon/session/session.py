@@ -96,12 +96,12 @@ NOTHING_SEEN = "no training was seen"
 NOTHING_SEEN_YET = f"{NOTHING_SEEN} yet"
 WATCHED = "dlmon watches Keras, PyTorch and what is built on it, XGBoost and LightGBM"
 WATCHED_TOO = "and what a script reports itself (import dlmon)"
-NO_WHOLE_RUN = "a whole run is measured of dlmon's own workloads alone"
+NO_WHOLE_RUN = "whole runs are measured only of dlmon's own workloads"
 NO_PASSES = "the script's loop has no epochs"
 NO_LENGTH = "the script does not say how long an epoch is, and none has ended"
-NO_WORKLOAD = "no workload was run: the machine alone was recorded"
-NO_BAND = "how sure it is needs two seconds of steady training"
-ONE_RUN = "a run that was measured once does not show how runs differ"
+NO_WORKLOAD = "no workload was run: only the machine was recorded"
+NO_BAND = "its uncertainty takes two seconds of steady training"
+ONE_RUN = "a single run does not show how much runs differ"
 NOT_IN_PROJECTION = "not measured, so the projection leaves it out and no factor is given"
 NO_EPOCHS = "this workload has no epochs"
 SUMMARISED = "some batches were written as summaries that don't count them"
@@ -461,7 +461,7 @@ class Session:
             why["samples_per_second.standard_error"] = NO_BAND
         step_ms = loop.steady.step_time()
         if step_ms is not None and step_ms.p95 is None:
-            why["step_ms.p95"] = f"that takes {LEAST_FOR_P95} steady batches"
+            why["step_ms.p95"] = f"it takes {LEAST_FOR_P95} steady batches"
         stalls = _sum(one.steady.stalls() for one in seen if one.steady.steady)
         if samples_per_second is not None and stalls is None:
             why["stalls"] = SUMMARISED

@@ -77,7 +77,7 @@ def find_doubts(
     busy = busy_at_start(machine, model.device if model is not None else None)
     at_start = {
         Doubt.BUSY_AT_START: busy,
-        Doubt.ON_BATTERY: "the machine ran on its battery" if machine.on_battery else None,
+        Doubt.ON_BATTERY: "the machine ran on battery" if machine.on_battery else None,
     }
     if model is not None and model.inferred is not None:
         against[Doubt.INFERRED_SAMPLES] = f"samples were inferred: {model.inferred}"
@@ -139,4 +139,4 @@ def _too_short(steady_s: float) -> str:
         return "too short: it was never steady"
     # Rounded up, 4.96 s would be as many as are asked for.
     seconds = math.floor(10 * steady_s) / 10
-    return f"too short: {seconds:.1f} s of steady batches, {MIN_STEADY_S:.0f} s are the least"
+    return f"too short: {seconds:.1f} s of steady batches, at least {MIN_STEADY_S:.0f} s are needed"

@@ -242,7 +242,7 @@ async def _summed_up(profile: Profile, source: Path, target: Path) -> Profile:
         return made
     except (asyncio.TimeoutError, ValueError, TypeError, RecordError):
         await asyncio.to_thread(target.unlink, missing_ok=True)
-        why = {"operations": "the process that reads the trace did not end well"}
+        why = {"operations": "the process that reads the trace failed"}
         return replace(profile, why=why)
     finally:
         if process.returncode is None:

@@ -95,7 +95,7 @@ def _all(message: Any, wanted: int) -> Iterator[Any]:
         elif wire in (1, 5):
             value, at = None, at + (8 if wire == 1 else 4)
         else:
-            raise TraceError("it is not a kind of trace that is known")
+            raise TraceError("it is not a known kind of trace")
         if at > end:
             raise TraceError("it is cut short")
         if field == wanted:
@@ -222,7 +222,7 @@ def main() -> int:
     except OSError as error:
         said = {"error": f"the trace can't be kept: {error.strerror}"}
     except (ValueError, KeyError, TypeError, AttributeError, EOFError, RecursionError):
-        said = {"error": "it is not a kind of trace that is known"}
+        said = {"error": "it is not a known kind of trace"}
     if "error" in said:
         target.unlink(missing_ok=True)
     source.unlink(missing_ok=True)

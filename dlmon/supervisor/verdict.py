@@ -218,7 +218,7 @@ def _too_short(snapshot: Snapshot, status: Status) -> str:
     if snapshot.rough_step_ms is not None:
         why = f"{TOO_SHORT}, about {snapshot.rough_step_ms:.3g} ms per batch: {STEADY_TAKES}"
     of_ours = status == Status.COMPLETED and not snapshot.header.is_script
-    return f"{why}; --seconds 5 trains so long" if of_ours else why
+    return f"{why}; --seconds 5 trains that long" if of_ours else why
 
 
 def measure_session(job: Job, snapshot: Snapshot, energy: EnergyMeter, now_ns: int) -> Measures:
@@ -244,7 +244,7 @@ def _peak(job: Job, snapshot: Snapshot) -> tuple[float | None, str | None]:
     if model is None or model.precision is None:
         return None, None
     if model.device == "cpu" and (job.options.get("cpus") or job.options.get("threads")):
-        return None, "the peak was measured on all CPUs, and this run had some of them"
+        return None, "the peak was measured on all CPUs, and this run had only some of them"
     try:
         path = calibration_path()
     except RuntimeError:

@@ -18,8 +18,8 @@ from dlmon.sensors.rates import Rates
 
 DENIED = "denied: only root may read the CPU's energy counter"
 NO_COUNTER = "this system has no energy counter of the CPU"
-READ_TOO_SELDOM = "read too seldom to know how often the energy counter began again"
-BEGAN_AGAIN = "the energy counter began again before its range, as after a suspend"
+READ_TOO_SELDOM = "read too seldom to know how often the energy counter started over"
+BEGAN_AGAIN = "the energy counter was reset, as after a suspend"
 # More than any package draws; a counter can't have gone around sooner than at this power.
 _MAX_PACKAGE_W = 1000
 _FIELDS = ("energy_j", "power_w")

@@ -88,5 +88,5 @@ def against_short_memory(rss_mib: float | None, used_mib: float | None) -> str:
         return ""
     holds = f"{rss_mib / 1024:.1f} of {used_mib / 1024:.1f} GiB in use"
     if rss_mib >= used_mib / 2:
-        return f"let this run hold less memory: {holds}"
+        return f"make this run use less memory: {holds}"
     return f"end programs that hold memory: this run {holds}"

@@ -305,7 +305,7 @@ def _against_data_wait(
     if use.wants_more() and use.others is not None and use.others >= 1:
         return advice.fewer_others(use.others, ended)
     if use.own >= BUSY_PCT / 100 * use.allowed:
-        return "prepare the data before the run: no core is free to do it meanwhile"
+        return "prepare the data before the run: no core is free to do it during training"
     return ""
 
 

@@ -238,7 +238,7 @@ def test_a_mixed_precision_stays_one(own):
     [
         ({}, "", "give the reference figure a name"),
         ({}, " \x1b[31m ", "give the reference figure a name"),
-        ({"seconds_per_epoch": None}, "Box", "has no time to stand as a reference figure"),
+        ({"seconds_per_epoch": None}, "Box", "has no time to use as a reference figure"),
         ({"options": {}}, "Box", "has no time"),
         ({"workload": "resnet50"}, "Box", "has no time"),
         (

@@ -222,7 +222,7 @@ def test_what_a_metric_was_after_some_steps_is_shown_and_not_compared():
         compare_sides(once, [learned("c", loss=0.4), learned("d", loss=0.4)]), "metric.loss"
     )
     assert (loss.base, loss.new, loss.ratio) == (pytest.approx(0.5), pytest.approx(0.4), None)
-    assert loss.why == "the last value is of some steps alone, and of no epoch"
+    assert loss.why == "the last value covers only some steps, and no epoch"
 
 
 # ---- steps and samples ----

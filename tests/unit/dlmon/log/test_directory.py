@@ -243,7 +243,7 @@ def test_last_is_the_one_that_began_last_whatever_its_id(tmp_path, three):
         ("~nobody-of-that-name/x", "there is no log at ~nobody-of-that-name/x"),
         ("~", 'there is no session "~" in '),
         ("missing.jsonl", "there is no log at missing.jsonl"),
-        ("last~3", "last~3 means none: there are 3 sessions in "),
+        ("last~3", "last~3 matches none: there are 3 sessions in "),
         ("last~", 'there is no session "last~" in '),
         ("last~-1", 'there is no session "last~-1" in '),
         ("last~1234567890", 'there is no session "last~1234567890" in '),

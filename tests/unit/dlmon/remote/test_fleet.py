@@ -257,5 +257,5 @@ def test_recordings_of_different_times_are_refused_with_what_to_do(tmp_path, clo
         recorded_host(tmp_path, "gpu1", seconds=10),
         recorded_host(tmp_path, "gpu2", begin_s=3600),
     ]
-    with pytest.raises(LogError, match="machine-gpu2 was begun when the others were over"):
+    with pytest.raises(LogError, match="machine-gpu2 began after the others had ended"):
         Fleet(logs, clock=clock)

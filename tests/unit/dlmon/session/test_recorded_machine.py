@@ -116,4 +116,4 @@ def test_the_session_of_a_machine_folds_with_every_figure_of_a_run_unknown(statu
     assert snapshot.lacking == {}
     for name in ("seconds_per_epoch", "samples_per_second", "step_ms", "compile_s", "run_seconds"):
         assert getattr(snapshot, name) is None
-    assert set(snapshot.why.values()) == {"no workload was run: the machine alone was recorded"}
+    assert set(snapshot.why.values()) == {"no workload was run: only the machine was recorded"}

@@ -74,7 +74,7 @@ def test_five_seconds_are_the_least(batches, too_short):
     against = doubts_of(trained(*[0.1] * batches))
     assert (Doubt.TOO_SHORT in against) == too_short
     if too_short:
-        text = "too short: 4.9 s of steady batches, 5 s are the least"
+        text = "too short: 4.9 s of steady batches, at least 5 s are needed"
         assert against[Doubt.TOO_SHORT] == text
 
 
@@ -250,7 +250,7 @@ def test_a_machine_that_was_busy_at_the_start_is_said():
 
 @pytest.mark.parametrize(("on_battery", "doubted"), [(True, True), (False, False), (None, False)])
 def test_a_machine_on_its_battery_is_said(on_battery, doubted):
-    expected = {Doubt.ON_BATTERY: "the machine ran on its battery"} if doubted else {}
+    expected = {Doubt.ON_BATTERY: "the machine ran on battery"} if doubted else {}
     assert doubts_of(machine=MachineFacts(on_battery=on_battery)) == expected
 
 

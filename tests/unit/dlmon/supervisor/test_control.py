@@ -251,7 +251,7 @@ def test_a_trace_that_can_not_be_read_is_said_and_not_kept(processes, tmp_path):
         process.profile_as(viewed.control, b"no trace")
         [profile] = await viewed.ask(PROFILE)
         assert profile.operations is None
-        assert profile.why == {"operations": "it is not a kind of trace that is known"}
+        assert profile.why == {"operations": "it is not a known kind of trace"}
         assert list(tmp_path.iterdir()) == []
 
     asyncio.run(run())

@@ -310,7 +310,7 @@ def test_the_result_of_a_machine_says_how_it_was_used_and_why_nothing_else(stopp
     assert (made.status, made.wall_s, made.workload, made.machine) == (status, 5.0, "", use)
     for name in ("device", "seconds_per_epoch", "samples_per_second", "step_ms", "batches"):
         assert getattr(made, name) is None
-        assert made.why[name] == "no workload was run: the machine alone was recorded"
+        assert made.why[name] == "no workload was run: only the machine was recorded"
     assert decode(encode(made)) == made
 
 

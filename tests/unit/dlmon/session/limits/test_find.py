@@ -513,7 +513,7 @@ def swapping(rss_mib):
                 ),
                 ("", IDLE_CORES_OF_16, {"workers": None}),
                 (
-                    "prepare the data before the run: no core is free to do it meanwhile",
+                    "prepare the data before the run: no core is free to do it during training",
                     on_cores(16, run=1.9, others=0.2),
                     {"cpus": 2},
                 ),
@@ -605,7 +605,7 @@ def swapping(rss_mib):
             others(PYTEST),
             {"facts": TWO},
         ),
-        ("swap", "let this run hold less memory: 12.0 of 15.0 GiB in use", swapping(12_288), {}),
+        ("swap", "make this run use less memory: 12.0 of 15.0 GiB in use", swapping(12_288), {}),
         (
             "swap",
             "end programs that hold memory: this run 1.0 of 15.0 GiB in use",

@@ -240,7 +240,7 @@ def test_names_that_a_person_gave_come_before_those_of_the_machines(play):
 
 def test_a_training_is_refused_with_what_to_do(tmp_path, clock):
     logs = [recorded_host(tmp_path, "gpu1"), write_log(tmp_path, recorded_session())]
-    with pytest.raises(LogError, match=r"is of a training, and .*: replay it by itself"):
+    with pytest.raises(LogError, match=r"is a training run, and .*: replay it by itself"):
         Fleet(logs, clock=clock)
 
 

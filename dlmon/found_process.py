@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-import psutil
+import os
+import signal
+import time
+import weakref
+from pathlib import Path
 
 # A clock that was set meanwhile may differ by so much; no pid comes back as soon.
 SAME_START_S = 2.0
@@ -29,10 +33,12 @@ class FoundProcess:
             raise NoSignal(f"nothing is known here of process {pid}")
         self._pid = pid
         try:
-            self._process = psutil.Process(pid)
-            if abs(self._process.create_time() - started) > SAME_START_S:
+            # It stays that of this process, whoever gets its number later.
+            self._pidfd = os.pidfd_open(pid)
+            weakref.finalize(self, os.close, self._pidfd)
+            if abs(_started(pid) - started) > SAME_START_S:
                 raise NoSignal(f"process {pid} has ended: another one has its number now")
-        except psutil.Error:
+        except OSError:
             raise NoSignal(f"process {pid} has ended") from None
         # That asks whether it may be sent one.
         self.send(0)
@@ -44,9 +50,17 @@ class FoundProcess:
             NoSignal: it has ended, or belongs to somebody else.
         """
         try:
-            # This sees too whether another one has its number.
-            self._process.send_signal(number)
-        except psutil.AccessDenied:
+            signal.pidfd_send_signal(self._pidfd, number)
+        except PermissionError:
             raise NoSignal(f"process {self._pid} belongs to another user") from None
-        except psutil.Error:
+        except OSError:
             raise NoSignal(f"process {self._pid} has ended") from None
+
+
+def _started(pid: int) -> float:
+    """Return when a process started, in seconds since 1970 (proc(5), /proc/PID/stat)."""
+    ticks = int(
+        Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[19]
+    )
+    at_boot = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
+    return at_boot + ticks / os.sysconf("SC_CLK_TCK")

@@ -1,4 +1,4 @@
-"""Answer a viewer's requests on a box: `dlmon.remote.bootstrap` starts this over ssh.
+"""Answer a viewer's requests on a box: `dlmon.launch.bootstrap` starts this over ssh.
 
 stdin brings one request a line (JSON: `id`, `ask`, and what that takes), stdout takes the
 answers: each names its request, and the last one of a request says `end`, or `error`. One

@@ -8,7 +8,6 @@ import importlib.util
 import io
 import json
 import os
-import platform
 import signal
 import subprocess
 import zipfile
@@ -18,7 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from dlmon.exit_codes import FAILED
-from dlmon.launch.bundle import BundleError, hash_of, package_files
+from dlmon.launch.bootstrap import hash_of
+from dlmon.launch.bundle import BundleError, package_files
 from dlmon.launch.children import end_group
 from dlmon.records.record import record
 from dlmon.records.sanitize import clean
@@ -26,7 +26,6 @@ from dlmon.remote.ssh import SshError, bootstrap_line, explain, ssh_command
 
 _PACKAGES = ("dlmon", "workloads", "platformdirs")
 _MODULES = ("pynvml",)
-_COMPILED = "psutil"
 
 Answer = dict[str, Any]
 
@@ -68,7 +67,6 @@ class Box:
     host_name: str
     boot_id: str
     python: str
-    system: str
     sent_bytes: int
     """How much of dlmon had to be sent there first."""
 
@@ -80,7 +78,7 @@ class Connection:
         self, host: str, process: asyncio.subprocess.Process, start_s: float = START_S
     ) -> None:
         self.host = host
-        self.box = Box(host, "", "", "", 0)
+        self.box = Box(host, "", "", 0)
         self.lost: SshError | None = None
         self._process = process
         self._start_s = start_s
@@ -163,19 +161,13 @@ class Connection:
         self._reading = asyncio.create_task(self._read())
 
     async def _open(self, mark: str) -> None:
-        ours = {part.hash: part for part in parts()}
-        asked = {
-            "mark": mark,
-            "parts": _hashes(ours.values()),
-            "bytes": sum(sum(map(len, part.files.values())) for part in ours.values()),
-        }
+        files = sent_files()
+        asked = {"mark": mark, "hash": hash_of(files), "bytes": sum(map(len, files.values()))}
         self._write_bytes(bootstrap_line() + json.dumps(asked).encode() + b"\n")
         answer = await self._marked(mark)
         self._check(answer)
-        sent_bytes = 0
-        for hash in answer["missing"]:
-            archive = ours[hash].archive()
-            sent_bytes += len(archive)
+        archive = packed(files) if answer["missing"] else b""
+        if archive:
             self._write_bytes(b"%d\n" % len(archive) + archive)
         await self._stdin.drain()
         ready = await self._marked(mark)
@@ -184,8 +176,7 @@ class Connection:
             host_name=clean(str(ready["agent"]), 255),
             boot_id=clean(str(ready["boot_id"]), 64),
             python=clean(str(answer["python"]), 40),
-            system=clean(str(answer["system"]), 40),
-            sent_bytes=sent_bytes,
+            sent_bytes=len(archive),
         )
 
     async def _marked(self, mark: str) -> Answer:
@@ -333,14 +324,6 @@ async def connected(host: str) -> AsyncIterator[Connection]:
         await connection.close()
 
 
-def _hashes(ours: Any) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {"any": []}
-    part: Part
-    for part in ours:
-        found.setdefault(part.system or "any", []).append(part.hash)
-    return found
-
-
 def _code_of(answer: Answer) -> int:
     code = answer.get("code")
     return code if isinstance(code, int) else FAILED
@@ -356,38 +339,26 @@ def _cleaned(value: Any) -> Any:
     return value
 
 
-@record(frozen=True)
-class Part:
-    """Some files of dlmon; `system` says where they run, such as linux-x86_64, None anywhere."""
-
-    hash: str
-    files: dict[str, bytes]
-    system: str | None
-
-    def archive(self) -> bytes:
-        packed = io.BytesIO()
-        with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
-            for name, content in self.files.items():
-                archive.writestr(name, content)
-        return packed.getvalue()
-
-
 @cache
-def parts() -> tuple[Part, ...]:
-    """Return all that may have to be sent: what runs anywhere, and what was compiled for here.
+def sent_files() -> dict[str, bytes]:
+    """Return all that may have to be sent, which runs anywhere.
 
     Raises:
         BundleError: a package of ours is not where Python finds packages.
     """
-    anywhere = package_files(_PACKAGES)
+    files = package_files(_PACKAGES)
     for module in _MODULES:
         # Without it a box reports no GPU, and says why.
         found = importlib.util.find_spec(module)
         if found is not None and found.origin is not None:
-            anywhere[f"{module}.py"] = Path(found.origin).read_bytes()
-    made = [Part(hash_of(anywhere), anywhere, None)]
-    if importlib.util.find_spec(_COMPILED) is not None:
-        compiled = package_files((_COMPILED,))
-        system = f"{platform.system().lower()}-{platform.machine()}"
-        made.append(Part(hash_of(compiled), compiled, system))
-    return tuple(made)
+            files[f"{module}.py"] = Path(found.origin).read_bytes()
+    return files
+
+
+def packed(files: dict[str, bytes]) -> bytes:
+    """Return files as the archive that a box unpacks."""
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in files.items():
+            archive.writestr(name, content)
+    return made.getvalue()

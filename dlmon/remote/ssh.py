@@ -9,8 +9,8 @@ import zlib
 from pathlib import Path
 
 from dlmon.exit_codes import UNREACHABLE
+from dlmon.launch import bootstrap
 from dlmon.records.sanitize import clean
-from dlmon.remote import bootstrap
 from dlmon.remote.hosts import check_host
 
 CONNECT_S = 15

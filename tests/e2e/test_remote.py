@@ -21,13 +21,13 @@ from fakes.recorded import recorded_session
 from fakes.sessions import DEADLINE_S, FAKES, is_alive
 from fakes.sshd import Network, lacks_sshd
 
-from dlmon.launch.bundle import hash_of
+from dlmon.launch.bootstrap import hash_of
 from dlmon.launch.children import end_process
 from dlmon.launch.sensing import Sensing
 from dlmon.records import Facts, Machine, Status, decode, encode
 from dlmon.records.sanitize import clean
 from dlmon.remote import connection as connections
-from dlmon.remote.connection import Part, RefusedRequest, connect, connected, parts
+from dlmon.remote.connection import RefusedRequest, connect, connected, packed, sent_files
 from dlmon.remote.follower import find_remote, follow_remote
 from dlmon.remote.link import Link, linked
 from dlmon.remote.listing import listed_sessions
@@ -194,8 +194,7 @@ async def test_a_file_that_was_changed_on_a_box_is_replaced_before_it_runs(add, 
     witness = tmp_path / "was-run"
     changed.write_bytes(f"open({str(witness)!r}, 'w')\n".encode() + original)
     async with connected(host.name) as repaired:
-        # The part that holds it, and no other.
-        assert repaired.box.sent_bytes == len(parts()[0].archive())
+        assert repaired.box.sent_bytes == len(packed(sent_files()))
     assert changed.read_bytes() == original
     assert not witness.exists()
 
@@ -213,7 +212,7 @@ async def test_only_what_was_unused_for_a_month_is_removed(add):
         pass
     assert not old.exists()
     assert recent.exists()
-    assert {part.hash for part in parts()} <= {path.name for path in folder.iterdir()}
+    assert (folder / hash_of(sent_files())).is_dir()
 
 
 async def test_two_that_connect_to_a_fresh_box_at_once_both_get_in(add):
@@ -221,7 +220,7 @@ async def test_two_that_connect_to_a_fresh_box_at_once_both_get_in(add):
     one, other = await asyncio.gather(connect(host.name), connect(host.name))
     await asyncio.gather(one.close(), other.close())
     names = {path.name for path in kept_folders(host).iterdir() if path.name[0] != "."}
-    assert names == {part.hash for part in parts()}
+    assert names == {hash_of(sent_files())}
 
 
 async def test_a_home_that_is_read_only_has_it_kept_elsewhere(add):
@@ -229,7 +228,7 @@ async def test_a_home_that_is_read_only_has_it_kept_elsewhere(add):
     async with connected(host.name) as fresh:
         assert fresh.box.sent_bytes
     kept = host.home / "run" / f"dlmon-{os.geteuid()}"
-    assert {path.name for path in kept.iterdir()} == {part.hash for part in parts()}
+    assert {path.name for path in kept.iterdir()} == {hash_of(sent_files())}
     assert stat.S_IMODE(kept.stat().st_mode) == 0o700
     async with connected(host.name) as cached:
         assert cached.box.sent_bytes == 0
@@ -325,20 +324,6 @@ async def test_a_box_gives_what_this_machine_gives(box):
     assert fields_of(samples[0]) == fields_of(local_samples[0])
     assert fields_of(samples[0].cpu) == fields_of(local_samples[0].cpu)
     assert fields_of(samples[0].memory) == fields_of(local_samples[0].memory)
-
-
-async def test_a_box_without_psutil_gives_readings_too(add, tmp_path, monkeypatch):
-    # psutil is compiled, so a box of another kind is not sent it.
-    ours = parts()
-    monkeypatch.setattr(connections, "parts", lambda: [p for p in ours if p.system is None])
-    (tmp_path / "psutil.py").write_text("raise ImportError('not for this system')\n")
-    host = add(environment={"PYTHONPATH": tmp_path})
-    facts, samples = await watched(host.name)
-    assert facts.machine.cores
-    assert facts.machine.memory_mib
-    assert all(sample.cpu.pct is not None for sample in samples)
-    assert all(sample.memory.used_mib for sample in samples)
-    assert [path.name for path in kept_folders(host).iterdir()] == [ours[0].hash]
 
 
 async def test_python_3_10_runs_the_agent_and_the_sensors(with_pythons):
@@ -596,21 +581,19 @@ async def test_the_clock_of_a_box_is_known(box):
 
 
 @pytest.fixture(scope="module")
-def scripted_parts():
+def scripted_files():
     """What is sent, with the scripted workload in place of the real ones, and a Keras to be."""
-    anywhere, *compiled = parts()
-    files = {
-        **anywhere.files,
+    return {
+        **sent_files(),
         "workloads/__main__.py": (FAKES / "workload.py").read_bytes(),
         "keras/__init__.py": b"",
     }
-    return [Part(hash_of(files), files, None), *compiled]
 
 
 @pytest.fixture
-def trainer(add, scripted_parts, monkeypatch):
+def trainer(add, scripted_files, monkeypatch):
     """A box whose workload is the scripted one."""
-    monkeypatch.setattr(connections, "parts", lambda: scripted_parts)
+    monkeypatch.setattr(connections, "sent_files", lambda: scripted_files)
     return add()
 
 
@@ -710,8 +693,8 @@ async def running_on(link, session):
     raise AssertionError("the box listed no such session")
 
 
-async def test_python_3_10_runs_the_supervisor(with_pythons, scripted_parts, monkeypatch):
-    monkeypatch.setattr(connections, "parts", lambda: scripted_parts)
+async def test_python_3_10_runs_the_supervisor(with_pythons, scripted_files, monkeypatch):
+    monkeypatch.setattr(connections, "sent_files", lambda: scripted_files)
     host = with_pythons(python3=find_python("3.10"))
     async with linked(host.name) as link:
         session = await start_run(link, epochs=1, steps=20)

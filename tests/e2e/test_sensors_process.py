@@ -308,7 +308,7 @@ def known_fields(record: Any) -> set[str]:
 
 
 def test_without_packages_it_reports_all_that_it_does_with_them(start, hide):
-    hidden = hide("psutil", "platformdirs", "pynvml")
+    hidden = hide("platformdirs", "pynvml")
     with_all, without = start(), start(environment=hidden)
     expected, facts = with_all.facts(), without.facts()
     assert (known_fields(facts), facts.why) == (known_fields(expected), expected.why)
@@ -328,7 +328,7 @@ def test_without_packages_it_reports_all_that_it_does_with_them(start, hide):
 
 
 def test_with_a_driver_and_without_pynvml_that_is_the_reason(start, hide, driver):
-    sensors = start(driver=driver, environment=hide("psutil", "pynvml"))
+    sensors = start(driver=driver, environment=hide("pynvml"))
     facts = sensors.facts()
     assert facts.cores is not None
     assert (facts.gpus, facts.gpus_state) == (None, GpuState.NO_PACKAGE)

@@ -361,15 +361,15 @@ def test_a_suspended_supervisor_is_reported_by_the_viewer(start):
 
 
 def test_sensors_that_cannot_start_hold_up_no_session(start, tmp_path, monkeypatch):
-    broken = tmp_path / "psutil.py"
-    broken.write_text("raise RuntimeError('psutil is broken')\n")
+    broken = tmp_path / "argparse.py"
+    broken.write_text("raise RuntimeError('argparse is broken')\n")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     session = start(epochs=2)
     assert session.header.machine.cores is None
     assert "machine" in session.header.why
     assert session.wait_for_end().status == "completed"
     assert len(session.records(Epoch)) == 2
-    reported = "the sensors ended (RuntimeError: psutil is broken)"
+    reported = "the sensors ended (RuntimeError: argparse is broken)"
     assert any(reported in text for text in session.notices())
 
 

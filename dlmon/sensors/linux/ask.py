@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from dlmon.sensors import kernel_files
-from dlmon.sensors.linux.psutil_or_procfs import system
 
 
 def ask(questions: Mapping[str, Callable[[], Any]]) -> tuple[dict[str, Any], dict[str, str]]:
@@ -16,7 +15,6 @@ def ask(questions: Mapping[str, Callable[[], Any]]) -> tuple[dict[str, Any], dic
     for name, question in questions.items():
         try:
             values[name] = question()
-        # psutil looks for a line of a file that may not have it.
-        except (OSError, ValueError, LookupError, system.Error) as error:
+        except (OSError, ValueError) as error:
             why[name] = kernel_files.reason(error)
     return values, why

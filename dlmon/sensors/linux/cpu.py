@@ -3,37 +3,41 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 from dlmon.records import Cpu, MachineFacts
 from dlmon.sensors import kernel_files
 from dlmon.sensors.linux.ask import ask
-from dlmon.sensors.linux.psutil_or_procfs import system
 from dlmon.sensors.provider import Provider, Reading
 from dlmon.sensors.rates import Rates
 
 # Reading a core's clock can interrupt that core: on a large machine, ask a few.
 _MAX_CLOCKS = 16
+_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 _MODEL_KEYS = ("model name", "cpu model", "cpu")
 # Drivers of the CPU's own sensors, and the label of the one that stands for the whole package.
 _TEMPERATURE_DRIVERS = ("coretemp", "k10temp", "zenpower", "cpu_thermal")
 _TEMPERATURE_LABELS = ("Package id", "Tdie", "Tctl")
 
 
-class CpuProvider(Provider):
-    """The whole machine's CPU: utilisation by psutil, clock and temperature from /sys."""
+class CoreTimes(NamedTuple):
+    """What a core's time went into since the start, in clock ticks."""
 
-    def __init__(
-        self,
-        root: Path = Path("/"),
-        cpu_times: Callable[[], Sequence[Any]] = lambda: system.cpu_times(percpu=True),
-    ) -> None:
+    busy: int
+    total: int
+    stolen: int
+    """By the host of a virtual machine."""
+
+
+class CpuProvider(Provider):
+    """The whole machine's CPU, from /proc and /sys."""
+
+    def __init__(self, root: Path = Path("/")) -> None:
         self._root = root
-        self._cpu_times = cpu_times
-        self._last: list[tuple[float, float]] = []
-        self._stolen: float | None = None
+        self._stat = str(root / "proc/stat")
+        self._last: list[CoreTimes] = []
         self._steal = Rates()
         self._clocks: list[str] = []
         self._temperatures: list[str] = []
@@ -43,10 +47,10 @@ class CpuProvider(Provider):
             {
                 "cpu_model": self._model,
                 "cores": _allowed_cores,
-                "physical_cores": _physical_cores,
+                "physical_cores": self._physical_cores,
                 "load_1m": _load_1m,
                 "governor": self._governor,
-                "on_battery": _on_battery,
+                "on_battery": self._on_battery,
             }
         )
         self._clocks = self._clock_files()
@@ -56,12 +60,10 @@ class CpuProvider(Provider):
     def fast(self, t: int) -> Reading:
         """Read the utilisation of the machine and of each core since the call before."""
         try:
-            times = self._cpu_times()
-            now = [busy_and_total(of_core) for of_core in times]
+            now = core_times(kernel_files.read(self._stat))
             last, self._last = self._last, now
-            self._stolen = stolen(times)
             pct, cores = utilisation(last, now)
-        except (OSError, ValueError, system.Error) as error:
+        except (OSError, ValueError) as error:
             return Reading(cpu=Cpu(why=dict.fromkeys(("pct", "cores"), kernel_files.reason(error))))
         return Reading(cpu=Cpu(pct=pct, cores=cores))
 
@@ -83,10 +85,25 @@ class CpuProvider(Provider):
 
     def _steal_pct(self, t: int) -> float:
         """Return the share of all cores' time that was stolen, by the counts read last."""
-        if self._stolen is None:
+        if not self._last:
             raise ValueError("not reported here")
-        (stolen_s_per_s,) = self._steal.per_second(t, round(self._stolen * 1e9))
-        return min(100.0, round(stolen_s_per_s / 1e7 / len(self._last), 1))
+        (ticks_per_s,) = self._steal.per_second(t, sum(core.stolen for core in self._last))
+        return min(100.0, round(100 * ticks_per_s / _TICKS_PER_S / len(self._last), 1))
+
+    def _physical_cores(self) -> int:
+        """Return how many groups of threads share a core."""
+        cpus = self._root / "sys/devices/system/cpu"
+        for name in ("core_cpus_list", "thread_siblings_list"):  # the older name comes second
+            files = cpus.glob(f"cpu[0-9]*/topology/{name}")
+            if cores := {kernel_files.read(path) for path in files}:
+                return len(cores)
+        raise ValueError("not reported here")
+
+    def _on_battery(self) -> bool:
+        supplies = self._root / "sys/class/power_supply"
+        batteries = [path for path in supplies.iterdir() if path.name.startswith("BAT")]
+        states = [kernel_files.read(battery / "status").strip() for battery in batteries]
+        return "Discharging" in states
 
     def _model(self) -> str:
         for line in kernel_files.read(self._root / "proc/cpuinfo").splitlines():
@@ -127,27 +144,29 @@ class CpuProvider(Provider):
         return found
 
 
-def busy_and_total(times: Any) -> tuple[float, float]:
-    """Return a core's busy and whole time in seconds, from psutil's `scputimes`.
+def core_times(stat: str) -> list[CoreTimes]:
+    """Return the times of each core that is online, from /proc/stat.
 
-    Waiting for a disk is not busy. Guest time is left out, for Linux counts it
-    in user time too (proc(5), /proc/stat).
+    Waiting for a disk is not busy. Guest time is left out, for Linux counts it in user time too.
+
+    Raises:
+        ValueError: the text is not that of /proc/stat.
     """
-    total = sum(times) - getattr(times, "guest", 0.0) - getattr(times, "guest_nice", 0.0)
-    return total - times.idle - getattr(times, "iowait", 0.0), total
-
-
-def stolen(times: Sequence[Any]) -> float | None:
-    """Return the seconds that the host took from all cores, from psutil's `scputimes`.
-
-    None where the system doesn't count them.
-    """
-    counted = [steal for of_core in times if (steal := getattr(of_core, "steal", None)) is not None]
-    return sum(counted) if counted else None
+    cores = []
+    for line in stat.splitlines():
+        if line.startswith("cpu") and line[3:4].isdecimal():
+            ticks = [int(count) for count in line.split()[1:9]]
+            if len(ticks) < 8:
+                raise ValueError("/proc/stat can't be understood")
+            total = sum(ticks)
+            cores.append(CoreTimes(total - ticks[3] - ticks[4], total, ticks[7]))
+    if not cores:
+        raise ValueError("/proc/stat can't be understood")
+    return cores
 
 
 def utilisation(
-    last: Sequence[tuple[float, float]], now: Sequence[tuple[float, float]]
+    last: Sequence[CoreTimes], now: Sequence[CoreTimes]
 ) -> tuple[float, tuple[int, ...]]:
     """Return the percent busy of all cores together and of each, between two readings.
 
@@ -160,8 +179,8 @@ def utilisation(
         raise ValueError("the number of cores changed")
     # The kernel's idle and iowait counters may step back a little, so busy can seem to fall.
     spans = [
-        (max(0.0, busy - busy_before), total - total_before)
-        for (busy_before, total_before), (busy, total) in zip(last, now, strict=True)
+        (max(0, after.busy - before.busy), after.total - before.total)
+        for before, after in zip(last, now, strict=True)
     ]
     if min(total for _, total in spans) <= 0:
         raise ValueError("no CPU time was counted")
@@ -175,30 +194,7 @@ def _load_1m() -> float:
 
 
 def _allowed_cores() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return _counted(os.cpu_count())
-
-
-def _physical_cores() -> int:
-    return _counted(system.cpu_count(logical=False))
-
-
-def _counted(cores: int | None) -> int:
-    if cores is None:
-        raise ValueError("not reported here")
-    return cores
-
-
-def _on_battery() -> bool:
-    if not hasattr(system, "sensors_battery"):
-        raise ValueError("not reported here")
-    battery = system.sensors_battery()
-    if battery is None:
-        return False
-    if battery.power_plugged is None:
-        raise ValueError("the battery does not report it")
-    return not battery.power_plugged
+    return len(os.sched_getaffinity(0))
 
 
 def _numbers(paths: Sequence[str]) -> list[int]:

@@ -8,17 +8,12 @@ from pathlib import Path
 from dlmon.records import MachineFacts, Memory
 from dlmon.sensors import kernel_files
 from dlmon.sensors.linux.ask import ask
-from dlmon.sensors.linux.psutil_or_procfs import system
 from dlmon.sensors.provider import Provider, Reading
-from dlmon.sensors.rates import BYTES_IN_MIB, Rates, mib_per_second
+from dlmon.sensors.rates import Rates, mib_per_second
 
 
 class MemoryProvider(Provider):
-    """Memory as psutil reports it; swap and faults from /proc/meminfo and /proc/vmstat.
-
-    psutil reads vmstat for the swapped pages even where only the swap's size is asked for, and
-    takes each for 4 KiB.
-    """
+    """Memory and swap from /proc/meminfo, swapped pages and faults from /proc/vmstat."""
 
     def __init__(self, root: Path = Path("/")) -> None:
         self._meminfo = str(root / "proc/meminfo")
@@ -29,15 +24,15 @@ class MemoryProvider(Provider):
     def facts(self) -> MachineFacts:
         values, why = ask(
             {
-                "memory_mib": lambda: system.virtual_memory().total // BYTES_IN_MIB,
-                "swap_mib": lambda: self._swap_kib()["SwapTotal:"] // 1024,
+                "memory_mib": lambda: self._kib("MemTotal:")[0] // 1024,
+                "swap_mib": lambda: self._kib("SwapTotal:")[0] // 1024,
             }
         )
         return MachineFacts(**values, why=why)
 
     def fast(self, t: int) -> Reading:
         """Read the memory that is not available to a new program."""
-        values, why = ask({"used_mib": _used_mib})
+        values, why = ask({"used_mib": self._used_mib})
         return Reading(memory=Memory(**values, why=why))
 
     def slow(self, t: int) -> Reading:
@@ -53,17 +48,18 @@ class MemoryProvider(Provider):
             why.update(dict.fromkeys(("swap_mib_s", "major_faults_s"), kernel_files.reason(error)))
         return Reading(memory=Memory(**values, why=why))
 
+    def _used_mib(self) -> int:
+        total, available, free = self._kib("MemTotal:", "MemAvailable:", "MemFree:")
+        # A container's total can be less than what its host has available.
+        return (total - (available if available <= total else free)) // 1024
+
     def _swap_used_mib(self) -> int:
-        swap_kib = self._swap_kib()
-        return (swap_kib["SwapTotal:"] - swap_kib["SwapFree:"]) // 1024
+        total, free = self._kib("SwapTotal:", "SwapFree:")
+        return (total - free) // 1024
 
-    def _swap_kib(self) -> dict[str, int]:
-        return counts(kernel_files.read(self._meminfo), ("SwapTotal:", "SwapFree:"))
-
-
-def _used_mib() -> int:
-    memory = system.virtual_memory()
-    return int(memory.total - memory.available) // BYTES_IN_MIB
+    def _kib(self, *names: str) -> list[int]:
+        found = counts(kernel_files.read(self._meminfo), names)
+        return [found[name] for name in names]
 
 
 def counts(text: str, names: tuple[str, ...]) -> dict[str, int]:

@@ -4,7 +4,6 @@ import signal
 import subprocess
 import sys
 
-import psutil
 import pytest
 
 from dlmon.found_process import FoundProcess, NoSignal
@@ -34,15 +33,6 @@ def test_another_one_with_its_number_gets_none(child):
     assert child.poll() is None
 
 
-def test_one_whose_number_was_given_on_while_it_was_asked_gets_none(child, monkeypatch):
-    found = FoundProcess(child.pid, started(child.pid))
-    monkeypatch.setattr(psutil.Process, "is_running", lambda process: False)
-    monkeypatch.setattr(found._process, "_pid_reused", True)
-    with pytest.raises(NoSignal, match="has ended"):
-        found.send(signal.SIGTERM)
-    assert child.poll() is None
-
-
 def test_one_that_has_ended_is_said_to(child):
     begun = started(child.pid)
     found = FoundProcess(child.pid, begun)
@@ -55,10 +45,10 @@ def test_one_that_has_ended_is_said_to(child):
 
 
 def test_one_of_another_user_is_named_as_such_before_anything_is_asked(child, monkeypatch):
-    def denied(process, number):
-        raise psutil.AccessDenied(process.pid)
+    def denied(pidfd, number):
+        raise PermissionError(1, "Operation not permitted")
 
-    monkeypatch.setattr(psutil.Process, "send_signal", denied)
+    monkeypatch.setattr(signal, "pidfd_send_signal", denied)
     with pytest.raises(NoSignal, match="belongs to another user"):
         FoundProcess(child.pid, started(child.pid))
 

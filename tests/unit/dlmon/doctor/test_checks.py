@@ -335,5 +335,5 @@ def test_a_directory_that_is_not_writable_is_reported(
 
 
 def test_versions_are_looked_up_without_an_import():
-    assert installed_version("psutil")
+    assert installed_version("rich")
     assert installed_version("no-such-package-of-anybody") is None

@@ -3,7 +3,6 @@
 import asyncio
 import io
 import json
-import platform
 import sys
 import zipfile
 
@@ -11,9 +10,15 @@ import pytest
 from fakes.sessions import FAKES
 
 from dlmon.exit_codes import FAILED
-from dlmon.launch.bundle import BundleError, hash_of
+from dlmon.launch.bundle import BundleError
 from dlmon.remote import connection as connections
-from dlmon.remote.connection import LONGEST_LINE_BYTES, Connection, RefusedRequest, parts
+from dlmon.remote.connection import (
+    LONGEST_LINE_BYTES,
+    Connection,
+    RefusedRequest,
+    packed,
+    sent_files,
+)
 from dlmon.remote.ssh import SshError
 
 END = '{"id": @, "end": true}'
@@ -60,15 +65,12 @@ async def why_not_opened(connection):
 
 
 async def test_it_is_known_what_answers(opened):
-    connection = await opened(
-        first={"python": "3.12.4", "system": "linux-arm64"}, ready={"agent": "big", "boot_id": "7"}
-    )
+    connection = await opened(first={"python": "3.12.4"}, ready={"agent": "big", "boot_id": "7"})
     box = connection.box
-    assert (box.host_name, box.boot_id, box.python, box.system, box.sent_bytes) == (
+    assert (box.host_name, box.boot_id, box.python, box.sent_bytes) == (
         "big",
         "7",
         "3.12.4",
-        "linux-arm64",
         0,
     )
 
@@ -169,38 +171,30 @@ async def test_a_dlmon_that_can_not_be_sent_is_a_sentence(begin, monkeypatch):
     def broken():
         raise BundleError("the package dlmon is not where Python finds packages")
 
-    monkeypatch.setattr(connections, "parts", broken)
+    monkeypatch.setattr(connections, "sent_files", broken)
     words, may_pass = await why_not_opened(await begin())
     assert words.startswith("box can't be sent dlmon: the package dlmon is not where")
     assert not may_pass
 
 
-def test_what_runs_anywhere_is_one_part_and_what_was_compiled_another():
-    anywhere, compiled = parts()
-    assert anywhere.system is None
-    assert compiled.system == f"{platform.system().lower()}-{platform.machine()}"
-    names = set(anywhere.files)
-    assert {"dlmon/remote/agent.py", "workloads/__main__.py", "platformdirs/__init__.py"} <= names
-    assert "pynvml.py" in names
-    assert {name.split("/")[0] for name in compiled.files} == {"psutil"}
-    assert not [name for name in names if name.endswith(".so") or "__pycache__" in name]
+def test_what_is_sent_runs_anywhere_and_is_unpacked_as_it_was():
+    files = sent_files()
+    assert {"dlmon/remote/agent.py", "workloads/__main__.py", "platformdirs/__init__.py"} <= set(
+        files
+    )
+    assert "pynvml.py" in files
+    assert not [name for name in files if name.endswith(".so") or "__pycache__" in name]
+    with zipfile.ZipFile(io.BytesIO(packed(files))) as archive:
+        assert {name: archive.read(name) for name in archive.namelist()} == files
 
 
-def test_a_part_is_named_by_what_is_in_it_and_is_unpacked_as_it_was():
-    for part in parts():
-        assert part.hash == hash_of(part.files)
-        with zipfile.ZipFile(io.BytesIO(part.archive())) as archive:
-            assert {name: archive.read(name) for name in archive.namelist()} == part.files
-
-
-def test_without_psutil_and_pynvml_the_rest_is_sent(monkeypatch):
+def test_without_pynvml_the_rest_is_sent(monkeypatch):
     find_spec = connections.importlib.util.find_spec
-    absent = ("psutil", "pynvml")
     monkeypatch.setattr(
         connections.importlib.util,
         "find_spec",
-        lambda name: None if name in absent else find_spec(name),
+        lambda name: None if name == "pynvml" else find_spec(name),
     )
-    (anywhere,) = parts.__wrapped__()
-    assert "pynvml.py" not in anywhere.files
-    assert "dlmon/remote/agent.py" in anywhere.files
+    files = sent_files.__wrapped__()
+    assert "pynvml.py" not in files
+    assert "dlmon/remote/agent.py" in files

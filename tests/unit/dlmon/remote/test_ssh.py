@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from dlmon.launch import bootstrap
 from dlmon.records.sanitize import clean
-from dlmon.remote import bootstrap
 from dlmon.remote.hosts import HostError
 from dlmon.remote.ssh import SshError, bootstrap_line, explain, ssh_command
 

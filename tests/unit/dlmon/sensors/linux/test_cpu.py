@@ -3,78 +3,97 @@
 from __future__ import annotations
 
 import os
-from collections import namedtuple
 from pathlib import Path
 
-import psutil
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dlmon.records import Cpu, MachineFacts, Memory
 from dlmon.sensors import kernel_files
-from dlmon.sensors.linux.cpu import CpuProvider, busy_and_total, utilisation
+from dlmon.sensors.linux.cpu import CoreTimes, CpuProvider, core_times, utilisation
 from dlmon.sensors.linux.memory import MemoryProvider
 
-Times = namedtuple("Times", "user system idle iowait guest")
+STAT = """cpu  300 30 90 6000 6 1 3 9 12 3
+cpu0 100 10 30 2000 2 0 1 3 4 1
+cpu2 200 20 60 4000 4 1 2 6 8 2 99
+intr 123456 0 0 17
+"""
+
+
+def write(root: Path, files: dict[str, str]) -> Path:
+    for name, text in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return root
 
 
 def test_waiting_is_not_busy_and_guests_count_once():
-    assert busy_and_total(Times(user=5, system=1, idle=3, iowait=1, guest=2)) == (6, 10)
+    assert core_times(STAT) == [CoreTimes(144, 2146, 3), CoreTimes(289, 4293, 6)]
+
+
+@pytest.mark.parametrize("numbers", ["1 2 3 4 5 6 x 8 9 10", "1 2 3", ""])
+def test_times_that_are_none_are_a_reason_and_never_0(tmp_path: Path, numbers: str):
+    provider = CpuProvider(write(tmp_path, {"proc/stat": f"cpu  1 2\ncpu0 {numbers}\n"}))
+    assert set(provider.fast(0).cpu.why) == {"pct", "cores"}
+
+
+def core(busy: int, total: int, stolen: int = 0) -> CoreTimes:
+    return CoreTimes(busy, total, stolen)
 
 
 def test_utilisation_is_per_core_and_over_all():
-    last = [(10.0, 100.0), (10.0, 100.0)]
-    now = [(11.0, 101.0), (10.25, 101.0)]
+    last = [core(1000, 10000), core(1000, 10000)]
+    now = [core(1100, 10100), core(1025, 10100)]
     assert utilisation(last, now) == (62.5, (100, 25))
 
 
-def readings(*readings):
-    """Return a provider's `cpu_times` that returns one of these after the other."""
-    following = iter(readings)
-    return lambda: next(following)
+def stat(*cores: tuple[int, int, int]) -> dict[str, str]:
+    """Return /proc/stat with each core's user, idle and stolen ticks."""
+    lines = [f"cpu{n} {user} 0 0 {idle} 0 0 0 {steal} 0 0" for n, (user, idle, steal) in
+             enumerate(cores)]  # fmt: skip
+    return {"proc/stat": "\n".join(["cpu  0", *lines, "intr 0"])}
 
 
 def test_what_the_host_took_is_a_share_of_all_cores_time(tmp_path: Path):
-    guest = namedtuple("Guest", "user idle iowait steal")
-    before = [guest(1.0, 10.0, 0.0, 3.0), guest(1.0, 10.0, 0.0, 0.0)]
-    after = [guest(3.5, 10.0, 0.0, 5.5), guest(1.0, 15.0, 0.0, 0.0)]
-    provider = CpuProvider(tmp_path, readings(before, after))
-    for t, known in ((0, None), (5_000_000_000, 25.0)):
+    provider = CpuProvider(tmp_path)
+    ticks = os.sysconf("SC_CLK_TCK")
+    for t, cores, known in (
+        (0, ((100, 1000, 3 * ticks), (100, 1000, 0)), None),
+        (5_000_000_000, ((350, 1000, 5 * ticks + ticks // 2), (100, 1500, 0)), 25.0),
+    ):
+        write(tmp_path, stat(*cores))
         provider.fast(t)
         assert provider.slow(t).cpu.steal_pct == known
 
 
-def test_a_system_that_counts_no_steal_says_so(tmp_path: Path):
-    times = Times(1.0, 0.0, 1.0, 0.0, 0.0)
-    provider = CpuProvider(tmp_path, readings([times], [times]))
-    for t in (0, 5_000_000_000):
-        provider.fast(t)
-        cpu = provider.slow(t).cpu
-    assert (cpu.steal_pct, cpu.why["steal_pct"]) == (None, "not reported here")
-
-
 @given(
     st.lists(
-        st.tuples(st.floats(0, 1e6), st.floats(0, 1e6), st.floats(0.001, 10), st.floats(-1, 20)),
+        st.tuples(
+            st.integers(0, 10**9),
+            st.integers(0, 10**9),
+            st.integers(1, 1000),
+            st.integers(-100, 2000),
+        ),
         min_size=1,
         max_size=8,
     )
 )
 def test_utilisation_is_never_outside_of_0_to_100(cores):
-    last = [(busy, total) for busy, total, _, _ in cores]
-    now = [(busy + worked, total + passed) for busy, total, passed, worked in cores]
+    last = [core(busy, total) for busy, total, _, _ in cores]
+    now = [core(busy + worked, total + passed) for busy, total, passed, worked in cores]
     pct, each = utilisation(last, now)
     assert 0 <= pct <= 100
-    assert all(0 <= core <= 100 for core in each)
+    assert all(0 <= share <= 100 for share in each)
 
 
 @pytest.mark.parametrize(
     ("last", "now", "why"),
     [
-        ([], [(1.0, 1.0)], "no earlier reading"),
-        ([(1.0, 1.0)], [(1.0, 1.0), (1.0, 1.0)], "number of cores changed"),
-        ([(1.0, 1.0)], [(1.0, 1.0)], "no CPU time"),
+        ([], [core(1, 1)], "no earlier reading"),
+        ([core(1, 1)], [core(1, 1), core(1, 1)], "number of cores changed"),
+        ([core(1, 1)], [core(1, 1)], "no CPU time"),
     ],
 )
 def test_readings_that_cannot_be_compared_say_why(last, now, why):
@@ -83,28 +102,42 @@ def test_readings_that_cannot_be_compared_say_why(last, now, why):
 
 
 def test_a_core_that_comes_is_a_gap_of_one_reading(tmp_path: Path):
-    readings = iter(
-        [
-            [Times(1, 0, 1, 0, 0)],
-            [Times(2, 0, 2, 0, 0), Times(9, 0, 9, 0, 0)],
-            [Times(3, 0, 3, 0, 0), Times(10, 0, 9, 0, 0)],
-        ]
-    )
-    provider = CpuProvider(tmp_path, cpu_times=lambda: next(readings))
+    provider = CpuProvider(write(tmp_path, stat((100, 100, 0))))
     provider.fast(0)
+    write(tmp_path, stat((200, 200, 0), (900, 900, 0)))
     assert provider.fast(1).cpu == Cpu(
         why=dict.fromkeys(("pct", "cores"), "the number of cores changed")
     )
+    write(tmp_path, stat((300, 300, 0), (1000, 900, 0)))
     assert provider.fast(2).cpu == Cpu(pct=66.7, cores=(50, 100))
 
 
-def test_a_failing_psutil_is_a_reason_and_no_error(tmp_path: Path):
-    def refused():
-        raise psutil.AccessDenied(1)
+TOPOLOGY = "sys/devices/system/cpu/cpu{}/topology/{}"
 
-    reported = CpuProvider(tmp_path, cpu_times=refused).fast(0).cpu
-    assert reported is not None
-    assert set(reported.why) == {"pct", "cores"}
+
+@pytest.mark.parametrize("name", ["core_cpus_list", "thread_siblings_list"])
+def test_threads_of_one_core_are_one_physical_core(tmp_path: Path, name: str):
+    for cpu, siblings in enumerate(["0,4", "1,5", "2", "3", "0,4", "1,5"]):
+        write(tmp_path, {TOPOLOGY.format(cpu, name): f"{siblings}\n"})
+    assert CpuProvider(tmp_path).facts().physical_cores == 4
+
+
+@pytest.mark.parametrize(
+    ("status", "on_battery"),
+    [("Discharging", True), ("Full", False), ("Charging", False), ("Unknown", False)],
+)
+def test_a_battery_says_by_its_status_whether_the_mains_are_there(
+    tmp_path: Path, status: str, on_battery: bool
+):
+    supplies = "sys/class/power_supply"
+    write(tmp_path, {f"{supplies}/BAT1/status": f"{status}\n", f"{supplies}/AC/online": "0\n"})
+    assert CpuProvider(tmp_path).facts().on_battery is on_battery
+
+
+def test_a_machine_that_tells_nothing_of_its_supplies_has_no_battery_that_is_known(tmp_path):
+    facts = CpuProvider(tmp_path).facts()
+    assert (facts.on_battery, facts.why["on_battery"]) == (None, "not reported here")
+    assert (facts.physical_cores, facts.why["physical_cores"]) == (None, "not reported here")
 
 
 def cpu_tree(root: Path) -> Path:
@@ -194,10 +227,15 @@ def memory_tree(root: Path, swap_free_kib: int, swapped: tuple[int, int], faults
     return root
 
 
-def test_memory_in_use_is_what_is_not_available(monkeypatch: pytest.MonkeyPatch):
-    memory = namedtuple("memory", "total available")
-    monkeypatch.setattr(psutil, "virtual_memory", lambda: memory(8 * 2**30, 3 * 2**30))
-    assert MemoryProvider().fast(0).memory == Memory(used_mib=5 * 1024)
+@pytest.mark.parametrize(
+    ("available_mib", "used_mib"),
+    [(3 * 1024, 5 * 1024), (9 * 1024, 7 * 1024)],  # more than all there is, as in a container
+)
+def test_memory_in_use_is_what_is_not_available(tmp_path: Path, available_mib, used_mib):
+    text = f"MemTotal: {8 << 20} kB\nMemFree: {1 << 20} kB\nMemAvailable: {available_mib << 10} kB"
+    provider = MemoryProvider(write(tmp_path, {"proc/meminfo": text}))
+    assert provider.facts().memory_mib == 8 * 1024
+    assert provider.fast(0).memory == Memory(used_mib=used_mib)
 
 
 def test_swap_and_major_faults_are_rates_of_what_the_kernel_counts(tmp_path: Path):
@@ -211,26 +249,11 @@ def test_swap_and_major_faults_are_rates_of_what_the_kernel_counts(tmp_path: Pat
     )
 
 
-def test_the_swaps_size_is_reported_where_nothing_but_meminfo_is_there(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    memory_tree(tmp_path, 524_288, (5, 6), 100)
-    (tmp_path / "proc/vmstat").unlink()
-    assert MemoryProvider(tmp_path).facts().swap_mib == 1024
-    monkeypatch.setattr(psutil, "PROCFS_PATH", str(tmp_path / "proc"))
-    with pytest.warns(RuntimeWarning, match="swap memory stats"):
-        assert psutil.swap_memory().total == 2**30
-
-
 def test_a_machine_that_does_not_tell_its_swap_is_not_one_without(tmp_path: Path):
     (tmp_path / "proc").mkdir()
     (tmp_path / "proc/meminfo").write_text("MemTotal: 8388608 kB\n")
     facts = MemoryProvider(tmp_path).facts()
     assert (facts.swap_mib, facts.why["swap_mib"]) == (None, "not reported here")
-
-
-def test_the_swap_of_this_machine_is_as_large_as_psutil_says():
-    assert MemoryProvider().facts().swap_mib == psutil.swap_memory().total // 2**20
 
 
 def test_memory_that_cannot_be_read_is_a_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -242,7 +265,6 @@ def test_memory_that_cannot_be_read_is_a_reason(tmp_path: Path, monkeypatch: pyt
     assert reported == Memory(
         why=dict.fromkeys(("swap_used_mib", "swap_mib_s", "major_faults_s"), "not reported here")
     )
-    monkeypatch.setattr(psutil, "virtual_memory", refused)
     monkeypatch.setattr(kernel_files, "read", refused)
     assert provider.facts() == MachineFacts(why={"memory_mib": "denied", "swap_mib": "denied"})
     assert provider.fast(0).memory == Memory(why={"used_mib": "denied"})

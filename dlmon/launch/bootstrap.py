@@ -1,17 +1,16 @@
-"""Keep dlmon's files on a box, and become its agent; sent there as text, nothing is installed.
+"""Keep dlmon's files in a folder that is named by their hash; on a box, become its agent too.
 
-A box runs this with the python3 that it has, so it is written for Python 3.6, imports the
-standard library alone, and looks for a newer Python by itself. stdin brings one line of JSON
-(the word that marks our lines, and the parts of dlmon by hash and platform); stdout takes one
-marked line that says what is missing here; then stdin brings that. From then on both belong to
-the agent.
+A box is sent this as text, and nothing is installed there. It runs this with the python3 that it
+has, so it is written for Python 3.6, imports the standard library alone, and looks for a newer
+Python by itself. stdin brings one line of JSON (the word that marks our lines, and the hash of
+dlmon's files); stdout takes one marked line that says whether they are missing here; then stdin
+brings them. From then on both belong to the agent.
 """
 
 import hashlib
 import io
 import json
 import os
-import platform
 import shutil
 import stat
 import subprocess
@@ -106,9 +105,8 @@ def is_whole(folder: str, wanted: str) -> bool:
             # A folder that is a link is not walked, and could still be imported from.
             for path in [top] + [os.path.join(top, name) for name in folders + names]:
                 found = os.lstat(path)
-                if stat.S_ISLNK(found.st_mode) or found.st_uid != os.geteuid():
-                    return False
-                if found.st_mode & 0o022:
+                is_kind = stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode)
+                if not is_kind or found.st_uid != os.geteuid() or found.st_mode & 0o022:
                     return False
             for name in names:
                 path = os.path.join(top, name)
@@ -119,12 +117,8 @@ def is_whole(folder: str, wanted: str) -> bool:
     return bool(files) and hash_of(files) == wanted
 
 
-def keep(place: str, wanted: str, archive: bytes) -> None:
-    """Unpack what was sent, if it is what was announced."""
-    with zipfile.ZipFile(io.BytesIO(archive)) as sent:
-        files = {name: sent.read(name) for name in sent.namelist()}
-    if hash_of(files) != wanted:
-        raise ValueError("what arrived is not what was sent")
+def keep(place: str, wanted: str, files: dict) -> None:  # type: ignore[type-arg]
+    """Write files as the folder of that hash."""
     being_made = tempfile.mkdtemp(prefix=".", dir=place)
     try:
         for name, content in files.items():
@@ -147,13 +141,12 @@ def keep(place: str, wanted: str, archive: bytes) -> None:
         shutil.rmtree(being_made, ignore_errors=True)
 
 
-def remove_unused(place: str, used: list) -> None:  # type: ignore[type-arg]
-    """Remove what no connection has needed for a month, and what broken ones left."""
+def remove_unused(place: str, used: str) -> None:
+    """Remove what nobody has needed for a month, and what was left unfinished."""
+    os.utime(os.path.join(place, used))
     for name in os.listdir(place):
         path = os.path.join(place, name)
-        if name in used:
-            os.utime(path)
-        elif time.time() - os.lstat(path).st_mtime > UNUSED_S:
+        if time.time() - os.lstat(path).st_mtime > UNUSED_S:
             shutil.rmtree(path, ignore_errors=True)
 
 
@@ -192,14 +185,14 @@ def run(source: str) -> None:
     if sys.version_info[:2] < OLDEST_PYTHON:
         answer(lacks="python", python=python, executable=sys.executable)
         return
-    system = "%s-%s" % (platform.system().lower(), platform.machine())
-    parts = list(asked["parts"]["any"]) + list(asked["parts"].get(system, []))
+    wanted = asked["hash"]
     why = "there is no folder to keep it in"
     for place in places():
         try:
             own_folder(place)
-            missing = [part for part in parts if not is_whole(os.path.join(place, part), part)]
-            if missing:
+            folder = os.path.join(place, wanted)
+            is_missing = not is_whole(folder, wanted)
+            if is_missing:
                 # Where nothing can be written, this is the time to find out.
                 with tempfile.TemporaryFile(dir=place) as file:
                     file.write(b"0" * asked["bytes"])
@@ -209,21 +202,20 @@ def run(source: str) -> None:
     else:
         answer(lacks="room", why=why)
         return
-    answer(python=python, system=system, missing=missing)
-    for part in missing:
-        archive = read_bytes(int(read_line()))
-        try:
-            keep(place, part, archive)
-        except (OSError, ValueError) as error:
-            answer(lacks="room", why="%s: %s" % (place, error))
-            return
+    answer(python=python, missing=is_missing)
     try:
-        remove_unused(place, parts)
-    except OSError as error:
-        sys.stderr.write("%s: %s\n" % (place, error.strerror))
-    folders = os.pathsep.join(os.path.join(place, part) for part in parts)
-    environment = dict(os.environ, DLMON_PACKAGES=folders, PYTHONSAFEPATH="1")
-    command = [sys.executable, "-c", START, folders, asked["mark"]]
+        if is_missing:
+            with zipfile.ZipFile(io.BytesIO(read_bytes(int(read_line())))) as sent:
+                files = {name: sent.read(name) for name in sent.namelist()}
+            if hash_of(files) != wanted:
+                raise ValueError("what arrived is not what was sent")
+            keep(place, wanted, files)
+        remove_unused(place, wanted)
+    except (OSError, ValueError) as error:
+        answer(lacks="room", why="%s: %s" % (place, error))
+        return
+    environment = dict(os.environ, DLMON_PACKAGES=folder, PYTHONSAFEPATH="1")
+    command = [sys.executable, "-c", START, folder, asked["mark"]]
     os.execve(sys.executable, command, environment)
 
 

@@ -44,13 +44,11 @@ from dlmon.log.directory import (
     status_without_result,
     stop_session,
 )
-from dlmon.log.folder import LogError, is_trace, log_directory, reason_of
+from dlmon.log.folder import LogError, is_trace, log_directory
 from dlmon.log.follower import LogFollower, RecordFollower
 from dlmon.log.index import Place
 from dlmon.log.label import Label, read_label, write_label
 from dlmon.records import (
-    Facts,
-    Machine,
     Notice,
     Record,
     SessionHeader,
@@ -58,7 +56,6 @@ from dlmon.records import (
     SweepHeader,
     encode,
 )
-from dlmon.records.changes import Changes
 from dlmon.session.follower import SessionFollower
 from dlmon.session.source import SLICE_S
 from dlmon.stop import BY_OTHER_SCREEN
@@ -76,7 +73,6 @@ LOOK_FOR_END_S, LOOKS_FOR_END = 0.05, 200
 # A viewer asks something every ten seconds at least; one that is silent so long is gone, though
 # its connection may look alive from here.
 SILENCE_S = 120.0
-_MS_NS = 1_000_000
 LONGEST_REQUEST_BYTES = 1 << 20
 
 
@@ -111,7 +107,6 @@ class Agent:
             "launch": _launch,
             "stop": _stop,
             "traces": _traces,
-            "trace": _trace,
             "name": _name,
             "control": _control,
             "doctor": _doctor,
@@ -174,36 +169,18 @@ async def _ping() -> Answers:
 async def _watch(interval_s: float = 1.0, pcie: bool = False) -> Answers:
     """Yield the machine's facts, and a sample every so often: only what changed in it."""
     arrived: asyncio.Queue[Record] = asyncio.Queue()
-    changes = Changes()
-
-    def take(record: Facts | Machine) -> None:
-        if isinstance(record, Machine):
-            record = changes.only_changed(_without_noise(record))
-        arrived.put_nowait(record)
 
     def notice(text: str) -> None:
         arrived.put_nowait(Notice(time.monotonic_ns(), text))
 
-    sensing = Sensing(interval_s, take, take, notice, pcie=pcie, at_once=True)
+    put = arrived.put_nowait
+    sensing = Sensing(interval_s, put, put, notice, pcie=pcie, at_once=True)
     sensing.start()
     try:
         while True:
             yield {"record": encode(await arrived.get())}
     finally:
         sensing.close()
-
-
-def _without_noise(sample: Machine) -> Machine:
-    """Return a sample without digits that are longer on the wire and say nothing.
-
-    Two machines' clocks agree by no more than a millisecond. Power is accurate to within 5 % on the
-    GPUs of which NVML says it (nvmlDeviceGetPowerUsage, on Fermi and Kepler).
-    """
-    sample = replace(sample, t=sample.t // _MS_NS * _MS_NS)
-    if sample.gpus is None:
-        return sample
-    gpus = tuple(replace(gpu, power_w=_rounded(gpu.power_w)) for gpu in sample.gpus)
-    return replace(sample, gpus=gpus)
 
 
 async def _running(log_dir: str | None = None, interval_s: float = 1.0) -> Answers:
@@ -466,23 +443,19 @@ async def _control(session: str, request: dict[str, Any], log_dir: str | None = 
         raise RequestError(str(error)) from None
 
 
-async def _traces(session: str, log_dir: str | None = None) -> Answers:
+async def _traces(
+    session: str, have: dict[str, int] | None = None, log_dir: str | None = None
+) -> Answers:
+    """Yield the name and size of each trace that is not there yet, and then what it holds."""
     (path,) = _meant(session, _directory(log_dir))[-1:]
     for file in sorted(path.parent.iterdir()):
-        if is_trace(file.name):
-            yield {"file": file.name, "size": file.stat().st_size}
-
-
-async def _trace(session: str, file: str, offset: int, log_dir: str | None = None) -> Answers:
-    (path,) = _meant(session, _directory(log_dir))[-1:]
-    if not is_trace(file):
-        raise RequestError(f"{file} is not the trace of a profile")
-    try:
-        with os.fdopen(open_regular(path.with_name(file)), "rb") as trace:
-            trace.seek(offset)
-            yield {"text": base64.b64encode(trace.read(TRACE_CHUNK_BYTES)).decode()}
-    except OSError as error:
-        raise RequestError(f"{file} can't be read: {reason_of(error)}", FAILED) from None
+        size = file.stat().st_size
+        if not is_trace(file.name) or (have or {}).get(file.name) == size:
+            continue
+        yield {"file": file.name, "size": size}
+        with os.fdopen(open_regular(file), "rb") as trace:
+            while data := trace.read(TRACE_CHUNK_BYTES):
+                yield {"text": base64.b64encode(data).decode()}
 
 
 async def _name(

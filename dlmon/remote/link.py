@@ -1,7 +1,7 @@
 """Keep a connection to a host: connect, connect again when it is lost, and ask again what stands.
 
-A connection that is lost is tried again after 1, 3, 15 and 60 s, then every 5 minutes. A try that
-a person asks for comes on top of these and puts none of them off.
+A connection that is lost is tried again after 1, 3, 15 and 60 s, then every 5 minutes, or when a
+person asks for it.
 """
 
 from __future__ import annotations
@@ -21,15 +21,11 @@ from dlmon.remote.ssh import SshError
 
 BACK_OFF_S = (1.0, 3.0, 15.0, 60.0, 300.0)
 PING_S = 10.0
-# A ping is left out, for the bytes on the wire, where other answers came so recently and the
-# clocks were compared so recently.
-QUIET_S, CLOCKS_S = 5.0, 30.0
 # A host that answers nothing for so long is as good as gone, whatever its connection says.
 SILENCE_S = 20.0
 # Longer than a connection takes to close.
 _CANCELLED_S = 5.0
 _ROUND_TRIPS = 12
-_FIRST_ROUND_TRIPS = 3
 
 
 @record(frozen=True)
@@ -93,7 +89,7 @@ class Link:
         self._ended = asyncio.Event()
         self._changed = asyncio.Event()
         self._retry = asyncio.Event()
-        self._answered_at_ns = self._pinged_at_ns = 0
+        self._answered_at_ns = 0
 
     @property
     def is_up(self) -> bool:
@@ -183,7 +179,7 @@ class Link:
         return answers[0] if answers else {}
 
     async def _keep(self) -> None:
-        failures, due_ns = 0, None
+        failures = 0
         while True:
             self.tries += 1
             try:
@@ -202,24 +198,15 @@ class Link:
                 # One that is lost at once, again and again, is tried less and less often too.
                 if self._clock() - began_ns > SILENCE_S * 1e9:
                     failures = 0
-                due_ns = None
-            if due_ns is None or due_ns <= self._clock():
-                due_ns = self._clock() + int(BACK_OFF_S[min(failures, len(BACK_OFF_S) - 1)] * 1e9)
-                failures += 1
-            if not await self._is_asked_for_before(due_ns):
-                due_ns = None
-
-    async def _is_asked_for_before(self, due_ns: int) -> bool:
-        """Wait until the next try is due; return whether a person wants one before."""
-        self.retry_at_ns = due_ns
-        self._retry.clear()
-        try:
-            await asyncio.wait_for(self._retry.wait(), max(0, due_ns - self._clock()) / 1e9)
-        except asyncio.TimeoutError:
-            return False
-        finally:
+            wait_s = BACK_OFF_S[min(failures, len(BACK_OFF_S) - 1)]
+            failures += 1
+            self.retry_at_ns = self._clock() + int(wait_s * 1e9)
+            self._retry.clear()
+            with contextlib.suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(self._retry.wait(), wait_s)
+                # A person who tries again shall not wait longer the next time.
+                failures -= 1
             self.retry_at_ns = None
-        return True
 
     async def _serve(self, connection: Connection) -> None:
         self._connection = connection
@@ -240,8 +227,7 @@ class Link:
             if self._clock() - self._answered_at_ns > SILENCE_S * 1e9:
                 self._report_lost(SshError(f"{self.host} stopped answering"))
                 return
-            if self._is_ping_due():
-                self._ping(connection)
+            self._ping(connection)
         self._report_lost(connection.lost or SshError(f"{self.host}: the connection was closed"))
 
     def _report_lost(self, failure: SshError) -> None:
@@ -250,16 +236,8 @@ class Link:
         self._failure = failure
         self._changed.set()
 
-    def _is_ping_due(self) -> bool:
-        """Whether nothing else arrives, or the clocks have to be compared again."""
-        now_ns = self._clock()
-        is_new = len(self._round_trips) < _FIRST_ROUND_TRIPS
-        is_quiet = now_ns - self._answered_at_ns >= QUIET_S * 1e9
-        return is_new or is_quiet or now_ns - self._pinged_at_ns >= CLOCKS_S * 1e9
-
     def _ping(self, connection: Connection) -> None:
         sent_ns, sent_wall = self._clock(), time.time()
-        self._pinged_at_ns = sent_ns
 
         def take(answer: Answer) -> None:
             now_ns = self._clock()

@@ -87,10 +87,6 @@ class Mirror:
         """Why the session could not be stopped, where a stop was asked for."""
         self.is_gone = False
         """Whether nothing of the session runs any more."""
-        self._is_stop_wanted = False
-        """Whether a stop was asked for, and no answer says that it was taken or refused."""
-        self._is_stop_sent = False
-        """Whether such an answer may still come on this connection."""
         self._session = listed.session
         self.log_dir = log_dir
         self._size = listed.size
@@ -128,28 +124,15 @@ class Mirror:
             self.link.remove(self._asked)
 
     def stop_session(self) -> None:
-        """Ask for the session to be stopped, on the next connections too until that arrives."""
-        self._is_stop_wanted, self.refusal = True, None
-        self._send_stop()
-
-    def _send_stop(self) -> None:
-        self._is_stop_sent = True
+        """Ask for the session to be stopped; `refusal` says why it was not."""
+        self.refusal = None
         self.link.send("stop", self._take_stop, session=self._session, log_dir=self.log_dir)
 
     def _take_stop(self, answer: Answer) -> None:
         if "lost" in answer:
-            self._is_stop_sent = False
-            if self.problem is not None:
-                # No status comes any more with which it could be asked for again.
-                self._refuse_stop(self.problem)
+            self.refusal = f"{self.link.host}: the connection was lost; stop it again"
         elif "error" in answer:
-            self._refuse_stop(f"{self.link.host}: {answer['error']}")
-        else:
-            self._is_stop_wanted = self._is_stop_sent = False
-
-    def _refuse_stop(self, reason: str) -> None:
-        self._is_stop_wanted = self._is_stop_sent = False
-        self.refusal = reason
+            self.refusal = f"{self.link.host}: {answer['error']}"
 
     async def wait_until_copied(self, show: Callable[[float], None] = lambda share: None) -> Path:
         """Return the copy once all that was there is in it.
@@ -215,9 +198,7 @@ class Mirror:
             loss = answer.get("loss")
             self.loss = None if loss is None else str(loss)
             if self.status != Status.RUNNING:
-                self._is_stop_wanted = False
-            elif self._is_stop_wanted and not self._is_stop_sent:
-                self._send_stop()
+                self.refusal = None
         elif "end" in answer:
             self.is_gone = True
 
@@ -236,8 +217,6 @@ class Mirror:
 
     def _fail(self, problem: str, exit_code: int) -> None:
         self.problem, self.exit_code = problem, exit_code
-        if self._is_stop_wanted and not self._is_stop_sent:
-            self._refuse_stop(problem)
 
     def _write(self, at: int, data: bytes) -> None:
         """Put what arrived behind what is there; a copy of something else makes way."""

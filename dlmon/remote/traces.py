@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import base64
-import os
 from pathlib import Path
+from typing import Any
 
 from dlmon.exit_codes import FAILED
 from dlmon.log.folder import MOST_TRACE_BYTES, LogError, is_trace, reason_of
-from dlmon.private_files import open_private
+from dlmon.private_files import replace_private
 from dlmon.remote.connection import RefusedRequest
 from dlmon.remote.link import Link
 
@@ -24,43 +24,37 @@ async def copy_traces(link: Link, session: str, folder: Path, log_dir: str | Non
         RefusedRequest: the host sends none that can be copied.
         SshError: the connection was lost.
     """
-    which = {"session": session, "log_dir": log_dir}
-    sizes = {}
-    async for answer in link.ask("traces", **which):
-        file, size = answer.get("file"), answer.get("size")
-        if not isinstance(file, str) or type(size) is not int or not is_trace(file):
-            raise RefusedRequest(f"{link.host} sent no list of traces", FAILED)
-        sizes[file] = size
-        if len(sizes) > MOST_TRACES:
-            raise RefusedRequest(f"{session} has over {MOST_TRACES} traces: none is copied", FAILED)
-    for file, size in sizes.items():
-        if size > MOST_TRACE_BYTES:
-            raise LogError(
-                f"{file} of {session} has {size / MIB:,.0f} MiB, and no more than "
-                f"{MOST_TRACE_BYTES // MIB} are copied"
-            )
-        path = folder / file
+    have = _sizes(folder)
+    size: Any
+    file, size, data, copied = "", 0, bytearray(), 0
+    async for answer in link.ask("traces", session=session, have=have, log_dir=log_dir):
+        if "file" in answer:
+            file, size, copied = str(answer["file"]), answer.get("size"), copied + 1
+            if not is_trace(file) or type(size) is not int or data or copied > MOST_TRACES:
+                raise RefusedRequest(f"{link.host} sent no traces that can be copied", FAILED)
+            if size > MOST_TRACE_BYTES:
+                raise LogError(
+                    f"{file} of {session} has {size / MIB:,.0f} MiB, and no more than "
+                    f"{MOST_TRACE_BYTES // MIB} are copied"
+                )
+            continue
         try:
-            if not path.is_file() or path.stat().st_size != size:
-                await _copy(link, file, size, path, **which)
-        except OSError as error:
-            raise LogError(f"{file} can't be copied to {folder}: {reason_of(error)}") from None
+            data += base64.b64decode(str(answer.get("text")), validate=True)
+        except ValueError:
+            size = -1
+        if len(data) > size:
+            raise RefusedRequest(f"{link.host} did not send {file} as it is there", FAILED)
+        if len(data) == size:
+            try:
+                replace_private(folder / file, bytes(data))
+            except OSError as error:
+                why = reason_of(error)
+                raise LogError(f"{file} can't be copied to {folder}: {why}") from None
+            data.clear()
+    if data:
+        raise RefusedRequest(f"{link.host} did not send all of {file}", FAILED)
 
 
-async def _copy(link: Link, file: str, size: int, path: Path, **which: str | None) -> None:
-    """Write a trace whole or not at all."""
-    new = path.with_name(f".{file}.{os.getpid()}.{os.urandom(4).hex()}")
-    try:
-        with os.fdopen(open_private(new, os.O_WRONLY), "wb") as copy:
-            while (at := copy.tell()) < size:
-                answer = await link.ask_one("trace", **which, file=file, offset=at)
-                try:
-                    data = base64.b64decode(str(answer.get("text")), validate=True)
-                except ValueError:
-                    data = b""
-                if not 0 < len(data) <= size - at:
-                    raise RefusedRequest(f"{link.host} did not send {file} as it is there", FAILED)
-                copy.write(data)
-        new.replace(path)
-    finally:
-        new.unlink(missing_ok=True)
+def _sizes(folder: Path) -> dict[str, int]:
+    """Return how many bytes each trace has that is there already."""
+    return {path.name: path.stat().st_size for path in folder.iterdir() if is_trace(path.name)}

@@ -38,7 +38,7 @@ def main():
     requests = sys.stdin.buffer
     requests.readline()
     mark = json.loads(requests.readline())["mark"]
-    first = {"python": "3.12.1", "system": "linux-x86_64", "missing": [], **script.get("first", {})}
+    first = {"python": "3.12.1", "missing": False, **script.get("first", {})}
     say(f"\n{mark} {json.dumps(first)}\n")
     ready = {"agent": "stand-in", "boot_id": "1", "pid": 1, **script.get("ready", {})}
     say(f"\n{mark} {json.dumps(ready)}\n")

@@ -13,8 +13,8 @@ from fakes.scripts import script_session
 
 from dlmon.host import boot_id, host_name
 from dlmon.log.label import Label, write_label
-from dlmon.records import Cpu, Gpu, Machine, Model
-from dlmon.records.codec import decode, encode
+from dlmon.records import Model
+from dlmon.records.codec import encode
 from dlmon.remote import agent
 from dlmon.remote.agent import RunningLogs
 
@@ -63,37 +63,6 @@ def test_what_has_begun_since_is_found_until_it_is_over(tmp_path):
 
 def test_where_nothing_was_ever_recorded_nothing_runs(tmp_path):
     assert RunningLogs(tmp_path / "nowhere").find() == []
-
-
-@pytest.mark.parametrize(
-    ("power_w", "sent_w"), [(327.24, 327.0), (27.24, 27.2), (7.246, 7.25), (0.0, 0.0)]
-)
-def test_a_sample_is_sent_without_digits_that_say_nothing(monkeypatch, power_w, sent_w):
-    """What two machines' clocks can't tell apart would be three bytes a sample."""
-    gpus = (Gpu(0, power_w=power_w), Gpu(1, why={"power_w": "not reported by this GPU"}))
-
-    class Samples:
-        pids = ()
-
-        def __init__(self, interval_s, on_facts, on_sample, on_notice, **_):
-            self._on_sample = on_sample
-
-        def start(self):
-            self._on_sample(Machine(t=2_195_331_256_705, wall=1.0, cpu=Cpu(pct=3.0), gpus=gpus))
-
-        def close(self):
-            pass
-
-    monkeypatch.setattr(agent, "Sensing", Samples)
-
-    async def first():
-        async with aclosing(agent._watch()) as sent:
-            return (await anext(sent))["record"]
-
-    sent = asyncio.run(first())
-    sample = decode(sent)
-    assert (sample.t, sample.cpu.pct) == (2_195_331_000_000, 3.0)
-    assert sample.gpus == (Gpu(0, power_w=sent_w), gpus[1])
 
 
 def sent_of(tmp_path, records):

@@ -7,7 +7,7 @@ import pytest
 from dlmon.remote import link as links
 from dlmon.remote.connection import Box
 from dlmon.remote.hosts import HostError
-from dlmon.remote.link import BACK_OFF_S, SILENCE_S, Link, Standing
+from dlmon.remote.link import SILENCE_S, Link, Standing
 from dlmon.remote.ssh import SshError
 
 SECOND = 1_000_000_000
@@ -25,7 +25,7 @@ class FakeConnection:
     """Takes requests; a test answers them."""
 
     def __init__(self, boot_id="boot-1"):
-        self.box = Box("big", boot_id, "3.12.1", "linux-x86_64", 0)
+        self.box = Box("big", boot_id, "3.12.1", 0)
         self.lost = None
         self.received_bytes = 0
         self.takers = {}
@@ -85,7 +85,6 @@ def host():
 def quick_pings(monkeypatch):
     """Let no test wait for the next ping; set before the link is started."""
     monkeypatch.setattr(links, "PING_S", 0.001)
-    monkeypatch.setattr(links, "CLOCKS_S", 0.0)
 
 
 @pytest.fixture
@@ -116,24 +115,32 @@ async def until(condition):
             await asyncio.sleep(0)
 
 
-async def delays(link, host, clock, count):
-    """Return how long the link would wait before each of some next tries."""
-    found = []
-    for _ in range(count):
-        await until(lambda: link.retry_at_ns is not None)
-        found.append((link.retry_at_ns - clock()) / 1e9)
-        tries, clock.now_ns = host.tries, link.retry_at_ns
-        link.retry_now()
-        await until(lambda tries=tries: host.tries > tries)
-        await until(lambda: link.is_up or link.retry_at_ns is not None)
-    return found
+async def retried(link, host):
+    """Have a person try again, and wait until that is over."""
+    tries = host.tries
+    link.retry_now()
+    await until(lambda: host.tries > tries and (link.is_up or link.retry_at_ns is not None))
 
 
-async def test_a_host_that_can_not_be_reached_is_tried_less_and_less_often(failing, host, clock):
-    assert await delays(failing, host, clock, 7) == [1, 3, 15, 60, 300, 300, 300]
-    assert BACK_OFF_S == (1, 3, 15, 60, 300)
-    assert failing.problem == "box refuses connections by ssh"
-    assert not failing.needs_person
+async def test_a_host_that_can_not_be_reached_is_tried_less_and_less_often(
+    unstarted, host, monkeypatch
+):
+    waited = []
+
+    async def wait(waiting, timeout_s):
+        waiting.close()
+        waited.append(timeout_s)
+        if len(waited) == 7:
+            await asyncio.Event().wait()
+        raise TimeoutError
+
+    monkeypatch.setattr(links.asyncio, "wait_for", wait)
+    host.outcome = SshError("box refuses connections by ssh")
+    unstarted.start()
+    await until(lambda: len(waited) == 7)
+    assert waited == [1, 3, 15, 60, 300, 300, 300]
+    assert unstarted.problem == "box refuses connections by ssh"
+    assert not unstarted.needs_person
 
 
 async def test_it_is_tried_again_at_once_where_a_person_wants_it(failing, host):
@@ -145,30 +152,11 @@ async def test_it_is_tried_again_at_once_where_a_person_wants_it(failing, host):
     assert failing.box.host_name == "big"
 
 
-async def test_a_try_that_a_person_asks_for_puts_off_none_of_the_others(failing, host, clock):
-    assert await delays(failing, host, clock, 2) == [1, 3]
-    due_ns = failing.retry_at_ns
-    assert due_ns - clock() == 15 * SECOND
-    for seconds in (9, 3):
-        clock.now_ns += seconds * SECOND
-        tries = host.tries
-        failing.retry_now()
-        await until(lambda tries=tries: host.tries > tries and failing.retry_at_ns is not None)
-        assert failing.retry_at_ns == due_ns
-    assert failing.tries == host.tries == 5
-    assert await delays(failing, host, clock, 2) == [3, 60]
-
-
-async def test_after_a_connection_that_was_asked_for_the_next_try_is_soon(failing, host, clock):
-    await delays(failing, host, clock, 2)
-    host.outcome = None
-    failing.retry_now()
-    await until(lambda: failing.is_up)
-    clock.now_ns += int(SILENCE_S * SECOND) + 1
-    host.outcome = SshError("box refuses connections by ssh")
-    host.connections[-1].lose()
+async def test_a_try_that_a_person_asks_for_makes_none_of_the_others_later(failing, host, clock):
     await until(lambda: failing.retry_at_ns is not None)
-    assert failing.retry_at_ns - clock() == SECOND
+    for _ in range(3):
+        await retried(failing, host)
+        assert failing.retry_at_ns - clock() == SECOND
 
 
 async def test_it_is_tried_again_by_itself(host, monkeypatch):
@@ -217,19 +205,18 @@ async def test_who_waits_for_the_first_connection_hears_of_a_failure(host, clock
     await link.close()
 
 
-async def test_one_that_held_is_tried_soon_again_and_one_that_did_not_later(link, host, clock):
-    async def delay_after(held_s):
+async def test_one_that_is_lost_at_once_again_and_again_is_tried_later(host, clock, monkeypatch):
+    monkeypatch.setattr(links, "BACK_OFF_S", (0.0, 0.001, 1.0))
+    link = Link("box", connect=host.connect, clock=clock)
+    link.start()
+    for held_s, later_s in ((0, 0), (0, 0.001), (SILENCE_S + 1, 0), (0, 0.001), (0, 1.0)):
         await until(lambda: link.is_up)
         clock.now_ns += int(held_s * SECOND)
+        due = []
         host.connections[-1].lose()
-        await until(lambda: link.retry_at_ns is not None)
-        delay_s = (link.retry_at_ns - clock()) / 1e9
-        link.retry_now()
-        await until(lambda: link.retry_at_ns is None)
-        return delay_s
-
-    held = [0, 0, 0, SILENCE_S + 1, 0]
-    assert [await delay_after(held_s) for held_s in held] == [1, 3, 15, 1, 3]
+        await until(lambda due=due: due.append(link.retry_at_ns) or due[-1] is not None)
+        assert (due[-1] - clock()) / 1e9 == later_s
+    await link.close()
 
 
 async def test_what_stands_is_asked_on_each_connection_as_things_stand_then(link, host):
@@ -292,32 +279,6 @@ async def test_a_host_that_answers_nothing_for_long_is_lost(link, host, clock):
     assert link.problem == "box stopped answering"
     assert first.is_closed
     assert link.lost_at_ns == clock()
-
-
-async def test_a_host_whose_answers_come_is_pinged_less_often(unstarted, host, clock, monkeypatch):
-    looks, is_over = [], asyncio.Event()
-
-    async def look(waiting, timeout_s):
-        """Stand for the wait between two pings, which the clock measures."""
-        waiting.close()
-        looks.append(len(connection().asked))
-        clock.now_ns += int(timeout_s * SECOND)
-        if len(looks) > 8:
-            is_over.set()
-            await asyncio.Event().wait()
-        elif len(looks) <= 6:
-            connection().take("ping")({"t": clock.now_ns, "wall": 1.0})
-        raise TimeoutError
-
-    def connection():
-        return host.connections[0]
-
-    monkeypatch.setattr(links.asyncio, "wait_for", look)
-    unstarted.start()
-    async with asyncio.timeout(60):
-        await is_over.wait()
-    # Each 10 s until the clocks were compared thrice, then each 30 s, and each 10 s in silence.
-    assert looks == [1, 2, 3, 3, 3, 4, 4, 5, 6]
 
 
 async def test_the_time_of_the_loss_is_that_of_the_first_failure(link, host, clock):

@@ -34,7 +34,7 @@ class FakeLink:
 
     def connect(self, boot_id="boot-1"):
         """Ask again what stands, as a new connection does; return what goes with it."""
-        self.box = Box("big", boot_id, "3.12.1", "linux-x86_64", 0)
+        self.box = Box("big", boot_id, "3.12.1", 0)
         return [standing.fields() for standing in self.standing]
 
     def answer(self, **answer):

@@ -270,58 +270,15 @@ def test_a_session_that_can_not_be_stopped_says_why(make):
     assert mirror.refusal is None
 
 
-RUNNING = {"status": "running", "loss": None}
-
-
-@pytest.fixture
-def losing(make):
-    """Return a copy whose session was asked to stop on a connection that is lost since."""
+def test_a_stop_that_is_lost_is_said_until_the_session_is_seen_to_have_ended(make):
     mirror = make()
-    answer(mirror, RUNNING)
     mirror.stop_session()
     mirror.link.sent[0][2]({"lost": True})
-    return mirror
-
-
-def test_a_stop_that_is_lost_is_asked_for_again_once_the_session_is_seen_to_run(losing):
-    sent = losing.link.sent
-    assert len(sent) == 1
-    answer(losing, RUNNING, RUNNING)
-    assert [ask for ask, _, _ in sent] == ["stop", "stop"]
-    sent[1][2]({"lost": True})
-    answer(losing, RUNNING)
-    assert len(sent) == 3
-    # This one arrives.
-    sent[2][2]({"session": "run-1"})
-    sent[2][2]({"end": True})
-    answer(losing, RUNNING)
-    assert len(sent) == 3
-    assert losing.refusal is None
-
-
-def test_a_session_that_ended_meanwhile_is_not_asked_to_stop_again(losing):
-    answer(losing, {"status": "stopped", "loss": None})
-    assert len(losing.link.sent) == 1
-    assert losing.refusal is None
-
-
-def test_a_stop_that_is_refused_is_not_asked_for_again(losing):
-    answer(losing, RUNNING)
-    losing.link.sent[1][2]({"error": "run-1 belongs to another user"})
-    answer(losing, RUNNING)
-    assert len(losing.link.sent) == 2
-    assert losing.refusal == "box: run-1 belongs to another user"
-
-
-def test_a_stop_that_is_lost_can_not_be_repeated_where_nothing_is_copied_any_more(losing, make):
-    answer(losing, {"error": "there is no such session", "code": 2})
-    assert losing.refusal == "box: there is no such session"
-    failed = make()
-    answer(failed, {"error": "there is no such session", "code": 2})
-    failed.stop_session()
-    assert failed.refusal is None
-    failed.link.sent[0][2]({"lost": True})
-    assert failed.refusal == "box: there is no such session"
+    assert mirror.refusal == "box: the connection was lost; stop it again"
+    answer(mirror, {"status": "running", "loss": None})
+    assert mirror.refusal is not None
+    answer(mirror, {"status": "stopped", "loss": None})
+    assert mirror.refusal is None
 
 
 def test_closing_it_asks_no_more_and_can_be_done_twice(make):

@@ -268,12 +268,10 @@ def _status(ending: Ending, batch_size: object) -> tuple[Status, str | None, Fai
         memory = "memory ran out: " if kind is FailureKind.OUT_OF_MEMORY else ""
         # A signal ended it before it could say why: what it wrote last is of something else.
         found = find_error(ending.last_output, code) if code > 0 else None
-        why = ""
-        if found is not None:
-            why = f": {found.line}" if found.ended_it else f"; last traceback: {found.line}"
-            if found.ended_it and code == 1:
-                is_memory = _OUT_OF_MEMORY.search(found.line)
-                kind = FailureKind.OUT_OF_MEMORY if is_memory else FailureKind.EXCEPTION
+        why = "" if found is None else f": {found}"
+        if found is not None and code == 1:
+            is_memory = _OUT_OF_MEMORY.search(found)
+            kind = FailureKind.OUT_OF_MEMORY if is_memory else FailureKind.EXCEPTION
         return Status.FAILED, f"{memory}{describe_end(code)}{why}", kind
     if code is None or code > 0:
         why = f"the workload ended with exit code {code} and gave no reason"

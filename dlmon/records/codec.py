@@ -141,6 +141,16 @@ def decode(line: bytes | str) -> Record | None:
     return parsed
 
 
+def read_object(cls: type[_T], sent: Any) -> _T:
+    """Return an object of a class as another process sent it in JSON, checked and cleaned.
+
+    Raises:
+        RecordError: it is none.
+    """
+    made: _T = _parse_object(cls, sent, cls.__name__)
+    return made
+
+
 def finite(metrics: Mapping[str, Any]) -> tuple[dict[str, float | None], dict[str, str]]:
     """Split metrics into JSON-safe values and the reasons of those that aren't finite."""
     values: dict[str, float | None] = {}

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import field, fields
-from typing import Any
 
-from dlmon.records import (
-    Gpu,
-    GpuFacts,
-    Machine,
-    MachineFacts,
-)
+from dlmon.records import Gpu, GpuFacts, Machine, MachineFacts, RecordError, read_object
 from dlmon.records.machine import MAX_ON_GPUS
 from dlmon.records.record import record
 from dlmon.records.words import Word
@@ -28,7 +23,6 @@ FREE_BELOW_PCT = 5.0
 LOAD_OVER_S = 60
 # What a host says of its sessions is foreign: no screen has room for more.
 MOST_SESSIONS = 64
-_LARGEST = 10**15
 
 _UNREAD = tuple(spec.name for spec in fields(Gpu) if spec.name not in ("index", "why"))
 
@@ -344,9 +338,10 @@ class WatchedHost:
             self._sessions, self._sessions_problem = None, str(answer["error"])
         elif isinstance(answer.get("sessions"), list):
             listed = answer["sessions"][:MOST_SESSIONS]
-            found = (_session_of(each) for each in listed if isinstance(each, dict))
-            self._sessions = tuple(session for session in found if session is not None)
-            self._sessions_problem = None
+            self._sessions, self._sessions_problem = (), None
+            for each in listed:
+                with contextlib.suppress(RecordError):
+                    self._sessions += (read_object(RunningSession, each),)
 
 
 class _KeptMachine(RemoteMachine):
@@ -354,37 +349,3 @@ class _KeptMachine(RemoteMachine):
 
     def stop(self) -> None:
         """Leave it on: it ends with the connection."""
-
-
-def _session_of(sent: Mapping[str, Any]) -> RunningSession | None:
-    """Return a session as a host sends it; None where it has no id."""
-    session = _text(sent.get("session"))
-    if session is None:
-        return None
-    return RunningSession(
-        session=session,
-        workload=_text(sent.get("workload")),
-        name=_text(sent.get("name")),
-        phase=_text(sent.get("phase")),
-        epoch=_count(sent.get("epoch")),
-        epochs=_count(sent.get("epochs")),
-        samples_per_second=_rate(sent.get("samples_per_second")),
-        gpu=_count(sent.get("gpu")),
-        mode=_text(sent.get("mode")),
-        counts_steps=sent.get("counts_steps") is True,
-    )
-
-
-def _text(value: Any) -> str | None:
-    return value if isinstance(value, str) and value else None
-
-
-def _count(value: Any) -> int | None:
-    return value if type(value) is int and 0 <= value < _LARGEST else None
-
-
-def _rate(value: Any) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return None
-    # By its size first: a whole number may be larger than any float.
-    return float(value) if 0 <= value < _LARGEST else None

@@ -341,7 +341,8 @@ class WatchedHost:
             self._sessions, self._sessions_problem = (), None
             for each in listed:
                 with contextlib.suppress(RecordError):
-                    self._sessions += (read_object(RunningSession, each),)
+                    session = read_object(RunningSession, each)
+                    self._sessions += (session,) if session.session else ()
 
 
 class _KeptMachine(RemoteMachine):

@@ -146,25 +146,9 @@ def _installed(names: tuple[str, ...]) -> str | None:
 
 async def _answer(command: str, modules: str, deadline_s: float) -> bytes:
     """Return what the interpreter wrote until it ended, wrote too much, or was out of time."""
-    process = _start(command, modules)
-    assert process.stdout is not None
     try:
-        return await asyncio.wait_for(_read(process.stdout.fileno()), deadline_s)
-    except asyncio.TimeoutError:
-        raise InterpreterNotExamined(
-            f"{_named(command)} did not answer within {deadline_s:g} s; name a Python interpreter"
-        ) from None
-    finally:
-        end_group(process.pid, signal.SIGKILL)
-        process.stdout.close()
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(1.0)
-
-
-def _start(command: str, modules: str) -> subprocess.Popen[bytes]:
-    try:
-        return subprocess.Popen(
-            [command, "-c", _SCRIPT, modules],
+        process = await asyncio.create_subprocess_exec(
+            *(command, "-c", _SCRIPT, modules),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -176,25 +160,17 @@ def _start(command: str, modules: str) -> subprocess.Popen[bytes]:
         temporary = isinstance(error, OSError) and error.errno in _TEMPORARY_ERRORS
         kind = InterpreterNotExamined if temporary else InterpreterError
         raise kind(f"{_named(command)} {_why_not_started(command, error)}") from None
-
-
-async def _read(fd: int) -> bytes:
-    loop = asyncio.get_running_loop()
-    os.set_blocking(fd, False)
-    received = bytearray()
-    more: asyncio.Queue[bytes] = asyncio.Queue()
-
-    def read() -> None:
-        with contextlib.suppress(BlockingIOError):
-            more.put_nowait(os.read(fd, _MAX_BYTES))
-
-    loop.add_reader(fd, read)
+    assert process.stdout is not None
     try:
-        while len(received) <= _MAX_BYTES and (part := await more.get()):
-            received += part
+        return await asyncio.wait_for(process.stdout.readexactly(_MAX_BYTES), deadline_s)
+    except asyncio.IncompleteReadError as ended:
+        return ended.partial
+    except asyncio.TimeoutError:
+        raise InterpreterNotExamined(
+            f"{_named(command)} did not answer within {deadline_s:g} s; name a Python interpreter"
+        ) from None
     finally:
-        loop.remove_reader(fd)
-    return bytes(received)
+        end_group(process.pid, signal.SIGKILL)
 
 
 def _checked(command: str, backend: str, answer: bytes) -> Interpreter:

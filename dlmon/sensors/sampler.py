@@ -156,7 +156,5 @@ def machine_providers(
         DiskProvider(),
         NetworkProvider(),
         process,
-        NvidiaProvider(pcie=pcie, wake=wake, in_use=lambda: process.watching)
-        if no_gpus is None
-        else NoGpus(no_gpus),
+        NvidiaProvider(pcie=pcie, wake=wake) if no_gpus is None else NoGpus(no_gpus),
     )

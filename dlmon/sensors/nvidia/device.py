@@ -46,8 +46,6 @@ class Missing:
 
 LOST = Missing("lost", GpuState.LOST)
 ASLEEP = Missing("asleep (runtime power management)", GpuState.ASLEEP)
-MAY_SLEEP = Missing("asleep or not: which GPU sleeps is not known", GpuState.ASLEEP)
-RELEASED = Missing("idle: left alone, so that it can fall asleep", GpuState.IDLE)
 
 
 def missing_by(error: Exception) -> Missing:
@@ -72,8 +70,6 @@ class Device:
     """Its next reading is of everything: it is new, or it was away."""
     answered: bool = False
     """Its last reading held a value."""
-    is_unused: bool = False
-    """Nothing ran on it when it was read last."""
     _mig: bool = False
     _settled: dict[str, Reader | Missing] = field(default_factory=dict)
     _nvlinks: NvLinks = field(default_factory=NvLinks)
@@ -82,7 +78,7 @@ class Device:
     @property
     def is_lost(self) -> bool:
         """Whether it can't be asked, and not for having been left to sleep."""
-        return self.handle is None and self.missing.state not in (GpuState.ASLEEP, GpuState.IDLE)
+        return self.handle is None and self.missing.state != GpuState.ASLEEP
 
     @property
     def can_be_asked(self) -> bool:
@@ -104,8 +100,7 @@ class Device:
     def set_asleep(self, asleep: frozenset[str]) -> None:
         """Note whether its bus id is among those of the sleeping cards, which are not asked."""
         was_asleep = self.is_asleep
-        may_be_any = self.bus_id is None and self.handle is None and self.missing is ASLEEP
-        self.is_asleep = bool(asleep) if may_be_any else self.bus_id in asleep
+        self.is_asleep = self.bus_id in asleep
         if was_asleep and not self.is_asleep:
             self.is_due, self._measured = True, {}
 
@@ -128,8 +123,6 @@ class Device:
         if not_asked is not None:
             why = dict.fromkeys(_READINGS, not_asked.reason)
             return Gpu(index=self.index, state=not_asked.state, why=why)
-        if "utilization_pct" in values or "utilization_pct" in why:
-            self.is_unused = values.get("utilization_pct") == 0
         if "mig" in values and values["mig"] != self._mig:
             self._mig = values["mig"]
             self._settled.clear()
@@ -162,7 +155,7 @@ class Device:
 
     def _why_not_asked(self) -> Missing | None:
         if self.is_asleep:
-            return MAY_SLEEP if self.bus_id is None else ASLEEP
+            return ASLEEP
         return self.missing if self.handle is None else None
 
     def _answers(

@@ -17,7 +17,7 @@ from typing import Any
 
 from dlmon.records import ANY, GpuState, MachineFacts
 from dlmon.sensors import kernel_files
-from dlmon.sensors.nvidia.device import ASLEEP, LOST, RELEASED, Device, Missing, missing_by
+from dlmon.sensors.nvidia.device import ASLEEP, LOST, Device, Missing, missing_by
 from dlmon.sensors.nvidia.queries import (
     ENERGY,
     FAST,
@@ -31,7 +31,7 @@ from dlmon.sensors.nvidia.queries import (
     cuda_version,
     words,
 )
-from dlmon.sensors.nvidia.runtime_power import ReleaseSchedule, RuntimePower
+from dlmon.sensors.nvidia.runtime_power import RuntimePower
 from dlmon.sensors.provider import GpuProcess, Provider, Reading
 
 LIBRARY = "libnvidia-ml.so.1"
@@ -58,7 +58,6 @@ class NvidiaProvider(Provider):
         load: returns the `pynvml` module.
         pcie: measure what crosses their PCIe links too.
         wake: which GPU is about to be used, and so may be woken: NVML's number, or "any".
-        in_use: returns whether a run is watched, which may use a GPU at any time.
         power: which of them are asleep.
     """
 
@@ -68,15 +67,12 @@ class NvidiaProvider(Provider):
         *,
         pcie: bool = False,
         wake: str | None = None,
-        in_use: Callable[[], bool] = lambda: False,
         power: RuntimePower | None = None,
     ) -> None:
         self._load = load or load_pynvml
         self._pcie = pcie
         self._wake = wake
-        self._in_use = in_use
         self._power = power or RuntimePower()
-        self._release = ReleaseSchedule()
         self._nvml: Any = None
         self._initialised = False
         self._devices: list[Device] = []
@@ -143,8 +139,6 @@ class NvidiaProvider(Provider):
         if not self._devices:
             return reading
         processes, why = self._processes()
-        if self._release.should_release(t, self._idle(processes)):
-            self._shut_down(RELEASED)
         return replace(reading, gpu_processes=processes, why=why)
 
     def read_deferred(self) -> None:
@@ -203,34 +197,24 @@ class NvidiaProvider(Provider):
             return None, {"gpu_processes": kernel_files.who_hides_processes()}
         return tuple(found), {}
 
-    def _idle(self, processes: tuple[GpuProcess, ...] | None) -> bool:
-        """Return whether nobody uses a GPU, and one of them could sleep if it weren't for us."""
-        return (
-            processes == ()
-            and not self._in_use()
-            and all(d.is_asleep or d.is_unused for d in self._devices)
-            and self._power.may_fall_asleep()
-        )
-
     def _reconnect(self, t: int) -> None:
         """Reach what can be reached by now: GPUs that woke, or that were lost."""
-        if self._power.asleep:
-            self._release.fell_asleep()
         if self._power.all_asleep or (self._nvml is None and not self._waits_for_waking):
             return
         if self._waits_for_waking:
             self._waits_for_waking = False
             self._load_and_open()
-        elif self._release.until is not None:
-            if self._release.is_over(t, at_once=self._in_use()):
-                self._open()
         elif self._all_answer():
             for device in self._devices:
                 if device.handle is None and not device.is_asleep:
                     self._attach(device.nvml_index)
         elif t >= self._reopen_at:
             # No sooner than the pause after the last try.
-            self._shut_down(LOST)
+            if self._initialised:
+                self._initialised = False
+                # A driver that is gone can't be shut down either; starting it again will show.
+                with suppress(self._nvml.NVMLError):
+                    self._nvml.nvmlShutdown()
             self._open()
             self._reopen_at = t + self._pause_ns
             self._pause_ns = min(2 * self._pause_ns, LONGEST_PAUSE_NS)
@@ -245,15 +229,6 @@ class NvidiaProvider(Provider):
             self._why = Missing(str(error), error.state)
         else:
             self._open()
-
-    def _shut_down(self, missing: Missing) -> None:
-        for device in self._devices:
-            device.detach(missing)
-        if self._initialised:
-            self._initialised = False
-            # A driver that is gone can't be shut down either; starting it again will show.
-            with suppress(self._nvml.NVMLError):
-                self._nvml.nvmlShutdown()
 
     def _open(self) -> None:
         """Start NVML and give each device its handle. A device keeps its index by its uuid."""
@@ -273,8 +248,7 @@ class NvidiaProvider(Provider):
         # To be asked for its handle would wake it.
         asleep = self._power.asleep
         for nvml_index, bus_id in enumerate(self._bus_ids(count)):
-            may_sleep = bool(asleep) if bus_id is None else bus_id in asleep
-            if may_sleep and not self._may_wake(nvml_index):
+            if bus_id in asleep and not self._may_wake(nvml_index):
                 self._leave_asleep(nvml_index, bus_id)
             else:
                 self._attach(nvml_index)
@@ -295,7 +269,7 @@ class NvidiaProvider(Provider):
         return self._wake == str(nvml_index) or (self._wake == ANY and first)
 
     def _leave_asleep(self, nvml_index: int, bus_id: str | None) -> None:
-        known = [device for device in self._devices if bus_id and device.bus_id == bus_id]
+        known = [device for device in self._devices if device.bus_id == bus_id]
         device = known[0] if known else self._device(nvml_index, None)
         device.nvml_index, device.bus_id, device.is_asleep = nvml_index, bus_id, True
         device.detach(ASLEEP)

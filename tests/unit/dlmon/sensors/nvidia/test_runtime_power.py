@@ -1,4 +1,4 @@
-"""GPUs that sleep are seen without being woken, and idle ones are left to fall asleep."""
+"""GPUs that sleep are seen without being woken."""
 
 from __future__ import annotations
 
@@ -7,18 +7,11 @@ from fakes.nvml_module import NvmlModule
 
 from dlmon.sensors import kernel_files
 from dlmon.sensors.nvidia.provider import NvidiaProvider
-from dlmon.sensors.nvidia.runtime_power import (
-    FIRST_IDLE_NS,
-    RELEASE_NS,
-    ReleaseSchedule,
-    RuntimePower,
-)
+from dlmon.sensors.nvidia.runtime_power import RuntimePower
 
 SECOND = 1_000_000_000
 A, B = "0000:0a:00.0", "0000:0b:00.0"
 ASLEEP = "asleep (runtime power management)"
-MAY_SLEEP = "asleep or not: which GPU sleeps is not known"
-LET_GO = "idle: left alone, so that it can fall asleep"
 
 
 class Machine:
@@ -27,13 +20,9 @@ class Machine:
     def __init__(self, root):
         self.root = root
 
-    def card(self, bus_id, status="active", control="auto", d3="Enabled (fine-grained)"):
+    def card(self, bus_id, status="active", control="auto"):
         self._write(f"sys/bus/pci/drivers/nvidia/{bus_id}/class", "0x030000")
         self._write(f"sys/bus/pci/drivers/nvidia/{bus_id}/power/control", control)
-        self._write(
-            f"proc/driver/nvidia/gpus/{bus_id}/power",
-            f"Runtime D3 status:          {d3}\nVideo Memory:               Active\n",
-        )
         self.turns(bus_id, status)
 
     def turns(self, bus_id, status):
@@ -81,51 +70,13 @@ def test_cards_are_what_the_driver_manages_and_shows_with(machine, power):
 
 def test_where_there_is_no_such_driver_nothing_is_asleep(power):
     looked(power)
-    assert (power.cards, power.all_asleep, power.may_fall_asleep()) == ((), False, False)
+    assert (power.cards, power.all_asleep) == ((), False)
 
 
 @pytest.mark.parametrize("status", ["active", "suspending", "unsupported", "error"])
 def test_only_what_is_suspended_is_asleep(machine, power, status):
     machine.card(A, status)
     assert not looked(power).all_asleep
-
-
-@pytest.mark.parametrize(
-    ("options", "may"),
-    [
-        ({}, True),
-        ({"d3": "Enabled (coarse-grained)"}, True),
-        ({"d3": "Disabled by default"}, False),
-        ({"d3": "Not supported"}, False),
-        ({"control": "on"}, False),
-        ({"status": "suspended"}, False),
-    ],
-)
-def test_a_card_may_fall_asleep_if_linux_and_the_driver_both_allow_it(machine, power, options, may):
-    machine.card(A, **options)
-    assert looked(power).may_fall_asleep() is may
-
-
-def test_a_rest_begins_after_a_while_of_idleness_in_one_piece():
-    rests = ReleaseSchedule()
-    assert not rests.should_release(0, idle=True)
-    assert not rests.should_release(FIRST_IDLE_NS - 1, idle=False)
-    assert not rests.should_release(FIRST_IDLE_NS, idle=True)
-    assert rests.should_release(2 * FIRST_IDLE_NS, idle=True)
-    assert not rests.is_over(2 * FIRST_IDLE_NS + RELEASE_NS - 1)
-    assert rests.is_over(2 * FIRST_IDLE_NS + RELEASE_NS)
-    assert not rests.is_over(3 * FIRST_IDLE_NS + RELEASE_NS)
-
-
-def test_rests_become_rare_while_none_ends_in_sleep():
-    rests = ReleaseSchedule()
-    begun = [t for t in range(0, 200 * SECOND, SECOND) if rests.should_release(t, idle=True)]
-    assert begun == [10 * SECOND, 31 * SECOND, 72 * SECOND, 153 * SECOND]
-    rests.fell_asleep()
-    begun = [
-        t for t in range(200 * SECOND, 215 * SECOND, SECOND) if rests.should_release(t, idle=True)
-    ]
-    assert begun == [210 * SECOND]
 
 
 def test_while_every_gpu_sleeps_nvml_is_not_even_loaded(machine, power):
@@ -236,21 +187,6 @@ def test_a_lost_gpu_does_not_wake_the_one_that_sleeps(machine, power):
     assert [gpu.power_w for gpu in provider.fast(90 * SECOND).gpus] == [118.0, 118.0]
 
 
-def test_where_it_is_not_known_which_gpu_sleeps_none_is_woken(machine, power):
-    machine.card(A, "suspended")
-    machine.card(B)
-    module = NvmlModule("b")  # as in a container that was given one of two GPUs
-    provider = NvidiaProvider(lambda: module, power=power)
-    assert provider.facts().gpus[0].why["uuid"] == MAY_SLEEP
-    for t in range(3):
-        assert provider.fast(t * SECOND).gpus[0].why["power_w"] == MAY_SLEEP
-    assert not asked_of(module, "b")
-    machine.turns(A, "active")
-    assert provider.fast(3 * SECOND).gpus[0].power_w == 118.0
-    assert provider.later_facts().gpus[0].name == "GPU b"
-    assert provider.notices() == []
-
-
 def test_gpus_that_were_seen_before_are_known_by_their_bus_ids(machine, power):
     for card in (A, B, "0000:0c:00.0"):
         machine.card(card)
@@ -278,77 +214,3 @@ def test_a_lost_gpu_is_not_taken_for_the_one_that_sleeps(machine, power):
     for t in range(3):
         lost, asleep = provider.fast(t * SECOND).gpus
         assert (lost.why["power_w"], asleep.why["power_w"]) == ("lost", ASLEEP)
-
-
-def idle_provider(module, power):
-    module.values["utilization"] = 0
-    module.computing = []
-    provider = NvidiaProvider(lambda: module, power=power)
-    provider.facts()
-    return provider
-
-
-def sampled(provider, begin, end):
-    """Return the last GPU reported in each second, every fifth of them with the slow tier."""
-    reported = []
-    for t in range(begin, end):
-        reported.append(provider.fast(t * SECOND).gpus[-1])
-        if t % 5 == 0:
-            provider.slow(t * SECOND)
-    return reported
-
-
-def test_an_idle_gpu_is_let_go_of_so_that_it_falls_asleep(machine, power):
-    machine.card(A)
-    module = NvmlModule("a")
-    provider = idle_provider(module, power)
-    reported = sampled(provider, 0, 15)
-    assert [gpu.utilization_pct for gpu in reported] == [0] * 11 + [None] * 4
-    assert reported[-1].why["power_w"] == LET_GO
-    assert "shutdown" in module.calls
-    machine.turns(A, "suspended")
-    assert sampled(provider, 15, 100)[-1].why["power_w"] == ASLEEP
-    assert module.calls.count("init") == 1
-    machine.turns(A, "active")
-    assert sampled(provider, 100, 101)[0].utilization_pct == 0
-    assert provider.notices() == []
-    assert provider.later_facts() is None
-
-
-def test_one_that_does_not_fall_asleep_is_read_again_after_the_rest(machine, power):
-    machine.card(A)
-    provider = idle_provider(NvmlModule("a"), power)
-    reported = [gpu.utilization_pct for gpu in sampled(provider, 0, 60)]
-    assert reported == [0] * 11 + [None] * 29 + [0] * 20
-
-
-@pytest.mark.parametrize(
-    "in_use", [{"utilization": 3}, {"processes": True}, {"control": "on"}, {"hidden": True}]
-)
-def test_a_gpu_that_is_used_or_cannot_sleep_is_never_let_go_of(machine, power, monkeypatch, in_use):
-    machine.card(A, control=in_use.get("control", "auto"))
-    module = NvmlModule("a")
-    on_it = module.computing
-    provider = idle_provider(module, power)
-    module.values["utilization"] = in_use.get("utilization", 0)
-    module.computing = on_it if "processes" in in_use else []
-    if "hidden" in in_use:
-        monkeypatch.setattr(kernel_files, "sees_every_process", lambda: False)
-    assert all(gpu.utilization_pct is not None for gpu in sampled(provider, 0, 60))
-    assert "shutdown" not in module.calls
-
-
-def test_no_gpu_is_let_go_of_while_a_run_is_watched(machine, power):
-    machine.card(A)
-    watched = [True]
-    module = NvmlModule("a")
-    module.values["utilization"] = 0
-    module.computing = []
-    provider = NvidiaProvider(lambda: module, power=power, in_use=lambda: watched[0])
-    provider.facts()
-    assert all(gpu.utilization_pct == 0 for gpu in sampled(provider, 0, 60))
-    watched[0] = False
-    assert sampled(provider, 60, 75)[-1].why["power_w"] == LET_GO
-    watched[0] = True
-    # A run that begins ends the rest.
-    assert sampled(provider, 75, 76)[0].utilization_pct == 0

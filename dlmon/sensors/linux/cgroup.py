@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -22,6 +23,7 @@ from dlmon.sensors.rates import BYTES_IN_MIB, Rates, mib_per_second
 Limit = TypeVar("Limit", int, float)
 
 MACHINE_ONLY = "reported for the whole machine only"
+NO_FAULTS = "the kernel doesn't count this group's major faults"
 
 
 class CgroupProvider(Provider):
@@ -59,12 +61,12 @@ class CgroupProvider(Provider):
         version, directory = self._memory
 
         def swap_mib_s() -> float:
-            (pages_s,) = self._swapped.per_second(t, swapped_pages(version, directory))
-            return mib_per_second(pages_s * self._page_bytes)
+            moved = sum(_memory_counts(version, directory, MACHINE_ONLY, "pswpin", "pswpout"))
+            return mib_per_second(self._swapped.per_second(t, moved)[0] * self._page_bytes)
 
         def major_faults_s() -> float:
-            (faults_s,) = self._faults.per_second(t, major_faults(version, directory))
-            return round(faults_s, 1)
+            faults = _memory_counts(version, directory, NO_FAULTS, "pgmajfault")
+            return round(self._faults.per_second(t, *faults)[0], 1)
 
         values, why = ask(
             {
@@ -126,10 +128,18 @@ class CgroupProvider(Provider):
         return Cpu(**values, why=why)
 
     def _throttled_pct(self, cpu_stat: str) -> float:
-        last, self._periods = self._periods, throttled_periods(cpu_stat)
+        """Return the percent of quota periods since the last reading in which we were stopped.
+
+        Periods pass only while the group runs: an idle one was not throttled.
+        """
+        counts = _numbers(cpu_stat)
+        if "nr_periods" not in counts or "nr_throttled" not in counts:
+            raise ValueError("the kernel doesn't count throttled periods")
+        last, self._periods = self._periods, (counts["nr_periods"], counts["nr_throttled"])
         if last is None:
             raise ValueError("no earlier reading yet")
-        return throttled_pct(last, self._periods)
+        periods, throttled = (now - then for then, now in zip(last, self._periods))  # noqa: B905
+        return min(100.0, round(100 * throttled / periods, 1)) if periods > 0 else 0.0
 
     def _memory_used(self) -> Memory | None:
         if self._memory is None:
@@ -166,92 +176,43 @@ def swap_limit(version: int, directory: Path) -> int | None:
 
 
 def memory_used(version: int, directory: Path) -> int:
-    """Return the bytes in use without the file cache that the kernel gives back first.
-
-    Raises:
-        OSError: a file can't be read.
-        ValueError: its text can't be understood.
-    """
+    """Return the bytes in use without the file cache that the kernel gives back first."""
     usage = "memory.current" if version == 2 else "memory.usage_in_bytes"
-    cache = "inactive_file" if version == 2 else "total_inactive_file"
     used = int(kernel_files.read(directory / usage))
-    return max(0, used - _numbers(kernel_files.read(directory / "memory.stat")).get(cache, 0))
+    with suppress(ValueError):
+        used -= _memory_counts(version, directory, "", "inactive_file")[0]
+    return max(0, used)
 
 
 def swap_used(version: int, directory: Path) -> int:
-    """Return the bytes of the group that are swapped out.
-
-    Raises:
-        OSError: a file can't be read; without swap accounting there is none.
-        ValueError: its text can't be understood.
-    """
+    """Return the bytes of the group that are swapped out."""
     if version == 2:
         return int(kernel_files.read(directory / "memory.swap.current"))
     with_swap = int(kernel_files.read(directory / "memory.memsw.usage_in_bytes"))
     return max(0, with_swap - int(kernel_files.read(directory / "memory.usage_in_bytes")))
 
 
-def swapped_pages(version: int, directory: Path) -> int:
-    """Return how many pages of the group moved to and from swap.
-
-    Raises:
-        OSError: the file can't be read.
-        ValueError: it has no such counts, as of an older kernel or in version 1.
-    """
-    prefix = "" if version == 2 else "total_"
-    counts = _numbers(kernel_files.read(directory / "memory.stat"))
-    try:
-        return counts[f"{prefix}pswpin"] + counts[f"{prefix}pswpout"]
-    except KeyError:
-        raise ValueError(MACHINE_ONLY) from None
-
-
-def major_faults(version: int, directory: Path) -> int:
-    """Return how many pages of the group had to come from a disk.
-
-    Raises:
-        OSError: the file can't be read.
-        ValueError: it has no such count.
-    """
-    name = "pgmajfault" if version == 2 else "total_pgmajfault"
-    counts = _numbers(kernel_files.read(directory / "memory.stat"))
-    if name not in counts:
-        raise ValueError("the kernel doesn't count this group's major faults")
-    return counts[name]
-
-
 def cpu_time_us(directory: Path, cpu_stat: str) -> int:
-    """Return the CPU time of a group in microseconds: version 1 has it in a file of its own.
-
-    Raises:
-        OSError: that file can't be read.
-        ValueError: its text can't be understood.
-    """
+    """Return the CPU time of a group in microseconds: version 1 has it in a file of its own."""
     usage_us = _numbers(cpu_stat).get("usage_usec")
     if usage_us is not None:
         return usage_us
     return int(kernel_files.read(directory / "cpuacct.usage")) // 1000
 
 
-def throttled_periods(cpu_stat: str) -> tuple[int, int]:
-    """Return how many quota periods have passed, and in how many the group was stopped.
+def _memory_counts(version: int, directory: Path, why_none: str, *names: str) -> list[int]:
+    """Return counts of a group's memory with that of all groups within.
 
     Raises:
-        ValueError: the text has no such counts.
+        OSError: the file can't be read.
+        ValueError: it has no such count.
     """
-    counts = _numbers(cpu_stat)
-    if "nr_periods" not in counts or "nr_throttled" not in counts:
-        raise ValueError("the kernel doesn't count throttled periods")
-    return counts["nr_periods"], counts["nr_throttled"]
-
-
-def throttled_pct(last: tuple[int, int], now: tuple[int, int]) -> float:
-    """Return the percent of quota periods between two readings in which the group was stopped.
-
-    Periods pass only while the group runs: an idle one was not throttled.
-    """
-    periods, throttled = now[0] - last[0], now[1] - last[1]
-    return min(100.0, round(100 * throttled / periods, 1)) if periods > 0 else 0.0
+    counts = _numbers(kernel_files.read(directory / "memory.stat"))
+    prefix = "" if version == 2 else "total_"
+    try:
+        return [counts[prefix + name] for name in names]
+    except KeyError:
+        raise ValueError(why_none) from None
 
 
 def _lowest_limit(

@@ -16,8 +16,6 @@ from dlmon.sensors.linux.cgroup import (
     memory_limit,
     memory_used,
     swap_limit,
-    throttled_pct,
-    throttled_periods,
 )
 from dlmon.sensors.provider import Reading, merge
 
@@ -88,19 +86,6 @@ def test_reclaimable_file_cache_is_not_in_use(tmp_path: Path):
     )
     assert memory_used(2, tmp_path) == 400
     assert memory_used(1, tmp_path) == 850
-
-
-def test_throttled_periods_are_counted_in_both_versions():
-    assert throttled_periods("nr_periods 10\nnr_throttled 3\nthrottled_time 9\n") == (10, 3)
-    v2 = "usage_usec 5\nuser_usec 1\nsystem_usec 4\nnr_periods 7\nnr_throttled 2\nthrottled_usec 1"
-    assert throttled_periods(v2) == (7, 2)
-    with pytest.raises(ValueError, match="doesn't count"):
-        throttled_periods("usage_usec 5\n")
-
-
-def test_throttled_percent_is_of_the_periods_that_passed():
-    assert throttled_pct((100, 10), (110, 15)) == 50.0
-    assert throttled_pct((100, 10), (100, 10)) == 0.0
 
 
 def test_the_tightest_limit_of_all_ancestors_counts(tmp_path: Path):
@@ -268,12 +253,6 @@ def test_what_the_kernel_does_not_count_of_a_group_is_a_reason(tmp_path: Path):
     assert reported is not None
     assert reported.why["swap_used_mib"] == "not reported here"
     assert "doesn't count" in reported.why["major_faults_s"]
-
-
-def test_without_a_memory_limit_the_machines_swap_and_faults_stand(tmp_path: Path):
-    provider = CgroupProvider(v2_machine(tmp_path, {"slice/job/memory.max": "max\n"}))
-    provider.facts()
-    assert provider.slow(0).memory is None
 
 
 @pytest.mark.parametrize(

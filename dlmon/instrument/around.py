@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from types import ModuleType
 from typing import Any
 
-from dlmon.instrument.reporter import Reporter, guarded
+from dlmon.instrument.reporter import Reporter
 
-Watch = Callable[[ModuleType, Reporter], None]
+WATCHED = "_dlmon_watched"
+"""The attribute of a function that calls hooks of ours."""
 
 
 def hide_this_frame(error: BaseException) -> None:
@@ -21,27 +21,58 @@ def hide_this_frame(error: BaseException) -> None:
         error.__traceback__ = error.__traceback__.tb_next
 
 
-def after(hook: Callable[..., None], following: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that calls `hook`, which never raises, with the same arguments first."""
+def _nothing(*arguments: Any, **named: Any) -> None:
+    """Stand for a hook that is not needed."""
+
+
+def wrap(
+    holder: Any,
+    name: str,
+    reporter: Reporter,
+    *,
+    before: Callable[..., Any] = _nothing,
+    after: Callable[..., None] = _nothing,
+    always: bool = False,
+) -> None:
+    """Have a function or a method call hooks of ours; an error of theirs turns the reporter off.
+
+    Args:
+        holder: the module or class that it is in.
+        name: of the function.
+        reporter: where it is off, no hook is called.
+        before: is called first, with the same arguments.
+        after: is called with what `before` returned, what the function returned, and its arguments.
+        always: call `after` too where the function raises: it returned None then.
+    """
+    following = getattr(holder, name)
+    if hasattr(following, WATCHED):
+        return
 
     @wraps(following)
-    def both(*arguments: Any, **named: Any) -> Any:
-        hook(*arguments, **named)
-        try:
+    def wrapped(*arguments: Any, **named: Any) -> Any:
+        if not reporter.is_on:
             return following(*arguments, **named)
+        begun = result = None
+        try:
+            begun = before(*arguments, **named)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the script goes on
+            reporter.turn_off(error)
+        has_ended = always
+        try:
+            result = following(*arguments, **named)
+            has_ended = True
         except BaseException as error:
             hide_this_frame(error)
             raise
+        finally:
+            if has_ended:
+                try:
+                    after(begun, result, *arguments, **named)
+                except Exception as error:  # noqa: BLE001 - as above
+                    reporter.turn_off(error)
+        return result
 
-    return both
-
-
-def where_a_monitor_listens(watch: Watch) -> Watch:
-    """Return what watches a module only for a monitor, and gives up where it is not as expected."""
-
-    @wraps(watch)
-    def begin(module: ModuleType, reporter: Reporter) -> None:
-        if reporter.is_on:
-            guarded(reporter)(watch)(module, reporter)
-
-    return begin
+    setattr(wrapped, WATCHED, True)
+    # `torch.compile` calls such a function as it is, without a word.
+    wrapped._torchdynamo_disable = True  # type: ignore[attr-defined]
+    setattr(holder, name, wrapped)

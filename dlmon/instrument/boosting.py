@@ -12,7 +12,7 @@ from functools import wraps
 from types import ModuleType
 from typing import Any
 
-from dlmon.instrument.around import hide_this_frame, where_a_monitor_listens
+from dlmon.instrument.around import hide_this_frame
 from dlmon.instrument.devices import device_of_boosting
 from dlmon.instrument.loops import Steps
 from dlmon.instrument.reporter import Reporter, guarded
@@ -27,7 +27,6 @@ _WHY = {
 }
 
 
-@where_a_monitor_listens
 def watch_xgboost(module: ModuleType, reporter: Reporter) -> None:
     """Watch `train` and `cv`; `module` is xgboost.training."""
     base: Any = sys.modules["xgboost.callback"].TrainingCallback
@@ -46,7 +45,6 @@ def watch_xgboost(module: ModuleType, reporter: Reporter) -> None:
         setattr(module, name, _counting(getattr(module, name), "xgboost", callback_of, reporter))
 
 
-@where_a_monitor_listens
 def watch_lightgbm(module: ModuleType, reporter: Reporter) -> None:
     """Watch `train` and `cv`; `module` is lightgbm.engine."""
 

@@ -11,15 +11,15 @@ which is `tf.keras` too, and tf_keras are alike as far as it matters.
 
 from __future__ import annotations
 
-from functools import cache, wraps
+from functools import cache
 from types import ModuleType
 from typing import Any
 
+from dlmon.instrument.around import wrap
 from dlmon.instrument.fit_report import FitReport, Known
 from dlmon.instrument.fit_watch import watch_of
 from dlmon.instrument.reporter import Reporter, guarded
 
-_WATCHED = "_dlmon_watched"
 _REPORTS = "_dlmon_reports"
 
 
@@ -32,14 +32,11 @@ def watch_fits(module: ModuleType, reporter: Reporter) -> None:
         module: `keras.src.callbacks.callback_list` or `tf_keras.src.callbacks`, just imported.
         reporter: the one of this process.
     """
-    made = getattr(module, "CallbackList", None)
-    if made is None or hasattr(made.__init__, _WATCHED):
+    if not hasattr(module, "CallbackList"):
         return
-    initialise = made.__init__
     kind = callback_class(module.Callback, reporter)
 
-    @guarded(reporter)
-    def add(callbacks: Any) -> None:
+    def add(begun: None, made: None, callbacks: Any, *arguments: Any, **named: Any) -> None:
         reporting = [one for one in callbacks.callbacks if hasattr(one, _REPORTS)]
         # The first hears of an epoch's end before others save the model or train another.
         ours = reporting[0] if reporting else kind()
@@ -56,14 +53,7 @@ def watch_fits(module: ModuleType, reporter: Reporter) -> None:
             callbacks.callbacks.remove(one)
         getattr(ours, _REPORTS).belong_to(callbacks)
 
-    @wraps(initialise)
-    def initialise_and_add(self: Any, *arguments: Any, **named: Any) -> None:
-        initialise(self, *arguments, **named)
-        if reporter.is_on:
-            add(self)
-
-    setattr(initialise_and_add, _WATCHED, True)
-    made.__init__ = initialise_and_add
+    wrap(module.CallbackList, "__init__", reporter, after=add)
 
 
 @cache

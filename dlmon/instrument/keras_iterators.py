@@ -6,10 +6,10 @@ import sys
 import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator
-from functools import wraps
 from types import ModuleType
 from typing import Any
 
+from dlmon.instrument.around import wrap
 from dlmon.instrument.batch_plan import BatchPlan, plan_of_arrays, plan_of_dataset
 from dlmon.instrument.keras_data import (
     Data,
@@ -20,7 +20,6 @@ from dlmon.instrument.keras_data import (
 from dlmon.instrument.loaders import leading_size
 from dlmon.instrument.reporter import Reporter, guarded
 
-_WATCHED = "_dlmon_watched"
 # Names of the adapters of Keras 3 and of tf_keras, by where their batches come from.
 _ARRAYS = {
     "ArrayDataAdapter",
@@ -46,14 +45,12 @@ def watch_data(module: ModuleType, reporter: Reporter) -> None:
         reporter: the one of this process.
     """
     made = getattr(module, "EpochIterator", None) or getattr(module, "DataHandler", None)
-    if made is None or hasattr(made.__init__, _WATCHED):
+    if made is None:
         return
     data_of: Callable[[Any, Reporter], Data]
     data_of = _data_of_handler if made.__name__ == "DataHandler" else _data_of_epoch_iterator
-    initialise = made.__init__
 
-    @guarded(reporter)
-    def note(iterator: Any) -> None:
+    def note(begun: None, made: None, iterator: Any, *arguments: Any, **named: Any) -> None:
         try:
             data = data_of(iterator, reporter)
         except (AttributeError, NotImplementedError, TypeError, ValueError):
@@ -61,14 +58,7 @@ def watch_data(module: ModuleType, reporter: Reporter) -> None:
             data = Data(iterator)
         keep_data(iterator, data)
 
-    @wraps(initialise)
-    def initialise_and_note(self: Any, *arguments: Any, **named: Any) -> None:
-        initialise(self, *arguments, **named)
-        if reporter.is_on:
-            note(self)
-
-    setattr(initialise_and_note, _WATCHED, True)
-    made.__init__ = initialise_and_note
+    wrap(made, "__init__", reporter, after=note)
 
 
 class HandingIterator:

@@ -9,16 +9,15 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
-from dlmon.instrument.around import after, where_a_monitor_listens
+from dlmon.instrument.around import wrap
 from dlmon.instrument.pytorch import losses_of, parameters_of, passes_of
 from dlmon.instrument.queued import LEARNING_RATE
-from dlmon.instrument.reporter import Reporter, guarded
+from dlmon.instrument.reporter import Reporter
 
 STARTS = ("on_validation_start", "on_test_start", "on_predict_start")
 ENDS = ("on_validation_end", "on_test_end", "on_predict_end")
 
 
-@where_a_monitor_listens
 def watch_lightning(module: ModuleType, reporter: Reporter) -> None:
     """Watch trainers; `module` is lightning.pytorch.trainer.call, or pytorch_lightning's."""
     passes, losses = passes_of(reporter), losses_of(reporter)
@@ -28,7 +27,6 @@ def watch_lightning(module: ModuleType, reporter: Reporter) -> None:
         metrics, is_read = _metrics(trainer), LEARNING_RATE in losses.read_names
         return {n: value for n, value in metrics.items() if not (is_read and n.startswith("lr-"))}
 
-    @guarded(reporter)
     def called(trainer: Any, event: str, *arguments: Any, **named: Any) -> None:
         if event in STARTS:
             if _evaluates(trainer, event):
@@ -59,8 +57,7 @@ def watch_lightning(module: ModuleType, reporter: Reporter) -> None:
             passes.reports.add_metrics(read_metrics(trainer))
             passes.reports.fit_ended()
 
-    call: Any = module
-    call._call_callback_hooks = after(called, call._call_callback_hooks)
+    wrap(module, "_call_callback_hooks", reporter, before=called)
 
 
 def _evaluates(trainer: Any, event: str) -> bool:

@@ -11,11 +11,9 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Callable, Mapping
-from functools import wraps
+from collections.abc import Mapping
 from typing import Any
 
-from dlmon.instrument.around import hide_this_frame
 from dlmon.instrument.requests import Requests
 from dlmon.instrument.stacks import stacks_of_threads
 from dlmon.records import ProcessStack, Record, encode
@@ -25,27 +23,15 @@ LOADER_WORKER = "loader worker"
 SEND_S = 2
 
 
-def answering(following: Callable[..., Any], path: str) -> Callable[..., Any]:
-    """Return what a worker runs, which answers a monitor's questions meanwhile.
+def answer(path: str) -> None:
+    """Answer a monitor's questions from a thread, as long as this process loads data.
 
     Args:
-        following: what it runs; a spawned one finds this again by its name.
         path: the monitor's socket.
     """
-
-    @wraps(following)
-    def run(*arguments: Any, **named: Any) -> Any:
-        with contextlib.suppress(Exception):
-            thread = threading.Thread(target=_answer, args=(path,), name="dlmon-answer")
-            thread.daemon = True
-            thread.start()
-        try:
-            return following(*arguments, **named)
-        except BaseException as error:
-            hide_this_frame(error)
-            raise
-
-    return run
+    thread = threading.Thread(target=_answer, args=(path,), name="dlmon-answer")
+    thread.daemon = True
+    thread.start()
 
 
 def _answer(path: str) -> None:

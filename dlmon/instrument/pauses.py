@@ -13,14 +13,14 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from functools import cache, wraps
+from functools import cache
 from itertools import islice
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from dlmon.instrument.around import hide_this_frame, where_a_monitor_listens
-from dlmon.instrument.reporter import Reporter
+from dlmon.instrument.around import wrap
+from dlmon.instrument.reporter import Reporter, guarded
 from dlmon.records import CHECKPOINT, COMPILE, NamedPause
 
 # Compiling comes in many small steps: shorter ones are not even put together.
@@ -130,57 +130,38 @@ def _sizes_of(path: Path, took_s: float) -> Iterator[tuple[Path, int]]:
             yield file, known.st_size
 
 
-@where_a_monitor_listens
 def watch_saves(module: ModuleType, reporter: Reporter) -> None:
     """Watch what saves in a module of `SAVES`, as far as it is there."""
     pauses = pauses_of(reporter)
     for dotted, place in SAVES[module.__name__].items():
         owner, _, name = dotted.rpartition(".")
         holder = getattr(module, owner, None) if owner else module
-        following = getattr(holder, name, None)
-        if following is not None:
-            setattr(holder, name, saving(following, pauses, place))
+        if hasattr(holder, name):
+            _time_save(holder, name, pauses, place)
 
 
-def saving(
-    following: Callable[..., Any], pauses: Pauses, place: _Place | None
-) -> Callable[..., Any]:
-    """Return a function that saves, and is timed."""
-    reporter = pauses.reporter
+def _time_save(holder: Any, name: str, pauses: Pauses, place: _Place | None) -> None:
+    def begin(*arguments: Any, **named: Any) -> tuple[int, dict[Path, int] | None]:
+        return pauses.clock(), pauses.begin_save()
 
-    @wraps(following)
-    def save(*arguments: Any, **named: Any) -> Any:
-        if not reporter.is_on:
-            return following(*arguments, **named)
-        begin, sizes = pauses.clock(), pauses.begin_save()
-        try:
-            return following(*arguments, **named)
-        except BaseException as error:
-            hide_this_frame(error)
-            raise
-        finally:
-            try:
-                path = None
-                if place is not None:
-                    is_given = 0 <= place.position < len(arguments)
-                    path = arguments[place.position] if is_given else named.get(place.name)
-                    path = path or getattr(named.get("storage_writer"), "path", None)
-                pauses.end_save(begin, sizes, path)
-            except Exception as error:  # noqa: BLE001 - whatever it is, the script goes on
-                reporter.turn_off(error)
+    def end(begun: Any, result: Any, *arguments: Any, **named: Any) -> None:
+        path = None
+        if place is not None:
+            is_given = 0 <= place.position < len(arguments)
+            path = arguments[place.position] if is_given else named.get(place.name)
+            path = path or getattr(named.get("storage_writer"), "path", None)
+        begin_ns, sizes = begun
+        pauses.end_save(begin_ns, sizes, path)
 
-    save._torchdynamo_disable = True  # type: ignore[attr-defined]
-    return save
+    wrap(holder, name, pauses.reporter, before=begin, after=end, always=True)
 
 
-@where_a_monitor_listens
 def watch_compiler(module: ModuleType, reporter: Reporter) -> None:
     """Time what `torch.compile` compiles; `module` is torch._dynamo.callback.
 
     What a script registers there itself, and takes away, is left alone.
     """
     pauses, kind = pauses_of(reporter), module.CompilationCallbackHandler
-    start, end = kind.run_start_callbacks, kind.run_end_callbacks
     begin: int | None = None
     breaks_before = 0
 
@@ -188,55 +169,37 @@ def watch_compiler(module: ModuleType, reporter: Reporter) -> None:
         utils = sys.modules.get("torch._dynamo.utils")
         return sum(utils.counters["graph_break"].values()) if utils is not None else 0
 
-    @wraps(start)
-    def run_start_callbacks(self: Any, *arguments: Any) -> Any:
+    def began(*arguments: Any) -> None:
         nonlocal begin, breaks_before
-        try:
-            begin, breaks_before = pauses.clock(), count_breaks()
-        except Exception as error:  # noqa: BLE001 - whatever it is, the script goes on
-            reporter.turn_off(error)
-        return start(self, *arguments)
+        begin, breaks_before = pauses.clock(), count_breaks()
 
-    @wraps(end)
-    def run_end_callbacks(self: Any, *arguments: Any) -> Any:
+    def ended(*arguments: Any) -> None:
         nonlocal begin
-        began, begin = begin, None
-        try:
-            if began is not None and pauses.clock() - began >= _LEAST_STEP_NS:
-                breaks = count_breaks() - breaks_before
-                reason = _guard_that_failed(pauses.reasons[0]) if pauses.reasons else None
-                pauses.report(COMPILE, began, reason=reason, graph_breaks=max(0, breaks) or None)
-            pauses.reasons = []
-        except Exception as error:  # noqa: BLE001 - whatever it is, the script goes on
-            reporter.turn_off(error)
-        return end(self, *arguments)
+        if begin is not None and pauses.clock() - begin >= _LEAST_STEP_NS:
+            breaks = count_breaks() - breaks_before
+            reason = _guard_that_failed(pauses.reasons[0]) if pauses.reasons else None
+            pauses.report(COMPILE, begin, reason=reason, graph_breaks=max(0, breaks) or None)
+        begin, pauses.reasons = None, []
 
-    kind.run_start_callbacks, kind.run_end_callbacks = run_start_callbacks, run_end_callbacks
+    wrap(kind, "run_start_callbacks", reporter, before=began)
+    wrap(kind, "run_end_callbacks", reporter, before=ended)
 
 
-@where_a_monitor_listens
 def watch_guards(module: ModuleType, reporter: Reporter) -> None:
     """Keep why `torch.compile` compiles again; `module` is torch._dynamo.guards."""
     pauses = pauses_of(reporter)
+
+    def keep(begun: None, found: Any, *arguments: Any, **named: Any) -> None:
+        if isinstance(found, list):
+            pauses.reasons = found
+
     # An earlier version called it by the one reason.
     for name in (
         "get_and_maybe_log_recompilation_reasons",
         "get_and_maybe_log_recompilation_reason",
     ):
-        following = getattr(module, name, None)
-        if following is not None:
-            setattr(module, name, _keeping(following, pauses))
-
-
-def _keeping(following: Callable[..., Any], pauses: Pauses) -> Callable[..., Any]:
-    @wraps(following)
-    def reasons(*arguments: Any, **named: Any) -> Any:
-        found = following(*arguments, **named)
-        if isinstance(found, list):
-            pauses.reasons = found
-        return found
-
-    return reasons
+        if hasattr(module, name):
+            wrap(module, name, reporter, after=keep)
 
 
 def _guard_that_failed(reason: Any) -> str:
@@ -247,17 +210,14 @@ def _guard_that_failed(reason: Any) -> str:
     return " ".join(guard.partition("  #")[0].split())[:_LONGEST_TEXT]
 
 
-@where_a_monitor_listens
 def watch_jax(module: ModuleType, reporter: Reporter) -> None:
     """Time what JAX compiles; `module` is jax._src.monitoring."""
     pauses = pauses_of(reporter)
 
+    @guarded(reporter)
     def compiled(event: str, seconds: float, **known: Any) -> None:
-        try:
-            took_ns = int(seconds * 1e9)
-            if event.startswith("/jax/core/compile/") and took_ns >= _LEAST_STEP_NS:
-                pauses.report(COMPILE, pauses.clock() - took_ns)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the script goes on
-            reporter.turn_off(error)
+        took_ns = int(seconds * 1e9)
+        if event.startswith("/jax/core/compile/") and took_ns >= _LEAST_STEP_NS:
+            pauses.report(COMPILE, pauses.clock() - took_ns)
 
     module.register_event_duration_secs_listener(compiled)

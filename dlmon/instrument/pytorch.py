@@ -14,17 +14,15 @@ from functools import cache, wraps
 from types import GeneratorType, ModuleType
 from typing import Any
 
-from dlmon.instrument.around import after, hide_this_frame, where_a_monitor_listens
+from dlmon.instrument.around import WATCHED, hide_this_frame, wrap
 from dlmon.instrument.devices import device_of_training
 from dlmon.instrument.loader_pass import NEW, OVER, TRAINING, Pass, Thread
-from dlmon.instrument.loader_workers import answering
+from dlmon.instrument.loader_workers import answer
 from dlmon.instrument.loaders import Loader, describe
 from dlmon.instrument.losses import Losses
 from dlmon.instrument.pass_reports import PassReports
 from dlmon.instrument.passes import Passes
 from dlmon.instrument.reporter import Reporter, guarded
-
-_WATCHED = "_dlmon_watched"
 
 
 @cache
@@ -40,7 +38,6 @@ def losses_of(reporter: Reporter) -> Losses:
     return Losses(reporter)
 
 
-@where_a_monitor_listens
 def watch_loaders(module: ModuleType, reporter: Reporter) -> None:
     """Watch every iterator over a loader; `module` is torch.utils.data.dataloader.
 
@@ -51,11 +48,20 @@ def watch_loaders(module: ModuleType, reporter: Reporter) -> None:
     loader, base = module.DataLoader, module._BaseDataLoaderIter
     # An iterator carries its pass: a place in memory is used again by the next one.
     base._dlmon_pass = None
-    base.__init__ = _making(base.__init__, _marking(passes, reporter, describe))
+    mark = _marking(passes, reporter, describe)
+    wrap(
+        base,
+        "__init__",
+        reporter,
+        before=lambda *arguments, **named: time.monotonic_ns(),
+        after=lambda created, made, iterator, loader, *others, **named: mark(
+            iterator, loader, created
+        ),
+    )
     base.__next__ = fetching(base.__next__, passes, reporter, _has_gradients)
 
     def watch(kind: Any) -> None:
-        if not hasattr(kind.__iter__, _WATCHED):
+        if not hasattr(kind.__iter__, WATCHED):
             kind.__iter__ = opening(kind.__iter__, base, passes, reporter, describe)
 
     @classmethod  # type: ignore[misc]
@@ -69,10 +75,9 @@ def watch_loaders(module: ModuleType, reporter: Reporter) -> None:
     loader.__init_subclass__ = __init_subclass__
     worker: Any = getattr(getattr(module, "_utils", None), "worker", None)
     if hasattr(worker, "_worker_loop"):
-        worker._worker_loop = answering(worker._worker_loop, reporter.path)
+        wrap(worker, "_worker_loop", reporter, before=lambda *all, **named: answer(reporter.path))
 
 
-@where_a_monitor_listens
 def watch_optimizers(module: ModuleType, reporter: Reporter) -> None:
     """Count the steps of every optimiser; `module` is torch.optim.optimizer."""
     passes = passes_of(reporter)
@@ -100,17 +105,14 @@ def watch_optimizers(module: ModuleType, reporter: Reporter) -> None:
         hook._torchdynamo_disable = True  # type: ignore[attr-defined]
     module.register_optimizer_step_pre_hook(before_step)
     module.register_optimizer_step_post_hook(after_step)
-    base = module.Optimizer
 
-    @guarded(reporter)
     def made(*arguments: Any, **named: Any) -> None:
         passes.reports.has_optimizers = True
 
-    base.__init__ = after(made, base.__init__)
-    base.zero_grad = _zeroing(base.zero_grad, losses)
+    wrap(module.Optimizer, "__init__", reporter, before=made)
+    module.Optimizer.zero_grad = _zeroing(module.Optimizer.zero_grad, losses)
 
 
-@where_a_monitor_listens
 def watch_backward(module: ModuleType, reporter: Reporter) -> None:
     """Note what goes backward, by which a pass trains whatever steps, and read a loss.
 
@@ -154,14 +156,16 @@ def watch_backward(module: ModuleType, reporter: Reporter) -> None:
     module.backward = backward  # type: ignore[attr-defined]
 
 
-@where_a_monitor_listens
 def watch_scalers(module: ModuleType, reporter: Reporter) -> None:
     """Note what losses were before they were scaled; `module` is torch.amp.grad_scaler."""
-    scaler, losses = module.GradScaler, losses_of(reporter)
-    scaler.scale = _scaling(scaler.scale, losses)
+    losses = losses_of(reporter)
+
+    def scaled(begun: None, scaled: Any, scaler: Any, outputs: Any) -> None:
+        losses.scaled(outputs, scaled)
+
+    wrap(module.GradScaler, "scale", reporter, after=scaled)
 
 
-@where_a_monitor_listens
 def watch_clipping(module: ModuleType, reporter: Reporter) -> None:
     """Keep the norm of the gradients where it is clipped; `module` is torch.nn.utils.clip_grad."""
     # Not all of it is there yet.
@@ -186,7 +190,6 @@ def watch_clipping(module: ModuleType, reporter: Reporter) -> None:
     module.clip_grad_norm_ = clip_grad_norm_  # type: ignore[attr-defined]
 
 
-@where_a_monitor_listens
 def watch_accelerate(module: ModuleType, reporter: Reporter) -> None:
     """Watch accelerate's own loaders, which hold one of PyTorch's; `module` is their module.
 
@@ -194,7 +197,7 @@ def watch_accelerate(module: ModuleType, reporter: Reporter) -> None:
     """
     passes = passes_of(reporter)
     for kind in (module.DataLoaderShard, module.DataLoaderDispatcher, module.SkipDataLoader):
-        if not hasattr(kind.__iter__, _WATCHED):
+        if not hasattr(kind.__iter__, WATCHED):
             kind.__iter__ = opening(kind.__iter__, (), passes, reporter, describe)
 
 
@@ -223,24 +226,6 @@ def _marking(
         iterator._dlmon_pass = read
 
     return mark
-
-
-def _making(
-    following: Callable[..., None], mark: Callable[[Any, Any, int], None]
-) -> Callable[..., None]:
-    """Return an iterator's `__init__` that puts a pass on it, whatever made it."""
-
-    @wraps(following)
-    def __init__(self: Any, loader: Any, *arguments: Any, **named: Any) -> None:
-        created = time.monotonic_ns()
-        try:
-            following(self, loader, *arguments, **named)
-        except BaseException as error:
-            hide_this_frame(error)
-            raise
-        mark(self, loader, created)
-
-    return __init__
 
 
 def opening(
@@ -284,7 +269,7 @@ def opening(
                 read.made = time.monotonic_ns()
         return iterator
 
-    setattr(__iter__, _WATCHED, True)
+    setattr(__iter__, WATCHED, True)
     return __iter__
 
 
@@ -306,26 +291,6 @@ def _zeroing(following: Callable[..., Any], losses: Losses) -> Callable[..., Any
 
     zero_grad._torchdynamo_disable = True  # type: ignore[attr-defined]
     return zero_grad
-
-
-def _scaling(following: Callable[..., Any], losses: Losses) -> Callable[..., Any]:
-    """Return a scaler's `scale` that notes what it made of what."""
-
-    @wraps(following)
-    def scale(self: Any, outputs: Any) -> Any:
-        try:
-            scaled = following(self, outputs)
-        except BaseException as error:
-            hide_this_frame(error)
-            raise
-        try:
-            losses.scaled(outputs, scaled)
-        except Exception:  # noqa: BLE001 - whatever it is, the script goes on
-            losses.turn_off()
-        return scaled
-
-    scale._torchdynamo_disable = True  # type: ignore[attr-defined]
-    return scale
 
 
 def _leaving(read: Pass, passes: Passes, reporter: Reporter) -> Callable[[Any], None]:

@@ -5,17 +5,16 @@ They are one long epoch of which nobody knows the length, until something else b
 
 from __future__ import annotations
 
-from functools import wraps
 from types import ModuleType
 from typing import Any
 
+from dlmon.instrument.around import wrap
 from dlmon.instrument.fit_watch import OWNER, Activity, FitWatch, watch_of
 from dlmon.instrument.keras_facts import parameters_of, qualities_of
 from dlmon.instrument.loaders import leading_size
 from dlmon.instrument.loops import Steps
-from dlmon.instrument.reporter import Reporter, guarded
+from dlmon.instrument.reporter import Reporter
 
-_WATCHED = "_dlmon_watched"
 _NO_LENGTH = "the script trains batches one by one"
 
 
@@ -29,28 +28,10 @@ def watch_single_batches(module: ModuleType, reporter: Reporter) -> None:
     """
     package = module.__name__.partition(".")[0]
     for made in list(vars(module).values()):
-        train = vars(made).get("train_on_batch") if isinstance(made, type) else None
-        if (
-            train is not None
-            and made.__module__ == module.__name__
-            and not hasattr(train, _WATCHED)
-        ):
-            _watch_method(made, train, SingleBatches(watch_of(reporter), package), reporter)
-
-
-def _watch_method(made: Any, train: Any, batches: SingleBatches, reporter: Reporter) -> None:
-    began, ended = guarded(reporter)(batches.began), guarded(reporter)(batches.ended)
-
-    @wraps(train)
-    def train_and_count(self: Any, *arguments: Any, **named: Any) -> Any:
-        counts = reporter.is_on and began(self)
-        logs = train(self, *arguments, **named)
-        if counts:
-            ended(self, arguments[0] if arguments else named.get("x"), logs)
-        return logs
-
-    setattr(train_and_count, _WATCHED, True)
-    made.train_on_batch = train_and_count
+        is_its = isinstance(made, type) and made.__module__ == module.__name__
+        if is_its and "train_on_batch" in vars(made):
+            batches = SingleBatches(watch_of(reporter), package)
+            wrap(made, "train_on_batch", reporter, before=batches.began, after=batches.ended)
 
 
 class SingleBatches(Activity):
@@ -68,7 +49,7 @@ class SingleBatches(Activity):
         self._is_described = self._ends_with_process = False
         self._steps = Steps(self._reporter, self._clock)
 
-    def began(self, model: Any) -> bool:
+    def began(self, model: Any, *arguments: Any, **named: Any) -> bool:
         if self in self._watch.running:
             # Within an evaluation, or a fit, that is not over.
             return self._watch.running[-1] is self and self._reporter.take(OWNER)
@@ -98,10 +79,11 @@ class SingleBatches(Activity):
             self._ends_with_process = True
             self._reporter.at_close(self._end_with_process)
 
-    def ended(self, model: Any, samples: Any, logs: Any = None) -> None:
+    def ended(self, counts: bool, logs: Any, model: Any, *arguments: Any, **named: Any) -> None:
         """Count a batch that ended, of which Keras says so much."""
-        if not self.in_epoch:
+        if not counts or not self.in_epoch:
             return
+        samples = arguments[0] if arguments else named.get("x")
         self._steps.step(leading_size(samples), lambda: _named(logs, model))
         if not self.has_batches:
             self.has_batches = True

@@ -13,18 +13,18 @@ from __future__ import annotations
 import sys
 import weakref
 from collections.abc import Callable
-from functools import cache, wraps
+from functools import cache
 from types import ModuleType
 from typing import Any
 
-from dlmon.instrument.around import hide_this_frame, where_a_monitor_listens
+from dlmon.instrument.around import wrap
 from dlmon.instrument.batch_plan import plan_of_dataset
 from dlmon.instrument.devices import device_of_keras
 from dlmon.instrument.loaders import LEADING, Loader
 from dlmon.instrument.pass_reports import PassReports
 from dlmon.instrument.passes import Passes
 from dlmon.instrument.pytorch import fetching, opening
-from dlmon.instrument.reporter import Reporter, guarded
+from dlmon.instrument.reporter import Reporter
 
 OWNER = "tape"
 _TENSORFLOW = "tensorflow"
@@ -92,7 +92,6 @@ class Graphs:
         return self._optimizers.get(graph, [])
 
 
-@where_a_monitor_listens
 def watch_datasets(module: ModuleType, reporter: Reporter) -> None:
     """Watch eager passes over datasets; `module` is tensorflow.python.data.ops.dataset_ops."""
     passes, dataset, base = passes_of(reporter), module.DatasetV2, module.iterator_ops.OwnedIterator
@@ -101,37 +100,27 @@ def watch_datasets(module: ModuleType, reporter: Reporter) -> None:
     base.__next__ = fetching(base.__next__, passes, reporter, _runs_eagerly)
 
 
-@where_a_monitor_listens
 def watch_optimizers(module: ModuleType, reporter: Reporter) -> None:
     """Watch every optimizer's `apply`; `module` is keras.src.optimizers.base_optimizer."""
     if sys.modules["keras.src.backend"].backend() != _TENSORFLOW:
         return
-    kind, passes, graphs = module.BaseOptimizer, passes_of(reporter), graphs_of(reporter)
-    following = kind.apply
-    guard = guarded(reporter)
-    began, ended, trace = guard(passes.step_began), guard(passes.step_ended), guard(graphs.trace)
+    passes, graphs = passes_of(reporter), graphs_of(reporter)
 
-    @wraps(following)
-    def apply(self: Any, *arguments: Any, **named: Any) -> Any:
-        is_eager = _runs_eagerly()
-        counts = is_eager and _may_step(reporter)
+    def began(optimizer: Any, *arguments: Any, **named: Any) -> bool:
+        if not _runs_eagerly():
+            graphs.trace(_graph(), [weakref.ref(optimizer)])
+        elif _may_step(reporter):
+            passes.step_began(optimizer)
+            return True
+        return False
+
+    def ended(counts: bool, applied: Any, optimizer: Any, *arguments: Any, **named: Any) -> None:
         if counts:
-            began(self)
-        try:
-            applied = following(self, *arguments, **named)
-        except BaseException as error:
-            hide_this_frame(error)
-            raise
-        if counts:
-            ended(self)
-        elif not is_eager and reporter.is_on:
-            trace(_graph(), [weakref.ref(self)])
-        return applied
+            passes.step_ended(optimizer)
 
-    kind.apply = apply
+    wrap(module.BaseOptimizer, "apply", reporter, before=began, after=ended)
 
 
-@where_a_monitor_listens
 def watch_functions(module: ModuleType, reporter: Reporter) -> None:
     """Watch the calls of graphs.
 
@@ -140,33 +129,23 @@ def watch_functions(module: ModuleType, reporter: Reporter) -> None:
         reporter: the one of this process.
     """
     passes, graphs = passes_of(reporter), graphs_of(reporter)
-    function = module.ConcreteFunction
-    following = function._call_flat
-    guard = guarded(reporter)
-    began, ended, trace = guard(passes.step_began), guard(passes.step_ended), guard(graphs.trace)
 
-    @wraps(following)
-    def call_flat(self: Any, *arguments: Any, **named: Any) -> Any:
-        stepping: list[Any] = []
-        if reporter.is_on:
-            if not _runs_eagerly():
-                trace(_graph(), graphs.traced_in(self.graph))
-            elif _may_step(reporter):
-                stepping = graphs.optimizers_of(self.graph)
+    def began(function: Any, *arguments: Any, **named: Any) -> list[Any]:
+        if not _runs_eagerly():
+            graphs.trace(_graph(), graphs.traced_in(function.graph))
+            return []
+        stepping = graphs.optimizers_of(function.graph) if _may_step(reporter) else []
         for optimizer in stepping[:1]:
-            began(optimizer)
-        try:
-            result = following(self, *arguments, **named)
-        except BaseException as error:
-            hide_this_frame(error)
-            raise
+            passes.step_began(optimizer)
+        return stepping
+
+    def ended(stepping: list[Any], result: Any, *arguments: Any, **named: Any) -> None:
         for number, optimizer in enumerate(stepping):
             if number:
-                began(optimizer)
-            ended(optimizer)
-        return result
+                passes.step_began(optimizer)
+            passes.step_ended(optimizer)
 
-    function._call_flat = call_flat
+    wrap(module.ConcreteFunction, "_call_flat", reporter, before=began, after=ended)
 
 
 def describe(dataset: Any) -> Loader:

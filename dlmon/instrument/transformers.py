@@ -9,12 +9,12 @@ import time
 from types import ModuleType
 from typing import Any
 
-from dlmon.instrument.around import after, where_a_monitor_listens
+from dlmon.instrument.around import wrap
 from dlmon.instrument.emitter import READ_NS
 from dlmon.instrument.losses import LOSS
 from dlmon.instrument.pytorch import losses_of, parameters_of, passes_of
 from dlmon.instrument.queued import MetricsRead
-from dlmon.instrument.reporter import Reporter, guarded
+from dlmon.instrument.reporter import Reporter
 
 # What it logs beside metrics: where it is, and how fast it was.
 NO_METRICS = ("epoch", "_runtime", "_per_second", "_preparation_time", "total_flos")
@@ -22,7 +22,6 @@ NO_METRICS = ("epoch", "_runtime", "_per_second", "_preparation_time", "total_fl
 MANY = 1_000_000
 
 
-@where_a_monitor_listens
 def watch_transformers(module: ModuleType, reporter: Reporter) -> None:
     """Watch Trainers; `module` is transformers.trainer_callback."""
     passes, losses = passes_of(reporter), losses_of(reporter)
@@ -37,7 +36,6 @@ def watch_transformers(module: ModuleType, reporter: Reporter) -> None:
             reported_ns = reported_ns if is_evaluation else now
             reporter.send(MetricsRead(now, metrics))
 
-    @guarded(reporter)
     def called(
         handler: Any, event: str, arguments: Any, state: Any, control: Any, **named: Any
     ) -> None:
@@ -62,8 +60,7 @@ def watch_transformers(module: ModuleType, reporter: Reporter) -> None:
         elif event == "on_train_end":
             passes.reports.fit_ended()
 
-    kind: Any = module.CallbackHandler
-    kind.call_event = after(called, kind.call_event)
+    wrap(module.CallbackHandler, "call_event", reporter, before=called)
 
 
 def _epochs(state: Any) -> int | None:

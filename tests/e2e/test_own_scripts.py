@@ -259,6 +259,17 @@ def test_one_that_fails_in_its_sitecustomize_says_what_it_says_alone(folder, exe
     assert (watched.code, watched.stdout) == (0, b"goes on\n")
 
 
+def test_a_framework_that_is_not_as_expected_is_left_alone_and_the_log_says_so(
+    folder, execute, log_dir
+):
+    files = {"xgboost/__init__.py": "", "xgboost/training.py": "def train(): return 42"}
+    script = "from xgboost.training import train; print(train())"
+    path = folder("w", {**files, "train.py": script})
+    done = execute([sys.executable, "train.py"], path)
+    assert (done.code, done.stdout) == (0, b"42\n")
+    assert "is not watched: KeyError: 'xgboost.callback'" in notices_of(log_dir)[0]
+
+
 def _python(version):
     found = sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/python"))
     if not found:

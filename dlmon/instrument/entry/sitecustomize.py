@@ -160,7 +160,12 @@ def _dlmon_watch(place, packages):
             if function is not None:
                 name, _, wanted = function.partition(".")
                 watch = importlib.import_module("_dlmon_monitor.instrument." + name)
-                getattr(watch, wanted)(module, reporter)
+                try:
+                    getattr(watch, wanted)(module, reporter)
+                except Exception as error:
+                    # It is not as expected: what were counted then might be wrong.
+                    reporter.turn_off(error)
+                    raise
             return reporter
         finally:
             sys.path[:] = path

@@ -260,7 +260,9 @@ class BatchCollector:
             return
         self._end_pause(mark.t)
         opened = max(mark.t, epoch.t)
-        self._records.append(Phase(t=opened if self._paused else epoch.t, name=epoch.phase))
+        # A validation within the first batch came before it was known to train.
+        began = max(opened if self._paused else epoch.t, self._phase_t)
+        self._records.append(Phase(t=began, name=epoch.phase))
         self._phase, self._paused = epoch.phase, False
         self._opening_us = opened // 1000 - self._last_us
         self._last_us += self._opening_us

@@ -55,7 +55,7 @@ def watch_lightning(module: ModuleType, reporter: Reporter) -> None:
             passes.limit(steps if isinstance(steps, int) else None)
         elif event == "on_train_end":
             passes.reports.add_metrics(read_metrics(trainer))
-            passes.reports.fit_ended()
+            passes.fit_ended()
 
     wrap(module, "_call_callback_hooks", reporter, before=called)
 

@@ -14,30 +14,8 @@ from dlmon.instrument.queued import Interruption, MeasuredBatch
 # one; over, or none that counts.
 NEW, HELD, TRAINING, VALIDATING, BESIDE, OVER = range(6)
 
-# A script may take any number without a step.
-MOST_DRAWN = 1000
-
-
-class Drawn:
-    """Batches that a loop took since its last step, each by an iterator of its own.
-
-    Args:
-        loader: what their loader says.
-        source: the loader.
-    """
-
-    def __init__(self, loader: Loader, source: Callable[[], Any]) -> None:
-        self.loader, self.source = loader.without_passes(), source
-        self.sizes: deque[int | tuple[int, ...] | None] = deque(maxlen=MOST_DRAWN)
-        self.wait_ns = 0
-
-    @property
-    def samples(self) -> int | tuple[int, ...] | None:
-        """How many samples each holds; None where that is not known of all."""
-        known = tuple(size for size in self.sizes if isinstance(size, int))
-        if not known or len(known) < len(self.sizes):
-            return None
-        return known[0] if len(known) == 1 else known
+# A script may look at any number of batches without a step.
+MOST_LOOKS = 1000
 
 
 class Thread:
@@ -48,7 +26,8 @@ class Thread:
         self.stepping: list[int] = []
         # Loaders that were read beside another one; a script begins them again within its batches.
         self.beside: deque[Callable[[], Any]] = deque(maxlen=8)
-        self.drawn: Drawn | None = None
+        # Passes that were left, as `next(iter(loader))` is, since the last step.
+        self.looks: deque[Pass] = deque(maxlen=MOST_LOOKS)
         self.inside = False
         """Whether a loader is at work: what it reads itself is none of the script's passes."""
         self.trains = False
@@ -79,6 +58,7 @@ class Pass:
         self.with_gradients = True
         self.epoch = 0
         self.phase = ""
+        # What is sent once it is known to train; None where that was too much.
         self.held: list[MeasuredBatch | Interruption] | None = []
         # Batches of a whole pass that it leaves out at its beginning.
         self.skipped = loader.skipped
@@ -92,11 +72,14 @@ class Pass:
         self.size: int | tuple[int, ...] | None = None
         self.wait_ns = 0
         self.waits = True
-        # Steps in the batch under way, in all, those that a pass below counts too, and later ones.
-        self.updates = self.updates_in_all = self.given = self.stepped = self.late = 0
+        # What stepped first while it was not known to train, and when that began.
+        self.first_step: tuple[Callable[[], Any], int] | None = None
+        # Steps in the batch under way, and in all; batches with one; steps after its end.
+        self.updates = self.updates_in_all = self.stepped = self.late = 0
         self.most = 1
         # Whether `backward` was called in the batch under way, and in any.
         self.goes_backward = self.has_gone_backward = False
+        # When another thread stepped with what this one read.
         self.foreign: deque[int] = deque()
         # Batches that wait for the one that steps.
         self.ahead: list[MeasuredBatch] = []

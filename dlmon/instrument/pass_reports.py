@@ -1,4 +1,4 @@
-"""Report passes over loaders: as epochs and their batches, or as validation."""
+"""Report passes over loaders as what they are: epochs and their batches, or validations."""
 
 from __future__ import annotations
 
@@ -7,17 +7,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from dlmon.instrument.loader_pass import (
-    BESIDE,
-    HELD,
-    NEW,
-    OVER,
-    TRAINING,
-    VALIDATING,
-    Drawn,
-    Pass,
-    Thread,
-)
+from dlmon.instrument.loader_pass import OVER, TRAINING, VALIDATING, Pass, Thread
 from dlmon.instrument.loaders import Loader
 from dlmon.instrument.losses import LOSS, Losses
 from dlmon.instrument.queued import (
@@ -42,7 +32,7 @@ AHEAD_SPAN_NS = 2_000_000_000
 # Batches that are held back of a pass that has not stepped; beyond them they are none of training.
 MAX_HELD = 100_000
 
-# So many loaders are remembered that gave more than one batch in a pass.
+# So many loaders are remembered of which something is known.
 MOST_LOADERS = 8
 
 _new = tuple.__new__
@@ -88,6 +78,10 @@ class PassReports:
         """What passes without a step are."""
         self.has_optimizers = False
         """Whether any optimiser of PyTorch's was made: without a loader, its steps count."""
+        self.at_close: Callable[[], None] = lambda: None
+        """Ends what is open as the process ends."""
+        self.yields: Callable[[], None] = lambda: None
+        """Ends a stretch of steps as another framework begins to train."""
         self.forget()
 
     def forget(self) -> None:
@@ -97,7 +91,8 @@ class PassReports:
         """The device of what `backward` was called on last, outside of such an epoch."""
         self.open: set[Thread] = set()
         """Threads that read something."""
-        self._counting: Thread | None = None
+        self.counting: Thread | None = None
+        """The thread whose passes count now."""
         self._closes = False
         self._loop: Loader | None = None
         self._loops = self._epochs = self._epochs_of_loop = 0
@@ -108,32 +103,14 @@ class PassReports:
         self._validation: Validation | None = None
         self._validated: dict[Loader, int] = {}
         self._usually_validated: dict[Loader, int] = {}
-        # Passes that follow no epoch as a rule: they are of this one if another one follows.
-        self._unusual: list[tuple[Validation, Loader]] = []
         self._evaluated: list[Pass] = []
-        # Ran to its end with gradients on and has not stepped, or was left after its first batch,
-        # which did: when, and what.
-        self._undecided: tuple[Pass, int] | None = None
-        self._asked_again: deque[Callable[[], Any]] = deque(maxlen=MOST_LOADERS)
+        self._of_epochs: deque[Callable[[], Any]] = deque(maxlen=MOST_LOADERS)
         self._leaving_out: deque[Callable[[], Any]] = deque(maxlen=MOST_LOADERS)
-
-    @property
-    def others_train(self) -> bool:
-        """Whether another loop has begun since, which was not reported here."""
-        return self._loops != self.reporter.loops
 
     def expect(self, **known: Any) -> None:
         """Say what is known of the fit that begins: fields of `Reporter.begin_loop`."""
         self._asked = {name: value for name, value in known.items() if value is not None}
         self._asked_after, self._loop = self._epochs, None
-
-    def fit_ended(self) -> None:
-        """End the epoch under way; what was known of the fit is not known of what follows."""
-        thread = self._counting
-        if thread is not None and thread.stack:
-            self.abandon(thread.stack[0])
-        self._asked = {}
-        self.no_more_passes()
 
     def late(self) -> Pass | None:
         """Return the epoch that a step outside of any pass still belongs to."""
@@ -150,129 +127,12 @@ class PassReports:
         if self._last is not None:
             self._last.idle = 0
 
-    def may_step_yet(self, thread: Thread) -> bool:
-        """Return whether a step outside of any pass makes the last one training after all.
-
-        So it is where a script adds up gradients over a whole pass.
-        """
-        return self._undecided is not None and self._undecided[0].thread is thread
-
-    def train_after_all(self, steps: int = 1) -> None:
-        """Take the pass that ended as training, with one more step, or none, at its end."""
-        assert self._undecided is not None
-        read, _ = self._undecided
-        assert read.held
-        was_left = read.has_trained
-        last = read.held[-1]
-        if isinstance(last, MeasuredBatch) and steps:
-            read.held[-1] = last._replace(updates=(last.updates or 0) + steps)
-        read.updates_in_all += steps
-        self._train_undecided(whole=not was_left)
-        if read.state == OVER and steps:
-            # One more by a second optimiser; a loop without a loader may begin here too.
-            read.idle = 1
-
-    def _train_undecided(self, whole: bool) -> None:
-        assert self._undecided is not None
-        (read, ended), self._undecided = self._undecided, None
-        read.state = HELD
-        read.thread.stack.append(read)
-        self.train(read)
-        if read.state == TRAINING:
-            self.end(read, ended, whole, end=ended if whole else None)
-
-    def decide(self) -> None:
-        """Decide what the pass that ended last was: something else begins."""
-        if self._undecided is None:
-            return
-        read, ended = self._undecided
-        if read.has_trained:
-            self._train_undecided(whole=False)
-            return
-        self._undecided = None
-        if self._claim(read.thread):
-            self.reporter.enter(read.phase, read.begin)
-            self._report_validation(read, ended, whole=True)
-            self._release(read.thread)
-
-    def awaits_more(self, read: Pass) -> bool:
-        """Return whether a pass that stepped is no epoch before it is asked for a second batch.
-
-        A loop may take one batch of it, and the next one of another.
-        """
-        source = read.source()
-        is_first = not read.number and read.optimizer is None and read.loader.steps != 1
-        return is_first and not (source is None or any(s() is source for s in self._asked_again))
-
-    def stepped(self, read: Pass) -> None:
-        """Take a pass that stepped as training, once it is known what kind of it."""
-        if not self.awaits_more(read):
-            self.train(read)
-            return
-        read.thread.trains = True
-        if not self._claim(read.thread):
-            self.drop(read)
-
-    def asked_again(self, read: Pass) -> None:
-        """Note that a pass whose first batch stepped is asked for more: it is an epoch."""
-        self._asked_again.append(read.source)
-        self.train(read)
-
-    def take_singles(self, read: Pass) -> bool:
-        """Begin a loop of single batches with the pass that ended last, now that one begins.
-
-        It is one if the other was left after a batch that stepped, and both are over one loader.
-        """
-        if self._undecided is None or not self._undecided[0].has_trained:
-            return False
-        first, _ = self._undecided
-        source, thread = read.source(), first.thread
-        if source is None or first.source() is not source or thread is not read.thread:
-            return False
-        self._undecided = None
-        loop = Pass(first.loader.without_passes(), first.begin, first.created_after)
-        loop.optimizer, loop.source, loop.thread = self.stepped_by, first.source, thread
-        loop.opened, loop.phase = first.opened, first.phase
-        thread.stack.append(loop)
-        self.open.add(thread)
-        # What was taken before the first step may only have been looked at.
-        thread.drawn = None
-        first.begin = first.opened
-        self.train(loop)
-        if loop.state == TRAINING:
-            self._count_single(loop, first)
-        return True
-
-    def _count_single(self, loop: Pass, read: Pass) -> None:
-        """Count a pass that was left after its first step as a batch of a loop, up to the step."""
-        if loop.in_hand:
-            self.end_batch(loop, read.begin)
-        self._draw(read)
-        drawn, read.thread.drawn = read.thread.drawn, None
-        loop.wait_ns = 0 if drawn is None else drawn.wait_ns
-        interruptions = [item for item in read.held or () if isinstance(item, Interruption)]
-        for item in interruptions:
-            self._send(loop, item)
-        loop.size = None if drawn is None else drawn.samples
-        loop.goes_backward = loop.has_gone_backward = read.has_gone_backward
-        loop.updates += read.updates_in_all
-        loop.updates_in_all += read.updates_in_all
-        # A new iterator opens before the one that it replaces is dropped.
-        loop.last_active = read.last_active
-        self.end_batch(loop, read.last_active)
-        if interruptions:
-            self.reporter.enter("training", read.last_active)
-
     def add_metrics(self, metrics: dict[str, Any]) -> None:
         """Add metrics to the epoch under way, or to the one that ended last."""
         values, why = finite(metrics)
-        self.decide()
-        for each in tuple(self.open):
-            if each.stack and each.stack[0].state == HELD and each.stack[0].has_trained:
-                self.train(each.stack[0])
-        thread = self._counting
-        if thread is not None and thread.stack and thread.stack[0].state == TRAINING:
-            current = thread.stack[0]
+        thread = self.counting or next(iter(self.open), None)
+        current = thread.stack[0] if thread is not None and thread.stack else None
+        if current is not None and current.optimizer is None and current.has_trained:
             current.metrics.update(values)
             current.why.update(why)
         elif self._last is not None and values:
@@ -280,39 +140,30 @@ class PassReports:
                 self._last.loss.is_told |= LOSS in values
             self.reporter.send(EpochChanged(self._last.epoch, metrics=values, why=why))
 
-    def close(self) -> None:
-        """End what is open; the process ends."""
-        self.decide()
-        for thread in tuple(self.open):
-            while thread.stack:
-                self.abandon(thread.stack[-1])
-        self.decide()
-        self.losses.finish()
-
-    def _claim(self, thread: Thread) -> bool:
+    def claim(self, thread: Thread) -> bool:
         """Return whether this thread's passes are the ones that count."""
         reporter = self.reporter
-        if self._counting not in (None, thread) or not reporter.take(self.owner):
+        if self.counting not in (None, thread) or not reporter.take(self.owner):
             return False
         framework, backend = self._framework
         if not reporter.start(framework, self._version(), backend):
             return False
         if not self._closes:
             self._closes = True
-            reporter.at_close(self.close)
-        self._counting = thread
+            reporter.at_close(self.at_close)
+        self.counting = thread
+        if thread.stack and thread.stack[0].optimizer is not None:
+            # Between its steps another framework may train.
+            reporter.hold(self.owner, self.yields)
         return True
 
-    def _release(self, thread: Thread) -> None:
+    def release(self, thread: Thread) -> None:
         """Let others count, if a thread reads nothing any more."""
         if not thread.stack:
             self.open.discard(thread)
-            if self._counting is thread:
-                self._counting = None
+            if self.counting is thread:
+                self.counting = None
                 self.reporter.let_go(self.owner)
-            if self._undecided is not None and self.reporter.take(self.owner):
-                # What else trains comes after that pass, and decides what it was.
-                self.reporter.hold(self.owner, self.decide)
 
     def drop(self, read: Pass) -> None:
         """Count a pass no more, and what was begun within it."""
@@ -323,11 +174,11 @@ class PassReports:
                 inner.state = OVER
             del stack[stack.index(read) :]
         read.state = OVER
-        self._release(thread)
+        self.release(thread)
 
     def validate(self, read: Pass) -> None:
         """Enter the phase of a pass that does not train."""
-        if not self._claim(read.thread):
+        if not self.claim(read.thread):
             self.drop(read)
             return
         read.state = VALIDATING
@@ -338,25 +189,28 @@ class PassReports:
         stack = read.thread.stack
         if read.waits or read.optimizer is not None:
             read.thread.trains = True
-        if not self._claim(read.thread):
+        if not self.claim(read.thread):
             self.drop(read)
             return
         below = stack[: stack.index(read)]
         del stack[: len(below)]
         for left in below:
-            left.updates -= read.given
+            if left.optimizer is None:
+                left.updates -= read.updates_in_all
             if left.state == TRAINING:
-                self._finish(left, read.begin, whole=False, end=None)
+                if left.in_hand and left.trains_now:
+                    self.end_batch(left, max(left.last_active, left.asked))
+                self.end_epoch(left, whole=False, end=None)
                 self.losses.begin_epoch(is_known=False)
             left.state = OVER
         if read.held is None:
             # Too long ago: it begins with the batch under way.
             read.begin = read.opened = read.asked
             read.number, read.clipped, read.held = 0, True, []
-        for validation, loader in self._unusual:
-            self._add_validation(validation, loader, cut=False)
         self.no_more_passes()
         self._begin_loop(read)
+        if not self.gave_epochs(read):
+            self._of_epochs.append(read.source)
         self._epochs += 1
         self._epochs_of_loop += 1
         read.epoch = self.reporter.next_epoch()
@@ -364,7 +218,12 @@ class PassReports:
         self.reporter.send(EpochOpened(read.opened))
         held, read.held, read.state = read.held, None, TRAINING
         for item in held:
-            self._send(read, item)
+            self.send(read, item)
+
+    def gave_epochs(self, read: Pass) -> bool:
+        """Return whether an earlier pass over a loader was an epoch."""
+        source = read.source()
+        return source is not None and any(other() is source for other in self._of_epochs)
 
     def leaves_out(self, read: Pass) -> None:
         """Note that a script's own function leaves samples out: no pass's are known beforehand."""
@@ -383,7 +242,7 @@ class PassReports:
     def _begin_loop(self, read: Pass) -> None:
         loader = read.loader
         is_another = read.optimizer is not None or loader != self._loop
-        if is_another or self.others_train:
+        if is_another or self._loops != self.reporter.loops:
             self._loop, self._epochs_of_loop = loader, 0
             why = {
                 "parameters": "the script's network is not known",
@@ -415,7 +274,7 @@ class PassReports:
             self.reporter.begin_loop(why=why, infers_length=infers_length, **known)
             self._loops = self.reporter.loops
 
-    def _send(self, read: Pass, item: MeasuredBatch | Interruption) -> None:
+    def send(self, read: Pass, item: MeasuredBatch | Interruption) -> None:
         if read.state != TRAINING:
             if read.held is not None:
                 read.held.append(item)
@@ -440,7 +299,7 @@ class PassReports:
 
     def end_batch(self, read: Pass, now: int) -> None:
         if read.foreign:
-            self._take_foreign(read)
+            self.take_foreign(read)
         updates: int | None = read.updates
         number = read.number
         if not number:
@@ -464,12 +323,12 @@ class PassReports:
         if updates and read.state == TRAINING and read.waits and not read.ahead:
             self.reporter.batch_ended(item)
         else:
-            self._send(read, item)
+            self.send(read, item)
         read.number = number + 1
         read.last_end = now
         read.in_hand = False
 
-    def _take_foreign(self, read: Pass) -> None:
+    def take_foreign(self, read: Pass) -> None:
         """Count steps that another thread did; this one only reads, and its waits are not theirs.
 
         A loader that is read ahead by a thread of the script's own is one such.
@@ -482,73 +341,9 @@ class PassReports:
         if read.state != TRAINING and read.thread.stack[0] is read:
             self.train(read)
 
-    def abandon(self, read: Pass) -> None:
-        """End a pass that nobody will ask again: whole if all its batches have come."""
-        if read.state not in (HELD, TRAINING, VALIDATING):
-            read.state = OVER
-            return
-        self.end(read, self.clock(), read.has_all)
-
-    def end(self, read: Pass, now: int, whole: bool, end: int | None = None) -> None:
-        """End a pass, with all that was begun within it.
-
-        Args:
-            read: the pass.
-            now: when the next thing began.
-            whole: it ran to its end.
-            end: when it ended; None for the end of its last batch.
-        """
-        thread = read.thread
-        stack = thread.stack
-        self.losses.look()
-        self.leave_inner(read, now)
-        if read.foreign:
-            self._take_foreign(read)
-        if read.state == OVER:
-            return
-        is_inner = len(stack) > 1 and stack[-2].state != TRAINING
-        if (is_inner or whole) and read.state == HELD and read.has_trained:
-            self.train(read)
-        stack.pop()
-        self._finish(read, now, whole, end)
-        self._release(thread)
-
-    def leave_inner(self, read: Pass, now: int) -> None:
-        """Leave the passes that were begun within the batch of one that goes on, or ends."""
-        stack = read.thread.stack
-        while stack[-1] is not read:
-            inner = stack[-1]
-            if inner.state == VALIDATING:
-                self.end(inner, now, whole=False)
-                # It may go on later: an iterator that gives one batch at a time.
-                inner.state = NEW
-                continue
-            stack.pop()
-            inner.state = BESIDE
-            read.thread.beside.append(inner.source)
-            read.wait_ns += inner.waited_ns + (inner.wait_ns if inner.in_hand else 0)
-            if read.state != TRAINING and inner.has_trained:
-                read.goes_backward |= inner.has_gone_backward
-                read.has_gone_backward |= inner.has_gone_backward
-                read.updates += inner.updates_in_all
-                read.updates_in_all += inner.updates_in_all
-                read.last_active = inner.last_active
-                self.stepped(read)
-                if read.state == OVER:
-                    return
-
-    def _finish(self, read: Pass, now: int, whole: bool, end: int | None) -> None:
-        state = read.state
-        if read.in_hand and read.trains_now:
-            self.end_batch(read, max(read.last_active, read.asked))
-        elif read.in_hand and (whole or state != TRAINING):
-            self.end_batch(read, now)
+    def end_epoch(self, read: Pass, whole: bool, end: int | None) -> None:
+        """Report the end of a pass that trained; without a time, that of its last batch."""
         self._report_ahead(read)
-        read.state = OVER
-        read.in_hand = False
-        if state in (HELD, VALIDATING):
-            self._end_validation(read, state, now, whole)
-            return
         end = read.last_end if end is None else end
         if read.loader.has_passes:
             cut = read.clipped or not whole
@@ -560,60 +355,11 @@ class PassReports:
             self._last = self._before = read
         self.reporter.send(Pause(end, SCRIPT_PHASE))
 
-    def _end_validation(self, read: Pass, state: int, now: int, whole: bool) -> None:
-        stack = read.thread.stack
-        if state == HELD:
-            is_loop = bool(stack) and stack[-1].optimizer is not None
-            if read.has_trained and (is_loop or not stack) and read.held:
-                # Left after a batch that stepped.
-                if is_loop:
-                    self._count_single(stack[-1], read)
-                else:
-                    self._undecided = read, now
-                return
-            # A look at one batch is no validation; neither is what a pass below has trained with.
-            many = whole or (bool(stack) and read.number > 1)
-            if not many or not read.held or read.has_trained or read.optimizer is not None:
-                if not stack or stack[-1].optimizer is not None:
-                    self._draw(read)
-                else:
-                    stack[-1].wait_ns += read.waited_ns
-                return
-            if not stack:
-                self._undecided = read, now
-                return
-            if not self._claim(read.thread):
-                return
-            self.reporter.enter(read.phase, read.begin)
-        if not stack:
-            self._report_validation(read, now, whole)
-            return
-        self._send(stack[-1], Interruption(read.begin, now))
-        stack[-1].last_active = now
-        if stack[-1].state == TRAINING:
-            self.reporter.enter("training", now)
-        else:
-            self.reporter.send(Pause(now, SCRIPT_PHASE))
-
-    def _draw(self, read: Pass) -> None:
-        """Keep a look at one batch for the step that may follow: `next(iter(loader))`."""
-        thread = read.thread
-        if thread.drawn is None:
-            thread.drawn = Drawn(read.loader, read.source)
-        drawn = thread.drawn
-        # To begin an iterator for each may take longer than to fetch from it: its workers start.
-        drawn.wait_ns += read.opened - read.begin + read.waited_ns
-        if drawn.source() is read.source():
-            # Of another loader's batches only the wait counts, as where they are zipped.
-            batches = (item for item in read.held or () if isinstance(item, MeasuredBatch))
-            drawn.sizes.extend(item.samples for item in batches)
-
     def no_more_passes(self) -> None:
         """Let no later pass belong to the epoch that ended last."""
         self._usually_validated |= self._validated
         self._before = self._validation = None
         self._validated = {}
-        self._unusual.clear()
 
     def evaluates(self) -> None:
         """Say that the passes that follow test what the training came to."""
@@ -646,32 +392,25 @@ class PassReports:
             )
         )
 
-    def _report_validation(self, read: Pass, end: int, whole: bool) -> None:
+    def validated(self, read: Pass, end: int, whole: bool) -> None:
         """Report a pass as validation of the epoch before it, after those that it has already.
 
-        One over a loader that the loop's epochs before this one were not followed by is of this
-        epoch if another epoch follows: at the end of a script it tests what came of all.
+        One over a loader that none of the loop's epochs before was followed by is of no epoch: at
+        the end of a script it tests what came of all.
         """
+        usually = self._usually_validated
         if read.phase == EVALUATING and read.number:
             self._evaluated.append(read)
-        if self._before is not None and read.number and read.phase == "validating":
+        is_usual = self._epochs_of_loop == 1 or read.loader in usually
+        if self._before is not None and is_usual and read.number and read.phase == "validating":
             one = Validation(read.begin, read.first_end, read.last_end, end, read.number)
-            usually = self._usually_validated
-            is_first = self._epochs_of_loop == 1
-            if self._unusual or not (is_first or read.loader in usually):
-                self._unusual.append((one, read.loader))
-            else:
-                # A script may want a part of its loader only; where it ends sooner than the time
-                # before, it was cut short, as by an error.
-                cut = not (whole or read.has_all) and read.number < usually.get(read.loader, 0)
-                self._add_validation(one, read.loader, cut)
+            before = self._validation
+            self._validation = one if before is None else before.followed_by(one)
+            # A script may want a part of its loader only; where it ends sooner than the time
+            # before, it was cut short, as by an error.
+            cut = not (whole or read.has_all) and read.number < usually.get(read.loader, 0)
+            if not cut:
+                self._validated[read.loader] = read.number
+            change = EpochChanged(self._before.epoch, validation=self._validation, cut=cut)
+            self.reporter.send(change)
         self.reporter.send(Pause(end, SCRIPT_PHASE))
-
-    def _add_validation(self, one: Validation, loader: Loader, cut: bool) -> None:
-        assert self._before is not None
-        before = self._validation
-        self._validation = one if before is None else before.followed_by(one)
-        if not cut:
-            self._validated[loader] = one.steps
-        change = EpochChanged(self._before.epoch, validation=self._validation, cut=cut)
-        self.reporter.send(change)

@@ -1,9 +1,16 @@
 """Which passes over loaders train, which validate, and what each batch of them counts.
 
 A batch lasts from one fetch of a loader's iterator to the next, and the time inside the fetch is
-the wait for data. A pass in which an optimiser steps is training, and all its batches count, so
-they are held back until that is known. What is nested, zipped or left in the middle is put where
-it belongs: see `Passes`.
+the wait for data. These are the rules, which docs/epochs.md says for people:
+
+- Each thread has a stack of open passes, each begun within a batch of the one before. One that was
+  begun before the last fetch of the one below is read beside it, as in `zip`: its wait is added.
+- A step of an optimiser, or `backward`, counts in every open pass. One that is asked for another
+  batch after it, or that has no more, is an epoch, with all its batches; those that are open around
+  it are none. So batches are held back until that is known.
+- A pass that ended without a step is a validation; one within a batch takes no time of that.
+- Left after a first batch it is a look at data, as `next(iter(loader))` is. Steps outside of any
+  pass make a stretch of steps without epochs, of which looks are the batches.
 """
 
 from __future__ import annotations
@@ -27,6 +34,8 @@ from dlmon.instrument.loader_pass import (
 )
 from dlmon.instrument.loaders import Loader
 from dlmon.instrument.pass_reports import PassReports
+from dlmon.instrument.queued import Interruption, MeasuredBatch, Pause
+from dlmon.records import SCRIPT_PHASE
 
 # A loop asks an iterator of its own for the first batch within this time. One that waits for longer
 # was made early: an epoch begins with its first batch then.
@@ -57,11 +66,7 @@ NO_LOADER = Loader(
 
 
 class Passes:
-    """Sorts what the hooks of loaders and optimisers see, and reports it.
-
-    Each thread has a stack of open passes. At its bottom is the one that may train; a validation
-    within a batch of it lies above, and its time is taken out of that batch. A pass that was begun
-    before the last fetch of the one below is read beside it, as in `zip`: its wait is added.
+    """Sorts what the hooks of loaders and optimisers see, and has it reported.
 
     Args:
         reports: what reports them.
@@ -77,6 +82,7 @@ class Passes:
         # Of a script that drops an iterator, Python may say so in the middle of a hook.
         self._busy = False
         self._dropped: deque[Pass] = deque()
+        reports.at_close, reports.yields = self.close, self._end_counted
         os.register_at_fork(after_in_child=self._leave_parent)
 
     def _leave_parent(self) -> None:
@@ -87,6 +93,13 @@ class Passes:
         self._dropped.clear()
         self._busy = False
         self.reports.forget()
+
+    def close(self) -> None:
+        """End what is open; the process ends."""
+        for thread in tuple(self.reports.open):
+            while thread.stack:
+                self._abandon(thread.stack[-1])
+        self.reports.losses.finish()
 
     # What the hooks call.
 
@@ -126,8 +139,8 @@ class Passes:
                 self._begin(read, now, with_gradients)
         elif read.state != OVER:
             self._go_on(read, now)
-            if read.state == HELD:
-                self._look_again(read)
+            if self._is_epoch(read):
+                self.reports.train(read)
         self._events = read.fetched_after = self._events + 1
         self._done()
 
@@ -149,7 +162,7 @@ class Passes:
         self._busy = True
         now = self._clock()
         if read.state in (HELD, TRAINING, VALIDATING):
-            self.reports.end(read, now, whole=True, end=now)
+            self._end(read, now, whole=True, end=now)
         else:
             read.state = OVER
         self._done()
@@ -159,7 +172,7 @@ class Passes:
         if self._busy:
             self._dropped.append(read)
         else:
-            self.reports.abandon(read)
+            self._abandon(read)
 
     def step_began(self, optimizer: Any) -> None:
         try:
@@ -177,8 +190,8 @@ class Passes:
                 return
         stepping.append(key)
         stack = thread.stack
-        if not stack or stack[0].optimizer is not None:
-            self._step_without_loader(thread, optimizer, self._clock())
+        if not stack or stack[-1].state != TRAINING or stack[-1].optimizer is not None:
+            self._undecided_step(thread, optimizer, self._clock())
 
     def step_ended(self, optimizer: Any) -> None:
         """Note that it stepped; one that another one calls does not count beside it."""
@@ -198,15 +211,12 @@ class Passes:
             top.last_active = self._clock()
             top.updates += 1
             top.updates_in_all += 1
-            if top.state == TRAINING:
-                return
+            if top.state != TRAINING:
+                self._undecided_step_ended(thread, optimizer)
+            return
         self._busy = True
         self.reports.stepped_by = weakref.ref(optimizer)
-        if stack:
-            self._stepped(stack[-1])
-        elif self.reports.may_step_yet(thread):
-            self.reports.train_after_all()
-        elif (other := self._elsewhere()) is not None:
+        if (other := self._elsewhere()) is not None:
             other.foreign.append(self._clock())
         elif (last := self.reports.late()) is not None:
             self.reports.step_late(last)
@@ -224,26 +234,21 @@ class Passes:
         thread = self.thread()
         if thread.stepping:
             return
-        stack = thread.stack
-        if stack and stack[-1].optimizer is None:
-            top = stack[-1]
-            top.last_active = self._clock()
-            if not top.has_trained:
-                self.reports.gone_backward_on = device
-                self._reporter.saw("torch backward")
-            top.goes_backward = top.has_gone_backward = True
-        elif not self.reports.has_optimizers:
-            self._busy = True
+        stack, is_step = thread.stack, not self.reports.has_optimizers
+        is_read = bool(stack) and stack[-1].optimizer is None
+        if not (is_read or is_step):
+            return
+        if not is_read or not stack[-1].has_trained:
             self.reports.gone_backward_on = device
             self._reporter.saw("torch backward")
-            if self.reports.may_step_yet(thread):
-                self.reports.train_after_all(steps=0)
-            else:
-                self._step_without_loader(thread, BACKWARD, began)
-            if stack:
-                stack[-1].last_active = self._clock()
-                stack[-1].goes_backward = stack[-1].has_gone_backward = True
+        if is_step and not (is_read and stack[-1].state == TRAINING):
+            self._busy = True
+            self._undecided_step(thread, BACKWARD, began)
             self._done()
+        now = self._clock()
+        for read in stack[-1:] if not is_read else stack:
+            read.last_active = now
+            read.goes_backward = read.has_gone_backward = True
 
     # What knows more than the loader's clock does.
 
@@ -261,14 +266,25 @@ class Passes:
         """Say that validation is over, whether its loader was asked to the end or not."""
         stack = self.thread().stack
         if stack and stack[-1].state == VALIDATING:
-            self.reports.abandon(stack[-1])
+            self._abandon(stack[-1])
+
+    def fit_ended(self) -> None:
+        """End the epoch under way; what was known of the fit is not known of what follows."""
+        self._end_counted()
+        self.reports.expect()
+        self.reports.no_more_passes()
+
+    def _end_counted(self) -> None:
+        thread = self.reports.counting
+        if thread is not None and thread.stack:
+            self._abandon(thread.stack[0])
 
     # Where a pass belongs.
 
     def _go_on(self, read: Pass, now: int) -> None:
         """End the batch under way, and what was begun within it."""
         if read.thread.stack[-1] is not read:
-            self.reports.leave_inner(read, now)
+            self._leave_inner(read, now)
         if read.in_hand:
             self.reports.end_batch(read, now)
 
@@ -287,7 +303,7 @@ class Passes:
                 return
             if not self._is_left(below, read):
                 break
-            self.reports.end(below, read.created, below.has_all)
+            self._end(below, read.created, below.has_all)
         self._begin(read, now, with_gradients)
 
     def _is_beside(self, below: Pass, read: Pass, with_gradients: bool) -> bool:
@@ -312,8 +328,7 @@ class Passes:
         return source is not None and below.source() is source
 
     def _begin(self, read: Pass, now: int, with_gradients: bool) -> None:
-        thread = read.thread
-        stack = thread.stack
+        stack = read.thread.stack
         is_direct = read.created_after == self._events and read.state == NEW
         if now - read.made > AT_ONCE_NS or (stack and stack[-1].last_active > read.created):
             is_direct = False
@@ -321,116 +336,221 @@ class Passes:
         read.with_gradients, read.phase = with_gradients, self.reports.phase
         if with_gradients and self._limit is not None:
             read.loader, self._limit = read.loader.limited(self._limit), None
-        read.state, read.held = HELD, []
+        read.state, read.held, read.first_step = HELD, [], None
         read.number = read.idle = read.updates = read.updates_in_all = 0
         read.goes_backward = read.has_gone_backward = False
         if not stack:
-            if not self.reports.take_singles(read):
-                self.reports.decide()
             self.reports.last_is_over()
             self.reports.losses.begin_epoch(steps_now=read.optimizer is not None)
         stack.append(read)
-        self.reports.open.add(thread)
+        self.reports.open.add(read.thread)
         if not with_gradients:
             self.reports.validate(read)
 
-    def _look_again(self, read: Pass) -> None:
-        """Decide of a pass within another that goes on and has stepped."""
+    def _is_epoch(self, read: Pass, is_over: bool = False) -> bool:
+        """Return whether a pass that is asked for more, or has no more, trains by its steps."""
+        if read.state == TRAINING or read.optimizer is not None:
+            return False
+        below = read.thread.stack[0]
+        if read.state == VALIDATING:
+            return below is read and read.updates_in_all > 0
+        if below.state == TRAINING and below.optimizer is None:
+            return read.has_trained and (is_over or read.stepped >= TAKES_OVER)
+        return read.has_trained
+
+    def _leave_inner(self, read: Pass, now: int) -> None:
+        """Leave the passes that were begun within the batch of one that goes on, or ends."""
         stack = read.thread.stack
-        if not read.has_trained:
-            return
-        below = stack[stack.index(read) - 1] if len(stack) > 1 else None
-        if below is None or below.optimizer is not None:
-            self.reports.asked_again(read)
-        elif below.state != TRAINING or read.stepped >= TAKES_OVER:
-            self.reports.train(read)
-
-    def _stepped(self, top: Pass) -> None:
-        """Decide what a step says of a pass that has not trained so far."""
-        stack = top.thread.stack
-        if len(stack) == 1:
-            if top.optimizer is None:
-                self.reports.stepped(top)
-            return
-        below = stack[-2]
-        if below.optimizer is not None and top.state == HELD:
-            source = top.source()
-            if source is not None and below.source() is source:
-                self.reports.stepped(top)
+        while stack[-1] is not read:
+            inner = stack[-1]
+            if inner.state == VALIDATING:
+                self._end(inner, now, whole=False)
+                # It may go on later: an iterator that gives one batch at a time.
+                inner.state = NEW
             else:
-                self.reports.train(top)
-        elif below.state == TRAINING:
-            top.given += 1
-            below.updates += 1
-            below.updates_in_all += 1
-            below.last_active = top.last_active
+                stack.pop()
+                inner.state = BESIDE
+                read.thread.beside.append(inner.source)
+                read.wait_ns += inner.waited_ns + (inner.wait_ns if inner.in_hand else 0)
 
-    def _step_without_loader(self, thread: Thread, optimizer: Any, now: int) -> None:
-        """Take a step outside of any pass as the beginning of a batch, if it is the first's."""
-        stack = thread.stack
+    def _abandon(self, read: Pass) -> None:
+        """End a pass that nobody will ask again: whole if all its batches have come."""
+        if read.state in (HELD, TRAINING, VALIDATING):
+            self._end(read, self._clock(), read.has_all)
+        else:
+            read.state = OVER
+
+    def _end(self, read: Pass, now: int, whole: bool, end: int | None = None) -> None:
+        """End a pass, with all that was begun within it.
+
+        Args:
+            read: the pass.
+            now: when the next thing began.
+            whole: it ran to its end.
+            end: when it ended; None for the end of its last batch.
+        """
+        thread = read.thread
+        self.reports.losses.look()
+        self._leave_inner(read, now)
+        if read.foreign:
+            self.reports.take_foreign(read)
+        is_more = read.number + read.in_hand > 1 or self.reports.gave_epochs(read)
+        if (whole or is_more) and self._is_epoch(read, is_over=whole):
+            self.reports.train(read)
+        if read.state == OVER:
+            return
+        thread.stack.pop()
+        if read.in_hand and read.trains_now:
+            self.reports.end_batch(read, max(read.last_active, read.asked))
+        elif read.in_hand and (whole or read.state != TRAINING):
+            self.reports.end_batch(read, now)
+        state, read.state, read.in_hand = read.state, OVER, False
+        if state == TRAINING:
+            self.reports.end_epoch(read, whole, end)
+        elif read.optimizer is None:
+            self._end_without_epoch(read, state, now, whole)
+        self.reports.release(thread)
+
+    def _end_without_epoch(self, read: Pass, state: int, now: int, whole: bool) -> None:
+        """Take a pass that was no epoch as a validation, or as a look at data."""
+        stack = read.thread.stack
+        below = stack[-1] if stack and stack[-1].optimizer is None else None
+        if state == HELD:
+            many = whole or (bool(stack) and read.number > 1)
+            if not many or not read.held or read.has_trained:
+                if below is None:
+                    self._look(read)
+                else:
+                    below.wait_ns += read.waited_ns
+                return
+            if not self.reports.claim(read.thread):
+                return
+            self._reporter.enter(read.phase, read.begin)
         if not stack:
-            belongs = self.reports.may_step_yet(thread) or self.reports.late() is not None
-            if not belongs and self._elsewhere() is None:
-                self._begin_stretch(thread, optimizer, now)
+            self.reports.validated(read, now, whole)
             return
-        stretch = stack[0]
+        stack[-1].last_active = now
+        self.reports.send(stack[-1], Interruption(read.begin, now))
+        if stack[0].state == TRAINING:
+            self._reporter.enter("training", now)
+        else:
+            self._reporter.send(Pause(now, SCRIPT_PHASE))
+
+    # Steps outside of any pass.
+
+    def _undecided_step(self, thread: Thread, optimizer: Any, began: int) -> None:
+        """Take a step that begins where nothing is known to train, or nothing is read."""
+        stack = thread.stack
+        is_left = bool(stack) and stack[-1].state == VALIDATING and stack[0].optimizer is not None
+        if stack and stack[-1].optimizer is None and not is_left:
+            for read in stack:
+                read.first_step = read.first_step or (weakref.ref(optimizer), began)
+            return
+        self._step_outside(thread, weakref.ref(optimizer), began)
+
+    def _undecided_step_ended(self, thread: Thread, optimizer: Any) -> None:
+        *around, top = thread.stack
+        self.reports.stepped_by = weakref.ref(optimizer)
+        for read in around:
+            if read.optimizer is None:
+                read.updates += 1
+                read.updates_in_all += 1
+                read.last_active = top.last_active
+        if top.optimizer is None:
+            thread.trains = True
+            if not self.reports.claim(thread):
+                self.reports.drop(top)
+
+    def _step_outside(self, thread: Thread, optimizer: Callable[[], Any], began: int) -> None:
+        """Take a step outside of any pass as the beginning of a batch, if it is the first's."""
+        if not thread.stack:
+            if self.reports.late() is None and self._elsewhere() is None:
+                self._begin_stretch(thread, optimizer, began)
+            return
+        stretch = thread.stack[0]
         assert stretch.optimizer is not None
-        first = stretch.optimizer()
-        if stack[-1] is not stretch and stack[-1].state == HELD:
-            return
-        if not self._reporter.may_take(self.reports.owner):
-            return
-        others = stretch.state == TRAINING and self.reports.others_train
-        if first is None or others or (first is BACKWARD and optimizer is not BACKWARD):
-            if others:
-                stretch.in_hand = False
-            self.reports.end(stretch, now, whole=False)
-            self._begin_stretch(thread, optimizer, now)
-        elif first is optimizer:
-            self._take_drawn(thread, stretch)
-            stretch.asked = now
-            self._go_on(stretch, now)
-            self._hand_drawn(thread, stretch)
+        first, steps = stretch.optimizer(), optimizer()
+        if first is steps:
+            self._end_batch_of_stretch(stretch, began)
+            self._take_looks(stretch)
             is_loop = stretch.number >= (FEW_BACKWARDS if first is BACKWARD else 1)
             if stretch.state == HELD and is_loop:
                 self.reports.train(stretch)
-            # Between two steps another framework may train.
-            self._reporter.let_go(self.reports.owner)
+        elif first is None or first is BACKWARD:
+            self._end(stretch, began, whole=False)
+            self._begin_stretch(thread, optimizer, began)
 
-    def _begin_stretch(self, thread: Thread, optimizer: Any, now: int) -> None:
+    def _begin_stretch(self, thread: Thread, optimizer: Callable[[], Any], now: int) -> None:
         if not self._reporter.may_take(self.reports.owner):
             return
         stretch = Pass(NO_LOADER, now, self._events)
-        stretch.optimizer = weakref.ref(optimizer)
-        if optimizer is not BACKWARD:
-            self.reports.stepped_by = stretch.optimizer
+        stretch.optimizer = optimizer
+        if optimizer() is not BACKWARD:
+            self.reports.stepped_by = optimizer
         stretch.thread, stretch.waits = thread, False
         self._begin(stretch, now, with_gradients=True)
-        self._hand_drawn(thread, stretch)
+        self._take_looks(stretch)
 
-    def _take_drawn(self, thread: Thread, stretch: Pass) -> None:
-        """Count what was waited for the batches that the next step trains on.
+    def _end_batch_of_stretch(self, stretch: Pass, now: int) -> None:
+        """End a batch, with the wait for what the next step trains on.
 
         Whether a loop takes a batch for each step shows at its second one: before the first, a
         batch may only have been looked at.
         """
-        drawn = thread.drawn
+        looks = stretch.thread.looks
         if stretch.state == HELD and not stretch.number:
-            if drawn is None:
-                stretch.size = None
+            if looks:
+                stretch.loader, stretch.waits = looks[0].loader.without_passes(), True
             else:
-                stretch.loader, stretch.waits = drawn.loader, True
-        stretch.wait_ns = 0 if drawn is None else drawn.wait_ns
+                stretch.size = None
+        # To begin an iterator for each may take longer than to fetch from it: its workers start.
+        stretch.wait_ns = sum(look.opened - look.begin + look.waited_ns for look in looks)
+        stretch.asked = now
+        self._go_on(stretch, now)
 
-    def _hand_drawn(self, thread: Thread, stretch: Pass) -> None:
+    def _take_looks(self, stretch: Pass) -> None:
         """Begin a batch of a stretch, with the samples that were taken for it.
 
-        A step for which none were taken trains on those of the one before.
+        A step for which none were taken trains on those of the one before. Of another loader's
+        batches only the wait counts, as where they are zipped.
         """
-        drawn, thread.drawn = thread.drawn, None
-        if drawn is not None and (stretch.waits or stretch.state == HELD):
-            stretch.size = drawn.samples
+        looks = stretch.thread.looks
+        if looks and (stretch.waits or stretch.state == HELD):
+            source = looks[0].source()
+            held = (item for look in looks if look.source() is source for item in look.held or ())
+            sizes = [item.samples for item in held if isinstance(item, MeasuredBatch)]
+            known = tuple(size for size in sizes if isinstance(size, int))
+            is_known = bool(known) and len(known) == len(sizes)
+            stretch.size = (known if len(known) > 1 else known[0]) if is_known else None
+        looks.clear()
         stretch.wait_ns, stretch.in_hand = 0, True
+
+    def _look(self, read: Pass) -> None:
+        """Keep the batches of a pass that was left for the step that follows.
+
+        If that came before it was left, as where its iterator has a name, it is a step of a loop.
+        """
+        thread = read.thread
+        if read.first_step is not None and not thread.stack:
+            # What was taken before the first step may only have been looked at.
+            thread.looks.clear()
+        thread.looks.append(read)
+        if read.first_step is None:
+            return
+        self._step_outside(thread, *read.first_step)
+        stretch = thread.stack[0] if thread.stack else None
+        if stretch is None:
+            return
+        stretch.updates += read.updates_in_all
+        stretch.updates_in_all += read.updates_in_all
+        stretch.goes_backward = stretch.has_gone_backward = read.has_gone_backward
+        stretch.last_active = read.last_active
+        if stretch.state == HELD:
+            stretch.loader, stretch.waits = read.loader.without_passes(), True
+            self.reports.train(stretch)
+        for item in read.held or ():
+            if isinstance(item, Interruption):
+                self.reports.send(stretch, item)
 
     def _elsewhere(self) -> Pass | None:
         """Return the pass that another thread reads, for a step of a thread that reads nothing."""
@@ -444,4 +564,4 @@ class Passes:
     def _done(self) -> None:
         self._busy = False
         while self._dropped:
-            self.reports.abandon(self._dropped.popleft())
+            self._abandon(self._dropped.popleft())

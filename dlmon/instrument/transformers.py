@@ -58,7 +58,7 @@ def watch_transformers(module: ModuleType, reporter: Reporter) -> None:
                 parameters=parameters_of(handler.model),
             )
         elif event == "on_train_end":
-            passes.reports.fit_ended()
+            passes.fit_ended()
 
     wrap(module.CallbackHandler, "call_event", reporter, before=called)
 

@@ -105,7 +105,7 @@ def test_what_speaks_against_figures_is_said_once_of_a_session_and_in_a_row_of_s
     other = write_log(tmp_path, recorded_session(session_id="20261120-a1b2"))
     together = make_report([doubted, other], []).together
     rows = {row[0]: row[1:] for row in together.rows}
-    assert "ran on its battery" in rows["in doubt"][0]
+    assert "ran on battery" in rows["in doubt"][0]
     assert rows["in doubt"][1] == "–"
 
 

@@ -104,20 +104,22 @@ class _Steps:
             self._lock.release()
 
     def _step(self) -> None:
-        now = self._last = time.monotonic_ns()
+        self._last = time.monotonic_ns()
         if self._stop is None:
+            _WAITS[self._name]()
             self._stop = _STARTS[self._name](self._path)
             self._send(ProfiledSteps(True))
-            self._begin = now
+            self._begin = time.monotonic_ns()
             return
         self._done += 1
         if self._done >= self._wanted:
-            self._finish(now)
+            self._finish(self._last)
 
     def _finish(self, now: int) -> None:
         assert self._stop is not None
-        self._end = now
         self._leave()
+        _WAITS[self._name]()
+        self._end = time.monotonic_ns()
         write = self._stop()
         self._send(Interruption(now, time.monotonic_ns()))
         thread = threading.Thread(target=self._write, args=(write,), name="dlmon-trace")
@@ -180,6 +182,31 @@ class _Steps:
             self._fail(f"{type(error).__name__}: {error}"[:300])
         finally:
             self._lock.release()
+
+
+def _wait_for_torch() -> None:
+    cuda: Any = sys.modules["torch"].cuda
+    if cuda.is_initialized():
+        cuda.synchronize()
+
+
+def _wait_for_jax() -> None:
+    jax: Any = sys.modules["jax"]
+    for device in jax.local_devices():
+        # A device computes in the order in which it was asked.
+        (jax.device_put(0.0, device) + 1).block_until_ready()
+
+
+def _wait_for_tensorflow() -> None:
+    sys.modules["tensorflow"].test.experimental.sync_devices()
+
+
+_WAITS: dict[str, Callable[[], None]] = {
+    "torch": _wait_for_torch,
+    "jax": _wait_for_jax,
+    "tensorflow": _wait_for_tensorflow,
+}
+"""Wait until devices have done what was queued, so that a trace holds its own steps alone."""
 
 
 def _start_torch(path: str) -> Callable[[], Callable[[], None]]:

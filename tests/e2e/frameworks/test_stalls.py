@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,9 @@ from fakes.sessions import eventually
 
 from dlmon.log.directory import list_sessions, stop_session
 from dlmon.records import Batches, ProcessStack, Profile, Stack, decode
+from dlmon.supervisor.trace import of_xspace
 
+ROOT = Path(__file__).parents[3]
 TIMEOUT_S = 240.0
 TORCH = """
 import os, sys, time, torch
@@ -225,6 +228,34 @@ def test_steps_of_tensorflow_are_profiled(script):
     _is_profiled(
         script, KERAS, sys.executable, "train.py", "tensorflow", profiler="tensorflow", operation=""
     )
+
+
+QUEUES = """
+import sys, time
+from types import SimpleNamespace
+import jax, jax.numpy as jnp
+from dlmon.instrument.profiles import Profiles
+
+sent, training = [], SimpleNamespace(batch_ended=lambda batch: None)
+profiles = Profiles(sent.append, lambda: training)
+profiles.backend = "jax"
+step, x = jax.jit(lambda x: x @ x / 1000), jnp.ones((1000, 1000))
+for number in range(40):
+    if number == 20:
+        profiles.begin(1, {"steps": 5, "path": sys.argv[1]})
+    x = step(x)
+    training.batch_ended(number)
+while not hasattr(sent[-1], "profiler"):
+    time.sleep(0.01)
+"""
+
+
+def test_a_profile_holds_its_own_steps_though_a_device_computes_those_before(interpreter, tmp_path):
+    path = tmp_path / "trace.pb"
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu"}
+    subprocess.run([interpreter, "-c", QUEUES, str(path)], env=environment, check=True)
+    ran = Counter(each.name for each in of_xspace(memoryview(path.read_bytes())))
+    assert {count for name, count in ran.items() if "fusion" in name} == {5}
 
 
 @pytest.mark.parametrize("how", ["by os._exit", "by dlmon stop"])

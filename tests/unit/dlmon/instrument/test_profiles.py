@@ -20,6 +20,9 @@ class FakeTorch:
     def __init__(self):
         self.calls, self.fails = [], set()
         self.profiler = SimpleNamespace(profile=lambda **named: self)
+        self.cuda = SimpleNamespace(
+            is_initialized=lambda: True, synchronize=lambda: self._called("wait")
+        )
 
     def _called(self, name):
         self.calls.append(name)
@@ -74,9 +77,10 @@ def test_the_next_steps_are_profiled_and_nothing_stays_of_it(training):
     training.ask(steps=2)
     assert training.torch.calls == []
     training.step(1)
-    assert training.torch.calls == ["start"]
+    # What was queued before is none of these steps.
+    assert training.torch.calls == ["wait", "start"]
     training.step(2)
-    assert training.torch.calls == ["start", "stop", "export"]
+    assert training.torch.calls == ["wait", "start", "wait", "stop", "export"]
     assert training.batch_ended is training.first
     assert len(training.queued) == 3
     on, off, stopping, made = training.sent

@@ -2,9 +2,8 @@
 
 The first line is a `facts` record, the others are `machine` records; a GPU that
 is lost or back is reported by a `notice`, and one that is found later by another
-`facts` record. Lines on stdin steer it: `watch PID` reports that process's tree,
-`unwatch` stops that. It ends, with exit status 0, when stdin ends or nobody
-reads stdout any more.
+`facts` record. A line `watch PID` on stdin has that process's tree
+reported. It ends, with exit status 0, when stdin ends or nobody reads stdout any more.
 """
 
 from __future__ import annotations
@@ -19,12 +18,13 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from dlmon.records import Record, encode
-from dlmon.sensors.schedule import LineSplitter, first_tick, next_tick, watched_pid
 
 if TYPE_CHECKING:
     from dlmon.sensors.processes.tree import ProcessProvider
 
 STDIN, STDOUT = 0, 1
+FIRST_SAMPLE_NS = 250_000_000
+"""How soon after the facts the first sample comes, at most: a rate needs some time to be one."""
 
 
 def main() -> int:
@@ -45,16 +45,17 @@ def main() -> int:
     with suppress(BrokenPipeError):
         facts = sampler.facts(time.sleep, arguments.at_once)
         _write(facts)
-        lines = LineSplitter()
-        start = facts.t if arguments.at_once else first_tick(time.monotonic_ns(), interval)
-        tick = start
-        while _read_commands(tick, lines, process):
+        tick = facts.t
+        if not arguments.at_once:
+            tick = time.monotonic_ns() + min(interval, FIRST_SAMPLE_NS)
+        while _read_commands(tick, process):
             if time.monotonic_ns() >= tick:
                 _write(sampler.sample(tick))
                 sampler.read_deferred()
                 for record in sampler.events():
                     _write(record)
-                tick = next_tick(start, interval, time.monotonic_ns())
+                # Ticks that were missed are left out, and lateness never adds up.
+                tick += interval * ((time.monotonic_ns() - tick) // interval + 1)
     return 0
 
 
@@ -98,20 +99,16 @@ def _seconds(text: str) -> float:
     return seconds
 
 
-def _read_commands(until: int, lines: LineSplitter, process: ProcessProvider) -> bool:
+def _read_commands(until: int, process: ProcessProvider) -> bool:
     """Wait until `until` or for a command and run it; False when stdin has ended."""
     wait_s = max(0, until - time.monotonic_ns()) / 1e9
     if not select.select([STDIN], [], [], wait_s)[0]:
         return True
     text = os.read(STDIN, 65536)
-    for words in lines.feed(text):
-        pid = watched_pid(words)
-        if pid is not None:
-            process.watch(pid, time.monotonic_ns())
-        elif words == ["unwatch"]:
-            process.unwatch()
-        else:
-            print(f"dlmon: the sensors don't know {' '.join(words)[:80]!r}", file=sys.stderr)
+    for line in text.splitlines():
+        word, _, pid = line.partition(b" ")
+        if word == b"watch" and pid.isdigit():
+            process.watch(int(pid), time.monotonic_ns())
     return bool(text)
 
 

@@ -20,9 +20,12 @@ from dlmon.sensors.nvidia.provider import NoGpus, NvidiaProvider
 from dlmon.sensors.processes.table import ProcessTableReader
 from dlmon.sensors.processes.tree import ProcessProvider
 from dlmon.sensors.provider import SLOW_TIER_S, Provider, Reading, merge
-from dlmon.sensors.schedule import FIRST_WINDOW_S, SHORT_WINDOW_S
 
 SECOND_SLOW_NS = 900_000_000
+FIRST_WINDOW_S = 0.25
+"""Over how long the utilisation at the start is measured: long enough to judge a run by it."""
+SHORT_WINDOW_S = 0.1
+"""The same where somebody waits to see the machine, and nothing is judged by it."""
 
 
 class Sampler:

@@ -186,7 +186,7 @@ VIOLATIONS = {
     ),
     "Only the doctor touches the sensors": (
         "dlmon/sweep/runner.py",
-        "import dlmon.sensors.schedule",
+        "import dlmon.sensors.rates",
     ),
     "What runs in the trained interpreter needs the standard library only": (
         "dlmon/records/sanitize.py",

@@ -80,11 +80,6 @@ class ProcessProvider(Provider):
         self._find_members(read_all(self._proc))
         self._read_threads(t)
 
-    def unwatch(self) -> None:
-        self._forget()
-        self.watching = False
-        self._nothing = Reading(why={"process": "no process is watched"})
-
     def fast(self, t: int) -> Reading:
         """Read the CPU time and memory of the processes known so far."""
         spent, faults = self._refresh()

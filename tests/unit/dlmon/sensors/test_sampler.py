@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-
 from dlmon.records import (
     Cost,
     Cpu,
@@ -16,15 +12,7 @@ from dlmon.records import (
     Process,
 )
 from dlmon.sensors.provider import GpuProcess, Provider, Reading, merge
-from dlmon.sensors.sampler import Sampler
-from dlmon.sensors.schedule import (
-    FIRST_WINDOW_S,
-    LONGEST_LINE,
-    LineSplitter,
-    first_tick,
-    next_tick,
-    watched_pid,
-)
+from dlmon.sensors.sampler import FIRST_WINDOW_S, Sampler
 
 SECOND = 1_000_000_000
 
@@ -194,48 +182,3 @@ def test_why_there_is_no_table_is_reported():
     table = FakeTable([Reading(why={"processes": "denied"})])
     sampler = Sampler([], table, clock=Clock(), wall=lambda: 1.0, cpu_clock=lambda: 0)
     assert sampler.sample(0).why == {"processes": "denied"}
-
-
-@pytest.mark.parametrize(("interval_s", "soon_s"), [(0.1, 0.1), (1.0, 0.25), (3600.0, 0.25)])
-def test_the_first_sample_does_not_wait_for_a_whole_interval(interval_s, soon_s):
-    now = 7_000_000_000
-    assert first_tick(now, int(interval_s * 1e9)) == now + int(soon_s * 1e9)
-
-
-@given(st.integers(0, 10**15), st.integers(10**8, 10**12), st.integers(0, 10**15))
-def test_the_next_tick_is_the_first_of_the_schedule_after_now(start, interval, elapsed):
-    now = start + elapsed
-    tick = next_tick(start, interval, now)
-    assert now < tick <= now + interval
-    assert (tick - start) % interval == 0
-
-
-def test_words_come_whole_however_the_pipe_cuts_them():
-    words = LineSplitter()
-    assert words.feed(b"wat") == []
-    assert words.feed(b"ch 12\nunwatch\nwa") == [["watch", "12"], ["unwatch"]]
-    assert words.feed(b"tch 7\n") == [["watch", "7"]]
-
-
-def test_a_line_without_end_takes_no_memory():
-    words = LineSplitter()
-    for _ in range(100):
-        words.feed(b"x" * 10_000)
-    assert len(words._rest) <= LONGEST_LINE
-
-
-@pytest.mark.parametrize(
-    ("words", "pid"),
-    [
-        (["watch", "12"], 12),
-        (["watch", "-1"], None),
-        (["watch", "0"], None),
-        (["watch", "²"], None),
-        (["watch"], None),
-        (["watch", "1", "2"], None),
-        (["unwatch"], None),
-        ([], None),
-    ],
-)
-def test_only_a_whole_watch_names_a_pid(words, pid):
-    assert watched_pid(words) == pid

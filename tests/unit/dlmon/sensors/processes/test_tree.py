@@ -324,15 +324,6 @@ def test_without_a_window_what_threads_did_is_unknown_and_not_as_before(proc: Pr
     assert provider.slow(6 * SECOND).process == ProcessTree(why=why)
 
 
-def test_after_unwatch_the_reason_is_reported(proc: Proc):
-    proc.stat(10)
-    provider = watching(proc, 10)
-    provider.unwatch()
-    assert provider.fast(SECOND).why == {"process": "no process is watched"}
-    provider.watch(10, SECOND)
-    assert tree(provider, 2 * SECOND).processes == 1
-
-
 def test_a_child_whose_pid_was_a_strangers_before_is_found(proc: Proc):
     proc.stat(10)
     proc.stat(99)

@@ -110,17 +110,7 @@ def _inner(sent: dict[Any, Any], key: Any) -> dict[Any, Any]:
 
 def merge_machine(before: Machine | None, sample: Machine) -> Machine:
     """Return a sample with what it leaves out as it was before."""
-    if before is None:
-        return sample
-    merged = _merge(before, sample)
-    if sample.processes is not None:
-        rows = _name_again(before.processes or (), sample.processes)
-        merged = replace(merged, processes=rows)
-    if sample.gpus is None:
-        return merged
-    known = {gpu.index: gpu for gpu in before.gpus or ()}
-    gpus = tuple(_merge(known.get(gpu.index, gpu), gpu) for gpu in sample.gpus)
-    return replace(merged, gpus=gpus)
+    return sample if before is None else merge(before, sample)
 
 
 _NAMED_ONCE = ("user", "command", "started", "why")
@@ -146,8 +136,11 @@ def newest_facts(before: MachineFacts, facts: MachineFacts) -> MachineFacts:
     return replace(facts, gpus=gpus)
 
 
-def _merge(before: _T, after: _T) -> _T:
-    """Fill what `after` leaves out from `before`; a None with a reason is a change."""
+def merge(before: _T, after: _T) -> _T:
+    """Fill what `after` leaves out from `before`; a None with a reason is a change.
+
+    Both have a `why`, and so have the records in them; GPUs are matched by their index.
+    """
     old, merged = vars(before), dict(vars(after))
     reasons, old_reasons = merged["why"], old["why"]
     kept_reasons = dict(reasons)
@@ -159,7 +152,14 @@ def _merge(before: _T, after: _T) -> _T:
             merged[name] = known
             if name in old_reasons:
                 kept_reasons[name] = old_reasons[name]
-        elif known is not None and hasattr(value, "why"):
-            merged[name] = _merge(known, value)
+        elif known is None:
+            continue
+        elif hasattr(value, "why"):
+            merged[name] = merge(known, value)
+        elif name == "processes" and isinstance(value, tuple):  # a tree has their number
+            merged[name] = _name_again(known, value)
+        elif name == "gpus" and value and isinstance(value[0], Gpu):
+            by_index = {gpu.index: gpu for gpu in known}
+            merged[name] = tuple(merge(by_index.get(gpu.index, gpu), gpu) for gpu in value)
     merged["why"] = kept_reasons
     return filled(type(after), merged)

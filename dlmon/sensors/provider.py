@@ -1,9 +1,8 @@
-"""What a source of readings looks like to the sampler, and how readings are joined."""
+"""What a source of readings looks like to the sampler."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from dataclasses import dataclass, field
 
 from dlmon.records import (
     Cpu,
@@ -17,13 +16,6 @@ from dlmon.records import (
     Process,
     ProcessTree,
 )
-
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
-
-    Mergeable = TypeVar("Mergeable", bound=DataclassInstance)
-else:
-    Mergeable = TypeVar("Mergeable")
 
 SLOW_TIER_S = 5.0
 
@@ -90,45 +82,3 @@ class Provider:
     def notices(self) -> list[str]:
         """Return a sentence for each device that was lost or came back since the last call."""
         return []
-
-
-def merge(first: Mergeable, second: Mergeable) -> Mergeable:
-    """Lay the fields of `second` over `first`, nested records field by field.
-
-    Both need a `why`. A value and a reason for its absence replace each other,
-    and GPUs are matched by index.
-    """
-    merged: dict[str, Any] = {}
-    why: dict[str, str] = dict(getattr(first, "why"))  # noqa: B009 - not known to the type
-    reasons: dict[str, str] = getattr(second, "why")  # noqa: B009
-    for name in _names(type(second)):
-        new = getattr(second, name)
-        if new is not None:
-            merged[name] = _joined(getattr(first, name), new)
-            why.pop(name, None)
-        elif name in reasons:
-            merged[name] = None
-            why[name] = reasons[name]
-    return replace(first, **merged, why=why) if merged else first
-
-
-def _joined(old: Any, new: Any) -> Any:
-    if old is None:
-        return new
-    if hasattr(new, "why"):
-        return merge(old, new)
-    if isinstance(new, tuple) and new and isinstance(new[0], Gpu):
-        by_index = {gpu.index: gpu for gpu in old}
-        for gpu in new:
-            by_index[gpu.index] = merge(by_index[gpu.index], gpu) if gpu.index in by_index else gpu
-        return tuple(by_index[index] for index in sorted(by_index))
-    return new
-
-
-_NAMES: dict[type[Any], tuple[str, ...]] = {}
-
-
-def _names(record: type[Any]) -> tuple[str, ...]:
-    if record not in _NAMES:
-        _NAMES[record] = tuple(spec.name for spec in fields(record) if spec.name != "why")
-    return _NAMES[record]

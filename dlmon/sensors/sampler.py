@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from dlmon.records import Cost, Facts, Machine, MachineFacts, Notice
-from dlmon.records.changes import Changes
+from dlmon.records.changes import Changes, merge
 from dlmon.sensors.linux.cgroup import CgroupProvider
 from dlmon.sensors.linux.cpu import CpuProvider
 from dlmon.sensors.linux.disk import DiskProvider
@@ -19,7 +19,7 @@ from dlmon.sensors.linux.rapl import EnergyProvider
 from dlmon.sensors.nvidia.provider import NoGpus, NvidiaProvider
 from dlmon.sensors.processes.table import ProcessTableReader
 from dlmon.sensors.processes.tree import ProcessProvider
-from dlmon.sensors.provider import SLOW_TIER_S, Provider, Reading, merge
+from dlmon.sensors.provider import SLOW_TIER_S, Provider, Reading
 
 SECOND_SLOW_NS = 900_000_000
 FIRST_WINDOW_S = 0.25

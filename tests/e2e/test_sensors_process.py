@@ -27,7 +27,8 @@ from dlmon.records import (
     Record,
     decode,
 )
-from dlmon.sensors.provider import SLOW_TIER_S, Reading, merge
+from dlmon.records.changes import merge
+from dlmon.sensors.provider import SLOW_TIER_S, Reading
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the sensors run on Linux")
 

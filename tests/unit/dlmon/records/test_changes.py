@@ -20,8 +20,7 @@ from dlmon.records import (
     decode,
     encode,
 )
-from dlmon.records.changes import ALWAYS_WRITTEN, Changes
-from dlmon.sensors.provider import merge
+from dlmon.records.changes import ALWAYS_WRITTEN, Changes, merge
 from dlmon.session.machine_history import MachineHistory
 
 SECOND = 1_000_000_000

@@ -11,7 +11,8 @@ from dlmon.records import (
     Memory,
     Process,
 )
-from dlmon.sensors.provider import GpuProcess, Provider, Reading, merge
+from dlmon.records.changes import merge
+from dlmon.sensors.provider import GpuProcess, Provider, Reading
 from dlmon.sensors.sampler import FIRST_WINDOW_S, Sampler
 
 SECOND = 1_000_000_000
@@ -39,7 +40,6 @@ def test_gpus_are_joined_by_index():
     fast = Reading(gpus=(Gpu(index=0, power_w=10.0), Gpu(index=1, why={"power_w": "lost"})))
     slow = Reading(gpus=(Gpu(index=1, memory_mhz=5), Gpu(index=2, memory_mhz=6)))
     assert merge(fast, slow).gpus == (
-        Gpu(index=0, power_w=10.0),
         Gpu(index=1, memory_mhz=5, why={"power_w": "lost"}),
         Gpu(index=2, memory_mhz=6),
     )

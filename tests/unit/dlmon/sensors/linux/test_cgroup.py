@@ -9,6 +9,7 @@ import pytest
 from fakes.control_groups import HYBRID_MEMBERSHIP, HYBRID_MOUNTS, V2_MOUNT
 
 from dlmon.records import Cpu, Memory
+from dlmon.records.changes import merge
 from dlmon.sensors.linux.cgroup import (
     MACHINE_ONLY,
     CgroupProvider,
@@ -17,7 +18,7 @@ from dlmon.sensors.linux.cgroup import (
     memory_used,
     swap_limit,
 )
-from dlmon.sensors.provider import Reading, merge
+from dlmon.sensors.provider import Reading
 
 CPU_FIELDS = ("throttled_pct", "limit_used_pct")
 MIB = 2**20

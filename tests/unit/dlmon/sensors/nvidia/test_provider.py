@@ -12,6 +12,7 @@ from fakes.nvml_module import process
 from fakes.recorded_nvml import RecordedNvml
 
 from dlmon.records import Gpu, GpuState
+from dlmon.records.changes import merge
 from dlmon.sensors import kernel_files
 from dlmon.sensors.nvidia.provider import (
     FIRST_PAUSE_NS,
@@ -19,7 +20,7 @@ from dlmon.sensors.nvidia.provider import (
     NvidiaProvider,
 )
 from dlmon.sensors.nvidia.queries import cuda_version, sysfs_bus_id, throttle_reasons
-from dlmon.sensors.provider import GpuProcess, merge
+from dlmon.sensors.provider import GpuProcess
 
 SECOND = 1_000_000_000
 NOT_SUPPORTED, NO_PERMISSION, FUNCTION_NOT_FOUND, LOST, UNKNOWN = 3, 4, 13, 15, 999

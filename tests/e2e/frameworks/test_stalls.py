@@ -255,7 +255,8 @@ def test_a_profile_holds_its_own_steps_though_a_device_computes_those_before(int
     environment = os.environ | {"PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu"}
     subprocess.run([interpreter, "-c", QUEUES, str(path)], env=environment, check=True)
     ran = Counter(each.name for each in of_xspace(memoryview(path.read_bytes())))
-    assert {count for name, count in ran.items() if "fusion" in name} == {5}
+    # What waits for the device is in it once.
+    assert {count for name, count in ran.items() if "fusion" in name} - {1} == {5}
 
 
 @pytest.mark.parametrize("how", ["by os._exit", "by dlmon stop"])

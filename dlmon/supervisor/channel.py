@@ -10,11 +10,12 @@ import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from dlmon.records import Answer, ProcessStack, Record
+from dlmon.records import Answer, ProcessStack, Profile, Record
 
 VERSION = 1
 ANSWER_S = 2.0
-ANSWERS = (Answer, ProcessStack)
+PROFILE_S = 600.0
+ANSWERS = (Answer, ProcessStack, Profile)
 """The records that answer a request."""
 
 
@@ -33,8 +34,8 @@ class Channel:
         self._fd = fd
         self._asked: dict[int, asyncio.Future[Answer | ProcessStack]] = {}
         self._hello: Answer | None = None
-        self.closed = asyncio.Event()
-        """Set once nothing is heard of it any more."""
+        self._profile: asyncio.Future[Profile] | None = None
+        self._profile_number = 0
 
     @property
     def takes_requests(self) -> bool:
@@ -50,6 +51,11 @@ class Channel:
         """Return whether a record answers a request, or says that requests are taken."""
         if not isinstance(record, ANSWERS):
             return False
+        if isinstance(record, Profile):
+            waits = self._profile is not None and not self._profile.done()
+            if self._profile is not None and waits and record.request == self._profile_number:
+                self._profile.set_result(record)
+            return True
         if isinstance(record, Answer) and record.request == 0:
             self._hello = record
         # One that comes too late is nobody's.
@@ -86,8 +92,26 @@ class Channel:
             raise NotAnswered(answer.refused)
         return answer
 
+    async def ask_profile(self, number: int, steps: int, path: Path) -> Profile:
+        """Have its framework's profiler watch its next steps, and return what it sends of them.
+
+        Raises:
+            NotAnswered: no profile was made; says why.
+        """
+        self._profile = asyncio.get_running_loop().create_future()
+        self._profile_number = number
+        try:
+            await self.ask(number, "profile", steps=steps, path=str(path))
+            return await asyncio.wait_for(self._profile, PROFILE_S)
+        except asyncio.TimeoutError:
+            raise NotAnswered(f"no profile came within {PROFILE_S:.0f} s") from None
+        finally:
+            self._profile.cancel()
+
     def close(self) -> None:
-        self.closed.set()
+        if self._profile is not None and not self._profile.done():
+            ended = "the process ended before its steps were profiled"
+            self._profile.set_exception(NotAnswered(ended))
         for future in self._asked.values():
             if not future.done():
                 future.set_exception(NotAnswered("it has ended"))
@@ -100,6 +124,8 @@ class Asked:
     channel: Channel
     pid: int
     rank: int | None = None
+    number: int | None = None
+    """Among those of a script that train; None for the first of them."""
     held: Path | None = None
     """What its stacks are written to where it can't answer."""
 

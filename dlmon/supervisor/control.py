@@ -22,7 +22,6 @@ from dlmon.supervisor.held_threads import held_threads
 STALLED_NS = 30_000_000_000
 """A run that stalls for so long has the stack of each of its processes recorded."""
 REQUEST_S = 5.0
-PROFILE_S = 600.0
 SUM_UP_S = 120.0
 MOST_AT_ONCE = 16
 
@@ -52,9 +51,7 @@ class Control:
         self._now: set[asyncio.Task[Any]] = set()
         self._stall_asked_ns = 0
         self._folder = Path()
-        self._profile: asyncio.Future[Profile] | None = None
-        self._profile_number = 0
-        self._summed_up: Profile | None = None
+        self._is_profiling = False
 
     async def listen(self, session: str, folder: Path) -> None:
         """Listen for viewers of a session; where that can't be, say so.
@@ -107,16 +104,6 @@ class Control:
             self._write(stack)
         return list(stacks)
 
-    def take_profile(self, profile: Profile) -> bool:
-        """Return whether a profile is as its process sent it, and not to be written so."""
-        if profile is self._summed_up:
-            return False
-        waits = self._profile is not None and not self._profile.done()
-        if waits and profile.request == self._profile_number:
-            assert self._profile is not None
-            self._profile.set_result(profile)
-        return True
-
     async def ask_profile(self, steps: object) -> list[Record]:
         """Have the framework's profiler watch the next steps of the first process.
 
@@ -129,47 +116,31 @@ class Control:
         asked = next(training, None)
         if asked is None:
             raise RefusedAsk("none of its processes trains yet")
-        if self._profile is not None:
+        if self._is_profiling:
             raise RefusedAsk("a profile is being made already")
-        self._profile = asyncio.get_running_loop().create_future()
+        if type(steps) is not int:
+            raise RefusedAsk("that is not a request")
         taken = {path.name for path in self._folder.glob("profile-*")}
         place = next(n for n in range(1, len(taken) + 2) if f"profile-{n}.json.gz" not in taken)
         part = self._folder.resolve() / f"profile-{place}.part.gz"
+        self._number += 1
+        self._is_profiling = True
         try:
-            sent = await self._profiled(asked, steps, part)
+            sent = await asked.channel.ask_profile(self._number, steps, part)
+            if "file" in sent.why:
+                raise RefusedAsk(sent.why["file"])
             target = self._folder / f"profile-{place}.json.gz"
-            self._summed_up = await _summed_up(sent, part, target)
-            self._write(self._summed_up)
+            profile = await _summed_up(replace(sent, trainer=asked.number), part, target)
+            self._write(profile)
             steps_text = "1 step" if sent.steps == 1 else f"{sent.steps:,} steps"
-            kept = "its trace could not be read" if self._summed_up.file is None else target.name
+            kept = "its trace could not be read" if profile.file is None else target.name
             self._notice(f"{steps_text} profiled, which count in no figure: {kept}")
-            return [self._summed_up]
+            return [profile]
         except NotAnswered as error:
             raise RefusedAsk(str(error)) from None
         finally:
             part.unlink(missing_ok=True)
-            self._profile = None
-
-    async def _profiled(self, asked: Asked, steps: object, part: Path) -> Profile:
-        """Return what a process says of its profile, once its trace is written."""
-        if type(steps) is not int:
-            raise RefusedAsk("that is not a request")
-        self._number += 1
-        self._profile_number = self._number
-        assert self._profile is not None
-        await asked.channel.ask(self._number, "profile", steps=steps, path=str(part))
-        closing = asyncio.ensure_future(asked.channel.closed.wait())
-        waited: set[asyncio.Future[Any]] = {self._profile, closing}
-        await asyncio.wait(waited, timeout=PROFILE_S, return_when=asyncio.FIRST_COMPLETED)
-        closing.cancel()
-        if self._profile.done():
-            sent = self._profile.result()
-            if "file" in sent.why:
-                raise RefusedAsk(sent.why["file"])
-            return sent
-        if asked.channel.closed.is_set():
-            raise RefusedAsk("the process ended before its steps were profiled")
-        raise RefusedAsk(f"no profile came within {PROFILE_S:.0f} s")
+            self._is_profiling = False
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()

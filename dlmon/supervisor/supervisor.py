@@ -56,7 +56,6 @@ from dlmon.records import (
     Model,
     Notice,
     Output,
-    Profile,
     Record,
     Result,
     SessionHeader,
@@ -381,8 +380,6 @@ class Supervisor:
     def _write(self, record: Record) -> None:
         assert self._writer is not None
         assert self._session is not None
-        if isinstance(record, Profile) and self._control.take_profile(record):
-            return
         self._writer.write(record)
         if isinstance(record, Output):
             self._last_output.append(record)

@@ -22,7 +22,6 @@ from dlmon.records import (
     NamedPause,
     Notice,
     Phase,
-    Profile,
     Record,
     Stack,
     Trainer,
@@ -38,7 +37,6 @@ TRAINER_RECORDS = (
     *(Trainer, Phase, Model, Batches, BatchSummary),
     *(Metrics, Epoch, Evaluation, NamedPause, Notice, Stack),
     *ANSWERS,
-    Profile,
 )
 # At once; of thousands that load data, these say what they wait for.
 MOST_ASKED = 128
@@ -157,7 +155,7 @@ class Trainers:
         elif isinstance(record, Phase):
             opened = None if record.epoch is None else record.epoch + epoch
             record = replace(record, trainer=number, epoch=opened)
-        elif isinstance(record, (Evaluation, Metrics, NamedPause, Profile, Stack)):
+        elif isinstance(record, (Evaluation, Metrics, NamedPause, Stack)):
             record = replace(record, trainer=number)
         self._write(record)
         if isinstance(record, Epoch):
@@ -216,6 +214,7 @@ class Trainers:
                 each.channel,
                 each.trainer.pid,
                 each.trainer.rank,
+                each.number or None,
                 self._folder / f"{HELD}{each.trainer.pid}",
             )
             for each in sorted(self._connections.values(), key=lambda each: each.number or 0)

@@ -27,7 +27,6 @@ from dlmon.records import (
     Model,
     Notice,
     Phase,
-    Profile,
     Record,
     Stack,
 )
@@ -45,7 +44,6 @@ WORKLOAD_RECORDS = (
     *(Phase, Model, Batches, BatchSummary),
     *(Metrics, Epoch, Evaluation, Notice, Failure, Stack),
     *ANSWERS,
-    Profile,
 )
 
 

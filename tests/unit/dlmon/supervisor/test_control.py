@@ -50,14 +50,14 @@ class Process:
 
         loop.add_reader(self.its, read)
 
-    def profile_as(self, control, write=b"", **fields):
+    def profile_as(self, write=b"", **fields):
         """Accept a request for a profile, and then send it with a trace of such bytes."""
 
         def make(number):
             if write:
                 Path(self.asked[-1]["path"]).write_bytes(write)
             made = {"begin": 1, "end": 2, "steps": 5, "profiler": "torch", **fields}
-            asyncio.get_running_loop().call_soon(control.take_profile, Profile(3, number, **made))
+            asyncio.get_running_loop().call_soon(self.channel.take, Profile(3, number, **made))
             return Answer(1, number, VERSION, self.pid)
 
         self.answer_with(make)
@@ -229,7 +229,7 @@ def test_a_profile_has_its_trace_beside_the_log_and_its_operations_in_it(process
     async def run():
         process = processes(100, 0)
         viewed = Viewed(process, folder=tmp_path)
-        process.profile_as(viewed.control, TRACE)
+        process.profile_as(TRACE)
         [profile] = await viewed.ask(PROFILE)
         assert viewed.written == [profile]
         assert (profile.file, profile.steps) == ("profile-1.json.gz", 5)
@@ -248,7 +248,7 @@ def test_a_trace_that_can_not_be_read_is_said_and_not_kept(processes, tmp_path):
     async def run():
         process = processes(100, 0)
         viewed = Viewed(process, folder=tmp_path)
-        process.profile_as(viewed.control, b"no trace")
+        process.profile_as(b"no trace")
         [profile] = await viewed.ask(PROFILE)
         assert profile.operations is None
         assert profile.why == {"operations": "it is not a known kind of trace"}
@@ -262,7 +262,7 @@ def test_a_profile_that_its_process_could_not_make_is_one_sentence(processes, tm
         process = processes(100, 0)
         viewed = Viewed(process, folder=tmp_path)
         full = "the trace can't be written: OSError: No space left on device"
-        process.profile_as(viewed.control, why={"file": full})
+        process.profile_as(why={"file": full})
         with pytest.raises(NotControlled, match="No space left on device"):
             await viewed.ask(PROFILE)
         assert viewed.written == []
@@ -283,7 +283,7 @@ def test_a_second_profile_meanwhile_and_a_process_that_ends_in_it_are_one_senten
         with pytest.raises(NotControlled, match="being made already"):
             await viewed.ask(PROFILE)
         # One that nobody asked for changes nothing.
-        assert viewed.control.take_profile(Profile(1, 99, 1, 2, 5, "torch"))
+        assert process.channel.take(Profile(1, 99, 1, 2, 5, "torch"))
         process.channel.close()
         with pytest.raises(RefusedAsk, match="the process ended before"):
             await first

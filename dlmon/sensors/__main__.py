@@ -51,7 +51,6 @@ def main() -> int:
         while _read_commands(tick, process):
             if time.monotonic_ns() >= tick:
                 _write(sampler.sample(tick))
-                sampler.read_deferred()
                 for record in sampler.events():
                     _write(record)
                 # Ticks that were missed are left out, and lateness never adds up.

@@ -72,9 +72,6 @@ class Provider:
         """Read what changes seldom or costs much, every `SLOW_TIER_S`."""
         return Reading()
 
-    def read_deferred(self) -> None:
-        """Read some of what takes too long for a sample; called between two."""
-
     def later_facts(self) -> MachineFacts | None:
         """Return the facts again if a device was found since they were last returned, else None."""
         return None

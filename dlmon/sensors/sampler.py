@@ -104,11 +104,6 @@ class Sampler:
             )
         )
 
-    def read_deferred(self) -> None:
-        """Read what takes too long for a sample; call it once the sample is written."""
-        for provider in self._providers:
-            provider.read_deferred()
-
     def events(self) -> Iterator[Facts | Notice]:
         """Yield records of devices that were found, lost or came back since the last call."""
         for provider in self._providers:

@@ -38,6 +38,8 @@ LIBRARY = "libnvidia-ml.so.1"
 FIRST_PAUSE_NS = 1_000_000_000
 LONGEST_PAUSE_NS = 60_000_000_000
 
+# One GPU's PCIe link is measured with a reading, and each in no more than one of so many.
+_MEASURE_EVERY = 5
 # Beyond so many GPUs, their energy each second would make a record too large.
 _MAX_ENERGY_EACH_INTERVAL = 4
 _UNKNOWN_WITHOUT_NVML = ("gpus", "driver", "cuda", "foreign_gpu_processes")
@@ -80,7 +82,8 @@ class NvidiaProvider(Provider):
         self._waits_for_waking = False
         self._reopen_at = 0
         self._pause_ns = FIRST_PAUSE_NS
-        self._unmeasured: list[Device] = []
+        self._turn = 0
+        """How many readings there were in which a PCIe link could be measured."""
         self._unreachable = False
         self._lost: set[int] = set()
         self._notices: list[str] = []
@@ -117,13 +120,17 @@ class NvidiaProvider(Provider):
         return notices
 
     def fast(self, t: int) -> Reading:
-        """Read utilisation, memory, power, temperature, clock, throttle reasons; of few, energy."""
+        """Read utilisation, memory, power, temperature, clock, throttle reasons; of few, energy.
+
+        With `pcie` one GPU's link is measured too, each in its turn.
+        """
         self._power.update()
         for device in self._devices:
             device.set_asleep(self._power.asleep)
         self._reconnect(t)
-        queries = (*FAST, *PCIE_LATER) if self._pcie else FAST
-        reading = self._read((*queries, *ENERGY) if self._has_few_gpus() else queries)
+        reading = self._read(
+            (*FAST, *ENERGY) if self._has_few_gpus() else FAST, measures=self._pcie
+        )
         if self._all_answer():
             self._pause_ns = FIRST_PAUSE_NS
         self._report_losses()
@@ -133,27 +140,30 @@ class NvidiaProvider(Provider):
         """Read limits, errors and links, and who is on the GPUs; of many GPUs, energy too."""
         self._power.find_cards()
         queries = (MIG, *SLOW, *(() if self._pcie else PCIE_LEFT_OUT))
-        if self._pcie and not self._unmeasured:
-            self._unmeasured = list(self._devices)
         reading = self._read(queries if self._has_few_gpus() else queries + ENERGY, slow=True)
         if not self._devices:
             return reading
         processes, why = self._processes()
         return replace(reading, gpu_processes=processes, why=why)
 
-    def read_deferred(self) -> None:
-        """Measure one GPU's PCIe link, each in its turn, if they are to be measured."""
-        if self._unmeasured:
-            self._unmeasured.pop(0).measure(self._nvml, PCIE)
-
     def _has_few_gpus(self) -> bool:
         return len(self._devices) <= _MAX_ENERGY_EACH_INTERVAL
 
-    def _read(self, queries: tuple[Query, ...], slow: bool = False) -> Reading:
+    def _read(
+        self, queries: tuple[Query, ...], slow: bool = False, measures: bool = False
+    ) -> Reading:
         if self._why is not None and not self._devices:
             return _no_reading(self._why)
-        gpus = tuple(d.read(self._nvml, queries, slow) for d in self._devices)
-        return Reading(gpus=gpus, gpus_state=GpuState.ANSWERS)
+        gpus = []
+        for number, device in enumerate(self._devices):
+            more: tuple[Query, ...] = ()
+            if measures and number == self._turn % max(_MEASURE_EVERY, len(self._devices)):
+                more = PCIE
+            elif measures and number > self._turn:
+                more = PCIE_LATER
+            gpus.append(device.read(self._nvml, queries + more, slow))
+        self._turn += measures
+        return Reading(gpus=tuple(gpus), gpus_state=GpuState.ANSWERS)
 
     def _gpu_facts(self) -> MachineFacts:
         values: dict[str, Any] = {"gpus": tuple(d.facts(self._nvml) for d in self._devices)}

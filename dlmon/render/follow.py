@@ -215,6 +215,8 @@ class _LineReporter:
         self._begun = False
         self._extra_shown: Epoch | None = None
         self._epoch: Epoch | None = None
+        self._phase = ""
+        """The last that had a line: after each epoch a script trains as before."""
         self._latest: Machine | None = None
         self._next_at = time.monotonic() + LINE_EVERY_S
 
@@ -265,6 +267,10 @@ class _LineReporter:
                 return None
             self._latest = merge_machine(self._latest, record)
             return record.t, machine_line(self._latest)
+        if isinstance(record, Phase):
+            event = None if record.name == self._phase else _event(record, follower)
+            self._phase = self._phase if event is None else record.name
+            return event
         if not isinstance(record, Epoch):
             return _event(record, follower)
         before, self._epoch = self._epoch, record

@@ -51,6 +51,14 @@ def test_while_a_long_log_is_read_nothing_old_is_printed_as_now(tmp_path, capsys
     assert not re.search(r"  step \d+/", printed)
 
 
+def test_that_a_run_trains_is_said_once_though_it_validates_between(tmp_path, capsys):
+    printed = followed(tmp_path, capsys, recorded_session())
+    assert len(re.findall("  epoch [0-9]/3 took", printed)) == 3
+    # The first validation compiles, too.
+    phases = re.findall("  (training|compiling)$", printed, re.MULTILINE)
+    assert phases == ["compiling", "training", "compiling", "training"]
+
+
 def lasting(records, asked):
     """Return records of a run in which fewer epochs were asked for than were trained."""
     return [

@@ -12,7 +12,7 @@ from itertools import islice
 from pathlib import Path
 
 from dlmon.files import MIB, read_regular
-from dlmon.records.sanitize import clean, quoted
+from dlmon.records.sanitize import quoted
 
 GROUP_MARK = "@"
 """What stands before the name of a group where a host may be named too."""
@@ -25,19 +25,14 @@ class HostError(ValueError):
 # ---- one host ----
 
 _LONGEST_HOST = 255
-_LARGEST_PORT = 65_535
 _SCHEME = "ssh://"
 _FORMS = "write NAME, USER@NAME or ssh://USER@NAME:PORT"
-# What stands behind %, ssh puts into characters.
-_URI = re.compile(
-    r"(?:(?P<user>[^%]*)@)?(?P<name>\[[^\[\]]+\]|[A-Za-z0-9_.-]+)(?::(?P<port>[0-9]+))?/?"
-)
-_BRACKETED = re.compile(r"\[[\w:.%-]+\]")
-_WITH_PORT = re.compile(r"[^:]+:\d+")
-# ssh refuses these too, for a ProxyCommand may hand a shell what is typed. A user of a Windows
-# domain has a backslash.
-_NOT_IN_NAME = frozenset("'`\"$\\;&<>|(){}")
-_NOT_IN_USER = frozenset("'`\";&<>|(){}")
+# Neither begins with "-", which would be an option, and a ProxyCommand may hand a shell what stands
+# here. A user of a Windows domain has a backslash, and one of a gateway an @.
+_USER_NAME = r"(?:\w[\w.+@\\-]*@)?(?:\w[\w.-]*|\[[\w:.%-]+\])"
+_PLAIN = re.compile(rf"{_USER_NAME}|(?:\w[\w.+@\\-]*@)?[0-9a-fA-F:]+(?:%\w+)?")
+_URI = re.compile(rf"{_SCHEME}{_USER_NAME}(?::[0-9]{{1,5}})?/?")
+_WITH_PORT = re.compile(rf"{_USER_NAME}:[0-9]+")
 
 
 def check_host(text: str) -> str:
@@ -55,38 +50,12 @@ def check_host(text: str) -> str:
 
 
 def _problem(text: str) -> str | None:
-    if not text:
-        return _FORMS
-    if len(text) > _LONGEST_HOST:
-        return f"it is longer than {_LONGEST_HOST} characters"
-    if not text.isprintable() or any(map(str.isspace, text)) or clean(text) != text:
-        return "it may hold neither blanks nor characters that can't be seen"
     if text.startswith(GROUP_MARK):
         return "a group can't stand here; name one host"
-    if text.startswith(_SCHEME):
-        parts = _URI.fullmatch(text.removeprefix(_SCHEME))
-        if parts is None:
-            return _FORMS
-        user, name, port = parts["user"], parts["name"], parts["port"]
-        if port is not None and not 1 <= int(port) <= _LARGEST_PORT:
-            return f"a port is a number from 1 to {_LARGEST_PORT}"
-    else:
-        before, at, name = text.rpartition("@")
-        user = before if at else None
-        if _WITH_PORT.fullmatch(name):
-            return f"with a port, write {_SCHEME}{text}"
-    if user == "":
-        return 'the user is missing before "@"'
-    if not name:
-        return 'the name is missing after "@"'
-    if name.startswith("-") or (user or "").startswith("-"):
-        return 'neither a name nor a user may begin with "-"'
-    refused = [*(_NOT_IN_NAME & set(name)), *(_NOT_IN_USER & set(user or ""))]
-    if refused:
-        return f"ssh allows no {min(refused)} in it"
-    if ("[" in name or "]" in name) and not _BRACKETED.fullmatch(name):
-        return "brackets may stand around an IPv6 address only, such as [::1]"
-    return None
+    if _WITH_PORT.fullmatch(text):
+        return f"with a port, write {_SCHEME}{text}"
+    is_one = (_URI if text.startswith(_SCHEME) else _PLAIN).fullmatch(text)
+    return None if is_one and len(text) <= _LONGEST_HOST else _FORMS
 
 
 # ---- groups of hosts ----
@@ -136,7 +105,6 @@ def _named_twice(host: str, before: str, now: str) -> str:
 
 # ---- the hosts that ssh is configured for ----
 
-_DEEPEST_INCLUDE = 16
 _MOST_FILES = 256
 _COMMENT = re.compile(r"(^|\s)#.*")
 _EQUALS = re.compile(r"^(\s*\w+)\s*=")
@@ -151,16 +119,15 @@ def configured_hosts() -> list[str]:
     folder = os.path.expanduser("~/.ssh")  # noqa: PTH111 - it raises nothing without a home
     found: dict[str, None] = {}
     if not folder.startswith("~"):
-        _read_config(Path(folder, "config"), folder, found, [_MOST_FILES])
+        _read_config(Path(folder, "config"), folder, found, set())
     return list(found)
 
 
-def _read_config(
-    path: Path, folder: str, found: dict[str, None], files_left: list[int], depth: int = 0
-) -> None:
-    if depth > _DEEPEST_INCLUDE or not files_left[0]:
+def _read_config(path: Path, folder: str, found: dict[str, None], read: set[Path]) -> None:
+    """Add the hosts of a file that was not read before, and of those that it includes."""
+    if path in read or len(read) == _MOST_FILES:
         return
-    files_left[0] -= 1
+    read.add(path)
     try:
         text = read_regular(path, MIB).decode("utf-8", "surrogateescape")
     except (OSError, ValueError):
@@ -175,7 +142,7 @@ def _read_config(
         elif keyword.lower() == "include":
             for word in words:
                 for included in _included(os.path.expanduser(word), folder):  # noqa: PTH111
-                    _read_config(Path(included), folder, found, files_left, depth + 1)
+                    _read_config(Path(included), folder, found, read)
 
 
 def _included(pattern: str, folder: str) -> list[str]:

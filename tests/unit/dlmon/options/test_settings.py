@@ -131,7 +131,7 @@ def test_every_key_is_taken(config):
         ("[hosts]\nlab = 'gpu1'", "hosts.lab must be a list of hosts in quotes, not 'gpu1'"),
         ("[hosts]\nlab = [1]", "hosts.lab must be a list of hosts in quotes, not [1]"),
         ("[hosts]\nlab.x = ['a']", "hosts.lab must be a list of hosts in quotes, not {'x'"),
-        ("[hosts]\nlab = ['-x']", 'hosts.lab: "-x" is not a host: neither a name'),
+        ("[hosts]\nlab = ['-x']", 'hosts.lab: "-x" is not a host: write NAME'),
         ("[hosts]\nlab = ['@x']", 'hosts.lab: "@x" is not a host: a group can\'t stand here'),
         ("[hosts]\nlab = ['a', 'a']", 'hosts.lab: "a" of "@lab" is named twice'),
         ("[hosts]\n'my lab' = ['a']", 'hosts can\'t be grouped as "my lab": name a group with'),

@@ -257,7 +257,7 @@ def test_a_group_stands_for_its_hosts():
         ("host=-oProxyCommand=x,gpu1", '"-oProxyCommand=x" is not a host'),
         ("host=gpu1:22", "with a port, write ssh://gpu1:22"),
         ("host=gpu1, gpu2", "with blanks around it"),
-        ("host=gpu1,a\x1b[31mb", "is not a host: it may hold neither blanks nor characters"),
+        ("host=gpu1,a\x1b[31mb", "is not a host: write NAME"),
     ],
 )
 def test_what_is_no_machine_is_one_sentence(vary, says):

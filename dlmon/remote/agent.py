@@ -68,8 +68,6 @@ CHUNK_BYTES = 128 * 1024
 # In base64.
 TRACE_CHUNK_BYTES = 512 * 1024
 POLL_S = 0.25
-# A supervisor ends its sensors after the session; one that hangs is waited for 10 s.
-LOOK_FOR_END_S, LOOKS_FOR_END = 0.05, 200
 # A viewer asks something every ten seconds at least; one that is silent so long is gone, though
 # its connection may look alive from here.
 SILENCE_S = 120.0
@@ -333,13 +331,13 @@ async def _follow(
     digest: str = "",
     log_dir: str | None = None,
 ) -> Answers:
-    """Yield a session's log as it grows, and how it stands; until nothing of it runs any more.
+    """Yield a session's log as it grows, and how it stands; until it is over.
 
     Where the log is at a place as it is known to have been, it is sent from there on, else from
     its start.
     """
     (path,) = _meant(session, _directory(log_dir))[-1:]
-    log, pid = LogFollower(path), None
+    log = LogFollower(path)
     at = offset if file == path.name and log.knows(Place(offset, checked, digest)) else 0
     sent_label: Label | None = None
     sent: Answer = {}
@@ -347,8 +345,7 @@ async def _follow(
     try:
         while True:
             # The status first: what was written before the lock was dropped is sent now.
-            status, _, writer = standing_of(log)
-            pid = writer or pid
+            status, _, _ = standing_of(log)
             while data := log.read_bytes(at, CHUNK_BYTES):
                 yield {"at": at, "text": data.decode("latin-1")}
                 at += len(data)
@@ -367,19 +364,6 @@ async def _follow(
             await asyncio.sleep(POLL_S)
     finally:
         log.close()
-    for _ in range(LOOKS_FOR_END if pid is not None else 0):
-        if not _runs(pid):
-            return
-        await asyncio.sleep(LOOK_FOR_END_S)
-
-
-def _runs(pid: int | None) -> bool:
-    """Return whether a process of ours still runs; one that waits to be collected does not."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text(errors="replace")
-    except OSError:
-        return False
-    return stat.rpartition(")")[2].split()[0] not in ("Z", "X")
 
 
 async def _launch(job: dict[str, Any]) -> Answers:

@@ -91,7 +91,7 @@ class Fleet(Player):
         clock: CLOCK_MONOTONIC in nanoseconds.
 
     Raises:
-        LogError: one of them can't be read or is of a training, or they are of different times.
+        LogError: one of them can't be read or is of a training.
     """
 
     def __init__(
@@ -112,7 +112,6 @@ class Fleet(Player):
                 RecordedHost(name, source)
                 for name, source in zip(_each_once(called), sources, strict=True)
             ]
-            _refuse_apart(self.hosts)
         except BaseException:
             for source in sources:
                 source.close()
@@ -270,15 +269,3 @@ def _refuse_unfit(source: ReplaySource) -> None:
         raise LogError(
             f"{id_of(source.path)} does not say when it was recorded: replay it by itself"
         )
-
-
-def _refuse_apart(hosts: Sequence[RecordedHost]) -> None:
-    in_sequence = sorted(hosts, key=lambda host: host.start_ns)
-    end_ns = in_sequence[0].end_ns
-    for host in in_sequence[1:]:
-        if host.start_ns > end_ns:
-            raise LogError(
-                f"{id_of(host.source.path)} began after the others had ended: replay it by "
-                "itself, or name only recordings of the same time"
-            )
-        end_ns = max(end_ns, host.end_ns)

@@ -45,10 +45,6 @@ class RemoteFollower(SessionFollower):
         """Why its log can't be copied any further, whatever becomes of the connection."""
         return self._mirror.problem
 
-    @property
-    def is_gone(self) -> bool:
-        return self._mirror.is_gone
-
     def status_without_result(self) -> Status:
         # What was copied until the connection was lost says nothing of what became of it since.
         return self._mirror.status or Status.RUNNING

@@ -5,9 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Protocol
 
 from dlmon.log.directory import SessionEntry
 from dlmon.log.folder import is_log
@@ -23,6 +21,7 @@ from dlmon.records import (
 )
 from dlmon.records.record import record
 from dlmon.remote.connection import Answer
+from dlmon.remote.link import Link
 
 # What a host says is foreign: no sweep has so many runs, and no host so many sweeps.
 MOST_SWEEPS, MOST_RECORDS = 1_000, 20_000
@@ -61,15 +60,8 @@ class ListedSweep:
     """What follows the header."""
 
 
-class Asks(Protocol):
-    """What takes requests to a host."""
-
-    def ask(self, ask: str, **fields: object) -> AsyncIterator[Answer]:
-        """Yield the answers to a request."""
-
-
 async def listed_sessions(
-    host: Asks, log_dir: str | None = None, meant: str | None = None, where: str = ""
+    host: Link, log_dir: str | None = None, meant: str | None = None, where: str = ""
 ) -> list[ListedSession]:
     """Return the sessions of a host, oldest first; those that `meant` names, as in `find_sessions`.
 
@@ -89,7 +81,7 @@ async def listed_sessions(
     return [session for session in read if session is not None]
 
 
-async def listed_sweeps(host: Asks, log_dir: str | None = None) -> list[ListedSweep]:
+async def listed_sweeps(host: Link, log_dir: str | None = None) -> list[ListedSweep]:
     """Return the sweeps of a host, by their ids.
 
     Raises:

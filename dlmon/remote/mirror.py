@@ -85,8 +85,6 @@ class Mirror:
         self.exit_code = FAILED
         self.refusal: str | None = None
         """Why the session could not be stopped, where a stop was asked for."""
-        self.is_gone = False
-        """Whether nothing of the session runs any more."""
         self._session = listed.session
         self.log_dir = log_dir
         self._size = listed.size
@@ -199,8 +197,6 @@ class Mirror:
             self.loss = None if loss is None else str(loss)
             if self.status != Status.RUNNING:
                 self.refusal = None
-        elif "end" in answer:
-            self.is_gone = True
 
     def _is_too_large(self, size: int) -> bool:
         """Copy no more of a log that has more than any; return whether it has."""

@@ -20,8 +20,6 @@ from dlmon.remote.ssh import SshError
 from dlmon.session.follower import SessionFollower
 
 LOOK_S = 0.2
-# A supervisor there ends its sensors after the session; longer than it is waited for there.
-LEAVE_S = 12.0
 # How long a machine may take to answer, once it is to be let go of.
 CLOSE_S = 5.0
 
@@ -157,14 +155,8 @@ class OtherMachine:
     async def leave(self) -> None:
         follower, self._follower = self._follower, None
         self._session = None
-        if follower is None:
-            return
-        waited_s = 0.0
-        # A connection that is lost comes back, and the machine says it again.
-        while not follower.is_gone and waited_s < LEAVE_S:
-            await asyncio.sleep(LOOK_S)
-            waited_s += LOOK_S
-        follower.close()
+        if follower is not None:
+            follower.close()
 
     async def close(self) -> None:
         follower, self._follower = self._follower, None

@@ -15,9 +15,9 @@ import signal
 import sys
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import dlmon
 from dlmon.alerts.of_session import SessionAlerts
@@ -90,6 +90,7 @@ from dlmon.supervisor.watched_process import WatchedProcess
 from dlmon.supervisor.workload import Workload
 
 WORKLOADS = "workloads"
+_T = TypeVar("_T")
 # Longer than the sensors may take to start with the GPUs, and then without them.
 NO_FACTS = "the sensors did not answer"
 END_S = 1.0
@@ -197,18 +198,23 @@ class Supervisor:
             if backend is not None:
                 check_own_backend(backend)
             return None
-        examining = asyncio.ensure_future(
+        return await self._unless_stopped(
             examine_interpreter(str(python), str(backend or "tensorflow"))
         )
+
+    async def _unless_stopped(self, asked: Coroutine[Any, Any, _T]) -> _T | None:
+        """Return what is asked for; None when a stop comes sooner."""
+        asking = asyncio.ensure_future(asked)
         stopping = asyncio.ensure_future(self._stopping.wait())
-        await asyncio.wait({examining, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        either: set[asyncio.Future[Any]] = {asking, stopping}
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
         stopping.cancel()
-        if not examining.done():
-            examining.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await examining
-            return None
-        return examining.result()
+        if asking.done():
+            return asking.result()
+        asking.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await asking
+        return None
 
     def _prepare(
         self, interpreter: Interpreter | None, facts: Facts | None

@@ -250,12 +250,3 @@ def test_a_recording_of_no_time_that_can_be_is_refused(tmp_path, clock, wall):
     log = write_log(tmp_path, [replace(header, wall=wall), *records])
     with pytest.raises(LogError, match="does not say when it was recorded"):
         Fleet([log], clock=clock)
-
-
-def test_recordings_of_different_times_are_refused_with_what_to_do(tmp_path, clock):
-    logs = [
-        recorded_host(tmp_path, "gpu1", seconds=10),
-        recorded_host(tmp_path, "gpu2", begin_s=3600),
-    ]
-    with pytest.raises(LogError, match="machine-gpu2 began after the others had ended"):
-        Fleet(logs, clock=clock)

@@ -73,6 +73,7 @@ class Device:
     _mig: bool = False
     _settled: dict[str, Reader | Missing] = field(default_factory=dict)
     _nvlinks: NvLinks = field(default_factory=NvLinks)
+    _measured: dict[str, Any] = field(default_factory=dict)
 
     @property
     def is_lost(self) -> bool:
@@ -86,7 +87,7 @@ class Device:
     def attach(self, nvml: Any, handle: Any, uuid: str | None) -> None:
         self.handle, self.uuid = handle, uuid or self.uuid
         self.is_asleep, self.is_due = False, True
-        self._settled, self._nvlinks = {}, NvLinks()
+        self._settled, self._nvlinks, self._measured = {}, NvLinks(), {}
         bus_id = self._ask(nvml, _BUS_ID)
         if not isinstance(bus_id, Missing):
             self.bus_id = bus_id
@@ -101,7 +102,7 @@ class Device:
         was_asleep = self.is_asleep
         self.is_asleep = self.bus_id in asleep
         if was_asleep and not self.is_asleep:
-            self.is_due = True
+            self.is_due, self._measured = True, {}
 
     def facts(self, nvml: Any) -> GpuFacts:
         values, why = self._answers(nvml, FACTS)
@@ -126,6 +127,10 @@ class Device:
             self._mig = values["mig"]
             self._settled.clear()
         return Gpu(index=self.index, **values, state=GpuState.ANSWERS, why=why)
+
+    def measure(self, nvml: Any, queries: tuple[Query, ...]) -> None:
+        """Ask what takes too long for each reading; all until the next time have these answers."""
+        self._measured = {query.name: self._ask(nvml, query) for query in queries}
 
     def processes(self, nvml: Any) -> dict[int, int | None] | Missing:
         """Return the MiB that each process holds here, or why that is unknown."""
@@ -159,7 +164,9 @@ class Device:
         values: dict[str, Any] = {}
         why: dict[str, str] = {}
         for query in queries:
-            answer = self._ask(nvml, query)
+            answer = self._measured.get(query.name)
+            if answer is None:
+                answer = self._ask(nvml, query)
             if isinstance(answer, Missing):
                 why[query.name] = answer.reason
             else:

@@ -128,9 +128,12 @@ class NvidiaProvider(Provider):
         for device in self._devices:
             device.set_asleep(self._power.asleep)
         self._reconnect(t)
-        reading = self._read(
-            (*FAST, *ENERGY) if self._has_few_gpus() else FAST, measures=self._pcie
-        )
+        if self._pcie and self._devices:
+            turn, self._turn = self._turn % max(_MEASURE_EVERY, len(self._devices)), self._turn + 1
+            for device in self._devices[turn : turn + 1]:
+                device.measure(self._nvml, PCIE)
+        queries = (*FAST, *PCIE_LATER) if self._pcie else FAST
+        reading = self._read((*queries, *ENERGY) if self._has_few_gpus() else queries)
         if self._all_answer():
             self._pause_ns = FIRST_PAUSE_NS
         self._report_losses()
@@ -149,21 +152,11 @@ class NvidiaProvider(Provider):
     def _has_few_gpus(self) -> bool:
         return len(self._devices) <= _MAX_ENERGY_EACH_INTERVAL
 
-    def _read(
-        self, queries: tuple[Query, ...], slow: bool = False, measures: bool = False
-    ) -> Reading:
+    def _read(self, queries: tuple[Query, ...], slow: bool = False) -> Reading:
         if self._why is not None and not self._devices:
             return _no_reading(self._why)
-        gpus = []
-        for number, device in enumerate(self._devices):
-            more: tuple[Query, ...] = ()
-            if measures and number == self._turn % max(_MEASURE_EVERY, len(self._devices)):
-                more = PCIE
-            elif measures and number > self._turn:
-                more = PCIE_LATER
-            gpus.append(device.read(self._nvml, queries + more, slow))
-        self._turn += measures
-        return Reading(gpus=tuple(gpus), gpus_state=GpuState.ANSWERS)
+        gpus = tuple(device.read(self._nvml, queries, slow) for device in self._devices)
+        return Reading(gpus=gpus, gpus_state=GpuState.ANSWERS)
 
     def _gpu_facts(self) -> MachineFacts:
         values: dict[str, Any] = {"gpus": tuple(d.facts(self._nvml) for d in self._devices)}

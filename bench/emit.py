@@ -213,7 +213,7 @@ def _script_blocks(model: Any, emitter: Any, handed: bool) -> tuple[Block, Block
 
     from dlmon.instrument.batch_plan import plan_of_arrays
     from dlmon.instrument.fits import callback_class
-    from dlmon.instrument.keras_data import Data, HandedData, keep_data
+    from dlmon.instrument.keras_data import Data, NotedData, keep_data
     from dlmon.instrument.keras_iterators import HandingIterator
     from dlmon.instrument.reporter import Reporter
 
@@ -222,11 +222,11 @@ def _script_blocks(model: Any, emitter: Any, handed: bool) -> tuple[Block, Block
     batches = itertools.repeat((np.zeros((32, 8)), np.zeros(32)))
     iterator = _EpochIterator()
     plan = plan_of_arrays(32, BATCHES_AN_EPOCH, None)
-    data = HandedData(iterator, plan) if handed else Data(iterator, plan)
+    data = NotedData(iterator, plan, is_waited_for=True) if handed else Data(iterator, plan)
     keep_data(iterator, data)
     ours = _within_an_epoch(callback_class(keras.callbacks.Callback, reporter)(), model)
     empty = _within_an_epoch(_empty_callback(), model)
-    if not isinstance(data, HandedData):
+    if not isinstance(data, NotedData):
         return _list_block(ours, itertools.count()), _list_block(empty, itertools.count())
     noting = HandingIterator(batches, data, reporter)
     return (

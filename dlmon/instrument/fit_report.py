@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dlmon.instrument.fit_watch import Activity, FitWatch
-from dlmon.instrument.keras_data import Data, StreamedData, claim_latest
+from dlmon.instrument.keras_data import Data, claim_latest
 from dlmon.instrument.keras_facts import (
     count_of_samples,
     framework_of,
@@ -25,11 +25,10 @@ from dlmon.instrument.queued import (
     EpochOpened,
     EpochStart,
     Interruption,
-    MeasuredBatch,
     Pause,
 )
 from dlmon.instrument.reporter import guarded
-from dlmon.records import SCRIPT_PHASE, Evaluation, Notice, Phase, Validation, finite
+from dlmon.records import SCRIPT_PHASE, Evaluation, Phase, Validation, finite
 
 
 @dataclass(frozen=True)
@@ -122,7 +121,9 @@ class FitReport(Activity):
         if not self._enter("fit"):
             return
         self._forget_fit()
-        self._data = self._known.training if self._known else self._claimed or claim_latest()
+        # One that something else ended within it goes on with the same.
+        claimed = self._claimed or claim_latest() or self._data
+        self._data = self._known.training if self._known else claimed
         self._claimed = self._test_data = None
         self.stride = self._steps_per_execution()
         self._on_tensorflow = framework_of(self._package)[2] == "tensorflow"
@@ -185,8 +186,8 @@ class FitReport(Activity):
         self._epoch, self.in_epoch = self._reporter.next_epoch(), True
         self._validation = self._samples = None
         if self._data is not None:
-            self._data.begin()
-        self.batch_ended = self._way_to_count() if self.has_batches else self._first_batch_ended
+            self._data.begin_epoch()
+        self.batch_ended = self._ended if self.has_batches else self._first_batch_ended
         # A loop of a person's own may say it.
         steps = self.params.get("steps") if self.stride == 1 else None
         self._reporter.send(
@@ -204,19 +205,11 @@ class FitReport(Activity):
 
     def _first_batch_ended(self) -> None:
         self.has_batches = True
-        self.batch_ended = self._way_to_count()
-        self.batch_ended()
-
-    def _way_to_count(self) -> Callable[[], None]:
-        return self._streamed_ended if isinstance(self._data, StreamedData) else self._ended
+        self.batch_ended = self._ended
+        self._ended()
 
     def _ended(self) -> None:
         self._reporter.batch_ended(self._clock())
-
-    def _streamed_ended(self) -> None:
-        assert isinstance(self._data, StreamedData)
-        batch = MeasuredBatch(self._clock(), self._data.sizes_of(self.stride))
-        self._reporter.batch_ended(batch)
 
     def batch_began(self, batch: int) -> None:
         """Time the opening of a later epoch, and describe a model that its first batch built."""
@@ -292,7 +285,7 @@ class FitReport(Activity):
             self._samples = count_of_samples(self.model)
 
     def train_ended(self) -> None:
-        if self._mode not in ("fit", "within"):
+        if self._mode != "fit":
             return
         if self.in_epoch:
             self._end_epoch({}, cut=True)
@@ -308,8 +301,6 @@ class FitReport(Activity):
                 self._test_data = self._known.validation if self._known else claim_latest()
                 self._describe_validation()
             self._reporter.enter("validating" if self._validation_compiled else "compiling", now)
-        elif self.is_silent:
-            return
         else:
             if not self._enter("test"):
                 return
@@ -319,7 +310,7 @@ class FitReport(Activity):
             self.stride = self._steps_per_execution()
             self._reporter.send((Phase if known else Pause)(now, "evaluating"))
         if self._test_data is not None:
-            self._test_data.begin(keep=False)
+            self._test_data.begin_pass()
         self._test_begin, self._test_ends = now, []
         self._stop_if_asked()
 
@@ -420,29 +411,22 @@ class FitReport(Activity):
 
     def _enter(self, mode: str) -> bool:
         """Begin; return whether it is reported."""
-        self._mode, self.is_silent = "", False
+        self._mode = ""
         if not self._reporter.is_on:
             return False
         try:
-            outer = self._watch.enter(self, self._package)
+            self._outer = self._watch.enter(self, self._package, trains=mode == "fit")
         except LookupError:
             return False
-        if mode == "fit" and outer is not None and outer.in_epoch:
-            if not isinstance(outer, FitReport):
-                # Batches one by one, which have no end of their own.
-                outer.abandon()
-                return self._enter(mode)
-            self._reporter.send(Notice(self._clock(), "a fit within a batch is not counted"))
-            self.is_silent, mode = True, "within"
-        self._mode, self._outer, self._begin = mode, outer, self._clock()
-        return not self.is_silent
+        self._mode, self._begin = mode, self._clock()
+        return True
 
     def _leave(self) -> None:
         """Go on with what this ran within."""
         now = self._clock()
-        mode, self._mode, self.is_silent = self._mode, "", False
+        mode, self._mode = self._mode, ""
         self.batch_ended, self.is_due = _nothing, False
-        self._data = self._test_data = self._claimed = None
+        self._test_data = self._claimed = None
         self._watch.leave(self)
         outer, self._outer = self._outer, None
         if outer not in self._watch.running:
@@ -459,9 +443,6 @@ class FitReport(Activity):
             self._reporter.send(Interruption(self._begin, now))
             self._go_on("training" if outer.has_batches else "compiling", now)
         else:
-            if mode == "fit" and isinstance(outer, FitReport):
-                # Its next epochs are not of the loop that began last.
-                outer._has_loop = False
             self._reporter.send(Pause(now, "closing"))
 
     def _go_on(self, phase: str, now: int) -> None:

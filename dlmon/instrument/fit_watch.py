@@ -1,13 +1,12 @@
-"""Knows what of Keras runs in this process, and what was left by an exception.
+"""Knows what of Keras runs in this process.
 
 Keras calls no callback when a `fit` ends by an exception: its list of callbacks goes then; or,
-where a traceback still holds that, its call is no longer under way when something else begins.
+where a traceback still holds that, it ends when something else trains.
 """
 
 from __future__ import annotations
 
 import os
-import sys
 import threading
 import time
 import weakref
@@ -19,10 +18,6 @@ from dlmon.instrument.keras_facts import framework_of
 from dlmon.instrument.reporter import Reporter
 
 OWNER = "keras"
-_PACKAGES = ("keras", "tf_keras")
-# Inside a script, this package has another name than elsewhere.
-_OURS = __name__.partition(".")[0] + "."
-_LISTS = ".callbacks"
 
 
 class Activity:
@@ -32,16 +27,7 @@ class Activity:
     """Whether batches of an epoch run."""
     has_batches = False
     """Whether the epoch's first batch has ended, and compiling with it."""
-    is_silent = False
-    """Whether nothing of what runs within it is reported, as it isn't itself."""
-
-    def __init__(self) -> None:
-        self.thread = 0
-        self.frame: tuple[int, Any] | None = None
-        """The call of Keras's that it runs in: its frame's id and its code."""
-
-    def resume(self) -> None:
-        """Go on: what ran within it has ended."""
+    thread = 0
 
     def abandon(self) -> None:
         """Take note that it was left by an exception, or that something else begins."""
@@ -70,27 +56,20 @@ class FitWatch:
         if function is not None:
             self._compiled.setdefault(function, set()).add(size)
 
-    def enter(self, activity: Activity, framework: str) -> Activity | None:
+    def enter(self, activity: Activity, framework: str, trains: bool) -> Activity | None:
         """Let something run, unless something else reports; return what it runs within.
+
+        What trains ends whatever else ran.
 
         Raises:
             LookupError: nothing of it is to be reported.
         """
-        activity.thread, calls = threading.get_ident(), _calls_under_way()
-        # What called the callbacks: Keras, or a loop of a person's.
-        outside = (one for one in calls if not one[1].startswith(_OURS) and _LISTS not in one[1])
-        call, module = next(outside, (None, ""))
-        activity.frame = call if module.partition(".")[0] in _PACKAGES else None
-        if activity in self.running:
-            activity.abandon()
-        stack = {call for call, _ in calls} - {activity.frame}
+        activity.thread = threading.get_ident()
         for other in reversed(self.running.copy()):
             if other.thread != activity.thread:
                 raise LookupError("something runs in another thread")
-            if other.frame is not None and other.frame not in stack:
+            if trains or other is activity:
                 other.abandon()
-            elif other.is_silent:
-                raise LookupError("what it runs within is not reported")
         started = self.reporter.take(OWNER) and self.reporter.start(*framework_of(framework))
         if not started:
             raise LookupError("something else reports, or nobody listens")
@@ -98,30 +77,15 @@ class FitWatch:
         self.running.append(activity)
         return outer
 
-    def leave(self, activity: Activity) -> Activity | None:
-        """Let something have ended; return what it ran within."""
-        if activity not in self.running:
-            return None
-        del self.running[self.running.index(activity) :]
-        outer = self.running[-1] if self.running else None
-        if outer is None:
-            self.reporter.let_go(OWNER)
-        else:
-            outer.resume()
-        return outer
+    def leave(self, activity: Activity) -> None:
+        """Let something have ended."""
+        if activity in self.running:
+            del self.running[self.running.index(activity) :]
+            if not self.running:
+                self.reporter.let_go(OWNER)
 
 
 @cache
 def watch_of(reporter: Reporter) -> FitWatch:
     """Return what watches Keras for a reporter."""
     return FitWatch(reporter)
-
-
-def _calls_under_way() -> list[tuple[tuple[int, Any], str]]:
-    """Return the calls in this thread, the innermost first, each with its module's name."""
-    found = []
-    frame: Any = sys._getframe(1)
-    while frame is not None:
-        found.append(((id(frame), frame.f_code), frame.f_globals.get("__name__", "")))
-        frame = frame.f_back
-    return found

@@ -1,9 +1,8 @@
 """How many samples the batches hold that Keras hands on, without a look of our own at the data.
 
 Each iterator of epochs that Keras makes gets a `Data`. On TensorFlow, where batches stay within the
-graph, arrays and datasets say the sizes beforehand, and what runs in Python is counted as it enters
-the graph (`StreamedData`). On JAX and Torch every batch passes through Python: its size is looked
-at there, and the time that it took to come (`HandedData`). `keras_iterators` makes them.
+graph, arrays and datasets say the sizes beforehand. What passes through Python, which is all on JAX
+and Torch, is looked at there (`NotedData`). `keras_iterators` makes them.
 """
 
 from __future__ import annotations
@@ -13,15 +12,16 @@ import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from dlmon.instrument.batch_plan import BatchPlan, plan_of_arrays
 from dlmon.instrument.loaders import leading_size
-from dlmon.instrument.reporter import Reporter, guarded
 
 # So many batches wait at most to be taken: more only where nobody takes them any more.
-MOST_WAITING = 50_000
+MOST_WAITING = 200_000
+
+_UNKNOWN = (None, 0, 0)
 
 
 class Data:
@@ -88,8 +88,11 @@ class Data:
             return None
         return self.plan.samples(start, steps)
 
-    def begin(self, keep: bool = True) -> None:
-        """Begin an epoch, or a pass that only `read` sums."""
+    def begin_epoch(self) -> None:
+        """Begin an epoch of training."""
+
+    def begin_pass(self) -> None:
+        """Begin a pass that only `read` sums."""
 
     def read(self, steps: int) -> tuple[int, int | None]:
         """Return how many batches and samples a pass of so many steps at most has read."""
@@ -121,124 +124,97 @@ class Data:
         return [plan.size(position) for position in range(start, start + count)], []
 
 
-class StreamedData(Data):
-    """Batches that come from Python one after another, and enter TensorFlow's graph."""
+class Stream(deque[tuple[int | None, int, int]]):
+    """Sizes of batches that nobody has taken yet, and when the wait for each began and ended."""
 
-    counts_itself = True
+    is_known = False
 
-    def __init__(self, iterator: Any, reporter: Reporter, first: int | None = None) -> None:
-        super().__init__(iterator)
-        self._guard = guarded(reporter)
-        self._sizes: deque[int | None] = deque()
-        self._first = first
-        self.restarts = False
-        """Whether each epoch begins another stream, and what was read ahead is dropped."""
-
-    @property
-    def batch_size(self) -> int | None:
-        return self._first
-
-    def begin(self, keep: bool = True) -> None:
-        if self.restarts:
-            self._sizes.clear()
-
-    def note_first(self, batch: Any) -> None:
-        """Note a batch that was looked at before the first epoch, by Keras itself."""
-        self._first = leading_size(batch)
-
-    def note(self, batch: Any) -> None:
-        if self.claimed:
-            self._sizes.append(leading_size(batch))
-
-    def stream(self, batches: Iterable[Any]) -> Iterator[Any]:
-        # What reads ahead for a stream that was left writes to its own.
-        sizes = self._sizes = deque()
-
-        @self._guard
-        def note(batch: Any) -> None:
-            sizes.append(leading_size(batch))
-
-        for batch in batches:
-            if self.claimed:
-                note(batch)
-            yield batch
-
-    def sizes_of(self, count: int) -> int | tuple[int, ...] | None:
-        """Return the sizes of the next batches: no more than so many have ended."""
-        known = [size for size in self._pop(count) if size is not None]
-        if count == 1:
-            return known[0] if known else None
-        return tuple(known) or None
-
-    def _pop(self, count: int) -> list[int | None]:
-        sizes = self._sizes
-        return [sizes.popleft() for _ in range(min(count, len(sizes)))]
-
-    def read(self, steps: int) -> tuple[int, int | None]:
-        sizes = self._pop(steps)
-        known = [size for size in sizes if size is not None]
-        return len(sizes), sum(known) if len(known) == len(sizes) else None
+    def __init__(self) -> None:
+        super().__init__(maxlen=MOST_WAITING)
 
 
-class HandedData(Data):
-    """Batches that pass through Python on their way to the model, as they do on JAX and Torch."""
+class NotedData(Data):
+    """Batches that pass through Python, each noted with its size as it is handed on.
+
+    Each epoch reads a stream of its own, unless it `continues`. What reads ahead for a stream that
+    was left writes to that one, and what was read and not trained with is left out with it.
+
+    Args:
+        iterator: as above.
+        plan: as above.
+        continues: as above.
+        is_waited_for: training waits for each batch, as on JAX and Torch.
+        first: the size of the first batch, where that is known.
+        clock: CLOCK_MONOTONIC in nanoseconds.
+    """
 
     counts_itself = True
 
     def __init__(
         self,
         iterator: Any,
-        plan: BatchPlan | None,
+        plan: BatchPlan | None = None,
         continues: bool = False,
+        is_waited_for: bool = False,
+        first: int | None = None,
         clock: Callable[[], int] = time.monotonic_ns,
     ) -> None:
         super().__init__(iterator, plan, continues)
-        self._clock = clock
-        self._first: int | None = None
-        # What each epoch of its own begins with is None.
-        self._handed: deque[tuple[int | None, int, int] | None] = deque(maxlen=MOST_WAITING)
-        self._keep = False
-        self._count = 0
-        self._samples: int | None = 0
+        self._is_waited_for, self._first, self._clock = is_waited_for, first, clock
+        self.stream = Stream()
+        """What is noted to that names none."""
+        self._streams: deque[Stream] = deque()
+        self._taken = Stream()
+        self._epochs_due = 0
 
     @property
     def batch_size(self) -> int | None:
         return self._first if self.plan is None else self.plan.batch_size
 
-    def begin(self, keep: bool = True) -> None:
-        self._keep = keep
-        self._count, self._samples = 0, 0
-        if keep and not self.continues:
-            self._handed.append(None)
-
-    def note(self, batch: Any, begin: int) -> None:
-        """Note a batch that was waited for from `begin` on."""
+    def note(self, batch: Any, began: int = 0, stream: Stream | None = None) -> None:
+        """Note a batch of a stream, which was waited for from `began` on."""
         now = self._clock()
         size = leading_size(batch)
-        if self._keep:
-            self._handed.append((size, begin, now))
-        elif not self.claimed:
+        if not self.claimed:
+            # Keras looks at the first batch before the first epoch.
             self._first = size
-        else:
-            self._count += 1
-            known = size is not None and self._samples is not None
-            self._samples = self._samples + size if known else None  # type: ignore[operator]
+            return
+        if stream is None:
+            stream = self.stream
+        if not stream.is_known:
+            stream.is_known = True
+            self._streams.append(stream)
+        stream.append((size, began, now))
+
+    def begin_epoch(self) -> None:
+        if not self.continues:
+            self.stream = Stream()
+
+    def begin_pass(self) -> None:
+        self._streams.clear()
+        self.stream = Stream()
+
+    def read(self, steps: int) -> tuple[int, int | None]:
+        noted = [size for stream in self._streams for size, _, _ in stream][:steps]
+        known = [size for size in noted if size is not None]
+        return len(noted), sum(known) if len(known) == len(noted) else None
 
     def open(self, stride: int) -> int | None:
-        handed = self._handed
-        # What was read of the epoch before, and not trained with, is left out.
-        while handed and not self.continues:
-            if handed.popleft() is None:
-                break
+        self._epochs_due += not self.continues
         return super().open(stride)
 
     def take(self, count: int) -> tuple[list[int | None], list[tuple[int, int]]]:
-        handed, unknown = self._handed, (None, 0, 0)
-        taken = [handed.popleft() or unknown if handed else unknown for _ in range(count)]
-        return [size for size, _, _ in taken], [(begin, end) for _, begin, end in taken]
+        taken = [self._take_one() for _ in range(count)]
+        if self._stride > 1:
+            taken = [one for one in taken if one is not _UNKNOWN] or [_UNKNOWN]
+        waits = [(begin, end) for _, begin, end in taken] if self._is_waited_for else []
+        return [size for size, _, _ in taken], waits
 
-    def read(self, steps: int) -> tuple[int, int | None]:
-        return self._count, self._samples
+    def _take_one(self) -> tuple[int | None, int, int]:
+        while self._streams and (self._epochs_due or (self.continues and not self._taken)):
+            self._taken = self._streams.popleft()
+            self._epochs_due = max(0, self._epochs_due - 1)
+        return self._taken.popleft() if self._taken else _UNKNOWN
 
 
 class _Latest(threading.local):

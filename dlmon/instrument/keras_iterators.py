@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 import time
 import weakref
@@ -11,12 +12,7 @@ from typing import Any
 
 from dlmon.instrument.around import wrap
 from dlmon.instrument.batch_plan import BatchPlan, plan_of_arrays, plan_of_dataset
-from dlmon.instrument.keras_data import (
-    Data,
-    HandedData,
-    StreamedData,
-    keep_data,
-)
+from dlmon.instrument.keras_data import Data, NotedData, Stream, keep_data
 from dlmon.instrument.loaders import leading_size
 from dlmon.instrument.reporter import Reporter, guarded
 
@@ -64,8 +60,8 @@ def watch_data(module: ModuleType, reporter: Reporter) -> None:
 class HandingIterator:
     """Yields batches, and lets data note each as it comes."""
 
-    def __init__(self, batches: Iterable[Any], data: HandedData, reporter: Reporter) -> None:
-        self._batches = iter(batches)
+    def __init__(self, batches: Iterable[Any], data: NotedData, reporter: Reporter) -> None:
+        self._batches, self._stream = iter(batches), Stream()
         self._note, self._reporter = data.note, reporter
 
     def __iter__(self) -> Iterator[Any]:
@@ -75,7 +71,7 @@ class HandingIterator:
         begin = time.monotonic_ns()
         batch = next(self._batches)
         try:
-            self._note(batch, begin)
+            self._note(batch, begin, self._stream)
         except Exception as error:  # noqa: BLE001 - whatever it is, the script goes on
             self._reporter.turn_off(error)
         return batch
@@ -93,11 +89,13 @@ def _data_of_epoch_iterator(iterator: Any, reporter: Reporter) -> Data:
     if _kind(adapter, _ARRAYS):
         plan = plan_of_arrays(adapter.batch_size, adapter.num_batches, adapter.partial_batch_size)
     if sys.modules["keras.src.backend"].backend() != "tensorflow":
-        return _hand_on(iterator, HandedData(iterator, plan, continues), reporter)
+        data = NotedData(iterator, plan, continues, is_waited_for=True)
+        _hand_on(iterator, "_get_iterator", data, reporter)
+        return data
     if plan is None and _kind(adapter, _DATASETS):
         plan = plan_of_dataset(adapter._dataset)
     elif stream := _kind(adapter, _STREAMS):
-        return _stream(iterator, adapter, _STREAMS[stream], reporter)
+        return _stream(iterator, adapter, _STREAMS[stream], continues, reporter)
     elif plan is None and isinstance(adapter.batch_size, int):
         inferred = "batches are as large as the first; the last may be smaller"
         plan = BatchPlan(adapter.batch_size, last=None, inferred=inferred)
@@ -113,20 +111,21 @@ def _unowned(owner: Any, name: str) -> Callable[..., Any]:
     return lambda *arguments, **named: weak()(*arguments, **named)  # type: ignore[misc]
 
 
-def _hand_on(iterator: Any, data: HandedData, reporter: Reporter) -> HandedData:
-    get = _unowned(iterator, "_get_iterator")
-    iterator._get_iterator = lambda *arguments, **named: HandingIterator(
-        get(*arguments, **named), data, reporter
-    )
-    return data
+def _hand_on(owner: Any, name: str, data: NotedData, reporter: Reporter) -> None:
+    """Let the batches pass by that a method of its owner yields."""
+    get = _unowned(owner, name)
+    made = functools.partial(HandingIterator, data=data, reporter=reporter)
+    setattr(owner, name, lambda *arguments, **named: made(get(*arguments, **named)))
 
 
-def _stream(iterator: Any, adapter: Any, name: str, reporter: Reporter) -> StreamedData:
+def _stream(
+    iterator: Any, adapter: Any, name: str, continues: bool, reporter: Reporter
+) -> NotedData:
     """Let the batches pass by that TensorFlow asks an adapter's method for."""
     peeked = getattr(adapter, "_first_batches", None)
-    data = StreamedData(iterator, reporter, leading_size(peeked[0]) if peeked else None)
-    get = _unowned(adapter, name)
-    setattr(adapter, name, lambda *arguments, **named: data.stream(get(*arguments, **named)))
+    first = leading_size(peeked[0]) if peeked else None
+    data = NotedData(iterator, continues=continues, first=first)
+    _hand_on(adapter, name, data, reporter)
     if hasattr(adapter, "_standardize_batch"):
         standardize, own = _unowned(adapter, "_standardize_batch"), weakref.ref(adapter)
 
@@ -134,7 +133,7 @@ def _stream(iterator: Any, adapter: Any, name: str, reporter: Reporter) -> Strea
             # Keras looks at a batch before the first epoch, to know its type.
             vars(own()).pop("_standardize_batch", None)
             batch = standardize(batch)
-            guarded(reporter)(data.note_first)(batch)
+            guarded(reporter)(data.note)(batch)
             return batch
 
         adapter._standardize_batch = note_first
@@ -155,12 +154,10 @@ def _data_of_handler(handler: Any, reporter: Reporter) -> Data:
     return Data(handler, plan, not restarts)
 
 
-def _stream_of_handler(
-    handler: Any, adapter: Any, restarts: bool, reporter: Reporter
-) -> StreamedData:
+def _stream_of_handler(handler: Any, adapter: Any, restarts: bool, reporter: Reporter) -> NotedData:
     """Let the batches pass by that tf_keras brings into shape one after another."""
-    data = StreamedData(handler, reporter, adapter.representative_batch_size())
-    data.restarts = restarts
+    first = adapter.representative_batch_size()
+    data = NotedData(handler, continues=not restarts, first=first)
     note = guarded(reporter)(data.note)
     standardize = _unowned(adapter, "_standardize_batch")
 

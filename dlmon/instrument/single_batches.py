@@ -51,15 +51,11 @@ class SingleBatches(Activity):
 
     def began(self, model: Any, *arguments: Any, **named: Any) -> bool:
         if self in self._watch.running:
-            # Within an evaluation, or a fit, that is not over.
+            # Within an evaluation that is not over it is not counted.
             return self._watch.running[-1] is self and self._reporter.take(OWNER)
         try:
-            outer = self._watch.enter(self, self._package)
+            self._watch.enter(self, self._package, trains=True)
         except LookupError:
-            return False
-        if outer is not None:
-            # It is part of a batch that is counted.
-            self._watch.leave(self)
             return False
         self._begin_loop(model)
         return True
@@ -90,10 +86,7 @@ class SingleBatches(Activity):
             self._watch.has_trained(model)
             if not self._is_described:
                 self._reporter.describe_loop(parameters=parameters_of(model))
-        self.resume()
-
-    def resume(self) -> None:
-        """Let something else report, should it ask before the next batch."""
+        # Something else may report, should it ask before the next batch.
         self._reporter.hold(OWNER, self.abandon)
 
     def abandon(self) -> None:

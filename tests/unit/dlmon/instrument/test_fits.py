@@ -16,7 +16,7 @@ from dlmon.instrument.collector import BatchCollector
 from dlmon.instrument.emitter import Reads
 from dlmon.instrument.fit_report import Known
 from dlmon.instrument.fits import callback_class, watch_fits
-from dlmon.instrument.keras_data import Data, HandedData, keep_data
+from dlmon.instrument.keras_data import Data, NotedData, keep_data
 from dlmon.instrument.keras_facts import parameters_of
 from dlmon.instrument.queued import MetricsRead
 from dlmon.instrument.reporter import Reporter
@@ -274,7 +274,6 @@ def test_what_runs_within_a_batch_takes_nothing_of_its_time(keras):
     def nest(batch, logs=None):
         if batch == 0:
             keras.evaluate(model)
-            keras.fit(keras.model(), epochs=1)
 
     keras.fit(model, epochs=1, callbacks=[Hooks(on_train_batch_end=nest)])
     records = keras.records()
@@ -282,11 +281,20 @@ def test_what_runs_within_a_batch_takes_nothing_of_its_time(keras):
     assert (epoch.samples, epoch.steps, epoch.whole) == (25, 3, True)
     took = [dt for record in records if isinstance(record, Batches) for dt in record.dt_us]
     assert took == [10_000] * 3
-    assert "a fit within a batch is not counted" in [
-        record.text for record in records if isinstance(record, Notice)
-    ]
     phases = [record.name for record in records if isinstance(record, Phase)]
     assert phases == ["compiling", "training", "evaluating", "training", "outside training"]
+
+
+def test_a_fit_ends_the_one_around_it_which_goes_on_with_its_next_epoch(keras):
+    def nest(epoch, logs=None):
+        if epoch == 0:
+            keras.fit(keras.model(), 15, epochs=1)
+
+    keras.fit(keras.model(), callbacks=[Hooks(on_epoch_end=nest)])
+    records = keras.of(Epoch, Model)
+    epochs = [record for record in records if isinstance(record, Epoch)]
+    assert counted(epochs) == [(0, 25, 3, True), (1, 15, 2, True), (2, 25, 3, True)]
+    assert {record.loop for record in records if isinstance(record, Model)} == {0, 1, 2}
 
 
 def test_batches_one_by_one_end_when_something_else_trains(keras):
@@ -319,7 +327,7 @@ def test_an_error_of_ours_never_reaches_the_script(keras, monkeypatch):
 def test_only_the_wait_after_the_batch_before_is_lost(keras):
     """The host runs ahead: while the device computes, it waits for nothing that is missed."""
     model, iterator = keras.model(), EpochIterator(3)
-    data = HandedData(iterator, None, clock=lambda: keras.now)
+    data = NotedData(iterator, is_waited_for=True, clock=lambda: keras.now)
     keep_data(iterator, data)
     callbacks = keras.lists.CallbackList(model=model, epochs=1, steps=3)
     batch = (np.zeros(4),)

@@ -87,11 +87,13 @@ def make(monkeypatch):
     module.EpochIterator.__init__ = lambda self, *a, **n: EpochIterator.__init__(self, *a, **n)
     watch_data(module, Reporter("/nowhere/socket"))
 
-    def make(adapter, backend="tensorflow", **how):
+    def make(adapter, backend="tensorflow", claims=True, **how):
         backends = SimpleNamespace(backend=lambda: backend)
         monkeypatch.setitem(__import__("sys").modules, "keras.src.backend", backends)
         iterator = module.EpochIterator(adapter, **how)
-        return iterator, claim_latest()
+        data = claim_latest()
+        data.claimed = claims
+        return iterator, data
 
     return make
 
@@ -124,16 +126,16 @@ def test_several_batches_that_end_together_may_be_more_than_were_asked_for(make)
 
 def test_a_stream_is_counted_as_it_is_read(make):
     adapter = PyDatasetAdapter([(Array(4),), (Array(5),), (Array(2),)])
-    _, data = make(adapter)
+    _, data = make(adapter, claims=False)
     # Keras looks at the first batch for its type, and at that one only.
     adapter._standardize_batch(adapter.batches[0])
     assert data.batch_size == 4
+    data.claimed = True
     for _ in range(2):
-        stream = adapter._get_iterator()
-        data.begin()
+        data.open(1)
         # TensorFlow reads ahead.
-        assert [batch[0].shape[0] for batch in stream] == [4, 5, 2]
-        assert [data.sizes_of(1) for _ in range(3)] == [4, 5, 2]
+        assert [batch[0].shape[0] for batch in adapter._get_iterator()] == [4, 5, 2]
+        assert data.take(3) == ([4, 5, 2], [])
     assert adapter.standardized == 7
 
 
@@ -141,20 +143,22 @@ def test_what_reads_ahead_for_a_stream_that_was_left_is_not_counted(make):
     adapter = GeneratorDataAdapter([(Array(4),), (Array(5),)])
     _, data = make(adapter)
     assert data.batch_size == 4
-    left, stream = adapter.generator(), adapter.generator()
+    data.open(1)
+    left = adapter.generator()
     next(left)
+    data.open(2)
+    stream = adapter.generator()
     next(stream)
     next(left)
     next(stream)
-    assert data.sizes_of(2) == (4, 5)
-    assert data.sizes_of(1) is None
+    # Of several that end together, no more have ended than came.
+    assert (sizes(data, 3), sizes(data)) == ([4, 5], [None])
 
 
 def test_batches_that_python_hands_on_are_counted_where_they_pass(make):
     handed = [(Array(4),), (Array(5),), (None,)]
     iterator, data = make(Adapter(handed), "jax")
     for read in (2, 3):
-        data.begin()
         batches = iter(iterator._get_iterator())
         assert [next(batches) for _ in range(read)] == handed[:read]
     # What was read of an epoch and not trained with is none of the next.
@@ -168,22 +172,22 @@ def test_batches_that_python_hands_on_are_counted_where_they_pass(make):
 
 def test_what_was_read_ahead_for_the_next_epoch_of_one_stream_is_of_that_one(make):
     iterator, data = make(Adapter([(Array(n),) for n in (4, 5, 6)]), "jax", steps_per_epoch=1)
-    batches = iter(iterator._get_iterator())
     found = []
     for _ in range(2):
-        data.begin()
-        next(batches)
-        data.open(1)
-        found += sizes(data)
-    assert found == [4, 5]
+        batches = iter(iterator._get_iterator())
+        for _ in range(2):
+            next(batches)
+            data.open(1)
+            found += sizes(data)
+    assert found == [4, 5, 4, 5]
 
 
-def test_a_pass_that_nobody_asks_for_keeps_nothing_but_sums(make):
+def test_a_pass_has_the_batches_and_samples_that_were_read_since_it_began(make):
     iterator, data = make(Adapter([(Array(4),), (Array(5),)]), "torch")
-    data.begin(keep=False)
-    assert len(list(iterator._get_iterator())) == 2
-    assert data.read(9) == (2, 9)
-    assert sizes(data) == [None]
+    for _ in range(2):
+        data.begin_pass()
+        assert len(list(iterator._get_iterator())) == 2
+        assert data.read(9) == (2, 9)
 
 
 def test_errors_of_a_persons_data_pass_unchanged(make):
@@ -191,9 +195,8 @@ def test_errors_of_a_persons_data_pass_unchanged(make):
         yield (Array(4),)
         raise KeyError("of the script's own")
 
-    iterator, data = make(Adapter(batches()), "jax")
+    iterator, _ = make(Adapter(batches()), "jax")
     reader = iter(iterator._get_iterator())
-    data.begin()
     next(reader)
     with pytest.raises(KeyError, match="of the script's own"):
         next(reader)

@@ -235,7 +235,7 @@ def _records(log: Path, seconds: int) -> Iterator[Record]:
         yield _sample(second + 1, vary)
         if of_epoch == epoch_s - 1:
             metrics: dict[str, float | None] = {"loss": vary.random(), "accuracy": vary.random()}
-            queue.append(EpochEnd(epoch, t + SECOND, metrics, {}, cut=False))
+            queue.append(EpochEnd(epoch, t + SECOND, metrics, cut=False))
             collector.take(queue)
             yield from collector.records()
 

@@ -112,7 +112,6 @@ class PacedRun:
                 epoch=epoch,
                 t=time.monotonic_ns(),
                 metrics={"loss": 2.3 / (epoch + 1), "accuracy": 1 - 0.9 / (epoch + 1)},
-                why={},
                 cut=step < self.steps,
                 validation=validation,
             )

@@ -20,9 +20,19 @@ from dlmon.instrument.queued import (
     Pause,
     ProfiledSteps,
     Queued,
+    awaited,
     joined,
 )
-from dlmon.records import Batches, BatchSummary, Epoch, NamedPause, Phase, Record, Validation
+from dlmon.records import (
+    Batches,
+    BatchSummary,
+    Epoch,
+    NamedPause,
+    Phase,
+    Record,
+    Validation,
+    finite,
+)
 from dlmon.statistics.histogram import StepHistogram
 from dlmon.statistics.steady_batches import SteadyBatches
 from dlmon.statistics.steady_state import STALL_FACTOR
@@ -31,8 +41,6 @@ SUMMARY_US = 1_000_000
 QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
 # A session's first million batches keep their own times (design, section 3).
 KEPT_BATCHES = 1_000_000
-# Batches that wait for a full pipe before they are folded into a summary.
-WAITING_BATCHES = 200_000
 # Batches in one record, so that a line stays well under a megabyte.
 RECORD_BATCHES = 50_000
 
@@ -113,6 +121,8 @@ class BatchCollector:
         self._epoch: EpochStart | None = None
         # The newest, by their numbers: what a GPU adds up for one may come after the next.
         self._ended: dict[int, Epoch] = {}
+        # Marks with metrics that a GPU still computes: looked at the next time.
+        self._awaited: list[EpochChanged | MetricsRead] = []
         self._steps_due = 0
         self._next = 0
         self._last_us = 0
@@ -126,9 +136,7 @@ class BatchCollector:
         self._paused = False
         self._opening_us: int | None = None
         self._kept = 0
-        self._coalescing = False
-        # Single times in `_records` that nobody has taken yet.
-        self._backlog = 0
+        self._is_congested = False
         # Consecutive batches of one epoch, not yet a record.
         self._first = 0
         self._first_end_us = 0
@@ -158,24 +166,30 @@ class BatchCollector:
             return None
         return max(self._last_us * 1000, self._phase_t)
 
+    @property
+    def awaits_a_gpu(self) -> bool:
+        return bool(self._awaited)
+
     def last_steps_us(self) -> list[int]:
         return list(self._last_steps)
 
     def take(
         self,
         queue: deque[Queued],
-        coalesce: bool = False,
+        is_congested: bool = False,
         now: int | None = None,
     ) -> None:
         """Move everything from `queue` into this collector.
 
         Args:
             queue: what the training thread appended; emptied from the left.
-            coalesce: the pipe is full: fold batches beyond `WAITING_BATCHES`.
+            is_congested: the pipe is full: single times are kept no more until it is not.
             now: a pause that has lasted long enough by then becomes a phase.
         """
-        self._coalescing = coalesce
+        self._is_congested = is_congested
         arrived: list[int | MeasuredBatch] = []
+        queue.extendleft(reversed(self._awaited))
+        self._awaited = []
         while queue:
             item = queue.popleft()
             if isinstance(item, (int, MeasuredBatch)):
@@ -189,6 +203,8 @@ class BatchCollector:
                 self._open_epoch(item)
             elif isinstance(item, EpochEnd):
                 self._end_epoch(item)
+            elif isinstance(item, (EpochChanged, MetricsRead)) and awaited(item.metrics):
+                self._awaited.append(item)
             elif isinstance(item, EpochChanged):
                 self._change_epoch(item)
             elif isinstance(item, MetricsRead):
@@ -221,13 +237,12 @@ class BatchCollector:
         self._count(arrived)
         if now is not None and self._pause is not None and now - self._pause.t >= MIN_PAUSE_NS:
             self._end_pause(now)
-        if self._must_coalesce():
-            self._pack(finish=True)
+        if is_congested:
+            self._pack()
 
     def records(self, finish: bool = False) -> Iterator[Record]:
         """Yield what is ready, oldest first. Batches still in hand become records too."""
         self._pack(finish)
-        self._backlog = 0
         while self._records:
             record = self._records.popleft()
             if isinstance(record, NamedPause):
@@ -235,9 +250,6 @@ class BatchCollector:
                     continue
                 self._named += 1
             yield record
-
-    def _must_coalesce(self) -> bool:
-        return self._coalescing and self._backlog + len(self._dt_us) > WAITING_BATCHES
 
     def _start_epoch(self, mark: EpochStart) -> None:
         self._end_pause(mark.t)
@@ -283,6 +295,10 @@ class BatchCollector:
             return
         steps = self._next - epoch.skipped
         train_end = self._last_us * 1000 if steps else epoch.t
+        late = awaited(mark.metrics)
+        if late:
+            self._awaited.append(EpochChanged(mark.epoch, metrics=late, was_awaited=True))
+        metrics, why = finite({n: mark.metrics[n] for n in mark.metrics if n not in late})
         ended = Epoch(
             epoch=mark.epoch,
             begin=epoch.t,
@@ -290,11 +306,11 @@ class BatchCollector:
             end=mark.t,
             whole=not (mark.cut or self._had_profile) and self._next >= self._steps_due,
             samples=self._epoch_samples if mark.samples is None else mark.samples,
-            metrics=mark.metrics,
+            metrics=metrics,
             steps=steps,
             validation=_validation_after(train_end, mark.validation),
             updates=self._epoch_updates,
-            why=mark.why,
+            why=why,
         )
         self._records.append(ended)
         self._ended[mark.epoch] = ended
@@ -307,14 +323,20 @@ class BatchCollector:
         if ended is None:
             return
         validation = mark.validation or ended.validation
+        added = {
+            name: value
+            for name, value in mark.metrics.items()
+            if not (mark.was_awaited and name in ended.metrics)
+        }
+        metrics, why = finite(added)
         changed = self._ended[mark.epoch] = replace(
             ended,
             end=max(ended.end, validation.end) if validation else ended.end,
             updates=(ended.updates or 0) + mark.updates if mark.updates else ended.updates,
             validation=validation,
             whole=ended.whole and not mark.cut,
-            metrics={**ended.metrics, **mark.metrics},
-            why={**ended.why, **mark.why},
+            metrics={**ended.metrics, **metrics},
+            why={**ended.why, **why},
         )
         self._records.append(changed)
 
@@ -415,7 +437,7 @@ class BatchCollector:
         epoch = self._epoch
         if epoch is None or not self._dt_us:
             return
-        is_summary = self._kept >= KEPT_BATCHES or self._must_coalesce()
+        is_summary = self._kept >= KEPT_BATCHES or self._is_congested
         if not is_summary or self._is_profiled:
             self._fill(epoch)
             self._count_steady(epoch)
@@ -446,7 +468,6 @@ class BatchCollector:
                 )
             )
         self._kept += len(dt_us)
-        self._backlog += len(dt_us)
         self._forget_batches()
 
     def _summarise(self, epoch: EpochStart) -> None:

@@ -30,6 +30,8 @@ from dlmon.records import Model, Notice, ProcessStack, Record, Trainer, encode
 FLUSH_S = 0.25
 # So seldom are metrics read.
 READ_NS = 1_000_000_000
+# So long the end of the process waits for a GPU's last sums.
+GPU_S = 1.0
 # Encoded bytes that may wait for a full pipe before packing stops.
 WAITING_BYTES = 256 * 1024
 
@@ -142,10 +144,14 @@ class Emitter:
     def close(self, wait_s: float = math.inf) -> None:
         self._closing.set()
         self._thread.join()
+        begun = time.monotonic()
         if self.held_lock is not None:
             self.held_lock.close()
         self._flush(wait_s=0.0, finish=True)
         deadline = time.monotonic() + wait_s
+        while self._collector.awaits_a_gpu and time.monotonic() < min(deadline, begun + GPU_S):
+            time.sleep(0.001)
+            self._flush(wait_s=0.0, finish=True)
         while self._unsent and self._fd >= 0 and time.monotonic() < deadline:
             self._write(wait_s=min(1.0, wait_s))
         self._close_pipe()
@@ -206,7 +212,7 @@ class Emitter:
             return
         collector = self._collector
         congested = len(self._unsent) > WAITING_BYTES and not finish
-        collector.take(self._queue, coalesce=congested, now=self._clock())
+        collector.take(self._queue, congested, now=self._clock())
         if not congested:
             if collector.coalesced > self._reported_coalesced:
                 count = collector.coalesced - self._reported_coalesced

@@ -262,7 +262,6 @@ class FitReport(Activity):
         if self._validation is None and not cut:
             self._count_samples()
         self.batch_ended = _nothing
-        metrics, why = finite(logs)
         steps = self._test_data.batches if self._test_data is not None else None
         if self._validation is not None and steps is not None:
             cut = cut or self._validation.steps < steps
@@ -270,8 +269,7 @@ class FitReport(Activity):
             EpochEnd(
                 epoch=self._epoch,
                 t=now,
-                metrics=metrics,
-                why=why,
+                metrics=dict(logs),
                 cut=cut or (self._known is not None and self._known.capped),
                 validation=self._validation,
                 samples=self._samples,

@@ -63,9 +63,8 @@ class Pass:
         # Batches of a whole pass that it leaves out at its beginning.
         self.skipped = loader.skipped
         self.clipped = self.skipped > 0
-        self.metrics: dict[str, float | None] = {}
+        self.metrics: dict[str, Any] = {}
         self.loss: EpochLoss | None = None
-        self.why: dict[str, str] = {}
         # Batches that ended, those of them before the first step, and one that is under way.
         self.number = self.idle = 0
         self.in_hand = False

@@ -12,7 +12,6 @@ from typing import Any
 
 from dlmon.instrument.queued import EpochEnd, EpochStart, MeasuredBatch
 from dlmon.instrument.reporter import REPORTER, Reporter
-from dlmon.records import finite
 
 OWNER = "dlmon"
 NO_SIZE = "the script does not say how many samples a step has"
@@ -74,9 +73,8 @@ class Steps:
 
     def end_epoch(self, metrics: Mapping[str, Any], cut: bool = False) -> None:
         if self._epoch is not None:
-            values, why = finite(metrics)
             now, number = self._clock(), self._epoch
-            self._reporter.send(EpochEnd(epoch=number, t=now, metrics=values, why=why, cut=cut))
+            self._reporter.send(EpochEnd(epoch=number, t=now, metrics=dict(metrics), cut=cut))
             self._entered_ns, self._epoch = now, None
 
     def end(self) -> None:
@@ -164,7 +162,7 @@ class Training:
 
     def epoch(self, metrics: Mapping[str, Any] | None = None) -> None:
         if self._is_on:
-            self._steps.end_epoch(metrics or {})
+            self._steps.end_epoch(_numbers(metrics or {}))
 
     def end(self) -> None:
         """End the loop; an epoch that has not ended was cut short."""

@@ -3,9 +3,8 @@
 What counts is what one step of the optimiser takes: where a script adds up gradients over several
 batches, the sum of their losses. About once a second the mean since the last time is reported, and
 of each epoch the mean of all its steps. A GPU is never waited for: losses are added up there, one
-addition a loss, the sum is copied without waiting once the step is queued, and looked at when a
-later step finds the copy done. The learning rate, and the norm of the gradients where the script
-clips it, are read with the loss.
+addition a loss, and the side thread reads the sum once it has been copied. The learning rate, and
+the norm of the gradients where the script clips it, are read with the loss.
 
 PyTorch is there when a hook is set: it is never imported from here.
 """
@@ -15,56 +14,62 @@ from __future__ import annotations
 import sys
 import time
 import weakref
-from collections import deque
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 from dlmon.instrument.fit_watch import OWNER as KERAS
-from dlmon.instrument.queued import GRADIENT_NORM, LEARNING_RATE, EpochChanged
+from dlmon.instrument.queued import GRADIENT_NORM, LEARNING_RATE
 from dlmon.instrument.reporter import Reporter
-from dlmon.records import finite
 
 LOSS = "loss"
-# So many steps of other optimisers without one of the optimiser that is followed: it is done.
-GIVEN_UP_AFTER = 64
 # They scale the loss by factors of their own before they go backward.
 _SCALING = ("deepspeed", "apex")
-# So long the end of the process waits for a GPU's last sums.
-_LAST_S = 1.0
+
+
+class OnGpu:
+    """A number that a GPU computes, as what it is divided by: its copy begins, and is awaited."""
+
+    def __init__(self, number: Any, divided_by: int = 1) -> None:
+        cuda = sys.modules["torch"].cuda
+        self._copy, self._divided_by = number.to("cpu", non_blocking=True), divided_by
+        self._done = cuda.Event()
+        self._done.record(cuda.current_stream(number.device))
+
+    def is_there(self) -> bool:
+        return bool(self._done.query())
+
+    def __float__(self) -> float:
+        return float(self._copy.item()) / self._divided_by
+
+
+def _mean(total: Any, steps: int) -> Any:
+    return total / steps if isinstance(total, float) else OnGpu(total, steps)
 
 
 class EpochLoss:
     """What the losses of an epoch's steps add up to, as far as it is known."""
 
     def __init__(self) -> None:
-        self.total, self.steps = 0.0, 0
-        self.awaited = 0
-        """How many sums are still on their way from a GPU."""
+        self.total: Any = None
+        self.steps = 0
         self.is_known = True
         """Whether no loss of it was missed."""
         self.is_told = False
         """Whether the script's framework says what the epoch's loss is."""
-        self.number: int | None = None
-        """Which epoch it is, once that has ended."""
 
     @property
-    def metrics(self) -> dict[str, float]:
-        """The mean of the steps, by its name; nothing where that isn't known, or not yet."""
-        if self.is_told or self.awaited or not self.is_known or not self.steps:
+    def metrics(self) -> dict[str, Any]:
+        """The mean of the steps, by its name; nothing where that isn't known."""
+        if self.is_told or not self.is_known or not self.steps:
             return {}
-        return {LOSS: self.total / self.steps}
+        if not isinstance(self.total, float) and _is_recorded():
+            return {}
+        return {LOSS: _mean(self.total, self.steps)}
 
-
-class _Copy(NamedTuple):
-    """A sum that is on its way from a GPU: `look` returns it once it is there."""
-
-    look: Callable[[], float | None]
-    steps: int
-    epoch: EpochLoss
-    read_ns: int | None
-    others: Mapping[str, Any]
-    """What was read beside the loss."""
+    def add(self, total: Any, steps: int) -> None:
+        self.total = total if self.total is None else self.total + total
+        self.steps += steps
 
 
 class Losses:
@@ -95,18 +100,15 @@ class Losses:
         self._sum: Any = None
         self._steps = 0
         self._epoch = EpochLoss()
-        self._copies: deque[_Copy] = deque()
         self._has_inner = False
         self._followed: Callable[[], Any] = _nobody
-        self._given_up: Callable[[], Any] = _nobody
-        self._others = 0
         self._has_scaler = False
         self._unscaled: tuple[Callable[[], Any], Any] | None = None
         self._is_off = False
 
     @property
     def has_read(self) -> bool:
-        return bool(self._steps or self._epoch.steps or self._epoch.awaited)
+        return bool(self._steps or self._epoch.steps)
 
     # What epochs are.
 
@@ -117,66 +119,34 @@ class Losses:
             is_known: false where some of its steps are over.
             steps_now: it begins with a step of what went backward before.
         """
-        self.look()
         if not self.has_read and not steps_now:
             # Nothing stepped: what went backward is of no step to come.
             self._sum = None
         self._close()
-        self._epoch, self._followed, self._others = EpochLoss(), _nobody, 0
+        self._epoch, self._followed = EpochLoss(), _nobody
         self._epoch.is_known = is_known
         self.is_within_step = self._has_inner = False
         if not self._is_off:
             self.is_reading = True
 
-    def end_epoch(self, number: int) -> EpochLoss:
-        """Return what the epoch comes to so far; what comes later is sent as a change of it."""
+    def end_epoch(self) -> EpochLoss:
+        """Return what the epoch comes to so far."""
         self._close()
-        self._epoch.number = number
         return self._epoch
-
-    def look(self) -> None:
-        """Take the sums that have come from a GPU."""
-        try:
-            while self._copies:
-                copy = self._copies[0]
-                total = copy.look()
-                if total is None:
-                    return
-                self._copies.popleft()
-                copy.epoch.awaited -= 1
-                self._take(total, copy.steps, copy.epoch, copy.read_ns, copy.others)
-                if copy.epoch.number is not None and copy.epoch.metrics:
-                    values, why = finite(copy.epoch.metrics)
-                    changed = EpochChanged(copy.epoch.number, metrics=values, why=why)
-                    self._reporter.send(changed)
-        except Exception:  # noqa: BLE001 - whatever it is, the script goes on
-            self.turn_off()
-
-    def finish(self) -> None:
-        """Wait shortly for the last sums; the process ends."""
-        deadline = time.monotonic() + _LAST_S
-        self.look()
-        while self._copies and time.monotonic() < deadline:
-            time.sleep(0.001)
-            self.look()
 
     # What the hooks call.
 
     def stepped(self, optimizer: Any) -> None:
         self.is_within_step = self._has_inner = False
         try:
-            if self._copies:
-                self.look()
-            if self._followed() is not optimizer and not self._follow(optimizer):
+            followed = self._followed()
+            if followed is not optimizer and (followed is not None or not self._follow(optimizer)):
                 self._sum = None
-                return
-            self._others = 0
-            if self._sum is None:
-                return
-            self._total, self._sum = self._sum, None
-            self._steps += 1
-            if self._reads.is_due and not self._copies:
-                self._report(optimizer)
+            elif self._sum is not None:
+                self._total, self._sum = self._sum, None
+                self._steps += 1
+                if self._reads.is_due:
+                    self._report(optimizer)
         except Exception:  # noqa: BLE001 - whatever it is, the steps are counted on
             self.turn_off()
 
@@ -229,23 +199,16 @@ class Losses:
         """Read no more: something is not as expected."""
         self._is_off, self.is_reading = True, False
         self._forget()
-        self._copies.clear()
         self._unscaled = None
 
     def _follow(self, optimizer: Any) -> bool:
-        """Return whether an optimiser is followed that was not so far."""
-        has_one = self._followed() is not None
-        is_done = self._others >= GIVEN_UP_AFTER
-        if (has_one or self._given_up() is optimizer) and not is_done:
-            self._others += 1
-            return False
+        """Return whether the losses of an optimiser count, the first that steps."""
         if any(name in sys.modules for name in _SCALING):
             self.turn_off()
             return False
-        if is_done or self._steps or self._epoch.steps or self._epoch.awaited:
-            # The epoch has steps of two, or lacks some.
+        if self.has_read:
+            # The epoch has steps of two.
             self._forget()
-            self._given_up = self._followed
         self._followed = weakref.ref(optimizer)
         return True
 
@@ -276,35 +239,19 @@ class Losses:
             # What went backward for a step to come is the next epoch's.
             self._sum = self._sum - total
         self._total, self._steps = None, 0
-        if isinstance(total, float):
-            on_cpu = {n: value for n, value in others.items() if not _is_on_gpu(value)}
-            self._take(total, steps, self._epoch, read_ns, on_cpu)
-        elif _is_recorded():
+        is_on_cpu = isinstance(total, float)
+        if not is_on_cpu and _is_recorded():
             self._forget()
-        else:
-            self._epoch.awaited += 1
-            # The copy of the sum comes last: once it is there, so are they.
-            copied = {
-                name: value.to("cpu", non_blocking=True) if _is_on_gpu(value) else value
-                for name, value in others.items()
-            }
-            copy = _copied_from_gpu(total)
-            self._copies.append(_Copy(copy, steps, self._epoch, read_ns, copied))
-
-    def _take(
-        self,
-        total: float,
-        steps: int,
-        epoch: EpochLoss,
-        read_ns: int | None,
-        others: Mapping[str, Any],
-    ) -> None:
-        epoch.total += total
-        epoch.steps += steps
+            return
+        self._epoch.add(total, steps)
         if read_ns is not None:
-            known = {name: value for name, value in others.items() if value is not None}
+            known = {
+                name: OnGpu(value) if _is_on_gpu(value) else value
+                for name, value in others.items()
+                if value is not None and not (is_on_cpu and _is_on_gpu(value))
+            }
             self.read_names.update(known)
-            self._reporter.send_metrics(read_ns, {LOSS: total / steps, **known})
+            self._reporter.send_metrics(read_ns, {LOSS: _mean(total, steps), **known})
 
 
 def _nobody() -> None:
@@ -318,12 +265,3 @@ def _is_on_gpu(value: Any) -> bool:
 def _is_recorded() -> bool:
     """Return whether a GPU's work is only recorded now, as a graph."""
     return bool(sys.modules["torch"].cuda.is_current_stream_capturing())
-
-
-def _copied_from_gpu(number: Any) -> Callable[[], float | None]:
-    """Begin to copy a number from a GPU; return what gives it once it is there."""
-    torch = sys.modules["torch"]
-    copied = number.to("cpu", non_blocking=True)
-    done = torch.cuda.Event()
-    done.record(torch.cuda.current_stream(number.device))
-    return lambda: float(copied.item()) if done.query() else None

@@ -119,8 +119,8 @@ class PassReports:
 
     def step_late(self, last: Pass) -> None:
         last.late += 1
-        values, why = finite(self.losses.end_epoch(last.epoch).metrics)
-        self.reporter.send(EpochChanged(last.epoch, updates=1, metrics=values, why=why))
+        metrics = self.losses.end_epoch().metrics
+        self.reporter.send(EpochChanged(last.epoch, updates=1, metrics=metrics))
 
     def last_is_over(self) -> None:
         """Let no later step belong to the epoch that ended last: another pass begins."""
@@ -129,16 +129,14 @@ class PassReports:
 
     def add_metrics(self, metrics: dict[str, Any]) -> None:
         """Add metrics to the epoch under way, or to the one that ended last."""
-        values, why = finite(metrics)
         thread = self.counting or next(iter(self.open), None)
         current = thread.stack[0] if thread is not None and thread.stack else None
         if current is not None and current.optimizer is None and current.has_trained:
-            current.metrics.update(values)
-            current.why.update(why)
-        elif self._last is not None and values:
+            current.metrics.update(metrics)
+        elif self._last is not None and metrics:
             if self._last.loss is not None:
-                self._last.loss.is_told |= LOSS in values
-            self.reporter.send(EpochChanged(self._last.epoch, metrics=values, why=why))
+                self._last.loss.is_told |= LOSS in metrics
+            self.reporter.send(EpochChanged(self._last.epoch, metrics=metrics))
 
     def claim(self, thread: Thread) -> bool:
         """Return whether this thread's passes are the ones that count."""
@@ -347,11 +345,10 @@ class PassReports:
         end = read.last_end if end is None else end
         if read.loader.has_passes:
             cut = read.clipped or not whole
-            read.loss = self.losses.end_epoch(read.epoch)
+            read.loss = self.losses.end_epoch()
             read.loss.is_told |= LOSS in read.metrics
-            values, why = finite(read.loss.metrics)
-            metrics, why = {**values, **read.metrics}, {**why, **read.why}
-            self.reporter.send(EpochEnd(read.epoch, end, metrics, why, cut))
+            metrics = {**read.loss.metrics, **read.metrics}
+            self.reporter.send(EpochEnd(read.epoch, end, metrics, cut))
             self._last = self._before = read
         self.reporter.send(Pause(end, SCRIPT_PHASE))
 

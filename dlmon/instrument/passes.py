@@ -99,7 +99,6 @@ class Passes:
         for thread in tuple(self.reports.open):
             while thread.stack:
                 self._abandon(thread.stack[-1])
-        self.reports.losses.finish()
 
     # What the hooks call.
 
@@ -390,7 +389,6 @@ class Passes:
             end: when it ended; None for the end of its last batch.
         """
         thread = read.thread
-        self.reports.losses.look()
         self._leave_inner(read, now)
         if read.foreign:
             self.reports.take_foreign(read)

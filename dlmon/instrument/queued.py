@@ -90,13 +90,13 @@ class ProfiledSteps:
 class EpochEnd:
     """The training thread left an epoch; all its batches are queued.
 
-    `samples` is how many the framework counted, where that is known better than batch by batch.
+    `metrics` are what a framework says, as it says it. `samples` is how many it counted, where that
+    is known better than batch by batch.
     """
 
     epoch: int
     t: int
-    metrics: dict[str, float | None]
-    why: dict[str, str]
+    metrics: Mapping[str, Any]
     cut: bool
     validation: Validation | None = None
     samples: int | None = None
@@ -106,16 +106,25 @@ class EpochEnd:
 class EpochChanged:
     """More is known of the epoch that ended last; its record is written again.
 
-    `updates` are steps of an optimiser that came after its last batch, `metrics` are added; `cut`
-    says that its validation was cut short.
+    `updates` are steps of an optimiser that came after its last batch, `metrics` are added, but for
+    what `was_awaited` in the place of others; `cut` says that its validation was cut short.
     """
 
     epoch: int
     updates: int = 0
     validation: Validation | None = None
     cut: bool = False
-    metrics: dict[str, float | None] = field(default_factory=dict)
-    why: dict[str, str] = field(default_factory=dict)
+    metrics: Mapping[str, Any] = field(default_factory=dict)
+    was_awaited: bool = False
+
+
+def awaited(metrics: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the metrics that a GPU still computes."""
+    return {
+        name: value
+        for name, value in metrics.items()
+        if not getattr(value, "is_there", lambda: True)()
+    }
 
 
 @dataclass(frozen=True)
@@ -123,13 +132,13 @@ class MetricsRead:
     """What a framework says of the training, as it says it: tensors may not be computed yet."""
 
     t: int
-    values: Mapping[str, Any]
+    metrics: Mapping[str, Any]
 
     def record(self) -> Metrics | None:
         """Return the numbers among them; None where there is none."""
-        names = [name for name in self.values if isinstance(name, str)][:MOST_METRICS]
+        names = [name for name in self.metrics if isinstance(name, str)][:MOST_METRICS]
         try:
-            values, why = finite({name: self.values[name] for name in names})
+            values, why = finite({name: self.metrics[name] for name in names})
         except Exception:  # noqa: BLE001 - whatever a framework raises, its training goes on
             return None
         for name in [name for name, reason in why.items() if reason not in ("NaN", "infinite")]:

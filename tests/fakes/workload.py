@@ -30,7 +30,7 @@ from pathlib import Path
 from dlmon.instrument.emitter import WAITING_BYTES, Emitter
 from dlmon.instrument.keras_data import Data
 from dlmon.instrument.queued import EpochEnd, EpochStart
-from dlmon.records import Failure, Model, Phase, Validation, finite
+from dlmon.records import Failure, Model, Phase, Validation
 from workloads.failure import kind_of
 
 STOPPED = 75
@@ -207,13 +207,11 @@ class Run:
         validation = None
         if self.validation_steps and not self.emitter.reads.stop_requested:
             validation = self.validate()
-        metrics, why = finite(self.actions.metrics)
         self.emitter.send(
             EpochEnd(
                 epoch=epoch,
                 t=time.monotonic_ns(),
-                metrics=metrics,
-                why=why,
+                metrics=self.actions.metrics,
                 cut=bool(self.validation_steps) and validation is None,
                 validation=validation,
             )

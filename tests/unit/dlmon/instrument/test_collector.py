@@ -1,3 +1,4 @@
+import math
 from collections import Counter, deque
 from dataclasses import replace
 from types import SimpleNamespace
@@ -10,13 +11,14 @@ from hypothesis import strategies as st
 from dlmon.instrument import collector as emit
 from dlmon.instrument.batch_plan import BatchPlan
 from dlmon.instrument.collector import BatchCollector, step_quantiles
-from dlmon.instrument.keras_data import Data, HandedData
+from dlmon.instrument.keras_data import Data, NotedData
 from dlmon.instrument.queued import (
     EpochChanged,
     EpochEnd,
     EpochOpened,
     EpochStart,
     MeasuredBatch,
+    MetricsRead,
     Pause,
     ProfiledSteps,
 )
@@ -24,6 +26,7 @@ from dlmon.records import (
     Batches,
     BatchSummary,
     Epoch,
+    Metrics,
     NamedPause,
     Notice,
     Phase,
@@ -48,7 +51,7 @@ def begin(epoch=0, t=BEGIN, batch_size=10, samples=100, stride=1):
 
 
 def end(epoch=0, t=BEGIN + 10_000 * MS, cut=False, **changes):
-    values = {"metrics": {"loss": 1.0}, "why": {}, "validation": None, **changes}
+    values = {"metrics": {"loss": 1.0}, "validation": None, **changes}
     return EpochEnd(epoch, t, cut=cut, **values)
 
 
@@ -56,15 +59,14 @@ def ends(count, first=0, every=20 * MS, since=BEGIN):
     return [since + (index + 1) * every for index in range(first, count)]
 
 
-def collect(*flushes, finish=True, coalesce=False, collector=None):
+def collect(*flushes, finish=True, collector=None):
     """Return the records of what was queued, flush by flush."""
     collector = collector or BatchCollector()
     records = []
     for number, flush in enumerate(flushes):
         last = finish and number == len(flushes) - 1
-        collector.take(deque(flush), coalesce=coalesce and not last)
-        if not coalesce or last:
-            records.extend(collector.records(last))
+        collector.take(deque(flush))
+        records.extend(collector.records(last))
     return records
 
 
@@ -187,7 +189,7 @@ def test_batches_beyond_a_set_that_was_said_to_end_are_taken_for_whole_ones():
 
 def test_an_epoch_follows_its_batches_and_sums_them_up():
     validation = Validation(*(BEGIN + ms * MS for ms in (210, 220, 230, 240)), 5)
-    queued = [begin(samples=95), *ends(10), end(validation=validation, why={"loss": "NaN"})]
+    queued = [begin(samples=95), *ends(10), end(validation=validation, metrics={"loss": math.nan})]
     record, epoch = collect(queued)
     assert isinstance(record, Batches)
     assert epoch == Epoch(
@@ -197,7 +199,7 @@ def test_an_epoch_follows_its_batches_and_sums_them_up():
         end=BEGIN + 10_000 * MS,
         whole=True,
         samples=95,
-        metrics={"loss": 1.0},
+        metrics={"loss": None},
         steps=10,
         validation=validation,
         why={"loss": "NaN"},
@@ -305,31 +307,18 @@ def test_beyond_the_batches_that_keep_their_times_there_is_a_summary_a_second(mo
     assert summaries[-1].t_last == epoch.train_end
 
 
-def test_a_full_pipe_holds_few_batches_however_many_epochs_pass(monkeypatch):
-    monkeypatch.setattr(emit, "WAITING_BATCHES", 30)
+def test_a_full_pipe_keeps_no_single_times_and_one_that_is_read_again_does():
     collector = BatchCollector()
     for epoch in range(200):
         queue = deque([begin(epoch, samples=200), *ends(20), end(epoch)])
-        collector.take(queue, coalesce=True)
-    records = list(collector.records(finish=True))
-    epochs = [record for record in records if isinstance(record, Epoch)]
-    singles = sum(count_of(record) for record in records if isinstance(record, Batches))
-    assert singles <= 30
-    assert collector.coalesced == 4_000 - singles
-    assert [record.epoch for record in epochs] == list(range(200))
-    assert sum(count_of(record) for record in batches_in(records)) == 4_000
-
-
-def test_a_reader_that_has_caught_up_gets_single_times_again(monkeypatch):
-    monkeypatch.setattr(emit, "WAITING_BATCHES", 30)
-    collector = BatchCollector()
-    arrived = ends(200)
-    collector.take(deque([begin(samples=2_000), *arrived[:50]]), coalesce=True)
-    collector.take(deque(arrived[50:60]))
+        collector.take(queue, is_congested=True)
+    collector.take(deque([begin(200, samples=200), *ends(20), end(200)]))
     records = list(collector.records())
-    assert [type(record) for record in records] == [BatchSummary, Batches]
-    collector.take(deque(arrived[60:]))
-    assert [record.first for record in collector.records()] == [60]
+    kinds = [type(record) for record in batches_in(records)]
+    assert kinds == [BatchSummary] * 200 + [Batches]
+    assert collector.coalesced == 4_000
+    assert [record.epoch for record in records if isinstance(record, Epoch)] == list(range(201))
+    assert sum(count_of(record) for record in batches_in(records)) == 4_020
 
 
 def opened(after_ms, epoch=1, **options):
@@ -460,8 +449,8 @@ EPOCHS = st.lists(
 )
 
 
-@given(EPOCHS, st.randoms(use_true_random=False), st.integers(0, 60), st.integers(10, 80))
-def test_no_batch_is_lost_or_reported_twice(epochs, random, waiting, kept):
+@given(EPOCHS, st.randoms(use_true_random=False), st.integers(10, 80))
+def test_no_batch_is_lost_or_reported_twice(epochs, random, kept):
     queue, expected, t = [], [], BEGIN
     for number, (batch_size, due, lacking, stride, cut) in enumerate(epochs):
         samples = batch_size * due - min(lacking, batch_size - 1)
@@ -481,12 +470,11 @@ def test_no_batch_is_lost_or_reported_twice(epochs, random, waiting, kept):
         queue += [*arrived, Notice(t, "between"), end(number, t)]
     collector, records = BatchCollector(), []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(emit, "WAITING_BATCHES", waiting)
         patch.setattr(emit, "KEPT_BATCHES", kept)
         while queue:
             size = random.randrange(1, 30)
             congested = random.random() < 0.4
-            collector.take(deque(queue[:size]), coalesce=congested)
+            collector.take(deque(queue[:size]), is_congested=congested)
             queue = queue[size:]
             if not congested or not queue:
                 records.extend(collector.records(finish=not queue))
@@ -522,7 +510,7 @@ def test_the_record_of_an_epoch_is_written_again_with_what_is_known_later():
             end(4, t=BEGIN + 5 * MS),
             EpochChanged(4, updates=2),
             EpochChanged(4, validation=checked),
-            EpochChanged(4, metrics={"accuracy": None}, why={"accuracy": "NaN"}),
+            EpochChanged(4, metrics={"accuracy": math.nan}),
             EpochChanged(3, updates=1),
         ]
     )
@@ -575,9 +563,39 @@ def test_batches_of_several_sizes_may_end_together():
     assert (epoch.samples, epoch.steps, epoch.whole) == (40, 6, True)
 
 
+class OnGpu:
+    """A number that comes when it is computed."""
+
+    def __init__(self):
+        self.value = None
+
+    def is_there(self):
+        return self.value is not None
+
+    def __float__(self):
+        return self.value
+
+
+def test_metrics_that_a_gpu_still_computes_are_written_once_they_are_there():
+    first, second, read = OnGpu(), OnGpu(), OnGpu()
+    collector = BatchCollector()
+    told = EpochChanged(1, metrics={"loss": 0.125})
+    epochs = [begin(), end(metrics={"loss": first}), begin(1), end(1, metrics={"loss": second})]
+    collector.take(deque([MetricsRead(BEGIN, {"loss": read}), *epochs, told]))
+    found = list(collector.records())
+    assert [(one.epoch, one.metrics) for one in found] == [(0, {}), (1, {}), (1, {"loss": 0.125})]
+    assert collector.awaits_a_gpu
+    first.value, second.value, read.value = 0.5, 0.25, 0.75
+    collector.take(deque())
+    known = list(collector.records())
+    assert known[0] == Metrics(BEGIN, {"loss": 0.75})
+    # What the framework says of an epoch stays.
+    assert [one.metrics for one in known[1:]] == [{"loss": 0.5}, {"loss": 0.125}]
+
+
 def test_of_batches_that_end_together_it_is_not_known_which_of_them_was_waited_for():
-    data = HandedData(SimpleNamespace(num_batches=5), None, clock=lambda: BEGIN)
-    data.begin()
+    data = NotedData(SimpleNamespace(num_batches=5), is_waited_for=True, clock=lambda: BEGIN)
+    data.claimed = True
     for _ in range(5):
         data.note(np.zeros(8), BEGIN)
     start = EpochStart(0, BEGIN, data, stride=4)

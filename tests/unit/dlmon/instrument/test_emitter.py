@@ -11,7 +11,6 @@ import time
 
 import pytest
 
-from dlmon.instrument import collector
 from dlmon.instrument import emitter as emitter_module
 from dlmon.instrument.emitter import Emitter
 from dlmon.instrument.keras_data import Data
@@ -226,13 +225,12 @@ def test_a_program_that_was_started_does_not_hold_the_pipe_open(pipe):
 
 def test_a_full_pipe_costs_single_times_and_says_how_many(pipe, monkeypatch):
     monkeypatch.setattr(emitter_module, "WAITING_BYTES", 1_000)
-    monkeypatch.setattr(collector, "WAITING_BATCHES", 100)
     send_all(pipe.emitter, lines_of(500))
     wait_for(pipe.full)
     pipe.emitter.send(EpochStart(0, 0, Data.of_samples(50_000, 10)))
     for index in range(5_000):
         pipe.emitter.batch_ended((index + 1) * MS)
-    pipe.emitter.send(EpochEnd(0, 6_000 * MS, {}, {}, cut=False))
+    pipe.emitter.send(EpochEnd(0, 6_000 * MS, {}, cut=False))
     wait_for(lambda: not pipe.emitter._queue)
     wait_for(lambda: b"could not keep up" in pipe.read())
     closing = pipe.close_in_background()
@@ -267,7 +265,7 @@ def test_many_batches_from_another_thread_are_all_reported(pipe):
     def train():
         for index in range(20_000):
             pipe.emitter.batch_ended((index + 1) * 1_000)
-        pipe.emitter.send(EpochEnd(0, 20_001_000, {}, {}, cut=False))
+        pipe.emitter.send(EpochEnd(0, 20_001_000, {}, cut=False))
 
     training = threading.Thread(target=train)
     training.start()

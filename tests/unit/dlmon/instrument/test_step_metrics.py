@@ -28,7 +28,7 @@ class Unreadable:
 
 
 def metrics_sent(reporter):
-    return [item.values for item in reporter.queue if isinstance(item, MetricsRead)]
+    return [item.metrics for item in reporter.queue if isinstance(item, MetricsRead)]
 
 
 def test_what_a_step_is_given_is_read_when_it_is_due():

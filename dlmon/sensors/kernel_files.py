@@ -6,9 +6,11 @@ import errno
 import os
 from pathlib import Path
 
-from dlmon.host import is_first_pid_namespace, is_wsl
+from dlmon.host import is_first_pid_namespace
 
 _CHUNK = 65536
+MAY_BE_HIDDEN = "a container, or Windows, may hide other processes"
+"""Why nothing is known of others where `sees_every_process` is false."""
 _WORDS = {
     errno.ENOENT: "not reported here",
     errno.ENOTDIR: "not reported here",
@@ -68,8 +70,3 @@ def reason(error: Exception) -> str:
 def sees_every_process() -> bool:
     """Return whether this is the machine's first pid namespace: not a container's, nor WSL's."""
     return is_first_pid_namespace() is True
-
-
-def who_hides_processes(root: Path = Path("/")) -> str:
-    """Say who may hide processes where `sees_every_process` is false."""
-    return f"{'Windows' if is_wsl(root) else 'a container'} may hide other processes"

@@ -28,6 +28,7 @@ from dlmon.records import (
     decode,
 )
 from dlmon.records.changes import merge
+from dlmon.sensors.kernel_files import MAY_BE_HIDDEN
 from dlmon.sensors.provider import SLOW_TIER_S, Reading
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the sensors run on Linux")
@@ -548,7 +549,7 @@ def test_pids_of_another_namespace_are_not_taken_for_this_ones(start, driver):
     assert "this container can't see" in row.why["of_run"]
     driver.says("gpus 1")
     sensors = start(driver=driver, elsewhere=in_a_container)
-    assert sensors.facts().why["foreign_gpu_processes"] == "a container may hide other processes"
+    assert sensors.facts().why["foreign_gpu_processes"] == MAY_BE_HIDDEN
 
 
 def test_what_crosses_the_nvlinks_is_reported_at_the_next_slow_reading(start, driver):

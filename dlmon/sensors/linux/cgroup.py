@@ -60,6 +60,11 @@ class CgroupProvider(Provider):
             return Reading()
         version, directory = self._memory
 
+        def swap_used_mib() -> int:
+            if version == 1:
+                raise ValueError(MACHINE_ONLY)
+            return int(kernel_files.read(directory / "memory.swap.current")) // BYTES_IN_MIB
+
         def swap_mib_s() -> float:
             moved = sum(_memory_counts(version, directory, MACHINE_ONLY, "pswpin", "pswpout"))
             return mib_per_second(self._swapped.per_second(t, moved)[0] * self._page_bytes)
@@ -70,7 +75,7 @@ class CgroupProvider(Provider):
 
         values, why = ask(
             {
-                "swap_used_mib": lambda: swap_used(version, directory) // BYTES_IN_MIB,
+                "swap_used_mib": swap_used_mib,
                 "swap_mib_s": swap_mib_s,
                 "major_faults_s": major_faults_s,
             }
@@ -92,12 +97,12 @@ class CgroupProvider(Provider):
 
     def _swap_allowed(self) -> int | None:
         """Return the MiB that the group may swap out, None where the machine has no more anyway."""
-        try:
+        with suppress(OSError, ValueError):
             group = own_group("memory", self._root)
             allowed, _ = _lowest_limit(group, swap_limit, "no swap limit is set")
-            return allowed // BYTES_IN_MIB if allowed < self._machine_bytes("SwapTotal") else None
-        except (OSError, ValueError):
-            return None
+            if allowed < self._machine_bytes("SwapTotal"):
+                return allowed // BYTES_IN_MIB
+        return None
 
     def _machine_bytes(self, name: str) -> int:
         for line in kernel_files.read(self._root / "proc/meminfo").splitlines():
@@ -166,13 +171,11 @@ def memory_limit(version: int, directory: Path) -> int | None:
 
 
 def swap_limit(version: int, directory: Path) -> int | None:
-    """Return the bytes of a group that may be swapped out, or None for no limit."""
-    if version == 2:
-        return _limit_bytes(directory / "memory.swap.max")
-    # It holds for memory and swap together, and memory may be full.
-    with_swap = _limit_bytes(directory / "memory.memsw.limit_in_bytes")
-    memory = memory_limit(version, directory)
-    return None if with_swap is None or memory is None else max(0, with_swap - memory)
+    """Return the bytes of a group that may be swapped out, or None for no limit.
+
+    Version 1 has limits of memory and swap together only, which few kernels keep.
+    """
+    return _limit_bytes(directory / "memory.swap.max") if version == 2 else None
 
 
 def memory_used(version: int, directory: Path) -> int:
@@ -182,14 +185,6 @@ def memory_used(version: int, directory: Path) -> int:
     with suppress(ValueError):
         used -= _memory_counts(version, directory, "", "inactive_file")[0]
     return max(0, used)
-
-
-def swap_used(version: int, directory: Path) -> int:
-    """Return the bytes of the group that are swapped out."""
-    if version == 2:
-        return int(kernel_files.read(directory / "memory.swap.current"))
-    with_swap = int(kernel_files.read(directory / "memory.memsw.usage_in_bytes"))
-    return max(0, with_swap - int(kernel_files.read(directory / "memory.usage_in_bytes")))
 
 
 def cpu_time_us(directory: Path, cpu_stat: str) -> int:

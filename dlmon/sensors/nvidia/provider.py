@@ -181,7 +181,7 @@ class NvidiaProvider(Provider):
             elif device.handle is not None:
                 return listed
         if self._devices and _may_be_hidden(pids):
-            return Missing(kernel_files.who_hides_processes())
+            return Missing(kernel_files.MAY_BE_HIDDEN)
         return len(pids)
 
     def _processes(self) -> tuple[tuple[GpuProcess, ...] | None, dict[str, str]]:
@@ -197,7 +197,7 @@ class NvidiaProvider(Provider):
         if len(reasons) == len(self._devices):
             return None, {"gpu_processes": reasons[0]}
         if _may_be_hidden(found):
-            return None, {"gpu_processes": kernel_files.who_hides_processes()}
+            return None, {"gpu_processes": kernel_files.MAY_BE_HIDDEN}
         return tuple(found), {}
 
     def _reconnect(self, t: int) -> None:

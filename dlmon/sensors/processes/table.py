@@ -11,7 +11,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Generic, NamedTuple, TypeVar
 
-from dlmon.host import is_wsl
 from dlmon.records import MAX_BUSIEST, MAX_OF_RUN, MAX_ON_GPUS, GpuState, Process
 from dlmon.records.sanitize import clean
 from dlmon.sensors import kernel_files
@@ -31,9 +30,7 @@ _ADDRESS = re.compile(rb"--alert[\0=\s]+[^\0\s]*")
 """Where dlmon sends alerts to, which may hold a secret, in its command line."""
 
 HOSTS_PID = "the driver reports the host's pid, which this container can't see"
-WINDOWS_PID = "the driver reports Windows' pid, which WSL can't see"
-HAS_ENDED = "the process has ended, but the driver still lists it"
-HIDDEN = "this system hides other users' processes"
+NOT_SEEN = "the process has ended, or this system hides it"
 NO_ANSWER = "the process doesn't answer; it may hang in a driver"
 NOT_REPORTED = "not reported by the driver"
 ON_GPUS = ("gpus", "gpu_memory_mib")
@@ -65,17 +62,12 @@ class ProcessTableReader:
         self,
         tree: ProcessProvider,
         same_pids: bool | None = None,
-        exists: Callable[[int], bool] | None = None,
         user_name: Callable[[int], str] | None = None,
-        wsl: bool | None = None,
         at_boot: float | None = None,
     ) -> None:
         self._tree = tree
         self._scan = tree.scan
         self._same_pids = kernel_files.sees_every_process() if same_pids is None else same_pids
-        in_wsl = is_wsl(Path("/")) if wsl is None else wsl
-        self._foreign_pid = WINDOWS_PID if in_wsl else HOSTS_PID
-        self._exists = exists or _exists
         self._at_boot = wall_at_boot() if at_boot is None else at_boot
         self._page_bytes = os.sysconf("SC_PAGE_SIZE")
         self._commands = TimedLookups(self._command)
@@ -96,8 +88,8 @@ class ProcessTableReader:
         if self._same_pids:
             rows = [_holding(row, on_gpus[row.pid]) if row.pid in on_gpus else row for row in rows]
         elif on_gpus:
-            why = dict.fromkeys((*FROM_PROC, "of_run"), self._foreign_pid)
-            rows = _without_gpus(rows, self._foreign_pid)
+            why = dict.fromkeys((*FROM_PROC, "of_run"), HOSTS_PID)
+            rows = _without_gpus(rows, HOSTS_PID)
             rows += [_holding(Process(pid, why=why), on_gpus[pid]) for pid in shown_on_gpus]
         unknown = _why_gpus_unknown(reading)
         if unknown is not None:
@@ -134,7 +126,7 @@ class ProcessTableReader:
         commands = self._commands.get(named.values())
         users = self._users.get(uids.values())
         return [
-            self._unseen(pid)
+            Process(pid, why=dict.fromkeys((*FROM_PROC, "of_run"), NOT_SEEN))
             if sample is None
             else self._row(pid, sample, uids.get(pid), users, commands.get(named[pid]))
             for pid, sample in samples.items()
@@ -166,11 +158,6 @@ class ProcessTableReader:
             started=wall_at_start(sample.stat, self._at_boot),
             why=why,
         )
-
-    def _unseen(self, pid: int) -> Process:
-        """Return what is known of a process that a driver lists and /proc doesn't."""
-        reason = HIDDEN if self._exists(pid) else HAS_ENDED
-        return Process(pid, why=dict.fromkeys((*FROM_PROC, "of_run"), reason))
 
     def _uid(self, pid: int) -> int | None:
         """Return the user that a process acts as: its directory belongs to that one."""
@@ -224,19 +211,6 @@ def _why_gpus_unknown(reading: Reading) -> str | None:
 def _without_gpus(rows: Iterable[Process], reason: str) -> list[Process]:
     why = dict.fromkeys(ON_GPUS, reason)
     return [replace(row, why=row.why | why) for row in rows]
-
-
-def _exists(pid: int) -> bool:
-    """Return whether there is such a process, even where /proc hides it (proc(5), hidepid)."""
-    if pid < 1:
-        return False
-    try:
-        os.kill(pid, 0)
-    except PermissionError:
-        return True
-    except (ProcessLookupError, OverflowError):
-        return False
-    return True
 
 
 def _user_name(uid: int) -> str:

@@ -16,7 +16,6 @@ from dlmon.sensors.linux.cgroup import (
     cpu_limit,
     memory_limit,
     memory_used,
-    swap_limit,
 )
 from dlmon.sensors.provider import Reading
 
@@ -225,8 +224,6 @@ def test_a_groups_swap_and_major_faults_of_version_1(tmp_path: Path):
         tmp_path,
         {
             "memory/jobs/a/memory.limit_in_bytes": f"{512 * MIB}\n",
-            "memory/jobs/a/memory.usage_in_bytes": f"{100 * MIB}\n",
-            "memory/jobs/a/memory.memsw.usage_in_bytes": f"{107 * MIB}\n",
             "memory/jobs/a/memory.stat": "pgmajfault 1\ntotal_pgmajfault 8\n",
         },
     )
@@ -236,7 +233,7 @@ def test_a_groups_swap_and_major_faults_of_version_1(tmp_path: Path):
     stat = root / "sys/fs/cgroup/memory/jobs/a/memory.stat"
     stat.write_text("pgmajfault 1\ntotal_pgmajfault 18\n")
     assert provider.slow(5 * SECOND).memory == Memory(
-        swap_used_mib=7, major_faults_s=2.0, why={"swap_mib_s": MACHINE_ONLY}
+        major_faults_s=2.0, why=dict.fromkeys(("swap_used_mib", "swap_mib_s"), MACHINE_ONLY)
     )
 
 
@@ -273,19 +270,6 @@ def test_swap_is_what_the_group_may_use_of_it(tmp_path: Path, limits, swap_mib):
     (root / "proc/meminfo").write_text(meminfo)
     facts = CgroupProvider(root).facts()
     assert (facts.memory_limit_mib, facts.swap_mib) == (512, swap_mib)
-
-
-@pytest.mark.parametrize(
-    ("with_swap", "memory", "swap"),
-    [(f"{3 * MIB}", f"{2 * MIB}", MIB), (f"{2**63 - 4096}", f"{MIB}", None), (None, "1", None)],
-)
-def test_swap_limits_of_version_1_hold_for_memory_and_swap_together(
-    tmp_path: Path, with_swap, memory, swap
-):
-    write(tmp_path, {"memory.limit_in_bytes": memory})
-    if with_swap is not None:
-        write(tmp_path, {"memory.memsw.limit_in_bytes": with_swap})
-    assert swap_limit(1, tmp_path) == swap
 
 
 def test_a_machine_without_proc_says_so(tmp_path: Path):

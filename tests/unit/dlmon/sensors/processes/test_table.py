@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dlmon.records import Gpu, GpuState, Process
-from dlmon.sensors import kernel_files
 from dlmon.sensors.nvidia import provider as nvidia
 from dlmon.sensors.nvidia.queries import DRIVER_NOT_LOADED, STATES
 from dlmon.sensors.processes import stat as scan
@@ -19,8 +18,6 @@ from dlmon.sensors.processes.stat import Scan
 from dlmon.sensors.processes.table import (
     COMMAND_CHARACTERS,
     FROM_PROC,
-    HAS_ENDED,
-    HIDDEN,
     HOSTS_PID,
     MAX_BUSIEST,
     MAX_OF_RUN,
@@ -28,8 +25,8 @@ from dlmon.sensors.processes.table import (
     MAX_UNANSWERED,
     NO_ANSWER,
     NOT_REPORTED,
+    NOT_SEEN,
     ON_GPUS,
-    WINDOWS_PID,
     ProcessTableReader,
     TimedLookups,
     memory_by_gpu,
@@ -52,7 +49,7 @@ class Machine:
         self.proc = proc
         self.tree = ProcessProvider(proc)
         self.t = 0
-        options = {"at_boot": AT_BOOT, "same_pids": True, "exists": lambda pid: False, **options}
+        options = {"at_boot": AT_BOOT, "same_pids": True, **options}
         self.table = ProcessTableReader(self.tree, user_name=lambda uid: "ada", **options)
         self.be_patient(60)
 
@@ -232,20 +229,15 @@ def test_a_process_that_began_since_the_look_is_read_for_itself(machine: Machine
     assert reported.processes[0].command == "late"
 
 
-@pytest.mark.parametrize(("exists", "reason"), [(False, HAS_ENDED), (True, HIDDEN)])
-def test_a_pid_that_proc_does_not_show_has_ended_or_is_hidden(tmp_path: Path, exists, reason):
-    machine = Machine(tmp_path, exists=lambda pid: exists)
+def test_a_pid_that_proc_does_not_show_has_ended_or_is_hidden(machine: Machine):
     machine.tree.watch(os.getpid(), 0)
     row = machine.rows(GpuProcess(0, 77, 300))[77]
-    why = dict.fromkeys((*FROM_PROC, "of_run"), reason)
+    why = dict.fromkeys((*FROM_PROC, "of_run"), NOT_SEEN)
     assert row == Process(77, gpus=(0,), gpu_memory_mib=300, why=why)
 
 
-@pytest.mark.parametrize(("wsl", "reason"), [(False, HOSTS_PID), (True, WINDOWS_PID)])
-def test_where_a_drivers_pids_mean_nothing_no_row_claims_to_be_on_no_gpu(
-    tmp_path: Path, wsl, reason
-):
-    machine = Machine(tmp_path, same_pids=False, wsl=wsl)
+def test_where_a_drivers_pids_mean_nothing_no_row_claims_to_be_on_no_gpu(tmp_path: Path):
+    machine = Machine(tmp_path, same_pids=False)
     machine.process(20)
     machine.tree.watch(20, 0)
     unused = Reading(gpus=(Gpu(0),), gpu_processes=())
@@ -254,18 +246,9 @@ def test_where_a_drivers_pids_mean_nothing_no_row_claims_to_be_on_no_gpu(
     assert rows is not None
     assert "gpus" not in rows[0].why
     ours, theirs = machine.look(GpuProcess(0, 99, 500)).processes or ()
-    assert (ours.why["gpus"], ours.why["gpu_memory_mib"]) == (reason, reason)
+    assert (ours.why["gpus"], ours.why["gpu_memory_mib"]) == (HOSTS_PID, HOSTS_PID)
     assert "gpus" not in theirs.why
-    assert theirs.why["command"] == reason
-
-
-def test_who_may_hide_processes_is_windows_in_wsl(tmp_path: Path):
-    release = tmp_path / "proc/sys/kernel/osrelease"
-    release.parent.mkdir(parents=True)
-    release.write_text("6.1.0-13-amd64\n")
-    assert kernel_files.who_hides_processes(tmp_path) == "a container may hide other processes"
-    release.write_text("5.15.90.1-microsoft-standard-WSL2\n")
-    assert kernel_files.who_hides_processes(tmp_path) == "Windows may hide other processes"
+    assert theirs.why["command"] == HOSTS_PID
 
 
 def test_gpu_memory_that_the_driver_does_not_report_is_a_reason(machine: Machine):

@@ -80,7 +80,7 @@ class SendQueue:
         self._waiting: deque[Message] = deque()
         self._left_out = 0
         self._next_at = 0.0
-        self._end_at: float | None = None
+        self._is_closed = False
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
 
@@ -96,10 +96,10 @@ class SendQueue:
                 self._thread = threading.Thread(target=self._run, name="alerts", daemon=True)
                 self._thread.start()
 
-    def close(self, within_s: float) -> None:
-        """Send what waits at once, and nothing once that time is over."""
+    def close(self) -> None:
+        """Send what waits at once, and nothing after that."""
         with self._changed:
-            self._end_at = time.monotonic() + within_s
+            self._is_closed = True
             self._changed.notify()
 
     @property
@@ -124,28 +124,21 @@ class SendQueue:
 
     def _wait_s(self) -> float | None:
         """Return how long nothing is to be done; None for as long as nothing changes."""
-        if self._end_at is not None:
+        if self._is_closed:
             return 0.0
         return max(0.0, self._next_at - time.monotonic()) if self._waiting else None
 
     def _try(self, payload: Message) -> str | None:
         """Send a message, in as many tries as it takes; return why that was in vain."""
-        why: str | None = "there was no time left"
+        why = None
         for pause_s in (0.0, *self._destination.pauses_s):
             with self._changed:
-                # Whoever closes it meanwhile leaves less time.
-                self._changed.wait_for(lambda: self._left_s <= pause_s, pause_s)  # noqa: B023
-            left_s = self._left_s
-            if left_s <= 0:
-                return why
-            why = self._destination.deliver(payload, min(self._destination.answer_s, left_s))
+                # Who closes it meanwhile does not wait for a pause.
+                self._changed.wait_for(lambda: self._is_closed, pause_s)
+            why = self._destination.deliver(payload, self._destination.answer_s)
             if why is None or why.startswith(LASTING):
                 return why
         return f"{why} ({len(self._destination.pauses_s) + 1} tries)"
-
-    @property
-    def _left_s(self) -> float:
-        return float("inf") if self._end_at is None else self._end_at - time.monotonic()
 
 
 class Sender:
@@ -164,10 +157,10 @@ class Sender:
         for queue in self._queues:
             queue.put(message)
 
-    def close(self, within_s: float = CLOSE_S) -> None:
-        """Send what waits, for so long at most; `is_done` says whether that is over."""
+    def close(self) -> None:
+        """Send what waits; `is_done` says whether that is over."""
         for queue in self._queues:
-            queue.close(within_s)
+            queue.close()
 
     async def finish(self, hurry: asyncio.Event | None = None) -> bool:
         """Send what waits, for a while, or until somebody is in a hurry; return whether all was."""

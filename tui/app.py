@@ -35,7 +35,7 @@ from tui.widgets.too_small import TooSmall, is_too_small
 if TYPE_CHECKING:
     from textual.filter import LineFilter
 
-    from dlmon.figures.comparison import Reference
+    from dlmon.comparison.compare import Reference
     from dlmon.remote.link import Link
     from dlmon.sweep.runner import SweepRun
     from tui.home.screen import HomeScreen

@@ -34,6 +34,9 @@ _MANY = 1e6
 
 KINDS = ("this", "earlier", "published")
 
+Reference = tuple[str | None, Published | None]
+"""What a person compares with: a session, by its id, or a published time."""
+
 
 def missing_part(timing: Timing | None, why: Mapping[str, str]) -> str | None:
     """Return what a projection leaves out, as it was never measured; None where it is whole.
@@ -86,6 +89,10 @@ class ComparisonRow:
     session: str | None = None
     published: Published | None = None
     settings: Settings | None = None
+
+    @property
+    def reference(self) -> Reference:
+        return self.session, self.published
 
     @property
     def is_rate(self) -> bool:

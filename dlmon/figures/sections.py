@@ -90,6 +90,8 @@ class Bar:
 
     Attributes:
         kind: words of this, earlier, published, own, and other for what doesn't compare.
+        note: what speaks against it.
+        more: what else to know, each an empty text where there is nothing.
         session: its id, by which a command finds it.
     """
 
@@ -98,7 +100,13 @@ class Bar:
     text: str
     kind: str = ""
     note: str = ""
+    more: tuple[str, ...] = ()
     session: str = ""
+
+    @property
+    def said(self) -> str:
+        """All that there is to know of it."""
+        return "; ".join(filter(None, (", ".join(filter(None, self.more)), self.note)))
 
 
 @dataclass(frozen=True)

@@ -8,17 +8,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from dlmon.comparison.compare import ComparisonRow
 from dlmon.figures import units
 from dlmon.figures.account import gap_of_session, longest_gaps
 from dlmon.figures.comparison import (
-    comparison_rows,
     earlier_sessions,
     epoch_word,
-    factor_of_nearest,
-    factor_of_run_before,
     metric_of,
-    run_names,
     timed_unit,
     timing_of,
 )
@@ -34,6 +29,7 @@ from dlmon.figures.learning import evaluation_json
 from dlmon.figures.machine import identity
 from dlmon.figures.metric_curves import MetricCurves
 from dlmon.figures.redact import Redaction
+from dlmon.figures.run_comparison import Comparison, comparison_of, describe_comparison
 from dlmon.figures.sections import (
     Code,
     Figures,
@@ -52,12 +48,11 @@ from dlmon.figures.summary import (
     VALID,
     Outcome,
     account_section,
-    describe_comparison,
     summary_columns,
     summary_numbers,
     summary_rows,
 )
-from dlmon.log.directory import SessionEntry, list_sessions, read_entry
+from dlmon.log.directory import list_sessions, read_entry
 from dlmon.log.folder import LogError, log_directory_of, reason_of
 from dlmon.log.follower import LogFollower
 from dlmon.log.label import Label, read_label
@@ -199,9 +194,7 @@ class _Gathered:
         ]
         listed = list_sessions(log_directory_of(self.path))
         entries = earlier_sessions(listed, header, metric=metric_of(snapshot))
-        # A run without a figure of its own is compared with nothing.
-        rows = () if timing_of(snapshot) is None else comparison_rows(snapshot, entries)
-        names = run_names(snapshot, entries)
+        comparison = comparison_of(snapshot, entries)
         figures = tuple(
             (name, said)
             for name, said in summary_rows(Outcome(self.session, snapshot, self.status, label))
@@ -217,7 +210,7 @@ class _Gathered:
             label.name or header.id,
             (f"{ran} · {when} · {self.status}", ", ".join(identity(self.session.facts))),
         )
-        top = [*self._verdict(snapshot, rows, entries, names), *describe_comparison(rows, names)]
+        top = [*self._verdict(snapshot, comparison), *describe_comparison(comparison)]
         rest = [
             account_section(snapshot),
             _under(
@@ -252,22 +245,15 @@ class _Gathered:
             session=self.session,
             metric_curves=self.metric_curves.renamed(text),
             marks=(*epoch_marks(self.session), *gaps),
-            as_json=self._json(snapshot, rows, names, label),
+            as_json=self._json(snapshot, comparison, label),
         )
 
-    def _verdict(
-        self,
-        snapshot: Snapshot,
-        rows: Sequence[ComparisonRow],
-        entries: Sequence[SessionEntry],
-        names: Mapping[str, str],
-    ) -> Iterator[Section]:
+    def _verdict(self, snapshot: Snapshot, comparison: Comparison) -> Iterator[Section]:
         """Yield what it found, and what speaks for its figures or against them."""
-        header, steady = snapshot.header, snapshot.samples_per_second is not None
         found = (
             self._headline(snapshot),
-            factor_of_nearest(rows, steady),
-            factor_of_run_before(rows, entries, names, steady, header),
+            comparison.against_nearest(),
+            comparison.against_before(),
             *_limit_sentences(snapshot),
         )
         yield Note(tuple(as_sentence(one) for one in found if one), "verdict")
@@ -319,13 +305,7 @@ class _Gathered:
             options = replace(options, epochs=None)
         return self.redaction.text(options.command_line(workload))
 
-    def _json(
-        self,
-        snapshot: Snapshot,
-        bars: Sequence[ComparisonRow],
-        names: Mapping[str, str],
-        label: Label,
-    ) -> dict[str, Any]:
+    def _json(self, snapshot: Snapshot, comparison: Comparison, label: Label) -> dict[str, Any]:
         header, result, validity = snapshot.header, snapshot.result, snapshot.validity
         evaluation = snapshot.evaluation
         # What stands beside it here, made of what is not left out.
@@ -358,7 +338,7 @@ class _Gathered:
             "comparison": [
                 {
                     # The label of a row may hold a whole command, with its secrets.
-                    "label": names.get(row.session or "", row.label),
+                    "label": comparison.names.get(row.session or "", row.label),
                     "kind": row.kind,
                     "metric": row.metric,
                     "value": row.value,
@@ -370,7 +350,7 @@ class _Gathered:
                     "year": row.year,
                     "session": row.session,
                 }
-                for row in bars
+                for row in comparison.rows
             ],
             "metrics": figures_json(metric_figures(snapshot.epochs, self.session.learning)),
             "loops": to_json(snapshot.longest_loops(MOST_LOOPS)) if snapshot.loops[1:] else [],

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from dlmon.comparison.compare import ComparisonRow, missing_part
+from dlmon.comparison.compare import missing_part
 from dlmon.figures import units
 from dlmon.figures.account import (
     PART_NAMES,
@@ -19,27 +19,23 @@ from dlmon.figures.account import (
 from dlmon.figures.comparison import (
     basis_of_epoch,
     comparable_text,
-    comparison_rows,
     device_text,
-    doubts_said_once,
     earlier_sessions,
     epoch_word,
     match_of,
     metric_of,
-    run_names,
-    timed_unit,
     timing_of,
     trainers_text,
     unusual_settings,
     why_no_time,
 )
-from dlmon.figures.comparison_row import peak_share
 from dlmon.figures.epoch_tables import loop_table
 from dlmon.figures.epochs import epoch_text_of
 from dlmon.figures.learning import evaluation_text, metrics_line
 from dlmon.figures.loops import measured_loop
 from dlmon.figures.results import cost_or_reason, effective_or_reason, energy_text
-from dlmon.figures.sections import Bar, Bars, Figures, Note, Row, Section, as_sentence
+from dlmon.figures.run_comparison import comparison_of, describe_comparison
+from dlmon.figures.sections import Bar, Bars, Figures, Note, Row, Section
 from dlmon.figures.sessions import device_name, energy_used, status_text
 from dlmon.figures.validity import validity_text
 from dlmon.log.directory import SessionEntry
@@ -411,12 +407,11 @@ def describe_outcome(outcome: Outcome, entries: Sequence[SessionEntry]) -> Itera
     ):
         if section is not None:
             yield section
-    if timing_of(snapshot) is not None:
-        earlier = earlier_sessions(entries, snapshot.header, metric=metric_of(snapshot))
-        rows = comparison_rows(snapshot, earlier)
-        # Nothing is published of a script: before its second run there is nothing to compare.
-        if rows and not (snapshot.header.is_script and len(rows) == 1):
-            yield from describe_comparison(rows, run_names(snapshot, earlier))
+    earlier = earlier_sessions(entries, snapshot.header, metric=metric_of(snapshot))
+    comparison = comparison_of(snapshot, earlier)
+    # Nothing is published of a script: before its second run there is nothing to compare.
+    if not (snapshot.header.is_script and len(comparison.rows) == 1):
+        yield from describe_comparison(comparison)
 
 
 def account_section(snapshot: Snapshot) -> Bars | None:
@@ -433,40 +428,3 @@ def _gaps(snapshot: Snapshot) -> Note | None:
     if left:
         said.append(f"and {units.counted(left, 'more time')} of over a second without a batch")
     return Note(tuple(said), "list") if said else None
-
-
-def describe_comparison(
-    rows: Sequence[ComparisonRow], names: Mapping[str, str]
-) -> Iterator[Section]:
-    """Yield this run among published and earlier ones; `names` are those of earlier ones."""
-    if not rows:
-        return
-    rows, of_all = doubts_said_once(rows)
-    priced = any(row.kind == "this" and row.cost_usd is not None for row in rows)
-    bars = tuple(_bar(row, names, priced) for row in rows)
-    yield Bars("Comparison", bars, timed_unit(rows[0].metric) or "throughput")
-    if of_all:
-        yield Note((as_sentence(of_all),))
-
-
-def _bar(row: ComparisonRow, names: Mapping[str, str], priced: bool) -> Bar:
-    of_peak = peak_share(row.published)[0] if row.published else None
-    own = row.published if row.published is not None and row.published.own else None
-    notes = [
-        # What a run of ours is called says when it was.
-        str(row.year) if row.kind == "published" and row.year else "",
-        row.framework or "",
-        "" if of_peak is None else f"{units.share(of_peak)} of its peak",
-        units.dollars(row.cost_usd) if priced and row.cost_usd is not None else "",
-    ]
-    # What a person wrote of their own figure; of the others, each note is of the same article.
-    note = own.note if own is not None and own.note not in row.badges else ""
-    kinds = (row.kind, own and "own", None if row.comparable or row.kind == "this" else "other")
-    return Bar(
-        label=names.get(row.session or "", row.label),
-        value=row.value,
-        text=("~ " if row.projected else "") + units.duration(row),
-        kind=" ".join(kind for kind in kinds if kind),
-        note="; ".join(filter(None, (", ".join(filter(None, notes)), *row.badges, note))),
-        session=row.session or "" if row.kind == "earlier" else "",
-    )

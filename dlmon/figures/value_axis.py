@@ -143,19 +143,19 @@ def short_number(value: float) -> str:
     return f"{value:.0e}".replace("e+", "e")
 
 
-def bar_fractions(values: Sequence[float]) -> list[float]:
-    """Return each value's share of the longest bar.
+def bar_lengths(values: Sequence[float]) -> tuple[tuple[float, ...], bool]:
+    """Return each value's share of the longest bar, 0 for none, and whether that is logarithmic.
 
-    Bars are logarithmic where the values span more than 30 to 1, so that the
-    small ones still differ visibly; the shortest is then a tenth.
+    Bars are so where the values span more than 30 to 1, so that the small ones still differ
+    visibly; the shortest is then a tenth.
     """
-    if not values:
-        return []
-    least, most = min(values), max(values)
-    if least <= 0 or most / least <= _LINEAR_SPAN:
-        return [value / most if most > 0 else 0.0 for value in values]
+    known = [value for value in values if value > 0]
+    least, most = min(known, default=1.0), max(known, default=1.0)
+    if most / least <= _LINEAR_SPAN:
+        return tuple(max(0.0, value) / most for value in values), False
     span = math.log(most / least)
-    return [0.1 + 0.9 * math.log(value / least) / span for value in values]
+    lengths = (0.1 + 0.9 * math.log(value / least) / span if value > 0 else 0.0 for value in values)
+    return tuple(lengths), True
 
 
 def _small_number(magnitude: float, sign: str) -> str:

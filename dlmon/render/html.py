@@ -14,7 +14,7 @@ from markupsafe import Markup
 from dlmon.figures.curves import chart_json
 from dlmon.figures.report import Report
 from dlmon.figures.sections import Bar, Bars
-from dlmon.figures.value_axis import bar_fractions
+from dlmon.figures.value_axis import bar_lengths
 from dlmon.render.charts import draw_sweep, svg_of, templates, text_of_file
 
 _SCRIPTS = ("uplot/uPlot.iife.min.js", "templates/report.js")
@@ -53,14 +53,10 @@ def html_of(report: Report) -> str:
 
 def _lengths(section: Bars) -> tuple[list[tuple[Bar, float]], bool]:
     """Return bars with their lengths in percent, and whether these are logarithmic."""
-    values = [max(0.0, bar.value) for bar in section.bars]
-    longest = max(values, default=0.0)
-    if section.are_parts:
-        fractions = [value / longest if longest else 0.0 for value in values]
-    else:
-        fractions = bar_fractions(values)
-    pairs = zip(values, fractions, strict=True)
-    is_logarithmic = any(abs(share * longest - value) > 1e-9 * longest for value, share in pairs)
+    values = [bar.value for bar in section.bars]
+    fractions, is_logarithmic = bar_lengths(values)
+    if section.are_parts and is_logarithmic:
+        fractions, is_logarithmic = tuple(value / max(values) for value in values), False
     lengths = [round(100 * share, 1) for share in fractions]
     return list(zip(section.bars, lengths, strict=True)), is_logarithmic
 

@@ -8,7 +8,8 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
-from dlmon.figures.comparison import Reference, epoch_word
+from dlmon.comparison.compare import Reference
+from dlmon.figures.comparison import epoch_word
 from dlmon.log.label import Label
 from dlmon.session.replay import SEEKING_S, ReplaySource
 from dlmon.session.source import SLICE_S

@@ -12,8 +12,9 @@ from textual.binding import BindingType
 from textual.containers import Container
 from textual.worker import Worker
 
+from dlmon.comparison.compare import Reference
 from dlmon.figures import units
-from dlmon.figures.comparison import NO_FIGURE, Reference, epoch_word, timing_of
+from dlmon.figures.comparison import epoch_word, timing_of
 from dlmon.figures.reading import reading_text
 from dlmon.log.directory import SessionEntry
 from dlmon.log.label import Label
@@ -444,11 +445,9 @@ class LiveScreen(SessionControls, ExportControls, EpochZoom):
     def _show_comparison(self, chosen: int | None) -> None:
         from tui.live.comparison.screen import ComparisonScreen
 
-        if not self._comparison.has_figure(self._source.snapshot()):
-            self.notify(NO_FIGURE, severity="warning")
-        elif all(row.kind == "this" for row in self._comparison.in_full().rows):
-            alone = "there is nothing to compare with: no earlier run of this is known"
-            self.notify(alone, severity="warning")
+        comparison = self._comparison.in_full()
+        if all(row.kind == "this" for row in comparison.rows):
+            self.notify(comparison.alone() or "nothing to compare with", severity="warning")
         else:
             screen = ComparisonScreen(self._comparison.in_full, chosen, self._comparison.refer_to)
             self.app.push_screen(screen)

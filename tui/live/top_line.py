@@ -5,8 +5,8 @@ from __future__ import annotations
 from dlmon.figures import units
 from dlmon.figures.comparison import (
     device_text,
-    ended_after_an_epoch,
     epoch_text,
+    last_epoch,
     trainers_text,
     unusual_settings,
 )
@@ -115,7 +115,8 @@ class TopLine(Lines):
             # "starting epoch 4/10" is one phrase.
             opening = self._status == Status.RUNNING and snapshot.phase == "opening"
             cut_off = self._status in (Status.FAILED, Status.STOPPED)
-            place = "  after " if ended_after_an_epoch(snapshot) else "  in "
+            last = last_epoch(snapshot)
+            place = "  after " if last is not None and last[1] else "  in "
             apart = " " if opening else place if cut_off else "  "
             parts.append((f"{apart}{epoch}", PLAIN))
         parts.append((f"  {units.clock(snapshot.elapsed_s)}", PLAIN))

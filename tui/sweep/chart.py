@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from dlmon.figures.sections import Bars, Curves, Point
-from dlmon.figures.value_axis import bar_fractions
+from dlmon.figures.value_axis import bar_lengths
 from tui.sweep.plot import GRID, SERIES, bar_rows, is_doubling, plot_rows
 from tui.widgets.lines import MUTED, Lines
 from tui.widgets.rows import TextRow
@@ -45,12 +45,7 @@ class SweepChart(Lines):
     def _note(self, picture: Curves | Bars) -> str:
         """Say what is not as usual: the scale, and combinations without a figure."""
         if isinstance(picture, Bars):
-            values = [bar.value for bar in picture.bars if bar.value]
-            is_linear = all(
-                abs(fraction * max(values) - value) <= 1e-9 * max(values)
-                for value, fraction in zip(values, bar_fractions(values), strict=True)
-            )
-            return "" if is_linear else "logarithmic scale"
+            return "logarithmic scale" * bar_lengths([bar.value for bar in picture.bars])[1]
         points = _points(picture)
         if not _has_any(points):
             return ""

@@ -9,7 +9,7 @@ from itertools import pairwise
 from rich.cells import cell_len
 
 from dlmon.figures.sections import Bar, Curves, Point
-from dlmon.figures.value_axis import bar_fractions, nice_top, short_number
+from dlmon.figures.value_axis import bar_lengths, nice_top, short_number
 from tui.drawing.plot import COLUMNS_PER_CELL, bar, braille_rows
 from tui.widgets.lines import BAD, MUTED, PLAIN, STRONG, cut
 from tui.widgets.rows import TextRow, fit
@@ -70,15 +70,14 @@ def bar_rows(bars: Sequence[Bar], width: int, height: int) -> list[TextRow]:
     if not bars or width < 1 or height < 1:
         return []
     shown = bars if len(bars) <= height else bars[: height - 1]
-    values = [one.value for one in bars if one.value]
-    fractions = dict(zip(values, bar_fractions(values), strict=True))
+    fractions, _ = bar_lengths([one.value for one in bars])
     text_width = max((cell_len(one.text) for one in shown if one.value), default=0)
     longest = max((cell_len(one.label) for one in shown), default=0)
     room = width - text_width - 2 * _GAP - 2
     label_width = max(1, min(longest, int(width * _LABEL_SHARE), room - _SHORTEST_BAR))
     bar_width = room - label_width
     rows: list[TextRow] = []
-    for one in shown:
+    for one, fraction in zip(shown, fractions, strict=False):
         is_best = one.kind == "this"
         marker = ("▶" if is_best else " ") + " "
         style = STRONG if is_best else PLAIN
@@ -86,7 +85,7 @@ def bar_rows(bars: Sequence[Bar], width: int, height: int) -> list[TextRow]:
         if not one.value:
             row: TextRow = ((marker + label, style), (one.text, MUTED))
         else:
-            drawn = bar(fractions[one.value], bar_width)
+            drawn = bar(fraction, bar_width)
             row = ((marker + label, style), (drawn, SERIES[0]), (" " * _GAP + one.text, style))
         rows.append(cut(row, width))
     if len(shown) < len(bars):

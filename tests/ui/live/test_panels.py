@@ -300,7 +300,7 @@ def test_a_run_that_is_over_awaits_nothing(reached):
     ]
     assert not any("yet" in text or "once" in text for text in texts)
     if reached == "importing":
-        assert texts[0] == "–  the run failed before the model was built"
+        assert texts[0] == "–  the run ended before the model was built"
 
 
 def test_without_a_figure_the_reason_is_shown_in_full():

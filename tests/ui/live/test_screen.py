@@ -137,7 +137,7 @@ async def test_a_projection_is_marked_until_an_epoch_was_measured(show_session):
         assert shown.rows("EpochHeadline")[0].endswith("without validation")
         not_compared = "not compared: validation not measured"
         assert any(not_compared in row for row in shown.rows("EpochHeadline"))
-        assert any(row.startswith("▶ this run") and "~9." in row for row in bars(shown))
+        assert any(row.startswith("▶ this run") and "~ 9." in row for row in bars(shown))
         shown.log.write(rest[0])
         await shown.tick()
         assert shown.rows("EpochHeadline")[0].endswith("   compile included")

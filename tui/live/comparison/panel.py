@@ -15,11 +15,7 @@ from dlmon.figures.comparison import (
     basis_of_epoch,
     compile_text,
     epoch_word,
-    factor_of_nearest,
-    how_to_match,
     metric_of,
-    nothing_to_compare,
-    row_of,
     timing_of,
     why_no_time,
 )
@@ -28,7 +24,7 @@ from dlmon.figures.results import effective_text
 from dlmon.figures.validity import in_doubt
 from dlmon.records import Status
 from dlmon.session.snapshot import Snapshot
-from tui.live.comparison.bars import ComparisonBars, bar_rows, said_of_all
+from tui.live.comparison.bars import ComparisonBars
 from tui.live.comparison.session_comparison import SessionComparison
 from tui.widgets.lines import ACCENT, MUTED, PLAIN, STRONG, Lines, cut, fitting, row_width, wrapped
 from tui.widgets.rows import TextRow, TextRun
@@ -145,13 +141,11 @@ class ComparisonPanel(Vertical):
         doubts = in_doubt(validity.against if validity is not None else ())
         if (self.border_title, self.border_subtitle) != (shown.title, doubts):
             self.border_title, self.border_subtitle = shown.title, doubts
-        nearest = how_to_match(snapshot) or factor_of_nearest(shown.rows, shown.steady)
-        against = comparison.against_reference(shown, snapshot)
-        chosen = row_of(shown.rows, shown.reference) is not None
-        self._headline.show(snapshot, nearest, against, status, chosen)
-        alone = nothing_to_compare(shown.rows, snapshot, status) if comparison.is_known else ""
-        bars = bar_rows(shown.rows, shown.names, shown.reference)
-        self._bars.show(bars, said_of_all(shown.rows), alone)
+        chosen = shown.chosen
+        against = shown.against_before() if chosen is None else shown.against(chosen)
+        nearest = shown.against_nearest()
+        self._headline.show(snapshot, nearest, against, status, chosen is not None)
+        self._bars.show(shown, shown.alone() if comparison.is_known else "")
 
 
 def _apart(runs: TextRow) -> TextRow:

@@ -11,11 +11,9 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
 from dlmon.comparison.compare import ComparisonRow
-from dlmon.figures import units
-from dlmon.figures.comparison import factor_of_reference, row_of
-from dlmon.figures.comparison_row import Detail, row_details
-from tui.live.comparison.bars import ComparisonBars, bar_rows, said_of_all
-from tui.live.comparison.session_comparison import Comparison
+from dlmon.figures.run_comparison import Comparison, row_details
+from dlmon.figures.sections import Row
+from tui.live.comparison.bars import ComparisonBars
 from tui.screens.base import HELP, PALETTE, QUIT, REFRESH_S, THEME, BaseScreen
 from tui.widgets.lines import MUTED, PLAIN, Lines, cut, wrapped
 from tui.widgets.rows import TextRow
@@ -28,9 +26,9 @@ class ComparisonDetails(Lines):
 
     DEFAULT_CLASSES = "panel"
 
-    _details: Sequence[Detail] = ()
+    _details: Sequence[Row] = ()
 
-    def show(self, title: str, details: Sequence[Detail]) -> None:
+    def show(self, title: str, details: Sequence[Row]) -> None:
         """Show what is known of a row, under its name."""
         self._details = details
         self.set_titles(title)
@@ -119,44 +117,32 @@ class ComparisonScreen(BaseScreen):
     def paint(self) -> None:
         """Show the rows, and the chosen one; it stays chosen where others come before it."""
         comparison = self._look()
-        drawn = bar_rows(comparison.rows, comparison.names, comparison.reference)
-        # A run without a figure has a bar, but no row.
-        rows = (None,) * (len(drawn) - len(comparison.rows)) + comparison.rows
-        if not drawn:
+        rows = comparison.rows
+        if not rows:
             return
-        chosen = self._find(rows)
+        chosen = self._find(comparison)
         self._chosen, self._row = chosen, rows[chosen]
         self._bars.border_title = comparison.title
-        self._bars.show(drawn, said_of_all(comparison.rows))
+        self._bars.show(comparison)
         self._bars.choose(chosen)
         row = rows[chosen]
-        if row is None:
-            self._details.show("this run", [("time", "not known yet")])
-            return
-        result = comparison.results.get(row.session or "")
-        details = row_details(row, result)
-        if row.kind != "this":
-            name = comparison.names.get(row.session or "", units.device(row.label))
-            against = factor_of_reference(comparison.rows, row, name, comparison.steady)
+        details = row_details(row, comparison.result_of(row))
+        if row.kind != "this" and row.comparable:
             # What differs stands in a row of its own.
-            details = [("this run", against)] * row.comparable + details
-        self._details.show(drawn[chosen].label, details)
+            details = [("this run", comparison.against(row)), *details]
+        self._details.show(comparison.name_of(row) if row.kind != "this" else row.label, details)
 
-    def _find(self, rows: tuple[ComparisonRow | None, ...]) -> int:
-        """Return where the chosen row stands now."""
-        same = [
-            index for index, row in enumerate(rows) if row is not None and _same(row, self._row)
-        ]
-        if same:
-            return same[0]
+    def _find(self, comparison: Comparison) -> int:
+        """Return where the chosen row stands now; at first what this run is compared with."""
+        rows = comparison.rows
+        if self._row is not None:
+            key = (self._row.kind, self._row.reference)
+            same = [n for n, row in enumerate(rows) if (row.kind, row.reference) == key]
+            if same:
+                return same[0]
         if self._chosen is None:
-            comparison = self._look()
-            for reference in (comparison.reference, comparison.before):
-                row = row_of(comparison.rows, reference)
-                if row is not None:
-                    return rows.index(row)
-            kinds = [None if row is None else row.kind for row in rows]
-            return kinds.index("this") if "this" in kinds else 0
+            first = comparison.chosen or comparison.before or comparison.this
+            return 0 if first is None else rows.index(first)
         return min(self._chosen, len(rows) - 1)
 
     def action_compare_with(self) -> None:
@@ -175,10 +161,3 @@ class ComparisonScreen(BaseScreen):
     def _choose(self, index: int) -> None:
         self._row, self._chosen = None, max(0, index)
         self.paint()
-
-
-def _same(row: ComparisonRow, other: ComparisonRow | None) -> bool:
-    """Return whether two rows are of the same run, or published number."""
-    if other is None or row.kind != other.kind:
-        return False
-    return (row.session, row.published) == (other.session, other.published)

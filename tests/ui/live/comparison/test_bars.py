@@ -1,22 +1,30 @@
 """The comparison bars: what they show, and what stays in view."""
 
-from dataclasses import replace
-
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 from textual import events
 from textual.app import App, ComposeResult
 
-from tui.live.comparison.bars import NOT_COMPARABLE, BarRow, ComparisonBars
+from dlmon.comparison.compare import ComparisonRow
+from dlmon.figures.run_comparison import Comparison
+from tui.live.comparison.bars import NOT_COMPARABLE, ComparisonBars
+
+
+def row(label, value, kind="published", **more):
+    return ComparisonRow(label, "seconds_per_epoch", kind, value, session=label, **more)
+
 
 FOUR = (
-    BarRow("NVIDIA GTX 1080 Ti", 4 / 36, "4 s", more=("2019",)),
-    BarRow("this run", 9.02 / 36, "9.02 s", style="this"),
-    BarRow("yesterday", 9.31 / 36, "9.31 s", style="earlier", note="batch 32"),
-    BarRow("Intel i7-9700K", 1, "36 s", more=("2019",)),
+    row("NVIDIA GTX 1080 Ti", 4.0, year=2019),
+    row("this run", 9.02, "this"),
+    row("yesterday", 9.31, "earlier", badges=("batch 32",)),
+    row("Intel i7-9700K", 36.0, year=2019),
 )
+
+
+def comparison(*rows):
+    return Comparison(None, rows, {row.session: row.label for row in rows})
 
 
 class BarsApp(App[None]):
@@ -39,26 +47,19 @@ def labels(app) -> list[str]:
     return [row[2:8].strip(" █") for row in rows(app.bars)]
 
 
-def numbered(count: int, this: int | None = None) -> tuple[BarRow, ...]:
-    return tuple(
-        BarRow(f"box {i}", (i + 1) / count, str(i), style="this" if i == this else "published")
-        for i in range(count)
-    )
+def numbered(count: int, this: int | None = None) -> Comparison:
+    kinds = ["this" if i == this else "published" for i in range(count)]
+    return comparison(*(row(f"box {i}", i + 1.0, kind) for i, kind in enumerate(kinds)))
 
 
 async def test_rows_are_marker_label_bar_value_and_notes():
     app = BarsApp()
-    async with app.run_test(size=(60, 5)) as pilot:
-        app.bars.show(FOUR, "logarithmic scale")
-        assert rows(app.bars) == [
-            "  NVIDIA GTX 1080 Ti ██▍                       4 s  2019    ",
-            "▶ this run           █████▎                 9.02 s          ",
-            "· yesterday          █████▍                 9.31 s  batch 32",
-            "  Intel i7-9700K     █████████████████████    36 s  2019    ",
-            "  logarithmic scale                                         ",
-        ]
+    async with app.run_test(size=(70, 5)) as pilot:
+        app.bars.show(comparison(*FOUR))
         bold = [next(iter(app.bars.render_line(y))).style.bold for y in range(4)]
         assert [bool(b) for b in bold] == [False, True, False, False]
+        assert rows(app.bars)[2].split()[-2:] == ["batch", "32"]
+        assert rows(app.bars)[3].split()[-1] == "2019"
         # A narrow row has no room for notes; the value stays.
         await pilot.resize_terminal(36, 5)
         await pilot.pause()
@@ -66,28 +67,35 @@ async def test_rows_are_marker_label_bar_value_and_notes():
         await pilot.resize_terminal(16, 5)
         await pilot.pause()
         assert rows(app.bars)[1].rstrip() == "▶ this…   9.02 s"
-        app.bars.show(())
+        app.bars.show(comparison())
         assert [row.strip() for row in rows(app.bars)] == [""] * 5
 
 
 async def test_what_differs_takes_the_place_of_the_bar_of_a_row_that_is_not_alike():
     app = BarsApp()
-    other = BarRow("K80", None, "904 s", note="batch 32, not 64; float16", alike=False)
-    async with app.run_test(size=(64, 6)):
-        app.bars.show((*FOUR[:2], FOUR[3], other))
+    other = row("K80", 904.0, badges=("batch 32, not 64", "float16"), comparable=False)
+    async with app.run_test(size=(66, 6)):
+        app.bars.show(comparison(*FOUR[:2], FOUR[3], other))
         drawn = rows(app.bars)
         assert drawn[3].strip() == NOT_COMPARABLE
         assert "K80                batch 32, not 64; float16" in drawn[4]
-        # A run without a figure is none of those.
-        app.bars.show((BarRow("this run", None, "–", style="this", alike=False), *FOUR[2:]))
-        assert not any(NOT_COMPARABLE in row for row in rows(app.bars))
-        assert rows(app.bars)[0].split() == ["▶", "this", "run", "–"]
+        # A run that nothing is like has no bar.
+        app.bars.show(comparison(FOUR[1], other))
+        assert "█" not in "".join(rows(app.bars))
+
+
+async def test_the_scale_is_logarithmic_beyond_30_to_1_and_says_so():
+    app = BarsApp()
+    async with app.run_test(size=(60, 6)):
+        for value, logarithmic in ((30.0, False), (31.0, True)):
+            app.bars.show(comparison(row("a", 1.0), row("b", value)))
+            assert ("logarithmic scale" in "".join(rows(app.bars))) == logarithmic
 
 
 async def test_where_there_is_nothing_to_compare_with_it_says_so():
     app = BarsApp()
     async with app.run_test(size=(30, 3)):
-        app.bars.show((FOUR[1],), instead="No earlier run to compare with.")
+        app.bars.show(comparison(FOUR[1]), "No earlier run to compare with.")
         assert [row.strip() for row in rows(app.bars)] == ["No earlier run to compare", "with.", ""]
 
 
@@ -96,13 +104,13 @@ async def test_labels_are_cut_by_cells_and_shown_as_they_are():
     label = "[@click=app.quit]x[/]"
     wide = "日本語の計算機の名前です。とても長い名前"
     async with app.run_test(size=(120, 3)) as pilot:
-        app.bars.show((BarRow(label, 1, label, more=(label, label)), BarRow(wide, 0.5, "1")))
+        app.bars.show(comparison(row(label, 1.0, framework=label), row(wide, 0.5)))
         await pilot.pause()
-        assert rows(app.bars)[0].count(label) == 3
+        assert rows(app.bars)[0].count(label) == 2
         assert not app.screen.get_style_at(4, 0).meta
         await pilot.resize_terminal(38, 3)
         await pilot.pause()
-        assert rows(app.bars)[1].startswith("  日本語の計…")
+        assert rows(app.bars)[1].startswith("  日本語の計算機の名…")
 
 
 async def test_this_run_is_in_view_until_one_scrolls():
@@ -122,39 +130,24 @@ async def test_this_run_is_in_view_until_one_scrolls():
         assert "box 10" in labels(app)
 
 
-async def test_a_wide_row_has_room_for_more():
-    app = BarsApp()
-    async with app.run_test(size=(110, 4)) as pilot:
-        more = ("2019", "TensorFlow 1.x", "a-repository@83d441f (MIT)")
-        app.bars.show(tuple(replace(row, more=more) for row in FOUR))
-        assert rows(app.bars)[3].split("36 s  ")[1].split("  ")[0] == "2019"
-        assert rows(app.bars)[3].rstrip().endswith("TensorFlow 1.x  a-repository@83d441f (MIT)")
-        await pilot.resize_terminal(66, 4)
-        await pilot.pause()
-        assert "2019" in rows(app.bars)[3]
-        assert "a-rep" not in rows(app.bars)[3]
-
-
 @given(
-    bars=st.lists(
+    shown=st.lists(
         st.builds(
-            BarRow,
+            row,
             label=st.text("ab漢é ", max_size=30),
-            fraction=st.none() | st.floats(0, 1),
-            value=st.sampled_from(["–", "9.02 s", "~12,345 s", "0.85 s"]),
-            style=st.sampled_from(["published", "earlier", "this"]),
-            note=st.text("batch 漢", max_size=40),
-            more=st.sampled_from([(), ("2019",), ("2019", "TensorFlow", "a source")]),
-            alike=st.booleans(),
+            value=st.floats(0.01, 1e5),
+            kind=st.sampled_from(["published", "earlier", "this"]),
+            badges=st.lists(st.text("batch 漢", min_size=1, max_size=40), max_size=2).map(tuple),
+            framework=st.sampled_from([None, "TensorFlow"]),
+            comparable=st.booleans(),
         ),
         max_size=12,
-    ).map(tuple),
+    ),
     size=st.tuples(st.integers(1, 200), st.integers(1, 15)),
 )
-@pytest.mark.parametrize("below", ["", "logarithmic scale"])
-def test_bars_never_leave_their_room(below, bars, size):
+def test_bars_never_leave_their_room(shown, size):
     widget = ComparisonBars()
-    widget.show(bars, below)
+    widget.show(comparison(*shown))
     drawn = widget.draw(*size)
     assert len(drawn) <= size[1]
     assert all(cell_len("".join(text for text, _ in row)) <= size[0] for row in drawn)

@@ -14,7 +14,7 @@ from dlmon.comparison.published import (
     Published,
     published,
 )
-from dlmon.figures.comparison_row import operations, peak_share
+from dlmon.figures.run_comparison import operations, peak_share
 from workloads.architectures import resnet
 from workloads.catalog import WORKLOADS as CATALOG
 from workloads.catalog import refuse_options

@@ -31,7 +31,7 @@ def drawn_in(text):
 
 def test_a_page_says_what_ran_and_what_came_of_it(page):
     for text in (
-        "cifar10-cnn", "9.16 s ± 0.01 per epoch.", "NVIDIA GTX 1060", "GeForce GTX 1080 Ti",
+        "cifar10-cnn", "9.16 s ± 0.01 per epoch.", "NVIDIA GTX 1060", "NVIDIA GTX 1080 Ti",
         "completed", "Epochs", "val_accuracy", "TensorFlow 2.21.0", "dlmon run cifar10-cnn",
     ):  # fmt: skip
         assert text in page

@@ -71,7 +71,7 @@ def test_where_each_row_is_one_line_its_end_is_cut_and_its_first_cell_never():
 
 def test_a_bar_has_a_mark_for_what_it_is():
     kinds = {"this": "", "earlier other": "id", "published own": "", "published": ""}
-    bars = tuple(Bar(kind, 1.0, "1.00 s", kind, "note", id) for kind, id in kinds.items())
+    bars = tuple(Bar(kind, 1.0, "1.00 s", kind, "note", (), id) for kind, id in kinds.items())
     assert texts(Bars("Comparison", bars, "per epoch")) == [
         "Comparison",
         "                  per epoch",

@@ -80,7 +80,7 @@ def test_the_comparison_names_framework_share_of_the_peak_and_all_that_differs(t
     changes = {"batch_size": 7, "precision": "mixed_float16"}
     records = [replace(r, **changes) if isinstance(r, Model) else r for r in recorded_session()]
     printed = followed(tmp_path, capsys, records)
-    row = r"NVIDIA GeForce GTX 1080 Ti +4\.00 s +2019, TensorFlow 1\.x, 26 % of its peak; "
+    row = r"NVIDIA GTX 1080 Ti +4\.00 s +2019, TensorFlow 1\.x, 26 % of its peak; "
     assert re.search(row + "batch 100, not 7; float32, not mixed_float16", printed)
 
 

@@ -1,0 +1,437 @@
+"""A session among the published times of its workload and earlier runs, and each row in words."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from operator import itemgetter
+
+from dlmon.comparison.arguments import GIVEN, PROGRAM, arguments_of, is_secret
+from dlmon.comparison.compare import ComparisonRow, Reference, beside, compare
+from dlmon.comparison.published import (
+    MORE_OPERATIONS_PCT,
+    STEP_MS,
+    Published,
+    PublishedDevice,
+    find_device,
+)
+from dlmon.comparison.run import (
+    BACKEND,
+    SAMPLES_PER_SECOND,
+    STEPS_PER_SECOND,
+    RunFigures,
+    cpus_of,
+)
+from dlmon.figures import units, verdicts
+from dlmon.figures.comparison import (
+    conditions_of,
+    default_conditions,
+    metric_of,
+    timed_unit,
+    timing_of,
+)
+from dlmon.figures.results import effective_text
+from dlmon.figures.sections import Bar, Bars, Note, Row, Section, as_sentence
+from dlmon.figures.validity import doubts_of_all, said_of_all
+from dlmon.log.directory import SessionEntry
+from dlmon.options.run import OPTIONS, RunOptions, known_options
+from dlmon.records import Result
+from dlmon.records.sanitize import clean
+from dlmon.session.figures import figures_of_entry, figures_of_snapshot
+from dlmon.session.snapshot import Snapshot
+from dlmon.statistics.ratios import Ratio
+from workloads.catalog import WORKLOADS, Workload
+
+MOST_ARGUMENTS = 3
+_LONGEST_ARGUMENT = 24
+
+Command = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A session among the published times of its workload, and earlier runs of this machine.
+
+    Attributes:
+        snapshot: of the session.
+        rows: as `compare` returns them; none where it has no figure, nor will have one.
+        names: what to call the earlier runs, by id.
+        earlier: those, by id, the oldest first.
+        reference: what a person chose to compare with.
+        is_running: whether the session goes on.
+    """
+
+    snapshot: Snapshot
+    rows: tuple[ComparisonRow, ...] = ()
+    names: Mapping[str, str] = field(default_factory=dict)
+    earlier: dict[str, SessionEntry] = field(default_factory=dict)
+    reference: Reference | None = None
+    is_running: bool = False
+
+    @property
+    def title(self) -> str:
+        """What is compared."""
+        return _TITLES[metric_of(self.snapshot)]
+
+    @property
+    def is_steady(self) -> bool:
+        return self.snapshot.samples_per_second is not None
+
+    @property
+    def this(self) -> ComparisonRow | None:
+        return next((row for row in self.rows if row.kind == "this"), None)
+
+    @property
+    def chosen(self) -> ComparisonRow | None:
+        """The row that a person chose to compare with; None where it isn't among them."""
+        others = (row for row in self.rows if row.kind != "this")
+        return next((row for row in others if row.reference == self.reference), None)
+
+    @property
+    def nearest(self) -> ComparisonRow | None:
+        """The published row of which this run's factor is nearest to 1; None without any."""
+        published = [row for row in self.rows if row.kind == "published"]
+        factors = [(self.factor(row), row) for row in published]
+        known = [(abs(math.log(one.value)), row) for one, row in factors if isinstance(one, Ratio)]
+        return min(known, key=itemgetter(0))[1] if known else None
+
+    @property
+    def before(self) -> ComparisonRow | None:
+        """The newest earlier run that this one can be compared with."""
+        by_session = {row.session: row for row in self.rows if row.kind == "earlier"}
+        newest_first = (by_session[one] for one in reversed(self.earlier) if one in by_session)
+        return next((row for row in newest_first if isinstance(self.factor(row), Ratio)), None)
+
+    def name_of(self, row: ComparisonRow) -> str:
+        """Return what to call a row in a sentence."""
+        return self.names.get(row.session or "", units.device(row.label))
+
+    def result_of(self, row: ComparisonRow) -> Result | None:
+        """Return the result of a run of ours that is over."""
+        if row.kind == "this":
+            return self.snapshot.result
+        entry = self.earlier.get(row.session or "")
+        return None if entry is None else entry.result
+
+    def factor(self, row: ComparisonRow) -> Ratio | str:
+        """Return how many times as fast as a row this run is, or why that can't be said."""
+        return beside(self.this, row, self.rows, self.is_steady)
+
+    def against(self, row: ComparisonRow, name: str = "") -> str:
+        """Say how many times as fast as a row this run is, with its interval."""
+        found, unsure = self.factor(row), "1 run each"
+        if row.kind == "published":
+            is_exact = isinstance(found, Ratio) and found.low is not None
+            unsure = "" if is_exact else "one published figure"
+        return verdicts.verdict(found, name or self.name_of(row), unsure)
+
+    def against_nearest(self) -> str:
+        """Say it of the published number that is nearest, or why there is none."""
+        published = [row for row in self.rows if row.kind == "published"]
+        if self.this is None or not published:
+            return ""
+        if not any(row.comparable for row in published):
+            return difference("; ".join(published[0].badges))
+        if self.this.missing:
+            return f"not compared: {self.this.missing} not measured"
+        return "" if self.nearest is None else self.against(self.nearest)
+
+    def against_before(self) -> str:
+        """Say it of the run before, and what that was given otherwise."""
+        row = self.before
+        if row is None:
+            return ""
+        entry = self.earlier[row.session or ""]
+        name, *otherwise = self.names[entry.header.id].split(", ")
+        if entry.header.id == next(reversed(self.earlier)):
+            name = "the run before"
+        elif entry.label.name is None:
+            name = f"the {name}"
+        ours = figures_of_snapshot(self.snapshot)
+        given = given_otherwise(figures_of_entry(entry), ours)
+        return self.against(row, ", ".join([name, *otherwise, *given]))
+
+    def alone(self) -> str:
+        """Say that there is nothing to compare with, where that is so."""
+        header = self.snapshot.header
+        if not self.rows and timing_of(self.snapshot) is None and not self.is_running:
+            return NO_FIGURE
+        is_known = header.is_script or header.workload in WORKLOADS
+        if not is_known or any(row.kind != "this" or row.cost_usd is not None for row in self.rows):
+            return ""
+        return "No earlier run to compare with."
+
+    def told_once(self) -> tuple[tuple[ComparisonRow, ...], str]:
+        """Return the rows without what speaks against all runs of ours, and what says that."""
+        runs = [dict(row.doubts) for row in self.rows if row.kind != "published"]
+        shared = doubts_of_all(runs)
+
+        def told(row: ComparisonRow) -> ComparisonRow:
+            said = {text for doubt, text in row.doubts if doubt in shared}
+            return replace(row, badges=tuple(badge for badge in row.badges if badge not in said))
+
+        return tuple(map(told, self.rows)), said_of_all(shared)
+
+
+NO_FIGURE = "This run has no figure to compare."
+_TITLES = {
+    "seconds_per_epoch": "Seconds per epoch",
+    "run_seconds": "Seconds for the whole run",
+    STEP_MS: "Milliseconds per batch",
+    SAMPLES_PER_SECOND: "Samples per second",
+    STEPS_PER_SECOND: "Steps per second",
+}
+
+
+def difference(badge: str) -> str:
+    """Say what keeps the published numbers from being compared, and which side has what."""
+    sides = [part.partition(", not ") for part in badge.split("; ")]
+    theirs = ", ".join(theirs for theirs, _, _ in sides)
+    ours = ", ".join(ours for _, _, ours in sides if ours)
+    return f"published {theirs}; here {ours}" if ours else f"published: {theirs}"
+
+
+def comparison_of(
+    snapshot: Snapshot,
+    entries: Sequence[SessionEntry],
+    reference: Reference | None = None,
+    is_running: bool = False,
+) -> Comparison:
+    """Return a session among published times and earlier sessions, those of `earlier_sessions`."""
+    if not is_running and timing_of(snapshot) is None:
+        return Comparison(snapshot)
+    this, workload = figures_of_snapshot(snapshot), WORKLOADS.get(snapshot.header.workload)
+    if this.command is not None:
+        # What a script doesn't say is taken to be as it was the last time.
+        precision = this.precision or "the script's own precision"
+        ours = defaults = replace(this.conditions, precision=precision, data=None)
+    elif workload is not None:
+        defaults = default_conditions(workload)
+        ours = conditions_of(this, snapshot, defaults)
+    else:
+        return Comparison(snapshot, is_running=is_running)
+    runs = {entry.header.id: figures_of_entry(entry) for entry in entries}
+    rows = compare(metric_of(snapshot), this, ours, defaults, list(runs.values()))
+    return Comparison(
+        snapshot,
+        tuple(_with_differences(row, runs.get(row.session or ""), this) for row in rows),
+        _names(entries, runs, this),
+        {entry.header.id: entry for entry in entries},
+        reference,
+        is_running,
+    )
+
+
+def _names(
+    entries: Sequence[SessionEntry], runs: Mapping[str, RunFigures], this: RunFigures
+) -> dict[str, str]:
+    """Return what to call runs: a name, or when each began, and how it computed otherwise.
+
+    Where that is the same of several, they show the end of their ids too.
+    """
+    names = {}
+    for entry in entries:
+        run = runs[entry.header.id]
+        name = run.name or f"run of {units.moment(run.wall, this.wall)}"
+        there, here = (one.device_name or one.device for one in (run, this))
+        elsewhere = [units.device(there)] if there and there != here else []
+        names[run.session] = ", ".join([name, *elsewhere, *computed_otherwise(run, this)])
+    shared = Counter(names.values())
+    return {
+        session: name if shared[name] == 1 else f"{name} ({session.rpartition('-')[2]})"
+        for session, name in names.items()
+    }
+
+
+def _with_differences(
+    row: ComparisonRow, run: RunFigures | None, this: RunFigures
+) -> ComparisonRow:
+    """Return the row of an earlier run with what it did otherwise."""
+    if run is None or row.kind != "earlier":
+        return row
+    label = ", ".join([row.label, *computed_otherwise(run, this)])
+    return replace(row, label=label, badges=(*given_otherwise(run, this), *row.badges))
+
+
+def computed_otherwise(theirs: RunFigures, ours: RunFigures) -> list[str]:
+    """Return how an earlier run computed, as far as this one does it otherwise.
+
+    It did the same work, so the two compare; but a person should know what makes the difference.
+    """
+
+    def known(run: RunFigures) -> dict[str, object]:
+        # Of a script no option says what its Keras runs on: it may have been seen.
+        usual = vars(RunOptions()) | ({BACKEND: None} if run.command else {})
+        return usual | known_options(run.options) | {"cpus": cpus_of(run.options, run.machine)}
+
+    had, have = known(theirs), known(ours)
+    return [
+        OPTIONS[name].words(had[name])
+        for name in (BACKEND, "cpus", "threads", "jit", "python")
+        if had[name] != have[name]
+        and not (name in (BACKEND, "cpus") and None in (had[name], have[name]))
+    ]
+
+
+def given_otherwise(theirs: RunFigures, ours: RunFigures) -> tuple[str, ...]:
+    """Say what an earlier run of a script was given otherwise, and that its code was another."""
+    given = other_arguments(theirs.command, ours.command, ours.workload)
+    if None not in (shas := {theirs.script_sha256, ours.script_sha256}) and len(shas) > 1:
+        return (*given, f"{ours.workload} differs")
+    commits = {run.script.git_commit if run.script else None for run in (theirs, ours)}
+    return (*given, "another git commit") if None not in commits and len(commits) > 1 else given
+
+
+@lru_cache(64)
+def other_arguments(theirs: Command | None, ours: Command | None, script: str) -> tuple[str, ...]:
+    """Return the arguments that an earlier run was given, as far as this one was given others.
+
+    What this one has more is named as missing there: `without --workers`. Of very many the first
+    are named. Empty where either is no script. These notes go into reports, so they hold no value
+    of what is called a key, a token or a password.
+    """
+    if theirs is None or ours is None or theirs == ours:
+        return ()
+    had, have = arguments_of((theirs, ours), script)
+    names = [name for name in dict.fromkeys([*had, *have]) if had.get(name) != have.get(name)]
+    texts = [_argument_text(name, had.get(name), have.get(name)) for name in names]
+    more = len(texts) - MOST_ARGUMENTS
+    return (*texts[:MOST_ARGUMENTS], *([f"and {more} more"] if more > 0 else []))
+
+
+def _argument_text(name: str, had: str | None, have: str | None) -> str:
+    """Write what the earlier run had of an argument, or that it had none."""
+    is_option = name.startswith("-")
+    is_positional = name == PROGRAM or name.startswith(("argument ", "word "))
+    shown = clean(name, _LONGEST_ARGUMENT)
+    if had is None:
+        return f"without {clean(have or '', _LONGEST_ARGUMENT) if is_positional else shown}"
+    value = "(another)" if is_secret(name) else clean(had, _LONGEST_ARGUMENT)
+    if is_option:
+        return shown if had == GIVEN else f"{shown} {value}"
+    return value if is_positional else f"{shown}={value}"
+
+
+def comparison_bars(comparison: Comparison) -> tuple[Bars, str]:
+    """Return this run among the others as bars, and what there is to say of all of them."""
+    rows, of_all = comparison.told_once()
+    # What others cost then is worth a word where this run has a price as well.
+    is_priced = comparison.this is not None and comparison.this.cost_usd is not None
+    bars = tuple(_bar(row, comparison.names, is_priced) for row in rows)
+    per = timed_unit(rows[0].metric) if rows else ""
+    return Bars("Comparison", bars, per or "throughput"), of_all
+
+
+def describe_comparison(comparison: Comparison) -> Iterator[Section]:
+    """Yield this run among published and earlier ones."""
+    bars, of_all = comparison_bars(comparison)
+    if bars.bars:
+        yield bars
+    if of_all:
+        yield Note((as_sentence(of_all),))
+
+
+def _bar(row: ComparisonRow, names: Mapping[str, str], is_priced: bool) -> Bar:
+    of_peak = peak_share(row.published)[0] if row.published else None
+    own = row.published if row.published is not None and row.published.own else None
+    # What a person wrote of their own figure; of the others, each note is of the same article.
+    note = own.note if own is not None and own.note not in row.badges else ""
+    kinds = (row.kind, own and "own", None if row.comparable or row.kind == "this" else "other")
+    return Bar(
+        label=names.get(row.session or "", units.device(row.label)),
+        value=row.value,
+        text=("~ " if row.projected else "") + units.duration(row),
+        kind=" ".join(kind for kind in kinds if kind),
+        note="; ".join(filter(None, (*row.badges, note))),
+        more=(
+            # What a run of ours is called says when it was.
+            str(row.year) if row.kind == "published" and row.year else "",
+            row.framework or "",
+            "" if of_peak is None else f"{units.share(of_peak)} of its peak",
+            units.dollars(row.cost_usd) if is_priced and row.cost_usd is not None else "",
+        ),
+        session=row.session or "" if row.kind == "earlier" else "",
+    )
+
+
+def row_details(row: ComparisonRow, result: Result | None = None) -> list[Row]:
+    """Return names and texts for a row; `result` is that of a run of ours that is over."""
+    uncertain = units.is_very_uncertain(row)
+    band = units.VERY_UNCERTAIN if uncertain else units.ends_of_band(row)
+    band = f" ({band})" if band else ""
+    batch = f", batch {row.published.batch_size}" if row.published else ""
+    details = [
+        (
+            "throughput" if row.is_rate else "time",
+            f"{units.duration_with_band(row)} {timed_unit(row.metric)}".rstrip() + batch + band,
+        ),
+        ("to know" if row.comparable else "differs", "; ".join(row.badges)),
+        ("measured", ", ".join(str(part) for part in (row.framework, row.year) if part)),
+    ]
+    if row.published:
+        details.extend(_published_details(row.published))
+    elif result is not None:
+        details.append(("speed", effective_text(result)))
+    if row.cost_usd is not None:
+        details.append(("cost", f"{units.dollars(row.cost_usd)} {timed_unit(row.metric)}"))
+    return [(name, text) for name, text in details if text]
+
+
+def _published_details(row: Published) -> list[Row]:
+    device = find_device(row.device)
+    share, why = peak_share(row)
+    details = [("of its peak", f"– ({why})" if share is None else units.share(share))]
+    if device is not None:
+        details += [("device", _device_text(device)), ("about it", device.note or "")]
+    details += [("note", row.note), ("source", row.source)]
+    if device is not None and device.source != row.source:
+        details.append(("device by", device.source))
+    return details
+
+
+def peak_share(row: Published) -> tuple[float | None, str | None]:
+    """Return the operations of a published time as a share of its device's peak, or why not."""
+    device = find_device(row.device)
+    workload = WORKLOADS.get(row.workload)
+    if device is None or workload is None:
+        return None, "this device or this workload is not known"
+    seconds = row.value / 1000 if row.metric.endswith("_ms") else row.value
+    return device.peak_share(operations(row, workload) / seconds, row.precision)
+
+
+def operations(row: Published, workload: Workload) -> float:
+    """Count the floating-point operations that a published time stands for."""
+    more = 1.0
+    if row.remarks:
+        more += MORE_OPERATIONS_PCT[row.workload] / 100
+    if row.metric.endswith("_ms"):
+        forward = row.metric == "forward_ms"
+        of_sample = workload.forward_flops if forward else workload.train_flops
+        return more * of_sample * row.batch_size
+    epochs = workload.epochs if row.metric == "run_seconds" else 1
+    training = epochs * workload.samples * workload.train_flops
+    validated = (workload.validation_samples or 0) + (workload.evaluation_samples or 0)
+    return training + validated * workload.forward_flops
+
+
+def _device_text(device: PublishedDevice) -> str:
+    """Name what is known of a device: cores, clocks, memory, peak, price."""
+    clocks = [mhz for mhz in (device.base_mhz, device.boost_mhz) if mhz is not None]
+    size = "" if device.memory_gb is None else f"{device.memory_gb:g} GB"
+    memory = " ".join(part for part in (size, device.memory) if part)
+    bandwidth = device.bandwidth_gb_s
+    printed = device.printed_tflop_s
+    as_printed = printed is not None and printed != device.tflop_s
+    parts = [
+        "" if device.cores is None else f"{device.cores:,} cores",
+        f"{' to '.join(f'{mhz:,}' for mhz in clocks)} MHz" if clocks else "",
+        memory,
+        "" if bandwidth is None else f"{bandwidth:g} GB/s",
+        "" if device.tflop_s is None else f"{device.tflop_s:g} TFLOP/s float32",
+        f"the article prints {printed:g}" if as_printed else "",
+        "" if device.price_usd is None else f"{device.price_usd:,.0f} USD then",
+    ]
+    return ", ".join(part for part in parts if part)

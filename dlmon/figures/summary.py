@@ -168,11 +168,10 @@ def _throughput(outcome: Outcome) -> Iterator[Row]:
         if outcome.has_trained:
             yield "throughput", f"– ({why.get('samples_per_second', '')})"
         return
-    text = units.throughput(measured, unit=units.rate_unit(snapshot.counts_steps))
-    uncertain = units.is_rate_very_uncertain(measured)
-    said = (units.VERY_UNCERTAIN if uncertain else "", trainers_text(snapshot))
+    found = units.with_band(measured, units.rate_unit(snapshot.counts_steps))
+    said = (units.VERY_UNCERTAIN * found.is_very_uncertain, trainers_text(snapshot))
     notes = "; ".join(note for note in said if note)
-    yield "throughput", f"{text} ({notes})" if notes else text
+    yield "throughput", f"{found.text()} ({notes})" if notes else found.text()
 
 
 def _throughput_numbers(outcome: Outcome) -> Sequence[Cell]:
@@ -372,7 +371,7 @@ def _epoch_text(timing: SecondsPerEpoch, snapshot: Snapshot) -> str:
     basis = basis_of_epoch(timing, snapshot.compile_s, snapshot.compiles)
     if units.usual(timing):
         basis = f"{units.usual(timing)}; {basis}"
-    elif units.is_very_uncertain(timing):
+    elif units.with_band(timing).is_very_uncertain:
         basis = f"{units.VERY_UNCERTAIN}; {basis}"
     return f"{units.band(timing)} ({basis}{_left_out(timing, snapshot)})"
 

@@ -29,7 +29,7 @@ from dlmon.figures.sweeps import (
     plan_text,
     sweep_json,
     table_of,
-    time_text,
+    with_band,
     words_of,
 )
 from dlmon.log.label import read_label
@@ -149,7 +149,7 @@ def _bars(sweep: Sweep, rows: Sequence[CombinationRow]) -> Bars:
     for row in rows:
         said = beside_its_host(row.combination, row.reason) if row.reason else str(row.status)
         if row.value is not None:
-            said = time_text(row)
+            said = with_band(row).text()
         kind = "this" if row.combination.index in best else ""
         bars.append(Bar(label(row.combination), row.value or 0.0, said, kind))
     return Bars(heading_of(rows[0].metric), tuple(bars))

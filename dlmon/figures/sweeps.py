@@ -124,13 +124,11 @@ def _status_text(row: CombinationRow, plan: Plan, running: bool) -> str:
 def _time(row: CombinationRow, metrics: Collection[str]) -> str:
     if row.value is None:
         return ""
-    mark = "~" if row.projected or _is_very_uncertain(row) else ""
-    number, unit = _amount_with_band(row), f" {_UNITS[row.metric]}"
-    if len(metrics) == 1:
-        # It stands in the heading.
-        number, unit = number.rpartition(" ")[0], ""
-    spread = spread_text(row)
-    return f"{mark}{number}{f' {spread}' if spread else ''}{unit}"
+    found = with_band(row)
+    # The unit of all stands in the heading.
+    unit = "" if len(metrics) == 1 else f"{found.unit} {_UNITS[row.metric]}"
+    mark = "~" if row.projected or found.is_very_uncertain else ""
+    return " ".join(part for part in (f"{mark}{found.number}", found.spread, unit) if part)
 
 
 def _lead(leader: CombinationRow | None, row: CombinationRow, others: int) -> str:
@@ -166,44 +164,12 @@ def heading_of(metric: str) -> str:
     return f"{'ms' if metric in _IN_MILLISECONDS else 's'} {_UNITS[metric]}"
 
 
-def spread_text(row: CombinationRow) -> str:
-    """Write how far the runs agree, ± half of their mean's 95 % interval.
-
-    Empty where that isn't known, or reaches down to zero.
-    """
-    half = _time_and_half(row)[1]
-    return f"± {half}" if half and not _is_very_uncertain(row) else ""
-
-
-def time_text(row: CombinationRow) -> str:
-    """Write the time of a combination with how far its runs agree: 0.41 ms ± 0.02, ~ 0.41 ms."""
-    assert row.value is not None
-    mark = "~ " if _is_very_uncertain(row) else ""
-    return f"{mark}{_amount_with_band(row)} {spread_text(row)}".rstrip()
-
-
-def _amount_with_band(row: CombinationRow) -> str:
-    """Write a time in as many digits as its band has, to stand beside that."""
-    text = amount(row.metric, row.value or 0.0)
-    if _is_very_uncertain(row):
-        return text
-    return f"{_time_and_half(row)[0]} {text.rpartition(' ')[2]}"
-
-
-def _time_and_half(row: CombinationRow) -> tuple[str, str]:
-    """Write a time and half of its band; that is empty where there is none."""
+def with_band(row: CombinationRow) -> units.Banded:
+    """Return the time of a combination with how far its runs agree: 0.41 ± 0.02."""
     value = row.value or 0.0
-    text = amount(row.metric, value).split()[0]
-    if row.low is None or row.high is None or "e" in text:
-        return text, ""
-    decimals = len(text.partition(".")[2])
-    most = 9 if row.metric in _IN_MILLISECONDS else 2
-    return units.with_half(value, (row.high - row.low) / 2, decimals, most)
-
-
-def _is_very_uncertain(row: CombinationRow) -> bool:
-    value, half = _time_and_half(row)
-    return bool(half) and units.reaches_zero(value, half)
+    text, _, unit = amount(row.metric, value).partition(" ")
+    half = None if row.low is None or row.high is None else (row.high - row.low) / 2
+    return units.banded(value, half, text, unit, 9 if row.metric in _IN_MILLISECONDS else 2)
 
 
 def plan_text(plan: Plan) -> str:

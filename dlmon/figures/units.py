@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 # The first screen writes no time that is compared, so it doesn't pay for these.
 if TYPE_CHECKING:
@@ -32,43 +32,96 @@ def step_time(value_ms: float) -> str:
 
 
 def _three_digits(value: float) -> str:
-    return f"{value:,.{_decimals_of_three(value)}f}"
-
-
-def _decimals_of_three(value: float) -> int:
-    return 2 if value < 9.995 else 1 if value < 99.95 else 0
+    decimals = 2 if value < 9.995 else 1 if value < 99.95 else 0
+    return f"{value:,.{decimals}f}"
 
 
 def duration(timing: Timing | ComparisonRow) -> str:
-    """Write the time that runs are compared by, in its unit."""
-    return f"{_three_digits(timing.value)} {_unit_of(timing)}"
+    """Write the time that runs are compared by, in its unit, without its band."""
+    return f"{_three_digits(timing.value)} {getattr(timing, 'unit', 's')}"
 
 
-def _unit_of(timing: Timing | ComparisonRow) -> str:
-    unit: str = getattr(timing, "unit", "s")
-    return unit
+class Banded(NamedTuple):
+    """A figure in as many digits as its band has, and half of that band.
+
+    The band is no narrower than one of the last digit: the true figure lies in what is shown. One
+    that reaches down to zero is none, and the figure is very uncertain.
+    """
+
+    number: str
+    half: str
+    unit: str
+    is_very_uncertain: bool = False
+
+    @property
+    def spread(self) -> str:
+        """The band alone: `± 0.05`; empty where there is none, or it reaches down to zero."""
+        return f"± {self.half}" if self.half else ""
+
+    def text(self, is_projected: bool = False) -> str:
+        """Write both: `9.02 s ± 0.05`, `5,540 ± 24 samples/s`, `~ 9.0 s`."""
+        mark = "~" if is_projected or self.is_very_uncertain else ""
+        is_rate = self.unit.endswith("/s")
+        ends = (self.spread, self.unit) if is_rate else (self.unit, self.spread)
+        return " ".join(part for part in (mark, self.number, *ends) if part)
 
 
-def with_half(value: float, half: float, decimals: int, most: int = 9) -> tuple[str, str]:
-    """Write a figure and half of its band with as many decimals: 10.66 and 0.01.
+VERY_UNCERTAIN = "very uncertain"
+"""What a figure is whose band reaches down to zero: ~ before it stands in place of its ±."""
 
-    The band is no narrower than one of the last digit, of at most four where `decimals`, those
-    that the figure has at least, ask for no more: so the true figure lies in what is shown.
+
+def banded(value: float, half: float | None, text: str, unit: str, most: int = 9) -> Banded:
+    """Return a figure with half of its band.
 
     Args:
         value: the figure.
-        half: of its band, or 0.
-        decimals: how many the figure has without a band.
-        most: decimals that a band may ask for.
+        half: None where it isn't known.
+        text: the figure without a band, which has no fewer digits with one.
+        unit: its unit.
+        most: decimals that a band may ask for; in all it may ask for four digits.
     """
-    if value > 0 and half > 0:
-        whole = value >= 100 and half >= 1
-        of_band = 0 if whole else 1 - math.floor(math.log10(half))
+    if not half or half <= 0 or "e" in text:
+        return Banded(text, "", unit)
+    decimals = len(text.partition(".")[2])
+    if value > 0:
+        of_band = 0 if value >= 100 and half >= 1 else 1 - math.floor(math.log10(half))
         decimals = max(decimals, min(of_band, 3 - math.floor(math.log10(value)), most))
-    if half <= 0:
-        return f"{value:,.{decimals}f}", ""
-    half = max(half, 10**-decimals)
-    return f"{value:,.{decimals}f}", f"{half:,.{decimals if half < 9.995 else 0}f}"
+    number, half = f"{value:,.{decimals}f}", max(half, 10**-decimals)
+    shown = f"{half:,.{decimals if half < 9.995 else 0}f}"
+    if float(shown.replace(",", "")) >= float(number.replace(",", "")):
+        return Banded(text, "", unit, is_very_uncertain=True)
+    return Banded(number, shown, unit)
+
+
+def with_band(timing: Timing | ComparisonRow | SamplesPerSecond, unit: str = "") -> Banded:
+    """Return a time, or a throughput, with its band."""
+    if (mean := getattr(timing, "mean", None)) is not None:
+        return banded(mean, timing.band, rate(mean), unit)  # type: ignore[union-attr]
+    value, low, high = timing.value, timing.low, timing.high  # type: ignore[union-attr]
+    # No time is below zero, so the lower side may be cut.
+    half = None if low is None or high is None else max(high - value, value - low)
+    unit = getattr(timing, "unit", "s")
+    return banded(value, half, _three_digits(value), unit, most=2)
+
+
+def band(timing: Timing | ComparisonRow) -> str:
+    """Write a time with its band: `9.02 s ± 0.05`, or `~ 9.0 s ± 0.3` for a projection."""
+    return with_band(timing).text(timing.projected)
+
+
+def ends_of_band(timing: Timing | ComparisonRow) -> str:
+    """Write the ends of a band: `10.64 to 10.67 s`; empty where there is none, or they are one."""
+    found = with_band(timing)
+    if timing.low is None or timing.high is None or not found.half:
+        return ""
+    digits = len(found.number.partition(".")[2])
+    low, high = (f"{end:,.{digits}f}" for end in (timing.low, timing.high))
+    return f"{low} to {high} {found.unit}" if low != high else ""
+
+
+def throughput(measured: SamplesPerSecond, unit: str = "samples/s") -> str:
+    """Write the steady-state throughput with its 95 % band: 5,540 ± 24 samples/s."""
+    return with_band(measured, unit).text()
 
 
 def dollars(value: float) -> str:
@@ -112,70 +165,12 @@ def time_left(value: float | None) -> str:
     return "" if value is None else f"{clock(value)} left"
 
 
-VERY_UNCERTAIN = "very uncertain"
-"""What a figure is whose band reaches down to zero: ~ before it stands in place of its ±."""
-
-
-def reaches_zero(value: str, half: str) -> bool:
-    """Return whether a figure less half of its band, both as they are shown, is no more than 0."""
-    return float(half.replace(",", "")) >= float(value.replace(",", ""))
-
-
-def band(timing: Timing | ComparisonRow) -> str:
-    """Write a time with its band: `9.02 s ± 0.05`, or `~ 9.0 s ± 0.3` for a projection.
-
-    One that is very uncertain is `~ 9.0 s`. A throughput is `5,540 ± 24 samples/s`.
-    """
-    mark = "~ " if timing.projected or is_very_uncertain(timing) else ""
-    number, unit = duration_with_band(timing).split(" ")
-    half = spread(timing)
-    parts = (number, half, unit) if unit.endswith("/s") else (number, unit, half)
-    return mark + " ".join(part for part in parts if part)
-
-
-def duration_with_band(timing: Timing | ComparisonRow) -> str:
-    """Write a time in as many digits as its band has, to stand beside that."""
-    if is_very_uncertain(timing):
-        return duration(timing)
-    return f"{_time_and_half(timing)[0]} {_unit_of(timing)}"
-
-
-def spread(timing: Timing | ComparisonRow) -> str:
-    """Write the band alone: `± 0.05`; empty where there is none, or it reaches down to zero."""
-    half = _time_and_half(timing)[1]
-    return f"± {half}" if half and not is_very_uncertain(timing) else ""
-
-
-def ends_of_band(timing: Timing | ComparisonRow) -> str:
-    """Write the ends of a band: `10.64 to 10.67 s`; empty where `spread` is, or they are one."""
-    if timing.low is None or timing.high is None or not spread(timing):
-        return ""
-    _, _, digits = _time_and_half(timing)[0].partition(".")
-    low, high = (f"{end:,.{len(digits)}f}" for end in (timing.low, timing.high))
-    return f"{low} to {high} {_unit_of(timing)}" if low != high else ""
-
-
 def usual(timing: SecondsPerEpoch) -> str:
     """Say what an epoch usually takes, where some took far longer: usually 1.60 s, once 9.60 s."""
     if not timing.slow or timing.median is None:
         return ""
     how_often = "once" if timing.slow == 1 else f"{timing.slow:,} times up to"
     return f"usually {seconds(timing.median)}, {how_often} {seconds(timing.longest or 0.0)}"
-
-
-def is_very_uncertain(timing: Timing | ComparisonRow) -> bool:
-    """Return whether the band of a time reaches down to zero."""
-    value, half = _time_and_half(timing)
-    return bool(half) and reaches_zero(value, half)
-
-
-def _time_and_half(timing: Timing | ComparisonRow) -> tuple[str, str]:
-    """Write a time and half of its band; that is empty where there is none."""
-    half = 0.0
-    if timing.low is not None and timing.high is not None:
-        # No time is below zero, so the lower side may be cut.
-        half = max(timing.high - timing.value, timing.value - timing.low)
-    return with_half(timing.value, half, _decimals_of_three(timing.value), most=2)
 
 
 def rate(value: float) -> str:
@@ -186,36 +181,6 @@ def rate(value: float) -> str:
 def rate_unit(counts_steps: bool | None) -> str:
     """Return the unit of throughput: steps where the size of a script's batches isn't known."""
     return "steps/s" if counts_steps else "samples/s"
-
-
-def throughput(
-    measured: SamplesPerSecond, unit: str = "samples/s", *, with_band: bool = True
-) -> str:
-    """Write the steady-state throughput with its 95 % band: 5,540 ± 24 samples/s.
-
-    One that is very uncertain is `~ 5,540 samples/s`.
-    """
-    if is_rate_very_uncertain(measured):
-        return f"~ {rate(measured.mean)} {unit}"
-    mean, half = _rate_and_half(measured)
-    if not with_band or not half:
-        return f"{rate(measured.mean)} {unit}"
-    return f"{mean} ± {half} {unit}"
-
-
-def is_rate_very_uncertain(measured: SamplesPerSecond) -> bool:
-    """Return whether the band of a throughput reaches down to zero."""
-    mean, half = _rate_and_half(measured)
-    return bool(half) and reaches_zero(mean, half)
-
-
-def _rate_and_half(measured: SamplesPerSecond) -> tuple[str, str]:
-    text = rate(measured.mean)
-    _, _, decimals = text.partition(".")
-    half = measured.band
-    if half is None or "e" in text:
-        return text, ""
-    return with_half(measured.mean, half, len(decimals))
 
 
 def stalls(count: int, at_openings: int = 0, epoch: str = "epoch") -> str:
@@ -350,5 +315,4 @@ def device(name: str) -> str:
 
 def ratio(value: float) -> str:
     """Write a bound of a factor: 1.05×, 12.3×."""
-    decimals = 2 if value < 9.995 else 1 if value < 99.95 else 0
-    return f"{value:,.{decimals}f}×"
+    return f"{_three_digits(value)}×"

@@ -80,7 +80,7 @@ def last_in_brief(last: LastResult | None, workload: Workload, wanted: RunOption
     """Return the time alone; in brackets where it is of other options."""
     if last is None or last.timing is None:
         return ""
-    mark = "~ " if last.timing.projected or units.is_very_uncertain(last.timing) else ""
+    mark = "~ " if last.timing.projected or units.with_band(last.timing).is_very_uncertain else ""
     took = f"{mark}{units.duration(last.timing)}"
     return f"({took})" if last.other_options(workload, wanted) else took
 

@@ -97,14 +97,14 @@ class EpochHeadline(Lines):
                 others = ()
             rows = [first, fitting(others, width, _APART), *sentences]
             return [cut(row, width) for row in rows if row][:height]
-        number, unit = units.duration_with_band(timing).replace(",", "").split()
-        uncertain = units.is_very_uncertain(timing)
-        spread = units.VERY_UNCERTAIN if uncertain else units.spread(timing)
-        digits = _digit_rows(number, timing.projected or uncertain)
+        found = units.with_band(timing)
+        spread = units.VERY_UNCERTAIN if found.is_very_uncertain else found.spread
+        is_about = timing.projected or found.is_very_uncertain
+        digits = _digit_rows(found.number.replace(",", ""), is_about)
         room = width - len(digits[0]) - _APART
         # Each has a place of its own, so that none moves when another one comes.
         beside = [
-            cut(_apart(((f"{unit} {spread}".rstrip(), STRONG), basis)), room),
+            cut(_apart(((f"{found.unit} {spread}".rstrip(), STRONG), basis)), room),
             fitting((*an_epoch, *facts), room, _APART),
             self._sentence(self._sentences[0], room),
         ]

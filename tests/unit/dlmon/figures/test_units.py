@@ -87,21 +87,14 @@ def test_a_time_with_its_band(value, low, high, projected, text):
     assert units.band(RunSeconds(value, low, high, projected)) == text
 
 
-def test_the_band_alone():
-    assert units.spread(SecondsPerEpoch(9.02, 8.97, 9.07, 3, False)) == "± 0.05"
-    assert units.spread(SecondsPerEpoch(9.02, 9.02, 9.02, 3, False)) == ""
-    assert units.spread(SecondsPerEpoch(9.02, None, None, 1, False)) == ""
-    assert units.spread(SecondsPerEpoch(9.02, 5.0, 17.0, 2, False)) == "± 7.98"
-    assert units.spread(SecondsPerEpoch(9.02, 0.0, 45.0, 2, False)) == ""
-
-
 def test_the_ends_of_a_band_have_the_digits_of_the_time_that_they_stand_beside():
     timing = SecondsPerEpoch(10.656, 10.644, 10.668, 3, False)
-    assert units.duration_with_band(timing) == "10.66 s"
+    assert units.with_band(timing) == ("10.66", "0.01", "s", False)
     assert units.ends_of_band(timing) == "10.64 to 10.67 s"
     assert units.ends_of_band(SecondsPerEpoch(10.66, None, None, 3, False)) == ""
-    assert units.ends_of_band(SecondsPerEpoch(10.66, 0.0, 30.0, 3, False)) == ""
-    assert units.duration_with_band(SecondsPerEpoch(10.66, 0.0, 30.0, 3, False)) == "10.7 s"
+    uncertain = SecondsPerEpoch(10.66, 0.0, 30.0, 3, False)
+    assert units.with_band(uncertain) == ("10.7", "", "s", True)
+    assert units.ends_of_band(uncertain) == ""
 
 
 @given(st.floats(0.01, 1e6), st.floats(1e-6, 1e6))
@@ -127,7 +120,7 @@ def test_no_band_reaches_down_to_zero_as_it_is_shown(value, below, above, projec
     text = units.throughput(rate).removesuffix(" samples/s").replace(",", "")
     mean, _, half = text.removeprefix("~ ").partition(" ± ")
     assert not half or float(half) < float(mean)
-    assert text.startswith("~") == units.is_rate_very_uncertain(rate)
+    assert text.startswith("~") == units.with_band(rate).is_very_uncertain
 
 
 @pytest.mark.parametrize(

@@ -227,8 +227,8 @@ def _parts(
     if made is not None and charts is not None:
         from dlmon.render.charts import write_charts
 
-        curves = [one for sweep in made.sweeps for one in sweep.curves]
-        write_charts(charts, made.charts, made.metrics, made.marks, curves, charts_as)
+        drawn = [one for sweep in made.sweeps for one in sweep.charts]
+        write_charts(charts, made.charts, made.metrics, made.marks, drawn, charts_as)
     if is_table or made is None:
         return _table(logs, sweeps, form, table, full)
     if form == "html":

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
+from dlmon.figures.sections import Chart, Line, Values
 from dlmon.figures.units import rate_unit
 from dlmon.session.session import Session
 from dlmon.statistics.series import Series
@@ -31,55 +32,6 @@ _CHARTS = {
     MEMORY: "GiB",
 }
 _OWN = "this run"
-
-Values = tuple[float | None, ...]
-
-
-@dataclass(frozen=True)
-class Line:
-    """One line of a chart: what was known at each place, and the extremes of what that stands for.
-
-    Attributes:
-        xs: its times, in seconds from the start of its session; of a sweep, what was varied.
-        session: its number: the validation of one has the colour of its training.
-    """
-
-    label: str
-    xs: tuple[float, ...]
-    mean: Values
-    low: Values
-    high: Values
-    session: int = 0
-    is_validation: bool = False
-
-    @property
-    def varies(self) -> bool:
-        """Whether anything lies behind the line."""
-        return self.low != self.high
-
-
-@dataclass(frozen=True)
-class Chart:
-    """Lines over one time axis.
-
-    Attributes:
-        top: where its scale ends; None where that follows from the lines.
-        width_s: how wide a column is; None where values stand at their own times.
-        metric: what training said of itself, of a chart of that.
-    """
-
-    title: str
-    unit: str
-    lines: tuple[Line, ...]
-    bottom: float = 0.0
-    top: float | None = None
-    width_s: float | None = None
-    metric: str = ""
-
-    @property
-    def end_s(self) -> float:
-        """When the last of its values was known."""
-        return max(line.xs[-1] for line in self.lines) + (self.width_s or 0.0) / 2
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from dlmon.figures.curves import Chart, Line
+from dlmon.figures.sections import Chart, Line
 from dlmon.figures.value_axis import value_range
 from dlmon.records import Record, SessionHeader
 from dlmon.session.learning import MOST_METRICS, drawable, importance

@@ -139,38 +139,63 @@ class OverTime:
     heading: str = "Over time"
 
 
+Values = tuple[float | None, ...]
+
+
 @dataclass(frozen=True)
-class Point:
-    """One combination on the axis of a curve.
+class Line:
+    """One line of a chart: what was known at each place, and the extremes of what that stands for.
 
     Attributes:
-        y: None where it has no figure.
-        low, high: the band of the figure, where several runs show one.
+        xs: its times, in seconds from the start of its session; of a sweep, what was varied.
+        low, high: of a sweep, the band of each mean where several runs show one.
+        session: its number: the validation of one has the colour of its training.
+        out_of_memory: where on the axis of a sweep memory ran out.
     """
 
-    x: float
     label: str
-    y: float | None
-    low: float | None = None
-    high: float | None = None
-    out_of_memory: bool = False
+    xs: tuple[float, ...]
+    mean: Values
+    low: Values
+    high: Values
+    session: int = 0
+    is_validation: bool = False
+    out_of_memory: tuple[float, ...] = ()
+
+    @property
+    def varies(self) -> bool:
+        """Whether anything lies behind the line."""
+        return self.low != self.high
 
 
 @dataclass(frozen=True)
-class Curves:
-    """What the combinations of a sweep took, along what was varied.
+class Chart:
+    """Lines over one time axis, or of a sweep over what was varied.
 
     Attributes:
-        title: the quantity, and what it is drawn against.
-        lines: points from left to right, by the names of the lines.
+        top: where its scale ends; None where that follows from the lines.
+        width_s: how wide a column is; None where values stand at their own times.
+        metric: what training said of itself, of a chart of that.
+        x_labels: of a sweep, the values that were varied, and what to call them.
     """
 
     title: str
-    lines: dict[str, tuple[Point, ...]]
+    unit: str
+    lines: tuple[Line, ...]
+    bottom: float = 0.0
+    top: float | None = None
+    width_s: float | None = None
+    metric: str = ""
+    x_labels: tuple[tuple[float, str], ...] = ()
     heading: str = ""
 
+    @property
+    def end_s(self) -> float:
+        """When the last of its values was known."""
+        return max(line.xs[-1] for line in self.lines) + (self.width_s or 0.0) / 2
 
-Section = Heading | Note | Figures | Table | Bars | Code | OverTime | Curves
+
+Section = Heading | Note | Figures | Table | Bars | Code | OverTime | Chart
 
 
 # What we call things ourselves, whatever a host or a user is called.
@@ -185,8 +210,6 @@ def with_texts(part: S, text: Callable[[str], str]) -> S:
             return text(value)
         if isinstance(value, tuple):
             return tuple(map(applied, value))
-        if isinstance(value, dict):
-            return {text(name): applied(each) for name, each in value.items()}
         if hasattr(value, "__dataclass_fields__"):
             names = (one.name for one in fields(value) if one.name not in _OWN)
             return replace(value, **{name: applied(getattr(value, name)) for name in names})

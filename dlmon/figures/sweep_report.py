@@ -13,10 +13,10 @@ from dlmon.figures.redact import Redaction
 from dlmon.figures.sections import (
     Bar,
     Bars,
-    Curves,
+    Chart,
     Heading,
+    Line,
     Note,
-    Point,
     Section,
     Table,
     as_sentence,
@@ -56,9 +56,9 @@ class SweepReport:
     as_json: Mapping[str, Any]
 
     @property
-    def curves(self) -> list[Curves]:
+    def charts(self) -> list[Chart]:
         """What is drawn of it."""
-        return [section for section in self.sections if isinstance(section, Curves)]
+        return [section for section in self.sections if isinstance(section, Chart)]
 
 
 def sweep_report(path: Path, full: bool = False) -> SweepReport:
@@ -83,8 +83,8 @@ def sweep_report(path: Path, full: bool = False) -> SweepReport:
     for workload in plan.workloads:
         drawn = of_workload(ranked, workload)
         if axis is not None:
-            curves = _curves(workload, plan, drawn, axis)
-            sections.append(replace(curves, title=f"{workload}: {curves.title}"))
+            chart = _chart(workload, plan, drawn, axis)
+            sections.append(replace(chart, title=f"{workload}: {chart.title}"))
         else:
             sections.append(replace(_bars(sweep, drawn), heading=workload))
     sections.append(replace(sweep_table(sweep), heading="All combinations"))
@@ -102,7 +102,7 @@ def sweep_report(path: Path, full: bool = False) -> SweepReport:
     )
 
 
-def picture_of(sweep: Sweep, workload: str) -> Curves | Bars:
+def picture_of(sweep: Sweep, workload: str) -> Chart | Bars:
     """Return what one workload's combinations took; of all workloads where nothing is varied."""
     plan, rows = sweep.plan, ranking_rows(sweep)
     if not plan.variations:
@@ -110,7 +110,7 @@ def picture_of(sweep: Sweep, workload: str) -> Curves | Bars:
     rows, axis = tuple(of_workload(rows, workload)), axis_of(plan.variations)
     if axis is None or all(row.status == RunStatus.IMPOSSIBLE for row in rows):
         return _bars(sweep, rows)
-    return _curves(workload, plan, rows, axis)
+    return _chart(workload, plan, rows, axis)
 
 
 def sweep_table(sweep: Sweep) -> Table:
@@ -124,23 +124,27 @@ def sweep_table(sweep: Sweep) -> Table:
     )
 
 
-def _curves(workload: str, plan: Plan, rows: Sequence[CombinationRow], axis: str) -> Curves:
+def _chart(workload: str, plan: Plan, rows: Sequence[CombinationRow], axis: str) -> Chart:
     others = [key for key in plan.varied if key != axis]
-    lines: dict[str, list[Point]] = {}
+    found: dict[str, list[CombinationRow]] = {}
     for row in rows:
-        if row.status == RunStatus.IMPOSSIBLE:
-            continue
-        value = row.combination.varied[axis]
-        name = label(row.combination, others) if others else workload
-        out_of_memory = row.status == RunStatus.OUT_OF_MEMORY
-        point = Point(float(value), f"{value}", row.value, row.low, row.high, out_of_memory)
-        lines.setdefault(name, []).append(point)
-    return Curves(
-        title=f"{heading_of(rows[0].metric)} against {option_name(axis)}",
-        lines={
-            name: tuple(sorted(points, key=lambda point: point.x)) for name, points in lines.items()
-        },
-    )
+        if row.status != RunStatus.IMPOSSIBLE:
+            name = label(row.combination, others) if others else workload
+            found.setdefault(name, []).append(row)
+
+    def place(row: CombinationRow) -> float:
+        return float(row.combination.varied[axis])
+
+    lines = []
+    for name, points in found.items():
+        points.sort(key=place)
+        means, lows, highs = zip(*((row.value, row.low, row.high) for row in points), strict=True)
+        out = tuple(place(row) for row in points if row.status == RunStatus.OUT_OF_MEMORY)
+        xs = tuple(map(place, points))
+        lines.append(Line(name, xs, means, lows, highs, out_of_memory=out))
+    shown = {place(row): f"{row.combination.varied[axis]}" for of in found.values() for row in of}
+    title = f"{heading_of(rows[0].metric)} against {option_name(axis)}"
+    return Chart(title, "", tuple(lines), x_labels=tuple(sorted(shown.items())))
 
 
 def _bars(sweep: Sweep, rows: Sequence[CombinationRow]) -> Bars:

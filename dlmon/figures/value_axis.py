@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 
 from dlmon.session.learning import LARGEST, SMALLEST
 
@@ -73,6 +74,13 @@ def _if_true(text: str, value: float, height: float) -> str:
     meant = float(text[:-1] if power else text) * 1000.0**power
     is_short = len(text.lstrip("-")) <= _LONGEST_LABEL
     return text if is_short and abs(meant - value) < height / 100 else ""
+
+
+def is_doubling(xs: Sequence[float]) -> bool:
+    """Return whether each value is at least twice the one before: then an axis is logarithmic."""
+    ordered = sorted(set(xs))
+    pairs = pairwise(ordered)
+    return len(ordered) > 1 and ordered[0] > 0 and all(b >= 2 * a for a, b in pairs)
 
 
 def nice_step(least: float) -> float:

@@ -15,9 +15,9 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from dlmon.figures import units
-from dlmon.figures.curves import Chart, Line, Mark, Values
-from dlmon.figures.sections import Curves
-from dlmon.figures.value_axis import nice_top
+from dlmon.figures.curves import Mark
+from dlmon.figures.sections import Chart, Line, Values
+from dlmon.figures.value_axis import is_doubling, nice_top
 from dlmon.render.files import ReportError, make_folder, write_file
 from dlmon.session.learning import LOSS
 
@@ -161,7 +161,7 @@ def write_charts(
     charts: Sequence[Chart],
     metrics: Sequence[Chart],
     marks: Sequence[Mark],
-    sweeps: Sequence[Curves],
+    sweeps: Sequence[Chart],
     form: str = SVG,
 ) -> list[Path]:
     """Write each picture into a folder, and return the files. Nothing of a log names one.
@@ -248,27 +248,22 @@ def tick_labels(values: Sequence[float]) -> list[str]:
     return labels
 
 
-def draw_sweep(curves: Curves) -> Plot:
+def draw_sweep(chart: Chart) -> Plot:
     """Draw what combinations took along the axis of what was varied."""
-    points = [point for line in curves.lines.values() for point in line]
-    xs = sorted({point.x for point in points})
-    doubling = len(xs) > 1 and xs[0] > 0 and all(b >= 2 * a for a, b in pairwise(xs))
-    place = {x: math.log2(x) if doubling else x for x in xs}
+    xs = [x for x, _ in chart.x_labels]
+    scale = math.log2 if is_doubling(xs) else float
+    place = {x: scale(x) for x in xs}
     free = _FREE * (place[xs[-1]] - place[xs[0]]) or 0.5
-    lines = []
-    for label, line in curves.lines.items():
-        values = tuple(point.y for point in line)
-        lines.append(Line(label, tuple(place[each.x] for each in line), values, values, values))
-    labels = {point.x: point.label for point in points}
+    values = [value for line in chart.lines for value in (*line.mean, *line.high) if _known(value)]
     return Plot(
-        title=curves.title,
+        title=chart.title,
         unit="",
         start=place[xs[0]] - free,
         end=place[xs[-1]] + free,
-        x_ticks=tuple((place[x], labels[x]) for x in xs),
+        x_ticks=tuple((place[x], label) for x, label in chart.x_labels),
         bottom=0.0,
-        top=nice_top(max(filter(_known, (point.y for point in points)), default=0.0)),
-        lines=tuple(lines),
+        top=nice_top(max(values, default=0.0)),
+        lines=tuple(replace(line, xs=tuple(place[x] for x in line.xs)) for line in chart.lines),
         most_dots=_MOST_POINTS,
     )
 

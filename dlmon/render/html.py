@@ -46,7 +46,7 @@ def html_of(report: Report) -> str:
             drawn=drawn,
             lengths=_lengths,
             kind_of=lambda section: type(section).__name__,
-            drawn_curves=lambda curves: svg_of(draw_sweep(curves), standalone=False),
+            drawn_sweep=lambda chart: svg_of(draw_sweep(chart), standalone=False),
         )
     )
 

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dlmon.figures.report import Report
 from dlmon.figures.sections import (
     Bars,
+    Chart,
     Code,
-    Curves,
     Figures,
     Heading,
     Note,
@@ -66,7 +66,7 @@ def _written(section: Section) -> Iterator[str]:
             yield from _bars(section)
         case Code():
             yield _code(section.lines)
-        case Curves() | OverTime():
+        case Chart() | OverTime():
             return
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import ClassVar
 
-from dlmon.figures.sections import Bars, Curves, Point
-from dlmon.figures.value_axis import bar_lengths
-from tui.sweep.plot import GRID, SERIES, bar_rows, is_doubling, plot_rows
+from dlmon.figures.sections import Bars, Chart
+from dlmon.figures.value_axis import bar_lengths, is_doubling
+from tui.sweep.plot import GRID, SERIES, bar_rows, plot_rows
 from tui.widgets.lines import MUTED, Lines
 from tui.widgets.rows import TextRow
 
@@ -32,26 +31,25 @@ class SweepChart(Lines):
 
     DEFAULT_CLASSES = "panel"
 
-    _picture: Curves | Bars | None = None
+    _picture: Chart | Bars | None = None
 
-    def show(self, picture: Curves | Bars) -> None:
+    def show(self, picture: Chart | Bars) -> None:
         """Show what combinations took."""
         if picture != self._picture:
             self._picture = picture
-            title = picture.title if isinstance(picture, Curves) else picture.heading
+            title = picture.title if isinstance(picture, Chart) else picture.heading
             self.set_titles(title, self._note(picture))
             self.redraw()
 
-    def _note(self, picture: Curves | Bars) -> str:
+    def _note(self, picture: Chart | Bars) -> str:
         """Say what is not as usual: the scale, and combinations without a figure."""
         if isinstance(picture, Bars):
             return "logarithmic scale" * bar_lengths([bar.value for bar in picture.bars])[1]
-        points = _points(picture)
-        if not _has_any(points):
+        if not _has_any(picture):
             return ""
-        doubles = is_doubling([point.x for point in points])
+        doubles = is_doubling([x for x, _ in picture.x_labels])
         notes = ["logarithmic from left to right"] if doubles else []
-        if any(point.out_of_memory for point in points):
+        if any(line.out_of_memory for line in picture.lines):
             notes.append("✗ memory ran out")
         return "  ".join(notes)
 
@@ -62,15 +60,11 @@ class SweepChart(Lines):
             return []
         if isinstance(picture, Bars):
             return bar_rows(picture.bars, width, height)
-        if not _has_any(_points(picture)):
+        if not _has_any(picture):
             return [(("waiting for the first throughput"[:width], MUTED),)]
         return plot_rows(picture, width, height)
 
 
-def _points(picture: Curves) -> list[Point]:
-    return [point for line in picture.lines.values() for point in line]
-
-
-def _has_any(points: Sequence[Point]) -> bool:
+def _has_any(picture: Chart) -> bool:
     """Return whether there is anything to draw yet."""
-    return any(point.y is not None or point.out_of_memory for point in points)
+    return any(line.out_of_memory or any(line.mean) for line in picture.lines)

@@ -8,8 +8,8 @@ from itertools import pairwise
 
 from rich.cells import cell_len
 
-from dlmon.figures.sections import Bar, Curves, Point
-from dlmon.figures.value_axis import bar_lengths, nice_top, short_number
+from dlmon.figures.sections import Bar, Chart, Line
+from dlmon.figures.value_axis import bar_lengths, is_doubling, nice_top, short_number
 from tui.drawing.plot import COLUMNS_PER_CELL, bar, braille_rows
 from tui.widgets.lines import BAD, MUTED, PLAIN, STRONG, cut
 from tui.widgets.rows import TextRow, fit
@@ -29,38 +29,31 @@ _LEAST_WITH_MIDDLE = 5
 _SHORTEST_BAR = 6
 
 
-def is_doubling(xs: Sequence[float]) -> bool:
-    """Return whether each value is at least twice the one before: then an axis is log2."""
-    ordered = sorted(set(xs))
-    pairs = pairwise(ordered)
-    return len(ordered) > 1 and ordered[0] > 0 and all(b >= 2 * a for a, b in pairs)
-
-
-def plot_rows(curves: Curves, width: int, height: int) -> list[TextRow]:
+def plot_rows(chart: Chart, width: int, height: int) -> list[TextRow]:
     """Draw the points of each line, and what joins them.
 
     The vertical axis begins at zero. A point without a figure leaves a gap; where
     memory ran out, a cross stands at the top. With several lines the first row
     is the legend.
     """
-    names, drawn = list(curves.lines), list(curves.lines.values())[: len(SERIES)]
+    names, drawn = [line.label for line in chart.lines], chart.lines[: len(SERIES)]
     legend = _legend(names, width) if len(names) > 1 else ()
     labels_width = _LABELS_WIDTH if width >= 4 * _LABELS_WIDTH else 0
     plot_width = width - labels_width
     plot_height = height - 1 - bool(legend)
-    points = [point for line in drawn for point in line]
-    if plot_width < 2 * _MARGIN + 2 or plot_height < 1 or not points:
+    xs = [x for line in drawn for x in line.xs]
+    if plot_width < 2 * _MARGIN + 2 or plot_height < 1 or not xs:
         return []
-    tops = [max(point.y, point.high or 0.0) for point in points if point.y is not None]
-    top = nice_top(max(tops, default=0.0))
-    place = _Places([point.x for point in points], plot_width)
+    values = [value for line in drawn for value in (*line.mean, *line.high) if value is not None]
+    top = nice_top(max(values, default=0.0))
+    place = _Places(xs, plot_width)
     cells = _Cells(plot_width, plot_height, _LEVELS)
     for number, one in enumerate(drawn):
         _draw_series(cells, one, place, top, number)
     labels = _vertical_labels(top, plot_height, labels_width)
-    cells.put_grid({place.column(point.x) // COLUMNS_PER_CELL for point in points})
+    cells.put_grid({place.column(x) // COLUMNS_PER_CELL for x in xs})
     rows = [(*_label(text), *cells.row(y)) for y, text in enumerate(labels)]
-    under = _horizontal_labels(points, place, plot_width)
+    under = _horizontal_labels(chart.x_labels, place, plot_width)
     rows.append((*_label(" " * labels_width), (under, MUTED)))
     return [legend, *rows] if legend else rows
 
@@ -141,37 +134,34 @@ class _Cells:
         return tuple(runs)
 
 
-def _draw_series(
-    cells: _Cells, points: Sequence[Point], place: _Places, top: float, number: int
-) -> None:
-    lines = braille_rows(_columns(points, place, cells.width), cells.width, cells.height, top)
-    for y, line in enumerate(lines):
-        for x, character in enumerate(line):
+def _draw_series(cells: _Cells, line: Line, place: _Places, top: float, number: int) -> None:
+    rows = braille_rows(_columns(line, place, cells.width), cells.width, cells.height, top)
+    for y, row in enumerate(rows):
+        for x, character in enumerate(row):
             if character != " ":
                 cells.put(x, y, character, SERIES[number])
-    for point in points:
-        x = place.column(point.x) // COLUMNS_PER_CELL
-        if point.out_of_memory:
-            cells.put(x, 0, "✗", BAD)
-        if point.y is None:
+    for at in line.out_of_memory:
+        cells.put(place.column(at) // COLUMNS_PER_CELL, 0, "✗", BAD)
+    for at, value, low, high in zip(line.xs, line.mean, line.low, line.high, strict=True):
+        x = place.column(at) // COLUMNS_PER_CELL
+        if value is None:
             continue
-        if point.low is not None and point.high is not None:
-            for y in range(_row(point.high, top, cells), _row(point.low, top, cells) + 1):
+        if low is not None and high is not None:
+            for y in range(_row(high, top, cells), _row(low, top, cells) + 1):
                 cells.put(x, y, "│", SERIES[number])
-        marker = "●◆■▲▼★"[number]
-        cells.put(x, _row(point.y, top, cells), marker, SERIES[number])
+        cells.put(x, _row(value, top, cells), "●◆■▲▼★"[number], SERIES[number])
 
 
-def _columns(points: Sequence[Point], place: _Places, width: int) -> list[float | None]:
+def _columns(line: Line, place: _Places, width: int) -> list[float | None]:
     """Return the heights of the line that joins neighbours; one without a figure parts it."""
     columns: list[float | None] = [None] * (COLUMNS_PER_CELL * width)
-    for left, right in pairwise(points):
-        if left.y is None or right.y is None:
+    for (left_x, left), (right_x, right) in pairwise(zip(line.xs, line.mean, strict=True)):
+        if left is None or right is None:
             continue
-        start, end = place.column(left.x), place.column(right.x)
+        start, end = place.column(left_x), place.column(right_x)
         for column in range(start, end + 1):
             share = (column - start) / (end - start) if end > start else 0.0
-            columns[column] = left.y + share * (right.y - left.y)
+            columns[column] = left + share * (right - left)
     return columns
 
 
@@ -205,9 +195,8 @@ def _label(text: str) -> TextRow:
     return ((text, MUTED),) if text else ()
 
 
-def _horizontal_labels(points: Sequence[Point], place: _Places, width: int) -> str:
+def _horizontal_labels(labels: Sequence[tuple[float, str]], place: _Places, width: int) -> str:
     """Write the values under their points; one without room is left out, the last one last."""
-    labels = sorted({(point.x, point.label) for point in points})
     row = [" "] * width
     taken = [False] * width
     # The ends first: they say what the axis spans.

@@ -44,12 +44,13 @@ def by_batch(tmp_path):
 
 def test_what_is_numeric_is_a_curve_for_each_of_the_rest(by_batch):
     (sweep,) = make_report([], [by_batch]).sweeps
-    (curves,) = sweep.curves
+    (chart,) = sweep.charts
     assert not [one for one in sweep.sections if isinstance(one, Bars)]
-    assert {name: [p.y for p in line] for name, line in curves.lines.items()} == {
-        "cpu": pytest.approx([0.1, 0.1, 0.1]),
-        "gpu": [pytest.approx(3 / 16), pytest.approx(3 / 64), None],
+    assert {line.label: line.mean for line in chart.lines} == {
+        "cpu": pytest.approx((0.1, 0.1, 0.1)),
+        "gpu": (pytest.approx(3 / 16), pytest.approx(3 / 64), None),
     }
+    assert [line.out_of_memory for line in chart.lines] == [(), (128,)]
     page = html_of(make_report([], [by_batch]))
     assert page.count("<svg") == 1
     assert "<script" not in page

@@ -271,11 +271,9 @@ def test_a_varied_number_is_an_axis_and_what_else_is_varied_makes_series():
     vary = {"device": ["cpu", "gpu:0"], "batch_size": [64, 32]}
     picture = picture_of(once(0.4, 0.5, 0.2, 0.1, vary=vary), "mnist-mlp-small")
     assert picture.title == "ms per sample against batch"
-    assert list(picture.lines) == ["cpu", "gpu:0"]
-    assert [(p.label, p.y) for p in picture.lines["cpu"]] == [
-        ("32", pytest.approx(0.5)),
-        ("64", pytest.approx(0.4)),
-    ]
+    assert [line.label for line in picture.lines] == ["cpu", "gpu:0"]
+    assert (picture.lines[0].xs, picture.lines[0].mean) == ((32, 64), pytest.approx((0.5, 0.4)))
+    assert picture.x_labels == ((32, "32"), (64, "64"))
 
 
 def test_words_have_bars():

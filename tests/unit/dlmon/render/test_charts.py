@@ -6,10 +6,9 @@ from xml.etree import ElementTree
 import pytest
 from fakes.recorded import recorded_session, write_log
 
-from dlmon.figures.curves import Chart, Line, Mark
+from dlmon.figures.curves import Mark
 from dlmon.figures.report import make_report
-from dlmon.figures.sections import Curves
-from dlmon.figures.sections import Point as SweepPoint
+from dlmon.figures.sections import Chart, Line
 from dlmon.render.charts import (
     draw_chart,
     draw_sweep,
@@ -115,10 +114,16 @@ def test_a_picture_is_xml_that_stands_alone(lines):
     assert float(tree.get("height")) >= 300
 
 
+def sweep(values, title="t", labels=("cpu",)):
+    """Return the chart of a sweep, with what was measured by what was varied."""
+    none = (None,) * len(values)
+    lines = (Line(label, tuple(values), tuple(values.values()), none, none) for label in labels)
+    return Chart(title, "", tuple(lines), x_labels=tuple((x, f"${x}$") for x in values))
+
+
 def test_the_axis_of_a_sweep_is_logarithmic_where_its_values_double():
     def places(*xs):
-        points = tuple(SweepPoint(x, str(x), 1.0) for x in xs)
-        return [x for x, _ in draw_sweep(Curves("t", {"cpu": points})).x_ticks]
+        return [x for x, _ in draw_sweep(sweep(dict.fromkeys(xs, 1.0))).x_ticks]
 
     first, second, third = places(32, 64, 128)
     assert second - first == pytest.approx(third - second, abs=0.2)
@@ -129,8 +134,7 @@ def test_the_axis_of_a_sweep_is_logarithmic_where_its_values_double():
 
 
 def test_a_combination_without_a_figure_is_a_gap():
-    points = (SweepPoint(1, "1", 2.0), SweepPoint(2, "2", None), SweepPoint(4, "4", 1.0))
-    line = line_of(draw_sweep(Curves("t", {"gpu": points})))
+    line = line_of(draw_sweep(sweep({1: 2.0, 2: None, 4: 1.0})))
     assert len(line["dots"]) == 2
     assert line["path"].count("M") == 2
 
@@ -157,10 +161,9 @@ def test_a_picture_is_written_through_no_link(tmp_path):
 def test_pictures_are_png_where_that_is_asked_for(tmp_path):
     pytest.importorskip("matplotlib")
     report = make_report([write_log(tmp_path, recorded_session(gpus=2))], [])
-    points = (SweepPoint(1, "$1$", 2.0), SweepPoint(2, "2", None), SweepPoint(4, "4", 1.0))
-    sweep = Curves("time along $batch_size$", {"_gpu": points, "cpu": points})
+    swept = sweep({1: 2.0, 2: None, 4: 1.0}, "time along $batch_size$", ("_gpu", "cpu"))
     written = write_charts(
-        tmp_path / "out", report.charts, report.metrics, report.marks, [sweep], "png"
+        tmp_path / "out", report.charts, report.metrics, report.marks, [swept], "png"
     )
     assert {path.suffix for path in written} == {".png"}
     assert len(written) == len(report.charts) + len(report.metrics) + 1

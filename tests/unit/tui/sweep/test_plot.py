@@ -7,20 +7,22 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from dlmon.figures.sections import Bar, Curves, Point
+from dlmon.figures.sections import Bar, Chart, Line
+from dlmon.figures.value_axis import is_doubling
 from tui.sweep import plot
-from tui.sweep.plot import SERIES, bar_rows, is_doubling
+from tui.sweep.plot import SERIES, bar_rows
 from tui.widgets.lines import row_width
 
 
-def series(*ys, xs=None, label="", **options):
+def series(*ys, xs=None, label="", low=None, high=None, out_of_memory=()):
     xs = xs or [32 * 2**number for number in range(len(ys))]
-    points = (Point(x, str(x), y, **options) for x, y in zip(xs, ys, strict=True))
-    return label, tuple(points)
+    none = (None,) * len(ys)
+    return Line(label, tuple(xs), ys, low or none, high or none, out_of_memory=out_of_memory)
 
 
-def plot_rows(lines, *size, **options):
-    return plot.plot_rows(Curves("", dict(lines)), *size, **options)
+def plot_rows(lines, *size):
+    labels = sorted({(x, str(x)) for line in lines for x in line.xs})
+    return plot.plot_rows(Chart("", "", tuple(lines), x_labels=tuple(labels)), *size)
 
 
 def text(rows):
@@ -84,14 +86,12 @@ def test_a_combination_without_a_figure_parts_the_line():
 
 
 def test_where_memory_ran_out_a_cross_stands_at_the_top():
-    points = (Point(32, "32", 0.5), Point(64, "64", None, out_of_memory=True))
-    rows = plot_rows([("", points)], 40, 8)
+    rows = plot_rows([series(0.5, None, out_of_memory=(64,))], 40, 8)
     assert [y for _, y in marked(rows, "✗")] == [0]
 
 
 def test_the_band_of_several_runs_is_drawn_through_the_point():
-    points = (Point(32, "32", 0.5, low=0.2, high=0.8), Point(64, "64", 0.9, low=0.9, high=0.9))
-    rows = plot_rows([("", points)], 40, 10)
+    rows = plot_rows([series(0.5, 0.9, low=(0.2, 0.9), high=(0.8, 0.9))], 40, 10)
     at = sorted(marked(rows, "●"))[0]
     band = [y for x, y in marked(rows, "│") if x == at[0]]
     assert min(band) < at[1] < max(band)
@@ -139,27 +139,19 @@ def test_bars_that_have_no_room_are_counted():
     assert lines[-1] == "  … 6 more"
 
 
-values = st.none() | st.floats(0, 1e6)
 points = st.lists(
-    st.builds(
-        lambda x, y, spread, oom: Point(
-            x, f"{x}", y, None if y is None else y - spread, None if y is None else y + spread, oom
-        ),
-        st.integers(1, 100_000),
-        values,
-        st.floats(0, 10),
-        st.booleans(),
-    ),
-    max_size=6,
+    st.tuples(st.integers(1, 100_000), st.none() | st.floats(0, 1e6), st.floats(0, 10)), max_size=6
 )
 
 
-@given(
-    st.dictionaries(st.sampled_from("abcdefgh"), points.map(tuple), max_size=8),
-    st.integers(-1, 90),
-    st.integers(-1, 30),
-)
-@example({"name": (Point(1, "1", 4e-181),)}, 24, 2)
+def line_of(points):
+    xs, ys, spreads = zip(*points, strict=True) if points else ((), (), ())
+    ends = [[y and y + sign * s for y, s in zip(ys, spreads, strict=True)] for sign in (-1, 1)]
+    return Line("name", xs, ys, *map(tuple, ends), out_of_memory=xs[:1])
+
+
+@given(st.lists(points.map(line_of), max_size=8), st.integers(-1, 90), st.integers(-1, 30))
+@example([Line("name", (1,), (4e-181,), (None,), (None,))], 24, 2)
 def test_whatever_is_drawn_fits(drawn, width, height):
     rows = plot_rows(drawn, width, height)
     assert len(rows) <= max(0, height)

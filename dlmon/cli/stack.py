@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from dlmon.records import Record, SessionHeader
 
 
-_WIDEST = 100
 """So many columns a table takes where there are more, or nobody knows how many."""
 
 
@@ -70,11 +69,10 @@ def profile(
     took the time, and leaves a trace beside the log that ui.perfetto.dev opens. The steps that are
     profiled count in no figure.
     """
-    from rich.text import Text
-
-    from dlmon.figures.profiles import profile_lines
+    from dlmon.figures.tables import describe_profile
     from dlmon.records import Profile, to_json
-    from dlmon.render.console import line_console, table_console
+    from dlmon.render.console import table_console
+    from dlmon.render.lines import print_sections
 
     request = {"ask": "profile", "steps": steps}
     header, records = ask_session_of(session, request, host, log_dir)
@@ -82,9 +80,7 @@ def profile(
     if as_json:
         print(json.dumps(to_json(made), indent=2))
         return
-    console = line_console()
-    for line, _ in profile_lines(made, min(table_console().width, _WIDEST)):
-        console.print(Text(line))
+    print_sections(table_console(), describe_profile(made))
     if made.file is not None:
         if host is not None:
             there = "" if log_dir is None else f" --from-dir {shlex.quote(str(log_dir))}"

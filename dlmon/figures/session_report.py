@@ -18,13 +18,6 @@ from dlmon.figures.comparison import (
     timing_of,
 )
 from dlmon.figures.curves import Mark, epoch_marks
-from dlmon.figures.epoch_tables import (
-    MOST_LOOPS,
-    epoch_table,
-    loop_table,
-    metric_table,
-    profile_table,
-)
 from dlmon.figures.learning import evaluation_json
 from dlmon.figures.machine import identity
 from dlmon.figures.metric_curves import MetricCurves
@@ -52,6 +45,13 @@ from dlmon.figures.summary import (
     summary_numbers,
     summary_rows,
 )
+from dlmon.figures.tables import (
+    MOST_LOOPS,
+    describe_profile,
+    epoch_table,
+    loop_table,
+    metric_table,
+)
 from dlmon.log.directory import list_sessions, read_entry
 from dlmon.log.folder import LogError, log_directory_of, reason_of
 from dlmon.log.follower import LogFollower
@@ -59,7 +59,7 @@ from dlmon.log.label import Label, read_label
 from dlmon.options.jobs import recorded_options
 from dlmon.options.option import as_text
 from dlmon.records import (
-    TITLES,
+    FRAMEWORKS,
     Alert,
     Epoch,
     GpuFacts,
@@ -89,13 +89,6 @@ _JUDGED = (VALID, IN_DOUBT)
 _OWN = "dlmon"
 _CODE = {"script_sha256": "SHA-256 of the script", "git_commit": "git commit"}
 _SHOWN_DIGITS = 12
-_NAMES = {
-    **TITLES,
-    "keras": "Keras",
-    "tf_keras": "tf-keras",
-    "xgboost": "XGBoost",
-    "lightgbm": "LightGBM",
-}
 
 
 @dataclass(frozen=True)
@@ -221,7 +214,11 @@ class _Gathered:
             metrics,
             loop_table(snapshot),
             epoch_table(snapshot.epochs, snapshot.model),
-            *_profiles(self.session.profiles),
+            *(
+                section
+                for number, profile in enumerate(self.session.profiles)
+                for section in describe_profile(profile, "" if number else "Profiles")
+            ),
             _under("Notices", [self._notice(notice) for notice in snapshot.notices]),
             _under("Environment", self._environment(snapshot)),
             _under("Options", options),
@@ -388,14 +385,6 @@ class _Gathered:
         }
 
 
-def _profiles(profiles: Sequence[Profile]) -> Iterator[Section]:
-    for number, profile in enumerate(profiles):
-        said, table = profile_table(profile)
-        yield Note((said,), heading="" if number else "Profiles")
-        if table.rows:
-            yield table
-
-
 def _under(heading: str, rows: Sequence[Row]) -> Figures | None:
     return Figures(heading, tuple(rows)) if rows else None
 
@@ -443,7 +432,7 @@ def _without_ids(gpus: Sequence[GpuFacts] | None) -> list[Any] | None:
 
 def environment_rows(
     header: SessionHeader, model: Model | None, trainers: Iterable[Trainer]
-) -> list[tuple[str, str]]:
+) -> list[Row]:
     """Return names and versions; of what the log could not have, why.
 
     Args:
@@ -451,23 +440,18 @@ def environment_rows(
         model: what was built, which knows the versions of a script's backend.
         trainers: the processes of a script that trained.
     """
-    rows = [
-        (name, _known(value, header.why.get(f"versions.{name}")))
-        for name, value in header.versions.items()
-        if name not in ("backend", "backend_version")
-    ]
-    backend = header.versions.get("backend")
-    version = header.versions.get("backend_version")
+    versions, why, facts = dict(header.versions), header.why, header.machine
+    backend, version = versions.pop("backend", None), versions.pop("backend_version", None)
+    rows = [(name, _known(value, why.get(f"versions.{name}"))) for name, value in versions.items()]
     if backend:
-        why = header.why.get("versions.backend_version")
-        known = "" if version is None and why is None else f" {_known(version, why)}"
-        rows.append(("backend", f"{as_word(backend)}{known}"))
-    rows += _of_script(header, model, list(trainers))
-    facts = header.machine
-    load, why_no_load = facts.load_1m, facts.why.get("load_1m")
-    if load is not None or why_no_load is not None:
-        said = _known(None if load is None else f"{load:.2f}", why_no_load)
-        rows.append(("load at the start", said))
+        reason = why.get("versions.backend_version")
+        known = _known(version, reason) if version is not None or reason else ""
+        rows.append(("backend", f"{as_word(backend)} {known}".rstrip()))
+    if header.is_script:
+        rows += _of_script(header, model, list(trainers))
+    if facts.load_1m is not None or "load_1m" in facts.why:
+        load = None if facts.load_1m is None else f"{facts.load_1m:.2f}"
+        rows.append(("load at the start", _known(load, facts.why.get("load_1m"))))
     if facts.governor:
         rows.append(("governor", facts.governor))
     return list(dict.fromkeys(rows))
@@ -475,31 +459,23 @@ def environment_rows(
 
 def _of_script(
     header: SessionHeader, model: Model | None, trainers: list[Trainer]
-) -> list[tuple[str, str]]:
-    if not header.is_script:
-        return []
-    rows = []
-    for name, digits in (
-        ("script_sha256", header.script_sha256),
-        ("git_commit", header.git_commit),
-    ):
+) -> Iterator[Row]:
+    for name, title in _CODE.items():
+        digits = getattr(header, name)
         if digits is not None or name in header.why:
             known = None if digits is None else digits[:_SHOWN_DIGITS]
-            rows.append((_CODE[name], _known(known, header.why.get(name))))
-    for trainer in trainers:
-        if trainer.framework != _OWN:
-            name = _NAMES.get(trainer.framework, trainer.framework)
-            rows.append(("framework", f"{name} {trainer.framework_version or ''}".rstrip()))
-    backends = [trainer.backend for trainer in trainers if trainer.backend]
-    backend = model.backend if model is not None and model.backend else next(iter(backends), None)
-    if backend is not None:
+            yield title, _known(known, header.why.get(name))
+    for one in trainers:
+        if one.framework != _OWN:
+            name = FRAMEWORKS.get(one.framework, one.framework)
+            yield "framework", f"{name} {one.framework_version or ''}".rstrip()
+    seen = [model.backend if model is not None else None, *(one.backend for one in trainers)]
+    if backend := next(filter(None, seen), None):
         version = model.backend_version if model is not None else None
-        rows.append(("backend", f"{_NAMES.get(backend, backend)} {version or ''}".rstrip()))
-    own = header.versions.get("python")
-    for trainer in trainers:
-        if trainer.python is not None and trainer.python != own:
-            rows.append(("python of the script", trainer.python))
-    return rows
+        yield "backend", f"{FRAMEWORKS.get(backend, backend)} {version or ''}".rstrip()
+    for one in trainers:
+        if one.python is not None and one.python != header.versions.get("python"):
+            yield "python of the script", one.python
 
 
 def _known(value: object, why: str | None) -> str:

@@ -29,14 +29,13 @@ from dlmon.figures.comparison import (
     unusual_settings,
     why_no_time,
 )
-from dlmon.figures.epoch_tables import loop_table
 from dlmon.figures.epochs import epoch_text_of
 from dlmon.figures.learning import evaluation_text, metrics_line
-from dlmon.figures.loops import measured_loop
 from dlmon.figures.results import cost_or_reason, effective_or_reason, energy_text
 from dlmon.figures.run_comparison import comparison_of, describe_comparison
 from dlmon.figures.sections import Bar, Bars, Figures, Note, Row, Section
 from dlmon.figures.sessions import device_name, energy_used, status_text
+from dlmon.figures.tables import loop_table, measured_loop
 from dlmon.figures.validity import validity_text
 from dlmon.log.directory import SessionEntry
 from dlmon.log.label import Label

@@ -7,6 +7,20 @@ from typing import Any
 
 TITLES = {"tensorflow": "TensorFlow", "jax": "JAX", "torch": "PyTorch"}
 """What the frameworks that Keras runs on are called."""
+FRAMEWORKS = {
+    "accelerate": "Accelerate",
+    "lightning": "Lightning",
+    "pytorch_lightning": "Lightning",
+    "transformers": "Transformers",
+    "torch": "PyTorch",
+    "keras": "Keras",
+    "tf_keras": "tf-keras",
+    "tensorflow": "TensorFlow",
+    "jax": "JAX",
+    "xgboost": "XGBoost",
+    "lightgbm": "LightGBM",
+}
+"""What all are called that a script may train with."""
 
 
 class Word(str, Enum):

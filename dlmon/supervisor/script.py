@@ -22,7 +22,7 @@ from dlmon.launch.bundle import script_folder
 from dlmon.launch.children import PACKAGES_VARIABLE, SAFE_PATH, end_group, end_process
 from dlmon.launch.device import DeviceChoice
 from dlmon.launch.job import Job
-from dlmon.records import SCRIPT_PHASE, Failure, FailureKind, Phase, Record
+from dlmon.records import FRAMEWORKS, SCRIPT_PHASE, Failure, FailureKind, Phase, Record
 from dlmon.session.session import NOTHING_SEEN
 from dlmon.stop import signal_name
 from dlmon.supervisor.channel import Asked
@@ -31,19 +31,6 @@ from dlmon.supervisor.expected import expected_of
 from dlmon.supervisor.script_output import FileOutput, TerminalOutput
 from dlmon.supervisor.trainers import Trainers
 
-_TITLES = {
-    "accelerate": "Accelerate",
-    "lightning": "Lightning",
-    "pytorch_lightning": "Lightning",
-    "transformers": "Transformers",
-    "torch": "PyTorch",
-    "keras": "Keras",
-    "tf_keras": "tf-keras",
-    "tensorflow": "TensorFlow",
-    "jax": "JAX",
-    "xgboost": "XGBoost",
-    "lightgbm": "LightGBM",
-}
 REPORTS_ITSELF = "a loop reports itself with import dlmon"
 
 # What a path of a socket may have, with its end.
@@ -260,14 +247,14 @@ def what_was_missing(seen: Collection[str]) -> str:
     Args:
         seen: the packages that were imported, and what was done: see `Reporter.saw`.
     """
-    titles = list(dict.fromkeys(title for name, title in _TITLES.items() if name in seen))
+    titles = list(dict.fromkeys(title for name, title in FRAMEWORKS.items() if name in seen))
     if not titles:
         return f"no framework that dlmon watches was imported; {REPORTS_ITSELF}"
     *others, last = titles
     imported = f"{', '.join(others)} and {last} were" if others else f"{last} was"
     missing = [*_missing_of_torch(seen), *_missing_of_keras(seen)]
     missing += [
-        f"train of {_TITLES[name]} was not called"
+        f"train of {FRAMEWORKS[name]} was not called"
         for name in ("xgboost", "lightgbm")
         if name in seen
     ]

@@ -13,9 +13,10 @@ from textual.content import Content
 from textual.widgets import Static
 
 from dlmon.control import NotControlled
-from dlmon.figures.profiles import profile_lines
 from dlmon.figures.stacks import stack_lines
+from dlmon.figures.tables import describe_profile
 from dlmon.records import ProcessStack, Profile, Record
+from dlmon.render.lines import lines_of
 from dlmon.session.stacks import in_order
 from tui.screens.base import HELP, PALETTE, QUIT, THEME, BaseScreen
 
@@ -137,7 +138,8 @@ class ProfileScreen(AnswerScreen):
         if not profiles:
             return [("no profile was recorded", False)]
         profile = profiles[-1]
-        lines = profile_lines(profile, self.size.width - _BESIDE)
+        rows = lines_of(describe_profile(profile), self.size.width - _BESIDE)
+        lines = [("".join(text for text, _ in row), number == 0) for number, row in enumerate(rows)]
         if profile.file is not None:
             lines.append((f"{profile.file}, beside the log, opens in ui.perfetto.dev", True))
         return lines

@@ -12,7 +12,7 @@ from dlmon.figures.comparison import (
 )
 from dlmon.figures.phases import doing_text
 from dlmon.log.label import Label
-from dlmon.records import TITLES, Status
+from dlmon.records import FRAMEWORKS, Status
 from dlmon.session.snapshot import Snapshot
 from tui.widgets.lines import (
     ACCENT,
@@ -31,16 +31,6 @@ from tui.widgets.lines import (
 from tui.widgets.rows import TextRow
 from workloads.catalog import WORKLOADS
 
-FRAMEWORKS = {
-    "keras": "Keras",
-    "tf_keras": "tf-keras",
-    "torch": "PyTorch",
-    "lightning": "Lightning",
-    "transformers": "Transformers",
-    "xgboost": "XGBoost",
-    "lightgbm": "LightGBM",
-    "dlmon": "reported by the script",
-}
 _LONGEST_NAME = 30
 """Cells of the first line that a name may take."""
 _UNNAMED = Label()
@@ -128,13 +118,15 @@ def _script_framework(snapshot: Snapshot) -> str:
     if not snapshot.header.is_script or not snapshot.trainers:
         return ""
     trainer = snapshot.trainers[0].trainer
-    name = FRAMEWORKS.get(trainer.framework, trainer.framework)
+    name = {"dlmon": "reported by the script", **FRAMEWORKS}.get(
+        trainer.framework, trainer.framework
+    )
     text = f"{name} {trainer.framework_version or ''}".rstrip()
     if trainer.backend is None:
         return text
     model = snapshot.model
     version = model.backend_version if model is not None else None
-    return f"{text} on {TITLES.get(trainer.backend, trainer.backend)} {version or ''}".rstrip()
+    return f"{text} on {FRAMEWORKS.get(trainer.backend, trainer.backend)} {version or ''}".rstrip()
 
 
 def _settings(snapshot: Snapshot) -> list[str]:

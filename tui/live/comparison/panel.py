@@ -19,8 +19,8 @@ from dlmon.figures.comparison import (
     timing_of,
     why_no_time,
 )
-from dlmon.figures.loops import measured_in_short
 from dlmon.figures.results import effective_text
+from dlmon.figures.tables import measured_in_short
 from dlmon.figures.validity import in_doubt
 from dlmon.records import Status
 from dlmon.session.snapshot import Snapshot

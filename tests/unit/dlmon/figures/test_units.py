@@ -347,3 +347,12 @@ def test_the_time_of_a_step_that_is_long_is_in_seconds(value_ms, text):
 )
 def test_a_small_share_has_two_digits_or_is_under_a_tenth(share, text):
     assert units.share(share) == text
+
+
+def test_an_epoch_far_beyond_the_others_is_named_beside_what_is_usual():
+    epoch = SecondsPerEpoch(3.56, 0.0, 8.9, 5, False, median=1.6, slow=1, longest=9.6)
+    assert units.usual(epoch) == "usually 1.60 s, once 9.60 s"
+    twice = SecondsPerEpoch(3.56, 0.0, 8.9, 5, False, median=1.6, slow=2, longest=9.6)
+    assert units.usual(twice) == "usually 1.60 s, 2 times up to 9.60 s"
+    assert units.usual(SecondsPerEpoch(1.6, 1.5, 1.7, 5, False, median=1.6, slow=0)) == ""
+    assert units.usual(SecondsPerEpoch(1.6, 1.5, 1.7, 2, False)) == ""

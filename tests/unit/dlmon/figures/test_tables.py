@@ -1,0 +1,122 @@
+"""Tables of a session: of several loops, of epochs that were cut, of a profile's operations."""
+
+from fakes.recorded import folded, write_log
+from fakes.scripts import Script, script_session
+
+from dlmon.figures.report import make_report
+from dlmon.figures.sections import Note
+from dlmon.figures.summary import Outcome, summary_rows
+from dlmon.figures.tables import (
+    describe_profile,
+    epoch_table,
+    loop_table,
+    measured_in_short,
+    measured_loop,
+)
+from dlmon.log.label import Label
+from dlmon.records import Epoch, Model, Operation, Profile, Status
+from dlmon.render.html import html_of
+from dlmon.render.lines import lines_of
+from dlmon.render.markdown import markdown_of
+
+FITS = (
+    Script()
+    .train("small", 10, step_ms=1)
+    .train("large", 5_000, step_ms=50)
+    .train(None, None, batch=None, epochs=1)
+    .records
+)
+LARGE = "large (5,000 parameters), batch 32, 3,200 samples"
+
+
+def test_it_is_said_which_loop_the_figures_are_of():
+    session = folded(FITS)
+    snapshot = session.snapshot(ended=True)
+    assert measured_loop(snapshot) == f"the one of 3 whose steps took longest: {LARGE}"
+    assert measured_in_short(snapshot) == "longest of 3 loops"
+    rows = dict(summary_rows(Outcome(session, snapshot, Status.COMPLETED, Label())))
+    assert rows["figures of"] == measured_loop(snapshot)
+    assert rows["seconds per epoch"].startswith("5.00 s")
+
+
+def test_each_loop_has_a_row_and_the_longest_a_mark():
+    table = loop_table(folded(FITS).snapshot(ended=True), 10)
+    assert [row[:4] for row in table.rows] == [
+        ("", "small (10 parameters), batch 32, 3,200 samples", "3", "300"),
+        ("▶", LARGE, "3", "300"),
+        ("", "without a loader", "–", "100"),
+    ]
+    assert (table.rows[0][5], table.rows[2][5], table.left_out) == ("0.10 s", "–", 0)
+    table = loop_table(folded(FITS).snapshot(ended=True), 2)
+    assert ([row[1] for row in table.rows], table.left_out) == ([LARGE, "without a loader"], 1)
+
+
+def test_of_a_script_with_one_loop_nothing_is_said():
+    snapshot = folded(script_session()).snapshot(ended=True)
+    assert measured_loop(snapshot) == measured_in_short(snapshot) == ""
+    assert loop_table(snapshot, 10) is None
+
+
+def test_a_report_has_the_loops_in_every_format(tmp_path):
+    report = make_report([write_log(tmp_path, FITS)], [])
+    assert "### Loops" in markdown_of(report)
+    assert "<h2>Loops</h2>" in html_of(report)
+    loops = report.sessions[0].as_json["loops"]
+    assert [(loop["network"], loop["batches"]) for loop in loops[:2]] == [
+        ("small", 300),
+        ("large", 300),
+    ]
+    assert loops[1]["headline"] is True
+
+
+S = 10**9
+MODEL = Model(1, 1, 32, 60_000, 1_875, 3, steps_cap=120)
+
+
+def numbers(epochs, model):
+    return [row[0] for row in epoch_table(epochs, model).rows]
+
+
+def test_only_an_epoch_that_ended_before_the_steps_that_were_asked_for_is_cut():
+    epochs = [
+        Epoch(number, 0, S, S, whole, 1_000, {}, steps=steps)
+        for number, (whole, steps) in enumerate([(True, 1_875), (False, 120), (False, 119)])
+    ]
+    assert numbers(epochs, MODEL) == ["1", "2", "3 (cut)"]
+    assert numbers(epochs, None) == ["1", "2 (cut)", "3 (cut)"]
+
+
+MADE = Profile(
+    t=9,
+    request=1,
+    begin=0,
+    end=62_000_000,
+    steps=5,
+    profiler="torch",
+    file="profile-1.json.gz",
+    operations=(Operation("aten::" + "m" * 80, 5, 1_500, 40_000, 0.8), Operation("x", 1, 9, 0, 0)),
+    idle=0.12,
+    copying=0.03,
+    communicating=0.0,
+)
+
+
+def test_a_profile_says_what_the_time_went_into_and_has_a_row_for_each_operation():
+    note, table = describe_profile(MADE)
+    assert note.sentences == (
+        "5 steps by PyTorch's profiler, 62.0 ms, the device idle 12 %, copying 3 %, "
+        "communicating 0 %",
+    )
+    assert table.headings == ("share", "calls", "host", "device", "operation")
+    assert table.rows[0] == ("80.0 %", "5", "1.50 ms", "40.0 ms", "aten::" + "m" * 80)
+    assert table.rows[1] == ("0.0 %", "1", "0.01 ms", "–", "x")
+    # The names of operations are cut to the width.
+    *_, row, _ = ("".join(text for text, _ in line) for line in lines_of((note, table), 76))
+    assert (len(row), row[-1]) == (76, "…")
+
+
+def test_one_whose_trace_could_not_be_read_says_why():
+    why = {"operations": "it is not a known kind of trace"}
+    (note,) = describe_profile(Profile(9, 1, 0, 1, 5, "jax", why=why))
+    assert isinstance(note, Note)
+    assert note.sentences[0].endswith(": it is not a known kind of trace")

@@ -1,10 +1,10 @@
-"""What a sweep varies in words: its combinations, and where along an option the lead changes."""
+"""What a sweep varies in words: its combinations, and which of them leads where."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from itertools import groupby
+from collections.abc import Sequence
 from operator import itemgetter
+from typing import Any
 
 from dlmon.options.run import in_words, option_name
 from dlmon.sweep.plan import Combination
@@ -25,37 +25,42 @@ def shared_text(rows: Sequence[CombinationRow]) -> str:
 
 
 def lead_changes(rows: Sequence[CombinationRow], by: str, axis: str | None) -> list[str]:
-    """Say which value of one option takes less time, and where along another that changes.
+    """Say which value of one option takes least time at which value of another.
 
-    `cpu up to batch 64, gpu:0 from batch 128`. Where several runs of each are asked for and don't
-    show which is faster, neither leads; of single runs, the sentence says that it isn't sure.
-    Nothing is said of fewer than two points, or where no two values can be compared.
+    `less time: cpu at batch 32, 64; gpu:0 at batch 128`. Where several runs of each are asked for
+    and don't show which is faster, neither leads; of single runs, the sentence says that it isn't
+    sure. Nothing is said of fewer than two places.
 
     Args:
         rows: of all combinations, as they are judged.
         by: the option whose values compete, such as device.
         axis: an option whose values are numbers; None for the workloads.
     """
-    groups: dict[object, dict[object, list[CombinationRow]]] = {}
+    groups: dict[tuple[Any, ...], dict[object, list[CombinationRow]]] = {}
     for row in rows:
-        varied = row.combination.varied
-        if row.value is None or by not in varied:
-            continue
-        workload = None if axis is None else row.combination.workload
-        fixed = tuple((k, v) for k, v in varied.items() if k not in (by, axis))
-        place: object = row.combination.workload if axis is None else varied[axis]
-        groups.setdefault((workload, fixed), {}).setdefault(place, []).append(row)
+        varied, workload = row.combination.varied, row.combination.workload
+        if row.value is not None and by in varied:
+            fixed = tuple((k, v) for k, v in varied.items() if k not in (by, axis))
+            place = workload if axis is None else varied[axis]
+            group = (None if axis is None else workload, *fixed)
+            groups.setdefault(group, {}).setdefault(place, []).append(row)
+    several = axis is not None and len({row.combination.workload for row in rows}) > 1
     sentences = []
-    for (workload, fixed), places in groups.items():  # type: ignore[misc]
-        leaders = {place: _leader(rivals, by) for place, rivals in places.items()}
-        sentence = _sentence(leaders, axis)
-        if sentence:
-            if _is_run_once(rows[0]):
-                sentence += f" (1 run each; --repeat {MIN_RUNS} would show how sure that is)"
-            where = in_words(dict(fixed))
-            if workload is not None and len({row.combination.workload for row in rows}) > 1:
-                where = ", ".join(filter(None, [workload, where]))
-            sentences.append(f"{where}: {sentence}" if where else sentence)
+    for (workload, *others), places in groups.items():
+        led: dict[str, list[str]] = {}
+        ordered = places.items() if axis is None else sorted(places.items(), key=itemgetter(0))
+        for at, rivals in ordered:
+            if leader := _leader(rivals, by):
+                led.setdefault(leader, []).append(f"{at}")
+        if sum(map(len, led.values())) < 2:
+            continue
+        where = "on" if axis is None else f"at {option_name(axis)}"
+        parts = (f"{leader} {where} {', '.join(places)}" for leader, places in led.items())
+        sentence = f"less time: {'; '.join(parts)}"
+        if _is_run_once(rows[0]):
+            sentence += f" (1 run each; --repeat {MIN_RUNS} would show how sure that is)"
+        alike = [f"{workload}"] * several + [in_words(dict(others))]
+        sentences.append(": ".join(filter(None, (", ".join(filter(None, alike)), sentence))))
     return sentences
 
 
@@ -71,36 +76,3 @@ def _leader(rivals: Sequence[CombinationRow], by: str) -> str | None:
 
 def _is_run_once(row: CombinationRow) -> bool:
     return len(row.outcomes) == 1
-
-
-def _sentence(leaders: Mapping[object, str | None], axis: str | None) -> str:
-    """Say who leads where; empty where fewer than two places have a leader."""
-    known = {place: leader for place, leader in leaders.items() if leader is not None}
-    if len(known) < 2:
-        return ""
-    if axis is None:
-        by_leader: dict[str, list[str]] = {}
-        for place, leader in known.items():
-            by_leader.setdefault(leader, []).append(f"{place}")
-        parts = [f"{leader} on {' and '.join(where)}" for leader, where in by_leader.items()]
-        return f"less time: {'; '.join(parts)}"
-    ordered = sorted(leaders.items(), key=itemgetter(0))
-    ranges = [
-        (leader, [place for place, _ in places])
-        for leader, places in groupby(ordered, key=itemgetter(1))
-    ]
-    name = option_name(axis)
-    if len(ranges) == 1:
-        return f"less time at every {name}: {ranges[0][0]}"
-    parts = []
-    for number, (leader, where) in enumerate(ranges):
-        if leader is None:
-            continue
-        if number == 0:
-            parts.append(f"{leader} up to {name} {where[-1]}")
-        elif number == len(ranges) - 1:
-            parts.append(f"{leader} from {name} {where[0]}")
-        else:
-            several = f"from {name} {where[0]} to {where[-1]}"
-            parts.append(f"{leader} {f'at {name} {where[0]}' if len(where) == 1 else several}")
-    return f"less time: {', '.join(parts)}"

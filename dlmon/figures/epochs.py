@@ -27,16 +27,30 @@ NOTHING_DIFFERED = "Nothing else that is compared differed."
 NOT_READ = "The machine was read too seldom to compare what it did."
 _MOST_NOTICES = 2
 
-_SHARES = {
-    "heat_pct": "slowed by heat",
-    "power_brake_pct": "slowed by the power brake",
-    "slowdown_pct": "slowed by a hardware slowdown",
-    "power_cap_pct": "at its power cap",
+_PARTS = {
+    OPENING_S: "its start took",
+    WAITED_S: "waiting for data took",
+    VALIDATION_S: "validation took",
+    ENDING_S: "what followed the last batch took",
+    STEPS_S: "its steps took",
 }
-_WAITS = {
-    "cpu_wait_pct": "some program waited for a CPU",
-    "memory_wait_pct": "some program waited for memory",
-    "io_wait_pct": "some program waited for a disk",
+# Each with how its number, and that of the other epochs, is written.
+_CAUSES = {
+    "heat_pct": ("{gpu} slowed by heat in {} of readings", "{:.0f} %"),
+    "power_brake_pct": ("{gpu} slowed by the power brake in {} of readings", "{:.0f} %"),
+    "slowdown_pct": ("{gpu} slowed by a hardware slowdown in {} of readings", "{:.0f} %"),
+    "power_cap_pct": ("{gpu} at its power cap in {} of readings", "{:.0f} %"),
+    "cpu_wait_pct": ("some program waited for a CPU {} of the time", "{:.0f} %"),
+    "memory_wait_pct": ("some program waited for memory {} of the time", "{:.0f} %"),
+    "io_wait_pct": ("some program waited for a disk {} of the time", "{:.0f} %"),
+    "sm_mhz": ("{gpu} clock {} MHz", "{:,.0f}"),
+    "gpu_pct": ("{gpu} busy {}", "{:.0f} %"),
+    RUN_CORES: ("the run itself used {} CPU cores", "{:.1f}"),
+    OTHER_CORES: ("other programs used {} CPU cores", "{:.1f}"),
+    "others_gpu_gib": ("other programs held {} GiB on {gpu}", "{:.1f}"),
+    "stopped_pct": ("the CPU limit stopped the run in {} of periods", "{:.0f} %"),
+    "steal_pct": ("the host took {} of the CPUs", "{:.0f} %"),
+    "swap_mib_s": ("swap {} MiB/s", "{:.0f}"),
 }
 
 
@@ -94,7 +108,10 @@ def epoch_comparison_text(
         first = f"{took}, {by} {'more' if more_s > 0 else 'less'} than {usual}"
     is_first = it.epoch.epoch == 0
     named = [_part_text(part, compiles, is_first) for part in it.parts]
-    parts = ", ".join([*named, *_rest_text(it.rest_s)])
+    if it.rest_s:
+        rest = f"{units.seconds(abs(it.rest_s))} {'more' if it.rest_s > 0 else 'less'}"
+        named.append(f"all else {rest} than usual")
+    parts = ", ".join(named)
     sentences = [f"{first}: {parts}." if parts else f"{first}.", *then]
     causes = "; ".join(_cause_text(cause, gpu) for cause in it.causes)
     if causes:
@@ -117,12 +134,6 @@ def steps_asked_for(epoch: Epoch, model: Model | None) -> str:
     return f"{asked:,} of {whole:,} steps" if asked < whole else f"{asked:,} steps"
 
 
-def _rest_text(rest_s: float) -> list[str]:
-    if not rest_s:
-        return []
-    return [f"all else {units.seconds(abs(rest_s))} {'more' if rest_s > 0 else 'less'} than usual"]
-
-
 def _part_text(part: Differing, compiles: bool, is_first: bool) -> str:
     took = units.seconds(part.value)
     usually = f"usually {units.seconds(part.usual)}" if part.usual >= 0.005 else "usually none"
@@ -133,35 +144,11 @@ def _part_text(part: Differing, compiles: bool, is_first: bool) -> str:
             return f"compiling took {took} of it"
         batch = "its first batch" if is_first else "its first batch of another size"
         return f"{batch} took {took} more than a usual one"
-    name = {
-        OPENING_S: "its start took",
-        WAITED_S: "waiting for data took",
-        VALIDATION_S: "validation took",
-        ENDING_S: "what followed the last batch took",
-        STEPS_S: "its steps took",
-    }[part.name]
-    return f"{name} {took} ({usually})"
+    return f"{_PARTS[part.name]} {took} ({usually})"
 
 
 def _cause_text(cause: Differing, gpu: int | None) -> str:
-    name, value, usual = cause.name, cause.value, cause.usual
+    text, number = _CAUSES[cause.name]
     device = "GPU" if gpu is None else f"GPU {gpu}"
-    if name in _SHARES:
-        return f"{device} {_SHARES[name]} in {value:.0f} % of readings (usually {usual:.0f} %)"
-    if name in _WAITS:
-        return f"{_WAITS[name]} {value:.0f} % of the time (usually {usual:.0f} %)"
-    if name == "sm_mhz":
-        return f"{device} clock {value:,.0f} MHz (usually {usual:,.0f})"
-    if name == "gpu_pct":
-        return f"{device} busy {value:.0f} % (usually {usual:.0f} %)"
-    if name == RUN_CORES:
-        return f"the run itself used {value:.1f} CPU cores (usually {usual:.1f})"
-    if name == OTHER_CORES:
-        return f"other programs used {value:.1f} CPU cores (usually {usual:.1f})"
-    if name == "others_gpu_gib":
-        return f"other programs held {value:.1f} GiB on {device} (usually {usual:.1f})"
-    if name == "stopped_pct":
-        return f"the CPU limit stopped the run in {value:.0f} % of periods (usually {usual:.0f} %)"
-    if name == "steal_pct":
-        return f"the host took {value:.0f} % of the CPUs (usually {usual:.0f} %)"
-    return f"swap {value:.0f} MiB/s (usually {usual:.0f})"
+    value, usual = number.format(cause.value), number.format(cause.usual)
+    return f"{text.format(value, gpu=device)} (usually {usual})"

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from dlmon.figures import units
-from dlmon.figures.machine import Level
+from dlmon.figures.machine import Level, gpu_kinds
 from dlmon.figures.phases import phase_text
 from dlmon.records import WITHOUT_EPOCHS, Gpu, Machine
 from dlmon.remote.host import Age, HostSnapshot, HostState, RunningSession
@@ -73,7 +73,7 @@ def sentence_of(host: HostSnapshot) -> str:
         parts.append("no sample yet")
     elif host.state == HostState.CONNECTED and host.age is None:
         parts.append(host.notice or "waiting for the sensors")
-    parts.append(clock_sentence(host))
+    parts.append(clock_away(host))
     parts.append(sessions_problem(host))
     return "; ".join(filter(None, parts))
 
@@ -96,25 +96,14 @@ def sessions_problem(host: HostSnapshot) -> str:
     return "" if problem is None else f"its sessions are unknown: {problem}"
 
 
-def clock_words(host: HostSnapshot) -> str:
+def clock_away(host: HostSnapshot) -> str:
     """Say how far the clock of a host is from ours: clock 12 s ahead; empty where it is not."""
-    away = _clock_away(host)
-    return f"clock {away}" if away else ""
-
-
-def clock_sentence(host: HostSnapshot) -> str:
-    """Say the same in a sentence: its clock is 12 s ahead."""
-    away = _clock_away(host)
-    return f"its clock is {away}" if away else ""
-
-
-def _clock_away(host: HostSnapshot) -> str:
     ahead_s = host.clock_ahead_s
     if not ahead_s:
         return ""
     away_s = abs(ahead_s)
     away = f"{away_s:.0f} s" if away_s < 99.5 else units.clock(away_s)
-    return f"{away} {'ahead' if ahead_s > 0 else 'behind'}"
+    return f"clock {away} {'ahead' if ahead_s > 0 else 'behind'}"
 
 
 def _time(wall: float | None) -> str:
@@ -193,13 +182,9 @@ def short_command(command: str) -> str:
 def identity(host: HostSnapshot) -> str:
     """Say what is built into a host: its GPUs, else its processor."""
     facts = host.facts
-    names = [units.device(gpu.name) for gpu in facts.gpus or ()]
-    if not names:
-        return units.device(facts.cpu_model) if facts.cpu_model else ""
-    kinds = dict.fromkeys(names)
-    return ", ".join(
-        f"{names.count(kind)} × {kind}" if names.count(kind) > 1 else kind for kind in kinds
-    )
+    if kinds := gpu_kinds(facts):
+        return ", ".join(kinds)
+    return units.device(facts.cpu_model) if facts.cpu_model else ""
 
 
 def session_title(session: RunningSession) -> str:

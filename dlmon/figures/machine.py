@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import fields, replace
 from typing import Literal
@@ -337,10 +338,7 @@ def identity(facts: MachineFacts) -> list[str]:
     memory_mib = facts.memory_limit_mib or facts.memory_mib
     if memory_mib is not None:
         parts.append(units.gibibytes(memory_mib))
-    names = [units.device(gpu.name) for gpu in facts.gpus or ()]
-    for name in dict.fromkeys(names):
-        count = names.count(name)
-        parts.append(f"{count} × {name}" if count > 1 else name)
+    parts += gpu_kinds(facts)
     if facts.gpus == () or (facts.gpus is None and "gpus" in facts.why):
         parts.append(NO_GPU)
     if facts.gpus and facts.driver:
@@ -350,6 +348,12 @@ def identity(facts: MachineFacts) -> list[str]:
     if facts.on_battery:
         parts.append("on battery")
     return parts
+
+
+def gpu_kinds(facts: MachineFacts) -> list[str]:
+    """Name the GPUs of a machine, and how many there are of each kind."""
+    counts = Counter(units.device(gpu.name) for gpu in facts.gpus or ())
+    return [f"{count} × {kind}" if count > 1 else kind for kind, count in counts.items()]
 
 
 def worst(found: Iterable[Figure]) -> Level:

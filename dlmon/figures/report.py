@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Container, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -54,18 +54,18 @@ class Report:
     @property
     def sections(self) -> Iterator[Section]:
         """All that is said, from top to bottom."""
-        over_time = [OverTime()] if self.charts or self.metrics else []
+        has_charts = bool(self.charts or self.metrics)
         for one in self.compared:
             yield from one.sections
         if self.together is not None:
             yield self.together
-            yield from over_time
+            yield from [OverTime()] * has_charts
         for name, session in zip(self.names, self.sessions, strict=True):
-            yield Heading(name, session.heading.facts)
-            yield from session.top
-            if self.together is None:
-                yield from over_time
-            yield from session.rest
+            for section in session.sections:
+                if isinstance(section, Heading):
+                    yield replace(section, text=name)
+                elif not isinstance(section, OverTime) or (has_charts and self.together is None):
+                    yield section
         for sweep in self.sweeps:
             yield from sweep.sections
 
@@ -162,9 +162,8 @@ def _names(reports: Sequence[SessionReport]) -> tuple[str, ...]:
 
 def _metric_texts(report: SessionReport, taken: Container[str]) -> dict[str, str]:
     """Return what each metric of a session came to, by a name that is none of those taken."""
-    rows = report.metrics.rows if report.metrics is not None else ()
-    texts = {}
-    for name, final, best, _ in rows:
+    metrics, texts = report.under("Metrics"), {}
+    for name, final, best, _ in metrics.rows if metrics is not None else ():
         row = f"metric {name}" if name in taken else name
         texts[row] = final if best in ("–", final) else f"{final} (best {best})"
     return texts
@@ -173,10 +172,11 @@ def _metric_texts(report: SessionReport, taken: Container[str]) -> dict[str, str
 def _together(reports: Sequence[SessionReport], names: Sequence[str]) -> Table:
     """Put the figures and settings of sessions side by side; settings only where they differ."""
     # A script may call a metric as a figure of ours is called; of any session, so for all alike.
-    taken = {name for report in reports for name, _ in (*report.figures, *report.options)}
+    found = [report.under("Options") for report in reports]
+    options = [{} if section is None else dict(section.rows) for section in found]
+    taken = {name for report in reports for name, _ in report.figures}.union(*options)
     columns = [dict(report.figures) | _metric_texts(report, taken) for report in reports]
     figures = list(dict.fromkeys(name for column in columns for name in column))
-    options = [dict(report.options) for report in reports]
     settings = list(dict.fromkeys(name for column in options for name in column))
     rows = [(name, *(column.get(name, "–") for column in columns)) for name in figures]
     for name in settings:

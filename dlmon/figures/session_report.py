@@ -28,6 +28,7 @@ from dlmon.figures.sections import (
     Figures,
     Heading,
     Note,
+    OverTime,
     Row,
     Section,
     Table,
@@ -89,6 +90,10 @@ _JUDGED = (VALID, IN_DOUBT)
 _OWN = "dlmon"
 _CODE = {"script_sha256": "SHA-256 of the script", "git_commit": "git commit"}
 _SHOWN_DIGITS = 12
+_OF_ROW = (
+    *("kind", "metric", "value", "low", "high", "projected", "comparable", "badges", "year"),
+    "session",
+)
 
 
 @dataclass(frozen=True)
@@ -97,12 +102,8 @@ class SessionReport:
 
     Attributes:
         title: its name, or its id.
-        heading: what ran.
-        top: what it found, and itself among published and earlier times.
-        rest: all else.
+        sections: what ran, what it found, itself among published and earlier times, and all else.
         figures: a row each, with what speaks against them.
-        options: what it was asked for.
-        metrics: what each metric came to; None where there is none.
         session: what was read, of which the machine is drawn over time.
         metric_curves: what training said of itself, over time too.
         marks: on its axis.
@@ -111,16 +112,17 @@ class SessionReport:
 
     id: str
     title: str
-    heading: Heading
-    top: tuple[Section, ...]
-    rest: tuple[Section, ...]
+    sections: tuple[Section, ...]
     figures: tuple[Row, ...]
-    options: tuple[Row, ...]
-    metrics: Table | None
     session: Session
     metric_curves: MetricCurves
     marks: tuple[Mark, ...]
     as_json: Mapping[str, Any]
+
+    def under(self, heading: str) -> Any:
+        """Return the section under a heading; None where there is none."""
+        found = (one for one in self.sections if getattr(one, "heading", "") == heading)
+        return next(found, None)
 
 
 def session_report(path: Path, full: bool = False, on_read: OnRead = ignore) -> SessionReport:
@@ -193,25 +195,25 @@ class _Gathered:
             for name, said in summary_rows(Outcome(self.session, snapshot, self.status, label))
             if name != METRICS and (self.full or name != COMMAND)
         )
-        metrics = metric_table(
-            metric_figures(snapshot.epochs, self.session.learning), epoch_word(header)
-        )
+        metrics = metric_figures(snapshot.epochs, self.session.learning)
         ran = (header.workload or NO_WORKLOAD) + (f" – {workload.title}" if workload else "")
         when = units.day_and_time(header.wall)
-        options = tuple(self._options(snapshot))
         heading = Heading(
             label.name or header.id,
             (f"{ran} · {when} · {self.status}", ", ".join(identity(self.session.facts))),
         )
-        top = [*self._verdict(snapshot, comparison), *describe_comparison(comparison)]
-        rest = [
+        sections = [
+            heading,
+            *self._verdict(snapshot, comparison),
+            *describe_comparison(comparison),
+            OverTime(),
             account_section(snapshot),
             _under(
                 "The longest times without a batch",
                 [(units.clock(mark.at_s), mark.text) for mark in gaps],
             ),
             Figures("Figures", tuple(row for row in figures if row[0] not in _JUDGED)),
-            metrics,
+            metric_table(metrics, epoch_word(header)),
             loop_table(snapshot),
             epoch_table(snapshot.epochs, snapshot.model),
             *(
@@ -221,24 +223,20 @@ class _Gathered:
             ),
             _under("Notices", [self._notice(notice) for notice in snapshot.notices]),
             _under("Environment", self._environment(snapshot)),
-            _under("Options", options),
+            _under("Options", self._options(snapshot)),
         ]
         command = self._command(snapshot)
         if command is not None:
-            rest.append(Code("To run it again", (command,)))
+            sections.append(Code("To run it again", (command,)))
         if self.full:
-            rest.append(_processes(snapshot))
+            sections.append(_processes(snapshot))
             output = tuple(line.text for line in snapshot.output[-SHOWN_OUTPUT:])
-            rest.append(Code("Output", output) if output else None)
+            sections.append(Code("Output", output) if output else None)
         return SessionReport(
             id=text(header.id),
             title=text(heading.text),
-            heading=with_texts(heading, text),
-            top=with_texts(tuple(top), text),
-            rest=with_texts(tuple(section for section in rest if section is not None), text),
+            sections=with_texts(tuple(one for one in sections if one is not None), text),
             figures=with_texts(figures, text),
-            options=options,
-            metrics=None if metrics is None else with_texts(metrics, text),
             session=self.session,
             metric_curves=self.metric_curves.renamed(text),
             marks=(*epoch_marks(self.session), *gaps),
@@ -336,16 +334,7 @@ class _Gathered:
                 {
                     # The label of a row may hold a whole command, with its secrets.
                     "label": comparison.names.get(row.session or "", row.label),
-                    "kind": row.kind,
-                    "metric": row.metric,
-                    "value": row.value,
-                    "low": row.low,
-                    "high": row.high,
-                    "projected": row.projected,
-                    "comparable": row.comparable,
-                    "badges": list(row.badges),
-                    "year": row.year,
-                    "session": row.session,
+                    **{name: getattr(row, name) for name in _OF_ROW},
                 }
                 for row in comparison.rows
             ],

@@ -86,7 +86,7 @@ class WatchedHosts(WatchedLines):
         if problem != said:
             self._reported[host.name] = problem
             self._print_problem(host.name, problem)
-        ahead = words.clock_sentence(host.snapshot())
+        ahead = words.clock_away(host.snapshot())
         if ahead and problem is None and host.name not in self._clocks_reported:
             self._clocks_reported.add(host.name)
             self.print_error(f"{host.name}: {ahead}")

@@ -5,7 +5,7 @@ from dlmon.figures.sections import Bars, Note
 
 def under(report, heading):
     """Return the section of a session's report under a heading; None where there is none."""
-    return next((one for one in report.rest + report.top if one.heading == heading), None)
+    return report.under(heading)
 
 
 def bars(report):

@@ -70,7 +70,7 @@ class HostCard(Lines):
         text, _ = words.status_of(host)
         status = f"● {text}" if host.is_current else text
         room = self.outer_size.width - len(status) - 8
-        about = (words.identity(host), words.clock_words(host))
+        about = (words.identity(host), words.clock_away(host))
         below = fit("  ".join(filter(None, about)), self.outer_size.width - 6)
         name = fit(host.name, max(0, room)).rstrip()
         self.set_titles(name, below.rstrip(), right=status)

@@ -54,14 +54,14 @@ def test_a_profile_has_a_table_of_operations_or_says_why_not(tmp_path):
     lost = Profile(end, 2, begin, end, 5, "jax", why={"operations": "its trace is cut short"})
     path = write_log(tmp_path, [header, *records[:-1], kept, lost, records[-1]])
     report = make_report([path], [])
-    rest = report.sessions[0].rest
+    rest = report.sessions[0].sections
     at = rest.index(under(report.sessions[0], "Profiles"))
     profiled, table, lost = rest[at : at + 3]
     assert profiled.sentences == ("5 steps by PyTorch's profiler, 1.00 s",)
     assert table.rows[0] == ("100.0 %", "5", "1.50 ms", "40.0 ms", "aten::mm|<b>")
     assert lost.sentences == ("5 steps by JAX's profiler, 1.00 s: its trace is cut short",)
     assert "aten::mm|&lt;b&gt;" in html_of(report)
-    assert "`aten::mm¦<b>` | 100.0 % | 5 |" in markdown_of(report)
+    assert "| `aten::mm¦<b>` |" in markdown_of(report)
     first, second = report.sessions[0].as_json["profiles"]
     assert (first["steps"], first["file"]) == (5, "profile-1.json.gz")
     assert first["operations"][0]["device_us"] == 40_000
@@ -91,7 +91,7 @@ def test_what_speaks_against_figures_is_said(tmp_path):
     header, *records = recorded_session()
     busy = MachineFacts(**{**vars(header.machine), "on_battery": True})
     session = only(write_log(tmp_path, [replace(header, machine=busy), *records]))
-    assert "The machine ran on battery." in said(session.top, "list")
+    assert "The machine ran on battery." in said(session.sections, "list")
     assert session.as_json["against"][Doubt.ON_BATTERY] == "the machine ran on battery"
 
 
@@ -160,11 +160,11 @@ def test_a_machine_alone_is_reported(tmp_path):
     path = write_log(tmp_path, [header, *readings, result])
     report = make_report([path], [])
     (session,) = report.sessions
-    assert session.heading.facts[0].startswith("the machine alone · ")
+    assert session.sections[0].facts[0].startswith("the machine alone · ")
     assert under(session, "To run it again") is None
     assert under(session, "Where the time went") is None
-    assert not said(session.top, "good")
-    assert not said(session.top, "warning")
+    assert not said(session.sections, "good")
+    assert not said(session.sections, "warning")
     assert report.charts[0].title == "CPU"
     assert "(host)" in dict(session.figures)["recorded"]
     assert "mean CPU" in dict(session.figures)
@@ -197,7 +197,7 @@ def test_reading_ends_where_what_hears_of_it_raises(tmp_path):
 def test_what_metrics_came_to_stands_in_every_form(tmp_path):
     report = make_report([write_log(tmp_path, recorded_session())], [])
     (session,) = report.sessions
-    rows = {row[0]: row[1:] for row in session.metrics.rows}
+    rows = {row[0]: row[1:] for row in session.under("Metrics").rows}
     assert rows["val_loss"] == ("0.6000", "0.6000", "3")
     assert session.as_json["metrics"]["val_loss"]["best_epoch"] == 3
     assert "### Metrics" in markdown_of(report)
@@ -229,10 +229,10 @@ def test_the_versions_that_a_script_trained_with_stand_in_its_environment(tmp_pa
 def test_the_sentence_of_a_script_has_the_unit_of_its_figures(tmp_path):
     session = only(write_log(tmp_path, script_session(samples=None)))
     figures = dict(session.figures)
-    assert said(session.top, "verdict")[0] == "50 steps/s."
+    assert said(session.sections, "verdict")[0] == "50 steps/s."
     assert figures["throughput"].startswith("50 steps/s")
     of_samples = only(write_log(tmp_path, script_session(), "samples"))
-    assert said(of_samples.top, "verdict")[0] == "3,200 samples/s."
+    assert said(of_samples.sections, "verdict")[0] == "3,200 samples/s."
 
 
 def of_script(records, *arguments):

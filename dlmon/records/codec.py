@@ -124,6 +124,15 @@ def decode(line: bytes | str) -> Record | None:
         loaded = _JSON.decode(text)
     except (ValueError, RecursionError) as error:
         raise RecordError(f"not a record: {error}") from None
+    return read_record(loaded)
+
+
+def read_record(loaded: Any) -> Record | None:
+    """Return the record that JSON holds, as `decode` does of a line.
+
+    Raises:
+        RecordError: it is none.
+    """
     if not isinstance(loaded, dict) or not isinstance(loaded.get("type"), str):
         raise RecordError("not a record: an object with a type was expected")
     kind = loaded["type"]

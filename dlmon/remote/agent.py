@@ -55,6 +55,7 @@ from dlmon.records import (
     Status,
     SweepHeader,
     encode,
+    to_json,
 )
 from dlmon.session.follower import SessionFollower
 from dlmon.session.source import SLICE_S
@@ -291,10 +292,10 @@ def _listed(entry: SessionEntry) -> Answer:
         "status": str(entry.status),
         "name": label.name,
         "note": label.note,
-        "header": encode(entry.header).decode(),
+        "header": to_json(entry.header),
     }
     if entry.result is not None:
-        listed["result"] = encode(entry.result).decode()
+        listed["result"] = to_json(entry.result)
     return listed
 
 

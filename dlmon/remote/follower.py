@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 from dlmon.control import NotControlled
 from dlmon.log.directory import NoSuchLog, SeveralLogs
 from dlmon.log.folder import place_options
-from dlmon.records import Record, Status, decode
+from dlmon.records import Record, Status, read_record
 from dlmon.remote.connection import RefusedRequest
 from dlmon.remote.link import Link
 from dlmon.remote.listing import ListedSession, listed_sessions
@@ -114,8 +113,8 @@ async def asked_records(
         SshError: there is no connection, or it was lost.
     """
     asked = link.ask("control", session=session, request=request, log_dir=log_dir)
-    lines = [json.dumps(answer["record"]) async for answer in asked if "record" in answer]
-    return [record for line in lines if (record := decode(line)) is not None]
+    read = [read_record(answer["record"]) async for answer in asked if "record" in answer]
+    return [record for record in read if record is not None]
 
 
 async def find_remote(link: Link, meant: str, log_dir: str | None = None) -> ListedSession:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import re
 from pathlib import Path
 
@@ -17,7 +16,8 @@ from dlmon.records import (
     SessionHeader,
     Status,
     SweepHeader,
-    decode,
+    read_object,
+    read_record,
 )
 from dlmon.records.record import record
 from dlmon.remote.connection import Answer
@@ -39,7 +39,7 @@ class ListedSession:
     status: Status
     label: Label
     header: SessionHeader
-    result: Result | None
+    result: Result | None = None
 
     def entry(self, directory: Path) -> SessionEntry:
         """Return it as one of a log directory, in which its copy lies or would lie."""
@@ -97,8 +97,8 @@ async def listed_sweeps(host: Link, log_dir: str | None = None) -> list[ListedSw
         if "status" in answer and len(begun) < MOST_SWEEPS:
             begun.setdefault(sweep, answer)
         elif sweep in begun and len(records.setdefault(sweep, [])) < MOST_RECORDS:
-            with contextlib.suppress(RecordError, ValueError, RecursionError):
-                found = decode(json.dumps(answer.get("record")))
+            with contextlib.suppress(RecordError):
+                found = read_record(answer.get("record"))
                 if found is not None:
                     records[sweep].append(found)
     listed = []
@@ -113,28 +113,13 @@ async def listed_sweeps(host: Link, log_dir: str | None = None) -> list[ListedSw
 
 def _read(answer: Answer) -> ListedSession | None:
     """Return a session that a host listed; None where it is none that a file can be named after."""
+    fields = {"status": str(Status.UNKNOWN), **answer, "label": vars(_label(answer))}
     try:
-        header, result = decode(answer["header"]), None
-        if answer.get("result") is not None:
-            result = decode(answer["result"])
-        session, file, size = answer["session"], answer["file"], int(answer["size"])
-    except (RecordError, KeyError, OverflowError, TypeError, ValueError, RecursionError):
+        listed = read_object(ListedSession, fields)
+    except (RecordError, RecursionError):
         return None
-    if not isinstance(session, str) or not isinstance(file, str):
-        return None
-    if not _ID.fullmatch(session) or "/" in file or not is_log(Path(file)):
-        return None
-    if not isinstance(header, SessionHeader) or not isinstance(result, (Result, type(None))):
-        return None
-    return ListedSession(
-        session=session,
-        file=file,
-        size=max(0, size),
-        status=Status(str(answer.get("status"))),
-        label=_label(answer),
-        header=header,
-        result=result,
-    )
+    named = _ID.fullmatch(listed.session) and "/" not in listed.file and listed.size >= 0
+    return listed if named and is_log(Path(listed.file)) else None
 
 
 def _label(answer: Answer) -> Label:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable
 
-from dlmon.records import Facts, Machine, MachineFacts, Notice, RecordError, decode
+from dlmon.records import Facts, Machine, MachineFacts, Notice, RecordError, read_record
 from dlmon.remote.connection import Answer
 from dlmon.remote.link import Link, Standing
 from dlmon.session.machine_history import MachineHistory
@@ -79,8 +78,8 @@ class RemoteMachine(MachineSource):
             self._take_notice(str(answer["error"]))
             return
         try:
-            record = decode(json.dumps(answer.get("record")))
-        except (RecordError, ValueError, RecursionError):
+            record = read_record(answer.get("record"))
+        except RecordError:
             return
         if isinstance(record, Facts):
             self.facts, self.host_name = record.machine, record.host

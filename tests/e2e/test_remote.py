@@ -24,7 +24,7 @@ from fakes.sshd import Network, lacks_sshd
 from dlmon.launch.bootstrap import hash_of
 from dlmon.launch.children import end_process
 from dlmon.launch.sensing import Sensing
-from dlmon.records import Facts, Machine, Status, decode, encode
+from dlmon.records import Facts, Machine, Status, decode, encode, to_json
 from dlmon.records.sanitize import clean
 from dlmon.remote import connection as connections
 from dlmon.remote.connection import RefusedRequest, connect, connected, packed, sent_files
@@ -769,7 +769,7 @@ def listed_line(**changed):
         "status": "running",
         "name": "mine",
         "note": None,
-        "header": encode(HEADER).decode(),
+        "header": to_json(HEADER),
     }
     return answer_line(**{**fields, **changed})
 

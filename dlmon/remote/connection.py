@@ -166,6 +166,8 @@ class Connection:
         self._write_bytes(bootstrap_line() + json.dumps(asked).encode() + b"\n")
         answer = await self._marked(mark)
         self._check(answer)
+        if type(answer["missing"]) is not bool:
+            raise ValueError
         archive = packed(files) if answer["missing"] else b""
         if archive:
             self._write_bytes(b"%d\n" % len(archive) + archive)

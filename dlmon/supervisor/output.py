@@ -66,13 +66,11 @@ class OutputLines:
     def __init__(self) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._unfinished_control = ""
-        self._row = _Row()
-        self._cursor = 0
-        # Lines that may change, above and below that of the cursor, and those before that ended.
-        self._above: list[_Row] = []
-        self._below: list[_Row] = []
-        self._ended: deque[_Row] = deque(maxlen=_MOST_ROWS)
+        self._rows = [_Row()]
+        """The last lines: those before `_live` have ended, the others may change."""
+        self._live = self._at = self._column = 0
         self._reach = 0
+        """How many lines above the last one may change."""
 
     def feed(self, data: bytes, t: int, final: bool = False) -> list[str]:
         """Take bytes that arrived at `t`; return the lines that ended.
@@ -93,70 +91,62 @@ class OutputLines:
 
     def standing(self, t: int, final: bool = False) -> list[str]:
         """Return the unfinished lines that are new and have stood for a second, or are `final`."""
-        rows = (*self._above, self._row, *self._below)
+        rows = self._rows[self._live :]
         due = [row for row in rows if row.is_due(t) or (final and row.text != row.sent)]
         return [row.take() for row in due if row.text.strip()]
 
     def _apply_control(self, control: str, ended: list[str]) -> None:
-        row = self._row
+        row = self._rows[self._at]
         if control == "\n":
             self._end(ended)
         elif control == "\r":
-            self._cursor = 0
+            self._column = 0
         elif control[0] == "\b":
-            self._cursor = max(0, self._cursor - len(control))
+            self._column = max(0, self._column - len(control))
         elif control in _ERASE_TO_END:
-            row.text = row.text[: self._cursor]
+            row.text = row.text[: self._column]
             if control[-1] == "J":
-                self._below.clear()
+                del self._rows[self._at + 1 :]
         elif control == _ERASE_LINE:
-            row.text = " " * self._cursor
+            row.text = " " * self._column
         elif (move := _MOVE.fullmatch(control)) is not None:
             count, direction = min(int(move[1] or 1) or 1, _MOST_ROWS), move[2]
-            for _ in range(count):
-                (self._go_up if direction in "AF" else self._go_down)()
+            self._move(-count if direction in "AF" else count)
             if direction in "EF":
-                self._cursor = 0
+                self._column = 0
 
-    def _go_up(self) -> None:
-        if len(self._below) == _MOST_ROWS or not (self._above or self._ended):
-            return
-        self._below.insert(0, self._row)
-        self._row = self._above.pop() if self._above else self._ended.pop()
-        self._reach = max(self._reach, len(self._below))
-
-    def _go_down(self) -> bool:
-        """Go to the line below, and return whether there is one."""
-        if not self._below:
-            return False
-        self._above.append(self._row)
-        self._row = self._below.pop(0)
-        return True
+    def _move(self, count: int) -> None:
+        """Go so many lines down, or up, as far as there are lines."""
+        last = len(self._rows) - 1
+        self._at = max(0, last - _MOST_ROWS, min(self._at + count, last))
+        self._live = min(self._live, self._at)
+        self._reach = max(self._reach, last - self._at)
 
     def _overwrite(self, text: str, t: int, ended: list[str]) -> None:
-        row = self._row
+        row = self._rows[self._at]
         if row.changed_t is None:
             row.changed_t = t
-        after = row.text[self._cursor + len(text) :]
-        row.text = row.text[: self._cursor].ljust(self._cursor) + text + after
-        self._cursor += len(text)
+        after = row.text[self._column + len(text) :]
+        row.text = row.text[: self._column].ljust(self._column) + text + after
+        self._column += len(text)
         while len(row.text) >= LINE_LIMIT:
             ended.append(clean(row.text[:LINE_LIMIT]))
             row.text = row.text[LINE_LIMIT:]
-            self._cursor = len(row.text)
+            self._column = len(row.text)
             row.sent = ""
 
     def _end(self, ended: list[str]) -> None:
-        self._cursor = 0
-        if self._go_down():
+        self._column, self._at = 0, self._at + 1
+        if self._at < len(self._rows):
             return
-        self._above.append(self._row)
-        self._row = _Row()
-        while len(self._above) > self._reach:
-            row = self._above.pop(0)
+        self._rows.append(_Row())
+        while self._at - self._live > self._reach:
+            row, self._live = self._rows[self._live], self._live + 1
             if row.text != row.sent or not row.text:
                 ended.append(row.take())
-            self._ended.append(row)
+        if (excess := self._live - _MOST_ROWS) > 0:
+            del self._rows[:excess]
+            self._live, self._at = self._live - excess, self._at - excess
 
 
 class _Held:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from dlmon.records import ProcessTree
@@ -53,7 +54,10 @@ class ProcessProvider(Provider):
         self._threads_t: int | None = None
         self._read_bytes: dict[int, int] = {}
         self._counts_delays = False
-        """Whether the kernel says how long a thread waits: it has said so once."""
+        """Whether the kernel says how long a thread waits, as it then does of us."""
+        with suppress(OSError, ValueError):
+            _delay_ns(kernel_files.read(proc / "self/schedstat"))
+            self._counts_delays = True
         self._t = 0
         self._nothing = Reading()
 
@@ -152,7 +156,6 @@ class ProcessProvider(Provider):
         ticks: dict[tuple[int, int], int] = {}
         delays: dict[tuple[int, int], int] = {}
         processes: dict[tuple[int, int], int] = {}
-        tried = False
         for pid in self._members:
             try:
                 threads = kernel_files.numbered(f"{self._proc}/{pid}/task")
@@ -166,13 +169,8 @@ class ProcessProvider(Provider):
                     ticks[thread] = stat.ticks
                     processes[thread] = pid
                     # One that did not run is not read again: there may be thousands.
-                    if stat.ticks != self._thread_ticks.get(thread) or (
-                        # Unless nothing is known of the kernel: then one of them is tried.
-                        not self._counts_delays and not tried
-                    ):
-                        tried = True
+                    if self._counts_delays and stat.ticks != self._thread_ticks.get(thread):
                         delays[thread] = _delay_ns(kernel_files.read(f"{folder}/schedstat"))
-                        self._counts_delays = True
                 except (OSError, ValueError):
                     continue
         ticks_before, delays_before = self._thread_ticks, self._thread_delays

@@ -24,6 +24,8 @@ class Proc:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        (folder / "self").mkdir()
+        (folder / "self" / "schedstat").write_text("1 0 9\n")
 
     def stat(
         self,
@@ -282,12 +284,10 @@ def test_those_of_its_processes_are_counted_that_wait_for_a_disk(proc: Proc):
 
 @pytest.mark.parametrize("schedstat", ["", "0 0 0\n", "what is this\n"])
 def test_where_the_kernel_does_not_count_waits_that_is_the_reason(proc: Proc, schedstat):
-    provider = ProcessProvider(proc.folder)
-    for t, ticks in ((0, 50), (5, 60)):
-        proc.stat(10, ticks=ticks)
-        (proc.folder / "10" / "task" / "10" / "schedstat").write_text(schedstat)
-        if t == 0:
-            provider.watch(10, 0)
+    (proc.folder / "self" / "schedstat").write_text(schedstat)
+    proc.stat(10, ticks=50)
+    provider = watching(proc, 10)
+    proc.stat(10, ticks=60)
     reported = threads_of(provider, 5 * SECOND)
     assert (reported.cpu_wait_pct, list(reported.why)) == (None, ["cpu_wait_pct"])
     assert reported.busiest_thread_pct == 100 * 10 / TICKS_PER_S / 5
@@ -296,18 +296,6 @@ def test_where_the_kernel_does_not_count_waits_that_is_the_reason(proc: Proc, sc
 def test_while_no_thread_runs_none_waits_for_a_cpu(proc: Proc):
     proc.stat(10, ticks=50)
     provider = watching(proc, 10)
-    for t in (5, 10, 15):
-        reported = threads_of(provider, t * SECOND)
-        assert (reported.cpu_wait_pct, reported.why) == (0.0, {})
-
-
-def test_a_thread_that_sleeps_since_its_start_shows_that_the_kernel_counts_waits(proc: Proc):
-    proc.stat(10)
-    schedstat = proc.folder / "10" / "task" / "10" / "schedstat"
-    counted = schedstat.read_text()
-    schedstat.write_text("0 0 0\n")
-    provider = watching(proc, 10)
-    schedstat.write_text(counted)
     reported = threads_of(provider, 5 * SECOND)
     assert (reported.cpu_wait_pct, reported.why) == (0.0, {})
 

@@ -41,10 +41,13 @@ class Package:
             most_uj: more than it can have taken since it was last read.
 
         Raises:
-            OSError, ValueError: it can't be read, holds no number, or began again by itself.
+            OSError, ValueError: it can't be read, holds no number, or began again by itself, or how
+                often is not known.
         """
         last_uj, now_uj = self.last_uj, int(kernel_files.read(self.counter))
         self.last_uj = now_uj
+        if self.range_uj < most_uj < math.inf:
+            raise ValueError(READ_TOO_SELDOM)
         if now_uj < last_uj:
             if now_uj + self.range_uj + 1 - last_uj > most_uj:
                 raise ValueError(BEGAN_AGAIN)
@@ -78,6 +81,7 @@ class EnergyProvider(Provider):
         if self._why is not None:
             return _unknown(self._why)
         most_uj = math.inf if self._last_t is None else (t - self._last_t) / 1e3 * _MAX_PACKAGE_W
+        self._last_t = t
         try:
             energy_uj = sum(package.total_uj(most_uj) for package in self._packages)
         except (OSError, ValueError) as error:
@@ -85,19 +89,12 @@ class EnergyProvider(Provider):
                 self._why, self.is_denied = DENIED, True
             self._taken = Rates()
             return _unknown(_words(error))
-        last_t, self._last_t = self._last_t, t
-        if last_t is not None and t - last_t > self._shortest_wrap_ns():
-            self._taken = Rates()
-            return _unknown(READ_TOO_SELDOM)
         energy_j = round(energy_uj / 1e6, 1)
         try:
             (uj_s,) = self._taken.per_second(t, energy_uj)
         except ValueError as error:
             return Reading(cpu=Cpu(energy_j=energy_j, why={"power_w": str(error)}))
         return Reading(cpu=Cpu(energy_j=energy_j, power_w=round(uj_s / 1e6, 1)))
-
-    def _shortest_wrap_ns(self) -> float:
-        return min(package.range_uj for package in self._packages) * 1e3 / _MAX_PACKAGE_W
 
 
 def find_packages(root: Path) -> list[Package]:

@@ -833,7 +833,7 @@ async def test_a_log_that_is_sent_among_nonsense_is_copied_as_it_is(stand_in, tm
     host = stand_in(
         {
             "answers": {
-                "sessions": [*NONSENSE, listed_line(size=10**30), END],
+                "sessions": [*NONSENSE, listed_line(size=10**15), END],
                 "follow": [
                     *NONSENSE,
                     *WHOLE,

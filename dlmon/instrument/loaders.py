@@ -5,6 +5,7 @@ PyTorch is never imported: a loader is read by the names of its attributes.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
@@ -267,14 +268,13 @@ def collated_size(batch: Any, due: int) -> int:
     has another size for another reason (time before batch, samples one after the other in one
     row, several crops of each) has as many as are due.
     """
-    shapes: list[tuple[int, ...]] = []
-    lengths: list[int] = []
     try:
-        _find_sizes(batch, 2, shapes, lengths)
+        found_sizes = list(_sizes_in(batch, 2, within_lists=False))
     except Exception:  # noqa: BLE001 - what can't be looked at says nothing
         return due
-    firsts = [shape[0] for shape in shapes]
-    found = max([*firsts, *lengths], default=due)
+    shapes = [size for size in found_sizes if isinstance(size, tuple)]
+    lengths = [size for size in found_sizes if isinstance(size, int)]
+    found = max([*(shape[0] for shape in shapes), *lengths], default=due)
     if due in lengths or found >= due:
         return due
     are_rows = not any(len(shape) == 1 for shape in shapes) and found not in lengths
@@ -283,20 +283,29 @@ def collated_size(batch: Any, due: int) -> int:
     return found
 
 
-def _find_sizes(value: Any, depth: int, shapes: list[tuple[int, ...]], lengths: list[int]) -> None:
+def _sizes_in(value: Any, depth: int, within_lists: bool = True) -> Iterator[tuple[int, ...] | int]:
+    """Yield the shape of each array in a batch, whatever it is nested in, and each list's length.
+
+    What is in a list within a list may be of one sample: it is left out where that is asked for.
+    """
     kind = type(value)
-    if hasattr(kind, "__array__"):
-        shapes.extend([tuple(map(int, value.shape))] if len(value.shape) else [])
-    elif isinstance(value, (tuple, list)):
-        lengths.append(len(value))
-        # What is in a list within a list is of one sample.
-        for member in islice(value, BREADTH if depth else 0):
-            _find_sizes(member, 0 if isinstance(member, (tuple, list)) else depth, shapes, lengths)
-    elif depth:
+    # Some arrays, as sparse ones, are not made into NumPy's.
+    if hasattr(kind, "__array__") or hasattr(kind, "dtype"):
+        if len(value.shape):
+            yield tuple(map(int, value.shape))
+        return
+    is_list = isinstance(value, (tuple, list))
+    if is_list:
+        yield len(value)
+        members: Iterable[Any] = value
+    else:
         is_dict = isinstance(value, dict)
-        held = dict.values(value) if is_dict else getattr(value, "__dict__", {}).values()
-        for member in islice(held, BREADTH):
-            _find_sizes(member, depth - 1, shapes, lengths)
+        members = dict.values(value) if is_dict else getattr(value, "__dict__", {}).values()
+    for member in islice(members, BREADTH) if depth else ():
+        if within_lists or not is_list or not isinstance(member, (tuple, list)):
+            yield from _sizes_in(member, depth - 1, within_lists)
+        else:
+            yield len(member)
 
 
 def leading_size(batch: Any) -> int | None:
@@ -307,26 +316,7 @@ def leading_size(batch: Any) -> int | None:
         if hasattr(type(first), "__array__") and first.shape:
             # As nearly always.
             return int(first.shape[0])
-        return _first_size(batch, DEPTH)
+        sizes = _sizes_in(batch, DEPTH)
+        return next((size[0] for size in sizes if isinstance(size, tuple)), None)
     except Exception:  # noqa: BLE001 - what can't be looked at has no size
         return None
-
-
-def _first_size(value: Any, depth: int) -> int | None:
-    kind = type(value)
-    # Some, as sparse ones, are not made into NumPy's.
-    if hasattr(kind, "__array__") or hasattr(kind, "dtype"):
-        shape = value.shape
-        return int(shape[0]) if len(shape) else None
-    if isinstance(value, (tuple, list)):
-        members = iter(value)
-    elif isinstance(value, dict):
-        members = iter(dict.values(value))
-    else:
-        members = iter(getattr(value, "__dict__", {}).values())
-    if depth:
-        for member in islice(members, BREADTH):
-            size = _first_size(member, depth - 1)
-            if size is not None:
-                return size
-    return None

@@ -100,11 +100,6 @@ def test_what_opens_an_epoch_that_is_cut_short_is_not_steady():
     assert steady_after(*epochs, capped=False).steady_us == 18 * 200_000 + 900_000
 
 
-def test_short_last_batches_are_not_steady():
-    epochs = [[200] * 10] * 3
-    assert steady_after(*epochs, capped=False, samples=95).steady_us == (3 * 9 - 1 - 10) * 200_000
-
-
 def test_batches_that_are_only_summarised_are_steady_too(monkeypatch):
     monkeypatch.setattr(emit, "KEPT_BATCHES", 15)
     assert steady_after([200] * 10, [200] * 10, capped=False).steady_us == 9 * 200_000
@@ -141,29 +136,6 @@ def test_batches_may_arrive_after_the_phase_that_follows_them(position):
     assert records[-1] == by_itself[-1]
 
 
-@given(
-    st.integers(0, 10**18),
-    st.lists(st.integers(1, 10**8), min_size=1, max_size=60),
-    st.data(),
-)
-def test_durations_add_up_without_drift(since, took_ns, data):
-    at, arrived = since, []
-    for duration in took_ns:
-        at += duration
-        arrived.append(at)
-    cuts = sorted(data.draw(st.lists(st.integers(0, len(arrived)), max_size=5)))
-    flushes = [arrived[a:b] for a, b in zip([0, *cuts], [*cuts, len(arrived)], strict=True)]
-    flushes[0] = [begin(t=since, samples=10 * len(arrived)), *flushes[0]]
-    records = batches_in(collect(*flushes))
-    assert sum(time_of(record) for record in records) == at // 1000 - since // 1000
-    for record in records:
-        # Each record's own times are those of the batches, to the microsecond.
-        ended_us = record.t // 1000
-        for offset, dt_us in enumerate(record.dt_us):
-            ended_us += dt_us if offset else 0
-            assert ended_us == arrived[record.first + offset] // 1000
-
-
 def test_a_hook_that_stands_for_several_batches_becomes_as_many_equal_ones():
     queued = [begin(stride=4), BEGIN + 40 * MS, BEGIN + 81 * MS + 5_000, end()]
     (record,) = batches_in(collect(queued))
@@ -172,13 +144,6 @@ def test_a_hook_that_stands_for_several_batches_becomes_as_many_equal_ones():
     assert record.dt_us[:4] == (10_000,) * 4
     assert max(record.dt_us[4:]) - min(record.dt_us[4:]) <= 1
     assert record.t == BEGIN // 1000 * 1000 + 10 * MS
-
-
-def test_samples_are_a_number_when_all_batches_hold_as_many_and_else_an_array():
-    (whole,) = batches_in(collect([begin(samples=50), *ends(5)]))
-    (short,) = batches_in(collect([begin(samples=47), *ends(5)]))
-    (only,) = batches_in(collect([begin(samples=7), *ends(1)]))
-    assert (whole.samples, short.samples, only.samples) == (10, (10, 10, 10, 10, 7), 7)
 
 
 def test_batches_beyond_a_set_that_was_said_to_end_are_taken_for_whole_ones():
@@ -212,11 +177,6 @@ def test_an_epoch_that_was_cut_is_not_whole(arrived, cut):
     assert not epoch.whole
     assert (epoch.steps, epoch.samples) == (arrived, 10 * arrived)
     assert sum(count_of(record) for record in batches) == arrived
-
-
-def test_an_epoch_without_batches_took_no_time_to_train():
-    (epoch,) = collect([begin(), end()])
-    assert epoch.train_end == epoch.begin == BEGIN
 
 
 def test_batches_of_a_fit_that_never_ended_its_epoch_are_reported():
@@ -271,11 +231,6 @@ def test_batches_outside_an_epoch_belong_to_none():
     assert collect([*ends(3), end(), begin(), *ends(2), end(), *ends(4, first=2)])[:-1] == [
         Batches(0, 0, 10, BEGIN // 1000 * 1000 + 20 * MS, (20_000, 20_000)),
     ]
-
-
-def test_a_clock_that_stands_still_gives_no_negative_durations():
-    (record,) = batches_in(collect([begin(), BEGIN - 50 * MS, BEGIN - 60 * MS]))
-    assert record.dt_us == (0, 0)
 
 
 def test_long_flushes_are_cut_into_several_records(monkeypatch):
@@ -339,23 +294,10 @@ def test_the_opening_of_an_epoch_is_timed_apart_from_its_first_batch():
     assert epoch.begin == BEGIN
 
 
-def test_only_the_record_with_an_epochs_first_batch_has_an_opening():
-    queued = opened(after_ms=70)
-    records = batches_in(collect(queued[:5], queued[5:]))
-    assert [record.opening_us for record in records] == [70_000, None]
-
-
 def test_an_epoch_that_is_opened_in_no_time_trains_from_its_begin_on():
     assert phases_of(collect(opened(after_ms=249))) == [Phase(BEGIN, "training")]
     inference = opened(after_ms=249, phase="predicting")
     assert phases_of(collect(inference)) == [Phase(BEGIN, "predicting")]
-
-
-def test_a_long_opening_is_a_phase_of_its_own():
-    assert phases_of(collect(opened(after_ms=2_100))) == [
-        Phase(BEGIN, "opening", 1),
-        Phase(BEGIN + 2_100 * MS, "training"),
-    ]
 
 
 def test_a_long_opening_is_reported_while_it_lasts_and_once():
@@ -412,11 +354,6 @@ def test_stalls_are_counted_before_batches_are_folded_into_a_summary(monkeypatch
     slow = [20] * 400 + [201] + [20] * 300 + [199] + [20] * 298
     calm, stalled = summarised(monkeypatch, (0, [20] * 1_000), (0, slow))
     assert (calm.stalls, stalled.stalls) == (0, 1)
-
-
-def test_a_summary_of_mostly_stalls_knows_a_usual_step_from_before(monkeypatch):
-    _, stalled = summarised(monkeypatch, (0, [20] * 1_000), (0, [20, 900, 900]))
-    assert stalled.stalls == 2
 
 
 def test_an_opening_is_in_no_steps_of_a_summary(monkeypatch):
@@ -523,26 +460,6 @@ def test_the_record_of_an_epoch_is_written_again_with_what_is_known_later():
     assert (last.metrics, last.why) == ({"loss": 1.0, "accuracy": None}, {"accuracy": "NaN"})
 
 
-def test_what_a_gpu_added_up_for_an_epoch_may_come_after_the_next_ones():
-    marks = [
-        mark
-        for n in range(40)
-        for at in [BEGIN + n * MS]
-        for mark in (
-            EpochStart(n, at),
-            MeasuredBatch(at + MS, 10, 0, 1),
-            end(n, t=at + MS),
-        )
-    ]
-    late = [EpochChanged(n, metrics={"accuracy": n / 10}) for n in (0, 38, 39)]
-    records = collect([*marks, *late])
-    *_, before, last = records
-    assert (before.epoch, before.metrics["accuracy"]) == (38, 3.8)
-    assert (last.epoch, last.metrics["accuracy"]) == (39, 3.9)
-    # Nobody waits so long for the first.
-    assert len([record for record in records if isinstance(record, Epoch)]) == 42
-
-
 def test_nothing_is_known_later_of_an_epoch_that_is_not_there():
     assert collect([EpochChanged(0, updates=1)]) == []
 
@@ -603,12 +520,6 @@ def test_of_batches_that_end_together_it_is_not_known_which_of_them_was_waited_f
     assert (record.samples, len(record.dt_us), record.wait_us) == (8, 5, None)
 
 
-def test_sizes_say_how_many_batches_ended_even_if_more_than_were_asked_for():
-    start = EpochStart(0, BEGIN, stride=4, steps=6)
-    _, epoch = collect([start, *[MeasuredBatch(BEGIN + i * MS, (2,) * 4) for i in (3, 7)], end()])
-    assert (epoch.samples, epoch.steps) == (16, 8)
-
-
 def test_an_epoch_without_sizes_may_say_how_many_batches_it_has():
     start = EpochStart(0, BEGIN, steps=3)
     batches = [MeasuredBatch(BEGIN + (i + 1) * MS) for i in range(3)]
@@ -616,26 +527,6 @@ def test_an_epoch_without_sizes_may_say_how_many_batches_it_has():
     *_, cut = collect([start, *batches[:2], end()])
     assert [whole.whole, cut.whole] == [True, False]
     assert whole.samples is None
-
-
-def test_what_the_framework_counted_is_what_the_epoch_held():
-    *_, epoch = collect([begin(samples=None), *ends(3), end(samples=27)])
-    assert (epoch.samples, epoch.steps) == (27, 3)
-
-
-def test_a_pause_for_what_goes_on_anyway_is_no_phase():
-    collector = BatchCollector()
-    queue = deque([Phase(BEGIN, "outside training")])
-    t = BEGIN
-    for _ in range(3):
-        # Something short, again and again, with long stretches of the same phase between.
-        queue.append(Pause(t + 600 * MS, "predicting"))
-        queue.append(Pause(t + 610 * MS, "outside training"))
-        t += 1_000 * MS
-    queue.append(Pause(t, "evaluating"))
-    collector.take(queue, now=t + 300 * MS)
-    names = [record.name for record in collector.records(finish=True)]
-    assert names == ["outside training", "evaluating"]
 
 
 def named(start_ms, end_ms, name="compile", **more):
@@ -678,16 +569,6 @@ def test_steps_that_are_profiled_are_marked_and_their_epoch_is_no_whole_one():
         (6, 4, None),
     ]
     assert [each.whole for each in records if isinstance(each, Epoch)] == [False, True]
-
-
-def test_profiled_steps_are_none_of_the_steady_ones():
-    collector = steady_after([20] * 10)
-    before = collector.steady_us
-    collect(
-        [begin(1), ProfiledSteps(True), *ends(10, every=900 * MS), ProfiledSteps(False), end(1)],
-        collector=collector,
-    )
-    assert collector.steady_us == before
 
 
 def test_what_runs_since_the_last_batch_is_known_and_a_validation_waits_for_none():

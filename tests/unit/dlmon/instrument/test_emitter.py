@@ -3,8 +3,6 @@
 import fcntl
 import os
 import select
-import signal
-import subprocess
 import sys
 import threading
 import time
@@ -15,7 +13,7 @@ from dlmon.instrument import emitter as emitter_module
 from dlmon.instrument.emitter import Emitter
 from dlmon.instrument.keras_data import Data
 from dlmon.instrument.queued import EpochEnd, EpochStart
-from dlmon.records import Batches, BatchSummary, Epoch, Failure, Notice, Output, Phase, decode
+from dlmon.records import Batches, BatchSummary, Epoch, Failure, Notice, Output, decode
 
 MS = 1_000_000
 DEADLINE_S = 20.0
@@ -109,14 +107,6 @@ def test_everything_that_was_sent_arrives_in_order(pipe):
     assert pipe.read_to_end() == sent
 
 
-def test_batches_arrive_without_anybody_closing(pipe):
-    pipe.emitter.send(EpochStart(0, 0, Data.of_samples(30, 10)))
-    for index in range(3):
-        pipe.emitter.batch_ended((index + 1) * 20 * MS)
-    wait_for(lambda: pipe.read() and len(durations_in(pipe.records())) == 3)
-    assert durations_in(pipe.records()) == [20_000] * 3
-
-
 def test_it_is_known_how_much_longer_the_steady_state_must_last(pipe):
     assert pipe.emitter.steady_left_us(3_000_000) == 4_000_000
     pipe.emitter.send(EpochStart(0, 0, Data.of_samples(200, 10)))
@@ -139,17 +129,6 @@ def test_nobody_who_sends_waits_for_a_reader(pipe):
     assert not closing.is_alive()
 
 
-def test_everything_arrives_once_reading_starts_again(pipe):
-    send_all(pipe.emitter, lines_of(1_000))
-    wait_for(pipe.full)
-    wait_for(lambda: len(pipe.read()) > 10_000)
-    wait_for(pipe.full)
-    send_all(pipe.emitter, lines_of(1_000, 1_000))
-    closing = pipe.close_in_background()
-    assert pipe.read_to_end() == lines_of(2_000)
-    closing.join(DEADLINE_S)
-
-
 def test_lines_longer_than_the_pipe_arrive_piece_by_piece(pipe):
     sent = [Output(0, "stdout", "x" * 30_000), Output(1, "stderr", "y" * 50_000)]
     send_all(pipe.emitter, sent)
@@ -165,31 +144,6 @@ def test_a_reader_that_is_gone_asks_for_a_stop(pipe):
     wait_for(lambda: pipe.emitter.reads.stop_requested)
     send_all(pipe.emitter, lines_of(100))
     pipe.emitter.close()
-
-
-def test_a_reader_that_goes_while_the_pipe_is_full_asks_for_a_stop(pipe):
-    send_all(pipe.emitter, lines_of(2_000))
-    wait_for(pipe.full)
-    closing = pipe.close_in_background()
-    pipe.close_reader()
-    closing.join(DEADLINE_S)
-    assert not closing.is_alive()
-    assert pipe.emitter.reads.stop_requested
-
-
-def test_closing_twice_is_closing_once(pipe):
-    pipe.emitter.send(Phase(0, "loading"))
-    pipe.emitter.close()
-    pipe.emitter.close()
-    assert pipe.read_to_end() == [Phase(0, "loading")]
-
-
-def test_the_side_thread_ends_with_the_emitter(pipe):
-    pipe.close_reader()
-    pipe.emitter.send(Notice(0, "nobody hears this"))
-    wait_for(lambda: pipe.emitter.reads.stop_requested)
-    pipe.emitter.close()
-    assert not pipe.emitter._thread.is_alive()
 
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
@@ -209,18 +163,6 @@ def test_a_forked_child_does_not_hold_the_pipe_open(pipe):
     finally:
         os.close(hold_write)
         os.waitpid(child, 0)
-
-
-def test_a_program_that_was_started_does_not_hold_the_pipe_open(pipe):
-    program = subprocess.Popen(
-        [sys.executable, "-c", "input()"], stdin=subprocess.PIPE, close_fds=False
-    )
-    try:
-        pipe.emitter.close()
-        assert pipe.read_to_end() == []
-        assert program.poll() is None
-    finally:
-        program.communicate(b"\n")
 
 
 def test_a_full_pipe_costs_single_times_and_says_how_many(pipe, monkeypatch):
@@ -245,18 +187,6 @@ def test_a_full_pipe_costs_single_times_and_says_how_many(pipe, monkeypatch):
     assert summed >= 4_900
     assert f"{summed:,} batches" in notice.text
     assert records.index(batches[-1]) < records.index(epoch)
-
-
-def test_a_signal_handler_may_ask_for_a_stop(pipe):
-    def stop(number, frame):
-        pipe.emitter.reads.ask_to_stop()
-
-    before = signal.signal(signal.SIGUSR1, stop)
-    try:
-        os.kill(os.getpid(), signal.SIGUSR1)
-        wait_for(lambda: pipe.emitter.reads.stop_requested)
-    finally:
-        signal.signal(signal.SIGUSR1, before)
 
 
 def test_many_batches_from_another_thread_are_all_reported(pipe):

@@ -17,7 +17,6 @@ from dlmon.instrument.emitter import Reads
 from dlmon.instrument.fit_report import Known
 from dlmon.instrument.fits import callback_class, watch_fits
 from dlmon.instrument.keras_data import Data, NotedData, keep_data
-from dlmon.instrument.keras_facts import parameters_of
 from dlmon.instrument.queued import MetricsRead
 from dlmon.instrument.reporter import Reporter
 from dlmon.instrument.single_batches import watch_single_batches
@@ -219,32 +218,6 @@ def counted(epochs):
     return [(epoch.epoch, epoch.samples, epoch.steps, epoch.whole) for epoch in epochs]
 
 
-def test_a_model_without_weights_is_not_built_yet():
-    class Unbuilt:
-        built = True
-
-        def count_params(self):
-            return 0
-
-    assert parameters_of(Unbuilt()) is None
-
-
-def test_a_model_that_has_trained_is_not_compiled_again(keras):
-    model = keras.model()
-    keras.fit(model, epochs=1)
-    keras.fit(model, epochs=1)
-    keras.fit(keras.model(), epochs=1)
-    assert [phase.name for phase in keras.of(Phase)].count("compiling") == 2
-
-
-def test_a_persons_list_of_callbacks_stays_as_it_is(keras):
-    callbacks = [Hooks()]
-    made = keras.lists.CallbackList(callbacks, model=keras.model())
-    assert len(callbacks) == 1
-    assert len(made.callbacks) == 2
-    assert made.callbacks[1] is callbacks[0]
-
-
 def test_nothing_is_added_where_no_monitor_listens(keras):
     keras.reporter.close()
     assert keras.lists.CallbackList([], model=keras.model()).callbacks == []
@@ -307,15 +280,6 @@ def test_batches_one_by_one_end_when_something_else_trains(keras):
     assert counted(keras.of(Epoch)) == [(0, 7, 1, False)]
 
 
-def test_a_batch_that_fails_is_not_counted(keras):
-    model = keras.model()
-    model.train_on_batch(np.zeros(7))
-    with pytest.raises(TypeError):
-        model.train_on_batch()
-    keras.fit(model, epochs=1)
-    assert counted(keras.of(Epoch))[0] == (0, 7, 1, False)
-
-
 def test_an_error_of_ours_never_reaches_the_script(keras, monkeypatch):
     model = keras.model()
     monkeypatch.setattr("dlmon.instrument.fit_report.parameters_of", lambda model: {}["not there"])
@@ -356,12 +320,6 @@ def test_only_the_wait_after_the_batch_before_is_lost(keras):
     assert batches.samples == 4
 
 
-def test_modules_of_keras_are_watched_once(keras):
-    before = keras.lists.CallbackList.__init__
-    watch_fits(keras.lists, keras.reporter)
-    assert keras.lists.CallbackList.__init__ is before
-
-
 # A workload of ours
 
 
@@ -384,12 +342,6 @@ def test_a_workload_goes_through_its_phases_and_sends_its_own_description(keras)
     (evaluation,) = [record for record in records if isinstance(record, Evaluation)]
     assert (evaluation.steps, evaluation.samples, evaluation.whole) == (3, 25, True)
     assert not [record for record in records if isinstance(record, Model)]
-
-
-def test_a_short_evaluation_of_a_workload_is_a_phase_too(keras):
-    model, ours = keras.model(), keras.workload(evaluation=planned(5))
-    keras.evaluate(model, 1, callbacks=keras.lists.CallbackList([ours], model=model))
-    assert phases(keras.records()) == ["evaluating", "closing"]
 
 
 def test_a_run_that_only_computes_gradients_does_not_say_that_it_trains(keras):
@@ -494,20 +446,6 @@ def test_several_batches_an_execution_are_reported_one_by_one(keras):
     assert len(batches.dt_us) == epoch.steps == 10
     assert (epoch.validation.steps, epoch.validation.first_steps, epoch.whole) == (6, 4, True)
     assert evaluation.steps == 9
-
-
-def test_a_long_pause_after_validation_is_no_validation(keras):
-    model, ours = keras.model(), keras.workload(validation=planned(25))
-
-    def validate(made):
-        keras.evaluate(model, callbacks=made)
-        keras.pass_time(400)
-
-    keras.fit(model, callbacks=[ours], validate=validate, epochs=1)
-    records = keras.records()
-    (epoch,) = [record for record in records if isinstance(record, Epoch)]
-    closed = [one.t for one in records if isinstance(one, Phase) and one.name == "closing"]
-    assert closed == [epoch.validation.end, epoch.end]
 
 
 def test_a_fit_or_a_pass_without_batches_has_none(keras):

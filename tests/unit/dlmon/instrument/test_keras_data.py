@@ -73,12 +73,6 @@ class GeneratorDataAdapter(Adapter):
         self.generator = lambda: iter(batches)
 
 
-class BrokenAdapter(Adapter):
-    @property
-    def batch_size(self):
-        raise NotImplementedError
-
-
 @pytest.fixture
 def make(monkeypatch):
     """Return what makes an iterator of epochs with a backend, and its data as it is claimed."""
@@ -116,12 +110,6 @@ def test_epochs_that_go_on_in_arrays_end_with_the_short_batch(make):
     _, data = make(ArrayDataAdapter(), steps_per_epoch=3)
     found = [(data.samples_per_epoch, sizes(data, data.open(1))) for _ in range(3)]
     assert found == [(30, [10] * 3), (3, [3]), (30, [10] * 3)]
-
-
-def test_several_batches_that_end_together_may_be_more_than_were_asked_for(make):
-    _, data = make(ArrayDataAdapter(), steps_per_epoch=3)
-    assert data.open(3) is None
-    assert (sizes(data, 3), sizes(data, 3)) == ([10] * 3, [3])
 
 
 def test_a_stream_is_counted_as_it_is_read(make):
@@ -200,16 +188,6 @@ def test_errors_of_a_persons_data_pass_unchanged(make):
     next(reader)
     with pytest.raises(KeyError, match="of the script's own"):
         next(reader)
-
-
-def test_data_of_an_unknown_kind_has_batches_without_a_size(make):
-    _, data = make(BrokenAdapter())
-    assert (data.batch_size, data.batches, sizes(data)) == (None, None, [None])
-
-
-def test_data_is_claimed_once(make):
-    make(ArrayDataAdapter())
-    assert claim_latest() is None
 
 
 @pytest.mark.parametrize("backend", ["tensorflow", "jax"])

@@ -1,5 +1,4 @@
 from collections import UserDict, namedtuple
-from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -211,16 +210,6 @@ def test_how_many_samples_a_batch_of_a_scripts_own_function_holds_of_eight(batch
     assert collated_size(batch, 8) == size
 
 
-@pytest.mark.parametrize("function", [len, lambda samples: samples, partial(lambda samples: 1)])
-def test_a_function_of_the_scripts_own_is_watched_batch_by_batch(function):
-    given = batched(100, 8)
-    given.collate_fn = function
-    loader, is_own = describe(given), function is not len
-    assert (loader.is_collated, loader.may_vary) == (is_own, is_own)
-    assert Sizes(loader).certain == (0 if is_own else 12)
-    assert not describe(iterated(WithoutLength(), collate_fn=function)).is_collated
-
-
 def test_samples_that_are_left_out_are_not_counted():
     loader = Loader(8, 20, 3, may_vary=True, is_collated=True)
     sizes = Sizes(loader)
@@ -234,14 +223,6 @@ def test_samples_that_are_left_out_are_not_counted():
     left = loader.leaving_out()
     assert (left.samples, left.steps) == (None, 3)
     assert left.inferred == left.why["samples_per_epoch"]
-
-
-def test_a_batch_that_raised_leaves_its_place_to_the_next():
-    sizes = Sizes(Loader(8, 20, 3))
-    assert sizes.of(0, 8) == 8
-    sizes.lost += 1
-    assert sizes.certain == 1
-    assert sizes.of(1, 4) == 4
 
 
 class OfAccelerate:
@@ -301,34 +282,3 @@ def test_where_the_first_array_does_not_have_the_batch_first_the_loader_is_right
     assume(other != batch_size and steps > 1)
     sizes = Sizes(Loader(batch_size, samples, steps))
     assert sum(sizes.of(number, other) for number in range(steps)) == samples
-
-
-def test_without_a_batch_size_the_first_array_is_all_there_is():
-    sizes = Sizes(Loader())
-    assert [sizes.of(0, 5), sizes.of(1, 3), sizes.of(2, None)] == [5, 3, None]
-
-
-def test_any_batch_of_an_iterated_data_set_may_be_short():
-    sizes = Sizes(Loader(10, None, None, may_vary=True))
-    assert [sizes.of(0, 10), sizes.of(1, 4), sizes.of(2, 10), sizes.of(3, 20)] == [10, 4, 10, 10]
-
-
-@given(st.integers(1, 200), st.integers(1, 20), st.integers(1, 500))
-def test_batches_that_are_whole_for_certain_need_no_look(samples, batch_size, other):
-    sizes = Sizes(Loader(batch_size, samples, -(-samples // batch_size)))
-    assert sizes.certain == -(-samples // batch_size) - 1
-    assert {sizes.of(number, other) for number in range(sizes.certain)} <= {batch_size}
-
-
-@pytest.mark.parametrize(
-    "loader",
-    [Loader(), Loader(10, None, 5), Loader(None, 50, 5), Loader(10, 50, 5, may_vary=True)],
-)
-def test_batches_of_other_loaders_are_all_looked_at(loader):
-    assert Sizes(loader).certain == 0
-
-
-def test_the_last_batch_of_an_iterated_data_set_may_be_shorter_than_what_is_left():
-    """Each of its workers ends with a short one."""
-    sizes = Sizes(Loader(10, 27, 3, may_vary=True))
-    assert [sizes.of(0, 10), sizes.of(1, 4), sizes.of(2, 3)] == [10, 4, 3]

@@ -208,16 +208,6 @@ def test_an_epoch_some_of_whose_losses_were_missed_has_none(script):
     assert losses.end_epoch().metrics == {"loss": 0.25}
 
 
-def test_the_optimizer_that_steps_first_in_an_epoch_is_followed_there(script):
-    one, other = script.Optimizer(), script.Optimizer()
-    losses_of(script.reporter).begin_epoch()
-    trained(script, 0.5, optimizer=one)
-    trained(script, 9.0, optimizer=other)
-    assert epoch_loss(script) == 0.5
-    trained(script, 7.0, optimizer=other)
-    assert epoch_loss(script) == 7.0
-
-
 def test_gradients_that_are_thrown_away_have_no_part_in_it(script):
     optimizer = script.Optimizer()
     optimizer.step()
@@ -228,31 +218,6 @@ def test_gradients_that_are_thrown_away_have_no_part_in_it(script):
     assert script.reporter.losses == [0.5]
 
 
-def test_gradients_of_inputs_alone_have_no_part_in_it(script):
-    optimizer = script.Optimizer()
-    optimizer.step()
-    script.Tensor(7.0).backward(inputs=[script.Tensor(1.0)])
-    script.Tensor(7.0).backward(script.Tensor(1.0))
-    script.Tensor(7.0, size=3).backward()
-    script.Tensor(0.5).backward()
-    optimizer.step()
-    assert script.reporter.losses == [0.5]
-
-
-def test_of_what_an_optimizer_computes_itself_the_first_counts(script):
-    """As of L-BFGS, which computes the loss many times in a step, and returns the first."""
-    optimizer = script.Optimizer()
-    optimizer.step()
-
-    def closure():
-        for value in (0.5, 0.4, 0.3):
-            optimizer.zero_grad()
-            script.Tensor(value).backward()
-
-    optimizer.step(closure)
-    assert script.reporter.losses == [0.5]
-
-
 def test_a_loss_that_was_scaled_by_nobody_knows_what_is_not_read(script):
     optimizer, scaler = script.Optimizer(), script.GradScaler()
     for value in (0.5, 0.4):
@@ -260,14 +225,6 @@ def test_a_loss_that_was_scaled_by_nobody_knows_what_is_not_read(script):
         script.Tensor(value * 77).backward()
         optimizer.step()
     assert script.reporter.losses == []
-
-
-def test_a_scaler_that_is_off_changes_nothing(script):
-    optimizer, scaler = script.Optimizer(), script.GradScaler(1)
-    for value in (0.5, 0.4):
-        scaler.scale(script.Tensor(value)).backward()
-        optimizer.step()
-    assert script.reporter.losses == [0.5]
 
 
 def test_of_two_optimizers_the_first_is_followed(script):

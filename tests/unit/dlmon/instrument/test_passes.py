@@ -2,7 +2,7 @@ import threading
 from dataclasses import replace
 
 import pytest
-from fakes.loops import MS, FakeLoader, Optimizer, Script
+from fakes.loops import FakeLoader, Optimizer, Script
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -77,7 +77,7 @@ def accumulate_ahead(script, loader, optimizer, count, ms=40):
         script.step(optimizer)
 
 
-@pytest.mark.parametrize("count", [2, 4, 16])
+@pytest.mark.parametrize("count", [2, 16])
 def test_a_step_whose_batches_are_fetched_ahead_takes_each_of_them_as_long(script, count):
     optimizer, loader = Optimizer(), script.loader(16 * count * 10, 10, wait_ms=1)
     for _ in range(2):
@@ -88,15 +88,6 @@ def test_a_step_whose_batches_are_fetched_ahead_takes_each_of_them_as_long(scrip
     assert sum(reported.took_ms) == 2 * 16 * (count + 41)
     assert all(took == pytest.approx(1 + 41 / count, abs=0.01) for took in reported.took_ms)
     assert reported.wait_ms == 2 * 16 * count
-
-
-def test_batches_share_the_time_of_their_step(script):
-    optimizer = Optimizer()
-    for number, _ in enumerate(script.loader(80, 10, wait_ms=2)):
-        script.took(20)
-        if number % 4 == 3:
-            script.step(optimizer, ms=3)
-    assert script.reported().took_ms == [91 / 4] * 8
 
 
 def test_what_is_fetched_ahead_and_never_used_counts_as_it_was(script):
@@ -129,34 +120,6 @@ def test_a_validation_between_steps_is_in_none_of_the_batches_that_were_fetched_
     assert reported.took_ms == [45 / 4] * 8
 
 
-def test_the_step_for_what_was_left_over_after_the_loop_belongs_to_its_epoch(script):
-    optimizer = Optimizer()
-    for number, _ in enumerate(script.loader(100, 10)):
-        if number % 4 == 3:
-            script.step(optimizer)
-    script.step(optimizer)
-    train(script, script.loader(20, 10), optimizer)
-    assert script.reported().counts == [(100, 10, 3), (20, 2, 2)]
-
-
-def train_by_hand(script, loader, ms=5):
-    """Train as a loop does whose optimiser is none of PyTorch's."""
-    for _ in loader:
-        script.backward(ms)
-
-
-def test_a_pass_in_which_gradients_are_computed_is_training_whatever_steps(script):
-    loader, checks = script.loader(25, 10), script.loader(20, 10)
-    for _ in range(2):
-        train_by_hand(script, loader)
-        validate(script, checks)
-    reported = script.reported()
-    assert reported.counts == [(25, 3, None)] * 2
-    assert all(epoch.whole and epoch.validation.steps == 2 for epoch in reported.epochs)
-    assert reported.dt_ms == [7] * 6
-    assert reported.phases == ["training", "validating"] * 2
-
-
 def test_single_batches_of_a_loop_that_no_optimiser_steps_count(script):
     loader = script.loader(100, 10, wait_ms=2)
     for _ in range(5):
@@ -167,16 +130,6 @@ def test_single_batches_of_a_loop_that_no_optimiser_steps_count(script):
     reported = script.reported()
     assert reported.epochs == []
     assert [sum(batches.counted) for batches in reported.batches] == [50]
-
-
-def test_a_loop_without_loader_and_optimiser_has_a_step_for_each_time_it_goes_backward(script):
-    for _ in range(20):
-        script.backward(7)
-    reported = script.reported()
-    assert reported.epochs == []
-    assert reported.dt_ms == [7] * 20
-    [model] = reported.models
-    assert (model.has_epochs, model.batch_size) == (False, None)
 
 
 def test_a_few_times_backward_outside_of_any_pass_are_no_loop(script):
@@ -216,23 +169,6 @@ def test_a_step_that_raises_does_not_hide_the_next_ones(script):
     script.passes.step_began(given_up)
     train(script, loader, optimizer)
     assert script.reported().counts == [(30, 3, 3)] * 2
-
-
-def test_an_epoch_is_written_when_it_ends_and_again_with_its_validation(script):
-    optimizer, loader, checks = Optimizer(), script.loader(20, 10), script.loader(20, 5)
-    train(script, loader, optimizer)
-    script.took(40)
-    begin = script.now
-    validate(script, checks)
-    script.took(500)
-    reported = script.reported()
-    first, second = [r for r in reported.records if r.TYPE == "epoch"]
-    assert first.validation is None
-    assert second.validation.begin == begin
-    assert second.validation.steps == 4
-    assert second.end == second.validation.end == begin + (4 * 5 + 2) * MS
-    assert second.train_end < first.end < begin
-    assert reported.phases == ["training", "validating"]
 
 
 def test_all_passes_between_two_trainings_belong_to_the_epoch_before_them(script):
@@ -305,15 +241,6 @@ def test_a_pass_without_gradients_validates_from_its_first_batch_on(script):
     assert script.reported().counts == []
 
 
-def test_a_pass_with_gradients_but_no_step_turns_out_to_be_validation(script):
-    optimizer = Optimizer()
-    train(script, script.loader(20, 10), optimizer)
-    for _ in script.loader(30, 10):
-        script.took(1)
-    [epoch] = script.reported().epochs
-    assert epoch.validation.steps == 3
-
-
 def test_a_pass_fetched_without_gradients_that_steps_is_training(script):
     optimizer = Optimizer()
     with script.no_grad():
@@ -340,18 +267,6 @@ def test_validation_within_a_batch_takes_no_time_of_it(script, gradients):
     assert reported.phases == ["validating", "training"] * 2
 
 
-def test_validation_within_the_first_batch_before_it_steps_takes_no_time_of_it(script):
-    optimizer, checks = Optimizer(), script.loader(30, 10)
-    for number, _ in enumerate(script.loader(40, 10)):
-        if number == 0:
-            validate(script, checks, ms=100)
-        script.took(5)
-        script.step(optimizer)
-    reported = script.reported()
-    assert reported.counts == [(40, 4, 4)]
-    assert reported.dt_ms == [8] * 4
-
-
 def test_of_loaders_in_one_loop_the_first_counts_and_all_waits_do(script):
     optimizer = Optimizer()
     loader, other = script.loader(40, 10, wait_ms=2), script.loader(60, 6, wait_ms=3)
@@ -371,17 +286,6 @@ def test_a_loop_over_tasks_that_each_train_with_a_loader_counts_the_inner_one(sc
     assert script.reported().counts == [(20, 2, 2)] * 3
 
 
-def test_an_iterator_that_is_kept_but_never_asked_again_does_not_hide_the_next_epoch(script):
-    optimizer, loader = Optimizer(), script.loader(100, 10)
-    kept = []
-    for _ in range(2):
-        kept.append(iter(loader))
-        for _ in range(3):
-            next(kept[-1])
-            script.step(optimizer)
-    assert script.reported().counts == [(30, 3, 3)] * 2
-
-
 def test_another_loader_takes_over_from_one_that_an_error_left(script):
     optimizer = Optimizer()
     left = iter(script.loader(1000, 10))
@@ -393,28 +297,6 @@ def test_another_loader_takes_over_from_one_that_an_error_left(script):
     assert script.reported().counts == [(50, 5, 5), (200, 20, 20), (200, 20, 20)]
 
 
-def test_a_pass_is_over_when_all_its_batches_came_and_another_begins(script):
-    optimizer, loader, checks = Optimizer(), script.loader(30, 10), script.loader(20, 10)
-    batches = iter(loader)
-    for _ in range(len(loader)):
-        next(batches)
-        script.step(optimizer)
-    validate(script, checks)
-    [epoch] = script.reported().epochs
-    assert (epoch.whole, epoch.samples, epoch.validation.steps) == (True, 30, 2)
-
-
-def test_a_look_at_one_batch_is_no_pass(script):
-    optimizer, loader = Optimizer(), script.loader(30, 10)
-    next(iter(loader))
-    kept = iter(script.loader(20, 10))
-    next(kept)
-    train(script, loader, optimizer)
-    reported = script.reported()
-    assert reported.counts == [(30, 3, 3)]
-    assert reported.phases == ["training"]
-
-
 def test_an_unfinished_validation_does_not_hide_the_training_after_it(script):
     optimizer, loader = Optimizer(), script.loader(30, 10)
     with script.no_grad():
@@ -423,23 +305,6 @@ def test_an_unfinished_validation_does_not_hide_the_training_after_it(script):
         next(check)
     train(script, loader, optimizer)
     assert script.reported().counts == [(30, 3, 3)]
-
-
-def test_a_loop_without_a_loader_has_steps_and_no_epochs(script):
-    first, second = Optimizer(), Optimizer()
-    for _ in range(5):
-        script.took(7)
-        script.step(first)
-        script.step(second)
-    reported = script.reported()
-    assert reported.epochs == []
-    [model] = reported.models
-    assert (model.batch_size, model.samples_per_epoch) == (None, None)
-    assert {"batch_size", "samples_per_epoch", "epochs"} <= set(model.why)
-    assert reported.dt_ms == [9] * 4 + [2]
-    assert sum(batches.updates for batches in reported.batches) == 10
-    assert {batches.samples for batches in reported.batches} == {None}
-    assert {batches.wait_us for batches in reported.batches} == {None}
 
 
 def test_a_loop_without_a_loader_ends_when_a_pass_trains_and_goes_on_through_validation(script):
@@ -479,13 +344,6 @@ def test_a_loop_that_takes_single_batches_has_samples_and_waits_for_them(script)
     assert [batches.samples for batches in reported.batches] == [10]
     assert reported.wait_ms == 5 * 32
     assert "validating" not in reported.phases
-
-
-def test_several_single_batches_for_a_step_all_count(script):
-    draw(script, script.loader(100, 10, wait_ms=2), Optimizer(), steps=5, batches=3)
-    reported = script.reported()
-    assert [sum(batches.counted) for batches in reported.batches] == [150]
-    assert reported.wait_ms == 4 * 3 * 2
 
 
 def test_of_two_loaders_that_give_single_batches_the_first_counts_and_both_are_waited_for(script):
@@ -547,17 +405,6 @@ def test_single_batches_count_though_their_iterators_have_a_name(script):
     assert [sum(batches.counted) for batches in reported.batches] == [60]
     assert reported.wait_ms == 5 * 32
     assert "validating" not in reported.phases
-
-
-def test_a_single_batch_whose_iterator_is_kept_to_the_end_counts(script):
-    optimizer, loader, kept = Optimizer(), script.loader(100, 10), []
-    for _ in range(5):
-        kept.append(iter(loader))
-        next(kept[-1])
-        script.step(optimizer)
-    reported = script.reported()
-    assert reported.epochs == []
-    assert [sum(batches.counted) for batches in reported.batches] == [50]
 
 
 def test_several_single_batches_with_a_name_all_count_from_the_second_step_on(script):
@@ -704,26 +551,6 @@ def test_steps_of_a_thread_that_reads_nothing_belong_to_the_pass_that_is_read(sc
     assert {batches.wait_us for batches in reported.batches} == {None}
 
 
-def test_of_threads_that_train_at_once_one_counts(script):
-    optimizer = Optimizer()
-    begun, other_done = threading.Event(), threading.Event()
-
-    def other():
-        begun.wait()
-        train(script, script.loader(70, 7), Optimizer())
-        other_done.set()
-
-    thread = threading.Thread(target=other)
-    thread.start()
-    for number, _ in enumerate(script.loader(40, 10)):
-        script.step(optimizer)
-        if number == 1:
-            begun.set()
-            other_done.wait()
-    thread.join()
-    assert script.reported().counts == [(40, 4, 4)]
-
-
 @pytest.mark.parametrize("is_said_by", ["loader", "iterator"])
 def test_the_rest_of_an_epoch_is_no_whole_one_and_goes_on_where_it_was_left(script, is_said_by):
     optimizer, loader, rest = Optimizer(), script.loader(95, 10), script.loader(35, 10)
@@ -765,20 +592,6 @@ def test_what_was_asked_of_a_fit_holds_until_it_ends(script):
     assert [epoch.whole for epoch in reported.epochs] == [True, True, True, False, True]
 
 
-def test_what_is_known_of_a_loop_is_said_when_it_begins(script):
-    optimizer, loader = Optimizer(), script.loader(20, 10)
-    script.passes.reports.expect(epochs=3, network="Net", parameters=12)
-    train(script, loader, optimizer)
-    script.passes.reports.add_metrics({"loss": 0.5})
-    script.passes.reports.expect(epochs=2)
-    train(script, loader, optimizer)
-    reported = script.reported()
-    first, second = reported.models
-    assert (first.epochs, first.network, first.parameters) == (3, "Net", 12)
-    assert (second.epochs, second.first_epoch) == (3, 1)
-    assert reported.epochs[0].metrics == {"loss": 0.5}
-
-
 def test_a_pass_that_never_steps_is_not_held_for_ever(script, monkeypatch):
     monkeypatch.setattr("dlmon.instrument.pass_reports.MAX_HELD", 10)
     optimizer = Optimizer()
@@ -788,19 +601,6 @@ def test_a_pass_that_never_steps_is_not_held_for_ever(script, monkeypatch):
     reported = script.reported()
     assert reported.counts == [(9, 9, 9)]
     assert not reported.epochs[0].whole
-
-
-def test_a_forked_child_does_not_go_on_with_its_parents_pass(script):
-    optimizer, loader = Optimizer(), script.loader(30, 10)
-    batches = iter(loader)
-    next(batches)
-    script.step(optimizer)
-    script.passes._leave_parent()
-    script.reporter.queue.clear()
-    next(batches)
-    script.step(optimizer)
-    train(script, loader, optimizer)
-    assert script.reported().counts == [(30, 3, 3)]
 
 
 class Epochs:

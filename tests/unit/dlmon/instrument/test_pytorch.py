@@ -12,7 +12,6 @@ from dlmon.instrument.lightning import watch_lightning
 from dlmon.instrument.pytorch import (
     passes_of,
     watch_accelerate,
-    watch_backward,
     watch_loaders,
     watch_optimizers,
 )
@@ -116,12 +115,6 @@ def test_an_iterator_that_is_thrown_away_ends_its_pass_at_once(watched, reporter
     assert [type(item).__name__ for item in reporter.queue][-2:] == ["EpochEnd", "Pause"]
 
 
-def test_methods_keep_their_names(watched):
-    assert watched.loaders.DataLoader.__iter__.__name__ == "__iter__"
-    assert watched.loaders._BaseDataLoaderIter.__next__.__qualname__.endswith("__next__")
-    assert all(hook._torchdynamo_disable for hook in watched.hooks.before + watched.hooks.after)
-
-
 def test_an_error_of_the_scripts_own_shows_no_frame_of_ours(watched):
     batches = iter(watched.loaders.DataLoader())
     watched.state.raises = ValueError("the sample can't be read")
@@ -200,25 +193,6 @@ def test_an_iterator_that_is_made_past_the_loaders_own_method_is_watched(watched
     assert reported(reporter).counts == [(6, 2, 2)] * 2
 
 
-def test_a_pass_trains_by_what_goes_backward_though_no_optimiser_steps(watched, reporter):
-    called = []
-
-    def backward(tensors, gradient=None, inputs=None):
-        called.append(tensors)
-        if tensors == "checkpointed":
-            # PyTorch goes backward within backward then.
-            autograd.backward("inner")
-
-    autograd = SimpleNamespace(backward=backward)
-    watch_backward(autograd, reporter)
-    for inputs in (["of the inputs"], None):
-        for _ in watched.loaders.DataLoader():
-            autograd.backward("checkpointed", inputs=inputs)
-    assert called == ["checkpointed", "inner"] * 4
-    found = reported(reporter)
-    assert found.counts == [(6, 2, None)]
-
-
 class Network:
     def parameters(self):
         return [SimpleNamespace(numel=lambda: 5), SimpleNamespace(numel=lambda: 7)]
@@ -293,19 +267,3 @@ def test_what_a_trainer_of_transformers_knows_is_added(watched, reporter):
     [epoch] = found.epochs
     assert epoch.metrics == {"eval_loss": 0.5}
     assert epoch.validation.steps == 2
-
-
-def test_the_sanity_check_of_a_second_fit_validates_no_epoch_of_the_first(watched, reporter):
-    module = SimpleNamespace(_call_callback_hooks=lambda trainer, event: None)
-    watch_lightning(module, reporter)
-    optimizer, loader = Optimizer(watched.hooks), watched.loaders.DataLoader()
-    for _ in loader:
-        optimizer.step()
-    module._call_callback_hooks(None, "on_fit_start")
-    watched.state.gradients = False
-    for _ in loader:
-        pass
-    watched.state.gradients = True
-    for _ in loader:
-        optimizer.step()
-    assert [epoch.validation for epoch in reported(reporter).epochs] == [None, None]

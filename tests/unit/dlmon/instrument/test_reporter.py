@@ -29,13 +29,6 @@ def test_without_a_monitor_nothing_is_reported():
     assert not reporter.start("torch", "2")
 
 
-def test_a_monitor_that_is_gone_turns_it_off(tmp_path):
-    reporter = Reporter(str(tmp_path / "gone"))
-    assert reporter.is_on
-    assert not reporter.start("torch", "2")
-    assert not reporter.is_on
-
-
 def test_the_first_that_takes_it_counts_until_it_lets_go():
     reporter = Reporter("/nowhere/socket")
     assert reporter.take("keras")
@@ -62,14 +55,6 @@ def test_what_holds_the_reporter_ends_when_another_asks():
     assert ended == ["keras"]
     # Nothing holds it now that it is taken in earnest.
     assert not reporter.take("keras")
-
-
-def test_taking_the_reporter_again_ends_the_holding():
-    reporter = Reporter("/nowhere/socket")
-    reporter.take("keras")
-    reporter.hold("keras", lambda: None)
-    reporter.take("keras")
-    assert not reporter.take("torch")
 
 
 def test_a_loop_is_described_again_without_becoming_another():

@@ -8,7 +8,6 @@ import pytest
 
 from dlmon.instrument.stacks import (
     LOOK_S,
-    MOST_FRAMES,
     MOST_SHORT_REPORTS,
     THINNED_AT,
     Looks,
@@ -171,11 +170,3 @@ def test_every_thread_is_shown_with_the_one_that_trains_first():
     assert main.trains is None
     # This function is the script's; what asks is ours, and is left out.
     assert main.frames[0].function == "test_every_thread_is_shown_with_the_one_that_trains_first"
-
-
-def test_a_deep_recursion_is_cut():
-    def descend(depth):
-        return descend(depth - 1) if depth else stacks_of_threads(None, 0)
-
-    [main] = [each for each in descend(300) if each.name == "MainThread"]
-    assert len(main.frames) == MOST_FRAMES

@@ -116,7 +116,7 @@ class FitReport(Activity):
 
     # Training
 
-    def train_began(self) -> None:
+    def train_began(self, logs: Any = None) -> None:
         """Open the compile phase, unless this model has trained before."""
         if not self._enter("fit"):
             return
@@ -146,7 +146,7 @@ class FitReport(Activity):
         on_jax = framework_of(self._package)[2] == "jax"
         return self._data.batch_size if on_jax and self._data is not None else None
 
-    def epoch_began(self, epoch: int) -> None:
+    def epoch_began(self, epoch: int, logs: Any = None) -> None:
         """Mark where the epoch begins; Keras sets up its data next."""
         if self not in self._watch.running:
             self.train_began()
@@ -244,7 +244,7 @@ class FitReport(Activity):
         if self._known is not None and self._reporter.reads.stop_requested:
             self.model.stop_training = self.model.stop_evaluating = True
 
-    def epoch_ended(self, logs: Any) -> None:
+    def epoch_ended(self, epoch: int, logs: Any = None) -> None:
         """Report the epoch; Keras has run all its batch hooks by now."""
         if self._mode != "fit" or not self.in_epoch:
             return
@@ -282,7 +282,7 @@ class FitReport(Activity):
         if self._on_tensorflow and not (self._data is not None and self._data.is_exact):
             self._samples = count_of_samples(self.model)
 
-    def train_ended(self) -> None:
+    def train_ended(self, logs: Any = None) -> None:
         if self._mode != "fit":
             return
         if self.in_epoch:
@@ -291,7 +291,7 @@ class FitReport(Activity):
 
     # Validation and evaluation
 
-    def test_began(self) -> None:
+    def test_began(self, logs: Any = None) -> None:
         if self._mode == "fit":
             now = self._clock()
             self._count_samples()
@@ -318,12 +318,12 @@ class FitReport(Activity):
             samples = None if data.inferred else data.samples_per_epoch
             self._reporter.describe_loop(validation_steps=data.batches, validation_samples=samples)
 
-    def test_batch_ended(self) -> None:
+    def test_batch_ended(self, batch: int, logs: Any = None) -> None:
         if self._mode in ("fit", "test"):
             self._test_ends.append(self._clock())
             self._stop_if_asked()
 
-    def test_ended(self, logs: Any) -> None:
+    def test_ended(self, logs: Any = None) -> None:
         if self._mode not in ("fit", "test"):
             return
         now = self._clock()
@@ -381,7 +381,7 @@ class FitReport(Activity):
 
     # Prediction
 
-    def predict_began(self) -> None:
+    def predict_began(self, logs: Any = None) -> None:
         if self._mode or not self._enter("predict"):
             return
         if self._known is None:
@@ -399,7 +399,7 @@ class FitReport(Activity):
         if self._reporter.reads.stop_requested:
             self.model.stop_predicting = True
 
-    def predict_ended(self) -> None:
+    def predict_ended(self, logs: Any = None) -> None:
         if self._mode == "predict":
             if self.in_epoch:
                 self._end_epoch({}, cut=False)

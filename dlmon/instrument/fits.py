@@ -21,6 +21,18 @@ from dlmon.instrument.fit_watch import watch_of
 from dlmon.instrument.reporter import Reporter, guarded
 
 _REPORTS = "_dlmon_reports"
+# Keras's hooks, and what of `FitReport` they call.
+_HOOKS = {
+    "on_train_begin": "train_began",
+    "on_train_end": "train_ended",
+    "on_epoch_begin": "epoch_began",
+    "on_epoch_end": "epoch_ended",
+    "on_test_begin": "test_began",
+    "on_test_batch_end": "test_batch_ended",
+    "on_test_end": "test_ended",
+    "on_predict_begin": "predict_began",
+    "on_predict_end": "predict_ended",
+}
 
 
 def watch_fits(module: ModuleType, reporter: Reporter) -> None:
@@ -92,14 +104,6 @@ def callback_class(base: type[Any], reporter: Reporter) -> type[Any]:
             super().set_params(params)
             self._dlmon_reports.params = params or {}
 
-        @guard
-        def on_train_begin(self, logs: Any = None) -> None:
-            self._dlmon_reports.train_began()
-
-        @guard
-        def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
-            self._dlmon_reports.epoch_began(epoch)
-
         def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
             """Look whether there is something to do: Keras calls this for every batch."""
             if self._dlmon_reports.is_due:
@@ -117,32 +121,13 @@ def callback_class(base: type[Any], reporter: Reporter) -> type[Any]:
             except Exception as error:  # noqa: BLE001 - whatever it is, the script goes on
                 reporter.turn_off(error)
 
+    def hook_of(name: str) -> Any:
         @guard
-        def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-            self._dlmon_reports.epoch_ended(logs)
+        def hook(self: Any, *arguments: Any, **named: Any) -> None:
+            getattr(self._dlmon_reports, name)(*arguments, **named)
 
-        @guard
-        def on_train_end(self, logs: Any = None) -> None:
-            self._dlmon_reports.train_ended()
+        return hook
 
-        @guard
-        def on_test_begin(self, logs: Any = None) -> None:
-            self._dlmon_reports.test_began()
-
-        @guard
-        def on_test_batch_end(self, batch: int, logs: Any = None) -> None:
-            self._dlmon_reports.test_batch_ended()
-
-        @guard
-        def on_test_end(self, logs: Any = None) -> None:
-            self._dlmon_reports.test_ended(logs)
-
-        @guard
-        def on_predict_begin(self, logs: Any = None) -> None:
-            self._dlmon_reports.predict_began()
-
-        @guard
-        def on_predict_end(self, logs: Any = None) -> None:
-            self._dlmon_reports.predict_ended()
-
+    for hook, name in _HOOKS.items():
+        setattr(ReportingCallback, hook, hook_of(name))
     return ReportingCallback

@@ -221,18 +221,6 @@ def test_a_validation_that_the_host_began_while_the_device_trained_begins_after_
     assert epoch.validation == replace(validation, begin=epoch.validation.begin)
 
 
-def test_the_compile_phase_of_validation_is_not_ended_by_a_late_batch():
-    queued = [Phase(1, "compiling"), begin(), *ends(9), Phase(2, "compiling"), *ends(10, first=9)]
-    names = [record.name for record in collect(queued) if isinstance(record, Phase)]
-    assert names == ["compiling", "training", "compiling"]
-
-
-def test_batches_outside_an_epoch_belong_to_none():
-    assert collect([*ends(3), end(), begin(), *ends(2), end(), *ends(4, first=2)])[:-1] == [
-        Batches(0, 0, 10, BEGIN // 1000 * 1000 + 20 * MS, (20_000, 20_000)),
-    ]
-
-
 def test_long_flushes_are_cut_into_several_records(monkeypatch):
     monkeypatch.setattr(emit, "RECORD_BATCHES", 4)
     records = batches_in(collect([begin(samples=97), *ends(10)]))
@@ -321,14 +309,6 @@ def test_a_pause_is_a_phase_only_where_it_lasts():
     collector = BatchCollector()
     collector.take(deque([pause]), now=BEGIN + 300 * MS)
     assert list(collector.records()) == [Phase(BEGIN, "closing")]
-
-
-def test_training_begins_with_the_end_of_the_execution_that_compiles():
-    queued = [Phase(1, "compiling"), begin(stride=4), BEGIN + 800 * MS, end()]
-    records = collect(queued)
-    assert phases_of(records)[1] == Phase(BEGIN // 1000 * 1000 + 800 * MS, "training")
-    assert batches_in(records)[0].per_execution == 4
-    assert batches_in(collect([begin(), *ends(2), end()]))[0].per_execution is None
 
 
 def summarised(monkeypatch, *epochs, capped=False):
@@ -458,10 +438,6 @@ def test_the_record_of_an_epoch_is_written_again_with_what_is_known_later():
     assert (last.begin, last.end) == (BEGIN, checked.end)
     assert last.validation == checked
     assert (last.metrics, last.why) == ({"loss": 1.0, "accuracy": None}, {"accuracy": "NaN"})
-
-
-def test_nothing_is_known_later_of_an_epoch_that_is_not_there():
-    assert collect([EpochChanged(0, updates=1)]) == []
 
 
 def test_batches_of_several_sizes_may_end_together():

@@ -208,6 +208,16 @@ def test_an_epoch_some_of_whose_losses_were_missed_has_none(script):
     assert losses.end_epoch().metrics == {"loss": 0.25}
 
 
+def test_the_optimizer_that_steps_first_in_an_epoch_is_followed_there(script):
+    one, other = script.Optimizer(), script.Optimizer()
+    losses_of(script.reporter).begin_epoch()
+    trained(script, 0.5, optimizer=one)
+    trained(script, 9.0, optimizer=other)
+    assert epoch_loss(script) == 0.5
+    trained(script, 7.0, optimizer=other)
+    assert epoch_loss(script) == 7.0
+
+
 def test_gradients_that_are_thrown_away_have_no_part_in_it(script):
     optimizer = script.Optimizer()
     optimizer.step()
@@ -216,27 +226,6 @@ def test_gradients_that_are_thrown_away_have_no_part_in_it(script):
     script.Tensor(0.5).backward()
     optimizer.step()
     assert script.reporter.losses == [0.5]
-
-
-def test_a_loss_that_was_scaled_by_nobody_knows_what_is_not_read(script):
-    optimizer, scaler = script.Optimizer(), script.GradScaler()
-    for value in (0.5, 0.4):
-        scaler.scale(script.Tensor(value))
-        script.Tensor(value * 77).backward()
-        optimizer.step()
-    assert script.reporter.losses == []
-
-
-def test_of_two_optimizers_the_first_is_followed(script):
-    one, other = script.Optimizer(), script.Optimizer()
-    for number in range(8):
-        trained(script, 0.5, optimizer=one)
-        # The next may become due between the steps of the two.
-        script.reporter.reads.is_due |= number % 4 == 3
-        trained(script, 9.0, optimizer=other)
-        script.reporter.reads.is_due |= number % 4 == 1
-    assert len(script.reporter.losses) >= 3
-    assert set(script.reporter.losses) == {0.5}
 
 
 def test_a_gpu_whose_work_is_recorded_is_left_alone(script):

@@ -11,7 +11,6 @@ from dlmon.instrument.collector import BatchCollector
 from dlmon.instrument.lightning import watch_lightning
 from dlmon.instrument.pytorch import (
     passes_of,
-    watch_accelerate,
     watch_loaders,
     watch_optimizers,
 )
@@ -141,58 +140,6 @@ def test_an_error_of_our_own_does_not_reach_the_script(torch, reporter, monkeypa
     assert not reporter.is_on
 
 
-def test_a_loader_that_reads_another_counts_what_it_hands_on(watched, reporter):
-    closed = []
-
-    class DataLoaderShard:
-        """Looks like the loader that it holds."""
-
-        def __init__(self):
-            self.held = watched.loaders.DataLoader()
-
-        def __getattr__(self, name):
-            return getattr(self.held, name)
-
-        def __iter__(self):
-            batches = iter(self.held)
-            held = next(batches)
-            try:
-                for batch in batches:
-                    yield held
-                    held = batch
-                yield held
-            finally:
-                closed.append(True)
-
-    others = type("DataLoaderDispatcher", (DataLoaderShard,), {})
-    names = ("DataLoaderShard", "DataLoaderDispatcher", "SkipDataLoader")
-    watch_accelerate(
-        SimpleNamespace(**{**dict.fromkeys(names, others), names[0]: DataLoaderShard}), reporter
-    )
-    optimizer = Optimizer(watched.hooks)
-    loader = DataLoaderShard()
-    for _ in loader:
-        optimizer.step()
-    for _ in loader:
-        optimizer.step()
-        break
-    assert closed == [True, True]
-    found = reported(reporter)
-    assert found.counts == [(6, 2, 2), (3, 1, 1)]
-    assert [batches.updates for batches in found.batches] == [None, None]
-
-
-def test_an_iterator_that_is_made_past_the_loaders_own_method_is_watched(watched, reporter):
-    class Other:
-        """No DataLoader, though it has PyTorch's iterators."""
-
-    optimizer = Optimizer(watched.hooks)
-    for _ in range(2):
-        for _ in watched.loaders._BaseDataLoaderIter(Other()):
-            optimizer.step()
-    assert reported(reporter).counts == [(6, 2, 2)] * 2
-
-
 class Network:
     def parameters(self):
         return [SimpleNamespace(numel=lambda: 5), SimpleNamespace(numel=lambda: 7)]
@@ -240,30 +187,3 @@ def test_a_trainer_that_goes_on_from_a_checkpoint_has_the_epochs_left_that_are_t
     for _ in watched.loaders.DataLoader():
         optimizer.step()
     assert [model.epochs for model in reported(reporter).models] == [left]
-
-
-def test_what_a_trainer_of_transformers_knows_is_added(watched, reporter):
-    class CallbackHandler:
-        model = Network()
-
-        def call_event(self, event, args, state, control, **named):
-            return event
-
-    watch_transformers(SimpleNamespace(CallbackHandler=CallbackHandler), reporter)
-    handler, state = CallbackHandler(), SimpleNamespace(num_train_epochs=sys.maxsize, max_steps=9)
-    assert handler.call_event("on_train_begin", None, state, None) == "on_train_begin"
-    optimizer, loader = Optimizer(watched.hooks), watched.loaders.DataLoader()
-    for _ in loader:
-        optimizer.step()
-    for _ in loader:
-        handler.call_event("on_prediction_step", None, state, None)
-        assert reporter.queue[-1].name == "validating"
-    logs = {"eval_loss": 0.5, "eval_runtime": 3.0, "epoch": 1.0, "train_loss": 1.0, "note": "x"}
-    handler.call_event("on_log", None, state, None, logs=logs)
-    found = reported(reporter)
-    [model] = found.models
-    assert (model.epochs, model.network, model.parameters) == (None, "Network", 12)
-    assert model.why["epochs"] == "it was asked for 9 steps"
-    [epoch] = found.epochs
-    assert epoch.metrics == {"eval_loss": 0.5}
-    assert epoch.validation.steps == 2

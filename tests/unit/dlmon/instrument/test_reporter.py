@@ -1,4 +1,3 @@
-import os
 import select
 import socket
 import sys
@@ -69,16 +68,6 @@ def test_a_loop_is_described_again_without_becoming_another():
     assert "parameters" not in second.why
     reporter.begin_loop()
     assert reporter.queue[-1].loop == 1
-
-
-def test_a_trainer_says_who_it_is_and_what_counts_only_at_the_end_is_sent_too(listener):
-    reporter = Reporter(listener.path)
-    assert reporter.start("torch", "2.13")
-    reporter.at_close(lambda: reporter.enter("closing", 7))
-    reporter.close()
-    [process] = listener.reported()
-    assert (process.trainer.pid, process.trainer.framework) == (os.getpid(), "torch")
-    assert process.of(Phase) == [Phase(7, "closing")]
 
 
 @pytest.mark.parametrize(

@@ -82,7 +82,7 @@ def _counting(
         if not given.keys() <= signature.parameters.keys():
             # The package says itself what is wrong.
             return None
-        if reporter.is_of(package) or not reporter.take(package):
+        if reporter.owner == package or not reporter.take(package):
             return None
         default = signature.parameters["num_boost_round"].default
         asked, parameters = given.get("num_boost_round", default), given.get("params")

@@ -135,7 +135,7 @@ class Training:
         _current = self
         if not self._reporter.is_on:
             return
-        self._reporter.claim(OWNER)
+        self._reporter.take(OWNER, by_force=True)
         self._is_on = self._steps.begin(
             OWNER,
             None,

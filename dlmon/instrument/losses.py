@@ -219,7 +219,7 @@ class Losses:
 
     def _report(self, optimizer: Any) -> None:
         """Report what was added up as an optimiser stepped, unless something says it better."""
-        if self._reads.are_reported or self._reporter.is_of(KERAS):
+        if self._reads.are_reported or self._reporter.owner == KERAS:
             self._forget()
             self.is_reading = False
         else:

@@ -141,7 +141,10 @@ class PassReports:
     def claim(self, thread: Thread) -> bool:
         """Return whether this thread's passes are the ones that count."""
         reporter = self.reporter
-        if self.counting not in (None, thread) or not reporter.take(self.owner):
+        # Between the steps of a stretch another framework may train.
+        is_stretch = bool(thread.stack) and thread.stack[0].optimizer is not None
+        yields = self.yields if is_stretch else None
+        if self.counting not in (None, thread) or not reporter.take(self.owner, yields):
             return False
         framework, backend = self._framework
         if not reporter.start(framework, self._version(), backend):
@@ -150,9 +153,6 @@ class PassReports:
             self._closes = True
             reporter.at_close(self.at_close)
         self.counting = thread
-        if thread.stack and thread.stack[0].optimizer is not None:
-            # Between its steps another framework may train.
-            reporter.hold(self.owner, self.yields)
         return True
 
     def release(self, thread: Thread) -> None:

@@ -60,7 +60,8 @@ class Reporter:
     def __init__(self, path: str | None) -> None:
         self._path = path
         self._emitter: Emitter | None = None
-        self._owner = ""
+        self.owner = ""
+        """What reports; empty where nothing does."""
         self._yields: Callable[[], None] | None = None
         self._model: Model | None = None
         self._epochs = 0
@@ -88,7 +89,7 @@ class Reporter:
         return self._path or ""
 
     def may_take(self, owner: str) -> bool:
-        return self.is_on and (self._owner in ("", owner) or self._yields is not None)
+        return self.is_on and (self.owner in ("", owner) or self._yields is not None)
 
     def saw(self, what: str) -> None:
         """Leave a word for the monitor, once: of a script that trains nothing, it says why."""
@@ -96,38 +97,32 @@ class Reporter:
             self._seen.add(what)
             leave_word(self._path, what)
 
-    def take(self, owner: str) -> bool:
+    def take(
+        self, owner: str, yields: Callable[[], None] | None = None, by_force: bool = False
+    ) -> bool:
         """Return whether `owner` is what reports from now on.
 
         Keras on Torch reads a loader, and a Trainer of Transformers too: of what sees the same
         batches, the first that takes the reporter counts them, until it lets go.
+
+        Args:
+            owner: what reports.
+            yields: lets something else have the reporter that asks for it: ends what was reported.
+            by_force: whatever reported so far: a script that reports itself knows best.
         """
         if not self.is_on:
             return False
-        if self._owner not in ("", owner):
-            if self._yields is None:
+        if self.owner not in ("", owner):
+            if self._yields is not None:
+                self._yields()
+            elif not by_force:
                 return False
-            self._yields()
-        self._owner, self._yields = owner, None
+        self.owner, self._yields = owner, yields
         return True
 
-    def claim(self, owner: str) -> None:
-        """Have `owner` report, whatever did so far: a script that reports itself knows best."""
-        if self._yields is not None and self._owner != owner:
-            self._yields()
-        self._owner, self._yields = owner, None
-
-    def hold(self, owner: str, yields: Callable[[], None]) -> None:
-        """Report on, until something else asks for it: `yields` ends what was reported then."""
-        if self._owner == owner:
-            self._yields = yields
-
-    def is_of(self, owner: str) -> bool:
-        return self._owner == owner
-
     def let_go(self, owner: str) -> None:
-        if self._owner == owner:
-            self._owner, self._yields = "", None
+        if self.owner == owner:
+            self.owner, self._yields = "", None
 
     def start(self, framework: str, version: str | None, backend: str | None = None) -> bool:
         """Connect, unless that is done; return whether anybody listens.
@@ -333,7 +328,7 @@ class Reporter:
 
     def _forget(self) -> None:
         """Begin again in a forked child, which trains itself or doesn't; the parent goes on."""
-        self._emitter, self._owner, self._yields, self._model = None, "", None, None
+        self._emitter, self.owner, self._yields, self._model = None, "", None, None
         self._epochs = self.loops = 0
         self._looks_at_bar = False
         self._closing = []

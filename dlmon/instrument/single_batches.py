@@ -87,7 +87,7 @@ class SingleBatches(Activity):
             if not self._is_described:
                 self._reporter.describe_loop(parameters=parameters_of(model))
         # Something else may report, should it ask before the next batch.
-        self._reporter.hold(OWNER, self.abandon)
+        self._reporter.take(OWNER, self.abandon)
 
     def abandon(self) -> None:
         """End the epoch: something else begins."""

@@ -48,8 +48,7 @@ def test_what_holds_the_reporter_ends_when_another_asks():
         ended.append("keras")
         reporter.let_go("keras")
 
-    reporter.take("keras")
-    reporter.hold("keras", end)
+    reporter.take("keras", end)
     assert reporter.take("torch")
     assert ended == ["keras"]
     # Nothing holds it now that it is taken in earnest.

@@ -77,21 +77,10 @@ def _known_sum(values: Sequence[int | None]) -> int | None:
     return sum(known) if known else None
 
 
-def step_quantiles(counts: Counter[int]) -> tuple[int, ...]:
-    """Return the `QUANTILES` of the counted values (nearest rank)."""
-    total = sum(counts.values())
-    ranked = sorted(counts.items())
-    found: list[int] = []
-    seen = 0
-    position = iter(ranked)
-    value, count = next(position)
-    for quantile in QUANTILES:
-        rank = max(1, min(total, round(quantile * total)))
-        while seen + count < rank:
-            seen += count
-            value, count = next(position)
-        found.append(value)
-    return tuple(found)
+def step_quantiles(dt_us: Sequence[int]) -> tuple[int, ...]:
+    """Return the `QUANTILES` of durations (nearest rank)."""
+    ranked, total = sorted(dt_us), len(dt_us)
+    return tuple(ranked[max(1, min(total, round(one * total))) - 1] for one in QUANTILES)
 
 
 def _validation_after(train_end: int, validation: Validation | None) -> Validation | None:
@@ -476,8 +465,8 @@ class BatchCollector:
         In an epoch that was cut short the first execution and its opening belong together, so
         that batch is no stalled step.
         """
-        dt_us, counts = self._dt_us, Counter(self._dt_us)
-        self._summarised.add(counts)
+        dt_us = self._dt_us
+        self._summarised.add(Counter(dt_us))
         is_first = self._first == epoch.skipped
         first_us = dt_us[: epoch.stride] if is_first else []
         limit_us = STALL_FACTOR * self._summarised.quantile(0.5)
@@ -491,7 +480,7 @@ class BatchCollector:
                 t=self._first_end_us * 1000,
                 t_last=self._last_us * 1000,
                 time_us=sum(dt_us),
-                step_us=step_quantiles(counts),
+                step_us=step_quantiles(dt_us),
                 stalls=sum(took_us > limit_us for took_us in steps_us),
                 opening_us=self._opening_us if is_first else None,
                 first_us=sum(first_us) if first_us else None,

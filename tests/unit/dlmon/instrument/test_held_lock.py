@@ -57,7 +57,9 @@ time.sleep(0.5)
 
 
 def test_what_was_written_is_gone_once_it_goes_on(run):
-    assert run(f"{HOLDS}held.set_again(10**10)\nprint(held.lines_of(threading.get_ident()))") == (
+    assert run(
+        f"{HOLDS}held.set_again(10**10)\nprint(held.lines_of(threading.get_ident()))\nheld.close()"
+    ) == (
         "[]\n",
         None,
     )

@@ -45,7 +45,7 @@ class Banded(NamedTuple):
     """A figure in as many digits as its band has, and half of that band.
 
     The band is no narrower than one of the last digit: the true figure lies in what is shown. One
-    that reaches down to zero is none, and the figure is very uncertain.
+    of half the figure or more is none, and the figure is very uncertain.
     """
 
     number: str
@@ -55,7 +55,7 @@ class Banded(NamedTuple):
 
     @property
     def spread(self) -> str:
-        """The band alone: `± 0.05`; empty where there is none, or it reaches down to zero."""
+        """The band alone: `± 0.05`; empty where there is none."""
         return f"± {self.half}" if self.half else ""
 
     def text(self, is_projected: bool = False) -> str:
@@ -67,7 +67,7 @@ class Banded(NamedTuple):
 
 
 VERY_UNCERTAIN = "very uncertain"
-"""What a figure is whose band reaches down to zero: ~ before it stands in place of its ±."""
+"""What a figure is whose band would be half of it or more: ~ before it stands in place of its ±."""
 
 
 def banded(value: float, half: float | None, text: str, unit: str, most: int = 9) -> Banded:
@@ -88,7 +88,7 @@ def banded(value: float, half: float | None, text: str, unit: str, most: int = 9
         decimals = max(decimals, min(of_band, 3 - math.floor(math.log10(value)), most))
     number, half = f"{value:,.{decimals}f}", max(half, 10**-decimals)
     shown = f"{half:,.{decimals if half < 9.995 else 0}f}"
-    if float(shown.replace(",", "")) >= float(number.replace(",", "")):
+    if 2 * half >= value:
         return Banded(text, "", unit, is_very_uncertain=True)
     return Banded(number, shown, unit)
 

@@ -324,6 +324,11 @@ def _meant(text: str, directory: Path, where: str = "") -> list[Path]:
     return find_sessions(text, directory, where)
 
 
+def _log_of(session: str, log_dir: str | None) -> Path:
+    """Return the log of the session that is meant, the newest of several."""
+    return _meant(session, _directory(log_dir))[-1]
+
+
 async def _follow(
     session: str,
     file: str,
@@ -337,7 +342,7 @@ async def _follow(
     Where the log is at a place as it is known to have been, it is sent from there on, else from
     its start.
     """
-    (path,) = _meant(session, _directory(log_dir))[-1:]
+    path = _log_of(session, log_dir)
     log = LogFollower(path)
     at = offset if file == path.name and log.knows(Place(offset, checked, digest)) else 0
     sent_label: Label | None = None
@@ -404,7 +409,7 @@ async def _launch(job: dict[str, Any]) -> Answers:
 
 
 async def _stop(session: str, log_dir: str | None = None) -> Answers:
-    (path,) = _meant(session, _directory(log_dir))[-1:]
+    path = _log_of(session, log_dir)
     entry = read_entry(path)
     id = entry.header.id
     if entry.status != Status.RUNNING:
@@ -420,7 +425,7 @@ async def _stop(session: str, log_dir: str | None = None) -> Answers:
 
 async def _control(session: str, request: dict[str, Any], log_dir: str | None = None) -> Answers:
     """Yield what a session that runs here answers to a request, such as for its stacks."""
-    (path,) = _meant(session, _directory(log_dir))[-1:]
+    path = _log_of(session, log_dir)
     try:
         for record in await asyncio.to_thread(ask_session, read_entry(path), request):
             yield {"record": encode(record)}
@@ -432,7 +437,7 @@ async def _traces(
     session: str, have: dict[str, int] | None = None, log_dir: str | None = None
 ) -> Answers:
     """Yield the name and size of each trace that is not there yet, and then what it holds."""
-    (path,) = _meant(session, _directory(log_dir))[-1:]
+    path = _log_of(session, log_dir)
     for file in sorted(path.parent.iterdir()):
         size = file.stat().st_size
         if not is_trace(file.name) or (have or {}).get(file.name) == size:
@@ -446,7 +451,7 @@ async def _traces(
 async def _name(
     session: str, name: str | None = None, note: str | None = None, log_dir: str | None = None
 ) -> Answers:
-    (path,) = _meant(session, _directory(log_dir))[-1:]
+    path = _log_of(session, log_dir)
     write_label(path, Label(name, note))
     yield {"session": path.parent.name}
 

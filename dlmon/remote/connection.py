@@ -316,16 +316,6 @@ async def connect(host: str, start_s: float = START_S) -> Connection:
     return connection
 
 
-@contextlib.asynccontextmanager
-async def connected(host: str) -> AsyncIterator[Connection]:
-    """Hold a connection to a host for as long as the context lasts."""
-    connection = await connect(host)
-    try:
-        yield connection
-    finally:
-        await connection.close()
-
-
 def _code_of(answer: Answer) -> int:
     code = answer.get("code")
     return code if isinstance(code, int) else FAILED

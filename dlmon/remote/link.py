@@ -156,17 +156,13 @@ class Link:
         if self._connection is not None:
             self._connection.send(ask, take, **fields)
 
-    async def ask(self, ask: str, **fields: Any) -> AsyncIterator[Answer]:
-        """Yield the answers to a request on the connection that there is.
+    def ask(self, ask: str, **fields: Any) -> AsyncIterator[Answer]:
+        """Return the answers to a request on the connection that there is.
 
         Raises:
-            RefusedRequest: it can't be followed.
-            SshError: there is no connection, or it was lost.
+            SshError: there is no connection.
         """
-        if self._connection is None:
-            raise self._failure or SshError(f"{self.host} is not connected")
-        async for answer in self._connection.ask(ask, **fields):
-            yield answer
+        return self._there.ask(ask, **fields)
 
     async def ask_one(self, ask: str, **fields: Any) -> Answer:
         """Return the one answer to a request on the connection that there is.
@@ -175,8 +171,13 @@ class Link:
             RefusedRequest: it can't be followed.
             SshError: there is no connection, or it was lost.
         """
-        answers = [answer async for answer in self.ask(ask, **fields)]
-        return answers[0] if answers else {}
+        return await self._there.ask_one(ask, **fields)
+
+    @property
+    def _there(self) -> Connection:
+        if self._connection is None:
+            raise self._failure or SshError(f"{self.host} is not connected")
+        return self._connection
 
     async def _keep(self) -> None:
         failures = 0

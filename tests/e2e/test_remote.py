@@ -27,7 +27,7 @@ from dlmon.launch.sensing import Sensing
 from dlmon.records import Facts, Machine, Status, decode, encode, to_json
 from dlmon.records.sanitize import clean
 from dlmon.remote import connection as connections
-from dlmon.remote.connection import RefusedRequest, connect, connected, packed, sent_files
+from dlmon.remote.connection import RefusedRequest, connect, packed, sent_files
 from dlmon.remote.follower import find_remote, follow_remote
 from dlmon.remote.link import Link, linked
 from dlmon.remote.listing import listed_sessions
@@ -37,6 +37,16 @@ from dlmon.remote.ssh import SshError
 pytestmark = pytest.mark.skipif(lacks_sshd() is not None, reason=str(lacks_sshd()))
 
 AGENT = FAKES / "agent.py"
+
+
+@contextlib.asynccontextmanager
+async def connected(host):
+    """Hold a connection to a host for as long as the context lasts."""
+    connection = await connect(host)
+    try:
+        yield connection
+    finally:
+        await connection.close()
 
 
 # ---- the network, and what is left on it ----

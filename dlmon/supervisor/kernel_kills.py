@@ -8,6 +8,7 @@ machine (oom_kill in /proc/vmstat): in another container, memory runs out too.
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from pathlib import Path
 
@@ -58,10 +59,7 @@ class KernelKills:
 
     def _count(self) -> int | None:
         try:
-            for line in self._counter.read_text().splitlines():
-                name, _, count = line.partition(" ")
-                if name == "oom_kill":
-                    return int(count)
-        except (OSError, ValueError):
+            found = re.search(r"^oom_kill (\d+)$", self._counter.read_text(), re.MULTILINE)
+        except OSError:
             return None
-        return None
+        return None if found is None else int(found[1])

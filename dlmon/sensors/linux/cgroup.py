@@ -17,6 +17,7 @@ from dlmon.control_groups import Group, own_group
 from dlmon.records import Cpu, MachineFacts, Memory
 from dlmon.sensors import kernel_files
 from dlmon.sensors.linux.ask import ask
+from dlmon.sensors.linux.memory import counts
 from dlmon.sensors.provider import Provider, Reading
 from dlmon.sensors.rates import BYTES_IN_MIB, Rates, mib_per_second
 
@@ -105,10 +106,8 @@ class CgroupProvider(Provider):
         return None
 
     def _machine_bytes(self, name: str) -> int:
-        for line in kernel_files.read(self._root / "proc/meminfo").splitlines():
-            if line.startswith(f"{name}:"):
-                return int(line.split()[1]) * 1024
-        raise ValueError("/proc/meminfo can't be understood")
+        meminfo = kernel_files.read(self._root / "proc/meminfo")
+        return counts(meminfo, (f"{name}:",))[f"{name}:"] * 1024
 
     def _cpu(self, t: int) -> Cpu:
         directory = self._throttled

@@ -6,6 +6,7 @@ Linux, Documentation/accounting/psi.rst. Counted is the time in which at least o
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -57,9 +58,7 @@ def waited_us(text: str) -> int:
     Raises:
         ValueError: it isn't there.
     """
-    for line in text.splitlines():
-        if line.startswith("some "):
-            counts = dict(pair.split("=", 1) for pair in line.split()[1:])
-            if "total" in counts:
-                return int(counts["total"])
-    raise ValueError("not reported here")
+    total = re.search(r"^some .*\btotal=(\d+)", text, re.MULTILINE)
+    if total is None:
+        raise ValueError("not reported here")
+    return int(total[1])

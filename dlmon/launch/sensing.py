@@ -48,6 +48,7 @@ class Sensing:
         wake: which GPU is about to be used, and so may be woken: NVML's number, or "any".
         at_once: have the first sample with the facts, and both sooner, for somebody who waits to
             see the machine; how busy the CPU was at the start is then no figure to judge by.
+        on_no_facts: called when even a process that left the GPUs alone ended before any facts.
     """
 
     def __init__(
@@ -60,6 +61,7 @@ class Sensing:
         pcie: bool = False,
         wake: str | None = None,
         at_once: bool = False,
+        on_no_facts: Callable[[], None] = lambda: None,
     ) -> None:
         self._command = command or [
             *python_command("dlmon.sensors"),
@@ -74,6 +76,7 @@ class Sensing:
         self._on_facts = on_facts
         self._on_sample = on_sample
         self._on_notice = on_notice
+        self._on_no_facts = on_no_facts
         self._current: _Process | None = None
         self._probe: _Process | None = None
         self._unreaped: list[subprocess.Popen[bytes]] = []
@@ -83,8 +86,6 @@ class Sensing:
         self._next_start_at = 0.0
         self._checked_at = time.monotonic()
         self._watched_pid: int | None = None
-        self.without_facts = asyncio.Event()
-        """Set when even a process that left the GPUs alone ended before it sent any facts."""
         self._timer: asyncio.TimerHandle | None = None
 
     @property
@@ -224,7 +225,7 @@ class Sensing:
             return
         self._current = None
         if self._no_gpus is not None and process.facts is None:
-            self.without_facts.set()
+            self._on_no_facts()
         if self._no_gpus is None and process.may_use_a_driver:
             self._no_gpus = f"lost: the sensors {reason}"
             self._report_lost(reason, "they go on without the GPUs, which are tried again")

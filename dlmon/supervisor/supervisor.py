@@ -15,7 +15,7 @@ import signal
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -112,13 +112,14 @@ class Supervisor:
         self._answer = answer
         self._send = send
         self._reported_log_problem = ""
-        self._facts: asyncio.Future[Facts] = asyncio.get_running_loop().create_future()
+        self._facts: asyncio.Future[Facts | None] = asyncio.get_running_loop().create_future()
         self._sensing = Sensing(
             job.interval_s,
             self._take_facts,
             self._take_sample,
             self._notice,
             pcie=job.pcie,
+            on_no_facts=lambda: self._take_facts(None),
             # To be watched, no GPU is woken.
             wake=None if job.is_machine_recording else gpu_to_wake(job.device, os.environ),
         )
@@ -157,7 +158,7 @@ class Supervisor:
         loop.add_reader(sys.stdin.fileno(), self._read_lifeline)
         self._sensing.start()
         try:
-            facts = await self._machine_facts()
+            facts = await self._unless_stopped(self._facts, FACTS_S)
             try:
                 interpreter = await self._interpreter()
                 if self._stop_cause is not None:
@@ -202,12 +203,14 @@ class Supervisor:
             examine_interpreter(str(python), str(backend or "tensorflow"))
         )
 
-    async def _unless_stopped(self, asked: Coroutine[Any, Any, _T]) -> _T | None:
-        """Return what is asked for; None when a stop comes sooner."""
+    async def _unless_stopped(
+        self, asked: Awaitable[_T], timeout_s: float | None = None
+    ) -> _T | None:
+        """Return what is asked for; None when a stop comes sooner, or it takes too long."""
         asking = asyncio.ensure_future(asked)
         stopping = asyncio.ensure_future(self._stopping.wait())
         either: set[asyncio.Future[Any]] = {asking, stopping}
-        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait(either, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
         stopping.cancel()
         if asking.done():
             return asking.result()
@@ -246,16 +249,6 @@ class Supervisor:
         if interpreter is None:
             return list(self._job.command)
         return command_of_folders(interpreter.command, WORKLOADS, str(bundle_folder()))
-
-    async def _machine_facts(self) -> Facts | None:
-        """Wait for the sensors' first facts; None when there are none, or a stop comes sooner."""
-        gave_up = asyncio.ensure_future(self._sensing.without_facts.wait())
-        stopping = asyncio.ensure_future(self._stopping.wait())
-        any_of: set[asyncio.Future[Any]] = {self._facts, gave_up, stopping}
-        await asyncio.wait(any_of, timeout=FACTS_S, return_when=asyncio.FIRST_COMPLETED)
-        gave_up.cancel()
-        stopping.cancel()
-        return self._facts.result() if self._facts.done() else None
 
     def _open_log(
         self, facts: Facts | None, interpreter: Interpreter | None, alerts: AlertSettings | None
@@ -356,8 +349,8 @@ class Supervisor:
         if self._index is not None:
             self._index.close()
 
-    def _take_facts(self, facts: Facts) -> None:
-        if self._writer is not None:
+    def _take_facts(self, facts: Facts | None) -> None:
+        if facts is not None and self._writer is not None:
             if self._ended_t is None:
                 self._write(facts)
         elif not self._facts.done():

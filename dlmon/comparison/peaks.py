@@ -17,6 +17,7 @@ from typing import Any
 
 from dlmon.files import read_regular
 from dlmon.private_files import write_private
+from dlmon.records.codec import read_object
 from dlmon.records.record import record
 from dlmon.records.sanitize import clean
 
@@ -159,24 +160,13 @@ def read_peak(fields: Any) -> Peak:
     """Return a peak from a file or the child process, checked and cleaned.
 
     Raises:
-        ValueError, TypeError, KeyError, OverflowError: a field is missing or invalid.
+        ValueError: a field is missing or invalid.
     """
-    flop_s, size, wall = float(fields["flop_s"]), fields["size"], float(fields["wall"])
-    if not 0 < flop_s < math.inf or not 0 <= wall < _LAST_WALL:
+    peak = read_object(Peak, fields)
+    is_possible = 0 < peak.flop_s < math.inf and 0 < peak.size < 2**31
+    if not is_possible or not 0 <= peak.wall < _LAST_WALL:
         raise ValueError("a positive number was expected")
-    if type(size) is not int or not 0 < size < 2**31:
-        raise ValueError("a whole number was expected")
-    note = fields.get("note")
-    return Peak(
-        device=checked_text(fields["device"]),
-        device_name=checked_text(fields["device_name"]),
-        precision=checked_text(fields["precision"]),
-        flop_s=flop_s,
-        size=size,
-        wall=wall,
-        versions=checked_texts(fields["versions"]),
-        note=None if note is None else checked_text(note),
-    )
+    return peak
 
 
 def checked_text(value: Any) -> str:

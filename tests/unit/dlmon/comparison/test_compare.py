@@ -10,10 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dlmon.comparison.compare import KINDS, ComparisonRow, beside
-from dlmon.comparison.conditions import Conditions, busy_at_start, find_differences
-from dlmon.comparison.price import usd_per_hour_of
+from dlmon.comparison.conditions import Conditions, busy_at_start
 from dlmon.comparison.published import WEIGHT_UPDATE, published, published_metrics
-from dlmon.comparison.run import SteadyFigure, cpus_of, timing_of_step
+from dlmon.comparison.run import SteadyFigure, timing_of_step
 from dlmon.records import (
     MachineFacts,
     Result,
@@ -103,22 +102,6 @@ def test_rows_of_the_same_work_stand_fastest_first_and_what_is_not_alike_comes_l
     ]
 
 
-def test_all_differences_of_a_row_are_kept():
-    conditions = replace(SMALL, batch_size=64, precision="mixed_float16", epochs=2)
-    row = compare("run_seconds", conditions, SMALL)[0]
-    assert row.badges == ("batch 32, not 64", "float32, not mixed_float16", "10 epochs, not 2")
-
-
-def test_among_equals_this_run_comes_first_then_earlier_ones_then_labels():
-    rows = compare("seconds_per_epoch", CIFAR, CIFAR, this_run(36), [result(36)])
-    assert [(row.kind, row.label) for row in rows if row.value == 36] == [
-        ("this", "this run"),
-        ("earlier", "AMD Ryzen 7 5800X"),
-        ("published", "Intel Core i7-9700K"),
-        ("published", "NVIDIA GeForce MX150"),
-    ]
-
-
 def test_a_published_row_keeps_its_provenance_and_has_no_band():
     row = one(compare("seconds_per_epoch", CIFAR, CIFAR), label="NVIDIA GeForce GTX 1080 Ti")
     assert (row.value, row.low, row.high, row.year) == (4, None, None, 2019)
@@ -168,15 +151,6 @@ def test_what_does_not_change_an_epoch_is_no_difference(changes):
     assert one(rows, label="NVIDIA GeForce GTX 1080 Ti").comparable
 
 
-def test_a_dropped_short_last_batch_makes_no_difference():
-    conditions = replace(DEEP, samples=49_984)
-    assert find_differences("seconds_per_epoch", conditions, DEEP) == ()
-    conditions = replace(DEEP, samples=49_968)
-    assert find_differences("seconds_per_epoch", conditions, DEEP) == (
-        "49,968 samples, not 50,000",
-    )
-
-
 def test_an_estimated_vocabulary_is_no_match_for_the_real_one():
     rows = compare("seconds_per_epoch", replace(FASTTEXT, data="synthetic"), FASTTEXT, this_run())
     assert one(rows, kind="this").badges == ("vocabulary estimated",)
@@ -215,12 +189,6 @@ def test_a_time_without_the_weight_update_says_that_ours_includes_it():
     assert {row.published.note for row in others} == {"no weight update; synthetic input"}
     assert not any(row.comparable for row in others)
     assert factor(one(rows, kind="this"), others[0], steady=True) is None
-
-
-def test_while_the_mode_is_not_known_every_published_time_stands_there():
-    rows = compare("step_ms", replace(RESNET, mode=None), RESNET)
-    assert len(rows) == len(published("resnet50"))
-    assert all("mode not known" in row.badges for row in rows)
 
 
 def test_an_earlier_batch_compares_in_the_same_mode_only():
@@ -281,12 +249,6 @@ def test_a_run_of_ours_costs_what_its_price_says(options, cpus, usd_per_hour):
     assert (row.vcpus, row.usd_per_hour, row.cost_usd) == (cpus, usd_per_hour, usd_per_hour)
 
 
-def test_a_price_per_cpu_of_a_machine_with_unknown_cpus_is_none():
-    assert cpus_of({}, MachineFacts()) is None
-    assert cpus_of({"cpus": 2}, None) == 2
-    assert usd_per_hour_of({"price": "0.5/cpu"}, None) is None
-
-
 # Earlier sessions
 
 
@@ -310,11 +272,6 @@ def test_an_earlier_session_brings_its_band_device_year_and_id():
     assert row.framework == "JAX"
     assert row.badges == ()
     assert row.comparable
-
-
-def test_a_device_without_a_name_is_named_by_its_kind():
-    assert earlier_row(result(device_name=None, device="gpu:0")).label == "gpu:0"
-    assert earlier_row(result(device_name=None, device=None)).label == "device not known"
 
 
 @pytest.mark.parametrize(
@@ -398,12 +355,6 @@ def test_a_capped_time_that_is_no_projection_compares_with_the_same_cap_only():
 def test_a_cap_beyond_the_end_of_the_epoch_is_none():
     assert earlier_row(result(options={"steps": 500})).comparable
     assert not earlier_row(result(options={"steps": 499})).comparable
-
-
-@pytest.mark.parametrize("wall", [1e300, -1e300])
-def test_a_time_beyond_the_calendar_has_no_year(wall):
-    found = result()
-    assert earlier_row(recorded_run(found, header_of(found, wall=wall))).year is None
 
 
 # A busy machine
@@ -534,14 +485,6 @@ def test_any_comparison_is_sorted_and_honest(
             assert ratio >= 1 if this_row.value <= row.value else ratio <= 1
 
 
-@given(METRIC, CONDITIONS, RESULTS, st.permutations(range(3)))
-def test_the_order_of_earlier_sessions_changes_nothing_but_ties(metric, conditions, found, order):
-    sessions = [replace(found, session=name) for name in "abc"]
-    straight = compare(metric, conditions, conditions, earlier=sessions)
-    mixed = compare(metric, conditions, conditions, earlier=[sessions[i] for i in order])
-    assert sorted(map(repr, straight)) == sorted(map(repr, mixed))
-
-
 def row(kind, value, half=0.05, session=None, **more):
     band = {} if half is None else {"low": value - half, "high": value + half}
     label = {"this": "this run", "published": "GTX 1060"}.get(kind, "CPU")
@@ -565,12 +508,6 @@ def test_where_like_runs_are_known_the_interval_allows_for_how_they_differ():
     assert ratio.basis is Basis.LIKE_RUNS
     assert ratio.low < alone.low
     assert ratio.high > alone.high
-
-
-def test_runs_of_other_settings_say_nothing_of_how_these_differ():
-    other = ComparisonRow("GPU", "seconds_per_epoch", "earlier", 5.0, 4.9, 5.1, session="d")
-    ratio = beside(THIS, OTHER, (THIS, OTHER, other), True)
-    assert ratio.basis is Basis.WITHIN_RUNS
 
 
 def recorded(session, seconds, options=(), command=COMMAND, versions=(("keras", "3.12"),)):
@@ -612,22 +549,6 @@ def test_recorded_runs_of_other_settings_say_nothing_of_how_like_runs_differ(oth
     assert ratio.basis is Basis.LIKE_RUNS
     assert ratio_to_the_first(*like, recorded("c", 4.0, **other)) == ratio
     assert ratio_to_the_first(like[0], recorded("c", 4.0, **other)).basis is Basis.WITHIN_RUNS
-
-
-def test_where_a_recorded_run_keeps_its_log_and_what_it_costs_makes_it_no_other():
-    watched = {"log_dir": "/elsewhere", "price": "0.9", "name": "mine"}
-    runs = recorded("a", 12.0), recorded("b", 12.1, options=watched)
-    assert ratio_to_the_first(*runs).basis is Basis.LIKE_RUNS
-
-
-def test_a_published_figure_counts_as_exact():
-    ratio = beside(THIS, row("published", 18.0, None), (THIS,), True)
-    assert (ratio.value, ratio.low) == (pytest.approx(2.0), pytest.approx(2 * 9 / 9.05, rel=1e-3))
-
-
-def test_without_a_band_there_is_no_interval():
-    ratio = beside(row("this", 9.0, None), OTHER, (), True)
-    assert (ratio.low, ratio.high) == (None, None)
 
 
 def test_where_there_is_no_factor_it_is_said_why():

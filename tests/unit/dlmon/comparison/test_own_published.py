@@ -70,12 +70,6 @@ def test_it_lies_beside_the_settings(monkeypatch, tmp_path):
     assert own_published_path() == tmp_path / "mine.csv"
 
 
-@pytest.mark.usefixtures("no_home")
-def test_without_a_home_there_are_none(monkeypatch):
-    monkeypatch.delenv("DLMON_PUBLISHED", raising=False)
-    assert own_published() == ((), None)
-
-
 # ---- among the others ----
 
 
@@ -212,25 +206,6 @@ def test_the_metric_is_that_of_the_published_figures(own):
         write_published_row(run(**changes), "Box")
         (named,) = csv.DictReader(own.read_text().splitlines())
         assert (named["metric"], named["value"]) == (metric, value)
-
-
-def test_a_projection_says_so(own):
-    projected = SecondsPerEpoch(9.0, 8.9, 9.1, 0, projected=True)
-    write_published_row(run(seconds_per_epoch=projected), "Box")
-    assert read_own_published(own)[0].note == "projected"
-
-
-def test_what_speaks_against_a_figure_stands_beside_it(own):
-    against = {"too_short": "too short: 1.2 s of steady batches", "stalls": "stalls took 3 %"}
-    write_published_row(run(against=against), "Box")
-    assert read_own_published(own)[0].note == "; ".join(against.values())
-
-
-def test_a_mixed_precision_stays_one(own):
-    options = {"batch_size": 100, "backend": "jax", "precision": "mixed_bfloat16"}
-    write_published_row(run({"backend_version": "0.7"}, options=options), "Box")
-    (row,) = read_own_published(own)
-    assert (row.framework, row.precision) == ("JAX 0.7 mixed_bfloat16", "mixed_bfloat16")
 
 
 @pytest.mark.parametrize(

@@ -242,15 +242,6 @@ def test_steps_are_not_compared_with_samples():
     assert figure(compared, "step_ms.median").ratio.value == pytest.approx(2)
 
 
-def test_a_side_of_both_has_no_throughput_of_its_own():
-    mixed = [*side("a", 1_000.0), *side("b", 50.0, counts_steps=True)]
-    throughput = compare_sides(mixed, side("c", 50.0, counts_steps=True)).throughput
-    assert throughput.why == "some runs count steps, others samples"
-    assert throughput.base is throughput.ratio is None
-    assert throughput.new == pytest.approx(50)
-    assert throughput.runs == (2, 1)
-
-
 # ---- unlike runs ----
 
 

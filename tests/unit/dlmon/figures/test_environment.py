@@ -4,18 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from fakes.recorded import recorded_session, write_log
-from fakes.sections import under
+from fakes.recorded import recorded_session
 
-from dlmon.figures.report import make_report
 from dlmon.figures.session_report import environment_rows
 from dlmon.records import Model, Trainer
-from dlmon.render.html import html_of
-from dlmon.render.markdown import markdown_of
 
 HEADER = recorded_session()[0]
 SCRIPT = replace(HEADER, command=("python", "fit.py"), versions={"python": "3.11.7"})
-FOREIGN = "<img src=x>|`**[a](http://b)"
 
 
 def rows(header=HEADER, model=None, trainers=()):
@@ -84,22 +79,3 @@ def test_many_processes_of_one_kind_are_said_once_and_another_python_beside_them
     found = rows(SCRIPT, None, trainers)
     assert found.count(("framework", "PyTorch 2.9.0")) == 1
     assert [text for name, text in found if name == "python of the script"] == ["3.12.1"]
-
-
-def test_foreign_text_means_nothing_on_a_page(tmp_path):
-    """A log says what it likes, also in names of versions and in why there is none."""
-    _, *records = recorded_session()
-    header = replace(
-        with_versions({"versions.keras": f"why {FOREIGN}"}, keras=None, **{f"x{FOREIGN}": FOREIGN}),
-        machine=replace(HEADER.machine, governor=f"governor {FOREIGN}"),
-    )
-    report = make_report([write_log(tmp_path, [header, *records])], [])
-    said = dict(under(report.sessions[0], "Environment").rows)
-    assert said["keras"] == f"– (why {FOREIGN})"
-    page = html_of(report)
-    assert "<img" not in page
-    assert f"governor {FOREIGN}".replace("<", "&lt;").replace(">", "&gt;") in page
-    # A cell keeps what it is: in a code span, without what would end the cell or the span.
-    in_a_cell = FOREIGN.replace("`", "'").replace("|", "¦")
-    assert f"| governor | `governor {in_a_cell}` |" in markdown_of(report)
-    assert f"| `x{in_a_cell}` | `{in_a_cell}` |" in markdown_of(report)

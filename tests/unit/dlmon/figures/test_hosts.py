@@ -91,25 +91,6 @@ def test_a_clock_that_differs_is_said(ahead_s, said):
 
 
 @pytest.mark.parametrize(
-    ("used_gib", "total_gib", "text"),
-    [
-        (71.2, 80, "71 of 80 GiB"),
-        (0.003, 80, "0.0 of 80 GiB"),
-        (4.7, 6, "4.7 of 6.0 GiB"),
-        (140.9, 141, "141 of 141 GiB"),
-        (1_024, 2_048, "1.0 of 2.0 TiB"),
-        (None, 80, "– of 80 GiB"),
-        (3.0, None, "3.0 GiB"),
-        (None, None, "–"),
-    ],
-)
-def test_memory_takes_a_column_of_14_cells(used_gib, total_gib, text):
-    used_mib, total_mib = (None if gib is None else gib * 1024 for gib in (used_gib, total_gib))
-    assert words.whole_memory(used_mib, total_mib) == text
-    assert len(text) <= 14
-
-
-@pytest.mark.parametrize(
     ("users", "text"),
     [
         ([], ""),

@@ -1,6 +1,5 @@
 """The tables of `dlmon list` and `sessions`."""
 
-import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -125,29 +124,6 @@ GPU = "NVIDIA GeForce GTX 1060 6GB"
 BUSY = {"busy_at_start": "machine was busy at the start: CPU 90 %", "too_short": "1 s"}
 
 
-@pytest.mark.parametrize(
-    ("width", "shown"),
-    [
-        (34, []),
-        (60, ["completed", "9.16 s ± 0.01…"]),
-        (80, ["completed", "9.16 s ± 0.01 per epoch"]),
-        (100, ["completed", GPU, "9.16 s ± 0.01 per epoch"]),
-        (120, ["cifar10-cnn", "completed", GPU, "9.16 s ± 0.01 per epoch"]),
-    ],
-)
-def test_a_session_has_one_line_on_a_terminal_and_what_its_id_says_goes_first(
-    log_dir, capsys, width, shown
-):
-    id = "20261120-145600-cifar10-cnn-7f3a"
-    write_log(log_dir, recorded_session(session_id=id))
-    print_sessions(list_sessions(log_dir), log_dir, width=width)
-    heading, row = capsys.readouterr().out.splitlines()
-    assert heading.startswith("session")
-    found, *others = re.split(" {2,}", row.rstrip(" …") if not shown else row)
-    # An id is never cut: one copies it into a command.
-    assert (found, others) == (id, shown)
-
-
 def test_that_the_machine_was_busy_at_each_start_is_said_once(log_dir, capsys):
     for id in ("one", "two"):
         records = recorded_session(session_id=id)
@@ -215,28 +191,6 @@ def test_sweeps_stand_below_the_sessions_with_how_to_go_on(swept, log_dir, capsy
     name = swept.header.id
     assert sweep == [name, "2026-11-20 14:55", SMALL, "stopped", "1 of 2 done", "batch 32, 64"]
     assert resume == [f"1 run left: dlmon sweep --resume {name}"]
-
-
-def test_a_sweep_alone_has_no_table_of_sessions(log_dir, capsys):
-    header = new_header(plan_of(repeats=3, workloads=(SMALL, "mnist-mlp")), 1, BEGIN_WALL)
-    SweepWriter.create(log_dir, header).close()
-    heading, row, *_ = listed(log_dir, capsys)
-    assert heading[0] == "sweep"
-    assert row[2:] == ["2 workloads", "interrupted", "0 of 2 done", "3 times each"]
-
-
-def test_a_row_is_one_line_in_a_pipe_and_an_id_is_never_broken(swept, log_dir, capsys):
-    failed = recorded_session(session_id="failed", status="failed")
-    failed[-1] = replace(failed[-1], error="no room " * 60)
-    write_log(log_dir, failed)
-    rows = listed(log_dir, capsys)
-    assert next(row for row in rows if row and row[0] == "failed")[-1] == ("no room " * 60).strip()
-    rows = listed(log_dir, capsys, width=60)
-    assert any(row and row[0] == swept.header.id for row in rows)
-    # On a terminal an error has its beginning.
-    (row,) = (row for row in rows if row and row[0] == "failed")
-    assert row[-1].startswith("no room no room")
-    assert row[-1].endswith("…")
 
 
 def test_a_session_as_json_holds_the_sweep_that_it_is_a_run_of(swept, log_dir):

@@ -92,27 +92,6 @@ def test_a_loss_that_is_no_number_is_a_gap():
     assert all(mean is None or mean > 0 for mean in points)
 
 
-def test_an_axis_holds_values_below_zero():
-    header, *records = without_metrics()
-    records = [
-        replace(r, metrics={"loss": -1.5 + r.epoch}) if isinstance(r, Epoch) else r for r in records
-    ]
-    chart = charts_of([header, *records])["loss"]
-    assert chart.bottom <= -1.5
-    assert chart.top >= 0.5
-
-
-def test_losses_that_hardly_change_fill_the_axis():
-    header, *records = without_metrics()
-    records = [
-        replace(r, metrics={"loss": 2.31 - 0.06 * r.epoch}) if isinstance(r, Epoch) else r
-        for r in records
-    ]
-    chart = charts_of([header, *records])["loss"]
-    assert chart.bottom > 2
-    assert chart.top - chart.bottom < 0.3
-
-
 def test_the_validation_of_a_session_among_several_has_its_colour():
     lines = charts_of(recorded_session(), recorded_session())["loss"].lines
     assert [line.label for line in lines] == [

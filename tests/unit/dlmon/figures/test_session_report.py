@@ -12,20 +12,16 @@ from dlmon.comparison.published import published
 from dlmon.figures.report import make_report
 from dlmon.figures.sections import as_sentence
 from dlmon.records import (
-    AccountPart,
     Alert,
     AlertEvent,
     Doubt,
     Epoch,
-    Evaluation,
     Machine,
     MachineFacts,
-    Model,
     Operation,
     Process,
     Profile,
     Result,
-    Trainer,
 )
 from dlmon.render.html import html_of
 from dlmon.render.markdown import markdown_of
@@ -76,15 +72,6 @@ def test_a_hostile_name_is_text(tmp_path):
     report = make_report([path], [])
     assert "<h1>&lt;img src=x&gt;|`a`</h1>" in html_of(report)
     assert "## `<img src=x>¦'a'`\n" in markdown_of(report)
-
-
-def test_the_account_adds_up_to_the_wall_time(tmp_path):
-    path = write_log(tmp_path, recorded_session())
-    session = only(path)
-    total = sum(bar.value for bar in under(session, "Where the time went").bars)
-    assert total == pytest.approx(session.as_json["result"]["wall_s"], rel=0.01)
-    assert session.as_json["account"][AccountPart.TRAINING] > 0.5 * total
-    assert "Where the time went" in html_of(make_report([path], []))
 
 
 def test_what_speaks_against_figures_is_said(tmp_path):
@@ -202,28 +189,6 @@ def test_what_metrics_came_to_stands_in_every_form(tmp_path):
     assert session.as_json["metrics"]["val_loss"]["best_epoch"] == 3
     assert "### Metrics" in markdown_of(report)
     assert "<h2>Metrics</h2>" in html_of(report)
-
-
-def test_the_result_of_an_evaluation_is_reported(tmp_path):
-    header, *records, result = recorded_session()
-    t = records[-1].t
-    evaluation = Evaluation(t, t + 2 * 10**9, 5, 1000, True, {"loss": 0.4})
-    session = only(write_log(tmp_path, [header, *records, evaluation, result]))
-    assert dict(session.figures)["evaluation"] == "loss 0.4000 (1,000 samples, 2.00 s)"
-    assert session.as_json["evaluation"]["metrics"] == {"loss": 0.4}
-
-
-def test_the_versions_that_a_script_trained_with_stand_in_its_environment(tmp_path):
-    header, *records = recorded_session()
-    header = replace(header, command=("python", "fit.py"), versions={"python": "3.11.7"})
-    model = next(record for record in records if isinstance(record, Model))
-    model = replace(model, backend="tensorflow", backend_version="2.21.0")
-    trainer = Trainer(header.t, 0, 7, "keras", "3.15.1", "3.12.1", "tensorflow")
-    session = only(write_log(tmp_path, [header, trainer, model]))
-    environment = dict(under(session, "Environment").rows)
-    assert environment["framework"] == "Keras 3.15.1"
-    assert environment["backend"] == "TensorFlow 2.21.0"
-    assert environment["python of the script"] == "3.12.1"
 
 
 def test_the_sentence_of_a_script_has_the_unit_of_its_figures(tmp_path):

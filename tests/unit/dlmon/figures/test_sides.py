@@ -85,13 +85,6 @@ def test_a_change_is_marked_where_it_is_not_significant(ratio, text):
     assert change_text(ratio) == text
 
 
-def test_the_parts_of_the_account_stand_last_in_their_own_order():
-    account = {"account.startup": 2.0, "account.data_wait": 1.0, "account.closing": 0.5}
-    comparison = compare_sides(side("a", 1.0, values=account), side("b", 2.0, values=account))
-    names = names_of(comparison)
-    assert names == ["samples/s", "start and imports, s", "waiting for data, s", "shutdown, s"]
-
-
 def test_a_side_is_called_by_its_name_where_all_its_runs_bear_it():
     assert side_name(side("a", 1.0)) == "a-0"
     assert side_name(side("a", 1.0, 2.0, 3.0)) == "a-0 and 2 more"
@@ -149,15 +142,6 @@ def test_what_speaks_against_every_run_is_said_once():
     ]
     one_quiet = [against(a, busy_at_start=busy.format(30)), against(c)]
     assert doubts(compare_sides(one_quiet[:1], one_quiet[1:])) == [f"a-0: {busy.format(30)}"]
-
-
-def test_a_run_without_a_throughput_is_left_out_and_named():
-    why = {"samples_per_second": "not steady yet"}
-    none = replace(RUN, session="early", values={}, lacking=why)
-    comparison = compare_sides([*side("a", 1.0), none], side("b", 2.0))
-    assert doubts(comparison) == [
-        "left out: early has no throughput to compare: not steady yet",
-    ]
 
 
 WINDOWS = [(1_000, 1_000_000 + 1_000 * (n % 3)) for n in range(12)]

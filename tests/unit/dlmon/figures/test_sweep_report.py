@@ -57,19 +57,6 @@ def test_what_is_numeric_is_a_curve_for_each_of_the_rest(by_batch):
     assert "Memory ran out at gpu, batch 128." in page
 
 
-def test_words_alone_are_bars(tmp_path):
-    times = {"tensorflow": 0.2, "jax": 0.1}
-    path = sweep_log(
-        tmp_path, {"backend": list(times)}, lambda c: completed(times[c.varied["backend"]])
-    )
-    (sweep,) = make_report([], [path]).sweeps
-    (found,) = (one for one in sweep.sections if isinstance(one, Bars))
-    assert [(bar.label, bar.text, bar.kind) for bar in found.bars] == [
-        ("TensorFlow", "0.200 ms", ""),
-        ("JAX", "0.100 ms", "this"),
-    ]
-
-
 def test_the_table_stands_in_markdown_and_csv(by_batch):
     text = markdown_of(make_report([], [by_batch]))
     assert "| ▶ | gpu | 64 | completed | 0.0469 | 21,333 |  |" in text

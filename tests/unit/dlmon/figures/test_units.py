@@ -10,22 +10,78 @@ from dlmon.comparison.run import timing_of_step
 from dlmon.figures import units
 from dlmon.records import RunSeconds, SamplesPerSecond, SecondsPerEpoch, StepTime
 
+# What writes a figure, and what it writes of each value; several arguments are a tuple.
+WRITTEN = {
+    units.seconds: {
+        0: "0.00 s", 0.854: "0.85 s", 36.4: "36.4 s", 382.4: "382 s", 9.994: "9.99 s",
+        9.996: "10.0 s", 99.94: "99.9 s", 99.96: "100 s", 12_345.6: "12,346 s",
+    },
+    units.milliseconds: {0.854: "0.85 ms", 36.4: "36.4 ms", 1_240.3: "1,240 ms"},
+    units.step_time: {3.584: "3.58 ms", 42.1: "42.1 ms", 999: "999 ms", 1118: "1.12 s"},
+    units.dollars: {
+        0: "0.00 USD", 1.234: "1.23 USD", 12_345.6: "12,345.60 USD", 0.5: "0.50 USD",
+        0.0123: "0.012 USD", 0.000418: "0.00042 USD", 9e-9: "9.0e-09 USD",
+    },
+    units.energy: {
+        0: "0 J", 85.2: "85.2 J", 999.4: "999 J", 999.7: "1 kJ", 1234: "1.23 kJ", 999_700: "1 MJ",
+        2e9: "2 GJ", 5e12: "5,000 GJ",
+    },
+    units.clock: {
+        0: "00:00", -3: "00:00", 72: "01:12", 3599.9: "59:59", 3600: "1:00:00", 90_000: "25:00:00",
+    },
+    units.rate: {
+        0.0: "0", 0.0123: "0.0123", 12.34: "12.3", 99.96: "100", 5540.4: "5,540",
+        1_234_567: "1,234,567",
+    },
+    units.metric: {
+        0.0: "0.0000", 2.30259: "2.3026", -1.5: "-1.5000", 999.99994: "999.9999",
+        12_345.678: "1.235e+04", 0.00012: "0.00012", 1e300: "1e+300",
+    },
+    units.percent: {None: "–", 0.0: "0 %", 96.6: "97 %"},
+    units.share: {
+        0.0: "0 %", 0.00005: "under 0.1 %", 0.0057: "0.57 %", 0.059: "5.9 %", 0.54: "54 %",
+    },
+    units.gibibytes: {None: "–", 0: "0.0 GiB", 4850: "4.7 GiB"},
+    units.memory_in_use: {
+        (4850, 6144): "4.7 of 6.0 GiB", (None, 6144): "– of 6.0 GiB", (4850, None): "4.7 GiB",
+    },
+    units.short_memory_in_use: {
+        (0, 6_078): "0.0/6G", (81_000, 81_559): "79.1/80G", (2_970, 143_771): "2.9/140G",
+        (10_200, 143_771): "10/140G", (142_000, 143_771): "139/140G", (500, 1_536): "0.5/1.5G",
+    },
+    units.count: {
+        0: "0", 101_770: "101,770", 999_999.4: "999,999", 999_999.6: "1 M", 1_234_567: "1.23 M",
+        238e6: "238 M", 999_700_000: "1 G", 2e12: "2 T", 5e15: "5,000 T",
+    },
+    units.size: {
+        0: "0 B", 999: "999 B", 1_000: "1.0 kB", 21_400: "21 kB", 999_600: "1.0 MB",
+        2_150_000_000: "2.1 GB", 10**13: "10000.0 GB",
+    },
+    units.counted: {(1, "epoch"): "1 epoch", (2, "epoch"): "2 epochs", (2, "batch"): "2 batches"},
+    units.cores: {1.0: "1 core", 0.5: "0.5 cores", 4 / 3: "1.33 cores", 192: "192 cores"},
+    units.stalls: {
+        (1, 0): "1 stall", (1200, 0): "1,200 stalls", (1, 1): "1 stall at the start of an epoch",
+        (12, 1): "12 stalls, 1 at the start of an epoch",
+        (1200, 7): "1,200 stalls, 7 at the start of epochs",
+    },
+    units.device: {
+        "NVIDIA GeForce GTX 1080 Ti": "NVIDIA GTX 1080 Ti",
+        "Intel(R) Core(TM) i7-9700K CPU @ 3.60GHz": "Intel i7-9700K",
+        "CPU Intel(R) Xeon(R) Gold 6330 CPU @ 2.00GHz": "CPU Intel Xeon Gold 6330",
+        "Intel(R) Core(TM) Ultra 7 155H": "Intel Core Ultra 7 155H",
+        "AMD Ryzen 7 3700X 8-Core Processor": "AMD Ryzen 7 3700X",
+        "Colab GPU (model not stated)": "Colab GPU",
+        "8 vCPU Skylake (Google Cloud highcpu, preemptible)":
+            "8 vCPU Skylake (Google Cloud highcpu, preemptible)",
+        "CPU": "CPU", "Processor": "Processor", "": "",
+    },
+}  # fmt: skip
 
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [(0, "0.00 s"), (0.854, "0.85 s"), (9.02, "9.02 s"), (36.4, "36.4 s"), (382.4, "382 s"),
-     (9.994, "9.99 s"), (9.996, "10.0 s"), (99.94, "99.9 s"), (99.96, "100 s"),
-     (12_345.6, "12,346 s")],
-)  # fmt: skip
-def test_seconds(value, text):
-    assert units.seconds(value) == text
 
-
-@pytest.mark.parametrize(
-    ("value", "text"), [(0.854, "0.85 ms"), (36.4, "36.4 ms"), (1_240.3, "1,240 ms")]
-)
-def test_milliseconds(value, text):
-    assert units.milliseconds(value) == text
+@pytest.mark.parametrize("write", WRITTEN, ids=lambda write: write.__name__)
+def test_a_figure_is_written_the_way_people_read_it(write):
+    for value, text in WRITTEN[write].items():
+        assert write(*value if isinstance(value, tuple) else (value,)) == text
 
 
 def test_the_time_of_a_batch_is_written_in_its_own_unit():
@@ -35,33 +91,6 @@ def test_the_time_of_a_batch_is_written_in_its_own_unit():
     timing = timing_of_step(StepTime(median=3, p95=7.9, mean=3.234), rate)
     assert units.band(timing) == "3.23 ms ± 0.17"
     assert units.duration(RunSeconds(9.02, 9, 9.1, False)) == "9.02 s"
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [(0, "0.00 USD"), (1.234, "1.23 USD"), (12_345.6, "12,345.60 USD"), (0.5, "0.50 USD"),
-     (0.0123, "0.012 USD"), (0.000418, "0.00042 USD"), (9e-9, "9.0e-09 USD")],
-)  # fmt: skip
-def test_dollars(value, text):
-    assert units.dollars(value) == text
-
-
-@pytest.mark.parametrize(
-    ("joules", "text"),
-    [(0, "0 J"), (85.2, "85.2 J"), (999.4, "999 J"), (999.7, "1 kJ"), (1234, "1.23 kJ"),
-     (999_700, "1 MJ"), (5.6e6, "5.6 MJ"), (2e9, "2 GJ"), (5e12, "5,000 GJ")],
-)  # fmt: skip
-def test_energy(joules, text):
-    assert units.energy(joules) == text
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [(0, "00:00"), (-3, "00:00"), (12.9, "00:12"), (72, "01:12"), (3599.9, "59:59"),
-     (3600, "1:00:00"), (7384, "2:03:04"), (90_000, "25:00:00")],
-)  # fmt: skip
-def test_a_clock(value, text):
-    assert units.clock(value) == text
 
 
 @pytest.mark.parametrize(
@@ -124,15 +153,6 @@ def test_no_band_reaches_down_to_zero_as_it_is_shown(value, below, above, projec
 
 
 @pytest.mark.parametrize(
-    ("value", "text"),
-    [(0.0, "0"), (0.0123, "0.0123"), (12.34, "12.3"), (99.96, "100"), (100, "100"),
-     (5540.4, "5,540"), (1_234_567, "1,234,567")],
-)  # fmt: skip
-def test_a_rate(value, text):
-    assert units.rate(value) == text
-
-
-@pytest.mark.parametrize(
     ("mean", "band", "text"),
     [
         (5540.2, 24.6, "5,540 ± 25 samples/s"),
@@ -155,15 +175,6 @@ def test_a_throughput_has_a_band_of_95_percent_and_no_more_digits_than_mean_anyt
     assert units.throughput(measured) == text
 
 
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [(0.0, "0.0000"), (0.4, "0.4000"), (2.30259, "2.3026"), (-1.5, "-1.5000"),
-     (999.99994, "999.9999"), (12_345.678, "1.235e+04"), (0.00012, "0.00012"), (1e300, "1e+300")],
-)  # fmt: skip
-def test_a_metric(value, text):
-    assert units.metric(value) == text
-
-
 @given(st.just(0.0) | st.floats(1e-4, 1e18))
 def test_no_figure_is_written_with_an_exponent(value):
     timing = RunSeconds(value, value / 2, value * 1.5, False)
@@ -180,52 +191,6 @@ def test_no_figure_is_written_with_an_exponent(value):
         units.short_memory_in_use(value, max(1, value)),
     ):
         assert not re.search(r"\de[+-]?\d", text), text
-
-
-@pytest.mark.parametrize(("value", "text"), [(None, "–"), (0.0, "0 %"), (96.6, "97 %")])
-def test_a_share(value, text):
-    assert units.percent(value) == text
-
-
-@pytest.mark.parametrize(("value", "text"), [(None, "–"), (0, "0.0 GiB"), (4850, "4.7 GiB")])
-def test_an_amount_of_memory(value, text):
-    assert units.gibibytes(value) == text
-
-
-@pytest.mark.parametrize(
-    ("used", "total", "text"),
-    [(4850, 6144, "4.7 of 6.0 GiB"), (None, 6144, "– of 6.0 GiB"), (4850, None, "4.7 GiB"),
-     (None, None, "–")],
-)  # fmt: skip
-def test_memory_in_use(used, total, text):
-    assert units.memory_in_use(used, total) == text
-
-
-@pytest.mark.parametrize(
-    ("used", "total", "text"),
-    [
-        (0, 6_078, "0.0/6G"),
-        (6_000, 6_144, "5.9/6G"),
-        (2_970, 81_559, "2.9/80G"),
-        (81_000, 81_559, "79.1/80G"),
-        (2_970, 143_771, "2.9/140G"),
-        (10_200, 143_771, "10/140G"),
-        (142_000, 143_771, "139/140G"),
-        (500, 1_536, "0.5/1.5G"),
-    ],
-)
-def test_memory_in_use_in_few_cells_is_of_whole_gibibytes(used, total, text):
-    assert units.short_memory_in_use(used, total) == text
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [(0, "0"), (101_770, "101,770"), (999_999.4, "999,999"), (999_999.6, "1 M"),
-     (1_234_567, "1.23 M"), (238e6, "238 M"), (999_700_000, "1 G"), (7.6e9, "7.6 G"),
-     (2e12, "2 T"), (5e15, "5,000 T")],
-)  # fmt: skip
-def test_a_large_number(value, text):
-    assert units.count(value) == text
 
 
 @pytest.mark.parametrize(
@@ -245,108 +210,9 @@ def test_a_moment_is_shown_as_shortly_as_its_distance_allows(utc, ago_s, text):
     assert units.moment(1_795_186_560.0 - ago_s, 1_795_186_560.0) == text
 
 
-@pytest.mark.parametrize(
-    ("name", "short"),
-    [
-        ("NVIDIA GeForce GTX 1080 Ti", "NVIDIA GTX 1080 Ti"),
-        ("NVIDIA GeForce 940M", "NVIDIA 940M"),
-        ("NVIDIA H200", "NVIDIA H200"),
-        ("Intel Core i7-9700K", "Intel i7-9700K"),
-        ("Intel(R) Core(TM) i7-9700K CPU @ 3.60GHz", "Intel i7-9700K"),
-        ("CPU Intel(R) Xeon(R) Gold 6330 CPU @ 2.00GHz", "CPU Intel Xeon Gold 6330"),
-        ("Intel(R) Core(TM) Ultra 7 155H", "Intel Core Ultra 7 155H"),
-        ("AMD Ryzen 7 3700X 8-Core Processor", "AMD Ryzen 7 3700X"),
-        ("Colab GPU (model not stated)", "Colab GPU"),
-        ("8 vCPU Skylake (Google Cloud highcpu, preemptible)",) * 2,
-        ("CPU", "CPU"),
-        ("Processor", "Processor"),
-        ("", ""),
-    ],
-)
-def test_a_device_goes_without_the_words_that_all_of_its_kind_share(name, short):
-    assert units.device(name) == short
-
-
-@pytest.mark.parametrize(
-    ("count", "at_openings", "text"),
-    [
-        (1, 0, "1 stall"),
-        (1200, 0, "1,200 stalls"),
-        (1, 1, "1 stall at the start of an epoch"),
-        (3, 3, "3 stalls at the start of epochs"),
-        (12, 1, "12 stalls, 1 at the start of an epoch"),
-        (1200, 7, "1,200 stalls, 7 at the start of epochs"),
-    ],
-)
-def test_stalls(count, at_openings, text):
-    assert units.stalls(count, at_openings) == text
-
-
 @pytest.mark.parametrize(("wall", "text"), [(1_795_186_563.0, "14:56:03"), (1e300, "–")])
 def test_a_time_of_day_or_none_that_can_be(utc, wall, text):
     assert units.time_of_day(wall) == text
-
-
-@pytest.mark.parametrize(
-    ("count", "text"),
-    [
-        (0, "0 B"),
-        (999, "999 B"),
-        (1_000, "1.0 kB"),
-        (21_400, "21 kB"),
-        (999_600, "1.0 MB"),
-        (34_500_000, "34 MB"),
-        (2_150_000_000, "2.1 GB"),
-        (10**13, "10000.0 GB"),
-    ],
-)
-def test_a_size_is_written_with_its_unit(count, text):
-    assert units.size(count) == text
-
-
-@pytest.mark.parametrize(
-    ("number", "noun", "text"),
-    [(1, "epoch", "1 epoch"), (2, "epoch", "2 epochs"), (2, "batch", "2 batches")],
-)
-def test_a_number_of_things_is_written_in_the_plural(number, noun, text):
-    assert units.counted(number, noun) == text
-
-
-@pytest.mark.parametrize(
-    ("count", "text"),
-    [
-        (1, "1 core"),
-        (1.0, "1 core"),
-        (0.5, "0.5 cores"),
-        (2.5, "2.5 cores"),
-        (4 / 3, "1.33 cores"),
-        (192, "192 cores"),
-    ],
-)
-def test_cores(count, text):
-    assert units.cores(count) == text
-
-
-@pytest.mark.parametrize(
-    ("value_ms", "text"), [(3.584, "3.58 ms"), (42.1, "42.1 ms"), (999, "999 ms"), (1118, "1.12 s")]
-)
-def test_the_time_of_a_step_that_is_long_is_in_seconds(value_ms, text):
-    assert units.step_time(value_ms) == text
-
-
-@pytest.mark.parametrize(
-    ("share", "text"),
-    [
-        (0.0, "0 %"),
-        (0.00005, "under 0.1 %"),
-        (0.00097, "under 0.1 %"),
-        (0.0057, "0.57 %"),
-        (0.059, "5.9 %"),
-        (0.54, "54 %"),
-    ],
-)
-def test_a_small_share_has_two_digits_or_is_under_a_tenth(share, text):
-    assert units.share(share) == text
 
 
 def test_an_epoch_far_beyond_the_others_is_named_beside_what_is_usual():

@@ -6,7 +6,7 @@ import sys
 from dataclasses import replace
 
 import pytest
-from fakes.recorded import BEGIN_WALL, recorded_machine, recorded_session, write_log
+from fakes.recorded import recorded_machine, recorded_session, write_log
 from fakes.scripts import script_session
 
 import dlmon.render.follow
@@ -139,20 +139,6 @@ def test_lines_are_stamped_with_when_it_happened_not_with_when_they_were_read(
     begun, *_, ended = [at for at, text in stamped if text.startswith("epoch ")]
     assert "14:56:01" <= times["compiling"] < begun < ended < "14:57:00"
     assert [at for at, _ in stamped] == sorted(at for at, _ in stamped)
-
-
-def test_each_own_run_of_the_comparison_has_a_row_that_distinguishes_it_from_the_others(
-    utc, tmp_path, capsys
-):
-    for seconds, session in ((600, "20261120-a1b2"), (590, "20261120-c3d4"), (86_400, "older")):
-        write_log(tmp_path, recorded_session(session_id=session, begin_wall=BEGIN_WALL - seconds))
-    printed = followed(tmp_path, capsys, recorded_session(session_id="20261120-this"))
-    rows = [line for line in printed.splitlines() if line.startswith("·")]
-    assert {re.match("·  (.+?)  .*  ([^ ]+) *$", row).groups() for row in rows} == {
-        ("run of 14:46 (a1b2)", "20261120-a1b2"),
-        ("run of 14:46 (c3d4)", "20261120-c3d4"),
-        ("run of 19 Nov 14:56", "older"),
-    }
 
 
 def test_each_sample_of_a_recorded_machine_is_a_line_with_what_did_not_change(tmp_path, capsys):

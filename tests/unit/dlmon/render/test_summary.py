@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 from fakes.recorded import (
-    BEGIN_WALL,
     folded,
     recorded_machine,
     recorded_session,
@@ -17,7 +16,7 @@ from fakes.scripts import script_session
 
 from dlmon.figures.summary import Outcome, summary_rows
 from dlmon.log.label import Label, write_label
-from dlmon.records import Model, Status
+from dlmon.records import Status
 from dlmon.render.follow import follow
 from dlmon.session.follower import SessionFollower
 from dlmon.session.session import NOT_IN_PROJECTION
@@ -76,30 +75,6 @@ def test_the_summary_says_which_part_a_projection_leaves_out(tmp_path, capsys):
     assert json.loads(capsys.readouterr().out)["why"]["validation"] == NOT_IN_PROJECTION
 
 
-def test_the_comparison_names_framework_share_of_the_peak_and_all_that_differs(tmp_path, capsys):
-    changes = {"batch_size": 7, "precision": "mixed_float16"}
-    records = [replace(r, **changes) if isinstance(r, Model) else r for r in recorded_session()]
-    printed = followed(tmp_path, capsys, records)
-    row = r"NVIDIA GTX 1080 Ti +4\.00 s +2019, TensorFlow 1\.x, 26 % of its peak; "
-    assert re.search(row + "batch 100, not 7; float32, not mixed_float16", printed)
-
-
-def test_the_comparison_of_a_script_says_what_an_earlier_run_was_given(tmp_path, capsys):
-    def script(records, *arguments):
-        header, *rest, result = records
-        command = ("python3", "/home/ada/train.py", *arguments)
-        unknown = {"backend": None, "backend_version": None}
-        rest = [replace(r, **unknown) if isinstance(r, Model) else r for r in rest]
-        options = {"interval": 1.0}
-        header = replace(header, workload="train.py", command=command, options=options)
-        return [header, *rest, replace(result, workload="train.py", options=options)]
-
-    before = recorded_session(session_id="before", begin_wall=BEGIN_WALL - 3600, step_us=20_000)
-    write_log(tmp_path, script(before, "--sleep", "0.005"), "before")
-    printed = followed(tmp_path, capsys, script(recorded_session()))
-    assert re.search(r"run of .* s +before; --sleep 0\.005", printed)
-
-
 def test_a_run_without_a_figure_gets_no_table_of_others(tmp_path, capsys):
     whole = recorded_session()
     untrained = [*recorded_session("compiling"), replace(whole[-1], **WITHOUT_A_FIGURE)]
@@ -133,15 +108,6 @@ def test_a_session_of_which_no_more_is_known_says_why(records, status, text):
     assert rows["status"] == text
 
 
-def test_a_run_that_matches_no_published_number_names_the_options_that_would(tmp_path, capsys):
-    printed = followed(tmp_path, capsys, recorded_session())
-    assert re.search(r"^published +6 comparable *$", printed, re.MULTILINE)
-    other = [replace(r, batch_size=7) if isinstance(r, Model) else r for r in recorded_session()]
-    printed = followed(tmp_path / "other", capsys, other)
-    named = r"^published +none comparable; 6 with --batch-size 100 *$"
-    assert re.search(named, printed, re.MULTILINE)
-
-
 @pytest.mark.parametrize(("status", "code"), [("completed", 0), (None, 1)])
 def test_a_log_that_was_lost_under_the_viewer_is_said(tmp_path, capsys, monkeypatch, status, code):
     records = recorded_machine(status=status)
@@ -167,15 +133,6 @@ def test_a_session_of_another_host_says_that_it_can_not_be_seen(tmp_path, capsys
         "dlmon: recorded on tower: whether it still runs can't be seen from here; "
         f"{path} holds what was recorded\n"
     )
-
-
-def test_a_reference_figure_of_one_s_own_has_its_mark(tmp_path, capsys, monkeypatch):
-    own = tmp_path / "published.csv"
-    monkeypatch.setenv("DLMON_PUBLISHED", str(own))
-    columns = "workload,device,metric,value,batch_size\n"
-    own.write_text(f"{columns}cifar10-cnn,My box,seconds_per_epoch,7.5,100\n")
-    printed = followed(tmp_path, capsys, recorded_session())
-    assert re.search(r"^\+ +My box +7\.50 s", printed, re.MULTILINE)
 
 
 def test_what_is_wrong_with_reference_figures_is_said_beside_the_summary(

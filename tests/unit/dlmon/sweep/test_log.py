@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import stat
 import subprocess
 import sys
 
@@ -110,25 +109,6 @@ def test_what_was_reported_is_read_as_it_was(begin):
     assert sweep == writer.sweep
     assert sweep.running == {Slot(2, 1): EVENTS[-1]}
     assert sweep.outcomes[Slot(0, 0)] == completed(0.41, cost_usd=0.02)
-
-
-def test_it_lies_beside_the_sessions_and_is_none(begin, log_dir):
-    writer = begin()
-    assert writer.path == log_dir / writer.header.id / SWEEP_NAME
-    assert stat.S_IMODE(writer.path.stat().st_mode) == 0o600
-    assert stat.S_IMODE(writer.path.parent.stat().st_mode) == 0o700
-    assert list_sessions(log_dir) == []
-
-
-def test_every_line_is_json_with_its_type_first(begin):
-    writer = begin()
-    for event in (*EVENTS, Closed("stopped", 30.0)):
-        writer.write(event)
-    lines = writer.path.read_text().splitlines()
-    assert [next(iter(json.loads(line))) for line in lines] == ["type"] * len(lines)
-    first = json.loads(lines[0])
-    assert first["order"] == [[slot.combination, slot.repeat] for slot in PLAN.order]
-    assert first["seed"] == 7
 
 
 @pytest.fixture(scope="module")

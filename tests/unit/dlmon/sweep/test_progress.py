@@ -117,11 +117,6 @@ def failed(error, kind=None):
     return replace(result_of(None, status="failed", error=error, exit_code=1), failure=kind)
 
 
-def test_a_want_of_memory_is_an_outcome_of_its_own():
-    outcome = outcome_of(failed("no room", FailureKind.OUT_OF_MEMORY), "s", 3.0)
-    assert (outcome.status, outcome.reason) == (RunStatus.OUT_OF_MEMORY, "no room")
-
-
 def test_what_a_workload_refuses_is_impossible():
     outcome = outcome_of(failed("jax is not installed", FailureKind.REFUSED), "s", 3.0)
     assert (outcome.status, outcome.reason) == (RunStatus.IMPOSSIBLE, "jax is not installed")

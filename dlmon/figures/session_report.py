@@ -42,7 +42,6 @@ from dlmon.figures.summary import (
     VALID,
     Outcome,
     account_section,
-    summary_columns,
     summary_numbers,
     summary_rows,
 )
@@ -324,7 +323,7 @@ class _Gathered:
             "result": None
             if result is None
             else {name: value for name, value in to_json(result).items() if name not in hidden},
-            "figures": self._numbers(snapshot, label),
+            "figures": summary_numbers(Outcome(self.session, snapshot, self.status, label)),
             "limit": None if snapshot.limit is None else snapshot.limit.text,
             "advice": None if snapshot.limit is None else snapshot.limit.advice or None,
             "account": {str(part): seconds for part, seconds in snapshot.account.items()},
@@ -356,10 +355,6 @@ class _Gathered:
         hidden = ("t", "request", "begin", "end")
         known = {name: value for name, value in to_json(profile).items() if name not in hidden}
         return {"at_s": ((profile.begin or profile.t) - self.session.header.t) / 1e9, **known}
-
-    def _numbers(self, snapshot: Snapshot, label: Label) -> dict[str, Any]:
-        outcome = Outcome(self.session, snapshot, self.status, label)
-        return dict(zip(summary_columns(), summary_numbers(outcome), strict=True))
 
     def _epoch_json(self, epoch: Epoch) -> dict[str, Any]:
         began = self.session.header.t

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from dlmon.comparison.compare import missing_part
@@ -39,7 +39,7 @@ from dlmon.figures.tables import loop_table, measured_loop
 from dlmon.figures.validity import validity_text
 from dlmon.log.directory import SessionEntry
 from dlmon.log.label import Label
-from dlmon.records import AccountPart, Model, Result, RunSeconds, SecondsPerEpoch, Status
+from dlmon.records import AccountPart, Model, RunSeconds, SecondsPerEpoch, Status
 from dlmon.session.epoch_comparison import seconds_of
 from dlmon.session.metric_figures import metric_figures
 from dlmon.session.session import Session
@@ -71,44 +71,41 @@ class Outcome:
         return not self.snapshot.header.is_script or self.snapshot.batches > 0
 
 
-def _nothing(outcome: Outcome) -> Iterable[Row]:
-    return ()
-
-
-def _no_number(outcome: Outcome) -> Sequence[Cell]:
-    return ()
-
-
-@dataclass(frozen=True)
-class Figure:
-    """One figure of a session: a row wherever it is described, and columns of tables and JSON.
-
-    Attributes:
-        rows: yields names and texts; nothing where there is nothing to say.
-        columns: what its numbers are called, with their units.
-        numbers: returns these; None is unknown.
-    """
-
-    rows: Callable[[Outcome], Iterable[Row]] = _nothing
-    columns: tuple[str, ...] = ()
-    numbers: Callable[[Outcome], Sequence[Cell]] = _no_number
-
-
 def summary_rows(outcome: Outcome) -> list[Row]:
     """Return the names and texts of what came of a session, and what it is called."""
     if outcome.snapshot.header.is_machine_recording:
         return _machine_summary(outcome.session, outcome.snapshot, outcome.status)
-    return [row for figure in FIGURES for row in figure.rows(outcome)]
+    return [row for rows in _ROWS for row in rows(outcome)]
 
 
-def summary_columns() -> tuple[str, ...]:
-    """Return what the numbers of `summary_numbers` are called."""
-    return tuple(column for figure in FIGURES for column in figure.columns)
-
-
-def summary_numbers(outcome: Outcome) -> tuple[Cell, ...]:
-    """Return the numbers of a session, in the order of `summary_columns`; None is unknown."""
-    return tuple(cell for figure in FIGURES for cell in figure.numbers(outcome))
+def summary_numbers(outcome: Outcome) -> dict[str, Cell]:
+    """Return the numbers of a session by what they are called; None is unknown."""
+    snapshot, result = outcome.snapshot, outcome.snapshot.result
+    epoch, step = snapshot.seconds_per_epoch, snapshot.step_ms
+    # Where steps are counted, how many samples went by isn't known.
+    rate = None if snapshot.counts_steps else snapshot.samples_per_second
+    trains = not snapshot.header.is_machine_recording
+    energy = (result is not None and result.energy_j_per_epoch) or {}
+    return {
+        "run_seconds": getattr(snapshot.run_seconds, "value", None),
+        "seconds_per_epoch": getattr(epoch, "value", None),
+        "seconds_per_epoch_low": getattr(epoch, "low", None),
+        "seconds_per_epoch_high": getattr(epoch, "high", None),
+        "projected": getattr(epoch, "projected", None),
+        "samples_per_second": getattr(rate, "mean", None),
+        "samples_per_second_band": getattr(rate, "band", None),
+        "step_ms_median": getattr(step, "median", None),
+        "step_ms_p95": getattr(step, "p95", None),
+        "compile_s": snapshot.compile_s,
+        "epochs": len(snapshot.epochs) if trains else None,
+        "batches": snapshot.batches if trains else None,
+        "stalls": snapshot.stalls,
+        "wall_s": getattr(result, "wall_s", None),
+        "cost_usd": getattr(result, "cost_usd", None),
+        "energy_j_per_epoch_cpu": energy.get("cpu"),
+        "energy_j_per_epoch_gpu": energy.get("gpu"),
+        "effective_flop_s": getattr(result, "effective_flop_s", None),
+    }
 
 
 def _called(outcome: Outcome) -> Iterator[Row]:
@@ -153,11 +150,6 @@ def _epoch(outcome: Outcome) -> Iterator[Row]:
         yield "seconds per epoch", f"– ({why_no_time(snapshot, outcome.status)})"
 
 
-def _epoch_numbers(outcome: Outcome) -> Sequence[Cell]:
-    epoch = outcome.snapshot.seconds_per_epoch
-    return (None,) * 4 if epoch is None else (epoch.value, epoch.low, epoch.high, epoch.projected)
-
-
 def _throughput(outcome: Outcome) -> Iterator[Row]:
     snapshot = outcome.snapshot
     measured = snapshot.samples_per_second
@@ -173,13 +165,6 @@ def _throughput(outcome: Outcome) -> Iterator[Row]:
     yield "throughput", f"{found.text()} ({notes})" if notes else found.text()
 
 
-def _throughput_numbers(outcome: Outcome) -> Sequence[Cell]:
-    rate = outcome.snapshot.samples_per_second
-    # Where steps are counted, how many samples went by isn't known.
-    steps = outcome.snapshot.counts_steps
-    return (None, None) if rate is None or steps else (rate.mean, rate.band)
-
-
 def _step(outcome: Outcome) -> Iterator[Row]:
     step = outcome.snapshot.step_ms
     if step is not None:
@@ -188,24 +173,12 @@ def _step(outcome: Outcome) -> Iterator[Row]:
         yield "step", f"{mean}median {units.step_time(step.median)}{within}"
 
 
-def _step_numbers(outcome: Outcome) -> Sequence[Cell]:
-    step = outcome.snapshot.step_ms
-    return (None, None) if step is None else (step.median, step.p95)
-
-
 def _compile(outcome: Outcome) -> Iterator[Row]:
     snapshot = outcome.snapshot
     if snapshot.compile_s is not None and snapshot.compiles:
         yield "compile", units.seconds(snapshot.compile_s)
     elif first := _first_batch(snapshot.first_batch_s, snapshot.validation_compile_s):
         yield "first batch", first
-
-
-def _counts(outcome: Outcome) -> Sequence[Cell]:
-    snapshot = outcome.snapshot
-    if snapshot.header.is_machine_recording:
-        return None, None
-    return len(snapshot.epochs), snapshot.batches
 
 
 def _learned(outcome: Outcome) -> Iterator[Row]:
@@ -241,72 +214,21 @@ def _judged(outcome: Outcome) -> Iterator[Row]:
         yield "published", comparable_text(match_of(snapshot), typed=True)
 
 
-def _of_result(write: Callable[[Result], str], name: str) -> Callable[[Outcome], Iterator[Row]]:
-    """Return what yields the row of a figure that only a run that is over has."""
-
-    def rows(outcome: Outcome) -> Iterator[Row]:
-        text = "" if outcome.snapshot.result is None else write(outcome.snapshot.result)
-        if text:
-            yield name, text
-
-    return rows
-
-
-def _energy_numbers(outcome: Outcome) -> Sequence[Cell]:
+def _of_result(outcome: Outcome) -> Iterator[Row]:
     result = outcome.snapshot.result
-    energy = (result is not None and result.energy_j_per_epoch) or {}
-    return energy.get("cpu"), energy.get("gpu")
+    if result is not None:
+        rows = (
+            ("wall", units.seconds(result.wall_s)),
+            ("cost", cost_or_reason(result)),
+            ("energy", energy_text(result)),
+            ("effective", effective_or_reason(result)),
+        )
+        yield from ((name, text) for name, text in rows if text)
 
 
-def _number(name: str) -> Callable[[Outcome], Sequence[Cell]]:
-    return lambda outcome: (getattr(outcome.snapshot, name),)
-
-
-def _result_number(name: str) -> Callable[[Outcome], Sequence[Cell]]:
-    return lambda outcome: (getattr(outcome.snapshot.result, name, None),)
-
-
-def _run_number(outcome: Outcome) -> Sequence[Cell]:
-    run = outcome.snapshot.run_seconds
-    return (None if run is None else run.value,)
-
-
-def _wall(result: Result) -> str:
-    return units.seconds(result.wall_s)
-
-
-FIGURES = (
-    Figure(_called),
-    Figure(_what_ran),
-    Figure(_whole_run, ("run_seconds",), _run_number),
-    Figure(
-        _epoch,
-        ("seconds_per_epoch", "seconds_per_epoch_low", "seconds_per_epoch_high", "projected"),
-        _epoch_numbers,
-    ),
-    Figure(_throughput, ("samples_per_second", "samples_per_second_band"), _throughput_numbers),
-    Figure(_step, ("step_ms_median", "step_ms_p95"), _step_numbers),
-    Figure(_compile, ("compile_s",), _number("compile_s")),
-    Figure(columns=("epochs", "batches"), numbers=_counts),
-    Figure(_learned),
-    Figure(_held_up, ("stalls",), _number("stalls")),
-    Figure(_judged),
-    Figure(
-        _of_result(lambda result: units.seconds(result.wall_s), "wall"),
-        ("wall_s",),
-        _result_number("wall_s"),
-    ),
-    Figure(_of_result(cost_or_reason, "cost"), ("cost_usd",), _result_number("cost_usd")),
-    Figure(
-        _of_result(energy_text, "energy"),
-        ("energy_j_per_epoch_cpu", "energy_j_per_epoch_gpu"),
-        _energy_numbers,
-    ),
-    Figure(
-        _of_result(effective_or_reason, "effective"),
-        ("effective_flop_s",),
-        _result_number("effective_flop_s"),
-    ),
+_ROWS = (
+    *(_called, _what_ran, _whole_run, _epoch, _throughput, _step, _compile, _learned, _held_up),
+    *(_judged, _of_result),
 )
 """What is said of a run, in this order."""
 

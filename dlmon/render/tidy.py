@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from dlmon.figures.redact import Redaction
 from dlmon.figures.session_report import records_of
-from dlmon.figures.summary import Cell, Outcome, summary_columns, summary_numbers
+from dlmon.figures.summary import Cell, Outcome, summary_numbers
 from dlmon.figures.sweep_report import sweep_report
 from dlmon.log.directory import read_entry
 from dlmon.log.follower import LogFollower
@@ -173,7 +173,7 @@ def _sessions(paths: Sequence[Path], full: bool) -> Iterator[Row]:
             "device": model and model.device,
             "device_name": (model and model.device_name) or cpu,
             **{name: options.get(name) for name in _OPTIONS},
-            **dict(zip(summary_columns(), numbers, strict=True)),
+            **numbers,
         }
         yield {name: _scalar(redaction.value(cell)) for name, cell in cells.items()}
 

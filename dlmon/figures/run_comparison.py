@@ -360,13 +360,12 @@ def _bar(row: ComparisonRow, names: Mapping[str, str], is_priced: bool) -> Bar:
 def row_details(row: ComparisonRow, result: Result | None = None) -> list[Row]:
     """Return names and texts for a row; `result` is that of a run of ours that is over."""
     time = units.with_band(row)
-    band = units.VERY_UNCERTAIN if time.is_very_uncertain else units.ends_of_band(row)
-    band = f" ({band})" if band else ""
+    uncertain = f" ({units.VERY_UNCERTAIN})" * time.is_very_uncertain
     batch = f", batch {row.published.batch_size}" if row.published else ""
     details = [
         (
             "throughput" if row.is_rate else "time",
-            f"{time.number} {time.unit} {timed_unit(row.metric)}".rstrip() + batch + band,
+            f"{time.text()} {timed_unit(row.metric)}".rstrip() + batch + uncertain,
         ),
         ("to know" if row.comparable else "differs", "; ".join(row.badges)),
         ("measured", ", ".join(str(part) for part in (row.framework, row.year) if part)),

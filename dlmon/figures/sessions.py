@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from dlmon.figures import units
 from dlmon.figures.comparison import compared_metric, mode_of, timed_unit, timing_of_result
 from dlmon.figures.machine import without_detail
-from dlmon.figures.sweeps import slot_text, swept_text, varied_text
+from dlmon.figures.sweeps import resumed_by, slot_text, swept_text, varied_text
 from dlmon.figures.validity import in_doubt
 from dlmon.log.directory import SessionEntry
 from dlmon.log.label import Label
@@ -238,11 +238,5 @@ def can_be_resumed(entry: SweepEntry) -> bool:
 
 
 def resume_command(entry: SweepEntry, by_path: bool = False) -> str:
-    """Return the command that goes on with a sweep.
-
-    Args:
-        entry: the sweep.
-        by_path: name it in a way that holds whatever log directory is configured.
-    """
-    name = str(entry.path.parent) if by_path else entry.header.id
-    return shlex.join(["dlmon", "sweep", "--resume", name])
+    """Return the command that goes on with a sweep; by its path, it holds in any log directory."""
+    return resumed_by(shlex.quote(str(entry.path.parent)) if by_path else entry.header.id)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 from dlmon.comparison.arguments import is_secret
@@ -64,8 +63,6 @@ _SHOWN_BEFORE = 8
 """Of what two long values have in common, so much is shown before what differs."""
 
 _LONGEST_METRIC, _MOST_NOT_NUMBERS = 20, 4
-_RATE = "throughput"
-"""What the throughput is called where it has no unit in common."""
 _NAMES = {
     "seconds_per_epoch": "seconds per epoch",
     "step_ms.median": "median step, ms",
@@ -134,42 +131,39 @@ def _differences(found: Sequence[Difference], most: int | None) -> tuple[Row, ..
 def figure_table(comparison: SidesComparison) -> Table:
     """Return the figures of both sides; of a row in which new is better or worse, its level."""
     names = _names_of(comparison)
-    rows = tuple(
-        _row(figure, names(figure.name), _own_units(figure, comparison))
-        for figure in comparison.figures
-    )
+    rows = tuple(_row(figure, names(figure.name)) for figure in comparison.figures)
     levels = tuple(_LEVELS[figure.is_better] for figure in comparison.figures)
     numeric = (False, *(True,) * (len(COLUMNS) - 1))
     return Table(COLUMNS, rows, numeric, levels=levels, dropped=("n", "p", "95 % interval"))
 
 
 def _names_of(comparison: SidesComparison) -> Callable[[str], str]:
-    """Return what names a figure: some have other names where all runs are of scripts."""
+    """Return what names a figure, with its unit; some have other names where all are scripts."""
     runs = (*comparison.base, *comparison.new)
-    return partial(
-        figure_name,
-        compiled=all(run.compiles for run in runs),
-        is_script=all(run.command is not None for run in runs),
-        rate=_RATE
-        if comparison.throughput.why is not None
-        else units.rate_unit(runs[0].counts_steps),
-    )
+    compiled = all(run.compiles for run in runs)
+    is_script = all(run.command is not None for run in runs)
+    # Of samples and steps beside each other, the verdict says which side has which.
+    rate = "throughput" if comparison.throughput.why else units.rate_unit(runs[0].counts_steps)
+    names = {**_NAMES, THROUGHPUT: rate}
+    if not compiled:
+        names["compile_s"] = "first batches, extra s"
+
+    def name(figure: str) -> str:
+        if figure.startswith(ACCOUNT):
+            part = AccountPart(figure.removeprefix(ACCOUNT))
+            return f"{part_name(part, is_script, compiled)}, s"
+        if figure.startswith(METRIC):
+            return f"last {clean(figure.removeprefix(METRIC), _LONGEST_METRIC)}"
+        return names.get(figure, figure)
+
+    return name
 
 
-def _own_units(figure: SidesFigure, comparison: SidesComparison) -> list[str]:
-    """Return the unit of each side's number; empty but for a throughput that has two units."""
-    sides = (comparison.base, comparison.new)
-    if figure.name != THROUGHPUT or figure.why is None:
-        return [""] * len(sides)
-    return [f" {units.rate_unit(side[0].counts_steps)}" for side in sides]
-
-
-def _row(figure: SidesFigure, name: str, own_units: Sequence[str]) -> tuple[str, ...]:
+def _row(figure: SidesFigure, name: str) -> tuple[str, ...]:
     ratio = figure.ratio
-    numbers = ((figure.base, figure.new), (figure.new, figure.base))
     base, new = (
-        UNKNOWN if value is None else f"{_number(figure.name, value, other)}{unit}"
-        for (value, other), unit in zip(numbers, own_units, strict=True)
+        UNKNOWN if value is None else _number(figure.name, value, other)
+        for value, other in ((figure.base, figure.new), (figure.new, figure.base))
     )
     interval = ""
     if ratio is not None and ratio.low is not None and ratio.high is not None:
@@ -184,22 +178,6 @@ def _row(figure: SidesFigure, name: str, own_units: Sequence[str]) -> tuple[str,
         "" if ratio is None or ratio.p is None else p_text(ratio.p),
         "+".join(map(str, figure.runs)),
     )
-
-
-def figure_name(
-    name: str, compiled: bool = True, is_script: bool = False, rate: str = _RATE
-) -> str:
-    """Write what a figure is, with its unit; `rate` names the throughput."""
-    if name == THROUGHPUT:
-        return rate
-    if name.startswith(ACCOUNT):
-        part = AccountPart(name.removeprefix(ACCOUNT))
-        return f"{part_name(part, is_script, compiled)}, s"
-    if name.startswith(METRIC):
-        return f"last {clean(name.removeprefix(METRIC), _LONGEST_METRIC)}"
-    if name == "compile_s" and not compiled:
-        return "first batches, extra s"
-    return _NAMES.get(name, name)
 
 
 def change_text(ratio: Ratio) -> str:

@@ -381,7 +381,7 @@ def _typical_run(row: CombinationRow) -> Outcome | None:
     return with_result[-1] if with_result else None
 
 
-def resume_command(sweep: str, directory: Path | None, usual: Path | None = None) -> str:
+def resumed_by(sweep: str, directory: Path | None = None, usual: Path | None = None) -> str:
     """Return the command that runs the rest of a sweep.
 
     Args:

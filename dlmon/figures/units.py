@@ -109,16 +109,6 @@ def band(timing: Timing | ComparisonRow) -> str:
     return with_band(timing).text(timing.projected)
 
 
-def ends_of_band(timing: Timing | ComparisonRow) -> str:
-    """Write the ends of a band: `10.64 to 10.67 s`; empty where there is none, or they are one."""
-    found = with_band(timing)
-    if timing.low is None or timing.high is None or not found.half:
-        return ""
-    digits = len(found.number.partition(".")[2])
-    low, high = (f"{end:,.{digits}f}" for end in (timing.low, timing.high))
-    return f"{low} to {high} {found.unit}" if low != high else ""
-
-
 def throughput(measured: SamplesPerSecond, unit: str = "samples/s") -> str:
     """Write the steady-state throughput with its 95 % band: 5,540 ± 24 samples/s."""
     return with_band(measured, unit).text()

@@ -100,7 +100,7 @@ def print_sweep_exit_message(run: SweepRun, usual: Path | None = None) -> None:
     """
     from dlmon.figures import units
     from dlmon.figures.sessions import called
-    from dlmon.figures.sweeps import findings, problems_of, resume_command
+    from dlmon.figures.sweeps import findings, problems_of, resumed_by
     from dlmon.log.label import read_label
     from dlmon.render.console import print_error
 
@@ -111,7 +111,7 @@ def print_sweep_exit_message(run: SweepRun, usual: Path | None = None) -> None:
     for problem in problems_of(run):
         print_error(problem)
     if left:
-        command = resume_command(sweep, run.directory, usual)
+        command = resumed_by(sweep, run.directory, usual)
         print(f"{name} has {units.counted(left, 'run')} left: {command}")
     else:
         print(f"{name} completed; recorded in {shown_path(run.writer.path)}")

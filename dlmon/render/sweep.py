@@ -19,7 +19,7 @@ from dlmon.figures.sweeps import (
     outcome_text,
     plan_text,
     problems_of,
-    resume_command,
+    resumed_by,
     slot_text,
     sweep_json,
     table_of,
@@ -57,7 +57,7 @@ def show_sweep(run: SweepRun, as_json: bool = False, log_dir: Path | None = None
     for problem in problems_of(run):
         print_error(problem)
     if left := len(run.sweep.left()):
-        resume = resume_command(run.writer.header.id, log_dir)
+        resume = resumed_by(run.writer.header.id, log_dir)
         print_error(f"{units.counted(left, 'run')} left: {resume}")
     return run.exit_code if showing.exit_code is None else showing.exit_code
 

@@ -17,7 +17,7 @@ from dlmon.figures.sweeps import (
     findings,
     plan_text,
     problems_of,
-    resume_command,
+    resumed_by,
     slot_text,
     table_of,
     without_result_text,
@@ -77,7 +77,7 @@ class SweepScreen(BaseScreen):
         """Take the sweep; nothing is run before the screen is mounted."""
         super().__init__()
         self.run = run
-        resume = resume_command(run.writer.header.id, run.directory, usual_directory)
+        resume = resumed_by(run.writer.header.id, run.directory, usual_directory)
         self._rest = ("", f"The rest is run by  {resume}")
         self._clock = clock
         self._begun_at = clock()

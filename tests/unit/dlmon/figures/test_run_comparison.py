@@ -586,7 +586,7 @@ def test_a_run_of_ours_shows_its_band_and_its_own_speed():
     result = replace(result, effective_flop_s=1.25e12, peak_share=0.344)
     this = row("this", 9.0, half=0.5, framework="JAX")
     assert row_details(this, result) == [
-        ("time", "9.00 s per epoch (8.50 to 9.50 s)"),
+        ("time", "9.00 s ± 0.50 per epoch"),
         ("measured", "JAX"),
         ("speed", "1.25 TFLOP/s, 34 % of peak"),
     ]

@@ -14,7 +14,7 @@ from dlmon.figures.sweeps import (
     findings,
     outcome_text,
     plan_text,
-    resume_command,
+    resumed_by,
     slot_text,
     sweep_json,
     table_of,
@@ -330,6 +330,6 @@ def test_of_several_runs_the_middle_one_stands_for_all():
 
 def test_the_command_for_the_rest_of_a_sweep_names_its_place_where_that_is_not_the_usual_one():
     usual, other = Path("/home/a/sessions"), Path("/data/my runs")
-    assert resume_command("s1", usual, usual) == "dlmon sweep --resume s1"
-    assert resume_command("s1", None) == "dlmon sweep --resume s1"
-    assert resume_command("s1", other, usual) == "dlmon sweep --resume s1 --log-dir '/data/my runs'"
+    assert resumed_by("s1", usual, usual) == "dlmon sweep --resume s1"
+    assert resumed_by("s1", None) == "dlmon sweep --resume s1"
+    assert resumed_by("s1", other, usual) == "dlmon sweep --resume s1 --log-dir '/data/my runs'"

@@ -168,24 +168,13 @@ def _check_command(job: Job) -> None:
     name, directory = job.command[0], Path(job.directory or ".")
     if not directory.is_dir():
         raise ScriptError(f"the directory {directory} is not there")
-    path = {**os.environ, **job.environment}.get("PATH")
-    if os.sep in name:
-        path_named = directory / name
-        if not path_named.exists():
-            raise ScriptError(f"{name} is not there")
-        if path_named.is_dir():
-            raise ScriptError(f"{name} is a directory, and not a command")
-        if not os.access(path_named, os.X_OK):
-            raise ScriptError(
-                f"{name} can't be run as a command: for a Python script, say python {name}"
-                if name.endswith(".py")
-                else f"{name} can't be run as a command: it is not executable"
-            )
-    elif shutil.which(name, path=path) is None:
-        local = directory / name
-        if name.endswith(".py") and local.is_file():
-            raise ScriptError(f"there is no command {name}: for a Python script, say python {name}")
-        raise ScriptError(f"there is no command {name}")
+    path, named = {**os.environ, **job.environment}.get("PATH"), directory / name
+    is_there = named.is_file() and os.access(named, os.X_OK)
+    if not (is_there if os.sep in name else shutil.which(name, path=path)):
+        step = ": it is not executable" if os.sep in name and named.is_file() else ""
+        if name.endswith(".py") and named.is_file():
+            step = f": for a Python script, say python {name}"
+        raise ScriptError(f"there is no command {name}{step}")
 
 
 def _closing_word(command: tuple[str, ...]) -> str | None:

@@ -434,11 +434,14 @@ def test_what_it_leaves_running_goes_on(folder, execute):
     [
         ([], "say what to run after --: dlmon exec -- python train.py"),
         (["no-such-command"], "there is no command no-such-command"),
-        (["./gone.sh"], "./gone.sh is not there"),
-        (["./train.py"], "./train.py can't be run as a command: for a Python script, say python"),
+        (["./gone.sh"], "there is no command ./gone.sh"),
+        (
+            ["./train.py"],
+            "there is no command ./train.py: for a Python script, say python ./train.py",
+        ),
         (["train.py"], "there is no command train.py: for a Python script, say python train.py"),
         (["."], "there is no command ."),
-        (["./"], "./ is a directory, and not a command"),
+        (["./"], "there is no command ./"),
     ],
 )
 def test_what_can_not_be_started_is_one_sentence(command, sentence, folder, execute, log_dir):

@@ -146,7 +146,12 @@ def remove_unused(place: str, used: str) -> None:
     os.utime(os.path.join(place, used))
     for name in os.listdir(place):
         path = os.path.join(place, name)
-        if time.time() - os.lstat(path).st_mtime > UNUSED_S:
+        try:
+            unused_s = time.time() - os.lstat(path).st_mtime
+        except OSError:
+            # Somebody else has just removed it.
+            continue
+        if unused_s > UNUSED_S:
             shutil.rmtree(path, ignore_errors=True)
 
 

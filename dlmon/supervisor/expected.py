@@ -56,9 +56,9 @@ class ExpectedTraining:
     def correct(self, record: Batches | BatchSummary) -> Model | None:
         """Return what trains without a number of epochs that these batches show to be wrong."""
         model = self._model
-        if model is None or model.length_from is None or record.epoch < (model.epochs or 0):
+        if model is None or model.length_from is None or model.epochs is None:
             return None
-        if model.epochs is None:
+        if record.epoch < model.epochs:
             return None
         if model.length_from == OF_EPOCHS:
             self._say(f"--epochs {model.epochs:,} is wrong: another epoch began")
@@ -89,10 +89,10 @@ class ExpectedTraining:
                 )
             return model
         if model.has_epochs is not False and asked.epochs is not None and asked.epochs > first:
-            return _of_length(model, epochs=asked.epochs, steps=None, length_from=OF_EPOCHS)
+            return _known(model, epochs=asked.epochs, steps=None, length_from=OF_EPOCHS)
         if asked.steps is None or (model.steps is not None and model.length_from is None):
             return model
-        return _of_length(model, epochs=None, steps=asked.steps, length_from=OF_STEPS)
+        return _known(model, epochs=None, steps=asked.steps, length_from=OF_STEPS)
 
     def _with_samples(self, model: Model) -> Model:
         size = self._expected.samples_per_step
@@ -108,12 +108,12 @@ class ExpectedTraining:
             self._say(f"--samples-per-step {size:,} is used only where a batch shows no size")
             return model
         samples = model.steps_per_epoch and model.steps_per_epoch * size
-        known: dict[str, Any] = {
-            "batch_size": size,
-            "samples_per_epoch": model.samples_per_epoch or samples,
-        }
-        why = {name: text for name, text in model.why.items() if known.get(name) is None}
-        return replace(model, **known, inferred="what --samples-per-step says", why=why)
+        return _known(
+            model,
+            batch_size=size,
+            samples_per_epoch=model.samples_per_epoch or samples,
+            inferred="what --samples-per-step says",
+        )
 
     def _say(self, text: str) -> None:
         if text not in self._noticed:
@@ -121,6 +121,6 @@ class ExpectedTraining:
             self._notice(text)
 
 
-def _of_length(model: Model, **known: Any) -> Model:
+def _known(model: Model, **known: Any) -> Model:
     why = {name: text for name, text in model.why.items() if known.get(name) is None}
     return replace(model, **known, why=why)

@@ -37,19 +37,6 @@ def read(path: str | Path) -> str:
     return text.decode("utf-8", "replace")
 
 
-def beginning(path: str, max_bytes: int) -> bytes:
-    """Return no more than the first bytes of a kernel file, which may be long.
-
-    Raises:
-        OSError: it can't be opened or read.
-    """
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        return os.read(descriptor, max_bytes)
-    finally:
-        os.close(descriptor)
-
-
 def numbered(directory: str) -> list[int]:
     """Return the numbers that name entries of a directory, as pids do in /proc.
 

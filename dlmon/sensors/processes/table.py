@@ -171,9 +171,9 @@ class ProcessTableReader:
 
         It is empty for kernel threads and processes that are ending.
         """
-        path = f"{self._scan.proc}/{process.pid}/cmdline"
         try:
-            cmdline = kernel_files.beginning(path, 8 * COMMAND_CHARACTERS)
+            with Path(self._scan.proc, str(process.pid), "cmdline").open("rb", 0) as file:
+                cmdline = file.read(8 * COMMAND_CHARACTERS)
         except OSError:
             cmdline = b""
         cmdline = _ADDRESS.sub(b"--alert ...", cmdline)

@@ -1,13 +1,15 @@
 """Let a test of a screen go on when the screen has nothing more to do, however slow the machine is.
 
 Textual's own pilot takes a process for idle that used no CPU time for 20 ms: so does one that
-got none, beside other programs. And it waits these 20 ms each time.
+got none, beside other programs. And it waits these 20 ms each time, for each key twice. Before
+that it sends a message to every widget, several times a key, and waits for all of them.
 """
 
 from __future__ import annotations
 
 import asyncio
 
+import textual.app
 import textual.pilot
 from textual.pilot import Pilot
 from textual.screen import Screen
@@ -32,6 +34,12 @@ async def until_idle(min_sleep: float = 0, max_sleep: float = 5.0) -> None:
         if left_s > SOON_S:
             return
         await asyncio.sleep(max(0.0, left_s))
+
+
+async def _once_idle(pilot: Pilot[object]) -> bool:
+    """Wait until all messages are handled: then no callback is ready."""
+    await until_idle()
+    return pilot.app._exception is None
 
 
 _textuals_pause = Pilot.pause
@@ -61,5 +69,7 @@ def _has_work(screen: Screen[object]) -> bool:
 def install(monkeypatch) -> None:
     """Have every pilot wait so, and no cursor blink."""
     monkeypatch.setattr(Input.cursor_blink, "_default", False)
-    monkeypatch.setattr(textual.pilot, "wait_for_idle", until_idle)
+    for module in (textual.app, textual.pilot):
+        monkeypatch.setattr(module, "wait_for_idle", until_idle)
+    monkeypatch.setattr(Pilot, "_wait_for_screen", _once_idle)
     monkeypatch.setattr(Pilot, "pause", pause)

@@ -187,12 +187,6 @@ def _unanswered(reason: str, machine: Machine) -> Machine:
     return replace(machine, gpus=tuple(Gpu(gpu.index, why=why) for gpu in machine.gpus or ()))
 
 
-def _hung(machine: Machine) -> Machine:
-    """Return a sample by sensors that leave the GPUs alone, since their driver hung."""
-    reason = "lost: the sensors gave no sample for 3 s"
-    return replace(machine, gpus=None, why={"gpus": reason})
-
-
 def _in_depth(
     records: list[Record],
     change: Callable[[Gpu], Gpu] = lambda gpu: gpu,
@@ -440,30 +434,20 @@ _LONG = {"epochs": 1000, "ended": 400, "samples": 1_000}
 STATES: dict[str, State] = {
     # The phases of a run, and how it can end.
     "importing": State(recorded_session("importing")),
-    "building": State(recorded_session("building")),
     "compiling": State(recorded_session("compiling")),
-    "training-early": State(recorded_session("training", ended=0, cut_after=12)),
     "training": State(_TRAINING),
-    "validating": State(recorded_session("validating")),
     "opening": State(recorded_session("opening")),
     "evaluating": State(recorded_session("evaluating", workload="mnist-mlp-small", step_us=2_000)),
     "completed": State(recorded_session()),
     "failed": State(recorded_session(status="failed")),
-    "stopped": State(recorded_session(status="stopped")),
     "interrupted": State(_TRAINING, locked=False),
-    "elsewhere": State([replace(_TRAINING[0], host="other-box"), *_TRAINING[1:]], locked=False),
-    "not-ours": State(_TRAINING, ours=False),
     # What can go wrong beside it.
-    "stale-sensors": State(recorded_session("training", silent_s=12.0)),
-    "silent-supervisor": State(_TRAINING, silent_s=40.0),
     "lost-gpu": State(_with_samples(_TRAINING, partial(_unanswered, "lost"), last=6)),
-    "hung-driver": State(_with_samples(_TRAINING, _hung, last=6)),
     "nan-loss": State(recorded_session("training", ended=2, nan_loss=True)),
     # Machines.
     "no-gpu": State(recorded_session("training", gpus=0)),
     "unsupported-gpu": State(_with_samples(_TRAINING, partial(_unanswered, "not supported"))),
     "2-gpus": State(recorded_session("training", gpus=2)),
-    "8-gpus": State(recorded_session("training", gpus=8, cores=64)),
     "16-gpus": State(recorded_session("training", gpus=16, cores=192)),
     "in-depth": State(_in_depth(_TRAINING)),
     "no-gpu-in-depth": State(_in_depth(recorded_session("training", gpus=0))),
@@ -473,8 +457,6 @@ STATES: dict[str, State] = {
     "asleep": State(_with_samples(_in_depth(_TRAINING), partial(_unanswered, _ASLEEP), last=6)),
     "other-namespace": State(_in_depth(_TRAINING, processes=_OTHER_NAMESPACE)),
     "over-in-depth": State(_in_depth(recorded_session())),
-    "2-cores": State(recorded_session("training", gpus=0, cores=2)),
-    "128-cores": State(recorded_session("training", cores=128)),
     "256-cores": State(recorded_session("training", gpus=0, cores=256)),
     # Names.
     "long-names": State(renamed(recorded_session("training", gpus=2), LONG_NAME)),
@@ -500,29 +482,6 @@ STATES: dict[str, State] = {
 }
 
 RECORDINGS = ("recording", "recorded")
-
-MACHINES = (
-    "training",
-    "stale-sensors",
-    "lost-gpu",
-    "hung-driver",
-    "no-gpu",
-    "unsupported-gpu",
-    "2-gpus",
-    "8-gpus",
-    "16-gpus",
-    "in-depth",
-    "2-gpus-in-depth",
-    "8-gpus-in-depth",
-    "mig",
-    "asleep",
-    "2-cores",
-    "128-cores",
-    "256-cores",
-    "long-names",
-    "wide-names",
-)
-"""The states that differ where no session is shown, but the machine alone."""
 
 
 class Stage:
@@ -733,26 +692,15 @@ async def pictures(state: State, view: str, sizes: tuple[Size, ...], **settings)
 
 
 def main() -> None:
-    """Print the text of states, to be looked at, or write a page of their pictures."""
+    """Print the text of states, to be looked at."""
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("state", choices=[*STATES, "all"])
     parser.add_argument("sizes", nargs="*", metavar="WIDTHxHEIGHT")
     parser.add_argument("--view", choices=(*VIEWS, *NAMED_SESSIONS), default="live")
     parser.add_argument("--ascii", action="store_true")
-    parser.add_argument(
-        "--html",
-        metavar="FILE",
-        type=Path,
-        help="write pictures in colour to one page, dark and light side by side",
-    )
     asked = parser.parse_args()
     sizes = tuple(tuple(map(int, size.split("x"))) for size in asked.sizes) or SIZES
     names = [*STATES] if asked.state == "all" else [asked.state]
-    if asked.html is not None:
-        from .gallery import write_gallery
-
-        write_gallery(asked.html, names, asked.view, sizes if asked.sizes else SIZES[1:2])
-        return
     for name in names:
         taken = asyncio.run(pictures(STATES[name], asked.view, sizes, ascii=asked.ascii))
         for (width, height), text in taken.items():

@@ -8,7 +8,7 @@ kept as text: see `test_states.py`.
 import sys
 
 import pytest
-from fakes.states import NAMED_SESSIONS, STATES, VIEWS, staged
+from fakes.states import STATES, staged
 
 from tui.drawing.themes import DARK, LIGHT
 
@@ -29,39 +29,26 @@ def looks_right(snap_compare):
     return compare
 
 
-# A page of help has the colours of any other one.
-@pytest.mark.parametrize("view", [view for view in VIEWS if not view.endswith("-help")])
-def test_every_screen(looks_right, view):
-    assert looks_right(view, "training", theme=DARK)
-
-
-@pytest.mark.parametrize("view", ["live", "home", "sessions", "quit", "gpus", "compare"])
-def test_the_light_theme(looks_right, view):
-    assert looks_right(view, "earlier-runs", theme=LIGHT)
-
-
 @pytest.mark.parametrize(
-    "state", ["compiling", "completed", "failed", "earlier-runs", "8-gpus", "no-gpu", "lost-gpu"]
+    ("view", "state", "theme"),
+    [
+        *((view, "training", DARK) for view in ("live", "log", "quit", "help", "palette")),
+        *((view, "training", DARK) for view in ("compare", "replay", "home", "watch", "gpus")),
+        *(("live", state, DARK) for state in ("compiling", "failed", "earlier-runs", "lost-gpu")),
+        *((view, "earlier-runs", DARK) for view in ("sessions", "marked", "delete")),
+        *(("processes", "2-gpus-in-depth", DARK), ("stacks", "stalled-and-over", DARK)),
+        *((view, "earlier-runs", LIGHT) for view in ("live", "home", "quit")),
+    ],
+    ids=lambda value: value,
 )
-def test_the_live_screen(looks_right, state):
-    assert looks_right("live", state, theme=DARK)
+def test_a_screen(looks_right, view, state, theme):
+    assert looks_right(view, state, theme=theme)
 
 
-@pytest.mark.parametrize("view", ["gpus", "processes"])
-def test_the_machine_in_depth(looks_right, view):
-    assert looks_right(view, "2-gpus-in-depth", theme=DARK)
-
-
-@pytest.mark.parametrize("view", NAMED_SESSIONS)
-def test_what_is_done_with_sessions(looks_right, view):
-    assert looks_right(view, "earlier-runs", theme=DARK)
-
-
-@pytest.mark.parametrize("view", ["live", "home", "quit"])
+@pytest.mark.parametrize("view", ["live", "home"])
 def test_a_small_terminal(looks_right, view):
     assert looks_right(view, "training", size=(80, 24), theme=DARK)
 
 
-@pytest.mark.parametrize("view", ["live", "quit"])
-def test_a_terminal_that_is_too_small(looks_right, view):
-    assert looks_right(view, "training", size=(50, 12), theme=DARK)
+def test_a_terminal_that_is_too_small(looks_right):
+    assert looks_right("live", "training", size=(50, 12), theme=DARK)

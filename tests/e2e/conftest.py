@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 import uuid
 from pathlib import Path
@@ -38,10 +39,16 @@ JOB_FIELDS = {"alerts", "log_dir", "name", "environment", "terminate_after_s", "
 
 @pytest.fixture(scope="session", autouse=True)
 def _all_ends_with_the_tests():
-    """End whatever is left of all tests, where they are killed too."""
-    mark = uuid.uuid4().hex
-    with pytest.MonkeyPatch.context() as patch, ended_with_us(mark):
+    """End whatever is left of all tests and of their temporary files, where they are killed too.
+
+    The folder's name is short, for sockets lie in it.
+    """
+    mark, folder = uuid.uuid4().hex, tempfile.mkdtemp(prefix="dlmon-tests-")
+    with pytest.MonkeyPatch.context() as patch, ended_with_us(mark, folder):
         patch.setenv(MARKER, mark)
+        patch.setattr(tempfile, "tempdir", folder)
+        for name in ("TMPDIR", "XDG_RUNTIME_DIR"):
+            patch.setenv(name, folder)
         yield
 
 

@@ -4,6 +4,8 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
+from pathlib import Path
 
 import psutil
 import pytest
@@ -28,7 +30,8 @@ of_another_test = pytest.mark.skipif(
 @of_another_test
 def test_one_that_is_killed(start):
     session = start(detached=True, script={"epoch 0": [["hang"]]})
-    print(f"\n{session.supervisor_pid} {session.workload_pid} are left", flush=True)
+    left = (session.supervisor_pid, session.workload_pid, tempfile.gettempdir())
+    print("\n", *left, "are left", flush=True)
     os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -36,8 +39,10 @@ def test_what_tests_that_are_killed_have_started_ends():
     tests = run_this_file("test_one_that_is_killed")
     left = next(line for line in tests.stdout if line.endswith("are left\n"))
     tests.communicate(timeout=DEADLINE_S)
-    for word in left.split()[:2]:
-        wait_until_gone(int(word))
+    supervisor, workload, folder, *_ = left.split()
+    for pid in (supervisor, workload):
+        wait_until_gone(int(pid))
+    eventually(lambda: not Path(folder).exists(), "their temporary files to be removed")
 
 
 def test_nothing_that_a_test_starts_ignores_a_signal():

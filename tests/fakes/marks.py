@@ -1,13 +1,15 @@
 """Find what tests have started, by a mark in its environment, and end it.
 
-As a program, it waits for the end of its stdin, which whoever runs the tests holds open, and then
-ends all that has the mark: tests may be killed too, and then no fixture ends anything.
+As a program, it waits for the end of its stdin, which whoever runs the tests holds open, then ends
+all that has the mark and removes their folder of temporary files: what is killed removes none, and
+tests may be killed too.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -45,11 +47,13 @@ def end_marked(mark):
 
 
 @contextlib.contextmanager
-def ended_with_us(mark):
-    """End all that has a mark at the end of this context, and of this process, however it ends."""
-    guard = subprocess.Popen(
-        [sys.executable, "-I", "-S", __file__, mark], stdin=subprocess.PIPE, start_new_session=True
-    )
+def ended_with_us(mark, folder):
+    """End all that has a mark at the end of this context, and of this process, however it ends.
+
+    The folder is removed then.
+    """
+    command = [sys.executable, "-I", "-S", __file__, mark, folder]
+    guard = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
     try:
         yield
     finally:
@@ -60,3 +64,4 @@ def ended_with_us(mark):
 if __name__ == "__main__":
     sys.stdin.read()
     end_marked(sys.argv[1])
+    shutil.rmtree(sys.argv[2], ignore_errors=True)

@@ -16,20 +16,18 @@ from fakes.screens import (
     until,
     until_read,
 )
-from textual.color import Color
 from textual.command import CommandPalette
 
 import dlmon.render.follow
-from dlmon.cli.start import Sources, Start
+from dlmon.cli.start import Sources
 from dlmon.exit_codes import FAILED
 from dlmon.launch.job import Refused, Started
 from dlmon.log.folder import LogError
 from dlmon.log.label import Label, read_label, write_label
 from dlmon.options.run import RunOptions
-from dlmon.options.settings import Settings, remember_theme, remembered_theme
-from dlmon.records import Output, Result
+from dlmon.options.settings import Settings, remember_theme
+from dlmon.records import Output
 from dlmon.render.follow import follow
-from tui.app import DlmonApp
 from tui.drawing.themes import theme_names
 from tui.flows.runs import Starting
 from tui.home.screen import HomeScreen
@@ -118,13 +116,6 @@ def live(app):
 
 
 # ---- how it is opened and left ----
-
-
-async def test_without_arguments_it_opens_the_home_screen(dlmon_app, log_dir, sensing):
-    app = dlmon_app(log_dir)
-    async with app.run_test() as pilot:
-        await pilot.pause()
-        assert isinstance(app.screen, HomeScreen)
 
 
 def test_home_is_left_with_exit_code_0_and_without_a_word(dlmon_app, log_dir, sensing, capsys):
@@ -233,15 +224,6 @@ def test_a_session_in_the_usual_place_is_found_there(dlmon_app, log_dir, running
     assert f"dlmon attach {ID} shows it" in capsys.readouterr().out
 
 
-def test_a_session_that_was_attached_is_left_running(dlmon_app, log_dir, running, capsys):
-    async def quit_at_once(pilot):
-        await pilot.pause()
-        await pilot.press("q")
-
-    assert run(dlmon_app(log_dir, running[0].path), quit_at_once) == 0
-    assert "is still running" in capsys.readouterr().out
-
-
 def summed_up_a_stopped_run(out, log):
     """Whether its summary was printed, and where it is recorded."""
     summary, _, last = out.rpartition(f"\n{ID} ")
@@ -261,22 +243,6 @@ def test_a_session_that_was_stopped_here_is_exit_code_130(dlmon_app, log_dir, ru
         await pilot.press("q")
 
     assert run(dlmon_app(log_dir, log.path, lifeline), stop_it) == 130
-    assert summed_up_a_stopped_run(capsys.readouterr().out, log)
-
-
-def test_whoever_stops_it_on_leaving_leaves_when_it_has_stopped(
-    dlmon_app, log_dir, running, capsys
-):
-    log, result = running
-    lifeline = FakeLaunch()
-
-    async def stop_and_leave(pilot):
-        await pilot.pause()
-        await pilot.press("q", "s")
-        assert pilot.app.is_running
-        log.write(result)
-
-    assert run(dlmon_app(log_dir, log.path, lifeline), stop_and_leave) == 130
     assert summed_up_a_stopped_run(capsys.readouterr().out, log)
 
 
@@ -325,13 +291,18 @@ async def test_enter_trains_and_leaving_comes_back_home_with_the_result(
     dlmon_app, log_dir, running, launched, sensing
 ):
     log, _ = running
-    launches = launched(Started(ID, str(log.path)))
-    app = dlmon_app(log_dir)
+    launches = launched(Started(ID, str(log.path)), at_once=False)
+    app = dlmon_app(log_dir, settings=Settings(run=RunOptions(epochs=2, device="cpu")))
     async with app.run_test(size=(120, 40)) as pilot:
-        await pilot.press("enter")
+        # While one session starts, no second one is started.
+        await pilot.press("enter", "enter", "enter")
+        await until(pilot, lambda: launches)
+        launches[0].may_answer.set()
         await until(pilot, lambda: live(app))
+        assert len(launches) == 1
         assert [sensors.running for sensors in sensing] == [False]
         assert launches[0].job.workload == "cifar10-cnn"
+        assert (launches[0].job.options["epochs"], launches[0].job.device) == (2, "cpu")
         assert launches[0].job.log_dir == str(log_dir)
         assert not launches[0].job.outlives_viewer
         log.write(recorded_session()[-1])
@@ -362,21 +333,6 @@ async def test_a_session_left_running_from_home_comes_back_home(
         assert len(launches) == 2
 
 
-def test_quitting_at_home_after_a_session_is_exit_code_0(
-    dlmon_app, log_dir, running, launched, sensing
-):
-    launched(Started(ID, str(running[0].path)))
-
-    async def train_detach_and_quit(pilot):
-        await pilot.press("enter")
-        await until(pilot, lambda: live(pilot.app))
-        await pilot.press("d")
-        await until(pilot, lambda: isinstance(pilot.app.screen, HomeScreen))
-        await pilot.press("q")
-
-    assert run(dlmon_app(log_dir), train_detach_and_quit) == 0
-
-
 @pytest.mark.parametrize(
     ("answer", "problem"),
     [
@@ -398,29 +354,6 @@ async def test_what_could_not_be_started_is_shown_at_home(
         await until(pilot, lambda: launches)
 
 
-async def test_a_machine_that_starts_no_more_processes_is_shown_at_home(log_dir, sensing):
-    def launch(job):
-        raise BlockingIOError(11, "Resource temporarily unavailable")
-
-    app = DlmonApp(Start(log_dir, sources=Sources(machine=fake_machine, launch=launch)))
-    async with app.run_test(size=(120, 40), notifications=True) as pilot:
-        await pilot.press("enter")
-        await until(pilot, lambda: "Resource temporarily unavailable" in screen_text(app))
-
-
-async def test_while_one_session_starts_no_second_one_is_started(
-    dlmon_app, log_dir, running, launched, sensing
-):
-    launches = launched(Started(ID, str(running[0].path)), at_once=False)
-    app = dlmon_app(log_dir)
-    async with app.run_test() as pilot:
-        await pilot.press("enter", "enter", "enter")
-        await until(pilot, lambda: launches)
-        launches[0].may_answer.set()
-        await until(pilot, lambda: live(app))
-        assert len(launches) == 1
-
-
 async def test_the_machine_is_watched_from_home_and_one_comes_back(dlmon_app, log_dir, sensing):
     app = dlmon_app(log_dir)
     async with app.run_test() as pilot:
@@ -434,15 +367,6 @@ async def test_the_machine_is_watched_from_home_and_one_comes_back(dlmon_app, lo
         assert [sensors.running for sensors in sensing] == [False, False, True]
 
 
-async def test_a_finished_session_is_shown_from_its_log_alone(dlmon_app, log_dir):
-    records = recorded_session()
-    assert isinstance(records[-1], Result)
-    app = dlmon_app(log_dir, write_log(log_dir, records))
-    async with app.run_test(size=(120, 40)) as pilot:
-        await until(pilot, lambda: live(app))
-        await until(pilot, lambda: "completed after 32.2 s" in screen_text(app))
-
-
 async def test_a_long_log_says_how_far_it_is_read_and_answers_keys_meanwhile(
     dlmon_app, log_dir, slow_reading
 ):
@@ -450,6 +374,9 @@ async def test_a_long_log_says_how_far_it_is_read_and_answers_keys_meanwhile(
     shown = []
     async with app.run_test(size=(120, 40)) as pilot:
         await until(pilot, lambda: "reading the log: " in screen_text(app))
+        # What came of it is known before it is read.
+        for words in (ID, "per epoch", "per step"):
+            assert words in screen_text(app)
         await pilot.press("ctrl+p")
         await until(pilot, lambda: isinstance(app.screen, CommandPalette))
         await pilot.press("escape")
@@ -463,20 +390,6 @@ async def test_a_long_log_says_how_far_it_is_read_and_answers_keys_meanwhile(
     shares = [int(share) for share in shown]
     assert shares == sorted(shares)
     assert len(set(shares)) > 5
-
-
-async def test_what_came_of_a_session_is_shown_while_a_long_log_is_read(
-    dlmon_app, log_dir, slow_reading
-):
-    records = recorded_session()
-    app = dlmon_app(log_dir, write_log(log_dir, records), sources=slow_reading.sources)
-    async with app.run_test(size=(120, 40)) as pilot:
-        await until(pilot, lambda: "reading the log: " in screen_text(app))
-        text = screen_text(app)
-        assert records[0].id in text
-        assert "per epoch" in text
-        assert "per step" in text
-        slow_reading.finish()
 
 
 async def test_whoever_does_not_wait_for_a_long_log_leaves_at_once(
@@ -579,38 +492,25 @@ async def test_a_launch_that_nobody_wants_to_wait_for_is_given_up(
         assert isinstance(app.screen, HomeScreen)
 
 
-@pytest.mark.parametrize("key", ["question_mark"])
 async def test_help_explains_what_is_waited_for_and_makes_way_for_it(
-    dlmon_app, log_dir, running, launched, sensing, key
+    dlmon_app, log_dir, running, launched, sensing
 ):
     launches = launched(Started(ID, str(running[0].path)), at_once=False)
     app = dlmon_app(log_dir)
-    async with app.run_test() as pilot:
+    async with app.run_test(notifications=True) as pilot:
         await pilot.press("enter")
         await until(pilot, lambda: isinstance(app.screen, StartingScreen))
-        await pilot.press(key)
+        # Nor is a sweep begun meanwhile.
+        app.post_message(TrainSeveral(WORKLOADS["mnist-mlp-small"], RunOptions()))
+        await pilot.press("question_mark")
         await until(pilot, lambda: isinstance(app.screen, HelpScreen))
         await until(pilot, lambda: "identify the hardware" in screen_text(app))
         launches[0].may_answer.set()
         await until(pilot, lambda: live(app))
 
 
-async def test_the_options_of_the_settings_are_launched(
-    dlmon_app, log_dir, running, launched, sensing
-):
-    launches = launched(Started(ID, str(running[0].path)))
-    settings = Settings(run=RunOptions(epochs=2, device="cpu"))
-    app = dlmon_app(log_dir, settings=settings)
-    async with app.run_test() as pilot:
-        await pilot.press("enter")
-        await until(pilot, lambda: live(app))
-        assert launches[0].job.options["epochs"] == 2
-        assert launches[0].job.device == "cpu"
-
-
-@pytest.mark.parametrize("key", ["q", "d"])
 async def test_a_session_that_is_launched_detached_is_shown_and_not_ours_to_lose(
-    dlmon_app, log_dir, running, launched, sensing, key
+    dlmon_app, log_dir, running, launched, sensing
 ):
     launches = launched(Started(ID, str(running[0].path)))
     app = dlmon_app(log_dir, settings=Settings(run=RunOptions(detach=True)))
@@ -621,7 +521,7 @@ async def test_a_session_that_is_launched_detached_is_shown_and_not_ours_to_lose
         assert launches[0].words == ["detach"]
         assert launches[0].released
         # To detach is to leave it, whoever began it.
-        await pilot.press(key)
+        await pilot.press("d")
         await until(pilot, lambda: isinstance(app.screen, HomeScreen))
         assert launches[0].words == ["detach"]
 
@@ -719,14 +619,9 @@ async def test_what_the_supervisor_refuses_the_second_time_leaves_the_first_on_t
         assert app.screen is before
 
 
-@pytest.mark.parametrize(
-    "options", [{"batch_size": "many"}, {"epochs": -3}, {"device": "[@click=app.quit]"}]
-)
-async def test_a_log_whose_options_can_not_be_is_not_launched_again(
-    dlmon_app, log_dir, launched, options
-):
+async def test_a_log_whose_options_can_not_be_is_not_launched_again(dlmon_app, log_dir, launched):
     header, *records = of_this_boot(recorded_session())
-    header = replace(header, options=header.options | options)
+    header = replace(header, options=header.options | {"batch_size": "many"})
     launches = launched(Refused("never", 1))
     app = dlmon_app(log_dir, write_log(log_dir, [header, *records]))
     async with app.run_test(size=(120, 40)) as pilot:
@@ -738,22 +633,6 @@ async def test_a_log_whose_options_can_not_be_is_not_launched_again(
 
 
 # ---- recorded sessions ----
-
-
-async def test_a_recorded_session_is_opened_from_home_and_left_again(dlmon_app, log_dir, sensing):
-    write_log(log_dir, of_this_boot(recorded_session()))
-    app = dlmon_app(log_dir)
-    async with app.run_test(size=(120, 40)) as pilot:
-        await pilot.press("ctrl+r")
-        await until(pilot, lambda: isinstance(app.screen, SessionsScreen))
-        await until_read(pilot)
-        await pilot.press("enter")
-        await until(pilot, lambda: live(app))
-        await pilot.press("q")
-        await until(pilot, lambda: isinstance(app.screen, SessionsScreen))
-        await until_read(pilot)
-        await pilot.press("escape")
-        await until(pilot, lambda: isinstance(app.screen, HomeScreen))
 
 
 async def test_escape_goes_back_from_a_run_that_is_over_once_there_is_nothing_to_undo(
@@ -814,14 +693,6 @@ def test_a_session_is_shown_with_its_name_wherever_it_is_shown(dlmon_app, log_di
     assert f"{recorded_session()[0].id} (second) completed; recorded in" in printed
 
 
-async def test_home_names_the_last_session_of_a_workload(dlmon_app, log_dir, sensing):
-    log = write_log(log_dir, of_this_boot(recorded_session()))
-    write_label(log, Label("first"))
-    app = dlmon_app(log_dir)
-    async with app.run_test(size=(200, 60)) as pilot:
-        await until(pilot, lambda: " (first)" in screen_text(app))
-
-
 async def test_a_recorded_session_is_renamed_and_deleted(dlmon_app, log_dir, sensing):
     log = write_log(log_dir, of_this_boot(recorded_session()))
     other = write_log(log_dir, of_this_boot(recorded_session(session_id="other")))
@@ -878,22 +749,6 @@ async def test_what_can_not_be_deleted_is_said_and_stays_in_the_list(dlmon_app, 
         assert log.with_name("notes.txt").exists()
 
 
-async def test_a_session_that_runs_below_is_gone_back_to_and_not_opened_twice(
-    dlmon_app, log_dir, running, sensing
-):
-    app = dlmon_app(log_dir, running[0].path, FakeLaunch())
-    async with app.run_test(size=(120, 40)) as pilot:
-        await until(pilot, lambda: live(app))
-        await until(pilot, lambda: live(app))
-        shown = app.screen
-        await pilot.press("r")
-        await until(pilot, lambda: isinstance(app.screen, SessionsScreen))
-        await until_read(pilot)
-        await pilot.press("enter")
-        await until(pilot, lambda: app.screen is shown)
-        await pilot.press("q", "d")
-
-
 async def test_quitting_anywhere_asks_about_a_session_that_would_stop(
     dlmon_app, log_dir, running, sensing
 ):
@@ -905,6 +760,12 @@ async def test_quitting_anywhere_asks_about_a_session_that_would_stop(
         await pilot.press("r")
         await until(pilot, lambda: isinstance(app.screen, SessionsScreen))
         await until_read(pilot)
+        # It is gone back to, and not opened twice.
+        shown = app.screen_stack[0]
+        await pilot.press("enter")
+        await until(pilot, lambda: app.screen is shown)
+        await pilot.press("r")
+        await until(pilot, lambda: isinstance(app.screen, SessionsScreen))
         await pilot.press("ctrl+q")
         await until(pilot, lambda: isinstance(app.screen, QuitScreen))
         await pilot.press("d")
@@ -951,8 +812,7 @@ def test_an_error_of_dlmons_own_has_a_run_that_starts_go_on(dlmon_app, log_dir, 
 # ---- help, commands, themes ----
 
 
-@pytest.mark.parametrize("key", ["f1"])
-async def test_help_explains_the_screen_and_names_its_keys(dlmon_app, log_dir, sensing, key):
+async def test_help_explains_the_screen_and_names_its_keys(dlmon_app, log_dir, sensing):
     log = write_log(log_dir, of_this_boot(recorded_session()))
     for app in (
         dlmon_app(log_dir),
@@ -962,7 +822,7 @@ async def test_help_explains_the_screen_and_names_its_keys(dlmon_app, log_dir, s
         async with app.run_test(size=(120, 400)) as pilot:
             await pilot.pause()
             screen = app.screen
-            await pilot.press(key)
+            await pilot.press("f1")
             await until(pilot, lambda app=app: isinstance(app.screen, HelpScreen))
             await pilot.pause()
             text = " ".join(screen_text(app).replace("│", " ").split())
@@ -1015,19 +875,6 @@ async def test_a_command_of_the_palette_does_what_its_key_does(dlmon_app, log_di
         await until(pilot, lambda: isinstance(app.screen, WatchScreen))
 
 
-@pytest.mark.parametrize("key", ["pageup", "pagedown"])
-@pytest.mark.parametrize("opened", ["command_palette", "change_theme"])
-async def test_a_list_takes_keys_before_it_is_laid_out(dlmon_app, log_dir, sensing, opened, key):
-    app = dlmon_app(log_dir)
-    async with app.run_test(size=(80, 24)) as pilot:
-        below = app.screen
-        getattr(app, f"action_{opened}")()
-        await pilot.press(key)
-        await until(pilot, lambda: app.screen is not below)
-        await pilot.press("escape")
-        await until(pilot, lambda: app.screen is below)
-
-
 @pytest.mark.parametrize("writable", [True, False])
 async def test_a_picture_of_the_screen_is_saved_where_dlmon_was_started(
     dlmon_app, log_dir, tmp_path, monkeypatch, writable
@@ -1050,25 +897,6 @@ async def test_a_picture_of_the_screen_is_saved_where_dlmon_was_started(
         assert "Throughput" in picture.read_text()
 
 
-async def test_a_chosen_theme_is_there_at_the_next_start(dlmon_app, log_dir, sensing, own_state):
-    app = dlmon_app(log_dir)
-    async with app.run_test() as pilot:
-        assert app.theme == "dlmon-dark"
-        app.theme = "dlmon-light"
-        await pilot.pause()
-    assert dlmon_app(log_dir).theme == "dlmon-light"
-    assert dlmon_app(log_dir, settings=Settings(theme="nord")).theme == "nord"
-
-
-async def choose_theme(app, pilot, *keys):
-    """Open the list of themes, press keys in it, and wait until it is gone."""
-    below = app.screen
-    await pilot.press("f3")
-    await until(pilot, lambda: isinstance(app.screen, ThemesScreen))
-    await pilot.press(*keys)
-    await until(pilot, lambda: app.screen is below)
-
-
 async def test_a_theme_is_chosen_from_a_list_that_opens_on_the_current_one(
     dlmon_app, log_dir, sensing, own_state
 ):
@@ -1082,38 +910,15 @@ async def test_a_theme_is_chosen_from_a_list_that_opens_on_the_current_one(
         await pilot.press("enter")
         await until(pilot, lambda: not isinstance(app.screen, ThemesScreen))
         assert app.theme == following
-    assert dlmon_app(log_dir).theme == following
-
-
-async def test_a_theme_that_was_but_looked_at_is_neither_kept_nor_shown_any_longer(
-    dlmon_app, log_dir, sensing, own_state
-):
-    app = dlmon_app(log_dir)
-    async with app.run_test(size=(80, 24)) as pilot:
-        await choose_theme(app, pilot, "down", "down", "escape")
-        assert app.theme == "dlmon-dark"
-    assert remembered_theme() is None
-
-
-async def test_a_letter_goes_to_the_next_theme_that_begins_with_it(
-    dlmon_app, log_dir, sensing, own_state
-):
-    app = dlmon_app(log_dir)
-    async with app.run_test(size=(80, 24)) as pilot:
-        await choose_theme(app, pilot, "g", "enter")
-        assert app.theme == "gruvbox"
-
-
-async def test_the_first_screen_lies_on_none_and_has_the_colours_of_its_theme(
-    dlmon_app, log_dir, sensing, own_state
-):
-    app = dlmon_app(log_dir, settings=Settings(theme="dlmon-light"))
-    async with app.run_test():
-        assert app.screen_stack == [app.screen]
-        assert app.screen.styles.background == Color.parse(app.theme_variables["background"])
-
-
-def test_a_theme_that_is_gone_is_no_obstacle(dlmon_app, log_dir, own_state):
+        # What was but looked at is neither kept nor shown any longer; a letter goes to a name.
+        for keys, theme in ((("down", "down", "escape"), following), (("g", "enter"), "gruvbox")):
+            await pilot.press("f3")
+            await until(pilot, lambda: isinstance(app.screen, ThemesScreen))
+            await pilot.press(*keys)
+            await until(pilot, lambda: not isinstance(app.screen, ThemesScreen))
+            assert app.theme == theme
+    assert dlmon_app(log_dir).theme == "gruvbox"
+    assert dlmon_app(log_dir, settings=Settings(theme="dlmon-light")).theme == "dlmon-light"
     remember_theme("of another version")
     assert dlmon_app(log_dir).theme == "dlmon-dark"
 
@@ -1322,21 +1127,6 @@ async def test_no_sweep_is_begun_while_one_of_our_sessions_runs(dlmon_app, log_d
         app.post_message(TrainSeveral(WORKLOADS["mnist-mlp-small"], RunOptions()))
         await until(pilot, lambda: "is still running: stop" in screen_text(app))
         assert live(app)
-
-
-async def test_no_sweep_is_begun_while_a_session_starts(
-    dlmon_app, log_dir, running, launched, sensing
-):
-    launches = launched(Started(ID, str(running[0].path)), at_once=False)
-    app = dlmon_app(log_dir)
-    async with app.run_test() as pilot:
-        await pilot.press("enter")
-        await until(pilot, lambda: launches)
-        app.post_message(TrainSeveral(WORKLOADS["mnist-mlp-small"], RunOptions()))
-        await pilot.pause()
-        assert isinstance(app.screen, StartingScreen)
-        launches[0].may_answer.set()
-        await until(pilot, lambda: live(app))
 
 
 # ---- own reference figures ----

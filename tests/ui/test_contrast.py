@@ -9,14 +9,11 @@ from tui.drawing.themes import DARK, LIGHT
 LEAST = 4.5
 SCREENS = [
     ("home", "earlier-runs"),
-    ("home-help", "training"),
     ("live", "badges"),
     ("live", "failed"),
-    ("live", "own-script"),
     ("live", "lost-gpu"),
     ("sessions", "earlier-runs"),
     ("processes", "2-gpus-in-depth"),
-    ("gpus", "8-gpus-in-depth"),
     ("compare", "earlier-runs"),
     ("replay", "training"),
     ("watch", "2-gpus"),

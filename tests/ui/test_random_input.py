@@ -10,7 +10,7 @@ import pytest
 from fakes.hands import Hands
 from fakes.recorded import recorded_host
 from fakes.screens import screen_text
-from fakes.states import RECORDINGS, STATES, staged
+from fakes.states import STATES, staged
 from fakes.sweeps import plan_of
 
 from dlmon.sweep.log import SweepWriter, new_header
@@ -22,11 +22,9 @@ SEED = int(os.environ.get("DLMON_TEST_SEED", "1"))
 # As fast as keys come from a terminal that was held up.
 AT_ONCE = 6
 STARTS = (
-    *(("live", state) for state in ("2-gpus", "1000-epochs")),
-    *(("live", state) for state in RECORDINGS),
-    *(("log", "training"), ("compare", "earlier-runs"), ("processes", "in-depth")),
-    *(("gpus", "8-gpus-in-depth"), ("replay", "completed"), ("palette", "training")),
-    *(("home", "earlier-runs"), ("sessions", "earlier-runs"), ("watch", "2-gpus-in-depth")),
+    *(("live", "1000-epochs"), ("live", "recording"), ("compare", "earlier-runs")),
+    *(("gpus", "8-gpus-in-depth"), ("replay", "completed"), ("processes", "in-depth")),
+    *(("home", "earlier-runs"), ("sessions", "earlier-runs"), ("watch", "2-gpus")),
     *((view, "earlier-runs") for view in ("hosts", "sweep", "fleet")),
 )
 

@@ -72,9 +72,9 @@ def written(monkeypatch):
     return note
 
 
-@pytest.mark.parametrize(("size", "gpus"), [((80, 24), 2), ((120, 40), 0)])
-async def test_what_is_written_gives_the_picture(show_session, written, clock, size, gpus):
-    records = of_this_boot(recorded_session("training", gpus=gpus, foreign=True))
+async def test_what_is_written_gives_the_picture(show_session, written, clock):
+    size = (80, 24)
+    records = of_this_boot(recorded_session("training", gpus=2, foreign=True))
     clock.now_ns = folded(records).last_t
     draw = random.Random(1)
     keys = ["left", "shift+left", "right", "escape", "minus", "plus", "comma", "f", "up", "home"]
@@ -99,27 +99,8 @@ def without_marks(text):
     return "".join(character for character in text if cell_len(character) or character == "\n")
 
 
-async def test_one_more_second_sends_parts_of_two_rows(show_session, written, clock, monkeypatch):
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.delenv("COLORTERM", raising=False)
-    records = of_this_boot(recorded_session("training"))
-    last_second = folded(records).last_t // 1_000_000_000
-    clock.now_ns = last_second * 1_000_000_000 + 900_000_000
-    async with show_session(records) as shown:
-        sequences = written(shown.app)
-        clock.advance(0.4)
-        await shown.tick()
-        # Digits of the clock, and of where the time went: not what lies left of them.
-        places = [
-            place for place, letter, _ in SEQUENCE.findall("".join(sequences)) if letter == "H"
-        ]
-        assert {place.split(";")[0] for place in places} == {"1", "38"}
-        assert all(int(place.split(";")[1]) > 1 for place in places)
-
-
-@pytest.mark.parametrize("reached", ["training", "result"])
-async def test_nothing_is_written_while_nothing_changes(show_session, written, reached):
-    async with show_session(recorded_session(reached)) as shown:
+async def test_nothing_is_written_while_nothing_changes(show_session, written):
+    async with show_session(recorded_session("training")) as shown:
         await shown.press("left")
         sequences = written(shown.app)
         for _ in range(5):
@@ -147,6 +128,9 @@ async def test_a_component_class_in_use_follows_the_style_sheets_and_is_painted_
         word = pilot.app.query_one(Word)
         assert screen_text(pilot.app).startswith("Word")
         assert word.get_visual_style("word--loud").foreground.hex == "#FF0000"
+        assert set(word._component_styles) == {"word--loud"}
+        with pytest.raises(KeyError):
+            word.get_component_styles("word--lout")
         word.add_class("-calm")
         await pilot.pause()
         assert word.get_visual_style("word--loud").foreground.hex == "#0000FF"
@@ -163,18 +147,6 @@ async def test_a_component_class_first_used_after_a_file_was_read_has_its_style(
         pilot.app.stylesheet.set_variables(pilot.app.get_css_variables())
         word = pilot.app.query_one(Word)
         assert word.get_visual_style("word--quiet").foreground.hex == "#008000"
-
-
-async def test_a_component_class_that_is_not_declared_has_no_style():
-    async with OneWord().run_test() as pilot:
-        with pytest.raises(KeyError):
-            pilot.app.query_one(Word).get_component_styles("word--lout")
-
-
-async def test_a_component_class_that_nothing_is_drawn_with_costs_nothing():
-    async with OneWord().run_test() as pilot:
-        word = pilot.app.query_one(Word)
-        assert set(word._component_styles) == {"word--loud"}
 
 
 @pytest.mark.parametrize("kind", [App, PunctualApp])

@@ -65,7 +65,7 @@ async def test_no_key_reaches_what_the_message_covers(dlmon_app, log_dir, launch
         assert launches == []
 
 
-@pytest.mark.parametrize("key", ["q", "ctrl+q", "ctrl+c"])
+@pytest.mark.parametrize("key", ["q", "ctrl+q"])
 async def test_it_is_left_by_the_keys_for_that(dlmon_app, log_dir, key):
     app = dlmon_app(log_dir)
     async with app.run_test(size=SMALL) as pilot:

@@ -32,10 +32,9 @@ from tui.hosts.host_screen import HostScreen
 from tui.hosts.pick import HostPicker
 from tui.hosts.screen import HostsScreen
 from tui.machine.panel import MachinePanel
-from tui.screens.base import topics_of
 from tui.sessions.of_host import HostSessionsScreen
 from tui.watch.detail_screens import GpusScreen, ProcessesScreen
-from tui.widgets.lines import CHOSEN, GOOD, HIGH, MUTED
+from tui.widgets.lines import CHOSEN, HIGH, MUTED
 from tui.widgets.rows import RowWidget
 
 SIZES = [(80, 24), (120, 40), (200, 60)]
@@ -166,7 +165,7 @@ class TextFile(SingleFileSnapshotExtension):
     _file_extension = "txt"
 
 
-@pytest.mark.parametrize("count", [1, 7, 32])
+@pytest.mark.parametrize("count", [7, 32])
 async def test_it_looks_right(show, snapshot, count):
     shown = show(count)
     pictures = []
@@ -186,7 +185,7 @@ async def test_it_looks_right(show, snapshot, count):
 @pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="the pictures are of Python 3.11")
 @pytest.mark.parametrize(
     ("count", "size", "theme"),
-    [(7, (120, 40), DARK), (7, (120, 40), LIGHT), (32, (80, 24), DARK)],
+    [(7, (120, 40), LIGHT), (32, (80, 24), DARK)],
 )
 def test_a_picture_of_it(show, snap_compare, count, size, theme):
     shown = show(count)
@@ -202,11 +201,7 @@ def test_a_picture_of_it(show, snap_compare, count, size, theme):
 
 @pytest.mark.parametrize(
     ("count", "size"),
-    [
-        (1, (60, 16)),
-        (7, (120, 40)),
-        (32, (133, 50)),
-    ],
+    [(7, (80, 24)), (32, (200, 60))],
 )
 async def test_no_row_is_wider_than_its_room_whatever_a_host_says(show, size, count):
     shown = show(count)
@@ -231,32 +226,6 @@ async def test_no_row_is_wider_than_its_room_whatever_a_host_says(show, size, co
                 assert widget.render_line(y).cell_length == widget.size.width
         for row in shown.text.splitlines():
             assert cell_len(row) <= size[0]
-
-
-async def test_what_hosts_say_is_shown_as_it_is_and_never_as_markup(show):
-    shown = show(2)
-    async with shown.app.run_test(size=(120, 40)) as pilot:
-        await shown.begin(pilot)
-        live(shown.hosts["gpu1"], shown.clock)
-        shown.hosts["gpu1"].run(session(1, name="[b]base[/b]"))
-        shown.hosts["gpu2"].link.fail("gpu2: [red]no[/red]")
-        await shown.paint()
-        assert "[b]base[/b]" in shown.text
-        assert "gpu2: [red]no[/red]" in shown.text
-
-
-async def test_what_is_free_stands_out_and_only_while_that_is_known(show):
-    shown = show(1)
-    async with shown.app.run_test(size=(80, 24)) as pilot:
-        await shown.begin(pilot)
-        all_live(shown, gpus=4)
-        await shown.paint()
-        assert shown.text.count(" free ") == 3
-        assert "3 of 4 GPUs free" in shown.text
-        assert shown.styles_of("free") == {GOOD[0]}
-        shown.clock.advance(3)
-        await shown.paint()
-        assert "free" not in shown.text
 
 
 async def test_figures_are_muted_when_samples_are_missing_and_a_warning_after_half_a_minute(show):
@@ -329,8 +298,7 @@ async def test_arrows_move_between_cards(show):
         ]
 
 
-@pytest.mark.parametrize("count", [6, 32])
-@pytest.mark.parametrize("key", ["down", "pagedown"])
+@pytest.mark.parametrize(("count", "key"), [(6, "down"), (32, "pagedown")])
 async def test_the_highlight_stays_in_sight(show, count, key):
     shown = show(count)
     async with shown.app.run_test(size=(80, 24)) as pilot:
@@ -378,25 +346,9 @@ async def test_tab_highlights_a_session_and_enter_asks_for_it(show):
         assert shown.cards.chosen_session is None
 
 
-async def test_a_wide_row_says_more_of_the_gpus(show):
+async def test_tab_chooses_a_session_of_a_host_in_a_row_and_says_all_of_it_below(show):
     shown = show(32)
-    async with shown.app.run_test(size=(200, 60)) as pilot:
-        await shown.begin(pilot)
-        all_live(shown)
-        shown.hosts["gpu2"].run(session(1))
-        await shown.paint()
-        heading = next(row for row in shown.text.splitlines() if row.startswith("host"))
-        row = next(row for row in shown.text.splitlines() if row.startswith("gpu2"))
-        assert heading.split()[2:] == ["GPU", "memory", "who", "power", "CPU", "memory", "sessions"]
-        assert row.index("5,540/s  cifar10-cnn") == heading.index("sessions")
-        for figure in ("71 of 160 GiB", "ada train.py", "583 W"):
-            assert figure in row
-
-
-@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
-async def test_tab_chooses_a_session_of_a_host_in_a_row_and_says_all_of_it_below(show, size):
-    shown = show(32)
-    async with shown.app.run_test(size=size) as pilot:
+    async with shown.app.run_test(size=(80, 24)) as pilot:
         await shown.begin(pilot)
         all_live(shown)
         assert "tab Session" not in shown.text
@@ -416,18 +368,9 @@ async def test_tab_chooses_a_session_of_a_host_in_a_row_and_says_all_of_it_below
         assert (asked.host, asked.session) == ("gpu2", asked_for)
         await shown.press("tab")
         assert shown.cards.chosen_session is None
-
-
-async def test_no_session_is_highlighted_in_a_row_that_says_why_its_host_is_gone(show):
-    shown = show(32)
-    async with shown.app.run_test(size=(80, 24)) as pilot:
-        await shown.begin(pilot)
-        all_live(shown)
-        shown.hosts["gpu1"].run(session(1))
-        await shown.paint()
+        # None is in a row that says why its host is gone.
         await shown.press("tab")
-        assert shown.cards.chosen_session == session(1)["session"]
-        shown.hosts["gpu1"].link.fail("gpu1: the connection was closed")
+        shown.hosts["gpu2"].link.fail("gpu2: the connection was closed")
         await shown.paint()
         assert shown.cards.chosen_session is None
         assert "tab Session" not in shown.text
@@ -514,12 +457,6 @@ async def test_leaving_ends_all_connections(show, key):
         await shown.press(key)
         assert shown.app.asked or not shown.app.is_running
     assert all(host.link.is_closed for host in shown.hosts.values())
-
-
-def test_every_state_that_is_named_is_explained():
-    explained = " ".join(name for name, _ in topics_of(*HostsScreen.HELP_PAGES))
-    for name in ("free", "no sample since", "lost", "not reached", "needs you", "clock"):
-        assert name in explained
 
 
 # ---- a host in full ----
@@ -794,13 +731,9 @@ async def test_from_a_session_of_a_host_the_sessions_there_are_listed_not_the_co
         await until(pilot, lambda: app.screen is screen)
 
 
-async def test_a_host_where_nothing_is_recorded_says_how_to_change_that(listed):
-    async with listed() as (app, pilot, _):
-        await until(pilot, lambda: "dlmon run cifar10-cnn --host gpu1" in screen_text(app))
-
-
 async def test_why_a_host_does_not_list_its_sessions_is_said(listed):
     async with listed() as (app, pilot, link):
+        await until(pilot, lambda: "dlmon run cifar10-cnn --host gpu1" in screen_text(app))
         link.fail("gpu1: the connection was closed")
         await pilot.press("ctrl+l")
         await until(pilot, lambda: "the connection was closed" in screen_text(app))
@@ -867,13 +800,6 @@ async def test_hosts_and_groups_are_picked_on_the_home_screen(picker):
     assert all(host.link.is_closed for host in made)
 
 
-async def test_without_a_mark_the_highlighted_host_is_watched(picker):
-    async with picker(CONFIG) as (app, pilot, made):
-        await pilot.press("down", "enter")
-        await until(pilot, lambda: isinstance(app.screen, HostsScreen))
-        assert [host.name for host in made] == ["gpu2"]
-
-
 async def test_where_no_host_is_known_it_says_where_they_are_named(picker):
     async with picker("") as (app, pilot, made):
         await until(pilot, lambda: "No host is known yet" in screen_text(app))
@@ -882,10 +808,7 @@ async def test_where_no_host_is_known_it_says_where_they_are_named(picker):
         await pilot.press("escape")
         await until(pilot, lambda: app.screen.query("#options"))
         assert not made
-
-
-async def test_a_host_that_is_not_in_the_list_is_typed(picker):
-    async with picker("") as (app, pilot, made):
+        await pilot.press("f7")
         await until(pilot, lambda: "type one below" in screen_text(app))
         await pilot.press(*"q1 lab@gpu7", "enter")
         await until(pilot, lambda: isinstance(app.screen, HostsScreen))

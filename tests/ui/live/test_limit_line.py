@@ -59,13 +59,6 @@ def test_a_script_that_gives_only_an_exit_code_is_shown_with_its_last_line():
     ]
 
 
-def test_the_exception_that_a_script_printed_last_is_not_said_twice():
-    error = "the script ended with exit code 1: ValueError: no such file"
-    said = failed(error, FailureKind.UNKNOWN, ["ValueError: no such file"])
-    for height in (1, 2):
-        assert rows_of(said, height=height) == [f"┃ Failed  {error}"]
-
-
 def test_a_script_that_found_nothing_to_read_is_told_how_it_can():
     error = "the script ended with exit code 1: EOFError: EOF when reading a line"
     asked = folded(script_session(seconds=0)).snapshot()
@@ -109,20 +102,11 @@ def test_all_of_why_it_failed_is_shown_but_of_a_reason_of_over_three_rows(error,
         assert "the last line" in text
 
 
-def test_a_failure_without_a_reason_says_so():
-    assert rows_of(failed(None, None)) == ["┃ Failed  no reason was recorded"]
-
-
 def test_what_limited_a_run_that_is_over_stands_in_the_past():
     over, now = rows_of(COMPLETED), rows_of(TRAINING, running=True)
     assert over[0].startswith("┃ What limited it  GPU 0 was slowed by its power cap")
     assert over[1].startswith("┃ Try              raise the power limit")
     assert now[0].startswith("┃ What limits it  GPU 0 is slowed by its power cap")
-
-
-def test_a_session_that_was_interrupted_is_over():
-    snapshot = folded(recorded_session("training")).snapshot(ended=True)
-    assert rows_of(snapshot)[0].startswith("┃ What limited it  GPU 0 was")
 
 
 def test_a_run_that_is_over_and_has_no_figure_says_why():
@@ -155,23 +139,12 @@ def test_for_a_script_that_others_hold_up_it_is_still_shown_what_is_watched():
     assert WATCHED not in rows_of(trains, running=True)[1]
 
 
-def test_of_a_script_that_kept_dlmon_out_that_is_what_is_said():
-    why = f"{NOTHING_SEEN}: -I keeps dlmon out of the script's Python"
-    result = replace(COMPLETED.result, why={"samples_per_second": why})
-    snapshot = replace(folded(script_session(seconds=0)).snapshot(), result=result)
-    said = "┃ What limited it  no training was seen: -I keeps dlmon out of the script's Python"
-    assert rows_of(snapshot) == [said]
-
-
-@pytest.mark.parametrize(("size", "rows"), [((80, 24), 3), ((120, 40), 2)])
-async def test_why_a_script_trained_nothing_is_shown_in_full_once_it_is_over(
-    show_session, size, rows
-):
+async def test_why_a_script_trained_nothing_is_shown_in_full_once_it_is_over(show_session):
     why = f"{NOTHING_SEEN}: {WATCHED}, {WATCHED_TOO}"
     result = replace(COMPLETED.result, why={"samples_per_second": why})
-    async with show_session(script_session(seconds=0, result=result), size=size) as shown:
+    async with show_session(script_session(seconds=0, result=result), size=(80, 24)) as shown:
         said = shown.rows("LimitLine")
-        assert len(said) == rows
+        assert len(said) == 3
         words = " ".join(" ".join(row.strip("┃ ") for row in said).split())
         assert words == f"What limited it {why}"
 

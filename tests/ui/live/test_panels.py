@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from fakes.recorded import folded, recorded_session
 from fakes.scripts import script_session
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
 from textual import events
@@ -23,7 +23,6 @@ from dlmon.records import (
     Notice,
     Output,
     Phase,
-    Trainer,
 )
 from dlmon.session.gaps import Gap, GapKind
 from dlmon.session.limits.evidence import Evidence, Limit, LimitKind
@@ -88,9 +87,6 @@ NOT_CLEAR = Limit(
     ),
 )
 LIMITS = (None, WAITS_FOR_DATA, WITHOUT_ADVICE, NOT_CLEAR)
-STEADY = replace(
-    COMPLETED, seconds_per_epoch=replace(COMPLETED.seconds_per_epoch, low=9.0, high=9.3)
-)
 SENSORS_LOST = (
     "the sensors gave no sample for 3 s; they are started again, training is not disturbed by it"
 )
@@ -130,13 +126,6 @@ def seen(panel):
 
 def output(*lines, first=0):
     return tuple(Output(number, "stdout", text) for number, text in enumerate(lines, first))
-
-
-def epochs_with(count, **metrics):
-    return tuple(
-        Epoch(n, n * 10**10, n * 10**10 + 9 * 10**9, (n + 1) * 10**10, True, 50_000, dict(metrics))
-        for n in range(count)
-    )
 
 
 # ---- breaking a sentence ----
@@ -230,16 +219,6 @@ def test_the_digits_say_beside_them_that_they_are_projected():
     assert re.search(r"   \d\.\d\d s per epoch   compile \d\.\d\d s$", whole[1])
 
 
-def test_a_band_that_reaches_down_to_zero_is_said_in_words():
-    timing = replace(COMPLETED.seconds_per_epoch, low=0.0, high=40.0)
-    uncertain = replace(COMPLETED, seconds_per_epoch=timing)
-    large = shown(EpochHeadline(), uncertain, "", width=60, height=4)
-    assert "s very uncertain" in large[0]
-    assert "±" not in "".join(large)
-    plain = shown(EpochHeadline(), uncertain, "", width=60, height=2)
-    assert plain[0].startswith("~ 9.16 s   ")
-
-
 def epoch_of(records, status):
     """Return what the top line says of the epoch, with the records that a run has come to."""
     (row,) = shown(TopLine(), folded(records).snapshot(), status, width=160)
@@ -253,32 +232,6 @@ def test_a_run_that_failed_says_the_epoch_that_it_was_in():
     # Two epochs have ended; the third one has started, and no batch of it has ended.
     last_end = max(at for at, record in enumerate(records) if isinstance(record, Epoch))
     assert epoch_of([*records[: last_end + 1], failed], "failed") == "in epoch 3/3"
-
-
-@pytest.mark.parametrize(
-    ("version", "named"),
-    [(None, "Keras 3.15.1 on TensorFlow "), ("2.21.0", "Keras 3.15.1 on TensorFlow 2.21.0 ")],
-)
-def test_a_version_stands_beside_what_it_is_the_version_of(version, named):
-    records = script_session(seconds=3)
-    keras = {"framework": "keras", "framework_version": "3.15.1", "backend": "tensorflow"}
-    records = [
-        replace(r, **keras)
-        if isinstance(r, Trainer)
-        else replace(r, backend_version=version)
-        if isinstance(r, Model)
-        else r
-        for r in records
-    ]
-    (row,) = shown(TopLine(), folded(records).snapshot(), "running", width=160)
-    assert f"{named} " in row
-
-
-def test_a_run_that_was_stopped_says_the_epoch_that_was_cut_short():
-    stopped = recorded_session(status="stopped")
-    ended = [record for record in stopped if isinstance(record, Epoch)]
-    assert (len(ended), ended[-1].whole) == (2, False)
-    assert epoch_of(stopped, "stopped") == "in epoch 2/3"
 
 
 def test_epochs_that_follow_for_the_least_time_are_counted_apart():
@@ -317,12 +270,6 @@ def test_inference_is_headed_by_the_time_of_a_batch():
     rows = shown(EpochHeadline(), INFERENCE, "", width=56, height=4)
     assert "   mean, p95" in rows[0]
     assert "epoch" not in "".join(rows)
-
-
-def test_the_headline_of_a_run_that_is_over_shows_its_share_of_the_peak():
-    result = replace(COMPLETED.result, effective_flop_s=1.25e12, peak_share=0.344)
-    rows = shown(EpochHeadline(), replace(COMPLETED, result=result), "", width=100, height=2)
-    assert "1.25 TFLOP/s, 34 % of peak" in rows[0]
 
 
 # ---- the first line ----
@@ -384,15 +331,6 @@ def test_where_no_reading_speaks_for_a_step_none_is_made_up():
     ]
 
 
-def test_each_kind_of_limit_has_a_colour():
-    styles = set()
-    for limit in LIMITS[1:]:
-        panel = LimitLine()
-        panel.show(replace(TRAINING, limit=limit))
-        styles.add(panel.draw(118, 2)[0][0][1])
-    assert len(styles) == 3
-
-
 # ---- progress ----
 
 
@@ -425,24 +363,6 @@ def test_when_a_run_ends_is_shown_at_80_columns_however_long_it_is(step_s):
         assert re.search(r"run [\d:]+ left, (training )?ends ([\w ]*\d\d:\d\d|[\d-]{10})$", row)
 
 
-@given(
-    steps=st.integers(1, 100_000),
-    step_s=st.floats(0.001, 60),
-    epochs=st.integers(1, 400),
-    width=st.sampled_from([118, 198]),
-)
-def test_nothing_in_the_line_moves_while_an_epoch_lasts(steps, step_s, epochs, width):
-    # On New Year's Eve an end of next year gets its day and time: longer, once.
-    assume(steps * step_s < 30 * 86_400)
-    line, of_the_bar = ProgressLine(), set()
-    for step in sorted({0, 1, 9, *(steps * part // 10 for part in range(11))}):
-        (row,) = shown(
-            line, in_an_epoch(min(step, steps), steps, step_s, epochs), None, width=width
-        )
-        of_the_bar.add((row.find("epoch"), row.find("%")))
-    assert len(of_the_bar) == 1
-
-
 def ending(left_s, of_training=False):
     progress = replace(TRAINING.progress, end_left_s=left_s, end_of_training=of_training)
     (row,) = shown(ProgressLine(), replace(TRAINING, progress=progress), None, width=118)
@@ -454,12 +374,6 @@ def test_the_end_has_its_day_where_that_is_not_today_and_none_where_it_is_not_kn
     assert ending(86_400.0) == "ends 21 Nov 14:56"
     assert ending(60.0, of_training=True) == "training ends 14:57"
     assert ending(None) == ""
-
-
-def test_a_pass_that_trains_nothing_is_not_called_an_epoch():
-    header = replace(TRAINING.header, options={**TRAINING.header.options, "mode": "inference"})
-    (row,) = shown(ProgressLine(), replace(TRAINING, header=header), None, width=118)
-    assert row.startswith("step 250 of 500  pass ━━━━━━━━━━━━────────────  50 %")
 
 
 def after_an_epoch(epochs=None, doing=SCRIPT_PHASE):
@@ -496,12 +410,6 @@ def test_between_epochs_of_which_more_are_to_come_the_end_of_training_stays():
     assert row.endswith(" run 00:10 left")
 
 
-def test_in_the_last_epoch_there_is_one_time_left():
-    last = folded(recorded_session("training", ended=2)).snapshot()
-    (row,) = shown(ProgressLine(), last, None, width=118)
-    assert row.count("left") == 1
-
-
 def test_what_went_wrong_is_shown_in_full_at_80_columns():
     rows = shown(ProgressLine(), TRAINING, DISK_FULL, width=78, height=3)
     assert " ".join(rows) == DISK_FULL
@@ -519,15 +427,6 @@ def test_a_notice_is_shown_in_full_at_80_columns_and_progress_stays():
     rows = shown(ProgressLine(), noticed(SENSORS_LOST), None, width=78, height=4)
     assert " ".join(rows[:-1]) == f"▲ {SENSORS_LOST}"
     assert rows[-1] == shown(ProgressLine(), TRAINING, None, width=78)[0]
-
-
-def test_a_short_notice_stands_beside_the_times_and_an_endless_one_leaves_the_progress_its_row():
-    (row,) = shown(ProgressLine(), noticed("hot"), None, width=78, height=4)
-    assert row.startswith("▲ hot  ")
-    assert row.endswith("left, ends 14:56")
-    rows = shown(ProgressLine(), noticed("word " * 500), None, width=78, height=4)
-    assert [len(rows), rows[0][:6], rows[2][-1]] == [4, "▲ word", "…"]
-    assert rows[3].endswith("left, ends 14:56")
 
 
 def test_while_it_is_being_stopped_only_that_is_shown():
@@ -565,16 +464,6 @@ def test_the_first_choice_is_the_newest_slow_epoch_else_the_newest():
 # ---- output ----
 
 
-def test_the_newest_output_stands_at_the_bottom():
-    pane = OutputPane()
-    lines = output(*(f"line {n}" for n in range(20)))
-    assert shown(pane, lines, (), width=40, height=5) == [f"line {n}" for n in range(15, 20)]
-
-
-def test_a_notice_is_marked_without_colour():
-    assert shown(OutputPane(), output("hello"), (Notice(5, "hot"),), height=5) == ["hello", "▲ hot"]
-
-
 def test_of_a_long_line_the_ends_are_kept_and_in_the_log_it_is_broken():
     lines = output("first", "abcdefghij" * 3)
     assert shown(OutputPane(), lines, (), width=12, height=5) == ["first", "abc…cdefghij"]
@@ -610,12 +499,6 @@ def test_after_the_start_nothing_is_folded_and_a_single_message_is_shown_itself(
     assert rows[0] == "3 start-up messages (in the log: l)"
     assert len(rows) == 4
     assert "gpu_device.cc:0" in shown(OutputPane(), START[:1], (), width=60, height=8)[0]
-
-
-def test_an_error_among_them_is_shown():
-    error = Output(3, "stderr", "E0000 00:00:1763650560.1 12 a.cc:1] failed call to cuInit")
-    rows = shown(OutputPane(), (*START[:3], error), (), width=80, height=8)
-    assert rows[1].endswith("failed call to cuInit")
 
 
 class ScrolledApp(PanelApp):
@@ -669,21 +552,6 @@ WITH_PAUSES = replace(IN_ACCOUNT, gaps=(SHORT_PAUSE, LONG_PAUSE))
 LONGEST = "Longest pause  3.00 s at the start of epoch 2: CPU 1 %"
 
 
-def test_a_part_keeps_its_pattern_while_it_is_named():
-    line = AccountLine()
-    parts = dict(PARTS)
-    shown(line, replace(TRAINING, account=parts), width=116, height=1)
-    # Validation takes the place of compiling, though it would stand before it by its size.
-    parts |= {AccountPart.VALIDATION: 4.0}
-    (row,) = shown(line, replace(TRAINING, account=parts), width=116, height=1)
-    assert [word in row for word in ("▓ start", "▒ validation", "█ steps", "░ other")] == [True] * 4
-    parts |= {AccountPart.COMPILING: 40.0}
-    (row,) = shown(line, replace(TRAINING, account=parts), width=116, height=1)
-    assert "▒ validation" in row
-    assert "▓ compiling" in row
-    assert "█ steps" in row
-
-
 def test_a_run_that_is_over_has_its_seconds_too():
     over = replace(COMPLETED, account=PARTS)
     (row,) = shown(AccountLine(), over, width=116, height=1)
@@ -701,14 +569,6 @@ def test_the_longest_pause_stands_below_where_there_is_room():
     assert rows[1:] == [LONGEST]
     (row,) = shown(AccountLine(), WITH_PAUSES, width=116, height=1)
     assert "steps 78 %" in row
-
-
-def test_a_pause_is_explained_by_the_notice_in_it():
-    cause = "TensorFlow takes down the last epoch's input pipeline"
-    notice = Notice(8 * SECOND_NS, f"3.0 s at the start of epoch 2: {cause}")
-    explained = replace(WITH_PAUSES, notices=(notice,))
-    rows = shown(AccountLine(), explained, width=140, height=3)
-    assert rows[1:] == [LONGEST.replace("CPU 1 %", f"{cause}; CPU 1 %")]
 
 
 def test_the_pause_at_the_cursor_is_explained():

@@ -2,19 +2,17 @@
 
 from dataclasses import replace
 
-import pytest
 from fakes.scripts import script_session
 
-from dlmon.records import Batches, Doubt, Epoch, Model
+from dlmon.records import Doubt, Epoch, Model
 from dlmon.session import session as sessions
 from dlmon.session.validity import Validity
 
-WIDE, NARROW = (120, 40), (80, 24)
+WIDE = (120, 40)
 
 
-@pytest.mark.parametrize("size", [WIDE, NARROW])
-async def test_a_script_that_has_not_trained_yet_says_so(show_session, size):
-    async with show_session(script_session(seconds=0), size=size) as shown:
+async def test_a_script_that_has_not_trained_yet_says_so(show_session):
+    async with show_session(script_session(seconds=0), size=(80, 24)) as shown:
         assert "train.py" in shown.rows("TopLine")[0]
         assert shown.rows("TopLine")[0].endswith("no training yet  00:00")
         assert shown.rows("ProgressLine")[0].startswith("no training was seen yet: the script runs")
@@ -42,11 +40,6 @@ async def test_it_is_named_by_what_counts_its_batches_and_to_stop_it_means_to_in
         assert "Interrupts the script as Ctrl-C does; it asks first." in shown.text
         assert "current batch" not in shown.text.partition("On this screen")[0]
         assert shown.launch.words == []
-
-
-async def test_processes_that_train_together_are_counted_in_the_first_line(show_session):
-    async with show_session(script_session(trainers=4), size=WIDE) as shown:
-        assert "4 processes  PyTorch 2.13.0" in shown.rows("TopLine")[0]
 
 
 async def test_a_loop_whose_batches_have_no_size_is_in_steps(show_session):
@@ -85,29 +78,6 @@ async def test_steps_that_were_said_show_how_far_a_loop_without_epochs_is(show_s
         assert row.startswith("step 1,000 of 4,000  training ")
         assert "  ~ 01:00 left, training ends " in row
         assert row.endswith(" by the script's --max-iters")
-
-
-async def test_the_end_of_epochs_without_a_length_is_known_by_steps(show_session):
-    records = [
-        replace(record, steps=4000, length_from="--steps of dlmon exec")
-        if isinstance(record, Model)
-        else record
-        for record in script_session(samples=None, steps=None)
-    ]
-    async with show_session(records, size=WIDE) as shown:
-        [row] = shown.rows("ProgressLine")
-        assert " of 4,000" not in row
-        assert row.endswith(" by --steps of dlmon exec")
-
-
-async def test_updates_that_are_fewer_than_the_batches_are_said_beside_them(show_session):
-    records = [
-        replace(record, updates=len(record.dt_us) // 2) if isinstance(record, Batches) else record
-        for record in script_session(seconds=1)
-        if not isinstance(record, Epoch)
-    ]
-    async with show_session(records, size=WIDE) as shown:
-        assert shown.rows("ProgressLine")[0].startswith("step 50 of 100, 25 updates")
 
 
 async def test_what_speaks_against_the_figure_is_named_below_it(show_session, monkeypatch):

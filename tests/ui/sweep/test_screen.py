@@ -211,15 +211,6 @@ async def test_the_place_counts_what_can_be_run(make_run, show):
         assert "~ 00:16 left" in shown.text
 
 
-async def test_a_run_that_turned_out_impossible_is_shown_until_its_place_is_left(make_run, show):
-    run = make_run({"batch_size": [32, 64, 70000]}, repeats=2)
-    run.begin(None)
-    async with show(run) as shown:
-        run.report(Ended(run.slot, IMPOSSIBLE_SIZE, 0.0))
-        await shown.settle()
-        assert "combination 1 of 3  round 1 of 2" in shown.text
-
-
 async def test_the_highlight_follows_the_runs_until_it_is_moved(make_run, show, training):
     run = make_run()
     run.begin(training)
@@ -276,13 +267,6 @@ async def test_enter_shows_the_session_that_runs_or_that_ended(make_run, show, t
         assert shown.opened[1:] == [log_dir / SESSION / LOG_NAME]
 
 
-async def test_enter_on_a_combination_that_was_not_run_says_so(make_run, show):
-    async with show(make_run()) as shown:
-        await shown.press("enter")
-        assert shown.opened == []
-        assert "nothing was run there yet" in shown.text
-
-
 async def test_s_asks_whether_the_sweep_stops_now_after_this_run_or_goes_on(make_run, show):
     run = make_run()
     run.begin(None)
@@ -314,22 +298,14 @@ async def test_s_and_now_stops_the_run_and_stays_on_the_screen(make_run, show):
         assert shown.left == []
 
 
-async def test_q_asks_and_stay_changes_nothing(make_run, show):
-    run = make_run()
-    async with show(run) as shown:
-        await shown.press("q")
-        assert isinstance(shown.app.screen, SweepQuitScreen)
-        assert "dlmon sweep --resume" in shown.text
-        assert run.writer.header.id in shown.text
-        await shown.press("escape")
-        assert shown.app.screen is shown.screen
-        assert not run.stops_after_run
-        assert shown.left == []
-
-
 async def test_q_and_now_stops_the_run_and_leaves_at_its_end(make_run, show):
     run = make_run()
     async with show(run) as shown:
+        await shown.press("q")
+        assert "dlmon sweep --resume" in shown.text
+        assert run.writer.header.id in shown.text
+        await shown.press("escape")
+        assert not run.stops_after_run
         await shown.press("q", "s")
         assert run.stopping
         assert shown.left == []
@@ -351,13 +327,6 @@ async def test_q_and_after_lets_the_run_end(make_run, show):
         assert "stopped: 4 left for --resume" in shown.text
 
 
-async def test_a_second_q_while_it_stops_leaves_at_once(make_run, show):
-    run = make_run()
-    async with show(run) as shown:
-        await shown.press("q", "s", "q")
-        assert shown.left == [True]
-
-
 async def test_q_leaves_a_sweep_that_is_over(make_run, show):
     run = make_run()
     run.make(*[completed(time) for time in (0.5, 0.4, 0.3, 0.2)])
@@ -367,16 +336,6 @@ async def test_q_leaves_a_sweep_that_is_over(make_run, show):
         assert "completed: all runs done" in shown.text
         await shown.press("q")
         assert shown.left == [False]
-
-
-async def test_a_sweep_that_was_over_before_is_given_no_time_of_this_screen(make_run, show):
-    run = make_run()
-    run.make(*[completed(time) for time in (0.5, 0.4, 0.3, 0.2)])
-    run.end()
-    async with show(run) as shown:
-        first = shown.text.splitlines()[0]
-        assert "4 of 4 runs done" in first
-        assert "00:00" not in first
 
 
 async def test_a_question_goes_away_when_the_sweep_ends_meanwhile(make_run, show):
@@ -410,35 +369,6 @@ def on_hosts(make_run, training):
     for host in ("gpu1", "gpu2"):
         run.begin(following(training), host)
     return run
-
-
-async def test_what_takes_two_machines_is_as_long_as_on_the_slower_one(on_hosts, show):
-    plan = on_hosts.sweep.plan
-    for host, took_s in (("gpu1", 10.0), ("gpu2", 100.0)):
-        other = next(
-            slot
-            for slot in on_hosts.sweep.left()
-            if plan.host_of(slot) == host and slot not in on_hosts.sweep.running
-        )
-        on_hosts.report(Ended(other, completed(0.5, took_s=took_s), 0.0))
-    async with show(on_hosts) as shown:
-        assert "~ 01:36 left" in shown.text
-        on_hosts.current.pop("gpu2")
-        on_hosts.unreached["gpu2"] = "gpu2 has a host key that is not known yet"
-        await shown.settle()
-        assert "~ 00:06 left" in shown.text
-
-
-async def test_more_machines_than_there_is_room_for_are_counted(make_run, training, show):
-    names = [f"gpu{number}" for number in range(9)]
-    run = make_run({"host": names})
-    for host in names:
-        run.begin(following(training), host)
-    async with show(run) as shown:
-        assert "… 1 more" in shown.text
-        await shown.pilot.resize_terminal(80, 24)
-        await shown.settle()
-        assert "… 5 more" in shown.text
 
 
 async def test_the_questions_are_about_all_current_runs(on_hosts, show):
@@ -573,10 +503,6 @@ class TextFile(SingleFileSnapshotExtension):
     _file_extension = "txt"
 
 
-def just_begun(run, training):
-    run.begin(None)
-
-
 def under_way(run, training):
     run.make(completed(0.41, took_s=8.0), completed(0.30, took_s=8.0))
     run.begin(training)
@@ -626,7 +552,6 @@ def following(training, **more):
 
 
 CASES = {
-    "just-begun": (just_begun, {"vary": BATCHES}),
     "under-way": (under_way, {"vary": BATCHES}),
     "over": (over, {"vary": BATCHES}),
     "repeated": (repeated, {"vary": DEVICES, "repeats": 3}),
@@ -654,22 +579,6 @@ async def test_it_looks_right(make_run, training, show, snapshot, case):
             assert max(map(cell_len, rows)) <= width
             pictures += f"{f' {case}, {width}×{height} ':═^{width}}\n{shown.text}\n"
     assert pictures == snapshot(extension_class=TextFile)
-
-
-@pytest.mark.parametrize("size", [(1, 1), (60, 16), (200, 60)])
-async def test_no_size_breaks_it(make_run, training, show, size):
-    run = make_run(DEVICES, repeats=3)
-    under_way(run, training)
-    async with show(run) as shown:
-        before = shown.text
-        await shown.pilot.resize_terminal(*size)
-        await shown.settle()
-        rows = shown.text.split("\n")
-        assert len(rows) == size[1]
-        assert max(map(cell_len, rows)) <= size[0]
-        await shown.pilot.resize_terminal(120, 40)
-        await shown.settle()
-        assert shown.text == before
 
 
 # ---- from the home screen ----
@@ -732,22 +641,6 @@ async def test_what_cannot_be_varied_is_shown_while_it_is_typed(at_home):
         await pilot.press("escape")
         await pilot.pause()
         assert isinstance(app.screen, HomeScreen)
-
-
-async def test_the_form_opens_with_a_hint_and_is_red_only_for_what_is_wrong(at_home):
-    async with at_home() as (app, pilot, runs):
-        summary = app.screen.query_one("#summary")
-        assert "Enter an option and its values" in screen_text(app)
-        assert not summary.has_class("-wrong")
-        for typed, wrong in (("batch_size", False), ("=", True), ("32", False), (" thr", False)):
-            await pilot.press(*typed)
-            await pilot.pause()
-            assert summary.has_class("-wrong") == wrong, typed
-        await pilot.press("ctrl+u", "enter")
-        await pilot.pause()
-        assert summary.has_class("-wrong")
-        assert "there is nothing to sweep" in screen_text(app)
-        assert runs == []
 
 
 async def test_a_sweep_beside_another_ones_is_refused_at_home(at_home, make_run, monkeypatch):
@@ -837,12 +730,9 @@ async def test_enter_on_the_sweep_that_is_shown_leads_back_to_it_and_keeps_its_l
         await pilot.press("enter")
         await pilot.pause()
         assert app.screen is sweep
-
-
-async def test_no_other_sweep_is_taken_up_beside_one_that_runs(make_run):
-    run, other = make_run(), make_run()
-    other.writer.close()
-    async with in_app(run) as (app, pilot):
+        # No other one is taken up beside it.
+        other = make_run()
+        other.writer.close()
         app.post_message(ShowSweep(other.writer.path))
         await pilot.pause()
         assert "the sweep is still running" in screen_text(app)

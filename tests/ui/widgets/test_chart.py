@@ -110,17 +110,6 @@ def test_the_grid_stands_at_the_times_labelled_or_not_and_never_over_what_is_dra
         ]
 
 
-def test_labels_given_stand_at_equal_distances():
-    picture = ChartPicture((50,) * 28, top=100, left_labels=("100%", "50%", "0"))
-    assert drawn(picture, 20, 5, filled=True) == [
-        " 100%               ",
-        "                    ",
-        "  50% ⣶⣶⣶⣶⣶⣶⣶⣶⣶⣶⣶⣶⣶⣶",
-        "      ⣿⣿⣿⣿⣿⣿⣿⣿⣿⣿⣿⣿⣿⣿",
-        "    0 ⣿⣿⣿⣿⣿⣿⣿⣿⣿⣿⣿⣿⣿⣿",
-    ]
-
-
 def test_a_chart_without_any_reading_says_why():
     reason = "[GPU] 0: permission denied"
     rows = drawn(ChartPicture((None,) * 40, top=100, reason=reason), 30, 3)
@@ -160,22 +149,11 @@ def test_the_cursor_is_a_thin_line_with_a_dot_on_the_curve_and_the_value_beside_
         assert drawn(replace(RISE, cursor=beside)) == drawn(RISE)
 
 
-@pytest.mark.parametrize("size", [(1, 1), (2, 1), (1, 30), (200, 1), (7, 3), (18, 2)])
-@pytest.mark.parametrize("options", [{}, {"filled": True, "tall_shades": True}])
-def test_any_size_is_drawn_in_full(size, options):
-    rows = drawn(RISE, *size, axis=0, **options)
+@pytest.mark.parametrize("size", [(1, 1), (1, 30), (200, 1), (7, 3)])
+def test_any_size_is_drawn_in_full(size):
+    rows = drawn(RISE, *size, axis=0, filled=True, tall_shades=True)
     assert len(rows) == size[1]
     assert all(len(row) == size[0] for row in rows)
-
-
-async def test_a_stall_is_marked_in_its_column_and_before_what_else_lies_there():
-    app = ChartApp(tall_shades=True)
-    async with app.run_test(size=(24, 7)):
-        shades = (*RISE.shades, (8, 9, "stall"))
-        app.chart.show(replace(RISE, shades=shades, marks=((8, "1"), (18, "2"))))
-        assert rows(app.chart)[6][10] == "▲"
-        plain, stalled = background_at(app.chart, 13, 1), background_at(app.chart, 10, 1)
-        assert stalled not in (plain, background_at(app.chart, 20, 1))
 
 
 async def test_a_click_shows_the_column_and_a_drag_how_far():
@@ -194,17 +172,6 @@ async def test_a_click_shows_the_column_and_a_drag_how_far():
         assert set(app.received[2:]) == {("dragged", 0)}
 
 
-async def test_the_mouse_without_a_button_drags_nothing():
-    app = ChartApp(border=True)
-    async with app.run_test(size=(26, 9)) as pilot:
-        app.chart.show(RISE)
-        await pilot.mouse_down(Chart, offset=(12, 2))
-        await pilot.hover(Chart, offset=(9, 2))
-        await drag(pilot, Chart, (6, 2))
-        assert app.received == ["grabbed"]
-        assert app.mouse_captured is None
-
-
 async def test_a_chart_that_is_hidden_is_dragged_no_more():
     app = ChartApp(border=True)
     async with app.run_test(size=(26, 9)) as pilot:
@@ -216,16 +183,6 @@ async def test_a_chart_that_is_hidden_is_dragged_no_more():
         await pilot.pause()
         await drag(pilot, Chart, (6, 2))
         assert app.received == ["grabbed"]
-
-
-async def test_no_room_at_all_is_no_error():
-    app = ChartApp(border=True)
-    async with app.run_test(size=(2, 2)) as pilot:
-        app.chart.show(RISE)
-        app.chart.set_titles("Throughput", right="5,540 samples/s")
-        await pilot.pause()
-        assert app.chart.size == (0, 0)
-        assert app.chart.plot_columns == 0
 
 
 async def test_a_narrow_chart_gives_all_its_width_to_the_line():
@@ -273,9 +230,9 @@ async def test_only_what_differs_is_repainted_and_nothing_is_laid_out():
 
 
 async def test_titles_are_shown_as_they_are():
-    for title in MARKUP:
-        app = ChartApp(border=True)
-        async with app.run_test(size=(60, 5)) as pilot:
+    app = ChartApp(border=True)
+    async with app.run_test(size=(60, 5)) as pilot:
+        for title in MARKUP:
             app.chart.set_titles(title, subtitle=title, right=f"GPU {title}")
             await pilot.pause()
             top = screen_row(app, 0)
@@ -283,17 +240,6 @@ async def test_titles_are_shown_as_they_are():
             assert top.endswith(f"── GPU {title} ─╮")
             assert title in screen_row(app, 4)
             assert not app.screen.get_style_at(5, 0).meta
-
-
-async def test_titles_share_a_narrow_border_as_far_as_it_goes():
-    app = ChartApp(border=True)
-    async with app.run_test(size=(30, 5)) as pilot:
-        app.chart.set_titles("Throughput", right="5,540 samples/s ± 12")
-        await pilot.pause()
-        assert screen_row(app, 0) == "╭─ Throughput 5,540 sample… ─╮"
-        await pilot.resize_terminal(50, 5)
-        await pilot.pause()
-        assert screen_row(app, 0) == "╭─ Throughput ──────────── 5,540 samples/s ± 12 ─╮"
 
 
 async def test_a_shade_lies_behind_the_marks_and_with_tall_shades_behind_the_line():
@@ -313,22 +259,3 @@ async def test_a_shade_lies_behind_the_marks_and_with_tall_shades_behind_the_lin
 def background_at(chart: Chart, x: int, y: int):
     segment = next(iter(chart.render_line(y).crop(x, x + 1)))
     return segment.style.bgcolor
-
-
-def line_color(chart: Chart, y: int):
-    return list(chart.render_line(y))[-1].style.color
-
-
-async def test_every_theme_draws_the_chart_and_its_title():
-    app = ChartApp(border=True, tall_shades=True)
-    async with app.run_test(size=(40, 9)) as pilot:
-        app.chart.show(RISE)
-        app.chart.set_titles("Throughput", right="12/s")
-        colours = set()
-        for theme in app.available_themes:
-            app.theme = theme
-            await pilot.pause()
-            assert screen_row(app, 0) == "╭─ Throughput ────────────────── 12/s ─╮"
-            assert "⠉⠉⠉⠉⠉" in screen_row(app, 1)
-            colours.add(line_color(app.chart, 0))
-        assert len(colours) > 2

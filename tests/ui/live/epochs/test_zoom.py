@@ -13,18 +13,25 @@ SLOW = with_slow_epoch(recorded_session("training", epochs=12, ended=10), 7)
 (SLOW_EPOCH,) = (record for record in SLOW if isinstance(record, Epoch) and record.epoch == 7)
 
 
-@pytest.mark.parametrize(
-    ("size", "keys"),
-    [((80, 24), ["enter"]), ((120, 40), ["up", "enter"]), ((200, 60), ["down", "enter"])],
-)
+TAKEN_DOWN = "3.0 s at the start of epoch 8: TensorFlow takes down the last epoch's input pipeline"
+
+
+@pytest.mark.parametrize(("size", "keys"), [((80, 24), ["enter"]), ((200, 60), ["down", "enter"])])
 async def test_at_most_two_keys_lead_to_the_slow_epoch_alone_and_to_what_differed(
     show_session, size, keys
 ):
-    async with show_session(SLOW, size=size) as shown:
+    at = next(n for n, record in enumerate(SLOW) if getattr(record, "t", 0) > SLOW_EPOCH.begin)
+    notices = [
+        Notice(SLOW_EPOCH.begin - 10**9, "before it"),
+        Notice(SLOW_EPOCH.begin + 10**8, TAKEN_DOWN),
+    ]
+    async with show_session([*SLOW[:at], *notices, *SLOW[at:]], size=size) as shown:
         assert "Enter shows what differed" in shown.titles(EpochTable)[1]
         await shown.press(*keys)
         await shown.settle()
         said = " ".join(shown.rows(EpochLine))
+        assert f"Notice in it: {TAKEN_DOWN}." in said
+        assert "before it" not in said
         assert "Epoch 8  took 12.2 s, 3.00 s more than the usual 9.16 s: 1 stall took" in said
         assert "slowed by heat" in said
         axis = shown.screen.window.axis(shown.screen.run, shown.screen.plot_columns)
@@ -34,23 +41,6 @@ async def test_at_most_two_keys_lead_to_the_slow_epoch_alone_and_to_what_differe
         # Not the whole run's beside the name of the epoch, but what its row says too.
         train_s = (SLOW_EPOCH.train_end - SLOW_EPOCH.begin) / 1e9
         assert f"epoch 8  {SLOW_EPOCH.samples / train_s:,.0f} " in shown.titles("#throughput")[0]
-
-
-TAKEN_DOWN = "3.0 s at the start of epoch 8: TensorFlow takes down the last epoch's input pipeline"
-
-
-async def test_a_notice_that_came_in_the_epoch_is_part_of_what_is_said(show_session):
-    at = next(n for n, record in enumerate(SLOW) if getattr(record, "t", 0) > SLOW_EPOCH.begin)
-    notices = [
-        Notice(SLOW_EPOCH.begin - 10**9, "before it"),
-        Notice(SLOW_EPOCH.begin + 10**8, TAKEN_DOWN),
-    ]
-    async with show_session([*SLOW[:at], *notices, *SLOW[at:]]) as shown:
-        await shown.press("enter")
-        await shown.settle()
-        said = " ".join(shown.rows(EpochLine))
-        assert f"Notice in it: {TAKEN_DOWN}." in said
-        assert "before it" not in said
 
 
 async def test_escape_goes_back_to_what_the_charts_showed(show_session):
@@ -102,15 +92,3 @@ async def test_before_the_first_epoch_there_is_nothing_to_choose(show_session):
         assert "Epoch" not in shown.footer.replace("Epochs", "")
         await shown.press("up", "enter")
         assert shown.screen.window.span_ns is None
-
-
-async def test_an_epoch_that_ends_while_another_is_alone_changes_nothing_of_the_charts(
-    show_session, clock
-):
-    async with show_session(SLOW) as shown:
-        await shown.press("enter")
-        await shown.settle()
-        charts = shown.text.splitlines()[:14]
-        clock.advance(1)
-        await shown.tick()
-        assert shown.text.splitlines()[1:14] == charts[1:14]

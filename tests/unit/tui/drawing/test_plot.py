@@ -1,8 +1,6 @@
 """The drawing behind the charts: literal rows of text, and what must hold for any data."""
 
 import math
-import subprocess
-import sys
 from itertools import pairwise
 
 import pytest
@@ -23,10 +21,6 @@ def test_a_rising_line_climbs_one_dot_a_column():
         "  ⡠⠊",
         "⡠⠊  ",
     ]
-
-
-def test_neighbours_far_apart_are_joined_half_way_each():
-    assert braille_rows((0, 15, 15, 0), 2, 4, 15) == ["⢸⡇", "⢸⡇", "⡇⢸", "⡇⢸"]
 
 
 def test_a_part_is_filled_and_the_rest_above_it_striped_up_to_its_top():
@@ -68,19 +62,9 @@ def test_a_filled_line_reaches_the_bottom_and_a_gap_stays_blank():
     ]
 
 
-def test_zero_is_drawn_and_unknown_is_not():
-    assert braille_rows((0, 0), 1, 1, 10) == ["⣀"]
-    assert braille_rows((0, 0), 1, 1, 10, filled=True) == ["⣀"]
-    assert braille_rows((None, None), 1, 1, 10) == [" "]
-
-
 def test_fewer_columns_start_at_the_left_and_of_too_many_the_newest_are_drawn():
     assert braille_rows((10, 10), 3, 1, 10) == ["⠉  "]
     assert braille_rows((10, 10, 10, 0, 0, 0, 0), 2, 1, 10) == ["⣀⣀"]
-
-
-def test_the_bottom_of_the_axis_need_not_be_zero():
-    assert braille_rows((50, 50, 90, 90), 2, 1, top=90, bottom=50) == ["⣠⠋"]
 
 
 @given(columns=any_columns, width=cells, height=cells, top=st.floats(), bottom=st.floats())
@@ -138,25 +122,11 @@ def test_marks_stand_under_their_columns():
     assert mark_row(((0, "1"), (12, "2"), (20, "3")), (), 14) == "┊1    ┊2  ┊3  "
 
 
-def test_a_label_without_room_leaves_its_mark():
-    assert mark_row(((0, "9"), (2, "10"), (8, "11"), (18, "12")), (), 10) == "┊┊10┊11  ┊"
-
-
-def test_marks_out_of_view_are_left_out():
-    assert (
-        mark_row(((-4, "1"), (40, "9")), ((-9, -3, "compile"), (50, 60, "compile")), 5) == "     "
-    )
-
-
 def test_a_stretch_says_what_it_is_as_far_as_there_is_room():
     assert mark_row((), ((0, 23, "compile"),), 14) == "╌╌compile╌╌╌  "
     assert mark_row((), ((4, 9, "validation"),), 8) == "  ╌v╌   "
     assert mark_row((), ((4, 5, "validation"),), 8) == "  ╌     "
     assert mark_row((), ((-6, 3, "compile"),), 8) == "╌╌      "
-
-
-def test_a_mark_stands_before_the_stretch_that_it_begins():
-    assert mark_row(((0, "1"),), ((0, 23, "compile"),), 12) == "┊1╌compile╌╌"
 
 
 @given(
@@ -186,18 +156,9 @@ def test_the_axis_holds_the_largest_value_and_is_at_most_half_as_much_again(larg
     assert digits in ("1", "1.5", "2", "2.5", "3", "4", "5", "6", "8")
 
 
-def test_the_axis_grows_at_once():
-    assert grown_top(5000, 5001) == 6000
-
-
 def test_the_axis_shrinks_only_when_all_data_is_far_below():
     assert grown_top(5000, 2000) == 5000
     assert grown_top(5000, 1999) == 2000
-
-
-def test_the_axis_recovers_from_having_no_height():
-    assert grown_top(0, 0) == 1
-    assert grown_top(0, 31) == 40
 
 
 @given(top=st.floats(1e-6, 1e9), values=st.tuples(known, known))
@@ -258,35 +219,9 @@ def test_the_middle_of_an_axis_can_be_labelled_exactly(step, exponent):
     assert float(text.rstrip("kMG")) * factor == pytest.approx(middle, rel=1e-9)
 
 
-@pytest.mark.parametrize(
-    ("fraction", "drawn"),
-    [
-        (0, "     "),
-        (None, "     "),
-        (0.001, "╸    "),
-        (0.5, "━━╸  "),
-        (0.6, "━━━  "),
-        (1, "━━━━━"),
-        (7, "━━━━━"),
-        (-1, "     "),
-        (math.nan, "     "),
-        (math.inf, "━━━━━"),
-    ],
-)
-def test_a_bar_ends_on_a_half_cell(fraction, drawn):
-    assert bar(fraction, 5) == drawn
-
-
 @given(st.none() | st.floats(), st.integers(-3, 40))
 def test_a_bar_is_exactly_as_wide_as_asked(fraction, width):
     assert len(bar(fraction, width)) == max(0, width)
-
-
-def test_drawing_needs_no_textual():
-    code = (
-        "import sys, tui.drawing.plot; sys.exit('textual' in sys.modules or 'rich' in sys.modules)"
-    )
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 # ---- an axis that begins above 0 ----

@@ -72,13 +72,6 @@ def test_epochs_whose_numbers_would_collide_thin_out_evenly_and_never_vanish():
     assert drawn(axis, [(4, 3 * S)]) == " ┊5"
 
 
-def test_where_each_second_epoch_is_marked_the_first_is_too_if_it_has_room():
-    axis = one_second_columns(count=200, known=100)
-    assert drawn(axis, [(epoch, 5 * epoch * S) for epoch in range(6)], 20) == "  ┊2   ┊4   ┊6"
-    slow_start = [0, *range(20 * S, 45 * S, 5 * S)]
-    assert drawn(axis, [*enumerate(slow_start)], 24) == "┊1        ┊2   ┊4   ┊6"
-
-
 @given(st.integers(1, 5000), st.integers(1, 60 * S), st.integers(0, 900))
 def test_marks_of_even_epochs_are_even_have_room_and_at_least_one_is_there(count, length, first):
     axis = one_second_columns(count=400, known=300)
@@ -90,22 +83,10 @@ def test_marks_of_even_epochs_are_even_have_room_and_at_least_one_is_there(count
     assert len({b - a for a, b in itertools.pairwise(numbers[1:])}) <= 1
 
 
-@given(st.lists(st.integers(0, 400 * S), max_size=200).map(sorted))
-def test_some_epoch_of_those_in_sight_is_marked(begins):
-    axis = one_second_columns(count=400, known=300)
-    marks = axis.marks(enumerate(begins))
-    assert bool(marks) == any(begin < 300 * S for begin in begins)
-
-
 def test_what_opens_and_closes_an_epoch_is_shaded_as_a_pause():
     axis = one_second_columns()
     stretches = [PhaseSpan("opening", 1 * S, 3 * S - 1), PhaseSpan("closing", 6 * S, None)]
     assert axis.shades(stretches) == ((1, 2, "pause"), (6, 9, "pause"))
-
-
-def test_an_alert_stands_at_its_moment():
-    axis = TimeAxis(0, 60 * S, 10, 10)
-    assert axis.shades([PhaseSpan("alerted", 130 * S, 130 * S)]) == ((2, 2, "alert"),)
 
 
 def test_a_stall_has_a_shade_of_its_own_be_it_ever_so_short_beside_a_column():
@@ -155,11 +136,6 @@ def test_a_run_that_goes_on_fills_the_axis_by_cells_then_makes_room_for_more():
     assert [axis.known for axis in at[:6]] == [0, 0, 0, 2, 2, 4]
     full = [(axis.start_ns // S - 100, axis.known) for axis in at[16:]]
     assert full == [(0, 14), (0, 16), (0, 16), (2, 16), (2, 16), (4, 16)]
-
-
-def test_a_wide_axis_moves_by_an_eighth_at_a_time():
-    moves = {latest(0, second * S, S, 104).start_ns // S for second in range(200)}
-    assert sorted(moves) == [0, 12, 24, 36, 48, 60, 72, 84, 96]
 
 
 def test_a_cell_is_over_when_what_reports_it_has_arrived():
@@ -234,11 +210,6 @@ def test_the_last_minute_is_in_whole_samples_or_whole_parts_of_one(count, column
     assert axis.column_ns * count >= 60 * S
 
 
-@pytest.mark.parametrize(("count", "column_s"), [(44, 14), (104, 6), (200, 3), (600, 1), (900, 1)])
-def test_ten_minutes_are_in_whole_seconds(count, column_s):
-    assert TimeWindow(View.TEN_MINUTES).axis(run_of(3600), count).column_ns == column_s * S
-
-
 @pytest.mark.parametrize(("interval_s", "column_s"), [(0.1, 0.6), (0.5, 1), (2, 1), (60, 0.6)])
 def test_columns_follow_the_sampling_interval(interval_s, column_s):
     run = run_of(7200, interval_ns=int(interval_s * S))
@@ -271,11 +242,6 @@ def test_the_columns_of_a_young_run_are_whole_parts_of_a_sample_and_never_grow_n
     )
     assert now.column_ns <= later.column_ns
     assert now.column_ns % interval_ns == 0 or interval_ns % now.column_ns == 0
-
-
-def test_samples_that_are_far_apart_are_not_drawn_as_a_few_wide_steps():
-    run = run_of(3, interval_ns=60 * S)
-    assert TimeWindow().axis(run, 104).column_ns * 104 >= 60 * S
 
 
 @pytest.mark.parametrize(("seconds", "count"), [(63, 62), (20, 62), (100, 62), (9_000, 62)])
@@ -495,20 +461,6 @@ def test_the_nearest_view_follows_the_sampling_interval_and_says_why_it_is_the_n
     assert window.why_no_nearer(run, 104) == f"no finer: {interval_s:g} s samples"
 
 
-def test_the_nearest_view_of_a_long_run_is_not_called_too_short_at_the_begin_either():
-    run = run_of(600)
-    window = TimeWindow(View.TEN_SECONDS).at_start(run, 104)
-    assert window.why_no_nearer(run, 104) == "no finer: 1 s samples"
-
-
-def test_a_run_too_short_for_any_zoom_says_so():
-    run = run_of(5, is_running=False)
-    window = TimeWindow()
-    assert window.zoomed_in(run, 104) is window
-    assert window.next_view(run, 104) is window
-    assert window.why_no_nearer(run, 104) == "too short to zoom in"
-
-
 # ---- labels of time ----
 
 
@@ -538,29 +490,6 @@ def test_the_steps_of_elapsed_times_are_round_at_every_zoom(column_s, since_s, t
     axis = TimeAxis(int((1000 + since_s) * S), int(column_s * S), 104, 104)
     found = [text for _, text in axis.time_elapsed(1000 * S).marks]
     assert found == texts
-
-
-def test_elapsed_times_move_with_the_columns_alone():
-    run = run_of(300)
-    instants = set()
-    for later in range(30):
-        axis = TimeWindow().axis(replace(run, end_ns=run.end_ns + later * S), 104)
-        for column, text in axis.time_elapsed(run.start_ns).marks:
-            minutes, seconds = map(int, text.split(":"))
-            start_ns = axis.start_ns + column * axis.column_ns
-            assert start_ns == run.start_ns + (60 * minutes + seconds) * S
-            instants.add(seconds % 20)
-    assert instants == {0}
-
-
-def test_times_before_now_stand_still_while_the_columns_go_by():
-    run = run_of(300)
-    found = set()
-    for later in range(60):
-        axis = TimeWindow().axis(replace(run, end_ns=run.end_ns + later * S), 104).ending_now
-        found.add(axis.time_before_now())
-    (labels,) = found
-    assert bottom(None, labels, 62) == "┴-90s──────────┴-1m───────────┴-30s────── now"
 
 
 @pytest.mark.parametrize(

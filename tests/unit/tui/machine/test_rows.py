@@ -11,7 +11,7 @@ from dlmon.records import Cpu
 from tui.drawing.time_axis import TimeAxis
 from tui.machine.cores import CoreRows
 from tui.machine.gpu_rows import GpuRows
-from tui.machine.meters import Meters, meter_rows
+from tui.machine.meters import Meters
 from tui.machine.tile import coarser
 from tui.machine.view import MachineView, gpu_that_trains
 from tui.widgets.lines import HIGH, MUTED, PLAIN, row_width
@@ -42,13 +42,6 @@ def test_few_cores_have_a_bar_each_and_many_their_numbers_alone():
     assert cores([50] * 8, 68, 2)[0].startswith("  0  50 % ━━╸      1  50 % ")
 
 
-def test_bars_stand_in_as_many_even_rows_as_there_are():
-    assert [len(cores([50] * 8, 78, height)) for height in (1, 2, 3, 8)] == [1, 2, 3, 8]
-    widget = CoreRows()
-    widget._cores = (50,) * 8
-    assert widget.rows_needed(78) == 2
-
-
 @pytest.mark.parametrize("size", [(34, 3), (34, 8), (50, 6), (78, 4), (110, 12)])
 @pytest.mark.parametrize("count", [1, 2, 6, 8, 16, 24, 64, 128, 192, 256])
 def test_every_core_has_a_place_or_all_are_counted(count, size):
@@ -65,13 +58,6 @@ def test_every_core_has_a_place_or_all_are_counted(count, size):
         starts = [int(row.split()[0]) for row in labelled]
         assert starts[0] == 0
         assert all(start % 8 == 0 for start in starts)
-
-
-def test_columns_are_as_tall_as_their_cores_are_busy_and_stand_in_groups():
-    assert cores([0, 50, 100] * 8, 34, 1) == [" 0 ▁▅█▁▅█▁▅ █▁▅█▁▅█▁ ▅█▁▅█▁▅█"]
-    high, low = cores([0, 50, 100] * 8, 34, 2)
-    assert low == " 0 ▁██▁██▁█ █▁██▁██▁ ██▁██▁██"
-    assert high.count("█") == 8
 
 
 def test_without_a_reading_of_the_cores_the_reason_is_shown():
@@ -103,22 +89,10 @@ def test_every_figure_is_whole_where_it_has_a_row(width):
     assert all(figure.value in text for figure in FIGURES)
 
 
-def test_figures_stand_in_two_columns_of_which_each_begins_alike():
-    first, second = texts(meters(70, 2), 70, 2)
-    assert first == "memory  ━╸──────── 5.1 of 32.0 GiB  disk 512 read  102 written KiB/s"
-    assert second.startswith("network 103 in  205 out KiB/s       swap ─")
-
-
 def test_stale_figures_are_muted():
     assert len({style for row in meters(70, 2) for _, style in row}) > 2
     for row in meters(70, 2, stale=True):
         assert {style for text, style in row if text.strip()} == {MUTED}
-
-
-def test_what_has_no_room_is_cut():
-    reason = Figure("disk", "no physical disk was found", known=False)
-    ((_, (drawn, _)),) = meter_rows([reason], 20)
-    assert drawn.rstrip() == "no physical di…"
 
 
 # ---- GPUs ----
@@ -163,35 +137,6 @@ def test_where_there_is_room_a_row_has_all_that_matters_and_numbers_end_alike():
     assert first.index(" °C") == third.index(" °C")
 
 
-def test_its_memory_is_worth_more_than_its_history():
-    assert gpu_texts(38, 4, gpus=8)[0] == "▸0    96 %  4.7/6G   1     0 %  0.0/6G"
-
-
-def test_in_rows_to_spare_the_gpu_that_trains_says_more():
-    rows = gpu_texts(38, 7, gpus=8)
-    assert rows[4:] == [
-        "  61 °C  118 of 120 W  power cap",
-        "  4.7 of 6.0 GiB  1860 MHz  peak 4.7",
-        "  1.3 left",
-    ]
-    assert len(gpu_texts(38, 7, gpus=8, gpu_index=None)) == 4
-
-
-@pytest.mark.parametrize("total_mib", [6_078, 24_564, 81_559, 143_771])
-def test_what_is_in_use_of_a_memory_ends_alike_whatever_its_length(total_mib):
-    used_mib = [0, 2_970, total_mib // 2, total_mib - 1_000, 500, total_mib, 0, 100]
-    view = view_of(8)
-    facts = tuple(replace(gpu, memory_mib=total_mib) for gpu in view.facts.gpus)
-    rows = gpu_texts(
-        60,
-        8,
-        change=lambda gpu: replace(gpu, memory_used_mib=used_mib[gpu.index]),
-        facts=replace(view.facts, gpus=facts),
-        gpu_index=None,
-    )
-    assert len({row.index("G ") for row in rows}) == 1
-
-
 def test_memory_that_is_nearly_full_is_marked():
     used_mib = (3_000, 5_800, 6_100)
     rows = gpu_rows(
@@ -222,10 +167,6 @@ def test_a_divided_gpu_says_so_and_shows_the_rest():
     first, _ = gpu_texts(60, 2, gpus=2, change=divided, gpu_index=None)
     assert first.startswith(" 0 MIG on: no utilisation  ")
     assert "61 °C  118 of 120 W" in first
-
-
-def test_a_gpu_that_has_a_chart_has_no_row():
-    assert [row[:3] for row in gpu_texts(60, 3, gpus=4, without=0)] == [" 1 ", " 2 ", " 3 "]
 
 
 def test_until_there_is_a_model_the_gpu_that_was_asked_for_trains():

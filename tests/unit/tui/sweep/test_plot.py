@@ -10,7 +10,7 @@ from rich.cells import cell_len
 from dlmon.figures.sections import Bar, Chart, Line
 from dlmon.figures.value_axis import is_doubling
 from tui.sweep import plot
-from tui.sweep.plot import SERIES, bar_rows
+from tui.sweep.plot import bar_rows
 from tui.widgets.lines import row_width
 
 
@@ -63,21 +63,6 @@ def test_points_are_joined_and_labelled():
     ]
 
 
-def test_values_that_double_stand_at_equal_distances():
-    (a, _), (b, _), (c, _) = sorted(marked(plot_rows([series(3, 2, 1)], 60, 10), "●"))
-    assert b - a == pytest.approx(c - b, abs=1)
-    xs = [1, 2, 3, 5]
-    places = sorted(x for x, _ in marked(plot_rows([series(4, 3, 2, 1, xs=xs)], 70, 10), "●"))
-    assert (places[3] - places[2]) == pytest.approx(2 * (places[1] - places[0]), abs=2)
-
-
-def test_a_smaller_time_stands_lower_and_the_axis_begins_at_zero():
-    rows = plot_rows([series(4.0, 1.0)], 40, 9)
-    (_, high), (_, low) = sorted(marked(rows, "●"))
-    assert high < low
-    assert text(rows)[-2].split()[0] == "0"
-
-
 def test_a_combination_without_a_figure_parts_the_line():
     whole = text(plot_rows([series(1.0, 1.0, 1.0)], 40, 6))[0]
     parted = text(plot_rows([series(1.0, None, 1.0)], 40, 6))[0]
@@ -105,11 +90,6 @@ def test_several_series_are_distinguished_without_colour():
     assert sum(row.count("◆") for row in lines[1:]) == 2
 
 
-def test_series_that_are_not_drawn_are_counted():
-    many = [series(1, 2, label=f"s{number}") for number in range(len(SERIES) + 2)]
-    assert "and 2 not drawn" in text(plot_rows(many, 80, 10))[0]
-
-
 def test_labels_never_run_into_each_other():
     xs = [10**number for number in range(9)]
     row = text(plot_rows([series(*range(1, 10), xs=xs)], 40, 8))[-1]
@@ -130,13 +110,6 @@ def test_a_combination_without_a_figure_has_no_bar_but_says_why():
     bars = [Bar("cpu", 2.0, "2.00 s"), Bar("gpu:9", 0.0, "there is no GPU 9")]
     assert text(bar_rows(bars, 40, 5))[1] == "  gpu:9  there is no GPU 9"
     assert text(bar_rows(bars[1:], 30, 5)) == ["  gpu:9  there is no GPU 9"]
-
-
-def test_bars_that_have_no_room_are_counted():
-    bars = [Bar(f"bar {number}", float(number + 1), "1 s") for number in range(9)]
-    lines = text(bar_rows(bars, 40, 4))
-    assert len(lines) == 4
-    assert lines[-1] == "  … 6 more"
 
 
 points = st.lists(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-from pathlib import Path
 
 import pytest
 from fakes.recorded import recorded_session, write_log
@@ -61,38 +60,24 @@ def shell(request, dlmon_command, tmp_path):
         terminal.process.kill()
 
 
-@pytest.mark.parametrize(
-    ("typed", "words"),
-    [
-        ("wat\t", ["watch"]),
-        ("run mnist-mlp-w\t", ["run", "mnist-mlp-wide"]),
-        (f"run {SMALL} --batc\t64", ["run", SMALL, "--batch-size", "64"]),
-        (f"run {SMALL} --device c\t", ["run", SMALL, "--device", "cpu"]),
-        (f"run {SMALL} --device=c\t", ["run", SMALL, "--device=cpu"]),
-        (f"sweep {SMALL} --vary device=c\t", ["sweep", SMALL, "--vary", "device=cpu"]),
-        (f"sweep {SMALL} --vary device=gpu:0,c\t", ["sweep", SMALL, "--vary", "device=gpu:0,cpu"]),
-        ("attach 2\t", ["attach", recorded_session()[0].id]),
-        ("attach la\t", ["attach", "last"]),
-        ("attach ba\t", ["attach", "batch 256"]),
-        ("attach batch\\ 2\t", ["attach", "batch 256"]),
-        ("attach @\t", ["attach", "@lab"]),
-        ("attach @l\t", ["attach", "@lab"]),
-        ("attach new@\t", ["attach", "new@2"]),
-        ("attach ne\t", ["attach", "new@2"]),
-    ],
-    ids=lambda value: value.strip() if isinstance(value, str) else "",
-)
-def test_a_shell_completes_a_word(shell, typed, words):
-    shell.press(f"dlmon {typed}\r")
-    shell.wait_for(f"words: {' '.join(f'<{word}>' for word in words)}\r\n".encode())
+WORDS = {
+    "wat\t": ["watch"],
+    "run mnist-mlp-w\t": ["run", "mnist-mlp-wide"],
+    f"run {SMALL} --batc\t64": ["run", SMALL, "--batch-size", "64"],
+    f"run {SMALL} --device=c\t": ["run", SMALL, "--device=cpu"],
+    f"sweep {SMALL} --vary device=gpu:0,c\t": ["sweep", SMALL, "--vary", "device=gpu:0,cpu"],
+    # Behind a key that was completed its values follow at once.
+    f"sweep {SMALL} --vary thr\t1,2": ["sweep", SMALL, "--vary", "threads=1,2"],
+    "attach batch\\ 2\t": ["attach", "batch 256"],
+    "attach @l\t": ["attach", "@lab"],
+    "attach new@\t": ["attach", "new@2"],
+}
 
 
-def test_behind_a_key_that_was_completed_its_values_follow_at_once(shell):
-    shell.press(f"dlmon sweep {SMALL} --vary thr\t1,2\r")
-    shell.wait_for(b"<--vary> <threads=1,2>\r\n")
-
-
-def test_the_path_of_an_interpreter_is_left_to_the_shell(shell, tmp_path):
+def test_a_shell_completes_words_and_leaves_it_the_path_of_an_interpreter(shell, tmp_path):
     (tmp_path / "interpreter").touch()
+    for typed, words in WORDS.items():
+        shell.press(f"dlmon {typed}\r")
+        shell.wait_for(f"words: {' '.join(f'<{word}>' for word in words)}\r\n".encode())
     shell.press(f"dlmon run {SMALL} --python {tmp_path}/interp\t\r")
-    shell.wait_for(f"<--python> <{Path(tmp_path) / 'interpreter'}>\r\n".encode())
+    shell.wait_for(f"<--python> <{tmp_path}/interpreter>\r\n".encode())

@@ -103,7 +103,7 @@ def test_a_suspended_viewer_slows_nothing_and_catches_up(view, files):
 
 
 def test_a_killed_supervisor_takes_the_workload_along_and_is_reported(view):
-    viewer = view(epochs=MANY)
+    viewer = view("--json", epochs=MANY)
     log = viewer.log
     log.wait_for(Epoch, lambda epoch: epoch.epoch == 1)
     workload, sensors = log.workload_pid, log.sensors_pid
@@ -114,20 +114,11 @@ def test_a_killed_supervisor_takes_the_workload_along_and_is_reported(view):
     last_line = viewer.stderr.splitlines()[-1]
     assert last_line.startswith("dlmon: interrupted")
     assert str(log.path) in last_line
+    assert viewer.stdout == ""
     assert "Traceback" not in viewer.stderr
     assert log.status == "interrupted"
     assert log.result is None
     assert len(log.records(Epoch)) >= 2
-
-
-def test_json_of_a_killed_supervisor_is_no_result_and_exit_code_1(view):
-    viewer = view("--json", epochs=MANY)
-    log = viewer.log
-    log.wait_for(Epoch)
-    os.kill(log.supervisor_pid, signal.SIGKILL)
-    assert viewer.exit_code() == 1
-    assert viewer.stdout == ""
-    assert viewer.stderr.startswith("dlmon: interrupted")
 
 
 def test_a_workload_that_can_report_nothing_dies_with_its_supervisor_too(start, files):
@@ -189,16 +180,13 @@ def test_a_full_pipe_never_blocks_training_and_what_it_cost_is_reported(start, f
 # ---- the sensors ----
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP], ids=lambda n: n.name)
-def test_lost_sensors_are_replaced_and_training_never_notices(start, files, number):
+def test_lost_sensors_are_replaced_and_training_never_notices(start, files):
     go_on = files()
     session = start(epochs=2, script={"epoch 1": [["wait_for", go_on]]})
     session.wait_for(Machine)
     lost = session.sensors_pid
-    os.kill(lost, number)
-    reported = session.wait_for_notice(
-        "the sensors ended" if number == signal.SIGKILL else "no sample"
-    )
+    suspend(lost)
+    reported = session.wait_for_notice("no sample")
     assert "again" in reported.text
     session.wait_for(Machine, lambda s: s.t > reported.t and s.process and s.process.rss_mib)
     assert session.sensors_pid != lost
@@ -348,10 +336,9 @@ def test_running_out_of_memory_is_reported_with_the_batch_size(start, limited_me
     assert result.exit_code == -signal.SIGKILL
 
 
-@pytest.mark.parametrize("own_session", [False, True], ids=["same group", "session of its own"])
-def test_a_helper_that_holds_the_pipes_open_holds_up_nothing(start, files, own_session):
+def test_a_helper_that_holds_the_pipes_open_holds_up_nothing(start, files):
     pids = files()
-    session = start(script={"epoch 1": [["leave_helper", pids, own_session]]})
+    session = start(script={"epoch 1": [["leave_helper", pids, True]]})
     result = session.wait_for_end()
     assert result.status == "completed"
     assert_totals(session, epochs=2, steps=20)
@@ -381,14 +368,8 @@ def test_garbage_among_the_records_is_refused_and_reported_once(start):
 # ---- the log ----
 
 
-@pytest.mark.parametrize("place", ["under a file", "read-only"])
-def test_an_unwritable_log_directory_starts_nothing(view, tmp_path, files, place):
-    started = files()
-    if place == "under a file":
-        Path(tmp_path / "a-file").touch()
-        directory = tmp_path / "a-file" / "sessions"
-    else:
-        directory = Path("/proc/sessions")
+def test_an_unwritable_log_directory_starts_nothing(view, files):
+    started, directory = files(), Path("/proc/sessions")
     viewer = view(log_dir=directory, script={"start": [["touch", started]]})
     assert viewer.exit_code() == 2
     assert viewer.stdout == ""
@@ -484,13 +465,9 @@ def test_what_a_log_may_not_take_for_a_while_is_written_later(start, files):
     assert any("the log could not be written for a while" in text for text in session.notices())
 
 
-@pytest.mark.parametrize("as_json", [False, True], ids=["plain", "json"])
-def test_a_log_that_can_never_be_written_ends_the_wait_with_the_result_on_stderr(
-    view, files, as_json
-):
+def test_a_log_that_can_never_be_written_ends_the_wait_with_the_result_on_stderr(view, files):
     go_on, end = files(), files()
     viewer = view(
-        *(["--json"] if as_json else []),
         epochs=3,
         script={"epoch 1": [["wait_for", go_on]], "trained": [["wait_for", end]]},
     )
@@ -504,12 +481,8 @@ def test_a_log_that_can_never_be_written_ends_the_wait_with_the_result_on_stderr
     assert viewer.exit_code() == 1
     assert log.result is None
     reported = viewer.stderr.splitlines()
-    if as_json:
-        assert reported[-1] == f"dlmon: {why}: the result is not recorded"
-        result = json.loads(viewer.stdout)
-    else:
-        assert reported[-2] == f"dlmon: {why}: the result is not recorded; it is:"
-        result = json.loads(reported[-1])
+    assert reported[-2] == f"dlmon: {why}: the result is not recorded; it is:"
+    result = json.loads(reported[-1])
     assert (result["status"], result["epochs"], result["batches"]) == ("completed", 3, 60)
     assert "suspended" not in viewer.stderr
 
@@ -588,22 +561,6 @@ def test_a_full_disk_can_be_given_up_on(start, small_disk, files):
     assert texts[-1] == why
     assert isinstance(said[-1], Result)
     assert said[-1].status == "completed"
-
-
-def test_a_torn_last_line_is_skipped(start, dlmon, log_dir):
-    session = start(epochs=2)
-    session.wait_for_end()
-    whole = session.path.read_bytes()
-    session.path.write_bytes(whole[:-20])
-    torn = Log(session.path)
-    assert torn.skipped == 0
-    assert torn.result is None
-    assert len(torn.records()) == len(session.records()) - 1
-    assert torn.status == "interrupted"
-    shown = dlmon("attach", "last", "--plain", "--log-dir", str(log_dir))
-    assert shown.returncode == 1
-    assert "epoch 2/2" in shown.stdout
-    assert shown.stderr.startswith("dlmon: interrupted")
 
 
 def test_a_working_directory_that_vanishes_during_the_run_stops_nobody(

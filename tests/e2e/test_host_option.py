@@ -103,16 +103,7 @@ def test_the_sessions_of_several_hosts_are_listed_one_host_after_the_other(
     assert "nosuch is not known" in asked.stderr
 
 
-def test_a_session_of_a_host_is_shown_as_it_ended(laptop, recorded):
-    shown = laptop.dlmon("attach", "--host", "box", "first", "--plain")
-    assert shown.returncode == DONE
-    assert "status             completed" in shown.stdout
-    assert shown.stderr == ""
-
-
-@pytest.mark.parametrize(
-    "command", [("attach", "--plain"), ("stop",), ("name", "--note", "x"), ("report",), ("fetch",)]
-)
+@pytest.mark.parametrize("command", [("name", "--note", "x"), ("report",), ("fetch",)])
 def test_who_names_no_session_of_a_host_is_told_what_lists_those_of_that_host(
     laptop, recorded, command
 ):
@@ -120,12 +111,6 @@ def test_who_names_no_session_of_a_host_is_told_what_lists_those_of_that_host(
     assert refused.returncode == WRONG_ARGUMENTS
     assert refused.stderr.startswith('dlmon: box: there is no session "nosuch" in ')
     assert refused.stderr.endswith("; dlmon sessions --host box lists what there is\n")
-
-
-def test_a_session_of_a_host_is_reported_here(laptop, recorded):
-    reported = laptop.dlmon("report", "--host", "box", recorded, "--format", "json")
-    (session,) = json.loads(reported.stdout)["sessions"]
-    assert session["result"]["status"] == "completed"
 
 
 def test_a_fetched_session_is_one_of_this_machine_with_its_name(laptop, recorded, box):
@@ -261,11 +246,9 @@ def test_a_host_is_examined(laptop):
     ("arguments", "code", "sentence"),
     [
         (("attach", "--host", "box", "nothere"), 2, 'box: there is no session "nothere" in '),
-        (("stop", "--host", "box", "nothere"), 2, 'box: there is no session "nothere" in '),
         (("report", "--host", "box", "./a/b.jsonl"), 2, "named by its id or name, not by a path"),
         (("attach", "--host", "-x", "last"), 2, '"-x" is not a host'),
         (("attach", "--host", "nosuch", "last"), UNREACHABLE, "nosuch is not known"),
-        (("sessions", "--host", "nosuch"), UNREACHABLE, "nosuch is not known"),
         (("watch", "nosuch", "--record"), UNREACHABLE, "nosuch is not known"),
         (("fetch", "last"), 2, "--host"),
         (

@@ -29,45 +29,38 @@ def hostile(tmp_path):
     return directory
 
 
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        (["sessions"], "cifar10-cnn"),
-        (["sessions", "--json"], "cifar10-cnn"),
-        (["attach", "--plain", "session-"], "evil"),
-        (["attach", "--plain", "unfinished-"], "evil"),
-        (["attach", "{directory}/session-{name}", "--plain"], "evil"),
-        (["attach", "nothing"], "evil"),
-        (["attach", "{directory}/nothing/"], "evil"),
-        (["stop", "session-"], "is not running"),
-        (["stop", "nothing"], "evil"),
-        (["run", "mnist-mlp-small", "--python", "{directory}/python"], "red"),
-        (
-            ["run", "mnist-mlp-small", "--log-dir", "{directory}/session-{name}/session.jsonl"],
-            "evil",
-        ),
-        (["sweep", "--resume", "nothing"], "evil"),
-        (["sweep", "--resume", "{directory}/nothing/"], "evil"),
-        (["doctor", "--quick"], "evil"),
-        (["doctor", "--quick", "--json"], "evil"),
-    ],
-    ids=lambda value: " ".join(value)[:40] if isinstance(value, list) else "",
+COMMANDS = (
+    (["sessions"], "cifar10-cnn"),
+    (["sessions", "--json"], "cifar10-cnn"),
+    (["attach", "--plain", "session-"], "evil"),
+    (["attach", "--plain", "unfinished-"], "evil"),
+    (["attach", "{directory}/session-{name}", "--plain"], "evil"),
+    (["attach", "nothing"], "evil"),
+    (["attach", "{directory}/nothing/"], "evil"),
+    (["stop", "session-"], "is not running"),
+    (["stop", "nothing"], "evil"),
+    (["run", "mnist-mlp-small", "--python", "{directory}/python"], "red"),
+    (
+        ["run", "mnist-mlp-small", "--log-dir", "{directory}/session-{name}/session.jsonl"],
+        "evil",
+    ),
+    (["sweep", "--resume", "nothing"], "evil"),
+    (["sweep", "--resume", "{directory}/nothing/"], "evil"),
+    (["doctor", "--quick"], "evil"),
+    (["doctor", "--quick", "--json"], "evil"),
 )
-def test_no_command_prints_a_path_that_a_terminal_would_obey(dlmon, hostile, arguments, says):
-    words = [word.format(directory=hostile, name=NAME) for word in arguments]
-    if "--log-dir" not in words and words[0] != "run":
-        words += ["--log-dir", str(hostile)]
-    done = dlmon(*words)
-    printed = done.stdout + done.stderr
-    assert says in printed
-    assert "Traceback" not in printed
-    assert not {character for character in printed if character in OBEYED}
 
 
-def test_an_empty_directory_of_such_a_name_is_harmless(dlmon, tmp_path):
-    done = dlmon("sessions", "--log-dir", str(tmp_path / NAME))
-    assert "no sessions in" in done.stdout
-    assert not {character for character in done.stdout if character in OBEYED}
+def test_no_command_prints_a_path_that_a_terminal_would_obey(refused, hostile):
+    for arguments, says in COMMANDS:
+        words = [word.format(directory=hostile, name=NAME) for word in arguments]
+        if "--log-dir" not in words and words[0] != "run":
+            words += ["--log-dir", str(hostile)]
+        done = refused(*words)
+        printed = done.stdout + done.stderr
+        assert says in printed, arguments
+        assert "Traceback" not in printed, arguments
+        assert not {character for character in printed if character in OBEYED}, arguments
 
 
 def test_the_farewell_of_the_screen_prints_no_path_that_a_terminal_would_obey(

@@ -120,10 +120,8 @@ for i in range(101):
 os.write(1, bytes(range(256)) * 3)
 """,
     "raises": "raise ValueError('no luck')",
-    "exits with a code": "import sys; print('bye'); sys.exit(7)",
     "ends by os._exit": "import os; os.write(1, b'bye'); os._exit(9)",
     "is ended by a signal": "import os, signal; os.kill(os.getpid(), signal.SIGTERM)",
-    "kills itself": "import os, signal; os.kill(os.getpid(), signal.SIGKILL)",
     "starts workers": """
 import multiprocessing
 def work(number):
@@ -193,14 +191,6 @@ def test_a_loop_that_reports_itself_is_counted_exactly(folder, execute, log_dir)
 def test_the_same_loop_does_nothing_where_no_monitor_listens(folder):
     done = _run([sys.executable, "train.py"], folder("w", {"train.py": LOOP}))
     assert (done.code, done.stdout, done.stderr) == (0, b"2560\n", b"")
-
-
-def test_two_programs_that_train_one_after_another_are_one_session(folder, execute, log_dir):
-    both = f"{sys.executable} train.py && {sys.executable} train.py"
-    execute(["sh", "-c", both], folder("w", {"train.py": LOOP}))
-    records, _ = records_of(log_dir)
-    epochs = [record for record in records if isinstance(record, Epoch)]
-    assert [(e.epoch, e.trainer) for e in epochs] == [(0, None), (1, None), (2, None), (3, None)]
 
 
 def test_programs_that_train_at_once_have_numbers_and_their_throughput_is_the_sum(
@@ -285,7 +275,7 @@ def test_an_older_python_runs_unwatched_and_the_log_says_so(folder, execute, log
     assert "takes Python 3.10 or newer" in notices_of(log_dir)[0]
 
 
-@pytest.mark.parametrize("version", ["3.10", "3.12", "3.13"])
+@pytest.mark.parametrize("version", ["3.10", "3.13"])
 def test_a_python_that_has_no_dlmon_is_entered(version, folder, execute, log_dir):
     script = "import sys; print([m for m in sys.modules if 'dlmon' in m], sys.meta_path[0])"
     done = execute([_python(version), "-c", script], folder("w", {}))
@@ -298,7 +288,7 @@ def test_a_python_that_has_no_dlmon_is_entered(version, folder, execute, log_dir
     )
 
 
-@pytest.mark.parametrize("option", ["-I", "-S", "PYTHONPATH=."])
+@pytest.mark.parametrize("option", ["-I", "PYTHONPATH=."])
 def test_a_python_that_keeps_us_out_is_named(option, folder, execute, log_dir):
     python = [sys.executable, option] if option.startswith("-") else ["env", option, sys.executable]
     done = execute([*python, "-c", "print(1)"], folder("w", {}))
@@ -323,13 +313,6 @@ def test_a_script_that_imports_keras_and_does_not_train_is_told_what_was_missing
     ]
 
 
-def test_a_command_that_is_no_python_is_recorded_too(folder, execute, log_dir):
-    done = execute(["sh", "-c", "echo hi"], folder("w", {}))
-    assert (done.code, done.stdout) == (0, b"hi\n")
-    (notice,) = notices_of(log_dir)
-    assert "no Python was started" in notice
-
-
 def test_a_script_that_fails_says_its_exception_once_and_no_more_is_guessed(
     folder, execute, log_dir
 ):
@@ -343,14 +326,6 @@ def test_a_script_that_fails_says_its_exception_once_and_no_more_is_guessed(
     assert said.count("Traceback") == 1
     assert said.rstrip().endswith(f"failed: {error}")
     assert "begun\n" not in said
-
-
-def test_a_script_that_is_not_there_is_said_once(folder, execute, log_dir):
-    done = execute([sys.executable, "nosuch.py"], folder("w", {}))
-    assert done.code == 2
-    assert notices_of(log_dir) == []
-    error = records_of(log_dir)[1].result.error
-    assert error.startswith("the script ended with exit code 2: can't open file ")
 
 
 def test_a_command_that_fails_without_an_exception_says_its_exit_code(folder, execute, log_dir):
@@ -388,7 +363,6 @@ with dlmon.training():
 @pytest.mark.parametrize(
     ("words", "options", "lengths"),
     [
-        ((), (), [(3, "the script's default of epochs")]),
         ((), ("--epochs", "5"), [(5, "--epochs of dlmon exec")]),
         # Another one begins.
         (("--epochs", "2"), (), [(2, "the script's --epochs"), (None, None)]),
@@ -433,14 +407,10 @@ def test_what_it_leaves_running_goes_on(folder, execute):
     ("command", "sentence"),
     [
         ([], "say what to run after --: dlmon exec -- python train.py"),
-        (["no-such-command"], "there is no command no-such-command"),
-        (["./gone.sh"], "there is no command ./gone.sh"),
         (
             ["./train.py"],
             "there is no command ./train.py: for a Python script, say python ./train.py",
         ),
-        (["train.py"], "there is no command train.py: for a Python script, say python train.py"),
-        (["."], "there is no command ."),
         (["./"], "there is no command ./"),
     ],
 )
@@ -453,21 +423,13 @@ def test_what_can_not_be_started_is_one_sentence(command, sentence, folder, exec
     assert list_sessions(log_dir) == []
 
 
-@pytest.mark.parametrize(
-    ("text", "sentence"),
-    [
-        ("#!/no/python\n", "/no/python, which its first line names, is not there"),
-        ("echo on\n", "it has no #! line; start it with its shell, as in bash SCRIPT"),
-    ],
-)
-def test_a_script_that_the_kernel_refuses_is_said_to_lack_what_it_lacks(
-    text, sentence, folder, execute
-):
-    place = folder("w", {"run.sh": text})
+def test_a_script_that_the_kernel_refuses_is_said_to_lack_what_it_lacks(folder, execute):
+    place = folder("w", {"run.sh": "#!/no/python\n"})
     (place / "run.sh").chmod(0o755)
     done = execute(["./run.sh"], place)
     assert done.code == 125
-    assert f"./run.sh could not be started: {sentence}\n" in done.stderr.decode()
+    why = "/no/python, which its first line names, is not there"
+    assert f"./run.sh could not be started: {why}\n" in done.stderr.decode()
 
 
 def test_a_directory_that_is_not_there_is_one_sentence(folder, execute):
@@ -524,16 +486,15 @@ def test_it_runs_as_often_as_is_asked_and_stops_where_it_fails(folder, execute, 
     ]
 
 
-@pytest.mark.parametrize("option", [["--detach"], ["--host", "gpu1"]])
-def test_what_runs_elsewhere_or_unwatched_is_not_repeated(option, folder, execute, log_dir):
-    done = execute([sys.executable], folder("w", {}), options=["--repeat", "2", *option])
+def test_what_runs_unwatched_is_not_repeated(folder, execute, log_dir):
+    done = execute([sys.executable], folder("w", {}), options=["--repeat", "2", "--detach"])
     assert (done.code, done.stdout) == (125, b"")
-    assert f": leave out {option[0]}" in done.stderr.decode()
+    assert ": leave out --detach" in done.stderr.decode()
     assert not log_dir.exists()
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGUSR1])
-def test_a_signal_is_the_scripts_own(number, folder, log_dir):
+def test_a_signal_is_the_scripts_own(folder, log_dir):
+    number = signal.SIGINT
     script = f"""
 import signal, sys, time
 def handle(number, frame):
@@ -675,8 +636,7 @@ def test_one_that_has_a_terminal_writes_to_one(folder, log_dir):
     assert seen.startswith(b"True True")
 
 
-@pytest.mark.parametrize("has_terminal", [False, True])
-def test_a_script_outlives_its_supervisor(has_terminal, folder, log_dir):
+def test_a_script_outlives_its_supervisor(folder, log_dir):
     path = folder("w", {})
     script = """
 import os, time
@@ -692,7 +652,7 @@ open('end', 'w').close()
         [*words, sys.executable, "-c", script],
         cwd=path,
         stdin=subprocess.DEVNULL,
-        stdout=slave if has_terminal else subprocess.DEVNULL,
+        stdout=slave,
         stderr=slave,
     )
     os.close(slave)

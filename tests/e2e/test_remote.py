@@ -225,14 +225,6 @@ async def test_only_what_was_unused_for_a_month_is_removed(add):
     assert (folder / hash_of(sent_files())).is_dir()
 
 
-async def test_two_that_connect_to_a_fresh_box_at_once_both_get_in(add):
-    host = add()
-    one, other = await asyncio.gather(connect(host.name), connect(host.name))
-    await asyncio.gather(one.close(), other.close())
-    names = {path.name for path in kept_folders(host).iterdir() if path.name[0] != "."}
-    assert names == {hash_of(sent_files())}
-
-
 async def test_a_home_that_is_read_only_has_it_kept_elsewhere(add):
     host = add(environment={"XDG_CACHE_HOME": "/dev/null/cache"})
     async with connected(host.name) as fresh:
@@ -336,36 +328,19 @@ async def test_a_box_gives_what_this_machine_gives(box):
     assert fields_of(samples[0].memory) == fields_of(local_samples[0].memory)
 
 
-async def test_python_3_10_runs_the_agent_and_the_sensors(with_pythons):
-    host = with_pythons(python3=find_python("3.10"))
-    async with connected(host.name) as connection:
-        assert connection.box.python.startswith("3.10.")
-    facts, samples = await watched(host.name)
-    assert facts.machine.cores
-    assert all(sample.cpu.pct is not None for sample in samples)
-
-
-@pytest.mark.parametrize("old", ["3.6", "3.9"])
-async def test_a_newer_python_beside_one_that_is_too_old_is_used(with_pythons, old):
-    host = with_pythons(python3=find_python(old), python3_11=find_python("3.11"))
+async def test_a_newer_python_beside_one_that_is_too_old_is_used(with_pythons, tmp_path):
+    # What bears the name of a still newer one and runs none is passed over.
+    stand_in = write_script(tmp_path / "shim", "echo 'not installed' >&2", "exit 127")
+    host = with_pythons(
+        python3=find_python("3.6"), python3_12=stand_in, python3_11=find_python("3.11")
+    )
     async with connected(host.name) as connection:
         assert connection.box.python.startswith("3.11.")
         assert (await connection.ask_one("ping"))["t"] > 0
 
 
-async def test_what_bears_the_name_of_a_newer_python_and_runs_none_is_passed_over(
-    with_pythons, tmp_path
-):
-    stand_in = write_script(tmp_path / "shim", "echo 'not installed' >&2", "exit 127")
-    host = with_pythons(
-        python3=find_python("3.9"), python3_12=stand_in, python3_11=find_python("3.11")
-    )
-    async with connected(host.name) as connection:
-        assert connection.box.python.startswith("3.11.")
-
-
-@pytest.mark.parametrize("old", ["3.6", "3.9"])
-async def test_a_python_that_is_too_old_is_refused_in_a_sentence(with_pythons, old):
+async def test_a_python_that_is_too_old_is_refused_in_a_sentence(with_pythons):
+    old = "3.9"
     host = with_pythons(python3=find_python(old))
     problem = await problem_of(host.name)
     assert f"{host.name} has Python {old}." in str(problem)
@@ -399,7 +374,7 @@ async def test_what_a_login_shell_prints_is_passed_over(add, tmp_path):
         assert (await connection.ask_one("ping"))["t"] > 0
 
 
-@pytest.mark.parametrize("shell", ["tcsh", "fish", "zsh", "dash", "bash"])
+@pytest.mark.parametrize("shell", ["tcsh", "fish", "zsh"])
 async def test_any_login_shell_runs_what_is_sent(add, tmp_path, shell):
     if shutil.which(shell) is None:
         pytest.skip(f"{shell} is not installed")
@@ -409,20 +384,8 @@ async def test_any_login_shell_runs_what_is_sent(add, tmp_path, shell):
         assert (await connection.ask_one("ping"))["t"] > 0
 
 
-@pytest.mark.parametrize("shell", ["tcsh", "fish", "zsh", "dash", "bash"])
-async def test_any_login_shell_can_be_without_python(add, tmp_path, shell):
-    path = shutil.which(shell)
-    if path is None:
-        pytest.skip(f"{shell} is not installed")
-    script = write_script(tmp_path / "shell", f'exec {path} -c "$SSH_ORIGINAL_COMMAND"')
-    host = add(more=f"ForceCommand {script}", environment={"PATH": tmp_path / "empty"})
-    problem = await problem_of(host.name)
-    assert "has no python3 that a command over ssh can run" in str(problem)
-
-
-@pytest.mark.parametrize("noise", ["hello\n", "no end of line "])
-async def test_a_host_that_prints_for_ever_is_left_with_a_sentence(stand_in, noise):
-    host = stand_in({"instead": noise * 1000, "forever": True})
+async def test_a_host_that_prints_for_ever_is_left_with_a_sentence(stand_in):
+    host = stand_in({"instead": "no end of line " * 1000, "forever": True})
     problem = await problem_of(host.name)
     assert str(problem) == f"{host.name} answers with something else than dlmon"
     assert not problem.may_pass
@@ -433,11 +396,6 @@ async def test_a_host_that_says_nothing_is_left_when_its_time_is_up(add):
     problem = await problem_of(host.name, start_s=0.5)
     assert "did not answer within" in str(problem)
     assert problem.may_pass
-
-
-async def test_a_host_that_ends_at_once_is_left_with_a_sentence(add):
-    host = add(more="ForceCommand exit 0")
-    assert str(await problem_of(host.name)) == f"{host.name}: dlmon ended there"
 
 
 async def test_a_command_of_the_persons_own_in_the_config_does_not_keep_us_out(add):
@@ -805,9 +763,6 @@ def files_in(folder):
     [
         {"missing": ["0" * 32]},
         {"missing": [["a"]]},
-        {"missing": 7},
-        {"missing": None},
-        {"lacks": {"a": EVIL}},
         {"lacks": "python", "python": EVIL, "executable": EVIL},
         {"lacks": "room", "why": EVIL},
     ],

@@ -110,15 +110,6 @@ def test_a_command_that_cannot_be_started_is_reported(start):
     assert result.error == "/nowhere/python could not be started: No such file or directory"
 
 
-def test_two_sessions_at_once_keep_to_themselves(start):
-    first, second = start(epochs=3), start(epochs=5)
-    assert first.path != second.path
-    assert first.wait_for_end().epochs == 3
-    assert second.wait_for_end().epochs == 5
-    assert [epoch.epoch for epoch in first.records(Epoch)] == [0, 1, 2]
-    assert [epoch.epoch for epoch in second.records(Epoch)] == [0, 1, 2, 3, 4]
-
-
 # ---- the lifeline ----
 
 
@@ -137,6 +128,8 @@ def test_a_stop_in_the_middle_of_an_epoch_leaves_it_cut(start, files):
 
 def test_two_stops_are_one(start):
     session = start(epochs=MANY)
+    # One that is detached heeds them too.
+    session.say("detach")
     session.wait_for(Epoch)
     session.say("stop")
     session.say("stop")
@@ -149,29 +142,11 @@ def test_a_session_that_is_detached_later_outlives_its_lifeline(start, files):
     go_on = files()
     session = start(epochs=2, script={"epoch 1": [["wait_for", go_on]]})
     session.wait_for(Epoch)
-    session.say("detach")
+    # Words that it doesn't know mean nothing.
+    for word in ("unstoppable", "", "st\nop", "detached", "\x00", "detach"):
+        session.say(word)
     session.release()
     # A sample from after the release: the session has gone on.
-    before = len(session.records(Machine))
-    eventually(lambda: len(session.records(Machine)) > before + 1, "the session to go on")
-    Path(go_on).touch()
-    assert session.wait_for_end().status == "completed"
-
-
-def test_a_detached_session_still_heeds_stop(start):
-    session = start(epochs=MANY)
-    session.say("detach")
-    session.wait_for(Epoch)
-    session.say("stop")
-    assert session.wait_for_end().status == "stopped"
-
-
-def test_other_words_on_the_lifeline_mean_nothing(start, files):
-    go_on = files()
-    session = start(epochs=2, script={"epoch 1": [["wait_for", go_on]]})
-    session.wait_for(Epoch)
-    for word in ("unstoppable", "", "st\nop", "detached", "\x00"):
-        session.say(word)
     before = len(session.records(Machine))
     eventually(lambda: len(session.records(Machine)) > before + 1, "the session to go on")
     Path(go_on).touch()
@@ -193,14 +168,6 @@ def test_a_stop_on_the_lifeline_names_who_asked(start, word, cause):
     assert f"stopping: {stop.CAUSE_TEXT[cause]}" in session.notices()
 
 
-def test_ctrl_c_is_named_in_the_log(view):
-    viewer = view(epochs=MANY)
-    viewer.log.wait_for(Epoch)
-    viewer.process.send_signal(signal.SIGINT)
-    assert viewer.exit_code() == 130
-    assert "stopping: asked by Ctrl-C" in viewer.log.notices()
-
-
 # ---- signals that end a process ----
 
 ENDS_BY_DEFAULT = [
@@ -210,12 +177,8 @@ ENDS_BY_DEFAULT = [
 ]
 
 
-def name_of(number):
-    return stop.signal_name(number)
-
-
-@pytest.mark.parametrize("number", [signal.SIGQUIT, signal.SIGRTMAX], ids=name_of)
-def test_every_signal_that_ends_a_process_ends_the_session_with_its_result(start, number):
+def test_every_signal_that_ends_a_process_ends_the_session_with_its_result(start):
+    number = signal.SIGRTMAX
     session = start(epochs=MANY)
     session.wait_for(Epoch)
     supervisor = session.supervisor_pid
@@ -224,34 +187,26 @@ def test_every_signal_that_ends_a_process_ends_the_session_with_its_result(start
     assert [each for each in ENDS_BY_DEFAULT if not caught >> (each - 1) & 1] == []
     os.kill(supervisor, number)
     assert session.wait_for_end().status == "stopped"
-    said = f"stopping: the process that records it got {name_of(number)}"
+    said = f"stopping: the process that records it got {stop.signal_name(number)}"
     assert said in session.notices()
 
 
-@pytest.mark.parametrize(
-    ("first", "second"),
-    [
-        (signal.SIGTERM, signal.SIGHUP),
-        (signal.SIGTERM, signal.SIGUSR1),
-    ],
-    ids=name_of,
-)
-def test_two_signals_at_once_end_the_session_with_its_result(start, first, second):
+def test_two_signals_at_once_end_the_session_with_its_result(start):
     session = start(epochs=MANY)
     session.wait_for(Epoch)
     supervisor = session.supervisor_pid
-    os.kill(supervisor, first)
-    os.kill(supervisor, second)
+    os.kill(supervisor, signal.SIGTERM)
+    os.kill(supervisor, signal.SIGHUP)
     assert session.wait_for_end().status == "stopped"
     assert sum("stopping" in text for text in session.notices()) == 1
 
 
-@pytest.mark.parametrize("number", [signal.SIGPIPE, signal.SIGXFSZ], ids=name_of)
-def test_signals_of_failed_writes_end_no_session(start, files, number):
+def test_signals_of_failed_writes_end_no_session(start, files):
     go_on = files()
     session = start(epochs=2, script={"epoch 1": [["wait_for", go_on]]})
     session.wait_for(Epoch)
-    os.kill(session.supervisor_pid, number)
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):
+        os.kill(session.supervisor_pid, number)
     Path(go_on).touch()
     assert session.wait_for_end().status == "completed"
 
@@ -322,11 +277,6 @@ def test_a_suspended_workload_can_be_stopped(start):
     suspend(session.workload_pid)
     session.say("stop")
     assert session.wait_for_end().status == "stopped"
-
-
-def test_the_patience_with_a_workload_is_5_and_3_seconds(make_job):
-    job = make_job()
-    assert (job.terminate_after_s, job.kill_after_s) == (5.0, 3.0)
 
 
 def test_a_workload_that_ends_by_itself_after_a_stop_was_asked_for_is_completed(start, files):
@@ -420,27 +370,17 @@ def sense_by(monkeypatch, kind):
     monkeypatch.setattr(dlmon.launch.lifeline, "python_command", lambda module: command)
 
 
-def test_a_gpu_that_is_found_while_the_run_goes_on_stands_in_the_log(start, monkeypatch):
-    sense_by(monkeypatch, "late_gpu")
+def test_what_sensors_read_early_late_and_by_a_meter_is_in_the_log(start, monkeypatch):
+    sense_by(monkeypatch, "metered")
     session = start(epochs=3, steps=100, step_s=0.005)
     assert session.header.machine.gpus is None
-    session.wait_for_end()
+    result = session.wait_for_end()
+    # A GPU that was found while the run went on.
     assert [facts.machine.gpus for facts in session.records(Facts)] == [(sensors.LATE_GPU,)]
-
-
-def test_what_was_read_before_there_was_a_log_is_in_its_first_sample(start, monkeypatch):
-    sense_by(monkeypatch, "early")
-    session = start(epochs=3, steps=100, step_s=0.005)
-    session.wait_for_end()
+    # What was read before there was a log is in its first sample.
     first, second, *_ = session.records(Machine)
     assert (first.memory, first.cpu.pct) == (sensors.EARLY_MEMORY, 50.0)
     assert second.memory is None
-
-
-def test_the_energy_that_the_sensors_count_is_in_the_result(start, monkeypatch):
-    sense_by(monkeypatch, "metered")
-    session = start(epochs=3, steps=100, step_s=0.005)
-    result = session.wait_for_end()
     epochs = session.records(Epoch)
     seconds = sum(epoch.end - epoch.begin for epoch in epochs) / len(epochs) / 1e9
     assert result.energy_j_per_epoch is not None, result.why["energy_j_per_epoch"]

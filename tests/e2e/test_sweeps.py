@@ -172,12 +172,6 @@ def test_what_cannot_be_run_is_a_row_and_the_sweep_goes_on(sweeper, log_dir):
     assert "a batch of 64 can't be" in one.stdout
 
 
-def test_where_no_combination_ran_the_exit_code_is_1(sweeper):
-    script = {"building": [["fail", "on purpose"]]}
-    one = sweeper(vary={"batch_size": [8]}, options=QUICK, scripts={"8": script})
-    assert one.exit_code() == 1
-
-
 # ---- stopped, killed, resumed ----
 
 
@@ -193,21 +187,6 @@ def test_ctrl_c_stops_the_run_and_the_sweep_and_resume_makes_what_is_left(sweepe
     assert again.exit_code() == 0, again.stderr
     assert statuses(again.sweep) == {(8,): [RunStatus.COMPLETED], (16,): [RunStatus.COMPLETED]}
     assert len(sessions_of(log_dir)) == 3
-
-
-def test_what_completed_before_the_stop_is_not_run_again(sweeper, log_dir):
-    one = sweeper(vary={"batch_size": [8, 16, 32]}, options={"epochs": 1, "steps": 400})
-    eventually(lambda: one.sweep.outcomes, "a run to end")
-    one.running_session()
-    one.process.send_signal(signal.SIGINT)
-    assert one.exit_code() == 130
-    before = {slot: o for slot, o in one.sweep.outcomes.items() if o.status == RunStatus.COMPLETED}
-    assert before
-    again = sweeper(resume=str(one.path), options=QUICK)
-    assert again.exit_code() == 0
-    after = again.sweep
-    assert {slot: after.outcomes[slot] for slot in before} == before
-    assert not after.left()
 
 
 def test_a_sweep_whose_process_was_killed_is_resumed(sweeper, log_dir):

@@ -35,29 +35,20 @@ def send_for_ever(reading: Callable[[], Machine]) -> None:
         time.sleep(0.02)
 
 
-def early() -> None:
-    """Send the first sample with the facts; later ones leave out what is as it was."""
-    send(facts(MachineFacts(cores=2)), machine(cpu=Cpu(pct=7.0), memory=EARLY_MEMORY))
-    sys.stdin.readline()
-    send_for_ever(lambda: machine(cpu=Cpu(pct=50.0)))
+def metered() -> None:
+    """Send a sample with the facts, find a GPU later, and count a steady `WATTS` of energy.
 
-
-def late_gpu() -> None:
-    """Have a GPU that sleeps until a process is watched; newer facts report it then."""
+    The GPU sleeps until a process is watched; later samples leave out what is as it was.
+    """
+    began = time.monotonic_ns()
     send(facts(MachineFacts(cores=2, why={"gpus": "asleep"})))
+    send(machine(cpu=Cpu(pct=7.0), memory=EARLY_MEMORY))
     sys.stdin.readline()
     send(facts(MachineFacts(cores=2, gpus=(LATE_GPU,))))
-    send_for_ever(machine)
-
-
-def metered() -> None:
-    """Have an energy counter alone, which takes a steady `WATTS` from the machine."""
-    began = time.monotonic_ns()
-    send(facts(MachineFacts()))
 
     def reading() -> Machine:
         joules = 1000 + WATTS * (time.monotonic_ns() - began) / 1e9
-        return machine(cpu=Cpu(energy_j=joules))
+        return machine(cpu=Cpu(pct=50.0, energy_j=joules))
 
     send_for_ever(reading)
 

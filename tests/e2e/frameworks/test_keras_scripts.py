@@ -43,15 +43,20 @@ ON_TENSORFLOW = ["several_steps_at_once", "datasets", "datasets_of_unknown_lengt
 # The last one of each, so that what is reported in it is what comes after the epochs before.
 LAST = "losses_of_batches"
 # Each case begins with the same random numbers, so the others need not run as well.
-ALONE = ["arrays", "one_within_the_other"]
+ALONE = ["arrays"]
+# These compile for seconds in each case; what does not depend on that is run on Torch.
+COMPILED = [
+    *("arrays", "stopped_within_an_epoch", "evaluated_and_predicted", "own_step", "own_loop"),
+    "several_steps_at_once",
+]
 FLAVOURS = {
-    "tensorflow": [*COMMON, *ON_TENSORFLOW, LAST],
-    "tf_keras": [*COMMON, *ON_TENSORFLOW, LAST],
-    # It compiles for seconds in each case, and reads its data as Torch does.
-    "jax": [
-        *(*ALONE, "one_by_one", "stopped_within_an_epoch", "evaluated_and_predicted", "own_step"),
-        *("own_loop", "several_steps_at_once", "torch_loader", LAST),
+    "tensorflow": [
+        *(*COMPILED, "dataset_in_python", "generator", "broken_off", "one_within_the_other"),
+        *("one_by_one", "datasets", "datasets_of_unknown_length", LAST),
     ],
+    "tf_keras": [*COMMON, *ON_TENSORFLOW, LAST],
+    # It reads its data as Torch does.
+    "jax": [*COMPILED, "torch_loader", LAST],
     "torch": [*COMMON, "torch_loader", LAST],
 }
 

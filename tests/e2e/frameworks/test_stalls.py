@@ -208,9 +208,8 @@ def test_of_ranks_that_wait_for_each_other_the_one_that_is_elsewhere_is_seen(int
     assert {each.rank for each in script.records() if isinstance(each, ProcessStack)} == {0, 1}
 
 
-@pytest.mark.parametrize("context", ["fork", "spawn"])
-def test_what_a_loaders_worker_is_at_is_shown(context, interpreter, script):
-    script.start(LOADS, interpreter, "train.py", context, until=is_long_pause)
+def test_what_a_loaders_worker_is_at_is_shown(interpreter, script):
+    script.start(LOADS, interpreter, "train.py", "spawn", until=is_long_pause)
     lines = script.dlmon("stack", "last").splitlines()
     assert sum(line.startswith("loader worker, process") for line in lines) == 2
     assert any(line.endswith("in read_a_file") and "loader worker" in line for line in lines)

@@ -6,13 +6,12 @@ import fcntl
 import os
 import re
 import shutil
-import signal
 import subprocess
 import time
 from pathlib import Path
 
 import pytest
-from fakes.sessions import DEADLINE_S, Log, eventually, resume, suspend
+from fakes.sessions import DEADLINE_S, eventually, resume, suspend
 from fakes.terminal import PseudoTerminal
 
 from dlmon.records import Epoch
@@ -181,34 +180,6 @@ def test_a_stop_by_one_is_seen_by_all(start, attach, screen):
         codes.append(terminal.process.wait(DEADLINE_S))
     # Whoever stopped it was interrupted by its own user.
     assert codes == [130, 1]
-
-
-def test_a_recording_is_shown_by_many_and_stopped_by_one(dlmon, attach, screen, log_dir):
-    ran = dlmon("watch", "--record", "--detach", "--interval", "0.2", "--log-dir", str(log_dir))
-    assert ran.returncode == 0
-    log = Log(next(log_dir.glob("*/session.jsonl")))
-    plain, screens = [attach(), attach()], [screen(), screen()]
-    try:
-        for viewer in plain:
-            viewer.wait_for("  CPU ")
-        for terminal in screens:
-            shows(terminal, "recording since")
-        plain[0].process.send_signal(signal.SIGINT)
-        assert plain[0].exit_code() == 130
-        screens[0].press("q")
-        assert screens[0].process.wait(DEADLINE_S) == 0
-        assert log.status == "running"
-        screens[1].press("s")
-        shows(screens[1], "Stop this recording?")
-        screens[1].press("s")
-        shows(screens[1], ", stopped")
-    finally:
-        if log.supervisor_pid is not None:
-            os.kill(log.supervisor_pid, signal.SIGTERM)
-    assert log.wait_for_end().status == "stopped"
-    assert log.notices() == ["stopping: asked from another live screen"]
-    assert plain[1].exit_code() == 1
-    assert "status    stopped" in plain[1].out
 
 
 def test_a_log_that_is_gone_with_its_folder_is_said_by_all(start, attach, screen, log_dir, files):

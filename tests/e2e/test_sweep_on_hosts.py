@@ -11,7 +11,7 @@ from fakes.sessions import DEADLINE_S, eventually, is_alive
 from fakes.sshd import Laptop, Network, lacks_sshd
 from fakes.terminal import PseudoTerminal
 
-from dlmon.exit_codes import DONE, FAILED, INTERRUPTED_BY_USER, UNREACHABLE
+from dlmon.exit_codes import DONE, INTERRUPTED_BY_USER, UNREACHABLE
 from dlmon.log.directory import list_sessions
 from dlmon.log.follower import LogFollower
 from dlmon.records import Batches, RunStatus, Status
@@ -181,17 +181,6 @@ def test_ctrl_c_stops_the_runs_of_all_hosts_and_resume_makes_what_is_left(sweepe
     assert [box.statuses for box in boxes] == [[Status.STOPPED] * 2] * 2
 
 
-def test_who_is_ended_leaves_nothing_running_on_any_host(sweeper, boxes, scripted):
-    one = sweeper(SMALL, "--vary", BOTH, *scripted, *LONG, "--plain")
-    pids = [box.wait_until_training() for box in boxes]
-    one.process.send_signal(signal.SIGTERM)
-    assert one.exit_code() == FAILED
-    for box, pid in zip(boxes, pids, strict=True):
-        eventually(lambda box=box: box.statuses == [Status.STOPPED], "its end")
-        eventually(lambda pid=pid: not is_alive(pid), "its supervisor to end")
-    assert "may still run" not in one.stderr
-
-
 def test_a_screen_that_is_ended_leaves_nothing_running_on_any_host(laptop, boxes, scripted):
     command = [laptop.command, "sweep", SMALL, "--vary", BOTH, *scripted, *LONG]
     with PseudoTerminal(command, laptop.environment) as terminal:
@@ -201,20 +190,6 @@ def test_a_screen_that_is_ended_leaves_nothing_running_on_any_host(laptop, boxes
     for box, pid in zip(boxes, pids, strict=True):
         eventually(lambda box=box: box.statuses == [Status.STOPPED], "its end")
         eventually(lambda pid=pid: not is_alive(pid), "its supervisor to end")
-
-
-def test_s_on_the_screen_stops_the_runs_of_all_hosts(laptop, boxes, scripted):
-    command = [laptop.command, "sweep", SMALL, "--vary", BOTH, *scripted, *LONG]
-    with PseudoTerminal(command, laptop.environment) as terminal:
-        for box in boxes:
-            box.wait_until_training()
-        terminal.press("s")
-        terminal.wait_for(b"Stop this sweep?")
-        terminal.press("s")
-        terminal.wait_for(b"2 left for --resume")
-        assert [box.statuses for box in boxes] == [[Status.STOPPED], [Status.STOPPED]]
-        terminal.press("q")
-        assert terminal.process.wait(DEADLINE_S) == INTERRUPTED_BY_USER
 
 
 def test_a_run_outlives_its_sweep_and_whoever_resumes_takes_it_up(sweeper, boxes, scripted):

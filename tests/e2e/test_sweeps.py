@@ -11,7 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from fakes.sessions import DEADLINE_S, FAKES, Log, eventually, is_alive, wait_until_gone
+from fakes.sessions import DEADLINE_S, FAKES, Log, eventually, wait_until_gone
 
 from dlmon.log.directory import list_sessions
 from dlmon.log.folder import LOG_NAME
@@ -139,18 +139,6 @@ def test_every_combination_is_run_as_a_session_of_its_own_and_a_row(sweeper, log
     assert [row[0] for row in table[1:3]] == ["8", "16"]
 
 
-def test_json_is_all_that_stdout_gets(sweeper):
-    one = sweeper("--json", vary={"batch_size": [8, 16]}, options=QUICK, refused=[16])
-    assert one.exit_code() == 0
-    reported = json.loads(one.stdout)
-    assert reported["log"] == str(one.path)
-    assert [(row["options"]["batch_size"], row["status"]) for row in reported["rows"]] == [
-        (8, RunStatus.COMPLETED),
-        (16, RunStatus.IMPOSSIBLE),
-    ]
-    assert reported["rows"][0]["result"]["status"] == "completed"
-
-
 def test_what_cannot_be_run_is_a_row_and_the_sweep_goes_on(sweeper, log_dir):
     scripts = {
         "8": {"building": [["fail", "on purpose"]]},
@@ -228,14 +216,6 @@ def test_a_second_sweep_learns_who_holds_the_first(sweeper, dlmon, log_dir):
     assert one.process.poll() is None
     one.process.send_signal(signal.SIGINT)
     one.exit_code()
-
-
-def test_sigterm_leaves_no_process_behind(sweeper):
-    one = sweeper(vary={"batch_size": [8]}, options=LONG)
-    supervisor = one.running_session().supervisor_pid
-    one.process.send_signal(signal.SIGTERM)
-    assert one.exit_code() == 1
-    eventually(lambda: not is_alive(supervisor), "the supervisor to end")
 
 
 # ---- the command itself ----

@@ -283,27 +283,6 @@ def test_recordings_of_several_machines_are_played_together(terminal, log_dir, d
     shell.assert_left_as_it_was()
 
 
-def test_a_training_is_not_played_with_a_machine(terminal, log_dir, dlmon_command):
-    recorded_host(log_dir, "gpu1")
-    write_log(log_dir, recorded_session())
-    shell = terminal()
-    shell.run(dlmon_command, "replay", "*", "--log-dir", log_dir)
-    shell.wait_for("is of a training", "exit code: 2")
-    assert " ".join(shell.text.split()).count("replay it by itself") == 1
-    shell.assert_left_as_it_was()
-
-
-def test_a_session_that_is_over_is_shown_as_it_ended(terminal, log_dir, dlmon_command):
-    write_log(log_dir, recorded_session())
-    shell = terminal()
-    shell.run(dlmon_command, "attach", "last", "--log-dir", log_dir)
-    shell.wait_for("completed after 32.2 s", "s ± 0.01   first of 3 left out")
-    shell.wait_for("▶ this run", "98 %  61 °C")
-    shell.press("q")
-    shell.wait_for("completed; recorded in", "exit code: 0")
-    shell.assert_left_as_it_was()
-
-
 def test_the_screen_follows_the_size_of_its_terminal(terminal, log_dir, dlmon_command):
     write_log(log_dir, recorded_session("training"))
     shell = terminal()
@@ -330,16 +309,6 @@ def test_a_run_that_is_left_running_goes_on_without_its_terminal(run_on_screen):
     assert log.status == "running"
 
 
-def test_control_c_asks_and_twice_stops(run_on_screen):
-    shell, log = run_on_screen(epochs=MANY)
-    shell.wait_for(TRAINING)
-    shell.press("C-c")
-    shell.wait_for("The session is still running.")
-    shell.press("C-c")
-    shell.wait_for("stopped; recorded in", "exit code: 130")
-    assert log.wait_for_end().status == "stopped"
-
-
 def test_a_run_stops_when_its_screen_is_killed_and_the_shell_goes_on(run_on_screen):
     shell, log = run_on_screen(epochs=MANY)
     shell.wait_for(TRAINING)
@@ -347,14 +316,6 @@ def test_a_run_stops_when_its_screen_is_killed_and_the_shell_goes_on(run_on_scre
     assert log.wait_for_end().status == "stopped"
     assert any("its viewer is gone" in notice for notice in log.notices())
     shell.wait_for("exit code: 137")
-
-
-def test_a_run_stops_when_its_terminal_is_closed(run_on_screen):
-    shell, log = run_on_screen(epochs=MANY)
-    shell.wait_for(TRAINING)
-    shell.close()
-    assert log.wait_for_end().status == "stopped"
-    assert "stopping: its terminal was closed" in log.notices()
 
 
 def test_a_screen_ends_with_a_terminal_that_sends_no_signal(tmp_path):

@@ -28,10 +28,9 @@ def terminal(dlmon_command, tmp_path):
         yield start
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_each_screen_can_be_left_whatever_sizes_came_while_it_started(terminal, seed):
-    draw = random.Random(seed)
-    terminals = [terminal(screen, 120, 40) for screen in ("home", "watch", "replay") * 2]
+def test_each_screen_can_be_left_whatever_sizes_came_while_it_started(terminal):
+    draw = random.Random(1)
+    terminals = [terminal(screen, 120, 40) for screen in ("home", "watch", "replay")]
     for one in terminals:
         one.wait_for(FULL_SCREEN)
     for _ in range(SIZES):
@@ -42,13 +41,10 @@ def test_each_screen_can_be_left_whatever_sizes_came_while_it_started(terminal, 
         one.leave()
 
 
-@pytest.mark.parametrize("later", [None, (100, 30)])
-def test_a_screen_can_be_left_where_the_terminal_has_no_size_yet(terminal, later):
+def test_a_screen_can_be_left_where_the_terminal_has_no_size_yet(terminal):
     terminals = [terminal(screen, *NONE) for screen in ("home", "watch", "replay")]
     for one in terminals:
         one.wait_for(FULL_SCREEN)
-        if later:
-            one.resize(*later)
     for one in terminals:
         one.leave()
 
@@ -58,9 +54,8 @@ KEYS = ("\x1b[A", "\x1b[B", "\x1b[5~", "\x1b[6~", "\x1bOP", "\r", "\t", "\x7f", 
 LETTERS = "abcdefghijlmnoprstuvwxyz0123456789+-.,:/?<>"
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_whatever_comes_from_a_terminal_q_leaves(terminal, seed):
-    draw, one = random.Random(seed), terminal("replay", 120, 40)
+def test_whatever_comes_from_a_terminal_q_leaves(terminal):
+    draw, one = random.Random(1), terminal("replay", 120, 40)
     one.wait_for(FULL_SCREEN)
     for _ in range(60):
         for _ in range(draw.randint(1, 6)):

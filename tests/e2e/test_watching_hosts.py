@@ -243,14 +243,3 @@ def test_what_cannot_be_is_refused_in_one_sentence(refused, arguments, sentence)
     assert (ran.returncode, ran.stdout) == (WRONG_ARGUMENTS, "")
     assert sentence in ran.stderr
     assert "Traceback" not in ran.stderr
-
-
-def test_this_machine_is_printed_as_json_too(dlmon_command, network, watching):
-    watched = watching("--json", "--interval", "0.25")
-    eventually(lambda: len(watched.objects) >= 3, "samples")
-    newest = watched.objects[-1]
-    assert newest["host"] == os.uname().nodename
-    assert newest["memory"]["used_mib"] > 0
-    assert "sessions" not in newest
-    watched.process.send_signal(signal.SIGINT)
-    assert watched.exit_code() == INTERRUPTED_BY_USER

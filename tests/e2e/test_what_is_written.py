@@ -45,14 +45,6 @@ def test_without_colour_no_colour_is_written(attach):
         assert coloured == set()
 
 
-def test_with_ascii_no_other_character_is_written(attach):
-    with attach("--ascii") as terminal:
-        terminal.wait_for(b"completed")
-        terminal.press("l")
-        terminal.wait_until_quiet(0.5)
-        assert terminal.written.isascii()
-
-
 @pytest.mark.parametrize(
     "environment", [{"TERM": "linux"}, {"LC_ALL": "C"}, {"PYTHONIOENCODING": "latin-1"}]
 )

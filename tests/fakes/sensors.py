@@ -41,8 +41,8 @@ def metered() -> None:
     The GPU sleeps until a process is watched; later samples leave out what is as it was.
     """
     began = time.monotonic_ns()
-    send(facts(MachineFacts(cores=2, why={"gpus": "asleep"})))
-    send(machine(cpu=Cpu(pct=7.0), memory=EARLY_MEMORY))
+    asleep = MachineFacts(cores=2, why={"gpus": "asleep"})
+    send(facts(asleep), machine(cpu=Cpu(pct=7.0), memory=EARLY_MEMORY))
     sys.stdin.readline()
     send(facts(MachineFacts(cores=2, gpus=(LATE_GPU,))))
 

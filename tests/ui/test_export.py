@@ -97,20 +97,6 @@ async def test_two_keys_save_a_picture_of_the_screen_without_the_question(
     assert "Hand" not in text
 
 
-async def test_what_was_said_before_is_not_in_the_picture(dlmon_app, log_dir, log, here):
-    app = dlmon_app(log_dir, log)
-    async with app.run_test(size=(120, 40), notifications=True) as pilot:
-        await on_screen(pilot, app, LiveScreen, log)
-        app.show_notice("an earlier notice")
-        await until(pilot, lambda: "an earlier notice" in screen_text(app))
-        await pilot.press("e", "p")
-        await until(pilot, lambda: "saved" in screen_text(app))
-    (picture,) = here.glob("dlmon-*.svg")
-    text = picture.read_text().replace("&#160;", " ")
-    assert "cifar10" in text
-    assert "earlier notice" not in text
-
-
 @pytest.mark.parametrize(("key", "said"), [("h", "can't be written"), ("p", "can't be saved")])
 async def test_a_folder_that_cant_be_written_is_one_sentence(
     dlmon_app, log_dir, log, here, monkeypatch, key, said
@@ -126,16 +112,6 @@ async def test_a_folder_that_cant_be_written_is_one_sentence(
         await until(pilot, lambda: said in " ".join(screen_text(app).split()))
 
 
-async def test_a_session_without_batches_is_reported_with_what_it_has(dlmon_app, log_dir, here):
-    log = write_log(log_dir, of_this_boot(recorded_session("importing")))
-    app = dlmon_app(log_dir, log)
-    async with app.run_test(size=(120, 40), notifications=True) as pilot:
-        await on_screen(pilot, app, LiveScreen, log)
-        await pilot.press("e", "m")
-        await until(pilot, lambda: app.clipboard)
-        assert "cifar10-cnn" in app.clipboard
-
-
 async def test_a_log_that_is_gone_is_one_sentence(dlmon_app, log_dir, log, here):
     app = dlmon_app(log_dir, log)
     async with app.run_test(size=(120, 40), notifications=True) as pilot:
@@ -143,15 +119,4 @@ async def test_a_log_that_is_gone_is_one_sentence(dlmon_app, log_dir, log, here)
         log.unlink()
         await pilot.press("e", "h")
         await until(pilot, lambda: "session.jsonl" in screen_text(app))
-    assert list(here.iterdir()) == []
-
-
-async def test_the_way_back_from_the_question_makes_nothing(dlmon_app, log_dir, log, here):
-    app = dlmon_app(log_dir, log)
-    async with app.run_test(size=(80, 24), notifications=True) as pilot:
-        await on_screen(pilot, app, LiveScreen, log)
-        await pilot.press("e")
-        await until(pilot, lambda: isinstance(app.screen, ExportScreen))
-        await pilot.press("e")
-        await until(pilot, lambda: isinstance(app.screen, LiveScreen))
     assert list(here.iterdir()) == []

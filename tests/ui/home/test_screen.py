@@ -377,7 +377,8 @@ async def burst(shown, *keys):
 
 async def test_enter_right_after_other_keys_trains_what_they_chose(show_home):
     async with show_home((80, 24)) as shown:
-        await burst(shown, "down", "enter", *"wide", "enter")
+        await burst(shown, "down", "enter")
+        await burst(shown, *"wide", "enter")
         names = [workload.name for workload, _ in shown.launched]
         assert names == [NAMES[1], "mnist-mlp-wide"]
 

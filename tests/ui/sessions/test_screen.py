@@ -651,7 +651,8 @@ async def test_a_session_is_given_a_name_and_a_note(shown, log_dir):
         label = Label("batch 256", "after [b]")
         assert shown.asked_for(Rename) == [{"log": log, "label": label}]
         write_label(log, label)
-        await shown.press("ctrl+l", "u", "ctrl+u", "enter")
+        await shown.press("ctrl+l")
+        await shown.press("u", *["backspace"] * 9, "enter")
         assert shown.asked_for(Rename)[1:] == [{"log": log, "label": Label(None, "after [b]")}]
 
 

@@ -119,7 +119,7 @@ async def test_it_scrolls_to_its_end_and_back_and_no_further():
         assert rows(stage, MachineDetail)[0].startswith(" utilisation")
         await stage.pilot._post_mouse_events([events.MouseScrollDown], MachineDetail, (5, 5))
         await stage.settle()
-        assert rows(stage, MachineDetail)[0][:-1].rstrip() == top[4][:-1].rstrip()
+        assert rows(stage, MachineDetail)[0][:40] == top[4][:40]
         await stage.press("end")
         last = rows(stage, MachineDetail)
         assert "late by" in last[-1]

@@ -7,7 +7,7 @@ import pytest
 from fakes.recorded import recorded_machine
 from fakes.screens import FakeLaunch, OneScreen, of_this_boot, screen_text, until
 
-from dlmon.records import MachineFacts, Notice
+from dlmon.records import Notice
 from dlmon.session.follower import SessionFollower
 from tui.machine.panel import MachinePanel
 from tui.requests import GoBack
@@ -98,14 +98,6 @@ async def test_it_says_until_when_it_lasts(recording, for_s, until):
         assert f"recording since 14:56:00, until {until} " in shown.line
 
 
-@pytest.mark.parametrize("for_s", ["2h", [2], {}, -1e300, 1e300, True])
-async def test_a_foreign_length_of_time_breaks_nothing(recording, for_s):
-    shown = recording(recorded_machine(status=None, for_s=for_s))
-    async with shown.app.run_test(size=(80, 24)) as pilot:
-        await shown.begin(pilot)
-        assert shown.line.startswith("recording since 14:56:00")
-
-
 async def test_what_is_recorded_meanwhile_is_shown_and_heard_of(recording):
     header, *samples = recorded_machine(status=None)
     shown = recording([header, *samples[:20]])
@@ -156,28 +148,6 @@ async def test_at_its_end_it_says_from_when_to_when_it_was_recorded(recording):
         await pilot.press("q")
         await pilot.pause()
         assert shown.left == [True]
-
-
-async def test_one_that_was_interrupted_says_so(recording):
-    shown = recording(recorded_machine(status=None), ours=False)
-    async with shown.app.run_test(size=(120, 40)) as pilot:
-        await shown.begin(pilot)
-        shown.log.drop_lock()
-        await shown.tick()
-        lines = shown.text.splitlines()
-        assert "(00:29), interrupted " in lines[-3]
-        assert "interrupted: the process that recorded it ended without a result" in lines[-2]
-
-
-async def test_a_log_that_was_cut_short_is_said(recording):
-    shown = recording(recorded_machine(status=None), ours=False)
-    async with shown.app.run_test(size=(120, 40)) as pilot:
-        await shown.begin(pilot)
-        with shown.log.path.open("rb+") as log:
-            log.truncate(600)
-        await shown.tick()
-        await shown.tick()
-        assert "the log was cut short by another program" in shown.line
 
 
 @pytest.mark.parametrize(
@@ -245,15 +215,6 @@ async def test_d_leaves_it_running(recording):
         assert shown.left == [True]
 
 
-async def test_an_attached_viewer_leaves_without_being_asked(recording):
-    shown = recording(recorded_machine(status=None), ours=False)
-    async with shown.app.run_test() as pilot:
-        await shown.begin(pilot)
-        await pilot.press("q")
-        await pilot.pause()
-        assert shown.left == [True]
-
-
 async def test_whoever_quits_is_asked_and_waits_for_the_end(recording):
     header, *samples, notice, result = recorded_machine(status="stopped")
     shown = recording([header, *samples])
@@ -269,29 +230,3 @@ async def test_whoever_quits_is_asked_and_waits_for_the_end(recording):
         shown.log.write(notice, result)
         await shown.tick()
         assert shown.left == [True]
-
-
-async def test_a_question_about_what_has_ended_is_withdrawn(recording):
-    header, *samples, result = recorded_machine()
-    shown = recording([header, *samples])
-    async with shown.app.run_test(size=(120, 40)) as pilot:
-        await shown.begin(pilot)
-        await pilot.press("q")
-        await pilot.pause()
-        shown.log.write(result)
-        shown.screen.query_one(MachinePanel).paint()
-        shown.screen.tick()
-        shown.screen.query_one(MachinePanel).paint()
-        shown.screen.tick()
-        await pilot.pause()
-        assert shown.app.screen is shown.screen
-        assert shown.left == []
-
-
-async def test_a_machine_of_which_nothing_is_known_is_shown_too(recording):
-    header, *_ = recorded_machine(status=None)
-    shown = recording([replace(header, machine=MachineFacts())])
-    async with shown.app.run_test() as pilot:
-        await shown.begin(pilot)
-        assert "waiting for the sensors" in shown.text
-        assert "recording since 14:56:00" in shown.line

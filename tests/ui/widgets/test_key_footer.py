@@ -70,13 +70,6 @@ async def test_a_click_presses_the_key_under_the_mouse(stage, word, noted):
     assert stage.noted == noted
 
 
-async def test_a_click_on_a_disabled_key_or_beside_the_keys_does_nothing(stage):
-    for column in (stage.row.index("Extra"), len(stage.row) + 5):
-        await stage.pilot.click(KeyFooter, offset=(column, 0))
-    await stage.pilot.pause()
-    assert stage.noted == []
-
-
 async def test_the_key_under_the_mouse_is_explained(stage):
     for word, tooltip in [("Apple", "Take an apple"), ("Extra", "Extra"), ("Move", None)]:
         await stage.pilot.hover(KeyFooter, offset=(stage.row.index(word), 0))
@@ -103,14 +96,6 @@ async def test_a_key_that_would_be_cut_is_left_out_and_the_row_says_so(stage, wi
     await stage.pilot.resize_terminal(width, 5)
     await stage.pilot.pause()
     assert stage.row == row
-
-
-async def test_a_disabled_key_is_dim_and_the_others_are_not(stage):
-    spans = {
-        stage.row[span.start : span.end].strip(): span.style for span in stage.footer.render().spans
-    }
-    assert spans["x"].dim
-    assert not spans["a"].dim
 
 
 async def test_other_keys_are_shown_when_others_can_be_pressed(stage):

@@ -99,20 +99,6 @@ async def test_where_there_is_nothing_to_compare_with_it_says_so():
         assert [row.strip() for row in rows(app.bars)] == ["No earlier run to compare", "with.", ""]
 
 
-async def test_labels_are_cut_by_cells_and_shown_as_they_are():
-    app = BarsApp()
-    label = "[@click=app.quit]x[/]"
-    wide = "日本語の計算機の名前です。とても長い名前"
-    async with app.run_test(size=(120, 3)) as pilot:
-        app.bars.show(comparison(row(label, 1.0, framework=label), row(wide, 0.5)))
-        await pilot.pause()
-        assert rows(app.bars)[0].count(label) == 2
-        assert not app.screen.get_style_at(4, 0).meta
-        await pilot.resize_terminal(38, 3)
-        await pilot.pause()
-        assert rows(app.bars)[1].startswith("  日本語の計算機の名…")
-
-
 async def test_this_run_is_in_view_until_one_scrolls():
     app = BarsApp()
     async with app.run_test(size=(40, 4)) as pilot:

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-import pytest
 from fakes.recorded import folded, recorded_session
 from fakes.screens import until
 from hypothesis import given
@@ -49,20 +48,6 @@ def rows_of(table, width, height=8):
 def test_each_metric_stands_beside_that_of_its_validation():
     shown, _ = headings(100, *TWO_METRICS)
     assert shown[3:] == ["loss", "val_loss", "acc", "val_acc", "auc", "val_auc", "samples/s"]
-
-
-@pytest.mark.parametrize("name", ["eval_loss", "valid/loss", "val_loss"])
-def test_the_loss_of_a_validation_has_one_heading_whatever_a_framework_calls_it(name):
-    shown, _ = headings(100, "loss", name)
-    assert shown[3:5] == ["loss", "val_loss"]
-    # Of two by the same name, each is spelled as it was reported.
-    both, _ = headings(100, "loss", "eval_loss", "val_loss")
-    assert both[3:6] == ["loss", "eval_loss", "val_loss"]
-
-
-def test_a_loss_by_any_spelling_stands_before_other_metrics():
-    shown, _ = headings(100, "acc", "Gen_Loss", "loss")
-    assert shown[3:6] == ["loss", "Gen_Loss", "acc"]
 
 
 def test_a_heading_is_shortened_as_far_as_it_tells_the_metrics_apart():
@@ -131,25 +116,6 @@ async def test_the_border_says_what_has_no_room_and_what_was_cut_short():
         assert str(table.border_subtitle) == "▲ 1 slow: Enter shows what differed"
         table.show(epochs_with(3, *TWO_METRICS))
         assert str(table.border_subtitle) == "+3 metrics  ↑↓ choose"
-
-
-async def test_random_data_are_called_so_in_the_border():
-    app = TableApp()
-    async with app.run_test(size=(60, 8)) as pilot:
-        synthetic = replace(MODEL, data="synthetic", mode="train")
-        app.table.show(epochs_with(2), model=synthetic)
-        assert "synthetic data  (random: nothing to learn)" in str(app.table.border_title)
-        app.table.show_learned("loss 0.41")
-        assert str(app.table.border_title).endswith("loss 0.41  synthetic data")
-        app.table.show_learned("")
-        app.table.show(epochs_with(2), model=replace(synthetic, mode="inference"))
-        assert "learn" not in str(app.table.border_title)
-        app.table.show(epochs_with(2), model=replace(synthetic, data="real"))
-        assert str(app.table.border_title).strip() == "Epochs"
-        app.table.show(epochs_with(2), model=synthetic)
-        await pilot.resize_terminal(30, 8)
-        await pilot.pause()
-        assert str(app.table.border_title).endswith("synthetic data")
 
 
 def numbers(table):

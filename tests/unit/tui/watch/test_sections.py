@@ -130,7 +130,6 @@ def test_what_is_unknown_for_one_reason_is_shown_together():
     [
         ("lost-gpu", "lost"),
         ("asleep", "asleep (runtime power management)"),
-        ("hung-driver", "lost: the sensors gave no sample for 3 s"),
         ("unsupported-gpu", "no reading: not supported"),
         ("no-gpu", f"no GPU: {NO_DRIVER}"),
     ],

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import dlmon
 from dlmon.comparison.conditions import BUSY_CPU_PCT
-from dlmon.comparison.peaks import COMMAND, CalibrationError, Peak, flop_s_text, read_peaks
+from dlmon.comparison.peaks import COMMAND, CalibrationError, flop_s_text, read_peaks
 from dlmon.doctor.detached_runs import what_ends_runs
 from dlmon.doctor.finding import Finding
 from dlmon.doctor.framework_gpus import HIDDEN, compare_gpus
@@ -26,8 +26,6 @@ from dlmon.sensors.linux.rapl import why_no_cpu_energy
 
 OLDEST_PYTHON, FIRST_UNTRIED_PYTHON = (3, 11), (3, 14)
 TENSORFLOW_NAMES = ("tensorflow", "tensorflow-cpu", "tensorflow-macos", "tf-nightly")
-# What the extra `tensorflow[and-cuda]` installs, by CUDA's major version.
-CUDA_NAMES = ("nvidia-cudnn-cu12", "nvidia-cudnn-cu13")
 NVIDIA_PCI_VENDOR = "0x10de"
 # Twice what a day at one sample a second may take.
 MIN_FREE_MIB = 500
@@ -68,7 +66,7 @@ def examine(
         _python(python),
         Finding("dlmon", "ok", f"dlmon {dlmon.__version__}"),
         _keras(version_of),
-        *_backends(version_of, bool(gpus) and frameworks is None),
+        _backends(version_of),
     ]
     if facts is None:
         why = why_no_facts or "the sensors reported nothing"
@@ -86,7 +84,7 @@ def examine(
     if facts is not None:
         findings.append(_energy(root))
     if calibration is not None:
-        findings += _calibration(calibration, machine, version_of)
+        findings += _calibration(calibration, machine)
     findings.append(_sessions(session_directory))
     findings += what_ends_runs(root, environment, user)
     return tuple(_cleaned(finding) for finding in findings)
@@ -137,27 +135,16 @@ def _keras(version_of: Callable[[str], str | None]) -> Finding:
     return Finding("keras", "ok", f"Keras {version}")
 
 
-def _tensorflow(version_of: Callable[[str], str | None]) -> str | None:
-    return next(filter(None, map(version_of, TENSORFLOW_NAMES)), None)
-
-
-def _backends(version_of: Callable[[str], str | None], guess_at_cuda: bool) -> Iterator[Finding]:
-    tensorflow = _tensorflow(version_of)
+def _backends(version_of: Callable[[str], str | None]) -> Finding:
+    tensorflow = next(filter(None, map(version_of, TENSORFLOW_NAMES)), None)
     found = {"tensorflow": tensorflow, "jax": version_of("jax"), "torch": version_of("torch")}
     installed = [f"{TITLES[name]} {version}" for name, version in found.items() if version]
     absent = [TITLES[name] for name, version in found.items() if not version]
     if not installed:
         text = "No backend of Keras is installed: workloads can't train."
-        yield Finding("backend", "missing", text, "python -m pip install tensorflow")
-        return
+        return Finding("backend", "missing", text, "python -m pip install tensorflow")
     others = f"; not installed: {', '.join(absent)} (one backend is enough)" if absent else ""
-    yield Finding("backend", "ok", ", ".join(installed) + others)
-    if guess_at_cuda and tensorflow and not any(version_of(name) for name in CUDA_NAMES):
-        text = (
-            "TensorFlow's CUDA packages are not installed: unless the system has CUDA and cuDNN, "
-            "TensorFlow trains on the CPU."
-        )
-        yield Finding("cuda", "warning", text, "python -m pip install 'tensorflow[and-cuda]'")
+    return Finding("backend", "ok", ", ".join(installed) + others)
 
 
 def _cpu(machine: MachineFacts) -> Finding:
@@ -316,9 +303,7 @@ def _energy(root: Path) -> Finding:
     return Finding("energy", "absent", text)
 
 
-def _calibration(
-    path: Path, machine: MachineFacts | None, version_of: Callable[[str], str | None]
-) -> Iterator[Finding]:
+def _calibration(path: Path, machine: MachineFacts | None) -> Iterator[Finding]:
     """Report the matmul peaks of the devices that are there, and which were not measured."""
     try:
         peaks = read_peaks(path)
@@ -327,24 +312,15 @@ def _calibration(
         return
     devices = {("cpu", (machine.cpu_model if machine else None) or "CPU"): None}
     devices |= {("gpu", gpu.name): None for gpu in (machine.gpus if machine else None) or ()}
-    tensorflow = _tensorflow(version_of)
     for device, name in devices:
-        yield _peaks_of(name, [peak for peak in peaks if peak.is_of(device, name)], tensorflow)
-
-
-def _peaks_of(name: str, peaks: Sequence[Peak], tensorflow: str | None) -> Finding:
-    if not peaks:
-        text = f"The matmul peak of {name} is not measured, so runs show no share of it (optional)."
-        return Finding("calibration", "absent", text, COMMAND)
-    rates = ", ".join(f"{peak.precision} {flop_s_text(peak.flop_s)}" for peak in peaks)
-    oldest = min(peaks, key=lambda peak: peak.wall)
-    day = datetime.fromtimestamp(oldest.wall).strftime("%Y-%m-%d")
-    text = f"Matmul peak of {name}: {rates} ({day})"
-    measured_by = oldest.versions.get("tensorflow")
-    if tensorflow is not None and measured_by not in (None, tensorflow):
-        text = f"{text}. It was measured by TensorFlow {measured_by}, not {tensorflow}."
-        return Finding("calibration", "warning", text, COMMAND)
-    return Finding("calibration", "ok", text)
+        of_device = [peak for peak in peaks if peak.is_of(device, name)]
+        if not of_device:
+            text = f"The matmul peak of {name} is not measured, so runs show no share of it"
+            yield Finding("calibration", "absent", f"{text} (optional).", COMMAND)
+            continue
+        rates = ", ".join(f"{peak.precision} {flop_s_text(peak.flop_s)}" for peak in of_device)
+        day = datetime.fromtimestamp(min(peak.wall for peak in of_device)).strftime("%Y-%m-%d")
+        yield Finding("calibration", "ok", f"Matmul peak of {name}: {rates} ({day})")
 
 
 def _sessions(directory: Path) -> Finding:

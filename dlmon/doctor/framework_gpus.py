@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import signal
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -73,8 +72,6 @@ def compare_gpus(
 def _not_asked(framework: Framework) -> Finding:
     why = framework.why or "it reported nothing"
     step = f"Run `python -c 'import {framework.module}'` to see all that it says."
-    if framework.ended_by == signal.SIGILL:
-        step = f"Install a build of {framework.title} for this CPU: it lacks instructions (AVX)."
     return Finding(TOPIC, "warning", f"{framework.title} could not report its GPUs: {why}.", step)
 
 

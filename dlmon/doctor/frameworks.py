@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import IO, Any
 
 from dlmon.launch.children import SAFE_PATH, die_with_parent, end_group
@@ -124,7 +124,6 @@ class Framework:
         cuda: the version of CUDA that it was built for: "12.5.1", or "12".
         problems: its own messages about what failed.
         why: why it could not be asked, in words.
-        ended_by: the signal that ended it, where one did.
     """
 
     module: str
@@ -134,7 +133,6 @@ class Framework:
     cuda: str | None = None
     problems: tuple[str, ...] = ()
     why: str | None = None
-    ended_by: int | None = None
 
     @property
     def title(self) -> str:
@@ -164,10 +162,8 @@ def ask_framework(
     """
     try:
         with tempfile.TemporaryFile() as answer, tempfile.TemporaryFile() as log:
-            why, number = _run(module, {**environment, **_ENVIRONMENT}, deadline_s, answer, log)
-            problems = error_lines(_text_of(log))
-            framework = _parsed(module, _text_of(answer), problems, why)
-            return replace(framework, ended_by=number)
+            why = _run(module, {**environment, **_ENVIRONMENT}, deadline_s, answer, log)
+            return _parsed(module, _text_of(answer), error_lines(_text_of(log)), why)
     except OSError as error:
         return Framework(module, why=error.strerror or str(error))
 
@@ -184,8 +180,8 @@ def _run(
     deadline_s: float,
     answer: IO[bytes],
     log: IO[bytes],
-) -> tuple[str | None, int | None]:
-    """Let the child write its answer; return what went wrong, and the signal that ended it."""
+) -> str | None:
+    """Let the child write its answer; return what went wrong."""
     process = subprocess.Popen(
         [sys.executable, "-P", "-c", _SCRIPT, module],
         stdin=subprocess.DEVNULL,
@@ -198,15 +194,15 @@ def _run(
     try:
         code = process.wait(deadline_s)
     except subprocess.TimeoutExpired:
-        return f"it did not answer within {deadline_s:g} s", None
+        return f"it did not answer within {deadline_s:g} s"
     finally:
         end_group(process.pid, signal.SIGKILL)
         # One that hangs in the driver may not even die; nobody waits for it.
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(1.0)
     if code < 0:
-        return f"it was ended by a signal: {signal.strsignal(-code) or -code}", -code
-    return f"it ended with exit code {code}" if code else None, None
+        return f"it was ended by a signal: {signal.strsignal(-code) or -code}"
+    return f"it ended with exit code {code}" if code else None
 
 
 def _text_of(file: IO[bytes]) -> str:

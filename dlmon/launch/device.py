@@ -13,7 +13,6 @@ _NO_ANSWER = "the sensors did not answer"
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 _ASKED = re.compile(r"auto|cpu|gpu(:\d{1,4})?", re.ASCII)
-_SEVERAL = re.compile(r"gpu:\d{1,4}([+,]\d{1,4})+", re.ASCII)
 
 
 class DeviceError(ValueError):
@@ -40,11 +39,6 @@ class DeviceChoice:
 
 def check_device_name(asked: str) -> None:
     """Raise `DeviceError` unless `asked` is auto, cpu, gpu or gpu:N."""
-    if _SEVERAL.fullmatch(asked):
-        raise DeviceError(
-            f"{quoted(asked)} names several GPUs, and training on more than one at a time is not "
-            "there yet: name one, such as gpu:0"
-        )
     if not _ASKED.fullmatch(asked):
         raise DeviceError(
             f"there is no device {quoted(asked)}: use auto, cpu, gpu or gpu:N, such as gpu:0"

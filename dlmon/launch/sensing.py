@@ -136,6 +136,7 @@ class Sensing:
             self._probe = self._spawn(None)
 
     def _spawn(self, no_gpus: str | None) -> _Process:
+        # It leaves NVML alone then, and reports that reason in its place.
         process = _Process([*self._command, *(["--no-gpus", no_gpus] if no_gpus else [])])
         asyncio.get_running_loop().add_reader(process.fd, self._read, process)
         if self._watched_pid is not None:

@@ -59,43 +59,14 @@ def main() -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
+    """Return what reads how `dlmon.launch.sensing` starts this; what each means stands there."""
     parser = argparse.ArgumentParser(prog="python -m dlmon.sensors", description=__doc__)
-    parser.add_argument(
-        "--interval",
-        type=_seconds,
-        default=1.0,
-        metavar="SECONDS",
-        help="at least 0.1; 1 by default",
-    )
-    parser.add_argument(
-        "--at-once",
-        action="store_true",
-        help="sample with the facts, which come sooner: somebody waits to see the machine",
-    )
-    parser.add_argument(
-        "--pcie",
-        action="store_true",
-        help="measure what crosses each GPU's PCIe link, which takes 40 ms per GPU",
-    )
-    parser.add_argument(
-        "--wake",
-        metavar="N|any",
-        help="wake GPU N if it sleeps, or any where all sleep: it is to be used",
-    )
-    parser.add_argument(
-        "--no-gpus", metavar="REASON", help="leave NVML alone, and report REASON in its place"
-    )
+    parser.add_argument("--interval", type=float, default=1.0, metavar="SECONDS")
+    parser.add_argument("--at-once", action="store_true")
+    parser.add_argument("--pcie", action="store_true")
+    parser.add_argument("--wake", metavar="N|any")
+    parser.add_argument("--no-gpus", metavar="REASON")
     return parser
-
-
-def _seconds(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = 0.0
-    if not 0.1 <= seconds <= 3600:
-        raise argparse.ArgumentTypeError("a number of seconds from 0.1 to 3600 was expected")
-    return seconds
 
 
 def _read_commands(until: int, process: ProcessProvider) -> bool:

@@ -275,17 +275,6 @@ def test_a_word_that_it_does_not_know_changes_nothing(start):
     assert sensors.end() == 0
 
 
-def test_an_interval_that_cannot_be_is_refused():
-    ended = subprocess.run(
-        [sys.executable, "-P", "-m", "dlmon.sensors", "--interval", "0.01"],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-    )
-    assert ended.returncode == 2
-    assert "0.1" in ended.stderr.splitlines()[-1]
-
-
 @pytest.fixture
 def hide(tmp_path: Path) -> Callable[..., dict[str, str]]:
     """Return the environment of a process that can't import these modules."""

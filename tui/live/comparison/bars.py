@@ -120,6 +120,9 @@ class ComparisonBars(ScrollingLines):
             ((" " * _MARKER_CELLS + NOT_COMPARABLE, MUTED),) if n is None else self._row(n, cells)
             for n in (lines[line] for line in seen)
         ]
+        if lines[seen[-1]] is None:
+            # What it heads is further down.
+            rows[-1] = ()
         rows = self.with_thumb([cut(row, inner) for row in rows], len(lines), width)
         return [*rows, *(cut(row, width) for row in below)][:height]
 

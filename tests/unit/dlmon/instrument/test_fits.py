@@ -5,22 +5,20 @@ does with it is tested end to end.
 """
 
 import gc
-from collections import deque
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
+from fakes.loops import KeptReporter
 
 from dlmon.instrument.batch_plan import plan_of_arrays
 from dlmon.instrument.collector import BatchCollector
-from dlmon.instrument.emitter import Reads
 from dlmon.instrument.fit_report import Known
+from dlmon.instrument.fit_watch import FitWatch
 from dlmon.instrument.fits import callback_class, watch_fits
 from dlmon.instrument.keras_data import Data, NotedData, keep_data
-from dlmon.instrument.queued import MetricsRead
-from dlmon.instrument.reporter import Reporter
 from dlmon.instrument.single_batches import watch_single_batches
-from dlmon.records import Batches, Epoch, Evaluation, Model, Notice, Phase
+from dlmon.records import Batches, Epoch, Evaluation, Model, Phase
 
 MS = 1_000_000
 
@@ -28,8 +26,7 @@ MS = 1_000_000
 class Callback:
     """Keras's base class, as far as it matters."""
 
-    def __init__(self):
-        self._model = self.params = None
+    __module__ = "keras.src.callbacks.callback"
 
     def set_model(self, model):
         self._model = model
@@ -42,32 +39,10 @@ class Callback:
         raise AssertionError("the callback asked for the model while training")
 
 
-CALLBACK_LIST = """
-class CallbackList:
-    def __init__(self, callbacks=None, model=None, **params):
-        self.callbacks = list(callbacks or [])
-        self._model, self.params = model, params
-        for callback in self.callbacks:
-            if isinstance(callback, Callback):
-                callback.set_model(model)
-                callback.set_params(params)
-
-    def __getattr__(self, hook):
-        if not hook.startswith("on_"):
-            raise AttributeError(hook)
-
-        def call(*arguments, **named):
-            for callback in self.callbacks:
-                if hasattr(callback, hook):
-                    getattr(callback, hook)(*arguments, **named)
-
-        return call
-"""
-
-
 class Trainer:
     """A model that trains as Keras does."""
 
+    __module__ = "keras.src.backend.tensorflow.trainer"
     name, built, stop_training, stop_evaluating = "net", True, False, False
     steps_per_execution = 1
 
@@ -81,21 +56,6 @@ class Trainer:
         return {"loss": 0.5}
 
 
-class Emitter:
-    """Keeps what is sent."""
-
-    def __init__(self, queue):
-        self.send = self.batch_ended = self.abandon = queue.append
-        self.reads = Reads()
-
-    def send_metrics(self, t, values):
-        self.reads.is_due = False
-        self.send(MetricsRead(t, values))
-
-    def close(self, wait_s):
-        """Nobody waits for it."""
-
-
 class EpochIterator:
     def __init__(self, batches):
         self.num_batches = batches
@@ -107,99 +67,88 @@ class Keras:
     def __init__(self, monkeypatch):
         self.now = 1_000 * MS
         monkeypatch.setattr("time.monotonic_ns", lambda: self.now)
-        self.reporter = Reporter("/nowhere/socket")
-        self.queue = deque()
-        self.reporter.attach(Emitter(self.queue))
-        self.reporter.start = lambda *about: self.reporter.is_on
-        from dlmon.instrument import fit_watch
-
-        watch = fit_watch.FitWatch(self.reporter, clock=lambda: self.now)
+        self.reporter = KeptReporter()
+        watch = FitWatch(self.reporter, clock=lambda: self.now)
         monkeypatch.setattr("dlmon.instrument.fits.watch_of", lambda reporter: watch)
         monkeypatch.setattr("dlmon.instrument.single_batches.watch_of", lambda reporter: watch)
         self.running = watch.running
-        self.lists = ModuleType("keras.src.callbacks.callback_list")
-        self.lists.Callback = type("Callback", (Callback,), {"__module__": self.lists.__name__})
-        # What Keras's modules call is distinguished from what a script's own loop calls.
-        exec(CALLBACK_LIST, vars(self.lists))
-        watch_fits(self.lists, self.reporter)
-        self.trainers = ModuleType("keras.src.backend.tensorflow.trainer")
-        body = {**vars(Trainer), "__module__": self.trainers.__name__}
-        self.trainers.TensorFlowTrainer = type("TensorFlowTrainer", (Trainer,), body)
-        watch_single_batches(self.trainers, self.reporter)
-        exec(FIT, vars(self.trainers))
+
+        class CallbackList:
+            def __init__(self, callbacks=None, model=None, **params):
+                self.callbacks, self._model, self.params = list(callbacks or []), model, params
+                for callback in self.callbacks:
+                    if isinstance(callback, Callback):
+                        callback.set_model(model)
+                        callback.set_params(params)
+
+            def __getattr__(self, hook):
+                if not hook.startswith("on_"):
+                    raise AttributeError(hook)
+                heard = [getattr(one, hook) for one in self.callbacks if hasattr(one, hook)]
+                return lambda *arguments, **named: [call(*arguments, **named) for call in heard]
+
+        self.CallbackList, self.model = (
+            CallbackList,
+            type("OfKeras", (Trainer,), vars(Trainer) | {}),
+        )
+        watch_fits(SimpleNamespace(CallbackList=CallbackList, Callback=Callback), self.reporter)
+        trainers = ModuleType(Trainer.__module__)
+        trainers.Trainer = self.model
+        watch_single_batches(trainers, self.reporter)
 
     def pass_time(self, ms):
         self.now += ms * MS
 
-    def model(self):
-        return self.trainers.TensorFlowTrainer()
-
-    def fit(self, model, samples=25, callbacks=None, **how):
+    def fit(self, model, samples=25, callbacks=None, epochs=2, validate=None, open_ms=0):
         iterator = EpochIterator(-(-samples // 10))
         plan = plan_of_arrays(10, iterator.num_batches, samples % 10 or None)
         keep_data(iterator, Data(iterator, plan))
-        made = self.lists.CallbackList
-        return self.trainers.fit(made, model, iterator, callbacks, self.pass_time, **how)
-
-    def workload(self, samples=25, **known):
-        """Return the callback of a workload of ours, which knows its samples."""
-        ours = callback_class(self.lists.Callback, self.reporter)
-        return ours(Known(planned(samples), **known))
+        made = self.CallbackList(callbacks, model=model, epochs=epochs, steps=iterator.num_batches)
+        made.on_train_begin()
+        for epoch in range(epochs):
+            made.on_epoch_begin(epoch)
+            self.pass_time(open_ms)
+            for batch in range(iterator.num_batches):
+                made.on_train_batch_begin(batch)
+                self.pass_time(10)
+                made.on_train_batch_end(batch, {"loss": 1.0})
+                if model.stop_training:
+                    break
+            if validate is not None:
+                validate(made)
+            made.on_epoch_end(epoch, {"loss": 0.5})
+            if model.stop_training:
+                break
+        made.on_train_end()
 
     def evaluate(self, model, batches=3, callbacks=None):
         iterator = EpochIterator(batches)
         keep_data(iterator, Data(iterator, plan_of_arrays(10, batches, 5)))
-        if callbacks is None:
-            callbacks = self.lists.CallbackList(model=model, steps=batches)
-        self.trainers.evaluate(callbacks, batches, self.pass_time)
+        made = callbacks or self.CallbackList(model=model, steps=batches)
+        model.stop_evaluating = False
+        made.on_test_begin()
+        for batch in range(batches):
+            made.on_test_batch_begin(batch)
+            self.pass_time(200)
+            made.on_test_batch_end(batch)
+            if model.stop_evaluating:
+                break
+        made.on_test_end({"loss": 0.25})
 
-    def records(self):
-        collector = BatchCollector()
-        collector.take(self.queue, now=self.now)
-        return list(collector.records(finish=True))
+    def workload(self, samples=25, **known):
+        """Return the callback of a workload of ours, which knows its samples."""
+        return callback_class(Callback, self.reporter)(Known(planned(samples), **known))
 
     def of(self, *kinds):
-        return [record for record in self.records() if isinstance(record, kinds)]
+        collector = BatchCollector()
+        collector.take(self.reporter.queue, now=self.now)
+        records = collector.records(finish=True)
+        return [record for record in records if isinstance(record, kinds or object)]
 
 
 def planned(samples):
     """Return the sizes of a pass over so many samples, in batches of ten."""
     return Data.of_samples(samples, 10)
-
-
-FIT = """
-def fit(
-    made, model, iterator, callbacks, pass_time, epochs=2, initial_epoch=0, validate=None, open_ms=0
-):
-    callbacks = made(callbacks, model=model, epochs=epochs, steps=iterator.num_batches)
-    callbacks.on_train_begin()
-    for epoch in range(initial_epoch, epochs):
-        callbacks.on_epoch_begin(epoch)
-        pass_time(open_ms)
-        for batch in range(iterator.num_batches):
-            callbacks.on_train_batch_begin(batch)
-            pass_time(10)
-            callbacks.on_train_batch_end(batch, {"loss": 1.0})
-            if model.stop_training:
-                break
-        if validate is not None:
-            validate(callbacks)
-        callbacks.on_epoch_end(epoch, {"loss": 0.5})
-        if model.stop_training:
-            break
-    callbacks.on_train_end()
-
-def evaluate(callbacks, batches, pass_time):
-    callbacks._model.stop_evaluating = False
-    callbacks.on_test_begin()
-    for batch in range(batches):
-        callbacks.on_test_batch_begin(batch)
-        pass_time(200)
-        callbacks.on_test_batch_end(batch)
-        if callbacks._model.stop_evaluating:
-            break
-    callbacks.on_test_end({"loss": 0.25})
-"""
 
 
 @pytest.fixture
@@ -220,7 +169,7 @@ def counted(epochs):
 
 def test_nothing_is_added_where_no_monitor_listens(keras):
     keras.reporter.close()
-    assert keras.lists.CallbackList([], model=keras.model()).callbacks == []
+    assert keras.CallbackList([], model=keras.model()).callbacks == []
 
 
 def test_a_fit_goes_with_its_list_of_callbacks(keras):
@@ -249,7 +198,7 @@ def test_what_runs_within_a_batch_takes_nothing_of_its_time(keras):
             keras.evaluate(model)
 
     keras.fit(model, epochs=1, callbacks=[Hooks(on_train_batch_end=nest)])
-    records = keras.records()
+    records = keras.of()
     (epoch,) = [record for record in records if isinstance(record, Epoch)]
     assert (epoch.samples, epoch.steps, epoch.whole) == (25, 3, True)
     took = [dt for record in records if isinstance(record, Batches) for dt in record.dt_us]
@@ -285,7 +234,6 @@ def test_an_error_of_ours_never_reaches_the_script(keras, monkeypatch):
     monkeypatch.setattr("dlmon.instrument.fit_report.parameters_of", lambda model: {}["not there"])
     keras.fit(model)
     assert not keras.reporter.is_on
-    assert "stopped watching" in keras.of(Notice)[0].text
 
 
 def test_only_the_wait_after_the_batch_before_is_lost(keras):
@@ -293,7 +241,7 @@ def test_only_the_wait_after_the_batch_before_is_lost(keras):
     model, iterator = keras.model(), EpochIterator(3)
     data = NotedData(iterator, is_waited_for=True, clock=lambda: keras.now)
     keep_data(iterator, data)
-    callbacks = keras.lists.CallbackList(model=model, epochs=1, steps=3)
+    callbacks = keras.CallbackList(model=model, epochs=1, steps=3)
     batch = (np.zeros(4),)
 
     def fetch(ms):
@@ -330,8 +278,8 @@ def phases(records):
 def test_a_workload_goes_through_its_phases_and_sends_its_own_description(keras):
     model, ours = keras.model(), keras.workload(validation=planned(25), evaluation=planned(25))
     keras.fit(model, callbacks=[ours], validate=lambda made: keras.evaluate(model, callbacks=made))
-    keras.evaluate(model, callbacks=keras.lists.CallbackList([ours], model=model))
-    records = keras.records()
+    keras.evaluate(model, callbacks=keras.CallbackList([ours], model=model))
+    records = keras.of()
     assert phases(records) == [
         *("compiling", "training", "compiling", "validating"),
         *("training", "validating", "closing", "evaluating", "closing"),
@@ -347,7 +295,7 @@ def test_a_workload_goes_through_its_phases_and_sends_its_own_description(keras)
 def test_a_run_that_only_computes_gradients_does_not_say_that_it_trains(keras):
     ours = keras.workload(phase="computing gradients")
     keras.fit(keras.model(), callbacks=[ours], open_ms=900)
-    assert phases(keras.records()) == [
+    assert phases(keras.of()) == [
         *("compiling", "computing gradients", "opening", "computing gradients", "closing"),
     ]
 
@@ -356,7 +304,7 @@ def test_no_epoch_of_a_capped_run_is_whole(keras):
     model = keras.model()
     ours = keras.workload(capped=True, evaluation=planned(25), evaluation_capped=True)
     keras.fit(model, callbacks=[ours])
-    keras.evaluate(model, callbacks=keras.lists.CallbackList([ours], model=model))
+    keras.evaluate(model, callbacks=keras.CallbackList([ours], model=model))
     assert [record.whole for record in keras.of(Epoch, Evaluation)] == [False] * 3
 
 
@@ -385,7 +333,7 @@ def test_a_stop_ends_the_evaluation_after_the_current_batch(keras):
     model, ours = keras.model(), keras.workload(evaluation=planned(95))
     stop = keras.reporter.reads.ask_to_stop
     hooks = Hooks(on_test_batch_begin=lambda batch, logs=None: batch == 2 and stop())
-    keras.evaluate(model, 10, callbacks=keras.lists.CallbackList([ours, hooks], model=model))
+    keras.evaluate(model, 10, callbacks=keras.CallbackList([ours, hooks], model=model))
     (evaluation,) = keras.of(Evaluation)
     assert (evaluation.steps, evaluation.samples, evaluation.whole) == (3, 30, False)
 
@@ -398,7 +346,7 @@ def test_a_script_is_never_stopped_by_what_it_reports_to(keras):
 
 def test_batch_hooks_of_a_thread_pool_may_come_in_any_order(keras):
     ours = keras.workload(40, validation=planned(30))
-    made = keras.lists.CallbackList([ours], model=keras.model())
+    made = keras.CallbackList([ours], model=keras.model())
     made.on_train_begin()
     made.on_epoch_begin(0)
     for batch in (1, 0, 3, 2):
@@ -420,7 +368,7 @@ def test_batch_hooks_of_a_thread_pool_may_come_in_any_order(keras):
 def test_several_batches_an_execution_are_reported_one_by_one(keras):
     ours, model = keras.workload(100, validation=planned(60), evaluation=planned(90)), keras.model()
     model.steps_per_execution = 4
-    made = keras.lists.CallbackList([ours], model=model)
+    made = keras.CallbackList([ours], model=model)
 
     def test(steps):
         made.on_test_begin()
@@ -438,7 +386,7 @@ def test_several_batches_an_execution_are_reported_one_by_one(keras):
     made.on_epoch_end(0, {})
     made.on_train_end()
     test(12)
-    records = keras.records()
+    records = keras.of()
     (batches,) = [record for record in records if isinstance(record, Batches)]
     (epoch,) = [record for record in records if isinstance(record, Epoch)]
     (evaluation,) = [record for record in records if isinstance(record, Evaluation)]
@@ -450,7 +398,7 @@ def test_several_batches_an_execution_are_reported_one_by_one(keras):
 
 def test_a_fit_or_a_pass_without_batches_has_none(keras):
     ours, model = keras.workload(100), keras.model()
-    made = keras.lists.CallbackList([ours], model=model)
+    made = keras.CallbackList([ours], model=model)
     keras.evaluate(model, 0, callbacks=made)
     made.on_train_begin()
     made.on_epoch_begin(0)

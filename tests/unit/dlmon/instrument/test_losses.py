@@ -1,32 +1,24 @@
-"""The loss that a PyTorch script goes backward from, with tensors and optimisers of our own."""
+"""The loss that a PyTorch script goes backward from, with tensors of our own."""
 
 import math
 import sys
 from types import SimpleNamespace
 
 import pytest
-from fakes.loops import KeptReporter
+from fakes.loops import KeptReporter, Optimizer
 
-from dlmon.instrument.pytorch import (
-    losses_of,
-    watch_backward,
-    watch_clipping,
-    watch_optimizers,
-    watch_scalers,
-)
-from dlmon.instrument.queued import MetricsRead
+from dlmon.instrument.pytorch import losses_of, watch_backward, watch_clipping
 
 
 class Tensor:
     """A number, on a device."""
 
-    def __init__(self, value, device="cpu", size=1):
-        self.value, self.size = value, size
-        self.device = SimpleNamespace(type=device)
+    def __init__(self, value, device="cpu"):
+        self.value, self.device = value, SimpleNamespace(type=device)
         self.is_cpu, self.is_cuda = device == "cpu", device == "cuda"
 
     def numel(self):
-        return self.size
+        return 1
 
     def item(self):
         return self.value
@@ -43,61 +35,27 @@ class Tensor:
     def __sub__(self, other):
         return Tensor(self.value - other.value, self.device.type)
 
-    def backward(self, gradient=None, inputs=None):
-        autograd.backward(self, gradient, inputs=inputs)
-
-
-autograd = SimpleNamespace()
-
-
-def go_backward(tensor, gradients=None, inputs=None):
-    if tensor.value == "broken":
-        raise ValueError("of the script's own")
-
-
-class Optimizer:
-    """Steps as PyTorch's do: the hooks around whatever a closure computes."""
-
-    hooks = SimpleNamespace(before=[], after=[])
-
-    def step(self, closure=None):
-        for hook in self.hooks.before:
-            hook(self, (), {})
-        if closure is not None:
-            closure()
-        for hook in self.hooks.after:
-            hook(self, (), {})
-
-    def zero_grad(self):
-        """Nothing has gradients here."""
-
-
-class GradScaler:
-    def __init__(self, factor=1024.0):
-        self.factor = factor
-
-    def scale(self, outputs):
-        return outputs if self.factor == 1 else Tensor(outputs.value * self.factor)
-
 
 class Reports(KeptReporter):
-    """A monitor that listens, and the losses that it was sent."""
+    """A monitor that listens, and the metrics that it was sent."""
 
     def __init__(self):
         super().__init__()
         self.reads.is_due = True
-        self.losses = []
+        self.read = []
 
     def send_metrics(self, t, values):
         self.reads.is_due = False
-        self.losses.append(float(values["loss"]))
-        self.send(MetricsRead(t, values))
+        self.read.append({name: float(value) for name, value in values.items()})
+
+    @property
+    def losses(self):
+        return [values["loss"] for values in self.read]
 
 
 @pytest.fixture
-def script(monkeypatch):
-    """Return what a script imports, watched: `Tensor`, `Optimizer`, `GradScaler`; and reports."""
-    done = SimpleNamespace(capturing=False)
+def torch(monkeypatch):
+    """Return PyTorch, as far as it is asked; `is_recorded` says that a GPU's work is recorded."""
 
     class Event:
         def record(self, stream):
@@ -106,216 +64,179 @@ def script(monkeypatch):
         def query(self):
             return True
 
-    cuda = SimpleNamespace(
+    torch = SimpleNamespace(is_recorded=False, Tensor=Tensor, float64="float64")
+    torch.compiler = SimpleNamespace(is_compiling=lambda: False)
+    torch.cuda = SimpleNamespace(
         Event=Event,
         current_stream=lambda device: None,
-        is_current_stream_capturing=lambda: done.capturing,
+        is_current_stream_capturing=lambda: torch.is_recorded,
     )
-    module = SimpleNamespace(cuda=cuda, float64="float64", is_grad_enabled=lambda: True)
-    monkeypatch.setitem(sys.modules, "torch", module)
-    watched = SimpleNamespace(
-        reporter=Reports(),
-        gpu=done,
-        Tensor=type("Tensor", (Tensor,), {}),
-        Optimizer=type("Optimizer", (Optimizer,), {"zero_grad": Optimizer.zero_grad}),
-        GradScaler=type("GradScaler", (GradScaler,), {"scale": GradScaler.scale}),
-    )
-    monkeypatch.setattr(
-        GradScaler,
-        "scale",
-        lambda scaler, outputs: (
-            outputs if scaler.factor == 1 else watched.Tensor(outputs.value * scaler.factor)
-        ),
-    )
-    watched.GradScaler.scale = GradScaler.scale
-    hooks = watched.Optimizer.hooks = SimpleNamespace(before=[], after=[])
-    optimizers = SimpleNamespace(
-        register_optimizer_step_pre_hook=hooks.before.append,
-        register_optimizer_step_post_hook=hooks.after.append,
-        Optimizer=watched.Optimizer,
-    )
-    module.Tensor, autograd.backward = watched.Tensor, go_backward
-    watch_backward(autograd, watched.reporter)
-    watch_optimizers(optimizers, watched.reporter)
-    watch_scalers(SimpleNamespace(GradScaler=watched.GradScaler), watched.reporter)
-    return watched
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    return torch
 
 
-def trained(script, *values, optimizer=None, device="cpu"):
-    """Train so many batches, and return what was read of their losses."""
-    optimizer = optimizer or script.Optimizer()
+@pytest.fixture
+def reporter():
+    return Reports()
+
+
+@pytest.fixture
+def losses(torch, reporter):
+    losses = losses_of(reporter)
+    losses.begin_epoch()
+    return losses
+
+
+def train(losses, *values, optimizer, device="cpu"):
     for value in values:
-        optimizer.zero_grad()
-        script.Tensor(value, device).backward()
-        optimizer.step()
-    return script.reporter.losses
+        losses.zeroed()
+        losses.went_backward(Tensor(value, device))
+        losses.stepped(optimizer)
 
 
-def epoch_loss(script):
+def epoch_loss(losses):
     """Return what the epoch that ends comes to; another one begins."""
-    losses = losses_of(script.reporter)
     known = losses.end_epoch().metrics
     losses.begin_epoch()
     return float(known["loss"]) if known else None
 
 
-def test_what_is_read_is_the_mean_of_all_steps_since_the_last_time(script):
-    optimizer = script.Optimizer()
-    assert trained(script, 0.5, 0.4, 0.2, optimizer=optimizer) == [0.5]
-    script.reporter.reads.is_due = True
-    assert trained(script, 0.3, 0.1, optimizer=optimizer) == [0.5, pytest.approx(0.3)]
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_what_is_read_is_the_mean_of_all_steps_since_the_last_time(losses, reporter, device):
+    optimizer = Optimizer()
+    train(losses, 0.5, 0.4, 0.2, optimizer=optimizer, device=device)
+    reporter.reads.is_due = True
+    train(losses, 0.3, 0.1, optimizer=optimizer, device=device)
+    assert reporter.losses == [0.5, pytest.approx(0.3)]
+    assert epoch_loss(losses) == pytest.approx(0.3)
 
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
-def test_an_epoch_with_a_loss_that_is_no_number_has_none(script, device):
-    losses_of(script.reporter).begin_epoch()
-    trained(script, 4.0, math.nan, 2.0, device=device)
-    ended = losses_of(script.reporter).end_epoch()
-    assert math.isnan(float(ended.metrics["loss"]))
+def test_an_epoch_with_a_loss_that_is_no_number_has_none(losses, device):
+    train(losses, 4.0, math.nan, 2.0, optimizer=Optimizer(), device=device)
+    assert math.isnan(epoch_loss(losses))
 
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
-def test_what_is_left_over_at_the_end_of_an_epoch_is_of_the_next_ones_first_step(script, device):
-    optimizer, losses = script.Optimizer(), losses_of(script.reporter)
-    losses.begin_epoch()
-    trained(script, 4.0, 2.0, optimizer=optimizer, device=device)
-    script.Tensor(0.25, device).backward()
-    first = epoch_loss(script)
-    script.Tensor(0.5, device).backward()
-    optimizer.step()
-    assert (first, epoch_loss(script)) == (3.0, 0.75)
+def test_what_is_left_over_at_the_end_of_an_epoch_is_of_the_next_ones_first_step(losses, device):
+    optimizer = Optimizer()
+    train(losses, 4.0, 2.0, optimizer=optimizer, device=device)
+    losses.went_backward(Tensor(0.25, device))
+    first = epoch_loss(losses)
+    losses.went_backward(Tensor(0.5, device))
+    losses.stepped(optimizer)
+    assert (first, epoch_loss(losses)) == (3.0, 0.75)
 
 
-def test_an_epoch_whose_loss_the_framework_says_has_none_of_ours(script):
-    losses_of(script.reporter).begin_epoch()
-    trained(script, 4.0, device="cuda")
-    ended = losses_of(script.reporter).end_epoch()
+def test_an_epoch_whose_loss_the_framework_says_has_none_of_ours(losses):
+    train(losses, 4.0, optimizer=Optimizer())
+    ended = losses.end_epoch()
     ended.is_told = True
     assert ended.metrics == {}
 
 
-def test_an_epoch_some_of_whose_losses_were_missed_has_none(script):
-    optimizer, scaler, losses = script.Optimizer(), script.GradScaler(), losses_of(script.reporter)
-    losses.begin_epoch()
-    scaler.scale(script.Tensor(0.5)).backward()
-    optimizer.step()
-    script.Tensor(8.0).backward()
-    optimizer.step()
-    assert losses.end_epoch().metrics == {}
-    losses.begin_epoch()
-    scaler.scale(script.Tensor(0.25)).backward()
-    optimizer.step()
-    assert losses.end_epoch().metrics == {"loss": 0.25}
+def test_what_was_scaled_is_read_as_it_was_and_an_epoch_that_misses_a_loss_has_none(losses):
+    optimizer = Optimizer()
+    for values in ([0.5, 0.25], [0.5, None], [0.25, 0.75]):
+        for value in values:
+            loss, scaled = Tensor(value or 9.0), Tensor((value or 9.0) * 1024)
+            losses.scaled(loss, scaled)
+            # What the script makes of it before it goes backward is not known.
+            losses.went_backward(scaled if value else Tensor(77.0))
+            losses.stepped(optimizer)
+    assert epoch_loss(losses) is None
+    losses.scaled(loss, scaled)
+    losses.went_backward(scaled)
+    losses.stepped(optimizer)
+    assert epoch_loss(losses) == 0.75
 
 
-def test_the_optimizer_that_steps_first_in_an_epoch_is_followed_there(script):
-    one, other = script.Optimizer(), script.Optimizer()
-    losses_of(script.reporter).begin_epoch()
-    trained(script, 0.5, optimizer=one)
-    trained(script, 9.0, optimizer=other)
-    assert epoch_loss(script) == 0.5
-    trained(script, 7.0, optimizer=other)
-    assert epoch_loss(script) == 7.0
+def test_the_optimizer_that_steps_first_in_an_epoch_is_followed_there(losses, reporter):
+    one, other = Optimizer(), Optimizer()
+    train(losses, 0.5, optimizer=one)
+    reporter.reads.is_due = True
+    train(losses, 9.0, optimizer=other)
+    train(losses, 0.25, optimizer=one)
+    assert epoch_loss(losses) == 0.375
+    train(losses, 7.0, optimizer=other)
+    assert epoch_loss(losses) == 7.0
+    assert reporter.losses == [0.5, 0.25]
 
 
-def test_gradients_that_are_thrown_away_have_no_part_in_it(script):
-    optimizer = script.Optimizer()
-    optimizer.step()
-    script.Tensor(7.0).backward()
-    optimizer.zero_grad()
-    script.Tensor(0.5).backward()
-    optimizer.step()
-    assert script.reporter.losses == [0.5]
+def test_gradients_that_are_thrown_away_have_no_part_in_it(losses):
+    losses.went_backward(Tensor(7.0))
+    train(losses, 0.5, optimizer=Optimizer())
+    assert epoch_loss(losses) == 0.5
 
 
-def test_a_gpu_whose_work_is_recorded_is_left_alone(script):
-    script.gpu.capturing = True
-    assert trained(script, 0.5, 0.4, 0.3, device="cuda") == []
-    script.gpu.capturing = False
-    assert trained(script, 0.5, 0.4, 0.3, device="cuda") != []
+def test_of_what_an_optimizer_computes_itself_the_first_counts(losses):
+    """As of L-BFGS, which computes the loss many times in a step, and returns the first."""
+    losses.is_within_step = True
+    for value in (0.5, 0.4, 0.3):
+        losses.zeroed()
+        losses.went_backward(Tensor(value))
+    losses.stepped(Optimizer())
+    assert epoch_loss(losses) == 0.5
 
 
-@pytest.mark.parametrize("why", ["deepspeed", "xla", "keras", "script"])
+def test_a_gpu_whose_work_is_recorded_is_left_alone(losses, torch, reporter):
+    optimizer, torch.is_recorded = Optimizer(), True
+    train(losses, 0.5, 0.4, optimizer=optimizer, device="cuda")
+    assert (reporter.losses, epoch_loss(losses)) == ([], None)
+    torch.is_recorded = False
+    train(losses, 0.5, optimizer=optimizer, device="cuda")
+    assert reporter.losses == [0.5]
+
+
+@pytest.mark.parametrize("why", ["deepspeed", "xla", "keras", "script", "error"])
 def test_where_something_else_knows_it_or_to_ask_would_compute_no_loss_is_read(
-    script, monkeypatch, why
+    losses, reporter, monkeypatch, why
 ):
     if why == "deepspeed":
         monkeypatch.setitem(sys.modules, why, SimpleNamespace())
     elif why == "keras":
-        script.reporter.take(why)
+        reporter.take(why)
     elif why == "script":
-        script.reporter.reads.are_reported = True
-    assert trained(script, 0.5, 0.4, 0.3, device="xla" if why == "xla" else "cpu") == []
+        reporter.reads.are_reported = True
+    optimizer, first = Optimizer(), ["text"] if why == "error" else []
+    for value in [*first, 0.5, 0.4, 0.3]:
+        if losses.is_reading:
+            train(losses, value, optimizer=optimizer, device="xla" if why == "xla" else "cpu")
+    assert reporter.losses == []
+    assert reporter.is_on
 
 
-def test_an_error_of_ours_ends_the_reading_alone(script):
-    optimizer = script.Optimizer()
-    assert trained(script, "text", 0.5, 0.3, optimizer=optimizer) == []
-    script.reporter.reads.is_due = True
-    assert trained(script, 0.5, 0.4, optimizer=optimizer) == []
-    assert losses_of(script.reporter).end_epoch().metrics == {}
-    assert script.reporter.is_on
+def test_an_error_of_the_scripts_reaches_it_without_a_frame_of_ours(losses, reporter):
+    def backward(tensors, gradients=None):
+        raise ValueError("of the script's own")
 
-
-def test_an_error_of_the_scripts_reaches_it_without_a_frame_of_ours(script):
-    optimizer = script.Optimizer()
-    optimizer.step()
+    autograd = SimpleNamespace(backward=backward)
+    watch_backward(autograd, reporter)
     with pytest.raises(ValueError, match="own") as caught:
-        script.Tensor("broken", "xla").backward()
-    names = [frame.name for frame in caught.traceback]
-    assert names == [caught.traceback[0].name, "backward", "go_backward"]
+        autograd.backward(Tensor("broken", "xla"))
+    assert [frame.name for frame in caught.traceback] == [caught.traceback[0].name, "backward"]
 
 
-def metrics_read(script):
-    return [item.metrics for item in script.reporter.queue if isinstance(item, MetricsRead)]
-
-
-def clipping(script, norm, is_compiling=False):
-    """Return PyTorch's module of what clips gradients, watched."""
-    torch = SimpleNamespace(
-        Tensor=script.Tensor, compiler=SimpleNamespace(is_compiling=lambda: is_compiling)
-    )
-
-    def clip_grad_norm_(parameters, max_norm):
-        if norm is None:
-            raise RuntimeError("The total norm is non-finite")
-        return norm
-
-    module = SimpleNamespace(torch=torch, clip_grad_norm_=clip_grad_norm_)
-    watch_clipping(module, script.reporter)
+def clipping(torch, reporter, norm):
+    """Return PyTorch's function that clips gradients, watched."""
+    module = SimpleNamespace(torch=torch, clip_grad_norm_=lambda parameters, most: norm)
+    watch_clipping(module, reporter)
     return module.clip_grad_norm_
 
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
-def test_the_learning_rate_and_the_norm_are_read_with_the_loss(script, device):
-    norm = script.Tensor(2.5, device)
-    clip, optimizer = clipping(script, norm), script.Optimizer()
+def test_the_learning_rate_and_the_norm_before_a_step_are_read_with_the_loss(
+    losses, torch, reporter, device, monkeypatch
+):
+    monkeypatch.setattr(Tensor, "__float__", lambda tensor: tensor.value, raising=False)
+    optimizer = Optimizer()
     optimizer.param_groups = [{"lr": 0.1}, {"lr": 0.2}]
-    script.Tensor(0.5, device).backward()
-    assert clip([], 1.0) is norm
-    optimizer.step()
-    (values,) = metrics_read(script)
-    assert (float(values["loss"]), values["learning_rate"]) == (0.5, 0.1)
-    assert device == "cpu" or (values["loss"].is_there(), float(values["grad_norm"])) == (True, 2.5)
-
-
-def test_where_there_is_no_norm_or_no_rate_none_is_read(script):
-    optimizer = script.Optimizer()
-    optimizer.param_groups = []
-    with pytest.raises(RuntimeError, match="non-finite"):
-        clipping(script, None)([], 1.0)
-    clipping(script, 0.5)([], 1.0)
-    clipping(script, script.Tensor(0.5), is_compiling=True)([], 1.0)
-    assert trained(script, 0.5, optimizer=optimizer) == [0.5]
-    assert metrics_read(script) == [{"loss": 0.5}]
-    assert losses_of(script.reporter).read_names == set()
-
-
-def test_a_norm_counts_for_the_step_after_it_alone(script):
-    optimizer = script.Optimizer()
-    clipping(script, script.Tensor(2.5))([], 1.0)
-    trained(script, 0.5, optimizer=optimizer)
-    script.reporter.reads.is_due = True
-    trained(script, 0.5, optimizer=optimizer)
-    first, second = metrics_read(script)
-    assert ("grad_norm" in first, "grad_norm" in second) == (True, False)
+    norm = Tensor(2.5, device)
+    assert clipping(torch, reporter, norm)([], 1.0) is norm
+    train(losses, 0.5, optimizer=optimizer, device=device)
+    optimizer.param_groups, reporter.reads.is_due = [], True
+    torch.compiler.is_compiling = lambda: True
+    clipping(torch, reporter, norm)([], 1.0)
+    train(losses, 0.5, optimizer=optimizer, device=device)
+    assert reporter.read == [{"loss": 0.5, "learning_rate": 0.1, "grad_norm": 2.5}, {"loss": 0.5}]
+    assert losses.read_names == {"learning_rate", "grad_norm"}

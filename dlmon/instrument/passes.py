@@ -469,8 +469,7 @@ class Passes:
         assert stretch.optimizer is not None
         first, steps = stretch.optimizer(), optimizer()
         if first is steps:
-            self._end_batch_of_stretch(stretch, began)
-            self._take_looks(stretch)
+            self._next_batch(stretch, began)
             is_loop = stretch.number >= (FEW_BACKWARDS if first is BACKWARD else 1)
             if stretch.state == HELD and is_loop:
                 self.reports.train(stretch)
@@ -487,16 +486,17 @@ class Passes:
             self.reports.stepped_by = optimizer
         stretch.thread, stretch.waits = thread, False
         self._begin(stretch, now, with_gradients=True)
-        self._take_looks(stretch)
+        self._next_batch(stretch, now)
 
-    def _end_batch_of_stretch(self, stretch: Pass, now: int) -> None:
-        """End a batch, with the wait for what the next step trains on.
+    def _next_batch(self, stretch: Pass, now: int) -> None:
+        """End a batch of a stretch, and begin one with the samples that were taken for it.
 
         Whether a loop takes a batch for each step shows at its second one: before the first, a
-        batch may only have been looked at.
+        batch may only have been looked at. A step for which none were taken trains on those of the
+        one before; of another loader's batches only the wait counts, as where they are zipped.
         """
         looks = stretch.thread.looks
-        if stretch.state == HELD and not stretch.number:
+        if stretch.in_hand and stretch.state == HELD and not stretch.number:
             if looks:
                 stretch.loader, stretch.waits = looks[0].loader.without_passes(), True
             else:
@@ -505,14 +505,6 @@ class Passes:
         stretch.wait_ns = sum(look.opened - look.begin + look.waited_ns for look in looks)
         stretch.asked = now
         self._go_on(stretch, now)
-
-    def _take_looks(self, stretch: Pass) -> None:
-        """Begin a batch of a stretch, with the samples that were taken for it.
-
-        A step for which none were taken trains on those of the one before. Of another loader's
-        batches only the wait counts, as where they are zipped.
-        """
-        looks = stretch.thread.looks
         if looks and (stretch.waits or stretch.state == HELD):
             source = looks[0].source()
             held = (item for look in looks if look.source() is source for item in look.held or ())

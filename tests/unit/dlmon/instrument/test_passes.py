@@ -331,13 +331,25 @@ def draw(script, loader, optimizer, steps, batches=1, ms=5):
         script.step(optimizer)
 
 
-def test_a_loop_that_takes_single_batches_has_samples_and_waits_for_them(script):
+def hold(script, loader, optimizer, steps, batches=1, ms=5):
+    """Train with single batches of iterators that have a name."""
+    for _ in range(steps):
+        for _ in range(batches):
+            batches_of_loader = iter(loader)
+            next(batches_of_loader)
+        script.took(ms)
+        script.step(optimizer)
+    del batches_of_loader
+
+
+@pytest.mark.parametrize("take", [draw, hold])
+def test_a_loop_that_takes_single_batches_has_samples_and_waits_for_them(script, take):
     loader = script.loader(100, 10, wait_ms=2, opens_ms=30)
-    draw(script, loader, Optimizer(), steps=6)
+    take(script, loader, Optimizer(), steps=6)
     reported = script.reported()
     assert reported.epochs == []
     [model] = reported.models
-    assert (model.batch_size, model.samples_per_epoch) == (10, None)
+    assert (model.batch_size, model.samples_per_epoch, model.has_epochs) == (10, None, False)
     assert model.why["samples_per_epoch"] == "a loop that takes single batches has no epochs"
     # From step to step: one of the step, 30 of opening, two of waiting, five of work.
     assert reported.dt_ms == [38] * 5 + [1]
@@ -379,32 +391,6 @@ def test_a_loop_over_one_batch_that_was_taken_before_it_has_no_samples(script):
     assert (model.batch_size, model.has_epochs) == (None, False)
     assert {batches.samples for batches in reported.batches} == {None}
     assert {batches.wait_us for batches in reported.batches} == {None}
-
-
-def hold(script, loader, optimizer, steps, batches=1, ms=5):
-    """Train with single batches of iterators that have a name."""
-    for _ in range(steps):
-        for _ in range(batches):
-            batches_of_loader = iter(loader)
-            next(batches_of_loader)
-        script.took(ms)
-        script.step(optimizer)
-    del batches_of_loader
-
-
-def test_single_batches_count_though_their_iterators_have_a_name(script):
-    loader = script.loader(100, 10, wait_ms=2, opens_ms=30)
-    hold(script, loader, Optimizer(), steps=6)
-    reported = script.reported()
-    assert reported.epochs == []
-    [model] = reported.models
-    assert (model.batch_size, model.samples_per_epoch) == (10, None)
-    assert model.why["epochs"] == "a loop that takes single batches has no epochs"
-    assert model.has_epochs is False
-    assert reported.dt_ms == [38] * 5 + [1]
-    assert [sum(batches.counted) for batches in reported.batches] == [60]
-    assert reported.wait_ms == 5 * 32
-    assert "validating" not in reported.phases
 
 
 def test_several_single_batches_with_a_name_all_count_from_the_second_step_on(script):

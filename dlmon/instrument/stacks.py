@@ -16,6 +16,7 @@ from types import FrameType
 from dlmon.records import Frame, SeenAt, Stack, ThreadStack
 
 LOOK_S = 0.05
+_LOOK_NS = int(LOOK_S * 1e9)
 LEAST_PAUSE_NS = 500_000_000
 NOTICED_NS = 250_000_000
 """A pause is noticed so late at most, where nothing holds the side thread up."""
@@ -26,8 +27,6 @@ LATE_NS = 5_000_000_000
 REPORT_NS = 1_000_000_000
 """A pause that goes on is reported after this long, then after twice as long, and so on."""
 REPORTS_APART_NS = 60_000_000_000
-THINNED_AT = 1200
-"""From so many looks on, every second one is forgotten, and there are half as many from then on."""
 MOST_SHORT_REPORTS = 1000
 """After so many, pauses of less than `LONG_NS` are reported no more."""
 LONG_NS = 10_000_000_000
@@ -122,18 +121,18 @@ class Looks:
         self._lines_of = lines_of
         self.thread: int | None = None
         """The ident of the thread that trains; None before anything trains."""
-        # The place that each look has seen, and whether it could not come when it was due.
-        self._looks: list[tuple[tuple[_Line, _Line | None], bool]] = []
+        # The places that were seen, and how many of the looks could not come when they were due.
+        self._seen: Counter[tuple[_Line, _Line | None]] = Counter()
+        self._held = 0
         self._begin_ns: int | None = None
         self._first_ns = 0
-        self._interval_ns = int(LOOK_S * 1e9)
         self._due_ns = self._report_ns = 0
         self._reports = 0
 
     @property
     def wait_s(self) -> float | None:
         """How long until the next look; None where there is no pause."""
-        return None if self._begin_ns is None else self._interval_ns / 1e9
+        return None if self._begin_ns is None else LOOK_S
 
     def take(
         self, quiet_since_ns: int | None, steps_us: Callable[[], list[int]], now: int
@@ -157,14 +156,10 @@ class Looks:
             least_ns = max(LEAST_PAUSE_NS, int(STEPS * 1000 * median(steps_us() or [0])))
             if quiet_ns < least_ns:
                 return ended
-            self._begin(quiet_since_ns, now)
+            self._seen, self._held = Counter(), 0
+            self._begin_ns, self._report_ns = quiet_since_ns, quiet_since_ns + REPORT_NS
             self._first_ns = self._due_ns = min(now, quiet_since_ns + least_ns + NOTICED_NS)
         return self._look(now) or ended
-
-    def _begin(self, begin_ns: int, now: int) -> None:
-        self._looks, self._begin_ns = [], begin_ns
-        self._interval_ns, self._due_ns = int(LOOK_S * 1e9), now
-        self._report_ns = begin_ns + REPORT_NS
 
     def _look(self, now: int) -> Stack | None:
         if now < self._due_ns:
@@ -175,14 +170,13 @@ class Looks:
         if now - self._due_ns > LATE_NS and (lines := self._lines_of(self.thread)):
             # While Python's lock is held, no thread goes on.
             held_at = lines[0], next((line for line in lines if is_of_script(line[0])), None)
-            self._looks += [(held_at, True)] * ((now - self._due_ns) // self._interval_ns)
+            looks = (now - self._due_ns) // _LOOK_NS
+            self._seen[held_at] += looks
+            self._held += looks
         if inner is not None:
-            self._looks.append(((inner, script), False))
-        self._due_ns = now + self._interval_ns
-        while len(self._looks) >= THINNED_AT:
-            self._looks = self._looks[::2]
-            self._interval_ns *= 2
-        if now < self._report_ns or not self._looks:
+            self._seen[inner, script] += 1
+        self._due_ns = now + _LOOK_NS
+        if now < self._report_ns or not self._seen:
             return None
         lasted_ns = now - self._begin_ns
         self._report_ns = now + min(lasted_ns, REPORTS_APART_NS)
@@ -191,9 +185,9 @@ class Looks:
     def _ended(self, end_ns: int | None) -> Stack | None:
         """Return what was seen in the pause that is over."""
         begin_ns, self._begin_ns = self._begin_ns, None
-        if begin_ns is None or not self._looks:
+        if begin_ns is None or not self._seen:
             return None
-        end_ns = max(end_ns or self._due_ns - self._interval_ns, begin_ns)
+        end_ns = max(end_ns or self._due_ns - _LOOK_NS, begin_ns)
         self._reports += 1
         if self._reports > MOST_SHORT_REPORTS and end_ns - begin_ns < LONG_NS:
             return None
@@ -202,12 +196,11 @@ class Looks:
     def _stack(self, t: int, goes_on: bool | None = None, begin_ns: int | None = None) -> Stack:
         begin_ns = self._begin_ns if begin_ns is None else begin_ns
         assert begin_ns is not None
-        seen = Counter(place for place, _ in self._looks)
         # Its first look and its last.
-        due = 1 + max(0, t - self._first_ns) // self._interval_ns
+        due = 1 + max(0, t - self._first_ns) // _LOOK_NS
         places = tuple(
             SeenAt(count, Frame(*inner), Frame(*script) if script else None)
-            for (inner, script), count in seen.most_common(MOST_PLACES)
+            for (inner, script), count in self._seen.most_common(MOST_PLACES)
         )
-        looks, held = len(self._looks), sum(is_held for _, is_held in self._looks)
-        return Stack(t, begin_ns, looks, max(looks, due), places, goes_on, held=held or None)
+        looks = self._seen.total()
+        return Stack(t, begin_ns, looks, max(looks, due), places, goes_on, held=self._held or None)

@@ -7,9 +7,7 @@ import time
 import pytest
 
 from dlmon.instrument.stacks import (
-    LOOK_S,
     MOST_SHORT_REPORTS,
-    THINNED_AT,
     Looks,
     is_of_script,
     lines_of,
@@ -112,15 +110,6 @@ def test_a_pause_that_goes_on_is_reported_ever_more_seldom():
     ages_s = [round(stack.t / 1e9) for stack in reports]
     assert ages_s[:6] == [1, 2, 4, 8, 16, 32]
     assert len(ages_s) <= 12
-
-
-def test_long_pauses_are_looked_at_less_often_and_shares_hold():
-    training = Training()
-    training.run(0, 600 * S)
-    stack = training.end(600 * S)
-    assert stack.looks < THINNED_AT
-    assert training.looks._interval_ns > LOOK_S * 1e9
-    assert abs(stack.places[0].looks - stack.looks) <= 4
 
 
 def test_looks_that_did_not_come_are_counted():

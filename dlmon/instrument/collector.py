@@ -41,9 +41,6 @@ SUMMARY_US = 1_000_000
 QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
 # A session's first million batches keep their own times (design, section 3).
 KEPT_BATCHES = 1_000_000
-# Batches in one record, so that a line stays well under a megabyte.
-RECORD_BATCHES = 50_000
-
 # A batch that is late is told by so many of the last steps.
 LAST_STEPS = 64
 # A pass in which no batch of training comes, and which says itself how it gets on.
@@ -56,20 +53,12 @@ NAMED_PAUSES = 1000
 CHANGEABLE_EPOCHS = 16
 
 
-def _sum_of(values: Sequence[int], start: int, count: int) -> int | None:
-    return sum(values[start : start + count]) if values else None
-
-
-def _updates_of(values: Sequence[int | None], start: int, count: int) -> int | None:
+def _updates_of(updates: Sequence[int | None]) -> int | None:
     """Return how many steps an optimiser did in some batches, unless it was one in each.
 
     None too where that is known of none of them.
     """
-    part = values[start : start + count]
-    known = [updates for updates in part if updates is not None]
-    if not known or (len(known) == len(part) and all(updates == 1 for updates in known)):
-        return None
-    return sum(known)
+    return None if all(one == 1 for one in updates) else _known_sum(updates)
 
 
 def _known_sum(values: Sequence[int | None]) -> int | None:
@@ -130,9 +119,9 @@ class BatchCollector:
         self._first = 0
         self._first_end_us = 0
         self._dt_us: list[int] = []
-        # Of measured batches: the size of each, their waits for data, and optimiser steps.
+        # The size of each, how long they waited for data, and optimiser steps, as far as known.
         self._sizes: list[int | None] = []
-        self._waits_us: list[int] = []
+        self._wait_us: int | None = None
         self._updates: list[int | None] = []
         self._epoch_samples: int | None = 0
         self._epoch_updates: int | None = None
@@ -371,7 +360,8 @@ class BatchCollector:
         _, waits = self._take(epoch, len(dt_us) - known)
         begin_us = self._first_end_us + sum(dt_us[1:known]) - (0 if known else dt_us[0])
         for (began, ended), took_us in zip(waits, dt_us[known:], strict=False):
-            self._waits_us.append(max(0, ended - max(began, begin_us * 1000)) // 1000)
+            waited_us = max(0, ended - max(began, begin_us * 1000)) // 1000
+            self._wait_us = (self._wait_us or 0) + waited_us
             begin_us += took_us
 
     def _keep_sizes(self, sizes: Sequence[int | None]) -> None:
@@ -387,7 +377,7 @@ class BatchCollector:
         self._keep_sizes(samples if isinstance(samples, tuple) else (samples,) * count)
         rest = count - 1
         if batch.wait_ns is not None:
-            self._waits_us += [batch.wait_ns // 1000, *[0] * rest]
+            self._wait_us = (self._wait_us or 0) + batch.wait_ns // 1000
         self._updates += [batch.updates, *[None if batch.updates is None else 0] * rest]
         if batch.updates is not None:
             self._epoch_updates = (self._epoch_updates or 0) + batch.updates
@@ -410,9 +400,9 @@ class BatchCollector:
         self._next += count
         self._last_us = end_us
 
-    def _samples_of(self, first: int, count: int) -> int | tuple[int, ...] | None:
-        """Return the samples of batches in hand: one number when all hold as many."""
-        sizes = self._sizes[first - self._first : first - self._first + count]
+    def _samples_in_hand(self) -> int | tuple[int, ...] | None:
+        """Return the samples of the batches in hand: one number when all hold as many."""
+        sizes = self._sizes
         if None in sizes:
             return None
         return tuple(sizes) if len(set(sizes)) > 1 else sizes[0]  # type: ignore[arg-type]
@@ -437,26 +427,21 @@ class BatchCollector:
             self._summarise(epoch)
 
     def _keep_times(self, epoch: EpochStart) -> None:
-        first, dt_us, end_us = self._first, self._dt_us, self._first_end_us
-        for start in range(0, len(dt_us), RECORD_BATCHES):
-            part = dt_us[start : start + RECORD_BATCHES]
-            if start:
-                end_us += sum(dt_us[start - RECORD_BATCHES + 1 : start + 1])
-            self._records.append(
-                Batches(
-                    epoch=epoch.epoch,
-                    first=first + start,
-                    samples=self._samples_of(first + start, len(part)),
-                    t=end_us * 1000,
-                    dt_us=tuple(part),
-                    opening_us=self._opening_us if first + start == epoch.skipped else None,
-                    per_execution=epoch.stride if epoch.stride > 1 else None,
-                    wait_us=_sum_of(self._waits_us, start, len(part)),
-                    updates=_updates_of(self._updates, start, len(part)),
-                    profiled=self._is_profiled or None,
-                )
+        self._records.append(
+            Batches(
+                epoch=epoch.epoch,
+                first=self._first,
+                samples=self._samples_in_hand(),
+                t=self._first_end_us * 1000,
+                dt_us=tuple(self._dt_us),
+                opening_us=self._opening_us if self._first == epoch.skipped else None,
+                per_execution=epoch.stride if epoch.stride > 1 else None,
+                wait_us=self._wait_us,
+                updates=_updates_of(self._updates),
+                profiled=self._is_profiled or None,
             )
-        self._kept += len(dt_us)
+        )
+        self._kept += len(self._dt_us)
         self._forget_batches()
 
     def _summarise(self, epoch: EpochStart) -> None:
@@ -485,7 +470,7 @@ class BatchCollector:
                 opening_us=self._opening_us if is_first else None,
                 first_us=sum(first_us) if first_us else None,
                 first_steps=len(first_us) if len(first_us) > 1 else None,
-                wait_us=_sum_of(self._waits_us, 0, len(dt_us)),
+                wait_us=self._wait_us,
                 updates=_known_sum(self._updates),
             )
         )
@@ -495,14 +480,14 @@ class BatchCollector:
 
     def _forget_batches(self) -> None:
         self._last_steps.extend(self._dt_us[-LAST_STEPS:])
-        self._dt_us, self._sizes, self._waits_us, self._updates = [], [], [], []
+        self._dt_us, self._sizes, self._updates, self._wait_us = [], [], [], None
 
     def _count_steady(self, epoch: EpochStart) -> None:
         if self._is_profiled:
             return
         first, dt_us = self._first, self._dt_us
         picked = self.steady.pick(
-            self._samples_of(first, len(dt_us)),
+            self._samples_in_hand(),
             dt_us,
             opening=epoch.capped and first == 0,
             opening_us=self._opening_us if first == epoch.skipped else None,

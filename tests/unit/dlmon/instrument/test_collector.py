@@ -221,16 +221,6 @@ def test_a_validation_that_the_host_began_while_the_device_trained_begins_after_
     assert epoch.validation == replace(validation, begin=epoch.validation.begin)
 
 
-def test_long_flushes_are_cut_into_several_records(monkeypatch):
-    monkeypatch.setattr(emit, "RECORD_BATCHES", 4)
-    records = batches_in(collect([begin(samples=97), *ends(10)]))
-    assert [(record.first, len(record.dt_us)) for record in records] == [(0, 4), (4, 4), (8, 2)]
-    assert [record.samples for record in records] == [10, 10, (10, 7)]
-    (whole,) = batches_in([Batches(0, 0, 10, records[0].t, sum((r.dt_us for r in records), ()))])
-    for record in records:
-        assert record.t == whole.t + sum(whole.dt_us[1 : record.first + 1]) * 1000
-
-
 def test_beyond_the_batches_that_keep_their_times_there_is_a_summary_a_second(monkeypatch):
     monkeypatch.setattr(emit, "KEPT_BATCHES", 50)
     arrived = ends(500)

@@ -67,11 +67,11 @@ def compare(
     from dlmon.figures.sides import describe_sides, sides_json, verdict, why_unlike
     from dlmon.render.console import table_console
     from dlmon.render.lines import print_sections
-    from dlmon.render.progress import ReadingProgress
+    from dlmon.render.progress import reading_progress
     from dlmon.session.figures import compare_logs
 
     sides = _sides(base, new, host, log_dir)
-    with ReadingProgress() as on_read:
+    with reading_progress() as on_read:
         comparison = compare_logs(*sides, on_read)
     if comparison.unlike and not anyway:
         raise shared.UserError(f"{why_unlike(comparison)}; --anyway shows them side by side")

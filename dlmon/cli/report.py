@@ -217,12 +217,12 @@ def _parts(
 ) -> Iterable[str]:
     """Return what is written, part by part; what can't be reported is refused before any."""
     from dlmon.figures.report import make_report
-    from dlmon.render.progress import ReadingProgress
+    from dlmon.render.progress import reading_progress
 
     made = None
     is_table = form == "csv" or table is not None
     if not is_table or charts is not None:
-        with ReadingProgress() as on_read:
+        with reading_progress() as on_read:
             made = make_report(logs, sweeps, full, on_read, base)
     if made is not None and charts is not None:
         from dlmon.render.charts import write_charts

@@ -173,9 +173,9 @@ def copies_of(host: str, meant: str, log_dir: Path | None, traces: bool = False)
         LogError: the copies can't be kept.
     """
     from dlmon.remote.requests import copy_remote
-    from dlmon.render.progress import ReadingProgress
+    from dlmon.render.progress import reading_progress
 
-    with ReadingProgress() as on_read:
+    with reading_progress() as on_read:
         return result_of(copy_remote(host, meant, on_host(log_dir), on_read, traces))
 
 

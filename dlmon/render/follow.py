@@ -43,7 +43,7 @@ from dlmon.records.changes import merge_machine
 from dlmon.records.sanitize import shown_path
 from dlmon.render.console import line_console, print_error
 from dlmon.render.exit_messages import leaving_running_on_error
-from dlmon.render.progress import ReadingProgress
+from dlmon.render.progress import reading_progress
 from dlmon.render.summary import print_outcome, print_problem, result_json
 from dlmon.render.watch import facts_line, machine_line
 from dlmon.session.follower import SessionFollower
@@ -103,7 +103,7 @@ async def _follow_on_host(start: RemoteStart, as_json: bool, desktop: bool) -> i
         meant = start.session
         if start.job is not None:
             meant = await launch_remote(link, start.job)
-        with ReadingProgress() as on_read:
+        with reading_progress() as on_read:
             follower = await follow_remote(link, meant, start.log_dir, on_read)
         code = await _follow(follower, None, as_json, desktop)
         if start.job is not None and start.job.script and not follower.running:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from types import TracebackType
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
@@ -12,42 +13,24 @@ from dlmon.render.console import line_console
 SHOWN_AFTER_S = 1.0
 
 
-class ReadingProgress:
-    """A bar that is shown on a terminal once a second has passed, and is gone at the end.
+@contextmanager
+def reading_progress() -> Iterator[Callable[[float], None]]:
+    """Yield what is called with how much is read, 0 to 1.
 
-    Use it as a context manager, and call it with how much is read, 0 to 1.
+    A terminal shows it as a bar once a second has passed; at the end the bar is gone.
     """
+    console = line_console(stderr=True)
+    columns = (TextColumn("reading"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    bar = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+    task, begun_at = bar.add_task("reading", total=1.0), time.monotonic()
 
-    def __init__(self) -> None:
-        console = line_console(stderr=True)
-        self._is_wanted = console.is_terminal
-        self._progress = Progress(
-            TextColumn("reading"),
-            BarColumn(),
-            TaskProgressColumn(),
-            TimeRemainingColumn(),
-            console=console,
-            transient=True,
-        )
-        self._task = self._progress.add_task("reading", total=1.0)
-        self._shown_at = time.monotonic() + SHOWN_AFTER_S
-        self._is_shown = False
+    def show(share: float) -> None:
+        bar.update(task, completed=share)
+        if time.monotonic() >= begun_at + SHOWN_AFTER_S:
+            bar.start()
 
-    def __call__(self, share: float) -> None:
-        """Show how much is read."""
-        self._progress.update(self._task, completed=share)
-        if self._is_wanted and not self._is_shown and time.monotonic() >= self._shown_at:
-            self._progress.start()
-            self._is_shown = True
-
-    def __enter__(self) -> ReadingProgress:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self._is_shown:
-            self._progress.stop()
+    try:
+        yield show
+    finally:
+        if bar.live.is_started:
+            bar.stop()

@@ -49,3 +49,19 @@ def compared(metric, ours, defaults, this=THIS, earlier=()):
     """Return the rows of a run under some conditions; without a time it has none."""
     runs = [run if isinstance(run, RunFigures) else recorded(run) for run in earlier]
     return compare(metric, this, ours, defaults, runs)
+
+
+def side(session, *throughputs, values=None, **changes):
+    """Return the runs of one side of a comparison, each with a throughput."""
+    known = {"batch_size": 100, "precision": "float32", "mode": "train", "data": "synthetic"}
+    known |= {"samples": 50_000, "device": "cpu", "is_projected": False}
+    known |= {"status": Status.COMPLETED, **changes}
+    return [
+        replace(
+            THIS,
+            session=f"{session}-{number}",
+            values={"samples_per_second": one, **(values or {})},
+            **known,
+        )
+        for number, one in enumerate(throughputs)
+    ]

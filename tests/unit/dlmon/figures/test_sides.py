@@ -1,8 +1,8 @@
 from dataclasses import replace
 
 import pytest
+from fakes.compared import side
 
-from dlmon.comparison.run import RunFigures
 from dlmon.comparison.sides import Difference, NotComparable, compare_sides
 from dlmon.figures.sections import Figures, Note, Table
 from dlmon.figures.sides import (
@@ -16,32 +16,10 @@ from dlmon.figures.sides import (
     side_name,
     verdict,
 )
-from dlmon.records import MachineFacts, Status
+from dlmon.records import Status
 from dlmon.statistics.ratios import Basis, Ratio
 
-RUN = RunFigures(
-    session="20261120-145600-cifar10-cnn-7f3a",
-    host="tower",
-    wall=1.0,
-    status=Status.COMPLETED,
-    workload="cifar10-cnn",
-    options={},
-    versions={},
-    machine=MachineFacts(),
-    values={"samples_per_second": 1_000.0},
-)
-
-
-def side(session, *throughputs, values=None, **changes):
-    return [
-        replace(
-            RUN,
-            session=f"{session}-{number}",
-            values={"samples_per_second": one, **(values or {})},
-            **changes,
-        )
-        for number, one in enumerate(throughputs)
-    ]
+(RUN,) = side("run", 1_000.0)
 
 
 def cells(comparison, name):

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from dlmon.render import progress
-from dlmon.render.progress import ReadingProgress
+from dlmon.render.progress import reading_progress
 
 
 class Screen(io.StringIO):
@@ -29,7 +29,7 @@ def stderr(monkeypatch):
 
 
 def read(shares=(0.1, 0.43, 1.0)):
-    with ReadingProgress() as on_read:
+    with reading_progress() as on_read:
         for share in shares:
             on_read(share)
 

@@ -74,11 +74,6 @@ class PartRow:
         return units.seconds(self.seconds)
 
     @property
-    def text(self) -> str:
-        """Return the part in a few words: steps 12.3 s, 62 %."""
-        return f"{self.name} {self.in_figures}"
-
-    @property
     def in_figures(self) -> str:
         """Return its time and its share: 12.3 s, 62 %."""
         return f"{self.time}, {units.share(self.share)}"

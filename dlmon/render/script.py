@@ -33,9 +33,8 @@ POLL_S = 0.05
 READ_BYTES = 1 << 18
 # The supervisor hears how far it may give back the disk each time that so much was passed on.
 REPORTED_BYTES = 16 << 20
-# So long whoever interrupts waits for what is left to pass on, and then for the last of it.
-PATIENCE_S = 1.0
-LAST_BYTES = 1 << 16
+# So long whoever interrupts waits for what is left to pass on.
+PATIENCE_S = 2.0
 # What a script alone would get from its terminal, a scheduler or a person.
 _SIGNALS = (*sorted(ASKS_TO_END), signal.SIGUSR1, signal.SIGUSR2)
 
@@ -136,12 +135,6 @@ class _Stream:
         """Pass on what is there by now, and no more: what goes on may write for ever."""
         self._end = os.fstat(self.fd).st_size
 
-    def skip_to_last(self) -> int:
-        """Leave out all but the last lines; return how many bytes that were."""
-        skipped = max(0, self.left - LAST_BYTES)
-        self.offset += skipped
-        return skipped
-
 
 class _PassingOn(threading.Thread):
     """Passes on what a script writes, in a thread: who reads it may be slow, or stop for a while.
@@ -155,15 +148,12 @@ class _PassingOn(threading.Thread):
         super().__init__(daemon=True)
         self._streams, self._lifeline = streams, lifeline
         self._script_ended = threading.Event()
-        self._only_last = False
-        self._skipped = 0
 
     async def finish(self, asked_to_end: Sequence[object]) -> bool:
         """Pass on all that is left, and return whether that was cut.
 
-        Whoever has `asked_to_end`, as may yet happen, waits no longer than `PATIENCE_S` for all of
-        it, and as long again for the last. A file takes all at once, so it lacks nothing but where
-        somebody asks from now on.
+        Whoever has `asked_to_end`, as may yet happen, waits no longer than `PATIENCE_S` for it. A
+        file takes all at once, so it lacks nothing but where somebody asks from now on.
         """
         before = len(asked_to_end) if all(stream.is_to_file for stream in self._streams) else 0
         for stream in self._streams:
@@ -174,11 +164,9 @@ class _PassingOn(threading.Thread):
             await asyncio.sleep(POLL_S)
             if asked_at is None and len(asked_to_end) > before:
                 asked_at = time.monotonic()
-            waited_s = 0.0 if asked_at is None else time.monotonic() - asked_at
-            self._only_last = waited_s > PATIENCE_S
-            if waited_s > 2 * PATIENCE_S:
+            if asked_at is not None and time.monotonic() > asked_at + PATIENCE_S:
                 break
-        missing = self._skipped + sum(stream.left for stream in self._streams)
+        missing = sum(stream.left for stream in self._streams)
         if missing and asked_at is not None:
             print_error(f"{missing:,} bytes that it wrote were not passed on")
             return True
@@ -190,8 +178,6 @@ class _PassingOn(threading.Thread):
             is_last = self._script_ended.is_set()
             has_written = False
             for number, stream in enumerate(self._streams):
-                if self._only_last:
-                    self._skipped += stream.skip_to_last()
                 has_written |= stream.pass_on()
                 if stream.offset - reported[number] > REPORTED_BYTES:
                     reported[number] = stream.offset

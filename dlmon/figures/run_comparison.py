@@ -60,6 +60,7 @@ class Comparison:
         rows: as `compare` returns them; none where it has no figure, nor will have one.
         names: what to call the earlier runs, by id.
         earlier: those, by id, the oldest first.
+        given: what each of them was given otherwise.
         reference: what a person chose to compare with.
         is_running: whether the session goes on.
     """
@@ -68,6 +69,7 @@ class Comparison:
     rows: tuple[ComparisonRow, ...] = ()
     names: Mapping[str, str] = field(default_factory=dict)
     earlier: dict[str, SessionEntry] = field(default_factory=dict)
+    given: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     reference: Reference | None = None
     is_running: bool = False
 
@@ -137,7 +139,8 @@ class Comparison:
             return difference("; ".join(published[0].badges))
         if self.this.missing:
             return f"not compared: {self.this.missing} not measured"
-        return "" if self.nearest is None else self.against(self.nearest)
+        nearest = self.nearest
+        return "" if nearest is None else self.against(nearest)
 
     def against_before(self) -> str:
         """Say it of the run before, and what that was given otherwise."""
@@ -150,9 +153,7 @@ class Comparison:
             name = "the run before"
         elif entry.label.name is None:
             name = f"the {name}"
-        ours = figures_of_snapshot(self.snapshot)
-        given = given_otherwise(figures_of_entry(entry), ours)
-        return self.against(row, ", ".join([name, *otherwise, *given]))
+        return self.against(row, ", ".join([name, *otherwise, *self.given[entry.header.id]]))
 
     def alone(self) -> str:
         """Say that there is nothing to compare with, where that is so."""
@@ -214,15 +215,20 @@ def comparison_of(
     else:
         return Comparison(snapshot, is_running=is_running)
     runs = {entry.header.id: figures_of_entry(entry) for entry in entries}
-    rows = compare(metric_of(snapshot), this, ours, defaults, list(runs.values()))
-    return Comparison(
-        snapshot,
-        tuple(_with_differences(row, runs.get(row.session or ""), this) for row in rows),
-        _names(entries, runs, this),
-        {entry.header.id: entry for entry in entries},
-        reference,
-        is_running,
-    )
+    given = {id: given_otherwise(run, this) for id, run in runs.items()}
+    rows = [
+        row
+        if row.kind != "earlier"
+        else replace(
+            row,
+            label=", ".join([row.label, *computed_otherwise(runs[row.session or ""], this)]),
+            badges=(*given[row.session or ""], *row.badges),
+        )
+        for row in compare(metric_of(snapshot), this, ours, defaults, list(runs.values()))
+    ]
+    earlier = {entry.header.id: entry for entry in entries}
+    names = _names(entries, runs, this)
+    return Comparison(snapshot, tuple(rows), names, earlier, given, reference, is_running)
 
 
 def _names(
@@ -244,16 +250,6 @@ def _names(
         session: name if shared[name] == 1 else f"{name} ({session.rpartition('-')[2]})"
         for session, name in names.items()
     }
-
-
-def _with_differences(
-    row: ComparisonRow, run: RunFigures | None, this: RunFigures
-) -> ComparisonRow:
-    """Return the row of an earlier run with what it did otherwise."""
-    if run is None or row.kind != "earlier":
-        return row
-    label = ", ".join([row.label, *computed_otherwise(run, this)])
-    return replace(row, label=label, badges=(*given_otherwise(run, this), *row.badges))
 
 
 def computed_otherwise(theirs: RunFigures, ours: RunFigures) -> list[str]:

@@ -47,16 +47,11 @@ def said_of_all(shared: Mapping[str, str]) -> str:
     return f"each run shown: {'; '.join(shared.values())}" if shared else ""
 
 
-def doubts_of(validity: Validity | None) -> tuple[str, ...]:
-    """Return a sentence for each doubt."""
-    return () if validity is None else tuple(validity.against.values())
-
-
 def validity_text(validity: Validity | None) -> str:
     """Say whether a figure is valid, and what speaks against it; empty before there is one."""
     if validity is None:
         return ""
-    return "; ".join(doubts_of(validity)) or "nothing casts doubt on the figures"
+    return "; ".join(validity.against.values()) or "nothing casts doubt on the figures"
 
 
 def in_doubt(codes: Iterable[str]) -> str:

@@ -1,6 +1,5 @@
 from dlmon.figures.validity import (
     DOUBT_NAMES,
-    doubts_of,
     doubts_of_results,
     in_doubt,
     validity_text,
@@ -24,7 +23,6 @@ def test_every_doubt_has_a_name():
 def test_without_any_that_is_said():
     assert validity_text(Validity({})) == "nothing casts doubt on the figures"
     assert validity_text(None) == ""
-    assert doubts_of(None) == ()
 
 
 def test_in_brief_they_are_named():

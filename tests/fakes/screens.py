@@ -227,7 +227,7 @@ async def until_read(pilot) -> None:
     def is_read() -> bool:
         lists = screen.query(SessionList)
         under_way = [worker for worker in pilot.app.workers if worker.node is screen]
-        return not under_way and all(shown.is_read for shown in lists)
+        return not under_way and all(shown.all_rows is not None for shown in lists)
 
     await until(pilot, is_read)
     await pilot.pause()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from textual.app import ComposeResult
 from textual.binding import BindingType
@@ -10,37 +11,26 @@ from textual.binding import BindingType
 from dlmon.figures import hosts as words
 from dlmon.figures.machine import identity
 from dlmon.remote.host import HostSnapshot, RunningSession
+from tui.hosts.card import STATUS_STYLES
 from tui.hosts.cards import HostCards
-from tui.screens.base import hidden
-from tui.screens.filtered import FilteredScreen
-from tui.widgets.lines import (
-    BAD,
-    HIGH,
-    MUTED,
-    PLAIN,
-    STRONG,
-    Lines,
-    cut,
-    joined,
-    row_width,
-    wrapped,
-)
+from tui.screens.base import TickingScreen, hidden
+from tui.screens.filtered import REVERSE, SORT_KEYS, FilteredScreen
+from tui.widgets.lines import MUTED, PLAIN, STRONG, Lines, in_rows, joined, shows, wrapped
 from tui.widgets.rows import TextRow
 
 MOVES: tuple[BindingType, ...] = (
-    hidden("f6", "sort(1)", "Sort"),
-    hidden("less_than_sign", "sort(-1)", "Sort in the previous way"),
+    *SORT_KEYS,
     hidden("up", "move_to(0, -1)", "Host above"),
     hidden("down", "move_to(0, 1)", "Host below"),
     hidden("left", "move_to(-1, 0)", "Host on the left"),
     hidden("right", "move_to(1, 0)", "Host on the right"),
-    hidden("i", "reverse_order", "Reverse", "Reverse the order"),
+    replace(REVERSE, show=False),
     hidden("pageup", "move_page(-1)", "Page up"),
     hidden("pagedown", "move_page(1)", "Page down"),
 )
 
 
-class CardsScreen(FilteredScreen):
+class CardsScreen(FilteredScreen, TickingScreen):
     """Machines, a card each, one of them highlighted."""
 
     CSS_PATH = "hosts.tcss"
@@ -97,10 +87,6 @@ class CardsScreen(FilteredScreen):
             return None
         return next((each for each in host.sessions or () if each.session == id), None)
 
-    def on_host_cards_filtered(self) -> None:
-        """Say at once how many are left."""
-        self._show_more()
-
     def on_host_cards_highlighted(self) -> None:
         """Show what is highlighted, and what hosts are sorted by."""
         self._show_more()
@@ -126,58 +112,34 @@ class CardsScreen(FilteredScreen):
 class HostsSummary(Lines):
     """How many hosts there are and how they stand, and what they are sorted by."""
 
-    _parts: Sequence[str] = ()
-    _order = ""
-
-    def show(self, parts: Sequence[str], order: str) -> None:
-        """Show the parts of a summary, of which the first one stands out, and the order."""
-        self._parts, self._order = parts, order
-        self.redraw()
-
-    def draw(self, width: int, height: int) -> list[TextRow]:
-        """Return one row."""
-        first, *more = self._parts or ("",)
+    def rows(self, width: int, height: int, parts: Sequence[str], order: str) -> list[TextRow]:
+        """Return the parts of a summary, of which the first one stands out, and the order."""
+        first, *more = parts or ("",)
         left: TextRow = ((first, STRONG), *((f"   {part}", PLAIN) for part in more))
-        right: TextRow = ((self._order, MUTED),)
-        return [joined(left, right, width)]
+        return [joined(left, ((order, MUTED),), width)]
+
+    show = shows(rows)
 
 
 class HostDetails(Lines):
-    """What a card has no room for: the whole problem of a host, else what the machine is.
+    """What a card has no room for: the whole problem of a host, else what the machine is."""
 
-    Where a session is highlighted that has no row of its own, what is known of that.
-    """
-
-    _host: HostSnapshot | None = None
-    _session: RunningSession | None = None
-
-    def show(self, host: HostSnapshot | None, session: RunningSession | None = None) -> None:
-        """Show the highlighted host, or a session of it."""
-        self._host, self._session = host, session
-        self.redraw()
-
-    def draw(self, width: int, height: int) -> list[TextRow]:
-        """Return as many rows as there are."""
-        host = self._host
+    def rows(
+        self,
+        width: int,
+        height: int,
+        host: HostSnapshot | None,
+        session: RunningSession | None = None,
+    ) -> list[TextRow]:
+        """Return the highlighted host, or what is known of a session that has no row of its own."""
         if host is None:
             return []
-        sentence, level = words.sentence_of(host), words.status_of(host)[1]
-        style = {"": MUTED, "high": HIGH, "bad": BAD}[level]
+        sentence, style = words.sentence_of(host), STATUS_STYLES[words.status_of(host)[1]]
         # The sentence comes first where both have no room.
-        lines = wrapped(sentence, width, height)
-        rows: list[TextRow] = [((line, style),) for line in lines]
+        rows: list[TextRow] = [((line, style),) for line in wrapped(sentence, width, height)]
         about = identity(host.facts) if host.machine is not None else []
-        if self._session is not None:
-            about = words.session_parts(self._session)
-        return [*self._about(host.name, about, width, height - len(rows)), *rows]
+        if session is not None:
+            about = words.session_parts(session)
+        return [*in_rows(host.name, about, width, height - len(rows)) * bool(about), *rows]
 
-    def _about(self, name: str, parts: Sequence[str], width: int, most: int) -> list[TextRow]:
-        """Return what a machine is in at most so many rows."""
-        rows: list[TextRow] = []
-        for part in parts:
-            longer: TextRow = (*(rows[-1] if rows else ((name, STRONG),)), (f"   {part}", MUTED))
-            if rows and row_width(longer) > width and len(rows) < most:
-                rows.append(((part, MUTED),))
-            else:
-                rows[-1:] = [longer]
-        return [cut(row, width) for row in rows][: max(0, most)]
+    show = shows(rows)

@@ -17,6 +17,7 @@ from dlmon.session.source import SLICE_S
 from tui.hosts.cards_screen import MOVES, CardsScreen
 from tui.requests import ReplayHost
 from tui.screens.base import HELP, PALETTE, QUIT, SESSIONS, hidden, topics_of
+from tui.screens.filtered import CLEAR_FILTER, FILTER, SORT
 from tui.screens.transport import FAST_REFRESH_S, TRANSPORT_KEYS, TransportControls
 from tui.widgets import transport_line
 from tui.widgets.transport_line import TransportLine, mark_text
@@ -34,11 +35,9 @@ class FleetScreen(CardsScreen, TransportControls):
     BINDINGS: ClassVar[list[BindingType]] = [
         *TRANSPORT_KEYS,
         Binding("enter", "open", "Open", tooltip="Show the highlighted host in full"),
-        Binding("slash", "filter", "Filter", key_display="/", tooltip="Show only matching hosts"),
-        Binding("escape", "clear_filter", "Clear", tooltip="Clear the filter"),
-        Binding(
-            "o,greater_than_sign", "sort(1)", "Sort", tooltip="Sort in another way; < goes back"
-        ),
+        FILTER,
+        CLEAR_FILTER,
+        SORT,
         HELP,
         Binding("q", "leave", "Quit", tooltip="Leave the replay"),
         hidden("escape", "leave", "Quit"),
@@ -77,8 +76,7 @@ class FleetScreen(CardsScreen, TransportControls):
 
     def on_mount(self) -> None:
         """Begin to play, and go through the logs behind the screen."""
-        self.tick()
-        self.set_interval(FAST_REFRESH_S, self._on_timer)
+        self.set_interval(FAST_REFRESH_S, self.timer_fired)
         self.run_worker(self._read_ahead())
 
     def on_unmount(self) -> None:
@@ -91,7 +89,7 @@ class FleetScreen(CardsScreen, TransportControls):
             self._fleet.read_ahead(SLICE_S)
             await self._fleet.pause()
 
-    def _on_timer(self) -> None:
+    def timer_fired(self) -> None:
         second = self._fleet.second()
         if second != self._second:
             self._second = second
@@ -100,7 +98,6 @@ class FleetScreen(CardsScreen, TransportControls):
     def on_screen_resume(self) -> None:
         """Go on, after a host in full where that was left."""
         self._fleet.take_back()
-        self.call_after_refresh(self.tick)
 
     def tick(self) -> None:
         """Read what was recorded until now, and show it where it can be seen."""

@@ -2,48 +2,79 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from dlmon.figures import hosts as words
 from dlmon.figures import units
+from dlmon.figures.hosts import ORDERS, in_order, matching
 from dlmon.figures.machine import BUSY_PCT
 from dlmon.records import Gpu
 from dlmon.remote.host import Age, HostSnapshot
 from tui.hosts.card import MOST_GPUS, STATUS_STYLES
 from tui.widgets.lines import BAR, GOOD, HIGH, MUTED, PLAIN, STRONG
-from tui.widgets.row_list import RowList
 from tui.widgets.rows import TextRow, TextRun, fit
+from tui.widgets.sorted_table import Column, SortedTable
 
 _NAME, _LEAST_LEVELS, _FREE, _PERCENT, _MEMORY = 18, 4, 14, 6, 16
+# Hosts that are sorted by what changes take their new places so seldom: each time is a jump.
+_SORTED_EVERY = 10
 # What only a wide terminal has of all GPUs of a host.
 _WIDTH_FOR_GPUS, _GPU_MEMORY, _WHO, _POWER = 150, 17, 20, 10
 
 
-class HostTable(RowList):
+class HostTable(SortedTable[HostSnapshot]):
     """The hosts in rows, of which one is highlighted."""
 
     DEFAULT_CLASSES = ""
-    _hosts: Sequence[HostSnapshot] = ()
+    # Its heading names no orders: a click there sorts nothing.
+    FRONT = 10_000
+    shown: Sequence[HostSnapshot] = ()
+    _by = ORDERS[0]
+    _times_shown = 0
+    _sorted_as: tuple[object, ...] = ()
+    _places: Mapping[str, int] = {}
+
+    def show(self, hosts: Sequence[HostSnapshot]) -> None:
+        """Show hosts; those that are sorted by what changes change places now and then."""
+        self.all_rows = hosts
+        self.rearrange()
+        self._times_shown += 1
 
     @property
-    def count(self) -> int:
-        return len(self._hosts)
+    def is_reversed(self) -> bool:
+        return self._reversed
 
-    def show(self, hosts: Sequence[HostSnapshot], index: int) -> None:
-        """Show hosts, with one of them highlighted."""
-        self._hosts, self.index = hosts, index
-        self.redraw()
+    def columns(self, width: int) -> Sequence[Column]:
+        """Return what they can be sorted by."""
+        return [Column(order, lambda host: None) for order in ORDERS]
+
+    def found(self) -> list[HostSnapshot]:
+        hosts, times = self.all_rows or (), self._times_shown // _SORTED_EVERY
+        sorted_as = (self._by, self._reversed, len(hosts), times)
+        if sorted_as != self._sorted_as:
+            ordered = in_order(hosts, self._by)
+            names = [host.name for host in (reversed(ordered) if self._reversed else ordered)]
+            self._sorted_as = sorted_as
+            self._places = {name: place for place, name in enumerate(names)}
+        shown = matching(hosts, self._typed)
+        return sorted(shown, key=lambda host: self._places.get(host.name, 0))
+
+    def key_of(self, row: HostSnapshot) -> str:
+        return row.name
+
+    def put_titles(self) -> None:
+        """It has no border."""
 
     def heading(self, width: int) -> TextRow:
         names = f"{'host':<{_NAME}}{'GPUs':<{self._level_cells}}{'':<{_FREE}}"
         if self._says_more_of_gpus(width):
             names += f"{'GPU memory':>{_GPU_MEMORY}}  {'who':<{_WHO}}{'power':>{_POWER}}"
         names += f"{'CPU':>{_PERCENT}}{'memory':>{_MEMORY}}"
-        is_live = not all(host.is_recorded for host in self._hosts)
+        is_live = not all(host.is_recorded for host in self.shown)
         return ((f"{names}  sessions" if is_live else names, MUTED),)
 
     def row_of(self, index: int, width: int) -> TextRow:
-        host = self._hosts[index]
+        host = self.shown[index]
         name: TextRun = (f"{fit(host.name, _NAME - 1)} ", STRONG)
         text, level = words.status_of(host)
         if host.machine is None or not host.is_there:
@@ -60,11 +91,11 @@ class HostTable(RowList):
 
     @property
     def _level_cells(self) -> int:
-        levels = max((len(host.gpus) for host in self._hosts), default=0)
+        levels = max((len(host.gpus) for host in self.shown), default=0)
         return max(_LEAST_LEVELS, min(MOST_GPUS, levels)) + 2
 
     def _says_more_of_gpus(self, width: int) -> bool:
-        return width >= _WIDTH_FOR_GPUS and any(host.gpus for host in self._hosts)
+        return width >= _WIDTH_FOR_GPUS and any(host.gpus for host in self.shown)
 
     def _figures(self, host: HostSnapshot, says_more_of_gpus: bool) -> TextRow:
         """Return what follows the name of a host."""

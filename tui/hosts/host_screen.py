@@ -9,13 +9,14 @@ from textual.binding import Binding, BindingType
 
 from dlmon.figures import hosts as words
 from dlmon.remote.host import HostSnapshot, WatchedHost
-from tui.screens.base import REFRESH_S, hidden
+from tui.hosts.card import STATUS_STYLES
+from tui.screens.base import TickingScreen, hidden
 from tui.watch.screen import WatchScreen
-from tui.widgets.lines import BAD, HIGH, MUTED, STRONG, Lines, joined
+from tui.widgets.lines import STRONG, Lines, joined, shows
 from tui.widgets.rows import TextRow
 
 
-class HostScreen(WatchScreen):
+class HostScreen(TickingScreen, WatchScreen):
     """A host, live; its connection goes on when the screen is left."""
 
     CSS_PATH = "hosts.tcss"
@@ -35,14 +36,9 @@ class HostScreen(WatchScreen):
         yield self._heading
         yield from super().compose_parts()
 
-    def on_mount(self) -> None:
-        self.tick()
-        self.set_interval(REFRESH_S, self.tick)
-
-    def tick(self) -> None:
+    def paint(self) -> None:
         """Show how the host stands."""
-        if self.is_showing:
-            self._heading.show(self._host.snapshot())
+        self._heading.show(self._host.snapshot())
 
     def action_retry(self) -> None:
         self._host.retry_now()
@@ -51,20 +47,10 @@ class HostScreen(WatchScreen):
 class HostHeading(Lines):
     """The name of a host, and how it stands."""
 
-    _shown: HostSnapshot | None = None
-
-    def show(self, host: HostSnapshot) -> None:
-        """Show a host."""
-        self._shown = host
-        self.redraw()
-
-    def draw(self, width: int, height: int) -> list[TextRow]:
-        """Return one row."""
-        host = self._shown
-        if host is None:
-            return []
+    def rows(self, width: int, height: int, host: HostSnapshot) -> list[TextRow]:
         status, level = words.status_of(host)
-        style = {"": MUTED, "high": HIGH, "bad": BAD}[level]
-        sentence = words.sentence_of(host)
-        left: TextRow = ((f"{host.name}  ", STRONG), (sentence, style))
+        style = STATUS_STYLES[level]
+        left: TextRow = ((f"{host.name}  ", STRONG), (words.sentence_of(host), style))
         return [joined(left, ((status, style),), width)]
+
+    show = shows(rows)

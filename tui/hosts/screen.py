@@ -13,7 +13,8 @@ from dlmon.alerts.of_hosts import HostAlerts
 from dlmon.remote.host import HostState, WatchedHost
 from tui.hosts.cards_screen import MOVES, CardsScreen
 from tui.requests import ListHostSessions, ShowHost, ShowHostSession
-from tui.screens.base import HELP, PALETTE, QUIT, REFRESH_S, hidden
+from tui.screens.base import HELP, PALETTE, QUIT, hidden
+from tui.screens.filtered import CLEAR_FILTER, FILTER, SORT
 
 
 class HostsScreen(CardsScreen):
@@ -28,11 +29,9 @@ class HostsScreen(CardsScreen):
         Binding("enter", "open", "Open", tooltip="Show the highlighted host, or session, in full"),
         Binding("tab", "session(1)", "Session", tooltip="Highlight the next session of the host"),
         Binding("r", "sessions", "Sessions", tooltip="What was recorded on the highlighted host"),
-        Binding("slash", "filter", "Filter", key_display="/", tooltip="Show only matching hosts"),
-        Binding("escape", "clear_filter", "Clear", tooltip="Clear the filter"),
-        Binding(
-            "o,greater_than_sign", "sort(1)", "Sort", tooltip="Sort in another way; < goes back"
-        ),
+        FILTER,
+        CLEAR_FILTER,
+        SORT,
         Binding("R", "retry", "Retry", tooltip="Connect again now to hosts that are not connected"),
         HELP,
         Binding("q", "leave", "Quit", tooltip="Leave, and end all connections"),
@@ -55,10 +54,8 @@ class HostsScreen(CardsScreen):
         self._offered = (False, False)
 
     def on_mount(self) -> None:
-        """Connect once the screen is painted; repaint only what changed, as its timer has it."""
-        self.tick()
+        """Connect once the screen is painted."""
         self.call_after_refresh(self._start)
-        self.set_interval(REFRESH_S, self._on_timer)
 
     def _start(self) -> None:
         if self.is_attached:
@@ -69,20 +66,15 @@ class HostsScreen(CardsScreen):
         """End all connections."""
         await asyncio.gather(*(host.close() for host in self._hosts))
 
-    def _on_timer(self) -> None:
+    def timer_fired(self) -> None:
         if self._alerts is not None:
             for host in self._hosts:
                 self._alerts.look(host.name, host.link.is_up, host.link.problem)
             for failure in self._alerts.failures():
                 self.notify(failure, severity="warning", markup=False)
-        if self.is_showing:
-            self.tick()
+        super().timer_fired()
 
-    def on_screen_resume(self) -> None:
-        """Show what came meanwhile."""
-        self.tick()
-
-    def tick(self) -> None:
+    def paint(self) -> None:
         """Show the hosts as they are now."""
         self.show_hosts([host.snapshot() for host in self._hosts])
         offered = self.table.has_sessions, self._answers

@@ -2,31 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import groupby
-from typing import Any
+from operator import attrgetter
 
 from dlmon.figures import units
 from dlmon.records import Process
-from dlmon.records.record import record
-
-
-@record(frozen=True)
-class ProcessColumn:
-    """One column, sorted by `value`, which is None where it is unknown.
-
-    `text` writes it as it is at a time of the machine's clock, where that is known.
-    `cells` is the width of its widest usual text; with `largest_first` the
-    first sort puts the largest on top.
-    """
-
-    name: str
-    heading: str
-    cells: int
-    value: Callable[[Process], Any]
-    text: Callable[[Process, float | None], str]
-    largest_first: bool = False
-    of_gpus: bool = False
+from tui.widgets import sorted_table
+from tui.widgets.sorted_table import Column
 
 
 def memory_text(mib: int | None) -> str:
@@ -56,6 +39,10 @@ def _without_folder(command: str | None) -> str | None:
     return " ".join((program.rpartition("/")[2] or program, *rest))
 
 
+def _largest_first(name: str, cells: int, title: str = "") -> Column:
+    return Column(name, attrgetter(name), True, cells, is_text=False, title=title)
+
+
 def running_for(process: Process, wall: float | None) -> str:
     """Write how long a process runs: 01:12, 2:03:04, or days."""
     if process.started is None or wall is None:
@@ -65,60 +52,41 @@ def running_for(process: Process, wall: float | None) -> str:
     return units.counted(days, "day") if days else units.clock(running_s)
 
 
-COLUMNS: tuple[ProcessColumn, ...] = (
-    ProcessColumn("pid", "pid", 7, lambda p: p.pid, lambda p, _: str(p.pid)),
-    ProcessColumn("user", "user", 8, lambda p: _lower(p.user), lambda p, _: p.user or "–"),
-    ProcessColumn(
-        "gpus",
-        "GPU",
-        5,
-        lambda p: p.gpus or None,
-        lambda p, _: "–" if "gpus" in p.why else gpus_text(p.gpus),
-        of_gpus=True,
-    ),
-    ProcessColumn(
-        "gpu_memory_mib",
-        "GPU mem",
-        9,
-        lambda p: p.gpu_memory_mib,
-        lambda p, _: _gpu_memory(p),
-        largest_first=True,
-        of_gpus=True,
-    ),
-    ProcessColumn(
-        "cpu_pct",
-        "CPU %",
-        6,
-        lambda p: p.cpu_pct,
-        lambda p, _: "–" if p.cpu_pct is None else f"{p.cpu_pct:.0f}",
-        largest_first=True,
-    ),
-    ProcessColumn(
-        "rss_mib",
-        "memory",
-        9,
-        lambda p: p.rss_mib,
-        lambda p, _: memory_text(p.rss_mib),
-        largest_first=True,
-    ),
-    ProcessColumn(
-        "threads",
-        "threads",
-        8,
-        lambda p: p.threads,
-        lambda p, _: "–" if p.threads is None else f"{p.threads:,}",
-        largest_first=True,
-    ),
-    ProcessColumn("started", "running", 8, lambda p: p.started, running_for),
-    ProcessColumn(
-        "command",
-        "command",
-        0,
-        lambda p: _lower(_without_folder(p.command)),
-        lambda p, _: command_text(p),
-    ),
+COLUMNS = (
+    Column("pid", lambda p: p.pid, cells=7, is_text=False),
+    Column("user", lambda p: _lower(p.user), cells=8),
+    Column("gpus", lambda p: p.gpus or None, cells=5, title="GPU"),
+    _largest_first("gpu_memory_mib", 9, "GPU mem"),
+    _largest_first("cpu_pct", 6, "CPU %"),
+    _largest_first("rss_mib", 9, "memory"),
+    _largest_first("threads", 8),
+    Column("started", lambda p: p.started, cells=8, is_text=False, title="running"),
+    Column("command", lambda p: _lower(_without_folder(p.command))),
 )
 BY_NAME = {column.name: column for column in COLUMNS}
+_OF_GPUS = ("gpus", "gpu_memory_mib")
+
+
+def cell_text(name: str, process: Process, wall: float | None) -> str:
+    """Write a column of a process at a time of the machine's clock, where that is known."""
+    match name:
+        case "pid":
+            return str(process.pid)
+        case "gpus" if "gpus" not in process.why:
+            return gpus_text(process.gpus)
+        case "gpu_memory_mib":
+            return _gpu_memory(process)
+        case "rss_mib":
+            return memory_text(process.rss_mib)
+        case "started":
+            return running_for(process, wall)
+        case "command":
+            return command_text(process)
+        case "user":
+            return process.user or "–"
+    number = None if name == "gpus" else getattr(process, name)
+    return "–" if number is None else f"{number:,.0f}"
+
 
 # What goes first where there is little room, and the cells below which it does.
 _LEAST_WIDTHS = {"threads": 95, "started": 84, "user": 64, "rss_mib": 52, "gpus": 44}
@@ -147,37 +115,25 @@ def process_key(process: Process) -> tuple[int, bool]:
     return process.pid, "of_run" in process.why
 
 
-def columns_for(width: int, with_gpus: bool) -> list[ProcessColumn]:
+def columns_for(width: int, with_gpus: bool) -> list[Column]:
     """Return the columns that a width has room for; those of GPUs only where there is one."""
     return [
         column
         for column in COLUMNS
-        if width >= _LEAST_WIDTHS.get(column.name, 0) and (with_gpus or not column.of_gpus)
+        if width >= _LEAST_WIDTHS.get(column.name, 0) and (with_gpus or column.name not in _OF_GPUS)
     ]
 
 
 def in_order(processes: Iterable[Process], by: str, reverse: bool = False) -> list[Process]:
-    """Return processes sorted by a column; those without a value come last either way.
-
-    Equal ones stand by their share of the CPU, then by pid.
-    """
-    column = BY_NAME[by]
+    """Return processes sorted by a column; equal ones stand by their share of the CPU, then pid."""
     even = sorted(processes, key=lambda process: (-(process.cpu_pct or 0.0), process.pid))
-    known = [process for process in even if column.value(process) is not None]
-    known.sort(key=column.value, reverse=column.largest_first != reverse)
-    return known + [process for process in even if column.value(process) is None]
+    return sorted_table.in_order(even, BY_NAME[by], reverse)
 
 
 def matching(processes: Sequence[Process], typed: str) -> list[Process]:
     """Return the processes that hold every word of `typed`; `gpu:0` is on GPU 0."""
     words = typed.lower().split()
     return [process for process in processes if all(_has(process, word) for word in words)]
-
-
-def next_column(by: str, step: int, with_gpus: bool) -> str:
-    """Return the column after one, or before it; after the last comes the first."""
-    names = [column.name for column in COLUMNS if with_gpus or not column.of_gpus]
-    return names[(names.index(by) + step) % len(names)] if by in names else names[0]
 
 
 def reasons(process: Process) -> str:

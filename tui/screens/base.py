@@ -154,3 +154,31 @@ class BaseScreen(SteadyScreen[None]):
     def action_leave(self) -> None:
         """Go back, or leave dlmon where this is all there is."""
         self.post_message(GoBack(self))
+
+
+class TickingScreen(BaseScreen):
+    """A screen that is painted once or twice a second, be it behind a question or a menu."""
+
+    def on_mount(self) -> None:
+        """Start the one timer that paints."""
+        self.set_interval(REFRESH_S, self.timer_fired)
+        self.call_after_refresh(self.tick)
+
+    def on_resize(self) -> None:
+        """Draw for the new size once all parts have theirs."""
+        self.call_after_refresh(self.tick)
+
+    def on_screen_resume(self) -> None:
+        """Show what came meanwhile."""
+        self.call_after_refresh(self.tick)
+
+    def timer_fired(self) -> None:
+        self.tick()
+
+    def tick(self) -> None:
+        """Paint where that can be seen."""
+        if self.is_showing:
+            self.paint()
+
+    def paint(self) -> None:
+        raise NotImplementedError

@@ -3,38 +3,47 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Protocol
+from typing import TYPE_CHECKING, Any
 
+from textual.binding import Binding
 from textual.widgets import Input
 
-from tui.screens.base import BaseScreen
+from tui.screens.base import BaseScreen, hidden
 from tui.widgets.text_field import WholeFilterField
 
+if TYPE_CHECKING:
+    from tui.hosts.cards import HostCards
+    from tui.widgets.sorted_table import SortedTable
 
-class SortableTable(Protocol):
-    """A table of rows, one of which is highlighted."""
 
-    def filter(self, text: str) -> None:
-        """Show only rows that match."""
-
-    def sort_by_next(self, step: int) -> None:
-        """Sort by another column, so many further."""
-
-    def reverse(self) -> None:
-        """Reverse the order."""
-
-    def move(self, steps: int) -> None:
-        """Highlight another row, so many further."""
-
-    def move_page(self, direction: int) -> None:
-        """Highlight another row, a page further."""
+FILTER = Binding("slash", "filter", "Filter", key_display="/", tooltip="Show only what matches")
+CLEAR_FILTER = Binding("escape", "clear_filter", "Clear", tooltip="Clear the filter")
+SORT = Binding(
+    "o,greater_than_sign",
+    "sort(1)",
+    "Sort",
+    tooltip="Sort by the next column; < goes back, so does a click on its name",
+)
+REVERSE = Binding("i", "reverse_order", "Reverse", tooltip="Reverse the order")
+SORT_KEYS = (
+    hidden("f6", "sort(1)", "Sort"),
+    hidden("less_than_sign", "sort(-1)", "Sort by the previous column"),
+)
+ROW_KEYS = (
+    hidden("up", "move(-1)", "Row above"),
+    hidden("down", "move(1)", "Row below"),
+    hidden("pageup", "move_page(-1)", "Page up"),
+    hidden("pagedown", "move_page(1)", "Page down"),
+    hidden("home,ctrl+home", "move(-1000000)", "First row"),
+    hidden("end,ctrl+end", "move(1000000)", "Last row"),
+)
 
 
 class FilteredScreen(BaseScreen):
     """A screen that lays out `filter_field` and a table; letters are commands until `/`."""
 
     @property
-    def table(self) -> SortableTable:
+    def table(self) -> SortedTable[Any] | HostCards:
         """The table."""
         raise NotImplementedError
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.content import Content
@@ -77,18 +76,6 @@ class ThemesScreen(Dialog[str]):
         """Keep what was clicked."""
         event.stop()
         self.dismiss(event.option_id)
-
-    def on_key(self, event: events.Key) -> None:
-        """Go to the next theme that begins with a letter."""
-        if event.character is None or not event.character.isalpha():
-            return
-        themes = self.query_one(OptionList)
-        after = (themes.highlighted or 0) + 1
-        in_turn = [*range(after, len(self._names)), *range(after)]
-        letter = event.character.lower()
-        found = next((at for at in in_turn if self._names[at].startswith(letter)), None)
-        if found is not None:
-            themes.highlighted = found
 
     def action_keep(self) -> None:
         """Answer with the theme that is highlighted."""

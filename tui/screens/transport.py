@@ -11,7 +11,7 @@ from dlmon.session.replay import SEEKING_S
 from dlmon.session.source import SPEEDS, Player
 from tui.screens.base import BaseScreen, hidden
 from tui.screens.seek import SeekScreen
-from tui.widgets.transport_line import Transport, TransportLine
+from tui.widgets.transport_line import TransportLine
 
 FAST_REFRESH_S = 0.25
 # A person doesn't wait for less than this, so a seek is not shown as reading.
@@ -98,17 +98,7 @@ class TransportControls(BaseScreen):
         if player.is_playing != self._is_playing:
             self._is_playing = player.is_playing
             self.refresh_bindings()
-        self.query_one(TransportLine).show(
-            Transport(
-                position_s=(player.now() - player.start_ns) / 1e9,
-                length_s=(player.end_ns - player.start_ns) / 1e9,
-                speed=player.speed,
-                is_playing=player.is_playing,
-                is_growing=player.is_growing,
-                note=self._note,
-                ahead_share=player.ahead_share,
-            )
-        )
+        self.query_one(TransportLine).show(player, self._note)
 
     def action_pause(self) -> None:
         """Pause the replay, or go on with it."""

@@ -1,9 +1,8 @@
-"""Which of the recorded sessions are shown, in which order, and which are compared. Pure."""
+"""By what recorded sessions are sorted and found, and which of them are compared. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 
 from dlmon.comparison.run import pace_of
 from dlmon.figures import units
@@ -18,18 +17,11 @@ from dlmon.figures.sessions import (
 )
 from dlmon.log.directory import SessionEntry
 from dlmon.sweep.log import SweepEntry
+from tui.widgets import sorted_table
+from tui.widgets.sorted_table import Column
 
 STARTED = "started"
 """The column in whose order the runs of a sweep stand below it."""
-
-
-@dataclass(frozen=True)
-class SortColumn:
-    """A column to sort by; `value` is None where a row has none."""
-
-    name: str
-    value: Callable[[Recorded], str | float | None]
-    largest_first: bool = False
 
 
 def _lower(text: str | None) -> str | None:
@@ -51,16 +43,18 @@ def _time(entry: Recorded) -> float | None:
     return None if timing is None else pace_of(timing)
 
 
-SORT_COLUMNS = (
-    SortColumn(STARTED, lambda entry: entry.header.wall, largest_first=True),
-    SortColumn("name", lambda entry: _lower(entry.label.name)),
-    SortColumn("workload", lambda entry: _lower(workload_of(entry))),
-    SortColumn("device", _device),
-    SortColumn("status", lambda entry: entry.status),
-    SortColumn("host", lambda entry: _lower(entry.header.host)),
-    SortColumn("time", _time),
-)
-BY_NAME = {column.name: column for column in SORT_COLUMNS}
+COLUMNS = {
+    column.name: column
+    for column in (
+        Column(STARTED, lambda entry: entry.header.wall, largest_first=True),
+        Column("name", lambda entry: _lower(entry.label.name)),
+        Column("workload", lambda entry: _lower(workload_of(entry))),
+        Column("device", _device),
+        Column("status", lambda entry: entry.status),
+        Column("host", lambda entry: _lower(entry.header.host)),
+        Column("time", _time),
+    )
+}
 
 
 def in_order(
@@ -71,40 +65,19 @@ def in_order(
 ) -> list[Recorded]:
     """Return recordings sorted by a column, those without a value last; the newest of equals first.
 
-    By the time they started, the runs of a sweep stand right below it.
-
-    Args:
-        entries: sessions and sweeps.
-        runs: which of the sessions a sweep made, by their ids.
-        by: the name of the column.
-        reverse: the other way round.
+    By the time they started, the runs of a sweep stand right below it; `runs` says by their ids
+    which of the sessions a sweep made.
     """
     if by == STARTED:
         return grouped(entries, runs, oldest_first=reverse)
-    column = BY_NAME[by]
     newest_first = sorted(entries, key=lambda entry: entry.header.wall, reverse=True)
-    valued = [(column.value(entry), entry) for entry in newest_first]
-    known = [(value, entry) for value, entry in valued if value is not None]
-    # A list of pairs would compare the entries of equals.
-    known.sort(key=lambda pair: pair[0], reverse=column.largest_first != reverse)
-    return [entry for _, entry in known] + [entry for value, entry in valued if value is None]
-
-
-def next_column(by: str, step: int, columns: Sequence[str]) -> str:
-    """Return the column after one, or before it; after the last comes the first."""
-    return columns[(columns.index(by) + step) % len(columns)] if by in columns else columns[0]
+    return sorted_table.in_order(newest_first, COLUMNS[by], reverse)
 
 
 def matching(
     entries: Sequence[Recorded], typed: str, runs: Mapping[str, RunOfSweep] | None = None
 ) -> list[Recorded]:
-    """Return what holds every word of `typed`.
-
-    Args:
-        entries: sessions and sweeps.
-        typed: words, with blanks between them.
-        runs: which of the sessions a sweep made, by their ids.
-    """
+    """Return what holds every word of `typed`; `runs` are those of sweeps, by their ids."""
     words = typed.lower().split()
     if not words:
         return list(entries)

@@ -20,7 +20,15 @@ from dlmon.sweep.log import SweepEntry
 from tui.requests import Compare, Delete, Export, Rename, Replay, ShowSession, ShowSweep
 from tui.screens.base import HELP, PALETTE, QUIT, hidden
 from tui.screens.export import EXPORT, ExportControls
-from tui.screens.filtered import FilteredScreen
+from tui.screens.filtered import (
+    CLEAR_FILTER,
+    FILTER,
+    REVERSE,
+    ROW_KEYS,
+    SORT,
+    SORT_KEYS,
+    FilteredScreen,
+)
 from tui.sessions.arrangement import sides_of
 from tui.sessions.label_form import LabelForm
 from tui.sessions.questions import DeleteScreen, ResumeScreen
@@ -49,9 +57,7 @@ class SessionsScreen(ExportControls, FilteredScreen):
         Binding(
             "c", "compare", "Compare", tooltip="Compare two: space on one, space on the other, c"
         ),
-        Binding(
-            "slash", "filter", "Filter", key_display="/", tooltip="Show only matching sessions"
-        ),
+        FILTER,
         Binding(
             "x,delete",
             "delete",
@@ -59,7 +65,7 @@ class SessionsScreen(ExportControls, FilteredScreen):
             tooltip="Delete what is marked, or highlighted; asks first",
         ),
         # Before the way back, which has the same key where there is nothing to undo.
-        Binding("escape", "clear_filter", "Clear", tooltip="Clear the filter"),
+        CLEAR_FILTER,
         Binding("escape", "clear_marks", "Unmark", tooltip="Unmark all"),
         HELP,
         Binding("q", "leave", "Back", tooltip="Go back"),
@@ -67,26 +73,15 @@ class SessionsScreen(ExportControls, FilteredScreen):
         Binding("v", "replay", "Replay", tooltip="Replay it as it ran"),
         EXPORT,
         hidden("w", "report", "", "Write a report of it, as e h does"),
-        Binding(
-            "o,greater_than_sign",
-            "sort(1)",
-            "Sort",
-            tooltip="Sort by the next column; < goes back, so does a click on its name",
-        ),
+        SORT,
         Binding("u", "rename", "Rename", tooltip="Give it a name and a note"),
-        Binding("i", "reverse_order", "Reverse", tooltip="Reverse the order"),
+        REVERSE,
         Binding("t,f3", "app.change_theme", "Theme", tooltip="Choose other colours"),
         PALETTE,
         QUIT,
         hidden("ctrl+l", "refresh", "Refresh", "Read the sessions again"),
-        hidden("f6", "sort(1)", "Sort"),
-        hidden("less_than_sign", "sort(-1)", "Sort by the previous column"),
-        hidden("up", "move(-1)", "Session above"),
-        hidden("down", "move(1)", "Session below"),
-        hidden("pageup", "move_page(-1)", "Page up"),
-        hidden("pagedown", "move_page(1)", "Page down"),
-        hidden("home,ctrl+home", "move(-1000000)", "First session"),
-        hidden("end,ctrl+end", "move(1000000)", "Last session"),
+        *SORT_KEYS,
+        *ROW_KEYS,
     ]
     HELP_PAGES = (Path(__file__).with_name("sessions.md"),)
 

@@ -5,19 +5,20 @@ from __future__ import annotations
 from rich.cells import cell_len
 
 from dlmon.figures.machine import Figure
-from tui.machine.meters import meters_side_by_side
+from tui.machine.meters import LEVEL_STYLES, meters_side_by_side
 from tui.machine.view import MachineView, is_over
 from tui.watch.sections import Section, sections
 from tui.widgets.following_lines import ScrollingLines
 from tui.widgets.lines import (
     ACCENT,
     BAD,
-    HIGH,
     MUTED,
     PLAIN,
     STRONG,
+    beside,
     cut,
     row_width,
+    shows,
     wrapped,
 )
 from tui.widgets.rows import TextRow, fit
@@ -32,18 +33,12 @@ _MARGIN = 2
 class MachineDetail(ScrollingLines):
     """Every GPU, the CPU, memory, disk, network, and the run; what is unknown with its reason."""
 
-    _view: MachineView | None = None
+    def rows(self, width: int, height: int, view: MachineView) -> list[TextRow]:
+        """Return what is known now; what is seen of it stays in place."""
+        all_rows = self._all_rows(view, width - _MARGIN)
+        return self.scrolled(all_rows, width, height)
 
-    def show(self, view: MachineView) -> None:
-        """Show what is known now; what is seen of it stays in place."""
-        self._view = view
-        self.redraw()
-
-    def draw(self, width: int, height: int) -> list[TextRow]:
-        """Return the visible rows."""
-        if self._view is None or width < 1 or height < 1:
-            return []
-        return self.scrolled(self._all_rows(self._view, width - _MARGIN), width, height)
+    show = shows(rows)
 
     def _all_rows(self, view: MachineView, width: int) -> list[TextRow]:
         rows: list[TextRow] = []
@@ -83,25 +78,13 @@ class MachineDetail(ScrollingLines):
         meters = meters_side_by_side(short, in_a_row, room, _LABEL, stale=stale)
         rows += [((" ", PLAIN), *row) for row in meters]
         for figure in long:
-            rows += self._whole(figure, room, stale=stale)
+            style = MUTED if stale else LEVEL_STYLES[figure.level]
+            lines = wrapped(figure.text, room - _LABEL, 3)
+            rows += beside(f" {fit(figure.label, _LABEL)}", lines, style)
         for reason, names in section.unknown:
-            rows += self._unknown(reason, names, room)
+            lines = wrapped(f"{names}: {reason}", room, 3)
+            rows += [((f" {line}", MUTED),) for line in lines]
         return rows
-
-    def _whole(self, figure: Figure, width: int, *, stale: bool) -> list[TextRow]:
-        """Return a figure in rows of its own."""
-        style = {"": PLAIN, "high": HIGH, "bad": BAD}[figure.level]
-        lines = wrapped(figure.text, width - _LABEL, 3)
-        names = [figure.label, *[""] * len(lines)]
-        return [
-            ((f" {fit(name, _LABEL)}", MUTED), (line, MUTED if stale else style))
-            for name, line in zip(names, lines, strict=False)
-        ]
-
-    def _unknown(self, reason: str, names: str, width: int) -> list[TextRow]:
-        """Return what is unknown, and the reason."""
-        lines = wrapped(f"{names}: {reason}", width, 3)
-        return [((f" {line}", MUTED),) for line in lines]
 
 
 def _is_too_long(figure: Figure, room: int) -> bool:

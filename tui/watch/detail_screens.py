@@ -18,8 +18,16 @@ from tui.machine.machine import AboutLines
 from tui.machine.process_list import ProcessDetails, ProcessList
 from tui.machine.process_rows import command_text
 from tui.machine.view import MachineView
-from tui.screens.base import HELP, PALETTE, QUIT, REFRESH_S, THEME, BaseScreen
-from tui.screens.filtered import FilteredScreen
+from tui.screens.base import HELP, PALETTE, QUIT, THEME, TickingScreen
+from tui.screens.filtered import (
+    CLEAR_FILTER,
+    FILTER,
+    REVERSE,
+    ROW_KEYS,
+    SORT,
+    SORT_KEYS,
+    FilteredScreen,
+)
 from tui.screens.question import Answer, QuestionScreen, stay
 from tui.watch.detail import MachineDetail
 
@@ -59,7 +67,7 @@ _ALWAYS: tuple[BindingType, ...] = (
 )
 
 
-class MachineScreen(BaseScreen):
+class MachineScreen(TickingScreen):
     """A screen over another one that knows the machine; it asks that one, once in a while.
 
     Args:
@@ -77,21 +85,9 @@ class MachineScreen(BaseScreen):
         self._look = look
         self._painted: tuple[object, ...] = ()
 
-    def on_mount(self) -> None:
-        """Start the one timer that paints."""
-        self.set_interval(REFRESH_S, self.tick)
-
     def on_resize(self) -> None:
-        """Draw for the new size once all parts have theirs."""
-        self.call_after_refresh(self._paint_anew)
-
-    def _paint_anew(self) -> None:
+        """Draw all parts again."""
         self._painted = ()
-        self.tick()
-
-    def on_screen_resume(self) -> None:
-        """Show what came meanwhile."""
-        self.call_after_refresh(self.tick)
 
     def tick(self) -> None:
         """Paint the machine as it is known now, be it behind a menu, where that has changed."""
@@ -101,9 +97,9 @@ class MachineScreen(BaseScreen):
         shown = (view.history.latest, view.facts, view.stale, view.age_s is None, view.gpu_index)
         if shown != self._painted:
             self._painted = shown
-            self.paint(view)
+            self.paint_machine(view)
 
-    def paint(self, view: MachineView) -> None:
+    def paint_machine(self, view: MachineView) -> None:
         raise NotImplementedError
 
     def action_gpus(self) -> None:
@@ -142,7 +138,7 @@ class GpusScreen(MachineScreen):
         yield AboutLines(id="about")
         yield self._detail
 
-    def paint(self, view: MachineView) -> None:
+    def paint_machine(self, view: MachineView) -> None:
         self.query_one(AboutLines).show(view.facts, "", view.host)
         self._detail.show(view)
         if self._detail.scrolls != self._offers_scrolling:
@@ -166,16 +162,9 @@ class ProcessesScreen(FilteredScreen, MachineScreen):
     """The processes: of the run, on a GPU, or busy."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding(
-            "slash", "filter", "Filter", key_display="/", tooltip="Show only matching processes"
-        ),
-        Binding(
-            "o,greater_than_sign",
-            "sort(1)",
-            "Sort",
-            tooltip="Sort by the next column; < goes back, so does a click on its name",
-        ),
-        Binding("i", "reverse_order", "Reverse", tooltip="Reverse the order"),
+        FILTER,
+        SORT,
+        REVERSE,
         Binding(
             "K",
             "signal",
@@ -184,24 +173,12 @@ class ProcessesScreen(FilteredScreen, MachineScreen):
         ),
         Binding("g", "gpus", "GPU", tooltip="Show every GPU in depth"),
         Binding("f4", "gpus", "GPU", show=False),
-        Binding("f6", "sort(1)", "Sort", show=False),
         # Before the way back, which has the same key where there is no filter.
-        Binding("escape", "clear_filter", "Clear", tooltip="Clear the filter"),
+        CLEAR_FILTER,
         *_ALWAYS,
         Binding("p", "leave", "Back", show=False),
-        Binding(
-            "less_than_sign",
-            "sort(-1)",
-            "Sort by the previous column",
-            show=False,
-            tooltip="Sort by the previous column",
-        ),
-        Binding("up", "move(-1)", "Choose above", show=False, tooltip="Choose the process above"),
-        Binding("down", "move(1)", "Choose below", show=False, tooltip="Choose the process below"),
-        Binding("pageup", "move_page(-1)", "Page up", show=False),
-        Binding("pagedown", "move_page(1)", "Page down", show=False),
-        Binding("home", "move(-1000000)", "Go to start", show=False),
-        Binding("end", "move(1000000)", "Go to end", show=False),
+        *SORT_KEYS,
+        *ROW_KEYS,
     ]
     HELP_PAGES = (PROCESSES, Path(__file__).with_name("processes.md"))
 
@@ -221,34 +198,33 @@ class ProcessesScreen(FilteredScreen, MachineScreen):
     def on_mount(self) -> None:
         """Say how a process is chosen."""
         self.query_one(ProcessDetails).show(None)
-        super().on_mount()
 
-    def paint(self, view: MachineView) -> None:
+    def paint_machine(self, view: MachineView) -> None:
         self.table.show(view)
-        if self.table.chosen is not None:
+        if self.table.highlighted is not None:
             self._show_chosen()
 
     @property
     def table(self) -> ProcessList:
         return self.query_one(ProcessList)
 
-    def on_process_list_chosen(self) -> None:
+    def on_row_list_highlighted(self) -> None:
         """Show the details of the chosen process, and offer what can be done with it."""
         self._show_chosen()
         self.refresh_bindings()
 
     def _show_chosen(self) -> None:
-        self.query_one(ProcessDetails).show(self.table.chosen, self.table.wall)
+        self.query_one(ProcessDetails).show(self.table.highlighted, self.table.wall)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Offer a signal only to a process that is chosen, and of this machine."""
         if action == "signal":
-            return self.table.chosen is not None and self.table.is_of_this_machine
+            return self.table.highlighted is not None and self.table.is_of_this_machine
         return super().check_action(action, parameters)
 
     def action_signal(self) -> None:
         """Ask which signal the chosen process is to get, if it still runs and may get one."""
-        chosen = self.table.chosen
+        chosen = self.table.highlighted
         if chosen is None:
             return
         try:

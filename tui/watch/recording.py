@@ -18,17 +18,28 @@ from dlmon.session.recorded_machine import RecordedMachine
 from dlmon.session.snapshot import Snapshot
 from dlmon.session.source import SessionSource, read_to_end
 from tui.machine.help import PANEL
-from tui.screens.base import PALETTE, REFRESH_S, THEME
+from tui.screens.base import PALETTE, THEME, TickingScreen
 from tui.screens.session_controls import SessionControls
 from tui.watch.screen import IN_DEPTH, LEAVE, SHOWN_HELP, ZOOM, WatchScreen
-from tui.widgets.lines import ACCENT, APART, BAD, MUTED, PLAIN, GrowingLines, cut, joined, wrapped
+from tui.widgets.lines import (
+    ACCENT,
+    APART,
+    BAD,
+    MUTED,
+    PLAIN,
+    GrowingLines,
+    cut_inside,
+    joined,
+    shows,
+    wrapped,
+)
 from tui.widgets.rows import TextRow
 
 # Less of a path says nothing.
 _SHORTEST_PATH = 12
 
 
-class RecordingScreen(SessionControls, WatchScreen, inherit_bindings=False):
+class RecordingScreen(SessionControls, TickingScreen, WatchScreen, inherit_bindings=False):
     """A machine as its log records it.
 
     Args:
@@ -67,11 +78,6 @@ class RecordingScreen(SessionControls, WatchScreen, inherit_bindings=False):
         yield from super().compose_parts()
         yield RecordingLine()
 
-    def on_mount(self) -> None:
-        """Say at once what is recorded, and then how it stands twice a second."""
-        self.set_interval(REFRESH_S, self.tick)
-        self.call_after_refresh(self.tick)
-
     def tick(self) -> None:
         """Show how the recording stands, and leave if only its end was waited for."""
         session = self._session
@@ -103,33 +109,20 @@ class RecordingLine(GrowingLines):
     DEFAULT_CSS = "RecordingLine { height: auto; padding: 0 1; }"
     MOST_ROWS: ClassVar[int] = 3
 
-    _snapshot: Snapshot | None = None
-    _status = ""
-    _problem: str | None = None
-    _reading = ""
-    _where = ""
-
-    def show(self, session: SessionSource, folder: Path, stopping: bool) -> None:
-        """Show how a session stands whose log is in a folder."""
-        self._snapshot, self._problem = session.snapshot(), session.problem
-        self._status = "stopping" if stopping else session.status
-        self._reading = reading_text(session.read_share)
-        self._where = shown_path(folder)
-        self.redraw()
-
-    def draw(self, width: int, height: int) -> list[TextRow]:
-        if self._snapshot is None:
-            return []
-        text = self._reading or recording_text(self._snapshot, self._status)
-        style = ACCENT if self._status == Status.RUNNING else PLAIN
-        left: TextRow = ((text, style),)
+    def rows(
+        self, width: int, height: int, session: SessionSource, folder: Path, stopping: bool
+    ) -> list[TextRow]:
+        """Return how a session stands whose log is in a folder."""
+        status = "stopping" if stopping else session.status
+        text = reading_text(session.read_share) or recording_text(session.snapshot(), status)
+        left: TextRow = ((text, ACCENT if status == Status.RUNNING else PLAIN),)
         room = width - cell_len(text) - APART
-        right: TextRow = ()
-        if room >= _SHORTEST_PATH:
-            right = ((_end_of(self._where, room), MUTED),)
-        problem = wrapped(self._problem or "", width, height - 1)
-        first = joined(left, right, width) if right else cut(left, width)
+        where = cut_inside(shown_path(folder), room) if room >= _SHORTEST_PATH else ""
+        problem = wrapped(session.problem or "", width, height - 1)
+        first = joined(left, ((where, MUTED),), width) if where else left
         return [first, *(((line, BAD),) for line in problem)]
+
+    show = shows(rows)
 
 
 def recording_text(snapshot: Snapshot, status: str) -> str:
@@ -153,13 +146,3 @@ def _moment(wall: float, other: float) -> str:
     day = units.day_and_time(wall)
     same = day.split()[0] == units.day_and_time(other).split()[0]
     return units.time_of_day(wall) if same else day
-
-
-def _end_of(text: str, width: int) -> str:
-    """Return the end of a text where not all of it has room."""
-    if cell_len(text) <= width:
-        return text
-    kept = text[-width:]
-    while cell_len(kept) > width - 1:
-        kept = kept[1:]
-    return f"…{kept}"

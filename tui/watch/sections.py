@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Any
 
 from dlmon.figures import units
 from dlmon.figures.machine import (
@@ -39,8 +39,6 @@ from tui.machine.process_rows import memory_text
 from tui.machine.view import MachineView, is_over
 
 NOT_READ = "no reading"
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -79,11 +77,12 @@ class _Readings:
     """Collects the figures of a part in their order, and what is unknown by its reason.
 
     Args:
+        sources: what the fields are of.
         why: the reason of each field that is unknown.
     """
 
-    def __init__(self, why: Mapping[str, str]) -> None:
-        self._why = why
+    def __init__(self, sources: Sequence[object], why: Mapping[str, str]) -> None:
+        self._sources, self._why = sources, why
         self._known: list[Figure] = []
         self._unknown: dict[str, list[str]] = {}
 
@@ -97,11 +96,11 @@ class _Readings:
             reason = next((self._why[name] for name in names if name in self._why), NOT_READ)
             self._unknown.setdefault(reason, []).append(label)
 
-    def measure(
-        self, label: str, value: T | None, write: Callable[[T], Figure | str], *names: str
-    ) -> None:
-        """Take a value as `write` makes a figure of it; else note why it is unknown."""
-        self.add(label, None if value is None else write(value), *names)
+    def take(self, label: str, name: str, write: Callable[[Any], Figure | str], *also: str) -> None:
+        """Take a field as `write` makes a figure of it; else note why it is unknown."""
+        fields = (getattr(source, name) for source in self._sources if hasattr(source, name))
+        value = next(fields, None)
+        self.add(label, None if value is None else write(value), name, *also)
 
     def section(self, title: str, about: Sequence[str] = ()) -> Section:
         """Return a part of what was collected."""
@@ -120,41 +119,30 @@ def gpu_section(view: MachineView, gpu: Gpu) -> Section:
     if has_no_readings(gpu):
         left = (Figure("energy", energy),) if energy else ()
         return Section(title, tuple(about), left, problem=_silence(gpu, view))
-    known = _Readings(
-        {**gpu.why, **({"utilization_pct": "unknown while MIG is on"} if gpu.mig else {})}
-        | _why_users_unknown(view.history.latest)
-    )
-    known.measure("utilisation", gpu.utilization_pct, _utilization, "utilization_pct")
-    known.measure(
-        "memory",
-        gpu.memory_used_mib,
-        lambda mib: gpu_memory_figure("", mib, facts.memory_mib),
-        "memory_used_mib",
-    )
-    known.measure("power", gpu.power_w, lambda w: power_figure(w, gpu.power_limit_w), "power_w")
-    known.measure(
-        "temperature", gpu.temperature_c, lambda c: gpu_temperature(c, facts), "temperature_c"
-    )
-    for label, name, mhz, most_mhz in (
-        ("SM clock", "sm_mhz", gpu.sm_mhz, facts.sm_max_mhz),
-        ("memory clock", "memory_mhz", gpu.memory_mhz, facts.memory_max_mhz),
-    ):
-        known.add(label, None if mhz is None else clock_figure("", mhz, most_mhz), name)
-    known.measure("fan", gpu.fan_pct, _share, "fan_pct")
-    known.measure("encoder", gpu.encoder_pct, _share, "encoder_pct")
-    known.measure("decoder", gpu.decoder_pct, _share, "decoder_pct")
-    known.measure("clock", gpu.throttle, _clock_limit, "throttle")
+    mig = {"utilization_pct": "unknown while MIG is on"} if gpu.mig else {}
+    known = _Readings([gpu], {**gpu.why, **mig} | _why_users_unknown(view.history.latest))
+    known.take("utilisation", "utilization_pct", _utilization)
+    known.take("memory", "memory_used_mib", lambda n: gpu_memory_figure("", n, facts.memory_mib))
+    known.take("power", "power_w", lambda watts: power_figure(watts, gpu.power_limit_w))
+    known.take("temperature", "temperature_c", lambda degrees: gpu_temperature(degrees, facts))
+    known.take("SM clock", "sm_mhz", lambda mhz: clock_figure("", mhz, facts.sm_max_mhz))
+    most_mhz = facts.memory_max_mhz
+    known.take("memory clock", "memory_mhz", lambda mhz: clock_figure("", mhz, most_mhz))
+    known.take("fan", "fan_pct", _share)
+    known.take("encoder", "encoder_pct", _share)
+    known.take("decoder", "decoder_pct", _share)
+    known.take("clock", "throttle", _clock_limit)
     known.add("PCIe link", _link(gpu, facts), "pcie_generation", "pcie_width")
     traffic = traffic_text(gpu.pcie_receive_mib_s, gpu.pcie_send_mib_s)
     known.add("over PCIe", traffic, "pcie_receive_mib_s", "pcie_send_mib_s")
-    known.measure("NVLink", gpu.nvlinks, "{} active".format, "nvlinks")
+    known.take("NVLink", "nvlinks", "{} active".format)
     if gpu.nvlinks:
         traffic = traffic_text(gpu.nvlink_receive_mib_s, gpu.nvlink_send_mib_s)
         known.add("over NVLink", traffic, "nvlink_receive_mib_s", "nvlink_send_mib_s")
     known.add("ECC errors", _ecc(gpu), "ecc_uncorrected", "ecc_corrected")
     known.add("energy", energy, "energy_j")
     known.add("used by", _users(gpu, view.history.latest), "processes")
-    known.measure("MIG", gpu.mig, lambda is_on: "on" if is_on else "off", "mig")
+    known.take("MIG", "mig", lambda is_on: "on" if is_on else "off")
     return known.section(title, about)
 
 
@@ -170,23 +158,24 @@ def _cpu(machine: Machine, facts: MachineFacts, energy_j: float | None) -> Secti
     about += [_cores(facts.cores, facts.physical_cores)] if facts.cores else []
     if cpu is None:
         return Section("CPU", tuple(about), problem=machine.why.get("cpu", NOT_READ))
-    known = _Readings(cpu.why)
-    known.measure("utilisation", cpu.pct, _utilization, "pct")
+    known = _Readings([cpu], cpu.why)
+    known.take("utilisation", "pct", _utilization)
     known.add("temperature", temperature_of_cpu(cpu), "temperature_c")
     cores = len(cpu.cores or ()) or facts.cores
     busy = None
     if cpu.pct is not None and cores:
         busy = Figure("", f"{cpu.pct * cores / 100:.1f} of {units.cores(cores)}", cpu.pct / 100)
     known.add("busy", busy, "pct")
-    known.measure("clock", cpu.mhz, lambda mhz: f"{mhz / 1000:.1f} GHz", "mhz")
-    known.measure("load average", cpu.load_1m, "{:.2f}".format, "load_1m")
-    known.measure("power", cpu.power_w, lambda w: power_figure(w, None), "power_w", "energy_j")
-    known.measure("energy", energy_j, units.energy, "energy_j", "power_w")
+    known.take("clock", "mhz", lambda mhz: f"{mhz / 1000:.1f} GHz")
+    known.take("load average", "load_1m", "{:.2f}".format)
+    known.take("power", "power_w", lambda watts: power_figure(watts, None), "energy_j")
+    energy = None if energy_j is None else units.energy(energy_j)
+    known.add("energy", energy, "energy_j", "power_w")
     known.add("allowed", _allowed(facts.cpu_limit, cpu.limit_used_pct))
     if facts.cpu_limit is not None and "limit_used_pct" in cpu.why:
         known.add("used of allowed", None, "limit_used_pct")
     if facts.cpu_limit is not None or cpu.throttled_pct:
-        known.measure("held back", cpu.throttled_pct, _held_back, "throttled_pct")
+        known.take("held back", "throttled_pct", _held_back)
     for label, text in (("governor", facts.governor), ("runs on", _supply(facts.on_battery))):
         if text:
             known.add(label, text)
@@ -216,27 +205,18 @@ def _held_back(pct: float) -> Figure:
 def _memory(machine: Machine, facts: MachineFacts) -> Section:
     memory, disk = machine.memory or Memory(), machine.disk or Disk()
     network = machine.network or Network()
-    known = _Readings({**machine.why, **memory.why, **disk.why, **network.why})
+    parts = (memory, disk, network)
+    why = {name: reason for part in (machine, *parts) for name, reason in part.why.items()}
+    known = _Readings(parts, why)
     total_mib = facts.memory_limit_mib or facts.memory_mib
-    known.measure(
-        "memory",
-        memory.used_mib,
-        lambda mib: memory_figure("", mib, total_mib),
-        "used_mib",
-        "memory",
-    )
+    known.take("memory", "used_mib", lambda mib: memory_figure("", mib, total_mib), "memory")
     if facts.swap_mib:
-        known.measure(
-            "swap",
-            memory.swap_used_mib,
-            lambda mib: memory_figure("", mib, facts.swap_mib),
-            "swap_used_mib",
-            "memory",
-        )
-        known.measure("swapped", memory.swap_mib_s, _swapped, "swap_mib_s", "memory")
-    known.measure("major faults", memory.major_faults_s, _faults, "major_faults_s", "memory")
-    known.measure("disk read", disk.read_mib_s, rate_text, "read_mib_s", "disk")
-    known.measure("disk written", disk.write_mib_s, rate_text, "write_mib_s", "disk")
+        swap_mib = facts.swap_mib
+        known.take("swap", "swap_used_mib", lambda n: memory_figure("", n, swap_mib), "memory")
+        known.take("swapped", "swap_mib_s", _swapped, "memory")
+    known.take("major faults", "major_faults_s", "{:,.0f} per second".format, "memory")
+    known.take("disk read", "read_mib_s", rate_text, "disk")
+    known.take("disk written", "write_mib_s", rate_text, "disk")
     traffic = traffic_text(network.receive_mib_s, network.send_mib_s)
     known.add("network", traffic, "receive_mib_s", "network")
     return known.section("Memory, disk, network")
@@ -247,18 +227,18 @@ def _run(machine: Machine) -> Section | None:
     tree = machine.process
     if tree is None:
         return None
-    known = _Readings(tree.why)
-    known.measure("CPU", tree.cpu_pct, lambda pct: f"{pct / 100:.1f} cores", "cpu_pct")
-    known.measure("top thread", tree.busiest_thread_pct, _share, "busiest_thread_pct")
-    known.measure("memory", tree.rss_mib, units.gibibytes, "rss_mib")
-    known.measure("processes", tree.processes, "{:,}".format, "processes")
-    known.measure("threads", tree.threads, "{:,}".format, "threads")
-    known.measure("major faults", tree.major_faults_s, _faults, "major_faults_s")
+    known = _Readings([tree], tree.why)
+    known.take("CPU", "cpu_pct", lambda pct: f"{pct / 100:.1f} cores")
+    known.take("top thread", "busiest_thread_pct", _share)
+    known.take("memory", "rss_mib", units.gibibytes)
+    known.take("processes", "processes", "{:,}".format)
+    known.take("threads", "threads", "{:,}".format)
+    known.take("major faults", "major_faults_s", "{:,.0f} per second".format)
     return known.section("This run")
 
 
 def _sensors(machine: Machine, facts: MachineFacts) -> Section:
-    known = _Readings(facts.why)
+    known = _Readings([facts], facts.why)
     known.add("driver", facts.driver, "driver")
     known.add("CUDA", facts.cuda, "cuda")
     label, text = _users_of_gpus(machine, facts)
@@ -355,10 +335,6 @@ def _energy(gpu: Gpu, since_begin_j: float | None) -> str:
     here = "" if since_begin_j is None else units.energy(since_begin_j)
     ever = "" if gpu.energy_j is None else f"{units.energy(gpu.energy_j)} in all"
     return ", ".join(filter(None, (here, ever)))
-
-
-def _faults(rate: float) -> str:
-    return f"{rate:,.0f} per second"
 
 
 def _swapped(mib_s: float) -> Figure:

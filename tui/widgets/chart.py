@@ -10,9 +10,10 @@ from textual.message import Message
 from textual.style import Style
 
 from tui.drawing.plot import COLUMNS_PER_CELL
+from tui.drawing.time_axis import TimeAxis, TimeLabels
 from tui.widgets.chart_picture import SHADES, ChartPicture, newest, picture_rows
 from tui.widgets.lines import Lines
-from tui.widgets.rows import TextRow
+from tui.widgets.rows import NO_RULER, Ruler, TextRow
 
 __all__ = ["SHADES", "Chart", "ChartPicture", "newest"]
 
@@ -96,6 +97,8 @@ class Chart(Lines):
 
         up: bool
 
+    axes: tuple[TimeAxis, TimeAxis] | None = None
+    """That of all charts, in whose columns the mouse is understood, and this one's own."""
     AXIS_WIDTH = 6
     """Cells for the labels and the blank after them; a narrow chart goes without."""
 
@@ -167,6 +170,18 @@ class Chart(Lines):
                 style += Style(foreground=low.blend(high, rise))
         return style
 
+    def ruler_of(self, times: TimeLabels, name: str = "", left: int = 0) -> Ruler:
+        """Return times as labels of the border, whose line begins a cell before the chart.
+
+        `name` stands at the right end where `times` say nothing there; `left` are the cells
+        before the chart.
+        """
+        if not times.are_shown:
+            return NO_RULER
+        start = 1 + left + self._axis_width(self.size.width - left)
+        marks = ((start + column // COLUMNS_PER_CELL, text) for column, text in times.marks)
+        return Ruler(tuple(marks), times.last or name)
+
     @property
     def label_style(self) -> Style:
         """The labels of time look like those of the other axis."""
@@ -189,7 +204,11 @@ class Chart(Lines):
         cells = event.screen_x - self._grabbed_x
         if cells or self._dragged:
             self._dragged = True
-            self.post_message(self.Dragged(COLUMNS_PER_CELL * cells))
+            columns = COLUMNS_PER_CELL * cells
+            if self.axes is not None:
+                shared, own = self.axes
+                columns = columns * own.column_ns // shared.column_ns
+            self.post_message(self.Dragged(columns))
 
     def on_mouse_up(self, event: events.MouseUp) -> None:
         if self._grabbed_x is None:
@@ -214,11 +233,15 @@ class Chart(Lines):
         self.post_message(self.Scrolled(up=False))
 
     def _column_at(self, screen_x: int) -> int:
-        """Return the column of the picture that is drawn at the left of a cell of the screen."""
+        """Return the column that is drawn at the left of a cell of the screen."""
         region = self.content_region
         x = screen_x - region.x - self._axis_width(region.width)
         hidden = max(0, len(self._picture.columns) - self.plot_columns)
-        return hidden + COLUMNS_PER_CELL * x
+        column = hidden + COLUMNS_PER_CELL * x
+        if self.axes is None:
+            return column
+        shared, own = self.axes
+        return shared.column_of(own.start_ns + column * own.column_ns)
 
     def _axis_width(self, width: int) -> int:
         return self.AXIS_WIDTH if width >= 3 * self.AXIS_WIDTH else 0

@@ -44,6 +44,18 @@ _LEAST_WITH_MIDDLE = 4
 
 
 @record(frozen=True)
+class Dot:
+    """A single value over all lines, with its band; without a value nothing is drawn."""
+
+    column: int
+    value: float
+    marker: str = "◆"
+    tone: str = POINT
+    low: float | None = None
+    high: float | None = None
+
+
+@record(frozen=True)
 class ChartPicture:
     """What a chart shows.
 
@@ -56,7 +68,8 @@ class ChartPicture:
     in a word, and `times` are labelled at columns, or have lines of the grid
     there. Where a `part` of each column is given, it is drawn filled and the rest
     above it in another tone. An `area` is dots below the line; between `lows` and
-    `highs` there is a band around it. Points are single values, (column, value), over all that.
+    `highs` there is a band around it. `lines`, (component class, columns), are drawn over each
+    other.
     """
 
     columns: tuple[float | None, ...] = ()
@@ -73,7 +86,8 @@ class ChartPicture:
     lows: tuple[float | None, ...] = ()
     highs: tuple[float | None, ...] = ()
     value: str = ""
-    points: tuple[tuple[int, float], ...] = ()
+    dots: tuple[Dot, ...] = ()
+    lines: tuple[tuple[str, tuple[float | None, ...]], ...] = ()
 
     @property
     def is_empty(self) -> bool:
@@ -106,7 +120,7 @@ def newest(picture: ChartPicture, room: int) -> ChartPicture:
         lows=picture.lows[excess:],
         highs=picture.highs[excess:],
         marks=tuple((column - excess, label) for column, label in picture.marks),
-        points=tuple((column - excess, value) for column, value in picture.points),
+        dots=tuple(replace(dot, column=dot.column - excess) for dot in picture.dots),
         times=replace(
             picture.times, marks=tuple((at - excess, text) for at, text in picture.times.marks)
         ),
@@ -131,9 +145,10 @@ def picture_rows(
     plot_height = height - has_marks
     plot = _plot(picture, plot_width, plot_height, filled)
     says_why = bool(picture.reason) and picture.is_empty
+    _put_lines(plot, picture)
     if not says_why:
         _put_grid(plot, picture)
-    _put_points(plot, picture)
+    _put_dots(plot, picture)
     if has_marks:
         plot.append(_marks(picture, plot_width))
     if picture.cursor is not None and 0 <= picture.cursor < COLUMNS_PER_CELL * plot_width:
@@ -176,14 +191,33 @@ def _put_grid(plot: list[_Row], picture: ChartPicture) -> None:
                 row.put(x, level if x not in upright else both if y == middle else up, GRID)
 
 
-def _put_points(plot: list[_Row], picture: ChartPicture) -> None:
+def _put_lines(plot: list[_Row], picture: ChartPicture) -> None:
+    """Draw lines over each other: a cell of two has the dots of both."""
+    for tone, columns in picture.lines:
+        width, edges = len(plot[0].text), (picture.top, picture.bottom)
+        texts = braille_rows(columns, width, len(plot), *edges)
+        for row, text in zip(plot, texts, strict=True):
+            for x, drawn in enumerate(text):
+                if drawn != " ":
+                    under = row.text[x]
+                    row.put(x, drawn if under == " " else chr(ord(under) | ord(drawn)), tone)
+
+
+def _put_dots(plot: list[_Row], picture: ChartPicture) -> None:
     """Draw single values over what is there; what lies outside of the axis at its edge."""
-    for column, value in picture.points:
+
+    def row_at(value: float) -> int | None:
         within = min(max(value, picture.bottom), picture.top)
-        y = row_of(within, len(plot), picture.top, picture.bottom)
-        x = column // COLUMNS_PER_CELL
-        if y is not None and 0 <= x < len(plot[y].text):
-            plot[y].put(x, "●◆■▲▼★"[1], POINT)
+        return row_of(within, len(plot), picture.top, picture.bottom)
+
+    for dot in picture.dots:
+        x, y = dot.column // COLUMNS_PER_CELL, row_at(dot.value)
+        if y is None or not 0 <= x < len(plot[y].text):
+            continue
+        if dot.low is not None and dot.high is not None:
+            for row in plot[row_at(dot.high) : (row_at(dot.low) or 0) + 1]:
+                row.put(x, "│", dot.tone)
+        plot[y].put(x, dot.marker, dot.tone)
 
 
 def _middle_row(picture: ChartPicture, height: int) -> int | None:

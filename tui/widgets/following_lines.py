@@ -10,11 +10,13 @@ from tui.widgets.rows import TextRow
 WHEEL_LINES = 3
 
 
-class Wheel:
-    """What a turn of the mouse wheel does to a widget with `scroll_lines`."""
+class ScrollingLines(Lines):
+    """Rows of which some are seen; where there are more, a thumb at the right says which."""
 
-    def scroll_lines(self, delta: int) -> None:
-        raise NotImplementedError
+    _first = 0
+    _seen = range(0)
+    scrolls = False
+    """Whether there is more than fits."""
 
     def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
         event.stop()
@@ -23,15 +25,6 @@ class Wheel:
     def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
         event.stop()
         self.scroll_lines(WHEEL_LINES)
-
-
-class ScrollingLines(Wheel, Lines):
-    """Rows of which some are seen; where there are more, a thumb at the right says which."""
-
-    _first = 0
-    _seen = range(0)
-    scrolls = False
-    """Whether there is more than fits."""
 
     def scroll_lines(self, delta: int) -> None:
         """Show what is further up or down."""
@@ -68,3 +61,21 @@ class ScrollingLines(Wheel, Lines):
         """Return the rows that are seen of all."""
         seen = self.in_view(len(rows), height)
         return self.with_thumb(rows[seen.start : seen.stop], len(rows), width)
+
+
+class FollowingLines(ScrollingLines):
+    """Rows of which the newest are seen, until somebody scrolls back from there."""
+
+    _scrolled = False
+
+    def scroll_lines(self, delta: int) -> None:
+        """Show what is further up or down; at the newest it follows again."""
+        self._scrolled = True
+        super().scroll_lines(delta)
+
+    def in_view(self, total: int, height: int) -> range:
+        if not self._scrolled:
+            self._first = total
+        seen = super().in_view(total, height)
+        self._scrolled = seen.stop < total
+        return seen

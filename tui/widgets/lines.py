@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, Concatenate, ParamSpec
 
-from rich.cells import cell_len
+from rich.cells import cell_len, set_cell_size
+from rich.segment import Segment
+from rich.style import Style
 from textual.geometry import Size
+from textual.renderables.digits import Digits
 
 from dlmon.render.wrap import wrapped as wrapped
+from tui.drawing.plot import bar
 from tui.widgets.rows import RowWidget, TextRow, TextRun, fit
 
 PLAIN: tuple[str, ...] = ("lines--plain",)
@@ -23,12 +28,29 @@ TRACK: tuple[str, ...] = ("lines--track",)
 UNDERLINED: tuple[str, ...] = ("lines--underlined",)
 CHOSEN: tuple[str, ...] = ("lines--chosen",)
 
+_CHARACTERS_PER_CELL = 4
+
 APART = 2
 """Blanks between what is left and what is right in a line."""
 
 
+Shown = ParamSpec("Shown")
+
+
+def shows(
+    rows: Callable[Concatenate[Any, int, int, Shown], list[TextRow]],
+) -> Callable[Concatenate[Any, Shown], None]:
+    """Return the method `show` of a panel whose method `rows` takes the size and what is shown."""
+
+    def show(self: Lines, /, *shown: Shown.args, **named: Shown.kwargs) -> None:
+        self.rows_shown = lambda width, height: rows(self, width, height, *shown, **named)
+        self.redraw()
+
+    return show
+
+
 class Lines(RowWidget):
-    """Base of the panels that are text; a subclass formats in `draw`."""
+    """Base of the panels that are text: a subclass has its `rows`, and `show = shows(rows)`."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {
         *(PLAIN + MUTED + STRONG + ACCENT + GOOD + BAD + HIGH),
@@ -54,6 +76,14 @@ class Lines(RowWidget):
         }
     }
     """
+
+    rows_shown: Callable[[int, int], list[TextRow]] | None = None
+    """Returns the rows in a width and a height; None before anything was shown."""
+
+    def draw(self, width: int, height: int) -> list[TextRow]:
+        if self.rows_shown is None or width < 1 or height < 1:
+            return []
+        return [cut(row, width) for row in self.rows_shown(width, height)[:height]]
 
 
 class GrowingLines(Lines):
@@ -134,6 +164,56 @@ def with_thumb(rows: list[TextRow], first: int, total: int, width: int) -> list[
         gap = " " * (width - 1 - row_width(row))
         drawn.append((*row, (gap + (thumb if start <= y < end else " "), MUTED)))
     return drawn
+
+
+def cut_inside(text: str, width: int) -> str:
+    """Return the beginning and the end of a text that is too wide."""
+    # A foreign text may be endless, of marks that take no cell.
+    longest = width * _CHARACTERS_PER_CELL
+    text = text if len(text) <= longest else f"{text[:longest]}{text[-longest:]}"
+    if cell_len(text) <= width:
+        return text
+    room, end = width - 1, text
+    while end and cell_len(end) > room // 2:
+        end = end[1:]
+    return set_cell_size(text, max(0, room - room // 2)) + "…" * (room >= 0) + end
+
+
+def digits_of(number: str) -> list[str]:
+    """Return a number in digits of three rows."""
+    parts = Digits(number).render(Style(bold=True))
+    return [part.text for part in parts if isinstance(part, Segment) and part.text != "\n"]
+
+
+def in_rows(name: str, parts: Sequence[str], width: int, most: int) -> list[TextRow]:
+    """Return parts after a name, in at most so many rows; what has no room is cut."""
+    if most < 1:
+        return []
+    rows: list[TextRow] = [((name, STRONG),)]
+    for part in parts:
+        longer: TextRow = (*rows[-1], (f"   {part}", MUTED))
+        if row_width(longer) <= width or len(rows) == most:
+            rows[-1] = longer
+        else:
+            rows.append(((part, MUTED),))
+    return rows
+
+
+def beside(
+    heading: str,
+    texts: Sequence[str],
+    style: tuple[str, ...] = PLAIN,
+    named: tuple[str, ...] = MUTED,
+) -> list[TextRow]:
+    """Return rows of text beside a heading."""
+    blank = " " * len(heading)
+    return [((blank if n else heading, named), (text, style)) for n, text in enumerate(texts)]
+
+
+def bar_on_track(fraction: float | None, cells: int, style: tuple[str, ...] = ACCENT) -> TextRow:
+    """Return a thin bar and the rest of its way."""
+    done = bar(None if fraction is None else min(1.0, fraction), cells).rstrip()
+    return (done, style), ("─" * (cells - len(done)), MUTED)
 
 
 def row_width(row: TextRow) -> int:

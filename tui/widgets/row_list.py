@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from textual import events
 from textual.message import Message
 
@@ -11,8 +13,6 @@ from tui.widgets.rows import TextRow, fit
 
 MARGIN = 1
 """Cells on the right, for the thumb that says which part is shown."""
-
-_HEADING_ROWS = 1
 
 
 class RowList(ScrollingLines):
@@ -25,12 +25,21 @@ class RowList(ScrollingLines):
         """Another row is highlighted, or none is left."""
 
     class Chosen(Message):
-        """A row was clicked twice."""
+        """A row was clicked as often as it takes."""
 
     DEFAULT_CLASSES = "panel"
+    FIRST: ClassVar[int] = 0
+    """The least index; -1 where at first no row is highlighted."""
+
+    HEADINGS: ClassVar[int] = 1
+    """The rows for the names of columns."""
+    CLICKS: ClassVar[int] = 2
+    """So many choose a row."""
 
     index = 0
-    """The number of the highlighted row."""
+    """The number of the highlighted row; -1 for none."""
+    can_highlight = True
+    """Whether a click highlights a row."""
 
     @property
     def count(self) -> int:
@@ -47,11 +56,11 @@ class RowList(ScrollingLines):
         """Return what stands there in place of heading and rows while there are none."""
         raise NotImplementedError
 
-    def highlight(self, index: int) -> None:
+    def highlight(self, index: int, *, scroll: bool = True) -> None:
         """Highlight a row, and scroll to it."""
-        self.index = min(max(0, index), max(0, self.count - 1))
-        room = self.size.height - _HEADING_ROWS
-        if room > 0:
+        self.index = max(self.FIRST, min(index, self.count - 1))
+        room = self.size.height - self.HEADINGS
+        if scroll and room > 0 and self.index >= 0:
             self.bring_into_view(self.index, room)
         self.redraw()
         self.post_message(self.Highlighted())
@@ -62,35 +71,37 @@ class RowList(ScrollingLines):
 
     def move_page(self, direction: int) -> None:
         """Move the highlight by as many rows as are shown."""
-        self.move(direction * max(1, self.size.height - _HEADING_ROWS - 1))
+        self.move(direction * max(1, self.size.height - self.HEADINGS - 1))
 
     def draw(self, width: int, height: int) -> list[TextRow]:
         """Return the heading and the visible rows."""
         if not self.count:
             return self.empty_rows(width, height)
-        room = max(0, height - _HEADING_ROWS)
+        room = max(0, height - self.HEADINGS)
         visible = self.in_view(self.count, room)
         inner = width - MARGIN
-        rows = [self.heading(inner), *(self.drawn(index, inner) for index in visible)]
+        headings = [self.heading(inner)] if self.HEADINGS else []
+        rows = [*headings, *(self.row_drawn(index, inner) for index in visible)]
         rows = [cut(row, inner) for row in rows[:height]]
-        return [*rows[:1], *self.with_thumb(rows[1:], self.count, width)]
+        top = len(headings)
+        return [*rows[:top], *self.with_thumb(rows[top:], self.count, width)]
 
     def on_resize(self, event: events.Resize) -> None:
         """Keep the highlight visible."""
         self.highlight(self.index)
 
     def on_click(self, event: events.Click) -> None:
-        """Highlight what is clicked; a double click chooses it."""
+        """Highlight what is clicked."""
         clicked = event.get_content_offset(self)
         if clicked is None:
             return
-        index = self.index_at(clicked.y - _HEADING_ROWS, self.count)
-        if index is not None:
+        index = self.index_at(clicked.y - self.HEADINGS, self.count)
+        if index is not None and self.can_highlight:
             self.highlight(index)
-            if event.chain == 2:
+            if event.chain == self.CLICKS:
                 self.post_message(self.Chosen())
 
-    def drawn(self, index: int, width: int) -> TextRow:
+    def row_drawn(self, index: int, width: int) -> TextRow:
         """Return a row as it is shown: the highlighted one stands out."""
         row = self.row_of(index, width)
         if index != self.index:

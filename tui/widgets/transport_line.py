@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from pathlib import Path
 
 from dlmon.figures import units
 from dlmon.figures.reading import reading_text
 from dlmon.session.marks import Mark, MarkKind
-from tui.drawing.plot import bar
-from tui.widgets.lines import ACCENT, APART, MUTED, PLAIN, STRONG, Lines, cut, joined, row_width
+from dlmon.session.source import Player
+from tui.widgets.lines import (
+    APART,
+    MUTED,
+    PLAIN,
+    STRONG,
+    Lines,
+    bar_on_track,
+    joined,
+    row_width,
+    shows,
+)
 from tui.widgets.rows import TextRow
 
 _LONGEST_BAR, _SHORTEST_BAR = 40, 8
@@ -36,74 +45,37 @@ def read_moment(text: str) -> float:
     return hours * 3600 + minutes * 60 + seconds
 
 
-@dataclass(frozen=True)
-class Transport:
-    """What the line shows.
-
-    Attributes:
-        position_s: the time that is shown, since the session began.
-        length_s: how much was recorded.
-        speed: how many seconds pass in one.
-        is_playing: whether they pass.
-        is_growing: whether more is being recorded.
-        note: what was just done, such as the mark that was gone to.
-        ahead_share: how much of the log was gone through for its marks; None once that is all.
-    """
-
-    position_s: float
-    length_s: float
-    speed: float
-    is_playing: bool
-    is_growing: bool = False
-    note: str = ""
-    ahead_share: float | None = None
-
-
 class TransportLine(Lines):
     """One row; `show` takes what is played."""
 
     DEFAULT_CSS = "TransportLine { height: 1; padding: 0 1; }"
 
-    _transport: Transport | None = None
-
-    def show(self, transport: Transport) -> None:
-        """Show where it is."""
-        if transport != self._transport:
-            self._transport = transport
-            self.redraw()
-
-    def draw(self, width: int, height: int) -> list[TextRow]:
-        transport = self._transport
-        if transport is None:
-            return []
-        right: TextRow = ((_note(transport), MUTED),) if _note(transport) else ()
-        left = self._left(transport, width - row_width(right) - (APART if right else 0))
+    def rows(self, width: int, height: int, player: Player, note: str) -> list[TextRow]:
+        """Return where it is, and what was just done, which goes where both have no room."""
+        note = note or reading_text(player.ahead_share)
+        right: TextRow = ((note, MUTED),) if note else ()
+        left = _left(player, width - row_width(right) - (APART if right else 0))
         if row_width(left) + row_width(right) + APART > width:
-            return [cut(left, width)]
+            return [left]
         return [joined(left, right, width)]
 
-    def _left(self, transport: Transport, room: int) -> TextRow:
-        state = f"replay {speed_text(transport.speed, '×')}"
-        if not transport.is_playing:
-            state = "replay paused"
-        at, length = units.clock(transport.position_s), units.clock(transport.length_s)
-        end = f"{length} and growing" if transport.is_growing else length
-        fixed = len(state) + len(at) + len(end) + 5
-        cells = max(_SHORTEST_BAR, min(_LONGEST_BAR, room - fixed))
-        share = transport.position_s / transport.length_s if transport.length_s > 0 else 0.0
-        done = bar(min(1.0, share), cells).rstrip()
-        return (
-            (f"{state:<13}", STRONG),
-            (f" {at} ", PLAIN),
-            (done, ACCENT),
-            ("─" * (cells - len(done)), MUTED),
-            (f" {end}", PLAIN),
-        )
+    show = shows(rows)
 
 
-def speed_text(speed: float, times: str = "×") -> str:
+def _left(player: Player, room: int) -> TextRow:
+    state = f"replay {speed_text(player.speed)}" if player.is_playing else "replay paused"
+    position_ns, length_ns = player.now() - player.start_ns, player.end_ns - player.start_ns
+    at, end = (units.clock(ns / 1e9) for ns in (position_ns, length_ns))
+    end += " and growing" if player.is_growing else ""
+    cells = room - len(state) - len(at) - len(end) - 5
+    share = position_ns / length_ns if length_ns > 0 else 0.0
+    done = bar_on_track(share, max(_SHORTEST_BAR, min(_LONGEST_BAR, cells)))
+    return ((f"{state:<13}", STRONG), (f" {at} ", PLAIN), *done, (f" {end}", PLAIN))
+
+
+def speed_text(speed: float) -> str:
     """Write a speed as 0.25×, 10×."""
-    return f"{speed:g}{times}"
+    return f"{speed:g}×"
 
 
 def mark_text(mark: Mark, epoch_word: str = "epoch") -> str:
@@ -118,7 +90,3 @@ def mark_text(mark: Mark, epoch_word: str = "epoch") -> str:
         what = "the CPU" if mark.number is None else f"GPU {int(mark.number)}"
         return f"{what} is throttled: {mark.text}"
     return mark.text
-
-
-def _note(transport: Transport) -> str:
-    return transport.note or reading_text(transport.ahead_share)

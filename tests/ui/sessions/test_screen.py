@@ -380,7 +380,7 @@ async def test_a_screen_that_is_left_while_it_reads_shows_nothing_more(slow_read
         slow_reader.let_end(1, 2)
         await until(pilot, lambda: slow_reader.ended == 3)
         await until_read(pilot)
-        assert not other.table.is_read
+        assert other.table.all_rows is None
         assert screen.table.count == 3
 
 
@@ -515,7 +515,7 @@ async def test_enter_asks_whether_a_sweep_goes_on_and_shows_a_session(log_dir, s
 
 def firsts(shown):
     """Return the ids in the order of their rows."""
-    return [entry.header.id for entry in shown.screen.query_one(SessionList)._shown]
+    return [entry.header.id for entry in shown.screen.query_one(SessionList).shown]
 
 
 async def test_one_sorts_by_the_next_column_and_the_other_way_round(shown, log_dir):

@@ -50,7 +50,7 @@ def pids(stage):
 
 
 def chosen(stage):
-    process = stage.app.screen.query_one(ProcessList).chosen
+    process = stage.app.screen.query_one(ProcessList).highlighted
     return process and process.pid
 
 
@@ -146,8 +146,8 @@ async def test_processes_are_put_in_order_when_others_are_read():
     async with shown("in-depth") as stage:
         table = stage.app.screen.query_one(ProcessList)
         session = stage.app.screen_stack[0]._source.session
-        arrange, arranged = table._arrange, []
-        table._arrange = lambda: arranged.append(True) or arrange()
+        arrange, arranged = table.rearrange, []
+        table.rearrange = lambda: arranged.append(True) or arrange()
         wall = session.machine.latest.wall
         session.fold(Machine(stage._clock.now_ns + 1, wall, why={}))
         stage.app.screen.tick()
@@ -256,7 +256,7 @@ async def test_keys_choose_the_column_that_it_is_sorted_by_and_turn_it_round():
         assert "▼memory" in heading(stage)
         await stage.press("less_than_sign", "less_than_sign", "less_than_sign")
         assert "▲GPU " in heading(stage)
-        await stage.press(*["o"] * 9)
+        await stage.press(*["o"] * 7)
         assert "▲GPU " in heading(stage)
 
 

@@ -10,12 +10,12 @@ from dlmon.records import Process
 from tui.machine.process_rows import (
     BY_NAME,
     COLUMNS,
+    cell_text,
     columns_for,
     command_text,
     gpus_text,
     in_order,
     matching,
-    next_column,
     process_key,
     reasons,
 )
@@ -116,17 +116,6 @@ def test_a_filter_keeps_the_order_and_finds_a_part_of_itself(some, typed):
     assert matching(found, typed) == found
 
 
-@given(st.sampled_from(NAMES), st.booleans())
-def test_all_columns_are_gone_through_and_the_first_comes_again(name, with_gpus):
-    offered = [column.name for column in COLUMNS if with_gpus or not column.of_gpus]
-    seen = [next_column(name, 1, with_gpus)]
-    for _ in offered[1:]:
-        seen.append(next_column(seen[-1], 1, with_gpus))
-    assert sorted(seen) == sorted(offered)
-    if name in offered:
-        assert next_column(next_column(name, 1, with_gpus), -1, with_gpus) == name
-
-
 @pytest.mark.parametrize(
     ("width", "gone"),
     [
@@ -173,7 +162,7 @@ def test_numbers_of_gpus_are_written_short(gpus, text):
     ],
 )
 def test_a_cell_is_written_for_people_and_an_unknown_one_is_no_zero(name, process, text):
-    assert BY_NAME[name].text(process, NOW) == text
+    assert cell_text(name, process, NOW) == text
 
 
 def test_in_place_of_an_unknown_command_stands_the_reason():

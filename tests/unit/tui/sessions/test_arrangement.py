@@ -13,7 +13,8 @@ from dlmon.log.directory import SessionEntry
 from dlmon.log.label import Label
 from dlmon.records import Status
 from dlmon.sweep.log import SweepEntry, new_header
-from tui.sessions.arrangement import SORT_COLUMNS, in_order, matching, next_column, sides_of
+from tui.sessions.arrangement import COLUMNS, in_order, matching, sides_of
+from tui.widgets.sorted_table import next_column
 
 HEADER, *_, RESULT = recorded_session()
 
@@ -61,7 +62,7 @@ def test_an_error_is_no_time():
     assert ids(in_order([failed, *THREE], {}, "time"))[:2] == ["c", "a"]
 
 
-@given(st.permutations(THREE), st.sampled_from([column.name for column in SORT_COLUMNS]))
+@given(st.permutations(THREE), st.sampled_from([*COLUMNS]))
 def test_no_order_loses_a_session_or_depends_on_how_they_come(entries, by):
     assert in_order(entries, {}, by) == in_order(THREE, {}, by)
     assert sorted(ids(in_order(entries, {}, by))) == ["a", "b", "c"]

@@ -13,6 +13,7 @@ from tui.drawing.plot import COLUMNS_PER_CELL
 from tui.drawing.small_curve import axis_of_all, small_curve
 from tui.drawing.time_axis import TimeAxis
 from tui.widgets.chart import Chart, ChartPicture
+from tui.widgets.chart_picture import Dot
 from tui.widgets.rows import fit
 
 NOT_SEEN, NEVER_SEEN = "no loss seen so far", "no loss was seen"
@@ -28,7 +29,6 @@ class LossChart(Chart):
 
     def __init__(self) -> None:
         super().__init__(hue="loss", id="loss", classes="panel")
-        self._scale = 1.0
 
     def show_metric(
         self,
@@ -40,7 +40,7 @@ class LossChart(Chart):
         is_running: bool,
         cursor_label: str,
         each: str,
-        columns: int,
+        shared: TimeAxis,
     ) -> None:
         """Draw a metric.
 
@@ -52,9 +52,9 @@ class LossChart(Chart):
             is_running: whether a loss may be seen yet.
             cursor_label: when the cursor stands, if it does.
             each: what an epoch is called.
-            columns: of the axis by which the screen understands where this chart is pointed at.
+            shared: the axis of all charts.
         """
-        self._scale = columns / max(1, axis.count)
+        self.axes = shared, axis
         name = shown_metric(learning, chosen)
         metric = None if name is None else learning.metrics[name]
         title = "Loss" if name is None else _as_title(name)
@@ -68,10 +68,6 @@ class LossChart(Chart):
             others = f"{names.index(name or '') + 1} of {len(names)}, O" if len(names) > 1 else ""
             self.set_titles(title, others, right, (trend,) if trend else ())
         self.show(_picture(metric, axis, below, is_running))
-
-    def _column_at(self, screen_x: int) -> int:
-        """Return the column of the screen's axis that has the moment."""
-        return int(super()._column_at(screen_x) * self._scale)
 
 
 def learned_text(learning: Learning, chosen: str | None, each: str) -> str:
@@ -116,30 +112,30 @@ def _picture(
         reason = NOT_SEEN if is_running else NEVER_SEEN
         return replace(below, columns=(None,) * axis.count, reason=reason, left_labels=("",))
     columns = tuple(map(drawable, axis.columns(metric.series)))
-    points = _validations(metric, axis)
-    values = [value for value in columns if value is not None] + [value for _, value in points]
+    dots = _validations(metric, axis)
+    values = [value for value in columns if value is not None] + [dot.value for dot in dots]
     if not values:
         end_ns = metric.series.end_ns
         is_coming = is_running and end_ns is not None and end_ns > axis.end_ns
         reason = metric.why or ("" if is_coming else "no value in this time")
         return replace(below, columns=columns, reason=reason, left_labels=("",))
     bottom, top = value_range(min(values), max(values))
-    return replace(below, columns=columns, points=points, top=top, bottom=bottom)
+    return replace(below, columns=columns, dots=dots, top=top, bottom=bottom)
 
 
-def _validations(metric: Metric, axis: TimeAxis) -> tuple[tuple[int, float], ...]:
+def _validations(metric: Metric, axis: TimeAxis) -> tuple[Dot, ...]:
     """Return where validations ended, and their values; of many that are close, the last."""
-    points = [
-        (column, drawn)
+    dots = [
+        Dot(column, drawn)
         for t, value in metric.validations
         if (drawn := drawable(value)) is not None
         and 0 <= (column := axis.column_of(t)) < axis.count
     ]
-    if len(points) * _POINT_COLUMNS <= axis.count:
-        return tuple(points)
+    if len(dots) * _POINT_COLUMNS <= axis.count:
+        return tuple(dots)
     # By whole columns from the clock's start, so that they stay where they are as the axis moves.
     first = axis.start_ns // axis.column_ns
-    groups = {(first + column) // _POINT_COLUMNS: (column, value) for column, value in points}
+    groups = {(first + dot.column) // _POINT_COLUMNS: dot for dot in dots}
     return tuple(groups.values())
 
 

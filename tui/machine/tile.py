@@ -7,10 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import ClassVar
 
-from rich.segment import Segment
-from rich.style import Style
 from textual import events
-from textual.renderables.digits import Digits
 
 from dlmon.figures.machine import LEVELS, Figure, without_detail, worst
 from tui.drawing.plot import COLUMNS_PER_CELL
@@ -20,8 +17,8 @@ from tui.machine.readings import Reading
 from tui.machine.view import MachineView
 from tui.widgets.chart import Chart, ChartPicture
 from tui.widgets.chart_picture import LINE, picture_rows
-from tui.widgets.lines import BAD, BRIGHT, HIGH, MUTED, PLAIN, cut, row_width
-from tui.widgets.rows import NO_RULER, Ruler, TextRow
+from tui.widgets.lines import BAD, BRIGHT, HIGH, MUTED, PLAIN, cut, digits_of, row_width
+from tui.widgets.rows import TextRow
 
 Reader = Callable[[MachineView, TimeAxis, TimeAxis], Reading]
 """Returns a quantity of a machine: at the cursor of the axis of all charts, along another one."""
@@ -61,7 +58,6 @@ class MachineTile(Chart):
         self._reading = Reading("", "", ())
         self._stale = ""
         self._shown: Callable[[], None] | None = None
-        self._axes: tuple[TimeAxis, TimeAxis] | None = None
 
     @property
     def plot_columns(self) -> int:
@@ -93,7 +89,7 @@ class MachineTile(Chart):
             self.show_reading, read, view, axis, times, labelled=labelled, note=note
         )
         own = coarser(axis, self.plot_columns)
-        self._axes = axis, own
+        self.axes = axis, own
         reading = read(view, axis, own)
         labels = times(own) if own.count else NO_LABELS
         picture = ChartPicture(
@@ -130,29 +126,18 @@ class MachineTile(Chart):
         said = {reading.value, *reading.below}
         briefs = (one for one in reading.figures if one.known and one.label not in shown)
         more += (one.brief for one in briefs if one.text not in said)
+        ruler = self.ruler_of(self._picture.times, left=self._beside_cells(*self.size))
         first, *rest = [problem] if problem else [text for text in (value, *more) if text] or [""]
         subtitle = below[:1]
         for text in below[1:]:
             if len("  ".join((*subtitle, text))) <= room:
                 subtitle.append(text)
-        self.set_titles(
-            title, "  ".join(subtitle)[: max(0, room)], first, tuple(rest), self._labels_of_time()
-        )
+        self.set_titles(title, "  ".join(subtitle)[: max(0, room)], first, tuple(rest), ruler)
         level = "high" if problem else worst(reading.figures)
         if not problem and not reading.percent:
             level = max(level, reading.level, key=LEVELS.index)
         for name in LEVELS[1:]:
             self.set_class(level == name, f"-{name}")
-
-    def _labels_of_time(self) -> Ruler:
-        """Return the labels of time, in cells from the left border on."""
-        times, size = self._picture.times, self.size
-        if not times.are_shown:
-            return NO_RULER
-        left = self._beside_cells(*size)
-        start = 1 + left + self._axis_width(size.width - left)
-        marks = ((start + column // COLUMNS_PER_CELL, text) for column, text in times.marks)
-        return Ruler(tuple(marks), times.last)
 
     def draw(self, width: int, height: int) -> list[TextRow]:
         """Return the rows of the chart, with those of the figures where they have room."""
@@ -238,18 +223,6 @@ class MachineTile(Chart):
         if self._shown is not None:
             self._shown()
 
-    def on_chart_pointed(self, message: Chart.Pointed) -> None:
-        """Take a column of its own axis as one of all charts'."""
-        if self._axes is not None:
-            axis, own = self._axes
-            at_ns = own.start_ns + message.column * own.column_ns
-            message.column = (at_ns - axis.start_ns) // axis.column_ns
-
-    def on_chart_dragged(self, message: Chart.Dragged) -> None:
-        if self._axes is not None:
-            axis, own = self._axes
-            message.columns = message.columns * own.column_ns // axis.column_ns
-
 
 def coarser(axis: TimeAxis, count: int) -> TimeAxis:
     """Return what is known of `axis` in at most `count` columns, each of as many whole ones.
@@ -275,8 +248,7 @@ def digit_rows(text: str) -> list[str]:
     """Return a percentage in digits of three rows."""
     if not text:
         return []
-    drawn = Digits(text.removesuffix(" %")).render(Style(bold=True))
-    rows = [part.text for part in drawn if isinstance(part, Segment) and part.text != "\n"]
+    rows = digits_of(text.removesuffix(" %"))
     return [*rows[:-1], f"{rows[-1]} %"]
 
 

@@ -21,7 +21,7 @@ from tui.screens.export import EXPORT, ExportControls
 from tui.screens.reading import read_in_thread
 from tui.sessions.curves import CurvesChart
 from tui.widgets.following_lines import ScrollingLines
-from tui.widgets.lines import BAD, GOOD, HIGH, MUTED, PLAIN, STRONG, cut
+from tui.widgets.lines import BAD, GOOD, HIGH, MUTED, PLAIN, STRONG, cut, shows
 from tui.widgets.rows import TextRow
 
 Read = Callable[[Sequence[Path], Sequence[Path], OnRead], SidesComparison]
@@ -37,18 +37,13 @@ class SidesTable(ScrollingLines):
 
     DEFAULT_CLASSES = "panel"
 
-    _sections: Sequence[Section] = ()
-
-    def show(self, *sections: Section) -> None:
-        """Show sections, or a sentence in place of a comparison."""
-        self._sections = sections
-        self.redraw()
-
-    def draw(self, width: int, height: int) -> list[TextRow]:
-        """Return the rows that are in view."""
-        lines = lines_of(self._sections, width - 1)
+    def rows(self, width: int, height: int, *sections: Section) -> list[TextRow]:
+        """Return the rows that are in view of sections, or of a sentence in place of them."""
+        lines = lines_of(sections, width - 1)
         rows = [tuple((text, _STYLES[style]) for text, style in line) for line in lines]
         return self.scrolled([cut(row, width - 1) for row in rows], width, height)
+
+    show = shows(rows)
 
 
 class CompareScreen(ExportControls):
@@ -117,7 +112,7 @@ class CompareScreen(ExportControls):
         except (LogError, NotComparable) as refused:
             self._comparison = None
             self._show_sentence(str(refused))
-            self._chart.show((), ())
+            self._chart.show_sides((), ())
         else:
             self._show(self._comparison)
         self.refresh_bindings()
@@ -136,7 +131,7 @@ class CompareScreen(ExportControls):
             [run.curve for run in side if run.curve is not None]
             for side in (comparison.base, comparison.new)
         ]
-        self._chart.show(*curves)
+        self._chart.show_sides(*curves)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Offer to compare unlike runs only where they are."""

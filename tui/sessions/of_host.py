@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import ClassVar
 
 from textual.binding import Binding, BindingType
@@ -14,8 +15,10 @@ from dlmon.remote.connection import RefusedRequest
 from dlmon.remote.ssh import SshError
 from dlmon.sweep.log import SweepEntry
 from tui.requests import ShowHostSession
+from tui.screens.base import topics_of
 from tui.sessions.screen import SessionsScreen
 
+_ABOUT = Path(__file__).with_name("of_host.md")
 # What needs a log of this machine.
 _HERE_ONLY = {"mark", "clear_marks", "compare", "replay", "report", "export", "rename", "delete"}
 
@@ -53,16 +56,8 @@ class HostSessionsScreen(SessionsScreen):
 
     @property
     def topics(self) -> tuple[tuple[str, str], ...]:
-        about = (
-            "Sessions",
-            f"Every session that dlmon recorded on {clean(self._host)}, newest first, and those "
-            "that are running there now. Enter copies the log of one and shows it, finished or "
-            "live. In a shell, dlmon fetch copies sessions to keep them here, where they can be "
-            "compared and reported. A sweep has a row of its own, its runs below it; it is gone on "
-            "with there.",
-        )
         kept = ("Filter", "Order", "status", "time")
-        return (about, *(topic for topic in super().topics if topic[0] in kept))
+        return (*topics_of(_ABOUT), *(topic for topic in super().topics if topic[0] in kept))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Offer nothing that needs a log of this machine, and no sweep, which is shown there."""

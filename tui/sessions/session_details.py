@@ -24,7 +24,7 @@ from dlmon.options.run import in_words
 from dlmon.records import Result, SessionHeader, Status
 from dlmon.records.sanitize import shown_path
 from dlmon.sweep.log import SweepEntry
-from tui.widgets.lines import BAD, MUTED, PLAIN, STRONG, Lines, cut, wrapped
+from tui.widgets.lines import BAD, MUTED, PLAIN, STRONG, Lines, shows, wrapped
 from tui.widgets.rows import TextRow
 
 _UNFINISHED = {
@@ -43,29 +43,27 @@ class SessionDetails(Lines):
     """The machine that it is on; None for this one."""
     is_opening: bool = False
     """Whether the session is about to be shown, and not one of a list."""
-    _entry: Recorded | None = None
-    _run: RunOfSweep | None = None
 
     def show(self, entry: Recorded | None, run: RunOfSweep | None = None) -> None:
         """Show a session with what it was in a sweep, a sweep, or nothing."""
-        self._entry, self._run = entry, run
         title = "Sweep" if isinstance(entry, SweepEntry) else "Session"
         self.set_titles(title if entry else "")
-        self.redraw()
+        self._show(entry, run)
 
-    def draw(self, width: int, height: int) -> list[TextRow]:
+    def rows(
+        self, width: int, height: int, entry: Recorded | None, run: RunOfSweep | None
+    ) -> list[TextRow]:
         """Return the rows; a long error takes the place of where it is recorded."""
-        entry = self._entry
         if entry is None:
             return []
-        rows: list[TextRow]
         if isinstance(entry, SweepEntry):
             rows = self._of_sweep(entry)
         else:
-            rows = self._of_session(entry, width, height)
+            rows = self._of_session(entry, run, width, height)
         where = shown_path(entry.path) if self.host is None else f"its log is on {self.host}"
-        rows.append(((where, MUTED),))
-        return [cut(row, width) for row in rows[:height]]
+        return [*rows, ((where, MUTED),)][:height]
+
+    _show = shows(rows)
 
     def _of_sweep(self, entry: SweepEntry) -> list[TextRow]:
         found = findings(entry.sweep)
@@ -87,11 +85,12 @@ class SessionDetails(Lines):
             return "Enter resumes it"
         return "Enter shows its table and its chart"
 
-    def _of_session(self, entry: SessionEntry, width: int, height: int) -> list[TextRow]:
+    def _of_session(
+        self, entry: SessionEntry, run: RunOfSweep | None, width: int, height: int
+    ) -> list[TextRow]:
         of_sweep: TextRow = ()
-        if self._run is not None:
-            text = f"  {self._run.text}, a run of {self._run.sweep.header.id}"
-            of_sweep = ((text, MUTED),)
+        if run is not None:
+            of_sweep = ((f"  {run.text}, a run of {run.sweep.header.id}", MUTED),)
         return [
             ((called(entry.header.id, entry.label), STRONG), *of_sweep),
             *_note(entry),

@@ -1,20 +1,39 @@
-"""The chart of a sweep: how the time depends on what is varied."""
+"""The chart of a sweep: how the time depends on what is varied, or a bar for each combination."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+from itertools import pairwise
 from typing import ClassVar
 
-from dlmon.figures.sections import Bars, Chart
-from dlmon.figures.value_axis import bar_lengths, is_doubling
-from tui.sweep.plot import GRID, SERIES, bar_rows, plot_rows
-from tui.widgets.lines import MUTED, Lines
-from tui.widgets.rows import TextRow
+from rich.cells import cell_len
+from textual import events
+
+from dlmon.figures import sections
+from dlmon.figures.sections import Bar, Bars, Line
+from dlmon.figures.value_axis import bar_lengths, is_doubling, nice_top
+from tui.drawing.plot import COLUMNS_PER_CELL, bar
+from tui.drawing.time_axis import TimeLabels
+from tui.widgets.chart import Chart
+from tui.widgets.chart_picture import ChartPicture, Dot
+from tui.widgets.lines import BAD, MUTED, PLAIN, STRONG, cut
+from tui.widgets.rows import TextRow, TextRun, fit
+
+SERIES = tuple(f"sweep-chart--series-{number}" for number in range(6))
+"""The component classes of the lines; what comes after the last one is not drawn."""
+_MARKERS = "●◆■▲▼★"
+_MARGIN = 2
+"""Cells between an end of the axis and the outermost points."""
+_GAP = 2
+_LABEL_SHARE = 0.5
+_SHORTEST_BAR = 6
 
 
-class SweepChart(Lines):
-    """Shows a picture; draws it again only where it changed."""
+class SweepChart(Chart):
+    """Shows curves or bars; draws them again only where they changed."""
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = {name for (name,) in (*SERIES, GRID)}
+    COMPONENT_CLASSES: ClassVar[set[str]] = {*SERIES}
     DEFAULT_CSS = """
     SweepChart {
         & > .sweep-chart--series-0 { color: $text-primary; }
@@ -23,48 +42,132 @@ class SweepChart(Lines):
         & > .sweep-chart--series-3 { color: $text-accent; }
         & > .sweep-chart--series-4 { color: $text-error; }
         & > .sweep-chart--series-5 { color: $text-secondary; }
-        & > .sweep-chart--grid { color: $foreground 22%; }
-        /* The terminal's own colours can't be made fainter. */
-        &:ansi > .sweep-chart--grid { color: ansi_bright_black; }
     }
     """
-
     DEFAULT_CLASSES = "panel"
 
-    _picture: Chart | Bars | None = None
+    _found: sections.Chart | Bars | None = None
 
-    def show(self, picture: Chart | Bars) -> None:
+    def show_found(self, found: sections.Chart | Bars) -> None:
         """Show what combinations took."""
-        if picture != self._picture:
-            self._picture = picture
-            title = picture.title if isinstance(picture, Chart) else picture.heading
-            self.set_titles(title, self._note(picture))
-            self.redraw()
+        if found != self._found:
+            self._found = found
+            self._show_again()
 
-    def _note(self, picture: Chart | Bars) -> str:
-        """Say what is not as usual: the scale, and combinations without a figure."""
-        if isinstance(picture, Bars):
-            return "logarithmic scale" * bar_lengths([bar.value for bar in picture.bars])[1]
-        if not _has_any(picture):
-            return ""
-        doubles = is_doubling([x for x, _ in picture.x_labels])
-        notes = ["logarithmic from left to right"] if doubles else []
-        if any(line.out_of_memory for line in picture.lines):
-            notes.append("✗ memory ran out")
-        return "  ".join(notes)
+    def on_resize(self, event: events.Resize) -> None:
+        """Put the points where they are in the new width."""
+        self._show_again()
+
+    def _show_again(self) -> None:
+        found = self._found
+        if isinstance(found, Bars):
+            _, is_logarithmic = bar_lengths([bar.value for bar in found.bars])
+            self.set_titles(found.heading, "logarithmic scale" * is_logarithmic)
+            self.redraw()
+        elif found is not None:
+            picture = picture_of(found, self.plot_columns // COLUMNS_PER_CELL)
+            self.show(picture)
+            first, *more = [""] if picture.reason else _notes(found)
+            ruler = self.ruler_of(picture.times)
+            self.set_titles(found.title, right=first, more=tuple(more), ruler=ruler)
 
     def draw(self, width: int, height: int) -> list[TextRow]:
-        """Return the rows of the picture, or say that there is nothing to see yet."""
-        picture = self._picture
-        if picture is None:
-            return []
-        if isinstance(picture, Bars):
-            return bar_rows(picture.bars, width, height)
-        if not _has_any(picture):
-            return [(("waiting for the first throughput"[:width], MUTED),)]
-        return plot_rows(picture, width, height)
+        """Return the bars, or the curves with a row of their names where there are several."""
+        if isinstance(self._found, Bars):
+            return bar_rows(self._found.bars, width, height)
+        names = [line.label for line in self._found.lines] if self._found is not None else []
+        if len(names) < 2 or height < 2:
+            return super().draw(width, height)
+        return [legend(names, width), *super().draw(width, height - 1)]
 
 
-def _has_any(picture: Chart) -> bool:
-    """Return whether there is anything to draw yet."""
-    return any(line.out_of_memory or any(line.mean) for line in picture.lines)
+def _notes(chart: sections.Chart) -> list[str]:
+    """Say what is not as usual: combinations without a figure, and the scale."""
+    notes = ["✗ memory ran out"] * any(line.out_of_memory for line in chart.lines)
+    notes += ["logarithmic from left to right"] * is_doubling([x for x, _ in chart.x_labels])
+    return notes or [""]
+
+
+def picture_of(chart: sections.Chart, cells: int) -> ChartPicture:
+    """Return the points of each line with what joins them, in so many cells.
+
+    The vertical axis begins at zero. A point without a figure leaves a gap; where memory ran out,
+    a cross stands at the top.
+    """
+    lines = chart.lines[: len(SERIES)]
+    xs = [x for line in lines for x in (*line.xs, *line.out_of_memory)]
+    if not any(line.out_of_memory or any(line.mean) for line in lines):
+        return ChartPicture(reason="waiting for the first throughput", left_labels=("",))
+    values = (value for line in lines for value in (*line.mean, *line.high) if value is not None)
+    top = nice_top(max(values, default=0.0))
+    scale = math.log2 if is_doubling(xs) else float
+    least, most = scale(min(xs)), scale(max(xs))
+    # The label of the last point stands at its right.
+    after = max(_MARGIN, *(len(label) for x, label in chart.x_labels if x == max(xs)), 0)
+    room = max(1, cells - 1 - _MARGIN - after)
+
+    def column(x: float) -> int:
+        share = (scale(x) - least) / (most - least) if most > least else 0.5
+        return COLUMNS_PER_CELL * (_MARGIN + round(share * room))
+
+    dots = [Dot(column(x), top, "✗", BAD[0]) for line in lines for x in line.out_of_memory]
+    for line, marker, tone in zip(lines, _MARKERS, SERIES, strict=False):
+        for x, value, low, high in zip(line.xs, line.mean, line.low, line.high, strict=True):
+            if value is not None:
+                dots.append(Dot(column(x), value, marker, tone, low, high))
+    return ChartPicture(
+        top=top,
+        lines=tuple(
+            (tone, _joined(line, [*map(column, line.xs)], COLUMNS_PER_CELL * cells))
+            for line, tone in zip(lines, SERIES, strict=False)
+        ),
+        dots=tuple(dots),
+        times=TimeLabels(tuple((column(x), label) for x, label in chart.x_labels)),
+    )
+
+
+def _joined(line: Line, at: Sequence[int], count: int) -> tuple[float | None, ...]:
+    """Return the heights of the line that joins neighbours; one without a figure parts it."""
+    columns: list[float | None] = [None] * count
+    for (left, start), (right, end) in pairwise(zip(line.mean, at, strict=True)):
+        if left is None or right is None:
+            continue
+        for column in range(max(0, start), min(end + 1, count)):
+            share = (column - start) / (end - start) if end > start else 0.0
+            columns[column] = left + share * (right - left)
+    return tuple(columns)
+
+
+def legend(names: Sequence[str], width: int) -> TextRow:
+    """Return each line's marker and name; those that aren't drawn are counted."""
+    runs: list[TextRun] = []
+    for name, marker, series in zip(names, _MARKERS, SERIES, strict=False):
+        runs += [(f"{marker} ", (series,)), (f"{name}{' ' * _GAP}", PLAIN)]
+    if len(names) > len(SERIES):
+        runs.append((f"and {len(names) - len(SERIES)} not drawn", MUTED))
+    return cut(tuple(runs), width)
+
+
+def bar_rows(bars: Sequence[Bar], width: int, height: int) -> list[TextRow]:
+    """Draw a bar for each combination, as many as have room, then how many there are more."""
+    if not bars or width < 1 or height < 1:
+        return []
+    shown = bars if len(bars) <= height else bars[: height - 1]
+    fractions, _ = bar_lengths([one.value for one in bars])
+    text_width = max((cell_len(one.text) for one in shown if one.value), default=0)
+    longest = max((cell_len(one.label) for one in shown), default=0)
+    room = width - text_width - 2 * _GAP - 2
+    label_width = max(1, min(longest, int(width * _LABEL_SHARE), room - _SHORTEST_BAR))
+    rows: list[TextRow] = []
+    for one, fraction in zip(shown, fractions, strict=False):
+        style = STRONG if one.kind == "this" else PLAIN
+        marker = "▶ " if one.kind == "this" else "  "
+        label = (marker + fit(one.label, label_width) + " " * _GAP, style)
+        if not one.value:
+            rows.append((label, (one.text, MUTED)))
+        else:
+            drawn = bar(fraction, room - label_width)
+            rows.append((label, (drawn, SERIES[:1]), (" " * _GAP + one.text, style)))
+    if len(shown) < len(bars):
+        rows.append(((f"  … {len(bars) - len(shown)} more", MUTED),))
+    return [cut(row, width) for row in rows]

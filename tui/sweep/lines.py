@@ -17,7 +17,8 @@ from dlmon.records import RunStatus, Slot
 from dlmon.session.session import Session
 from dlmon.session.snapshot import Snapshot
 from dlmon.sweep.progress import Sweep
-from tui.drawing.plot import COLUMNS_PER_CELL, bar, braille_rows
+from dlmon.sweep.runner import SweepRun
+from tui.drawing.plot import COLUMNS_PER_CELL, braille_rows
 from tui.widgets.lines import (
     ACCENT,
     APART,
@@ -28,9 +29,11 @@ from tui.widgets.lines import (
     STRONG,
     GrowingLines,
     Lines,
+    bar_on_track,
     fitting,
     joined,
     row_width,
+    shows,
     wrapped,
 )
 from tui.widgets.rows import TextRow, TextRun
@@ -38,23 +41,6 @@ from tui.widgets.rows import TextRow, TextRun
 SPARK_CELLS = 12
 _SPARK_COLUMN_NS = 1_000_000_000
 _BAR_CELLS = 12
-
-
-@dataclass(frozen=True)
-class SweepProgress:
-    """How far a sweep is, as its screen shows it.
-
-    `status` is a word: running, stopping, completed, stopped or failed. `current` are
-    the runs that are being made; with `last_run` the sweep stops after them. `elapsed_s` is
-    None where no run was left to make: the sweep was over before it was shown.
-    """
-
-    sweep: Sweep
-    status: str
-    current: tuple[Slot, ...]
-    elapsed_s: float | None
-    seconds_left: float | None = None
-    last_run: bool = False
 
 
 @dataclass(frozen=True)
@@ -81,19 +67,11 @@ class SweepTopLine(Lines):
 
     DEFAULT_CSS = "SweepTopLine { height: 1; padding: 0 1; }"
 
-    _progress: SweepProgress | None = None
-
-    def show(self, progress: SweepProgress) -> None:
-        """Show how far a sweep is."""
-        self._progress = progress
-        self.redraw()
-
-    def draw(self, width: int, height: int) -> list[TextRow]:
-        progress = self._progress
-        if progress is None:
-            return []
-        right = _how_far(progress)
-        plan = progress.sweep.plan
+    def rows(
+        self, width: int, height: int, run: SweepRun, elapsed_s: float | None
+    ) -> list[TextRow]:
+        """Return how far a sweep is; `elapsed_s` is None where no run was left to make."""
+        right, plan = _how_far(run, elapsed_s), run.sweep.plan
         left: TextRow = (("dlmon  ", ACCENT), ("sweep  ", PLAIN), (swept_text(plan), STRONG))
         varied = " × ".join(option_name(key) for key in plan.varied)
         if varied:
@@ -102,6 +80,8 @@ class SweepTopLine(Lines):
             left = left[2:]
         return [joined(left, right, width)]
 
+    show = shows(rows)
+
 
 class SweepFindings(GrowingLines):
     """What was found so far, a sentence a row; with little room the first ones."""
@@ -109,15 +89,11 @@ class SweepFindings(GrowingLines):
     DEFAULT_CSS = "SweepFindings { height: auto; padding: 0 1; }"
     MOST_ROWS: ClassVar[int] = 4
 
-    _sentences: Sequence[str] = ()
+    def rows(self, width: int, height: int, sentences: Sequence[str]) -> list[TextRow]:
+        """Return sentences, the most important first."""
+        return _rows_of(sentences, PLAIN, width, height)
 
-    def show(self, sentences: Sequence[str]) -> None:
-        """Show sentences, the most important first."""
-        self._sentences = sentences
-        self.redraw()
-
-    def draw(self, width: int, height: int) -> list[TextRow]:
-        return _rows_of(self._sentences, PLAIN, width, height)
+    show = shows(rows)
 
 
 class SweepRunLines(GrowingLines):
@@ -126,32 +102,24 @@ class SweepRunLines(GrowingLines):
     DEFAULT_CSS = "SweepRunLines { height: auto; padding: 0 1; }"
     MOST_ROWS: ClassVar[int] = 8
 
-    _shown: Sequence[tuple[TextRow, TextRow]] = ()
-    """What stands left and right in each row."""
-    _sentences: Sequence[str] = ()
-    _style: tuple[str, ...] = MUTED
-
-    def show_runs(self, runs: Sequence[ShownRun]) -> None:
-        """Show runs, their names one below the other."""
+    def of_runs(self, width: int, height: int, runs: Sequence[ShownRun]) -> list[TextRow]:
+        """Return as much of each run as there is room for, their names one below the other."""
         name_cells = max((cell_len(run.name) for run in runs), default=0)
-        self._shown, self._sentences = [_parts(run, name_cells) for run in runs], ()
-        self.redraw()
-
-    def show_sentences(self, sentences: Sequence[str], wrong: bool = False) -> None:
-        """Say something in place of runs."""
-        self._sentences, self._style = sentences, BAD if wrong else MUTED
-        self.redraw()
-
-    def draw(self, width: int, height: int) -> list[TextRow]:
-        """Return as much of each run as there is room for."""
-        if self._sentences:
-            return _rows_of(self._sentences, self._style, width, height)
         drawn = []
-        for parts, right in self._shown[:height]:
+        for run in runs[:height]:
+            parts, right = _parts(run, name_cells)
             left = fitting(parts, width)
             has_room = row_width(left) + APART + row_width(right) <= width
             drawn.append(joined(left, right if has_room else (), width))
-        return _with_rest(drawn, len(self._shown) - len(drawn), width)
+        return _with_rest(drawn, len(runs) - len(drawn), width)
+
+    def of_sentences(
+        self, width: int, height: int, sentences: Sequence[str], wrong: bool = False
+    ) -> list[TextRow]:
+        """Return what is said in place of runs."""
+        return _rows_of(sentences, BAD if wrong else MUTED, width, height)
+
+    show_runs, show_sentences = shows(of_runs), shows(of_sentences)
 
 
 def _rows_of(
@@ -195,31 +163,31 @@ def _parts(run: ShownRun, name_cells: int) -> tuple[TextRow, TextRow]:
     return tuple(part for part in parts if part[0]), _epoch_bar(snapshot)
 
 
-def _how_far(progress: SweepProgress) -> TextRow:
-    sweep, plan = progress.sweep, progress.sweep.plan
-    left = sweep.left()
-    done = f"{len(plan.order) - len(left)} of {len(plan.order)} runs done"
-    done += without_result_text(sweep)
-    runs: list[tuple[str, tuple[str, ...]]] = []
-    elapsed_s = progress.elapsed_s
-    clock = () if elapsed_s is None else ((f"  {units.clock(elapsed_s)}", PLAIN),)
-    if progress.status not in ("running", "stopping"):
-        style = GOOD if progress.status == "completed" else BAD
-        runs.append((progress.status, style))
-        runs.append((f"  {done}", PLAIN))
-        return (*runs, *clock)
-    if progress.status == "stopping" or progress.last_run:
-        these = "these runs" if len(progress.current) > 1 else "this run"
-        text = "stopping" if progress.status == "stopping" else f"stops after {these}"
-        runs.append((f"{text}  ", STRONG))
+def status_of(run: SweepRun) -> str:
+    """Return how a sweep stands, in a word."""
+    if run.ended:
+        return "failed" if run.problem is not None else run.sweep.closed or "stopped"
+    return "stopping" if run.stopping else "running"
+
+
+def _how_far(run: SweepRun, elapsed_s: float | None) -> TextRow:
+    plan, status = run.sweep.plan, status_of(run)
+    done = f"{len(plan.order) - len(run.sweep.left())} of {len(plan.order)} runs done"
+    done += without_result_text(run.sweep)
+    clock: TextRow = () if elapsed_s is None else ((f"  {units.clock(elapsed_s)}", PLAIN),)
+    if run.ended:
+        return ((status, GOOD if status == "completed" else BAD), (f"  {done}", PLAIN), *clock)
+    current, runs = [each.slot for each in run.current.values()], list[TextRun]()
+    if run.stopping or run.stops_after_run:
+        these = "these runs" if len(current) > 1 else "this run"
+        runs.append(("stopping  " if run.stopping else f"stops after {these}  ", STRONG))
     if len(plan.hosts) > 1:
         runs.append((done, PLAIN))
-    elif progress.current:
-        runs.extend(_place(sweep, progress.current[0]))
+    elif current:
+        runs.extend(_place(run.sweep, current[0]))
     runs.extend(clock)
-    left_s = progress.seconds_left
-    if left_s is not None and not progress.last_run and progress.status == "running":
-        runs.append((f"  ~ {units.time_left(left_s)}", PLAIN))
+    if run.seconds_left is not None and not run.stops_after_run and not run.stopping:
+        runs.append((f"  ~ {units.time_left(run.seconds_left)}", PLAIN))
     return tuple(runs)
 
 
@@ -259,6 +227,5 @@ def _epoch_bar(snapshot: Snapshot) -> TextRow:
     if snapshot.progress is None:
         return ()
     fraction = snapshot.progress.epoch_fraction
-    done = bar(fraction, _BAR_CELLS).rstrip()
-    track = "─" * (_BAR_CELLS - len(done))
-    return (("epoch ", MUTED), (done, ACCENT), (track, MUTED), (f" {fraction * 100:3.0f} %", PLAIN))
+    drawn = bar_on_track(fraction, _BAR_CELLS)
+    return (("epoch ", MUTED), *drawn, (f" {fraction * 100:3.0f} %", PLAIN))

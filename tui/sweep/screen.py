@@ -27,20 +27,21 @@ from dlmon.log.folder import log_of
 from dlmon.records import Event, Slot
 from dlmon.sweep.runner import SweepRun
 from tui.requests import GoBack, ShowSweptSession, TellEnd
-from tui.screens.base import HELP, PALETTE, REFRESH_S, SESSIONS, THEME, BaseScreen, hidden
+from tui.screens.base import HELP, PALETTE, SESSIONS, THEME, TickingScreen, hidden
+from tui.screens.filtered import ROW_KEYS
 from tui.sweep.chart import SweepChart
 from tui.sweep.lines import (
     ShownRun,
     SweepFindings,
-    SweepProgress,
     SweepRunLines,
     SweepTopLine,
+    status_of,
 )
 from tui.sweep.quit import SweepGoOnScreen, SweepQuitScreen, SweepStopScreen
 from tui.sweep.table import SweepTable
 
 
-class SweepScreen(BaseScreen):
+class SweepScreen(TickingScreen):
     """A sweep as it goes on, or as it ended.
 
     Args:
@@ -56,12 +57,7 @@ class SweepScreen(BaseScreen):
         HELP,
         Binding("q", "leave", "Quit", tooltip="Leave; asks first while the sweep runs"),
         THEME,
-        hidden("up", "move(-1)", "Combination above"),
-        hidden("down", "move(1)", "Combination below"),
-        hidden("pageup", "move_page(-1)", "Page up"),
-        hidden("pagedown", "move_page(1)", "Page down"),
-        hidden("home", "move(-1000000)", "First combination"),
-        hidden("end", "move(1000000)", "Last combination"),
+        *ROW_KEYS,
         hidden("f", "follow", "Follow the current run"),
         PALETTE,
         hidden("ctrl+c,ctrl+q", "leave"),
@@ -104,15 +100,13 @@ class SweepScreen(BaseScreen):
         yield SweepRunLines()
 
     def on_mount(self) -> None:
-        """Begin to make the runs, and start the one timer that paints."""
+        """Begin to make the runs."""
         self._table = self.query_one(SweepTable)
         summary = plan_text(self.run.sweep.plan)
         self._table.set_titles("Combinations", summary)
         # As high as its rows and its border need, and no more than its share.
         self._table.styles.height = len(self.run.sweep.plan.combinations) + 3
         self.run_worker(self._make_runs(), exclusive=True)
-        self.set_interval(REFRESH_S, self.tick)
-        self.call_after_refresh(self.tick)
 
     async def _make_runs(self) -> None:
         await self.run.run()
@@ -129,24 +123,19 @@ class SweepScreen(BaseScreen):
     def _take_event(self, event: Event) -> None:
         self._changed = True
 
-    def on_resize(self) -> None:
-        """Draw for the new size."""
-        self.call_after_refresh(self.tick)
-
     def on_screen_resume(self) -> None:
-        """Show what came under another screen; leave, if that was the end that was waited for."""
+        """Leave, if the end was waited for."""
         if self._leave_when_ended and self.run.ended:
             self._go(interrupted=True)
-        self.call_after_refresh(self.tick)
 
-    def tick(self) -> None:
-        """Paint the sweep as it stands, where it can be seen, be it behind a question."""
-        if self._left or not self.is_showing:
+    def paint(self) -> None:
+        """Show the sweep as it stands."""
+        if self._left:
             return
         if self._changed:
             self._changed = False
             self._paint_results()
-        self.query_one(SweepTopLine).show(self._progress)
+        self.query_one(SweepTopLine).show(self.run, self._elapsed_s)
         self._paint_run()
 
     def _paint_results(self) -> None:
@@ -165,7 +154,7 @@ class SweepScreen(BaseScreen):
         if row is None:
             return
         picture = picture_of(self.run.sweep, row.combination.workload)
-        self.query_one(SweepChart).show(picture)
+        self.query_one(SweepChart).show_found(picture)
         name = slot_text(self.run.sweep.plan, row.combination)
         noted = [f"{name}: {row.note}"] if row.note else []
         self.query_one(SweepFindings).show([*noted, *self._findings])
@@ -203,25 +192,16 @@ class SweepScreen(BaseScreen):
         return shown
 
     @property
-    def _progress(self) -> SweepProgress:
-        run = self.run
-        status = "stopping" if run.stopping else "running"
-        if run.ended:
-            status = "failed" if run.problem is not None else run.sweep.closed or "stopped"
-        elapsed_s = None if self._was_over else (self._ended_at or self._clock()) - self._begun_at
-        return SweepProgress(
-            sweep=run.sweep,
-            status=status,
-            current=tuple(current.slot for current in run.current.values()),
-            elapsed_s=elapsed_s,
-            seconds_left=run.seconds_left,
-            last_run=run.stops_after_run and not run.ended,
-        )
+    def _elapsed_s(self) -> float | None:
+        """How long it took so far; None where it was over before it was shown."""
+        if self._was_over:
+            return None
+        return (self._ended_at or self._clock()) - self._begun_at
 
     def _end_text(self) -> str:
         found = findings(self.run.sweep)
         name = self.run.writer.header.id
-        return f"{name} {self._progress.status}" + (f": {found[0]}" if found else "")
+        return f"{name} {status_of(self.run)}" + (f": {found[0]}" if found else "")
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Offer to stop only what goes on."""

@@ -8,8 +8,6 @@ import pytest
 from fakes.recorded import recorded_session, write_log
 from fakes.screens import OneScreen, screen_text, until
 from fakes.scripts import script_session
-from hypothesis import given
-from hypothesis import strategies as st
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 
 from dlmon.cli.start import Start
@@ -18,7 +16,6 @@ from tui.app import DlmonApp
 from tui.requests import Compare
 from tui.screens.help import HelpScreen
 from tui.sessions.compare import CompareScreen
-from tui.sessions.curves import axis_ends
 from tui.sessions.screen import SessionsScreen
 
 SIZES = ((80, 24), (120, 40))
@@ -196,30 +193,6 @@ async def test_what_was_written_meanwhile_is_read_on_request(tmp_path):
         await pilot.press("ctrl+l")
         await begin(app, pilot)
         assert "slower than base" in screen_text(app)
-
-
-# ---- the axis of the curves ----
-
-
-@pytest.mark.parametrize(
-    ("least", "most", "ends"),
-    [
-        (0.0, 5_500.0, (0.0, 6_000.0)),
-        (2_000.0, 5_500.0, (0.0, 6_000.0)),
-        (5_000.0, 5_500.0, (4_800.0, 5_700.0)),
-        (5_499.0, 5_500.0, (5_400.0, 5_700.0)),
-    ],
-)
-def test_the_axis_begins_at_zero_unless_all_lies_in_its_upper_half(least, most, ends):
-    assert axis_ends(least, most) == ends
-
-
-@given(st.floats(1e-3, 1e12), st.floats(1e-3, 1e12))
-def test_the_axis_holds_all_values(one, other):
-    bottom, top = axis_ends(min(one, other), max(one, other))
-    assert 0 <= bottom <= min(one, other) * (1 + 1e-9)
-    assert max(one, other) <= top * (1 + 1e-9)
-    assert bottom < top
 
 
 # ---- while it is read ----

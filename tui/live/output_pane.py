@@ -5,36 +5,28 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from rich.cells import cell_len, chop_cells
+from rich.cells import chop_cells
 from textual import events
 
 from dlmon.figures.startup_messages import is_startup_message, startup_text
 from dlmon.records import Alert, Notice, Output
-from tui.widgets.following_lines import Wheel
-from tui.widgets.lines import MUTED, PLAIN, STRONG, Lines
+from tui.widgets.following_lines import FollowingLines
+from tui.widgets.lines import MUTED, PLAIN, STRONG, cut_inside
 from tui.widgets.rows import TextRow, fit
-
-# Of a line that is cut, what stays of its beginning; its end says more, as a loss does.
-_BEGINNING = 0.35
-# Beyond so many characters a cell, a text holds marks that take none.
-_CHARACTERS_PER_CELL = 4
-
 
 _Line = Output | Notice | Alert
 
 
-class OutputPane(Wheel, Lines):
+class OutputPane(FollowingLines):
     """Output and notices in the order of time, newest at the bottom, unless one scrolls back."""
 
     DEFAULT_CLASSES = "panel"
 
     _lines: Sequence[_Line] = ()
-    _lowest: _Line | None = None
-    """The lowest line in view; None follows the newest."""
     _empty = ""
     _folded = True
-    _known: tuple[object, ...] = ()
-    _kept: Sequence[Output] = ()
+    _shown: tuple[object, ...] = ()
+    _rows_of_width: tuple[int, list[TextRow]] = (-1, [])
 
     def show(
         self,
@@ -54,57 +46,36 @@ class OutputPane(Wheel, Lines):
             folded: whether what libraries print at the start is one line, and no line is broken.
         """
         self._empty = "nothing printed yet" if running else "nothing was printed"
-        self._folded = folded
-        # Lines come at the end and go at the beginning.
-        known = (id(output[0]), id(output[-1]), len(output), until_ns) if output else ()
-        if folded and known != self._known:
-            self._known, self._kept = known, fold_startup(output, until_ns)
-        lines = self._kept if folded and output else output
-        self._lines = sorted((*lines, *notices), key=lambda line: line.t)
+        shown = (*output[:1], *output[-1:], len(output), notices, until_ns, folded)
+        if shown != self._shown:
+            self._shown, self._folded = shown, folded
+            lines = fold_startup(output, until_ns) if folded else output
+            self._lines = sorted((*lines, *notices), key=lambda line: line.t)
+            self._rows_of_width = (-1, [])
         self.redraw()
 
     def draw(self, width: int, height: int) -> list[TextRow]:
-        """Return the lines that end at the newest, or where one has scrolled to."""
+        """Return the newest lines, or those where one has scrolled to."""
+        if width < 1 or height < 1:
+            return []
         if not self._lines:
             return [((fit(self._empty, width), MUTED),)]
-        rows: list[TextRow] = []
-        for line in reversed(self._lines[: self._end(width, height)]):
-            if len(rows) >= height:
-                break
-            rows[:0] = self._rows_of(line, width)[len(rows) - height :]
-        return rows
+        if self._rows_of_width[0] != width:
+            rows = [row for line in self._lines for row in self._rows_of(line, width)]
+            self._rows_of_width = width, rows
+        rows = self._rows_of_width[1]
+        seen = self.in_view(len(rows), height)
+        return rows[seen.start : seen.stop]
 
     def redraw(self) -> None:
         """Draw again, and say how many lines lie below."""
         super().redraw()
-        below = len(self._lines) - self._end(*self.size)
+        below = len(self._rows_of_width[1]) - self._seen.stop if self._scrolled else 0
         self.set_titles("Output", f"{below} newer below" if below else "")
 
     def on_resize(self, event: events.Resize) -> None:
         """Say again how many lines lie below."""
         self.redraw()
-
-    def scroll_lines(self, delta: int) -> None:
-        """Scroll by lines: back is negative; at the newest it follows again."""
-        end = max(self._end(*self.size) + delta, self._from_top(*self.size))
-        self._lowest = self._lines[end - 1] if end < len(self._lines) else None
-        self.redraw()
-
-    def _end(self, width: int, height: int) -> int:
-        """Return the number of lines down to the lowest in view: no room is left below it."""
-        if self._lowest is None:
-            return len(self._lines)
-        places = (n for n in range(len(self._lines), 0, -1) if self._lines[n - 1] is self._lowest)
-        return max(next(places, 0), self._from_top(width, height))
-
-    def _from_top(self, width: int, height: int) -> int:
-        """Return how many lines fit, from the oldest on: further back there is nothing."""
-        rows = 0
-        for count, line in enumerate(self._lines):
-            rows += len(self._rows_of(line, width))
-            if rows > height:
-                return max(1, count)
-        return len(self._lines)
 
     def _rows_of(self, line: _Line, width: int) -> list[TextRow]:
         """Return a line, broken in the whole log, else cut."""
@@ -114,11 +85,10 @@ class OutputPane(Wheel, Lines):
         elif line.stream != "stdout":
             style = MUTED
         room = max(1, width - len(mark))
-        if self._folded:
-            return [((mark + ends_of(line.text, room), style),)]
-        blank = " " * len(mark)
-        parts = broken(line.text, room)
-        return [((f"{blank if n else mark}{part}", style),) for n, part in enumerate(parts)]
+        parts = [cut_inside(line.text, room)] if self._folded else broken(line.text, room)
+        return [
+            ((f"{' ' * len(mark) if n else mark}{part}", style),) for n, part in enumerate(parts)
+        ]
 
 
 def fold_startup(output: Iterable[Output], until_ns: int | None) -> tuple[Output, ...]:
@@ -158,16 +128,3 @@ def broken(text: str, width: int) -> list[str]:
         parts.append(part)
         text = text[len(part) :].removeprefix(" ")
     return parts or [""]
-
-
-def ends_of(text: str, width: int) -> str:
-    """Return a text, or its beginning and its end where it is too wide."""
-    text = text if len(text) <= width * _CHARACTERS_PER_CELL else f"{text[:width]}{text[-width:]}"
-    if cell_len(text) <= width:
-        return text
-    room = width - 1
-    begin = chop_cells(text, max(1, int(room * _BEGINNING)))[0].rstrip()
-    end = text
-    while end and cell_len(end) > room - cell_len(begin):
-        end = end[1:]
-    return fit(f"{begin}…{end.lstrip()}", width).rstrip()

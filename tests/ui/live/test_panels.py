@@ -30,10 +30,10 @@ from tui.live.account_line import AccountLine
 from tui.live.comparison.panel import EpochHeadline
 from tui.live.epochs.table import EpochTable
 from tui.live.limit_line import LimitLine
-from tui.live.output_pane import OutputPane, ends_of
+from tui.live.output_pane import OutputPane
 from tui.live.progress_line import ProgressLine
 from tui.live.top_line import TopLine
-from tui.widgets.lines import wrapped
+from tui.widgets.lines import cut_inside, wrapped
 from tui.widgets.rows import RowWidget
 
 TRAINING = folded(recorded_session("training")).snapshot()
@@ -466,7 +466,7 @@ def test_the_first_choice_is_the_newest_slow_epoch_else_the_newest():
 
 def test_of_a_long_line_the_ends_are_kept_and_in_the_log_it_is_broken():
     lines = output("first", "abcdefghij" * 3)
-    assert shown(OutputPane(), lines, (), width=12, height=5) == ["first", "abc…cdefghij"]
+    assert shown(OutputPane(), lines, (), width=12, height=5) == ["first", "abcdef…fghij"]
     whole = shown(OutputPane(), lines, (), True, None, False, width=12, height=20)
     assert whole == ["first", "abcdefghijab", "cdefghijabcd", "efghij"]
     notice = (Notice(9, "abcdefghij" * 2),)
@@ -476,7 +476,7 @@ def test_of_a_long_line_the_ends_are_kept_and_in_the_log_it_is_broken():
 
 @given(st.text(max_size=200), st.integers(1, 60))
 def test_the_ends_of_any_line_fit(text, width):
-    assert cell_len(ends_of(text, width)) <= width
+    assert cell_len(cut_inside(text, width)) <= width
 
 
 START = tuple(

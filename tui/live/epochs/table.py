@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
-from rich.cells import cell_len, set_cell_size
-from textual import events
-from textual.message import Message
+from rich.cells import cell_len
 
 from dlmon.figures import units
 from dlmon.figures.epochs import steps_asked_for
@@ -17,8 +14,9 @@ from dlmon.session.epoch_comparison import seconds_of
 from dlmon.session.learning import importance
 from dlmon.session.metric_readings import metric_of
 from tui.drawing.plot import thick_bar
-from tui.widgets.following_lines import ScrollingLines
-from tui.widgets.lines import BAR, CHOSEN, HIGH, MUTED, PLAIN, cut
+from tui.widgets.following_lines import FollowingLines
+from tui.widgets.lines import BAR, HIGH, MUTED, PLAIN, cut, cut_inside
+from tui.widgets.row_list import RowList
 from tui.widgets.rows import TextRow
 
 _SLOW: tuple[str, ...] = ("epoch-table--slow",)
@@ -31,40 +29,38 @@ _BAR = "bar"
 _SHORTEST_BAR, _LONGEST_BAR = 5, 24
 _LONGEST_NAME = 16
 _USUAL_CELLS = 6
-_MOST_CHARACTERS = 64
-"""Of a name, at its end: what is longer holds marks that take no cell."""
 
 _Column = tuple[str, list[str]]
 """A heading and its cells."""
 
 
-class EpochTable(ScrollingLines):
-    """One row per epoch: its time with a bar, its validation, and the metrics that have room."""
+class EpochTable(FollowingLines, RowList):
+    """One row per epoch: its time with a bar, its validation, and the metrics that have room.
 
-    DEFAULT_CLASSES = "panel"
+    It shows the newest ones until somebody scrolls, or chooses one.
+    """
+
     COMPONENT_CLASSES: ClassVar[set[str]] = {"epoch-table--slow"}
     DEFAULT_CSS = """
     EpochTable > .epoch-table--slow { color: $text-warning; text-style: bold; }
     """
+    FIRST = -1
+    CLICKS = 1
 
-    @dataclass
-    class Pointed(Message):
-        """An epoch was clicked."""
-
-        epoch: Epoch
-
+    index = -1
     _epochs: Sequence[Epoch] = ()
     _empty = ""
     _each = "epoch"
     _slow: Collection[int] = ()
     _longest_s = 0.0
     _compared: tuple[object, ...] = ()
-    _chosen: int | None = None
     _model: Model | None = None
     _cut_short = False
     _asked = _learned = ""
+    _columns: Sequence[_Column] = ()
+    _widths: Sequence[int] = ()
     _left_out = 0
-    _alone = _scrolled = False
+    _alone = False
 
     def show(
         self,
@@ -123,11 +119,11 @@ class EpochTable(ScrollingLines):
     def _notes(self) -> str:
         """Return what has room in the border below, of what may be said there."""
         key = "↑↓ choose"
-        if not self._epochs:
+        if not self._epochs or self._alone:
             key = ""
-        elif not self._alone and self.chosen is not None:
+        elif self.chosen is not None:
             key = "Enter shows it alone"
-        elif not self._alone and self._slow:
+        elif self._slow:
             key = f"▲ {len(self._slow)} slow: Enter shows what differed"
         below = len(self._epochs) - self._seen.stop
         notes = [
@@ -143,9 +139,13 @@ class EpochTable(ScrollingLines):
         return _GAP.join(notes)
 
     @property
+    def count(self) -> int:
+        return len(self._epochs)
+
+    @property
     def chosen(self) -> Epoch | None:
         """The epoch that was chosen."""
-        return next((one for one in self._epochs if one.begin == self._chosen), None)
+        return self._epochs[self.index] if 0 <= self.index < self.count else None
 
     @property
     def first_choice(self) -> Epoch | None:
@@ -156,84 +156,61 @@ class EpochTable(ScrollingLines):
 
     def choose(self, epoch: Epoch | None) -> None:
         """Choose an epoch, and bring it into view; None chooses none."""
-        self._chosen = None if epoch is None else epoch.begin
-        if epoch is not None:
-            self.bring_into_view(self._epochs.index(epoch), max(1, self.size.height - 1))
-            self._scrolled = True
-        self.redraw()
+        self.highlight(-1 if epoch is None else self._epochs.index(epoch))
 
-    def move(self, rows: int) -> None:
+    def highlight(self, index: int, *, scroll: bool = True) -> None:
+        self._scrolled |= index >= 0
+        super().highlight(index, scroll=scroll)
+
+    def move(self, steps: int) -> None:
         """Choose the epoch so many rows further down; the first time, `first_choice`."""
-        chosen = self.chosen
-        if chosen is None:
+        if self.chosen is None:
             self.choose(self.first_choice)
-            return
-        place = self._epochs.index(chosen) + rows
-        self.choose(self._epochs[max(0, min(place, len(self._epochs) - 1))])
+        else:
+            self.highlight(max(0, self.index + steps))
 
-    def scroll_lines(self, delta: int) -> None:
-        """Show what is further up or down."""
-        self._scrolled = True
-        super().scroll_lines(delta)
+    def empty_rows(self, width: int, height: int) -> list[TextRow]:
+        return [cut(((self._empty, MUTED),), width)]
 
-    def on_resize(self, event: events.Resize) -> None:
-        """Keep what was chosen in view."""
-        self.choose(self.chosen)
+    def heading(self, width: int) -> TextRow:
+        """Return the names of the columns, which depend on the epochs in view."""
+        epochs = self._epochs[self._seen.start : self._seen.stop]
+        room = width - _MARK_CELLS
+        self._columns, self._left_out = columns_of(epochs, self._number, room)
+        self._widths = [max(map(cell_len, (heading, *cells))) for heading, cells in self._columns]
+        spare = room - sum(self._widths) - len(_GAP) * (len(self._widths) - 1)
+        self._widths = [
+            min(_LONGEST_BAR, _SHORTEST_BAR + spare) if heading == _BAR else cells
+            for (heading, _), cells in zip(self._columns, self._widths, strict=True)
+        ]
+        names = ["" if name == _BAR else name for name, _ in self._columns]
+        texts = map(_to_the_right, names, self._widths)
+        return ((" " * _MARK_CELLS + _GAP.join(texts), MUTED),)
 
-    def on_click(self, event: events.Click) -> None:
-        """Choose the epoch that was clicked."""
-        clicked = event.get_content_offset(self)
-        index = None if clicked is None else self.index_at(clicked.y - 1, len(self._epochs))
-        if index is not None:
-            self.post_message(self.Pointed(self._epochs[index]))
-
-    def draw(self, width: int, height: int) -> list[TextRow]:
-        """Return a heading and the epochs in view: the newest, unless one has scrolled."""
-        total = len(self._epochs)
-        if not total:
-            return [cut(((self._empty, MUTED),), width)]
-        if not self._scrolled:
-            self._first = total
-        seen = self.in_view(total, max(1, height - 1))
-        # At the newest it follows again.
-        self._scrolled = seen.stop < total
-        epochs = self._epochs[seen.start : seen.stop]
-        room = width - _MARK_CELLS - self.scrolls
-        columns, self._left_out = columns_of(epochs, self._number, room)
-        widths = [max(map(cell_len, (heading, *cells))) for heading, cells in columns]
-        for number, (heading, _) in enumerate(columns):
-            if heading == _BAR:
-                spare = room - sum(widths) - len(_GAP) * (len(widths) - 1)
-                widths[number] = min(_LONGEST_BAR, _SHORTEST_BAR + spare)
-        names = ["" if name == _BAR else name for name, _ in columns]
-        texts = [" " * (n - cell_len(name)) + name for name, n in zip(names, widths, strict=True)]
-        headings = ((" " * _MARK_CELLS + _GAP.join(texts), MUTED),)
-        rows = [self._row(epoch, n, columns, widths) for n, epoch in enumerate(epochs)]
-        rows = [cut(row, width - self.scrolls) for row in rows]
-        return [cut(headings, width), *self.with_thumb(rows, total, width)][:height]
-
-    def _row(
-        self, epoch: Epoch, at: int, columns: Sequence[_Column], widths: Sequence[int]
-    ) -> TextRow:
+    def row_of(self, index: int, width: int) -> TextRow:
         """Return the row of an epoch; a slow one and the chosen one have a mark and a colour."""
-        slow, chosen = epoch.begin in self._slow, epoch.begin == self._chosen
-        text_style = CHOSEN if chosen else _SLOW if slow else PLAIN
-        bar_style = CHOSEN if chosen else HIGH if slow else BAR
-        row = [(f"{'▸' if chosen else '':<{_MARK_CELLS}}", text_style)]
-        for (heading, cells), width in zip(columns, widths, strict=True):
+        epoch = self._epochs[index]
+        slow = epoch.begin in self._slow
+        style = _SLOW if slow else PLAIN
+        row = [(f"{'▸' if index == self.index else '':<{_MARK_CELLS}}", style)]
+        for (heading, cells), room in zip(self._columns, self._widths, strict=True):
             if len(row) > 1:
-                row.append((_GAP, text_style))
+                row.append((_GAP, style))
             if heading == _BAR:
                 share = seconds_of(epoch) / self._longest_s if self._longest_s > 0 else None
-                row.append((thick_bar(share, width), bar_style))
+                row.append((thick_bar(share, room), HIGH if slow else BAR))
             else:
-                row.append((" " * (width - cell_len(cells[at])) + cells[at], text_style))
+                row.append((_to_the_right(cells[index - self._seen.start], room), style))
         return tuple(row)
 
     def _number(self, epoch: Epoch) -> str:
         cut_short = not epoch.whole and not steps_asked_for(epoch, self._model)
         mark = "▲" if epoch.begin in self._slow else "*" if cut_short else ""
         return f"{mark}{epoch.epoch + 1}"
+
+
+def _to_the_right(text: str, width: int) -> str:
+    return " " * (width - cell_len(text)) + text
 
 
 def columns_of(
@@ -251,13 +228,13 @@ def columns_of(
     number = ("#", [number_of(epoch) for epoch in epochs])
     time = ("time", [f"{units.seconds(seconds_of(one)):>{_USUAL_CELLS}}" for one in epochs])
     names = _metrics_of(epochs)
-    headings = [_cut_inside(_short(name)) for name in names]
+    headings = [cut_inside(_short(name), _LONGEST_NAME) for name in names]
     if len({*headings}) < len(names):
         headings = names
     metrics = [
         (
             heading,
-            [_cut_inside(f"{_metric(one, name):>{_USUAL_CELLS}}") for one in epochs],
+            [cut_inside(f"{_metric(one, name):>{_USUAL_CELLS}}", _LONGEST_NAME) for one in epochs],
         )
         for name, heading in zip(names, headings, strict=True)
     ]
@@ -311,15 +288,3 @@ def _short(name: str) -> str:
     for kind in ("sparse_categorical_", "categorical_", "binary_"):
         name = name.replace(f"{kind}accuracy", "acc")
     return name.replace("accuracy", "acc")
-
-
-def _cut_inside(text: str) -> str:
-    """Keep the beginning and the end of a text that is too long."""
-    if cell_len(text) <= _LONGEST_NAME:
-        return text
-    room = _LONGEST_NAME - 1
-    # A foreign name may be endless.
-    end = text[-_MOST_CHARACTERS:]
-    while cell_len(end) > room // 2:
-        end = end[1:]
-    return set_cell_size(text[:_MOST_CHARACTERS], room - room // 2) + "…" + end

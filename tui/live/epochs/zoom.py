@@ -18,7 +18,7 @@ from tui.live.epochs.table import EpochTable, samples_per_second_of
 from tui.live.limit_line import LimitLine
 from tui.live.time_charts import TimeChartsScreen
 from tui.screens.base import hidden
-from tui.widgets.lines import MUTED, PLAIN, STRONG, GrowingLines, wrapped
+from tui.widgets.lines import MUTED, PLAIN, STRONG, GrowingLines, shows, wrapped
 from tui.widgets.rows import TextRow
 
 EPOCH_KEYS: list[BindingType] = [
@@ -43,18 +43,10 @@ class EpochLine(GrowingLines):
     DEFAULT_CSS = "EpochLine { height: auto; padding: 0 2; display: none; }"
     MOST_ROWS: ClassVar[int] = 4
 
-    _heading = ""
-    _sentence = ""
-
-    def show(self, heading: str, sentence: str) -> None:
-        """Show what is said of an epoch, after its name."""
-        self._heading, self._sentence = heading, sentence
-        self.redraw()
-
-    def draw(self, width: int, height: int) -> list[TextRow]:
+    def rows(self, width: int, height: int, heading: str, sentence: str) -> list[TextRow]:
         """Return the sentence after the name, and how one comes back where there is room."""
-        heading = f"{self._heading}  "
-        lines = wrapped(heading + self._sentence, width, height)
+        heading = f"{heading}  "
+        lines = wrapped(heading + sentence, width, height)
         if not lines:
             return []
         rows: list[TextRow] = [((line, PLAIN),) for line in lines]
@@ -63,6 +55,8 @@ class EpochLine(GrowingLines):
         if len(lines[-1]) + 2 + len(_BACK) <= width:
             rows[-1] = (*rows[-1], (f"  {_BACK}", MUTED))
         return rows
+
+    show = shows(rows)
 
 
 class EpochZoom(TimeChartsScreen):
@@ -152,9 +146,11 @@ class EpochZoom(TimeChartsScreen):
             table.choose(epoch)
             self._zoom_to(epoch)
 
-    def on_epoch_table_pointed(self, message: EpochTable.Pointed) -> None:
-        self.query_one(EpochTable).choose(message.epoch)
-        self._zoom_to(message.epoch)
+    def on_row_list_chosen(self) -> None:
+        """Show the epoch that was clicked."""
+        chosen = self.query_one(EpochTable).chosen
+        if chosen is not None:
+            self._zoom_to(chosen)
 
     def _zoom_to(self, epoch: Epoch) -> None:
         if self.window.span_ns is None:

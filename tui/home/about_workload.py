@@ -9,15 +9,12 @@ from dlmon.figures import units
 from dlmon.figures.comparison import timed_unit
 from dlmon.options.run import in_words
 from tui.home.last_results import LastResult
-from tui.widgets.lines import MUTED, PLAIN, STRONG, Lines, cut
+from tui.widgets.lines import MUTED, PLAIN, STRONG, Lines, cut, shows
 from tui.widgets.rows import TextRow
 from workloads.catalog import Workload
 
 if TYPE_CHECKING:
     from dlmon.options.run import RunOptions
-
-_WIDTH_FOR_WHOLE = 40
-"""Where there is less room, a large number of parameters is rounded."""
 
 _Sentence = tuple[str, str, tuple[str, ...]]
 """What begins a sentence, quietly; the rest of it; its style."""
@@ -28,23 +25,20 @@ class AboutWorkload(Lines):
 
     DEFAULT_CLASSES = "panel"
 
-    _workload: Workload | None = None
-    _last = ""
-    _published = ""
-
     def show(self, workload: Workload | None, last: str = "", published: str = "") -> None:
         """Describe a workload, its last result here, and what is published; None: nothing."""
-        self._workload, self._last, self._published = workload, last, published
         self.set_titles(workload.name if workload is not None else "")
-        self.redraw()
+        self._show(workload, last, published)
 
-    def draw(self, width: int, height: int) -> list[TextRow]:
+    def rows(
+        self, width: int, height: int, workload: Workload | None, last: str, published: str
+    ) -> list[TextRow]:
         """Return the sentences, apart from each other where there is room."""
-        if self._workload is None:
+        if workload is None:
             return []
         paragraphs = [
             [row for sentence in paragraph for row in wrapped(sentence, width)]
-            for paragraph in described(self._workload, self._last, self._published, width)
+            for paragraph in described(workload, last, published)
         ]
         spacious = [row for rows in paragraphs for row in (*rows, ())][:-1]
         if len(spacious) <= height:
@@ -55,6 +49,8 @@ class AboutWorkload(Lines):
             kept = cut(rows[height - 1], width - 1)
             rows[height - 1 :] = [(*kept, ("…", MUTED))]
         return rows
+
+    _show = shows(rows)
 
 
 def last_text(
@@ -85,12 +81,11 @@ def last_in_brief(last: LastResult | None, workload: Workload, wanted: RunOption
     return f"({took})" if last.other_options(workload, wanted) else took
 
 
-def described(workload: Workload, last: str, published: str, width: int) -> list[list[_Sentence]]:
-    """Return paragraphs of sentences about a workload, some shorter where `width` is small."""
+def described(workload: Workload, last: str, published: str) -> list[list[_Sentence]]:
+    """Return paragraphs of sentences about a workload."""
     start, colon, rest = last.partition(": ")
     result: _Sentence = (start + colon, rest, PLAIN) if colon else ("", last, MUTED)
-    whole = f"{workload.parameters:,}"
-    parameters = whole if width >= _WIDTH_FOR_WHOLE else units.count(workload.parameters)
+    parameters = units.count(workload.parameters)
     flops = f"{mega_or_more(workload.train_flops)}FLOP/sample"
     return [
         [("", workload.title, STRONG)],

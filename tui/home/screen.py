@@ -7,8 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
+from textual import events
 from textual.app import ComposeResult
-from textual.binding import ActiveBinding, Binding, BindingType
+from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.message import Message
 from textual.widget import Widget
@@ -34,74 +35,35 @@ if TYPE_CHECKING:
     from tui.home.recent_sessions import RecentSessions
     from tui.home.run_form import RunForm
     from tui.machine.panel import MachinePanel
-from typing import NamedTuple
-
-from textual import events
 from textual.content import Content
 from textual.widgets import Static
 
-from tui.widgets.lines import ACCENT, PLAIN, STRONG, Lines, row_width
-from tui.widgets.rows import TextRow
-
-_NAME = " dlmon "
-_APART = "  "
-
-
-class _Start(NamedTuple):
-    """A way to begin: its key, what a person calls that, and what it opens, long and short."""
-
-    key: str
-    shown_key: str
-    name: str
-    short: str
-
-
-STARTS = (
-    _Start("enter", "⏎", "Workload", "Workload"),
-    _Start("f8", "f8", "Your own script", "Script"),
-    _Start("f7", "f7", "Remote machine", "Remote"),
-    _Start("ctrl+r", "^r", "Recorded sessions", "Recorded"),
+_STARTS = (
+    ("simulate_key('enter')", "⏎", "Workload"),
+    ("script", "f8", "Your own script"),
+    ("hosts", "f7", "Remote machine"),
+    ("sessions", "^r", "Sessions"),
 )
+"""The ways to begin: what a click does, the key, and what a person calls that."""
 
 
-class StartLine(Lines):
-    """One row; a click presses the key of what lies under the mouse."""
+class StartLine(Static):
+    """The ways to begin in one row; a click does the same as the key."""
 
     ALLOW_SELECT = False
-    DEFAULT_CSS = """
-    StartLine {
-        height: 1;
-        background: $panel;
-        & > .lines--accent { color: $footer-key-foreground; background: $panel; }
-        & > .lines--strong { color: $text-accent; background: $panel; }
-    }
-    """
 
-    def draw(self, width: int, height: int) -> list[TextRow]:
-        """Return the ways to begin; in a narrow terminal, a word for each."""
-        row = self._row(short=False)
-        return [row if row_width(row) <= width else self._row(short=True)]
+    def __init__(self) -> None:
+        starts = [
+            f"  [$footer-key-foreground bold]{key}[/] [@click=app.{action}]{name}[/]"
+            for action, key, name in _STARTS
+        ]
+        self._text = f"[$text-accent bold] dlmon [/]{''.join(starts)}"
+        super().__init__(self._text)
 
-    def on_click(self, event: events.Click) -> None:
-        """Press the key under the mouse."""
-        column = event.x
-        row = self.draw(self.size.width, 1)[0]
-        for number, (text, _) in enumerate(row):
-            column -= len(text)
-            if column < 0:
-                if number > 0:
-                    self.app.simulate_key(STARTS[(number - 1) // 2].key)
-                return
-
-    def _row(self, short: bool) -> TextRow:
-        row: TextRow = ((_NAME, STRONG),)
-        for start in STARTS:
-            key = start.shown_key
-            if key == "⏎" and self.app.has_class("-ascii"):
-                key = "enter"
-            name = start.short if short else start.name
-            row = (*row, (f"{_APART}{key}", ACCENT), (f" {name}", PLAIN))
-        return row
+    def on_mount(self) -> None:
+        """Name a key whose sign can't be drawn."""
+        if self.app.has_class("-ascii"):
+            self.update(self._text.replace("⏎", "enter"))
 
 
 class CommandLine(Static):
@@ -133,6 +95,7 @@ class CommandLine(Static):
             self.update(content)
 
 
+_QUIT = Binding.Group("Quit", compact=True)
 # From here on the recent sessions leave the machine's charts enough rows.
 _ROOMY_WIDTH, _ROOMY_HEIGHT = 100, 38
 
@@ -157,7 +120,15 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
             "escape", "pick", "List", priority=True, tooltip="Go back to the list of workloads"
         ),
         Binding("f1,question_mark", "app.help", "Help", tooltip="Explain this screen"),
-        Binding("ctrl+q", "app.quit", "Quit", tooltip="Leave dlmon"),
+        Binding(
+            "q",
+            "quit_while_nothing_is_typed",
+            "Quit",
+            key_display="q ",
+            tooltip="Quit dlmon, if the filter is empty",
+            group=_QUIT,
+        ),
+        Binding("ctrl+q", "app.quit", "Quit", tooltip="Leave dlmon", group=_QUIT),
         Binding("f2", "app.watch", "Watch", tooltip="Watch the machine alone"),
         Binding("ctrl+y", "copy_command", "Copy", tooltip="Copy the command line"),
         replace(PALETTE, show=True, priority=True),
@@ -182,13 +153,6 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
             tooltip="Recorded and running sessions",
         ),
         Binding("ctrl+c", "app.quit", "Quit", show=False, priority=True),
-        Binding(
-            "q",
-            "quit_while_nothing_is_typed",
-            "Quit",
-            show=False,
-            tooltip="Quit dlmon, if the filter is empty",
-        ),
         Binding(
             "f9",
             "reset_options",
@@ -269,7 +233,7 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
         # The footer was not there when the bindings were first updated.
         self.refresh_bindings()
         self.show_entries(self._entries)
-        self.on_workload_list_highlighted()
+        self.on_row_list_highlighted()
         self._start_machine()
         if self._asked is not None:
             self._request(self._asked)
@@ -326,7 +290,7 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
         # Whether q leaves.
         self.refresh_bindings()
 
-    def on_workload_list_highlighted(self) -> None:
+    def on_row_list_highlighted(self) -> None:
         """Say what the highlighted workload is, and what its defaults are."""
         if not self._is_complete:
             return
@@ -334,11 +298,12 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
             self._form.show_defaults(self._list.highlighted)
         self._check()
 
-    def on_workload_list_picked(self) -> None:
-        """Let the arrow keys go on from what was clicked."""
-        self._filter.focus()
+    def on_click(self, event: events.Click) -> None:
+        """Let the arrow keys go on from what was clicked in the list."""
+        if event.widget is self._list:
+            self._filter.focus()
 
-    def on_workload_list_chosen(self) -> None:
+    def on_row_list_chosen(self) -> None:
         self._launch_highlighted()
 
     def on_run_form_changed(self) -> None:
@@ -356,18 +321,6 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
 
     def on_command_line_clicked(self) -> None:
         self.action_copy_command()
-
-    @property
-    def active_bindings(self) -> dict[str, ActiveBinding]:
-        """What keys do now; the footer names both that leave, while both do."""
-        active = super().active_bindings
-        quits = active.get("q")
-        if quits is not None and quits.node is self and "ctrl+q" in active:
-            both = active["ctrl+q"]
-            display = f"q {self.app.get_key_display(both.binding)}"
-            binding = replace(both.binding, key_display=display)
-            active = {**active, "ctrl+q": both._replace(binding=binding)}
-        return active
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Offer the way back to the list only in the form; `q` never leaves from there."""

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
 
 from textual import events
-from textual.message import Message
 
 from dlmon.figures import units
-from tui.widgets.following_lines import ScrollingLines
 from tui.widgets.lines import CHOSEN, MUTED, PLAIN, UNDERLINED, cut, joined
+from tui.widgets.row_list import MARGIN, RowList
 from tui.widgets.rows import TextRow, TextRun
 from workloads.catalog import Workload
 
@@ -41,53 +42,51 @@ def with_headings(workloads: Sequence[Workload]) -> list[Workload | str]:
 
 def pieces(text: str, typed: str) -> list[tuple[str, bool]]:
     """Cut `text` where it begins or ceases to hold a word of `typed`."""
-    lowered = text.lower()
+    words = "|".join(map(re.escape, typed.lower().split()))
     marked = [False] * len(text)
-    for word in typed.lower().split():
-        start = lowered.find(word)
-        while start >= 0:
-            marked[start : start + len(word)] = [True] * len(word)
-            start = lowered.find(word, start + 1)
-    cut: list[tuple[str, bool]] = []
-    for character, mark in zip(text, marked, strict=False):
-        if cut and cut[-1][1] == mark:
-            cut[-1] = (cut[-1][0] + character, mark)
-        else:
-            cut.append((character, mark))
-    return cut
+    # Those that overlap as well.
+    for found in re.finditer(f"(?=({words}))", text.lower()) if words else ():
+        marked[found.start(1) : found.end(1)] = [True] * len(found[1])
+    parts = groupby(zip(text, marked, strict=False), lambda pair: pair[1])
+    return [("".join(character for character, _ in part), mark) for mark, part in parts]
 
 
 _PARAMETERS_WIDTH, _LAST_WIDTH = 11, 11
 # Where there is less room, a column on the right gives way to the names.
 _WIDTH_FOR_LAST, _WIDTH_FOR_PARAMETERS = 32, 42
-_MARGIN = 1
-"""Cells on the right, for the thumb that says which part is shown."""
 
 
-class WorkloadList(ScrollingLines):
+class WorkloadList(RowList):
     """A list that scrolls; its headings can't be highlighted.
 
     It never has the focus: keys go to the field that filters it, and the
     screen moves the highlight.
     """
 
-    class Highlighted(Message):
-        """Another workload is highlighted, or none is left."""
-
-    class Picked(Message):
-        """A workload was clicked."""
-
-    class Chosen(Message):
-        """A workload was clicked twice."""
+    HEADINGS = 0
 
     def __init__(self, workloads: Sequence[Workload], *, id: str | None = None) -> None:
         """Show all workloads, the first one highlighted."""
-        super().__init__(id=id, classes="panel")
+        super().__init__(id=id)
         self._all = workloads
-        self._shown = matching(workloads, "")
+        self._lines = with_headings(matching(workloads, ""))
         self._typed = ""
         self._last: Mapping[str, str] = {}
-        self.highlighted: Workload | None = self._shown[0] if self._shown else None
+        self.index = 1
+
+    @property
+    def count(self) -> int:
+        return len(self._lines)
+
+    @property
+    def highlighted(self) -> Workload | None:
+        """The highlighted workload; None where none is left."""
+        line = self._lines[self.index] if self.index < self.count else None
+        return line if isinstance(line, Workload) else None
+
+    @property
+    def _rows_of_workloads(self) -> list[int]:
+        return [n for n, line in enumerate(self._lines) if isinstance(line, Workload)]
 
     def show_results(self, last: Mapping[str, str]) -> None:
         """Take what each workload took here the last time, by name."""
@@ -96,37 +95,32 @@ class WorkloadList(ScrollingLines):
 
     def filter(self, typed: str) -> None:
         """Show only what matches; the highlight stays where it can."""
+        before = self.highlighted
         self._typed = typed
-        self._shown = matching(self._all, typed)
-        kept = self.highlighted in self._shown
-        self._highlight(self.highlighted if kept else next(iter(self._shown), None))
+        self._lines = with_headings(matching(self._all, typed))
         self._name_columns()
+        self.highlight(self._lines.index(before) if before in self._lines else 0)
+
+    def highlight(self, index: int, *, scroll: bool = True) -> None:
+        """Highlight the workload that is nearest to a row."""
+        rows = self._rows_of_workloads
+        super().highlight(min(rows, key=lambda row: abs(row - index), default=0), scroll=scroll)
 
     def move(self, steps: int) -> None:
         """Move the highlight, as far as there are workloads."""
-        if self.highlighted is not None:
-            index = self._shown.index(self.highlighted) + steps
-            self._highlight(self._shown[min(max(index, 0), len(self._shown) - 1)])
+        rows = self._rows_of_workloads
+        if self.index in rows:
+            self.highlight(rows[min(max(rows.index(self.index) + steps, 0), len(rows) - 1)])
 
     def move_page(self, direction: int) -> None:
         """Move the highlight by about as many rows as are shown."""
-        if self.highlighted is None:
-            return
-        lines = with_headings(self._shown)
-        row = lines.index(self.highlighted) + direction * max(2, self.size.height - 1)
-        self._highlight(min(self._shown, key=lambda workload: abs(lines.index(workload) - row)))
+        self.highlight(self.index + direction * max(2, self.size.height - 1))
 
-    def draw(self, width: int, height: int) -> list[TextRow]:
-        """Return the visible rows."""
-        lines = with_headings(self._shown)
-        if not lines:
-            return [
-                cut(((" No workload matches that.", PLAIN),), width),
-                cut(((" Esc clears the filter.", MUTED),), width),
-            ]
-        room = width - _MARGIN
-        rows = [self._row(lines[index], room) for index in self.in_view(len(lines), height)]
-        return self.with_thumb(rows, len(lines), width)
+    def bring_into_view(self, index: int, height: int) -> None:
+        """Scroll so that a row is seen, and the heading right above it."""
+        if height > 1 and isinstance(self._lines[index - 1], str):
+            super().bring_into_view(index - 1, height)
+        super().bring_into_view(index, height)
 
     def on_mount(self) -> None:
         """Report the first highlight."""
@@ -134,40 +128,21 @@ class WorkloadList(ScrollingLines):
         self.post_message(self.Highlighted())
 
     def on_resize(self, event: events.Resize) -> None:
-        """Keep the highlight visible, and name the columns that there is room for."""
+        """Name the columns that there is room for."""
         self._name_columns()
-        self._scroll_to_highlight()
 
-    def on_click(self, event: events.Click) -> None:
-        """Highlight what is clicked; a double click chooses it."""
-        clicked = event.get_content_offset(self)
-        lines = with_headings(self._shown)
-        index = None if clicked is None else self.index_at(clicked.y, len(lines))
-        line = None if index is None else lines[index]
-        if isinstance(line, Workload):
-            self._highlight(line)
-            self.post_message(self.Chosen() if event.chain == 2 else self.Picked())
+    def empty_rows(self, width: int, height: int) -> list[TextRow]:
+        lines = ((" No workload matches that.", PLAIN), (" Esc clears the filter.", MUTED))
+        return [cut((line,), width) for line in lines]
 
-    def _highlight(self, workload: Workload | None) -> None:
-        changed = workload is not self.highlighted
-        self.highlighted = workload
-        self._scroll_to_highlight()
-        if changed:
-            self.post_message(self.Highlighted())
+    def row_drawn(self, index: int, width: int) -> TextRow:
+        return self.row_of(index, width)
 
-    def _scroll_to_highlight(self) -> None:
-        """Scroll so that the highlighted row is seen, and the heading right above it."""
-        lines = with_headings(self._shown)
-        if self.highlighted is not None and self.size.height:
-            row = lines.index(self.highlighted)
-            top = row - 1 if isinstance(lines[row - 1], str) and self.size.height > 1 else row
-            self._first = max(min(self._first, top), row - self.size.height + 1)
-        self.redraw()
-
-    def _row(self, line: Workload | str, width: int) -> TextRow:
+    def row_of(self, index: int, width: int) -> TextRow:
+        line = self._lines[index]
         if isinstance(line, str):
             return joined(((f" {line}", MUTED),), (), width)
-        highlighted = line is self.highlighted
+        highlighted = index == self.index
         plain, match = (CHOSEN, CHOSEN + UNDERLINED) if highlighted else (PLAIN, UNDERLINED)
         pointer = "▸" if highlighted else " "
         name: tuple[TextRun, ...] = tuple(
@@ -187,9 +162,9 @@ class WorkloadList(ScrollingLines):
 
     def _name_columns(self) -> None:
         """Name the columns in the border, and say how many workloads there are."""
-        width = self.size.width - _MARGIN
+        width = self.size.width - MARGIN
         names = f"{'parameters':>{_PARAMETERS_WIDTH}}" if width >= _WIDTH_FOR_PARAMETERS else ""
         names += f"{'last here':>{_LAST_WIDTH}}" if width >= _WIDTH_FOR_LAST else ""
-        total = len(self._all)
-        count = f"{len(self._shown)} of {total}" if self._typed.strip() else f"{total} workloads"
+        shown, total = len(self._rows_of_workloads), len(self._all)
+        count = f"{shown} of {total}" if self._typed.strip() else f"{total} workloads"
         self.set_titles("Workloads", count, right=names.strip())

@@ -108,7 +108,7 @@ async def test_a_script_is_repeated_while_it_succeeds(launched, log_dir, exit_co
         assert len([s for s in app.screen_stack if isinstance(s, LiveScreen)]) == 1
 
 
-@pytest.mark.parametrize("width", [60, 120])
+@pytest.mark.parametrize("width", [80, 120])
 async def test_the_first_row_names_all_there_is_to_watch_and_a_click_opens_it(launched, width):
     app, _, _ = launched
     async with app.run_test(size=(width, 24)) as pilot:
@@ -116,7 +116,7 @@ async def test_the_first_row_names_all_there_is_to_watch_and_a_click_opens_it(la
         row = screen_text(app).splitlines()[0]
         for key in ("f8", "f7", "^r"):
             assert f" {key} " in row
-        word = "Script" if width == 60 else "Your own script"
+        word = "Your own script"
         await pilot.click("StartLine", offset=(row.index(word) + 1, 0))
         await until(pilot, lambda: isinstance(app.screen, ScriptForm))
 

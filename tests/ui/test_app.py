@@ -106,7 +106,7 @@ def own_state(tmp_path, monkeypatch):
 
 
 def comparison(app):
-    return app.screen.query_one(ComparisonBars)._bars
+    return app.screen.query_one(ComparisonBars)._bars.bars
 
 
 def live(app):

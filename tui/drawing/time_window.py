@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from enum import StrEnum
 
@@ -58,7 +58,6 @@ class View(StrEnum):
     WHOLE = "whole run"
 
 
-_NEAREST_FIRST = tuple(View)
 _VIEW_NS = {
     View.TEN_SECONDS: 10 * _SECOND_NS,
     View.HALF_A_MINUTE: 30 * _SECOND_NS,
@@ -138,38 +137,33 @@ class TimeWindow:
         return self.axis(run, count).start_ns < self._latest(run, count).start_ns
 
     def zoomed_in(self, run: RunSpan, count: int) -> TimeWindow:
-        """Return the window that shows less of the run, around its cursor where there is one.
-
-        It is this one where there is nothing nearer.
-        """
-        if self.span_ns is not None:
-            return self._without_span().zoomed_in(run, count)
-        place = _NEAREST_FIRST.index(self.shown_view(run))
-        others = self._that_differ(_NEAREST_FIRST[:place], run, count)
-        return self.viewing(others[-1], run, count) if others else self
+        """Return the window that shows less of the run; this one where there is nothing nearer."""
+        return self._zoomed(-1, run, count)
 
     def zoomed_out(self, run: RunSpan, count: int) -> TimeWindow:
         """Return the window that shows more of the run; this one where there is no more."""
-        if self.span_ns is not None:
-            return self._without_span().zoomed_out(run, count)
-        place = _NEAREST_FIRST.index(self.shown_view(run))
-        others = self._that_differ(_NEAREST_FIRST[place + 1 :], run, count)
-        if not others:
-            return self
-        # What shows the whole run now goes on to do so.
-        whole_ns = _column_ns(View.WHOLE, run, count)
-        shows_all = _column_ns(others[0], run, count) == whole_ns
-        return self.viewing(View.WHOLE if shows_all else others[0], run, count)
+        return self._zoomed(1, run, count)
 
     def next_view(self, run: RunSpan, count: int) -> TimeWindow:
         """Return the window of the next larger view; after the largest comes the nearest."""
-        if self.span_ns is not None:
-            return self._without_span().next_view(run, count)
         larger = self.zoomed_out(run, count)
-        others = self._that_differ(_NEAREST_FIRST, run, count)
-        if larger is not self or not others:
-            return larger
-        return self.viewing(others[0], run, count)
+        nearest = _views(run, count)[0]
+        return larger if larger is not self else self._viewing_other(nearest, run, count)
+
+    def _zoomed(self, step: int, run: RunSpan, count: int) -> TimeWindow:
+        if self.span_ns is not None:
+            return self._without_span()._zoomed(step, run, count)
+        own_ns = _column_ns(self.shown_view(run), run, count)
+        others = [view for view in _views(run, count) if _column_ns(view, run, count) != own_ns]
+        nearer = [view for view in others if _column_ns(view, run, count) < own_ns]
+        at = len(nearer) + min(step, 0)
+        return self.viewing(others[at], run, count) if 0 <= at < len(others) else self
+
+    def _viewing_other(self, view: View, run: RunSpan, count: int) -> TimeWindow:
+        """Return the window of a view; this one where that draws the same."""
+        own_ns = _column_ns(self.shown_view(run), run, count)
+        is_same = _column_ns(view, run, count) == own_ns
+        return self if is_same else self.viewing(view, run, count)
 
     def why_no_nearer(self, run: RunSpan, count: int) -> str:
         """Say why there is no nearer view than this window's."""
@@ -177,15 +171,6 @@ class TimeWindow:
         if shown == whole:
             return "too short to zoom in"
         return f"no finer: {run.interval_ns / 1e9:g} s samples"
-
-    def _that_differ(self, views: Sequence[View], run: RunSpan, count: int) -> list[View]:
-        """Return the views that don't draw the same as this window's own: a short run's do."""
-        own_ns = _column_ns(self.shown_view(run), run, count)
-        return [
-            view
-            for view in views
-            if _is_offered(view, run) and _column_ns(view, run, count) != own_ns
-        ]
 
     def viewing(self, view: View, run: RunSpan, count: int) -> TimeWindow:
         """Return the window of a view, around the cursor, else around the middle when paused."""
@@ -331,10 +316,12 @@ def _axis_from(run: RunSpan, start_ns: int, latest: TimeAxis) -> TimeAxis:
 # ---- how wide a column is ----
 
 
-def _is_offered(view: View, run: RunSpan) -> bool:
-    """Return whether a view has enough samples to be offered."""
-    view_ns = _VIEW_NS.get(view, _VIEW_NS[View.MINUTE])
-    return view_ns >= min(_VIEW_NS[View.MINUTE], _LEAST_SAMPLES * run.interval_ns)
+def _views(run: RunSpan, count: int) -> list[View]:
+    """Return the views that have enough samples, the nearest first; of those alike, the largest."""
+    minute_ns = _VIEW_NS[View.MINUTE]
+    least_ns = min(minute_ns, _LEAST_SAMPLES * run.interval_ns)
+    offered = [view for view in View if _VIEW_NS.get(view, minute_ns) >= least_ns]
+    return [*{_column_ns(view, run, count): view for view in offered}.values()]
 
 
 def _column_ns(view: View, run: RunSpan, count: int) -> int:

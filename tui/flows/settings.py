@@ -72,5 +72,5 @@ def explain(app: DlmonApp) -> None:
         keys = keys_of(app)
         known = {key for names, _ in keys for key in names.split()}
         steps = getattr(app.screen, "first_steps", ())
-        first = tuple(step for step in steps if len(step[0]) > 1 or step[0] in known)
+        first = tuple(step for step in steps if step[0][0].isupper() or step[0] in known)
         app.push_screen(HelpScreen(keys, topics, first))

@@ -27,8 +27,9 @@ from tui.widgets.lines import (
     PLAIN,
     TRACK,
     GrowingLines,
-    cut,
+    beside,
     row_width,
+    shows,
     wrapped,
 )
 from tui.widgets.rows import TextRow, TextRun
@@ -50,57 +51,38 @@ class AccountLine(GrowingLines):
     DEFAULT_CSS = "AccountLine { height: auto; padding: 0 2; }"
     MOST_ROWS: ClassVar[int] = 3
 
-    _snapshot: Snapshot | None = None
     _places: Mapping[AccountPart, int] = MappingProxyType({})
-    _read_ns: tuple[int, int] | None = None
     _most_rows = 1
-
-    def show(self, snapshot: Snapshot, read_ns: tuple[int, int] | None = None) -> None:
-        """Show a session's account of time; `read_ns` is the time that the cursor stands for."""
-        self._snapshot, self._read_ns = snapshot, read_ns
-        named = named_parts(account_rows(snapshot.account), _LARGEST)
-        self._places = places_of(named, self._places)
-        self.redraw()
 
     def rows_needed(self, width: int) -> int:
         """Return the most rows that were needed so far: a pause comes, and stays."""
         self._most_rows = max(self._most_rows, super().rows_needed(width))
         return self._most_rows
 
-    def draw(self, width: int, height: int) -> list[TextRow]:
-        snapshot = self._snapshot
-        if snapshot is None or not snapshot.account:
-            return []
-        here = self._gaps_here(snapshot)
-        heading, gaps = (_HERE, here) if here else (_LONGEST, snapshot.gaps)
-        if height == 1 and here:
-            return self._gap_rows(heading, gaps, width, 1)
-        return [
-            self._bar_row(snapshot, width),
-            *(self._gap_rows(heading, gaps, width, height - 1) if gaps else ()),
-        ]
-
-    def _gaps_here(self, snapshot: Snapshot) -> tuple[Gap, ...]:
-        if self._read_ns is None:
-            return ()
-        start, end = self._read_ns
-        return tuple(gap for gap in snapshot.gaps if gap.start < end and gap.end > start)
-
-    def _gap_rows(
-        self, heading: str, gaps: Sequence[Gap], width: int, height: int
+    def rows(
+        self,
+        width: int,
+        height: int,
+        snapshot: Snapshot,
+        read_ns: tuple[int, int] | None = None,
     ) -> list[TextRow]:
-        """Return the longest of these gaps in words."""
-        assert self._snapshot is not None
-        (gap,) = longest_gaps(gaps, 1)
-        text = gap_of_session(gap, self._snapshot, brief=True)
-        lines = wrapped(text, width - len(heading), height)
-        headings = [heading, *[" " * len(heading)] * len(lines)]
-        return [((head, MUTED), (line, PLAIN)) for head, line in zip(headings, lines, strict=False)]
+        """Return a session's account of time; `read_ns` is the time that the cursor stands for."""
+        if not snapshot.account:
+            return []
+        start, end = read_ns or (0, 0)
+        here = [gap for gap in snapshot.gaps if gap.start < end and gap.end > start]
+        pauses = _gap_rows(snapshot, here, width, max(1, height - 1))
+        if height == 1 and here:
+            return pauses
+        return [self._bar_row(snapshot, width), *pauses]
+
+    show = shows(rows)
 
     def _bar_row(self, snapshot: Snapshot, width: int) -> TextRow:
         """Return the bar and its words; of a run that is over with seconds, where there is room."""
         rows = briefly(account_rows(snapshot.account, names_of(snapshot)))
         named = named_parts(rows, _LARGEST)
+        self._places = places_of(named, self._places)
         rest = all_other(rows, named)
         words: TextRow = ()
         for with_seconds in (snapshot.result is not None, False):
@@ -109,8 +91,7 @@ class AccountLine(GrowingLines):
             if room >= _SHORTEST_BAR:
                 break
         cells = max(_SHORTEST_BAR, min(_LONGEST_BAR, room))
-        row = ((_TIME, MUTED), *self._bar(rows, named, rest, cells), *words)
-        return cut(row, width)
+        return ((_TIME, MUTED), *self._bar(rows, named, rest, cells), *words)
 
     def _words(self, named: Sequence[PartRow], rest: PartRow | None, with_seconds: bool) -> TextRow:
         row: TextRow = ()
@@ -149,3 +130,12 @@ class AccountLine(GrowingLines):
             glyphs, style = drawn[-1]
             drawn[-1] = (glyphs + glyphs[-1:] * (cells - done), style)
         return tuple(run for run in drawn if run[0])
+
+
+def _gap_rows(snapshot: Snapshot, here: Sequence[Gap], width: int, height: int) -> list[TextRow]:
+    """Return the longest pause in words: of those here, where there are any."""
+    heading = _HERE if here else _LONGEST
+    longest = longest_gaps(here or snapshot.gaps, 1)
+    texts = [gap_of_session(gap, snapshot, brief=True) for gap in longest]
+    lines = [line for text in texts for line in wrapped(text, width - len(heading), height)]
+    return beside(heading, lines)

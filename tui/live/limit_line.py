@@ -17,7 +17,7 @@ from dlmon.session.session import (
     WATCHED_TOO,
 )
 from dlmon.session.snapshot import Snapshot
-from tui.widgets.lines import MUTED, PLAIN, Lines, cut, fitting, wrapped
+from tui.widgets.lines import MUTED, PLAIN, Lines, beside, fitting, shows, wrapped
 from tui.widgets.rows import TextRow, TextRun
 
 FAILED: tuple[str, ...] = ("limit--failed",)
@@ -74,40 +74,26 @@ class LimitLine(Lines):
     }
     """
 
-    _snapshot: Snapshot | None = None
-    _unfinished = True
-
-    def show(self, snapshot: Snapshot, running: bool = True) -> None:
-        """Show what limits a session, or what that waits for."""
-        self._snapshot, self._unfinished = snapshot, running
-        self.set_class(_has_failed(snapshot) or bool(_why_nothing_trained(snapshot)), "-whole")
-        self.redraw()
-
-    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        return len(self.draw(width, _MOST_ROWS))
-
-    def draw(self, width: int, height: int) -> list[TextRow]:
-        snapshot = self._snapshot
-        if snapshot is None:
-            return []
+    def rows(
+        self, width: int, height: int, snapshot: Snapshot, running: bool = True
+    ) -> list[TextRow]:
+        """Return what limits a session, or what that waits for."""
         limit, room = snapshot.limit, width - _MARK_CELLS
-        over = not self._unfinished or snapshot.result is not None
+        over = not running or snapshot.result is not None
         heading = "What limited it  " if over else "What limits it  "
         style = KIND_STYLES[LimitKind.UNCLEAR if limit is None else limit.kind]
         sees_nothing = snapshot.header.is_script and snapshot.model is None
+        why = _why_nothing_trained(snapshot)
         if _has_failed(snapshot):
             style = FAILED
-            rows = self._failure(snapshot, room, height)
+            rows = _failure(snapshot, room, height)
+        elif why is not None and sees_nothing:
+            rows = beside(heading, wrapped(why, room - len(heading), height), MUTED)
         elif sees_nothing and (over or limit is None):
-            why = _why_nothing_trained(snapshot)
-            if why is not None:
-                texts = wrapped(why, room - len(heading), height)
-                rows = _beside((heading, MUTED), texts, MUTED)
-            else:
-                says = NOTHING_SEEN if over else WAITING
-                rows = [((heading, MUTED), (says, MUTED)), _watched(heading, room)]
+            says = NOTHING_SEEN if over else WAITING
+            rows = [((heading, MUTED), (says, MUTED)), _watched(heading, room)]
         elif limit is None:
-            rows = _beside((heading, MUTED), _waiting(snapshot, over), MUTED)
+            rows = beside(heading, _waiting(snapshot, over), MUTED)
         elif height < 2:
             advice = limit.advice.partition(": ")[0]
             tries = [(f"Try: {advice}", PLAIN)] if advice else []
@@ -118,28 +104,29 @@ class LimitLine(Lines):
             if sees_nothing:
                 # Who waits for a script to train has to know what can be seen of it.
                 rows[1:] = [_watched(heading, room)]
-        mark: TextRun = ("┃ ", style)
-        return [cut((mark, *row), width) for row in rows[:height]]
+        return [(("┃ ", style), *row) for row in rows[:height]]
 
-    def _failure(self, snapshot: Snapshot, room: int, height: int) -> list[TextRow]:
-        """Return why a run failed, and below it what to try, or what was printed last."""
-        result, heading = snapshot.result, "Failed  "
-        error = ((result and result.error) or "").strip() or "no reason was recorded"
-        more = _try_or_output(snapshot)
-        most = max(1, height - (more is not None))
-        texts = wrapped(error, room - len(heading), most)
-        rows = _beside((heading, FAILED), texts)
-        if more is not None:
-            rows.append(((more[0].ljust(len(heading)), MUTED), (more[1], PLAIN)))
-        return rows
+    _show = shows(rows)
+
+    def show(self, snapshot: Snapshot, running: bool = True) -> None:
+        """Show what limits a session, or what that waits for."""
+        self.set_class(_has_failed(snapshot) or bool(_why_nothing_trained(snapshot)), "-whole")
+        self._show(snapshot, running)
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        return len(self.draw(width, _MOST_ROWS))
 
 
-def _beside(
-    heading: TextRun, texts: Sequence[str], style: tuple[str, ...] = PLAIN
-) -> list[TextRow]:
-    """Return rows of text beside a heading."""
-    blank = (" " * len(heading[0]), MUTED)
-    return [(blank if n else heading, (text, style)) for n, text in enumerate(texts)]
+def _failure(snapshot: Snapshot, room: int, height: int) -> list[TextRow]:
+    """Return why a run failed, and below it what to try, or what was printed last."""
+    result, heading = snapshot.result, "Failed  "
+    error = ((result and result.error) or "").strip() or "no reason was recorded"
+    more = _try_or_output(snapshot)
+    texts = wrapped(error, room - len(heading), max(1, height - (more is not None)))
+    rows = beside(heading, texts, PLAIN, FAILED)
+    if more is not None:
+        rows.append(((more[0].ljust(len(heading)), MUTED), (more[1], PLAIN)))
+    return rows
 
 
 def _watched(heading: str, room: int) -> TextRow:

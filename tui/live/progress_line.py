@@ -13,18 +13,17 @@ from dlmon.figures.sessions import after_the_batch
 from dlmon.records import SCRIPT_PHASE, Status
 from dlmon.session.session import NOTHING_SEEN_YET
 from dlmon.session.snapshot import Progress, Snapshot
-from tui.drawing.plot import bar
 from tui.widgets.lines import (
-    ACCENT,
     APART,
     BAD,
     MUTED,
     PLAIN,
     STRONG,
     GrowingLines,
-    cut,
+    bar_on_track,
     joined,
     row_width,
+    shows,
     wrapped,
 )
 from tui.widgets.rows import TextRow
@@ -49,42 +48,33 @@ class ProgressLine(GrowingLines):
     DEFAULT_CSS = "ProgressLine { height: auto; padding: 0 1; }"
     MOST_ROWS: ClassVar[int] = 4
 
-    _snapshot: Snapshot | None = None
-    _problem: str | None = None
-    _stopping = False
-    _reading = ""
-
-    def show(
-        self, snapshot: Snapshot, problem: str | None, stopping: bool = False, reading: str = ""
-    ) -> None:
-        """Show progress, or trouble where there is some, or that a stop was asked for here.
+    def rows(
+        self,
+        width: int,
+        height: int,
+        snapshot: Snapshot,
+        problem: str | None,
+        stopping: bool = False,
+        reading: str = "",
+    ) -> list[TextRow]:
+        """Return progress, or trouble where there is some, or that a stop was asked for here.
 
         While the log is behind, `reading` says how far it is read, and nothing else is said.
         """
-        self._snapshot, self._problem, self._stopping = snapshot, problem, stopping
-        self._reading = reading
-        self.redraw()
-
-    def draw(self, width: int, height: int) -> list[TextRow]:
-        snapshot = self._snapshot
-        if snapshot is None:
-            return []
-        if self._reading:
-            then = f"{self._reading}; the screen shows {units.clock(snapshot.elapsed_s)}"
-            return [cut(((then, STRONG),), width)]
-        if self._problem:
-            lines = wrapped(self._problem, width, height)
-            return [((line, BAD),) for line in lines]
+        if reading:
+            then = f"{reading}; the screen shows {units.clock(snapshot.elapsed_s)}"
+            return [((then, STRONG),)]
+        if problem:
+            return [((line, BAD),) for line in wrapped(problem, width, height)]
         result = snapshot.result
         if result is not None:
             after = f"{result.status} after {units.seconds(result.wall_s)}"
             style = BAD if result.status == Status.FAILED else PLAIN
-            return [cut(((after, style),), width)]
-        if self._stopping:
-            when = after_the_batch(snapshot.header)
-            return [cut(((f"stopping{when} …", STRONG),), width)]
-        row = self._with_progress(snapshot, width)
-        notice = _pause(snapshot) or self._notice(snapshot)
+            return [((after, style),)]
+        if stopping:
+            return [((f"stopping{after_the_batch(snapshot.header)} …", STRONG),)]
+        row = _with_progress(snapshot, width)
+        notice = _pause(snapshot) or _recent_notice(snapshot)
         if not notice:
             return [row]
         choices = _times_left(snapshot)
@@ -95,39 +85,37 @@ class ProgressLine(GrowingLines):
         lines = wrapped(text, width, height - 1)
         return [*(((line, style),) for line in lines), row]
 
-    def _notice(self, snapshot: Snapshot) -> TextRow:
-        notice = _recent_notice(snapshot)
-        return (("▲ " + notice, STRONG),) if notice else ()
+    show = shows(rows)
 
-    def _with_progress(self, snapshot: Snapshot, width: int) -> TextRow:
-        """Return the step, the bar beside it where it is known how long that is, and times."""
-        step, progress = _step(snapshot), snapshot.progress
-        if progress is None:
-            return cut(step, width)
-        *_, run_and_end, _ = choices = _times_left(snapshot)
-        left = step
-        if progress.steps is not None and not progress.is_over:
-            for cells in (_LONG_BAR, _SHORT_BAR):
-                with_bar = (*step, *self._bar(snapshot, progress, cells, row_width(step)))
-                if row_width(with_bar) + APART + len(run_and_end) <= width:
-                    left = with_bar
-                    break
-        times = _fitting(choices, width - row_width(left) - APART)
-        return joined(left, ((times, PLAIN),) if times else (), width)
 
-    def _bar(self, snapshot: Snapshot, progress: Progress, cells: int, step_cells: int) -> TextRow:
-        """Return a bar of the epoch, where the step ends that takes most cells."""
-        steps = progress.steps or 0
-        longest = len(_step_text(steps, steps, None if progress.updates is None else steps))
-        done = bar(progress.epoch_fraction, cells).rstrip()
-        has_epochs = snapshot.model is None or snapshot.model.has_epochs is not False
-        named = epoch_word(snapshot.header) if has_epochs else "training"
-        return (
-            (" " * (longest - step_cells + APART) + f"{named} ", MUTED),
-            (done, ACCENT),
-            ("─" * (cells - len(done)), MUTED),
-            (f" {progress.epoch_fraction * 100:3.0f} %", PLAIN),
-        )
+def _with_progress(snapshot: Snapshot, width: int) -> TextRow:
+    """Return the step, the bar beside it where it is known how long that is, and times."""
+    step, progress = _step(snapshot), snapshot.progress
+    if progress is None:
+        return step
+    *_, run_and_end, _ = choices = _times_left(snapshot)
+    left = step
+    if progress.steps is not None and not progress.is_over:
+        for cells in (_LONG_BAR, _SHORT_BAR):
+            with_bar = (*step, *_bar(snapshot, progress, cells, row_width(step)))
+            if row_width(with_bar) + APART + len(run_and_end) <= width:
+                left = with_bar
+                break
+    times = _fitting(choices, width - row_width(left) - APART)
+    return joined(left, ((times, PLAIN),) if times else (), width)
+
+
+def _bar(snapshot: Snapshot, progress: Progress, cells: int, step_cells: int) -> TextRow:
+    """Return a bar of the epoch, where the step ends that takes most cells."""
+    steps = progress.steps or 0
+    longest = len(_step_text(steps, steps, None if progress.updates is None else steps))
+    has_epochs = snapshot.model is None or snapshot.model.has_epochs is not False
+    named = epoch_word(snapshot.header) if has_epochs else "training"
+    return (
+        (" " * (longest - step_cells + APART) + f"{named} ", MUTED),
+        *bar_on_track(progress.epoch_fraction, cells),
+        (f" {progress.epoch_fraction * 100:3.0f} %", PLAIN),
+    )
 
 
 def _fitting(choices: Sequence[str], room: int) -> str:
@@ -212,10 +200,10 @@ def _pause(snapshot: Snapshot) -> TextRow:
     return ((gap_of_session(pause, snapshot), STRONG),)
 
 
-def _recent_notice(snapshot: Snapshot) -> str:
+def _recent_notice(snapshot: Snapshot) -> TextRow:
     """Return the newest notice while it is news."""
     if not snapshot.notices:
-        return ""
+        return ()
     newest = snapshot.notices[-1]
     age_s = snapshot.elapsed_s - (newest.t - snapshot.header.t) / 1e9
-    return newest.text if age_s <= NOTICE_S else ""
+    return ((f"▲ {newest.text}", STRONG),) if age_s <= NOTICE_S else ()

@@ -13,7 +13,6 @@ from dlmon.figures.comparison import epoch_word
 from dlmon.log.label import Label
 from dlmon.session.replay import SEEKING_S, ReplaySource
 from dlmon.session.source import SLICE_S
-from tui.live.help import FIRST_STEPS_OF_REPLAY
 from tui.live.screen import LiveScreen
 from tui.screens.base import topics_of
 from tui.screens.transport import FAST_REFRESH_S, TRANSPORT_KEYS, TransportControls
@@ -65,10 +64,6 @@ class ReplayScreen(LiveScreen, TransportControls, inherit_bindings=False):
     def topics(self) -> tuple[tuple[str, str], ...]:
         """What `?` explains."""
         return (*topics_of(transport_line.HELP_PAGE), *super().topics)
-
-    @property
-    def first_steps(self) -> tuple[tuple[str, str], ...]:
-        return FIRST_STEPS_OF_REPLAY
 
     def tooltip_of_action(self, action: str) -> str:
         """Return what one of the screen's keys does, where that differs from its tooltip."""

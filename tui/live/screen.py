@@ -28,13 +28,13 @@ from tui.live.comparison.panel import ComparisonPanel
 from tui.live.comparison.session_comparison import SessionComparison
 from tui.live.epochs.table import EpochTable
 from tui.live.epochs.zoom import EPOCH_ACTIONS, EpochLine, EpochZoom
-from tui.live.help import FIRST_STEPS, FIRST_STEPS_OF_SCRIPT, LIVE
+from tui.live.help import FIRST_STEPS, LIVE
 from tui.live.keys import CHART_ACTIONS, LIVE_KEYS, LOG_ACTIONS, STOPS_SCRIPT
 from tui.live.limit_line import LimitLine
 from tui.live.loss_chart import learned_text, next_metric
 from tui.live.output_pane import OutputPane
 from tui.live.progress_line import ProgressLine
-from tui.live.side_cell import Part, Room, SideCell, part_after, parts_shown
+from tui.live.side_cell import Part, Room, SideCell, choices, part_after
 from tui.live.time_charts import machine_view
 from tui.live.top_line import TopLine
 from tui.machine.help import MACHINE, OF_GPUS
@@ -116,7 +116,7 @@ class LiveScreen(SessionControls, ExportControls, EpochZoom):
 
     @property
     def first_steps(self) -> tuple[tuple[str, str], ...]:
-        return FIRST_STEPS_OF_SCRIPT if self._is_script else FIRST_STEPS
+        return topics_of(FIRST_STEPS)
 
     def name_of_action(self, action: str) -> str:
         """Return what one of the screen's keys does now, where that differs from its name."""
@@ -272,7 +272,7 @@ class LiveScreen(SessionControls, ExportControls, EpochZoom):
             is_running=self._source.running,
             cursor_label=self._cursor_label(axis),
             each=each,
-            columns=columns,
+            shared=self.window.axis(self.run, columns),
         )
 
     @property
@@ -285,14 +285,15 @@ class LiveScreen(SessionControls, ExportControls, EpochZoom):
         return Room.ONE if self.has_class("-narrow") else Room.TWO
 
     @property
-    def _choice(self) -> tuple[Room, Part, Part, bool]:
-        """How much has room, what was chosen, what stands beside epochs, and if there are any."""
-        session = self._source.session
-        beside = self._part
-        if beside in (None, Part.EPOCHS):
+    def _parts(self) -> frozenset[Part]:
+        """What is shown of epochs, loss and output."""
+        session, wanted = self._source.session, self._part or Part.EPOCHS
+        offered = choices(self._room, session.has_epochs)
+        # Beside the epochs, or in their place, stands the loss where one is known.
+        if wanted is Part.EPOCHS and (wanted in offered[-1] or not session.has_epochs):
             is_learning = bool(session.learning.names) and self._source.status != Status.FAILED
-            beside = Part.LOSS if is_learning else Part.OUTPUT
-        return self._room, self._part or Part.EPOCHS, beside, session.has_epochs
+            wanted = Part.LOSS if is_learning else Part.OUTPUT
+        return next((parts for parts in offered if wanted in parts), offered[0])
 
     def _share_row(self) -> None:
         """Show what has room of epochs, loss and output; the output alone where the log is open.
@@ -301,7 +302,7 @@ class LiveScreen(SessionControls, ExportControls, EpochZoom):
         again, and a key answered late.
         """
         alone = self._log_is_open
-        shown = frozenset({Part.OUTPUT}) if alone else parts_shown(*self._choice)
+        shown = frozenset({Part.OUTPUT}) if alone else self._parts
         if (alone, shown) == self._arranged:
             return
         self._arranged = alone, shown
@@ -324,7 +325,7 @@ class LiveScreen(SessionControls, ExportControls, EpochZoom):
 
     @property
     def _next_part(self) -> Part | None:
-        return part_after(*self._choice)
+        return part_after(self._parts, self._room, self._source.session.has_epochs)
 
     def action_next_part(self) -> None:
         """Show the loss, the output, or where there is little room the epochs."""

@@ -25,32 +25,23 @@ class Room(IntEnum):
     NONE, ONE, TWO, ALL = range(4)
 
 
-def parts_shown(room: Room, chosen: Part, beside: Part, has_epochs: bool) -> frozenset[Part]:
-    """Return what is shown.
-
-    Args:
-        room: for how much there is.
-        chosen: what is shown where there is room for one.
-        beside: what stands beside the epochs.
-        has_epochs: whether there are any; where not, what stands beside them has their room.
-    """
+def choices(room: Room, has_epochs: bool) -> list[frozenset[Part]]:
+    """Return what may be shown together, in the order in which the key goes through them."""
     if room is Room.NONE:
-        return frozenset()
+        return [frozenset()]
+    beside = [Part.LOSS, Part.OUTPUT]
     if room is Room.ALL:
-        return frozenset(Part) if has_epochs else frozenset({Part.LOSS, Part.OUTPUT})
-    if not has_epochs:
-        return frozenset({beside})
-    return frozenset({chosen} if room is Room.ONE else {Part.EPOCHS, beside})
-
-
-def part_after(room: Room, chosen: Part, beside: Part, has_epochs: bool) -> Part | None:
-    """Return what the key chooses next; None where all is shown, or nothing can be."""
-    if room in (Room.NONE, Room.ALL):
-        return None
+        return [frozenset(Part if has_epochs else beside)]
     if room is Room.ONE and has_epochs:
-        order = list(Part)
-        return order[(order.index(chosen) + 1) % len(order)]
-    return Part.OUTPUT if beside is Part.LOSS else Part.LOSS
+        return [frozenset({part}) for part in Part]
+    return [frozenset({part, Part.EPOCHS} if has_epochs else {part}) for part in beside]
+
+
+def part_after(shown: frozenset[Part], room: Room, has_epochs: bool) -> Part | None:
+    """Return what the key shows next; None where all is shown, or nothing can be."""
+    offered = choices(room, has_epochs)
+    after = offered[(offered.index(shown) + 1) % len(offered)]
+    return next(iter(after - shown), None)
 
 
 class SideCell(Horizontal):

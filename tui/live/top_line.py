@@ -27,6 +27,7 @@ from tui.widgets.lines import (
     fitting,
     joined,
     row_width,
+    shows,
 )
 from tui.widgets.rows import TextRow
 from workloads.catalog import WORKLOADS
@@ -41,24 +42,22 @@ class TopLine(Lines):
 
     DEFAULT_CSS = "TopLine { height: 1; padding: 0 1; }"
 
-    _snapshot: Snapshot | None = None
-    _status = _reading = ""
-    _label = _UNNAMED
-    _host: str | None = None
-    _turn = ""
-
-    def show(
+    def rows(
         self,
+        width: int,
+        height: int,
         snapshot: Snapshot,
         status: str,
         reading: str = "",
         label: Label = _UNNAMED,
         host: str | None = None,
         turn: str = "",
-    ) -> None:
-        """Show a session.
+    ) -> list[TextRow]:
+        """Return a session in a row.
 
         Args:
+            width: of the row.
+            height: one.
             snapshot: all of its figures.
             status: how it stands.
             reading: how far its log is read, while it is behind.
@@ -66,51 +65,40 @@ class TopLine(Lines):
             host: the machine that it is on, where that is another one.
             turn: which of several runs it is, of one that is one of several.
         """
-        self._snapshot, self._status, self._reading = snapshot, status, reading
-        self._label, self._host, self._turn = label, host, turn
-        self.redraw()
-
-    def draw(self, width: int, height: int) -> list[TextRow]:
-        if self._snapshot is None:
-            return []
-        right = self._where_it_is()
-        called = f'"{self._label.name}"' if self._label.name is not None else ""
+        right = ((reading, STRONG),) if reading else _where_it_is(snapshot, status)
+        called = f'"{label.name}"' if label.name is not None else ""
         (name,) = cut(((called, PLAIN),), _LONGEST_NAME) or (("", PLAIN),)
         left: TextRow = (
-            (self._snapshot.header.workload or "machine", ACCENT),
+            (snapshot.header.workload or "machine", ACCENT),
             name,
-            (self._turn, PLAIN),
-            (self._host or "", STRONG),
-            (units.device(device_text(self._snapshot)), MUTED),
-            *((setting, MUTED) for setting in _settings(self._snapshot)),
-            (self._label.note or "", MUTED),
+            (turn, PLAIN),
+            (host or "", STRONG),
+            (units.device(device_text(snapshot)), MUTED),
+            *((setting, MUTED) for setting in _settings(snapshot)),
+            (label.note or "", MUTED),
         )
         room = width - row_width(right) - APART
         left = fitting(tuple(run for run in left if run[0]), room, APART)
         return [joined(left, right, width)]
 
-    def _where_it_is(self) -> TextRow:
-        snapshot = self._snapshot
-        assert snapshot is not None
-        if self._reading:
-            return ((self._reading, STRONG),)
-        parts: list[tuple[str, tuple[str, ...]]] = []
-        if self._status == Status.RUNNING:
-            parts.append((doing_text(snapshot), STRONG))
-        else:
-            good = self._status == Status.COMPLETED
-            parts.append((self._status, GOOD if good else BAD))
-        epoch = epoch_text(snapshot)
-        if epoch:
-            # "starting epoch 4/10" is one phrase.
-            opening = self._status == Status.RUNNING and snapshot.phase == "opening"
-            cut_off = self._status in (Status.FAILED, Status.STOPPED)
-            last = last_epoch(snapshot)
-            place = "  after " if last is not None and last[1] else "  in "
-            apart = " " if opening else place if cut_off else "  "
-            parts.append((f"{apart}{epoch}", PLAIN))
-        parts.append((f"  {units.clock(snapshot.elapsed_s)}", PLAIN))
-        return tuple(parts)
+    show = shows(rows)
+
+
+def _where_it_is(snapshot: Snapshot, status: str) -> TextRow:
+    """Return how a session stands, and how far it has come."""
+    is_running = status == Status.RUNNING
+    style = STRONG if is_running else GOOD if status == Status.COMPLETED else BAD
+    parts = [(doing_text(snapshot) if is_running else status, style)]
+    epoch = epoch_text(snapshot)
+    if epoch:
+        # "starting epoch 4/10" is one phrase.
+        opening = is_running and snapshot.phase == "opening"
+        cut_off = status in (Status.FAILED, Status.STOPPED)
+        last = last_epoch(snapshot)
+        place = "  after " if last is not None and last[1] else "  in "
+        apart = " " if opening else place if cut_off else "  "
+        parts.append((f"{apart}{epoch}", PLAIN))
+    return (*parts, (f"  {units.clock(snapshot.elapsed_s)}", PLAIN))
 
 
 def _script_framework(snapshot: Snapshot) -> str:

@@ -41,7 +41,7 @@ from tui.machine.readings import (
 )
 from tui.machine.tile import MachineTile, Reader
 from tui.machine.view import MachineView, at_the_end, is_over
-from tui.widgets.lines import BAD, MUTED, STRONG, GrowingLines, cut, row_width
+from tui.widgets.lines import BAD, GrowingLines, in_rows, shows
 from tui.widgets.rows import TextRow
 
 MOST_CHARTS = 8
@@ -448,30 +448,15 @@ class AboutLines(GrowingLines):
 
     MOST_ROWS: ClassVar[int] = 2
 
-    _facts = MachineFacts()
-    _notice = ""
-    _host: str | None = None
-
-    def show(self, facts: MachineFacts, notice: str, host: str | None = None) -> None:
-        """Show facts behind the name of a host; the notice takes the last row."""
-        self._facts, self._notice, self._host = facts, notice, host
-        self.redraw()
-
-    def draw(self, width: int, height: int) -> list[TextRow]:
-        """Return the parts of the machine's identity in as many rows as there are."""
-        if width < 1 or height < 1:
-            return []
-        about = identity(self._facts) or ["waiting for the sensors"]
-        why = without_detail(why_no_gpu(self._facts), 0)
+    def rows(
+        self, width: int, height: int, facts: MachineFacts, notice: str, host: str | None = None
+    ) -> list[TextRow]:
+        """Return facts behind the name of a host; the notice takes the last row."""
+        about = identity(facts) or ["waiting for the sensors"]
+        why = without_detail(why_no_gpu(facts), 0)
         about = [f"{part}: {why}" if part == NO_GPU and why else part for part in about]
-        first, *parts = about if self._host is None else [self._host, *about]
-        rows: list[TextRow] = [((first, STRONG),)]
-        for part in parts:
-            longer: TextRow = (*rows[-1], (f"   {part}", MUTED))
-            if row_width(longer) <= width or len(rows) == height:
-                rows[-1] = longer
-            else:
-                rows.append(((part, MUTED),))
-        if self._notice:
-            rows = [*rows[: height - 1], ((self._notice, BAD),)]
-        return [cut(row, width) for row in rows]
+        first, *parts = about if host is None else [host, *about]
+        rows = in_rows(first, parts, width, height)
+        return [*rows[: height - 1], ((notice, BAD),)] if notice else rows
+
+    show = shows(rows)

@@ -9,7 +9,7 @@ from rich.cells import cell_len
 
 from dlmon.figures.machine import Figure
 from tui.drawing.plot import bar
-from tui.widgets.lines import BAD, BAR, HIGH, MUTED, PLAIN, TRACK, GrowingLines
+from tui.widgets.lines import BAD, BAR, HIGH, MUTED, PLAIN, TRACK, GrowingLines, shows
 from tui.widgets.rows import TextRow, fit
 
 LEVEL_STYLES = {"": PLAIN, "high": HIGH, "bad": BAD}
@@ -22,29 +22,19 @@ _LEAST_WIDTH = 34
 class Meters(GrowingLines):
     """A row for each figure, in two columns where they have room."""
 
-    _figures: tuple[Figure, ...] = ()
-    _stale = False
+    MOST_ROWS = 8
+
     in_a_row = 2
     """How many may stand side by side."""
 
-    def show(self, figures: Sequence[Figure], *, stale: bool = False) -> None:
-        """Show figures, the most important first; muted where they are too old."""
-        self._figures, self._stale = tuple(figures), stale
-        self.redraw()
+    def rows(
+        self, width: int, height: int, figures: Sequence[Figure], *, stale: bool = False
+    ) -> list[TextRow]:
+        """Return figures, the most important first; muted where they are too old."""
+        in_a_row = max(1, min(self.in_a_row, (width + _GAP) // (_LEAST_WIDTH + _GAP)))
+        return meters_side_by_side(figures[: height * in_a_row], in_a_row, width, stale=stale)
 
-    def rows_needed(self, width: int) -> int:
-        return max(1, -(-len(self._figures) // self._columns(width)))
-
-    def _columns(self, width: int) -> int:
-        return max(1, min(self.in_a_row, (width + _GAP) // (_LEAST_WIDTH + _GAP)))
-
-    def draw(self, width: int, height: int) -> list[TextRow]:
-        """Return as many figures as have room."""
-        if width < 1 or height < 1:
-            return []
-        in_a_row = self._columns(width)
-        shown = self._figures[: height * in_a_row]
-        return meters_side_by_side(shown, in_a_row, width, stale=self._stale)
+    show = shows(rows)
 
 
 def meters_side_by_side(

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from rich.segment import Segment
-from rich.style import Style
 from textual.app import ComposeResult
 from textual.containers import Vertical
-from textual.renderables.digits import Digits
 
 from dlmon.comparison.compare import missing_part
 from dlmon.figures import units
@@ -26,7 +23,20 @@ from dlmon.records import Status
 from dlmon.session.snapshot import Snapshot
 from tui.live.comparison.bars import ComparisonBars
 from tui.live.comparison.session_comparison import SessionComparison
-from tui.widgets.lines import ACCENT, MUTED, PLAIN, STRONG, Lines, cut, fitting, row_width, wrapped
+from tui.widgets.lines import (
+    ACCENT,
+    MUTED,
+    PLAIN,
+    STRONG,
+    Lines,
+    beside,
+    cut,
+    digits_of,
+    fitting,
+    row_width,
+    shows,
+    wrapped,
+)
 from tui.widgets.rows import TextRow, TextRun
 
 _APART = 3
@@ -44,47 +54,34 @@ class EpochHeadline(Lines):
     """
     SCOPED_CSS = False
 
-    _snapshot: Snapshot | None = None
-    _status = Status.RUNNING
-    _sentences: tuple[str, ...] = ("", "")
-    _chosen = False
-
-    def show(
+    def rows(
         self,
+        width: int,
+        height: int,
         snapshot: Snapshot,
         nearest: str,
         against: str = "",
         status: Status = Status.RUNNING,
         chosen: bool = False,
-    ) -> None:
-        """Show a session's figures, compared with a published number and with an earlier run.
+    ) -> list[TextRow]:
+        """Return a session's figures, compared with a published number and with an earlier run.
 
         Args:
+            width: of the panel.
+            height: of the panel.
             snapshot: of the session.
             nearest: the factor to the published number that is nearest.
             against: that to an earlier run, or to what was chosen.
             status: how the session stands.
             chosen: whether a person chose that, so that it comes first where one has room.
         """
-        self._snapshot, self._status, self._chosen = snapshot, status, chosen
-        self._sentences = (nearest, against)
-        self.redraw()
-
-    def draw(self, width: int, height: int) -> list[TextRow]:
-        snapshot = self._snapshot
-        if snapshot is None:
-            return []
         timing = timing_of(snapshot)
-        nearest, against = (self._sentence(one, width) for one in self._sentences)
-        sentences = [
-            row for row in ((against, nearest) if self._chosen else (nearest, against)) if row
-        ]
-        rows: list[TextRow]
+        said = (against, nearest) if chosen else (nearest, against)
+        sentences = [_sentence(one, width) for one in said if one]
         if timing is None:
-            lines = wrapped(why_no_time(snapshot, self._status), width - _APART, height)
-            heads: list[TextRun] = [("–  ", ACCENT), *[(" " * _APART, MUTED)] * len(lines)]
-            rows = [(head, (line, MUTED)) for head, line in zip(heads, lines or [""], strict=False)]
-            return [cut(row, width) for row in (*rows, *sentences)][:height]
+            lines = wrapped(why_no_time(snapshot, status), width - _APART, height)
+            rows = beside("–  ", lines or [""], MUTED, ACCENT)
+            return [*rows, *sentences]
         an_epoch, facts = _facts(snapshot)
         basis: TextRun = (_basis(snapshot), MUTED)
         if height <= _DIGIT_ROWS:
@@ -96,30 +93,33 @@ class EpochHeadline(Lines):
                 first = fitting((figure, basis, *others), width, _APART) if fits else first
                 others = ()
             rows = [first, fitting(others, width, _APART), *sentences]
-            return [cut(row, width) for row in rows if row][:height]
+            return [row for row in rows if row]
         found = units.with_band(timing)
         spread = units.VERY_UNCERTAIN if found.is_very_uncertain else found.spread
         is_about = timing.projected or found.is_very_uncertain
         digits = _digit_rows(found.number.replace(",", ""), is_about)
         room = width - len(digits[0]) - _APART
         # Each has a place of its own, so that none moves when another one comes.
-        beside = [
+        figures = [
             cut(_apart(((f"{found.unit} {spread}".rstrip(), STRONG), basis)), room),
             fitting((*an_epoch, *facts), room, _APART),
-            self._sentence(self._sentences[0], room),
+            _sentence(nearest, room),
         ]
         rows = [
-            ((text + " " * _APART, ACCENT), *row) for text, row in zip(digits, beside, strict=True)
+            ((text + " " * _APART, ACCENT), *row) for text, row in zip(digits, figures, strict=True)
         ]
-        return [cut(row, width) for row in (*rows, against)]
+        return [*rows, _sentence(against, width)]
 
-    def _sentence(self, sentence: str, width: int) -> TextRow:
-        """Return a sentence, without the interval at its end where that has no room."""
-        text, _, interval = sentence.rpartition(" (")
-        if not sentence.endswith(")"):
-            text, interval = sentence, ""
-        runs = [(text, MUTED), (f"({interval}", MUTED)] if interval else [(text, MUTED)]
-        return fitting(tuple(runs), width, 1) if sentence else ()
+    show = shows(rows)
+
+
+def _sentence(sentence: str, width: int) -> TextRow:
+    """Return a sentence, without the interval at its end where that has no room."""
+    text, _, interval = sentence.rpartition(" (")
+    if not sentence.endswith(")"):
+        text, interval = sentence, ""
+    runs = [(text, MUTED), (f"({interval}", MUTED)] if interval else [(text, MUTED)]
+    return fitting(tuple(runs), width, 1) if sentence else ()
 
 
 class ComparisonPanel(Vertical):
@@ -156,8 +156,7 @@ def _apart(runs: TextRow) -> TextRow:
 
 
 def _digit_rows(number: str, is_about: bool) -> list[str]:
-    parts = Digits(number).render(Style(bold=True))
-    rows = [part.text for part in parts if isinstance(part, Segment) and part.text != "\n"]
+    rows = digits_of(number)
     marks = ("  ", "~ ", "  ") if is_about else ("",) * len(rows)
     return [mark + row for mark, row in zip(marks, rows, strict=True)]
 

@@ -14,8 +14,8 @@ from dlmon.comparison.compare import ComparisonRow
 from dlmon.figures.run_comparison import Comparison, row_details
 from dlmon.figures.sections import Row
 from tui.live.comparison.bars import ComparisonBars
-from tui.screens.base import HELP, PALETTE, QUIT, REFRESH_S, THEME, BaseScreen
-from tui.widgets.lines import MUTED, PLAIN, Lines, cut, wrapped
+from tui.screens.base import HELP, PALETTE, QUIT, THEME, TickingScreen
+from tui.widgets.lines import Lines, beside, shows, wrapped
 from tui.widgets.rows import TextRow
 
 _APART = 2
@@ -26,27 +26,19 @@ class ComparisonDetails(Lines):
 
     DEFAULT_CLASSES = "panel"
 
-    _details: Sequence[Row] = ()
-
-    def show(self, title: str, details: Sequence[Row]) -> None:
-        """Show what is known of a row, under its name."""
-        self._details = details
-        self.set_titles(title)
-        self.redraw()
-
-    def draw(self, width: int, height: int) -> list[TextRow]:
-        """Return the texts; the last ones give way where there is no room."""
-        indent = max((cell_len(name) for name, _ in self._details), default=0) + _APART
+    def rows(self, width: int, height: int, details: Sequence[Row]) -> list[TextRow]:
+        """Return what is known of a row; the last texts give way where there is no room."""
+        indent = max((cell_len(name) for name, _ in details), default=0) + _APART
         rows: list[TextRow] = []
-        for name, text in self._details:
+        for name, text in details:
             lines = wrapped(text, width - indent, max(1, height - len(rows)))
-            for number, line in enumerate(lines):
-                label = name if number == 0 else ""
-                rows.append(((label.ljust(indent), MUTED), (line, PLAIN)))
-        return [cut(row, width) for row in rows[:height]]
+            rows += beside(name.ljust(indent), lines)
+        return rows
+
+    show = shows(rows)
 
 
-class ComparisonScreen(BaseScreen):
+class ComparisonScreen(TickingScreen):
     """The rows of a comparison, one of which is chosen; below them what is known of it.
 
     Args:
@@ -104,16 +96,6 @@ class ComparisonScreen(BaseScreen):
         yield self._bars
         yield self._details
 
-    def on_mount(self) -> None:
-        """Start the one timer that paints."""
-        self.set_interval(REFRESH_S, self.tick)
-        self.call_after_refresh(self.tick)
-
-    def tick(self) -> None:
-        """Paint the comparison as it stands, be it behind a menu."""
-        if self.is_showing:
-            self.paint()
-
     def paint(self) -> None:
         """Show the rows, and the chosen one; it stays chosen where others come before it."""
         comparison = self._look()
@@ -130,7 +112,9 @@ class ComparisonScreen(BaseScreen):
         if row.kind != "this" and row.comparable:
             # What differs stands in a row of its own.
             details = [("this run", comparison.against(row)), *details]
-        self._details.show(comparison.name_of(row) if row.kind != "this" else row.label, details)
+        name = comparison.name_of(row) if row.kind != "this" else row.label
+        self._details.set_titles(name)
+        self._details.show(details)
 
     def _find(self, comparison: Comparison) -> int:
         """Return where the chosen row stands now; at first what this run is compared with."""

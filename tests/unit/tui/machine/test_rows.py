@@ -79,7 +79,7 @@ FIGURES = [
 
 def meters(width, height, stale=False):
     widget = Meters()
-    widget._figures, widget._stale = tuple(FIGURES), stale
+    widget.show(FIGURES, stale=stale)
     return widget.draw(width, height)
 
 

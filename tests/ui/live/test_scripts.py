@@ -37,7 +37,7 @@ async def test_it_is_named_by_what_counts_its_batches_and_to_stop_it_means_to_in
         assert "interrupted as by Ctrl-C; ended after 5 s more" in shown.text
         assert "series" not in shown.text
         await shown.press("escape", "question_mark")
-        assert "or interrupts a script" in shown.text
+        assert "Stops what runs, once that is confirmed." in shown.text
         assert "current batch" not in shown.text.partition("On this screen")[0]
         assert shown.launch.words == []
 

@@ -103,8 +103,7 @@ class TimeAxis:
         first = max(0, -(-(self.start_ns - start_ns) // step_ns))
         times = range(start_ns + first * step_ns, end_ns, step_ns)
         return TimeLabels(
-            tuple((max(0, self.column_of(t)), _elapsed_text((t - start_ns) / 1e9)) for t in times),
-            name="elapsed",
+            tuple((max(0, self.column_of(t)), _elapsed_text((t - start_ns) / 1e9)) for t in times)
         )
 
     def time_before_now(self, is_over: bool = False) -> TimeLabels:
@@ -153,13 +152,11 @@ class TimeAxis:
 class TimeLabels:
     """Instants along an axis: the column of each, and its text.
 
-    `last` stands at the right end; `name` says what the times are, where there is room. A chart
-    has a line of its grid at each of them, labelled or not.
+    `last` stands at the right end. A chart has a line of its grid at each of them, labelled or not.
     """
 
     marks: tuple[tuple[int, str], ...] = ()
     last: str = ""
-    name: str = ""
 
     @property
     def unlabelled(self) -> TimeLabels:

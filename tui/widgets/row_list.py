@@ -33,6 +33,8 @@ class RowList(ScrollingLines):
 
     HEADINGS: ClassVar[int] = 1
     """The rows for the names of columns."""
+    KEEPS_MARGIN: ClassVar[bool] = True
+    """Whether the thumb has its room while there is none."""
     CLICKS: ClassVar[int] = 2
     """So many choose a row."""
 
@@ -79,7 +81,7 @@ class RowList(ScrollingLines):
             return self.empty_rows(width, height)
         room = max(0, height - self.HEADINGS)
         visible = self.in_view(self.count, room)
-        inner = width - MARGIN
+        inner = width - (MARGIN if self.KEEPS_MARGIN or self.scrolls else 0)
         headings = [self.heading(inner)] if self.HEADINGS else []
         rows = [*headings, *(self.row_drawn(index, inner) for index in visible)]
         rows = [cut(row, inner) for row in rows[:height]]

@@ -45,6 +45,7 @@ class EpochTable(FollowingLines, RowList):
     EpochTable > .epoch-table--slow { color: $text-warning; text-style: bold; }
     """
     FIRST = -1
+    KEEPS_MARGIN = False
     CLICKS = 1
 
     index = -1

@@ -467,14 +467,14 @@ def test_the_nearest_view_follows_the_sampling_interval_and_says_why_it_is_the_n
 def bottom(axis, labels, width=60):
     """Return the line under a chart whose first column stands after a border and seven cells."""
     marks = tuple((7 + column // 2, text) for column, text in labels.marks)
-    ruler = Ruler(marks, labels.last or labels.name)
+    ruler = Ruler(marks, labels.last)
     return "".join(text for text, _ in ruled_row(ruler, "", width))
 
 
 def test_elapsed_times_stand_at_round_times_under_their_columns():
     labels = one_second_columns(count=100, known=20).time_elapsed(0)
     assert labels.marks == ((0, "0:00"), (20, "0:20"), (40, "0:40"), (60, "1:00"), (80, "1:20"))
-    assert bottom(None, labels) == "┴0:00─────┴0:20─────┴0:40─────┴1:00─────── elapsed"
+    assert bottom(None, labels) == "┴0:00─────┴0:20─────┴0:40─────┴1:00─────┴1:20─────"
 
 
 @pytest.mark.parametrize(

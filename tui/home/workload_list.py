@@ -118,7 +118,7 @@ class WorkloadList(RowList):
 
     def bring_into_view(self, index: int, height: int) -> None:
         """Scroll so that a row is seen, and the heading right above it."""
-        if height > 1 and isinstance(self._lines[index - 1], str):
+        if index > 0 and height > 1 and isinstance(self._lines[index - 1], str):
             super().bring_into_view(index - 1, height)
         super().bring_into_view(index, height)
 

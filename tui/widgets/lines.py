@@ -6,10 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Concatenate, ParamSpec
 
 from rich.cells import cell_len, set_cell_size
-from rich.segment import Segment
-from rich.style import Style
 from textual.geometry import Size
-from textual.renderables.digits import Digits
 
 from dlmon.render.wrap import wrapped as wrapped
 from tui.drawing.plot import bar
@@ -181,6 +178,10 @@ def cut_inside(text: str, width: int) -> str:
 
 def digits_of(number: str) -> list[str]:
     """Return a number in digits of three rows."""
+    from rich.segment import Segment
+    from rich.style import Style
+    from textual.renderables.digits import Digits
+
     parts = Digits(number).render(Style(bold=True))
     return [part.text for part in parts if isinstance(part, Segment) and part.text != "\n"]
 

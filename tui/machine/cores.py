@@ -6,7 +6,7 @@ from itertools import groupby
 
 from dlmon.figures.machine import BUSY_PCT, NO_READING_YET
 from dlmon.records import Cpu
-from tui.drawing.plot import bar
+from tui.drawing.plot import COLUMNS_PER_CELL, bar, braille_rows
 from tui.widgets.lines import BAD, BAR, BRIGHT, HIGH, MUTED, GrowingLines, cut
 from tui.widgets.rows import TextRow
 
@@ -82,14 +82,15 @@ def _in_a_row(cores: int, width: int, height: int) -> int:
 def core_columns(cores: tuple[int, ...], width: int, height: int) -> list[TextRow]:
     """Return bands of columns, each behind the number of its first core.
 
-    Where they have no room the cores are counted.
+    Where whole cells have no room two cores share one, and where that has none they are counted.
     """
     digits = len(str(len(cores) - 1))
     # A blank stands after each group, but behind the last.
-    most = max(1, (width - digits) // (_GROUP + 1)) * _GROUP
-    # As few bands as have room, each of whole groups.
-    each = -(-len(cores) // -(-len(cores) // most))
-    in_a_row = min(most, -(-each // _GROUP) * _GROUP)
+    groups = max(1, (width - digits) // (_GROUP + 1))
+    in_a_row, dense = _even(len(cores), groups * _GROUP), False
+    if -(-len(cores) // in_a_row) > height:
+        most = COLUMNS_PER_CELL * (width - digits - 1) // _GROUP * _GROUP
+        in_a_row, dense = _even(len(cores), max(1, most)), True
     bands = -(-len(cores) // in_a_row)
     if bands > height:
         busy = sum(pct >= BUSY_PCT for pct in cores)
@@ -99,17 +100,27 @@ def core_columns(cores: tuple[int, ...], width: int, height: int) -> list[TextRo
     rows: list[TextRow] = []
     for first in range(0, len(cores), in_a_row):
         some = cores[first : first + in_a_row]
-        for y, text in enumerate(_solid(some, tall)):
+        drawn = _dense(some, tall) if dense else _solid(some, tall)
+        for y, text in enumerate(drawn):
             label = f"{first if y == tall - 1 else '':>{digits}} "
-            rows.append(((label, MUTED), *_grouped(text, [*map(_tint, some)])))
+            tints = [BRIGHT] * len(text) if dense else [_tint(pct) for pct in some]
+            rows.append(((label, MUTED), *_grouped(text, tints, 0 if dense else _GROUP)))
     return rows
 
 
-def _grouped(text: str, tints: list[tuple[str, ...]]) -> TextRow:
+def _even(cores: int, most: int) -> int:
+    """Return how many to put in each of as few bands as have room, in whole groups."""
+    each = -(-cores // -(-cores // most))
+    return min(most, -(-each // _GROUP) * _GROUP)
+
+
+def _grouped(text: str, tints: list[tuple[str, ...]], group: int) -> TextRow:
     """Return characters in their colours, with a blank after each group."""
     runs: list[tuple[str, tuple[str, ...]]] = []
     for tint, same in groupby(enumerate(text), lambda pair: tints[pair[0]]):
-        letters = (f" {letter}" if at and at % _GROUP == 0 else letter for at, letter in same)
+        letters = (
+            f" {letter}" if group and at and at % group == 0 else letter for at, letter in same
+        )
         runs.append(("".join(letters), tint))
     return tuple(runs)
 
@@ -124,6 +135,12 @@ def _solid(cores: tuple[int, ...], tall: int) -> list[str]:
         inside = (min(step - floor, len(levels) - 1) for step in steps)
         rows.append("".join(levels[level] if level >= 0 else " " for level in inside))
     return rows
+
+
+def _dense(cores: tuple[int, ...], tall: int) -> list[str]:
+    """Draw two cores to a cell."""
+    cells = -(-len(cores) // COLUMNS_PER_CELL)
+    return braille_rows([float(pct) for pct in cores], cells, tall, 100.0, 0.0, True)
 
 
 def _tint(pct: float) -> tuple[str, ...]:

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Protocol
 
 from textual.binding import Binding
 from textual.widgets import Input
 
 from tui.screens.base import BaseScreen, hidden
 from tui.widgets.text_field import WholeFilterField
-
-if TYPE_CHECKING:
-    from tui.hosts.cards import HostCards
-    from tui.widgets.sorted_table import SortedTable
-
 
 FILTER = Binding("slash", "filter", "Filter", key_display="/", tooltip="Show only what matches")
 CLEAR_FILTER = Binding("escape", "clear_filter", "Clear", tooltip="Clear the filter")
@@ -39,11 +34,21 @@ ROW_KEYS = (
 )
 
 
+class SortableTable(Protocol):
+    """A table of rows that are sorted, filtered and highlighted."""
+
+    def filter(self, typed: str, /) -> None: ...
+    def sort_by_next(self, step: int, /) -> None: ...
+    def reverse(self) -> None: ...
+    def move(self, steps: int, /) -> None: ...
+    def move_page(self, direction: int, /) -> None: ...
+
+
 class FilteredScreen(BaseScreen):
     """A screen that lays out `filter_field` and a table; letters are commands until `/`."""
 
     @property
-    def table(self) -> SortedTable[Any] | HostCards:
+    def table(self) -> SortableTable:
         """The table."""
         raise NotImplementedError
 

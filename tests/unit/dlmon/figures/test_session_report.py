@@ -8,7 +8,6 @@ from fakes.recorded import BEGIN_WALL, recorded_session, with_a_slow_epoch, writ
 from fakes.scripts import script_session
 from fakes.sections import bars, said, under
 
-from dlmon.comparison.published import published
 from dlmon.figures.report import make_report
 from dlmon.figures.sections import as_sentence
 from dlmon.records import (
@@ -94,24 +93,6 @@ def test_what_speaks_against_figures_is_said_once_of_a_session_and_in_a_row_of_s
     rows = {row[0]: row[1:] for row in together.rows}
     assert "ran on battery" in rows["in doubt"][0]
     assert rows["in doubt"][1] == "–"
-
-
-def began_busy(records, cpu_pct):
-    """Return a session whose machine was busy when it began."""
-    header, *rest = records
-    return [replace(header, machine=replace(header.machine, cpu_pct=cpu_pct)), *rest]
-
-
-def test_runs_that_all_began_on_a_busy_machine_have_it_once_below_their_comparison(tmp_path):
-    early = recorded_session(session_id="20261120-a1b2", begin_wall=BEGIN_WALL - 600)
-    write_log(tmp_path, began_busy(early, 40.0))
-    path = write_log(tmp_path, began_busy(recorded_session(), 30.0))
-    session = only(path)
-    assert any(bar.kind == "earlier" for bar in bars(session))
-    assert not any("busy" in bar.note for bar in bars(session))
-    once = "Each run shown: machine was busy at the start."
-    for text in (markdown_of(make_report([path], [])), html_of(make_report([path], []))):
-        assert text.count(once) == 1
 
 
 def test_who_else_was_on_the_gpu_is_not_named(tmp_path):
@@ -219,27 +200,6 @@ def test_no_command_of_an_earlier_run_is_in_the_comparison(tmp_path):
     assert any(row["session"] == "20261120-a1b2" for row in comparison)
     for secret in ("sk-abcdef", "python3", "/home/ada"):
         assert secret not in json.dumps(session.as_json)
-
-
-def test_the_note_of_an_own_reference_figure_stands_beside_it_and_no_article_s_does(
-    tmp_path, monkeypatch
-):
-    figures = tmp_path / "published.csv"
-    figures.write_text(
-        "workload,device,metric,value,batch_size,note\n"
-        "cifar10-cnn,My box,seconds_per_epoch,7.5,100,with <b>fans</b> | off\n"
-    )
-    monkeypatch.setenv("DLMON_PUBLISHED", str(figures))
-    report = make_report([write_log(tmp_path, recorded_session())], [])
-    (own,) = (bar for bar in bars(report.sessions[0]) if bar.label == "My box")
-    assert own.note == "with <b>fans</b> | off"
-    assert "with &lt;b&gt;fans&lt;/b&gt; | off" in html_of(report)
-    assert "`with <b>fans</b> ¦ off`" in markdown_of(report)
-    # What keeps a number from standing for its device is said in any case.
-    others = {row.note for row in published("cifar10-cnn") if row.note and not row.caveats}
-    others.discard(own.note)
-    assert others
-    assert not any(note in bar.note for note in others for bar in bars(report.sessions[0]))
 
 
 def test_a_metric_takes_no_place_of_a_figure_beside_other_sessions(tmp_path):

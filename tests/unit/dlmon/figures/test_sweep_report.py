@@ -2,14 +2,13 @@
 
 import csv
 import io
-from dataclasses import replace
 
 import pytest
 from fakes.hostile_log import ATTACK
 from fakes.sweeps import completed, plan_of
 
 from dlmon.figures.report import make_report
-from dlmon.figures.sections import Bars, Table
+from dlmon.figures.sections import Bars
 from dlmon.records import Ended, Outcome, RunStatus, encode
 from dlmon.render.html import html_of
 from dlmon.render.markdown import markdown_of
@@ -63,20 +62,6 @@ def test_the_table_stands_in_markdown_and_csv(by_batch):
     rows = list(csv.DictReader(io.StringIO("".join(sweep_lines(by_batch)))))
     assert [row["option_batch_size"] for row in rows] == ["16", "64", "128"] * 2
     assert rows[-1]["status"] == "out of memory"
-
-
-def test_what_speaks_against_the_best_stands_beside_that_it_is(tmp_path):
-    def outcome(combination):
-        ended = completed(1 / combination.varied["batch_size"])
-        return replace(ended, result=replace(ended.result, against={"stalls": "why"}))
-
-    path = sweep_log(tmp_path, {"batch_size": [16, 64]}, outcome)
-    (sweep,) = make_report([], [path]).sweeps
-    (table,) = (one for one in sweep.sections if isinstance(one, Table))
-    assert [(row[0], row[-1]) for row in table.rows] == [
-        ("", "in doubt: stalls"),
-        ("▶", "in doubt: stalls"),
-    ]
 
 
 def test_a_hostile_sweep_puts_nothing_in(tmp_path):

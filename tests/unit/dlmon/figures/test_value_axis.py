@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlmon.figures.value_axis import axis_numbers, nice_step, value_range
+from dlmon.figures.value_axis import axis_numbers, value_range
 
 
 @pytest.mark.parametrize(
@@ -74,13 +74,6 @@ def test_the_ends_of_an_axis_of_values_are_labelled(one, other):
     upper, _, lower = axis_numbers(top, bottom)
     assert upper
     assert lower
-
-
-@given(st.floats(1e-300, 1e300))
-def test_a_step_is_1_2_or_5_and_not_much_more_than_is_needed(least):
-    step = nice_step(least)
-    assert least <= step <= 2.5 * least * (1 + 1e-9)
-    assert f"{step:e}"[0] in "125"
 
 
 @pytest.mark.parametrize(

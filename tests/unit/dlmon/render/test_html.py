@@ -111,20 +111,6 @@ def test_unlike_sessions_are_not_compared(tmp_path):
     assert verdict in html_of(report)
 
 
-def test_a_session_without_a_batch_is_reported(tmp_path):
-    records = recorded_session("importing", gpus=0)
-    text = html_of(make_report([write_log(tmp_path, records)], []))
-    assert "interrupted" in text or "unknown" in text
-    assert "the model is not built yet" in text or "ended before" in text
-
-
-def test_a_session_without_anything_is_reported(tmp_path):
-    header = replace(recorded_session()[0], workload="", options={}, versions={})
-    text = html_of(make_report([write_log(tmp_path, [header])], []))
-    assert "the machine alone" in text
-    assert "<script" not in text
-
-
 def long_log(tmp_path, hours, gpus=8):
     """Write a log of noisy readings, seconds apart where it is long, and return its path."""
     header, *_ = recorded_session(gpus=gpus)

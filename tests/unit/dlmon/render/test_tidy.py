@@ -159,12 +159,6 @@ def test_an_epoch_that_a_kill_left_in_its_validation_is_not_whole(tmp_path, phas
     assert cut == whole
 
 
-def test_epochs_and_batches_count_from_one_as_on_the_screen(log):
-    assert [row["epoch"] for row in table([log], "epochs")] == ["1", "2", "3"]
-    first = table([log], "batches")[0]
-    assert (first["epoch"], first["batch"]) == ("1", "1")
-
-
 def test_a_row_of_metrics_is_a_value_with_its_time_and_epoch(log, records):
     rows = table([log], "metrics")
     validations = [row for row in rows if row["is_validation"] == "true"]

@@ -20,7 +20,6 @@ from dlmon.exit_codes import FAILED
 from dlmon.launch.bootstrap import hash_of
 from dlmon.launch.bundle import BundleError, package_files
 from dlmon.launch.children import end_group
-from dlmon.records.record import record
 from dlmon.records.sanitize import clean
 from dlmon.remote.ssh import SshError, bootstrap_line, explain, ssh_command
 
@@ -60,17 +59,6 @@ class RefusedRequest(Exception):
         self.permanent = permanent
 
 
-@record(frozen=True)
-class Box:
-    """What answers: what it calls itself, and by what its clock is known."""
-
-    host_name: str
-    boot_id: str
-    python: str
-    sent_bytes: int
-    """How much of dlmon had to be sent there first."""
-
-
 class Connection:
     """An ssh process, and the requests that are under way on it. Made by `connect`."""
 
@@ -78,7 +66,10 @@ class Connection:
         self, host: str, process: asyncio.subprocess.Process, start_s: float = START_S
     ) -> None:
         self.host = host
-        self.box = Box(host, "", "", 0)
+        self.boot_id = self.python = ""
+        """By what its clock is known, and the Python that it runs."""
+        self.sent_bytes = 0
+        """How much of dlmon had to be sent there first."""
         self.lost: SshError | None = None
         self._process = process
         self._start_s = start_s
@@ -87,7 +78,6 @@ class Connection:
         self._errors = b""
         self._reading_errors = asyncio.create_task(self._read_errors())
         self._reading: asyncio.Task[None] | None = None
-        self.received_bytes = 0
 
     def send(self, ask: str, take: Callable[[Answer], None], **fields: Any) -> int:
         """Send a request and return its number; `take` is called with each answer.
@@ -174,12 +164,8 @@ class Connection:
         await self._stdin.drain()
         ready = await self._marked(mark)
         self._check(ready)
-        self.box = Box(
-            host_name=clean(str(ready["agent"]), 255),
-            boot_id=clean(str(ready["boot_id"]), 64),
-            python=clean(str(answer["python"]), 40),
-            sent_bytes=len(archive),
-        )
+        self.boot_id = clean(str(ready["boot_id"]), 64)
+        self.python, self.sent_bytes = clean(str(answer["python"]), 40), len(archive)
 
     async def _marked(self, mark: str) -> Answer:
         """Return the next line that bears our mark; a login shell may print others."""
@@ -217,7 +203,6 @@ class Connection:
         lost: SshError | None = None
         try:
             while line := await self._stdout.readline():
-                self.received_bytes += len(line)
                 self._take(line)
         except ValueError:
             lost = SshError(f"{self.host} sent a line of over 1 MiB and was disconnected", False)

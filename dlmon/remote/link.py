@@ -15,7 +15,7 @@ from typing import Any
 
 from dlmon.records.codec import LARGEST
 from dlmon.records.record import record
-from dlmon.remote.connection import Answer, Box, Connection, connect
+from dlmon.remote.connection import Answer, Connection, connect
 from dlmon.remote.hosts import HostError
 from dlmon.remote.ssh import SshError
 
@@ -71,8 +71,8 @@ class Link:
         clock: Callable[[], int] = time.monotonic_ns,
     ) -> None:
         self.host = host
-        self.box: Box | None = None
-        """What answered last."""
+        self.boot_id: str | None = None
+        """By what the clock of the one that answered last is known."""
         self.times: Clock | None = None
         self.lost_at_ns: int | None = None
         self.retry_at_ns: int | None = None
@@ -104,11 +104,6 @@ class Link:
     def needs_person(self) -> bool:
         """Whether a person has to do something before the host can be used."""
         return self._failure is not None and not self._failure.may_pass
-
-    @property
-    def received_bytes(self) -> int:
-        """How much has arrived on this connection, before compression."""
-        return 0 if self._connection is None else self._connection.received_bytes
 
     def start(self) -> None:
         """Connect, and go on until closed; call it on the loop."""
@@ -212,9 +207,9 @@ class Link:
     async def _serve(self, connection: Connection) -> None:
         self._connection = connection
         self.connections += 1
-        if self.box is None or self.box.boot_id != connection.box.boot_id:
+        if self.boot_id != connection.boot_id:
             self._round_trips.clear()
-        self.box, self._failure, self.lost_at_ns = connection.box, None, None
+        self.boot_id, self._failure, self.lost_at_ns = connection.boot_id, None, None
         self._ended.clear()
         self._changed.set()
         self._answered_at_ns = self._clock()

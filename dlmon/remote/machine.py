@@ -66,7 +66,7 @@ class RemoteMachine(MachineSource):
             self.link.remove(self._asked)
 
     def _fields(self) -> dict[str, object]:
-        boot_id = None if self.link.box is None else self.link.box.boot_id
+        boot_id = self.link.boot_id
         if boot_id != self._boot_id:
             # Its clock started again with it.
             self._boot_id, self.history = boot_id, MachineHistory(self.interval_s)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 from dataclasses import replace
-from types import SimpleNamespace
 
 from dlmon.records import (
     Cpu,
@@ -34,7 +33,7 @@ class FakeLink:
     def __init__(self, host: str, clock: Clock) -> None:
         self.host = host
         self.is_up = False
-        self.box = None
+        self.boot_id = None
         self.times = None
         self.lost_at_ns = self.retry_at_ns = None
         self.connections = 0
@@ -89,7 +88,7 @@ class FakeLink:
         self.is_up, self._failure = True, None
         self.lost_at_ns = self.retry_at_ns = None
         self.connections += 1
-        self.box = SimpleNamespace(boot_id=boot_id)
+        self.boot_id = boot_id
         for standing in self.standing:
             standing.fields()
 

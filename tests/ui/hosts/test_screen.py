@@ -20,7 +20,7 @@ from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 from dlmon.cli.start import Sources
 from dlmon.exit_codes import UNREACHABLE
 from dlmon.options.settings import Settings
-from dlmon.records import Began, Ended, Gpu, Process, Slot, encode
+from dlmon.records import Began, Ended, Gpu, Process, Slot, encode, to_json
 from dlmon.remote.start import RemoteStart
 from dlmon.sweep.log import new_header
 from tui.drawing.themes import DARK, LIGHT
@@ -650,8 +650,8 @@ def recorded_there(session):
         "status": "completed",
         "name": "night",
         "note": None,
-        "header": encode(header).decode(),
-        "result": encode(result).decode(),
+        "header": to_json(header),
+        "result": to_json(result),
     }
 
 

@@ -5,7 +5,6 @@ import asyncio
 import pytest
 
 from dlmon.remote import link as links
-from dlmon.remote.connection import Box
 from dlmon.remote.hosts import HostError
 from dlmon.remote.link import SILENCE_S, Link, Standing
 from dlmon.remote.ssh import SshError
@@ -25,9 +24,8 @@ class FakeConnection:
     """Takes requests; a test answers them."""
 
     def __init__(self, boot_id="boot-1"):
-        self.box = Box("big", boot_id, "3.12.1", 0)
+        self.boot_id = boot_id
         self.lost = None
-        self.received_bytes = 0
         self.takers = {}
         self.asked = []
         self.cancelled = []
@@ -149,7 +147,7 @@ async def test_it_is_tried_again_at_once_where_a_person_wants_it(failing, host):
     failing.retry_now()
     await until(lambda: failing.is_up)
     assert (failing.problem, failing.lost_at_ns, failing.retry_at_ns) == (None, None, None)
-    assert failing.box.host_name == "big"
+    assert failing.boot_id == "boot-1"
 
 
 async def test_a_try_that_a_person_asks_for_makes_none_of_the_others_later(failing, host, clock):

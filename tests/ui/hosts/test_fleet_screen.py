@@ -239,6 +239,6 @@ async def test_a_training_among_the_marked_is_refused_with_what_to_do(app_of, tm
         await pilot.press("space", "space", "v")
         await until(pilot, lambda: app._notifications)
         (said,) = app._notifications
-        assert "is of a training" in said.message
+        assert "is a training run" in said.message
         assert said.message.endswith("replay it by itself")
         assert isinstance(app.screen, SessionsScreen)

@@ -158,13 +158,6 @@ def test_a_server_that_is_down_leaves_the_run_alone_and_a_notice(start, log_dir)
     assert_no_secret_in(log_dir)
 
 
-def test_a_command_that_hangs_is_ended_and_one_gets_its_event(start, tmp_path):
-    copy = f"import sys; open({str(tmp_path / 'event')!r}, 'w').write(sys.stdin.read())"
-    settings = replace(QUICK, command=(sys.executable, "-c", copy)).to_fields()
-    start(alerts=settings, epochs=1).wait_for_end()
-    assert '"event": "finished"' in (tmp_path / "event").read_text()
-
-
 def test_a_recording_tells_of_a_gpu_that_is_hot_and_of_one_that_is_lost(
     dlmon, own_driver, hook, log_dir, tmp_path, monkeypatch
 ):
@@ -228,18 +221,6 @@ def test_a_run_that_leaves_its_gpu_idle_is_told_of_and_that_it_uses_it_again(
     assert heard(hook) == [("gpu_idle", False), ("gpu_idle", True), ("finished", False)]
     assert hook.bodies[0]["text"] == "GPU 0 has been idle for 0 s"
     assert hook.bodies[0]["figures"][0] == "2 % busy"
-
-
-def test_a_disk_that_is_nearly_full_is_told_of(start, hook):
-    settings = replace(QUICK, url=(hook.url,), disk_gib=604_800).to_fields()
-    session = start(alerts=settings, epochs=10_000)
-    session.wait_for(Alert)
-    session.say("stop")
-    session.wait_for_end()
-    assert heard(hook) == [("disk", False)]
-    body = hook.bodies[0]
-    assert body["text"] == "The disk that the log is on is nearly full"
-    assert "GiB left" in body["figures"][0]
 
 
 @needs_sshd

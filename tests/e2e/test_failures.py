@@ -273,16 +273,6 @@ def test_a_segmentation_fault_is_reported_in_words(start):
     assert "last words" in [line.text for line in session.records(Output)]
 
 
-def test_a_kill_from_outside_is_not_called_a_lack_of_memory(start):
-    session = start(epochs=MANY)
-    session.wait_for(Epoch)
-    os.kill(session.workload_pid, signal.SIGKILL)
-    result = session.wait_for_end()
-    assert result.status == "failed"
-    assert result.error == "it was killed from outside (SIGKILL)"
-    assert result.exit_code == -signal.SIGKILL
-
-
 @pytest.fixture
 def limited_memory():
     """Return the start of a command line that gives what follows 256 MiB and no more."""
@@ -485,18 +475,6 @@ def test_a_log_that_can_never_be_written_ends_the_wait_with_the_result_on_stderr
     result = json.loads(reported[-1])
     assert (result["status"], result["epochs"], result["batches"]) == ("completed", 3, 60)
     assert "suspended" not in viewer.stderr
-
-
-def test_a_detached_session_whose_log_can_never_be_written_ends(start, files):
-    go_on = files()
-    session = start(detached=True, epochs=2, script={"epoch 1": [["wait_for", go_on]]})
-    session.wait_for(Epoch)
-    supervisor = session.supervisor_pid
-    limit_files(supervisor, session.path.stat().st_size)
-    session.release()
-    Path(go_on).touch()
-    wait_until_gone(supervisor)
-    assert session.status == "interrupted"
 
 
 LOSSES = {

@@ -277,15 +277,6 @@ def test_what_can_not_be_is_one_sentence_that_names_the_host(
     assert not laptop.sessions.exists()
 
 
-def test_of_several_hosts_one_that_can_not_record_leaves_the_others(laptop, box):
-    watched = laptop.dlmon("watch", "box", "nosuch", "--record", "--detach", "--for", "1h")
-    assert watched.returncode == FAILED
-    assert "nosuch is not known" in watched.stderr
-    session = watched.stdout.split()[0]
-    assert laptop.dlmon("stop", "--host", "box", session).returncode == DONE
-    eventually(lambda: status_of(box, session) == Status.STOPPED, "its end")
-
-
 def test_a_sweep_of_a_host_is_listed_with_its_runs(laptop, recorded, box):
     header = replace(new_header(plan_of({"batch_size": [32, 64]}), 1, 1.0), id="a-sweep")
     writer = SweepWriter.create(box.log_dir, header)

@@ -328,24 +328,6 @@ def test_a_script_that_fails_says_its_exception_once_and_no_more_is_guessed(
     assert "begun\n" not in said
 
 
-def test_a_command_that_fails_without_an_exception_says_its_exit_code(folder, execute, log_dir):
-    done = execute(["sh", "-c", "echo hi; exit 3"], folder("w", {}))
-    assert (done.code, done.stdout) == (3, b"hi\n")
-    assert records_of(log_dir)[1].result.error == "the script ended with exit code 3"
-    assert done.stderr.decode().endswith(
-        "dlmon: no training was seen: no Python was started that looks at PYTHONPATH\n"
-        "dlmon: sh failed: the script ended with exit code 3\n"
-    )
-
-
-def test_a_script_that_a_signal_ends_is_told_why_no_training_was_seen(folder, execute):
-    script = "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)"
-    said = execute([sys.executable, "-c", script], folder("w", {})).stderr.decode()
-    first, second = said.splitlines()[-2:]
-    assert first.startswith("dlmon: no training was seen: no framework that dlmon watches was ")
-    assert second.endswith("failed: the script ended by SIGSEGV")
-
-
 ARGUMENTS = """
 import argparse, sys
 sys.path.insert(0, {root!r})
@@ -588,15 +570,6 @@ def test_ctrl_c_ends_a_flood_that_nobody_reads(folder, log_dir):
     assert process.wait(DEADLINE_S) == 130
     (session,) = list_sessions(log_dir)
     assert (session.result.status, session.result.exit_code) == ("stopped", -signal.SIGINT)
-
-
-def test_ctrl_c_ends_the_wait_for_who_does_not_read_what_a_script_left(folder, log_dir):
-    process = executing("print('x' * 1_000_000)", folder("w", {}), log_dir)
-    eventually(lambda: [s for s in list_sessions(log_dir) if s.result], "the end of the script")
-    process.send_signal(signal.SIGINT)
-    assert process.wait(DEADLINE_S) == 130
-    (session,) = list_sessions(log_dir)
-    assert (session.result.status, session.result.exit_code) == ("completed", 0)
 
 
 def test_a_process_that_it_leaves_writing_holds_nothing_up(folder, execute):

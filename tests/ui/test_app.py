@@ -451,24 +451,6 @@ async def test_a_session_that_is_launched_detached_is_shown_and_not_ours_to_lose
         assert launches[0].words == ["detach"]
 
 
-async def test_a_toast_goes_with_the_screen_that_it_was_about(dlmon_app, log_dir, sensing):
-    app = dlmon_app(log_dir)
-    async with app.run_test(size=(120, 40), notifications=True) as pilot:
-        await pilot.pause()
-        app.screen.notify("about this screen")
-        await until(pilot, lambda: "about this screen" in screen_text(app))
-        await pilot.press("ctrl+p")
-        await until(pilot, lambda: isinstance(app.screen, CommandPalette))
-        await pilot.press("escape")
-        await until(pilot, lambda: isinstance(app.screen, HomeScreen))
-        assert len(app._notifications) == 1
-        await pilot.press("ctrl+r")
-        await until(pilot, lambda: isinstance(app.screen, SessionsScreen))
-        await until_read(pilot)
-        assert len(app._notifications) == 0
-        await until(pilot, lambda: "about this screen" not in screen_text(app))
-
-
 # ---- once more ----
 
 
@@ -529,21 +511,6 @@ async def test_again_while_a_run_goes_on_stops_it_first_and_then_launches_the_sa
         await pilot.pause()
 
 
-async def test_what_the_supervisor_refuses_the_second_time_leaves_the_first_on_the_screen(
-    dlmon_app, log_dir, launched, sensing
-):
-    log = write_log(log_dir, of_this_boot(recorded_session()))
-    launched(Refused("GPU 0 is not there any more", 2))
-    app = dlmon_app(log_dir, log)
-    async with app.run_test(size=(120, 40), notifications=True) as pilot:
-        await until(pilot, lambda: live(app))
-        await until(pilot, lambda: "completed" in screen_text(app))
-        before = app.screen
-        await pilot.press("a")
-        await until(pilot, lambda: "GPU 0 is not there any more" in screen_text(app))
-        assert app.screen is before
-
-
 async def test_a_log_whose_options_can_not_be_is_not_launched_again(dlmon_app, log_dir, launched):
     header, *records = of_this_boot(recorded_session())
     header = replace(header, options=header.options | {"batch_size": "many"})
@@ -582,23 +549,6 @@ async def test_escape_goes_back_from_a_run_that_is_over_once_there_is_nothing_to
         await pilot.press("escape")
         await until(pilot, lambda: isinstance(app.screen, SessionsScreen))
         await until_read(pilot)
-
-
-async def test_escape_leaves_no_run_that_goes_on_and_closes_no_dlmon(dlmon_app, log_dir, running):
-    log, result = running
-    app = dlmon_app(log_dir, log=log.path)
-    async with app.run_test(size=(120, 40)) as pilot:
-        await until(pilot, lambda: live(app))
-        await pilot.pause()
-        assert " q Quit " in screen_text(app).splitlines()[-1]
-        await pilot.press("escape", "escape")
-        assert live(app)
-        log.write(result)
-        await until(pilot, lambda: not app.screen.shown_session.running)
-        await pilot.press("escape", "escape")
-        await pilot.pause()
-        assert live(app)
-        assert app.is_running
 
 
 def test_a_session_is_shown_with_its_name_wherever_it_is_shown(dlmon_app, log_dir, sensing, capsys):
@@ -885,18 +835,6 @@ async def test_the_end_of_a_run_rings_and_notifies_where_wanted(
     notifications = [text for text in written if "\x1b]9;" in text]
     assert len(notifications) == int(wanted)
     assert all("dlmon: cifar10-cnn stopped" in text for text in notifications)
-
-
-async def test_bell_and_notification_are_switched_by_command(dlmon_app, log_dir, sensing):
-    app = dlmon_app(log_dir)
-    async with app.run_test(size=(120, 40), notifications=True) as pilot:
-        await pilot.pause()
-        commands = {c.name: c.run for c in commands_of(app, app.screen)}
-        commands["Turn the bell on"]()
-        commands["Turn the desktop notification on"]()
-        await until(pilot, lambda: "notification at the end of a run: on" in screen_text(app))
-        titles = {c.name for c in commands_of(app, app.screen)}
-        assert {"Turn the bell off", "Turn the desktop notification off"} <= titles
 
 
 # ---- screens on top of a session ----

@@ -1,13 +1,13 @@
 """The home screen: what can be trained and how, what it took here before, the machine, live."""
 
 from contextlib import asynccontextmanager
-from dataclasses import fields, replace
+from dataclasses import replace
 from functools import partial
 
 import pytest
 from fakes.recorded import BEGIN_WALL, recorded_session, write_log
 from fakes.screens import OneScreen, fake_machine, of_this_boot, screen_text, until
-from textual.events import Key, MouseScrollDown, Paste
+from textual.events import Key, Paste
 from textual.widgets import Static
 
 import tui.home.screen
@@ -17,7 +17,6 @@ from dlmon.records import Facts, GpuFacts, Machine, MachineFacts
 from tui.home.screen import HomeScreen
 from tui.home.workload_list import WorkloadList, matching
 from tui.machine.panel import MachinePanel
-from tui.palette import commands_of
 from tui.screens.help import HelpScreen
 from tui.watch.screen import WatchScreen
 from tui.widgets.key_footer import KeyFooter
@@ -225,17 +224,6 @@ async def test_the_highlighted_workload_is_always_in_sight(many, show_home):
             await press(shown, "up")
 
 
-async def test_the_wheel_shows_more_and_leaves_the_highlight(many, show_home):
-    async with show_home((80, 24)) as shown:
-        for _ in range(20):
-            await shown.pilot._post_mouse_events([MouseScrollDown], "#workloads", (5, 5))
-        await shown.pilot.pause()
-        assert many[-1] in shown.rows("#workloads")[-1]
-        assert shown.highlighted == many[0]
-        await press(shown, "down")
-        assert any(f"▸ {many[1]}" in row for row in shown.rows("#workloads"))
-
-
 # ---- the filter ----
 
 
@@ -356,16 +344,6 @@ async def test_all_options_are_set_to_their_defaults_again(show_home):
         assert shown.focused == "device"
 
 
-async def test_the_hint_is_of_what_is_chosen(show_home):
-    async with show_home() as shown:
-        shown.screen.query_one("#device").focus()
-        await press(shown)
-        assert "auto: a GPU if there is one" in shown.text
-        await press(shown, "right")
-        assert "a GPU if there is one" not in shown.text
-        assert "cpu: the processor" in shown.text
-
-
 async def burst(shown, *keys):
     """Press keys faster than any of them is handled, as a paste or a slow machine does."""
     for key in keys:
@@ -393,17 +371,6 @@ async def test_what_is_typed_around_tab_goes_to_the_field_on_each_side(show_home
         assert shown.typed("threads") == "12"
 
 
-async def test_help_and_the_palette_have_the_keys_that_choose_a_workload(show_home):
-    async with show_home((120, 60)) as shown:
-        commands = {command.name: command.keys for command in commands_of(shown.app, shown.screen)}
-        assert commands["Next workload"] == "↓"
-        assert commands["Previous workload"] == "↑"
-        assert {"Page up", "Page down"} <= commands.keys()
-        await press(shown, "question_mark")
-        for words in ("↑ Previous workload", "↓ Next workload", "Page up", "Page down"):
-            assert words in " ".join(screen_text(shown.app).split())
-
-
 # ---- the form ----
 
 
@@ -422,23 +389,6 @@ async def test_tab_goes_through_all_fields_each_in_sight_and_explained(show_home
         for key in ("shift+tab", "escape", "up"):
             await press(shown, "tab", key)
             assert shown.focused == "filter", key
-
-
-async def test_every_option_has_a_field_in_sight(show_home):
-    async with show_home((200, 60)) as shown:
-        form = shown.screen.query_one("#options").content_region
-        for spec in fields(RunOptions):
-            field = shown.screen.query_one(f"#{spec.name}")
-            assert form.contains_region(field.region), spec.name
-        for label in ("Device", "Batch size", "Log dir", "automatic", "the usual one"):
-            assert label in shown.text
-
-
-async def test_empty_fields_show_the_defaults_of_the_highlighted_workload(show_home):
-    async with show_home() as shown:
-        assert shown.screen.query_one("#batch_size").placeholder == "100"
-        await press(shown, "down")
-        assert shown.screen.query_one("#batch_size").placeholder == "32"
 
 
 async def test_what_is_typed_and_chosen_is_trained_with(show_home, tmp_path):
@@ -608,18 +558,6 @@ async def test_of_two_wrong_fields_the_one_with_the_focus_is_shown(show_home):
         assert "batch size must be a whole number" in shown.command
 
 
-async def test_a_batch_too_large_for_another_workload_is_shown_when_that_is_highlighted(
-    show_home,
-):
-    async with show_home() as shown:
-        await press(shown, "down", "down")
-        await enter(shown, "batch_size", "60000")
-        assert shown.command.startswith("$ ")
-        await press(shown, "escape", "up", "up")
-        assert shown.marked == ["Batch size"]
-        assert "the samples of cifar10-cnn" in shown.command
-
-
 async def test_what_is_pasted_into_a_field_holds_no_escapes(show_home, tmp_path):
     async with show_home() as shown:
         shown.screen.query_one("#log_dir").focus()
@@ -683,14 +621,6 @@ async def test_what_is_typed_stays_when_the_terminal_changes(show_home):
         assert shown.highlighted == "mnist-mlp-wide"
 
 
-async def test_a_click_beside_the_fields_does_not_stop_typing(show_home):
-    async with show_home() as shown:
-        for place in ("#about", "MachinePanel", "#options > Static"):
-            await shown.pilot.click(place)
-        await press(shown, *"wide")
-        assert shown.highlighted == "mnist-mlp-wide"
-
-
 # ---- what it took here before ----
 
 
@@ -707,16 +637,6 @@ async def test_the_last_result_of_this_machine_is_shown(home, log_dir, utc):
     async with shown.app.run_test() as pilot:
         await pilot.pause()
         assert "last here: 9.16 s ± 0.02 per epoch, 2026-11-21 14:56" in shown.about
-
-
-async def test_a_workload_that_is_compared_whole_shows_the_time_of_a_run(home, log_dir, utc):
-    records = recorded_session(workload="mnist-mlp-small", step_us=700)
-    write_log(log_dir, of_this_boot(records))
-    shown = home()
-    async with shown.app.run_test() as pilot:
-        await pilot.press("down", "down")
-        await pilot.pause()
-        assert "last here: 5.66 s per run with 3 epochs, 2026-11-20 14:56" in shown.about
 
 
 async def test_results_that_came_meanwhile_are_taken(home, log_dir):

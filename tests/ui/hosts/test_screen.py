@@ -33,8 +33,7 @@ from tui.hosts.pick import HostPicker
 from tui.hosts.screen import HostsScreen
 from tui.machine.panel import MachinePanel
 from tui.sessions.of_host import HostSessionsScreen
-from tui.watch.detail_screens import GpusScreen, ProcessesScreen
-from tui.widgets.lines import CHOSEN, HIGH, MUTED
+from tui.widgets.lines import CHOSEN
 from tui.widgets.rows import RowWidget
 
 SIZES = [(80, 24), (120, 40), (200, 60)]
@@ -228,26 +227,6 @@ async def test_no_row_is_wider_than_its_room_whatever_a_host_says(show, size, co
             assert cell_len(row) <= size[0]
 
 
-async def test_figures_are_muted_when_samples_are_missing_and_a_warning_after_half_a_minute(show):
-    shown = show(1)
-    async with shown.app.run_test(size=(80, 24)) as pilot:
-        await shown.begin(pilot)
-        all_live(shown)
-        await shown.paint()
-        assert MUTED[0] not in shown.styles_of(" 97 %")
-        shown.clock.advance(4)
-        await shown.paint()
-        assert shown.styles_of(" 97 %") == {MUTED[0]}
-        assert "no sample since 21:04:05" in shown.text
-        shown.clock.advance(30)
-        await shown.paint()
-        assert shown.styles_of(" 97 %") == {HIGH[0]}
-        live(shown.hosts["gpu1"], shown.clock, seconds=1)
-        await shown.paint()
-        assert "● connected" in shown.text
-        assert MUTED[0] not in shown.styles_of(" 97 %")
-
-
 async def test_losing_a_host_moves_nothing(show):
     shown = show(4)
     async with shown.app.run_test(size=(120, 40)) as pilot:
@@ -263,23 +242,6 @@ async def test_losing_a_host_moves_nothing(show):
         assert [re.sub(r"[^╭╮╰╯│]", " ", row).rstrip() for row in after] == frame
         assert "lost since 21:04:05" in after[1]
         assert "gpu1: the connection was closed" in after[-2]
-
-
-async def test_nothing_is_painted_that_did_not_change(show, monkeypatch):
-    shown = show(4)
-    async with shown.app.run_test(size=(120, 40)) as pilot:
-        await shown.begin(pilot)
-        all_live(shown)
-        await shown.paint()
-        painted = []
-        monkeypatch.setattr(
-            RowWidget, "refresh", lambda widget, *regions, **_: painted.append((widget, regions))
-        )
-        shown.screen.tick()
-        assert painted == []
-        shown.hosts["gpu2"].link.fail("gpu2: the connection was closed")
-        shown.screen.tick()
-        assert painted
 
 
 # ---- its keys ----
@@ -516,24 +478,6 @@ async def test_a_host_in_full_says_which_it_is_and_is_left_with_its_connection_u
     assert all(host.link.is_closed for host in hosts.values())
 
 
-async def test_what_shows_a_host_in_depth_names_it(app_of, clock):
-    app, hosts = app_of("lab@gpu2")
-    async with app.run_test(size=(120, 40)) as pilot:
-        await until(pilot, lambda: hosts["lab@gpu2"].link.is_started)
-        live(hosts["lab@gpu2"], clock)
-        app.screen.tick()
-        await pilot.press("enter")
-        await until(pilot, lambda: app.screen.query(MachinePanel))
-        await pilot.press("g")
-        await until(pilot, lambda: isinstance(app.screen, GpusScreen))
-        await until(pilot, lambda: screen_text(app).startswith(" lab@gpu2   AMD EPYC 9354"))
-        await pilot.press("p")
-        await until(pilot, lambda: isinstance(app.screen, ProcessesScreen))
-        await until(pilot, lambda: "╭─ Processes 1 on lab@gpu2 ─" in screen_text(app))
-        await pilot.press("q")
-        await until(pilot, lambda: isinstance(app.screen, HostScreen))
-
-
 @pytest.fixture
 def connecting(app_of, clock):
     """Return a context in which a session was chosen, and its host has still to answer."""
@@ -738,18 +682,6 @@ async def test_why_a_host_does_not_list_its_sessions_is_said(listed):
         link.fail("gpu1: the connection was closed")
         await pilot.press("ctrl+l")
         await until(pilot, lambda: "the connection was closed" in screen_text(app))
-
-
-async def test_the_sessions_of_a_host_that_is_not_connected_are_not_offered(app_of, clock):
-    app, hosts = app_of("gpu1")
-    async with app.run_test(size=(120, 40)) as pilot:
-        await until(pilot, lambda: hosts["gpu1"].link.is_started)
-        app.screen.tick()
-        await pilot.pause()
-        assert "Sessions" not in screen_text(app).splitlines()[-1]
-        live(hosts["gpu1"], clock)
-        app.screen.tick()
-        await until(pilot, lambda: "r Sessions" in screen_text(app).splitlines()[-1])
 
 
 @pytest.fixture

@@ -17,7 +17,6 @@ from dlmon.log.label import Label
 from dlmon.records import (
     SCRIPT_PHASE,
     AccountPart,
-    Batches,
     Epoch,
     Model,
     Notice,
@@ -234,14 +233,6 @@ def test_a_run_that_failed_says_the_epoch_that_it_was_in():
     assert epoch_of([*records[: last_end + 1], failed], "failed") == "in epoch 3/3"
 
 
-def test_epochs_that_follow_for_the_least_time_are_counted_apart():
-    header, *rest = recorded_session("training", epochs=16, ended=4)
-    models = [replace(r, epochs=1, extra_epochs=15) if isinstance(r, Model) else r for r in rest]
-    assert epoch_of([header, *models], "running") == "epoch 1/1, +4 extra"
-    first = [header, *(r for r in models if not isinstance(r, (Epoch, Batches)))]
-    assert epoch_of(first, "running") == "epoch 1/1"
-
-
 @pytest.mark.parametrize("reached", ["importing", "compiling"])
 def test_a_run_that_is_over_awaits_nothing(reached):
     ended = folded(recorded_session(reached)).snapshot()
@@ -438,14 +429,6 @@ def test_while_it_is_being_stopped_only_that_is_shown():
 # ---- epochs ----
 
 
-def test_a_slow_epoch_has_a_mark_and_a_colour():
-    table, slow = EpochTable(), {COMPLETED.epochs[1].begin}
-    rows = shown(table, COMPLETED.epochs, True, "epoch", slow, width=56, height=8)
-    assert [row.split()[0] for row in rows[1:]] == ["1", "▲2", "3"]
-    styles = [{style for _, style in row} for row in table.draw(56, 8)[1:]]
-    assert styles[1].isdisjoint(styles[0] | styles[2])
-
-
 def test_the_first_choice_is_the_newest_slow_epoch_else_the_newest():
     table, (first, second, third) = EpochTable(), COMPLETED.epochs
     table.show(COMPLETED.epochs, True, "epoch", {first.begin, second.begin})
@@ -462,16 +445,6 @@ def test_the_first_choice_is_the_newest_slow_epoch_else_the_newest():
 
 
 # ---- output ----
-
-
-def test_of_a_long_line_the_ends_are_kept_and_in_the_log_it_is_broken():
-    lines = output("first", "abcdefghij" * 3)
-    assert shown(OutputPane(), lines, (), width=12, height=5) == ["first", "abcdef…fghij"]
-    whole = shown(OutputPane(), lines, (), True, None, False, width=12, height=20)
-    assert whole == ["first", "abcdefghijab", "cdefghijabcd", "efghij"]
-    notice = (Notice(9, "abcdefghij" * 2),)
-    whole = shown(OutputPane(), (), notice, True, None, False, width=12, height=20)
-    assert whole == ["▲ abcdefghij", "  abcdefghij"]
 
 
 @given(st.text(max_size=200), st.integers(1, 60))

@@ -7,7 +7,6 @@ from fakes.recorded import recorded_machine, recorded_session, write_log
 from fakes.screens import Clock, OneScreen, screen_text, until
 from textual import events
 
-from dlmon.records import Notice
 from dlmon.session.replay import ReplaySource
 from tui.live.replay_screen import ReplayScreen
 from tui.requests import GoBack
@@ -114,14 +113,6 @@ async def test_keys_go_to_marks_times_and_both_ends(play):
         assert "completed" not in played.text
 
 
-async def test_what_a_notice_says_is_shown_as_it_is(play):
-    begin = RECORDS[0].t
-    notice = Notice(begin + 1_000, "[red]the sensors[/] were lost")
-    async with play([*RECORDS[:1], notice, *RECORDS[1:]]) as played:
-        await played.press("space", "n")
-        assert played.line.endswith("[red]the sensors[/] were lost")
-
-
 async def test_a_time_that_is_typed_at_once_is_gone_to(play):
     """Enter has priority: it must not overtake what was typed before."""
     async with play() as played:
@@ -130,16 +121,6 @@ async def test_a_time_that_is_typed_at_once_is_gone_to(play):
             character = {"colon": ":", "enter": "\r"}.get(key, key)
             played.app.post_message(events.Key(key, character))
         await until(played.pilot, lambda: "00:19" in played.line)
-
-
-async def test_two_keys_that_come_at_once_go_to_one_time(play):
-    async with play() as played:
-        await played.press("space", "colon", "1", "9", "s")
-        await until(played.pilot, lambda: played.app.screen.query_one("#moment").value == "19s")
-        played.app.screen.action_submit()
-        played.app.screen.action_submit()
-        await until(played.pilot, lambda: "00:19" in played.line)
-        assert played.app.screen is played.screen
 
 
 async def test_nothing_is_offered_that_a_run_alone_can_do(play):

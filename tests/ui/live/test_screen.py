@@ -190,20 +190,6 @@ async def test_the_opening_of_an_epoch_is_a_shaded_gap_in_the_chart(show_session
         assert any(value is not None for value in picture.columns[:first])
 
 
-async def test_a_toast_lies_below_what_it_is_of(session_screen):
-    made = session_screen(recorded_session("training"))
-    async with made.app.run_test(size=WIDE, notifications=True) as pilot:
-        screen = made.app.screen
-        screen.notify("there is nothing to compare with", timeout=60)
-        for _ in range(100):
-            await pilot.pause()
-            if any(toast.region.height for toast in screen.query("Toast")):
-                break
-        toast = screen.query_one("Toast")
-        assert toast.region.y > screen.query_one("#compared").region.bottom
-        assert toast.region.bottom <= screen.query_one("AccountLine").region.y
-
-
 # ---- the machine ----
 
 
@@ -232,14 +218,6 @@ async def test_every_gpu_has_a_place(show_session, size, gpus):
         assert "…" not in text
 
 
-async def test_more_gpus_than_there_is_room_for_are_counted(show_session):
-    async with show_session(recorded_session("training", gpus=40), size=NARROW) as shown:
-        rows = shown.rows("GpuRows")
-        named = "\n".join(rows).count("%")
-        assert 6 <= named < 40
-        assert rows[-1].endswith(f"… {40 - named} more")
-
-
 async def test_a_gpu_without_a_reading_shows_the_reason_in_its_place(show_session):
     async with show_session(recorded_session("training", gpus=2), size=NARROW) as shown:
         t = shown.follower.session.last_t + 1_000_000_000
@@ -258,11 +236,6 @@ async def test_readings_that_are_too_old_say_how_old(show_session):
         t = shown.follower.session.last_t + 1_000_000_000
         shown.log.write(Machine(t, 0.0, gpus=(Gpu(0, utilization_pct=50),)))
         await shown.tick()
-        assert "stale" not in shown.text
-
-
-async def test_readings_of_a_run_that_is_over_are_not_stale(show_session):
-    async with show_session(recorded_session(silent_s=12)) as shown:
         assert "stale" not in shown.text
 
 
@@ -485,18 +458,6 @@ async def test_what_is_read_while_the_app_ends_is_painted_nowhere(show_session, 
 
 
 # ---- help ----
-
-
-async def test_help_begins_with_what_matters_and_is_silent_about_gpus_that_are_not_there(
-    show_session,
-):
-    async with show_session(recorded_session("training", gpus=0)) as shown:
-        names = {name for name, _ in shown.screen.topics}
-        assert not names & {"GPU", "NVLink", "ECC"}
-        assert {"CPU", "Memory", "stale"} <= names
-        await shown.press("question_mark")
-        assert "In short" in shown.text.splitlines()[1]
-        assert "higher is better" in shown.text.splitlines()[3]
 
 
 # ---- where it is while no batch comes ----

@@ -3,10 +3,9 @@
 import re
 
 from fakes.recorded import folded, recorded_session
-from fakes.screens import drag, of_this_boot, until
+from fakes.screens import drag, of_this_boot
 
 from dlmon.records import Output, Result
-from tui.live import time_charts
 from tui.live.output_pane import OutputPane
 from tui.widgets.chart import Chart
 
@@ -74,20 +73,6 @@ async def test_the_titles_show_the_values_at_the_cursor(show_session):
         assert re.fullmatch("at 00:1[4-7]  5,[0-9]{3} samples/s", titles(shown)[0])
 
 
-async def test_arrows_move_by_a_sample_and_with_shift_by_ten(show_session):
-    # In the last minute, a column is a sample.
-    async with show_session(recorded_session("training", **LONG)) as shown:
-        await shown.press("left")
-        newest = cursors(shown).pop()
-        for key, columns in (("left", -1), ("shift+left", -10), ("right", 1), ("shift+right", 10)):
-            before = cursors(shown).pop()
-            await shown.press(key)
-            assert cursors(shown) == {before + columns}
-        assert cursors(shown) == {newest}
-        await shown.press("right")
-        assert cursors(shown) == {newest}
-
-
 async def test_a_click_sets_the_cursor_in_any_chart(show_session):
     async with show_session(recorded_session("training")) as shown:
         for chart, cell in (("#throughput", 3), ("#cpu", 5), ("#gpu-0", 4)):
@@ -130,16 +115,6 @@ async def test_resizing_keeps_the_instant_that_is_read(show_session):
                 assert cursors(shown) != {None}
 
 
-async def test_a_session_without_a_batch_takes_every_key(show_session):
-    reached = "importing"
-    async with show_session(recorded_session(reached), size=NARROW) as shown:
-        for key in ("left", "home", "end", "shift+right", "comma", "full_stop", "z", "z", "plus"):
-            await shown.press(key)
-            assert reached in shown.text
-        await shown.resize(*WIDE)
-        assert reached in shown.text
-
-
 # ---- panning and zooming ----
 
 
@@ -160,15 +135,6 @@ async def test_one_zooms_through_the_views_and_back(show_session):
         assert seen(shown) == f"{whole}, nothing more to show"
         await shown.press("f")
         assert seen(shown) == whole
-
-
-async def test_why_a_zoom_did_nothing_is_said_for_a_while(show_session, monkeypatch):
-    async with show_session(recorded_session("training", **LONG), size=WIDE) as shown:
-        monkeypatch.setattr(time_charts, "ZOOM_NOTE_S", 0.01)
-        for _ in range(4):
-            shown.screen.action_zoom_out()
-        assert seen(shown) == "whole run, nothing more to show"
-        await until(shown.pilot, lambda: seen(shown) == "whole run")
 
 
 async def test_the_lowest_charts_label_the_time_since_the_start(show_session):

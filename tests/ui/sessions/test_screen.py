@@ -151,22 +151,6 @@ async def test_the_highlighted_session_is_shown_in_detail(shown, log_dir):
         assert shown.rows("#details")[2].startswith("memory ran out with batch size 100 (Resource")
 
 
-@pytest.mark.parametrize(
-    ("of_validation_s", "said"),
-    [(0.5, "first batch +1.00 s"), (0.0, "first batch +1.50 s"), (None, "first batch +1.50 s")],
-)
-async def test_a_first_batch_that_compiles_nothing_is_said_without_that_of_validation(
-    shown, log_dir, of_validation_s, said
-):
-    header, *records, result = recorded_session()
-    header = replace(header, versions={**header.versions, "backend": "torch"})
-    result = replace(result, compile_s=1.5, validation_compile_s=of_validation_s)
-    write_log(log_dir, [header, *records, result])
-    async with shown.app.run_test(size=(120, 40)) as pilot:
-        await shown.begin(pilot)
-        assert f"   {said}   took " in shown.rows("#details")[3]
-
-
 async def test_a_recorded_machine_is_listed_as_one_and_how_it_was_used(shown, log_dir):
     write_log(log_dir, recorded_machine(energy=True))
     async with shown.app.run_test(size=(180, 24)) as pilot:
@@ -264,17 +248,6 @@ async def test_what_is_typed_filters_and_esc_clears_it_first(shown, log_dir):
         assert shown.left == 2
 
 
-async def test_refresh_reads_again_and_keeps_the_highlight(shown, log_dir):
-    write_three(log_dir)
-    async with shown.app.run_test(size=(80, 24)) as pilot:
-        await shown.begin(pilot)
-        await shown.press("down")
-        write(log_dir, "brand-new", -1)
-        await shown.press("ctrl+l")
-        assert shown.highlighted == "failed-one"
-        assert len(shown.rows("#sessions")) == 1 + 4
-
-
 async def test_sessions_are_read_once_and_again_when_one_comes_back(shown, log_dir):
     write_three(log_dir)
     async with shown.app.run_test(size=(80, 24)) as pilot:
@@ -345,26 +318,6 @@ async def test_while_the_sessions_are_read_the_screen_answers_and_shows_what_it_
         assert "1 marked, 4 recorded" in screen_text(app)
         assert screen.table.highlighted.header.id == "newest"
         assert [entry.header.id for entry in screen.table.marked] == ["failed-one"]
-
-
-async def test_what_an_overtaken_reading_finds_is_not_shown(slow_reader, log_dir):
-    write_three(log_dir)
-    screen, app = reading_screen(slow_reader)
-    slow_reader.let_end(0)
-    async with app.run_test(size=(80, 24)) as pilot:
-        await until_read(pilot)
-        await pilot.press("ctrl+l")
-        await until(pilot, lambda: slow_reader.started == 2)
-        write(log_dir, "brand-new", -1)
-        await pilot.press("ctrl+l")
-        await until(pilot, lambda: slow_reader.started == 3)
-        slow_reader.let_end(2)
-        await until_read(pilot)
-        assert screen.table.count == 4
-        slow_reader.let_end(1)
-        await until(pilot, lambda: slow_reader.ended == 3)
-        await until_read(pilot)
-        assert screen.table.count == 4
 
 
 async def test_a_screen_that_is_left_while_it_reads_shows_nothing_more(slow_reader, log_dir):
@@ -750,31 +703,6 @@ def many(entry, count, tmp_path):
         )
         for n in range(count)
     ]
-
-
-async def test_of_many_the_highlighted_one_is_in_sight_and_a_thumb_says_where(entry, tmp_path):
-    screen = SessionsScreen(lambda: many(entry, 600, tmp_path))
-    app = OneScreen(screen)
-    async with app.run_test(size=(80, 24)) as pilot:
-        await until_read(pilot)
-        sessions = screen.query_one(SessionList)
-        assert sessions.render_line(1).text.endswith("┃")
-        await pilot.press("ctrl+end")
-        await pilot.pause()
-        last = sessions.render_line(sessions.size.height - 1).text
-        assert last.startswith(" ▸")
-        assert last.endswith("┃")
-        assert not sessions.render_line(1).text.endswith("┃")
-        await pilot.press("pageup", "pageup", "up")
-        await pilot.pause()
-        drawn = [sessions.render_line(y).text for y in range(sessions.size.height)]
-        assert sum(row.startswith(" ▸") for row in drawn) == 1
-        sessions.scroll_lines(-1000)
-        assert sessions.render_line(1).text.endswith("┃")
-        await pilot.resize_terminal(80, 18)
-        await pilot.pause()
-        drawn = [sessions.render_line(y).text for y in range(sessions.size.height)]
-        assert sum(row.startswith(" ▸") for row in drawn) == 1
 
 
 def test_a_session_is_found_by_all_that_is_shown_of_it(entry, tmp_path):

@@ -37,10 +37,8 @@ from tui.app import DlmonApp
 from tui.home.screen import HomeScreen
 from tui.live.screen import LiveScreen
 from tui.requests import GoBack, ShowSweep, ShowSweptSession, Train, TrainSeveral
-from tui.screens.help import HelpScreen
 from tui.sessions.screen import SessionsScreen
 from tui.sweep.form import SweepForm
-from tui.sweep.quit import SweepQuitScreen
 from tui.sweep.screen import SweepScreen
 from tui.sweep.table import SweepTable
 from workloads.catalog import WORKLOADS
@@ -239,18 +237,6 @@ async def test_why_a_combination_has_no_figure_is_shown_in_full(make_run, show):
         assert f"batch 70000: {IMPOSSIBLE_SIZE.reason}" in shown.text
 
 
-async def test_the_chart_is_of_the_workload_that_is_highlighted(make_run, show):
-    names = ("mnist-mlp-small", "mnist-mlp-wide")
-    run = make_run({"device": ["cpu", "gpu:0"]}, workloads=names)
-    run.make(*[completed(time) for time in (0.11, 0.22, 0.33, 0.44)])
-    async with show(run) as shown:
-        chart = shown.screen.query_one("#chart")
-        await shown.press("home")
-        first = [chart.render_line(y).text for y in range(3)]
-        await shown.press("end")
-        assert first != [chart.render_line(y).text for y in range(3)]
-
-
 # ---- what its keys do ----
 
 
@@ -382,16 +368,6 @@ async def test_the_questions_are_about_all_current_runs(on_hosts, show):
         await shown.press("escape")
 
 
-async def test_what_may_go_on_on_a_machine_is_said_with_how_to_end_it(on_hosts, show):
-    place = SimpleNamespace(host="gpu2", left_running=SESSION)
-    async with show(on_hosts) as shown:
-        on_hosts._places["gpu2"] = place
-        on_hosts.end("stopped")
-        await shown.settle()
-        ends = f"{SESSION} may still run: dlmon stop --host gpu2 {SESSION} ends it"
-        assert ends in " ".join(shown.text.split())
-
-
 async def test_the_session_of_a_host_is_shown_from_there_and_its_copy_once_it_is_over(
     on_hosts, training, monkeypatch, tmp_path
 ):
@@ -464,17 +440,6 @@ async def test_no_other_run_is_launched_beside_a_sweep(make_run):
         await pilot.pause()
         assert launched == []
         assert "the sweep is still running" in screen_text(app)
-
-
-async def test_leaving_the_app_asks_from_wherever_it_is(make_run):
-    run = make_run()
-    async with in_app(run) as (app, pilot):
-        await pilot.press("question_mark")
-        await pilot.pause()
-        assert isinstance(app.screen, HelpScreen)
-        await app.run_action("quit")
-        await pilot.pause()
-        assert isinstance(app.screen, SweepQuitScreen)
 
 
 @pytest.mark.parametrize(

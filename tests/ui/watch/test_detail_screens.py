@@ -11,7 +11,7 @@ from textual import events
 from textual.widgets import Input
 
 from dlmon.found_process import NoSignal
-from dlmon.records import Machine, Process, ProcessTree
+from dlmon.records import Machine, Process
 from tui.home.screen import HomeScreen
 from tui.live.screen import LiveScreen
 from tui.machine.panel import MachinePanel
@@ -176,32 +176,6 @@ async def test_the_panel_below_paints_nothing_until_it_is_seen_again(view, below
         assert stage.sensors is sensors
 
 
-async def test_the_help_offers_to_scroll_where_it_is_longer_than_the_screen():
-    async with shown("in-depth", "gpus-help") as stage:
-        for size, offered in ((NARROW, True), ((200, 90), False), (NARROW, True)):
-            await stage.resize(size)
-            await stage.pilot.pause()
-            assert ("↑↓ Scroll" in footer(stage)) == offered
-        before = stage.text
-        await stage.press("down")
-        assert stage.text != before
-
-
-def changed_state(name, change):
-    """Return a state whose GPUs are changed."""
-    return State(
-        [
-            replace(record, gpus=tuple(map(change, record.gpus or ())))
-            if isinstance(record, Machine)
-            else record
-            for record in STATES[name].records
-        ]
-    )
-
-
-HELD = ("power cap", "thermal slowdown", "hardware thermal slowdown")
-
-
 async def test_a_session_that_is_over_does_not_look_live():
     async with shown("over-in-depth", "gpus", (120, 50)) as stage:
         lines = rows(stage, MachineDetail)
@@ -211,13 +185,6 @@ async def test_a_session_that_is_over_does_not_look_live():
         assert "trains" not in stage.text
     async with shown("in-depth", "gpus", (120, 50)) as stage:
         assert "as last read" not in stage.text
-
-
-async def test_what_is_wrong_comes_first_in_a_tile():
-    state = changed_state("in-depth", lambda gpu: replace(gpu, throttle=HELD[1:2]))
-    async with shown(state, "watch") as stage:
-        assert "held by thermal slowdown" in stage.text
-        assert "limited 4 % of periods" in stage.text
 
 
 async def test_old_readings_say_how_old_they_are():
@@ -352,25 +319,6 @@ async def test_a_kept_filter_leaves_its_keys_to_the_table_and_esc_alone_clears_i
         await stage.press("enter", "escape")
         assert type(stage.app.screen) is ProcessesScreen
         assert len(pids(stage)) == 6
-
-
-async def test_processes_of_the_run_that_are_left_out_are_counted():
-    own = tuple(Process(pid, "ada", f"loader {pid}", of_run=True) for pid in range(1, 13))
-    async with shown("in-depth") as stage:
-        table = stage.app.screen.query_one(ProcessList)
-        assert table._border_title.plain.startswith("Processes 6 ")
-        stage.app.screen_stack[0]._source.session.fold(
-            Machine(stage._clock.now_ns + 1, 0.0, process=ProcessTree(processes=40))
-        )
-        await report(stage, *own)
-        assert table._border_title.plain.startswith("Processes 12, 12 of 40 of this run ")
-
-
-async def test_without_a_run_no_process_is_said_to_be_of_it():
-    async with shown("in-depth", size=WIDE) as stage:
-        await report(stage, Process(1, "ada", "train.py"))
-        below = stage.app.screen.query_one(ProcessList)._border_subtitle.plain
-        assert below == "CPU % of one core  those on GPUs, and the 8 busiest  read every 5 s"
 
 
 async def test_the_help_names_how_many_are_shown_and_how_unknown_looks():

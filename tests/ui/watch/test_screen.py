@@ -131,18 +131,6 @@ async def test_a_gpu_has_its_figures_large_beside_its_chart(watch, sensing, cloc
         assert shown.titles("#gpu-0")[0].startswith("GPU 0  NVIDIA GTX 1060 6GB ")
 
 
-@pytest.mark.parametrize("theme", ["dlmon-dark", "dlmon-light"])
-async def test_the_track_of_an_empty_bar_can_be_seen(watch, sensing, theme):
-    shown = watch()
-    async with shown.app.run_test(size=(120, 40)) as pilot:
-        shown.app.theme = theme
-        await pilot.pause()
-        for selector in ("#cpu", "#meters", "#gpus"):
-            style = shown.screen.query_one(selector).get_visual_style("lines--track")
-            behind = style.background
-            assert abs(style.foreground.brightness - behind.brightness) > 0.15, selector
-
-
 async def test_why_there_is_no_gpu_is_shown_as_far_as_there_is_room(watch, sensing, clock):
     shown = watch()
     async with shown.app.run_test(size=(80, 24)) as pilot:
@@ -211,21 +199,6 @@ async def test_readings_that_are_too_old_say_how_old(watch, sensing, clock):
         assert shown.rows("#identity")[-1].startswith("the sensors ended (killed)")
 
 
-async def test_a_title_is_as_ever_again_once_the_trouble_is_over(watch, sensing, clock):
-    shown = watch()
-    async with shown.app.run_test(size=(80, 24)) as pilot:
-        await pilot.pause()
-        last = speak(sensing[0], gpus=2)
-        for later_s, style in ((1, ""), (7, "lines--high"), (1, "")):
-            clock.now_ns = last.t + later_s * 1_000_000_000
-            await shown.paint(pilot)
-            for tile in ("#cpu", "#gpu-0"):
-                assert shown.stands_out(tile) == style
-            # The sheet's own is an automatic colour, muted.
-            automatic = shown.screen.query_one("#gpu-0").styles.auto_border_title_color
-            assert automatic == (not style)
-
-
 async def test_readings_that_are_too_old_are_muted_wherever_they_stand(watch, sensing, clock):
     def styles_of(selector):
         widget = shown.screen.query_one(selector)
@@ -267,21 +240,6 @@ async def test_an_unknown_value_has_no_digits_and_its_reason_stands_in_the_chart
         before, after = reason.index("not"), width - 2 - len(reason)
         assert abs(before - 6 - after) <= 4
         assert "50%" not in reason or before > 20
-
-
-async def test_what_is_near_its_limit_stands_out_by_a_word_or_a_mark(watch, sensing, clock):
-    def hot(sample):
-        gpus = tuple(replace(gpu, temperature_c=91) for gpu in sample.gpus)
-        return replace(sample, gpus=gpus, memory=replace(sample.memory, used_mib=32_100))
-
-    shown = watch()
-    async with shown.app.run_test(size=(80, 24)) as pilot:
-        await pilot.pause()
-        clock.now_ns = speak(sensing[0], gpus=2, change=hot).t
-        await shown.paint(pilot)
-        assert "91 °C too hot" in shown.titles("#gpu-0")[0]
-        assert shown.stands_out("#gpu-0") == "lines--bad"
-        assert "31.3 of 32.0 GiB full" in shown.text
 
 
 async def test_nothing_is_repainted_between_two_samples(watch, sensing, clock, monkeypatch):

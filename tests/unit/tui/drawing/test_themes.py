@@ -3,8 +3,6 @@
 from itertools import combinations
 
 import pytest
-from rich.color import Color as RichColor
-from rich.color import ColorSystem
 from textual.color import Color
 from textual.theme import BUILTIN_THEMES
 
@@ -122,22 +120,3 @@ def test_every_theme_has_a_hue_for_each_quantity(name):
     assert all(Color.parse(hue) for hue in hues.values())
     if not theme.ansi:
         assert all(contrast(hue, theme.background or "#1e1e1e") > 2 for hue in hues.values())
-
-
-def test_textuals_own_themes_can_be_chosen_too():
-    assert {DARK, LIGHT, "nord", "textual-light", "solarized-dark"} <= set(theme_names())
-
-
-@pytest.mark.parametrize("name", [DARK, LIGHT])
-@pytest.mark.parametrize("role", ["background", "surface", "panel"])
-def test_what_lies_behind_stays_grey_in_256_colours(name, role):
-    downgraded = RichColor.parse(getattr(THEMES[name], role)).downgrade(ColorSystem.EIGHT_BIT)
-    red, green, blue = downgraded.get_truecolor()
-    assert max(red, green, blue) - min(red, green, blue) <= 8
-
-
-@pytest.mark.parametrize("theme", OWN_THEMES, ids=lambda theme: theme.name)
-def test_a_scrollbar_lies_in_its_surface_and_can_be_seen(theme):
-    for part in ("background", "background-hover", "background-active", "corner-color"):
-        assert theme.variables[f"scrollbar-{part}"] == theme.surface
-    assert contrast(theme.variables["scrollbar"], theme.surface) > 1.5

@@ -127,20 +127,6 @@ def test_of_another_run_what_differed_is_named(tmp_path, utc):
     assert "with 400 steps, TensorFlow," in text
 
 
-def test_the_time_of_an_epoch_is_the_same_however_many_there_were(tmp_path):
-    run_of(tmp_path, 0, "cifar10-cnn", epochs=2)
-    found = newest(ALL, list_sessions(tmp_path), HOST)["cifar10-cnn"]
-    assert found.other_options(CIFAR, RunOptions(epochs=7)) == {}
-
-
-def test_what_auto_found_is_the_same_as_asking_for_it(tmp_path):
-    run_of(tmp_path, 0, device="auto")
-    found = newest(ALL, list_sessions(tmp_path), HOST)["mnist-mlp-small"]
-    assert found.device is not None
-    same = [RunOptions(device=device) for device in ("auto", found.device)]
-    assert [found.other_options(SMALL, wanted) for wanted in same] == [{}, {}]
-
-
 def test_a_run_too_short_for_a_figure_is_no_run_that_never_was(tmp_path, utc):
     write_log(tmp_path, without_figure(recorded_session()))
     found = newest(ALL, list_sessions(tmp_path), HOST)["cifar10-cnn"]

@@ -113,10 +113,6 @@ def test_where_nobody_uses_a_gpu_or_that_is_not_known_it_is_said():
     assert users(why="not read yet") == (None, "not read yet")
 
 
-def test_a_clock_that_nothing_limits_is_not_held_by_nothing():
-    assert texts(section_of(Gpu(0, 50, throttle=())))["clock"] == "not limited"
-
-
 def test_what_is_unknown_for_one_reason_is_shown_together():
     why = dict.fromkeys(("fan_pct", "ecc_corrected", "ecc_uncorrected"), "not supported")
     section = section_of(Gpu(0, 50, why={**why, "nvlinks": "denied"}))
@@ -154,12 +150,6 @@ def test_a_link_with_fewer_lanes_than_there_could_be_stands_out():
         section = section_of(Gpu(0, 5, pcie_generation=1, pcie_width=width), facts)
         (link,) = (figure for figure in section.figures if figure.label == "PCIe link")
         assert (link.text, link.level) == (f"1 × {width} of 4 × 16", level)
-
-
-def test_memory_errors_that_were_not_corrected_are_bad():
-    section = section_of(Gpu(0, 5, ecc_corrected=3, ecc_uncorrected=1))
-    (ecc,) = (figure for figure in section.figures if figure.label == "ECC errors")
-    assert (ecc.text, ecc.level) == ("3 corrected, 1 uncorrected", "bad")
 
 
 def test_the_rest_of_the_machine_follows_with_the_run_s_own_share():
@@ -236,12 +226,6 @@ def test_of_a_limited_cpu_the_share_that_is_used_is_shown(limit, used_pct, text,
     assert (allowed.text, allowed.level) == (text, level)
 
 
-def test_a_share_of_the_limit_that_cannot_be_read_has_its_reason():
-    cpu = Cpu(5.0, why={"limit_used_pct": "denied"})
-    section = part("CPU", Machine(1, 0.0, cpu=cpu, gpus=()), MachineFacts(cpu_limit=2.0))
-    assert "used of allowed" in dict(section.unknown)["denied"]
-
-
 UNREAD = dict.fromkeys(("gpus", "gpu_memory_mib"), "denied")
 
 
@@ -267,18 +251,6 @@ def test_how_many_use_gpus_is_shown_as_of_now_where_it_is_read(processes, expect
     section = part("Driver and sensors", machine, facts)
     names = ("GPUs used by", "at the start")
     assert {name: text for name, text in texts(section).items() if name in names} == expected
-
-
-def test_a_gpu_whose_memory_is_taken_whole_is_in_no_trouble():
-    section = section_of(Gpu(0, 50, memory_used_mib=6_100), GpuFacts(0, "T4", memory_mib=6_144))
-    (memory,) = (figure for figure in section.figures if figure.label == "memory")
-    assert (memory.text, memory.level) == ("6.0 of 6.0 GiB full", "high")
-
-
-def test_when_a_session_is_over_no_gpu_trains():
-    view = view_of("in-depth")
-    assert "trains" in sections(view)[0].about
-    assert "trains" not in sections(replace(view, age_s=None))[0].about
 
 
 @pytest.mark.parametrize("name", ["in-depth", "2-gpus-in-depth", "other-namespace"])

@@ -38,32 +38,40 @@ if TYPE_CHECKING:
 from textual.content import Content
 from textual.widgets import Static
 
+_NAME = " dlmon "
 _STARTS = (
-    ("simulate_key('enter')", "⏎", "Workload"),
-    ("script", "f8", "Your own script"),
-    ("hosts", "f7", "Remote machine"),
-    ("sessions", "^r", "Sessions"),
+    ("enter", "⏎", "Workload"),
+    ("f8", "f8", "Your own script"),
+    ("f7", "f7", "Remote machine"),
+    ("ctrl+r", "^r", "Sessions"),
 )
-"""The ways to begin: what a click does, the key, and what a person calls that."""
+"""The ways to begin: the key, how it is shown, and what a person calls it."""
 
 
 class StartLine(Static):
-    """The ways to begin in one row; a click does the same as the key."""
+    """The ways to begin in one row; a click presses the key of what lies under the mouse."""
 
     ALLOW_SELECT = False
 
-    def __init__(self) -> None:
-        starts = [
-            f"  [$footer-key-foreground bold]{key}[/] [@click=app.{action}]{name}[/]"
-            for action, key, name in _STARTS
-        ]
-        self._text = f"[$text-accent bold] dlmon [/]{''.join(starts)}"
-        super().__init__(self._text)
-
     def on_mount(self) -> None:
-        """Name a key whose sign can't be drawn."""
-        if self.app.has_class("-ascii"):
-            self.update(self._text.replace("⏎", "enter"))
+        """Name a key in words where its sign can't be drawn."""
+        is_ascii = self.app.has_class("-ascii")
+        self._shown = [
+            (key, key if is_ascii and sign == "⏎" else sign, name) for key, sign, name in _STARTS
+        ]
+        starts = [
+            f"  [$footer-key-foreground bold]{sign}[/] {name}" for _, sign, name in self._shown
+        ]
+        self.update(f"[$text-accent bold]{_NAME}[/]{''.join(starts)}")
+
+    def on_click(self, event: events.Click) -> None:
+        """Press the key under the mouse."""
+        column = event.x - len(_NAME)
+        for key, sign, name in self._shown if column >= 0 else ():
+            column -= len(f"  {sign} {name}")
+            if column < 0:
+                self.app.simulate_key(key)
+                return
 
 
 class CommandLine(Static):

@@ -134,7 +134,7 @@ async def test_a_tick_without_news_draws_nothing(view):
     async with shown("in-depth", view) as stage:
         screen = stage.app.screen
         painted = []
-        screen.paint = painted.append
+        screen.paint_machine = painted.append
         screen.tick()
         assert painted == []
         stage._clock.advance(12.0)

@@ -285,7 +285,7 @@ async def test_all_charts_show_the_same_time_up_to_now(watch, sensing, clock, si
         clock.now_ns = speak(sensing[0], gpus=gpus).t
         await shown.paint(pilot)
         for tile in (tile for tile in shown.screen.query(MachineTile) if tile.region.area):
-            axis, own = tile._axes
+            axis, own = tile.axes
             assert own.start_ns <= axis.start_ns
             assert axis.end_ns <= own.end_ns < axis.end_ns + 2 * own.column_ns
             rows = [row.ljust(tile.size.width) for row in shown.rows(f"#{tile.id}")]

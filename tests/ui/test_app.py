@@ -106,7 +106,7 @@ def own_state(tmp_path, monkeypatch):
 
 
 def comparison(app):
-    return app.screen.query_one(ComparisonBars)._bars.bars
+    return app.screen.query_one(ComparisonBars)._bars
 
 
 def live(app):
@@ -477,7 +477,7 @@ async def test_again_launches_the_same_and_shows_it_beside_the_run_before(
         assert launches[0].job.options["batch_size"] == 100
         assert launches[0].job.options["epochs"] == 3
         assert launches[0].job.log_dir == str(log_dir)
-        earlier = [row for row in comparison(app) if row.style == "earlier"]
+        earlier = [row for row in comparison(app) if row.kind == "earlier"]
         assert len(earlier) == 1
         await pilot.press("q", "d")
         await pilot.pause()

@@ -51,6 +51,8 @@ def reason(error: Exception) -> str:
     """Say in words why something could not be read."""
     if isinstance(error, OSError) and error.errno is not None:
         return _WORDS.get(error.errno, os.strerror(error.errno).lower())
+    if isinstance(error, LookupError):
+        return "the kernel does not report it"
     return str(error) or type(error).__name__
 
 

@@ -110,9 +110,10 @@ def test_the_home_screen_opens_without_the_parser_of_commands_and_without_record
     assert not {"click", "jinja2", "dlmon.records.codec", "dlmon.session.session"} & set(loaded)
 
 
-def test_the_sensors_import_the_standard_library():
+def test_where_psutil_is_missing_the_sensors_import_the_standard_library():
     names = [name for name in ENGINE if name.startswith("dlmon.sensors")]
-    for packages in packages_of(names, IMPORT_EACH).values():
+    without_psutil = f"import sys\nsys.modules['psutil'] = None\n{IMPORT_EACH}"
+    for packages in packages_of(names, without_psutil).values():
         assert packages - {"dlmon"} <= set(sys.stdlib_module_names)
 
 

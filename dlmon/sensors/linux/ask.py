@@ -15,6 +15,6 @@ def ask(questions: Mapping[str, Callable[[], Any]]) -> tuple[dict[str, Any], dic
     for name, question in questions.items():
         try:
             values[name] = question()
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, LookupError) as error:
             why[name] = kernel_files.reason(error)
     return values, why

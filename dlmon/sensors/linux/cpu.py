@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from dlmon.records import Cpu, MachineFacts
 from dlmon.sensors import kernel_files
 from dlmon.sensors.linux.ask import ask
+from dlmon.sensors.linux.psutil_here import is_read_by_psutil, psutil
 from dlmon.sensors.provider import Provider, Reading
 from dlmon.sensors.rates import Rates
 
@@ -23,16 +24,16 @@ _TEMPERATURE_LABELS = ("Package id", "Tdie", "Tctl")
 
 
 class CoreTimes(NamedTuple):
-    """What a core's time went into since the start, in clock ticks."""
+    """What a core's time went into since the start, in seconds."""
 
-    busy: int
-    total: int
-    stolen: int
+    busy: float
+    total: float
+    stolen: float
     """By the host of a virtual machine."""
 
 
 class CpuProvider(Provider):
-    """The whole machine's CPU, from /proc and /sys."""
+    """The whole machine's CPU, by psutil, and from /proc and /sys where that has no answer."""
 
     def __init__(self, root: Path = Path("/")) -> None:
         self._root = root
@@ -60,10 +61,10 @@ class CpuProvider(Provider):
     def fast(self, t: int) -> Reading:
         """Read the utilisation of the machine and of each core since the call before."""
         try:
-            now = core_times(kernel_files.read(self._stat))
+            now = self._core_times()
             last, self._last = self._last, now
             pct, cores = utilisation(last, now)
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, LookupError) as error:
             return Reading(cpu=Cpu(why=dict.fromkeys(("pct", "cores"), kernel_files.reason(error))))
         return Reading(cpu=Cpu(pct=pct, cores=cores))
 
@@ -87,11 +88,19 @@ class CpuProvider(Provider):
         """Return the share of all cores' time that was stolen, by the counts read last."""
         if not self._last:
             raise ValueError("not reported here")
-        (ticks_per_s,) = self._steal.per_second(t, sum(core.stolen for core in self._last))
-        return min(100.0, round(100 * ticks_per_s / _TICKS_PER_S / len(self._last), 1))
+        stolen_ns = round(1e9 * sum(core.stolen for core in self._last))
+        (ns_per_s,) = self._steal.per_second(t, stolen_ns)
+        return min(100.0, round(ns_per_s / 1e7 / len(self._last), 1))
+
+    def _core_times(self) -> list[CoreTimes]:
+        if is_read_by_psutil(self._root):
+            return [_of_psutil(times) for times in psutil.cpu_times(percpu=True)]
+        return core_times(kernel_files.read(self._stat))
 
     def _physical_cores(self) -> int:
         """Return how many groups of threads share a core."""
+        if is_read_by_psutil(self._root) and (count := psutil.cpu_count(logical=False)):
+            return count
         cpus = self._root / "sys/devices/system/cpu"
         for name in ("core_cpus_list", "thread_siblings_list"):  # the older name comes second
             files = cpus.glob(f"cpu[0-9]*/topology/{name}")
@@ -100,6 +109,9 @@ class CpuProvider(Provider):
         raise ValueError("not reported here")
 
     def _on_battery(self) -> bool:
+        battery = psutil.sensors_battery() if is_read_by_psutil(self._root) else None
+        if battery is not None and battery.power_plugged is not None:
+            return not battery.power_plugged
         supplies = self._root / "sys/class/power_supply"
         batteries = [path for path in supplies.iterdir() if path.name.startswith("BAT")]
         states = [kernel_files.read(battery / "status").strip() for battery in batteries]
@@ -144,6 +156,12 @@ class CpuProvider(Provider):
         return found
 
 
+def _of_psutil(times: Any) -> CoreTimes:
+    total = times.user + times.nice + times.system + times.idle
+    total += times.iowait + times.irq + times.softirq + times.steal
+    return CoreTimes(total - times.idle - times.iowait, total, times.steal)
+
+
 def core_times(stat: str) -> list[CoreTimes]:
     """Return the times of each core that is online, from /proc/stat.
 
@@ -155,11 +173,11 @@ def core_times(stat: str) -> list[CoreTimes]:
     cores = []
     for line in stat.splitlines():
         if line.startswith("cpu") and line[3:4].isdecimal():
-            ticks = [int(count) for count in line.split()[1:9]]
-            if len(ticks) < 8:
+            spent = [int(ticks) / _TICKS_PER_S for ticks in line.split()[1:9]]
+            if len(spent) < 8:
                 raise ValueError("/proc/stat can't be understood")
-            total = sum(ticks)
-            cores.append(CoreTimes(total - ticks[3] - ticks[4], total, ticks[7]))
+            total = sum(spent)
+            cores.append(CoreTimes(total - spent[3] - spent[4], total, spent[7]))
     if not cores:
         raise ValueError("/proc/stat can't be understood")
     return cores

@@ -8,14 +8,16 @@ from pathlib import Path
 from dlmon.records import MachineFacts, Memory
 from dlmon.sensors import kernel_files
 from dlmon.sensors.linux.ask import ask
+from dlmon.sensors.linux.psutil_here import is_read_by_psutil, psutil
 from dlmon.sensors.provider import Provider, Reading
-from dlmon.sensors.rates import Rates, mib_per_second
+from dlmon.sensors.rates import BYTES_IN_MIB, Rates, mib_per_second
 
 
 class MemoryProvider(Provider):
-    """Memory and swap from /proc/meminfo, swapped pages and faults from /proc/vmstat."""
+    """Memory by psutil; swap from /proc/meminfo, swapped pages and faults from /proc/vmstat."""
 
     def __init__(self, root: Path = Path("/")) -> None:
+        self._root = root
         self._meminfo = str(root / "proc/meminfo")
         self._vmstat = str(root / "proc/vmstat")
         self._page_bytes = os.sysconf("SC_PAGE_SIZE")
@@ -49,6 +51,9 @@ class MemoryProvider(Provider):
         return Reading(memory=Memory(**values, why=why))
 
     def _used_mib(self) -> int:
+        if is_read_by_psutil(self._root):
+            memory = psutil.virtual_memory()
+            return (memory.total - memory.available) // BYTES_IN_MIB
         total, available, free = self._kib("MemTotal:", "MemAvailable:", "MemFree:")
         # A container's total can be less than what its host has available.
         return (total - (available if available <= total else free)) // 1024

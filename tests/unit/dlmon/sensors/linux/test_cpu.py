@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from dlmon.records import Cpu, MachineFacts, Memory
 from dlmon.sensors import kernel_files
+from dlmon.sensors.linux import psutil_here
 from dlmon.sensors.linux.cpu import CoreTimes, CpuProvider, core_times, utilisation
 from dlmon.sensors.linux.memory import MemoryProvider
 
@@ -30,7 +31,23 @@ def write(root: Path, files: dict[str, str]) -> Path:
 
 
 def test_waiting_is_not_busy_and_guests_count_once():
-    assert core_times(STAT) == [CoreTimes(144, 2146, 3), CoreTimes(289, 4293, 6)]
+    ticks_per_s = os.sysconf("SC_CLK_TCK")
+    counted = [[round(spent * ticks_per_s) for spent in core] for core in core_times(STAT)]
+    assert counted == [[144, 2146, 3], [289, 4293, 6]]
+
+
+def test_a_machine_without_psutil_is_read_as_with_it(monkeypatch: pytest.MonkeyPatch):
+    def read() -> tuple[list[CoreTimes], int | None, MachineFacts]:
+        provider = CpuProvider()
+        return provider._core_times(), MemoryProvider().fast(0).memory.used_mib, provider.facts()
+
+    cores, used_mib, facts = read()
+    monkeypatch.setattr(psutil_here, "psutil", None)
+    without, used_without_mib, facts_without = read()
+    assert [core.total for core in without] == pytest.approx([c.total for c in cores], abs=2)
+    assert used_without_mib == pytest.approx(used_mib, abs=500)
+    assert facts_without.physical_cores == facts.physical_cores
+    assert facts_without.on_battery == facts.on_battery
 
 
 @pytest.mark.parametrize("numbers", ["1 2 3 4 5 6 x 8 9 10", "1 2 3", ""])

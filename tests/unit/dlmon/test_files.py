@@ -18,9 +18,6 @@ from dlmon.log.follower import LogFollower
 from dlmon.log.lock import writer_pid
 from dlmon.options.settings import SettingsError, read_settings, remember_theme, remembered_theme
 from dlmon.sweep.log import SweepWriter, list_sweeps, read_sweep
-from workloads.data.dataset import DataError
-from workloads.data.image_sets import CIFAR10_BATCHES
-from workloads.data.load import DATASETS
 
 
 @pytest.fixture(autouse=True)
@@ -70,15 +67,6 @@ def read_config(path):
     read_settings(path)
 
 
-def read_data_set(name):
-    return lambda path: DATASETS[name].read(path)
-
-
-def read_cifar(path):
-    (path.parent / CIFAR10_BATCHES[0]).symlink_to(path)
-    DATASETS["cifar10"].read(path.parent)
-
-
 @pytest.mark.parametrize(
     ("read", "error"),
     [
@@ -88,10 +76,6 @@ def read_cifar(path):
         pytest.param(writer_pid, OSError, id="lock of a log"),
         pytest.param(read_sweep, LogError, id="sweep"),
         pytest.param(lambda path: SweepWriter.resume(path, 1.0), LogError, id="resumed sweep"),
-        pytest.param(read_data_set("mnist"), DataError, id="mnist"),
-        pytest.param(read_cifar, DataError, id="cifar10"),
-        pytest.param(read_data_set("imdb-words"), DataError, id="imdb"),
-        pytest.param(read_data_set("nietzsche"), DataError, id="nietzsche"),
     ],
 )
 def test_a_special_file_is_refused_in_a_sentence_and_never_waited_for(special, read, error):

@@ -30,7 +30,7 @@ def gap(seconds=2.1, kind=GapKind.OPENING, epoch=3, **more):
 def test_the_parts_have_their_share_in_the_order_of_a_run():
     account = {AccountPart.TRAINING: 7.5, AccountPart.STARTUP: 2.0, AccountPart.GAPS: 0.5}
     rows = account_rows(account)
-    assert [row.text for row in rows] == [
+    assert [f"{row.name} {row.in_figures}" for row in rows] == [
         "start and imports 2.00 s, 20 %",
         "steps 7.50 s, 75 %",
         "between epochs 0.50 s, 5 %",
@@ -38,16 +38,19 @@ def test_the_parts_have_their_share_in_the_order_of_a_run():
     assert [row.name for row in named_parts(rows, 1)] == ["start and imports", "steps"]
     rest = all_other(rows, named_parts(rows, 1))
     assert rest is not None
-    assert rest.text == "other 0.50 s, 5 %"
+    assert (rest.name, rest.in_figures) == ("other", "0.50 s, 5 %")
     assert all_other(rows, rows) is None
     assert account_rows({}) == ()
 
 
 def test_a_part_of_which_no_time_could_be_written_has_no_row():
     rows = account_rows({AccountPart.LOADING: 0.004, AccountPart.TRAINING: 9.996})
-    assert [row.text for row in rows] == ["steps 10.0 s, 100 %"]
+    assert [f"{row.name} {row.in_figures}" for row in rows] == ["steps 10.0 s, 100 %"]
     rows = account_rows({AccountPart.LOADING: 0.006, AccountPart.TRAINING: 9.994})
-    assert [row.text for row in rows] == ["loading data 0.01 s, under 0.1 %", "steps 9.99 s, 100 %"]
+    assert [f"{row.name} {row.in_figures}" for row in rows] == [
+        "loading data 0.01 s, under 0.1 %",
+        "steps 9.99 s, 100 %",
+    ]
 
 
 @given(

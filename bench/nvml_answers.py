@@ -141,8 +141,6 @@ def record(recorder: Recorder) -> dict[str, Any]:
     for _ in range(2):
         now = time.monotonic_ns()
         readings += [provider.fast(now), provider.slow(now)]
-        for _ in range(count):
-            provider.read_deferred()
         time.sleep(APART_S)
     package = sys.modules["pynvml"]
     return {

@@ -54,6 +54,7 @@ class HostCards(Container):
         self._grid_rows = ""
         self._table = HostTable()
         self._nothing = Static("no host matches", markup=False)
+        self._nothing.display = False
         self.filter, self.reverse = self._table.filter, self._table.reverse
         self.sort_by_next = self._table.sort_by_next
 

@@ -64,6 +64,8 @@ class CardsScreen(FilteredScreen, TickingScreen):
 
     def _show_more(self) -> None:
         """Show how the hosts stand together, and what is highlighted."""
+        if not self._snapshots:
+            return
         shown = words.summary(self._cards.shown_hosts, among=len(self._snapshots))
         self._summary.show(shown, self.remark)
         self._details.show(self.chosen_snapshot, self._session_in_row)

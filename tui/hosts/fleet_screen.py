@@ -76,6 +76,7 @@ class FleetScreen(CardsScreen, TransportControls):
 
     def on_mount(self) -> None:
         """Begin to play, and go through the logs behind the screen."""
+        self.tick()
         self.set_interval(FAST_REFRESH_S, self.timer_fired)
         self.run_worker(self._read_ahead())
 

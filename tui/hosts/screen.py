@@ -55,6 +55,7 @@ class HostsScreen(CardsScreen):
 
     def on_mount(self) -> None:
         """Connect once the screen is painted."""
+        self.tick()
         self.call_after_refresh(self._start)
 
     def _start(self) -> None:

@@ -91,6 +91,23 @@ def test_the_next_steps_are_profiled_and_nothing_stays_of_it(training):
     assert training.path.exists()
 
 
+def test_beside_the_training_no_profiler_of_a_gpu_is_started(training):
+    training.ask(steps=2)
+    thread = threading.Thread(target=training.batch_ended, args=(0,))
+    thread.start()
+    thread.join()
+    assert training.torch.calls == []
+    assert training.batch_ended is training.first
+    assert training.made[0].why == {"file": profiles.BESIDE_A_GPU}
+    assert training.made[0].begin is None
+    training.torch.cuda.is_initialized = lambda: False
+    training.ask(steps=2)
+    thread = threading.Thread(target=training.batch_ended, args=(0,))
+    thread.start()
+    thread.join()
+    assert training.torch.calls == ["start"]
+
+
 @pytest.mark.parametrize("name", ["start", "stop", "export"])
 def test_a_profiler_that_fails_ends_the_profile_alone(training, name):
     training.torch.fails = {name}

@@ -31,7 +31,7 @@ BESIDE_A_GPU = (
     "on a GPU, Keras calls its hooks beside the training, and a profiler that starts there may "
     "break the run"
 )
-"""Seen of JAX on an H100: of seven runs that were profiled so, three failed in cuDNN."""
+"""Seen of JAX on an H100: of eight runs that were profiled so, three failed in cuDNN."""
 
 
 class Profiles:

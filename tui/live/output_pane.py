@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import takewhile
 
 from rich.cells import chop_cells
 from textual import events
@@ -50,9 +51,25 @@ class OutputPane(FollowingLines):
         if shown != self._shown:
             self._shown, self._folded = shown, folded
             lines = fold_startup(output, until_ns) if folded else output
-            self._lines = sorted((*lines, *notices), key=lambda line: line.t)
-            self._rows_of_width = (-1, [])
+            before, self._lines = self._lines, sorted((*lines, *notices), key=lambda line: line.t)
+            self._stay(before)
         self.redraw()
+
+    def _stay(self, before: Sequence[_Line]) -> None:
+        """Keep in view what one has scrolled to: lines come at the end, and go at the beginning."""
+        width, rows = self._rows_of_width
+        self._rows_of_width = (-1, [])
+        if self._scrolled and before:
+            new = takewhile(lambda line: line != before[-1], reversed(self._lines))
+            to_end = len(rows) - self._first + sum(len(self._rows_of(line, width)) for line in new)
+            self._first = len(self._all_rows(width)) - to_end
+
+    def _all_rows(self, width: int) -> list[TextRow]:
+        """Return all lines as rows of a width."""
+        if self._rows_of_width[0] != width:
+            rows = [row for line in self._lines for row in self._rows_of(line, width)]
+            self._rows_of_width = width, rows
+        return self._rows_of_width[1]
 
     def draw(self, width: int, height: int) -> list[TextRow]:
         """Return the newest lines, or those where one has scrolled to."""
@@ -60,10 +77,7 @@ class OutputPane(FollowingLines):
             return []
         if not self._lines:
             return [((fit(self._empty, width), MUTED),)]
-        if self._rows_of_width[0] != width:
-            rows = [row for line in self._lines for row in self._rows_of(line, width)]
-            self._rows_of_width = width, rows
-        rows = self._rows_of_width[1]
+        rows = self._all_rows(width)
         seen = self.in_view(len(rows), height)
         return rows[seen.start : seen.stop]
 

@@ -496,9 +496,16 @@ async def test_scrolled_back_it_stays_in_place_and_says_how_much_is_newer():
         app.panel.show((*lines, *output("line 20", "line 21", first=20)), ())
         assert seen(app.panel) == [f"line {n}" for n in range(3, 8)]
         assert app.note == "14 newer below"
-        app.panel.scroll_lines(14)
+        # The oldest lines go where there are many.
+        lines = (*lines, *output("line 20", "line 21", first=20))
+        app.panel.show((*lines[2:], *output("line 22", "line 23", first=22)), ())
+        assert seen(app.panel) == [f"line {n}" for n in range(3, 8)]
+        assert app.note == "16 newer below"
+        app.panel.show(lines, ())
+        app.panel.scroll_lines(100)
         assert seen(app.panel)[-1] == "line 21"
         assert app.note == ""
+        lines = lines[:20]
         app.panel.show((*lines, *output("the newest", first=20)), ())
         assert seen(app.panel)[-1] == "the newest"
         await pilot._post_mouse_events([events.MouseScrollUp], app.panel, offset=(3, 3))

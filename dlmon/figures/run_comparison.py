@@ -170,11 +170,11 @@ class Comparison:
         runs = [dict(row.doubts) for row in self.rows if row.kind != "published"]
         shared = doubts_of_all(runs)
 
-        def told(row: ComparisonRow) -> ComparisonRow:
+        def without_shared(row: ComparisonRow) -> ComparisonRow:
             said = {text for doubt, text in row.doubts if doubt in shared}
             return replace(row, badges=tuple(badge for badge in row.badges if badge not in said))
 
-        return tuple(map(told, self.rows)), said_of_all(shared)
+        return tuple(map(without_shared, self.rows)), said_of_all(shared)
 
 
 NO_FIGURE = "This run has no figure to compare."

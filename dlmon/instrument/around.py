@@ -52,9 +52,9 @@ def wrap(
     def wrapped(*arguments: Any, **named: Any) -> Any:
         if not reporter.is_on:
             return following(*arguments, **named)
-        begun = result = None
+        prepared = result = None
         try:
-            begun = before(*arguments, **named)
+            prepared = before(*arguments, **named)
         except Exception as error:  # noqa: BLE001 - whatever it is, the script goes on
             reporter.turn_off(error)
         has_ended = always
@@ -67,7 +67,7 @@ def wrap(
         finally:
             if has_ended:
                 try:
-                    after(begun, result, *arguments, **named)
+                    after(prepared, result, *arguments, **named)
                 except Exception as error:  # noqa: BLE001 - as above
                     reporter.turn_off(error)
         return result

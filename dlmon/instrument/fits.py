@@ -48,7 +48,7 @@ def watch_fits(module: ModuleType, reporter: Reporter) -> None:
         return
     kind = callback_class(module.Callback, reporter)
 
-    def add(begun: None, made: None, callbacks: Any, *arguments: Any, **named: Any) -> None:
+    def add(prepared: None, result: None, callbacks: Any, *arguments: Any, **named: Any) -> None:
         reporting = [one for one in callbacks.callbacks if hasattr(one, _REPORTS)]
         # The first hears of an epoch's end before others save the model or train another.
         ours = reporting[0] if reporting else kind()

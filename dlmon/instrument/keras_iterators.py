@@ -46,7 +46,7 @@ def watch_data(module: ModuleType, reporter: Reporter) -> None:
     data_of: Callable[[Any, Reporter], Data]
     data_of = _data_of_handler if made.__name__ == "DataHandler" else _data_of_epoch_iterator
 
-    def note(begun: None, made: None, iterator: Any, *arguments: Any, **named: Any) -> None:
+    def note(prepared: None, result: None, iterator: Any, *arguments: Any, **named: Any) -> None:
         try:
             data = data_of(iterator, reporter)
         except (AttributeError, NotImplementedError, TypeError, ValueError):

@@ -144,13 +144,13 @@ def _time_save(holder: Any, name: str, pauses: Pauses, place: _Place | None) -> 
     def begin(*arguments: Any, **named: Any) -> tuple[int, dict[Path, int] | None]:
         return pauses.clock(), pauses.begin_save()
 
-    def end(begun: Any, result: Any, *arguments: Any, **named: Any) -> None:
+    def end(prepared: Any, result: Any, *arguments: Any, **named: Any) -> None:
         path = None
         if place is not None:
             is_given = 0 <= place.position < len(arguments)
             path = arguments[place.position] if is_given else named.get(place.name)
             path = path or getattr(named.get("storage_writer"), "path", None)
-        begin_ns, sizes = begun
+        begin_ns, sizes = prepared
         pauses.end_save(begin_ns, sizes, path)
 
     wrap(holder, name, pauses.reporter, before=begin, after=end, always=True)
@@ -189,7 +189,7 @@ def watch_guards(module: ModuleType, reporter: Reporter) -> None:
     """Keep why `torch.compile` compiles again; `module` is torch._dynamo.guards."""
     pauses = pauses_of(reporter)
 
-    def keep(begun: None, found: Any, *arguments: Any, **named: Any) -> None:
+    def keep(prepared: None, found: Any, *arguments: Any, **named: Any) -> None:
         if isinstance(found, list):
             pauses.reasons = found
 

@@ -160,7 +160,7 @@ def watch_scalers(module: ModuleType, reporter: Reporter) -> None:
     """Note what losses were before they were scaled; `module` is torch.amp.grad_scaler."""
     losses = losses_of(reporter)
 
-    def scaled(begun: None, scaled: Any, scaler: Any, outputs: Any) -> None:
+    def scaled(prepared: None, scaled: Any, scaler: Any, outputs: Any) -> None:
         losses.scaled(outputs, scaled)
 
     wrap(module.GradScaler, "scale", reporter, after=scaled)

@@ -16,10 +16,8 @@ from dlmon.comparison.conditions import BUSY_CPU_PCT
 from dlmon.comparison.peaks import COMMAND, CalibrationError, flop_s_text, read_peaks
 from dlmon.doctor.detached_runs import what_ends_runs
 from dlmon.doctor.finding import Finding
-from dlmon.doctor.framework_gpus import HIDDEN, compare_gpus
-from dlmon.doctor.frameworks import Framework
+from dlmon.doctor.frameworks import Framework, compare_gpus
 from dlmon.host import is_wsl
-from dlmon.launch.device import VISIBLE
 from dlmon.records import TITLES, Facts, GpuFacts, GpuState, MachineFacts
 from dlmon.records.sanitize import clean
 from dlmon.sensors.linux.rapl import why_no_cpu_energy
@@ -61,7 +59,6 @@ def examine(
         user: who would run workloads; the user of this process by default.
     """
     version_of = version_of or installed_version
-    gpus = facts.machine.gpus if facts is not None else None
     findings = [
         _python(python),
         Finding("dlmon", "ok", f"dlmon {dlmon.__version__}"),
@@ -77,10 +74,9 @@ def examine(
     else:
         findings += [_cpu(facts.machine), *_load(facts.machine), _memory(facts.machine)]
         findings += _gpus(facts.machine, root)
-        findings += _visible_devices(environment, gpus or ())
     machine = facts.machine if facts is not None else None
     if frameworks is not None:
-        findings += compare_gpus(frameworks, machine, environment, root)
+        findings += compare_gpus(frameworks, machine, environment)
     if facts is not None:
         findings.append(_energy(root))
     if calibration is not None:
@@ -228,37 +224,19 @@ def _why_no_gpu(state: GpuState | None, why: str, root: Path) -> Finding:
     is_loaded = control.exists() or (root / "proc/driver/nvidia/version").exists()
     if state == GpuState.ASLEEP:
         return Finding("gpu", "ok", f"The GPU is {why}; {_LEFT_ASLEEP}")
-    faults = (
-        (
-            state == GpuState.VERSIONS_DIFFER,
-            f"No GPU can be used: {why}.",
-            "Reboot, or reload the NVIDIA kernel modules: the driver was updated while loaded.",
-        ),
-        (
-            state == GpuState.NO_PACKAGE,
-            f"GPUs can't be watched: {why}.",
-            "python -m pip install nvidia-ml-py",
-        ),
-        (
-            is_denied,
-            f"No access to /dev/nvidiactl; {why}.",
-            "Ask for access to /dev/nvidia*, often by joining the group `video` or `render`.",
-        ),
-        (
-            is_loaded,
-            f"The NVIDIA kernel driver is loaded, but: {why}.",
-            "Install the NVIDIA driver's library (libnvidia-ml.so.1); start a container with "
-            "`--gpus all`.",
-        ),
-        (
-            _has_nvidia_card(root),
-            f"There is an NVIDIA card without a driver; {why}.",
-            "Install NVIDIA's driver for this system, and reboot.",
-        ),
-    )
-    for is_so, text, step in faults:
-        if is_so:
-            return Finding("gpu", "missing", text, step)
+    step = None
+    if state == GpuState.VERSIONS_DIFFER:
+        step = "Reboot: the driver was updated while it was loaded."
+    elif state == GpuState.NO_PACKAGE:
+        step = "python -m pip install nvidia-ml-py"
+    elif is_denied:
+        step = "Ask for access to /dev/nvidia*, often by joining the group `video` or `render`."
+    elif is_loaded:
+        step = "Install the driver's library (libnvidia-ml.so.1); run a container with --gpus all."
+    elif _has_nvidia_card(root):
+        step = "Install NVIDIA's driver for this system, and reboot."
+    if step is not None:
+        return Finding("gpu", "missing", f"No GPU can be used: {why}.", step)
     if is_wsl(root):
         step = "If there is one, install its driver in Windows (its library: /usr/lib/wsl/lib)."
         return Finding("gpu", "absent", f"No NVIDIA GPU found in WSL: {why}.", step)
@@ -275,21 +253,6 @@ def _has_nvidia_card(root: Path) -> bool:
         )
     except OSError:
         return False
-
-
-def _visible_devices(
-    environment: Mapping[str, str], gpus: tuple[GpuFacts, ...]
-) -> Iterator[Finding]:
-    chosen = environment.get(VISIBLE)
-    if chosen is None:
-        return
-    hides = chosen.strip() in HIDDEN
-    does = "hides every GPU from workloads" if hides else "decides which GPUs a workload sees"
-    text = f"{VISIBLE} is {chosen!r}: it {does}."
-    if gpus:
-        yield Finding("visible devices", "warning", text, "Unset it to let --device choose.")
-    else:
-        yield Finding("visible devices", "ok", text)
 
 
 def _energy(root: Path) -> Finding:

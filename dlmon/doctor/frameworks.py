@@ -1,7 +1,6 @@
-"""Ask each installed framework which GPUs it sees, in a child process of its own.
+"""What TensorFlow, JAX and PyTorch see of the GPUs, and why that is less than NVML sees.
 
-A framework takes seconds to import, may crash or hang in a driver call, and
-holds on to what it has opened: so none is imported here. The child gets the
+Each is asked in a process of its own, for to import one takes seconds and may hang or crash: in the
 environment that a workload would get, and only so long to answer.
 """
 
@@ -16,20 +15,21 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import IO, Any
 
+from dlmon.doctor.finding import Finding
 from dlmon.launch.children import SAFE_PATH, die_with_parent, end_group
-from dlmon.records import TITLES
+from dlmon.launch.device import VISIBLE
+from dlmon.records import TITLES, MachineFacts
 from dlmon.records.sanitize import clean
 
 DEADLINE_S = 60.0
 _MAX_BYTES = 1 << 18
 _MAX_GPUS = 1024
-_MAX_PROBLEMS = 8
-_LONGEST_PROBLEM = 200
-_MARK = b"\x1edlmon "
+_LONGEST_TEXT = 200
+_MARK = "\x1edlmon "
 
 # Nothing here may take memory of the GPUs away from a run that is going on. TensorFlow logs
 # which libraries it did not find only where its loader is set to verbose.
@@ -63,19 +63,19 @@ def jax():
     for module in pkgutil.iter_modules():
         build = re.fullmatch(r"jax_(cuda|rocm)(\d+)_plugin", module.name) or build
     platform = build.group(1) if build else None
-    problems, devices = [], []
+    problem, devices = None, []
     try:
         devices = jax.local_devices()
         if build and not any(device.platform != "cpu" for device in devices):
             jax.devices(platform)
     except Exception as error:
-        problems = [str(error)]
+        problem = str(error)
     return {
         "version": jax.__version__,
         "platform": platform,
         "cuda": build.group(2) if platform == "cuda" else None,
         "gpus": [d.device_kind for d in devices if d.platform in ("gpu", "cuda", "rocm")],
-        "problems": [text for text in problems if not text.startswith("Unknown backend")],
+        "problem": problem,
     }
 
 def torch():
@@ -89,7 +89,7 @@ def torch():
         "platform": "rocm" if getattr(torch.version, "hip", None) else platform,
         "cuda": torch.version.cuda,
         "gpus": [None] * count,
-        "problems": [str(warning.message) for warning in caught],
+        "problem": str(caught[0].message) if caught else None,
     }
 
 try:
@@ -108,6 +108,7 @@ _ERROR_LINE = re.compile(
     r"|\S+ version is insufficient|.*driver on your system is too old|.*no NVIDIA driver"
     r"|kernel driver does not appear).*"
 )
+_NO_LIBRARY = re.compile(r"Could not load dynamic library|Cannot dlopen|Unable to load")
 
 
 @dataclass(frozen=True)
@@ -122,7 +123,7 @@ class Framework:
         platform: what it was built to reach GPUs by, "cuda" or "rocm"; None for
             a build that knows the CPU alone.
         cuda: the version of CUDA that it was built for: "12.5.1", or "12".
-        problems: its own messages about what failed.
+        problem: the first that it says itself of what failed.
         why: why it could not be asked, in words.
     """
 
@@ -131,12 +132,24 @@ class Framework:
     gpus: tuple[str, ...] | None = None
     platform: str | None = None
     cuda: str | None = None
-    problems: tuple[str, ...] = ()
+    problem: str | None = None
     why: str | None = None
 
     @property
     def title(self) -> str:
         return f"{TITLES[self.module]} {self.version}" if self.version else TITLES[self.module]
+
+    @property
+    def build(self) -> str:
+        if self.platform == "cuda":
+            return f"CUDA {self.cuda or ''}".rstrip()
+        return self.platform or "no CUDA"
+
+    @property
+    def seen(self) -> str:
+        """How many GPUs it sees, and what it calls them."""
+        names = ", ".join(dict.fromkeys(filter(None, self.gpus or ())))
+        return _number(len(self.gpus or ())) + (f" ({names})" if names else "")
 
 
 def is_installed(module: str) -> bool:
@@ -163,15 +176,15 @@ def ask_framework(
     try:
         with tempfile.TemporaryFile() as answer, tempfile.TemporaryFile() as log:
             why = _run(module, {**environment, **_ENVIRONMENT}, deadline_s, answer, log)
-            return _parsed(module, _text_of(answer), error_lines(_text_of(log)), why)
+            return _parsed(module, _text_of(answer), error_line(_text_of(log)), why)
     except OSError as error:
         return Framework(module, why=error.strerror or str(error))
 
 
-def error_lines(text: str) -> tuple[str, ...]:
-    """Return the lines of a framework's log that say why it does not reach a GPU."""
-    found = (clean(line[0].strip(), _LONGEST_PROBLEM) for line in _ERROR_LINE.finditer(text))
-    return tuple(dict.fromkeys(found))[:_MAX_PROBLEMS]
+def error_line(text: str) -> str | None:
+    """Return the first line of a framework's log that says why it does not reach a GPU."""
+    found = _ERROR_LINE.search(text)
+    return None if found is None else _text(found[0])
 
 
 def _run(
@@ -211,25 +224,104 @@ def _text_of(file: IO[bytes]) -> str:
     return file.read().decode("utf-8", "replace")
 
 
-def _parsed(module: str, answer: str, problems: tuple[str, ...], why: str | None) -> Framework:
+def _parsed(module: str, answer: str, problem: str | None, why: str | None) -> Framework:
     """Parse, check and clean the child's answer; `why` is what went wrong with the child."""
-    line = answer.rpartition(_MARK.decode())[2].partition("\n")[0]
+    line = answer.rpartition(_MARK)[2].partition("\n")[0]
     try:
         fields = json.loads(line)
         if fields.get("why"):
-            return Framework(module, problems=problems, why=_text(fields["why"]))
-        own = tuple(_text(text) for text in fields.get("problems", ())[:_MAX_PROBLEMS])
+            return Framework(module, problem=problem, why=_text(fields["why"]))
+        own, platform, cuda = (fields.get(name) for name in ("problem", "platform", "cuda"))
         return Framework(
             module,
             version=_text(fields["version"]),
             gpus=tuple(_text(name or "") for name in fields["gpus"][:_MAX_GPUS]),
-            platform=_text(fields["platform"]) if fields["platform"] else None,
-            cuda=_text(fields["cuda"]) if fields["cuda"] else None,
-            problems=tuple(dict.fromkeys((*own, *problems))),
+            platform=_text(platform) if platform else None,
+            cuda=_text(cuda) if cuda else None,
+            problem=_text(own) if own else problem,
         )
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        return Framework(module, problems=problems, why=why or "its answer was not understood")
+        return Framework(module, problem=problem, why=why or "its answer was not understood")
 
 
 def _text(value: Any) -> str:
-    return clean(" ".join(str(value).split()), _LONGEST_PROBLEM)
+    return clean(" ".join(str(value).split()), _LONGEST_TEXT)
+
+
+# ---- beside what NVML sees ----
+
+
+def compare_gpus(
+    frameworks: Sequence[Framework], machine: MachineFacts | None, environment: Mapping[str, str]
+) -> Iterator[Finding]:
+    """Yield a line for each framework.
+
+    Args:
+        frameworks: what each reported.
+        machine: what the sensors reported; None if they failed, and then nothing is compared.
+        environment: the variables that the frameworks were asked under.
+    """
+    # A GPU without a uuid is one that NVML has lost.
+    gpus = sum(gpu.uuid is not None for gpu in (machine and machine.gpus) or ())
+    for framework in frameworks:
+        text = f"{framework.title} ({framework.build}) sees {framework.seen}"
+        if framework.gpus is None:
+            why = framework.why or "it reported nothing"
+            text = f"{framework.title} could not report its GPUs: {why}."
+            step = f"Run `python -c 'import {framework.module}'` to see all that it says."
+            yield Finding("frameworks", "warning", text, step)
+        elif machine is None:
+            yield Finding("frameworks", "ok", text)
+        elif len(framework.gpus) == gpus:
+            yield Finding("frameworks", "ok", f"{text}, as NVML does" if gpus else text)
+        elif len(framework.gpus) > gpus:
+            text += f", and NVML {gpus or 'none'}: dlmon shows NVIDIA GPUs that NVML sees."
+            yield Finding("frameworks", "warning", text)
+        else:
+            why, next_step = _why_fewer(framework, machine, environment)
+            text += f", and NVML {gpus}: {why}."
+            yield Finding("frameworks", "warning" if next_step else "ok", text, next_step)
+
+
+def _why_fewer(
+    framework: Framework, machine: MachineFacts, environment: Mapping[str, str]
+) -> tuple[str, str | None]:
+    """Return why it sees fewer GPUs, and what to do; nothing where the user asked for it."""
+    if framework.platform != "cuda":
+        built = "for AMD's GPUs" if framework.platform == "rocm" else "without CUDA"
+        return f"it was built {built}", _with_cuda(framework, machine)
+    for name in (VISIBLE, *(["JAX_PLATFORMS"] if framework.module == "jax" else [])):
+        if name in environment:
+            return f"{name} is {environment[name]!r}", None
+    # A build for any minor version runs on every driver of the same major version, and on newer
+    # ones (docs.nvidia.com/deploy/cuda-compatibility/minor-version-compatibility.html).
+    built_for, known = _major(framework.cuda), _major(machine.cuda)
+    if built_for is not None and known is not None and known < built_for:
+        driver = f"the driver {machine.driver or ''}".rstrip()
+        why = f"{driver} knows CUDA {machine.cuda} at most, and it was built for {framework.build}"
+        return why, f"Update the NVIDIA driver to one for CUDA {built_for}."
+    if framework.problem is None:
+        look = "Run nvidia-smi, and look for Xid lines in dmesg; start a container with --gpus all."
+        return "it does not say why", look
+    why = f"it says “{framework.problem.rstrip('.')}”"
+    if _NO_LIBRARY.search(framework.problem):
+        return why, _with_cuda(framework, machine)
+    return why, "Run nvidia-smi, and look for Xid lines in dmesg."
+
+
+def _with_cuda(framework: Framework, machine: MachineFacts) -> str:
+    """Return how to get a build for CUDA, one that the driver is new enough for."""
+    major = min(max(_major(framework.cuda) or _major(machine.cuda) or 12, 12), 13)
+    return {
+        "tensorflow": "python -m pip install 'tensorflow[and-cuda]', without tensorflow-cpu",
+        "jax": f"python -m pip install 'jax[cuda{major}]'",
+    }.get(framework.module, f"Install PyTorch's build for CUDA {major}, as pytorch.org says.")
+
+
+def _major(version: str | None) -> int | None:
+    number = re.match(r"\d{1,4}", version or "")
+    return int(number[0]) if number else None
+
+
+def _number(gpus: int) -> str:
+    return {0: "no GPU", 1: "1 GPU"}.get(gpus, f"{gpus} GPUs")

@@ -1,4 +1,4 @@
-"""What frameworks are asked, and how their answers are read: real children, made-up modules."""
+"""What frameworks report of GPUs (real children, made-up modules), and why it is less than NVML."""
 
 from __future__ import annotations
 
@@ -7,12 +7,20 @@ import signal
 import sys
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from fakes.sessions import is_alive
 
-from dlmon.doctor.frameworks import Framework, ask_framework, error_lines, is_installed
+from dlmon.doctor.frameworks import (
+    Framework,
+    ask_framework,
+    compare_gpus,
+    error_line,
+    is_installed,
+)
+from dlmon.records import GpuFacts, MachineFacts
 
 TENSORFLOW = """
 import os, sys
@@ -72,64 +80,45 @@ def ask(tmp_path: Path):
     return write_and_ask
 
 
-def test_tensorflow_reports_its_build_its_gpus_and_what_it_did_not_find(ask):
-    assert ask({"tensorflow": TENSORFLOW}, GPUS="2") == Framework(
-        "tensorflow",
-        version="2.21.0",
-        gpus=("H100", "H100"),
-        platform="cuda",
-        cuda="12.5.1",
-        problems=(
-            "Could not load dynamic library 'libcudnn.so.9'; dlerror: libcudnn.so.9: cannot open "
-            "shared object file",
-            "Cannot dlopen some GPU libraries. Please make sure that they are there.",
+NO_CUDNN = (
+    "Could not load dynamic library 'libcudnn.so.9'; dlerror: libcudnn.so.9: cannot open shared "
+    "object file"
+)
+OF_JAX = "Unable to initialize backend 'cuda': CUDA_ERROR_NO_DEVICE (more)"
+TOO_OLD = "The NVIDIA driver on your system is too old (found version 11040)."
+
+
+@pytest.mark.parametrize(
+    ("modules", "environment", "reported"),
+    [
+        (
+            {"tensorflow": TENSORFLOW},
+            {"GPUS": "2"},
+            ("2.21.0", ("H100", "H100"), "cuda", "12.5.1", NO_CUDNN),
         ),
-    )
-
-
-def test_a_tensorflow_without_cuda_says_so(ask):
-    cpu = TENSORFLOW.replace('"is_cuda_build": True', '"is_cuda_build": False')
-    reported = ask({"tensorflow": cpu})
-    assert (reported.platform, reported.cuda, reported.gpus) == (None, None, ())
-
-
-def test_jax_reports_its_plugin_and_why_it_reaches_no_gpu(ask):
-    reported = ask({"jax": JAX, "jaxlib": "", "jax_cuda13_plugin": ""})
-    assert (reported.version, reported.platform, reported.cuda, reported.gpus) == (
-        "0.7.1",
-        "cuda",
-        "13",
-        (),
-    )
-    assert reported.problems == (
-        "Unable to initialize backend 'cuda': CUDA_ERROR_NO_DEVICE (more)",
-    )
-
-
-def test_a_jax_without_a_plugin_is_built_for_the_cpu_alone(ask):
-    reported = ask({"jax": JAX, "jaxlib": "__version__ = '0.7.1'"})
-    assert (reported.platform, reported.cuda, reported.problems) == (None, None, ())
-
-
-def test_an_old_jax_reports_cuda_in_the_version_of_its_library(ask):
-    reported = ask({"jax": JAX, "jaxlib": "__version__ = '0.4.20+cuda12.cudnn89'"}, GPUS="1")
-    assert (reported.platform, reported.cuda, reported.gpus) == ("cuda", "12", ("H100",))
-
-
-def test_torch_reports_its_build_and_its_warnings(ask):
-    reported = ask({"torch": TORCH})
-    assert (reported.version, reported.platform, reported.cuda) == ("2.8.0+cu128", "cuda", "12.8")
-    assert reported.gpus == ()
-    assert "too old (found version 11040)" in reported.problems[0]
-
-
-def test_torch_counts_its_gpus(ask):
-    assert ask({"torch": TORCH}, GPUS="2").gpus == ("", "")
-
-
-def test_torch_for_the_cpu_says_so(ask):
-    reported = ask({"torch": TORCH}, TORCH="2.8.0+cpu")
-    assert (reported.platform, reported.cuda) == (None, None)
+        (
+            {"tensorflow": TENSORFLOW.replace('"is_cuda_build": True', '"is_cuda_build": False')},
+            {},
+            ("2.21.0", (), None, None, NO_CUDNN),
+        ),
+        (
+            {"jax": JAX, "jaxlib": "", "jax_cuda13_plugin": ""},
+            {},
+            ("0.7.1", (), "cuda", "13", OF_JAX),
+        ),
+        ({"jax": JAX, "jaxlib": "__version__ = '0.7.1'"}, {}, ("0.7.1", (), None, None, None)),
+        (
+            {"jax": JAX, "jaxlib": "__version__ = '0.4.20+cuda12.cudnn89'"},
+            {"GPUS": "1"},
+            ("0.7.1", ("H100",), "cuda", "12", None),
+        ),
+        ({"torch": TORCH}, {}, ("2.8.0+cu128", (), "cuda", "12.8", TOO_OLD)),
+        ({"torch": TORCH}, {"GPUS": "2"}, ("2.8.0+cu128", ("", ""), "cuda", "12.8", None)),
+        ({"torch": TORCH}, {"TORCH": "2.8.0+cpu"}, ("2.8.0+cpu", (), None, None, TOO_OLD)),
+    ],
+)
+def test_what_a_framework_reports(ask, modules, environment, reported):
+    assert ask(modules, **environment) == Framework(next(iter(modules)), *reported)
 
 
 @pytest.mark.parametrize(
@@ -220,19 +209,72 @@ def test_a_folder_of_a_frameworks_name_is_no_framework(tmp_path: Path, monkeypat
     [
         "E0000 00:00:1795281232.816578   15479 cuda_platform.cc:52] failed call to cuInit: X",
         "2024-02-06 16:38:26.869: E external/xla/cuda_driver.cc:266] failed call to cuInit: X",
-        "WARNING:2025-02-06 16:38:26,869:jax._src.xla_bridge:987: failed call to cuInit: X",
         "WARNING:jax._src.xla_bridge:failed call to cuInit: X",
     ],
 )
 def test_the_marks_of_logs_are_left_out(line):
-    assert error_lines(f"noise\n{line}\n{line}\n") == ("failed call to cuInit: X",)
+    assert error_line(f"noise\n{line}\n{line}\n") == "failed call to cuInit: X"
 
 
-def test_tensorrt_is_missed_by_nobody():
-    assert error_lines("x.cc:1] Could not load dynamic library 'libnvinfer.so.8'; dlerror") == ()
+def test_tensorrt_is_missed_by_nobody_and_words_without_end_are_cut():
+    assert error_line("x.cc:1] Could not load dynamic library 'libnvinfer.so.8'; dlerror") is None
+    assert len(error_line(f"cuInit {'x' * 5000}")) == 200
 
 
-def test_words_without_end_are_cut():
-    reported = error_lines("\n".join(f"cuInit {number} {'x' * 5000}" for number in range(100)))
-    assert len(reported) == 8
-    assert max(map(len, reported)) == 200
+# ---- beside what NVML sees ----
+
+ONE = MachineFacts(
+    gpus=(GpuFacts(index=0, name="H100", uuid="GPU-a1"),), driver="580.65", cuda="13.0"
+)
+TWO = replace(ONE, gpus=(*ONE.gpus, GpuFacts(index=1, name="H100", uuid="GPU-b2")))
+LOST = replace(ONE, gpus=(*ONE.gpus, GpuFacts(index=1, name="H100", why={"uuid": "lost"})))
+NONE = MachineFacts(why={"gpus": "no NVIDIA driver"})
+TF = Framework("tensorflow", "2.21.0", (), "cuda", "12.5.1")
+ON_JAX = Framework("jax", "0.7.1", (), "cuda", "12")
+ON_TORCH = Framework("torch", "2.8.0", (), "cuda", "12.8")
+CPU = {"platform": None, "cuda": None}
+SEES_ONE = replace(TF, gpus=("H100",))
+
+
+@pytest.mark.parametrize(
+    ("framework", "machine", "environment", "state", "text", "step"),
+    [
+        (SEES_ONE, ONE, {}, "ok", "(CUDA 12.5.1) sees 1 GPU (H100), as NVML does", None),
+        (SEES_ONE, LOST, {}, "ok", "as NVML does", None),
+        (TF, NONE, {}, "ok", "sees no GPU", None),
+        (SEES_ONE, None, {}, "ok", "sees 1 GPU (H100)", None),
+        (SEES_ONE, NONE, {}, "warning", "sees 1 GPU (H100), and NVML none", None),
+        (replace(TF, **CPU), ONE, {}, "warning", "without CUDA", "[and-cuda]'"),
+        (replace(ON_JAX, **CPU), ONE, {}, "warning", "without CUDA", "'jax[cuda13]'"),
+        (replace(ON_JAX, **CPU), replace(ONE, cuda="12.2"), {}, "warning", "CUDA", "'jax[cuda12]'"),
+        (replace(ON_TORCH, **CPU), ONE, {}, "warning", "without CUDA", "build for CUDA 13"),
+        (replace(TF, platform="rocm"), ONE, {}, "warning", "for AMD's GPUs", "[and-cuda]'"),
+        (SEES_ONE, TWO, {"CUDA_VISIBLE_DEVICES": "GPU-b"}, "ok", "is 'GPU-b'", None),
+        (ON_JAX, ONE, {"JAX_PLATFORMS": "cpu"}, "ok", "JAX_PLATFORMS is 'cpu'", None),
+        (
+            TF,
+            replace(ONE, driver="470.82", cuda="11.4"),
+            {},
+            "warning",
+            "the driver 470.82 knows CUDA 11.4 at most, and it was built for CUDA 12.5.1",
+            "Update the NVIDIA driver",
+        ),
+        (TF, replace(ONE, cuda="12.0"), {}, "warning", "it does not say why", "dmesg"),
+        (replace(TF, problem=NO_CUDNN), ONE, {}, "warning", NO_CUDNN, "[and-cuda]'"),
+        (replace(ON_TORCH, problem=TOO_OLD), ONE, {}, "warning", TOO_OLD[:-1], "dmesg"),
+        (
+            Framework("torch", why="ImportError: numpy"),
+            ONE,
+            {},
+            "warning",
+            "PyTorch could not report its GPUs: ImportError: numpy.",
+            "import torch",
+        ),
+    ],
+)
+def test_what_is_said_of_it_beside_what_nvml_sees(
+    framework, machine, environment, state, text, step
+):
+    (found,) = compare_gpus([framework], machine, environment)
+    assert (found.state, text in found.text) == (state, True)
+    assert (found.next_step is None) if step is None else (step in found.next_step)

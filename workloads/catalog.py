@@ -6,25 +6,9 @@ Opens at once: a picker reads it, so it imports neither Keras nor NumPy.
 from __future__ import annotations
 
 import difflib
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass
 
 from dlmon.records.sanitize import SHOWN_LENGTH, quoted
-from workloads.architectures import ALEXNET, GOOGLENET, OVERFEAT, resnet, vgg
-from workloads.layers import (
-    LSTM,
-    Conv2D,
-    Counts,
-    Dense,
-    Dropout,
-    Embedding,
-    Flatten,
-    GlobalAveragePool,
-    Layer,
-    MaxPool2D,
-    Shape,
-    count,
-)
 
 # More threads than any machine has; a backend that is asked for millions aborts.
 MAX_THREADS = 4096
@@ -53,8 +37,11 @@ class Workload:
             `step_ms` (one batch: forward, forward and backward, or a training step).
         dataset: the data set's name in `workloads.data.load.DATASETS`.
         input_shape: one sample, without the batch axis.
-        layers: the layers with weights and those that change a shape; dropout
-            and activations do neither.
+        parameters: all weights, those that aren't trained too.
+        forward_flops: floating-point operations of the forward pass of one sample. A multiply-add
+            counts as 2, and only products with weights count, of a convolution with its zeros too.
+        train_flops: those of training on one sample: for each product another one for the gradient
+            of the weights, and one for that of its input, unless that is the sample itself.
         samples: training samples of the full data set, or of `steps` batches.
         validation_samples: how many of the first test samples every epoch
             validates on; None without validation.
@@ -67,8 +54,10 @@ class Workload:
     title: str
     source: str
     dataset: str
-    input_shape: Shape
-    layers: tuple[Layer, ...]
+    input_shape: tuple[int, ...]
+    parameters: int
+    forward_flops: int
+    train_flops: int
     batch_size: int
     epochs: int
     samples: int
@@ -79,41 +68,12 @@ class Workload:
     precision: str = "float32"
     mode: str = "train"
 
-    @property
-    def parameters(self) -> int:
-        return self._counts.parameters
-
-    @property
-    def forward_flops(self) -> int:
-        """Floating-point operations of the forward pass of one sample."""
-        return self._counts.forward_flops
-
-    @property
-    def train_flops(self) -> int:
-        """Floating-point operations of training on one sample."""
-        return self._counts.train_flops
-
     def flops_per_sample(self, mode: str) -> int:
         """Return the floating-point operations of one sample in a mode of `run`.
 
         An optimizer's operations are never counted, so gradients take as many as training.
         """
         return self.forward_flops if mode == "inference" else self.train_flops
-
-    @property
-    def output_shape(self) -> Shape:
-        return self._counts.output_shape
-
-    def with_vocabulary(self, vocabulary: int) -> Workload:
-        """Return the workload with an embedding of as many ids as its data turned out to have."""
-        first, *rest = self.layers
-        if not isinstance(first, Embedding):
-            raise ValueError(f"{self.name} reads no words")
-        return replace(self, layers=(replace(first, vocabulary=vocabulary), *rest))
-
-    @cached_property
-    def _counts(self) -> Counts:
-        return count(self.input_shape, self.layers)
 
 
 _HARDWARE_COMPARISON = (
@@ -131,12 +91,16 @@ def _imagenet(
     name: str,
     title: str,
     source: str,
-    layers: tuple[Layer, ...],
+    counts: tuple[int, int, int],
     size: int = 224,
     batch_size: int = 64,
     steps: int = 100,
 ) -> Workload:
-    """Return a network whose published numbers are times of one batch."""
+    """Return a network whose published numbers are times of one batch.
+
+    `counts` are its weights, and the operations of the forward pass and of training.
+    """
+    parameters, forward_flops, train_flops = counts
     return Workload(
         name=name,
         family="ImageNet-sized",
@@ -145,7 +109,9 @@ def _imagenet(
         metric="step_ms",
         dataset=f"imagenet-{size}",
         input_shape=(size, size, 3),
-        layers=layers,
+        parameters=parameters,
+        forward_flops=forward_flops,
+        train_flops=train_flops,
         batch_size=batch_size,
         epochs=1,
         samples=steps * batch_size,
@@ -161,20 +127,9 @@ _ALL = (
         source=_HARDWARE_COMPARISON,
         dataset="cifar10",
         input_shape=(32, 32, 3),
-        layers=(
-            Conv2D(32, 3, activation=None),
-            Conv2D(32, 3, activation=None),
-            MaxPool2D(2),
-            Conv2D(64, 3, activation=None),
-            Conv2D(64, 3, activation=None),
-            MaxPool2D(2),
-            Conv2D(128, 3, activation=None),
-            Conv2D(128, 3, activation=None),
-            Flatten(),
-            Dropout(0.3),
-            Dense(128),
-            Dense(10),
-        ),
+        parameters=1_337_002,
+        forward_flops=79_366_656,
+        train_flops=236_330_496,
         batch_size=100,
         epochs=10,
         samples=50_000,
@@ -188,7 +143,9 @@ _ALL = (
         metric="run_seconds",
         dataset="mnist",
         input_shape=(28, 28),
-        layers=(Flatten(), Dense(128), Dropout(0.2), Dense(10)),
+        parameters=101_770,
+        forward_flops=203_264,
+        train_flops=409_088,
         batch_size=32,
         epochs=10,
         samples=60_000,
@@ -202,7 +159,9 @@ _ALL = (
         metric="run_seconds",
         dataset="mnist",
         input_shape=(28, 28),
-        layers=(Flatten(), Dense(1000), Dropout(0.2), Dense(1000), Dropout(0.2), Dense(10)),
+        parameters=1_796_010,
+        forward_flops=3_588_000,
+        train_flops=9_196_000,
         batch_size=32,
         epochs=10,
         samples=60_000,
@@ -215,7 +174,9 @@ _ALL = (
         source=_CLOUD_CPUS,
         dataset="mnist-rows",
         input_shape=(784,),
-        layers=(Dense(512), Dropout(0.2), Dense(512), Dropout(0.2), Dense(10)),
+        parameters=669_706,
+        forward_flops=1_337_344,
+        train_flops=3_209_216,
         batch_size=128,
         epochs=20,
         samples=60_000,
@@ -228,16 +189,9 @@ _ALL = (
         source=_CLOUD_CPUS,
         dataset="mnist-planes",
         input_shape=(28, 28, 1),
-        layers=(
-            Conv2D(32, 3, padding="valid"),
-            Conv2D(64, 3, padding="valid"),
-            MaxPool2D(2),
-            Dropout(0.25),
-            Flatten(),
-            Dense(128),
-            Dropout(0.5),
-            Dense(10),
-        ),
+        parameters=1_199_882,
+        forward_flops=23_984_896,
+        train_flops=71_565_312,
         batch_size=128,
         epochs=12,
         samples=60_000,
@@ -250,20 +204,9 @@ _ALL = (
         source=_CLOUD_CPUS,
         dataset="cifar10-augmented",
         input_shape=(32, 32, 3),
-        layers=(
-            Conv2D(32, 3),
-            Conv2D(32, 3, padding="valid"),
-            MaxPool2D(2),
-            Dropout(0.25),
-            Conv2D(64, 3),
-            Conv2D(64, 3, padding="valid"),
-            MaxPool2D(2),
-            Dropout(0.25),
-            Flatten(),
-            Dense(512),
-            Dropout(0.5),
-            Dense(10),
-        ),
+        parameters=1_250_858,
+        forward_flops=41_482_240,
+        train_flops=122_677_248,
         batch_size=32,
         epochs=20,
         samples=50_000,
@@ -276,7 +219,9 @@ _ALL = (
         source=_CLOUD_CPUS,
         dataset="imdb-bigrams",
         input_shape=(400,),
-        layers=(Embedding(ESTIMATED_VOCABULARY, 50), GlobalAveragePool(of_steps=True), Dense(1)),
+        parameters=60_000_051,
+        forward_flops=100,
+        train_flops=300,
         batch_size=32,
         epochs=5,
         samples=25_000,
@@ -289,7 +234,9 @@ _ALL = (
         source=_CLOUD_CPUS,
         dataset="imdb-words",
         input_shape=(100,),
-        layers=(Embedding(20_000, 128), LSTM(64, bidirectional=True), Dropout(0.5), Dense(1)),
+        parameters=2_658_945,
+        forward_flops=19_661_056,
+        train_flops=58_983_168,
         batch_size=32,
         epochs=4,
         samples=25_000,
@@ -302,7 +249,9 @@ _ALL = (
         source=_CLOUD_CPUS,
         dataset="nietzsche",
         input_shape=(40, 57),
-        layers=(LSTM(128), Dense(57)),
+        parameters=102_585,
+        forward_flops=7_592_192,
+        train_flops=20_441_856,
         batch_size=128,
         epochs=10,
         samples=200_285,
@@ -311,31 +260,55 @@ _ALL = (
         "alexnet",
         "AlexNet, as in One Weird Trick: five convolutions",
         _CONVNET_BENCHMARKS,
-        ALEXNET,
+        (61_100_840, 1_428_376_960, 4_144_577_280),
         batch_size=128,
     ),
     _imagenet(
         "overfeat",
         "OverFeat, fast: five convolutions",
         _CONVNET_BENCHMARKS,
-        OVERFEAT,
+        (145_920_872, 5_602_807_808, 16_589_856_768),
         size=231,
         batch_size=128,
     ),
-    _imagenet("vgg-a", "VGG, model A: 11 layers", _CONVNET_BENCHMARKS, vgg(1, 1, 2, 2, 2)),
-    _imagenet("vgg16", "VGG, model D: 16 layers", _RESNETS, vgg(2, 2, 3, 3, 3)),
+    _imagenet(
+        "vgg-a",
+        "VGG, model A: 11 layers",
+        _CONVNET_BENCHMARKS,
+        (132_863_336, 15_218_180_096, 45_481_132_032),
+    ),
+    _imagenet(
+        "vgg16",
+        "VGG, model D: 16 layers",
+        _RESNETS,
+        (138_357_544, 30_940_528_640, 92_648_177_664),
+    ),
     _imagenet(
         "googlenet",
         "Inception v1, without auxiliary heads",
         f"{_FOUR_GPUS}; {_CNN_BENCHMARKS}",
-        GOOGLENET,
+        (6_998_552, 3_165_343_744, 9_260_003_328),
         batch_size=16,
     ),
-    _imagenet("resnet50", "ResNet of 50 layers", _RESNETS, resnet(3, 4, 6, 3)),
     _imagenet(
-        "resnet101", "ResNet of 101 layers", _CNN_BENCHMARKS, resnet(3, 4, 23, 3), batch_size=16
+        "resnet50",
+        "ResNet of 50 layers",
+        _RESNETS,
+        (25_636_712, 7_715_946_496, 22_911_811_584),
     ),
-    _imagenet("resnet152", "ResNet of 152 layers", _RESNETS, resnet(3, 8, 36, 3)),
+    _imagenet(
+        "resnet101",
+        "ResNet of 101 layers",
+        _CNN_BENCHMARKS,
+        (44_707_176, 15_140_388_864, 45_185_138_688),
+        batch_size=16,
+    ),
+    _imagenet(
+        "resnet152",
+        "ResNet of 152 layers",
+        _RESNETS,
+        (60_419_944, 22_564_831_232, 67_458_465_792),
+    ),
 )
 
 WORKLOADS: dict[str, Workload] = {workload.name: workload for workload in _ALL}

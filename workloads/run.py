@@ -34,6 +34,7 @@ class Feeds:
     validation: Feed | None
     evaluation: Feed | None
     origin: str
+    vocabulary: int | None
 
     @property
     def capped(self) -> bool:
@@ -103,7 +104,7 @@ class WorkloadRun:
         keras = importlib.import_module("keras")
         # A user's keras.json may name another.
         keras.config.set_dtype_policy(self.precision)
-        model = importlib.import_module("workloads.models").build(self.workload)
+        model = importlib.import_module("workloads.models").build(self.workload, feeds.vocabulary)
         self._set_jit(model, jit)
         record = Model(
             parameters=model.count_params(),
@@ -221,8 +222,6 @@ class WorkloadRun:
 
         try:
             data = load(self.workload.dataset, str(self.options.get("data") or "auto"))
-            if data.vocabulary is not None:
-                self.workload = self.workload.with_vocabulary(data.vocabulary)
             passes = data.inference if self.mode == "inference" else data.training
             main = passes(self.batch_size, self.steps_cap)
             return Feeds(
@@ -231,6 +230,7 @@ class WorkloadRun:
                 validation=testing(self.validation_samples),
                 evaluation=testing(self.evaluation_samples),
                 origin=data.origin,
+                vocabulary=data.vocabulary,
             )
         except DataError as error:
             raise Refused(str(error)) from None

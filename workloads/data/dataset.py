@@ -28,7 +28,7 @@ class Data:
             `keras.datasets` gives them, or one-hot bool.
         origin: real or synthetic.
         vocabulary: ids that occur, where the data decide how large the network
-            is; give it to `Workload.with_vocabulary` before building.
+            is; give it to `workloads.models.build`.
         augmented: every epoch shifts and flips the images again, and leaves out
             the samples that don't fill a batch.
         repeated: the training samples stand for any number of them.

@@ -18,7 +18,6 @@ from dlmon.figures.sections import (
     Line,
     Note,
     Section,
-    Table,
     as_sentence,
     with_texts,
 )
@@ -28,9 +27,8 @@ from dlmon.figures.sweeps import (
     heading_of,
     plan_text,
     sweep_json,
-    table_of,
+    sweep_table,
     with_band,
-    words_of,
 )
 from dlmon.log.label import read_label
 from dlmon.options.run import in_words, option_name
@@ -111,17 +109,6 @@ def picture_of(sweep: Sweep, workload: str) -> Chart | Bars:
     if axis is None or all(row.status == RunStatus.IMPOSSIBLE for row in rows):
         return _bars(sweep, rows)
     return _chart(workload, plan, rows, axis)
-
-
-def sweep_table(sweep: Sweep) -> Table:
-    """Return a row for each combination; the best ones are marked."""
-    rows, words = table_of(sweep), words_of(sweep.plan)
-    return Table(
-        ("", *rows[0].cells, ""),
-        tuple(("▶" if row.best else "", *row.cells.values(), row.note) for row in rows),
-        (False, *(heading not in words for heading in rows[0].cells), False),
-        levels=tuple("strong" if row.best else "" for row in rows),
-    )
 
 
 def _chart(workload: str, plan: Plan, rows: Sequence[CombinationRow], axis: str) -> Chart:

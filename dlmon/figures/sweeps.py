@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from dlmon.figures import units, verdicts
 from dlmon.figures.combinations import label, lead_changes, shared_text
+from dlmon.figures.sections import Table
 from dlmon.figures.validity import doubts_of_results
 from dlmon.log.folder import place_options
 from dlmon.options.run import in_words, option_name
 from dlmon.records import Outcome, RunStatus, SweepHeader, to_json
-from dlmon.records.record import record
 from dlmon.records.sanitize import clean
 from dlmon.sweep.plan import HOST, Combination, Plan
 from dlmon.sweep.progress import Sweep
@@ -42,68 +42,60 @@ _UNITS = {
 }
 _IN_MILLISECONDS = ("ms_per_sample", "step_ms")
 _MOST_VALUES = 8
+_BROKEN = (RunStatus.FAILED, RunStatus.OUT_OF_MEMORY, RunStatus.IMPOSSIBLE)
 
 
-@record(frozen=True)
-class SweepTableRow:
-    """One combination as the table shows it.
+def sweep_table(sweep: Sweep) -> Table:
+    """Return a row for each combination, in the order of the plan; of a price, where one is known.
 
-    `cells` are by the headings of their columns, the same ones in each row. `status` is running
-    while a run of it is made; `note` says why there is no figure, or that it is a projection, and
-    what speaks against its runs.
+    The best ones are marked. At its end a row says why there is no figure, or that it is a
+    projection, and what speaks against its runs.
     """
-
-    combination: Combination
-    cells: Mapping[str, str]
-    status: RunStatus
-    best: bool
-    note: str
-
-
-def table_of(sweep: Sweep) -> tuple[SweepTableRow, ...]:
-    """Return the rows of the table, in the order of the plan; of a price, where one is known."""
     plan, rows, judged = sweep.plan, rows_of(sweep), ranking_rows(sweep)
-    best = best_rows(sweep)
+    leaders = best_rows(sweep)
+    best = {leader.combination.index for leader in leaders.values()}
+    running = {slot.combination for slot in sweep.running}
+    columns: dict[str, list[str]] = {"": ["▶" * (row.combination.index in best) for row in rows]}
+    if _names_workloads(plan):
+        columns["workload"] = [row.combination.workload for row in rows]
+    for key in plan.varied:
+        columns[option_name(key)] = [f"{row.combination.varied[key]}" for row in rows]
+    columns["runs" if plan.repeats > 1 else "status"] = [
+        _status_text(row, plan, row.combination.index in running) for row in rows
+    ]
+    texts = {option_name(v.key) for v in plan.variations if isinstance(v.values[0], str)}
+    texts |= {"", "workload", "runs", "status"}
     metrics = set(plan.metrics.values())
     time = heading_of(plan.metrics[plan.workloads[0]]) if len(metrics) == 1 else "time"
-    priced = any(row.usd_per_million is not None for row in rows)
-    running = {slot.combination for slot in sweep.running}
-    table = []
-    for row in rows:
-        combination = row.combination
-        leader = best.get(combination.index)
-        is_best = leader is not None and leader.combination is combination
-        others = sum(each is leader for each in best.values()) - 1
-        is_running = combination.index in running
-        rate = row.samples_per_second
-        cells = {"workload": combination.workload} if _names_workloads(plan) else {}
-        cells |= {option_name(key): f"{value}" for key, value in combination.varied.items()}
-        status = _status_text(row, plan, is_running)
-        cells |= {"runs" if plan.repeats > 1 else "status": status, time: _time(row, metrics)}
-        cells["samples/s"] = "" if rate is None else units.rate(rate)
-        if priced:
-            cells["USD/M samples"] = _dollars(row.usd_per_million)
-        if plan.repeats > 1:
-            lead = _lead(leader, judged[combination.index], others)
-            cells["best is"] = "best" if is_best else lead
-        # What is said of the runs that its figure is of holds while another one runs.
-        note = _note(row) if row.completed or not is_running else ""
-        now = RunStatus.RUNNING if is_running else row.status
-        table.append(SweepTableRow(combination, cells, now, is_best, note))
-    return tuple(table)
-
-
-def words_of(plan: Plan) -> set[str]:
-    """Return the headings of the columns of the table that hold no numbers."""
-    varied = {option_name(v.key) for v in plan.variations if isinstance(v.values[0], str)}
-    return {"workload", "runs", "status", *varied}
+    columns[time] = [_time(row, metrics) for row in rows]
+    rates = [row.samples_per_second for row in rows]
+    columns["samples/s"] = ["" if rate is None else units.rate(rate) for rate in rates]
+    prices = [row.usd_per_million for row in rows]
+    if any(price is not None for price in prices):
+        columns["USD/M samples"] = [
+            "" if price is None else units.dollars(price).removesuffix(" USD") for price in prices
+        ]
+    if plan.repeats > 1:
+        columns["best is"] = [_lead(leaders, row) for row in judged]
+    # What is said of the runs that a figure is of holds while another one runs.
+    notes = (
+        _note(row) if row.completed or row.combination.index not in running else "" for row in rows
+    )
+    return Table(
+        (*columns, ""),
+        tuple(zip(*columns.values(), notes, strict=True)),
+        (*(heading not in texts for heading in columns), False),
+        levels=tuple(
+            "strong" if row.combination.index in best else "bad" if row.status in _BROKEN else ""
+            for row in rows
+        ),
+    )
 
 
 def without_result_text(sweep: Sweep) -> str:
     """Say how many of the runs that are done have no result: `, 1 failed, 2 impossible`."""
     statuses = Counter(outcome.status for outcome in sweep.outcomes.values())
-    named = (RunStatus.FAILED, RunStatus.OUT_OF_MEMORY, RunStatus.IMPOSSIBLE)
-    return "".join(f", {statuses[status]} {status}" for status in named if statuses[status])
+    return "".join(f", {statuses[status]} {status}" for status in _BROKEN if statuses[status])
 
 
 def _names_workloads(plan: Plan) -> bool:
@@ -131,16 +123,14 @@ def _time(row: CombinationRow, metrics: Collection[str]) -> str:
     return " ".join(part for part in (f"{mark}{found.number}", found.spread, unit) if part)
 
 
-def _lead(leader: CombinationRow | None, row: CombinationRow, others: int) -> str:
-    """Say how many times as fast the best of so many others is; nothing where that isn't sure."""
-    ratio = None if leader is None else leader.beside(row)
-    if leader is None or ratio is None or not leader.is_faster_than(row, others):
-        return ""
-    return units.ratio(ratio.value)
-
-
-def _dollars(value: float | None) -> str:
-    return "" if value is None else units.dollars(value).removesuffix(" USD")
+def _lead(leaders: Mapping[int, CombinationRow], row: CombinationRow) -> str:
+    """Say how many times as fast the best of those like a row is; nothing where that isn't sure."""
+    leader = leaders.get(row.combination.index)
+    if leader is None or leader.combination is row.combination:
+        return "" if leader is None else "best"
+    others = sum(each is leader for each in leaders.values()) - 1
+    ratio = leader.beside(row)
+    return units.ratio(ratio.value) if ratio and leader.is_faster_than(row, others) else ""
 
 
 def _note(row: CombinationRow) -> str:

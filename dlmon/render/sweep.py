@@ -13,7 +13,6 @@ from rich.text import Text
 from dlmon.exit_codes import INTERRUPTED_BY_USER
 from dlmon.figures import units
 from dlmon.figures.sections import Note
-from dlmon.figures.sweep_report import sweep_table
 from dlmon.figures.sweeps import (
     findings,
     outcome_text,
@@ -22,13 +21,14 @@ from dlmon.figures.sweeps import (
     resumed_by,
     slot_text,
     sweep_json,
-    table_of,
+    sweep_table,
 )
 from dlmon.log.label import read_label
 from dlmon.records import Began, Ended, Event, RunStatus
 from dlmon.render.console import print_error, table_console
 from dlmon.render.lines import print_line, print_sections
 from dlmon.signals import on_signals
+from dlmon.sweep.results import rows_of
 from dlmon.sweep.runner import SweepRun
 
 _LOOK_S = 1.0
@@ -132,7 +132,7 @@ def print_results(run: SweepRun) -> None:
     """Print what a sweep found, and its table; of one of which nothing ran, that alone."""
     console = table_console()
     console.print()
-    if all(row.status == RunStatus.NOT_RUN for row in table_of(run.sweep)):
+    if all(row.status == RunStatus.NOT_RUN for row in rows_of(run.sweep)):
         # Why not stands at each run above.
         count = len(run.sweep.plan.order)
         said = f"none of the {count:,} runs was made" if count > 1 else "the run was not made"

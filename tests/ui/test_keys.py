@@ -60,7 +60,6 @@ EXPORTED = {
     ("ExportScreen", "h"): "answer('html')",
     ("ExportScreen", "m"): "answer('go_on')",
     ("ExportScreen", "e"): "export",
-    ("SweepQuitScreen", "e"): "export",
     ("SweepStopScreen", "e"): "export",
 }
 # Where there is no table to sort, it is the output that o stands for.
@@ -135,7 +134,6 @@ def test_no_letter_stops_a_run_without_a_question():
     }
     assert stopping == {
         *("QuitScreen", "StopScreen", "AgainScreen"),
-        "SweepQuitScreen",
         "SweepStopScreen",
         "SweepGoOnScreen",
     }

@@ -2,30 +2,22 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
-from tui.screens.question import ONCE_MORE, Answer, QuestionScreen, stay
+from tui.screens.question import Answer, QuestionScreen, stay
 
 _NOW = Answer("stop", "s", "Stop now", "the current run counts as not run", "error", "Now")
 _LATER = "the current run is completed, and no other starts"
-_AFTER = Answer("after", "e", "Finish, then stop", _LATER, "primary", "Finish")
 
 
-class SweepQuitScreen(QuestionScreen):
-    """Answers `stop`, `after` or `stay`."""
-
-    QUESTION = "The sweep is still running."
-    ANSWERS = (_NOW, _AFTER, stay("Stay"))
-    ON_CTRL_C = "stop"
-    AFTER: ClassVar[tuple[tuple[str, str], ...]] = (ONCE_MORE,)
-
-
-class SweepStopScreen(SweepQuitScreen):
+class SweepStopScreen(QuestionScreen):
     """Answers `stop`, `after` or `stay`."""
 
     QUESTION = "Stop this sweep?"
-    ANSWERS = (_NOW, _AFTER, stay("Go on"))
-    AFTER = ()
+    ANSWERS = (
+        _NOW,
+        Answer("after", "e", "Finish, then stop", _LATER, "primary", "Finish"),
+        stay("Go on"),
+    )
+    ON_CTRL_C = "stop"
 
 
 class SweepGoOnScreen(QuestionScreen):

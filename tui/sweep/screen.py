@@ -19,26 +19,22 @@ from dlmon.figures.sweeps import (
     problems_of,
     resumed_by,
     slot_text,
-    table_of,
+    sweep_table,
     without_result_text,
-    words_of,
 )
 from dlmon.log.folder import log_of
 from dlmon.records import Event, Slot
-from dlmon.sweep.runner import SweepRun
+from dlmon.sweep.plan import Combination
+from dlmon.sweep.runner import CurrentRun, SweepRun
 from tui.requests import GoBack, ShowSweptSession, TellEnd
 from tui.screens.base import HELP, PALETTE, SESSIONS, THEME, TickingScreen, hidden
 from tui.screens.filtered import ROW_KEYS
+from tui.screens.question import ONCE_MORE
 from tui.sweep.chart import SweepChart
-from tui.sweep.lines import (
-    ShownRun,
-    SweepFindings,
-    SweepRunLines,
-    SweepTopLine,
-    status_of,
-)
-from tui.sweep.quit import SweepGoOnScreen, SweepQuitScreen, SweepStopScreen
+from tui.sweep.lines import SweepSentences, SweepTopLine, run_text, status_of
+from tui.sweep.quit import SweepGoOnScreen, SweepStopScreen
 from tui.sweep.table import SweepTable
+from tui.widgets.lines import BAD, MUTED, PLAIN
 
 
 class SweepScreen(TickingScreen):
@@ -96,8 +92,8 @@ class SweepScreen(TickingScreen):
         with Container(id="sweep"):
             yield SweepTable(id="table")
             yield SweepChart(id="chart")
-        yield SweepFindings()
-        yield SweepRunLines()
+        yield SweepSentences(id="findings")
+        yield SweepSentences(id="runs")
 
     def on_mount(self) -> None:
         """Begin to make the runs."""
@@ -141,7 +137,7 @@ class SweepScreen(TickingScreen):
     def _paint_results(self) -> None:
         """Show what only a run that begins or ends can change."""
         sweep = self.run.sweep
-        self._table.show(table_of(sweep), words_of(sweep.plan))
+        self._table.show(sweep_table(sweep))
         current = [*self.run.current.values()]
         if self._follows and current:
             self._table.highlight(current[-1].slot.combination)
@@ -150,46 +146,42 @@ class SweepScreen(TickingScreen):
 
     def _paint_highlighted(self) -> None:
         """Draw the highlighted combination's workload, and say in full why it has no figure."""
-        row = self._table.row
-        if row is None:
+        if not self._table.count:
             return
-        picture = picture_of(self.run.sweep, row.combination.workload)
+        combination, plan = self._highlighted, self.run.sweep.plan
+        picture = picture_of(self.run.sweep, combination.workload)
         self.query_one(SweepChart).show_found(picture)
-        name = slot_text(self.run.sweep.plan, row.combination)
-        noted = [f"{name}: {row.note}"] if row.note else []
-        self.query_one(SweepFindings).show([*noted, *self._findings])
+        note = self._table.notes[combination.index]
+        noted = [f"{slot_text(plan, combination)}: {note}"] if note else []
+        self.query_one("#findings", SweepSentences).show([*noted, *self._findings])
+
+    @property
+    def _highlighted(self) -> Combination:
+        return self.run.sweep.plan.combinations[self._table.index]
 
     def _paint_run(self) -> None:
-        run, line = self.run, self.query_one(SweepRunLines)
+        run, line = self.run, self.query_one("#runs", SweepSentences)
         if run.problem is not None:
-            line.show_sentences([run.problem], wrong=True)
+            line.show([run.problem], BAD)
         elif run.ended:
             left = len(run.sweep.left())
             done = "all runs done" if not left else f"{left} left for --resume"
             done += without_result_text(run.sweep)
             ended = f"{run.sweep.closed or 'ended'}: {done}; q leaves"
-            line.show_sentences([ended, *problems_of(run)])
-        elif shown := self._shown_runs():
-            line.show_runs(shown)
+            line.show([ended, *problems_of(run)], MUTED)
+        elif run.current or run.connecting:
+            sentences = [self._run_text(current) for current in run.current.values()]
+            line.show([*sentences, *(f"{host}  connecting …" for host in run.connecting)], PLAIN)
 
-    def _shown_runs(self) -> list[ShownRun]:
-        """Return the current runs, and the machines that are still to be reached."""
-        run, plan = self.run, self.run.sweep.plan
-        shown = []
-        for host in plan.hosts:
-            current = run.current.get(host)
-            if current is None:
-                if host in run.connecting:
-                    shown.append(ShownRun(f"{host}", doing="connecting"))
-                continue
-            slot, follower = current.slot, current.follower
-            name = slot_text(plan, plan.combinations[slot.combination], slot.repeat)
-            if follower is None:
-                shown.append(ShownRun(name))
-            else:
-                problem = follower.problem if host is not None else None
-                shown.append(ShownRun(name, follower.session, follower.snapshot(), problem=problem))
-        return shown
+    def _run_text(self, current: CurrentRun) -> str:
+        """Say how a run goes, or why nothing comes of it any more."""
+        plan, slot, follower = self.run.sweep.plan, current.slot, current.follower
+        name = slot_text(plan, plan.combinations[slot.combination], slot.repeat)
+        if follower is None:
+            return f"{name}  starting …"
+        if current.host is not None and follower.problem is not None:
+            return f"{name}  {follower.problem}"
+        return run_text(name, follower.snapshot())
 
     @property
     def _elapsed_s(self) -> float | None:
@@ -220,18 +212,14 @@ class SweepScreen(TickingScreen):
         """Show the session of the highlighted combination: the running one, else its last."""
         session = self._session()
         if session is None:
-            row = self._table.row
-            why = row.note if row is not None else ""
+            why = self._table.notes[self._table.index]
             self.notify(why or "nothing was run there yet", severity="warning", markup=False)
         else:
             self.post_message(session)
 
     def _session(self) -> ShowSweptSession | None:
         """Return the session of the highlighted combination: the running one, else its last."""
-        row, run = self._table.row, self.run
-        if row is None:
-            return None
-        index, plan = row.combination.index, run.sweep.plan
+        index, run, plan = self._highlighted.index, self.run, self.run.sweep.plan
         host = plan.host_of(Slot(index, 0))
         current = run.current.get(host)
         if current is not None and current.slot.combination == index and current.follower:
@@ -267,7 +255,8 @@ class SweepScreen(TickingScreen):
         elif self._leave_when_ended:
             self._go(interrupted=True)
         else:
-            self.ask(SweepQuitScreen(after=(self._rest,)), self._take_answer)
+            question = "The sweep is still running."
+            self.ask(SweepStopScreen(question, after=(ONCE_MORE, self._rest)), self._take_answer)
 
     def _take_answer(self, answer: str) -> None:
         if self.run.ended:

@@ -106,6 +106,10 @@ class StillRun(SweepRun):
         self.over.set()
 
 
+def highlighted_in(screen):
+    return screen.run.sweep.plan.combinations[screen.query_one(SweepTable).index]
+
+
 class ShownSweep:
     """A sweep on its screen."""
 
@@ -140,7 +144,7 @@ class ShownSweep:
 
     @property
     def highlighted(self):
-        return self.screen.query_one(SweepTable).row.combination
+        return highlighted_in(self.screen)
 
 
 @pytest.fixture
@@ -193,19 +197,19 @@ def show():
 # ---- what it shows ----
 
 
-async def test_the_place_counts_what_can_be_run(make_run, show):
+async def test_the_first_line_counts_the_runs_that_are_done(make_run, show):
     run = make_run({"batch_size": [32, 64, 70000]}, repeats=2)
     for slot in run.sweep.left():
         if run.sweep.plan.combinations[slot.combination].varied["batch_size"] == 70000:
             run.report(Ended(slot, IMPOSSIBLE_SIZE, 0.0))
     run.begin(None)
     async with show(run) as shown:
-        assert "combination 1 of 2  round 1 of 2" in shown.text
+        assert "2 of 6 runs done, 2 impossible" in shown.text
         run.current.clear()
         run.make(completed(0.5, took_s=8.0), completed(0.5, took_s=8.0))
         run.begin(None)
         await shown.settle()
-        assert "combination 1 of 2  round 2 of 2" in shown.text
+        assert "4 of 6 runs done" in shown.text
         assert "~ 00:16 left" in shown.text
 
 
@@ -377,7 +381,7 @@ async def test_the_session_of_a_host_is_shown_from_there_and_its_copy_once_it_is
     async with in_app(on_hosts) as (app, pilot):
         await pilot.press("home", "enter")
         await pilot.pause()
-        highlighted = app.screen.query_one(SweepTable).row.combination
+        highlighted = highlighted_in(app.screen)
         host, running = highlighted.varied["host"], training.session.header.id
         assert opened == [RemoteStart(host, running)]
         slot = on_hosts.current.pop(host).slot

@@ -17,7 +17,7 @@ from dlmon.figures.sweeps import (
     resumed_by,
     slot_text,
     sweep_json,
-    table_of,
+    sweep_table,
     without_result_text,
 )
 from dlmon.records import Began, Outcome, RunStatus, Slot
@@ -40,11 +40,19 @@ def once(*times, vary=None, **plan):
 
 
 def headings(sweep):
-    return list(table_of(sweep)[0].cells)
+    return list(sweep_table(sweep).headings[1:-1])
 
 
 def cells(sweep):
-    return [list(row.cells.values()) for row in table_of(sweep)]
+    return [list(row[1:-1]) for row in sweep_table(sweep).rows]
+
+
+def notes(sweep):
+    return [row[-1] for row in sweep_table(sweep).rows]
+
+
+def is_best(sweep):
+    return [row[0] == "▶" for row in sweep_table(sweep).rows]
 
 
 # ---- the table ----
@@ -58,9 +66,9 @@ def test_a_row_shows_what_is_varied_how_it_stands_and_how_fast_it_was():
         ["64", "out of memory", "", ""],
         ["128", "not run", "", ""],
     ]
-    rows = table_of(sweep)
-    assert [row.note for row in rows] == ["", "memory ran out with batch size 128", ""]
-    assert not any(row.best for row in rows)
+    assert notes(sweep) == ["", "memory ran out with batch size 128", ""]
+    assert not any(is_best(sweep))
+    assert sweep_table(sweep).levels == ("", "bad", "")
 
 
 def test_three_runs_bring_a_band_and_by_how_much_the_best_leads():
@@ -71,7 +79,7 @@ def test_three_runs_bring_a_band_and_by_how_much_the_best_leads():
         ["64", "3 of 3", "0.210 ± 0.025", "4,762", "best"],
         ["128", "3 of 3", "0.310 ± 0.025", "3,226", "1.48×"],
     ]
-    assert [row.best for row in table_of(sweep)] == [False, True, False]
+    assert is_best(sweep) == [False, True, False]
 
 
 def test_the_band_is_that_of_the_mean_and_is_left_out_where_it_reaches_down_to_zero():
@@ -98,7 +106,7 @@ def test_a_run_that_is_being_made_is_shown():
 def test_a_run_that_is_made_again_does_not_say_why_it_was_stopped():
     sweep = sweep_of(plan_of(SIZES), [Outcome(RunStatus.NOT_RUN, "stopped before its end")])
     sweep.fold(Began(Slot(0, 0), "session", 0.0))
-    assert table_of(sweep)[0].note == ""
+    assert notes(sweep)[0] == ""
 
 
 def test_several_workloads_have_a_column_and_units_of_their_own():
@@ -125,9 +133,10 @@ def test_what_speaks_against_its_runs_is_named_beside_a_row():
         replace(outcome, result=replace(outcome.result, against=against))
         for outcome, against in zip(outcomes, doubts, strict=True)
     ]
-    first, second = table_of(sweep_of(plan, doubted, outcomes))
-    assert first.note == "projected; in doubt: stalls, CPUs taken by the host"
-    assert second.note == "projected"
+    assert notes(sweep_of(plan, doubted, outcomes)) == [
+        "projected; in doubt: stalls, CPUs taken by the host",
+        "projected",
+    ]
 
 
 def test_a_price_brings_a_column():
@@ -187,7 +196,7 @@ def test_the_best_of_each_mode_is_named_and_none_across_them():
         "train: best: JAX, 2,500 samples/s",
         "inference: best: TensorFlow, 10,000 samples/s",
     ]
-    assert [row.best for row in table_of(sweep)] == [False, True, True, False]
+    assert is_best(sweep) == [False, True, True, False]
     as_json = sweep_json(new_header(sweep.plan, 7, 1.0), sweep, "sweep.jsonl")
     assert [row["best"] for row in as_json["rows"]] == [False, True, True, False]
     picture = picture_of(sweep, "mnist-mlp-small")
@@ -199,7 +208,7 @@ def test_the_best_is_found_by_throughput_and_not_by_a_time_that_holds_the_compil
     plan = plan_of({"jit": ["on", "off"]}, metric=metric)
     on, off = completed(0.2, seconds=30.0), completed(0.4, seconds=10.0)
     sweep = sweep_of(plan, [on], [off])
-    assert [row.best for row in table_of(sweep)] == [True, False]
+    assert is_best(sweep) == [True, False]
     assert findings(sweep)[0].startswith("best: JIT on, 5,000 samples/s")
     bars = picture_of(sweep, "mnist-mlp-small").bars
     assert [bar.text for bar in bars] == ["0.200 ms", "0.400 ms"]
@@ -209,7 +218,7 @@ def test_where_fewer_than_two_have_a_throughput_none_is_the_best():
     plan = plan_of({"threads": [1, 2]}, metric="run_seconds")
     sweep = sweep_of(plan, [completed(0.5, seconds=9.0)], [completed(None, seconds=8.0)])
     assert findings(sweep) == ["no best combination: fewer than two have a throughput"]
-    assert not any(row.best for row in table_of(sweep))
+    assert not any(is_best(sweep))
     unfinished = sweep_of(plan, [completed(0.5, seconds=9.0)])
     assert findings(unfinished) == []
 
@@ -255,7 +264,7 @@ def test_the_host_that_refuses_a_run_is_named_once():
         (lost, "gpu1 lets nobody in without a password"),
     ):
         sweep = sweep_of(plan, [outcome], [completed(0.5)])
-        assert table_of(sweep)[0].note == said
+        assert notes(sweep)[0] == said
         assert picture_of(sweep, "mnist-mlp-small").bars[0].text == said
         line = outcome_text(outcome, "ms_per_sample", plan.combinations[0])
         assert line == f"{outcome.status}: {said}"

@@ -22,10 +22,11 @@ MOST_ROUNDS = 50
 
 
 async def until_idle(min_sleep: float = 0, max_sleep: float = 5.0) -> None:
-    """Wait until no callback is ready, and no timer due soon."""
+    """Wait until no callback is ready, and no timer due soon but one that comes again and again."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + max_sleep
-    while loop.time() < deadline:
+    waited_s = 0.0
+    while loop.time() < deadline and waited_s < 2 * SOON_S:
         await asyncio.sleep(0)
         if loop._ready:  # type: ignore[attr-defined]
             continue
@@ -33,6 +34,7 @@ async def until_idle(min_sleep: float = 0, max_sleep: float = 5.0) -> None:
         left_s = min(timers, default=deadline) - loop.time()
         if left_s > SOON_S:
             return
+        waited_s += max(0.001, left_s)
         await asyncio.sleep(max(0.0, left_s))
 
 

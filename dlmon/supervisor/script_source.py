@@ -1,13 +1,11 @@
-"""Which code a script was: its file with its hash, and the git repository and commit it is in.
-
-Nothing is run to find out: git itself may run what a repository's settings name.
-"""
+"""Which code a script was: its file with its hash, and the git repository and commit it is in."""
 
 from __future__ import annotations
 
 import hashlib
 import os
 import re
+import subprocess
 from pathlib import Path
 
 from dlmon.files import read_regular
@@ -17,14 +15,7 @@ from dlmon.records.sanitize import clean
 from dlmon.script_name import NamedScript, named_script
 
 MOST_BYTES = 16 * 2**20
-_MOST_BYTES_OF_GIT = 4 * 2**20
-_MOST_FOLDERS = 64
-_COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
-_BRANCH = re.compile(r"ref: (refs/(?!.*\.\.)[^\n]{1,500})")
-_ORIGIN = re.compile(
-    r'^\[remote "origin"\][ \t]*$(?:\n(?!\[).*)*?\n[ \t]*url[ \t]*=[ \t]*(\S.*?)[ \t]*$',
-    re.MULTILINE,
-)
+_GIT_S = 2.0
 # As in https://name:password@host/path, ssh://git@host:22/path and git@host:path.
 _REMOTE = re.compile(r"(?:[a-z+]+://)?(?:[^@/]*@)?(\w[\w.-]*)(?::\d+(?=/))?[:/]+(.+?)(?:\.git)?/*")
 _LONGEST_REASON = 200
@@ -56,13 +47,15 @@ def script_source(command: tuple[str, ...], directory: str | None) -> ScriptSour
         file, sha256 = named.resolve(), hashlib.sha256(content).hexdigest()
     except _NOT_KNOWN as error:
         why["script_sha256"] = _reason(error)
+    around = folder if file is None else file.parent
     try:
-        git = _git_around(folder if file is None else file.parent)
+        # They run nothing that a repository's settings name, so that it may be anybody's.
+        top, home = _git(around, "rev-parse", "--show-toplevel", "--git-common-dir").split("\n")
+        repository = _repository(_git(around, "config", "--default", "", "remote.origin.url"))
+        repository = repository or str((around / home).resolve())
         if file is not None:
-            path_in_repository = str(file.relative_to(git.parent.resolve()))
-        homes = _homes(git)
-        repository = _repository(homes[-1])
-        commit = _commit(homes)
+            path_in_repository = clean(str(file.relative_to(Path(top).resolve())))
+        commit = _git(around, "rev-parse", "--verify", "HEAD")
     except _NOT_KNOWN as error:
         why["git_commit"] = _reason(error)
     path = None if file is None else str(file)
@@ -74,7 +67,7 @@ class _Unknown(Exception):
 
 
 # A name that no file can have is a ValueError.
-_NOT_KNOWN = (OSError, ValueError, _Unknown)
+_NOT_KNOWN = (OSError, ValueError, _Unknown, subprocess.TimeoutExpired)
 
 
 def _reason(error: Exception) -> str:
@@ -111,81 +104,39 @@ def _file_of(named: NamedScript, folder: Path) -> Path:
     raise _Unknown(f"the module {named.word} is not in the directory of the run")
 
 
-def _git_around(folder: Path) -> Path:
-    """Return the `.git` of the repository around a folder.
+def _git(folder: Path, *words: str) -> str:
+    """Return what git says of the repository around a folder.
 
     Raises:
-        _Unknown: there is none.
+        OSError, TimeoutExpired: it can't be asked.
+        _Unknown: there is none, or it has nothing to say.
     """
-    folder = folder.absolute()
-    for each in (folder, *folder.parents)[:_MOST_FOLDERS]:
-        if (each / ".git").exists():
-            return each / ".git"
-    raise _Unknown("not in a git repository")
+    environment = {name: text for name, text in os.environ.items() if not name.startswith("GIT_")}
+    try:
+        asked = subprocess.run(
+            ["git", "-c", "safe.directory=*", "-C", folder, *words],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            env={**environment, "LC_ALL": "C"},
+            timeout=_GIT_S,
+        )
+    except FileNotFoundError:
+        raise _Unknown("git is not installed") from None
+    errors = asked.stderr.decode("utf-8", "replace").strip()
+    if asked.returncode:
+        if "not a git repository" in errors:
+            raise _Unknown("not in a git repository")
+        unborn = "Needed a single revision" in errors
+        raise _Unknown("nothing was committed yet" if unborn else errors)
+    return "\n".join(map(clean, asked.stdout.decode("utf-8", "replace").splitlines()))
 
 
-def _homes(git: Path) -> list[Path]:
-    """Return the folders in which git keeps what is checked out, and last its branches.
-
-    Raises:
-        OSError, ValueError: one of git's files can't be read.
-    """
-    if git.is_file():
-        # Of a worktree or a submodule.
-        git = git.parent / _text(git).removeprefix("gitdir: ")
-    common = git / "commondir"
-    return [git, git / _text(common)] if common.exists() else [git]
-
-
-def _repository(home: Path) -> str:
-    """Return where a repository was cloned from, without a user and a password, else its path.
+def _repository(url: str) -> str | None:
+    """Return where a repository was cloned from, without a user and a password.
 
     The same host and path are one repository, by whichever protocol it was cloned.
-
-    Raises:
-        OSError, ValueError: its settings can't be read.
     """
-    settings = home / "config"
-    origin = _ORIGIN.search(_text(settings)) if settings.exists() else None
-    if origin is not None and origin[1].startswith("/"):
-        return clean(origin[1])
-    remote = None if origin is None else _REMOTE.fullmatch(origin[1])
-    return str(home.resolve()) if remote is None else clean(f"{remote[1]}/{remote[2]}")
-
-
-def _commit(homes: list[Path]) -> str:
-    """Return the commit that is checked out in a repository.
-
-    Raises:
-        OSError, ValueError: one of git's files can't be read.
-        _Unknown: there is none.
-    """
-    head = _text(homes[0] / "HEAD")
-    branch = _BRANCH.fullmatch(head)
-    if branch is None:
-        return _checked(head)
-    if any((home / "reftable").exists() for home in homes):
-        raise _Unknown("its repository keeps branches as reftable, which is not read")
-    for home in homes:
-        if (home / branch[1]).is_file():
-            return _checked(_text(home / branch[1]))
-    for home in homes:
-        if (home / "packed-refs").is_file():
-            for line in _text(home / "packed-refs").splitlines():
-                commit, _, name = line.partition(" ")
-                if name == branch[1]:
-                    return _checked(commit)
-    raise _Unknown("nothing was committed yet")
-
-
-def _checked(commit: str) -> str:
-    if _COMMIT.fullmatch(commit) is None:
-        raise _Unknown("git's files name no commit")
-    return commit
-
-
-def _text(path: Path) -> str:
-    text = read_regular(path, _MOST_BYTES_OF_GIT).decode("utf-8", "replace").strip()
-    if "\0" in text:
-        raise _Unknown("git's files name no commit")
-    return text
+    remote = _REMOTE.fullmatch(url)
+    if url.startswith("/") or remote is None:
+        return url if url.startswith("/") else None
+    return f"{remote[1]}/{remote[2]}"

@@ -1,4 +1,4 @@
-"""Which code a script was: its file's hash, and the commit that git's own files name."""
+"""Which code a script was: its file's hash, and the commit that git names."""
 
 import hashlib
 import os
@@ -96,11 +96,14 @@ def test_a_folder_that_may_not_be_looked_into_is_said(folder):
     assert source.why["script_sha256"] == "permission denied"
 
 
-def test_what_leads_to_a_repository_elsewhere_is_only_read_for_a_commit(folder):
-    (folder / ".git").write_bytes(b"gitdir: /dev/\0")
-    assert script_source((), str(folder)).why["git_commit"] == "git's files name no commit"
+def test_what_leads_to_no_repository_is_said(folder):
     (folder / ".git").write_bytes(b"gitdir: /nowhere")
-    assert script_source((), str(folder)).why["git_commit"] == "no such file or directory"
+    assert script_source((), str(folder)).why["git_commit"] == "not in a git repository"
+
+
+def test_without_git_there_is_no_commit(repository, monkeypatch):
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert script_source((), str(repository)).why["git_commit"] == "git is not installed"
 
 
 def test_a_command_that_is_a_script_itself_has_its_hash(folder):
@@ -129,29 +132,18 @@ def test_the_commit_is_that_of_where_the_script_lies(repository, tmp_path_factor
     assert source.commit == git(repository, "rev-parse", "HEAD")
 
 
-def test_branches_in_a_form_that_is_not_read_are_no_lack_of_commits(folder):
-    (folder / ".git" / "reftable").mkdir(parents=True)
-    (folder / ".git" / "HEAD").write_text("ref: refs/heads/.invalid\n")
-    why = script_source((), str(folder)).why["git_commit"]
-    assert why == "its repository keeps branches as reftable, which is not read"
-
-
 def test_the_commit_is_that_which_is_checked_out(repository):
     def found(folder=repository):
         return script_source((), str(folder)).commit
 
     head = git(repository, "rev-parse", "HEAD")
     assert found() == found(repository / "pkg") == head
-    git(repository, "pack-refs", "--all")
-    assert found() == head
     git(repository, "checkout", "-q", "--detach")
     assert found() == head
     worktree = repository.parent / f"{repository.name}-worktree"
     git(repository, "worktree", "add", "-q", "-b", "other", str(worktree))
     git(worktree, "commit", "-q", "--allow-empty", "-m", "second")
     assert found(worktree) == git(worktree, "rev-parse", "HEAD") != head
-    git(worktree, "pack-refs", "--all")
-    assert found(worktree) == git(worktree, "rev-parse", "HEAD")
 
 
 def test_a_repository_without_a_commit_has_none(folder):
@@ -159,24 +151,10 @@ def test_a_repository_without_a_commit_has_none(folder):
     assert script_source((), str(folder)).why["git_commit"] == "nothing was committed yet"
 
 
-@pytest.mark.parametrize(
-    "head",
-    [
-        b"",
-        b"\x1b[31m",
-        b"ref: ../../etc/passwd",
-        b"f" * 39,
-        b"F" * 40,
-        b"ref: refs/\0x",
-        b"ref: refs/../HEAD",
-    ],
-)
-def test_whatever_a_repository_names_only_a_commit_is_taken_for_one(folder, head):
-    (folder / ".git").mkdir()
-    (folder / ".git" / "HEAD").write_bytes(head)
-    source = script_source((), str(folder))
-    assert source.commit is None
-    assert source.why["git_commit"]
+def test_a_repository_runs_nothing_to_be_known(repository):
+    git(repository, "config", "core.fsmonitor", f"touch {repository / 'ran'}; false")
+    assert script_source((), str(repository)).commit
+    assert not (repository / "ran").exists()
 
 
 def place_of(folder):

@@ -5,11 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping, Sequence
 
-from dlmon.records import ANY, GpuFacts, GpuState, MachineFacts
+from dlmon.records import ANY, GpuFacts, MachineFacts
 from dlmon.records.record import record
 from dlmon.records.sanitize import quoted
-
-_NO_ANSWER = "the sensors did not answer"
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 _ASKED = re.compile(r"auto|cpu|gpu(:\d{1,4})?", re.ASCII)
@@ -17,10 +15,6 @@ _ASKED = re.compile(r"auto|cpu|gpu(:\d{1,4})?", re.ASCII)
 
 class DeviceError(ValueError):
     """A device that can't be had; the message is one sentence for a person."""
-
-
-class DeviceUnknown(DeviceError):
-    """A device that may be there, but the sensors did not report it this time."""
 
 
 @record(frozen=True)
@@ -75,8 +69,7 @@ def choose_device(
     except where the CPU or one GPU by number is asked for.
 
     Raises:
-        DeviceError: NVML doesn't see the GPU that is asked for; DeviceUnknown
-            where it might another time.
+        DeviceError: NVML doesn't see the GPU that is asked for.
     """
     check_device_name(asked)
     own = environment.get(VISIBLE)
@@ -84,13 +77,10 @@ def choose_device(
         return DeviceChoice("cpu", {VISIBLE: "-1"})
     gpus = facts.gpus if facts is not None else None
     if asked != "auto" and not gpus:
-        reason, may_be_there = "NVML found none", False
+        reason = "NVML found none"
         if gpus is None:
-            machine = facts or MachineFacts()
-            reason = machine.why.get("gpus", _NO_ANSWER)
-            may_be_there = "gpus" not in machine.why or _may_answer(machine.gpus_state)
-        kind = DeviceUnknown if may_be_there else DeviceError
-        raise kind(f"there is no GPU here: {reason}; use --device cpu")
+            reason = (facts or MachineFacts()).why.get("gpus", "the sensors did not answer")
+        raise DeviceError(f"there is no GPU here: {reason}; use --device cpu")
     if asked in ("auto", "gpu") and own is not None:
         kept = f"{VISIBLE}={own} is set and was left as it is"
         return DeviceChoice(asked, {}, _index_of(own, gpus or ()), kept)
@@ -116,13 +106,8 @@ def _gpu_numbered(index: int, gpus: Sequence[GpuFacts]) -> GpuFacts:
         raise DeviceError(f"there is no GPU {index} here; there {verb} {there}")
     if gpu.uuid is None:
         reason = gpu.why.get("uuid", "it does not answer")
-        kind = DeviceUnknown if _may_answer(gpu.state) else DeviceError
-        raise kind(f"GPU {index} can't be used: {reason}; use --device cpu")
+        raise DeviceError(f"GPU {index} can't be used: {reason}; use --device cpu")
     return gpu
-
-
-def _may_answer(state: GpuState | None) -> bool:
-    return state is not None and state.may_answer_later
 
 
 def _index_of(visible: str, gpus: Sequence[GpuFacts]) -> int | None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
 import importlib.util
 import json
 import os
@@ -18,7 +17,6 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from importlib import metadata
-from pathlib import Path
 
 from dlmon.launch.children import SAFE_PATH, die_with_parent, end_group
 from dlmon.records import TITLES
@@ -27,8 +25,7 @@ from dlmon.records.sanitize import clean
 OLDEST_PYTHON = (3, 10)
 DEADLINE_S = 15.0
 _MAX_BYTES = 1 << 16
-# What a machine that is full just now says to one more process.
-_TEMPORARY_ERRORS = {errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ETXTBSY}
+_NAME_ONE = "name one, such as /path/to/venv/bin/python"
 _MARK = b"\x1edlmon "
 # Builds of one module that go by other names in a registry.
 _DISTRIBUTIONS = {
@@ -66,10 +63,6 @@ sys.stdout.write(chr(30) + "dlmon " + json.dumps(answer) + chr(10))
 
 class InterpreterError(Exception):
     """The interpreter can't run workloads; the message is one sentence for a person."""
-
-
-class InterpreterNotExamined(InterpreterError):
-    """The interpreter could not be asked this time; it may be as good as any."""
 
 
 @dataclass(frozen=True)
@@ -114,16 +107,12 @@ async def examine_interpreter(
 
     Raises:
         InterpreterError: it can't be run, is no Python, is too old, or lacks
-            Keras 3 or the backend; InterpreterNotExamined where that may pass.
+            Keras 3 or the backend.
     """
     _check_known(backend)
-    command = _expanded(command)
+    command = os.path.expanduser(command)  # noqa: ASYNC240, PTH111
     modules = json.dumps(_modules(backend))
     return _checked(command, backend, await _answer(command, modules, deadline_s))
-
-
-def _expanded(command: str) -> str:
-    return os.path.expanduser(command)  # noqa: PTH111 - a ~ that names nobody stays
 
 
 def _check_known(backend: str) -> None:
@@ -157,17 +146,16 @@ async def _answer(command: str, modules: str, deadline_s: float) -> bytes:
             preexec_fn=die_with_parent(os.getpid()),
         )
     except (OSError, ValueError) as error:
-        temporary = isinstance(error, OSError) and error.errno in _TEMPORARY_ERRORS
-        kind = InterpreterNotExamined if temporary else InterpreterError
-        raise kind(f"{_named(command)} {_why_not_started(command, error)}") from None
+        why = (getattr(error, "strerror", None) or str(error)).lower()
+        raise InterpreterError(f"{_named(command)} can't be run: {why}; {_NAME_ONE}") from None
     assert process.stdout is not None
     try:
         return await asyncio.wait_for(process.stdout.readexactly(_MAX_BYTES), deadline_s)
     except asyncio.IncompleteReadError as ended:
         return ended.partial
     except asyncio.TimeoutError:
-        raise InterpreterNotExamined(
-            f"{_named(command)} did not answer within {deadline_s:g} s; name a Python interpreter"
+        raise InterpreterError(
+            f"{_named(command)} did not answer within {deadline_s:g} s; {_NAME_ONE}"
         ) from None
     finally:
         end_group(process.pid, signal.SIGKILL)
@@ -184,9 +172,7 @@ def _checked(command: str, backend: str, answer: bytes) -> Interpreter:
             for module, release in fields["found"].items()
         }
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        raise InterpreterError(
-            f"{name} is not a Python interpreter; name one, such as /path/to/venv/bin/python"
-        ) from None
+        raise InterpreterError(f"{name} is not a Python interpreter; {_NAME_ONE}") from None
     python = ".".join(map(str, version))
     if version < OLDEST_PYTHON:
         raise InterpreterError(f"{name} is Python {python}; the workloads need 3.10 or newer")
@@ -208,14 +194,3 @@ def _checked(command: str, backend: str, answer: bytes) -> Interpreter:
 
 def _named(command: str) -> str:
     return clean(command, 300)
-
-
-def _why_not_started(command: str, error: OSError | ValueError) -> str:
-    path = Path(command)
-    inside = path / "bin" / "python"
-    if inside.exists():
-        return f"is a folder; name the interpreter in it: {clean(str(inside), 300)}"
-    if isinstance(error, FileNotFoundError) and not path.exists():
-        return "is not there; name a Python interpreter, such as /path/to/venv/bin/python"
-    why = error.strerror if isinstance(error, OSError) else str(error)
-    return f"can't be run: {why}; name a Python interpreter, such as /path/to/venv/bin/python"

@@ -29,7 +29,6 @@ from dlmon.launch.children import command_of_folders, end_group, end_process
 from dlmon.launch.device import (
     DeviceChoice,
     DeviceError,
-    DeviceUnknown,
     check_cpus,
     choose_device,
     gpu_to_wake,
@@ -37,7 +36,6 @@ from dlmon.launch.device import (
 from dlmon.launch.interpreter import (
     Interpreter,
     InterpreterError,
-    InterpreterNotExamined,
     check_own_backend,
     examine_interpreter,
     installed_versions,
@@ -173,7 +171,8 @@ class Supervisor:
                 self._open_log(facts, interpreter, alerts)
             except _REFUSALS as error:
                 code = NOT_STARTED if self._job.script else WRONG_ARGUMENTS
-                self._answer(Refused(str(error), code, permanent=_is_permanent(error)))
+                lacks = isinstance(error, (DeviceError, InterpreterError))
+                self._answer(Refused(str(error), code, permanent=lacks))
                 return
             await self._supervise(launch)
         finally:
@@ -581,13 +580,6 @@ class Supervisor:
         snapshot = self._session.snapshot(now, ended=True)
         measures = measure_session(self._job, snapshot, self._session.machine.energy, now)
         return make_result(self._job, log, snapshot, measures, ending, now, time.time())
-
-
-def _is_permanent(error: Exception) -> bool:
-    """Return whether a machine lacks what was asked for, which another try would not change."""
-    if isinstance(error, (DeviceUnknown, InterpreterNotExamined)):
-        return False
-    return isinstance(error, (DeviceError, InterpreterError))
 
 
 def _children() -> set[int]:

@@ -69,7 +69,7 @@ def refusal(started):
 def test_a_program_that_is_no_python_starts_nothing(start_job, log_dir, tmp_path):
     path = tmp_path / "python"
     path.write_text("")
-    assert "can't be run: Permission denied" in refusal(start_job(python=str(path)))
+    assert "can't be run: permission denied" in refusal(start_job(python=str(path)))
     path.write_text("#!/bin/sh\necho garbage\n")
     path.chmod(0o755)
     why = f"{path} is not a Python interpreter"

@@ -8,13 +8,12 @@ from dlmon.launch.device import (
     VISIBLE,
     DeviceChoice,
     DeviceError,
-    DeviceUnknown,
     check_cpus,
     check_device_name,
     choose_device,
     gpu_to_wake,
 )
-from dlmon.records import GpuFacts, GpuState, MachineFacts
+from dlmon.records import GpuFacts, MachineFacts
 
 TWO_GPUS = MachineFacts(
     gpus=(GpuFacts(0, "NVIDIA A", "GPU-aaaa"), GpuFacts(1, "NVIDIA B", "GPU-bbbb"))
@@ -121,24 +120,6 @@ def test_auto_takes_what_there_is(facts):
 def test_a_gpu_that_is_not_there_is_refused_with_the_reason(asked, facts, reason, own):
     with pytest.raises(DeviceError, match=f"there is no GPU here: {reason}; use --device cpu"):
         choose_device(asked, facts, own)
-
-
-@pytest.mark.parametrize(
-    ("facts", "may_be_there"),
-    [
-        (None, True),
-        (MachineFacts(), True),
-        (MachineFacts(gpus_state=GpuState.LOST, why={"gpus": "the sensors ended"}), True),
-        (MachineFacts(gpus=(GpuFacts(0, "NVIDIA A", state=GpuState.LOST),)), True),
-        (MachineFacts(gpus_state=GpuState.ASLEEP, why={"gpus": "asleep"}), True),
-        (NO_DRIVER, False),
-        (NO_GPU, False),
-    ],
-)
-def test_a_gpu_that_was_not_reported_may_be_there_another_time(facts, may_be_there):
-    with pytest.raises(DeviceError) as refused:
-        choose_device("gpu:0", facts, {})
-    assert isinstance(refused.value, DeviceUnknown) == may_be_there
 
 
 def test_a_gpu_number_that_is_not_there_is_refused_with_those_that_are():

@@ -19,13 +19,12 @@ from dlmon.log.follower import Header, LogFollower, RecordFollower
 from dlmon.log.label import Label, read_label, runs_before_last
 from dlmon.records import Record, RecordError, Result, SessionHeader, Status, SweepHeader, decode
 from dlmon.records.record import record
-from dlmon.records.sanitize import SHOWN_LENGTH, SHOWN_PATH_LENGTH, clean, quoted
+from dlmon.records.sanitize import SHOWN_PATH_LENGTH, clean, quoted
 from dlmon.stop import BY_COMMAND, signal_that_stops
 
 _Entry = TypeVar("_Entry")
 
 _TAIL_BYTES = 1 << 16
-_OF_GLOBS = "*?["
 _SHOWN_IDS = 4
 _MADE_BY = {SessionHeader: "dlmon run", SweepHeader: "dlmon sweep"}
 
@@ -159,31 +158,9 @@ def find_sessions(text: str, directory: Path, where: str = "") -> list[Path]:
     """
     # A path may have a comma.
     parts = [text] if _is_path(text) and os.path.exists(text) else text.split(",")  # noqa: PTH110
-    found = {path: None for part in parts for path in _meant_by(part.strip(), directory, where)}
+    meant = (_meant_by(SessionHeader, part.strip(), directory, where) for part in parts)
+    found = {path: None for paths in meant for path in paths}
     return sorted(found, key=lambda path: (_began(SessionHeader, path), path))
-
-
-def _meant_by(text: str, directory: Path, where: str) -> list[Path]:
-    if not _is_path(text):
-        paths = _by_id(SessionHeader, directory)
-        if any(character in text for character in _OF_GLOBS):
-            return _matching(text, paths, directory, where)
-        if runs_before_last(text) is None and text not in paths:
-            named = _named(text, paths)
-            if named:
-                return named
-    return [find_session(text, directory, where)]
-
-
-def _matching(glob: str, paths: Mapping[str, Path], directory: Path, where: str) -> list[Path]:
-    found = [
-        path
-        for id, path in paths.items()
-        if fnmatchcase(id, glob) or fnmatchcase(read_label(path).name or "", glob)
-    ]
-    if not found:
-        raise NoSuchLog(f"no session in {directory} matches {quoted(glob)}; {_listing(where)}")
-    return found
 
 
 def find_log(kind: type[Header], text: str, directory: Path, where: str = "") -> Path:
@@ -192,15 +169,28 @@ def find_log(kind: type[Header], text: str, directory: Path, where: str = "") ->
     Raises:
         NoSuchLog: none, or several, are meant.
     """
+    found = _meant_by(kind, text, directory, where)
+    if len(found) > 1:
+        ids = _some(map(id_of, found))
+        raise SeveralLogs(f"{len(found)} {kind.TYPE}s are called {quoted(text)}: {ids}")
+    return found[0]
+
+
+def _meant_by(kind: type[Header], text: str, directory: Path, where: str) -> list[Path]:
+    """Return the logs that a word means: several only where it is a name or a glob.
+
+    Raises:
+        NoSuchLog: it means none, or is a prefix of several ids.
+    """
     noun = kind.TYPE
     if _is_path(text):
         given = Path(os.path.expanduser(text))  # noqa: PTH111 - a ~ that names nobody stays
         # Path.exists raises for a name that is too long; this does not.
         path = log_of(given, noun) if os.path.isdir(given) else given  # noqa: PTH112
         if os.path.exists(path):  # noqa: PTH110
-            return Path(os.path.abspath(path))  # noqa: PTH100 - links stay as given
+            return [Path(os.path.abspath(path))]  # noqa: PTH100 - links stay as given
         raise NoSuchLog(f"there is no log at {clean(str(path), SHOWN_PATH_LENGTH)}")
-    paths = _by_id(kind, directory)
+    paths = {id_of(path): path for path in log_paths(kind, directory)}
     if not paths:
         raise NoSuchLog(
             f"there are no {noun}s in {directory} yet; {_MADE_BY[kind]}{where} makes one"
@@ -209,61 +199,32 @@ def find_log(kind: type[Header], text: str, directory: Path, where: str = "") ->
     if before_last is not None:
         by_start = sorted(paths.values(), key=lambda path: _began(kind, path), reverse=True)
         if before_last < len(by_start):
-            return by_start[before_last]
-        raise NoSuchLog(f"{text} matches none: {_counted(len(by_start), noun)} in {directory}")
+            return [by_start[before_last]]
+        raise NoSuchLog(f"{text} matches none of the {len(by_start):,} in {directory}")
     if text in paths:
-        return paths[text]
-    named = _named(text, paths)
-    if len(named) == 1:
-        return named[0]
-    if named:
-        raise SeveralLogs(
-            f"{len(named)} {noun}s are called {quoted(text)}: {_some(map(id_of, named))}"
-        )
-    likely = [i for i in sorted(paths) if i.startswith(text)] if text else []
+        return [paths[text]]
+    # No name has a character of globs.
+    names = {id: (read_label(path).name or "") for id, path in paths.items()}
+    found = [
+        paths[id]
+        for id, name in names.items()
+        if (name and fnmatchcase(name, text)) or fnmatchcase(id, text)
+    ]
+    if found:
+        return found
+    likely = [id for id in sorted(paths) if id.startswith(text)] if text else []
     if len(likely) == 1:
-        return paths[likely[0]]
+        return [paths[likely[0]]]
     if likely:
         raise SeveralLogs(f"{quoted(text)} could be any of {len(likely)} {noun}s: {_some(likely)}")
     raise NoSuchLog(
-        f"there is no {noun} {quoted(text)} in {directory}; {_hint(text, paths, where)}"
+        f"there is no {noun} {quoted(text)} in {directory}; dlmon sessions{where} lists what there "
+        "is"
     )
-
-
-def _hint(text: str, paths: Mapping[str, Path], where: str) -> str:
-    """Name what was meant, by a name that begins so or is nearly the same; else where to look."""
-    import difflib
-
-    names = {read_label(path).name: None for path in paths.values()}
-    known = [name for name in names if name is not None]
-    word = text[:SHOWN_LENGTH].lower()
-    longer = [name for name in known if word and name.lower().startswith(word)]
-    folded = {name.lower(): name for name in (*known, *paths)}
-    near = difflib.get_close_matches(word, folded, n=1, cutoff=0.75)
-    likely = [f'"{name}"' for name in longer] or [f'"{folded[name]}"' for name in near]
-    if likely:
-        return f"did you mean {_some(likely)}?"
-    return _listing(where)
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"there is 1 {noun}" if count == 1 else f"there are {count:,} {noun}s"
-
-
-def _listing(where: str) -> str:
-    return f"dlmon sessions{where} lists what there is"
 
 
 def _is_path(text: str) -> bool:
     return os.sep in text or text.endswith(".jsonl")
-
-
-def _by_id(kind: type[Header], directory: Path) -> dict[str, Path]:
-    return {id_of(path): path for path in log_paths(kind, directory)}
-
-
-def _named(name: str, paths: Mapping[str, Path]) -> list[Path]:
-    return [path for path in paths.values() if name and read_label(path).name == name]
 
 
 def _some(ids: Iterable[str]) -> str:

@@ -23,7 +23,6 @@ from dlmon.log.directory import (
     stop_session,
 )
 from dlmon.log.folder import LOG_NAME, id_of, log_directory
-from dlmon.log.follower import LogFollower
 from dlmon.log.label import Label, refuse_name, write_label
 from dlmon.records import Failure, Notice, Result, Status, encode
 
@@ -156,28 +155,12 @@ def test_what_is_no_session_is_passed_over(tmp_path, monkeypatch):
     assert [entry.header.id for entry in list_sessions(tmp_path)] == ["good"]
 
 
-def test_a_session_that_vanishes_while_it_is_listed_is_passed_over(tmp_path, monkeypatch):
-    gone = log_of(tmp_path, "gone")
-    log_of(tmp_path, "stays")
-
-    def vanish(path):
-        gone.unlink(missing_ok=True)
-        return LogFollower(path)
-
-    monkeypatch.setattr("dlmon.log.directory.LogFollower", vanish)
-    assert [entry.header.id for entry in list_sessions(tmp_path)] == ["stays"]
-
-
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may enter everything")
 def test_a_folder_that_may_not_be_entered_is_passed_over(tmp_path):
     log_of(tmp_path, "good")
     log_of(tmp_path, "locked").parent.chmod(0)
     assert [entry.header.id for entry in list_sessions(tmp_path)] == ["good"]
     (tmp_path / "locked").chmod(0o700)
-
-
-def test_there_are_no_sessions_where_there_is_no_directory(tmp_path):
-    assert list_sessions(tmp_path / "missing") == []
 
 
 def test_a_result_is_found_behind_a_torn_line_and_however_long_it_is(tmp_path):
@@ -194,25 +177,12 @@ def test_a_result_must_be_the_last_record(tmp_path):
     assert (entry.status, entry.result) == (Status.INTERRUPTED, None)
 
 
-def test_a_log_of_nothing_but_noise_has_no_result(tmp_path):
-    path = log_of(tmp_path, "one")
-    with path.open("ab") as log:
-        log.write(b"noise " * 100_000)
-    assert read_entry(path).result is None
-
-
 def test_a_session_is_found_by_id_or_unique_prefix(tmp_path, three):
     for name, path in three.items():
         assert find_session(name, tmp_path) == path
     ids = list(three)
     assert find_session("20261120-1456", tmp_path) == three[ids[0]]
     assert find_session("20261121", tmp_path) == three[ids[2]]
-
-
-def test_an_id_wins_over_the_ids_that_it_begins(tmp_path):
-    short, long = log_of(tmp_path, "run"), log_of(tmp_path, "run-2")
-    assert find_session("run", tmp_path) == short
-    assert find_session("run-", tmp_path) == long
 
 
 def test_a_session_is_found_by_the_path_of_its_log_or_folder(tmp_path, three, monkeypatch):
@@ -243,7 +213,7 @@ def test_last_is_the_one_that_began_last_whatever_its_id(tmp_path, three):
         ("~nobody-of-that-name/x", "there is no log at ~nobody-of-that-name/x"),
         ("~", 'there is no session "~" in '),
         ("missing.jsonl", "there is no log at missing.jsonl"),
-        ("last~3", "last~3 matches none: there are 3 sessions in "),
+        ("last~3", "last~3 matches none of the 3 in "),
         ("last~", 'there is no session "last~" in '),
         ("last~-1", 'there is no session "last~-1" in '),
         ("last~1234567890", 'there is no session "last~1234567890" in '),
@@ -255,24 +225,6 @@ def test_what_means_no_session_or_several_is_said(tmp_path, three, name, complai
     with pytest.raises(NoSuchLog) as error:
         find_session(name, tmp_path)
     assert complaint in str(error.value)
-
-
-@pytest.mark.parametrize(
-    ("typed", "hint"),
-    [
-        ("my", 'did you mean "my first", "my second"?'),
-        ("my fist", 'did you mean "my first"?'),
-        ("20261120-145600-x-0022", 'did you mean "20261120-145600-x-0002"?'),
-        ("nothing", "dlmon sessions lists what there is"),
-        ("", "dlmon sessions lists what there is"),
-    ],
-)
-def test_what_was_nearly_typed_is_suggested(tmp_path, typed, hint):
-    for number, name in enumerate(("my first", "my second")):
-        write_label(log_of(tmp_path, f"20261120-145600-x-000{number + 1}"), Label(name))
-    with pytest.raises(NoSuchLog) as error:
-        find_session(typed, tmp_path)
-    assert str(error.value).endswith(hint)
 
 
 @pytest.mark.parametrize(
@@ -298,26 +250,18 @@ def test_what_makes_or_shows_a_session_is_told_where_too(tmp_path):
         running_session(tmp_path, where)
 
 
-def test_a_path_that_leads_nowhere_is_shown_in_part_where_it_is_long(tmp_path):
+def test_a_sentence_shows_a_long_path_and_many_sessions_in_part(tmp_path):
     with pytest.raises(NoSuchLog) as error:
         find_session("/" + "nowhere/" * 500, tmp_path)
     sentence = str(error.value)
     assert sentence.startswith("there is no log at /nowhere/nowhere/")
     assert sentence.endswith("…")
     assert len(sentence) < 250
-
-
-def test_many_sessions_that_could_be_meant_are_not_all_listed(tmp_path):
     for number in range(9):
         log_of(tmp_path, f"run-{number}")
     with pytest.raises(NoSuchLog) as error:
         find_session("run", tmp_path)
     assert str(error.value).endswith("any of 9 sessions: run-0, run-1, run-2, run-3, …")
-    for number in range(4, 9):
-        (tmp_path / f"run-{number}" / LOG_NAME).unlink()
-    with pytest.raises(NoSuchLog) as error:
-        find_session("run", tmp_path)
-    assert str(error.value).endswith("any of 4 sessions: run-0, run-1, run-2, run-3")
 
 
 def test_a_session_is_found_by_its_name_behind_its_id_and_before_a_prefix(tmp_path, three):
@@ -378,9 +322,9 @@ def test_a_list_means_each_session_once_the_oldest_first(tmp_path, named, text, 
         ("", 'there is no session "" in '),
         ("a,", 'there is no session "" in '),
         ("a,nothing", 'there is no session "nothing" in '),
-        ("x*", 'no session in {directory} matches "x*"'),
+        ("x*", 'there is no session "x*" in {directory}'),
         ("a,/nowhere/x", "there is no log at /nowhere/x"),
-        ("[", 'matches "["'),
+        ("[", 'there is no session "["'),
     ],
 )
 def test_a_list_of_which_a_part_means_nothing_is_refused(tmp_path, named, text, complaint):

@@ -24,7 +24,6 @@ from dlmon.launch.device import DeviceChoice
 from dlmon.launch.job import Job
 from dlmon.records import FRAMEWORKS, SCRIPT_PHASE, Failure, FailureKind, Phase, Record
 from dlmon.session.session import NOTHING_SEEN
-from dlmon.stop import signal_name
 from dlmon.supervisor.channel import Asked
 from dlmon.supervisor.child import Child
 from dlmon.supervisor.expected import expected_of
@@ -216,13 +215,6 @@ def _socket_folder() -> Path:
             with contextlib.suppress(OSError):
                 return Path(tempfile.mkdtemp(prefix="dlmon-", dir=place))
     return Path(tempfile.mkdtemp(prefix="dlmon-"))
-
-
-def describe_end(returned: int) -> str:
-    """Say how a script that did not end well ended."""
-    if returned < 0:
-        return f"the script ended by {signal_name(-returned)}"
-    return f"the script ended with exit code {returned}"
 
 
 def sightings(folder: Path) -> set[str]:

@@ -28,29 +28,15 @@ from dlmon.session.session import NEVER_STEADY, NO_WORKLOAD, NOTHING_SEEN, STEAD
 from dlmon.session.snapshot import Snapshot
 from dlmon.stop import signal_name
 from dlmon.supervisor.exception_line import find_error
-from dlmon.supervisor.script import describe_end
 
-# What C++ and TensorFlow write before they abort or crash for want of memory.
-# The allocator's own line comes before the error, and may be all that a crash leaves time for.
 MOST_LOOPS = 100
-_FAILED_ALLOCATION = re.compile(
-    r"std::bad_alloc|RESOURCE_EXHAUSTED|OOM when allocating|ran out of memory trying to allocate"
-)
-# What Python, PyTorch, TensorFlow and JAX call it in an exception.
+# What Python, PyTorch, TensorFlow, JAX and C++ call it in an exception, or before they crash.
+# The allocator's own line may be all that a crash leaves time for.
 _OUT_OF_MEMORY = re.compile(
-    r"MemoryError\b|out of memory|resource_?exhausted|failed to allocate|not enough memory",
+    r"MemoryError\b|std::bad_alloc|out of memory|resource_?exhausted|failed to allocate"
+    r"|OOM when allocating|not enough memory",
     re.IGNORECASE,
 )
-
-SIGNAL_WORDS: dict[int, str] = {
-    signal.SIGKILL: "it was killed from outside (SIGKILL)",
-    signal.SIGSEGV: "it crashed with a segmentation fault (SIGSEGV)",
-    signal.SIGABRT: "it aborted (SIGABRT)",
-    signal.SIGBUS: "it crashed with a bus error (SIGBUS)",
-    signal.SIGILL: "it used an instruction that this CPU lacks (SIGILL)",
-    signal.SIGFPE: "it crashed with an arithmetic error (SIGFPE)",
-    signal.SIGTERM: "it was ended from outside (SIGTERM)",
-}
 # The exit code of a workload that refuses its options (workloads/__main__.py).
 _REFUSED = 69
 _FIGURES_OF_A_RUN = (
@@ -261,32 +247,27 @@ def _status(ending: Ending, batch_size: object) -> tuple[Status, str | None, Fai
         return Status.STOPPED, None, None
     if ending.failure is not None:
         return Status.FAILED, ending.failure.text, ending.failure.kind
-    if code is not None and ending.is_script:
-        kind = FailureKind.UNKNOWN if code > 0 else FailureKind.SIGNAL
-        if code == -signal.SIGKILL:
-            kind = FailureKind.OUT_OF_MEMORY if ending.out_of_memory else FailureKind.KILLED
-        memory = "memory ran out: " if kind is FailureKind.OUT_OF_MEMORY else ""
-        # A signal ended it before it could say why: what it wrote last is of something else.
-        found = find_error(ending.last_output, code) if code > 0 else None
-        why = "" if found is None else f": {found}"
+    who = "the script" if ending.is_script else "the workload"
+    if code is None or code >= 0:
+        found = None if code is None else find_error(ending.last_output, code)
+        kind = FailureKind.REFUSED if code == _REFUSED else FailureKind.UNKNOWN
         if found is not None and code == 1:
             is_memory = _OUT_OF_MEMORY.search(found)
             kind = FailureKind.OUT_OF_MEMORY if is_memory else FailureKind.EXCEPTION
-        return Status.FAILED, f"{memory}{describe_end(code)}{why}", kind
-    if code is None or code > 0:
-        why = f"the workload ended with exit code {code} and gave no reason"
-        return Status.FAILED, why, FailureKind.REFUSED if code == _REFUSED else FailureKind.UNKNOWN
-    size = f" (batch size {batch_size:,})" if isinstance(batch_size, int) else ""
-    if -code == signal.SIGKILL and ending.out_of_memory:
-        why = f"memory ran out{size} and the kernel killed it"
-        return Status.FAILED, why, FailureKind.OUT_OF_MEMORY
-    how = SIGNAL_WORDS.get(-code) or f"it ended by {signal_name(-code)}"
-    for line in ending.last_output if -code in _CRASHES else ():
-        if _FAILED_ALLOCATION.search(line.text):
-            memory = "GPU memory" if "GPU" in line.text else "memory"
-            return Status.FAILED, f"{memory} ran out{size}: {how}", FailureKind.OUT_OF_MEMORY
+        why = "" if found is None else f": {found}"
+        return Status.FAILED, f"{who} ended with exit code {code}{why}", kind
+    # What a script wrote before a crash may be of another of its processes.
+    said = () if ending.is_script or -code not in _CRASHES else ending.last_output
     kind = FailureKind.KILLED if -code == signal.SIGKILL else FailureKind.SIGNAL
-    return Status.FAILED, how, kind
+    what = ""
+    if -code == signal.SIGKILL and ending.out_of_memory:
+        what = "memory ran out"
+    elif line := next((line.text for line in said if _OUT_OF_MEMORY.search(line.text)), None):
+        what = "GPU memory ran out" if "GPU" in line else "memory ran out"
+    if what:
+        kind = FailureKind.OUT_OF_MEMORY
+        what += f" (batch size {batch_size:,}): " if isinstance(batch_size, int) else ": "
+    return Status.FAILED, f"{what}{who} ended by {signal_name(-code)}", kind
 
 
 def _device_name(snapshot: Snapshot) -> str | None:

@@ -268,7 +268,7 @@ def test_a_segmentation_fault_is_reported_in_words(start):
     session = start(epochs=3, script={"epoch 1": [["say", "last words"], ["segfault"]]})
     result = session.wait_for_end()
     assert result.status == "failed"
-    assert result.error == "it crashed with a segmentation fault (SIGSEGV)"
+    assert result.error == "the workload ended by SIGSEGV"
     assert result.exit_code == -signal.SIGSEGV
     assert "last words" in [line.text for line in session.records(Output)]
 
@@ -322,7 +322,7 @@ def test_running_out_of_memory_is_reported_with_the_batch_size(start, limited_me
     Path(go_on).touch()
     result = session.wait_for_end()
     assert result.status == "failed"
-    assert result.error == "memory ran out (batch size 48) and the kernel killed it"
+    assert result.error == "memory ran out (batch size 48): the workload ended by SIGKILL"
     assert result.exit_code == -signal.SIGKILL
 
 

@@ -62,93 +62,55 @@ def result(
     return make_result(job, "log", snapshot, measures, ending, now_ns, 1.0)
 
 
+BY = "the workload ended by "
+OOM = "memory ran out (batch size 100): " + BY
+
+
 @pytest.mark.parametrize(
-    ("ending", "status", "error"),
+    ("ending", "status", "error", "kind"),
     [
-        ({"exit_code": 0}, "completed", None),
-        ({"exit_code": 0, "stopped_by": StopCause.CTRL_C}, "completed", None),
-        ({"exit_code": 75, "stopped_by": StopCause.CTRL_C}, "stopped", None),
-        ({"exit_code": -9, "stopped_by": StopCause.CTRL_C}, "stopped", None),
-        ({"exit_code": 1, "failure": "ValueError: no"}, "failed", "ValueError: no"),
-        ({"exit_code": 3}, "failed", "the workload ended with exit code 3 and gave no reason"),
-        ({"exit_code": -9}, "failed", "it was killed from outside (SIGKILL)"),
+        ({"exit_code": 0}, "completed", None, None),
+        ({"exit_code": 0, "stopped_by": StopCause.CTRL_C}, "completed", None, None),
+        ({"exit_code": 75, "stopped_by": StopCause.CTRL_C}, "stopped", None, None),
+        ({"exit_code": -9, "stopped_by": StopCause.CTRL_C}, "stopped", None, None),
+        ({"exit_code": 1, "failure": "ValueError: no"}, "failed", "ValueError: no", "exception"),
+        ({"exit_code": 3}, "failed", "the workload ended with exit code 3", "unknown"),
+        ({"exit_code": REFUSED}, "failed", "the workload ended with exit code 69", "refused"),
+        ({"exit_code": -9}, "failed", BY + "SIGKILL", "killed"),
+        ({"exit_code": -9, "out_of_memory": True}, "failed", OOM + "SIGKILL", "out_of_memory"),
         (
-            {"exit_code": -9, "out_of_memory": True},
+            {"exit_code": -6, "last_output": ["terminate called after 'std::bad_alloc'", " x"]},
             "failed",
-            "memory ran out (batch size 100) and the kernel killed it",
+            OOM + "SIGABRT",
+            "out_of_memory",
         ),
         (
-            {
-                "exit_code": -6,
-                "last_output": ["terminate called after throwing 'std::bad_alloc'", "  what(): x"],
-            },
+            {"exit_code": -11, "last_output": ["RESOURCE_EXHAUSTED: on device:CPU:0", "----"]},
             "failed",
-            "memory ran out (batch size 100): it aborted (SIGABRT)",
+            OOM + "SIGSEGV",
+            "out_of_memory",
         ),
         (
-            {
-                "exit_code": -11,
-                "last_output": ["RESOURCE_EXHAUSTED: OOM when allocating on device:CPU:0", "----"],
-            },
+            {"exit_code": -6, "last_output": ["failed to allocate memory on device:GPU:0"]},
             "failed",
-            "memory ran out (batch size 100): it crashed with a segmentation fault (SIGSEGV)",
-        ),
-        (
-            {
-                "exit_code": -11,
-                "last_output": ["Allocator (mklcpu) ran out of memory trying to allocate 6.10GiB"],
-            },
-            "failed",
-            "memory ran out (batch size 100): it crashed with a segmentation fault (SIGSEGV)",
-        ),
-        (
-            {
-                "exit_code": -6,
-                "last_output": ["RESOURCE_EXHAUSTED: failed to allocate memory on device:GPU:0"],
-            },
-            "failed",
-            "GPU memory ran out (batch size 100): it aborted (SIGABRT)",
+            "GPU " + OOM + "SIGABRT",
+            "out_of_memory",
         ),
         (
             {"exit_code": -15, "last_output": ["RESOURCE_EXHAUSTED: retried"]},
             "failed",
-            "it was ended from outside (SIGTERM)",
+            BY + "SIGTERM",
+            "signal",
         ),
-        ({"exit_code": -6, "last_output": ["double free"]}, "failed", "it aborted (SIGABRT)"),
-        ({"exit_code": -11}, "failed", "it crashed with a segmentation fault (SIGSEGV)"),
-        ({"exit_code": -1}, "failed", "it ended by SIGHUP"),
-        ({"exit_code": -999}, "failed", "it ended by signal 999"),
-        (
-            {"exit_code": None, "failure": "x could not be started: no"},
-            "failed",
-            "x could not be started: no",
-        ),
+        ({"exit_code": -6, "last_output": ["double free"]}, "failed", BY + "SIGABRT", "signal"),
+        ({"exit_code": -999}, "failed", BY + "signal 999", "signal"),
+        ({"exit_code": None, "failure": "x: no"}, "failed", "x: no", "exception"),
     ],
 )
-def test_every_way_to_end_has_its_words(ending, status, error):
-    reported = result(**ending)
-    assert (reported.status, reported.error, reported.exit_code) == (
-        status,
-        error,
-        ending["exit_code"],
-    )
-    assert (reported.failure is None) == (status != "failed")
-
-
-@pytest.mark.parametrize(
-    ("ending", "kind"),
-    [
-        ({"exit_code": 1, "failure": "ValueError: no"}, FailureKind.EXCEPTION),
-        ({"exit_code": 3}, FailureKind.UNKNOWN),
-        ({"exit_code": REFUSED}, FailureKind.REFUSED),
-        ({"exit_code": -9}, FailureKind.KILLED),
-        ({"exit_code": -9, "out_of_memory": True}, FailureKind.OUT_OF_MEMORY),
-        ({"exit_code": -6, "last_output": ["std::bad_alloc"]}, FailureKind.OUT_OF_MEMORY),
-        ({"exit_code": -11}, FailureKind.SIGNAL),
-    ],
-)
-def test_what_made_a_run_fail_has_a_code(ending, kind):
-    assert result(**ending).failure == kind
+def test_every_way_to_end_has_its_words_and_its_code(ending, status, error, kind):
+    made = result(**ending)
+    assert (made.status, made.error, made.failure) == (status, error, kind)
+    assert made.exit_code == ending["exit_code"]
 
 
 def test_the_result_holds_the_figures_of_the_session():

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from statistics import fmean
 
 from dlmon.figures.sections import Chart, Line
 from dlmon.figures.value_axis import value_range
 from dlmon.records import Record, SessionHeader
 from dlmon.session.learning import MOST_METRICS, drawable, importance
 from dlmon.session.metric_readings import MetricReadings, Pass
-from dlmon.statistics.points import Points
 
 # Of all lines together: a point takes some forty characters of a page.
 _ALL_POINTS, _POINTS_OF_A_LINE = 3000, 600
 _FEWEST_POINTS = 30
 _MOST_SESSIONS = 16
+Points = list[tuple[int, float | None]]
+"""When each value was known, from the start of the session, and None where it is no number."""
 _OWN = "training"
 _VALIDATION = "validation, at the end of each epoch"
 
@@ -34,8 +36,8 @@ class MetricCurves:
             is_drawn = not reading.trainer and reading.of is not Pass.EVALUATION
             is_known = reading.metric in self.lines
             if is_drawn and (is_known or len(self.lines) < MOST_METRICS):
-                line = self.lines.setdefault(reading.metric, {}).setdefault(reading.of, Points())
-                line.add(max(0, reading.t - self.header.t), drawable(reading.value))
+                line = self.lines.setdefault(reading.metric, {}).setdefault(reading.of, [])
+                line.append((max(0, reading.t - self.header.t), drawable(reading.value)))
 
     def renamed(self, text: Callable[[str], str]) -> MetricCurves:
         """Return the same with other names of the metrics."""
@@ -44,7 +46,7 @@ class MetricCurves:
     @property
     def names(self) -> list[str]:
         """The metrics that have a value: the loss, other losses, then the others as they came."""
-        known = [name for name, lines in self.lines.items() if any(lines.values())]
+        known = [name for name, lines in self.lines.items() if any(map(_is_drawn, lines.values()))]
         return sorted(known, key=importance)
 
 
@@ -58,7 +60,7 @@ def metric_charts(sessions: Sequence[MetricCurves], names: Sequence[str]) -> tup
         for number, session in enumerate(sessions):
             lines = session.lines.get(metric, {})
             for of in (Pass.TRAINING, Pass.VALIDATION):
-                if lines.get(of):
+                if _is_drawn(lines.get(of, [])):
                     label = _label(of, names[number] if len(sessions) > 1 else None)
                     line = (lines[of], label, number, of is Pass.VALIDATION)
                     found.setdefault(metric, []).append(line)
@@ -75,11 +77,26 @@ def _label(of: Pass, session: str | None) -> str:
     return f"{session}, validation" if of is Pass.VALIDATION else session
 
 
+def _is_drawn(points: Points) -> bool:
+    return any(value is not None for _, value in points)
+
+
 def _line(most: int, points: Points, label: str, session: int, is_validation: bool) -> Line:
-    shown = points.at_most(most)
-    xs = tuple(point.t / 1e9 for point in shown)
-    mean, low, high = zip(*((each.mean, each.low, each.high) for each in shown), strict=True)
-    return Line(label, xs, mean, low, high, session, is_validation)
+    """Return at most so many points, each of as many neighbours: their mean and extremes."""
+    each = 1
+    while -(-len(points) // each) > most:
+        each *= 2
+    shown = [points[at : at + each] for at in range(0, len(points), each)]
+    numbers = [[value for _, value in one if value is not None] for one in shown]
+    return Line(
+        label,
+        tuple(fmean(t for t, _ in one) / 1e9 for one in shown),
+        tuple(fmean(known) if known else None for known in numbers),
+        tuple(min(known, default=None) for known in numbers),
+        tuple(max(known, default=None) for known in numbers),
+        session,
+        is_validation,
+    )
 
 
 def _chart(metric: str, lines: Sequence[Line]) -> Chart:

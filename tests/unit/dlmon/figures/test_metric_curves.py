@@ -110,3 +110,13 @@ def test_any_records_have_charts_of_numbers(records):
             assert list(line.xs) == sorted(line.xs)
             for low, high in zip(line.low, line.high, strict=True):
                 assert low is None or chart.bottom <= low <= high <= chart.top
+
+
+def test_of_very_many_values_each_point_has_the_mean_and_the_extremes_of_neighbours():
+    header = recorded_session()[0]
+    values = [float(number % 7) for number in range(5000)]
+    records = [Metrics(t=header.t + n * 10**9, values={"loss": v}) for n, v in enumerate(values)]
+    line = losses([header, *records])[TRAINING]
+    assert len(line.xs) <= 600
+    assert line.mean[0] == pytest.approx(sum(values[:16]) / 16)
+    assert (line.xs[0], line.low[0], line.high[0]) == (7.5, 0.0, 6.0)

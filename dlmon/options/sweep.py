@@ -70,8 +70,7 @@ def make_plan(
             "all those of a group"
         )
     here = shared.host is None and HOST not in map(varied_key, vary)
-    read, expand = partial(_read_value, workloads, here), partial(_expanded, groups or {})
-    variations = read_variations(vary, VARIED, read, expand)
+    variations = read_variations(vary, VARIED, partial(_read_values, workloads, here, groups or {}))
     if len(workloads) == 1 and not variations and repeats == 1:
         raise SweepError(
             f"there is nothing to sweep: say what to vary, such as --vary batch_size=32,64, or "
@@ -208,18 +207,23 @@ def _workloads(name: str) -> tuple[str, ...]:
         raise SweepError(f"{error} ({ALL} stands for all of them)") from None
 
 
-def _expanded(groups: Mapping[str, Sequence[str]], key: str, texts: Sequence[str]) -> Sequence[str]:
-    """Return the texts of an option's values, with the hosts of a group in its place.
+def _read_values(
+    workloads: Sequence[str],
+    here: bool,
+    groups: Mapping[str, Sequence[str]],
+    key: str,
+    texts: Sequence[str],
+) -> list[Value]:
+    """Return the values of an option, with the hosts of a group in its place.
 
     Raises:
-        SweepError: there is no such host or group, or one is named twice.
+        SweepError: there is no such host or group, one is named twice, or one can't be read.
     """
-    if key != HOST:
-        return texts
     try:
-        return hosts_from(texts, groups)
+        texts = hosts_from(texts, groups) if key == HOST else texts
     except HostError as error:
         raise SweepError(str(error)) from None
+    return [_read_value(workloads, here, key, text) for text in texts]
 
 
 def _read_value(workloads: Sequence[str], here: bool, key: str, text: str) -> Value:

@@ -106,17 +106,9 @@ class SweepWriter:
             LogError: it can't be made.
             SweepError: another sweep of this directory is running.
         """
-        sweep = Sweep(plan_of(header))
+        refuse_another_sweep(log_dir)
         path, fd, _ = make_log(log_dir, header)
-        writer = cls(path, fd, header, sweep)
-        try:
-            refuse_another_sweep(log_dir)
-        except BaseException:
-            writer.close()
-            path.unlink()
-            path.parent.rmdir()
-            raise
-        return writer
+        return cls(path, fd, header, Sweep(plan_of(header)))
 
     @classmethod
     def resume(cls, path: Path, wall: float) -> SweepWriter:

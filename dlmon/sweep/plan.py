@@ -89,20 +89,6 @@ class Plan:
         named = [c.varied.get(HOST, self.options.get(HOST)) for c in self.combinations]
         return tuple(None if host is None else f"{host}" for host in named)
 
-    def check(self) -> None:
-        """Check that the order holds every run once.
-
-        Raises:
-            SweepError: it doesn't.
-        """
-        runs = number_of_runs(self.workloads, self.variations, self.repeats)
-        # Counted first: what a file claims may be more than memory can hold.
-        if runs == len(self.order):
-            every = {(c.index, r) for c in self.combinations for r in range(self.repeats)}
-            if every == {(slot.combination, slot.repeat) for slot in self.order}:
-                return
-        raise SweepError("the order of a sweep must hold each of its runs once")
-
 
 def plan_of(header: SweepHeader) -> Plan:
     """Return the plan that a sweep's log begins with.
@@ -122,16 +108,16 @@ def plan_of(header: SweepHeader) -> Plan:
         repeats=header.repeat,
         order=tuple(Slot(*run) for run in header.order),
     )
-    plan.check()
-    return plan
+    # Counted first: what a file claims may be more than memory can hold.
+    if number_of_runs(plan.workloads, plan.variations, plan.repeats) == len(plan.order):
+        every = {(c.index, repeat) for c in plan.combinations for repeat in range(plan.repeats)}
+        if every == {(slot.combination, slot.repeat) for slot in plan.order}:
+            return plan
+    raise SweepError("the order of a sweep must hold each of its runs once")
 
 
-Expand = Callable[[str, Sequence[str]], Sequence[str]]
-"""Returns the texts of values that those of an option stand for."""
-
-
-def _as_they_are(key: str, texts: Sequence[str]) -> Sequence[str]:
-    return texts
+Read = Callable[[str, Sequence[str]], Sequence[Value]]
+"""Turns an option and the texts of its values into these; raises SweepError where that can't be."""
 
 
 def varied_key(text: str) -> str:
@@ -139,21 +125,13 @@ def varied_key(text: str) -> str:
     return text.partition("=")[0].strip().lstrip("-").replace("-", "_")
 
 
-def read_variation(
-    text: str,
-    keys: Sequence[str],
-    read: Callable[[str, str], Value],
-    expand: Expand = _as_they_are,
-) -> Variation:
+def read_variation(text: str, keys: Sequence[str], read: Read) -> Variation:
     """Read what `--vary` says, such as batch_size=32,64,128.
 
     Args:
         text: a key, `=`, and values with commas between them.
         keys: the options that can be varied.
-        read: turns a key and the text of a value into the value; raises
-            SweepError where it can't be read.
-        expand: turns a key and the texts of its values into all texts that they stand for; raises
-            SweepError where they stand for none.
+        read: turns the texts of values into these.
 
     Raises:
         SweepError: not of that form, no such option, or a value twice, empty,
@@ -166,38 +144,30 @@ def read_variation(
     if key not in keys:
         raise SweepError(_unknown_key(key, keys))
     texts = listed.split(",")
-    if not listed.strip(", "):
-        raise SweepError(f"--vary {key}= names no values: write {key}=A,B")
+    if not all(map(str.strip, texts)):
+        said = f"--vary {key}={clean(listed, SHOWN_LENGTH)}"
+        raise SweepError(f"{said} has an empty value: write {key}=A,B")
     for part in texts:
         # 1,024 would be 1 and 24.
-        wrong = "blanks around it" if part != part.strip() else "a zero before it"
-        if not part.strip():
-            said = f"={clean(listed, SHOWN_LENGTH)} has an empty value: take a comma out"
-            raise SweepError(f"--vary {key}{said}")
         if part != part.strip() or _LEADING_ZERO.fullmatch(part):
             raise SweepError(
-                f"--vary {key} has the value {quoted(part)} with {wrong}: leave that out, and "
-                "write no commas within a number"
+                f"--vary {key} has the value {quoted(part)}: write it without blanks and leading "
+                "zeros, and write no commas within a number"
             )
-    values = tuple(read(key, part) for part in expand(key, texts))
+    values = tuple(read(key, texts))
     for index, value in enumerate(values):
         if value in values[:index]:
             raise SweepError(f"--vary {key} names {clean(f'{value}', SHOWN_LENGTH)} twice")
     return Variation(key, values)
 
 
-def read_variations(
-    texts: Sequence[str],
-    keys: Sequence[str],
-    read: Callable[[str, str], Value],
-    expand: Expand = _as_they_are,
-) -> tuple[Variation, ...]:
+def read_variations(texts: Sequence[str], keys: Sequence[str], read: Read) -> tuple[Variation, ...]:
     """Read all that `--vary` says, each as `read_variation` does.
 
     Raises:
         SweepError: one of them is wrong, or two vary the same option.
     """
-    variations = tuple(read_variation(text, keys, read, expand) for text in texts)
+    variations = tuple(read_variation(text, keys, read) for text in texts)
     varied = [variation.key for variation in variations]
     for index, key in enumerate(varied):
         if key in varied[:index]:

@@ -92,7 +92,6 @@ class SweepRun:
         self._poll_s = poll_s
         self._places: dict[str | None, Place] = {}
         self._stop_after_run = False
-        self._changed = asyncio.Event()
 
     @property
     def sweep(self) -> Sweep:
@@ -151,14 +150,12 @@ class SweepRun:
     def stop(self) -> None:
         """Stop all runs, wherever they are made, and begin no other."""
         self.stopping = True
-        self._changed.set()
         for place in self._places.values():
             place.stop()
 
     def stop_after_run(self, stop: bool = True) -> None:
         """Let the current runs be the last ones, or take that back."""
         self._stop_after_run = stop
-        self._changed.set()
 
     async def close(self) -> None:
         """Let go of all machines; what still runs there is stopped."""
@@ -222,7 +219,7 @@ class SweepRun:
         for began in [self.sweep.running[slot] for slot in slots if slot in self.sweep.running]:
             await self._make(place, began.slot, began)
         for slot in slots:
-            if place.lost is not None or not await self._may_begin():
+            if place.lost is not None or self.stops_after_run:
                 break
             if not self.sweep.is_over(slot):
                 await self._make(place, slot)
@@ -238,16 +235,6 @@ class SweepRun:
             return waiting.result() if waiting.done() else None
         finally:
             waiting.cancel()
-
-    async def _may_begin(self) -> bool:
-        """Return whether another run may begin.
-
-        Where that was to be none, but others still run, it may be taken back until they have ended.
-        """
-        while self._stop_after_run and not self.stopping and self.current:
-            self._changed.clear()
-            await self._changed.wait()
-        return not self.stops_after_run
 
     def _give_up(self, place: Place, slots: Sequence[Slot], reason: str) -> None:
         """Say of the runs of a machine that can't be used why they are not made.
@@ -273,7 +260,6 @@ class SweepRun:
                 await place.leave()
         finally:
             del self.current[place.host]
-            self._changed.set()
 
     async def _launch(self, place: Place, current: CurrentRun) -> None:
         job = self._make_job(self.sweep.plan.combinations[current.slot.combination])

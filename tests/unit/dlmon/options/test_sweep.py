@@ -253,10 +253,10 @@ def test_a_group_stands_for_its_hosts():
         ("host=gpu1,gpu1", '"gpu1" is named twice'),
         ("host=@lab,gpu1", '"gpu1" is named by "@lab" and by "gpu1"'),
         ("host=gpu1,,gpu2", "has an empty value"),
-        ("host=", "names no values"),
+        ("host=", "has an empty value"),
         ("host=-oProxyCommand=x,gpu1", '"-oProxyCommand=x" is not a host'),
         ("host=gpu1:22", "with a port, write ssh://gpu1:22"),
-        ("host=gpu1, gpu2", "with blanks around it"),
+        ("host=gpu1, gpu2", "without blanks"),
         ("host=gpu1,a\x1b[31mb", "is not a host: write NAME"),
     ],
 )

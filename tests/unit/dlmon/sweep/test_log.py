@@ -245,6 +245,7 @@ def test_a_file_that_is_no_sweep_is_refused(tmp_path, content):
         {"repeat": 10**12},
         {"repeat": -1},
         {"order": []},
+        {"order": [[0, 0], [0, 0], *([index, 0] for index in range(4)), [0, 1], [1, 1]]},
         {"order": [[0, 0], [0]]},
         {"vary": [{"key": "x", "values": list(range(1000))}] * 6},
         {"vary": [{"key": "x", "values": []}]},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import os
 import signal
@@ -22,6 +23,13 @@ END_S = 5.0
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
+def parser(description: str | None) -> argparse.ArgumentParser:
+    """Return a parser of a bench's options, which shows what the bench says of itself."""
+    return argparse.ArgumentParser(
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+
+
 class CannotRun(Exception):
     """What is needed is not there, or broke on the way; the message is one sentence."""
 
@@ -38,6 +46,9 @@ def run(measure: Callable[[], None]) -> NoReturn:
         measure()
     except CannotRun as error:
         print(f"{Path(sys.argv[0]).name}: {error}", file=sys.stderr)
+        code = CANNOT_RUN
+    except psutil.NoSuchProcess as error:
+        print(f"process {error.pid} ended while it was measured", file=sys.stderr)
         code = CANNOT_RUN
     except KeyboardInterrupt:
         code = INTERRUPTED

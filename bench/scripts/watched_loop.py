@@ -4,25 +4,21 @@ Usage: watched_loop.py FRAMEWORK NETWORK TIMES SWITCH [THREADS], under `dlmon ex
 `small`, one hidden layer on one thread, or `convnet`, that of the framework's own example for MNIST
 on THREADS, or as many as the framework takes (github.com/pytorch/examples, mnist/main.py;
 keras.io/examples, vision/mnist_convnet), on random data of its shape. The first byte of SWITCH says
-what the next epoch has: 0 nothing, 1 dlmon's hooks, 2 a progress bar, 3 the end; 4 is the first
-three in turn, in random order. TIMES takes, as JSON, what each epoch had, its steps, its begin and
-its end (in monotonic ns), and its number among those of a turn, None where there is none.
+what the next epoch has: 0 nothing, 1 dlmon's hooks, 2 a progress bar, 3 the end. TIMES takes, as
+JSON, of each epoch its steps, its begin and its end (in monotonic ns).
 """
 
 import io
 import json
 import mmap
 import os
-import random
 import sys
 import time
 from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
-BARE, HOOKS, PROGRESS_BAR, LEAVE, IN_TURN = 0, 1, 2, 3, 4
-# Longer than dlmon's thread waits before it sends what ended.
-TURN_EPOCHS = 4
+HOOKS, PROGRESS_BAR, LEAVE = 1, 2, 3
 SMALL, CONVNET = "small", "convnet"
 BATCH, FEATURES, CLASSES = 64, 64, 10
 SIDE = 28
@@ -163,15 +159,9 @@ def main():
     epochs = []
     with Path(place).open("rb") as file:
         switch = mmap.mmap(file.fileno(), 1, access=mmap.ACCESS_READ)
-    order = random.Random(0)
-    while switch[0] != LEAVE:
-        turns = [(switch[0], None)]
-        if switch[0] == IN_TURN:
-            sides = order.sample((BARE, HOOKS, PROGRESS_BAR), 3)
-            turns = [(side, number) for side in sides for number in range(TURN_EPOCHS)]
-        for side, number in turns:
-            set_hooks(side == HOOKS)
-            epochs.append((side, *train(side == PROGRESS_BAR), number))
+    while (side := switch[0]) != LEAVE:
+        set_hooks(side == HOOKS)
+        epochs.append(train(side == PROGRESS_BAR))
     Path(times).write_text(json.dumps(epochs))
 
 

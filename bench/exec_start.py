@@ -34,9 +34,7 @@ with open("/proc/self/stat") as file:
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = harness.parser(__doc__)
     parser.add_argument("framework", choices=MODULES)
     parser.add_argument("--python", default=sys.executable)
     parser.add_argument("--starts", type=int, default=15)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import platform
@@ -12,9 +13,8 @@ import sys
 import tarfile
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
@@ -22,10 +22,9 @@ from typing import Any
 
 import harness
 from harness import CannotRun
+from terminal import Terminal
 
-from dlmon.log.folder import LogError
 from dlmon.records import TITLES
-from dlmon.session.follower import SessionFollower
 from workloads.catalog import WORKLOADS
 
 MAX_BYTES = 16 << 20
@@ -42,7 +41,6 @@ class Day:
     logs: Path
     dry: bool
     end: float
-    files: list[str] = field(default_factory=list)
 
     @property
     def device(self) -> str:
@@ -88,9 +86,9 @@ class Day:
             # SIGTERM first: a bench ends what it started, a run its session.
             if process.poll() is None:
                 process.terminate()
-                with suppress(subprocess.TimeoutExpired):
+                with contextlib.suppress(subprocess.TimeoutExpired):
                     process.communicate(timeout=15.0)
-            with suppress(ProcessLookupError):
+            with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
         if process.returncode:
@@ -99,204 +97,155 @@ class Day:
         return said
 
 
-@dataclass(frozen=True)
-class Found:
-    """What a part brought, in Markdown, and how it went in a few words."""
-
-    text: str
-    how: str = "done"
+Part = Callable[[Day], tuple[str, str]]
+"""Returns what it found, in Markdown, and how it went in a few words."""
 
 
-Part = Callable[[Day], Found]
-
-
-def doctor(day: Day) -> Found:
+def doctor(day: Day) -> tuple[str, str]:
     """What dlmon says is here and what is missing."""
     answer = day.dlmon("doctor", "--json", deadline_s=60)
     (day.out / "doctor.json").write_text(answer)
     rows = [(one["topic"], one["state"], one["text"]) for one in json.loads(answer)]
-    return Found(table(("topic", "state", "what is said"), rows))
+    return table(("topic", "state", "what is said"), rows), "done"
 
 
-def nvml(day: Day) -> Found:
+def nvml(day: Day) -> tuple[str, str]:
     """The driver's answers to every query, in nvml.json."""
     file = day.out / "nvml.json"
     said = day.bench("nvml_answers.py", str(file), deadline_s=60)
-    answers = json.loads(file.read_text())
-    refused = [call for call in answers["calls"] if "error" in call]
-    slowest = sorted(answers["calls"], key=lambda call: -call["us"])[:8]
-    without = answers["queries_without_an_answer"].items()
-    calls = sorted({(c["call"], json.dumps(c["arguments"]), c["error"]) for c in refused})
-    tables = (
-        table(("field without a value", "reason"), list(without)),
-        table(("refused call", "arguments", "error"), calls),
-        table(("slowest calls", "µs"), [(c["call"], f"{c['us']:,}") for c in slowest]),
-    )
-    return Found("\n\n".join((said.splitlines()[0], *tables)))
+    without = json.loads(file.read_text())["queries_without_an_answer"]
+    return f"{said}\n{table(('field without a value', 'reason'), list(without.items()))}", "done"
 
 
-def truth(case: str, deadline_s: float) -> Part:
-    """Return the part that sets dlmon's readings beside nvidia-smi's in one case."""
+def truth(trainings: int) -> Part:
+    """Return the part that sets dlmon's readings beside nvidia-smi's during so many trainings."""
 
-    def part(day: Day) -> Found:
-        readings = "2" if day.dry else "10"
-        arguments = ["--while", case, "--readings", readings, "--every", "1"]
-        if day.dry:
-            arguments += ["--load-device", "cpu", "--device", "cpu"]
-        arguments += ["--backend", day.backends[0]]
-        if day.dry:
-            arguments += ["--workload", "mnist-mlp-small"]
-        return Found(day.bench("gpu_truth.py", *arguments, deadline_s=deadline_s))
+    def part(day: Day) -> tuple[str, str]:
+        arguments = ["--readings", "2" if day.dry else "10", "--every", "1"]
+        arguments += ["--trainings", str(trainings)]
+        arguments += ["--device", day.device, "--backend", day.backends[0]]
+        arguments += ["--workload", "mnist-mlp-small"] if day.dry else []
+        return day.bench("gpu_truth.py", *arguments, deadline_s=90), "done"
 
-    part.__doc__ = f"dlmon's readings beside nvidia-smi's: {case}."
+    part.__doc__ = f"dlmon's readings beside nvidia-smi's, with {trainings} trainings."
     return part
 
 
-def calibrate(day: Day) -> Found:
+def calibrate(day: Day) -> tuple[str, str]:
     """The matmul peak of each device, kept for the shares of the runs below."""
-    return Found(code(day.dlmon("doctor", "--quick", "--calibrate", deadline_s=90)))
+    return code(day.dlmon("doctor", "--quick", "--calibrate", deadline_s=90)), "done"
 
 
-def runs(backend_number: int, deadline_s: float) -> Part:
+def runs(backend_number: int) -> Part:
     """Return the part that trains every workload for a few seconds on one backend."""
 
-    def part(day: Day) -> Found:
+    def part(day: Day) -> tuple[str, str]:
         if backend_number >= len(day.backends):
             raise CannotRun("a dry run has one backend")
-        backend, end = day.backends[backend_number], time.monotonic() + deadline_s
         names = ["mnist-mlp-small"] if day.dry else list(WORKLOADS)
-        rows: list[tuple[str, ...]] = []
-        for name in names:
-            if time.monotonic() > end:
-                rows.append((name, "not run: the time was over"))
-                continue
-            seconds = "1" if day.dry else "2"
-            options = ["--device", day.device, "--backend", backend, "--steps", "30"]
-            options += ["--epochs", "1", "--seconds", seconds, "--data", "synthetic"]
-            rows.append((name, *_run(day, name, options, end - time.monotonic())))
-        completed = sum(row[1] == "completed" for row in rows)
-        return Found(table(RUN_HEAD, rows), f"{completed} of {len(rows)} completed")
+        options = ["--device", day.device, "--backend", day.backends[backend_number]]
+        options += ["--steps", "30", "--epochs", "1", "--seconds", "2", "--data", "synthetic"]
+        commands = [["run", name, "--plain", *options] for name in names]
+        return each(day, commands, 60)
 
     part.__doc__ = "Every workload for a few seconds."
     return part
 
 
-RUN_HEAD = (
-    *("run", "status", "batch", "ms a batch", "samples/s", "share of peak", "J an epoch"),
-    "what limits it",
-)
-
-
-def _run(day: Day, name: str, options: Sequence[str], deadline_s: float) -> tuple[str, ...]:
-    """Make a run, and return its row: without its name."""
-    try:
-        command = ["run", name, *options, "--json", "--log-dir", str(day.logs)]
-        result = json.loads(day.dlmon(*command, deadline_s=max(1.0, deadline_s)))
-    except CannotRun as error:
-        return (str(error),)
-    rate, step = result.get("samples_per_second") or {}, result.get("step_ms") or {}
-    energy = result.get("energy_j_per_epoch") or {}
-    return (
-        result["status"],
-        str(result["options"].get("batch_size")),
-        number(step.get("median")),
-        number(rate.get("mean")),
-        number(result.get("peak_share"), 100, " %"),
-        ", ".join(f"{device} {joules:.3g}" for device, joules in energy.items()) or "–",
-        _limit(Path(result["log"])),
-    )
-
-
-def _limit(log: Path) -> str:
-    """Return what the live screen would say limits a run."""
-    try:
-        viewer = SessionFollower(log)
-    except LogError as error:
-        return str(error)
-    try:
-        while viewer.poll():
-            pass
-        limit = viewer.snapshot().limit
-        return "–" if limit is None else limit.text
-    finally:
-        viewer.close()
-
-
-def crossing(day: Day) -> Found:
+def crossing(day: Day) -> tuple[str, str]:
     """Where the GPU starts to win: the article's two networks on CPU and GPU."""
-    devices = "cpu" if day.dry else "cpu,gpu"
-    said = []
-    for name in ("mnist-mlp-small", "mnist-mlp-wide")[: 1 if day.dry else 2]:
-        said.append(_sweep(day, name, [f"device={devices}"], ["--epochs", "1"], 60))
-    return Found("\n".join(said))
+    vary = ["--vary", "device=cpu" if day.dry else "device=cpu,gpu", "--epochs", "1"]
+    names = ("mnist-mlp-small", "mnist-mlp-wide")[: 1 if day.dry else 2]
+    return each(day, [_sweep(day, name, *vary) for name in names], 60)
 
 
-def batch_sizes(day: Day) -> Found:
+def batch_sizes(day: Day) -> tuple[str, str]:
     """VGG-16 over the batch size, in float32 and in mixed_bfloat16."""
     if day.dry:
-        return Found(_sweep(day, "mnist-mlp-small", ["batch_size=64"], ["--steps", "30"], 90))
-    vary = ["batch_size=16,64,256", "precision=float32,mixed_bfloat16"]
-    return Found(_sweep(day, "vgg16", vary, ["--steps", "20", "--device", day.device], 120))
+        commands = [_sweep(day, "mnist-mlp-small", "--vary", "batch_size=64", "--steps", "30")]
+    else:
+        vary = ["--vary", "batch_size=16,64,256", "--vary", "precision=float32,mixed_bfloat16"]
+        commands = [_sweep(day, "vgg16", *vary, "--steps", "20", "--device", day.device)]
+    return each(day, commands, 120)
 
 
-def _sweep(
-    day: Day, name: str, vary: Sequence[str], options: Sequence[str], deadline_s: float
-) -> str:
-    command = ["sweep", name, "--plain", "--backend", day.backends[0], "--data", "synthetic"]
-    command += [*options, "--seconds", "2", "--log-dir", str(day.logs)]
-    for one in vary:
-        command += ["--vary", one]
-    return code(day.dlmon(*command, deadline_s=deadline_s))
+def _sweep(day: Day, name: str, *options: str) -> list[str]:
+    usual = ["--plain", "--backend", day.backends[0], "--data", "synthetic", "--seconds", "2"]
+    return ["sweep", name, *usual, *options]
 
 
-def cost(day: Day) -> Found:
+def each(day: Day, commands: Sequence[list[str]], deadline_s: float) -> tuple[str, str]:
+    """Run commands of dlmon's one by one, and return what each printed, or why it failed."""
+    said, done = [], 0
+    for command in commands:
+        try:
+            text = day.dlmon(*command, "--log-dir", str(day.logs), deadline_s=deadline_s)
+            done += 1
+        except CannotRun as error:
+            text = str(error)
+        said.append(code(f"dlmon {' '.join(command)}\n{text}"))
+    return "\n".join(said), f"{done} of {len(commands)} completed"
+
+
+def cost(day: Day) -> tuple[str, str]:
     """What watching costs: the slow-down with sensors at 1 s and 0.1 s, without and with --pcie."""
-    said, measured, asked = [], 0, 0
-    cases = [["--interval", "1.0"], ["--interval", "0.1"], ["--interval", "1.0", "--pcie"]]
+    said, cases = (
+        [],
+        [["--interval", "1.0"], ["--interval", "0.1"], ["--interval", "1.0", "--pcie"]],
+    )
     for case in cases[:1] if day.dry else cases:
         arguments = ["--workloads", "mnist-mlp-small" if day.dry else "cifar10-cnn"]
         arguments += ["--rounds", "1" if day.dry else "3"]
         arguments += ["--device", day.device, "--backend", day.backends[0]]
-        asked += 1
-        try:
-            text = day.bench("perturbation.py", *arguments, *case, deadline_s=90)
-            measured += 1
-        except CannotRun as error:
-            text = str(error)
-        said.append(f"{' '.join(case)}\n{text}")
-    return Found(code("\n".join(said)), f"{measured} of {asked} measured")
+        text = day.bench("perturbation.py", *arguments, *case, deadline_s=90)
+        said.append(code(f"{' '.join(case)}\n{text}"))
+    return "\n".join(said), "done"
 
 
-def screens(day: Day) -> Found:
-    """The live screen, watch and every GPU in depth, in screens.tar.xz."""
+def screens(day: Day) -> tuple[str, str]:
+    """The live screen, watch and every GPU in depth, in screens.tar.xz.
+
+    Each is the real command in a pty of 120×40 and of 80×24; Textual itself takes the picture
+    after so many seconds and ends the app (TEXTUAL_SCREENSHOT).
+    """
+    workload = "mnist-mlp-small" if day.dry else "cifar10-cnn"
+    run = ["run", workload, "--device", day.device, "--epochs", "1000", "--log-dir", str(day.logs)]
+    shots = {"watch-gpu": (["watch"], "g", 5)}
+    if not day.dry:
+        shots |= {"live": (run, "", 25), "watch-processes": (["watch"], "p", 12)}
     with tempfile.TemporaryDirectory(prefix="dlmon-bench-") as path:
-        folder = Path(path)
-        arguments = ["--device", day.device, "--backend", day.backends[0]]
-        arguments += ["--workload", "mnist-mlp-small"] if day.dry else []
-        arguments += ["--after", "5" if day.dry else "25"]
-        arguments += ["--only", "watch-gpu"] if day.dry else []
-        said = day.bench("gpu_screens.py", str(folder), *arguments, deadline_s=150)
-        pictures = sorted([*folder.glob("*.svg"), *folder.glob("*.txt")])
-        pack(day.out / "screens.tar.xz", pictures, folder)
-        shown = [path for path in pictures if path.suffix == ".txt" and "120x40" in path.name]
-        texts = [code(said), *(code(path.read_text()) for path in shown)]
-        return Found("\n".join(texts), f"{len(pictures) // 2} pictures")
+        for name, (command, keys, after_s) in shots.items():
+            for size in ((120, 40), (80, 24)):
+                environment = {
+                    "TEXTUAL_SCREENSHOT": str(after_s),
+                    "TEXTUAL_SCREENSHOT_LOCATION": path,
+                    "TEXTUAL_SCREENSHOT_FILENAME": f"{name}-{size[0]}x{size[1]}.svg",
+                }
+                words = [harness.dlmon_command(), *command]
+                with Terminal(words, environment=environment, size=size) as terminal:
+                    time.sleep(after_s / 2)
+                    terminal.press(keys)
+                    # It is killed below if it doesn't end by itself.
+                    with contextlib.suppress(subprocess.TimeoutExpired):
+                        terminal.process.wait(after_s + 30.0)
+        pictures = sorted(Path(path).glob("*.svg"))
+        pack(day.out / "screens.tar.xz", pictures, Path(path))
+        return ", ".join(picture.name for picture in pictures), f"{len(pictures)} pictures"
 
 
 PARTS: dict[str, Part] = {
     "doctor": doctor,
     "nvml": nvml,
-    "idle": truth("idle", 45),
-    "load": truth("load", 60),
-    "shared": truth("shared", 60),
-    "training": truth("training", 90),
+    "idle": truth(0),
+    "training": truth(1),
+    "shared": truth(2),
     "calibrate": calibrate,
     "screens": screens,
-    "runs": runs(0, 300),
+    "runs": runs(0),
     "crossing": crossing,
     "batch-sizes": batch_sizes,
     "cost": cost,
-    "runs-torch": runs(1, 300),
+    "runs-torch": runs(1),
 }
 
 
@@ -316,20 +265,18 @@ def main() -> None:
         for name in arguments.parts:
             began = time.monotonic()
             try:
-                found = PARTS[name](day)
+                text, how = PARTS[name](day)
             except (CannotRun, OSError, ValueError, KeyError) as error:
-                found = Found("", str(error))
-            rows.append((name, found.how, f"{time.monotonic() - began:.0f} s"))
-            print(f"{name}: {found.how}, {rows[-1][-1]}", flush=True)
+                text = how = str(error)
+            rows.append((name, how, f"{time.monotonic() - began:.0f} s"))
+            print(f"{name}: {how}, {rows[-1][-1]}", flush=True)
             title = (PARTS[name].__doc__ or name).splitlines()[0]
-            sections.append(f"## {name}\n\n{title}\n\n{found.text or found.how}\n")
+            sections.append(f"## {name}\n\n{title}\n\n{text}\n")
         pack(out / "logs.tar.xz", sorted(day.logs.glob("**/*.jsonl")), day.logs)
-        head = f"# dlmon on {_gpu_names()}\n\n{_machine()}\n\n{table(PART_HEAD, rows)}\n"
-        (out / "page.md").write_text("\n".join([head, *sections]))
+        head = table(("part", "how it went", "took"), rows)
+        page = [f"# dlmon on a machine with a GPU\n\n{_machine()}\n\n{head}\n", *sections]
+        (out / "page.md").write_text("\n".join(page))
     print(f"the page is {out / 'page.md'}")
-
-
-PART_HEAD = ("part", "how it went", "took")
 
 
 def _arguments() -> argparse.Namespace:
@@ -345,68 +292,39 @@ def _arguments() -> argparse.Namespace:
 
 def _machine() -> str:
     """Describe the machine in rows; no name of its own is among them."""
-    rows: list[tuple[str, str]] = [
-        ("kernel", platform.release()),
-        ("python", platform.python_version()),
-        ("CPUs", str(os.cpu_count())),
-    ]
+    rows = [("kernel", platform.release()), ("python", platform.python_version())]
+    rows.append(("CPUs", str(os.cpu_count())))
     for package in PACKAGES:
-        with suppress(metadata.PackageNotFoundError):
+        with contextlib.suppress(metadata.PackageNotFoundError):
             rows.append((package, metadata.version(package)))
-    rows += [("GPU", line) for line in _smi("name,driver_version,memory.total,power.limit")]
+    query = "--query-gpu=name,driver_version,memory.total,power.limit"
+    with contextlib.suppress(OSError, subprocess.SubprocessError):
+        command = ["nvidia-smi", query, "--format=csv,noheader"]
+        said = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True)
+        rows += [("GPU", line) for line in said.stdout.strip().splitlines()]
     return table(("", ""), rows)
 
 
-def _gpu_names() -> str:
-    return ", ".join(_smi("name")) or "a machine without nvidia-smi"
-
-
-def _smi(fields: str) -> list[str]:
-    command = ["nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader"]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=20)
-    except (OSError, subprocess.TimeoutExpired):
-        return []
-    return done.stdout.strip().splitlines() if done.returncode == 0 else []
-
-
 def pack(file: Path, paths: Sequence[Path], root: Path) -> None:
-    """Pack files, the smallest first, as far as they fit."""
-    for count in _counts(len(paths)):
-        with tarfile.open(file, "w:xz") as archive:
-            for path in sorted(paths, key=lambda one: one.stat().st_size)[:count]:
-                archive.add(path, arcname=str(path.relative_to(root)))
-        if file.stat().st_size <= MAX_BYTES:
-            return
-
-
-def _counts(count: int) -> Iterator[int]:
-    while count:
-        yield count
-        count //= 2
-    yield 0
+    """Pack files, the smallest first; where they don't fit, the smaller half of them."""
+    paths = sorted(paths, key=lambda one: one.stat().st_size)
+    with tarfile.open(file, "w:xz") as archive:
+        for path in paths:
+            archive.add(path, arcname=str(path.relative_to(root)))
+    if file.stat().st_size > MAX_BYTES:
+        pack(file, paths[: len(paths) // 2], root)
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
-    """Return a Markdown table; a row may have too few cells."""
+    """Return a Markdown table."""
     lines = [head, ["---"] * len(head), *rows]
-    width = len(head)
-    cells = [[_cell(one) for one in (*line, *[""] * (width - len(line)))] for line in lines]
+    cells = [[" ".join(str(one).split()).replace("|", "\\|") for one in line] for line in lines]
     return "\n".join(f"| {' | '.join(line)} |" for line in cells)
-
-
-def _cell(value: Any) -> str:
-    return " ".join(str(value).split()).replace("|", "\\|")
 
 
 def code(text: str) -> str:
     """Return text as it stands."""
     return f"```\n{text.rstrip()}\n```"
-
-
-def number(value: float | None, scale: float = 1.0, unit: str = "") -> str:
-    """Return three significant digits, or a dash."""
-    return "–" if value is None else f"{value * scale:,.3g}{unit}"
 
 
 if __name__ == "__main__":

@@ -1,12 +1,12 @@
 """CPU of viewer, supervisor and sensors while a session is shown at 1 Hz.
 
-Measured: CPU time from /proc/PID/stat, in percent of one core, of dlmon's live
-screen in a pty of 120×40 on a session whose workload ends batches at a steady
-rate without computing anything, on a machine with two GPUs (the tests' own
-driver library, whose readings change every second); and the bytes a second that
-go to the terminal. Against a Textual app with four one-row sparklines at 1 Hz,
-and, with --with-others, against nvitop, gpustat and Glances installed for the
-occasion; all run at the same time and are read in the same windows.
+Measured: CPU time, in percent of one core, of dlmon's live screen in a pty of
+120×40 on a session whose workload ends batches at a steady rate without
+computing anything, and of `dlmon watch`, on a machine with two GPUs (the tests'
+own driver library, whose readings change every second); and the bytes a second
+that go to the terminal. Against a Textual app with four one-row sparklines at
+1 Hz, and nvitop where it is installed; all run at the same time and are read in
+the same windows.
 
 The charts fill for the first minutes and move from then on, which costs more:
 so the windows begin after --warm-up.
@@ -16,11 +16,9 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import itertools
 import os
 import random
 import shutil
-import subprocess
 import sys
 import tempfile
 import threading
@@ -29,7 +27,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import harness
-from cost import Reading, processes_of, read
+from cost import Reading, processes_of, rates, read
 from estimate import estimate_median, spread, verdict
 from harness import CannotRun
 from terminal import Terminal
@@ -40,13 +38,8 @@ sys.path.insert(0, str(harness.ROOT / "tests"))
 
 from fake_nvml import FakeDriver, build
 
-BAR_PCT = 2.0
+BAR_PCT, WATCH_BAR = 3.0, 1.5
 OWN = ("viewer", "supervisor", "sensors")
-OTHERS = {
-    "nvitop": ("nvitop", "--interval", "1"),
-    "gpustat": ("gpustat", "--interval", "1"),
-    "glances": ("glances", "--time", "1", "--disable-check-update"),
-}
 START_S = 20.0
 # What of a GPU changes every second, and from where to where.
 READINGS = (
@@ -58,70 +51,59 @@ READINGS = (
 
 def main() -> None:
     arguments = _arguments()
-    warm_up_s = 8.0 if arguments.quick else arguments.warm_up
-    window_s = 4.0 if arguments.quick else arguments.window
-    windows = 3 if arguments.quick else arguments.windows
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="dlmon-bench-")))
         environment = stack.enter_context(busy_gpus(folder))
-        others = _install_others(folder) if arguments.with_others else {}
-        terminals = {
-            "viewer": _show_session(folder, environment, arguments.rate),
-            "sparkline app": Terminal(
-                [sys.executable, harness.script("bare_app.py"), "--sparklines"],
-                environment=environment,
-            ),
+        job = _job(folder, arguments.rate)
+        commands = {
+            "viewer": [sys.executable, harness.script("shown_job.py"), str(job)],
+            "watch": [harness.dlmon_command(), "watch"],
+            "sparkline app": [sys.executable, harness.script("bare_app.py"), "--sparklines"],
         }
-        for name, command in others.items():
-            terminals[name] = Terminal(command, environment=environment)
-        for terminal in terminals.values():
-            stack.enter_context(terminal)
+        if nvitop := shutil.which("nvitop"):
+            commands["nvitop"] = [nvitop, "--interval", "1"]
+        terminals = {
+            name: stack.enter_context(Terminal(command, "Throughput", environment))
+            for name, command in commands.items()
+        }
         terminals["viewer"].first_seen(START_S)
-        time.sleep(warm_up_s)
-        pids = processes_of(terminals["viewer"].pid, "paced_workload.py")
-        pids |= {name: terminal.pid for name, terminal in terminals.items() if name != "viewer"}
-        for name in others:
-            if terminals[name].process.poll() is not None:
-                print(f"{name} ended by itself and is left out: {terminals[name].last_output}")
-                del pids[name], terminals[name]
-        readings = [_read(pids, terminals)]
-        for _ in range(windows):
-            time.sleep(window_s)
-            readings.append(_read(pids, terminals))
-    _print(readings)
+        time.sleep(arguments.warm_up)
+        pids = {name: terminal.pid for name, terminal in terminals.items()}
+        pids |= processes_of(pids["viewer"], "paced_workload.py")
+        cpu, sent = [read(pids)], [_sent(terminals)]
+        for _ in range(arguments.windows):
+            time.sleep(arguments.window)
+            cpu.append(read(pids))
+            sent.append(_sent(terminals))
+    _print(cpu, sent)
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = harness.parser(__doc__)
     parser.add_argument("--rate", type=float, default=20.0, help="batches a second")
     parser.add_argument("--warm-up", type=float, default=120.0, metavar="SECONDS")
     parser.add_argument("--window", type=float, default=10.0, metavar="SECONDS")
     parser.add_argument("--windows", type=int, default=10)
-    parser.add_argument("--with-others", action="store_true", help="nvitop, gpustat and Glances")
     parser.add_argument("--quick", action="store_true", help="20 seconds; the charts still fill")
-    return parser.parse_args()
+    arguments = parser.parse_args()
+    if arguments.quick:
+        arguments.warm_up, arguments.window, arguments.windows = 8.0, 4.0, 3
+    return arguments
 
 
-def _show_session(folder: Path, environment: dict[str, str], rate: float) -> Terminal:
+def _job(folder: Path, rate: float) -> Path:
+    """Write the job down and return its file."""
+    options = {"rate": rate, "steps": 500, "validation_steps": 10}
     job = Job(
         workload="cifar10-cnn",
         command=(sys.executable, "-P", harness.script("paced_workload.py")),
-        options={
-            "workload": "cifar10-cnn",
-            "interval": 1.0,
-            "rate": rate,
-            "steps": 500,
-            "validation_steps": 10,
-        },
+        options={"workload": "cifar10-cnn", "interval": 1.0, **options},
         log_dir=str(folder / "logs"),
         environment={"BENCH_DEVICE": "gpu:0"},
     )
     path = folder / "job"
     path.write_bytes(job.to_line())
-    command = [sys.executable, harness.script("shown_job.py"), str(path)]
-    return Terminal(command, "Throughput", environment)
+    return path
 
 
 @contextlib.contextmanager
@@ -165,48 +147,22 @@ def busy_gpus(
         changes.join()
 
 
-def _install_others(folder: Path) -> dict[str, list[str]]:
-    """Install the other monitors into an environment of their own; return their commands."""
-    home = folder / "others"
-    print("installing " + ", ".join(OTHERS) + " ...", flush=True)
-    subprocess.run([sys.executable, "-m", "venv", home], check=True)
-    install = [str(home / "bin" / "python"), "-m", "pip", "install", "-qq", *OTHERS]
-    if subprocess.run(install, check=False).returncode:
-        raise CannotRun("pip could not install " + ", ".join(OTHERS))
-    return {
-        name: [str(home / "bin" / program), *options]
-        for name, (program, *options) in OTHERS.items()
-    }
+def _sent(terminals: dict[str, Terminal]) -> Reading:
+    return time.monotonic(), {name: float(one.bytes_received) for name, one in terminals.items()}
 
 
-def _read(pids: dict[str, int], terminals: dict[str, Terminal]) -> Reading:
-    return read(pids, {name: terminal.bytes_received for name, terminal in terminals.items()})
-
-
-def _print(readings: list[Reading]) -> None:
-    pairs = list(itertools.pairwise(readings))
-    cpu_pct = [after.cpu_pct_since(before) for before, after in pairs]
-    sent = [after.bytes_per_s_since(before) for before, after in pairs]
-    together = [sum(window[name] for name in OWN) for window in cpu_pct]
-    for name in cpu_pct[0]:
-        figures = spread([window[name] for window in cpu_pct])
-        print(f"{'CPU of ' + name:<44} {figures} % of a core")
-    for name in sent[0]:
-        figures = spread([window[name] for window in sent], 0)
-        print(f"{'sent to the terminal by ' + name:<44} {figures} bytes/s")
-    ratios = [
-        own / window["sparkline app"]
-        for own, window in zip(together, cpu_pct, strict=True)
-        if window["sparkline app"]
-    ]
-    if ratios:
-        against = estimate_median(ratios)
-        print(
-            f"{'dlmon together / sparkline app':<44} {against.value:.2f} ×  "
-            f"[{against.low:.2f} .. {against.high:.2f}]"
-        )
-    what = "viewer + supervisor + sensors"
-    print(verdict(what, estimate_median(together), BAR_PCT, "% of a core"))
+def _print(cpu: list[Reading], sent: list[Reading]) -> None:
+    cpu_pct = {name: [100 * rate for rate in of] for name, of in rates(cpu).items()}
+    for name, each in cpu_pct.items():
+        print(f"{'CPU of ' + name:<44} {spread(each)} % of a core")
+    for name, each in rates(sent).items():
+        print(f"{'sent to the terminal by ' + name:<44} {spread(each, 0)} bytes/s")
+    together = [sum(window) for window in zip(*(cpu_pct[name] for name in OWN), strict=True)]
+    print(verdict(" + ".join(OWN), estimate_median(together), BAR_PCT, "% of a core"))
+    if "nvitop" in cpu_pct:
+        pairs = zip(cpu_pct["watch"], cpu_pct["nvitop"], strict=True)
+        ratios = [own / other for own, other in pairs if other]
+        print(verdict("watch / nvitop", estimate_median(ratios), WATCH_BAR, "×"))
 
 
 if __name__ == "__main__":

@@ -4,12 +4,9 @@ A workload without a network sends batches at --rate for --seconds, in epochs of
 ten seconds with a short last batch, through dlmon.instrument.collector, the pipe and the
 supervisor into the log, while dlmon's live screen follows it in a pty of
 120×40. Checked against what the workload itself counted: batches, samples and
-epochs in the log, in what the viewer read, in what its session folded and in the
-supervisor's result. Measured: the resident memory of supervisor and viewer ten
-seconds into training and at its end, and the CPU of each process meanwhile.
-
-As context, a plain writer: the CPU time that the log's very lines take to be
-written to another file, one write each.
+epochs in the log, in what the viewer's session folded and in the supervisor's result. Measured:
+the resident memory of supervisor and viewer ten seconds into training and at its end, and the
+CPU of each process meanwhile.
 """
 
 from __future__ import annotations
@@ -20,75 +17,88 @@ import os
 import sys
 import tempfile
 import time
-from dataclasses import dataclass
 from pathlib import Path
 
 import harness
-from cost import Reading, processes_of, read, resident_mib
+from cost import processes_of, rates, read, resident_mib
 from harness import CannotRun
 from terminal import Terminal
 
 from dlmon.launch.job import Job
 from dlmon.log.follower import LogFollower
-from dlmon.records import Batches, BatchSummary, Epoch, Notice, Result
+from dlmon.records import Batches, BatchSummary, Epoch, Notice, Record, Result
 
 EPOCH_S = 10
 BATCH_SIZE, LAST_BATCH = 32, 17
 SETTLED_S = 10.0
 # What an allocator may still take from the system when nothing grows.
 FLAT_MIB = 5.0
-START_S = 20.0
-DRAIN_S = 60.0
-MEASURED = ("viewer", "supervisor", "sensors", "workload")
+START_S, DRAIN_S = 20.0, 60.0
 
-
-@dataclass(frozen=True)
-class Counts:
-    """What somebody knows of a session; not everybody counts samples."""
-
-    batches: int
-    samples: int | None
-    epochs: int | None
+Counts = tuple[int, int | None, int]
+"""Batches, samples and epochs; not everybody counts samples."""
 
 
 def main() -> None:
     arguments = _arguments()
-    seconds = 20 if arguments.quick else arguments.seconds
     with tempfile.TemporaryDirectory(prefix="dlmon-bench-") as path:
         folder = Path(path)
-        truth, shown = folder / "truth", folder / "shown"
-        job = _job(folder, truth, arguments.rate, seconds)
-        command = [sys.executable, harness.script("shown_job.py"), "--counts", str(shown)]
-        with Terminal([*command, str(job)], "Throughput") as terminal:
+        job = _job(folder, arguments)
+        command = [sys.executable, harness.script("shown_job.py"), "--counts", f"{folder}/shown"]
+        with Terminal([*command, str(job)], "samples/s") as terminal:
             terminal.first_seen(START_S)
-            pids = _wait_for_workload(terminal)
-            readings, memory_mib = _watch(pids, seconds)
-            log = _wait_for_result(folder, terminal)
-            # The viewer leaves once it has shown the end.
+            pids = processes_of(terminal.pid, "paced_workload.py")
+            time.sleep(SETTLED_S)
+            readings, settled_mib = [read(pids)], _memory_mib(pids)
+            time.sleep(max(1.0, arguments.seconds - SETTLED_S - 4.0))
+            readings.append(read(pids))
+            end_mib = _memory_mib(pids)
+            (log,) = folder.glob("logs/*/session.jsonl")
+            records = _read_to_result(log)
+            # Two ticks of the screen, so that it has read the end too; then it leaves.
+            time.sleep(1.5)
             terminal.press("q")
             terminal.process.wait(START_S)
-        in_log, notices, result = _count_log(log)
-        lines = log.read_bytes().splitlines(keepends=True)
-        plain_s = _plain_writer_cpu_s(lines, folder / "plain")
-        truth_counts = Counts(**json.loads(truth.read_text()))
-        seen = json.loads(shown.read_text())
-    _print_counts(truth_counts, in_log, seen, result)
-    for text in notices:
-        print(f"notice in the log: {text}")
-    _print_cost(readings, memory_mib, lines, plain_s)
+        truth = json.loads((folder / "truth").read_text())
+        folded = json.loads((folder / "shown").read_text())
+    for record in records:
+        if isinstance(record, Notice):
+            print(f"notice in the log: {record.text}")
+    sent: Counts = (truth["batches"], truth["samples"], truth["epochs"])
+    result = records[-1]
+    assert isinstance(result, Result)
+    counted: dict[str, Counts] = {
+        "sent by the workload": sent,
+        "in the log": _count(records),
+        "folded by the viewer": (folded["batches"], None, folded["epochs"]),
+        "in the supervisor's result": (result.batches or 0, None, result.epochs or 0),
+    }
+    for who, (batches, samples, epochs) in counted.items():
+        more = "" if samples is None else f" {samples:,} samples"
+        print(f"{who:<44} {batches:>10,} batches {epochs} epochs{more}")
+    lost = any(counts != (sent[0], counts[1] and sent[1], sent[2]) for counts in counted.values())
+    print(f"{'ingest':<44} {'lost or invented  not reached' if lost else 'nothing lost  reached'}")
+    for name, (used,) in rates(readings).items():
+        print(f"{'CPU of ' + name:<44} {100 * used:.1f} % of a core")
+    for name, before_mib in settled_mib.items():
+        grown = end_mib[name] - before_mib
+        reached = "reached" if grown <= FLAT_MIB else "not reached"
+        figures = f"{before_mib:.1f} -> {end_mib[name]:.1f} MiB, {grown:+.1f} MiB"
+        print(f"{f'memory of the {name}':<44} {figures}  bar {FLAT_MIB:g} MiB  {reached}")
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = harness.parser(__doc__)
     parser.add_argument("--rate", type=int, default=50_000, help="batches a second")
     parser.add_argument("--seconds", type=int, default=60)
     parser.add_argument("--quick", action="store_true", help="20 seconds")
-    return parser.parse_args()
+    arguments = parser.parse_args()
+    if arguments.quick:
+        arguments.seconds = 20
+    return arguments
 
 
-def _job(folder: Path, truth: Path, rate: int, seconds: int) -> Path:
+def _job(folder: Path, arguments: argparse.Namespace) -> Path:
     """Write the job down and return its file."""
     job = Job(
         workload="cifar10-cnn",
@@ -96,13 +106,13 @@ def _job(folder: Path, truth: Path, rate: int, seconds: int) -> Path:
         options={
             "workload": "cifar10-cnn",
             "interval": 1.0,
-            "rate": rate,
+            "rate": arguments.rate,
             "vary": False,
-            "seconds": seconds,
-            "steps": rate * EPOCH_S,
+            "seconds": arguments.seconds,
+            "steps": arguments.rate * EPOCH_S,
             "batch_size": BATCH_SIZE,
             "last_batch": LAST_BATCH,
-            "truth": str(truth),
+            "truth": str(folder / "truth"),
         },
         log_dir=str(folder / "logs"),
     )
@@ -111,127 +121,36 @@ def _job(folder: Path, truth: Path, rate: int, seconds: int) -> Path:
     return path
 
 
-def _wait_for_workload(terminal: Terminal) -> dict[str, int]:
-    deadline = time.monotonic() + START_S
-    while True:
-        try:
-            return processes_of(terminal.pid, "paced_workload.py")
-        except CannotRun:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.1)
+def _memory_mib(pids: dict[str, int]) -> dict[str, float]:
+    return {name: resident_mib(pids[name]) for name in ("supervisor", "viewer")}
 
 
-def _watch(pids: dict[str, int], seconds: int) -> tuple[list[Reading], list[dict[str, float]]]:
-    """Return the CPU at the begin, and CPU and memory when settled and shortly before the end."""
-    readings, memory_mib = [read(pids)], []
-    settled_s = min(SETTLED_S, seconds / 2)
-    for wait_s in (settled_s, seconds - settled_s - 1.0):
-        time.sleep(wait_s)
-        readings.append(read(pids))
-        memory_mib.append({name: resident_mib(pids[name]) for name in MEASURED})
-    return readings, memory_mib
-
-
-def _wait_for_result(folder: Path, terminal: Terminal) -> Path:
-    """Wait for the session's end and return its log."""
-    (log,) = folder.glob("logs/*/session.jsonl")
-    follower = LogFollower(log)
+def _read_to_result(log: Path) -> list[Record]:
+    """Return the records of a log once it has its result, which is the last."""
+    follower, records = LogFollower(log), list[Record]()
     deadline = time.monotonic() + DRAIN_S
-    try:
-        while time.monotonic() < deadline and terminal.process.poll() is None:
-            if any(isinstance(record, Result) for record in follower.poll()):
-                # Two ticks of the screen, so that it has read the end too.
-                time.sleep(1.5)
-                return log
-            time.sleep(0.2)
-    finally:
-        follower.close()
-    raise CannotRun(f"the session had no result {DRAIN_S:.0f} s after it should have ended")
-
-
-def _count_log(log: Path) -> tuple[Counts, list[str], Result]:
-    batches = samples = epochs = 0
-    notices: list[str] = []
-    result: Result | None = None
-    follower = LogFollower(log)
-    while records := follower.poll():
-        for record in records:
-            if isinstance(record, Batches):
-                each, count = record.samples, len(record.dt_us)
-                batches += count
-                samples += count * each if isinstance(each, int) else sum(each)
-            elif isinstance(record, BatchSummary):
-                batches += record.count
-                samples += record.samples
-            elif isinstance(record, Epoch):
-                epochs += 1
-            elif isinstance(record, Notice):
-                notices.append(record.text)
-            elif isinstance(record, Result):
-                result = record
+    while not records or not isinstance(records[-1], Result):
+        if time.monotonic() > deadline:
+            raise CannotRun(f"the session had no result {DRAIN_S:.0f} s after it should have ended")
+        records += follower.poll()
+        time.sleep(0.2)
     follower.close()
-    if result is None:
-        raise CannotRun("the log has no result")
-    return Counts(batches, samples, epochs), notices, result
+    return records
 
 
-def _plain_writer_cpu_s(lines: list[bytes], path: Path) -> float:
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-    before_s = time.process_time()
-    for line in lines:
-        os.write(fd, line)
-    used_s = time.process_time() - before_s
-    os.close(fd)
-    return used_s
-
-
-def _print_counts(truth: Counts, in_log: Counts, seen: dict[str, int], result: Result) -> None:
-    counted = {
-        "sent by the workload": truth,
-        "in the log": in_log,
-        "read by the viewer": Counts(seen["batches"], seen["samples"], seen["epochs"]),
-        "folded by the viewer": Counts(seen["folded_batches"], None, seen["epochs"]),
-        "in the supervisor's result": Counts(result.batches or 0, None, result.epochs),
-    }
-    for who, counts in counted.items():
-        samples = "" if counts.samples is None else f"{counts.samples:,} samples"
-        print(f"{who:<44} {counts.batches:>10,} batches {counts.epochs} epochs {samples}")
-    lost = any(
-        counts.batches != truth.batches
-        or counts.epochs != truth.epochs
-        or counts.samples not in (None, truth.samples)
-        for counts in counted.values()
-    )
-    words = "lost or invented  not reached" if lost else "nothing lost  reached"
-    print(f"{'ingest':<44} {words}")
-
-
-def _print_cost(
-    readings: list[Reading],
-    memory_mib: list[dict[str, float]],
-    lines: list[bytes],
-    plain_s: float,
-) -> None:
-    begin, before, after = readings
-    took_s = after.at - before.at
-    cpu_pct = after.cpu_pct_since(before)
-    for name in MEASURED:
-        print(f"{'CPU of ' + name:<44} {cpu_pct[name]:.1f} % of a core")
-    log_mb = sum(map(len, lines)) / 1e6
-    supervisor_s = after.cpu_s["supervisor"] - begin.cpu_s["supervisor"]
-    print(
-        f"{'supervisor / plain writer of the same bytes':<44} {supervisor_s / plain_s:.0f} ×  "
-        f"({supervisor_s:.2f} s of CPU against {plain_s * 1000:.1f} ms for {log_mb:.1f} MB)"
-    )
-    for name in ("supervisor", "viewer"):
-        grown = memory_mib[1][name] - memory_mib[0][name]
-        reached = "reached" if grown <= FLAT_MIB else "not reached"
-        print(
-            f"{f'memory of {name} after {took_s:.0f} s more':<44} "
-            f"{memory_mib[0][name]:.1f} -> {memory_mib[1][name]:.1f} MiB, "
-            f"{grown:+.1f} MiB  bar {FLAT_MIB:g} MiB  {reached}"
-        )
+def _count(records: list[Record]) -> Counts:
+    batches = samples = epochs = 0
+    for record in records:
+        if isinstance(record, Batches):
+            count, each = len(record.dt_us), record.samples
+            batches += count
+            samples += count * each if isinstance(each, int) else sum(each)
+        elif isinstance(record, BatchSummary):
+            batches += record.count
+            samples += record.samples
+        elif isinstance(record, Epoch):
+            epochs += 1
+    return batches, samples, epochs
 
 
 if __name__ == "__main__":

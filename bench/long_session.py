@@ -1,10 +1,8 @@
 """A session of a day: how long until it is shown, and how long is a key kept waiting meanwhile?
 
 A log of --hours at one sample a second with 8 GPUs and 16 cores and at 50
-batches a second is written as the supervisor writes one: its batches go through
-the collector of dlmon.instrument.collector, every record through dlmon.records, and its index
-is written beside it. With --folder it is kept there, and used again; with --without-index it
-is opened as one of an earlier version.
+batches a second is written as the supervisor writes one, and its index beside it. With --folder
+it is kept there, and used again; with --without-index it is opened as one of an earlier version.
 
 The screen of `dlmon attach` then opens it in a pty of 120×40, and a key that
 means nothing is pressed ten times a second. Measured: the time from the start of
@@ -21,14 +19,12 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import random
 import subprocess
 import sys
 import tempfile
 import time
-from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import harness
@@ -36,41 +32,19 @@ from cost import cpu_s, resident_mib
 from harness import CannotRun
 from terminal import Terminal
 
-from dlmon.instrument.collector import BatchCollector
-from dlmon.instrument.keras_data import Data
-from dlmon.instrument.queued import EpochEnd, EpochStart, Queued
 from dlmon.log.folder import LOG_NAME
 from dlmon.log.index import index_of, place_after, write_index
-from dlmon.records import (
-    SCHEMA,
-    Cost,
-    Cpu,
-    Disk,
-    Gpu,
-    GpuFacts,
-    Machine,
-    MachineFacts,
-    Memory,
-    Model,
-    Network,
-    Phase,
-    Process,
-    ProcessTree,
-    Record,
-    Result,
-    SessionHeader,
-    encode,
-)
+from dlmon.records import Batches, Epoch, Machine, Model, Record, Result, SessionHeader, encode
 from dlmon.session.index import IndexMaker
 from dlmon.session.marks import MarkFinder
 from dlmon.session.session import Session
 
-SECOND = 1_000_000_000
-BEGIN_NS, BEGIN_WALL = 1_000 * SECOND, 1_795_186_560.0
+sys.path.insert(0, str(harness.ROOT / "tests"))
+
+from fakes.recorded import recorded_session
+
 GPUS, CORES = 8, 16
-BATCHES_S, FLUSHES_S, BATCH_SIZE = 50, 4, 64
-EPOCH_S = 600
-PROCESSES, PROCESSES_EVERY_S = 12, 5
+BATCHES_S, EPOCH_S = 50, 600
 KEYS_S = 0.1
 TIMEOUT_S = 900.0
 FIRST_SCREEN, READ = "reading", "completed after"
@@ -116,9 +90,7 @@ def main() -> None:
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = harness.parser(__doc__)
     parser.add_argument("--hours", type=float, default=24.0)
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--folder", type=Path, help="keep the log here, and use it again")
@@ -186,7 +158,7 @@ def _open(log: Path, waits: Path, last: str, *more: str) -> Seen:
 def _write(log: Path, hours: float) -> None:
     log.parent.mkdir(parents=True)
     part = log.with_name("part")
-    records = _records(log, int(hours * 3600))
+    records = _records(log.parent.name, hours)
     header = next(records)
     assert isinstance(header, SessionHeader)
     session, entries = Session(header), list[bytes]()
@@ -205,143 +177,46 @@ def _write(log: Path, hours: float) -> None:
     part.rename(log)
 
 
-def _records(log: Path, seconds: int) -> Iterator[Record]:
-    """Yield the records of a session in the order in which a supervisor writes them."""
-    vary = random.Random(1)
-    epochs = max(1, seconds // EPOCH_S)
-    epoch_s = min(EPOCH_S, seconds)
-    samples = BATCHES_S * epoch_s * BATCH_SIZE
-    yield _header(log)
-    for phase in ("importing", "loading", "building"):
-        yield Phase(BEGIN_NS, phase)
-    yield _model(samples, BATCHES_S * epoch_s, epochs)
-    collector, queue = BatchCollector(), deque[Queued]()
-    queue.append(Phase(BEGIN_NS, "compiling"))
-    yield _sample(0, vary)
-    for second in range(epochs * epoch_s):
-        t = BEGIN_NS + second * SECOND
-        epoch, of_epoch = divmod(second, epoch_s)
-        if not of_epoch:
-            if epoch:
-                queue.append(Phase(t, "training"))
-            queue.append(EpochStart(epoch, t, Data.of_samples(samples, BATCH_SIZE)))
-        for flush in range(FLUSHES_S):
-            done = BATCHES_S * flush // FLUSHES_S, BATCHES_S * (flush + 1) // FLUSHES_S
-            for batch in range(*done):
-                end = t + (batch + 1) * SECOND // BATCHES_S - vary.randrange(3_000_000)
-                queue.append(end)
-            collector.take(queue)
-            yield from collector.records()
-        yield _sample(second + 1, vary)
-        if of_epoch == epoch_s - 1:
-            metrics: dict[str, float | None] = {"loss": vary.random(), "accuracy": vary.random()}
-            queue.append(EpochEnd(epoch, t + SECOND, metrics, cut=False))
-            collector.take(queue)
-            yield from collector.records()
-
-
-def _header(log: Path) -> SessionHeader:
-    return SessionHeader(
-        schema=SCHEMA,
-        id=log.parent.name,
-        host="bench",
-        boot_id="another boot",
-        t=BEGIN_NS,
-        wall=BEGIN_WALL,
-        workload="cifar10-cnn",
-        options={"workload": "cifar10-cnn", "interval": 1.0},
-        machine=MachineFacts(
-            cpu_model="AMD EPYC",
-            cores=CORES,
-            physical_cores=CORES // 2,
-            memory_mib=131_072,
-            gpus=tuple(
-                GpuFacts(i, "NVIDIA H100 80GB HBM3", f"GPU-{i}", 81_559) for i in range(GPUS)
-            ),
-            driver="550.54.14",
-            cuda="12.4",
-        ),
-        versions={"python": "3.11.7", "backend": "tensorflow", "dlmon": "0.1.0"},
-    )
-
-
-def _model(samples: int, steps: int, epochs: int) -> Model:
-    return Model(
-        parameters=1_337_002,
-        flops_per_sample=236_302_848,
-        batch_size=BATCH_SIZE,
-        samples_per_epoch=samples,
-        steps_per_epoch=steps,
+def _records(id: str, hours: float) -> Iterator[Record]:
+    """Yield the records of a session: those of an hour, again and again."""
+    epochs = max(1, round(min(hours, 1.0) * 3600 / EPOCH_S))
+    begun, *records = recorded_session(
+        workload="mnist-mlp-small",
+        session_id=id,
         epochs=epochs,
-        data="synthetic",
-        device="gpu:0",
-        device_name="NVIDIA H100 80GB HBM3",
-        backend="tensorflow",
-        precision="float32",
+        samples=BATCHES_S * EPOCH_S * 32,
+        step_us=1_000_000 // BATCHES_S,
+        gpus=GPUS,
+        cores=CORES,
     )
+    ended = [record.end for record in records if isinstance(record, Epoch)]
+    first = next(record.begin for record in records if isinstance(record, Epoch))
+    rounds = max(1, round(hours))
+    yield begun
+    for record in records:
+        if isinstance(record, Model):
+            yield replace(record, epochs=epochs * rounds)
+        elif getattr(record, "t", first) < first:
+            yield record
+    again = (Batches, Epoch, Machine)
+    for number in range(rounds):
+        for record in records:
+            if isinstance(record, again) and first <= _time_of(record) <= ended[-1]:
+                yield _later(record, number * (ended[-1] - first), number * epochs)
 
 
-def _sample(number: int, vary: random.Random) -> Machine:
-    """Return a sample; what seldom changes is in the first one alone."""
-    first = number == 0
-    return Machine(
-        t=BEGIN_NS + number * SECOND,
-        wall=BEGIN_WALL + number,
-        cpu=Cpu(
-            pct=round(vary.uniform(20, 60), 1),
-            cores=tuple(vary.randrange(101) for _ in range(CORES)),
-            load_1m=round(vary.uniform(1, 9), 2),
-            mhz=3_400 + vary.randrange(50),
-            power_w=round(vary.uniform(90, 180), 1),
-            energy_j=round(number * 120.0, 1),
-        ),
-        memory=Memory(used_mib=40_000 + vary.randrange(500), major_faults_s=0.0),
-        disk=Disk(round(vary.random(), 2), round(vary.random(), 2)),
-        network=Network(round(vary.random(), 2), round(vary.random(), 2)),
-        process=ProcessTree(
-            cpu_pct=round(vary.uniform(100, 400), 1),
-            busiest_thread_pct=round(vary.uniform(50, 100), 1),
-            rss_mib=9_000 + vary.randrange(100),
-            threads=60 if first else None,
-        ),
-        gpus=tuple(_gpu(index, number, vary) for index in range(GPUS)),
-        processes=_processes(first, vary) if number % PROCESSES_EVERY_S == 0 else None,
-        cost=Cost(round(vary.uniform(2, 4), 2), round(vary.random(), 2)),
-    )
+def _time_of(record: Batches | Epoch | Machine) -> int:
+    return record.end if isinstance(record, Epoch) else record.t
 
 
-def _processes(first: bool, vary: random.Random) -> tuple[Process, ...]:
-    """Return the table of processes; who each one is stands in the first one alone."""
-    return tuple(
-        Process(
-            pid=4_000 + row,
-            user="somebody" if first else None,
-            command=f"python train_{row}.py" if first else None,
-            cpu_pct=round(vary.uniform(0, 100), 1),
-            rss_mib=100 + vary.randrange(9_000),
-            threads=vary.randrange(1, 60),
-            gpus=(row,) if row < GPUS else (),
-            gpu_memory_mib=vary.randrange(70_000) if row < GPUS else None,
-            of_run=row == 0,
-        )
-        for row in range(PROCESSES)
-    )
-
-
-def _gpu(index: int, number: int, vary: random.Random) -> Gpu:
-    first = number == 0
-    return Gpu(
-        index=index,
-        utilization_pct=vary.randrange(80, 101),
-        memory_used_mib=70_000 if first else None,
-        power_w=round(vary.uniform(300, 700), 1),
-        power_limit_w=700.0 if first else None,
-        temperature_c=vary.randrange(50, 70),
-        sm_mhz=1_980 - 15 * vary.randrange(5),
-        memory_mhz=2_619 if first else None,
-        throttle=() if first else None,
-        energy_j=round(number * 500.0, 1),
-    )
+def _later(record: Batches | Epoch | Machine, by_ns: int, by_epochs: int) -> Record:
+    if isinstance(record, Machine):
+        return replace(record, t=record.t + by_ns, wall=record.wall + by_ns / 1e9)
+    epoch = record.epoch + by_epochs
+    if isinstance(record, Batches):
+        return replace(record, t=record.t + by_ns, epoch=epoch)
+    times = {name: getattr(record, name) + by_ns for name in ("begin", "end", "train_end")}
+    return replace(record, epoch=epoch, **times)
 
 
 def _result(log: Path, session: Session) -> Result:
@@ -360,7 +235,7 @@ def _result(log: Path, session: Session) -> Result:
         epochs=len(snapshot.epochs),
         batches=snapshot.batches,
         t=session.last_t,
-        wall=BEGIN_WALL + snapshot.elapsed_s,
+        wall=session.header.wall + snapshot.elapsed_s,
     )
 
 

@@ -186,9 +186,7 @@ def _unanswered(readings: Iterable[Any]) -> dict[str, str]:
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = harness.parser(__doc__)
     parser.add_argument("file", type=Path, metavar="FILE")
     return parser.parse_args()
 

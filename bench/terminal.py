@@ -106,18 +106,6 @@ class Terminal:
             )
         return self._seen_at - self.started_at
 
-    def answer_s(self, keys: str, marker: str, timeout_s: float) -> float:
-        """Press keys, and return the seconds until text that they bring has arrived.
-
-        Raises:
-            CannotRun: it never came.
-        """
-        self.look_for(marker)
-        pressed_at = time.monotonic()
-        self.press(keys)
-        self.first_seen(timeout_s)
-        return self._seen_at - pressed_at
-
     def look_for(self, marker: str) -> None:
         """From now on wait for another text."""
         with self._lock:

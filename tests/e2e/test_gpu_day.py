@@ -63,26 +63,15 @@ def test_a_recorded_driver_is_read_like_the_driver_itself(driver, environment, t
 @pytest.mark.timeout(900)
 def test_the_day_runs_without_a_gpu(environment, tmp_path):
     out = tmp_path / "out"
-    arguments = [
-        out,
-        "--dry-run",
-        "--wheels",
-        tmp_path,
-        "--minutes",
-        13,
-        "--parts",
-        ",".join(PARTS),
-    ]
+    arguments = [out, "--dry-run", "--wheels", tmp_path, "--minutes", 13]
+    arguments += ["--parts", ",".join(PARTS)]
     done = bench("gpu_day.py", *arguments, environment=environment)
     assert done.returncode == 0, done.stderr
     page = (out / "page.md").read_text()
     head, _ = page.split("\n## ", 1)
     rows = [line.split(" | ") for line in head.splitlines() if line.startswith("| ")]
     parts = {row[0].removeprefix("| "): row[1] for row in rows if len(row) == 3}
-    in_part = {
-        "runs": "1 of 1 completed",
-        "screens": "2 pictures",
-    }
+    in_part = {"runs": "1 of 1 completed", "screens": "2 pictures"}
     for name in PARTS:
         assert parts.pop(name) == in_part.get(name, "done"), (name, done.stdout, done.stderr)
     assert "NVIDIA Fake 100" in page
@@ -90,7 +79,7 @@ def test_the_day_runs_without_a_gpu(environment, tmp_path):
     assert "throttle reasons: the same in 2 of 2 readings" in page
     assert "4242: 300.0 MiB" in page
     with tarfile.open(out / "screens.tar.xz") as screens:
-        assert {"watch-gpu-80x24.svg", "watch-gpu-120x40.txt"} <= set(screens.getnames())
+        assert {"watch-gpu-80x24.svg", "watch-gpu-120x40.svg"} <= set(screens.getnames())
     with tarfile.open(out / "logs.tar.xz") as logs:
         assert any(name.endswith("session.jsonl") for name in logs.getnames())
     assert len(list(out.iterdir())) <= 8

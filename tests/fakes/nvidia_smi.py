@@ -1,6 +1,6 @@
 """A stand-in for nvidia-smi that asks the fake driver through pynvml, as the real one asks NVML.
 
-It knows the queries of bench/gpu_truth.py but for the newest name of the throttle reasons.
+It knows the queries of bench/gpu_truth.py.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ Pure, but for reading published and own reference figures.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 
 from dlmon.comparison.conditions import (
@@ -23,7 +23,7 @@ from dlmon.comparison.conditions import (
 )
 from dlmon.comparison.price import usd_per_hour_of, year_of
 from dlmon.comparison.published import Published, published, published_metrics
-from dlmon.comparison.run import RATE_UNITS, RunFigures, Settings, Timing, cpus_of, is_time
+from dlmon.comparison.run import RATE_UNITS, RunFigures, Timing, cpus_of, is_time
 from dlmon.records import RunSeconds, SecondsPerEpoch, Status
 from dlmon.records.record import record
 from dlmon.statistics.intervals import student_95_of
@@ -88,7 +88,7 @@ class ComparisonRow:
     usd_per_hour: float | None = None
     session: str | None = None
     published: Published | None = None
-    settings: Settings | None = None
+    settings: tuple[Hashable, ...] = ()
 
     @property
     def reference(self) -> Reference:
@@ -197,7 +197,7 @@ def _row(kind: str, metric: str, run: RunFigures, conditions: Conditions) -> Com
         vcpus=vcpus,
         usd_per_hour=usd_per_hour_of(run.options, vcpus),
         session=run.session,
-        settings=None if is_this else run.settings,
+        settings=() if is_this else run.settings,
     )
 
 
@@ -295,7 +295,7 @@ def beside(
 
 def _like_runs(rows: Sequence[ComparisonRow]) -> list[list[float]]:
     """Return the times of earlier runs in groups of the same device and the same settings."""
-    groups: dict[tuple[str, Settings | None], list[float]] = {}
+    groups: dict[Hashable, list[float]] = {}
     for row in rows:
         if row.kind == "earlier" and row.comparable and not row.projected:
             groups.setdefault((row.label, row.settings), []).append(row.pace)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import field
 from typing import Any, Protocol
 
@@ -156,22 +156,6 @@ def cpus_of(options: Mapping[str, Any], machine: MachineFacts | None) -> int | N
 
 
 @record(frozen=True)
-class Settings:
-    """How a run was made.
-
-    Attributes:
-        work: the machine, what was trained there, and what was asked for.
-        backend: what a script's Keras ran on, None where that isn't known; empty of a workload,
-            whose options say it.
-        versions: of the software, the code of a script included.
-    """
-
-    work: tuple[str | bool | int | None, ...]
-    backend: str | None
-    versions: str
-
-
-@record(frozen=True)
 class Curve:
     """The throughput of a run over time; `counts_steps` is as for `RunFigures`."""
 
@@ -275,21 +259,21 @@ class RunFigures:
         )
 
     @property
-    def settings(self) -> Settings:
-        """How it was made."""
+    def work(self) -> tuple[Hashable, ...]:
+        """The machine, what was trained there, and what was asked for."""
         options = options_with_effect(self.options)
-        asked = {name: value for name, value in options.items() if name != _PRICE}
-        is_script = self.command is not None
-        backend = asked.pop(BACKEND, None) if is_script else ""
-        place, commit = (self.script.place, self.script.git_commit) if self.script else (None,) * 2
+        asked = repr({name: value for name, value in options.items() if name != _PRICE})
         # Of a script its samples may depend on more than its arguments.
-        samples = self.samples if is_script else None
-        of_script = (place, repr(self.command), self.counts_steps, samples)
-        return Settings(
-            work=(self.host, self.workload, self.device, repr(asked), *of_script),
-            backend=None if backend is None else str(backend),
-            versions=repr((self.versions, (self.script_sha256, commit))),
-        )
+        samples = None if self.command is None else self.samples
+        place = self.script.place if self.script else None
+        trained = (self.workload, place, repr(self.command), self.counts_steps, samples)
+        return self.host, self.device, asked, *trained
+
+    @property
+    def settings(self) -> tuple[Hashable, ...]:
+        """How it was made: its work, and the versions of the software and of a script's code."""
+        commit = self.script.git_commit if self.script else None
+        return *self.work, repr((self.versions, self.script_sha256, commit))
 
     @property
     def framework(self) -> str | None:

@@ -7,17 +7,11 @@ differs in their work. What differs in how they computed is what a person compar
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 
 from dlmon.comparison.arguments import NOT_GIVEN, arguments_of
 from dlmon.comparison.metric_names import lower_is_better
-from dlmon.comparison.run import (
-    BACKEND,
-    SAMPLES_PER_SECOND,
-    RunFigures,
-    Settings,
-    options_with_effect,
-)
+from dlmon.comparison.run import BACKEND, SAMPLES_PER_SECOND, RunFigures, options_with_effect
 from dlmon.records import AccountPart, Status
 from dlmon.records.record import record
 from dlmon.records.sanitize import SHOWN_LENGTH, clean
@@ -208,6 +202,13 @@ def compare_sides(
     base, new = _measured(base, "base"), _measured(new, "new")
     repeats = _repeats((*base, *new), earlier)
     of_both = (*base, *new)
+    # Of scripts it was not always recorded what their Keras runs on.
+    is_known = all(run.command is None or BACKEND in run.options for run in of_both)
+
+    def options_of(run: RunFigures) -> dict[str, object]:
+        options = options_with_effect(run.options)
+        return options if is_known else {n: v for n, v in options.items() if n != BACKEND}
+
     names = [*FIGURES, *_names_of(of_both, METRIC), *_names_of(of_both, ACCOUNT)]
     figures = (_figure(name, base, new, repeats) for name in names)
     return SidesComparison(
@@ -215,13 +216,10 @@ def compare_sides(
         new=tuple(new),
         figures=tuple(f for f in figures if f.name == THROUGHPUT or any(f.runs)),
         unlike=_unlike(base, new),
-        options=_differences(base, new, _options_known_of((*base, *new))),
-        environment=(
-            *_code_differences(base, new),
-            *_differences(base, new, _environment_of),
-        ),
+        options=_differences(base, new, options_of),
+        environment=(*code_differences(base, new), *_differences(base, new, _environment_of)),
         left_out=left_out,
-        arguments=_argument_differences(base, new),
+        arguments=argument_differences(base, new),
     )
 
 
@@ -312,9 +310,7 @@ def _why_unlike(name: str, base: Sequence[RunFigures], new: Sequence[RunFigures]
     """Say why a figure doesn't compare though the work is alike."""
     runs = (*base, *new)
     if name == THROUGHPUT and len(_counts_steps(runs)) > 1:
-        if len(_counts_steps(base)) == len(_counts_steps(new)) == 1:
-            return "one side counts steps, the other samples"
-        return "some runs count steps, others samples"
+        return "one side counts steps, the other samples"
     if name == _COST or (name.startswith((ACCOUNT, METRIC)) and name not in _ONCE):
         if any(name.removeprefix(METRIC) in run.read_once for run in runs):
             return "the last value covers only some steps, and no epoch"
@@ -331,29 +327,18 @@ def _why_unlike(name: str, base: Sequence[RunFigures], new: Sequence[RunFigures]
 
 
 def _repeats(runs: Sequence[RunFigures], earlier: Iterable[RunFigures]) -> list[list[RunFigures]]:
-    """Return earlier runs in groups of the same settings, those of one of the sides' runs.
+    """Return earlier runs of the same work as the sides' in groups that were made alike.
 
-    The versions may be others than theirs, and so may the backend of a script where that isn't
-    known.
+    The versions may be others than theirs.
     """
-    sessions = {run.session for run in runs}
-    groups: dict[Settings, list[RunFigures]] = defaultdict(list)
-    for run in earlier:
-        if run.session not in sessions and THROUGHPUT in run.values:
-            groups[run.settings].append(run)
-    wanted = [run.settings for run in runs]
-
-    def is_wanted(settings: Settings) -> bool:
-        # Logs of earlier versions don't say what a script's Keras runs on.
-        backend, seen = settings.backend, {s.backend for s in wanted if s.work == settings.work}
-        return bool(seen) and (backend is None or None in seen or backend in seen)
-
-    return [group for settings, group in groups.items() if is_wanted(settings)]
+    sessions, works = {run.session for run in runs}, {run.work for run in runs}
+    others = (run for run in earlier if run.session not in sessions and THROUGHPUT in run.values)
+    return like_groups(run for run in others if run.work in works)
 
 
 def like_groups(runs: Iterable[RunFigures]) -> list[list[RunFigures]]:
     """Return runs in groups that were made alike, as repeats are; as they come otherwise."""
-    groups: dict[Settings, list[RunFigures]] = defaultdict(list)
+    groups: dict[Hashable, list[RunFigures]] = defaultdict(list)
     for run in runs:
         groups[run.settings].append(run)
     return list(groups.values())
@@ -402,23 +387,22 @@ def _differences(
     return tuple(found)
 
 
-def _argument_differences(
+def argument_differences(
     base: Sequence[RunFigures], new: Sequence[RunFigures]
 ) -> tuple[Difference, ...]:
     """Return the arguments of scripts that differ, each in full."""
     runs = [*base, *new]
-    if any(run.command is None for run in runs):
+    commands = [run.command for run in runs if run.command is not None]
+    if len(commands) < len(runs):
         return ()
     scripts = {run.workload for run in runs}
-    script = scripts.pop() if len(scripts) == 1 else None
-    read = arguments_of([run.command or () for run in runs], script)
+    read = arguments_of(commands, scripts.pop() if len(scripts) == 1 else None)
     by_run = {run.session: arguments for run, arguments in zip(runs, read, strict=True)}
-    names = dict.fromkeys(name for arguments in read for name in arguments)
-    absent = dict.fromkeys(names, NOT_GIVEN)
+    absent = {name: NOT_GIVEN for arguments in read for name in arguments}
     return _differences(base, new, lambda run: absent | by_run[run.session])
 
 
-def _code_differences(
+def code_differences(
     base: Sequence[RunFigures], new: Sequence[RunFigures]
 ) -> tuple[Difference, ...]:
     """Return what differs in the code of scripts, as far as it is known of all: older logs lack it.
@@ -428,31 +412,17 @@ def _code_differences(
     runs = [*base, *new]
     names = {run.workload for run in runs}
     script = names.pop() if len(names) == 1 else "the script"
-    code: dict[str, Callable[[RunFigures], str | None]] = {
-        f"path of {script}": lambda run: run.script.path if run.script else None,
-        f"contents of {script}": lambda run: (run.script_sha256 or "")[:_SHOWN_DIGITS],
-        "git commit": lambda run: (
-            (run.script.git_commit or "")[:_SHOWN_DIGITS] if run.script else None
-        ),
-    }
-    known = {name: read for name, read in code.items() if all(map(read, runs))}
-    return _differences(base, new, lambda run: {name: read(run) for name, read in known.items()})
 
+    def read(run: RunFigures) -> dict[str, str | None]:
+        path, commit = (run.script.path, run.script.git_commit) if run.script else (None, None)
+        return {
+            f"path of {script}": path,
+            f"contents of {script}": (run.script_sha256 or "")[:_SHOWN_DIGITS],
+            "git commit": (commit or "")[:_SHOWN_DIGITS],
+        }
 
-def _options_known_of(
-    runs: Sequence[RunFigures],
-) -> Callable[[RunFigures], Mapping[str, object]]:
-    """Return what reads the options of these runs: a backend that isn't known of all differs not.
-
-    Of scripts it was not always recorded; of workloads it was.
-    """
-    are_known = all(run.command is None or BACKEND in run.options for run in runs)
-
-    def read(run: RunFigures) -> Mapping[str, object]:
-        options = options_with_effect(run.options)
-        return options if are_known else {n: v for n, v in options.items() if n != BACKEND}
-
-    return read
+    known = [name for name in read(runs[0]) if all(read(run)[name] for run in runs)]
+    return _differences(base, new, lambda run: {name: read(run)[name] for name in known})
 
 
 def _environment_of(run: RunFigures) -> dict[str, object]:

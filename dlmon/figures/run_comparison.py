@@ -6,10 +6,9 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from operator import itemgetter
 
-from dlmon.comparison.arguments import GIVEN, PROGRAM, arguments_of, is_secret
+from dlmon.comparison.arguments import GIVEN, NOT_GIVEN, PROGRAM, is_secret
 from dlmon.comparison.compare import ComparisonRow, Reference, beside, compare
 from dlmon.comparison.published import (
     MORE_OPERATIONS_PCT,
@@ -25,6 +24,7 @@ from dlmon.comparison.run import (
     RunFigures,
     cpus_of,
 )
+from dlmon.comparison.sides import Difference, argument_differences, code_differences
 from dlmon.figures import units, verdicts
 from dlmon.figures.comparison import (
     conditions_of,
@@ -47,8 +47,6 @@ from workloads.catalog import WORKLOADS, Workload
 
 MOST_ARGUMENTS = 3
 _LONGEST_ARGUMENT = 24
-
-Command = tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -273,42 +271,28 @@ def computed_otherwise(theirs: RunFigures, ours: RunFigures) -> list[str]:
 
 
 def given_otherwise(theirs: RunFigures, ours: RunFigures) -> tuple[str, ...]:
-    """Say what an earlier run of a script was given otherwise, and that its code was another."""
-    given = other_arguments(theirs.command, ours.command, ours.workload)
-    if None not in (shas := {theirs.script_sha256, ours.script_sha256}) and len(shas) > 1:
-        return (*given, f"{ours.workload} differs")
-    commits = {run.script.git_commit if run.script else None for run in (theirs, ours)}
-    return (*given, "another git commit") if None not in commits and len(commits) > 1 else given
-
-
-@lru_cache(64)
-def other_arguments(theirs: Command | None, ours: Command | None, script: str) -> tuple[str, ...]:
-    """Return the arguments that an earlier run was given, as far as this one was given others.
+    """Say what an earlier run of a script was given otherwise, and that its code was another.
 
     What this one has more is named as missing there: `without --workers`. Of very many the first
-    are named. Empty where either is no script. These notes go into reports, so they hold no value
-    of what is called a key, a token or a password.
+    are named. These notes go into reports, so they hold no value of what is called a key, a token
+    or a password.
     """
-    if theirs is None or ours is None or theirs == ours:
-        return ()
-    had, have = arguments_of((theirs, ours), script)
-    names = [name for name in dict.fromkeys([*had, *have]) if had.get(name) != have.get(name)]
-    texts = [_argument_text(name, had.get(name), have.get(name)) for name in names]
+    texts = [_argument_text(each) for each in argument_differences([theirs], [ours])]
     more = len(texts) - MOST_ARGUMENTS
-    return (*texts[:MOST_ARGUMENTS], *([f"and {more} more"] if more > 0 else []))
+    code = [f"other {each.name}" for each in code_differences([theirs], [ours])]
+    return (*texts[:MOST_ARGUMENTS], *([f"and {more} more"] if more > 0 else []), *code)
 
 
-def _argument_text(name: str, had: str | None, have: str | None) -> str:
+def _argument_text(found: Difference) -> str:
     """Write what the earlier run had of an argument, or that it had none."""
-    is_option = name.startswith("-")
-    is_positional = name == PROGRAM or name.startswith(("argument ", "word "))
-    shown = clean(name, _LONGEST_ARGUMENT)
-    if had is None:
-        return f"without {clean(have or '', _LONGEST_ARGUMENT) if is_positional else shown}"
-    value = "(another)" if is_secret(name) else clean(had, _LONGEST_ARGUMENT)
-    if is_option:
-        return shown if had == GIVEN else f"{shown} {value}"
-    return value if is_positional else f"{shown}={value}"
+    is_positional = found.name == PROGRAM or found.name.startswith(("argument ", "word "))
+    name = clean(found.name, _LONGEST_ARGUMENT)
+    if found.base == NOT_GIVEN:
+        return f"without {clean(found.new, _LONGEST_ARGUMENT) if is_positional else name}"
+    value = "(another)" if is_secret(found.name) else clean(found.base, _LONGEST_ARGUMENT)
+    if name.startswith("-"):
+        return name if found.base == GIVEN else f"{name} {value}"
+    return value if is_positional else f"{name}={value}"
 
 
 def comparison_bars(comparison: Comparison) -> tuple[Bars, str]:

@@ -49,13 +49,6 @@ def test_scripts_are_alike_only_where_their_epochs_are_as_long():
     assert settings(samples=6_000) == settings()
 
 
-def test_the_backend_of_a_script_stands_apart_as_older_logs_lack_it():
-    jax = settings(command=COMMAND, options={"backend": "jax"})
-    unknown = settings(command=COMMAND, options={})
-    assert jax.work == unknown.work
-    assert (jax.backend, unknown.backend, settings().backend) == ("jax", None, "")
-
-
 def test_options_are_those_that_were_given_in_the_order_of_their_names():
     given = {"threads": 2, "name": "mine", "jit": None, "batch_size": 100}
     assert list(options_with_effect(given).items()) == [("batch_size", 100), ("threads", 2)]

@@ -17,7 +17,7 @@ from dlmon.figures.run_comparison import (
     comparison_bars,
     comparison_of,
     computed_otherwise,
-    other_arguments,
+    given_otherwise,
     row_details,
 )
 from dlmon.figures.sessions import outcome
@@ -167,39 +167,37 @@ def test_an_earlier_run_of_another_version_of_the_script_says_so():
     assert notes == {
         "old": (),
         "like": (),
-        "moved": ("another git commit",),
-        "other": ("train.py differs",),
+        "moved": ("other git commit",),
+        "other": ("other contents of train.py",),
     }
-    assert "as fast as the run before, train.py differs (" in found.against_before()
+    assert "as fast as the run before, other contents of train.py (" in found.against_before()
 
 
+MORE = "and 1 more"
+THIS_RUN = replace(figures_of_snapshot(session()), workload="train.py")
 OURS = ("python3", "/home/ada/experiments/train.py", "--sleep", "0.05", "--epochs", "5")
 
 
 @pytest.mark.parametrize(
-    ("theirs", "texts"),
+    ("theirs", "ours", "texts"),
     [
-        (("--sleep", "0.05", "--epochs", "5"), ()),
-        (("--sleep", "0.05"), ("without --epochs",)),
-        (("--sleep", "0.05", "--epochs", "5", "--amp"), ("--amp",)),
-        (("--sleep", "0.05", "--epochs", "5", "b.csv"), ("b.csv",)),
-        (("--sleep", "0.05", "--epochs", "5", "lr=0.1"), ("lr=0.1",)),
-        (("--sleep", "0.05", "--epochs", "5", "--api-key", "xyz"), ("--api-key (another)",)),
-        (("--sleep", "0.05", "--epochs", "\x1b[31m" + "5" * 100), (f"--epochs {'5' * 19}…",)),
-        (
-            ("--sleep", "1", "--epochs", "2", "a", "b"),
-            ("--sleep 1", "--epochs 2", "a", "and 1 more"),
-        ),
+        ((), (), ()),
+        (OURS, OURS, ()),
+        (OURS[:4], OURS, ("without --epochs",)),
+        ((*OURS, "--amp"), OURS, ("--amp",)),
+        ((*OURS, "b.csv", "lr=0.1"), OURS, ("lr=0.1", "b.csv")),
+        (OURS, (*OURS[:2], "b.csv", *OURS[2:]), ("without b.csv",)),
+        ((*OURS, "--api-key", "xyz"), OURS, ("--api-key (another)",)),
+        ((*OURS[:4], "--epochs", "\x1b[31m" + "5" * 100), OURS, (f"--epochs {'5' * 23}…",)),
+        ((*OURS[:2], "--sleep", "1", "a", "b"), OURS, ("--sleep 1", "a", "b", MORE)),
     ],
 )
-def test_what_an_earlier_run_was_given_otherwise(theirs, texts):
-    assert other_arguments((*OURS[:2], *theirs), OURS, "train.py") == texts
-
-
-def test_what_only_this_run_was_given_is_named_as_missing_there():
-    more = (*OURS[:2], "data.csv", "--amp")
-    assert other_arguments(OURS[:2], more, "train.py") == ("without --amp", "without data.csv")
-    assert other_arguments(None, None, "cifar10-cnn") == ()
+def test_what_an_earlier_run_was_given_otherwise(theirs, ours, texts):
+    runs = [
+        replace(THIS_RUN, session=f"{number}", command=command or None)
+        for number, command in enumerate((theirs, ours))
+    ]
+    assert given_otherwise(*runs) == texts
 
 
 @pytest.mark.parametrize(

@@ -14,9 +14,8 @@ from dlmon.figures.sides import describe_sides, figure_table, sides_json
 from dlmon.host import boot_id, host_name
 from dlmon.log.directory import list_sessions, read_entry
 from dlmon.log.folder import LogError
-from dlmon.records import Batches, Epoch, Metrics, Model, Result, SessionHeader, Status, decode
+from dlmon.records import Batches, Epoch, Metrics, Model, Result, SessionHeader, Status
 from dlmon.session.figures import compare_logs, figures_of_entry, read_figures
-from dlmon.statistics.ratios import Basis
 
 
 def log_of(tmp_path, name="a", records=None, **options):
@@ -139,31 +138,6 @@ def test_two_runs_of_a_script_differ_in_what_its_keras_ran_on(tmp_path):
     assert environment["version of jax"] == ("1.2", "–")
     # Without the log it is known too: a run on another backend is no repeat.
     assert figures_of_entry(read_entry(new)).options == read_figures(new).options
-
-
-def test_an_earlier_run_of_a_script_that_does_not_say_what_its_keras_ran_on_is_a_repeat(tmp_path):
-    base, new = (keras_script_on(tmp_path / each, "jax") for each in ("base", "new"))
-    # As it was recorded before the backend was noted, in the model and in the result.
-    older = [
-        replace(record, backend=None, backend_version=None)
-        if isinstance(record, Model)
-        else replace(record, options={})
-        if isinstance(record, Result)
-        else record
-        for record in map(decode, base.read_bytes().splitlines())
-    ]
-    header = replace(older[0], id="older")
-    unknown = read_figures(log_of(tmp_path / "older", "older", [header, *older[1:]]))
-    assert "backend" not in unknown.options
-    ours, theirs = read_figures(base), replace(read_figures(new), session="new")
-    earlier = [replace(unknown, session=f"older-{number}") for number in range(3)]
-    compared = compare_sides([ours], [theirs], earlier)
-    assert compared.throughput.ratio.basis is Basis.LIKE_RUNS
-    on_torch = replace(theirs, options=theirs.options | {"backend": "torch"})
-    others = [replace(on_torch, session=f"torch-{number}") for number in range(3)]
-    assert compare_sides([ours], [theirs], others).throughput.ratio.basis is not Basis.LIKE_RUNS
-    # What isn't known is no difference of one's own.
-    assert "backend" not in {each.name for each in compare_sides([ours], [unknown]).options}
 
 
 def test_a_run_that_was_too_short_says_so(tmp_path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from textual.app import ComposeResult
 from textual.message import Message
 from textual.screen import ModalScreen
 from textual.timer import Timer
@@ -42,6 +43,13 @@ class MachinePanel(Machine):
         self._waiting: Timer | None = None
         self._window = TimeWindow()
         self._zoom_note = ""
+
+    def compose(self) -> ComposeResult:
+        """Lay out the parts as they will stand, so that their styles are looked up once."""
+        if not self._facts.gpus:
+            self.about.show(self._facts, "")
+            self._take_form(self.look())
+        yield from super().compose()
 
     def on_mount(self) -> None:
         """Paint once or twice a second; nothing is repainted that did not change."""

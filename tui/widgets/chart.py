@@ -164,7 +164,7 @@ class Chart(Lines):
         """Return the style of a run; the line's own goes from low to high."""
         style = super().style_of(components, y)
         if "chart--low" in components:
-            low, high = style.foreground, self.get_visual_style("chart--high").foreground
+            low, high = style.foreground, self.component_style("chart--high").foreground
             if low is not None and high is not None:
                 rise = 1 - y / max(1, self.size.height - 1)
                 style += Style(foreground=low.blend(high, rise))
@@ -185,7 +185,7 @@ class Chart(Lines):
     @property
     def label_style(self) -> Style:
         """The labels of time look like those of the other axis."""
-        return Style(foreground=self.get_visual_style("chart--axis").foreground)
+        return Style(foreground=self.component_style("chart--axis").foreground)
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
         """Begin what becomes a click or a drag."""

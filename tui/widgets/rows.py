@@ -65,6 +65,7 @@ class RowWidget(StyledOnUse):
         self._rows: list[TextRow] = []
         self._rows_size = Size(0, 0)
         self._run_styles: dict[tuple[tuple[str, ...], int], RichStyle] = {}
+        self._style_by_components: dict[tuple[str, ...], Style] = {}
         self._styled_as: tuple[object, ...] = ()
         self._title_texts = ("", "", "")
         self._title_more: tuple[str, ...] = ()
@@ -77,7 +78,13 @@ class RowWidget(StyledOnUse):
 
     def style_of(self, components: tuple[str, ...], y: int) -> Style:
         """Return the style of a run in row `y`."""
-        return self.get_visual_style(*components)
+        return self.component_style(*components)
+
+    def component_style(self, *components: str) -> Style:
+        """Return the style of components; the style sheets are asked once."""
+        if components not in self._style_by_components:
+            self._style_by_components[components] = self.get_visual_style(*components)
+        return self._style_by_components[components]
 
     def redraw(self) -> None:
         """Draw again, and repaint the rows that came out differently."""
@@ -120,7 +127,7 @@ class RowWidget(StyledOnUse):
         styled_as = (size, self.mouse_hover, self.has_focus, self.is_disabled)
         if styled_as != self._styled_as:
             self._styled_as = styled_as
-            self._run_styles.clear()
+            self._forget_styles()
         return super().render_lines(crop)
 
     def render_line(self, y: int) -> Strip:
@@ -128,7 +135,6 @@ class RowWidget(StyledOnUse):
         row = self._rows[y] if y < len(self._rows) else ()
         styles = self._run_styles
         for _, components in row:
-            # To look one up asks the style sheets each time.
             if (components, y) not in styles:
                 styles[components, y] = self.style_of(components, y).rich_style
         segments = [Segment(text, styles[components, y]) for text, components in row]
@@ -139,10 +145,14 @@ class RowWidget(StyledOnUse):
     def notify_style_update(self) -> None:
         """Follow a change of theme: the line inside of the title has the border's colour."""
         super().notify_style_update()
-        self._run_styles.clear()
+        self._forget_styles()
         if self.is_mounted and (self._title_texts[2] or self._ruler.marks):
             self._title_rows = ((), ())
             self._put_titles()
+
+    def _forget_styles(self) -> None:
+        self._run_styles.clear()
+        self._style_by_components.clear()
 
     def on_resize(self, event: events.Resize) -> None:
         """Fit the title to the new width."""

@@ -13,7 +13,6 @@ from click.shell_completion import CompletionItem
 from dlmon.options.option import Option
 from dlmon.options.run import ALL, OPTIONS, VARIED
 from dlmon.options.settings import Settings, SettingsError, read_settings
-from workloads.catalog import WORKLOADS
 
 _HARMLESS = re.compile(r"[\w.+@%-]+( [\w.+@%-]+)*")
 
@@ -25,6 +24,8 @@ Complete = Callable[[Context, Parameter, str], list[CompletionItem]]
 
 def workload_names(context: Context, parameter: Parameter, incomplete: str) -> list[CompletionItem]:
     """Offer what can be trained."""
+    from workloads.catalog import WORKLOADS
+
     return _starting_with(incomplete, {each.name: each.title for each in WORKLOADS.values()})
 
 

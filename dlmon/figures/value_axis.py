@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from itertools import pairwise
 
-from dlmon.session.learning import LARGEST, SMALLEST
+from dlmon.statistics.series import LARGEST, SMALLEST
 
 SUFFIXES = ("", "k", "M", "G", "T", "P")
 _NICE_STEPS = ("1", "1.5", "2", "2.5", "3", "4", "5", "6", "8")

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import field
 from enum import IntEnum
-from typing import Any, ParamSpec, cast
+from typing import TYPE_CHECKING, Any, ParamSpec, cast
 
 from dlmon.numbers import decimal_number, whole_number
 from dlmon.records.record import record
 from dlmon.records.sanitize import quoted
 from dlmon.records.words import TITLES
-from workloads.catalog import Workload, refuse_options
+
+# What watches and shows needs no workload: it would be read before the first paint.
+if TYPE_CHECKING:
+    from workloads.catalog import Workload
 
 NONE = "none"
 """What a person types for an option that is not to be set, whatever config.toml says."""
@@ -158,11 +161,11 @@ class Option:
     def problem(self, value: object, workload: Workload | None, here: bool) -> str | None:
         """Say in one sentence why it can't have a value, here or on any machine."""
         if self.limits:
-            return (
-                None
-                if workload is None
-                else refuse_options(workload, **{self.name: cast(int, value)})
-            )
+            if workload is None:
+                return None
+            from workloads.catalog import refuse_options
+
+            return refuse_options(workload, **{self.name: cast(int, value)})
         if self.check is not None:
             return self.check(value, here) if value is not None or self.checks_unset else None
         if not self.choices or value in self.choices:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dlmon.options.option import UnreadableOption
 from dlmon.options.run import OPTIONS, RunOptions
 from dlmon.records.record import record
 from dlmon.records.sanitize import quoted
-from workloads.catalog import Workload
+
+if TYPE_CHECKING:
+    from workloads.catalog import Workload
 
 _UNIT_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _LENGTH = re.compile(rf"([0-9]{{1,9}}(?:\.[0-9]{{1,9}})?)([{''.join(_UNIT_S)}])")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import fields, replace
-from typing import get_type_hints
+from typing import TYPE_CHECKING, get_type_hints
 
 from dlmon.options.checks import (
     check_alert,
@@ -25,7 +25,9 @@ from dlmon.options.checks import (
 )
 from dlmon.options.option import Option, Scope, as_text, option, seconds_of, whole_number_of
 from dlmon.records.record import record
-from workloads.catalog import Workload
+
+if TYPE_CHECKING:
+    from workloads.catalog import Workload
 
 ALL = "ALL"
 """What stands for every workload in a sweep."""

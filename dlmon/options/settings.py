@@ -19,7 +19,6 @@ from dlmon.options.run import SETTINGS, RunOptions
 from dlmon.private_files import write_private
 from dlmon.records.record import record
 from dlmon.records.sanitize import SHOWN_LENGTH, SHOWN_PATH_LENGTH, clean, quoted
-from workloads.catalog import WORKLOADS
 
 
 class SettingsError(ValueError):
@@ -107,6 +106,9 @@ def _parsed(text: str) -> dict[str, Any]:
 
 
 def _settings(table: Mapping[str, Any]) -> Settings:
+    # Only who has a file pays for what checks it, at every start.
+    from workloads.catalog import WORKLOADS
+
     run = table.get("run", {})
     if not isinstance(run, dict):
         raise SettingsError("run must be a table: write [run], and its keys below it")

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from dlmon.records.training import *  # noqa: F403
     from dlmon.records.words import *  # noqa: F403
 
-_MODULES = ("codec", "machine", "profile", "session", "stacks", "sweep", "training", "words")
+# What needs the others comes after them.
+_MODULES = ("words", "machine", "session", "training", "profile", "stacks", "sweep", "codec")
 
 
 def __getattr__(name: str) -> Any:

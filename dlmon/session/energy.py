@@ -9,9 +9,11 @@ import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from operator import attrgetter
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from dlmon.records import Epoch, Machine
+# Who watches a machine has no epoch: what training says is read where something trains.
+if TYPE_CHECKING:
+    from dlmon.records import Epoch, Machine
 
 # Two ends are interpolated, so the epochs must be longer than what lies between two readings.
 MIN_READINGS = 3

@@ -7,7 +7,7 @@ from collections import deque
 
 from dlmon.records import Epoch, Record
 from dlmon.session.metric_readings import MetricReadings, Pass
-from dlmon.statistics.series import Series
+from dlmon.statistics.series import LARGEST, SMALLEST, Series
 
 LOSS = "loss"
 LEAST_CHANGE = 1e-3
@@ -15,8 +15,6 @@ LEAST_CHANGE = 1e-3
 # Metrics are foreign: a forged log may hold any number of them.
 MOST_METRICS = 16
 MOST_VALIDATIONS = 2000
-LARGEST, SMALLEST = 1e100, 1e-100
-"""What is drawn is less than the one, and more than the other: sums of it are finite."""
 
 _OF_THE_OPTIMIZER = ("learning_rate", "grad_norm")
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from dlmon.launch.sensing import Sensing
 from dlmon.records import Facts, MachineFacts
 from dlmon.session.machine_history import MachineHistory
 from dlmon.session.source import MachineSource
+
+if TYPE_CHECKING:
+    from dlmon.launch.sensing import Sensing
 
 
 class LocalMachine(MachineSource):
@@ -26,7 +29,7 @@ class LocalMachine(MachineSource):
         self,
         interval_s: float = 1.0,
         pcie: bool = False,
-        sense: Callable[..., Sensing] = Sensing,
+        sense: Callable[..., Sensing] | None = None,
         clock: Callable[[], int] = time.monotonic_ns,
     ) -> None:
         self.interval_s = interval_s
@@ -51,8 +54,12 @@ class LocalMachine(MachineSource):
 
     def start(self) -> None:
         """Start sampling, unless it is on; call it on the loop, in the main thread."""
+        # Imported after the first paint, which no reading waits for.
+        from dlmon.launch.sensing import Sensing
+
         if self._sensing is None:
-            self._sensing = self._sense(
+            sense: Callable[..., Sensing] = self._sense or Sensing
+            self._sensing = sense(
                 self.interval_s,
                 self._take_facts,
                 self.history.fold,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dlmon.records import Machine, MachineUse
-from dlmon.records.changes import merge_machine
 from dlmon.session.energy import EnergyMeter
 from dlmon.statistics.series import Series
 
@@ -35,6 +34,9 @@ class MachineHistory:
 
     def fold(self, sample: Machine) -> int:
         """Take a sample; return since when its readings stand."""
+        # Imported after the first paint, which no reading waits for.
+        from dlmon.records.changes import merge_machine
+
         before = self.latest
         start_ns = sample.t - self._interval_ns
         # Up to two missed ticks are lateness, more is a gap.

@@ -16,8 +16,8 @@ from operator import add, truediv
 MOST_BUCKETS = 1 << 17
 """A day and a half of seconds: of longer times all buckets are twice as wide, and so on."""
 MOST_AT_ONCE = 4096
-LARGEST = 1e100
-"""What is as large, whatever its sign, is no value of anything."""
+LARGEST, SMALLEST = 1e100, 1e-100
+"""Nothing has a value as large as the one, whatever its sign; one as small as the other is 0."""
 _LARGEST_SUM = 1e37
 """Four bytes hold no more."""
 

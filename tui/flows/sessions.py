@@ -13,7 +13,6 @@ from dlmon.options.run import RunOptions
 from dlmon.session.source import SLICE_S, read_to_end
 from tui.flows.stack import ShownSession, close_link, read_sessions, replace_waiting
 from tui.requests import ShowSession
-from workloads.catalog import WORKLOADS, Workload
 
 if TYPE_CHECKING:
     from dlmon.launch.job import Job
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from tui.live.screen import LiveScreen
     from tui.screens.starting import StartingScreen
     from tui.watch.recording import RecordingScreen
+    from workloads.catalog import Workload
 
 
 def list_sessions(app: DlmonApp) -> None:
@@ -157,6 +157,7 @@ def script_job(launch: Lifeline | None) -> Job | None:
 def how_to_repeat(follower: SessionFollower) -> tuple[Workload, RunOptions] | None:
     """Return what launches a session's workload once more, where it can be launched here."""
     from dlmon.options.jobs import recorded_options
+    from workloads.catalog import WORKLOADS
 
     header = follower.session.header
     workload = WORKLOADS.get(header.workload)

@@ -6,13 +6,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dlmon.figures.machine import GPU_READINGS, NO_READING_YET, Figure, gpu_figures
-from dlmon.records import Cpu, Gpu, GpuFacts, Machine, MachineFacts, Memory, Model, SessionHeader
+from dlmon.records import Cpu, Gpu, GpuFacts, Machine, MachineFacts, Memory
 from dlmon.records.record import record
 from dlmon.session.machine_history import MachineHistory
 from dlmon.statistics.series import Series
 from tui.drawing.time_axis import TimeAxis
 
 if TYPE_CHECKING:
+    from dlmon.records import Model, SessionHeader
     from dlmon.session.snapshot import PhaseSpan
 
 STALE_INTERVALS = 3.0

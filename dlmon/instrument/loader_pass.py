@@ -23,15 +23,14 @@ class Thread:
 
     def __init__(self) -> None:
         self.stack: list[Pass] = []
-        self.stepping: list[int] = []
+        self.stepping: int | None = None
+        """The optimiser that steps, by its id; those that it calls don't count beside it."""
         # Loaders that were read beside another one; a script begins them again within its batches.
         self.beside: deque[Callable[[], Any]] = deque(maxlen=8)
         # Passes that were left, as `next(iter(loader))` is, since the last step.
         self.looks: deque[Pass] = deque(maxlen=MOST_LOOKS)
         self.inside = False
         """Whether a loader is at work: what it reads itself is none of the script's passes."""
-        self.trains = False
-        """Whether it has read what it trained with: its steps are no other thread's."""
 
 
 NO_THREAD = Thread()
@@ -78,8 +77,6 @@ class Pass:
         self.most = 1
         # Whether `backward` was called in the batch under way, and in any.
         self.goes_backward = self.has_gone_backward = False
-        # When another thread stepped with what this one read.
-        self.foreign: deque[int] = deque()
         # Batches that wait for the one that steps.
         self.ahead: list[MeasuredBatch] = []
         self.first_end = self.last_end = self.last_active = created

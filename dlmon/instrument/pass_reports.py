@@ -185,8 +185,6 @@ class PassReports:
     def train(self, read: Pass) -> None:
         """Begin an epoch with a pass, and send what was held back of it."""
         stack = read.thread.stack
-        if read.waits or read.optimizer is not None:
-            read.thread.trains = True
         if not self.claim(read.thread):
             self.drop(read)
             return
@@ -296,8 +294,6 @@ class PassReports:
             self.reporter.batch_ended(item)
 
     def end_batch(self, read: Pass, now: int) -> None:
-        if read.foreign:
-            self.take_foreign(read)
         updates: int | None = read.updates
         number = read.number
         if not number:
@@ -325,19 +321,6 @@ class PassReports:
         read.number = number + 1
         read.last_end = now
         read.in_hand = False
-
-    def take_foreign(self, read: Pass) -> None:
-        """Count steps that another thread did; this one only reads, and its waits are not theirs.
-
-        A loader that is read ahead by a thread of the script's own is one such.
-        """
-        read.waits = False
-        while read.foreign:
-            read.last_active = read.foreign.popleft()
-            read.updates += 1
-            read.updates_in_all += 1
-        if read.state != TRAINING and read.thread.stack[0] is read:
-            self.train(read)
 
     def end_epoch(self, read: Pass, whole: bool, end: int | None) -> None:
         """Report the end of a pass that trained; without a time, that of its last batch."""

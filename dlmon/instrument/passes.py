@@ -119,9 +119,8 @@ class Passes:
 
     def fetch(self, read: Pass, with_gradients: bool = True) -> None:
         thread = read.thread
-        if thread.stepping:
-            # A step that raised, and whose optimiser was given up.
-            thread.stepping.clear()
+        # A step may have raised.
+        thread.stepping = None
         if read.state == TRAINING and thread.stack[-1] is read:
             # As nearly always.
             now = read.asked = self._clock()
@@ -179,32 +178,18 @@ class Passes:
             thread = self._local.thread
         except AttributeError:
             thread = self.thread()
-        stepping, key = thread.stepping, id(optimizer)
-        if stepping:
-            if key in stepping:
-                # It raised the last time.
-                del stepping[stepping.index(key) :]
-            if stepping:
-                stepping.append(key)
-                return
-        stepping.append(key)
-        stack = thread.stack
+        if thread.stepping not in (None, id(optimizer)):
+            return
+        thread.stepping, stack = id(optimizer), thread.stack
         if not stack or stack[-1].state != TRAINING or stack[-1].optimizer is not None:
             self._undecided_step(thread, optimizer, self._clock())
 
     def step_ended(self, optimizer: Any) -> None:
         """Note that it stepped; one that another one calls does not count beside it."""
         thread = self._local.thread
-        stepping = thread.stepping
-        if len(stepping) == 1:
-            stepping.clear()
-        else:
-            key = id(optimizer)
-            if key in stepping:
-                del stepping[stepping.index(key) :]
-            if stepping:
-                return
-        stack = thread.stack
+        if thread.stepping != id(optimizer):
+            return
+        thread.stepping, stack = None, thread.stack
         if stack:
             top = stack[-1]
             top.last_active = self._clock()
@@ -215,9 +200,7 @@ class Passes:
             return
         self._busy = True
         self.reports.stepped_by = weakref.ref(optimizer)
-        if (other := self._elsewhere()) is not None:
-            other.foreign.append(self._clock())
-        elif (last := self.reports.late()) is not None:
+        if (last := self.reports.late()) is not None:
             self.reports.step_late(last)
         self._done()
 
@@ -231,7 +214,7 @@ class Passes:
             began: when it began.
         """
         thread = self.thread()
-        if thread.stepping:
+        if thread.stepping is not None:
             return
         stack, is_step = thread.stack, not self.reports.has_optimizers
         is_read = bool(stack) and stack[-1].optimizer is None
@@ -289,7 +272,7 @@ class Passes:
 
     def _first_fetch(self, read: Pass, now: int, with_gradients: bool) -> None:
         thread = read.thread = self.thread()
-        thread.stepping.clear()
+        thread.stepping = None
         if thread.inside or not self._reporter.may_take(self.reports.owner) or self._in_worker():
             read.state = OVER
             return
@@ -390,8 +373,6 @@ class Passes:
         """
         thread = read.thread
         self._leave_inner(read, now)
-        if read.foreign:
-            self.reports.take_foreign(read)
         is_more = read.number + read.in_hand > 1 or self.reports.gave_epochs(read)
         if (whole or is_more) and self._is_epoch(read, is_over=whole):
             self.reports.train(read)
@@ -455,14 +436,13 @@ class Passes:
                 read.updates_in_all += 1
                 read.last_active = top.last_active
         if top.optimizer is None:
-            thread.trains = True
             if not self.reports.claim(thread):
                 self.reports.drop(top)
 
     def _step_outside(self, thread: Thread, optimizer: Callable[[], Any], began: int) -> None:
         """Take a step outside of any pass as the beginning of a batch, if it is the first's."""
         if not thread.stack:
-            if self.reports.late() is None and self._elsewhere() is None:
+            if self.reports.late() is None:
                 self._begin_stretch(thread, optimizer, began)
             return
         stretch = thread.stack[0]
@@ -541,15 +521,6 @@ class Passes:
         for item in read.held or ():
             if isinstance(item, Interruption):
                 self.reports.send(stretch, item)
-
-    def _elsewhere(self) -> Pass | None:
-        """Return the pass that another thread reads, for a step of a thread that reads nothing."""
-        thread = self.thread()
-        if len(self.reports.open) == 1 and not thread.trains:
-            stack = next(iter(self.reports.open)).stack
-            if stack and stack[0].optimizer is None and stack[0].thread is not thread:
-                return stack[0]
-        return None
 
     def _done(self) -> None:
         self._busy = False

@@ -326,63 +326,53 @@ class BatchCollector:
         # All are times, or all are measured.
         arrived.sort()
         for batch in arrived:
-            count = epoch.stride
-            if count > 1 and self._steps_due:
-                # There may be fewer than a hook stands for.
-                count = max(1, min(count, self._steps_due - self._next))
             if isinstance(batch, MeasuredBatch):
-                if isinstance(batch.samples, tuple):
-                    count = len(batch.samples)
-                self._append(epoch, count, batch.end_ns)
-                self._measure(batch, count)
+                samples, wait_ns = batch.samples, batch.wait_ns
+                sizes = samples if isinstance(samples, tuple) else (samples,)
+                wait_us = None if wait_ns is None else wait_ns // 1000
+                self._append(epoch, sizes, batch.end_ns, wait_us, batch.updates)
             else:
-                if epoch.stride > 1:
-                    # Or fewer may be left.
-                    count, _ = self._take(epoch, count)
-                self._append(epoch, count, batch)
+                sizes, wait_us = self._taken(epoch)
+                self._append(epoch, sizes, batch, wait_us)
 
-    def _take(self, epoch: EpochStart, count: int) -> tuple[int, list[tuple[int, int]]]:
-        """Keep the sizes of so many batches at most; return how many, and the waits for them."""
-        none: list[int | None] = [None] * count
-        sizes, waits = (none, []) if epoch.sizes is None else epoch.sizes.take(count)
-        self._keep_sizes(sizes)
-        return len(sizes), waits
+    def _taken(self, epoch: EpochStart) -> tuple[Sequence[int | None], int | None]:
+        """Return the samples of the batches that a hook stands for, and the wait for them.
 
-    def _fill(self, epoch: EpochStart) -> None:
-        """Look up what batches in hand don't say themselves.
-
-        The host may run ahead of the device: only what it waited after the batch before had ended
-        is lost. Of several that end together, nobody knows for which of them the device waited.
+        There may be fewer than it stands for. The host may run ahead of the device: only what it
+        waited after the batch before had ended is lost.
         """
-        known, dt_us = len(self._sizes), self._dt_us
-        if known == len(dt_us):
-            return
-        _, waits = self._take(epoch, len(dt_us) - known)
-        begin_us = self._first_end_us + sum(dt_us[1:known]) - (0 if known else dt_us[0])
-        for (began, ended), took_us in zip(waits, dt_us[known:], strict=False):
-            waited_us = max(0, ended - max(began, begin_us * 1000)) // 1000
-            self._wait_us = (self._wait_us or 0) + waited_us
-            begin_us += took_us
+        count = epoch.stride
+        if count > 1 and self._steps_due:
+            count = max(1, min(count, self._steps_due - self._next))
+        if epoch.sizes is None:
+            return [None] * count, None
+        sizes, waits = epoch.sizes.take(count)
+        if epoch.stride > 1 or not waits:
+            # Of several that end together, nobody knows for which of them the device waited.
+            return sizes, None
+        [(began, ended)] = waits
+        return sizes, max(0, ended - max(began, self._last_us * 1000)) // 1000
 
-    def _keep_sizes(self, sizes: Sequence[int | None]) -> None:
+    def _append(
+        self,
+        epoch: EpochStart,
+        sizes: Sequence[int | None],
+        end_ns: int,
+        wait_us: int | None,
+        updates: int | None = None,
+    ) -> None:
+        """Keep batches that ended together, and what is known of them."""
+        count = len(sizes)
         self._sizes += sizes
         if self._epoch_samples is None or None in sizes:
             self._epoch_samples = None
         else:
             self._epoch_samples += sum(sizes)  # type: ignore[arg-type]
-
-    def _measure(self, batch: MeasuredBatch, count: int) -> None:
-        """Keep what is known of the batches that were appended last."""
-        samples = batch.samples
-        self._keep_sizes(samples if isinstance(samples, tuple) else (samples,) * count)
-        rest = count - 1
-        if batch.wait_ns is not None:
-            self._wait_us = (self._wait_us or 0) + batch.wait_ns // 1000
-        self._updates += [batch.updates, *[None if batch.updates is None else 0] * rest]
-        if batch.updates is not None:
-            self._epoch_updates = (self._epoch_updates or 0) + batch.updates
-
-    def _append(self, epoch: EpochStart, count: int, end_ns: int) -> None:
+        if wait_us is not None:
+            self._wait_us = (self._wait_us or 0) + wait_us
+        self._updates += [updates, *[None if updates is None else 0] * (count - 1)]
+        if updates is not None:
+            self._epoch_updates = (self._epoch_updates or 0) + updates
         end_us = max(end_ns // 1000, self._last_us)
         took_us = end_us - self._last_us
         if not self._dt_us:
@@ -418,11 +408,9 @@ class BatchCollector:
             return
         is_summary = self._kept >= KEPT_BATCHES or self._is_congested
         if not is_summary or self._is_profiled:
-            self._fill(epoch)
             self._count_steady(epoch)
             self._keep_times(epoch)
         elif finish or self._last_us - self._first_end_us >= SUMMARY_US:
-            self._fill(epoch)
             self._count_steady(epoch)
             self._summarise(epoch)
 

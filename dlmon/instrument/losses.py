@@ -63,8 +63,6 @@ class EpochLoss:
         """The mean of the steps, by its name; nothing where that isn't known."""
         if self.is_told or not self.is_known or not self.steps:
             return {}
-        if not isinstance(self.total, float) and _is_recorded():
-            return {}
         return {LOSS: _mean(self.total, self.steps)}
 
     def add(self, total: Any, steps: int) -> None:
@@ -179,12 +177,9 @@ class Losses:
         before = self._total if self._sum is None else self._sum
         if loss.is_cpu:
             value: Any = loss.item()
-        elif not loss.is_cuda:
+        elif not loss.is_cuda or sys.modules["torch"].cuda.is_current_stream_capturing():
+            # A graph that is recorded is computed later, without a call of ours.
             self.turn_off()
-            return
-        elif _is_recorded():
-            # For later: nothing is computed now.
-            self._forget()
             return
         else:
             value = loss.detach()
@@ -239,12 +234,9 @@ class Losses:
             # What went backward for a step to come is the next epoch's.
             self._sum = self._sum - total
         self._total, self._steps = None, 0
-        is_on_cpu = isinstance(total, float)
-        if not is_on_cpu and _is_recorded():
-            self._forget()
-            return
         self._epoch.add(total, steps)
         if read_ns is not None:
+            is_on_cpu = isinstance(total, float)
             known = {
                 name: OnGpu(value) if _is_on_gpu(value) else value
                 for name, value in others.items()
@@ -260,8 +252,3 @@ def _nobody() -> None:
 
 def _is_on_gpu(value: Any) -> bool:
     return bool(getattr(value, "is_cuda", False))
-
-
-def _is_recorded() -> bool:
-    """Return whether a GPU's work is only recorded now, as a graph."""
-    return bool(sys.modules["torch"].cuda.is_current_stream_capturing())

@@ -109,8 +109,11 @@ def watch_optimizers(module: ModuleType, reporter: Reporter) -> None:
     def made(*arguments: Any, **named: Any) -> None:
         passes.reports.has_optimizers = True
 
+    def zeroed(*arguments: Any, **named: Any) -> None:
+        losses.zeroed()
+
     wrap(module.Optimizer, "__init__", reporter, before=made)
-    module.Optimizer.zero_grad = _zeroing(module.Optimizer.zero_grad, losses)
+    wrap(module.Optimizer, "zero_grad", reporter, before=zeroed)
 
 
 def watch_backward(module: ModuleType, reporter: Reporter) -> None:
@@ -118,42 +121,32 @@ def watch_backward(module: ModuleType, reporter: Reporter) -> None:
 
     `module` is torch.autograd; `Tensor.backward` calls it too.
     """
-    passes, losses, following = passes_of(reporter), losses_of(reporter), module.backward
-    torch, is_within = sys.modules["torch"], False
+    passes, losses = passes_of(reporter), losses_of(reporter)
+    torch, depth = sys.modules["torch"], 0
 
-    @wraps(following)
-    def backward(tensors: Any, grad_tensors: Any = None, *arguments: Any, **named: Any) -> Any:
-        nonlocal is_within
-        if is_within or not reporter.is_on:
-            return following(tensors, grad_tensors, *arguments, **named)
-        # What computes gradients of some inputs alone is no step of training.
-        counts, is_within = named.get("inputs") is None, True
-        if counts and grad_tensors is None and losses.is_reading:
+    def began(tensors: Any, grad_tensors: Any = None, *arguments: Any, **named: Any) -> int | None:
+        nonlocal depth
+        depth += 1
+        if depth > 1 or named.get("inputs") is not None:
+            # What computes gradients of some inputs alone is no step of training.
+            return None
+        if grad_tensors is None and losses.is_reading:
             try:
                 # Of other kinds, to ask for a number may compute, or send, what the script did not
                 # want.
                 if type(tensors) is torch.Tensor and tensors.numel() == 1:
                     losses.went_backward(tensors)
-            except Exception:  # noqa: BLE001 - whatever it is, the script goes on
+            except Exception:  # noqa: BLE001 - whatever it is, the steps are counted on
                 losses.turn_off()
-        began = time.monotonic_ns()
-        try:
-            result = following(tensors, grad_tensors, *arguments, **named)
-        except BaseException as error:
-            hide_this_frame(error)
-            raise
-        finally:
-            is_within = False
-        if counts:
-            try:
-                passes.went_backward(getattr(tensors, "device", None), began)
-            except Exception as error:  # noqa: BLE001 - as above
-                reporter.turn_off(error)
-        return result
+        return time.monotonic_ns()
 
-    # `torch.compile` calls such a function as it is, without a word.
-    backward._torchdynamo_disable = True  # type: ignore[attr-defined]
-    module.backward = backward  # type: ignore[attr-defined]
+    def ended(began_ns: int | None, result: None, tensors: Any, *rest: Any, **named: Any) -> None:
+        nonlocal depth
+        depth -= 1
+        if began_ns is not None:
+            passes.went_backward(getattr(tensors, "device", None), began_ns)
+
+    wrap(module, "backward", reporter, before=began, after=ended, always=True)
 
 
 def watch_scalers(module: ModuleType, reporter: Reporter) -> None:
@@ -271,26 +264,6 @@ def opening(
 
     setattr(__iter__, WATCHED, True)
     return __iter__
-
-
-def _zeroing(following: Callable[..., Any], losses: Losses) -> Callable[..., Any]:
-    """Return an optimiser's `zero_grad` that begins the losses of its next step."""
-
-    @wraps(following)
-    def zero_grad(self: Any, *arguments: Any, **named: Any) -> Any:
-        if losses.is_reading:
-            losses.zeroed()
-        try:
-            if arguments or named:
-                return following(self, *arguments, **named)
-            # As nearly always, and in half the time.
-            return following(self)
-        except BaseException as error:
-            hide_this_frame(error)
-            raise
-
-    zero_grad._torchdynamo_disable = True  # type: ignore[attr-defined]
-    return zero_grad
 
 
 def _leaving(read: Pass, passes: Passes, reporter: Reporter) -> Callable[[Any], None]:

@@ -125,7 +125,7 @@ def _keras_blocks(reporter: Reporter) -> tuple[Block, Block]:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, held)
     from dlmon.instrument.fit_report import Known
     from workloads.callbacks import reporting_callback
-    from workloads.data.feeds import Feed
+    from workloads.data.dataset import Feed
 
     class Empty(keras.callbacks.Callback):  # type: ignore[misc]
         """Does nothing at the end of a batch."""

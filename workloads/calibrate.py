@@ -22,8 +22,8 @@ from functools import partial
 from statistics import median
 from typing import Any
 
-from workloads.failure import one_line
-from workloads.matrix_products import Backend, OutOfMemory, first_installed
+from workloads.failure import one_line, ran_out_of_memory
+from workloads.matrix_products import Backend, first_installed, first_of_each_name
 
 PRECISIONS = ("float32", "bfloat16", "float16")
 SMALLEST_SIZE = 256
@@ -51,11 +51,11 @@ def measure_sizes(
     clock: Callable[[], float] = time.perf_counter,
     budget_s: float = PRECISION_S,
 ) -> Iterator[Rate]:
-    """Yield the rate of each size until it stops growing, memory ends, or the time is spent.
+    """Yield the rate of each size until it stops growing, or the time is spent.
 
     Args:
         multiply: makes ready for a size; returns what multiplies so many times
-            and comes back when the last product is there. May raise OutOfMemory.
+            and comes back when the last product is there.
         largest_size: where to end at the latest.
         clock: returns seconds.
         budget_s: no size is begun that would go beyond it; the first always is.
@@ -67,10 +67,7 @@ def measure_sizes(
         # Once to warm up, and then at least three times.
         if best and clock() - began + 4 * expected_s > budget_s:
             return
-        try:
-            flop_s = measure_size(multiply(size), size, clock, began + budget_s)
-        except OutOfMemory:
-            return
+        flop_s = measure_size(multiply(size), size, clock, began + budget_s)
         yield Rate(size, flop_s)
         without_gain = 0 if flop_s > GAIN * best else without_gain + 1
         best = max(best, flop_s)
@@ -101,21 +98,21 @@ def measure_size(
 
 def calibrate(backend: Backend, report: Callable[[dict[str, Any]], None]) -> None:
     """Measure every device in every precision, and report what was found as it comes."""
-    for device in backend.devices():
+    for device in first_of_each_name(backend.devices()):
         about: dict[str, Any] = {"device": device.kind, "device_name": device.name}
         report({"type": "device", **about})
         for precision in PRECISIONS:
             found = {**about, "precision": precision}
-            if device.kind == "gpu" and precision == "float32" and backend.float32_note:
+            if device.kind == "gpu" and precision == "float32":
                 found["note"] = backend.float32_note
-            best, why = None, "memory ran out"
+            best, why = None, ""
             products = partial(backend.products, device, precision)
             try:
                 for rate in measure_sizes(products, LARGEST_SIZE[device.kind]):
                     report({"type": "rate", **found, "size": rate.size, "flop_s": rate.flop_s})
                     best = rate if best is None or rate.flop_s > best.flop_s else best
-            except backend.errors as error:
-                why = one_line(error)
+            except Exception as error:  # noqa: BLE001 - what the framework raises ends the sizes
+                why = "memory ran out" if ran_out_of_memory(error) else one_line(error)
             if best is None:
                 report({"type": "skipped", **found, "text": why})
             else:

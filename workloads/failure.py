@@ -28,7 +28,7 @@ def kind_of(error: Exception) -> FailureKind:
     """Return what made a run fail."""
     if isinstance(error, Refused):
         return FailureKind.REFUSED
-    return FailureKind.OUT_OF_MEMORY if _ran_out_of_memory(error) else FailureKind.EXCEPTION
+    return FailureKind.OUT_OF_MEMORY if ran_out_of_memory(error) else FailureKind.EXCEPTION
 
 
 def in_words(error: Exception, batch_size: int, device: str | None = None) -> str:
@@ -41,7 +41,7 @@ def in_words(error: Exception, batch_size: int, device: str | None = None) -> st
     """
     if isinstance(error, Refused):
         return str(error)
-    if _ran_out_of_memory(error):
+    if ran_out_of_memory(error):
         memory = "GPU memory" if _on_gpu(error, device) else "memory"
         return f"{memory} ran out with batch size {batch_size:,} ({one_line(error)})"
     if _NOT_COMPILABLE in str(error):
@@ -55,7 +55,8 @@ def one_line(error: BaseException) -> str:
     return f"{type(error).__name__}: {lines[0][:500]}" if lines else type(error).__name__
 
 
-def _ran_out_of_memory(error: Exception) -> bool:
+def ran_out_of_memory(error: Exception) -> bool:
+    """Return whether an error is a lack of memory, whatever a framework calls it."""
     names = {kind.__name__ for kind in type(error).__mro__}
     return bool(names.intersection(_MEMORY_ERRORS)) or bool(_MEMORY_WORDS.search(str(error)))
 

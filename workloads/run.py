@@ -9,16 +9,19 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dlmon.instrument.fit_report import Known
 from dlmon.instrument.reporter import Reporter
 from dlmon.records import GRADIENTS_PHASE, Model, Notice, Phase
 from workloads.backends import check_jit, choose_backend
 from workloads.catalog import Workload
-from workloads.data.feeds import Feed
 from workloads.failure import Refused
 from workloads.minimum_time import MinimumTime
+
+if TYPE_CHECKING:
+    # It imports NumPy, which sizes its pool of threads then.
+    from workloads.data.dataset import Feed
 
 
 class Stopped(BaseException):

@@ -328,6 +328,7 @@ class BatchCollector:
         for batch in arrived:
             if isinstance(batch, MeasuredBatch):
                 samples, wait_ns = batch.samples, batch.wait_ns
+                sizes: Sequence[int | None]
                 sizes = samples if isinstance(samples, tuple) else (samples,)
                 wait_us = None if wait_ns is None else wait_ns // 1000
                 self._append(epoch, sizes, batch.end_ns, wait_us, batch.updates)

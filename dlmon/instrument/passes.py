@@ -435,9 +435,8 @@ class Passes:
                 read.updates += 1
                 read.updates_in_all += 1
                 read.last_active = top.last_active
-        if top.optimizer is None:
-            if not self.reports.claim(thread):
-                self.reports.drop(top)
+        if top.optimizer is None and not self.reports.claim(thread):
+            self.reports.drop(top)
 
     def _step_outside(self, thread: Thread, optimizer: Callable[[], Any], began: int) -> None:
         """Take a step outside of any pass as the beginning of a batch, if it is the first's."""

@@ -21,7 +21,7 @@ from dlmon.instrument.emitter import Emitter
 from dlmon.instrument.fit_report import Known
 from dlmon.instrument.reporter import Reporter
 from workloads.callbacks import reporting_callback
-from workloads.data.feeds import Feed
+from workloads.data.dataset import Feed
 
 x, y = numpy.zeros(({SAMPLES}, 4), "float32"), numpy.zeros(({SAMPLES},), "uint8")
 for per_execution in sys.argv[2:]:

@@ -24,8 +24,7 @@ from workloads.data.batches import (
     shifted_and_flipped,
     untuned,
 )
-from workloads.data.dataset import Data
-from workloads.data.feeds import Feed
+from workloads.data.dataset import Data, Feed
 from workloads.data.load import DATASETS, load
 
 SAMPLES = 8

@@ -9,7 +9,7 @@ import keras
 import numpy as np
 from numpy.typing import NDArray
 
-from workloads.data.feeds import SEED, Feed
+from workloads.data.dataset import SEED, Feed
 
 LARGEST_SHIFT = 0.1
 """Of the height and of the width, either way."""

@@ -3,11 +3,46 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from numpy.typing import NDArray
 
-from workloads.data.feeds import Feed
+from dlmon.instrument.keras_data import Data as Sizes
+
+SEED = 1
+
+
+@dataclass(frozen=True, eq=False)
+class Feed:
+    """One pass over samples, as Keras is given it.
+
+    Attributes:
+        x: an array, samples first; or a `keras.utils.PyDataset` or
+            `tf.data.Dataset` of (x, y) batches.
+        y: the labels of an array; None where the batches hold them.
+        batch_size: samples in a whole batch; Keras reads it for an array only.
+        samples: samples that the pass sees.
+    """
+
+    x: Any
+    y: Any
+    batch_size: int
+    samples: int
+
+    @property
+    def steps(self) -> int:
+        """Return the number of batches, a short last one too."""
+        return -(-self.samples // self.batch_size)
+
+    @property
+    def data(self) -> Sizes:
+        """Return the sizes of its batches, for the callback that reports them."""
+        return Sizes.of_samples(self.samples, self.batch_size)
+
+    @property
+    def shuffle(self) -> bool:
+        """Say whether Keras shall shuffle the samples; batches bring their own order."""
+        return self.y is not None
 
 
 class DataError(Exception):
@@ -93,25 +128,3 @@ class Data:
 def _cut(x: NDArray[Any], y: NDArray[Any], batch_size: int, steps: int | None) -> Feed:
     most = len(x) if steps is None else steps * batch_size
     return Feed(x[:most], y[:most], batch_size, min(most, len(x)))
-
-
-class DataSet(Protocol):
-    """A data set that Keras can load, or that can be imitated."""
-
-    @property
-    def name(self) -> str:
-        """Return what a person calls the data."""
-        ...
-
-    @property
-    def cached_as(self) -> str | None:
-        """Return what it is called in Keras's cache; None where Keras has no such set."""
-        ...
-
-    def read(self) -> Data:
-        """Have Keras load the set, which fetches what is not cached; raise whatever hinders it."""
-        ...
-
-    def synthesize(self) -> Data:
-        """Make random data of the same shape, type, range and size; the same every time."""
-        ...

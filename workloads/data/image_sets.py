@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from workloads.data.dataset import Data, DataError
-from workloads.data.feeds import SEED
+from workloads.data.dataset import SEED, Data, DataError
 
 Pixels = NDArray[np.uint8]
 Samples = tuple[Pixels, NDArray[np.uint8]]

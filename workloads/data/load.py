@@ -6,11 +6,12 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
-from workloads.data.dataset import Data, DataError, DataSet
+from workloads.data.dataset import Data, DataError
 from workloads.data.image_sets import ImageSet, RepeatedImages
 from workloads.data.text_sets import Imdb, Nietzsche
 from workloads.failure import one_line
 
+DataSet = ImageSet | RepeatedImages | Imdb | Nietzsche
 CHOICES = ("auto", "synthetic", "real")
 
 

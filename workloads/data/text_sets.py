@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workloads.catalog import ESTIMATED_VOCABULARY
-from workloads.data.dataset import Data, DataError
-from workloads.data.feeds import SEED
+from workloads.data.dataset import SEED, Data, DataError
 
 WORDS = 20_000
 """Ids of words: the most frequent ones, and the three that come before them."""

@@ -14,7 +14,7 @@ from dlmon.instrument.fit_report import Known
 from dlmon.instrument.fit_watch import FitWatch
 from dlmon.instrument.reporter import Reporter
 from dlmon.records import Batches, Epoch, Phase
-from workloads.data.feeds import Feed
+from workloads.data.dataset import Feed
 
 MS = 1_000_000
 

@@ -12,12 +12,12 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from itertools import islice
 from pathlib import Path
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any
 
 from dlmon.instrument.around import wrap
 from dlmon.instrument.reporter import Reporter, guarded
@@ -27,44 +27,6 @@ from dlmon.records import CHECKPOINT, COMPILE, NamedPause
 _LEAST_STEP_NS = 1_000_000
 _MOST_FILES = 10_000
 _LONGEST_TEXT = 200
-
-
-class _Place(NamedTuple):
-    """The argument that says where a function saves: its position, and its name."""
-
-    position: int
-    name: str
-
-
-# What saves, by its module, and where to: what has no place calls others that have one, or goes on
-# to write after it has returned.
-SAVES: dict[str, dict[str, _Place | None]] = {
-    "torch.serialization": {"save": _Place(1, "f")},
-    "torch.distributed.checkpoint.state_dict_saver": {
-        "save": _Place(-1, "checkpoint_id"),
-        "async_save": None,
-    },
-    "safetensors.torch": {"save_file": _Place(1, "filename")},
-    "safetensors.numpy": {"save_file": _Place(1, "filename")},
-    "keras.src.saving.saving_api": {
-        "save_model": _Place(1, "filepath"),
-        "save_weights": _Place(1, "filepath"),
-    },
-    "tf_keras.src.saving.saving_api": {
-        "save_model": _Place(1, "filepath"),
-        "save_weights": _Place(1, "filepath"),
-    },
-    "lightning.pytorch.trainer.trainer": {"Trainer.save_checkpoint": _Place(1, "filepath")},
-    "pytorch_lightning.trainer.trainer": {"Trainer.save_checkpoint": _Place(1, "filepath")},
-    "lightning.fabric.fabric": {"Fabric.save": _Place(1, "path")},
-    "lightning_fabric.fabric": {"Fabric.save": _Place(1, "path")},
-    "transformers.trainer": {"Trainer._save_checkpoint": None},
-    "accelerate.accelerator": {"Accelerator.save_state": None},
-    "orbax.checkpoint._src.checkpointers.checkpointer": {
-        "Checkpointer.save": _Place(1, "directory"),
-    },
-    "orbax.checkpoint._src.checkpointers.async_checkpointer": {"AsyncCheckpointer.save": None},
-}
 
 
 class Pauses:
@@ -94,14 +56,15 @@ class Pauses:
         self._local.sizes = sizes
         return sizes
 
-    def end_save(self, begin: int, sizes: dict[Path, int] | None, path: Any) -> None:
+    def end_save(self, begin: int, sizes: dict[Path, int] | None, paths: Iterable[Any]) -> None:
         """Report what was saved since then, or add it to what it was saved within."""
         written: dict[Path, int] = self._local.sizes
         if sizes is not None:
             self._local.sizes = None
-        if isinstance(path, (str, os.PathLike)):
-            with contextlib.suppress(OSError, ValueError, TypeError):
-                written.update(_sizes_of(Path(path).resolve(), (self.clock() - begin) / 1e9))
+        for path in paths:
+            if isinstance(path, (str, os.PathLike)):
+                with contextlib.suppress(OSError, ValueError, TypeError):
+                    written.update(_sizes_of(Path(path).resolve(), (self.clock() - begin) / 1e9))
         if sizes is None:
             return
         folder = None
@@ -130,30 +93,31 @@ def _sizes_of(path: Path, took_s: float) -> Iterator[tuple[Path, int]]:
             yield file, known.st_size
 
 
-def watch_saves(module: ModuleType, reporter: Reporter) -> None:
-    """Watch what saves in a module of `SAVES`, as far as it is there."""
+def watch_saves(module: ModuleType, reporter: Reporter, *names: str) -> None:
+    """Watch what saves in a module, functions and methods, as far as it is there.
+
+    Where they save is whatever path they are called with.
+    """
     pauses = pauses_of(reporter)
-    for dotted, place in SAVES[module.__name__].items():
+
+    def watch(holder: Any, name: str, goes_on: bool) -> None:
+        def begin(*arguments: Any, **named: Any) -> tuple[int, dict[Path, int] | None]:
+            return pauses.clock(), pauses.begin_save()
+
+        def end(prepared: Any, result: Any, *arguments: Any, **named: Any) -> None:
+            begin_ns, sizes = prepared
+            written_by = getattr(named.get("storage_writer"), "path", None)
+            given = () if goes_on else (*arguments, *named.values(), written_by)
+            pauses.end_save(begin_ns, sizes, given)
+
+        wrap(holder, name, reporter, before=begin, after=end, always=True)
+
+    for dotted in names:
         owner, _, name = dotted.rpartition(".")
         holder = getattr(module, owner, None) if owner else module
         if hasattr(holder, name):
-            _time_save(holder, name, pauses, place)
-
-
-def _time_save(holder: Any, name: str, pauses: Pauses, place: _Place | None) -> None:
-    def begin(*arguments: Any, **named: Any) -> tuple[int, dict[Path, int] | None]:
-        return pauses.clock(), pauses.begin_save()
-
-    def end(prepared: Any, result: Any, *arguments: Any, **named: Any) -> None:
-        path = None
-        if place is not None:
-            is_given = 0 <= place.position < len(arguments)
-            path = arguments[place.position] if is_given else named.get(place.name)
-            path = path or getattr(named.get("storage_writer"), "path", None)
-        begin_ns, sizes = prepared
-        pauses.end_save(begin_ns, sizes, path)
-
-    wrap(holder, name, pauses.reporter, before=begin, after=end, always=True)
+            # What is asynchronous goes on to write after it has returned.
+            watch(holder, name, goes_on="async" in dotted.lower())
 
 
 def watch_compiler(module: ModuleType, reporter: Reporter) -> None:

@@ -83,24 +83,8 @@ def _dlmon_watch(place, packages):
         notice(place, "that takes Python 3.10 or newer")
         return None
 
-    # What saves: the modules of `SAVES` in pauses.py.
-    saves = (
-        "torch.serialization",
-        "torch.distributed.checkpoint.state_dict_saver",
-        "safetensors.torch",
-        "safetensors.numpy",
-        "keras.src.saving.saving_api",
-        "tf_keras.src.saving.saving_api",
-        "lightning.pytorch.trainer.trainer",
-        "pytorch_lightning.trainer.trainer",
-        "lightning.fabric.fabric",
-        "lightning_fabric.fabric",
-        "transformers.trainer",
-        "accelerate.accelerator",
-        "orbax.checkpoint._src.checkpointers.checkpointer",
-        "orbax.checkpoint._src.checkpointers.async_checkpointer",
-    )
-    # What trains, by the module that it is in, and what of ours watches it.
+    # What trains, by the module that it is in, and what of ours watches it; further words are of
+    # what is there.
     watched = {
         "argparse": None,
         "torch.utils.data.dataloader": "pytorch.watch_loaders",
@@ -122,7 +106,22 @@ def _dlmon_watch(place, packages):
         "tensorflow.python.data.ops.dataset_ops": "tapes.watch_datasets",
         "tensorflow.python.eager.polymorphic_function.concrete_function": "tapes.watch_functions",
         "keras.src.optimizers.base_optimizer": "tapes.watch_optimizers",
-        **dict.fromkeys(saves, "pauses.watch_saves"),
+        "torch.serialization": "pauses.watch_saves save",
+        "torch.distributed.checkpoint.state_dict_saver": "pauses.watch_saves save async_save",
+        "safetensors.torch": "pauses.watch_saves save_file",
+        "safetensors.numpy": "pauses.watch_saves save_file",
+        "keras.src.saving.saving_api": "pauses.watch_saves save_model save_weights",
+        "tf_keras.src.saving.saving_api": "pauses.watch_saves save_model save_weights",
+        "lightning.pytorch.trainer.trainer": "pauses.watch_saves Trainer.save_checkpoint",
+        "pytorch_lightning.trainer.trainer": "pauses.watch_saves Trainer.save_checkpoint",
+        "lightning.fabric.fabric": "pauses.watch_saves Fabric.save",
+        "lightning_fabric.fabric": "pauses.watch_saves Fabric.save",
+        "transformers.trainer": "pauses.watch_saves Trainer._save_checkpoint",
+        "accelerate.accelerator": "pauses.watch_saves Accelerator.save_state",
+        "orbax.checkpoint._src.checkpointers.checkpointer": "pauses.watch_saves Checkpointer.save",
+        "orbax.checkpoint._src.checkpointers.async_checkpointer": (
+            "pauses.watch_saves AsyncCheckpointer.save"
+        ),
         "torch._dynamo.callback": "pauses.watch_compiler",
         "torch._dynamo.guards": "pauses.watch_guards",
         "torch.nn.utils.clip_grad": "pytorch.watch_clipping",
@@ -158,10 +157,11 @@ def _dlmon_watch(place, packages):
                 spec.loader.exec_module(package)
             reporter = importlib.import_module("_dlmon_monitor.instrument.reporter").REPORTER
             if function is not None:
+                function, *names = function.split()
                 name, _, wanted = function.partition(".")
                 watch = importlib.import_module("_dlmon_monitor.instrument." + name)
                 try:
-                    getattr(watch, wanted)(module, reporter)
+                    getattr(watch, wanted)(module, reporter, *names)
                 except Exception as error:
                     # It is not as expected: what were counted then might be wrong.
                     reporter.turn_off(error)

@@ -8,9 +8,7 @@ from fakes.listener import Listener
 from fakes.loops import KeptReporter
 
 from dlmon.instrument import reporter as reporter_module
-from dlmon.instrument.entry import sitecustomize
 from dlmon.instrument.pauses import (
-    SAVES,
     pauses_of,
     watch_compiler,
     watch_guards,
@@ -53,7 +51,7 @@ def torch_serialization(reporter, does=lambda f: None):
         return does(f)
 
     module.save = save
-    watch_saves(module, reporter)
+    watch_saves(module, reporter, "save")
     return module
 
 
@@ -90,7 +88,7 @@ def test_what_saves_within_what_saves_is_one_pause_and_each_file_counts_once(rep
 
     module = ModuleType("lightning.pytorch.trainer.trainer")
     module.Trainer = Trainer
-    watch_saves(module, reporter)
+    watch_saves(module, reporter, "Trainer.save_checkpoint")
     write(tmp_path / "of_before", 5)
     os.utime(tmp_path / "of_before", (0, 0))
     Trainer().save_checkpoint(tmp_path)
@@ -128,19 +126,6 @@ def test_what_another_thread_saves_is_beside_the_training(reporter, tmp_path):
     thread.start()
     thread.join()
     assert reporter.pauses[-1].beside is None
-
-
-def test_every_module_that_saves_is_watched_as_it_is_imported(tmp_path, monkeypatch):
-    # A test runner is not watched.
-    monkeypatch.setattr(sys, "orig_argv", ["python", "train.py"])
-    words = sys.meta_path.copy()
-    try:
-        watcher = sitecustomize.watch(str(tmp_path / "socket"), str(tmp_path))
-        watched = watcher.find_spec.__closure__
-        names = next(cell.cell_contents for cell in watched if isinstance(cell.cell_contents, dict))
-    finally:
-        sys.meta_path[:] = words
-    assert {name for name, hook in names.items() if hook == "pauses.watch_saves"} == set(SAVES)
 
 
 def compiler(reporter):

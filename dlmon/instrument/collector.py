@@ -114,7 +114,6 @@ class BatchCollector:
         self._paused = False
         self._opening_us: int | None = None
         self._kept = 0
-        self._is_congested = False
         # Consecutive batches of one epoch, not yet a record.
         self._first = 0
         self._first_end_us = 0
@@ -128,7 +127,6 @@ class BatchCollector:
         # Of the batches that were only summarised.
         self._summarised = StepHistogram()
         self._named = 0
-        self.coalesced = 0
         self.steady = SteadyBatches()
         self.steady_us = 0
         """How long the steady state has lasted, as far as it is packed."""
@@ -151,20 +149,13 @@ class BatchCollector:
     def last_steps_us(self) -> list[int]:
         return list(self._last_steps)
 
-    def take(
-        self,
-        queue: deque[Queued],
-        is_congested: bool = False,
-        now: int | None = None,
-    ) -> None:
+    def take(self, queue: deque[Queued], now: int | None = None) -> None:
         """Move everything from `queue` into this collector.
 
         Args:
             queue: what the training thread appended; emptied from the left.
-            is_congested: the pipe is full: single times are kept no more until it is not.
             now: a pause that has lasted long enough by then becomes a phase.
         """
-        self._is_congested = is_congested
         arrived: list[int | MeasuredBatch] = []
         queue.extendleft(reversed(self._awaited))
         self._awaited = []
@@ -215,8 +206,6 @@ class BatchCollector:
         self._count(arrived)
         if now is not None and self._pause is not None and now - self._pause.t >= MIN_PAUSE_NS:
             self._end_pause(now)
-        if is_congested:
-            self._pack()
 
     def records(self, finish: bool = False) -> Iterator[Record]:
         """Yield what is ready, oldest first. Batches still in hand become records too."""
@@ -407,8 +396,7 @@ class BatchCollector:
         epoch = self._epoch
         if epoch is None or not self._dt_us:
             return
-        is_summary = self._kept >= KEPT_BATCHES or self._is_congested
-        if not is_summary or self._is_profiled:
+        if self._kept < KEPT_BATCHES or self._is_profiled:
             self._count_steady(epoch)
             self._keep_times(epoch)
         elif finish or self._last_us - self._first_end_us >= SUMMARY_US:
@@ -463,8 +451,6 @@ class BatchCollector:
                 updates=_known_sum(self._updates),
             )
         )
-        if self._kept < KEPT_BATCHES:
-            self.coalesced += len(dt_us)
         self._forget_batches()
 
     def _forget_batches(self) -> None:

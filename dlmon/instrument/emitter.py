@@ -1,10 +1,9 @@
 """Child side: hand records to the supervisor without ever blocking training, and answer it.
 
 The training thread only appends to a queue. A side thread wakes four times a second, packs the
-batches into records and writes as much as the pipe takes. When the pipe stays full, batches are
-folded into summaries; epochs and every other record wait in memory, in order, and are never
-dropped. The same thread answers what the supervisor asks, and looks where the training thread is
-while no batch comes.
+batches into records and writes as much as the pipe takes; what it doesn't take waits in memory,
+encoded, and is never dropped. The same thread answers what the supervisor asks, and looks where the
+training thread is while no batch comes.
 """
 
 from __future__ import annotations
@@ -25,15 +24,13 @@ from dlmon.instrument.profiles import Profiles
 from dlmon.instrument.queued import EpochStart, Mark, MetricsRead, Queued
 from dlmon.instrument.requests import Handler, Requests
 from dlmon.instrument.stacks import Looks, stacks_of_threads
-from dlmon.records import Model, Notice, ProcessStack, Record, Trainer, encode
+from dlmon.records import Model, ProcessStack, Record, Trainer, encode
 
 FLUSH_S = 0.25
 # So seldom are metrics read.
 READ_NS = 1_000_000_000
 # So long the end of the process waits for a GPU's last sums.
 GPU_S = 1.0
-# Encoded bytes that may wait for a full pipe before packing stops.
-WAITING_BYTES = 256 * 1024
 
 
 class Reads:
@@ -88,7 +85,6 @@ class Emitter:
         self.held_lock: HeldLock | None = None
         """What writes the stacks where this thread can't run."""
         self._unsent = bytearray()
-        self._reported_coalesced = 0
         self.reads = Reads()
         self.reads.is_due = True
         self._read_ns = clock()
@@ -210,18 +206,9 @@ class Emitter:
         if self._fd < 0:
             self._queue.clear()
             return
-        collector = self._collector
-        congested = len(self._unsent) > WAITING_BYTES and not finish
-        collector.take(self._queue, congested, now=self._clock())
-        if not congested:
-            if collector.coalesced > self._reported_coalesced:
-                count = collector.coalesced - self._reported_coalesced
-                self._reported_coalesced = collector.coalesced
-                text = f"the log could not keep up: {count:,} batches were written as summaries"
-                self._queue.append(Notice(self._clock(), text))
-                collector.take(self._queue)
-            for record in collector.records(finish):
-                self._unsent += encode(record)
+        self._collector.take(self._queue, self._clock())
+        for record in self._collector.records(finish):
+            self._unsent += encode(record)
         if self._unsent:
             self._write(wait_s)
 

@@ -281,7 +281,6 @@ class Passes:
             below = stack[-1]
             if self._is_beside(below, read, with_gradients):
                 read.state = BESIDE
-                thread.beside.append(read.source)
                 return
             if not self._is_left(below, read):
                 break
@@ -292,10 +291,7 @@ class Passes:
         """Return whether a pass is read along with one that was begun earlier."""
         if below.optimizer is not None or (below.with_gradients and not with_gradients):
             return False
-        if read.created_after < below.fetched_after:
-            return True
-        source = read.source()
-        return source is not None and any(other() is source for other in below.thread.beside)
+        return read.created_after < below.fetched_after
 
     def _is_left(self, below: Pass, read: Pass) -> bool:
         """Return whether a pass is over, now that another one begins.
@@ -352,7 +348,6 @@ class Passes:
             else:
                 stack.pop()
                 inner.state = BESIDE
-                read.thread.beside.append(inner.source)
                 read.wait_ns += inner.waited_ns + (inner.wait_ns if inner.in_hand else 0)
 
     def _abandon(self, read: Pass) -> None:

@@ -151,8 +151,7 @@ def test_training_goes_on_to_its_end_while_the_supervisor_is_suspended(start, fi
     assert session.records(Output)[-1].text == "the end"
 
 
-def test_a_full_pipe_never_blocks_training_and_what_it_cost_is_reported(start, files):
-    """So many batches that they fill what the emitter keeps of them, too."""
+def test_a_full_pipe_never_blocks_training_and_costs_nothing(start, files):
     go_on, trained = files(), files()
     session = start(
         epochs=1,
@@ -160,7 +159,6 @@ def test_a_full_pipe_never_blocks_training_and_what_it_cost_is_reported(start, f
         step_s=3e-6,
         script={
             "epoch 0": [["wait_for", go_on], ["fill_pipe"]],
-            "step 150000": [["wait_for_congestion"]],
             "trained": [["touch", trained]],
         },
     )
@@ -173,8 +171,7 @@ def test_a_full_pipe_never_blocks_training_and_what_it_cost_is_reported(start, f
     resume(supervisor)
     assert session.wait_for_end().status == "completed"
     assert_totals(session, epochs=1, steps=900_000)
-    assert session.records(BatchSummary)
-    assert any("written as summaries" in text for text in session.notices())
+    assert not session.records(BatchSummary)
 
 
 # ---- the sensors ----

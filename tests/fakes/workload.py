@@ -27,7 +27,7 @@ import time
 import traceback
 from pathlib import Path
 
-from dlmon.instrument.emitter import WAITING_BYTES, Emitter
+from dlmon.instrument.emitter import Emitter
 from dlmon.instrument.keras_data import Data
 from dlmon.instrument.queued import EpochEnd, EpochStart
 from dlmon.records import Failure, Model, Phase, Validation
@@ -104,11 +104,6 @@ class Actions:
                 os.write(self.records_fd, line)
         except BlockingIOError:
             return
-
-    def wait_for_congestion(self) -> None:
-        """Go on once so much waits for room in the pipe that batches become summaries."""
-        while len(self.emitter._unsent) <= WAITING_BYTES:
-            time.sleep(0.01)
 
     def lose(self, name: str) -> None:
         """Have a metric become NaN."""

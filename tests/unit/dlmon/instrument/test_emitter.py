@@ -13,7 +13,7 @@ from dlmon.instrument import emitter as emitter_module
 from dlmon.instrument.emitter import Emitter
 from dlmon.instrument.keras_data import Data
 from dlmon.instrument.queued import EpochEnd, EpochStart
-from dlmon.records import Batches, BatchSummary, Epoch, Failure, Notice, Output, decode
+from dlmon.records import Batches, Epoch, Failure, Notice, Output, decode
 
 MS = 1_000_000
 DEADLINE_S = 20.0
@@ -163,30 +163,6 @@ def test_a_forked_child_does_not_hold_the_pipe_open(pipe):
     finally:
         os.close(hold_write)
         os.waitpid(child, 0)
-
-
-def test_a_full_pipe_costs_single_times_and_says_how_many(pipe, monkeypatch):
-    monkeypatch.setattr(emitter_module, "WAITING_BYTES", 1_000)
-    send_all(pipe.emitter, lines_of(500))
-    wait_for(pipe.full)
-    pipe.emitter.send(EpochStart(0, 0, Data.of_samples(50_000, 10)))
-    for index in range(5_000):
-        pipe.emitter.batch_ended((index + 1) * MS)
-    pipe.emitter.send(EpochEnd(0, 6_000 * MS, {}, cut=False))
-    wait_for(lambda: not pipe.emitter._queue)
-    wait_for(lambda: b"could not keep up" in pipe.read())
-    closing = pipe.close_in_background()
-    records = pipe.read_to_end()
-    closing.join(DEADLINE_S)
-    batches = [record for record in records if isinstance(record, Batches | BatchSummary)]
-    summed = sum(record.count for record in batches if isinstance(record, BatchSummary))
-    single = len(durations_in(records))
-    (epoch,) = (record for record in records if isinstance(record, Epoch))
-    (notice,) = (record for record in records if isinstance(record, Notice))
-    assert (summed + single, epoch.steps, epoch.whole) == (5_000, 5_000, True)
-    assert summed >= 4_900
-    assert f"{summed:,} batches" in notice.text
-    assert records.index(batches[-1]) < records.index(epoch)
 
 
 def test_many_batches_from_another_thread_are_all_reported(pipe):

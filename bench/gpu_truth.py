@@ -116,7 +116,7 @@ def _training(arguments: argparse.Namespace) -> Iterator[None]:
 @contextmanager
 def _sensors() -> Iterator[list[bytes]]:
     """Yield the lines of a sensors process, which grow."""
-    command = [sys.executable, "-P", "-m", "dlmon.sensors", "--interval", "0.5", "--wake", "any"]
+    command = [sys.executable, "-P", "-m", "dlmon.sensors", "--interval", "0.5", "--wake"]
     process = subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=harness.ROOT
     )

@@ -135,7 +135,7 @@ def record(recorder: Recorder) -> dict[str, Any]:
         handle = recorder.nvmlDeviceGetHandleByIndex(index)
         _ask_all(recorder, handle, _queries())
     recorder.nvmlShutdown()
-    provider = NvidiaProvider(load=lambda: recorder, pcie=True, wake="any")
+    provider = NvidiaProvider(load=lambda: recorder, pcie=True, wake=True)
     facts = provider.facts()
     readings = []
     for _ in range(2):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping, Sequence
 
-from dlmon.records import ANY, GpuFacts, MachineFacts
+from dlmon.records import GpuFacts, MachineFacts
 from dlmon.records.record import record
 from dlmon.records.sanitize import quoted
 
@@ -39,15 +39,9 @@ def check_device_name(asked: str) -> None:
         )
 
 
-def gpu_to_wake(asked: str, environment: Mapping[str, str]) -> str | None:
-    """Return which GPU may be woken for `--device`: NVML's number of one, or `ANY`; None for none.
-
-    Any will do where none is named. A `CUDA_VISIBLE_DEVICES` of the user's own may hide it.
-    """
-    hidden = asked == "auto" and VISIBLE in environment
-    if asked == "cpu" or hidden or not _ASKED.fullmatch(asked):
-        return None
-    return asked.partition(":")[2] or ANY
+def may_wake(asked: str, environment: Mapping[str, str]) -> bool:
+    """Return whether `--device` may use a GPU, which a `CUDA_VISIBLE_DEVICES` may have hidden."""
+    return asked != "cpu" and not (asked == "auto" and VISIBLE in environment)
 
 
 def check_cpus(asked: int | None, allowed: Collection[int]) -> None:

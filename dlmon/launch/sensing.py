@@ -45,7 +45,7 @@ class Sensing:
         on_sample: called with each sample.
         on_notice: called with a sentence when the process, or a GPU, is lost or back.
         pcie: also measure what crosses each GPU's PCIe link, which takes 40 ms per GPU.
-        wake: which GPU is about to be used, and so may be woken: NVML's number, or "any".
+        wake: a GPU is about to be used, and so they may be woken.
         at_once: have the first sample with the facts, and both sooner, for somebody who waits to
             see the machine; how busy the CPU was at the start is then no figure to judge by.
         on_no_facts: called when even a process that left the GPUs alone ended before any facts.
@@ -59,7 +59,7 @@ class Sensing:
         on_notice: Callable[[str], None],
         command: list[str] | None = None,
         pcie: bool = False,
-        wake: str | None = None,
+        wake: bool = False,
         at_once: bool = False,
         on_no_facts: Callable[[], None] = lambda: None,
     ) -> None:
@@ -68,7 +68,7 @@ class Sensing:
             "--interval",
             str(interval_s),
             *(["--pcie"] if pcie else []),
-            *(["--wake", wake] if wake is not None else []),
+            *(["--wake"] if wake else []),
             *(["--at-once"] if at_once else []),
         ]
         self._deadline_s = max(3 * interval_s, 2.0)

@@ -8,9 +8,6 @@ from typing import ClassVar
 from dlmon.records.record import record
 from dlmon.records.words import GpuState
 
-ANY = "any"
-"""Any GPU, where all of them sleep."""
-
 MAX_OF_RUN, MAX_ON_GPUS, MAX_BUSIEST = 12, 16, 8
 """A process table has at most so many of the run, on the GPUs, and of the others."""
 

@@ -64,7 +64,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--interval", type=float, default=1.0, metavar="SECONDS")
     parser.add_argument("--at-once", action="store_true")
     parser.add_argument("--pcie", action="store_true")
-    parser.add_argument("--wake", metavar="N|any")
+    parser.add_argument("--wake", action="store_true")
     parser.add_argument("--no-gpus", metavar="REASON")
     return parser
 

@@ -136,12 +136,12 @@ class Sampler:
 
 
 def machine_providers(
-    process: ProcessProvider, no_gpus: str | None, pcie: bool = False, wake: str | None = None
+    process: ProcessProvider, no_gpus: str | None, pcie: bool = False, wake: bool = False
 ) -> tuple[Provider, ...]:
     """Return this machine's providers; `no_gpus` says why GPUs must not be asked, if so.
 
-    `pcie` asks for the GPUs' PCIe throughput, which takes the driver 40 ms per GPU; `wake` is a
-    GPU that is about to be used, and so may be woken.
+    `pcie` asks for the GPUs' PCIe throughput, which takes the driver 40 ms per GPU; with
+    `wake` one is about to be used, and so they may be woken.
     The control group comes after memory: where it sets a limit, its usage is
     the one that counts. Another vendor's GPUs are one more provider here.
     """

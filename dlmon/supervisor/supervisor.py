@@ -31,7 +31,7 @@ from dlmon.launch.device import (
     DeviceError,
     check_cpus,
     choose_device,
-    gpu_to_wake,
+    may_wake,
 )
 from dlmon.launch.interpreter import (
     Interpreter,
@@ -119,7 +119,7 @@ class Supervisor:
             pcie=job.pcie,
             on_no_facts=lambda: self._take_facts(None),
             # To be watched, no GPU is woken.
-            wake=None if job.is_machine_recording else gpu_to_wake(job.device, os.environ),
+            wake=not job.is_machine_recording and may_wake(job.device, os.environ),
         )
         self._writer: LogWriter | None = None
         self._session: Session | None = None

@@ -47,7 +47,7 @@ def test_a_recorded_driver_is_read_like_the_driver_itself(driver, environment, t
     file = tmp_path / "nvml.json"
     done = bench("nvml_answers.py", file, environment=environment)
     assert done.returncode == 0, done.stderr
-    replayed = NvidiaProvider(load=lambda: RecordedNvml(file), wake="any")
+    replayed = NvidiaProvider(load=lambda: RecordedNvml(file), wake=True)
     facts, fast, slow = replayed.facts(), replayed.fast(0), replayed.slow(0)
     assert [gpu.uuid[-1] for gpu in facts.gpus] == ["0", "1"]
     assert (facts.driver, facts.cuda, facts.foreign_gpu_processes) == ("580.65.06", "13.0", 2)

@@ -569,9 +569,7 @@ def test_a_gpu_that_sleeps_is_not_woken_to_be_looked_at(start, driver, tmp_path)
     assert later.gpus is not None
     assert (later.gpus[0].name, later.why.get("gpus")) == ("NVIDIA Fake 100", None)
     (card / "power/runtime_status").write_text("suspended\n")
-    sensors.sample_until(lambda known: known.gpus[0].power_w is None)
-    assert sensors.gpu(0).why == dict.fromkeys(READINGS, asleep)
-    assert sensors.gpu(0).state is GpuState.ASLEEP
+    sensors.sample_until(lambda known: known.gpus is None)
     asked = len(driver.calls())
     sensors.sample()
     assert len(driver.calls()) == asked

@@ -29,7 +29,6 @@ from dlmon.sensors.nvidia.queries import (
 
 _ALL_QUERIES = (*FAST, *ENERGY, MIG, *SLOW, *PCIE_LATER)
 _READINGS = (*(query.name for query in _ALL_QUERIES), *NVLINK_NAMES)
-_BUS_ID = next(query for query in FACTS if query.name == "bus_id")
 
 
 @dataclass(frozen=True)
@@ -45,7 +44,6 @@ class Missing:
 
 
 LOST = Missing("lost", GpuState.LOST)
-ASLEEP = Missing("asleep (runtime power management)", GpuState.ASLEEP)
 
 
 def missing_by(error: Exception) -> Missing:
@@ -61,10 +59,8 @@ class Device:
     index: int
     nvml_index: int
     uuid: str | None = None
-    bus_id: str | None = None
     handle: Any = None
     missing: Missing = LOST
-    is_asleep: bool = False
     has_reported_facts: bool = False
     is_due: bool = False
     """Its next reading is of everything: it is new, or it was away."""
@@ -77,39 +73,26 @@ class Device:
 
     @property
     def is_lost(self) -> bool:
-        """Whether it can't be asked, and not for having been left to sleep."""
-        return self.handle is None and self.missing.state != GpuState.ASLEEP
-
-    @property
-    def can_be_asked(self) -> bool:
-        return self._why_not_asked() is None
+        """Whether it can't be asked."""
+        return self.handle is None
 
     def attach(self, nvml: Any, handle: Any, uuid: str | None) -> None:
         self.handle, self.uuid = handle, uuid or self.uuid
-        self.is_asleep, self.is_due = False, True
+        self.is_due = True
         self._settled, self._nvlinks, self._measured = {}, NvLinks(), {}
-        bus_id = self._ask(nvml, _BUS_ID)
-        if not isinstance(bus_id, Missing):
-            self.bus_id = bus_id
         self._mig = self._ask(nvml, MIG) is True
 
     def detach(self, missing: Missing) -> None:
         """Ask no more; `missing` says why not."""
         self.handle, self.missing = None, missing
 
-    def set_asleep(self, asleep: frozenset[str]) -> None:
-        """Note whether its bus id is among those of the sleeping cards, which are not asked."""
-        was_asleep = self.is_asleep
-        self.is_asleep = self.bus_id in asleep
-        if was_asleep and not self.is_asleep:
-            self.is_due, self._measured = True, {}
-
     def facts(self, nvml: Any) -> GpuFacts:
         values, why = self._answers(nvml, FACTS)
         # It may have been lost in between, and then has yet to be reported.
-        self.has_reported_facts = self.can_be_asked
+        self.has_reported_facts = not self.is_lost
         values.setdefault("name", "NVIDIA GPU")
-        return GpuFacts(index=self.index, **values, state=self._state, why=why)
+        state = self.missing.state if self.is_lost else GpuState.ANSWERS
+        return GpuFacts(index=self.index, **values, state=state, why=why)
 
     def read(self, nvml: Any, queries: tuple[Query, ...], slow: bool = False) -> Gpu:
         """Ask `queries`, and of its links if `slow`; of everything where that is due."""
@@ -118,11 +101,10 @@ class Device:
         if slow:
             queries += self._nvlinks.queries
         values, why = self._answers(nvml, queries)
-        not_asked = self._why_not_asked()
-        self.answered = bool(values) and not_asked is None
-        if not_asked is not None:
-            why = dict.fromkeys(_READINGS, not_asked.reason)
-            return Gpu(index=self.index, state=not_asked.state, why=why)
+        self.answered = bool(values) and not self.is_lost
+        if self.is_lost:
+            why = dict.fromkeys(_READINGS, self.missing.reason)
+            return Gpu(index=self.index, state=self.missing.state, why=why)
         if "mig" in values and values["mig"] != self._mig:
             self._mig = values["mig"]
             self._settled.clear()
@@ -148,16 +130,6 @@ class Device:
         found = self._ask(nvml, COMPUTE)
         return found if isinstance(found, Missing) else {process.pid for process in found}
 
-    @property
-    def _state(self) -> GpuState:
-        not_asked = self._why_not_asked()
-        return GpuState.ANSWERS if not_asked is None else not_asked.state
-
-    def _why_not_asked(self) -> Missing | None:
-        if self.is_asleep:
-            return ASLEEP
-        return self.missing if self.handle is None else None
-
     def _answers(
         self, nvml: Any, queries: tuple[Query, ...]
     ) -> tuple[dict[str, Any], dict[str, str]]:
@@ -175,9 +147,8 @@ class Device:
 
     def _ask(self, nvml: Any, query: Query) -> Any:
         """Return the answer; which call gives it, if any does, is found out once."""
-        not_asked = self._why_not_asked()
-        if not_asked is not None:
-            return not_asked
+        if self.handle is None:
+            return self.missing
         if self._mig and query.name in NOT_UNDER_MIG:
             return Missing(UNDER_MIG)
         settled = self._settled.get(query.name)

@@ -3,8 +3,8 @@
 Errors of the driver's life cycle (a GPU fell off the bus, the driver was
 unloaded or replaced) make every handle worthless: NVML is then shut down and
 begun again, at first at once, later with growing pauses. Any other error is
-one reading that is absent, with its reason. A GPU that is asleep is not asked,
-and NVML is not begun while all of them are.
+one reading that is absent, with its reason. While all GPUs are asleep, nothing
+is asked, and NVML is not begun.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from dlmon.records import ANY, GpuState, MachineFacts
+from dlmon.records import GpuState, MachineFacts
 from dlmon.sensors import kernel_files
-from dlmon.sensors.nvidia.device import ASLEEP, LOST, Device, Missing, missing_by
+from dlmon.sensors.nvidia.device import LOST, Device, Missing, missing_by
 from dlmon.sensors.nvidia.queries import (
     ENERGY,
     FAST,
@@ -34,6 +34,7 @@ from dlmon.sensors.nvidia.queries import (
 from dlmon.sensors.nvidia.runtime_power import RuntimePower
 from dlmon.sensors.provider import GpuProcess, Provider, Reading
 
+ASLEEP = Missing("asleep (runtime power management)", GpuState.ASLEEP)
 LIBRARY = "libnvidia-ml.so.1"
 FIRST_PAUSE_NS = 1_000_000_000
 LONGEST_PAUSE_NS = 60_000_000_000
@@ -59,8 +60,8 @@ class NvidiaProvider(Provider):
     Args:
         load: returns the `pynvml` module.
         pcie: measure what crosses their PCIe links too.
-        wake: which GPU is about to be used, and so may be woken: NVML's number, or "any".
-        power: which of them are asleep.
+        wake: one of them is about to be used, and so they may be woken at the start.
+        power: whether they are asleep.
     """
 
     def __init__(
@@ -68,7 +69,7 @@ class NvidiaProvider(Provider):
         load: Callable[[], Any] | None = None,
         *,
         pcie: bool = False,
-        wake: str | None = None,
+        wake: bool = False,
         power: RuntimePower | None = None,
     ) -> None:
         self._load = load or load_pynvml
@@ -79,7 +80,7 @@ class NvidiaProvider(Provider):
         self._initialised = False
         self._devices: list[Device] = []
         self._why: Missing | None = None
-        self._waits_for_waking = False
+        self._is_asleep = False
         self._reopen_at = 0
         self._pause_ns = FIRST_PAUSE_NS
         self._turn = 0
@@ -91,11 +92,10 @@ class NvidiaProvider(Provider):
     def facts(self) -> MachineFacts:
         """Start NVML and return the GPUs, the driver, and how many processes use the GPUs."""
         self._power.find_cards()
-        self._power.update()
-        if self._power.all_asleep and self._wake is None:
-            self._why, self._waits_for_waking = ASLEEP, True
-        else:
-            self._load_and_open()
+        self._is_asleep = self._power.all_asleep and not self._wake
+        if self._is_asleep:
+            return _no_facts(ASLEEP)
+        self._load_and_open()
         if self._why is not None:
             return _no_facts(self._why)
         for device in self._devices:
@@ -109,7 +109,7 @@ class NvidiaProvider(Provider):
 
     def later_facts(self) -> MachineFacts | None:
         """Return the GPUs again if one was found since they were last returned, else None."""
-        if all(device.has_reported_facts or not device.can_be_asked for device in self._devices):
+        if all(device.has_reported_facts or device.is_lost for device in self._devices):
             return None
         return self._gpu_facts()
 
@@ -124,9 +124,11 @@ class NvidiaProvider(Provider):
 
         With `pcie` one GPU's link is measured too, each in its turn.
         """
-        self._power.update()
-        for device in self._devices:
-            device.set_asleep(self._power.asleep)
+        was_asleep, self._is_asleep = self._is_asleep, self._power.all_asleep
+        if self._is_asleep:
+            return _no_reading(ASLEEP)
+        if was_asleep:
+            self._wake_up()
         self._reconnect(t)
         if self._pcie and self._devices:
             turn, self._turn = self._turn % max(_MEASURE_EVERY, len(self._devices)), self._turn + 1
@@ -142,6 +144,8 @@ class NvidiaProvider(Provider):
     def slow(self, t: int) -> Reading:
         """Read limits, errors and links, and who is on the GPUs; of many GPUs, energy too."""
         self._power.find_cards()
+        if self._is_asleep:
+            return Reading()
         queries = (MIG, *SLOW, *(() if self._pcie else PCIE_LEFT_OUT))
         reading = self._read(queries if self._has_few_gpus() else queries + ENERGY, slow=True)
         if not self._devices:
@@ -201,26 +205,24 @@ class NvidiaProvider(Provider):
         return tuple(found), {}
 
     def _reconnect(self, t: int) -> None:
-        """Reach what can be reached by now: GPUs that woke, or that were lost."""
-        if self._power.all_asleep or (self._nvml is None and not self._waits_for_waking):
+        """Try to reach GPUs that were lost."""
+        # No sooner than the pause after the last try.
+        if self._nvml is None or self._all_answer() or t < self._reopen_at:
             return
-        if self._waits_for_waking:
-            self._waits_for_waking = False
+        if self._initialised:
+            self._initialised = False
+            # A driver that is gone can't be shut down either; starting it again will show.
+            with suppress(self._nvml.NVMLError):
+                self._nvml.nvmlShutdown()
+        self._open()
+        self._reopen_at = t + self._pause_ns
+        self._pause_ns = min(2 * self._pause_ns, LONGEST_PAUSE_NS)
+
+    def _wake_up(self) -> None:
+        if self._nvml is None:
             self._load_and_open()
-        elif self._all_answer():
-            for device in self._devices:
-                if device.handle is None and not device.is_asleep:
-                    self._attach(device.nvml_index)
-        elif t >= self._reopen_at:
-            # No sooner than the pause after the last try.
-            if self._initialised:
-                self._initialised = False
-                # A driver that is gone can't be shut down either; starting it again will show.
-                with suppress(self._nvml.NVMLError):
-                    self._nvml.nvmlShutdown()
-            self._open()
-            self._reopen_at = t + self._pause_ns
-            self._pause_ns = min(2 * self._pause_ns, LONGEST_PAUSE_NS)
+        for device in self._devices:
+            device.is_due = True
 
     def _all_answer(self) -> bool:
         return self._why is None and not any(device.is_lost for device in self._devices)
@@ -248,34 +250,8 @@ class NvidiaProvider(Provider):
             return
         for device in self._devices:
             device.detach(LOST)
-        # To be asked for its handle would wake it.
-        asleep = self._power.asleep
-        for nvml_index, bus_id in enumerate(self._bus_ids(count)):
-            if bus_id in asleep and not self._may_wake(nvml_index):
-                self._leave_asleep(nvml_index, bus_id)
-            else:
-                self._attach(nvml_index)
-
-    def _bus_ids(self, count: int) -> Sequence[str | None]:
-        """Return the bus ids of NVML's GPUs, which it counts in the order of these."""
-        if len(self._power.cards) == count:
-            return self._power.cards
-        # In a container Linux may list more cards than NVML.
-        if len(self._devices) == count:
-            by_number = sorted(self._devices, key=lambda device: device.nvml_index)
-            return [device.bus_id for device in by_number]
-        return [None] * count
-
-    def _may_wake(self, nvml_index: int) -> bool:
-        """Return whether a run needs this GPU: by its number, or as the first where all sleep."""
-        first = nvml_index == 0 and self._power.all_asleep
-        return self._wake == str(nvml_index) or (self._wake == ANY and first)
-
-    def _leave_asleep(self, nvml_index: int, bus_id: str | None) -> None:
-        known = [device for device in self._devices if device.bus_id == bus_id]
-        device = known[0] if known else self._device(nvml_index, None)
-        device.nvml_index, device.bus_id, device.is_asleep = nvml_index, bus_id, True
-        device.detach(ASLEEP)
+        for nvml_index in range(count):
+            self._attach(nvml_index)
 
     def _attach(self, nvml_index: int) -> None:
         handle, uuid, missing = None, None, LOST

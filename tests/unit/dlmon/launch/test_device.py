@@ -11,7 +11,7 @@ from dlmon.launch.device import (
     check_cpus,
     check_device_name,
     choose_device,
-    gpu_to_wake,
+    may_wake,
 )
 from dlmon.records import GpuFacts, MachineFacts
 
@@ -177,14 +177,9 @@ def test_whatever_is_chosen_is_there(asked, facts, own):
 @pytest.mark.parametrize(
     ("asked", "environment", "woken"),
     [
-        ("auto", {}, "any"),
-        ("gpu", {}, "any"),
-        ("gpu:3", {}, "3"),
-        ("cpu", {}, None),
-        ("gpu:x", {}, None),
-        ("auto", {VISIBLE: "-1"}, None),
-        ("gpu", {VISIBLE: "GPU-aaaa"}, "any"),
+        *[("auto", {}, True), ("gpu", {}, True), ("gpu:3", {}, True), ("cpu", {}, False)],
+        *[("auto", {VISIBLE: "-1"}, False), ("gpu", {VISIBLE: "GPU-aaaa"}, True)],
     ],
 )
-def test_only_a_gpu_that_a_run_is_going_to_use_may_be_woken(asked, environment, woken):
-    assert gpu_to_wake(asked, environment) == woken
+def test_only_for_a_run_that_may_use_them_gpus_are_woken(asked, environment, woken):
+    assert may_wake(asked, environment) == woken

@@ -81,7 +81,7 @@ SLOW = Gpu(
 
 def test_an_idle_h100_is_read_as_its_driver_answered():
     nvml = RecordedNvml(Path(__file__).with_name("h100.json"))
-    provider = NvidiaProvider(load=lambda: nvml, wake="any")
+    provider = NvidiaProvider(load=lambda: nvml, wake=True)
     facts, fast, slow = provider.facts(), provider.fast(0), provider.slow(0)
     (known,), gpu = facts.gpus, merge(fast, slow).gpus[0]
     assert (facts.driver, facts.cuda) == ("580.159.04", "13.0")

@@ -7,7 +7,7 @@ import io
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import fields
-from functools import cache, lru_cache, partial
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -102,13 +102,8 @@ def published_metrics(metric: str, mode: str | None) -> Mapping[str, tuple[str, 
 
 def published(workload: str) -> tuple[Published, ...]:
     """Return the published times of a workload, of every metric, and the person's own."""
-    own = tuple(row for row in own_published()[0] if row.workload == workload)
-    return (*_published(workload), *own) if own else _published(workload)
-
-
-@cache
-def _published(workload: str) -> tuple[Published, ...]:
-    return tuple(row for row in _every_published() if row.workload == workload)
+    rows = (*_every_published(), *own_published()[0])
+    return tuple(row for row in rows if row.workload == workload)
 
 
 @cache
@@ -203,20 +198,16 @@ def read_own_published(path: Path) -> tuple[Published, ...]:
     rows = csv.reader(io.StringIO(text, newline=""), strict=True)
     try:
         names = next(rows, [])
-        _check_columns(names)
+        for name in _REQUIRED:
+            if name not in names:
+                raise ValueError(f"the column {name} is missing in its first line")
+        for name in names:
+            if name not in COLUMNS or names.count(name) > 1:
+                raise ValueError(f"{quoted(name)} is not a column, or is named twice")
         return tuple(_own_row(names, cells) for cells in rows if any(cells))
     except (ValueError, csv.Error) as error:
         line = max(1, rows.line_num)
         raise PublishedError(f"{shown}, line {line}: {error}") from None
-
-
-def _check_columns(names: list[str]) -> None:
-    for name in _REQUIRED:
-        if name not in names:
-            raise ValueError(f"the column {name} is missing in its first line")
-    for name in names:
-        if name not in COLUMNS or names.count(name) > 1:
-            raise ValueError(f"{quoted(name)} is not a column, or is named twice")
 
 
 def _own_row(names: list[str], cells: list[str]) -> Published:
@@ -228,12 +219,8 @@ def _own_row(names: list[str], cells: list[str]) -> Published:
             raise ValueError(f"{name} is empty")
     if texts["metric"] not in _METRICS:
         raise ValueError(f"{quoted(texts['metric'])} is not a metric: use {', '.join(_METRICS)}")
-    values = {
-        name: _NUMBERS[name](name, text) if name in _NUMBERS else text
-        for name, text in texts.items()
-        if text
-    }
-    return Published(**{**dict.fromkeys(COLUMNS, ""), **_UNSAID, **values}, own=True)
+    numbers: dict[str, Any] = {name: _number(name, texts.get(name)) for name in _NUMBERS}
+    return Published(**{**dict.fromkeys(COLUMNS, ""), **texts, **numbers}, own=True)
 
 
 def _read_text(cell: str) -> str:
@@ -241,35 +228,27 @@ def _read_text(cell: str) -> str:
     return text[1:] if text.startswith(tuple(QUOTE + sign for sign in FORMULA)) else text
 
 
-def _whole(name: str, text: str, least: int = 0) -> int:
-    try:
-        value = whole_number(text)
-    except (ValueError, OverflowError):
-        value = -1
-    if value < least:
-        raise ValueError(f"{name} is {quoted(text)}, which is not a whole number from {least} on")
-    return value
-
-
-def _positive(name: str, text: str) -> float:
-    try:
-        value = decimal_number(text)
-    except ValueError:
-        value = 0.0
-    if not 0 < value < 1e12:
-        raise ValueError(f"{name} is {quoted(text)}, which is not a number above 0")
-    return value
-
-
-_UNSAID: dict[str, Any] = {"year": 0, "vcpus": None, "price_usd_per_hour": None}
-"""What a row has where a cell that is no text is empty, or its column isn't there."""
-_NUMBERS: dict[str, Callable[[str, str], Any]] = {
-    "year": _whole,
-    "batch_size": partial(_whole, least=1),
-    "vcpus": partial(_whole, least=1),
-    "value": _positive,
-    "price_usd_per_hour": _positive,
+_NUMBERS: dict[str, Callable[[str], float]] = {
+    "year": whole_number,
+    "batch_size": whole_number,
+    "vcpus": whole_number,
+    "value": decimal_number,
+    "price_usd_per_hour": decimal_number,
 }
+
+
+def _number(name: str, text: str | None) -> float | None:
+    """Return the number of a cell; of an empty one, what its column has where nothing is known."""
+    if not text:
+        return 0 if name == "year" else None
+    try:
+        value = _NUMBERS[name](text)
+    except (ValueError, OverflowError):
+        value = 0
+    if not 0 < value < 1e12:
+        a_number = "a whole number" if _NUMBERS[name] is whole_number else "a number"
+        raise ValueError(f"{name} is {quoted(text)}, which is not {a_number} above 0")
+    return value
 
 
 @record(frozen=True)

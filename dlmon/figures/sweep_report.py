@@ -70,7 +70,6 @@ def sweep_report(path: Path, full: bool = False) -> SweepReport:
     redaction.learn_hosts([host for host in sweep.plan.hosts if host is not None])
     redaction.learn_names(header.host, header.options)
     plan = sweep.plan
-    ranked, axis = ranking_rows(sweep), axis_of(plan.variations)
     given = {key: value for key, value in plan.options.items() if value is not None}
     name = read_label(path).name
     title = name or header.id
@@ -79,12 +78,11 @@ def sweep_report(path: Path, full: bool = False) -> SweepReport:
         Note(tuple(map(as_sentence, findings(sweep))), "verdict"),
     ]
     for workload in plan.workloads:
-        drawn = of_workload(ranked, workload)
-        if axis is not None:
-            chart = _chart(workload, plan, drawn, axis)
+        chart = picture_of(sweep, workload)
+        if chart is not None:
             sections.append(replace(chart, title=f"{workload}: {chart.title}"))
         else:
-            sections.append(replace(_bars(sweep, drawn), heading=workload))
+            sections.append(_bars(sweep, workload))
     sections.append(replace(sweep_table(sweep), heading="All combinations"))
     if given:
         said = in_words(given)
@@ -100,15 +98,12 @@ def sweep_report(path: Path, full: bool = False) -> SweepReport:
     )
 
 
-def picture_of(sweep: Sweep, workload: str) -> Chart | Bars:
-    """Return what one workload's combinations took; of all workloads where nothing is varied."""
-    plan, rows = sweep.plan, ranking_rows(sweep)
-    if not plan.variations:
-        return _bars(sweep, rows)
-    rows, axis = tuple(of_workload(rows, workload)), axis_of(plan.variations)
+def picture_of(sweep: Sweep, workload: str) -> Chart | None:
+    """Return what a workload's combinations took; None where nothing that is varied is a number."""
+    rows, axis = of_workload(ranking_rows(sweep), workload), axis_of(sweep.plan.variations)
     if axis is None or all(row.status == RunStatus.IMPOSSIBLE for row in rows):
-        return _bars(sweep, rows)
-    return _chart(workload, plan, rows, axis)
+        return None
+    return _chart(workload, sweep.plan, rows, axis)
 
 
 def _chart(workload: str, plan: Plan, rows: Sequence[CombinationRow], axis: str) -> Chart:
@@ -134,16 +129,16 @@ def _chart(workload: str, plan: Plan, rows: Sequence[CombinationRow], axis: str)
     return Chart(title, "", tuple(lines), x_labels=tuple(sorted(shown.items())))
 
 
-def _bars(sweep: Sweep, rows: Sequence[CombinationRow]) -> Bars:
+def _bars(sweep: Sweep, workload: str) -> Bars:
     best = {row.combination.index for row in best_rows(sweep).values()}
     bars = []
-    for row in rows:
+    for row in of_workload(ranking_rows(sweep), workload):
         said = beside_its_host(row.combination, row.reason) if row.reason else str(row.status)
         if row.value is not None:
             said = with_band(row).text()
         kind = "this" if row.combination.index in best else ""
         bars.append(Bar(label(row.combination), row.value or 0.0, said, kind))
-    return Bars(heading_of(rows[0].metric), tuple(bars))
+    return Bars(workload, tuple(bars))
 
 
 def _leave_out_paths(found: dict[str, Any]) -> None:

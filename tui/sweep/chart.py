@@ -1,4 +1,4 @@
-"""The chart of a sweep: how the time depends on what is varied, or a bar for each combination."""
+"""The chart of a sweep: how the time depends on what is varied."""
 
 from __future__ import annotations
 
@@ -7,18 +7,17 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import ClassVar
 
-from rich.cells import cell_len
 from textual import events
 
 from dlmon.figures import sections
-from dlmon.figures.sections import Bar, Bars, Line
-from dlmon.figures.value_axis import bar_lengths, is_doubling, nice_top
-from tui.drawing.plot import COLUMNS_PER_CELL, bar
+from dlmon.figures.sections import Line
+from dlmon.figures.value_axis import is_doubling, nice_top
+from tui.drawing.plot import COLUMNS_PER_CELL
 from tui.drawing.time_axis import TimeLabels
 from tui.widgets.chart import Chart
 from tui.widgets.chart_picture import ChartPicture, Dot
-from tui.widgets.lines import BAD, MUTED, PLAIN, STRONG, cut
-from tui.widgets.rows import TextRow, TextRun, fit
+from tui.widgets.lines import BAD, MUTED, PLAIN, cut
+from tui.widgets.rows import TextRow, TextRun
 
 SERIES = tuple(f"sweep-chart--series-{number}" for number in range(6))
 """The component classes of the lines; what comes after the last one is not drawn."""
@@ -26,12 +25,10 @@ _MARKERS = "●◆■▲▼★"
 _MARGIN = 2
 """Cells between an end of the axis and the outermost points."""
 _GAP = 2
-_LABEL_SHARE = 0.5
-_SHORTEST_BAR = 6
 
 
 class SweepChart(Chart):
-    """Shows curves or bars; draws them again only where they changed."""
+    """Shows curves; draws them again only where they changed."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {*SERIES}
     DEFAULT_CSS = """
@@ -46,13 +43,14 @@ class SweepChart(Chart):
     """
     DEFAULT_CLASSES = "panel"
 
-    _found: sections.Chart | Bars | None = None
+    _found: sections.Chart | None = None
 
-    def show_found(self, found: sections.Chart | Bars) -> None:
-        """Show what combinations took."""
+    def show_found(self, found: sections.Chart | None) -> None:
+        """Show what combinations took; hide it where nothing that is varied is a number."""
         if found != self._found:
             self._found = found
             self._show_again()
+        self.display = found is not None
 
     def on_resize(self, event: events.Resize) -> None:
         """Put the points where they are in the new width."""
@@ -60,21 +58,16 @@ class SweepChart(Chart):
 
     def _show_again(self) -> None:
         found = self._found
-        if isinstance(found, Bars):
-            _, is_logarithmic = bar_lengths([bar.value for bar in found.bars])
-            self.set_titles(found.heading, "logarithmic scale" * is_logarithmic)
-            self.redraw()
-        elif found is not None:
-            picture = picture_of(found, self.plot_columns // COLUMNS_PER_CELL)
-            self.show(picture)
-            first, *more = [""] if picture.reason else _notes(found)
-            ruler = self.ruler_of(picture.times)
-            self.set_titles(found.title, right=first, more=tuple(more), ruler=ruler)
+        if found is None:
+            return
+        picture = picture_of(found, self.plot_columns // COLUMNS_PER_CELL)
+        self.show(picture)
+        first, *more = [""] if picture.reason else _notes(found)
+        ruler = self.ruler_of(picture.times)
+        self.set_titles(found.title, right=first, more=tuple(more), ruler=ruler)
 
     def draw(self, width: int, height: int) -> list[TextRow]:
-        """Return the bars, or the curves with a row of their names where there are several."""
-        if isinstance(self._found, Bars):
-            return bar_rows(self._found.bars, width, height)
+        """Return the curves with a row of their names where there are several."""
         names = [line.label for line in self._found.lines] if self._found is not None else []
         if len(names) < 2 or height < 2:
             return super().draw(width, height)
@@ -146,28 +139,3 @@ def legend(names: Sequence[str], width: int) -> TextRow:
     if len(names) > len(SERIES):
         runs.append((f"and {len(names) - len(SERIES)} not drawn", MUTED))
     return cut(tuple(runs), width)
-
-
-def bar_rows(bars: Sequence[Bar], width: int, height: int) -> list[TextRow]:
-    """Draw a bar for each combination, as many as have room, then how many there are more."""
-    if not bars or width < 1 or height < 1:
-        return []
-    shown = bars if len(bars) <= height else bars[: height - 1]
-    fractions, _ = bar_lengths([one.value for one in bars])
-    text_width = max((cell_len(one.text) for one in shown if one.value), default=0)
-    longest = max((cell_len(one.label) for one in shown), default=0)
-    room = width - text_width - 2 * _GAP - 2
-    label_width = max(1, min(longest, int(width * _LABEL_SHARE), room - _SHORTEST_BAR))
-    rows: list[TextRow] = []
-    for one, fraction in zip(shown, fractions, strict=False):
-        style = STRONG if one.kind == "this" else PLAIN
-        marker = "▶ " if one.kind == "this" else "  "
-        label = (marker + fit(one.label, label_width) + " " * _GAP, style)
-        if not one.value:
-            rows.append((label, (one.text, MUTED)))
-        else:
-            drawn = bar(fraction, room - label_width)
-            rows.append((label, (drawn, SERIES[:1]), (" " * _GAP + one.text, style)))
-    if len(shown) < len(bars):
-        rows.append(((f"  … {len(bars) - len(shown)} more", MUTED),))
-    return [cut(row, width) for row in rows]

@@ -151,6 +151,7 @@ class SweepScreen(TickingScreen):
         combination, plan = self._highlighted, self.run.sweep.plan
         picture = picture_of(self.run.sweep, combination.workload)
         self.query_one(SweepChart).show_found(picture)
+        self._table.styles.max_height = "100%" if picture is None else "50%"
         note = self._table.notes[combination.index]
         noted = [f"{slot_text(plan, combination)}: {note}"] if note else []
         self.query_one("#findings", SweepSentences).show([*noted, *self._findings])

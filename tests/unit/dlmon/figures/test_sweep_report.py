@@ -56,6 +56,22 @@ def test_what_is_numeric_is_a_curve_for_each_of_the_rest(by_batch):
     assert "Memory ran out at gpu, batch 128." in page
 
 
+def test_words_have_bars_that_say_what_each_took_or_why_that_is_not_known(tmp_path):
+    def outcome(combination):
+        if combination.varied["device"] == "gpu:9":
+            return Outcome(RunStatus.IMPOSSIBLE, "there is no GPU 9")
+        return completed(0.5 if combination.varied["device"] == "cpu" else 0.2)
+
+    path = sweep_log(tmp_path, {"device": ["cpu", "gpu", "gpu:9"]}, outcome)
+    (sweep,) = make_report([], [path]).sweeps
+    (bars,) = [one for one in sweep.sections if isinstance(one, Bars)]
+    assert [(bar.label, bar.value, bar.text, bar.kind) for bar in bars.bars] == [
+        ("cpu", 0.5, "0.500 ms", ""),
+        ("gpu", 0.2, "0.200 ms", "this"),
+        ("gpu:9", 0.0, "there is no GPU 9", ""),
+    ]
+
+
 def test_the_table_stands_in_markdown_and_csv(by_batch):
     text = markdown_of(make_report([], [by_batch]))
     assert "| ▶ | gpu | 64 | completed | 0.0469 | 21,333 |  |" in text

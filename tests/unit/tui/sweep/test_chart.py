@@ -5,11 +5,10 @@ from __future__ import annotations
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from rich.cells import cell_len
 
-from dlmon.figures.sections import Bar, Chart, Line
+from dlmon.figures.sections import Chart, Line
 from dlmon.figures.value_axis import is_doubling
-from tui.sweep.chart import bar_rows, legend, picture_of
+from tui.sweep.chart import legend, picture_of
 from tui.widgets.chart_picture import picture_rows
 from tui.widgets.lines import row_width
 
@@ -95,20 +94,6 @@ def test_several_series_are_distinguished_without_colour():
     assert sum(row.count("◆") for row in lines) == 2
 
 
-def test_bars_are_as_long_as_their_values():
-    bars = [Bar("cpu", 2.0, "2.00 s"), Bar("gpu:0", 1.0, "1.00 s", "this")]
-    assert text(bar_rows(bars, 40, 5)) == [
-        "  cpu    ━━━━━━━━━━━━━━━━━━━━━━━  2.00 s",
-        "▶ gpu:0  ━━━━━━━━━━━╸             1.00 s",
-    ]
-
-
-def test_a_combination_without_a_figure_has_no_bar_but_says_why():
-    bars = [Bar("cpu", 2.0, "2.00 s"), Bar("gpu:9", 0.0, "there is no GPU 9")]
-    assert text(bar_rows(bars, 40, 5))[1] == "  gpu:9  there is no GPU 9"
-    assert text(bar_rows(bars[1:], 30, 5)) == ["  gpu:9  there is no GPU 9"]
-
-
 points = st.lists(
     st.tuples(st.integers(1, 100_000), st.none() | st.floats(0, 1e6), st.floats(0, 10)), max_size=6
 )
@@ -126,14 +111,3 @@ def test_whatever_is_drawn_fits(drawn, width, height):
     rows = plot_rows(drawn, width, height)
     assert len(rows) <= max(0, height)
     assert all(row_width(row) <= width for row in rows)
-
-
-@given(
-    st.lists(st.builds(Bar, st.text(max_size=9), st.floats(0, 1e6), st.text(max_size=9))),
-    st.integers(0, 90),
-    st.integers(0, 12),
-)
-def test_whatever_bars_are_drawn_fit(bars, width, height):
-    rows = bar_rows(bars, width, height)
-    assert len(rows) <= height
-    assert all(cell_len("".join(text for text, _ in row)) <= width for row in rows)

@@ -63,7 +63,6 @@ class ComparisonRow:
         missing: what the projection leaves out; such a row is ranked among no others.
         comparable: the work is the same as this run's, so that a factor means something.
         badges: what a person should know about the value, in words.
-        doubts: those of them that speak against the figures, by their codes.
         vcpus: how many CPUs it had, where that is known.
         usd_per_hour: what an hour of the machine cost, where that is known.
         session: the id of the run.
@@ -81,7 +80,6 @@ class ComparisonRow:
     missing: str | None = None
     comparable: bool = True
     badges: tuple[str, ...] = ()
-    doubts: tuple[tuple[str, str], ...] = ()
     year: int | None = None
     framework: str | None = None
     vcpus: int | None = None
@@ -191,7 +189,6 @@ def _row(kind: str, metric: str, run: RunFigures, conditions: Conditions) -> Com
         missing=missing,
         comparable=not missing,
         badges=(*badges, *run.against.values()),
-        doubts=tuple(run.against.items()),
         year=None if is_this else year_of(run.wall),
         framework=run.framework,
         vcpus=vcpus,

@@ -34,8 +34,7 @@ from dlmon.figures.comparison import (
     timing_of,
 )
 from dlmon.figures.results import effective_text
-from dlmon.figures.sections import Bar, Bars, Note, Row, Section, as_sentence
-from dlmon.figures.validity import doubts_of_all, said_of_all
+from dlmon.figures.sections import Bar, Bars, Row, Section
 from dlmon.log.directory import SessionEntry
 from dlmon.options.run import OPTIONS, RunOptions, known_options
 from dlmon.records import Result
@@ -163,17 +162,6 @@ class Comparison:
             return ""
         return "No earlier run to compare with."
 
-    def told_once(self) -> tuple[tuple[ComparisonRow, ...], str]:
-        """Return the rows without what speaks against all runs of ours, and what says that."""
-        runs = [dict(row.doubts) for row in self.rows if row.kind != "published"]
-        shared = doubts_of_all(runs)
-
-        def without_shared(row: ComparisonRow) -> ComparisonRow:
-            said = {text for doubt, text in row.doubts if doubt in shared}
-            return replace(row, badges=tuple(badge for badge in row.badges if badge not in said))
-
-        return tuple(map(without_shared, self.rows)), said_of_all(shared)
-
 
 NO_FIGURE = "This run has no figure to compare."
 _TITLES = {
@@ -295,23 +283,21 @@ def _argument_text(found: Difference) -> str:
     return value if is_positional else f"{name}={value}"
 
 
-def comparison_bars(comparison: Comparison) -> tuple[Bars, str]:
-    """Return this run among the others as bars, and what there is to say of all of them."""
-    rows, of_all = comparison.told_once()
+def comparison_bars(comparison: Comparison) -> Bars:
+    """Return this run among the others as bars."""
+    rows = comparison.rows
     # What others cost then is worth a word where this run has a price as well.
     is_priced = comparison.this is not None and comparison.this.cost_usd is not None
     bars = tuple(_bar(row, comparison.names, is_priced) for row in rows)
     per = timed_unit(rows[0].metric) if rows else ""
-    return Bars("Comparison", bars, per or "throughput"), of_all
+    return Bars("Comparison", bars, per or "throughput")
 
 
 def describe_comparison(comparison: Comparison) -> Iterator[Section]:
     """Yield this run among published and earlier ones."""
-    bars, of_all = comparison_bars(comparison)
+    bars = comparison_bars(comparison)
     if bars.bars:
         yield bars
-    if of_all:
-        yield Note((as_sentence(of_all),))
 
 
 def _bar(row: ComparisonRow, names: Mapping[str, str], is_priced: bool) -> Bar:

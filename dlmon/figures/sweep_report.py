@@ -22,7 +22,6 @@ from dlmon.figures.sections import (
     with_texts,
 )
 from dlmon.figures.sweeps import (
-    beside_its_host,
     findings,
     heading_of,
     plan_text,
@@ -133,9 +132,7 @@ def _bars(sweep: Sweep, workload: str) -> Bars:
     best = {row.combination.index for row in best_rows(sweep).values()}
     bars = []
     for row in of_workload(ranking_rows(sweep), workload):
-        said = beside_its_host(row.combination, row.reason) if row.reason else str(row.status)
-        if row.value is not None:
-            said = with_band(row).text()
+        said = with_band(row).text() if row.value is not None else row.reason or str(row.status)
         kind = "this" if row.combination.index in best else ""
         bars.append(Bar(label(row.combination), row.value or 0.0, said, kind))
     return Bars(workload, tuple(bars))

@@ -135,7 +135,7 @@ def _lead(leaders: Mapping[int, CombinationRow], row: CombinationRow) -> str:
 
 def _note(row: CombinationRow) -> str:
     if row.reason is not None:
-        return beside_its_host(row.combination, row.reason)
+        return row.reason
     notes = ["projected"] if row.projected else []
     completed = [o for o in row.outcomes if o is not None and o.status == RunStatus.COMPLETED]
     notes.append(doubts_of_results(o.result for o in completed if o.result is not None))
@@ -199,20 +199,10 @@ def slot_text(plan: Plan, combination: Combination, repeat: int | None = None) -
     return f"{name} (run {repeat + 1} of {plan.repeats})"
 
 
-def beside_its_host(combination: Combination, reason: str) -> str:
-    """Return a reason as it stands beside the name of a run, which has the host where that varies.
-
-    The reason begins with its name too, for where it stands alone.
-    """
-    host = combination.varied.get(HOST)
-    return reason if host is None else reason.removeprefix(f"{host}: ")
-
-
-def outcome_text(outcome: Outcome, metric: str, combination: Combination) -> str:
-    """Say how one run ended, and how fast it was; beside its name."""
+def outcome_text(outcome: Outcome, metric: str) -> str:
+    """Say how one run ended, and how fast it was."""
     if outcome.status != RunStatus.COMPLETED or outcome.result is None:
-        reason = beside_its_host(combination, outcome.reason) if outcome.reason else ""
-        return f"{outcome.status}: {reason}" if reason else outcome.status
+        return f"{outcome.status}: {outcome.reason}" if outcome.reason else outcome.status
     result = outcome.result
     parts = ["completed"]
     time = time_of(metric, result)

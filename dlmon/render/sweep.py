@@ -119,7 +119,7 @@ class _Showing:
             return
         metric = plan.metrics[combination.workload]
         left = units.time_left(self._run.seconds_left)
-        line = f"{number}  {name}: {outcome_text(event.outcome, metric, combination)}"
+        line = f"{number}  {name}: {outcome_text(event.outcome, metric)}"
         self._print(f"{line}  {left}" if left and self._run.sweep.left() else line)
 
     def _print(self, line: str) -> None:

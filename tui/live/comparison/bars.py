@@ -61,11 +61,11 @@ class ComparisonBars(ScrollingLines):
 
     def show(self, comparison: Comparison, instead: str = "") -> None:
         """Show a comparison from top to bottom; `instead` is said where there is nothing."""
-        section, of_all = comparison_bars(comparison)
+        section = comparison_bars(comparison)
         is_drawn = sum(map(is_alike, section.bars)) > 1
         values = [bar.value if is_drawn and is_alike(bar) else 0.0 for bar in section.bars]
         fractions, is_logarithmic = bar_lengths(values)
-        below = _GAP.join(filter(None, ("logarithmic scale" * is_logarithmic, of_all)))
+        below = "logarithmic scale" * is_logarithmic
         chosen = comparison.chosen
         reference = None if chosen is None else comparison.rows.index(chosen)
         shown = (section.bars, below, instead, reference)

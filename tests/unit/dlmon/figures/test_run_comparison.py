@@ -23,7 +23,7 @@ from dlmon.figures.run_comparison import (
 from dlmon.figures.sessions import outcome
 from dlmon.log.directory import SessionEntry
 from dlmon.log.label import Label
-from dlmon.records import Doubt, Model, Result, SessionHeader, Status
+from dlmon.records import Model, Result, SessionHeader, Status
 from dlmon.session.figures import figures_of_entry, figures_of_snapshot
 from tui.sessions.arrangement import in_order
 
@@ -461,7 +461,7 @@ def test_a_run_without_epochs_stands_among_earlier_ones_by_its_throughput(option
     found = compare(snapshot_of(**options), [earlier("slow", step_ms=40, **options)])
     rows = [(row.kind, row.metric, row.comparable) for row in found.rows]
     assert rows == [("this", metric, True), ("earlier", metric, True)]
-    assert [bar.text for bar in comparison_bars(found)[0].bars] == shown
+    assert [bar.text for bar in comparison_bars(found).bars] == shown
     assert found.against_before().startswith("2.00× as fast as the run before")
     assert found.alone() == ""
     name, text = row_details(found.rows[0])[0]
@@ -522,7 +522,7 @@ def test_bars_say_what_each_is_of_and_what_differs():
         published("My box", 8.0, published=own),
         published("K80", 4.0, comparable=False, badges=("batch 32, not 64", "float16")),
     )
-    bars = comparison_bars(among(*rows, names={"a": "run of 14:56"}))[0].bars
+    bars = comparison_bars(among(*rows, names={"a": "run of 14:56"})).bars
     assert [(bar.kind, bar.label, bar.text, bar.said) for bar in bars] == [
         ("this", "CPU", "~ 9.00 s", "projected"),
         ("earlier", "run of 14:56", "8.10 s", "batch 32"),
@@ -531,19 +531,6 @@ def test_bars_say_what_each_is_of_and_what_differs():
         ("published other", "K80", "4.00 s", "2017; batch 32, not 64; float16"),
     ]
     assert bars[1].session == "a"
-
-
-def test_what_is_so_of_all_runs_is_said_once():
-    busy = "machine was busy at the start: CPU {} %"
-    this, before = (
-        row(kind, 9.0, badges=(text, "1 epoch"), doubts=((Doubt.BUSY_AT_START, text),))
-        for kind, text in (("this", busy.format(30)), ("earlier", busy.format(40)))
-    )
-    section, of_all = comparison_bars(among(this, before))
-    assert [bar.note for bar in section.bars] == ["1 epoch", "1 epoch"]
-    assert of_all == "each run shown: machine was busy at the start"
-    section, of_all = comparison_bars(among(this))
-    assert (section.bars[0].note, of_all) == (f"{busy.format(30)}; 1 epoch", "")
 
 
 # ---- all that is known of a row ----

@@ -1,4 +1,4 @@
-"""Show a session without the screen: steady lines in a pipe, a progress line in a terminal."""
+"""Show a session without the screen: a line for each event, and one every ten seconds."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn
 from rich.text import Text
 
 from dlmon.comparison.compare import missing_part
@@ -48,7 +46,7 @@ from dlmon.render.summary import print_outcome, print_problem, result_json
 from dlmon.render.watch import facts_line, machine_line
 from dlmon.session.follower import SessionFollower
 from dlmon.session.gaps import MIN_GAP_NS
-from dlmon.session.session import STEADY_PHASES, alert_text
+from dlmon.session.session import alert_text
 from dlmon.session.snapshot import Snapshot
 from dlmon.session.source import SLICE_S
 from dlmon.signals import on_signals
@@ -119,16 +117,12 @@ async def _follow_on_host(start: RemoteStart, as_json: bool, desktop: bool) -> i
 async def _follow(
     follower: SessionFollower, launch: Lifeline | None, as_json: bool, desktop: bool
 ) -> int:
-    console = line_console()
-    has_bar = console.is_terminal and not follower.session.header.is_machine_recording
-    reporter = None if as_json else (_ProgressReporter if has_bar else _LineReporter)(console)
     try:
         with leaving_running_on_error(follower, launch):
+            lines = None if as_json else _Lines(follower)
             alerts = DesktopAlerts(desktop, sys.stderr)
-            code_of_signal = await _Following(follower, launch, reporter, alerts).run()
+            code_of_signal = await _Following(follower, launch, lines, alerts).run()
     finally:
-        if reporter is not None:
-            reporter.close()
         follower.close()
     if as_json:
         if follower.result is not None:
@@ -151,7 +145,7 @@ class _Following:
 
     follower: SessionFollower
     launch: Lifeline | None
-    reporter: _LineReporter | None
+    lines: _Lines | None
     alerts: DesktopAlerts
     exit_code: int | None = None
     leave_at: float | None = None
@@ -164,8 +158,8 @@ class _Following:
         on_signals(partial(self._end, TERMINAL_CLOSED), [signal.SIGHUP])
         while True:
             records = self.follower.poll(SLICE_S)
-            if self.reporter is not None:
-                self.reporter.show(records, self.follower)
+            if self.lines is not None:
+                self.lines.show(records)
             self.alerts.look(self.follower)
             self._report_problem()
             if not self.follower.running and not records:
@@ -203,167 +197,98 @@ class _Following:
         self.problem = lasting
 
 
-class _LineReporter:
+class _Lines:
     """One line for each event, and one every ten seconds; of a recording, one for each sample.
 
     The epochs that follow those that were asked for (`--seconds`) may be many and short: of them,
     one has a line every ten seconds.
     """
 
-    def __init__(self, console: Console) -> None:
-        self._console = console
-        self._begun = False
-        self._extra_shown: Epoch | None = None
+    def __init__(self, follower: SessionFollower) -> None:
+        self._follower, self._header = follower, follower.session.header
+        self._word = epoch_word(self._header)
+        self._console = line_console()
         self._epoch: Epoch | None = None
+        self._next_extra_ns: float = 0
         self._phase = ""
         """The last that had a line: after each epoch a script trains as before."""
         self._latest: Machine | None = None
         self._next_at = time.monotonic() + LINE_EVERY_S
+        self._print(f"session {called(self._header.id, read_label(follower.path))}")
+        self._print(f"log {shown_path(follower.path)}")
+        if self._header.is_machine_recording:
+            self._print(facts_line(self._header.host, self._header.machine))
 
-    def show(self, records: list[Record], follower: SessionFollower) -> None:
-        header = follower.session.header
-        if not self._begun:
-            self._begun = True
-            name = called(header.id, read_label(follower.path))
-            self._print(f"session {name}", header.wall)
-            self._print(f"log {shown_path(follower.path)}", header.wall)
-            if header.is_machine_recording:
-                self._print(facts_line(header.host, header.machine), header.wall)
+    def show(self, records: list[Record]) -> None:
+        """Print what these records tell, and how far it is where that is due."""
         for record in records:
             # What processes beside the first do, it does too.
-            if getattr(record, "trainer", None) or self._is_passed_over(record, follower):
-                continue
-            event = self._event(record, follower)
+            event = None if getattr(record, "trainer", None) else self._event(record)
             if event is not None:
-                t, line = event
-                self._print(line, header.wall + (t - header.t) / 1e9)
+                self._print(event[1], self._header.wall + (event[0] - self._header.t) / 1e9)
                 self._next_at = time.monotonic() + LINE_EVERY_S
-        if time.monotonic() >= self._next_at and follower.running:
+        if time.monotonic() >= self._next_at and self._follower.running:
             self._next_at = time.monotonic() + LINE_EVERY_S
-            progress = reading_text(follower.read_share) or _progress_text(follower.snapshot())
-            self._print(progress, time.time())
+            reading = reading_text(self._follower.read_share)
+            self._print(reading or _progress_text(self._follower.snapshot()), time.time())
 
-    def _is_passed_over(self, record: Record, follower: SessionFollower) -> bool:
-        """Whether a record is of an epoch beyond those asked for, and has no line."""
-        shown, model = self._extra_shown, follower.session.model
-        if not isinstance(record, Epoch):
-            unseen = (*STEADY_PHASES, "opening")
-            return shown is not None and isinstance(record, Phase) and record.name in unseen
-        if model is None or model.epochs is None or record.epoch < model.epochs:
-            return False
-        if shown is not None and record.end - shown.end < LINE_EVERY_S * 1e9:
-            return True
-        self._extra_shown = record
-        return False
-
-    def _event(self, record: Record, follower: SessionFollower) -> tuple[int, str] | None:
-        """Return when a record that is worth a line happened, and the line.
-
-        An epoch that is written again has its validation by then, which has a line of its own.
-        """
-        if follower.session.header.is_machine_recording and isinstance(record, Machine):
-            if self._latest is not None and record.t <= self._latest.t:
-                # A log that went on in another file repeats it there.
-                return None
-            self._latest = merge_machine(self._latest, record)
-            return record.t, machine_line(self._latest)
-        if isinstance(record, Phase):
-            event = None if record.name == self._phase else _event(record, follower)
-            self._phase = self._phase if event is None else record.name
-            return event
-        if not isinstance(record, Epoch):
-            return _event(record, follower)
-        before, self._epoch = self._epoch, record
-        if before is None or (record.epoch, record.begin) != (before.epoch, before.begin):
-            return record.end, _epoch_line(record, follower)
-        word = epoch_word(follower.session.header)
-        metrics = _metrics_text(record, known=before.metrics)
-        if record.end == before.end:
-            # The validation had its line; what it came to is said after it.
-            return (record.end, f"{word} {record.epoch + 1}  {metrics}") if metrics else None
-        took = units.seconds((record.end - before.end) / 1e9)
-        in_all = units.seconds((record.end - record.begin) / 1e9)
-        what = f"validation of {word} {record.epoch + 1}"
-        line = f"{what} took {took}, the {word} {in_all} in all  {metrics}"
-        return record.end, line.rstrip()
-
-    def close(self) -> None:
-        """Leave the terminal as it was."""
-
-    def _print(self, line: str, wall: float) -> None:
-        """Print a line after the time of its event."""
+    def _print(self, line: str, wall: float | None = None) -> None:
+        """Print a line after the time of its event; after that of the start where it has none."""
+        wall = self._header.wall if wall is None else wall
         self._console.print(Text(f"{units.time_of_day(wall)}  {line}"))
         self._console.file.flush()
 
-
-class _ProgressReporter(_LineReporter):
-    """The same lines above a progress bar that stays at the bottom."""
-
-    def __init__(self, console: Console) -> None:
-        super().__init__(console)
-        self._progress = Progress(
-            TextColumn("{task.description}", markup=False),
-            BarColumn(bar_width=24),
-            TextColumn("{task.fields[figures]}", markup=False),
-            console=console,
-            auto_refresh=False,
-            transient=True,
-        )
-        self._task: TaskID = self._progress.add_task("starting", total=1.0, figures="")
-        self._progress.start()
-        self._reading = ""
-
-    def show(self, records: list[Record], follower: SessionFollower) -> None:
-        super().show(records, follower)
-        before, self._reading = self._reading, reading_text(follower.read_share)
-        if self._reading:
-            if self._reading != before:
-                self._progress.update(self._task, description=self._reading, figures="")
-                self._progress.refresh()
-            return
-        snapshot = follower.snapshot()
-        progress = snapshot.progress
-        self._progress.update(
-            self._task,
-            completed=progress.epoch_fraction if progress else 0.0,
-            description=doing_text(snapshot),
-            figures=_progress_text(snapshot),
-        )
-        self._progress.refresh()
-
-    def close(self) -> None:
-        self._progress.stop()
-
-
-def _event(record: Record, follower: SessionFollower) -> tuple[int, str] | None:
-    """Return when a record that is worth a line happened, by the session's clock, and the line."""
-    if isinstance(record, Facts) and follower.session.header.is_machine_recording:
-        return record.t, facts_line(record.host, record.machine)
-    if isinstance(record, Notice):
-        return record.t, f"notice: {record.text}"
-    if isinstance(record, Stack) and not record.goes_on and record.t - record.begin >= MIN_GAP_NS:
-        lasted = units.seconds((record.t - record.begin) / 1e9)
-        return record.t, f"{lasted} without a batch: {stack_text(record)}"
-    if isinstance(record, Alert):
-        return record.t, alert_text(record)
-    if not isinstance(record, Phase) or record.name in ("validating", "closing"):
+    def _event(self, record: Record) -> tuple[int, str] | None:
+        """Return when a record that is worth a line happened, and the line."""
+        is_recording = self._header.is_machine_recording
+        match record:
+            case Epoch():
+                line = self._epoch_line(record)
+                return (record.end, line) if line else None
+            case Machine() if is_recording:
+                self._latest = merge_machine(self._latest, record)
+                return record.t, machine_line(self._latest)
+            case Facts() if is_recording:
+                return record.t, facts_line(record.host, record.machine)
+            case Notice():
+                return record.t, f"notice: {record.text}"
+            case Alert():
+                return record.t, alert_text(record)
+            case Stack() if not record.goes_on and record.t - record.begin >= MIN_GAP_NS:
+                lasted = units.seconds((record.t - record.begin) / 1e9)
+                return record.t, f"{lasted} without a batch: {stack_text(record)}"
+            case Phase() if record.name not in ("validating", "closing", self._phase):
+                self._phase = record.name
+                if record.name != "opening" or record.epoch is None:
+                    return record.t, record.name
+                return record.t, f"{phase_text(record.name)} {self._word} {record.epoch + 1}"
         return None
-    if record.name == "opening" and record.epoch is not None:
-        epoch = f"{epoch_word(follower.session.header)} {record.epoch + 1}"
-        return record.t, f"{phase_text(record.name)} {epoch}"
-    return record.t, record.name
 
+    def _epoch_line(self, epoch: Epoch) -> str:
+        """Say how long an epoch took, and what it ended with; nothing where that is known.
 
-def _epoch_line(epoch: Epoch, follower: SessionFollower) -> str:
-    """Say how long an epoch took, and what it ended with."""
-    took = units.seconds((epoch.end - epoch.begin) / 1e9)
-    is_cut = not epoch.whole and epoch.steps is not None
-    part = f" ({units.counted(epoch.steps or 0, 'step')})" if is_cut else ""
-    model = follower.session.model
-    of = model and model.epochs_in_all
-    total = f"/{max(of, epoch.epoch + 1)}" if of else "" if model else "/?"
-    word = epoch_word(follower.session.header)
-    return f"{word} {epoch.epoch + 1}{total} took {took}{part}  {_metrics_text(epoch)}".rstrip()
+        One that is written again has its validation by then, which has a line of its own.
+        """
+        before, self._epoch = self._epoch, epoch
+        name, model = f"{self._word} {epoch.epoch + 1}", self._follower.session.model
+        in_all = units.seconds((epoch.end - epoch.begin) / 1e9)
+        if before is not None and (epoch.epoch, epoch.begin) == (before.epoch, before.begin):
+            metrics = _metrics_text(epoch, known=before.metrics)
+            if epoch.end == before.end:
+                # The validation had its line; what it came to is said after it.
+                return metrics and f"{name}  {metrics}"
+            took = units.seconds((epoch.end - before.end) / 1e9)
+            line = f"validation of {name} took {took}, the {self._word} {in_all} in all  {metrics}"
+            return line.rstrip()
+        if model is not None and model.epochs is not None and epoch.epoch >= model.epochs:
+            if epoch.end < self._next_extra_ns:
+                return ""
+            self._next_extra_ns = epoch.end + LINE_EVERY_S * 1e9
+        is_cut = not epoch.whole and epoch.steps is not None
+        part = f" ({units.counted(epoch.steps or 0, 'step')})" if is_cut else ""
+        of = model and model.epochs_in_all
+        total = f"/{max(of, epoch.epoch + 1)}" if of else "" if model else "/?"
+        return f"{name}{total} took {in_all}{part}  {_metrics_text(epoch)}".rstrip()
 
 
 def _metrics_text(epoch: Epoch, known: Collection[str] = ()) -> str:
@@ -388,17 +313,10 @@ def _progress_text(snapshot: Snapshot) -> str:
         missing = missing_part(snapshot.seconds_per_epoch, snapshot.why)
         left_out = f" without {missing}" if missing else ""
         parts.append(f"{units.band(snapshot.seconds_per_epoch)} per epoch{left_out}")
-    parts.extend(_machine_parts(snapshot.machine))
+    if (machine := snapshot.machine) is not None:
+        parts += [f"CPU {units.percent(machine.cpu.pct)}"] if machine.cpu else []
+        gpus = machine.gpus or ()
+        parts += [f"GPU {gpu.index} {units.percent(gpu.utilization_pct)}" for gpu in gpus]
     if progress is not None and progress.run_left_s is not None:
         parts.append(units.time_left(progress.run_left_s))
     return "  ".join(parts) or doing_text(snapshot)
-
-
-def _machine_parts(machine: Machine | None) -> list[str]:
-    if machine is None:
-        return []
-    parts = [f"CPU {units.percent(machine.cpu.pct)}"] if machine.cpu else []
-    parts.extend(
-        f"GPU {gpu.index} {units.percent(gpu.utilization_pct)}" for gpu in machine.gpus or ()
-    )
-    return parts

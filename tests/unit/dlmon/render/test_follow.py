@@ -1,8 +1,6 @@
 """The lines of a session that is followed without a screen: when each event happened."""
 
-import io
 import re
-import sys
 from dataclasses import replace
 
 import pytest
@@ -79,39 +77,10 @@ def opening_late(records, epoch):
     return opened
 
 
-class Terminal(io.StringIO):
-    """A terminal that keeps what is written to it."""
-
-    def isatty(self):
-        return True
-
-
-def test_in_a_terminal_a_bar_stays_below_the_lines_and_goes_with_the_end(tmp_path, monkeypatch):
-    write_log(tmp_path, recorded_session(), "shown")
-    monkeypatch.setenv("TERM", "xterm-256color")
-    monkeypatch.setenv("COLUMNS", "160")
-    monkeypatch.setattr(sys, "stdout", Terminal())
-    assert follow(tmp_path / "shown" / "session.jsonl", None) == 0
-    written = sys.stdout.getvalue()
-    rows = re.split(r"[\r\n]+", re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", written))
-    *_, bar = [row for row in rows if "━" in row]
-    figures = "epoch 3/3  step 500/500  9.16 s ± 0.01 per epoch  CPU 42 %  GPU 0 98 %"
-    assert bar.rstrip().endswith(figures)
-    assert any("epoch 3/3 took" in row for row in rows)
-    # It is wiped away at the end.
-    assert "\x1b[2K" in written[written.rindex("━") :]
-
-
 def test_a_long_opening_is_shown_with_its_epoch_and_counted_as_a_stall(tmp_path, capsys):
     printed = followed(tmp_path, capsys, opening_late(recorded_session(epochs=4), 2))
     assert re.findall("  (starting epoch.*)$", printed, re.MULTILINE) == ["starting epoch 3"]
     assert re.search("^stalls +the start of 1 epoch took over ten times", printed, re.MULTILINE)
-
-
-def test_openings_of_epochs_that_follow_those_asked_for_have_no_line(tmp_path, capsys):
-    records = opening_late(recorded_session(epochs=4), 3)
-    printed = followed(tmp_path, capsys, lasting(records, asked=2))
-    assert "starting epoch" not in printed
 
 
 @pytest.mark.parametrize(("step_us", "fewest", "most"), [(11_600, 4, 10), (50_000, 40, 40)])

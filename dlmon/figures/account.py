@@ -69,14 +69,9 @@ class PartRow:
     share: float
 
     @property
-    def time(self) -> str:
-        """Write its time."""
-        return units.seconds(self.seconds)
-
-    @property
     def in_figures(self) -> str:
         """Return its time and its share: 12.3 s, 62 %."""
-        return f"{self.time}, {units.share(self.share)}"
+        return f"{units.seconds(self.seconds)}, {units.share(self.share)}"
 
     @property
     def percent(self) -> int:
@@ -114,42 +109,20 @@ def account_rows(
     )
 
 
-def named_parts(rows: Sequence[PartRow], count: int) -> tuple[PartRow, ...]:
-    """Return the steps and so many of the largest other parts, in the order of a run.
+def in_short(rows: Sequence[PartRow], most: int) -> tuple[PartRow, ...]:
+    """Return the steps and the `most` largest other parts, by their shorter names, as they ran.
 
-    None that takes 0 % of it.
+    What is left stands behind them as one. None of them takes 0 %.
     """
     known = [row for row in rows if row.part is not AccountPart.UNKNOWN and row.percent]
     others = [row for row in known if row.part is not AccountPart.TRAINING]
-    largest = sorted(others, key=lambda row: -row.seconds)[:count]
-    return tuple(row for row in known if row in largest or row.part is AccountPart.TRAINING)
-
-
-def briefly(rows: Sequence[PartRow]) -> tuple[PartRow, ...]:
-    """Return parts by shorter names, where they have some."""
-    return tuple(replace(row, name=BRIEF_NAMES.get(row.part, row.name)) for row in rows)
-
-
-def all_other(rows: Sequence[PartRow], named: Sequence[PartRow]) -> PartRow | None:
-    """Return what the other parts come to; None where that is 0 %."""
+    largest = sorted(others, key=lambda row: -row.seconds)[:most]
+    named = [row for row in known if row in largest or row not in others]
     left = [row for row in rows if row not in named]
-    unknown, share = AccountPart.UNKNOWN, sum(row.share for row in left)
-    rest = PartRow(unknown, PART_NAMES[unknown], sum(row.seconds for row in left), share)
-    return rest if rest.percent else None
-
-
-def places_of(
-    named: Sequence[PartRow], before: Mapping[AccountPart, int]
-) -> dict[AccountPart, int]:
-    """Return the place of each part among the patterns: 0 is that of the steps.
-
-    A part that was named before keeps its own; others take what is free, in the order of a run.
-    """
-    parts = [row.part for row in named]
-    kept = {part: place for part, place in before.items() if part in parts}
-    places = {part: 0 if part is AccountPart.TRAINING else kept.get(part, -1) for part in parts}
-    free = iter(place for place in range(1, len(parts) + 1) if place not in places.values())
-    return {part: next(free) if place < 0 else place for part, place in places.items()}
+    seconds, share = sum(row.seconds for row in left), sum(row.share for row in left)
+    rest = PartRow(AccountPart.UNKNOWN, PART_NAMES[AccountPart.UNKNOWN], seconds, share)
+    short = (replace(row, name=BRIEF_NAMES.get(row.part, row.name)) for row in named)
+    return (*short, *[rest] * bool(rest.percent))
 
 
 def regular_steps_text(steps: RegularSteps) -> str:
@@ -164,19 +137,18 @@ def longest_gaps(gaps: Sequence[Gap], count: int) -> tuple[Gap, ...]:
 
 def gap_of_session(gap: Gap, snapshot: Snapshot, *, brief: bool = False) -> str:
     """Say the same of a gap with all that a session knows of it."""
-    notices = notices_in(gap, snapshot.notices)
     stacks = stacks_in(gap.start, gap.end, snapshot.stacks)
-    where = stack_text(stacks[0]) if stacks else ""
-    pauses = pauses_in(gap, snapshot.pauses)
-    return gap_text(gap, epoch_word(snapshot.header), notices, where, pauses, brief=brief)
+    causes = pauses_texts(pauses_in(gap, snapshot.pauses), gap.seconds)
+    causes += [stack_text(stacks[0])] if stacks else []
+    word, notices = epoch_word(snapshot.header), notices_in(gap, snapshot.notices)
+    return gap_text(gap, word, notices, causes, brief=brief)
 
 
 def gap_text(
     gap: Gap,
     epoch_word: str = "epoch",
     notices: Sequence[str] = (),
-    where: str = "",
-    pauses: Sequence[NamedPause] = (),
+    causes: Sequence[str] = (),
     *,
     brief: bool = False,
 ) -> str:
@@ -189,18 +161,14 @@ def gap_text(
         gap: the time without a batch.
         epoch_word: what an epoch is called.
         notices: those that came in it.
-        where: the lines that the process was at.
-        pauses: what a framework did in it.
+        causes: what a framework did in it, and where the process was.
         brief: leave out that there was no batch, where the heading says that it is a pause.
     """
     place = _place(gap, epoch_word)
     words = (units.seconds(gap.seconds), "" if brief else "without a batch", place)
     text = " ".join(word for word in words if word)
-    causes = [*pauses_texts(pauses, gap.seconds), *([where] if where else [])]
-    causes += [_said(notice, place) for notice in notices[:_MOST_NOTICES]]
-    said = "; ".join(causes)
-    if said:
-        text = f"{text}: {said}"
+    said = "; ".join((*causes, *(_said(notice, place) for notice in notices[:_MOST_NOTICES])))
+    text = f"{text}: {said}" if said else text
     if gap.meanwhile is None:
         return f"{text}; the machine was not read meanwhile"
     done = ", ".join(_meanwhile(gap.meanwhile))

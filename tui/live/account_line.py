@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Sequence
+from itertools import accumulate, pairwise
 from typing import ClassVar
 
+from dlmon.figures import units
 from dlmon.figures.account import (
     PartRow,
     account_rows,
-    all_other,
-    briefly,
     gap_of_session,
+    in_short,
     longest_gaps,
-    named_parts,
     names_of,
-    places_of,
 )
 from dlmon.records import AccountPart
 from dlmon.session.gaps import Gap
@@ -38,8 +36,9 @@ _TIME, _LONGEST, _HERE = "Time  ", "Longest pause  ", "Pause here  "
 _LARGEST = 2
 """So many are named beside the steps."""
 _LONGEST_BAR, _SHORTEST_BAR = 40, 10
-_STYLES = (BAR, BRIGHT, PLAIN, TRACK)
-"""Of the steps, of two other parts, and of the rest; each has a character of its own, too."""
+_LOOKS = {AccountPart.TRAINING: ("█", BAR), AccountPart.UNKNOWN: ("░", TRACK)}
+_OTHERS = (("▓", BRIGHT), ("▒", PLAIN))
+"""The characters of the steps, of the rest, and of two other parts, each with its style."""
 
 
 class AccountLine(GrowingLines):
@@ -51,7 +50,6 @@ class AccountLine(GrowingLines):
     DEFAULT_CSS = "AccountLine { height: auto; padding: 0 2; }"
     MOST_ROWS: ClassVar[int] = 3
 
-    _places: Mapping[AccountPart, int] = MappingProxyType({})
     _most_rows = 1
 
     def rows_needed(self, width: int) -> int:
@@ -80,56 +78,28 @@ class AccountLine(GrowingLines):
 
     def _bar_row(self, snapshot: Snapshot, width: int) -> TextRow:
         """Return the bar and its words; of a run that is over with seconds, where there is room."""
-        rows = briefly(account_rows(snapshot.account, names_of(snapshot)))
-        named = named_parts(rows, _LARGEST)
-        self._places = places_of(named, self._places)
-        rest = all_other(rows, named)
+        parts = in_short(account_rows(snapshot.account, names_of(snapshot)), _LARGEST)
+        free = iter(_OTHERS)
+        looks = [_LOOKS.get(part.part) or next(free) for part in parts]
         words: TextRow = ()
         for with_seconds in (snapshot.result is not None, False):
-            words = self._words(named, rest, with_seconds)
+            words = _words(parts, looks, with_seconds)
             room = width - len(_TIME) - row_width(words)
             if room >= _SHORTEST_BAR:
                 break
         cells = max(_SHORTEST_BAR, min(_LONGEST_BAR, room))
-        return ((_TIME, MUTED), *self._bar(rows, named, rest, cells), *words)
+        ends = [round(end * cells) for end in accumulate(part.share for part in parts)]
+        lengths = [end - start for start, end in pairwise((0, *ends[:-1], cells))]
+        bar = [(glyph * n, style) for n, (glyph, style) in zip(lengths, looks, strict=False)]
+        return ((_TIME, MUTED), *(run for run in bar if run[0]), *words)
 
-    def _words(self, named: Sequence[PartRow], rest: PartRow | None, with_seconds: bool) -> TextRow:
-        row: TextRow = ()
-        for part in (*named, *([] if rest is None else [rest])):
-            seconds = f" {part.time}," if with_seconds else ""
-            words = f" {part.name}{seconds} {part.percent} %"
-            row = (*row, ("  ", PLAIN), self._look(part), (words, PLAIN))
-        return row
 
-    def _look(self, part: PartRow) -> TextRun:
-        """Return the character of a part, with its style."""
-        place = self._places.get(part.part, -1)
-        return "█▓▒░"[place], _STYLES[place]
-
-    def _bar(
-        self,
-        rows: Sequence[PartRow],
-        named: Sequence[PartRow],
-        rest: PartRow | None,
-        cells: int,
-    ) -> TextRow:
-        """Return the parts in the order of a run, each as long as its share."""
-        drawn: list[TextRun] = []
-        done, end = 0, 0.0
-        for row in rows:
-            end += row.share
-            look = self._look(row) if row in named else self._look(rest) if rest else None
-            if look is None:
-                # Next to nothing, without a name: what follows has its cell.
-                continue
-            glyph, style = look
-            until = round(end * cells)
-            drawn.append((glyph * (until - done), style))
-            done = until
-        if drawn:
-            glyphs, style = drawn[-1]
-            drawn[-1] = (glyphs + glyphs[-1:] * (cells - done), style)
-        return tuple(run for run in drawn if run[0])
+def _words(parts: Sequence[PartRow], looks: Sequence[TextRun], with_seconds: bool) -> TextRow:
+    row: TextRow = ()
+    for part, look in zip(parts, looks, strict=True):
+        seconds = f" {units.seconds(part.seconds)}," if with_seconds else ""
+        row = (*row, ("  ", PLAIN), look, (f" {part.name}{seconds} {part.percent} %", PLAIN))
+    return row
 
 
 def _gap_rows(snapshot: Snapshot, here: Sequence[Gap], width: int, height: int) -> list[TextRow]:

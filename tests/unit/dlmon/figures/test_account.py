@@ -4,10 +4,10 @@ from hypothesis import strategies as st
 
 from dlmon.figures.account import (
     account_rows,
-    all_other,
     gap_text,
     guard_text,
-    named_parts,
+    in_short,
+    pauses_texts,
 )
 from dlmon.records import AccountPart, NamedPause
 from dlmon.session.gaps import Gap, GapKind
@@ -35,11 +35,10 @@ def test_the_parts_have_their_share_in_the_order_of_a_run():
         "steps 7.50 s, 75 %",
         "between epochs 0.50 s, 5 %",
     ]
-    assert [row.name for row in named_parts(rows, 1)] == ["start and imports", "steps"]
-    rest = all_other(rows, named_parts(rows, 1))
-    assert rest is not None
-    assert (rest.name, rest.in_figures) == ("other", "0.50 s, 5 %")
-    assert all_other(rows, rows) is None
+    assert [f"{row.name} {row.percent}" for row in in_short(rows, 1)] == [
+        *("start 20", "steps 75", "other 5")
+    ]
+    assert [row.name for row in in_short(rows, 2)] == ["start", "steps", "between"]
     assert account_rows({}) == ()
 
 
@@ -64,11 +63,10 @@ def test_a_part_of_which_no_time_could_be_written_has_no_row():
 )
 def test_no_part_is_named_that_takes_0_percent_and_nothing_is_named_twice_or_lost(account, count):
     rows = account_rows(account)
-    named = named_parts(rows, count)
-    rest = all_other(rows, named)
-    shown = [*named, *([] if rest is None else [rest])]
+    shown = in_short(rows, count)
     assert all(row.percent for row in shown)
-    assert len([row for row in named if row.part is not AccountPart.TRAINING]) <= count
+    apart = (AccountPart.TRAINING, AccountPart.UNKNOWN)
+    assert len([row for row in shown if row.part not in apart]) <= count
     assert sum(row.share for row in shown) == pytest.approx(1, abs=0.0051)
 
 
@@ -152,6 +150,10 @@ def test_what_a_notice_says_of_a_gap_comes_before_what_the_machine_did():
     assert f": notice in it: {other}" in gap_text(gap(), notices=(other,))
 
 
+def caused(gap, *pauses, **more):
+    return gap_text(gap, causes=pauses_texts(pauses, gap.seconds), **more)
+
+
 def pause(name, seconds=2.1, **more):
     return NamedPause(0, round(seconds * SECOND_NS), name, **more)
 
@@ -161,14 +163,14 @@ SAVED = pause("checkpoint", 2.8, written_bytes=1_904_000_000, folder="/data")
 
 def test_a_pause_says_what_was_saved_where_and_how_fast():
     named = gap(2.8, GapKind.NAMED, None, meanwhile=did())
-    assert gap_text(named, pauses=[SAVED]) == (
+    assert caused(named, SAVED) == (
         "2.80 s without a batch: checkpoint, 1.9 GB written to /data at 680 MB/s"
     )
-    assert gap_text(named, pauses=[SAVED], brief=True) == (
+    assert caused(named, SAVED, brief=True) == (
         "2.80 s: checkpoint, 1.9 GB written to /data at 680 MB/s"
     )
     in_step = gap(5.6, GapKind.STALL, step=99, meanwhile=did(cpu_pct=3))
-    assert gap_text(in_step, pauses=[pause("checkpoint", 2.8)]) == (
+    assert caused(in_step, pause("checkpoint", 2.8)) == (
         "5.60 s without a batch at step 100 of epoch 4: checkpoint, 2.80 s of it; CPU 3 %"
     )
 
@@ -179,17 +181,17 @@ def test_a_pause_says_which_guard_failed_and_how_often_the_graph_breaks():
         pause("compile", 1.0, graph_breaks=2),
         pause("compile", 1.1, reason=reason, graph_breaks=0),
     ]
-    assert gap_text(gap(meanwhile=did(), kind=GapKind.NAMED), pauses=parts) == (
+    assert caused(gap(meanwhile=did(), kind=GapKind.NAMED), *parts) == (
         "2.10 s without a batch: recompiled: the shape of x changed (2 graph breaks)"
     )
-    assert "compiled (1 graph break)" in gap_text(gap(), pauses=[pause("compile", graph_breaks=1)])
+    assert "compiled (1 graph break)" in caused(gap(), pause("compile", graph_breaks=1))
     assert guard_text("tensor 'y' dtype mismatch. expected Float") == "the type of y changed"
     assert guard_text("n == 1.0") == "n == 1.0"
 
 
 def test_a_pause_names_all_that_was_done_in_it():
     both = [pause("garbage", 0.6), pause("checkpoint", 9.0, beside=True)]
-    assert gap_text(gap(), pauses=both, notices=["GPU 0 is lost."]) == (
+    assert caused(gap(), *both, notices=["GPU 0 is lost."]) == (
         "2.10 s without a batch at the start of epoch 4: garbage collection, 0.60 s of it; "
         "checkpoint in another thread; notice in it: GPU 0 is lost; "
         "the machine was not read meanwhile"

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import fields, replace
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from dlmon.figures.redact import Redaction
 from dlmon.figures.session_report import records_of
@@ -43,11 +43,10 @@ from dlmon.session.session import Session
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 _OPTIONS = ("batch_size", "precision", "mode", "backend", "data")
-_SECOND_NS = 1_000_000_000
 # As the name of a folder, which it is.
 _LONGEST_ID = 255
 
-Row = dict[str, Cell]
+Row = dict[str, Any]
 """The cells of a row by the headings of their columns: the same ones in each row of a table."""
 
 
@@ -193,44 +192,40 @@ def _scalar(value: Any) -> Cell:
     return value if value is None or isinstance(value, (str, int, float)) else str(value)
 
 
-class _Batch(NamedTuple):
-    """One batch, or several that are known together; the first of a record knows its waits."""
-
-    record: Batches | BatchSummary
-    first: int
-    batches: int
-    end_ns: int
-    samples: int | None
-    took_us: int
-    is_first: bool = True
-
-
-def _batches_in(records: Iterator[Record]) -> Iterator[_Batch]:
+def _batches(header: SessionHeader, records: Iterator[Record]) -> Iterator[Row]:
+    """Yield each batch, or several that are known together; the first of a record has its waits."""
     for record in records:
         if isinstance(record, Batches):
-            end_ns = record.t - record.dt_us[0] * 1000
+            end_ns, first = record.t - record.dt_us[0] * 1000, record.first
             for at, (dt_us, samples) in enumerate(zip(record.dt_us, _sizes(record), strict=True)):
                 end_ns += dt_us * 1000
-                yield _Batch(record, record.first + at, 1, end_ns, samples, dt_us, at == 0)
+                end_s = (end_ns - header.t) / 1e9
+                yield _batch(record, first + at, 1, end_s, samples, dt_us, at == 0)
         elif isinstance(record, BatchSummary):
-            end_ns, samples = record.t_last, record.samples
-            yield _Batch(record, record.first, record.count, end_ns, samples, record.time_us)
+            end_s, samples = (record.t_last - header.t) / 1e9, record.samples
+            yield _batch(record, record.first, record.count, end_s, samples, record.time_us, True)
 
 
-def _batches(header: SessionHeader, records: Iterator[Record]) -> Iterator[Row]:
-    for one in _batches_in(records):
-        record = one.record
-        yield {
-            "epoch": record.epoch + 1,
-            "batch": one.first + 1,
-            "batches": one.batches,
-            "end_s": (one.end_ns - header.t) / 1e9,
-            "samples": one.samples,
-            "duration_ms": one.took_us / 1000,
-            "opening_ms": _milliseconds(record.opening_us) if one.is_first else None,
-            "wait_ms": _milliseconds(record.wait_us) if one.is_first else None,
-            "trainer": record.trainer or 0,
-        }
+def _batch(
+    record: Batches | BatchSummary,
+    number: int,
+    batches: int,
+    end_s: float,
+    samples: int | None,
+    took_us: int,
+    is_first: bool,
+) -> Row:
+    return {
+        "epoch": record.epoch + 1,
+        "batch": number + 1,
+        "batches": batches,
+        "end_s": end_s,
+        "samples": samples,
+        "duration_ms": took_us / 1000,
+        "opening_ms": _milliseconds(record.opening_us) if is_first else None,
+        "wait_ms": _milliseconds(record.wait_us) if is_first else None,
+        "trainer": record.trainer or 0,
+    }
 
 
 def _samples(header: SessionHeader, records: Iterator[Record]) -> Iterator[Row]:
@@ -238,27 +233,24 @@ def _samples(header: SessionHeader, records: Iterator[Record]) -> Iterator[Row]:
 
     Of several processes that train together, batches and their time are those of number 0.
     """
-    seconds: dict[int, list[int]] = {}
-    unknown: set[int] = set()
-    for one in _batches_in(records):
-        second = (one.end_ns - header.t) // _SECOND_NS
-        counted = seconds.setdefault(second, [0, 0, 0])
-        if not one.record.trainer:
-            counted[0] += one.batches
-            counted[2] += one.took_us
-        counted[1] += one.samples or 0
-        if one.samples is None:
-            unknown.add(second)
-    for second, (batches, total, took_us) in sorted(seconds.items()):
-        in_all = None if second in unknown else total
+    seconds: dict[int, tuple[int, int | None, float]] = {}
+    for row in _batches(header, records):
+        second = int(row["end_s"] // 1)
+        batches, samples, took_ms = seconds.get(second, (0, 0, 0.0))
+        unknown = samples is None or row["samples"] is None
+        samples = None if unknown else samples + row["samples"]
+        if not row["trainer"]:
+            batches, took_ms = batches + row["batches"], took_ms + row["duration_ms"]
+        seconds[second] = batches, samples, took_ms
+    for second, (batches, samples, took_ms) in sorted(seconds.items()):
         yield {
             "second": second,
             "batches": batches,
-            "samples": in_all,
-            "training_s": took_us / 1e6,
-            "samples_per_second": in_all / took_us * 1e6
-            if in_all is not None and took_us
-            else None,
+            "samples": samples,
+            "training_s": took_ms / 1000,
+            "samples_per_second": None
+            if samples is None or not took_ms
+            else samples / took_ms * 1000,
         }
 
 

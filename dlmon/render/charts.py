@@ -6,9 +6,8 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from itertools import groupby, pairwise
+from itertools import groupby
 from pathlib import Path
-from statistics import fmean
 from typing import Any, TypeGuard
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -16,8 +15,8 @@ from markupsafe import Markup
 
 from dlmon.figures import units
 from dlmon.figures.curves import Mark
-from dlmon.figures.sections import Chart, Line, Values
-from dlmon.figures.value_axis import is_doubling, nice_top
+from dlmon.figures.sections import Chart, Line
+from dlmon.figures.value_axis import is_doubling, nice_step, nice_top
 from dlmon.render.files import ReportError, make_folder, write_file
 from dlmon.session.learning import LOSS
 
@@ -30,9 +29,8 @@ _WIDTH, _HEIGHT = 900, 300
 _LEFT, _RIGHT, _TOP, _BOTTOM = 56, 884, 34, 262
 _KEY_WIDTH, _KEY_ROW_HEIGHT, _KEY_ROWS_AT = 150, 16, 292
 _KEYS_IN_A_ROW = (_RIGHT - _LEFT) // _KEY_WIDTH
-_MOST_TICKS = 6
+_MOST_TICKS, _MOST_DECIMALS = 6, 6
 _MOST_TIMES = 8
-_MOST_POINTS = 1000
 _SPANS_S = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200)
 # So much of a sweep's axis is left free at each end.
 _FREE = 0.04
@@ -62,8 +60,7 @@ class Plot:
     @property
     def y_ticks(self) -> list[tuple[float, str]]:
         """The values that are labelled."""
-        values = tick_values(self.bottom, self.top)
-        return list(zip(values, tick_labels(values), strict=True))
+        return ticks(self.bottom, self.top)
 
     def colour(self, number: int) -> int:
         """Return the colour of a line: that of its session where there are several."""
@@ -202,7 +199,6 @@ def _drawn_as_png() -> Callable[[Plot], bytes]:
 
 def draw_chart(chart: Chart, marks: Sequence[Mark] = ()) -> Plot:
     """Draw lines over time, with the band from the least to the greatest behind each."""
-    lines = tuple(map(_fewer, chart.lines))
     highest = [value for line in chart.lines for value in line.high if _known(value)]
     span_s = chart.end_s or 1.0
     days = math.ceil(span_s / 86_400 / _MOST_TIMES)
@@ -215,37 +211,20 @@ def draw_chart(chart: Chart, marks: Sequence[Mark] = ()) -> Plot:
         x_ticks=tuple((float(at), units.clock(at)) for at in range(0, int(span_s) + 1, step_s)),
         bottom=chart.bottom,
         top=nice_top(max(highest, default=0.0)) if chart.top is None else chart.top,
-        lines=lines,
+        lines=chart.lines,
         marks=tuple(mark.at_s for mark in marks if 0 < mark.at_s < span_s),
         most_dots=MOST_DOTS if chart.metric else 0,
     )
 
 
-def tick_values(bottom: float, top: float) -> list[float]:
-    """Return round values of an axis, and its bottom where none of these is near."""
-    rough = (top - bottom) / _MOST_TICKS
-    size = 10.0 ** math.floor(math.log10(rough))
-    step = next((part * size for part in (1, 2, 2.5, 5) if part * size >= rough), 10 * size)
+def ticks(bottom: float, top: float) -> list[tuple[float, str]]:
+    """Return round values of an axis, with as many digits as they need."""
+    step = nice_step((top - bottom) / _MOST_TICKS)
     first, last = math.ceil(bottom / step - 1e-6), math.floor(top / step + 1e-6)
     values = [number * step for number in range(first, last + 1)]
-    is_far = not values or values[0] - bottom > 0.6 * step
-    return [bottom, *values] if is_far else values
-
-
-def tick_labels(values: Sequence[float]) -> list[str]:
-    """Return the labels of an axis, with as many digits as they need."""
-    step = min((abs(b - a) for a, b in pairwise(values)), default=1.0)
-    largest = max(map(abs, values), default=0.0)
-    for decimals in range(7) if largest < 1e6 else ():
-        if all(abs(round(value, decimals) - value) <= step / 1000 for value in values):
-            return [f"{value:,.{decimals}f}" for value in values]
-    labels: list[str] = []
-    for digits in range(4, 16):
-        labels = [f"{value:.{digits}g}" for value in values]
-        pairs = zip(labels, values, strict=True)
-        if all(abs(float(label) - value) <= step / 1000 for label, value in pairs):
-            break
-    return labels
+    decimals = max(0, -math.floor(math.log10(step)))
+    is_plain = decimals < _MOST_DECIMALS and max(map(abs, values)) < 1e6
+    return [(v, f"{v:,.{decimals}f}" if is_plain else f"{v:.6g}") for v in values]
 
 
 def draw_sweep(chart: Chart) -> Plot:
@@ -264,23 +243,9 @@ def draw_sweep(chart: Chart) -> Plot:
         bottom=0.0,
         top=nice_top(max(values, default=0.0)),
         lines=tuple(replace(line, xs=tuple(place[x] for x in line.xs)) for line in chart.lines),
-        most_dots=_MOST_POINTS,
+        most_dots=len(xs),
     )
 
 
 def _known(value: float | None) -> TypeGuard[float]:
     return value is not None and math.isfinite(value)
-
-
-def _fewer(line: Line) -> Line:
-    """Return a line of no more values than a picture shows."""
-    each = -(-len(line.xs) // _MOST_POINTS) or 1
-
-    def merged(values: Values, of: Callable[[list[float]], float]) -> Values:
-        groups = (values[start : start + each] for start in range(0, len(values), each))
-        known = ([value for value in group if value is not None] for group in groups)
-        return tuple(of(group) if group else None for group in known)
-
-    mean, low, high = merged(line.mean, fmean), merged(line.low, min), merged(line.high, max)
-    xs = tuple(fmean(line.xs[at : at + each]) for at in range(0, len(line.xs), each))
-    return replace(line, xs=xs, mean=mean, low=low, high=high)

@@ -14,8 +14,7 @@ from dlmon.render.charts import (
     draw_sweep,
     svg_line,
     svg_of,
-    tick_labels,
-    tick_values,
+    ticks,
     write_charts,
 )
 from dlmon.render.files import ReportError
@@ -58,15 +57,6 @@ def test_a_band_lies_behind_the_line_where_something_varied():
     assert line_of(draw_chart(chart([10, 20])))["band"] == ""
 
 
-def test_a_picture_of_a_day_has_no_more_points_than_can_be_seen():
-    day = chart([float(n % 100) for n in range(20_000)], width_s=4.0)
-    line = line_of(draw_chart(day))
-    assert line["path"].count(" ") < 2_100
-    assert line["band"]
-    labels = [label for _, label in draw_chart(day).x_ticks]
-    assert labels[:3] == ["00:00", "4:00:00", "8:00:00"]
-
-
 def test_marks_within_the_time_are_drawn():
     drawing = draw_chart(chart([1.0] * 10), [Mark(5.0, "epoch 2"), Mark(50.0, "epoch 9")])
     assert len(drawing.marks) == 1
@@ -93,16 +83,15 @@ def test_a_metric_that_was_no_number_has_a_gap():
     ("ends", "labels"),
     [
         ((0.0, 2.5), ["0.0", "0.5", "1.0", "1.5", "2.0", "2.5"]),
-        ((2.16, 2.34), ["2.16", "2.20", "2.25", "2.30"]),
-        ((0.0, 1.0), ["0.0", "0.2", "0.4", "0.6", "0.8", "1.0"]),
+        ((2.16, 2.34), ["2.20", "2.25", "2.30"]),
+        ((0.0, 9_000), ["0", "2,000", "4,000", "6,000", "8,000"]),
         ((-1.5, 0.5), ["-1.5", "-1.0", "-0.5", "0.0", "0.5"]),
-        ((0.0, 3e8), ["0", "5e+07", "1e+08", "1.5e+08", "2e+08", "2.5e+08", "3e+08"]),
         ((1e6, 1.002e6), ["1e+06", "1.0005e+06", "1.001e+06", "1.0015e+06", "1.002e+06"]),
         ((0.0, 3e-8), ["0", "5e-09", "1e-08", "1.5e-08", "2e-08", "2.5e-08", "3e-08"]),
     ],
 )
 def test_the_labels_of_an_axis_are_round_numbers(ends, labels):
-    assert tick_labels(tick_values(*ends)) == labels
+    assert [label for _, label in ticks(*ends)] == labels
 
 
 @pytest.mark.parametrize("lines", [1, 2, 20])

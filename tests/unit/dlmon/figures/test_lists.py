@@ -112,14 +112,6 @@ def test_a_session_without_a_result_says_what_is_known_of_it(table):
     assert row[2:] == ["cifar10-cnn", "unknown", "gpu:1", "recorded on another machine"]
 
 
-def test_a_run_without_a_figure_says_why(table):
-    records = recorded_session()
-    why = {"seconds_per_epoch": "the run was too short for a figure: that takes 10 batches"}
-    records[-1] = replace(records[-1], seconds_per_epoch=None, why=why)
-    _, row = table(records)
-    assert row[-1] == "too short to measure"
-
-
 GPU = "NVIDIA GeForce GTX 1060 6GB"
 BUSY = {"busy_at_start": "machine was busy at the start: CPU 90 %", "too_short": "1 s"}
 

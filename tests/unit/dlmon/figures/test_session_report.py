@@ -65,22 +65,6 @@ def test_a_profile_has_a_table_of_operations_or_says_why_not(tmp_path):
     assert (row["operation"], row["host_ms"], row["device_ms"]) == ("aten::mm|<b>", 1.5, 40.0)
 
 
-def test_a_hostile_name_is_text(tmp_path):
-    path = write_log(tmp_path, recorded_session())
-    (path.parent / "label.json").write_text('{"name": "<img src=x>|`a`", "note": "=1+1"}')
-    report = make_report([path], [])
-    assert "<h1>&lt;img src=x&gt;|`a`</h1>" in html_of(report)
-    assert "## `<img src=x>¦'a'`\n" in markdown_of(report)
-
-
-def test_what_speaks_against_figures_is_said(tmp_path):
-    header, *records = recorded_session()
-    busy = MachineFacts(**{**vars(header.machine), "on_battery": True})
-    session = only(write_log(tmp_path, [replace(header, machine=busy), *records]))
-    assert "The machine ran on battery." in said(session.sections, "list")
-    assert session.as_json["against"][Doubt.ON_BATTERY] == "the machine ran on battery"
-
-
 def test_what_speaks_against_figures_is_said_once_of_a_session_and_in_a_row_of_several(tmp_path):
     header, *records = recorded_session()
     busy = MachineFacts(**{**vars(header.machine), "on_battery": True})
@@ -148,28 +132,6 @@ def test_how_much_is_read_is_said_while_it_is_read(tmp_path):
     assert shares[0] >= 0
     assert 0.6 < shares[-1] <= 1
     assert len(shares) >= 3
-
-
-class EndOfPatience(Exception):
-    """What ends a reading."""
-
-
-def test_reading_ends_where_what_hears_of_it_raises(tmp_path):
-    def stop(share):
-        raise EndOfPatience
-
-    with pytest.raises(EndOfPatience):
-        make_report([write_log(tmp_path, recorded_session())], [], on_read=stop)
-
-
-def test_what_metrics_came_to_stands_in_every_form(tmp_path):
-    report = make_report([write_log(tmp_path, recorded_session())], [])
-    (session,) = report.sessions
-    rows = {row[0]: row[1:] for row in session.under("Metrics").rows}
-    assert rows["val_loss"] == ("0.6000", "0.6000", "3")
-    assert session.as_json["metrics"]["val_loss"]["best_epoch"] == 3
-    assert "### Metrics" in markdown_of(report)
-    assert "<h2>Metrics</h2>" in html_of(report)
 
 
 def test_the_sentence_of_a_script_has_the_unit_of_its_figures(tmp_path):

@@ -1,10 +1,8 @@
 """Tables of a session: of several loops, of epochs that were cut, of a profile's operations."""
 
-from fakes.recorded import folded, write_log
+from fakes.recorded import folded
 from fakes.scripts import Script, script_session
 
-from dlmon.figures.report import make_report
-from dlmon.figures.sections import Note
 from dlmon.figures.summary import Outcome, summary_rows
 from dlmon.figures.tables import (
     describe_profile,
@@ -15,9 +13,7 @@ from dlmon.figures.tables import (
 )
 from dlmon.log.label import Label
 from dlmon.records import Epoch, Model, Operation, Profile, Status
-from dlmon.render.html import html_of
 from dlmon.render.lines import lines_of
-from dlmon.render.markdown import markdown_of
 
 FITS = (
     Script()
@@ -55,18 +51,6 @@ def test_of_a_script_with_one_loop_nothing_is_said():
     snapshot = folded(script_session()).snapshot(ended=True)
     assert measured_loop(snapshot) == measured_in_short(snapshot) == ""
     assert loop_table(snapshot, 10) is None
-
-
-def test_a_report_has_the_loops_in_every_format(tmp_path):
-    report = make_report([write_log(tmp_path, FITS)], [])
-    assert "### Loops" in markdown_of(report)
-    assert "<h2>Loops</h2>" in html_of(report)
-    loops = report.sessions[0].as_json["loops"]
-    assert [(loop["network"], loop["batches"]) for loop in loops[:2]] == [
-        ("small", 300),
-        ("large", 300),
-    ]
-    assert loops[1]["headline"] is True
 
 
 S = 10**9
@@ -113,10 +97,3 @@ def test_a_profile_says_what_the_time_went_into_and_has_a_row_for_each_operation
     # The names of operations are cut to the width.
     *_, row, _ = ("".join(text for text, _ in line) for line in lines_of((note, table), 76))
     assert (len(row), row[-1]) == (76, "…")
-
-
-def test_one_whose_trace_could_not_be_read_says_why():
-    why = {"operations": "it is not a known kind of trace"}
-    (note,) = describe_profile(Profile(9, 1, 0, 1, 5, "jax", why=why))
-    assert isinstance(note, Note)
-    assert note.sentences[0].endswith(": it is not a known kind of trace")

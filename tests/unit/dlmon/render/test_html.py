@@ -9,7 +9,7 @@ from html import escape
 
 import pytest
 from fakes.recorded import BEGIN_NS, BEGIN_WALL, recorded_session, write_log
-from fakes.sections import said, under
+from fakes.sections import under
 
 from dlmon.figures.report import make_report
 from dlmon.records import Batches, Cpu, Gpu, Machine, Memory, ProcessTree, Result
@@ -70,18 +70,6 @@ def test_a_page_names_no_address_that_a_browser_would_load(page):
     assert not re.search(r"@import|url\(|fetch\(|XMLHttpRequest|WebSocket|import\(", page)
 
 
-def test_several_sessions_are_overlaid_from_their_starts_and_stand_side_by_side(tmp_path):
-    one = write_log(tmp_path, recorded_session())
-    later = recorded_session(session_id=OTHER, step_us=25_000, begin_wall=BEGIN_WALL + 86_400)
-    report = make_report([one, write_log(tmp_path, later)], [])
-    drawn = drawn_in(html_of(report))
-    names = [line["label"] for line in drawn["charts"][0]["lines"]]
-    assert names == ["20261120-145600-cifar10-cnn-7f3a", OTHER]
-    assert drawn["marks"] == []
-    together = {row[0]: row[1:] for row in report.together.rows}
-    assert [text[:5] for text in together["seconds per epoch"]] == ["9.16 ", "12.72"]
-
-
 def test_two_sessions_are_compared_as_sides(tmp_path):
     one = write_log(tmp_path, recorded_session())
     later = recorded_session(session_id=OTHER, step_us=25_000, begin_wall=BEGIN_WALL + 86_400)
@@ -98,17 +86,6 @@ def test_two_sessions_are_compared_as_sides(tmp_path):
     assert f"## {beside}\n" in markdown_of(report).replace("`", "")
     assert escape(verdict.sentences[0]).replace("&#x27;", "&#39;") in page
     assert report.as_json()["comparisons"][0]["figures"]
-
-
-def test_unlike_sessions_are_not_compared(tmp_path):
-    one = write_log(tmp_path, recorded_session())
-    other = recorded_session(workload="mnist-mlp-small", session_id=OTHER)
-    report = make_report([one, write_log(tmp_path, other)], [])
-    (it,) = report.compared
-    assert it.as_json is None
-    (verdict,) = said(it.sections, "verdict")
-    assert verdict.startswith("These runs do not compare:")
-    assert verdict in html_of(report)
 
 
 def long_log(tmp_path, hours, gpus=8):

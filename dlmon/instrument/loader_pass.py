@@ -25,6 +25,8 @@ class Thread:
         self.stack: list[Pass] = []
         self.stepping: int | None = None
         """The optimiser that steps, by its id; those that it calls don't count beside it."""
+        # Loaders that were read beside another one; a script begins them again within its batches.
+        self.beside: deque[Callable[[], Any]] = deque(maxlen=8)
         # Passes that were left, as `next(iter(loader))` is, since the last step.
         self.looks: deque[Pass] = deque(maxlen=MOST_LOOKS)
         self.inside = False

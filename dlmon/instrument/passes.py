@@ -281,6 +281,7 @@ class Passes:
             below = stack[-1]
             if self._is_beside(below, read, with_gradients):
                 read.state = BESIDE
+                thread.beside.append(read.source)
                 return
             if not self._is_left(below, read):
                 break
@@ -291,7 +292,10 @@ class Passes:
         """Return whether a pass is read along with one that was begun earlier."""
         if below.optimizer is not None or (below.with_gradients and not with_gradients):
             return False
-        return read.created_after < below.fetched_after
+        if read.created_after < below.fetched_after:
+            return True
+        source = read.source()
+        return source is not None and any(other() is source for other in below.thread.beside)
 
     def _is_left(self, below: Pass, read: Pass) -> bool:
         """Return whether a pass is over, now that another one begins.
@@ -348,6 +352,7 @@ class Passes:
             else:
                 stack.pop()
                 inner.state = BESIDE
+                read.thread.beside.append(inner.source)
                 read.wait_ns += inner.waited_ns + (inner.wait_ns if inner.in_hand else 0)
 
     def _abandon(self, read: Pass) -> None:

@@ -117,18 +117,6 @@ def options(backend, **more):
 # ---- before the import ----
 
 
-@every_backend
-def test_keras_is_given_its_backend(environment, backend):
-    prepare(options(backend))
-    assert environment["KERAS_BACKEND"] == backend
-    assert "OMP_NUM_THREADS" not in environment
-
-
-def test_tensorflow_is_the_backend_where_none_is_named(environment):
-    prepare({})
-    assert environment["KERAS_BACKEND"] == "tensorflow"
-
-
 def test_an_unknown_backend_is_refused_with_those_that_are_known():
     with pytest.raises(Refused, match='no backend "numpy": use tensorflow, jax or torch'):
         prepare(options("numpy"))
@@ -149,12 +137,6 @@ def test_jax_looks_for_no_gpu_where_the_cpu_is_asked_for(environment):
     assert "JAX_PLATFORMS" not in environment
     prepare(options("jax", device="cpu"))
     assert environment["JAX_PLATFORMS"] == "cpu"
-
-
-@every_backend
-def test_threads_are_passed_to_what_reads_them_when_imported(environment, backend):
-    prepare(options(backend, threads=3))
-    assert environment["OMP_NUM_THREADS"] == "3"
 
 
 def test_jax_is_given_its_threads_and_keeps_the_flags_of_the_person(environment):
@@ -227,13 +209,6 @@ def test_without_a_gpu_the_cpu_is_taken_and_nothing_is_said(install, backend, de
     fake, version, _ = FAKES[backend]
     install(backend, **fake())
     assert choose_backend(options(backend, device=device)) == Backend(backend, version, "cpu")
-
-
-@pytest.mark.parametrize("backend", ["tensorflow", "torch"])
-def test_the_cpu_is_taken_where_it_is_asked_for_whatever_there_is(install, backend):
-    fake, version, with_gpu = FAKES[backend]
-    install(backend, **fake(**with_gpu))
-    assert choose_backend(options(backend, device="cpu")) == Backend(backend, version, "cpu")
 
 
 @every_backend
@@ -330,11 +305,6 @@ def test_keras_2_is_refused(install):
 
 
 # ---- jit ----
-
-
-@pytest.mark.parametrize("backend", ["tensorflow", "jax"])
-def test_what_brings_xla_along_can_compile(backend):
-    check_jit(backend, "cpu", "1.0")
 
 
 def test_a_torch_without_compile_is_refused():

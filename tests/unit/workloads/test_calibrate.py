@@ -65,12 +65,6 @@ def test_sizes_grow_until_the_rate_has_stopped_growing_twice():
     assert max(rate.flop_s for rate in found) == pytest.approx(2048e9, rel=0.01)
 
 
-def test_one_size_that_does_worse_is_no_end():
-    dip = {256: 1e12, 512: 0.9e12, 1024: 4e12}
-    found = sizes(Device(lambda size: dip.get(size, 4e12)))
-    assert max(rate.flop_s for rate in found) == pytest.approx(4e12, rel=0.05)
-
-
 def test_it_ends_at_the_largest_size():
     assert [rate.size for rate in sizes(Device(lambda size: size * 1e12), 512)] == [256, 512]
 

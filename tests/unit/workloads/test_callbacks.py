@@ -191,18 +191,6 @@ def test_on_jax_keras_is_handed_the_state_without_the_output(infer, callbacks):
     assert output.read
 
 
-def test_no_pass_of_a_capped_inference_is_whole(infer):
-    inference = infer(Model(), capped=True)
-    inference.predict()
-    assert not inference.of(Epoch)[0].whole
-
-
-def test_several_batches_an_execution_are_reported_one_by_one(infer):
-    inference = infer(Model(steps=10, steps_per_execution=4))
-    inference.predict()
-    assert len(inference.of(Batches)[0].dt_us) == inference.of(Epoch)[0].steps == 10
-
-
 def test_a_stop_ends_a_pass_after_the_current_batch(infer):
     inference = infer(Model())
     inference.reporter.reads.ask_to_stop()

@@ -42,19 +42,11 @@ def test_the_epochs_that_were_asked_for_are_enough_where_they_last_long_enough(s
     assert training.reported == []
 
 
-def test_without_a_least_time_no_other_epoch_can_follow():
-    assert MinimumTime(Training(), MODEL, 0).max_epochs == ASKED
-
-
 def test_more_follow_until_the_steady_state_has_lasted_long_enough():
     training = Training()
     assert training.run(7) == 7
     # How many is known once those that were asked for have ended.
     assert training.reported == [(ASKED, 5)]
-
-
-def test_the_warm_up_comes_on_top():
-    assert Training(warm_up_us=3_000_000).run(7) == 10
 
 
 def test_an_estimate_that_was_too_low_is_mended_by_what_epochs_have_added():

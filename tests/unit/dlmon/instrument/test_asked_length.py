@@ -5,7 +5,6 @@ import types
 
 import pytest
 
-from dlmon.instrument import asked_length
 from dlmon.instrument.asked_length import EPOCHS, STEPS, bar_total, length_of
 
 
@@ -110,13 +109,3 @@ def test_the_bar_of_a_resumed_run_counts_those_before_too(bars):
 def test_a_bar_of_something_else_counts_no_epochs(bars, bar):
     bars(bar)
     assert bar_total(1, 110.0) is None
-
-
-def test_without_tqdm_there_is_no_bar(monkeypatch):
-    monkeypatch.delitem(sys.modules, "tqdm.std", raising=False)
-    assert bar_total(1, 110.0) is None
-
-
-def test_the_arguments_of_the_process_are_those_that_count(monkeypatch):
-    monkeypatch.setattr(sys, "argv", ["train.py", "--epochs", "8"])
-    assert asked_length.asked_length(EPOCHS) == (8, "the script's --epochs")

@@ -100,11 +100,6 @@ def test_what_opens_an_epoch_that_is_cut_short_is_not_steady():
     assert steady_after(*epochs, capped=False).steady_us == 18 * 200_000 + 900_000
 
 
-def test_batches_that_are_only_summarised_are_steady_too(monkeypatch):
-    monkeypatch.setattr(emit, "KEPT_BATCHES", 15)
-    assert steady_after([200] * 10, [200] * 10, capped=False).steady_us == 9 * 200_000
-
-
 def batches_in(records):
     return [record for record in records if isinstance(record, Batches | BatchSummary)]
 
@@ -146,12 +141,6 @@ def test_a_hook_that_stands_for_several_batches_becomes_as_many_equal_ones():
     assert record.t == BEGIN // 1000 * 1000 + 10 * MS
 
 
-def test_batches_beyond_a_set_that_was_said_to_end_are_taken_for_whole_ones():
-    record, epoch = collect([begin(samples=25), *ends(5), end()])
-    assert record.samples == (10, 10, 5, 10, 10)
-    assert epoch.samples == samples_of(record) == 45
-
-
 def test_an_epoch_follows_its_batches_and_sums_them_up():
     validation = Validation(*(BEGIN + ms * MS for ms in (210, 220, 230, 240)), 5)
     queued = [begin(samples=95), *ends(10), end(validation=validation, metrics={"loss": math.nan})]
@@ -177,14 +166,6 @@ def test_an_epoch_that_was_cut_is_not_whole(arrived, cut):
     assert not epoch.whole
     assert (epoch.steps, epoch.samples) == (arrived, 10 * arrived)
     assert sum(count_of(record) for record in batches) == arrived
-
-
-def test_batches_of_a_fit_that_never_ended_its_epoch_are_reported():
-    later = BEGIN + 9_000 * MS
-    queued = [begin(), *ends(3), begin(t=later), *ends(10, since=later), end()]
-    first, second, epoch = collect(queued)
-    assert (count_of(first), count_of(second), epoch.steps) == (3, 10, 10)
-    assert epoch.begin == later
 
 
 def test_the_first_batch_of_each_fit_ends_its_compile_phase():
@@ -310,16 +291,6 @@ def test_stalls_are_counted_before_batches_are_folded_into_a_summary(monkeypatch
     slow = [20] * 400 + [201] + [20] * 300 + [199] + [20] * 298
     calm, stalled = summarised(monkeypatch, (0, [20] * 1_000), (0, slow))
     assert (calm.stalls, stalled.stalls) == (0, 1)
-
-
-def test_an_opening_is_in_no_steps_of_a_summary(monkeypatch):
-    _, reported = summarised(monkeypatch, (0, [20] * 100), (700, [20] * 100))
-    assert (reported.opening_us, reported.first_us, reported.time_us) == (
-        700_000,
-        20_000,
-        2_000_000,
-    )
-    assert reported.step_us == (20_000,) * 7
 
 
 def test_in_an_epoch_cut_short_the_first_batch_of_a_summary_is_no_stall(monkeypatch):
@@ -469,15 +440,6 @@ def test_of_batches_that_end_together_it_is_not_known_which_of_them_was_waited_f
     start = EpochStart(0, BEGIN, data, stride=4)
     (record,) = batches_in(collect([start, BEGIN + 40 * MS, BEGIN + 50 * MS, end()]))
     assert (record.samples, len(record.dt_us), record.wait_us) == (8, 5, None)
-
-
-def test_an_epoch_without_sizes_may_say_how_many_batches_it_has():
-    start = EpochStart(0, BEGIN, steps=3)
-    batches = [MeasuredBatch(BEGIN + (i + 1) * MS) for i in range(3)]
-    *_, whole = collect([start, *batches, end()])
-    *_, cut = collect([start, *batches[:2], end()])
-    assert [whole.whole, cut.whole] == [True, False]
-    assert whole.samples is None
 
 
 def named(start_ms, end_ms, name="compile", **more):

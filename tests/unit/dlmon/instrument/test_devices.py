@@ -50,20 +50,6 @@ def test_pytorch_trains_where_the_first_parameter_or_what_goes_backward_lies(
     assert device_of_training(trained_by) == found
 
 
-@pytest.mark.parametrize(
-    "optimizer",
-    [
-        SimpleNamespace(),
-        SimpleNamespace(param_groups=[]),
-        SimpleNamespace(param_groups=[{"params": []}]),
-        SimpleNamespace(param_groups=[{"params": [None]}]),
-    ],
-)
-def test_an_optimizer_that_says_nothing_leaves_it_unknown(optimizer):
-    found = device_of_training(optimizer)
-    assert found["why"]["device"].startswith("PyTorch does not say it")
-
-
 def tensorflow_with(gpus):
     config = SimpleNamespace(
         list_logical_devices=lambda kind: gpus,

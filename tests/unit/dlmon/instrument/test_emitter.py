@@ -12,8 +12,8 @@ import pytest
 from dlmon.instrument import emitter as emitter_module
 from dlmon.instrument.emitter import Emitter
 from dlmon.instrument.keras_data import Data
-from dlmon.instrument.queued import EpochEnd, EpochStart
-from dlmon.records import Batches, Epoch, Failure, Notice, Output, decode
+from dlmon.instrument.queued import EpochStart
+from dlmon.records import Batches, Notice, Output, decode
 
 MS = 1_000_000
 DEADLINE_S = 20.0
@@ -100,13 +100,6 @@ def send_all(emitter, items):
         emitter.send(item)
 
 
-def test_everything_that_was_sent_arrives_in_order(pipe):
-    sent = [*lines_of(5), Failure(6, "why"), *lines_of(5, 7)]
-    send_all(pipe.emitter, sent)
-    pipe.emitter.close()
-    assert pipe.read_to_end() == sent
-
-
 def test_it_is_known_how_much_longer_the_steady_state_must_last(pipe):
     assert pipe.emitter.steady_left_us(3_000_000) == 4_000_000
     pipe.emitter.send(EpochStart(0, 0, Data.of_samples(200, 10)))
@@ -163,21 +156,3 @@ def test_a_forked_child_does_not_hold_the_pipe_open(pipe):
     finally:
         os.close(hold_write)
         os.waitpid(child, 0)
-
-
-def test_many_batches_from_another_thread_are_all_reported(pipe):
-    pipe.emitter.send(EpochStart(0, 0, Data.of_samples(20_000, 1)))
-
-    def train():
-        for index in range(20_000):
-            pipe.emitter.batch_ended((index + 1) * 1_000)
-        pipe.emitter.send(EpochEnd(0, 20_001_000, {}, cut=False))
-
-    training = threading.Thread(target=train)
-    training.start()
-    wait_for(lambda: b'{"type":"epoch"' in pipe.read() and pipe.data.endswith(b"\n"))
-    training.join()
-    records = pipe.records()
-    assert durations_in(records) == [1] * 20_000
-    [epoch] = [record for record in records if isinstance(record, Epoch)]
-    assert (epoch.steps, epoch.whole) == (20_000, True)

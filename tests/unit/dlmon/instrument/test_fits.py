@@ -207,18 +207,6 @@ def test_what_runs_within_a_batch_takes_nothing_of_its_time(keras):
     assert phases == ["compiling", "training", "evaluating", "training", "outside training"]
 
 
-def test_a_fit_ends_the_one_around_it_which_goes_on_with_its_next_epoch(keras):
-    def nest(epoch, logs=None):
-        if epoch == 0:
-            keras.fit(keras.model(), 15, epochs=1)
-
-    keras.fit(keras.model(), callbacks=[Hooks(on_epoch_end=nest)])
-    records = keras.of(Epoch, Model)
-    epochs = [record for record in records if isinstance(record, Epoch)]
-    assert counted(epochs) == [(0, 25, 3, True), (1, 15, 2, True), (2, 25, 3, True)]
-    assert {record.loop for record in records if isinstance(record, Model)} == {0, 1, 2}
-
-
 def test_batches_one_by_one_end_when_something_else_trains(keras):
     keras.model().train_on_batch(np.zeros(7))
     assert keras.reporter.take("torch")
@@ -329,15 +317,6 @@ def test_a_stop_during_validation_begins_no_other_epoch(keras, moment):
     assert counted(keras.of(Epoch)) == [(0, 25, 3, moment == "afterwards")]
 
 
-def test_a_stop_ends_the_evaluation_after_the_current_batch(keras):
-    model, ours = keras.model(), keras.workload(evaluation=planned(95))
-    stop = keras.reporter.reads.ask_to_stop
-    hooks = Hooks(on_test_batch_begin=lambda batch, logs=None: batch == 2 and stop())
-    keras.evaluate(model, 10, callbacks=keras.CallbackList([ours, hooks], model=model))
-    (evaluation,) = keras.of(Evaluation)
-    assert (evaluation.steps, evaluation.samples, evaluation.whole) == (3, 30, False)
-
-
 def test_a_script_is_never_stopped_by_what_it_reports_to(keras):
     keras.reporter.reads.ask_to_stop()
     keras.fit(keras.model())
@@ -363,45 +342,3 @@ def test_batch_hooks_of_a_thread_pool_may_come_in_any_order(keras):
     assert (epoch.steps, epoch.validation.steps, epoch.whole) == (4, 3, True)
     assert epoch.validation.first_end == validated + 20 * MS
     assert epoch.validation.last_end == validated + 60 * MS
-
-
-def test_several_batches_an_execution_are_reported_one_by_one(keras):
-    ours, model = keras.workload(100, validation=planned(60), evaluation=planned(90)), keras.model()
-    model.steps_per_execution = 4
-    made = keras.CallbackList([ours], model=model)
-
-    def test(steps):
-        made.on_test_begin()
-        for batch in range(3, steps, 4):
-            made.on_test_batch_end(batch)
-        made.on_test_end({})
-
-    made.on_train_begin()
-    made.on_epoch_begin(0)
-    for batch in (3, 7, 11):
-        keras.pass_time(80)
-        made.on_train_batch_end(batch)
-    # Keras claims whole executions of four; there are no more batches than that.
-    test(8)
-    made.on_epoch_end(0, {})
-    made.on_train_end()
-    test(12)
-    records = keras.of()
-    (batches,) = [record for record in records if isinstance(record, Batches)]
-    (epoch,) = [record for record in records if isinstance(record, Epoch)]
-    (evaluation,) = [record for record in records if isinstance(record, Evaluation)]
-    assert batches.dt_us[:8] == (20_000,) * 8
-    assert len(batches.dt_us) == epoch.steps == 10
-    assert (epoch.validation.steps, epoch.validation.first_steps, epoch.whole) == (6, 4, True)
-    assert evaluation.steps == 9
-
-
-def test_a_fit_or_a_pass_without_batches_has_none(keras):
-    ours, model = keras.workload(100), keras.model()
-    made = keras.CallbackList([ours], model=model)
-    keras.evaluate(model, 0, callbacks=made)
-    made.on_train_begin()
-    made.on_epoch_begin(0)
-    made.on_epoch_end(0, {})
-    made.on_train_end()
-    assert counted(keras.of(Epoch, Evaluation)) == [(0, 0, 0, False)]

@@ -158,36 +158,12 @@ def test_batches_that_python_hands_on_are_counted_where_they_pass(make):
     assert sizes(data, 4) == [4, 5, None, None]
 
 
-def test_what_was_read_ahead_for_the_next_epoch_of_one_stream_is_of_that_one(make):
-    iterator, data = make(Adapter([(Array(n),) for n in (4, 5, 6)]), "jax", steps_per_epoch=1)
-    found = []
-    for _ in range(2):
-        batches = iter(iterator._get_iterator())
-        for _ in range(2):
-            next(batches)
-            data.open(1)
-            found += sizes(data)
-    assert found == [4, 5, 4, 5]
-
-
 def test_a_pass_has_the_batches_and_samples_that_were_read_since_it_began(make):
     iterator, data = make(Adapter([(Array(4),), (Array(5),)]), "torch")
     for _ in range(2):
         data.begin_pass()
         assert len(list(iterator._get_iterator())) == 2
         assert data.read(9) == (2, 9)
-
-
-def test_errors_of_a_persons_data_pass_unchanged(make):
-    def batches():
-        yield (Array(4),)
-        raise KeyError("of the script's own")
-
-    iterator, _ = make(Adapter(batches()), "jax")
-    reader = iter(iterator._get_iterator())
-    next(reader)
-    with pytest.raises(KeyError, match="of the script's own"):
-        next(reader)
 
 
 @pytest.mark.parametrize("backend", ["tensorflow", "jax"])

@@ -258,12 +258,6 @@ def test_one_processes_part_of_accelerates_batches_says_their_size(options, drop
     assert loader.inferred is None
 
 
-def test_a_batch_that_holds_itself_has_no_size():
-    batch = []
-    batch.append(batch)
-    assert leading_size(batch) is None
-
-
 @given(st.integers(1, 200), st.integers(1, 20), st.booleans())
 def test_the_sizes_of_a_pass_add_up_to_its_samples(samples, batch_size, is_known):
     """Where the first array has the batch first; known or not, a short last batch counts."""

@@ -163,12 +163,6 @@ def test_the_optimizer_that_steps_first_in_an_epoch_is_followed_there(losses, re
     assert reporter.losses == [0.5, 0.25]
 
 
-def test_gradients_that_are_thrown_away_have_no_part_in_it(losses):
-    losses.went_backward(Tensor(7.0))
-    train(losses, 0.5, optimizer=Optimizer())
-    assert epoch_loss(losses) == 0.5
-
-
 def test_of_what_an_optimizer_computes_itself_the_first_counts(losses):
     """As of L-BFGS, which computes the loss many times in a step, and returns the first."""
     losses.is_within_step = True

@@ -6,7 +6,6 @@ from fakes.loops import FakeLoader, Optimizer, Script
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlmon.instrument.loader_pass import MOST_LOOKS
 from dlmon.records import Batches
 
 
@@ -58,15 +57,6 @@ def test_an_epoch_whose_iterator_was_made_early_begins_with_its_first_batch(scri
     assert [batches.opening_us for batches in reported.batches] == [0]
 
 
-def test_batches_that_go_backward_hold_no_step_of_an_optimiser_that_has_not_stepped(script):
-    script.passes.reports.has_optimizers = True
-    for _ in script.loader(30, 10):
-        script.backward()
-    reported = script.reported()
-    assert [batches.updates for batches in reported.batches] == [0]
-    assert reported.counts == [(30, 3, 0)]
-
-
 def accumulate_ahead(script, loader, optimizer, count, ms=40):
     """Train as transformers' Trainer does: fetch all batches of a step, then compute."""
     batches = iter(loader)
@@ -90,20 +80,6 @@ def test_a_step_whose_batches_are_fetched_ahead_takes_each_of_them_as_long(scrip
     assert reported.wait_ms == 2 * 16 * count
 
 
-def test_what_is_fetched_ahead_and_never_used_counts_as_it_was(script):
-    optimizer, batches = Optimizer(), iter(script.loader(100, 10, wait_ms=2))
-    for _ in range(4):
-        next(batches)
-    script.took(50)
-    script.step(optimizer)
-    for _ in range(3):
-        next(batches)
-    del batches
-    reported = script.reported()
-    assert [sum(batches.counted) for batches in reported.batches] == [60]
-    assert reported.took_ms == [59 / 4] * 4 + [2, 2]
-
-
 def test_a_validation_between_steps_is_in_none_of_the_batches_that_were_fetched_ahead(script):
     optimizer, batches = Optimizer(), iter(script.loader(80, 10, wait_ms=1))
     for step in range(2):
@@ -118,18 +94,6 @@ def test_a_validation_between_steps_is_in_none_of_the_batches_that_were_fetched_
     reported = script.reported()
     assert reported.counts == [(80, 8, 2)]
     assert reported.took_ms == [45 / 4] * 8
-
-
-def test_single_batches_of_a_loop_that_no_optimiser_steps_count(script):
-    loader = script.loader(100, 10, wait_ms=2)
-    for _ in range(5):
-        batches = iter(loader)
-        next(batches)
-        script.backward(5)
-    del batches
-    reported = script.reported()
-    assert reported.epochs == []
-    assert [sum(batches.counted) for batches in reported.batches] == [50]
 
 
 def test_a_few_times_backward_outside_of_any_pass_are_no_loop(script):
@@ -205,15 +169,6 @@ def test_a_test_after_the_last_epoch_is_none_of_its_validation(script, steps):
     assert last.end <= end
 
 
-def test_a_pass_after_a_fit_has_ended_belongs_to_no_epoch(script):
-    optimizer, checks = Optimizer(), script.loader(20, 5)
-    train(script, script.loader(20, 10), optimizer)
-    script.passes.reports.no_more_passes()
-    validate(script, checks)
-    train(script, script.loader(30, 10), optimizer)
-    assert [epoch.validation for epoch in script.reported().epochs] == [None, None]
-
-
 @pytest.mark.parametrize(
     ("batches", "whole"), [((4, 4), True), ((3, 3), True), ((4, 3), False), ((2, 4), True)]
 )
@@ -239,15 +194,6 @@ def test_a_pass_without_gradients_validates_from_its_first_batch_on(script):
         for _ in script.loader(20, 10):
             assert script.reporter.queue[-1].name == "validating"
     assert script.reported().counts == []
-
-
-def test_a_pass_fetched_without_gradients_that_steps_is_training(script):
-    optimizer = Optimizer()
-    with script.no_grad():
-        train(script, script.loader(30, 10), optimizer)
-    reported = script.reported()
-    assert reported.counts == [(30, 3, 3)]
-    assert reported.phases[-1] == "training"
 
 
 @pytest.mark.parametrize("gradients", [False, True])
@@ -295,16 +241,6 @@ def test_another_loader_takes_over_from_one_that_an_error_left(script):
     for _ in range(2):
         train(script, script.loader(200, 10), optimizer)
     assert script.reported().counts == [(50, 5, 5), (200, 20, 20), (200, 20, 20)]
-
-
-def test_an_unfinished_validation_does_not_hide_the_training_after_it(script):
-    optimizer, loader = Optimizer(), script.loader(30, 10)
-    with script.no_grad():
-        check = iter(script.loader(100, 10))
-        next(check)
-        next(check)
-    train(script, loader, optimizer)
-    assert script.reported().counts == [(30, 3, 3)]
 
 
 def test_a_loop_without_a_loader_ends_when_a_pass_trains_and_goes_on_through_validation(script):
@@ -393,14 +329,6 @@ def test_a_loop_over_one_batch_that_was_taken_before_it_has_no_samples(script):
     assert {batches.wait_us for batches in reported.batches} == {None}
 
 
-def test_several_single_batches_with_a_name_all_count_from_the_second_step_on(script):
-    hold(script, script.loader(100, 10, wait_ms=2), Optimizer(), steps=5, batches=3)
-    reported = script.reported()
-    assert reported.epochs == []
-    # Those before the first step may only have been looked at.
-    assert [sum(batches.counted) for batches in reported.batches] == [130]
-
-
 def test_a_validation_between_named_single_batches_takes_no_time_of_them(script):
     optimizer, loader, checks = Optimizer(), script.loader(100, 10, wait_ms=2), script.loader(30)
     for number in range(6):
@@ -435,15 +363,6 @@ def test_a_loader_that_goes_through_no_set_of_samples_has_steps_and_no_epochs(sc
     assert reported.dt_ms == [3] * 12
 
 
-def test_epochs_follow_on_a_loop_that_took_single_batches_by_name(script):
-    optimizer, loader = Optimizer(), script.loader(100, 10)
-    hold(script, loader, optimizer, steps=5)
-    train(script, loader, optimizer)
-    reported = script.reported()
-    assert reported.counts == [(100, 10, 10)]
-    assert sum(sum(batches.counted) for batches in reported.batches) == 150
-
-
 def test_a_loop_left_after_a_batch_is_an_epoch_where_its_loader_gave_one_and_else_a_step(script):
     optimizer, loader = Optimizer(), script.loader(100, 10)
     for _ in range(2):
@@ -457,43 +376,6 @@ def test_a_loop_left_after_a_batch_is_an_epoch_where_its_loader_gave_one_and_els
     assert reported.counts == [(100, 10, 10), (10, 1, 2), (100, 10, 10)]
     assert sum(len(batches.dt_us) for batches in reported.batches) == 22
     assert [model.has_epochs for model in reported.models] == [False, None]
-
-
-def test_metrics_after_the_first_step_are_those_of_its_epoch(script):
-    optimizer = Optimizer()
-    train(script, script.loader(50, 10), optimizer)
-    for number, _ in enumerate(script.loader(100, 10)):
-        script.step(optimizer)
-        if number == 0:
-            script.passes.reports.add_metrics({"loss": 0.5})
-    first, second = script.reported().epochs
-    assert (first.metrics, second.metrics) == ({}, {"loss": 0.5})
-
-
-def test_any_number_of_looks_takes_bounded_memory(script):
-    loader = script.loader(100, 10)
-    for _ in range(MOST_LOOKS + 5):
-        next(iter(loader))
-    assert len(script.passes.thread().looks) == MOST_LOOKS
-
-
-def test_single_batches_beside_a_validation_take_none_of_its_samples(script):
-    optimizer, loader = Optimizer(), script.loader(100, 10, wait_ms=2)
-    for _ in range(3):
-        draw(script, loader, optimizer, steps=2)
-        with script.no_grad():
-            next(iter(script.loader(100, 25)))
-    reported = script.reported()
-    assert sum(sum(batches.counted) for batches in reported.batches) == 60
-
-
-def test_one_step_outside_of_any_loop_is_no_loop(script):
-    optimizer = Optimizer()
-    script.step(optimizer)
-    train(script, script.loader(20, 10), optimizer)
-    reported = script.reported()
-    assert reported.counts == [(20, 2, 2)]
-    assert len(reported.models) == 1
 
 
 def test_nothing_counts_while_another_framework_does(script):
@@ -574,17 +456,6 @@ def test_what_was_asked_of_a_fit_holds_until_it_ends(script):
         (None, None),
     ]
     assert [epoch.whole for epoch in reported.epochs] == [True, True, True, False, True]
-
-
-def test_a_pass_that_never_steps_is_not_held_for_ever(script, monkeypatch):
-    monkeypatch.setattr("dlmon.instrument.pass_reports.MAX_HELD", 10)
-    optimizer = Optimizer()
-    for number, _ in enumerate(script.loader(50, 1)):
-        if number >= 40:
-            script.step(optimizer)
-    reported = script.reported()
-    assert reported.counts == [(9, 9, 9)]
-    assert not reported.epochs[0].whole
 
 
 class Epochs:

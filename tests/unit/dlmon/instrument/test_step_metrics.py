@@ -44,14 +44,6 @@ def test_what_a_step_is_given_is_read_when_it_is_due():
     assert not reporter.reads.are_reported
 
 
-def test_a_step_without_metrics_sends_none():
-    reporter = Reports()
-    with Training(reporter=reporter) as loop:
-        loop.step(32)
-        assert not reporter.reads.are_reported
-    assert metrics_sent(reporter) == []
-
-
 @pytest.mark.parametrize(
     ("given", "held"),
     [

@@ -33,12 +33,6 @@ def test_an_epoch_has_every_sample_or_as_many_as_its_steps_hold(samples, batch_s
     assert feed.shuffle
 
 
-def test_samples_are_not_copied():
-    data = data_of(20)
-    assert np.shares_memory(data.training(4).x, data.x_train)
-    assert np.shares_memory(data.inference(4, 2).x, data.x_train)
-
-
 def test_a_batch_larger_than_the_data_is_refused_in_a_sentence():
     for settings in ({}, {"augmented": True}):
         for feed in (data_of(1_200, **settings).training, data_of(1_200, **settings).inference):
@@ -61,17 +55,8 @@ def test_testing_takes_the_first_test_samples():
     assert (capped.samples, capped.steps, len(capped.x)) == (4, 1, 4)
 
 
-def test_testing_may_have_fewer_samples_than_a_batch():
-    assert data_of(20, 3).testing(3, 8).steps == 1
-
-
 def test_inference_reads_augmented_samples_as_they_are_and_the_short_last_batch_too():
     data = data_of(20, augmented=True)
     feed = data.inference(8)
     assert (feed.samples, feed.steps) == (20, 3)
     assert feed.x.tolist() == data.x_train.tolist()
-
-
-def test_repeated_samples_without_an_end_are_a_mistake_of_the_caller():
-    with pytest.raises(ValueError, match="say how many steps"):
-        data_of(20, repeated=True).training(4)

@@ -67,10 +67,6 @@ def test_synthetic_sets_are_as_large_as_the_catalog_says(workload):
         assert used is None or used <= dataset.test_samples
 
 
-def test_every_data_set_is_some_workloads():
-    assert {workload.dataset for workload in WORKLOADS.values()} == set(DATASETS)
-
-
 @pytest.mark.parametrize(
     ("dataset", "sample_shape", "label_shape"),
     [
@@ -108,12 +104,6 @@ def test_synthetic_data_is_the_same_every_time(dataset):
     assert np.array_equal(one.y_train, other.y_train)
     assert np.array_equal(one.x_test, other.x_test)
     assert np.array_equal(one.y_test, other.y_test)
-
-
-@pytest.mark.parametrize("dataset", ["mnist", "cifar10", "imdb-words", "imdb-bigrams"])
-def test_synthetic_test_samples_differ_from_those_for_training(dataset):
-    made = small(DATASETS[dataset], 5, 5).synthesize()
-    assert not np.array_equal(made.x_train, made.x_test)
 
 
 @pytest.mark.usefixtures("datasets", "small_sets")
@@ -166,11 +156,6 @@ def test_what_keras_can_not_load_is_a_sentence(datasets, monkeypatch):
         "(Exception: URL fetch failure on https://somewhere: None -- no route); "
         f"choose synthetic data, or put a good copy into {datasets}"
     )
-
-
-def test_another_choice_is_a_mistake_of_the_caller():
-    with pytest.raises(ValueError, match="auto, synthetic, real, not reall"):
-        load("mnist", "reall")
 
 
 def test_the_cache_is_in_the_home_folder_unless_keras_home_says_otherwise(tmp_path, monkeypatch):

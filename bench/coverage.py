@@ -1,17 +1,13 @@
 """How often the 95 % band of throughput holds the true one, by simulation.
 
 Runs of batches whose true throughput is known are fed to dlmon's own estimator, as a session
-would feed it, and its band is looked at after several times. Beside it stands the method of
-blocks of a fixed second, on the same runs. Where a run is too short for its noise (fewer than ten
-times as long as the noise lasts, or fewer than three stalls expected in it) the figure stands in
-brackets: no method can know there what has not happened yet.
-
-    python bench/coverage.py [--runs 400] [--seed 1] [--jobs 2]
+would feed it, and its band is looked at after several times. Where a run is too short for its
+noise (fewer than ten times as long as the noise lasts, or fewer than three stalls expected in it)
+the figure stands in brackets: no method can know there what has not happened yet.
 """
 
 from __future__ import annotations
 
-import argparse
 import math
 import random
 import sys
@@ -21,8 +17,9 @@ from dataclasses import dataclass
 from itertools import repeat
 from statistics import median
 
-from dlmon.statistics.intervals import student_95
-from dlmon.statistics.steady_state import BLOCK_US, SteadyState
+import harness
+
+from dlmon.statistics.steady_state import SteadyState
 
 BATCH_SIZE = 100
 STEP_US = 50_000
@@ -79,84 +76,41 @@ NOISES = (
 )
 
 
-class FixedBlocks:
-    """The band from rates over blocks of a second, however long the run: the method before."""
-
-    def __init__(self) -> None:
-        self._rates: list[float] = []
-        self._samples = self._time_us = 0
-        self._open_samples = self._open_us = 0
-
-    def add(self, samples: int, time_us: int) -> None:
-        """Count consecutive batches."""
-        self._samples += samples
-        self._time_us += time_us
-        self._open_samples += samples
-        self._open_us += time_us
-        if self._open_us >= BLOCK_US:
-            self._rates.append(self._open_samples / self._open_us)
-            self._open_samples = self._open_us = 0
-
-    def relative_band(self) -> float | None:
-        """Return the half-width of the 95 % interval over the mean; None below two blocks."""
-        count = len(self._rates)
-        if count < 2:
-            return None
-        mean = math.fsum(self._rates) / count
-        variance = math.fsum((rate - mean) ** 2 for rate in self._rates) / (count - 1)
-        rate = self._samples / self._time_us
-        return student_95(count - 1) * math.sqrt(variance / count) / rate
-
-
-@dataclass(frozen=True)
-class Look:
-    """What both methods say at one moment of one run: how far off the mean is, and the bands."""
-
-    off: float
-    band: float
-    fixed_band: float
-
-
-def simulate(noise: Noise, seed: str) -> list[Look | None]:
-    """Return what is said of one run after each of `RUN_S` of steady training.
+def simulate(noise: Noise, seed: str) -> list[tuple[float, float] | None]:
+    """Return how far off the mean of a run is, and its band, after each of `RUN_S` of training.
 
     None where that is no band yet: a single stall may be all that the run has had time for.
     """
     durations_us = noise.durations_us(random.Random(seed))
-    state, fixed = SteadyState(), FixedBlocks()
+    state = SteadyState()
     while not state.steady:
         state.add(BATCH_SIZE, [next(durations_us)])
     time_us = batches = 0
-    looks: list[Look | None] = []
+    looks: list[tuple[float, float] | None] = []
     for run_s in RUN_S:
         while time_us < run_s * 1e6:
             packed = [next(durations_us) for _ in range(PACKED_BATCHES)]
             state.add(BATCH_SIZE, packed)
-            fixed.add(BATCH_SIZE * len(packed), sum(packed))
             time_us += sum(packed)
             batches += len(packed)
-        band, fixed_band = state.relative_band(), fixed.relative_band()
+        band = state.relative_band()
         off = abs(batches / time_us * noise.step_us - 1)
-        if band is None or fixed_band is None:
-            looks.append(None)
-        else:
-            looks.append(Look(off, band, fixed_band))
+        looks.append(None if band is None else (off, band))
     return looks
 
 
 def main() -> int:
     """Print the table; return 1 where a row that counts does not reach the bar."""
-    parser = argparse.ArgumentParser(description="How often the band of throughput holds.")
+    parser = harness.parser(__doc__)
     parser.add_argument("--runs", type=int, default=400)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=2)
     arguments = parser.parse_args()
     print(
         f"coverage in % of {arguments.runs} simulated runs a row (seed {arguments.seed}), with the "
-        f"median half-width in %;\nnow, and with blocks of a fixed second; [ ]: the run is too "
-        "short for its noise\n"
+        "median half-width in %;\n[ ]: the run is too short for its noise\n"
     )
-    print(f"{'noise':<28} {'run':>5} {'now':>8} {'± %':>6} {'fixed':>8} {'± %':>6}")
+    print(f"{'noise':<28} {'run':>5} {'holds':>8} {'± %':>6}")
     lowest = 100.0
     with ProcessPoolExecutor(arguments.jobs) as pool:
         for noise in NOISES:
@@ -164,21 +118,12 @@ def main() -> int:
             runs = list(pool.map(simulate, repeat(noise), seeds, chunksize=10))
             for run_s, all_looks in zip(RUN_S, zip(*runs, strict=True), strict=True):
                 looks = [look for look in all_looks if look is not None]
-                covered = 100 * sum(look.off <= look.band for look in looks) / len(looks)
-                before = 100 * sum(look.off <= look.fixed_band for look in looks) / len(looks)
-                width = 100 * median(look.band for look in looks)
-                width_before = 100 * median(look.fixed_band for look in looks)
-                counts = noise.is_seen_in(run_s)
-                if counts:
-                    lowest = min(lowest, covered)
-                now, fixed = (
-                    f"{pct:.0f}" if counts else f"[{pct:.0f}]" for pct in (covered, before)
-                )
-                print(
-                    f"{noise.name:<28} {run_s:>3} s {now:>8} {width:>6.2f} "
-                    f"{fixed:>8} {width_before:>6.2f}",
-                    flush=True,
-                )
+                covered = 100 * sum(off <= band for off, band in looks) / len(looks)
+                width = 100 * median(band for _, band in looks)
+                text = f"[{covered:.0f}]"
+                if noise.is_seen_in(run_s):
+                    lowest, text = min(lowest, covered), f"{covered:.0f}"
+                print(f"{noise.name:<28} {run_s:>3} s {text:>8} {width:>6.2f}", flush=True)
     reached = "reached" if lowest >= BAR_PCT else "not reached"
     print(f"\nlowest outside brackets: {lowest:.1f} %  bar {BAR_PCT:g} %  {reached}")
     return 0 if lowest >= BAR_PCT else 1

@@ -9,9 +9,7 @@ with the framework's.
 
 from __future__ import annotations
 
-import argparse
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -25,69 +23,46 @@ MODULES = {"pytorch": "torch, torch.utils.data", "keras": "keras"}
 STARTUP_BAR_MS = 30.0
 TIMEOUT_S = 300.0
 # The kernel says when a process began in ticks of 10 ms, and whoever reads that is past it.
-_START = """
+SCRIPT = f"""
 import json, os, time
 with open("/proc/self/stat") as file:
     ticks = int(file.read().rpartition(")")[2].split()[19])
+%s
+print(json.dumps(time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / {TICKS_PER_S}))
 """
 
 
 def main() -> None:
-    """Measure and print."""
     parser = harness.parser(__doc__)
     parser.add_argument("framework", choices=MODULES)
     parser.add_argument("--python", default=sys.executable)
     parser.add_argument("--starts", type=int, default=15)
     arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="dlmon-bench-") as folder:
-        _compare_starts(arguments, Path(folder))
-
-
-def _compare_starts(arguments: argparse.Namespace, folder: Path) -> None:
     module = MODULES[arguments.framework]
-    imports = f"import {module}\n"
-    print_time = "print(json.dumps(time.clock_gettime(time.CLOCK_BOOTTIME)"
-    print_time += f" - ticks / {TICKS_PER_S}))"
-    for what, text in (("Python", ""), (module, imports)):
-        script = folder / "start.py"
-        script.write_text(_START + text + print_time)
-        added_ms = []
-        _run([arguments.python, str(script)])
-        for number in range(arguments.starts):
-            sides = [
-                [arguments.python, str(script)],
-                _watched([arguments.python, str(script)], folder),
+    with tempfile.TemporaryDirectory(prefix="dlmon-bench-") as folder:
+        script = Path(folder) / "start.py"
+        alone = [arguments.python, str(script)]
+        exec_ = [harness.dlmon_command(), "exec", "--plain", "--log-dir", f"{folder}/logs", "--"]
+        for what, imports in (("Python", ""), (module, f"import {module}")):
+            script.write_text(SCRIPT % imports)
+            _run(alone)
+            # Whatever drifts counts for both: each comes first every other time.
+            pairs = [
+                (_run(alone), _run([*exec_, *alone])) for _ in range((arguments.starts + 1) // 2)
             ]
-            if number % 2:
-                sides.reverse()
-            took_s = [_run(side) for side in sides]
-            if number % 2:
-                took_s.reverse()
-            added_ms.append((took_s[1] - took_s[0]) * 1000)
-        found = estimate_median(added_ms)
-        print(verdict(f"start of {what}: longer by", found, STARTUP_BAR_MS, "ms", 0))
-
-
-def _watched(command: list[str], folder: Path) -> list[str]:
-    return [
-        harness.dlmon_command(),
-        "exec",
-        "--plain",
-        "--log-dir",
-        str(folder / "logs"),
-        "--",
-        *command,
-    ]
+            turned = [(_run([*exec_, *alone]), _run(alone)) for _ in range(arguments.starts // 2)]
+            added_ms = [(watched - bare) * 1000 for bare, watched in pairs]
+            added_ms += [(watched - bare) * 1000 for watched, bare in turned]
+            found = estimate_median(added_ms)
+            print(verdict(f"start of {what}: longer by", found, STARTUP_BAR_MS, "ms", 0))
 
 
 def _run(command: list[str]) -> float:
-    done = subprocess.run(
-        command, capture_output=True, timeout=TIMEOUT_S, check=False, env=os.environ, text=True
-    )
+    done = subprocess.run(command, capture_output=True, timeout=TIMEOUT_S, check=False, text=True)
     if done.returncode:
         words = done.stderr.strip().splitlines()
         raise CannotRun(f"{command[-1]} failed: {words[-1] if words else done.returncode}")
-    return json.loads(done.stdout.splitlines()[-1])
+    return float(json.loads(done.stdout.splitlines()[-1]))
 
 
 if __name__ == "__main__":

@@ -11,14 +11,13 @@ it took. The UUIDs of GPUs are replaced, and nothing else is left out.
 
 from __future__ import annotations
 
-import argparse
 import ctypes
 import inspect
 import json
 import re
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -49,13 +48,8 @@ class Recorder:
             return value
 
         def call(*arguments: Any, **named: Any) -> Any:
-            noted: dict[str, Any] = {
-                "call": name,
-                "arguments": [
-                    *map(self._argument, arguments),
-                    *map(self._argument, named.values()),
-                ],
-            }
+            noted: dict[str, Any] = {"call": name}
+            noted["arguments"] = [*map(self._argument, (*arguments, *named.values()))]
             start = time.perf_counter_ns()
             try:
                 answer = value(*arguments, **named)
@@ -116,7 +110,9 @@ def _masked(uuid: re.Match[str]) -> str:
 
 
 def main() -> None:
-    file = _arguments().file
+    parser = harness.parser(__doc__)
+    parser.add_argument("file", type=Path, metavar="FILE")
+    file = parser.parse_args().file
     try:
         nvml = load_pynvml()
     except NoNvml as error:
@@ -162,17 +158,13 @@ def _queries() -> Iterable[Query]:
 
 
 def _ask_all(recorder: Recorder, handle: Any, queries: Iterable[Query]) -> None:
+    """Make all calls; an error of NVML's is noted already, and the others are the reader's own."""
     for query in queries:
         for reader in query.readers:
-            _try(recorder, lambda reader=reader: reader(recorder, handle))
-
-
-def _try(recorder: Recorder, ask: Callable[[], Any]) -> None:
-    """Make a call; an error of NVML's is noted already, and the others are the reader's own."""
-    try:
-        ask()
-    except (recorder.NVMLError, ValueError, AttributeError) as error:
-        print(f"{type(error).__name__}: {error}", file=sys.stderr)
+            try:
+                reader(recorder, handle)
+            except (recorder.NVMLError, ValueError, AttributeError) as error:
+                print(f"{type(error).__name__}: {error}", file=sys.stderr)
 
 
 def _unanswered(readings: Iterable[Any]) -> dict[str, str]:
@@ -183,12 +175,6 @@ def _unanswered(readings: Iterable[Any]) -> dict[str, str]:
             why = {name: text for name, text in why.items() if getattr(gpu, name) is None}
             why |= gpu.why
     return why
-
-
-def _arguments() -> argparse.Namespace:
-    parser = harness.parser(__doc__)
-    parser.add_argument("file", type=Path, metavar="FILE")
-    return parser.parse_args()
 
 
 if __name__ == "__main__":

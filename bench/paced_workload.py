@@ -4,7 +4,7 @@ The supervisor starts it like any other. Its options: `rate` (batches a second),
 `seconds` (how long it trains), `steps` (batches an epoch), `batch_size`,
 `validation_steps`, `last_batch` (samples of each epoch's short last batch), and
 `truth` (a file that takes, as JSON, what was really sent: batches, samples,
-epochs). The rate changes a little every second, as that of a real one does.
+epochs). The rate of each epoch is a little another, as that of a real one is.
 """
 
 from __future__ import annotations
@@ -29,24 +29,6 @@ WAKE_S = 0.005
 PACE_LOW, PACE_HIGH = 0.93, 1.07
 
 
-class Pace:
-    """When batches end: at the rate, which is drawn again each second."""
-
-    def __init__(self, rate: float, vary: bool) -> None:
-        self._period_ns = 1e9 / rate
-        self._random = random.Random(1)
-        self._vary = vary
-        self._factor = 1.0
-        self._drawn_at = 0
-
-    def next(self, t: int) -> int:
-        """Return when the batch ends that begins at `t`."""
-        if self._vary and t - self._drawn_at > 1_000_000_000:
-            self._drawn_at = t
-            self._factor = self._random.uniform(PACE_LOW, PACE_HIGH)
-        return t + int(self._period_ns * self._factor)
-
-
 class PacedRun:
     """Epochs until the time is over."""
 
@@ -56,11 +38,11 @@ class PacedRun:
         self.batch_size = int(options.get("batch_size", 100))
         self.last_batch = int(options.get("last_batch", self.batch_size))
         self.validation_steps = int(options.get("validation_steps", 0))
-        self.train_ns = int(float(options.get("seconds", 3600)) * 1e9)
-        rate = float(options["rate"])
-        self.epochs = max(1, round(self.train_ns / 1e9 * rate / self.steps))
+        rate, train_s = float(options["rate"]), float(options.get("seconds", 3600))
+        self.epochs = max(1, round(train_s * rate / self.steps))
         self.samples_per_epoch = (self.steps - 1) * self.batch_size + self.last_batch
-        self.pace = Pace(rate, bool(options.get("vary", True)))
+        self.period_ns = self.usual_ns = 1e9 / rate
+        self.varies = bool(options.get("vary", True))
         self.batches = self.samples = self.epochs_done = 0
 
     def train(self) -> None:
@@ -83,41 +65,37 @@ class PacedRun:
             )
         )
         self._enter("compiling")
+        draw, drawn_at = random.Random(1), 0.0
         for epoch in range(self.epochs):
-            if self.emitter.reads.stop_requested:
-                return
-            self._train_epoch(epoch)
+            if self.varies and time.monotonic() > drawn_at + 1:
+                drawn_at = time.monotonic()
+                self.period_ns = self.usual_ns * draw.uniform(PACE_LOW, PACE_HIGH)
+            if not self.emitter.reads.stop_requested:
+                self._train_epoch(epoch)
 
     def _train_epoch(self, epoch: int) -> None:
         if epoch:
             self._enter("training")
         begin = time.monotonic_ns()
-        self.emitter.send(
-            EpochStart(epoch, begin, Data.of_samples(self.samples_per_epoch, self.batch_size))
-        )
-        batch_ended, next_end = self.emitter.batch_ended, self.pace.next
-        end, step = next_end(begin), 0
+        data = Data.of_samples(self.samples_per_epoch, self.batch_size)
+        self.emitter.send(EpochStart(epoch, begin, data))
+        batch_ended, step = self.emitter.batch_ended, 0
+        end = begin + int(self.period_ns)
         while step < self.steps and not self.emitter.reads.stop_requested:
             now = time.monotonic_ns()
             while end <= now and step < self.steps:
                 batch_ended(end)
                 self.samples += self.batch_size if step + 1 < self.steps else self.last_batch
                 step += 1
-                end = next_end(end)
+                end += int(self.period_ns)
             time.sleep(max(WAKE_S, (end - time.monotonic_ns()) / 1e9))
         self.batches += step
         validation = self._validate() if self.validation_steps else None
-        self.emitter.send(
-            EpochEnd(
-                epoch=epoch,
-                t=time.monotonic_ns(),
-                metrics={"loss": 2.3 / (epoch + 1), "accuracy": 1 - 0.9 / (epoch + 1)},
-                cut=step < self.steps,
-                validation=validation,
-            )
-        )
+        metrics = {"loss": 2.3 / (epoch + 1), "accuracy": 1 - 0.9 / (epoch + 1)}
+        is_cut, t = step < self.steps, time.monotonic_ns()
+        self.emitter.send(EpochEnd(epoch, t, metrics, cut=is_cut, validation=validation))
         self.epochs_done += 1
-        print(f"{step}/{self.steps} - loss: {2.3 / (epoch + 1):.4f}", flush=True)
+        print(f"{step}/{self.steps} - loss: {metrics['loss']:.4f}", flush=True)
 
     def _validate(self) -> Validation:
         self._enter("validating")
@@ -136,11 +114,7 @@ def main() -> int:
     emitter = Emitter(int(os.environ.pop("DLMON_RECORDS_FD")))
     options = json.loads(sys.stdin.readline())
     run = PacedRun(options, emitter)
-
-    def stop(number: int, frame: object) -> None:
-        emitter.reads.ask_to_stop()
-
-    signal.signal(signal.SIGUSR1, stop)
+    signal.signal(signal.SIGUSR1, lambda number, frame: emitter.reads.ask_to_stop())
     run.train()
     emitter.close()
     if "truth" in options:

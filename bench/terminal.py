@@ -12,14 +12,12 @@ import termios
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from types import TracebackType
 
 from harness import CannotRun, end_tree
 
 COLUMNS, ROWS = 120, 40
 READ_BYTES = 1 << 16
 TAIL_BYTES = 1 << 17
-ESCAPES = re.compile(rb"\x1b(\[[0-9;?]*[A-Za-z]|\].*?\x07)")
 # An escape sequence, one of which may place the cursor, or else a run of text.
 PIECES = re.compile(r"\x1b\[(\d+);(\d+)H|\x1b\[[0-9;?<>=]*[ -/]*[@-~]|\x1b.|([^\x1b]+)", re.DOTALL)
 
@@ -58,37 +56,32 @@ class Terminal:
     def __init__(
         self,
         command: Sequence[str],
-        marker: str | None = None,
+        marker: str = "",
         environment: Mapping[str, str] | None = None,
         size: tuple[int, int] = (COLUMNS, ROWS),
         cells: int = 0,
     ) -> None:
-        self._cells = cells
-        self._command = list(command)
-        self._marker = marker.encode() if marker else None
-        self._seen = threading.Event()
-        self._lock = threading.Lock()
-        self._seen_at = 0.0
-        self._tail = b""
+        self._command, self._cells, self._marker = list(command), cells, marker.encode()
+        self._seen, self._lock = threading.Event(), threading.Lock()
+        self._seen_at, self._tail = 0.0, b""
         self.bytes_received = 0
         self._master, slave = pty.openpty()
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", size[1], size[0], 0, 0))
+        # Installed programs are compiled: a shell that forbids it would measure the compiler.
+        left_out = ("COLUMNS", "LINES", "NO_COLOR", "PYTHONDONTWRITEBYTECODE")
+        kept = {name: value for name, value in os.environ.items() if name not in left_out}
+        looks = {"TERM": "xterm-256color", "COLORTERM": "truecolor"}
         self.started_at = time.monotonic()
-        try:
-            self.process = subprocess.Popen(
-                self._command,
-                stdin=slave,
-                stdout=slave,
-                stderr=slave,
-                env=_terminal_environment(environment or {}),
-                start_new_session=True,
-                preexec_fn=_take_terminal,
-            )
-        except BaseException:
-            os.close(self._master)
-            raise
-        finally:
-            os.close(slave)
+        self.process = subprocess.Popen(
+            self._command,
+            stdin=slave,
+            stdout=slave,
+            stderr=slave,
+            env={**kept, **looks, **(environment or {})},
+            start_new_session=True,
+            preexec_fn=_take_terminal,
+        )
+        os.close(slave)
         self.pid = self.process.pid
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
@@ -119,8 +112,8 @@ class Terminal:
     @property
     def last_output(self) -> str:
         """The end of what it wrote, without the escape sequences."""
-        words = ESCAPES.sub(b" ", self._tail).decode("utf-8", "replace").split()
-        return " ".join(words)[-300:]
+        pieces = PIECES.finditer(self._tail.decode("utf-8", "replace"))
+        return " ".join(" ".join(piece[3] or "" for piece in pieces).split())[-300:]
 
     def press(self, keys: str) -> None:
         """Press keys."""
@@ -129,12 +122,7 @@ class Terminal:
     def __enter__(self) -> Terminal:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         end_tree(self.pid)
         self.process.wait()
         self._reader.join()
@@ -154,22 +142,10 @@ class Terminal:
             with self._lock:
                 self.bytes_received += len(data)
                 self._tail = (self._tail + data)[-TAIL_BYTES - len(data) :]
-                if self._marker and not self._seen.is_set() and self._is_painted():
+                is_there = self._marker and not self._seen.is_set() and self._marker in self._tail
+                if is_there and (not self._cells or painted_cells(self._tail) >= self._cells):
                     self._seen_at = now
                     self._seen.set()
-
-    def _is_painted(self) -> bool:
-        assert self._marker is not None
-        if self._marker not in self._tail:
-            return False
-        return not self._cells or painted_cells(self._tail) >= self._cells
-
-
-def _terminal_environment(more: Mapping[str, str]) -> dict[str, str]:
-    # Installed programs are compiled: a shell that forbids it would measure the compiler.
-    left_out = ("COLUMNS", "LINES", "NO_COLOR", "PYTHONDONTWRITEBYTECODE")
-    kept = {k: v for k, v in os.environ.items() if k not in left_out}
-    return {**kept, "TERM": "xterm-256color", "COLORTERM": "truecolor", **more}
 
 
 def _take_terminal() -> None:

@@ -1,6 +1,6 @@
-"""Record a real run in a terminal, as an asciinema cast and as an animated SVG for the README.
+"""Record a real run in a terminal, as an animated SVG for the README.
 
-    python docs/readme_picture.py OUT.svg --cast OUT.cast -- run cifar10-cnn --steps 45 --epochs 3
+    python docs/readme_picture.py OUT.svg -- run cifar10-cnn --steps 45 --epochs 3
 
 What follows -- are the arguments of dlmon. tmux is the terminal: nothing else has to be installed,
 and nothing reaches the network. The SVG holds each row of the screen once for as long as it stood
@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import html
-import json
 import os
 import re
 import shlex
@@ -27,6 +26,7 @@ from pathlib import Path
 
 from rich.cells import cell_len
 from rich.color import Color
+from rich.console import Console
 from rich.style import Style
 from rich.terminal_theme import DIMMED_MONOKAI
 from rich.text import Text
@@ -109,34 +109,10 @@ def record(
     return frames
 
 
-def cast(frames: Sequence[Frame], width: int, height: int, title: str) -> str:
-    """Return frames as an asciinema recording, version 2."""
-    header = {"version": 2, "width": width, "height": height, "title": title}
-    lines = [json.dumps(header)]
-    for frame in frames:
-        text = "\x1b[H" + "\r\n".join(f"{row}\x1b[0m\x1b[K" for row in frame.rows)
-        lines.append(json.dumps([round(frame.at_s - frames[0].at_s, 3), "o", text]))
-    return "\n".join(lines) + "\n"
-
-
 def styled(row: str) -> Row:
     """Return the runs of a row that look alike."""
-    text = Text.from_ansi(row)
-    runs: list[tuple[str, Style]] = []
-    for number, character in enumerate(text.plain):
-        style = Style.combine(
-            [
-                Style.parse(span.style) if isinstance(span.style, str) else span.style
-                for span in text.spans
-                if span.start <= number < span.end
-            ]
-            or [Style.null()]
-        )
-        if runs and runs[-1][1] == style:
-            runs[-1] = (runs[-1][0] + character, style)
-        else:
-            runs.append((character, style))
-    return tuple(runs)
+    segments = Text.from_ansi(row).render(Console())
+    return tuple((part.text, part.style or Style.null()) for part in segments if part.text != "\n")
 
 
 def _hex(color: Color | None, otherwise: str, foreground: bool = True) -> str:
@@ -223,7 +199,6 @@ def main() -> None:
     """Record, and write what is asked for."""
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("svg", type=Path)
-    parser.add_argument("--cast", type=Path)
     parser.add_argument("--size", default="110x32", metavar="WIDTHxHEIGHT")
     parser.add_argument("--every", type=float, default=1.0, metavar="SECONDS")
     parser.add_argument("--most", type=float, default=120.0, metavar="SECONDS")
@@ -234,8 +209,6 @@ def main() -> None:
     title = shlex.join(["dlmon", *asked.arguments])
     command = [sys.executable, "-c", "from tui.start import main; main()", *asked.arguments]
     frames = record(command, width, height, asked.every, asked.most, asked.until)
-    if asked.cast is not None:
-        asked.cast.write_text(cast(frames, width, height, title), encoding="utf-8")
     picture = animated(frames, width, height, title)
     asked.svg.write_text(picture, encoding="utf-8")
     size = len(picture.encode())

@@ -38,9 +38,8 @@ def user_errors() -> tuple[type[Exception], ...]:
     from dlmon.log.folder import LogError
     from dlmon.options.option import UnreadableOption
     from dlmon.options.settings import SettingsError
-    from dlmon.remote.connection import RefusedRequest
     from dlmon.remote.hosts import HostError
-    from dlmon.remote.ssh import SshError
+    from dlmon.remote.ssh import RefusedRequest, SshError
     from dlmon.render.files import ReportError
     from dlmon.render.script import ScriptRefused
     from dlmon.sweep.plan import SweepError

@@ -143,10 +143,8 @@ def read_record(loaded: Any) -> Record | None:
         parsed: Record = _parse_object(cls, loaded, kind)
     except RecursionError:
         raise RecordError(f"{kind}: nested too deeply") from None
-    if isinstance(parsed, Batches):
+    if isinstance(parsed, (Batches, BatchSummary)):
         _check_batches(parsed)
-    if isinstance(parsed, BatchSummary):
-        _check_summary(parsed)
     return parsed
 
 
@@ -184,34 +182,20 @@ def _refuse_constant(name: str) -> None:
 _JSON = json.JSONDecoder(parse_constant=_refuse_constant)
 
 
-def _check_batches(batches: Batches) -> None:
-    samples = batches.samples
-    sizes = (samples,) if isinstance(samples, int) else samples or ()
-    if not batches.dt_us:
-        raise RecordError("batches: dt_us is empty")
-    least = min(
-        batches.first,
-        batches.opening_us or 0,
-        (batches.per_execution or 1) - 1,
-        batches.wait_us or 0,
-        batches.updates or 0,
-        batches.trainer or 0,
-    )
-    if min(batches.dt_us) < 0 or min(sizes, default=0) < 0 or least < 0:
-        raise RecordError("batches: a negative duration, index or number of samples")
-    if isinstance(batches.samples, tuple) and len(sizes) != len(batches.dt_us):
-        raise RecordError("batches: samples and dt_us differ in length")
-
-
-def _check_summary(summary: BatchSummary) -> None:
-    if summary.count < 1 or len(summary.step_us) != 7:
-        raise RecordError("batches: a count and seven quantiles were expected")
-    counts: tuple[int | None, ...]
-    counts = (summary.stalls, summary.opening_us, summary.first_us, (summary.first_steps or 1) - 1)
-    counts += (summary.samples, summary.wait_us, summary.updates, summary.trainer)
-    known = [number for number in counts if number is not None]
-    if min(summary.first, summary.time_us, *summary.step_us, *known) < 0:
-        raise RecordError("batches: a negative duration, index or number of samples")
+def _check_batches(batches: Batches | BatchSummary) -> None:
+    counts = [
+        value for name, value in vars(batches).items() if name not in ("epoch", "t", "t_last")
+    ]
+    least = min(min(count, default=0) if type(count) is tuple else count or 0 for count in counts)
+    if isinstance(batches, Batches):
+        samples, count = batches.samples, len(batches.dt_us)
+        is_whole = count > 0 and not (isinstance(samples, tuple) and len(samples) != count)
+        together = batches.per_execution
+    else:
+        is_whole = batches.count > 0 and len(batches.step_us) == 7
+        together = batches.first_steps
+    if least < 0 or together == 0 or not is_whole:
+        raise RecordError("batches: their numbers don't fit")
 
 
 _Parser = Callable[[Any, str], Any]

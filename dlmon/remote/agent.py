@@ -57,6 +57,7 @@ from dlmon.records import (
     encode,
     to_json,
 )
+from dlmon.remote.ssh import RefusedRequest
 from dlmon.session.follower import SessionFollower
 from dlmon.session.source import SLICE_S
 from dlmon.stop import BY_OTHER_SCREEN
@@ -73,20 +74,6 @@ POLL_S = 0.25
 # its connection may look alive from here.
 SILENCE_S = 120.0
 LONGEST_REQUEST_BYTES = 1 << 20
-
-
-class RequestError(Exception):
-    """A request that can't be followed: one sentence, and the exit code.
-
-    `permanent` says that this machine lacks what was asked for.
-    """
-
-    def __init__(
-        self, message: str, exit_code: int = WRONG_ARGUMENTS, permanent: bool = False
-    ) -> None:
-        super().__init__(message)
-        self.exit_code = exit_code
-        self.permanent = permanent
 
 
 class Agent:
@@ -139,13 +126,13 @@ class Agent:
     async def _answer(self, number: int, ask: str, request: dict[str, Any]) -> None:
         try:
             if ask not in self._asks:
-                raise RequestError(f'this version of dlmon knows no "{ask}"')
+                raise RefusedRequest(f'this version of dlmon knows no "{ask}"')
             async for answer in self._asks[ask](**request):
                 await self._send({"id": number, **answer})
             await self._send({"id": number, "end": True})
-        except (RequestError, NoSuchLog, LogError, OSError, TypeError, ValueError) as error:
+        except (RefusedRequest, NoSuchLog, LogError, OSError, TypeError, ValueError) as error:
             code, permanent = WRONG_ARGUMENTS, False
-            if isinstance(error, RequestError):
+            if isinstance(error, RefusedRequest):
                 code, permanent = error.exit_code, error.permanent
             refused = {"error": str(error), "code": code, "permanent": permanent}
             with contextlib.suppress(ConnectionError):
@@ -320,7 +307,9 @@ async def _sweeps(log_dir: str | None = None) -> Answers:
 def _meant(text: str, directory: Path, where: str = "") -> list[Path]:
     """Return the sessions that are meant; a viewer names none of our files by a path."""
     if os.sep in text or text.endswith(".jsonl"):
-        raise RequestError(f"a session of {host_name()} is named by its id or name, not by a path")
+        raise RefusedRequest(
+            f"a session of {host_name()} is named by its id or name, not by a path"
+        )
     return find_sessions(text, directory, where)
 
 
@@ -386,7 +375,7 @@ async def _launch(job: dict[str, Any]) -> Answers:
         )
     elif asked.workload:
         if asked.options.get("python") is None and importlib.util.find_spec("keras") is None:
-            raise RequestError(
+            raise RefusedRequest(
                 f"{sys.executable} on {host_name()} has no Keras: name a Python there that has it, "
                 "with --python PATH",
                 permanent=True,
@@ -402,7 +391,7 @@ async def _launch(job: dict[str, Any]) -> Answers:
         started.release()
         raise
     if isinstance(answer, Refused):
-        raise RequestError(answer.reason, answer.exit_code, answer.permanent)
+        raise RefusedRequest(answer.reason, answer.exit_code, answer.permanent)
     started.send("detach")
     started.release()
     yield asdict(answer)
@@ -413,13 +402,13 @@ async def _stop(session: str, log_dir: str | None = None) -> Answers:
     entry = read_entry(path)
     id = entry.header.id
     if entry.status != Status.RUNNING:
-        raise RequestError(f"{id} is not running: it is {entry.status}")
+        raise RefusedRequest(f"{id} is not running: it is {entry.status}")
     try:
         stopping = stop_session(entry, BY_OTHER_SCREEN)
     except PermissionError:
-        raise RequestError(f"{id} belongs to another user") from None
+        raise RefusedRequest(f"{id} belongs to another user") from None
     if not stopping:
-        raise RequestError(f"{id} is not running any more", FAILED)
+        raise RefusedRequest(f"{id} is not running any more", FAILED)
     yield {"session": id}
 
 
@@ -430,22 +419,22 @@ async def _control(session: str, request: dict[str, Any], log_dir: str | None = 
         for record in await asyncio.to_thread(ask_session, read_entry(path), request):
             yield {"record": encode(record)}
     except NotControlled as error:
-        raise RequestError(str(error)) from None
+        raise RefusedRequest(str(error)) from None
 
 
 async def _traces(
     session: str, have: dict[str, int] | None = None, log_dir: str | None = None
 ) -> Answers:
-    """Yield the name and size of each trace that is not there yet, and then what it holds."""
+    """Yield the pieces of each trace that is not there yet."""
     path = _log_of(session, log_dir)
     for file in sorted(path.parent.iterdir()):
         size = file.stat().st_size
         if not is_trace(file.name) or (have or {}).get(file.name) == size:
             continue
-        yield {"file": file.name, "size": size}
         with os.fdopen(open_regular(file), "rb") as trace:
             while data := trace.read(TRACE_CHUNK_BYTES):
-                yield {"text": base64.b64encode(data).decode()}
+                text = base64.b64encode(data).decode()
+                yield {"file": file.name, "size": size, "text": text}
 
 
 async def _name(
@@ -474,7 +463,7 @@ async def _doctor(quick: bool = False, log_dir: str | None = None) -> Answers:
             end_group(process.pid, signal.SIGKILL)
     if process.returncode != 0:
         last = errors.decode("utf-8", "replace").strip().splitlines()[-1:]
-        raise RequestError(f"the doctor failed: {' '.join(last)}", FAILED)
+        raise RefusedRequest(f"the doctor failed: {' '.join(last)}", FAILED)
     for finding in json.loads(found):
         yield {"finding": finding}
 

@@ -21,7 +21,7 @@ from dlmon.launch.bootstrap import hash_of
 from dlmon.launch.bundle import BundleError, package_files
 from dlmon.launch.children import end_group
 from dlmon.records.sanitize import clean
-from dlmon.remote.ssh import SshError, bootstrap_line, explain, ssh_command
+from dlmon.remote.ssh import RefusedRequest, SshError, bootstrap_line, explain, ssh_command
 
 _PACKAGES = ("dlmon", "workloads", "platformdirs")
 _MODULES = ("pynvml",)
@@ -45,18 +45,6 @@ _NOT_DLMON = (
 )
 # Kept as they are: bytes of a log or trace, and records, which are cleaned where they are read.
 _RAW = {"text", "record", "header", "result"}
-
-
-class RefusedRequest(Exception):
-    """A request that the box can't follow: its sentence, and the exit code.
-
-    `permanent` says that it lacks what was asked for, which another try would not change.
-    """
-
-    def __init__(self, message: str, exit_code: int, permanent: bool = False) -> None:
-        super().__init__(message)
-        self.exit_code = exit_code
-        self.permanent = permanent
 
 
 class Connection:

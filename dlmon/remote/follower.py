@@ -10,11 +10,10 @@ from dlmon.control import NotControlled
 from dlmon.log.directory import NoSuchLog, SeveralLogs
 from dlmon.log.folder import place_options
 from dlmon.records import Record, Status, read_record
-from dlmon.remote.connection import RefusedRequest
 from dlmon.remote.link import Link
 from dlmon.remote.listing import ListedSession, listed_sessions
 from dlmon.remote.mirror import Mirror
-from dlmon.remote.ssh import SshError
+from dlmon.remote.ssh import RefusedRequest, SshError
 from dlmon.session.follower import SessionFollower
 
 

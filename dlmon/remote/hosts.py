@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import glob
 import os
 import re
@@ -67,40 +66,24 @@ def hosts_from(words: Sequence[str], groups: Mapping[str, Sequence[str]]) -> lis
     Raises:
         HostError: a word is no host, a group is unknown or empty, or a host is named twice.
     """
-    named_by: dict[str, str] = {}
+    found: list[str] = []
     for word in words:
         for host in _members(word, groups) if word.startswith(GROUP_MARK) else (word,):
-            check_host(host)
-            if host in named_by:
-                raise HostError(_named_twice(host, named_by[host], word))
-            named_by[host] = word
-    return list(named_by)
+            if check_host(host) in found:
+                raise HostError(f"{quoted(host)} is named twice: name each host once")
+            found.append(host)
+    return found
 
 
 def _members(word: str, groups: Mapping[str, Sequence[str]]) -> Sequence[str]:
-    name = word.removeprefix(GROUP_MARK)
-    if name not in groups:
-        raise HostError(f"there is no group {quoted(word)}; {_known_groups(name, groups)}")
-    members = groups[name]
+    members = groups.get(word.removeprefix(GROUP_MARK))
+    if members is None:
+        known = ", ".join(f"{GROUP_MARK}{each}" for each in groups)
+        known = f"known are {known}" if known else "the settings name none"
+        raise HostError(f"there is no group {quoted(word)}; {known}")
     if not members:
         raise HostError(f"the group {quoted(word)} is empty: list its hosts in the settings")
     return members
-
-
-def _known_groups(name: str, groups: Mapping[str, Sequence[str]]) -> str:
-    nearest = difflib.get_close_matches(name, groups, n=1)
-    if nearest:
-        return f"did you mean {GROUP_MARK}{nearest[0]}?"
-    if groups:
-        return f"known are {', '.join(f'{GROUP_MARK}{each}' for each in groups)}"
-    return "the settings name none"
-
-
-def _named_twice(host: str, before: str, now: str) -> str:
-    if before == now:
-        of_group = "" if now == host else f" of {quoted(now)}"
-        return f"{quoted(host)}{of_group} is named twice: name each host once"
-    return f"{quoted(host)} is named by {quoted(before)} and by {quoted(now)}: name each host once"
 
 
 # ---- the hosts that ssh is configured for ----

@@ -24,10 +24,10 @@ from dlmon.log.label import Label, write_label
 from dlmon.private_files import FILE_MODE, NotPrivateError, own_private_folder
 from dlmon.records import Status
 from dlmon.records.sanitize import clean
-from dlmon.remote.connection import Answer, RefusedRequest
+from dlmon.remote.connection import Answer
 from dlmon.remote.link import Link, Standing
 from dlmon.remote.listing import ListedSession
-from dlmon.remote.ssh import SshError
+from dlmon.remote.ssh import RefusedRequest, SshError
 
 # What a host sends is foreign. A session of a day takes 250 MB at most, at a sample a second.
 LARGEST_LOG_BYTES = 8 << 30

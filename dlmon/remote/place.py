@@ -11,12 +11,12 @@ from dlmon.exit_codes import FAILED, UNREACHABLE
 from dlmon.launch.job import Job, Refused, Started
 from dlmon.log.directory import NoSuchLog
 from dlmon.records import Status
-from dlmon.remote.connection import Answer, RefusedRequest
+from dlmon.remote.connection import Answer
 from dlmon.remote.follower import RemoteFollower, follow_remote
 from dlmon.remote.link import Link
 from dlmon.remote.listing import listed_sessions
 from dlmon.remote.requests import launch_remote
-from dlmon.remote.ssh import SshError
+from dlmon.remote.ssh import RefusedRequest, SshError
 from dlmon.session.follower import SessionFollower
 
 LOOK_S = 0.2

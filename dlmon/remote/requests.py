@@ -17,12 +17,11 @@ from dlmon.launch.job import Job
 from dlmon.log.folder import LogError, place_options
 from dlmon.log.label import Label, refuse_name, refuse_note
 from dlmon.records import Record, SessionHeader
-from dlmon.remote.connection import RefusedRequest
 from dlmon.remote.follower import asked_records, find_remote
 from dlmon.remote.link import Link, linked
 from dlmon.remote.listing import ListedSession, ListedSweep, listed_sessions, listed_sweeps
 from dlmon.remote.mirror import Mirror
-from dlmon.remote.ssh import SshError
+from dlmon.remote.ssh import RefusedRequest, SshError
 from dlmon.remote.traces import copy_traces
 
 Answer = TypeVar("Answer")

@@ -8,7 +8,7 @@ import shutil
 import zlib
 from pathlib import Path
 
-from dlmon.exit_codes import UNREACHABLE
+from dlmon.exit_codes import UNREACHABLE, WRONG_ARGUMENTS
 from dlmon.launch import bootstrap
 from dlmon.records.sanitize import clean
 from dlmon.remote.hosts import check_host
@@ -74,6 +74,20 @@ class SshError(Exception):
     def __init__(self, message: str, may_pass: bool = True) -> None:
         super().__init__(message)
         self.may_pass = may_pass
+
+
+class RefusedRequest(Exception):
+    """A request that a host can't follow: its sentence, and the exit code.
+
+    `permanent` says that it lacks what was asked for, which another try would not change.
+    """
+
+    def __init__(
+        self, message: str, exit_code: int = WRONG_ARGUMENTS, permanent: bool = False
+    ) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
+        self.permanent = permanent
 
 
 def ssh_command(host: str) -> list[str]:

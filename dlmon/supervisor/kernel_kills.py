@@ -9,13 +9,11 @@ machine (oom_kill in /proc/vmstat): in another container, memory runs out too.
 from __future__ import annotations
 
 import re
-from collections import deque
 from pathlib import Path
 
 from dlmon.control_groups import own_group
 
 _COUNTERS = {1: "memory.oom_control", 2: "memory.events"}
-_READINGS_KEPT = 2
 
 
 class KernelKills:
@@ -23,22 +21,22 @@ class KernelKills:
 
     def __init__(self, root: Path = Path("/")) -> None:
         self._root = root
-        self._of_machine = root / "proc/vmstat"
-        self._counter = self._of_machine
-        self._counts: deque[int | None] = deque(maxlen=_READINGS_KEPT)
+        self._counter = root / "proc/vmstat"
+        self._counts: tuple[int | None, int | None] = None, None
+        """Those of the last two readings."""
 
     def read(self, pid: int) -> None:
         """Read the count where a process is, which may have moved since the last time."""
         counter = self._find_counter(pid)
-        if counter != self._counter:
-            # What another group has counted says nothing of this one.
-            self._counts.clear()
-            self._counter = counter
-        self._counts.append(self._count())
+        # What another group has counted says nothing of this one.
+        before = self._counts[1] if counter == self._counter else None
+        self._counter = counter
+        now = self._count()
+        self._counts = now if before is None else before, now
 
     def has_just_killed(self) -> bool:
         """Return whether the count has risen since the last reading but one."""
-        before, after = self._counts[0] if self._counts else None, self._count()
+        before, after = self._counts[0], self._count()
         return before is not None and after is not None and after > before
 
     def _find_counter(self, pid: int) -> Path:
@@ -48,14 +46,13 @@ class KernelKills:
         except OSError:
             return self._counter
         except ValueError:
-            return self._of_machine
-        is_outermost = len(group.directories) == 1
-        if group.version == 1 and is_outermost and self._counter != self._of_machine:
-            # Version 1 shows a process that is ending in the outermost group.
+            return self._root / "proc/vmstat"
+        # Version 1 shows a process that is ending in the outermost group.
+        if group.version == 1 and len(group.directories) == 1 and self._counts[1] is not None:
             return self._counter
         # In version 2 the machine's outermost group has no such file.
         counters = [directory / _COUNTERS[group.version] for directory in group.directories]
-        return next((c for c in counters if c.exists()), self._of_machine)
+        return next((c for c in counters if c.exists()), self._root / "proc/vmstat")
 
     def _count(self) -> int | None:
         try:

@@ -34,7 +34,6 @@ _LINE_COSTS = 64
 _BLOCK = 4096
 # How much of that end is read of each.
 _END_BYTES = 2 * LINE_LIMIT
-_END_LINES = 1000
 
 
 @dataclass(slots=True)
@@ -149,40 +148,6 @@ class OutputLines:
             self._live, self._at = self._live - excess, self._at - excess
 
 
-class _Held:
-    """What a stream has written and nobody has read: its end, and how many lines came before."""
-
-    def __init__(self) -> None:
-        self._data = bytearray()
-        self._is_cut = False
-        self._left_out = 0
-
-    def add(self, data: bytes) -> None:
-        self._data += data
-        if (excess := len(self._data) - _END_BYTES) > 0:
-            self._left_out += self._data.count(b"\n", 0, excess)
-            del self._data[:excess]
-            self._is_cut = True
-
-    def take(self) -> tuple[bytes, int]:
-        """Return the end, and how many lines before it were left out; hold nothing more."""
-        lines = bytes(self._data).split(b"\n")
-        kept = lines
-        if self._is_cut or len(lines) > _END_LINES:
-            # The first has lost its beginning.
-            kept = lines[1:][-_END_LINES:] or [_last_states(lines[0])]
-        left_out = self._left_out + len(lines) - len(kept)
-        self._data.clear()
-        self._is_cut, self._left_out = False, 0
-        return b"\n".join(kept), left_out
-
-
-def _last_states(line: bytes) -> bytes:
-    """Return what is left of a line that has lost its beginning, from where it is begun anew."""
-    start = line.find(b"\r")
-    return line[max(start, 0) :]
-
-
 class OutputLog:
     """Both streams, at most `LINES_PER_SECOND` lines together; counts what it leaves out.
 
@@ -193,7 +158,8 @@ class OutputLog:
 
     def __init__(self) -> None:
         self._streams = {"stdout": OutputLines(), "stderr": OutputLines()}
-        self._held = {stream: _Held() for stream in self._streams}
+        self._held = dict.fromkeys(self._streams, b"")
+        """What nobody has read of each stream: no more than its end."""
         self._waiting: deque[Output] = deque()
         self._second = 0
         self._room = LINES_PER_SECOND
@@ -209,7 +175,7 @@ class OutputLog:
             self._bytes_to_read -= len(block) + _LINE_COSTS * block.count(b"\n")
             self._queue(stream, self._streams[stream].feed(block, t), t)
             start += len(block)
-        self._held[stream].add(data[start:])
+        self._hold(stream, data[start:])
         return self._due()
 
     def tick(self, t: int, final: bool = False) -> list[Output]:
@@ -233,13 +199,21 @@ class OutputLog:
             self._bytes_to_read = _READ_PER_SECOND
             self._read_held(t)
 
+    def _hold(self, stream: str, data: bytes) -> None:
+        held = self._held[stream] + data
+        cut = len(held) - _END_BYTES
+        if cut > 0:
+            # From where a line begins, or is begun anew.
+            begins = held.find(b"\n", cut) + 1 or max(held.find(b"\r", cut), cut)
+            self._not_read += held.count(b"\n", 0, begins)
+            # What was unfinished has its end among those.
+            self._streams[stream] = OutputLines()
+            held = held[begins:]
+        self._held[stream] = held
+
     def _read_held(self, t: int) -> None:
-        for stream, held in self._held.items():
-            data, left_out = held.take()
-            if left_out:
-                # What was unfinished has its end among those.
-                self._streams[stream] = OutputLines()
-                self._not_read += left_out
+        for stream, data in self._held.items():
+            self._held[stream] = b""
             self._queue(stream, self._streams[stream].feed(data, t), t)
 
     def _queue(self, stream: str, lines: list[str], t: int) -> None:

@@ -27,12 +27,12 @@ from dlmon.launch.sensing import Sensing
 from dlmon.records import Facts, Machine, Status, decode, encode, to_json
 from dlmon.records.sanitize import clean
 from dlmon.remote import connection as connections
-from dlmon.remote.connection import RefusedRequest, connect, packed, sent_files
+from dlmon.remote.connection import connect, packed, sent_files
 from dlmon.remote.follower import find_remote, follow_remote
 from dlmon.remote.link import Link, linked
 from dlmon.remote.listing import listed_sessions
 from dlmon.remote.machine import RemoteMachine
-from dlmon.remote.ssh import SshError
+from dlmon.remote.ssh import RefusedRequest, SshError
 
 pytestmark = pytest.mark.skipif(lacks_sshd() is not None, reason=str(lacks_sshd()))
 

@@ -110,8 +110,7 @@ def connecting_screen(app: DlmonApp, start: RemoteStart) -> StartingScreen:
 
     async def connect(waiting: StartingScreen) -> None:
         from dlmon.log.directory import NoSuchLog
-        from dlmon.remote.connection import RefusedRequest
-        from dlmon.remote.ssh import SshError
+        from dlmon.remote.ssh import RefusedRequest, SshError
 
         link = app.sources.link(start.host)
         app.connections.append(link)

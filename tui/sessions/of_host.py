@@ -11,8 +11,7 @@ from textual.binding import Binding, BindingType
 from dlmon.log.directory import SessionEntry
 from dlmon.log.folder import LogError
 from dlmon.records.sanitize import clean
-from dlmon.remote.connection import RefusedRequest
-from dlmon.remote.ssh import SshError
+from dlmon.remote.ssh import RefusedRequest, SshError
 from dlmon.sweep.log import SweepEntry
 from tui.requests import ShowHostSession
 from tui.screens.base import topics_of

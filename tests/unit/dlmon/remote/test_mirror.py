@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 from dlmon.log.folder import LogError
 from dlmon.log.index import Place, place_after
 from dlmon.records import Status
-from dlmon.remote.connection import RefusedRequest
 from dlmon.remote.listing import ListedSession
 from dlmon.remote.mirror import Mirror, mirror_directory
-from dlmon.remote.ssh import SshError
+from dlmon.remote.ssh import RefusedRequest, SshError
 
 LOG = b"".join(b'{"line": %d}\n' % number for number in range(200))
 CHUNK = 300

@@ -13,10 +13,9 @@ from dlmon.launch.job import Job, Refused, Started
 from dlmon.log.label import Label
 from dlmon.records import Status
 from dlmon.remote import place as places
-from dlmon.remote.connection import RefusedRequest
 from dlmon.remote.listing import ListedSession
 from dlmon.remote.place import OtherMachine
-from dlmon.remote.ssh import SshError
+from dlmon.remote.ssh import RefusedRequest, SshError
 
 JOB = Job(workload=SMALL, command=(), options={"batch_size": 32}, log_dir="")
 CUT = SshError("box closed the connection")

@@ -149,7 +149,7 @@ VIOLATIONS = {
     ),
     "The engine has no screen and trains nothing": ("dlmon/session/session.py", "import rich"),
     "The screens and the catalog of workloads open without Keras": (
-        "workloads/layers.py",
+        "workloads/catalog.py",
         "import numpy",
     ),
     "Records and what lies at the root use nothing of ours": (

@@ -63,7 +63,6 @@ class ComparisonRow:
         missing: what the projection leaves out; such a row is ranked among no others.
         comparable: the work is the same as this run's, so that a factor means something.
         badges: what a person should know about the value, in words.
-        vcpus: how many CPUs it had, where that is known.
         usd_per_hour: what an hour of the machine cost, where that is known.
         session: the id of the run.
         published: what a published row was read from.
@@ -82,7 +81,6 @@ class ComparisonRow:
     badges: tuple[str, ...] = ()
     year: int | None = None
     framework: str | None = None
-    vcpus: int | None = None
     usd_per_hour: float | None = None
     session: str | None = None
     published: Published | None = None
@@ -177,7 +175,7 @@ def _row(kind: str, metric: str, run: RunFigures, conditions: Conditions) -> Com
         badges.append(VOCABULARY_ESTIMATED)
     if isinstance(timing, SecondsPerEpoch) and timing.epochs == 1 and not timing.first_left_out:
         badges.append("1 epoch, compile included" if run.compiles else "first epoch only")
-    vcpus, is_this = cpus_of(run.options, run.machine), kind == "this"
+    is_this = kind == "this"
     return ComparisonRow(
         label="this run" if is_this else run.device_name or run.device or "device not known",
         metric=metric,
@@ -191,8 +189,7 @@ def _row(kind: str, metric: str, run: RunFigures, conditions: Conditions) -> Com
         badges=(*badges, *run.against.values()),
         year=None if is_this else year_of(run.wall),
         framework=run.framework,
-        vcpus=vcpus,
-        usd_per_hour=usd_per_hour_of(run.options, vcpus),
+        usd_per_hour=usd_per_hour_of(run.options, cpus_of(run.options, run.machine)),
         session=run.session,
         settings=() if is_this else run.settings,
     )
@@ -260,7 +257,6 @@ def _published_row(
         badges=(*unlike, *row.remarks),
         year=row.year,
         framework=row.framework,
-        vcpus=row.vcpus,
         usd_per_hour=row.price_usd_per_hour,
         published=row,
     )

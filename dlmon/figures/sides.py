@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from os.path import commonprefix
 from typing import Any
 
 from dlmon.comparison.arguments import is_secret
@@ -325,12 +326,9 @@ def _not_compared(names: Sequence[str], why: str) -> str:
 def changed_text(difference: Difference) -> str:
     """Write what both sides have: 2 → 4. Where they are long, it is cut to where they differ."""
     texts = difference.base, difference.new
-    if max(map(len, texts)) > SHOWN_LENGTH:
-        pairs = enumerate(zip(*texts, strict=False))
-        alike = next((at for at, (ours, theirs) in pairs if ours != theirs), min(map(len, texts)))
-        skipped = max(0, alike - _SHOWN_BEFORE)
-        if skipped > 1:
-            texts = f"…{texts[0][skipped:]}", f"…{texts[1][skipped:]}"
+    skipped = len(commonprefix(texts)) - _SHOWN_BEFORE  # noqa: RUF071 - characters are meant
+    if max(map(len, texts)) > SHOWN_LENGTH and skipped > 1:
+        texts = f"…{texts[0][skipped:]}", f"…{texts[1][skipped:]}"
     return " → ".join(clean(text, SHOWN_LENGTH) for text in texts)
 
 
@@ -430,12 +428,16 @@ def compared(
     if not full:
         sides = replace(sides, arguments=tuple(map(_without_secret, sides.arguments)))
     # What speaks against a run stands with it, from records without other people's programs.
-    sides = replace(sides, base=_trusted(sides.base), new=_trusted(sides.new))
+    base_runs, new_runs = (
+        tuple(replace(one, valid=None, against={}, log=one.log if full else None) for one in side)
+        for side in (sides.base, sides.new)
+    )
+    sides = replace(sides, base=base_runs, new=new_runs)
     # The heading has the names of both.
     _, *sections = describe_sides(sides, anyway=False, most=None)
     return Compared(
         (heading, *with_texts(tuple(sections), redaction.text)),
-        None if sides.unlike else redaction.value(_without_trust(sides_json(sides), full)),
+        None if sides.unlike else redaction.value(sides_json(sides)),
     )
 
 
@@ -444,15 +446,3 @@ def _without_secret(difference: Difference) -> Difference:
     if not is_secret(difference.name):
         return difference
     return replace(difference, base="(left out)", new="(another)")
-
-
-def _trusted(runs: tuple[RunFigures, ...]) -> tuple[RunFigures, ...]:
-    return tuple(replace(run, valid=None, against={}) for run in runs)
-
-
-def _without_trust(found: dict[str, Any], full: bool) -> dict[str, Any]:
-    for run in (*found["base"], *found["new"]):
-        del run["valid"], run["against"]
-        if not full:
-            del run["log"]
-    return found

@@ -36,7 +36,7 @@ from dlmon.sweep.runner import CurrentRun, SweepRun
 from tui.app import DlmonApp
 from tui.home.screen import HomeScreen
 from tui.live.screen import LiveScreen
-from tui.requests import GoBack, ShowSweep, ShowSweptSession, Train, TrainSeveral
+from tui.requests import GoBack, ShowSweep, ShowSweptSession, Train
 from tui.sessions.screen import SessionsScreen
 from tui.sweep.form import SweepForm
 from tui.sweep.screen import SweepScreen
@@ -305,18 +305,6 @@ async def test_q_and_now_stops_the_run_and_leaves_at_its_end(make_run, show):
         assert shown.left == [True]
 
 
-async def test_q_and_after_lets_the_run_end(make_run, show):
-    run = make_run()
-    async with show(run) as shown:
-        await shown.press("q", "e")
-        assert run.stops_after_run
-        assert not run.stopping
-        run.end("stopped")
-        await shown.settle()
-        assert shown.left == []
-        assert "stopped: 4 left for --resume" in shown.text
-
-
 async def test_q_leaves_a_sweep_that_is_over(make_run, show):
     run = make_run()
     run.make(*[completed(time) for time in (0.5, 0.4, 0.3, 0.2)])
@@ -435,15 +423,6 @@ async def test_the_session_of_a_run_opens_and_closes_over_the_sweep(make_run, tr
         assert app.screen is sweep
         assert sweep.query_one("#table").region == before
         assert not run.stops_after_run
-
-
-async def test_no_other_run_is_launched_beside_a_sweep(make_run):
-    launched = []
-    async with in_app(make_run(), launch=launched.append) as (app, pilot):
-        app.post_message(Train(WORKLOADS[SMALL], app.settings.run))
-        await pilot.pause()
-        assert launched == []
-        assert "the sweep is still running" in screen_text(app)
 
 
 @pytest.mark.parametrize(
@@ -625,32 +604,6 @@ async def test_a_sweep_beside_another_ones_is_refused_at_home(at_home, make_run,
         assert runs == []
 
 
-async def test_a_sweep_over_the_hosts_of_a_group_is_begun_from_the_form(at_home):
-    async with at_home(hosts={"lab": ("gpu1", "gpu2")}) as (app, pilot, _):
-        await pilot.press(*"host=@lab,big")
-        await pilot.pause()
-        assert "3 runs: mnist-mlp-small × host gpu1, gpu2, big" in screen_text(app)
-        await pilot.press(*" host=@lap")
-        await pilot.pause()
-        assert 'there is no group "@lap"; did you mean @lab?' in screen_text(app)
-
-
-async def test_no_second_sweep_is_begun_while_one_runs(at_home):
-    async with at_home() as (app, pilot, runs):
-        app.post_message(TrainSeveral(WORKLOADS[SMALL], RunOptions()))
-        await pilot.pause()
-        await pilot.press(*"threads=1,2", "enter")
-        await pilot.pause()
-        assert isinstance(app.screen, SweepScreen)
-        app.post_message(TrainSeveral(WORKLOADS[SMALL], RunOptions()))
-        await pilot.pause()
-        assert "the sweep is still running" in screen_text(app)
-        assert isinstance(app.screen, SweepScreen)
-        assert len(runs) == 1
-        runs[0].end()
-        await pilot.pause()
-
-
 # ---- from the recorded sessions ----
 
 
@@ -705,17 +658,3 @@ async def test_enter_on_the_sweep_that_is_shown_leads_back_to_it_and_keeps_its_l
         app.post_message(ShowSweep(other.writer.path))
         await pilot.pause()
         assert "the sweep is still running" in screen_text(app)
-
-
-async def test_a_sweep_of_another_machine_is_not_taken_up(make_run, monkeypatch):
-    run = make_run()
-    run.writer.close()
-    monkeypatch.setattr(dlmon.sweep.log, "host_name", lambda: "another")
-    async with at_sessions(run.directory) as (app, pilot):
-        await pilot.press("enter")
-        await pilot.pause()
-        await pilot.press("y")
-        await pilot.pause()
-        (notification,) = app._notifications
-        assert "resume it there" in notification.message
-        assert isinstance(app.screen, SessionsScreen)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dlmon.comparison.compare import KINDS, ComparisonRow, beside
-from dlmon.comparison.conditions import Conditions, busy_at_start
+from dlmon.comparison.conditions import Conditions
 from dlmon.comparison.published import WEIGHT_UPDATE, published, published_metrics
 from dlmon.comparison.run import SteadyFigure, timing_of_step
 from dlmon.records import (
@@ -22,9 +22,6 @@ from dlmon.records import (
     StepTime,
 )
 from dlmon.statistics.ratios import Basis, Ratio
-
-WORK = Conditions("train.py", batch_size=100, samples=50_000, epochs=3)
-COMMAND = ("python", "train.py")
 
 CIFAR = Conditions("cifar10-cnn", batch_size=100, samples=50_000, epochs=10)
 SMALL = Conditions("mnist-mlp-small", batch_size=32, samples=60_000, epochs=10)
@@ -100,17 +97,6 @@ def test_rows_of_the_same_work_stand_fastest_first_and_what_is_not_alike_comes_l
         ("published", 320),
         ("published", 382),
     ]
-
-
-def test_a_published_row_keeps_its_provenance_and_has_no_band():
-    row = one(compare("seconds_per_epoch", CIFAR, CIFAR), label="NVIDIA GeForce GTX 1080 Ti")
-    assert (row.value, row.low, row.high, row.year) == (4, None, None, 2019)
-    assert row.framework == "TensorFlow 1.x"
-    assert "yansongsong.cn" in row.published.source
-    assert row.published.note == "epoch includes validation on 1,000 images"
-    assert row.unit == "s"
-    assert row.badges == ()
-    assert row.comparable
 
 
 # Like with like: published numbers
@@ -359,17 +345,6 @@ def test_a_cap_beyond_the_end_of_the_epoch_is_none():
 # A busy machine
 
 
-def test_a_run_on_a_busy_machine_wears_it_and_is_still_compared():
-    busy, found = MachineFacts(cpu_pct=62.0), result()
-    this = this_run(against={"busy_at_start": busy_at_start(busy)})
-    earlier = recorded_run(found, header_of(found, busy))
-    rows = compare("seconds_per_epoch", CIFAR, CIFAR, this, [earlier])
-    for kind in ("this", "earlier"):
-        row = one(rows, kind=kind)
-        assert row.badges == ("machine was busy at the start: CPU 62 %",)
-        assert row.comparable
-
-
 def test_what_speaks_against_a_recorded_result_is_worn_in_place_of_what_its_header_says():
     busy = MachineFacts(cpu_pct=62.0)
     for against in ({"steal": "the host took 4.0 % of the CPUs"}, {}):
@@ -478,63 +453,3 @@ def test_where_like_runs_are_known_the_interval_allows_for_how_they_differ():
     assert ratio.basis is Basis.LIKE_RUNS
     assert ratio.low < alone.low
     assert ratio.high > alone.high
-
-
-def recorded(session, seconds, options=(), command=COMMAND, versions=(("keras", "3.12"),)):
-    """Return an earlier run of a script."""
-    result = Result(
-        status="completed",
-        session=session,
-        log="",
-        workload=WORK.workload,
-        device="cpu",
-        options=dict(options),
-        wall_s=99.0,
-        seconds_per_epoch=SecondsPerEpoch(seconds, seconds - 0.1, seconds + 0.1, 3, False),
-    )
-    header = header_of(result, versions=dict(versions), command=command, options=result.options)
-    return recorded_run(result, header)
-
-
-def ratio_to_the_first(*runs):
-    rows = compare("seconds_per_epoch", WORK, WORK, NO_TIME, runs)
-    other = next(row for row in rows if row.session == runs[0].session)
-    return beside(row("this", 10.0), other, rows, True)
-
-
-@pytest.mark.parametrize(
-    "other",
-    [
-        {"options": {"backend": "jax"}},
-        {"options": {"cpus": 1}},
-        {"options": {"threads": 1}},
-        {"options": {"jit": "off"}},
-        {"command": (*COMMAND, "--fast")},
-        {"versions": {"keras": "3.13"}.items()},
-    ],
-)
-def test_recorded_runs_of_other_settings_say_nothing_of_how_like_runs_differ(other):
-    like = [recorded("a", 12.0), recorded("b", 12.1)]
-    ratio = ratio_to_the_first(*like)
-    assert ratio.basis is Basis.LIKE_RUNS
-    assert ratio_to_the_first(*like, recorded("c", 4.0, **other)) == ratio
-    assert ratio_to_the_first(like[0], recorded("c", 4.0, **other)).basis is Basis.WITHIN_RUNS
-
-
-def test_where_there_is_no_factor_it_is_said_why():
-    unlike = row("earlier", 10.0, session="a", comparable=False, badges=("batch 32, not 100",))
-    assert beside(THIS, unlike, (THIS, unlike), True) == "batch 32, not 100"
-    projected = row("this", 9.0, projected=True)
-    assert beside(projected, OTHER, (), False) == "this run has no figure yet"
-    incomplete = row("this", 9.0, projected=True, missing="validation")
-    assert beside(incomplete, OTHER, (), True) == "validation not measured"
-
-
-@pytest.mark.slow
-@given(st.floats(0.01, 1e4), st.floats(0.01, 1e4), st.floats(0.001, 0.2), st.floats(0.001, 0.2))
-def test_the_interval_holds_the_factor(this_s, other_s, this_share, other_share):
-    this = row("this", this_s, this_s * this_share)
-    other = row("earlier", other_s, other_s * other_share, session="a")
-    ratio = beside(this, other, (this, other), True)
-    assert ratio.low <= ratio.value <= ratio.high
-    assert ratio.value == pytest.approx(other_s / this_s)

@@ -106,7 +106,7 @@ def test_every_row_is_reached_from_its_workload_and_compares_where_nothing_diffe
         for each in compare(workload.metric, ours, defaults)
         if (each.published, each.label, each.framework, each.value)
         == (row, row.device, row.framework, row.value)
-        and (each.vcpus, each.usd_per_hour) == (row.vcpus, row.price_usd_per_hour)
+        and each.usd_per_hour == row.price_usd_per_hour
     )
     assert found.badges == (*row.caveats, *row.remarks)
     assert found.comparable == (not row.caveats)

@@ -182,12 +182,6 @@ def test_a_copy_of_a_repository_is_compared_and_its_path_is_named():
     assert (found.name, found.base, found.new) == ("path of train.py", "/a/train.py", "/b/train.py")
 
 
-def test_where_one_side_has_several_runs_they_say_how_runs_differ():
-    compared = compare_sides(side("a", 1_000.0, 1_010.0, 990.0), side("b", 1_500.0))
-    assert compared.throughput.ratio.basis is Basis.LIKE_RUNS
-    assert compared.claim is Claim.FASTER
-
-
 # ---- metrics ----
 
 

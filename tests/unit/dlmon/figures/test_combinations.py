@@ -20,12 +20,6 @@ def test_where_one_device_overtakes_the_other_is_reported():
     assert reported == [f"less time: cpu at batch 32, 64; gpu:0 at batch 128 {UNSURE}"]
 
 
-def test_a_device_that_leads_throughout_is_reported_once():
-    rows = devices([(0.3, 0.1), (0.3, 0.1), (0.3, 0.2)])
-    reported = lead_changes(rows, "device", "batch_size")
-    assert reported == [f"less time: gpu:0 at batch 32, 64, 128 {UNSURE}"]
-
-
 def test_a_place_where_none_leads_is_not_said_to_have_a_leader():
     rows = devices([(0.3, 0.1), (0.3, None), (0.3, 0.1)])
     reported = lead_changes(rows, "device", "batch_size")
@@ -39,13 +33,6 @@ def test_one_leads_only_where_it_is_clear_of_all_others():
     plan = plan_of({"backend": ["tensorflow", "torch", "jax"], "batch_size": [32, 64]}, repeats=3)
     reported = [[completed(t) for t in of_one] for of_one in times for _ in range(2)]
     assert lead_changes(rows_of(sweep_of(plan, *reported)), "backend", "batch_size") == []
-
-
-def test_where_repeats_cannot_distinguish_two_neither_leads():
-    times = [[0.2, 0.3, 0.4], [0.25, 0.35, 0.45]]
-    plan = plan_of({"device": ["cpu", "gpu:0"], "batch_size": [32, 64]}, repeats=3)
-    reported = [[completed(t) for t in times[0]]] * 2 + [[completed(t) for t in times[1]]] * 2
-    assert lead_changes(rows_of(sweep_of(plan, *reported)), "device", "batch_size") == []
 
 
 def of_two_devices(cpu, gpu, repeats):

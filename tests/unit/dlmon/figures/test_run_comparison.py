@@ -394,15 +394,6 @@ def test_runs_that_only_predicted_are_no_earlier_ones_of_a_training_run():
     assert earlier_sessions([predicted, entry()], header) == [predicted]
 
 
-@pytest.mark.parametrize(("price", "cost"), [("3.6", 0.001), ("0.9/cpu", 0.002), ("free", None)])
-def test_a_price_shows_what_an_epoch_costs(price, cost):
-    records = recorded_session(cores=8)
-    records = change(records, SessionHeader, options={**records[0].options, "price": price})
-    found = comparison_of(folded(records).snapshot(), [])
-    expected = cost and cost * found.this.value
-    assert found.this.cost_usd == (pytest.approx(expected) if cost else None)
-
-
 def test_a_workload_that_is_not_ours_has_no_rows_and_nothing_is_claimed_of_it():
     records = change(recorded_session(), SessionHeader, workload="my-own")
     found = comparison_of(folded(records).snapshot(), [entry()])

@@ -131,19 +131,6 @@ def test_what_was_stopped_or_interrupted_has_still_to_be_run():
 
 # ---- on several machines ----
 
-HOSTS = ("gpu1", "gpu2", "gpu3")
-
-
-def test_runs_of_several_machines_are_under_way_at_once():
-    plan = plan_of({"host": HOSTS})
-    sweep = Sweep(plan)
-    began = {slot: Began(slot, f"session-{slot.combination}", 1.0) for slot in plan.order}
-    for event in began.values():
-        sweep.fold(event)
-    assert sweep.running == began
-    sweep.fold(Ended(plan.order[1], completed(1.0), 2.0))
-    assert list(sweep.running) == [plan.order[0], plan.order[2]]
-
 
 @given(
     st.lists(st.integers(1, 4), min_size=1, max_size=4),

@@ -69,16 +69,6 @@ def test_a_run_too_short_for_a_figure_says_so():
     assert row.reason == "the run was too short for a figure"
 
 
-@pytest.mark.parametrize(
-    ("metric", "value"),
-    [("ms_per_sample", 0.5), ("step_ms", 16.0), ("seconds_per_epoch", 9.0), ("run_seconds", 9.0)],
-)
-def test_the_plan_says_what_is_compared(metric, value):
-    plan = plan_of({"threads": [1]}, metric=metric)
-    (row,) = rows_of(sweep_of(plan, [completed(0.5, seconds=9.0)]))
-    assert (row.metric, row.value) == (metric, pytest.approx(value))
-
-
 def test_the_cost_of_a_run_is_the_median_of_what_was_reported():
     plan = plan_of({"threads": [1, 2]}, repeats=3)
     reported = [completed(0.5, cost_usd=cost) for cost in (0.01, 0.04, 0.02)]

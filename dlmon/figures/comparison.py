@@ -199,13 +199,10 @@ def compile_text(compile_s: float, compiles: bool) -> str:
 
 def why_no_time(snapshot: Snapshot, status: Status) -> str:
     """Say why a session has no time that is compared: of one that is over, nothing comes yet."""
-    why = snapshot.why
-    name = "seconds_per_epoch" if "seconds_per_epoch" in why else "run_seconds"
-    metric = metric_of(snapshot)
-    if metric == STEP_MS and "step_ms" in why:
-        name = "step_ms"
-    elif metric in RATE_UNITS and "samples_per_second" in why:
-        name = "samples_per_second"
+    metric, why = metric_of(snapshot), snapshot.why
+    name = "samples_per_second" if metric in RATE_UNITS else metric
+    if name not in why:
+        name = "seconds_per_epoch" if "seconds_per_epoch" in why else "run_seconds"
     reason = why.get(name, "")
     if status == Status.RUNNING:
         return reason

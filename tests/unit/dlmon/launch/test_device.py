@@ -22,11 +22,6 @@ NO_DRIVER = MachineFacts(gpus=None, why={"gpus": "no NVIDIA driver"})
 NO_GPU = MachineFacts(gpus=())
 
 
-@pytest.mark.parametrize("name", ["auto", "cpu", "gpu", "gpu:0", "gpu:15"])
-def test_these_are_devices(name):
-    check_device_name(name)
-
-
 @pytest.mark.parametrize(
     "name",
     [
@@ -48,11 +43,6 @@ def test_nothing_else_is_a_device(name):
         check_device_name(name)
     with pytest.raises(DeviceError):
         choose_device(name, TWO_GPUS, {})
-
-
-@pytest.mark.parametrize("asked", [None, 1, 3])
-def test_as_many_cpus_can_be_had_as_are_allowed(asked):
-    check_cpus(asked, {0, 1, 6})
 
 
 @pytest.mark.parametrize("asked", [0, 4, -1])
@@ -93,12 +83,6 @@ def test_a_lost_gpu_is_never_handed_over():
     assert choose_device("auto", alone, {}).environment == {}
     with pytest.raises(DeviceError, match="lost"):
         choose_device("gpu", alone, {})
-
-
-def test_the_first_gpu_need_not_be_number_nought():
-    facts = MachineFacts(gpus=(GpuFacts(2, "NVIDIA A", "GPU-cccc"),))
-    for asked in ("auto", "gpu"):
-        assert choose_device(asked, facts, {}).gpu_index == 2
 
 
 @pytest.mark.parametrize("facts", [NO_DRIVER, NO_GPU, None])
@@ -144,10 +128,6 @@ def test_a_gpu_by_number_takes_the_place_of_a_users_own_choice_and_says_so():
     choice = choose_device("gpu:1", TWO_GPUS, {VISIBLE: "0"})
     assert choice.environment == {VISIBLE: "GPU-bbbb"}
     assert choice.notice == f"{VISIBLE}=0 was set; --device gpu:1 takes its place"
-
-
-def test_a_users_own_choice_that_is_the_same_needs_no_notice():
-    assert choose_device("gpu:1", TWO_GPUS, {VISIBLE: "GPU-bbbb"}).notice is None
 
 
 @given(

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from fakes.recorded import recorded_session, write_log
+from fakes.recorded import write_log
 from fakes.strategies import header
 
 from dlmon.log import writer as writer_module
@@ -147,18 +147,6 @@ def test_a_full_disk_is_tried_again_once_a_second(writer, monkeypatch):
     assert read(writer.path) == [epoch(0), epoch(1), epoch(2)]
 
 
-def test_room_for_some_of_what_waits_is_used(writer):
-    size = writer.path.stat().st_size
-    with files_no_larger_than(size):
-        for number in range(4):
-            writer.write(epoch(number))
-    with files_no_larger_than(size + 2 * len(encode(epoch(0))) + 3):
-        assert not writer.retry(at_once=True)
-        assert read(writer.path) == [epoch(0), epoch(1)]
-    assert writer.retry(at_once=True)
-    assert read(writer.path) == [epoch(number) for number in range(4)]
-
-
 def test_memory_for_what_waits_is_bounded_and_the_result_always_fits(writer, monkeypatch):
     monkeypatch.setattr(writer_module, "WAITING_LINES", 10)
     with files_no_larger_than(writer.path.stat().st_size):
@@ -188,18 +176,6 @@ def test_a_torn_line_that_can_not_be_cut_stays_a_line_of_its_own(writer, monkeyp
         assert follower.skipped == 1
 
 
-def test_a_disk_that_can_not_sync_is_written_all_the_same(writer, monkeypatch):
-    def refuse(fd):
-        raise OSError(22, "invalid argument")
-
-    monkeypatch.setattr(os, "fsync", refuse)
-    records = [epoch(0), sample(1), Notice(2, "after"), result()]
-    for record in records:
-        writer.write(record)
-    assert read(writer.path) == records
-    assert writer.lost_lines == 0
-
-
 def test_epochs_and_the_result_are_synced(writer, monkeypatch):
     synced = []
     monkeypatch.setattr(os, "fsync", synced.append)
@@ -211,17 +187,6 @@ def test_epochs_and_the_result_are_synced(writer, monkeypatch):
     assert len(synced) == 3
     writer.retry(at_once=True)
     assert len(synced) == 4
-
-
-def test_a_log_that_can_not_be_opened_leaves_no_folder(tmp_path, monkeypatch):
-    def refuse(*arguments):
-        raise OSError(24, "too many open files")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "open", refuse)
-        with pytest.raises(LogError, match="too many open files"):
-            LogWriter(tmp_path, header())
-    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(
@@ -297,8 +262,3 @@ def test_no_file_is_left_open(tmp_path):
     with files_no_larger_than(10), pytest.raises(LogError):
         LogWriter(tmp_path / "full", header())
     assert set(Path("/proc/self/fd").iterdir()) == before
-
-
-def test_a_recorded_session_reads_back_as_it_was_written(tmp_path):
-    records = recorded_session(gpus=8, cores=16, foreign=True, nan_loss=True)
-    assert read(write_log(tmp_path, records)) == records[1:]

@@ -55,24 +55,6 @@ def test_a_reason_is_reported_once_and_again_when_it_changes():
     assert reported == [denied, None, lost, Cpu(pct=1.0), lost]
 
 
-def test_a_value_that_comes_back_unchanged_after_a_reason_is_reported_again():
-    changes = Changes()
-    known, unknown = Cpu(mhz=3000), Cpu(why={"mhz": "denied"})
-    reported = [changes.only_changed(machine(cpu=cpu)).cpu for cpu in (known, unknown, known)]
-    assert reported == [known, unknown, known]
-
-
-def test_a_part_that_was_unknown_as_a_whole_is_reported_in_full_again():
-    changes = Changes()
-    tree = ProcessTree(cpu_pct=1.0, processes=3)
-    changes.only_changed(machine(process=tree))
-    assert changes.only_changed(machine(process=tree)).process == ProcessTree(cpu_pct=1.0)
-    gone = machine(why={"process": "no process is watched"})
-    assert changes.only_changed(gone).why == gone.why
-    assert changes.only_changed(gone).why == {}
-    assert changes.only_changed(machine(process=tree)).process == tree
-
-
 def test_each_gpu_is_compared_with_itself():
     changes = Changes()
     first = (Gpu(0, power_limit_w=100.0), Gpu(1, power_limit_w=200.0))

@@ -132,22 +132,6 @@ async def test_all_who_wait_are_notified_of_the_end(opened):
             await task
 
 
-async def test_who_asks_after_the_end_is_notified_too(opened):
-    connection = await opened(answers={"leave": ["END"]})
-    for _ in range(2):
-        with pytest.raises(SshError, match="box: dlmon ended there"):
-            await connection.ask_one("leave")
-
-
-async def test_who_waits_when_it_is_closed_is_notified(opened):
-    connection = await opened(answers={"nothing": []})
-    waiting = asyncio.create_task(connection.ask_one("nothing"))
-    await asyncio.sleep(0)
-    await connection.close()
-    with pytest.raises(SshError, match="box: the connection was closed"):
-        await waiting
-
-
 async def test_a_host_can_not_say_that_it_is_lost(opened):
     connection = await opened(answers={"x": ['{"id": @, "lost": true, "n": 1}', END]})
     assert await connection.ask_one("x") == {"n": 1}
@@ -180,15 +164,3 @@ def test_what_is_sent_runs_anywhere_and_is_unpacked_as_it_was():
     assert not [name for name in files if name.endswith(".so") or "__pycache__" in name]
     with zipfile.ZipFile(io.BytesIO(packed(files))) as archive:
         assert {name: archive.read(name) for name in archive.namelist()} == files
-
-
-def test_without_pynvml_the_rest_is_sent(monkeypatch):
-    find_spec = connections.importlib.util.find_spec
-    monkeypatch.setattr(
-        connections.importlib.util,
-        "find_spec",
-        lambda name: None if name == "pynvml" else find_spec(name),
-    )
-    files = sent_files.__wrapped__()
-    assert "pynvml.py" not in files
-    assert "dlmon/remote/agent.py" in files

@@ -124,14 +124,6 @@ def test_time_passes_at_the_speed_that_was_chosen_and_not_while_it_is_paused(pla
     assert {host.age for host in fleet.snapshots()} == {Age.FRESH}
 
 
-def test_at_the_end_it_is_played_again(play, clock):
-    fleet = play(gpu1=0, gpu2=3)
-    fleet.seek(fleet.end_ns)
-    read_all(fleet)
-    fleet.play()
-    assert fleet.now() == fleet.start_ns
-
-
 def test_what_can_not_be_read_as_fast_is_played_as_fast_as_it_is_read(play, clock):
     fleet = play(gpu1=0, gpu2=3)
     fleet.change_speed(100)
@@ -190,15 +182,6 @@ def test_a_host_that_is_lent_goes_on_alone_and_the_others_follow_it_afterwards(p
     assert {host.age for host in fleet.snapshots()} == {Age.FRESH}
 
 
-def test_a_host_that_was_only_looked_at_moves_nothing(play):
-    fleet = play(gpu1=0, gpu2=5)
-    fleet.stop_clock()
-    at(fleet, 2)
-    fleet.lend(fleet.hosts[1])
-    fleet.take_back()
-    assert fleet.now() == BEGIN_NS + 2_000_000_000
-
-
 def test_a_recording_that_goes_on_is_followed(tmp_path, clock):
     header, *records = of_this_boot(recorded_machine(status=None))
     log = GrowingLog(tmp_path, [header, *records[:10]])
@@ -231,11 +214,6 @@ def test_no_two_hosts_have_one_name(tmp_path, clock, hosts, names):
     fleet = Fleet(logs, clock=clock)
     assert [host.name for host in fleet.hosts] == names
     fleet.close()
-
-
-def test_names_that_a_person_gave_come_before_those_of_the_machines(play):
-    fleet = play(names=["lab@a", "lab@b"], gpu1=0, gpu2=0)
-    assert [host.name for host in fleet.hosts] == ["lab@a", "lab@b"]
 
 
 def test_a_training_is_refused_with_what_to_do(tmp_path, clock):

@@ -167,12 +167,6 @@ def test_a_session_of_which_a_host_says_what_can_not_be_is_left_out(host, wrong)
     assert len(host.snapshot().sessions) == 1
 
 
-def test_what_a_session_counts_and_does_is_as_the_host_tells_it_and_of_an_older_one_samples(host):
-    host.run(session(1), session(2, mode="inference", counts_steps=True))
-    found = [(each.mode, each.counts_steps) for each in host.snapshot().sessions]
-    assert found == [(None, False), ("inference", True)]
-
-
 def test_what_can_be_no_session_is_left_out(host):
     host.run("text", None, {}, {"session": 7}, {"session": ""}, session(1))
     assert len(host.snapshot().sessions) == 1
@@ -239,10 +233,6 @@ def test_a_gpu_is_not_free_that_somebody_may_use(machine):
     assert not free(machine)
 
 
-def test_another_gpus_process_and_processes_on_none_leave_it_free():
-    assert free(one_gpu(processes=(on_gpu(1), Process(2, "lin", "make"))))
-
-
 @pytest.mark.parametrize(
     "machine",
     [
@@ -256,10 +246,6 @@ def test_another_gpus_process_and_processes_on_none_leave_it_free():
 )
 def test_what_cannot_be_read_does_not_make_a_gpu_free(machine):
     assert not free(machine)
-
-
-def test_a_gpu_whose_memory_has_no_size_is_not_called_free():
-    assert not free(one_gpu(), facts(gpus=0))
 
 
 def test_a_full_table_may_lack_the_process_that_is_on_a_gpu():

@@ -150,25 +150,6 @@ async def test_it_is_tried_again_at_once_where_a_person_wants_it(failing, host):
     assert failing.boot_id == "boot-1"
 
 
-async def test_a_try_that_a_person_asks_for_makes_none_of_the_others_later(failing, host, clock):
-    await until(lambda: failing.retry_at_ns is not None)
-    for _ in range(3):
-        await retried(failing, host)
-        assert failing.retry_at_ns - clock() == SECOND
-
-
-async def test_it_is_tried_again_by_itself(host, monkeypatch):
-    monkeypatch.setattr(links, "BACK_OFF_S", (0.0,))
-    link = Link("box", connect=host.connect)
-    host.outcome = SshError("box refuses connections by ssh")
-    link.start()
-    await until(lambda: host.tries > 2)
-    host.outcome = None
-    await until(lambda: link.is_up)
-    await link.close()
-    assert host.connections[-1].is_closed
-
-
 async def test_a_person_is_wanted_where_a_later_try_does_no_better(failing, host):
     await until(lambda: failing.retry_at_ns is not None)
     host.outcome = SshError("box lets nobody in", may_pass=False)
@@ -180,14 +161,6 @@ async def test_a_person_is_wanted_where_a_later_try_does_no_better(failing, host
     failing.retry_now()
     await until(lambda: failing.problem == "that is not a host")
     assert failing.needs_person
-
-
-async def test_what_no_process_can_be_started_for_is_a_failure_like_others(failing, host):
-    await until(lambda: failing.retry_at_ns is not None)
-    host.outcome = OSError(11, "Resource temporarily unavailable")
-    failing.retry_now()
-    await until(lambda: "Resource temporarily unavailable" in failing.problem)
-    assert not failing.needs_person
 
 
 async def test_who_waits_for_the_first_connection_hears_of_a_failure(host, clock):
@@ -243,15 +216,6 @@ async def test_what_stands_is_asked_on_each_connection_as_things_stand_then(link
     assert [ask for ask, _ in host.connections[2].asked] == ["ping"]
 
 
-async def test_what_stands_before_the_first_connection_is_asked_on_it(host, clock):
-    link = Link("box", connect=host.connect, clock=clock)
-    link.add(Standing("watch", dict, lambda answer: None))
-    link.start()
-    await until(lambda: link.is_up)
-    assert "watch" in [ask for ask, _ in host.connections[0].asked]
-    await link.close()
-
-
 async def test_without_a_connection_nothing_is_asked(host, clock):
     link = Link("box", connect=host.connect, clock=clock)
     link.send("stop", lambda answer: pytest.fail("nothing was asked"))
@@ -277,18 +241,6 @@ async def test_a_host_that_answers_nothing_for_long_is_lost(link, host, clock):
     assert link.problem == "box stopped answering"
     assert first.is_closed
     assert link.lost_at_ns == clock()
-
-
-async def test_the_time_of_the_loss_is_that_of_the_first_failure(link, host, clock):
-    await until(lambda: link.is_up)
-    host.outcome = SshError("box refuses connections by ssh")
-    host.connections[0].lose()
-    lost_at_ns = clock()
-    await until(lambda: link.retry_at_ns is not None)
-    clock.now_ns += 5 * SECOND
-    link.retry_now()
-    await until(lambda: "refuses" in link.problem)
-    assert link.lost_at_ns == lost_at_ns
 
 
 @pytest.fixture
@@ -318,14 +270,6 @@ async def test_the_quickest_round_trip_tells_the_clocks_apart(link, pinged):
     assert link.times.round_trip_s == pytest.approx(0.1)
     assert link.times.monotonic_ns == pytest.approx(7.0 * SECOND)
     assert link.times.wall_s == pytest.approx(7.0)
-
-
-@pytest.mark.usefixtures("quick_pings")
-async def test_a_quick_round_trip_of_long_ago_counts_no_more(link, pinged):
-    await pinged(0.1, 7.0)
-    for _ in range(12):
-        await pinged(0.2, 8.0)
-    assert link.times.monotonic_ns == pytest.approx(8.0 * SECOND)
 
 
 @pytest.mark.usefixtures("quick_pings")

@@ -130,19 +130,6 @@ def test_what_is_here_already_is_not_sent_again(make):
     assert again.path.read_bytes() == LOG
 
 
-def test_what_is_asked_says_which_session_and_file_and_place(make):
-    mirror = make()
-    send(mirror, LOG)
-    (standing,) = mirror.link.standing
-    assert standing.ask == "follow"
-    assert standing.fields() == {
-        "session": "run-1",
-        "log_dir": "/logs",
-        "file": "session.jsonl",
-        **place_after(LOG, len(LOG))._asdict(),
-    }
-
-
 @pytest.mark.parametrize(
     "other",
     [
@@ -159,14 +146,6 @@ def test_another_log_of_that_name_takes_the_place_of_the_copy(make, other):
     assert send(again, other) == 0
     assert again.path.read_bytes() == other
     assert again.problem is None
-
-
-def test_a_copy_of_the_same_start_stays_while_it_is_sent_again(make):
-    mirror = make()
-    send(mirror, LOG)
-    send(mirror, LOG, start=0, end=600)
-    # Who reads the copy sees it never shrink.
-    assert mirror.path.read_bytes() == LOG
 
 
 def test_two_viewers_of_one_log_copy_it_together(make):
@@ -278,13 +257,6 @@ def test_a_stop_that_is_lost_is_said_until_the_session_is_seen_to_have_ended(mak
     assert mirror.refusal is not None
     answer(mirror, {"status": "stopped", "loss": None})
     assert mirror.refusal is None
-
-
-def test_closing_it_asks_no_more_and_can_be_done_twice(make):
-    mirror = make()
-    mirror.close()
-    mirror.close()
-    assert not mirror.link.standing
 
 
 numbers = st.one_of(st.integers(-2, 40), st.integers(), st.floats(), st.none(), st.text(max_size=3))

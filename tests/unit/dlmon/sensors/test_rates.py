@@ -33,18 +33,6 @@ docker0:   2000       1    0    0    0     0          0         0     2000      
 """
 
 
-def test_the_first_reading_has_no_rate():
-    with pytest.raises(ValueError, match="no earlier reading"):
-        Rates().per_second(0, 5)
-
-
-def test_a_rate_is_growth_per_second():
-    rates = Rates()
-    with pytest.raises(ValueError, match="no earlier"):
-        rates.per_second(0, 100, 7)
-    assert rates.per_second(2 * SECOND, 300, 7) == (100.0, 0.0)
-
-
 def test_a_counter_that_began_again_has_no_rate_once():
     rates = Rates()
     with pytest.raises(ValueError, match="no earlier"):
@@ -87,11 +75,6 @@ def test_only_the_named_disks_are_counted():
     )
 
 
-def test_a_diskstats_that_makes_no_sense_is_refused():
-    with pytest.raises(ValueError, match="understood"):
-        disk.bytes_moved("what is this", {"sda": "sda"})
-
-
 def test_physical_disks_are_those_with_hardware_behind_them(tmp_path: Path):
     for name in ("nvme0n1", "cciss!c0d0", "loop0", "zram0", "dm-0", "md0"):
         (tmp_path / name).mkdir()
@@ -131,11 +114,6 @@ def test_only_hardware_interfaces_are_counted_where_there_are_some():
 
 def test_all_interfaces_but_loopback_are_counted_where_none_is_hardware():
     assert network.bytes_moved(NET_DEV, frozenset()) == (2700, 2080)
-
-
-def test_a_net_dev_that_makes_no_sense_is_refused():
-    with pytest.raises(ValueError, match="understood"):
-        network.bytes_moved("a\nb\nc d e", frozenset())
 
 
 def machine_with_a_disk(root: Path) -> Path:
@@ -185,11 +163,3 @@ def test_network_rates_are_those_since_the_reading_before(tmp_path: Path):
     provider.fast(0)
     (tmp_path / "proc/net/dev").write_text(NET_DEV.replace("eth0: 700", f"eth0: {700 + 2**21}"))
     assert provider.fast(SECOND).network == Network(receive_mib_s=2.0, send_mib_s=0.0)
-
-
-def test_a_missing_proc_file_is_a_reason(tmp_path: Path):
-    provider = NetworkProvider(tmp_path)
-    provider.facts()
-    assert provider.fast(0).network == Network(
-        why=dict.fromkeys(("receive_mib_s", "send_mib_s"), "not reported here")
-    )

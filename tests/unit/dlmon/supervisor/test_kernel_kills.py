@@ -93,14 +93,6 @@ def test_a_process_that_moved_is_read_where_it_is_now(machine):
     assert kills.has_just_killed()
 
 
-def test_a_process_that_is_gone_is_read_where_it_was(machine):
-    kills = kills_of(machine)
-    (machine.root / f"proc/{PID}/cgroup").unlink()
-    kills.read(PID)
-    machine.count(1)
-    assert kills.has_just_killed()
-
-
 def test_a_process_that_is_ending_is_read_where_it_was(tmp_path):
     # In version 1 it is shown in the outermost group from then on.
     machine = Machine(tmp_path, *MACHINES["version 1"])
@@ -119,16 +111,3 @@ def test_without_a_group_that_counts_the_machine_s_count_holds(tmp_path, mount):
     assert not kills.has_just_killed()
     machine.count_of_machine(1)
     assert kills.has_just_killed()
-
-
-@pytest.mark.parametrize("text", ["", "oom_kill", "oom_kill many", "oom_kill_disable 0\n"])
-def test_a_count_that_can_t_be_read_says_nothing(machine, text):
-    kills = kills_of(machine)
-    for name in ("memory/job/memory.oom_control", "job/memory.events"):
-        machine.write(f"sys/fs/cgroup/{name}", text)
-    assert not kills.has_just_killed()
-
-
-def test_without_a_reading_nothing_is_said(machine):
-    machine.count(1)
-    assert not KernelKills(machine.root).has_just_killed()

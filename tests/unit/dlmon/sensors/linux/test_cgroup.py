@@ -138,11 +138,6 @@ def test_without_a_limit_nothing_is_claimed(tmp_path: Path):
     assert reading.memory is None
 
 
-def test_a_memory_limit_above_the_machine_is_none(tmp_path: Path):
-    root = v2_machine(tmp_path, {"slice/job/memory.max": str(2**40)})
-    assert CgroupProvider(root).facts().why["memory_limit_mib"] == "no memory limit is set"
-
-
 def test_limits_of_a_hybrid_machine(tmp_path: Path):
     root = hybrid_machine(
         tmp_path,
@@ -168,22 +163,6 @@ def test_limits_of_a_hybrid_machine(tmp_path: Path):
     cpu = provider.fast(SECOND).cpu
     assert cpu is not None
     assert cpu.limit_used_pct == 50.0
-
-
-def test_a_group_whose_time_is_not_reported_says_so(tmp_path: Path):
-    root = v2_machine(
-        tmp_path,
-        {
-            "slice/job/cpu.max": "100000 100000\n",
-            "slice/job/cpu.stat": "nr_periods 1\nnr_throttled 0\n",
-        },
-    )
-    provider = CgroupProvider(root)
-    provider.facts()
-    provider.fast(0)
-    assert provider.fast(SECOND).cpu == Cpu(
-        throttled_pct=0.0, why={"limit_used_pct": "not reported here"}
-    )
 
 
 def test_a_groups_swap_and_major_faults_count_where_its_memory_is_limited(tmp_path: Path):
@@ -237,22 +216,6 @@ def test_a_groups_swap_and_major_faults_of_version_1(tmp_path: Path):
     )
 
 
-def test_what_the_kernel_does_not_count_of_a_group_is_a_reason(tmp_path: Path):
-    root = v2_machine(
-        tmp_path,
-        {
-            "slice/job/memory.max": f"{512 * MIB}\n",
-            "slice/job/memory.stat": "inactive_file 0\n",
-        },
-    )
-    provider = CgroupProvider(root)
-    provider.facts()
-    reported = provider.slow(0).memory
-    assert reported is not None
-    assert reported.why["swap_used_mib"] == "not reported here"
-    assert "doesn't count" in reported.why["major_faults_s"]
-
-
 @pytest.mark.parametrize(
     ("limits", "swap_mib"),
     [
@@ -278,18 +241,3 @@ def test_a_machine_without_proc_says_so(tmp_path: Path):
         ("cpu_limit", "memory_limit_mib"), "not reported here"
     )
     assert provider.fast(0).cpu == Cpu(why=dict.fromkeys(CPU_FIELDS, "not reported here"))
-
-
-def test_a_group_that_vanishes_is_a_reason_and_no_error(tmp_path: Path):
-    root = v2_machine(
-        tmp_path,
-        {
-            "slice/job/cpu.max": "100000 100000\n",
-            "slice/job/memory.max": f"{MIB}\n",
-        },
-    )
-    provider = CgroupProvider(root)
-    provider.facts()
-    reading = provider.fast(0)
-    assert reading.cpu == Cpu(why=dict.fromkeys(CPU_FIELDS, "not reported here"))
-    assert reading.memory == Memory(why={"used_mib": "not reported here"})

@@ -138,22 +138,6 @@ def test_the_energy_of_many_gpus_is_read_in_the_slow_tier():
     assert {gpu.energy_j for gpu in provider.slow(0).gpus} == {1234.6}
 
 
-def test_a_denial_is_not_hidden_by_what_an_older_call_answers():
-    module = Module("a")
-    module.errors["memory_v2"] = NO_PERMISSION
-    provider, _ = opened(module)
-    assert gpus(provider)[0].why == {"memory_used_mib": "denied"}
-
-
-def test_what_failed_by_chance_is_asked_again():
-    module = Module("a")
-    module.errors["power"] = UNKNOWN
-    provider, _ = opened(module)
-    gpus(provider)
-    module.errors.clear()
-    assert gpus(provider) == (HEALTHY,)
-
-
 @pytest.mark.parametrize(
     ("value", "number", "field"),
     [
@@ -243,11 +227,6 @@ def test_a_null_handle_is_never_used():
     assert not [call for call in module.calls if call[1] == "null" and call[0] != "handle"]
 
 
-def test_an_idle_gpu_is_not_throttled():
-    assert throttle_reasons(0x1) == ()
-    assert throttle_reasons(0) == ()
-
-
 def test_throttle_reasons_are_words():
     assert throttle_reasons(0x4 | 0x20 | 0x8) == (
         "power cap",
@@ -300,16 +279,6 @@ def test_one_pcie_link_is_measured_with_each_sample_and_each_in_its_turn():
     assert measured_since_last(module) == ["a", "a"]
 
 
-def test_a_lost_gpu_does_not_keep_what_was_measured_before():
-    module = Module("a")
-    provider, _ = opened(module, pcie=True)
-    gpus(provider, 0)
-    module.errors[None, "a"] = LOST
-    assert gpus(provider, 0)[0].why["pcie_send_mib_s"] == "lost"
-    module.errors.clear()
-    assert gpus(provider, 60 * SECOND)[0].why["pcie_send_mib_s"] == "not measured yet"
-
-
 def test_a_gpu_that_is_no_longer_divided_is_asked_all_again():
     module = Module("a")
     module.values["mig"] = 1
@@ -320,17 +289,6 @@ def test_a_gpu_that_is_no_longer_divided_is_asked_all_again():
     module.errors.clear()
     provider.slow(0)
     assert gpus(provider) == (HEALTHY,)
-
-
-def test_a_gpu_that_cannot_be_divided_says_so_and_is_asked_once():
-    module = Module("a")
-    module.errors["mig"] = NOT_SUPPORTED
-    provider, _ = opened(module)
-    for t in range(3):
-        reported = provider.slow(t).gpus[0]
-        assert (reported.mig, reported.why["mig"]) == (None, "not supported")
-    assert module.calls.count(("mig", "a")) == 1
-    assert gpus(provider)[0].utilization_pct == 97
 
 
 @pytest.mark.parametrize(("used", "mib"), [(2**64 - 1, None), (None, None), (0, 0)])
@@ -395,15 +353,6 @@ def test_a_gpu_that_is_lost_while_it_is_introduced_is_introduced_again():
     gpus(provider, 0)
     assert provider.later_facts().gpus[0].sm_max_mhz == 1980
     assert provider.notices() == ["GPU 0: lost; it is tried again", "GPU 0: back"]
-
-
-def test_what_is_lost_between_two_samples_is_reported():
-    module = Module("a")
-    provider, _ = opened(module)
-    gpus(provider, 0)
-    module.errors["limit"] = LOST
-    provider.slow(0)
-    assert provider.notices() == ["GPU 0: lost; it is tried again"]
 
 
 def test_a_driver_that_is_loaded_later_introduces_its_gpus():

@@ -24,7 +24,6 @@ from dlmon.sensors.processes.table import (
     MAX_ON_GPUS,
     MAX_UNANSWERED,
     NO_ANSWER,
-    NOT_REPORTED,
     NOT_SEEN,
     ON_GPUS,
     ProcessTableReader,
@@ -220,15 +219,6 @@ def test_a_pid_that_is_used_again_is_another_process(machine: Machine):
     assert (row.cpu_pct, row.why["cpu_pct"]) == (None, "no earlier reading yet")
 
 
-def test_a_process_that_began_since_the_look_is_read_for_itself(machine: Machine):
-    machine.look()
-    machine.tree.slow(machine.t)
-    machine.process(20, command=b"late")
-    reported = machine.table.read(machine.t, Reading(gpu_processes=(GpuProcess(0, 20, 7),)))
-    assert reported.processes is not None
-    assert reported.processes[0].command == "late"
-
-
 def test_a_pid_that_proc_does_not_show_has_ended_or_is_hidden(machine: Machine):
     machine.tree.watch(os.getpid(), 0)
     row = machine.rows(GpuProcess(0, 77, 300))[77]
@@ -249,14 +239,6 @@ def test_where_a_drivers_pids_mean_nothing_no_row_claims_to_be_on_no_gpu(tmp_pat
     assert (ours.why["gpus"], ours.why["gpu_memory_mib"]) == (HOSTS_PID, HOSTS_PID)
     assert "gpus" not in theirs.why
     assert theirs.why["command"] == HOSTS_PID
-
-
-def test_gpu_memory_that_the_driver_does_not_report_is_a_reason(machine: Machine):
-    machine.process(20)
-    row = machine.rows(GpuProcess(0, 20, 300), GpuProcess(1, 20, None))[20]
-    assert row.gpus == (0, 1)
-    assert row.gpu_memory_mib is None
-    assert row.why["gpu_memory_mib"] == NOT_REPORTED
 
 
 def test_where_a_driver_will_not_report_its_processes_no_row_claims_to_be_on_no_gpu(
@@ -293,11 +275,6 @@ def test_without_a_driver_nothing_can_be_on_a_gpu(machine: Machine, monkeypatch)
         nvidia.load_pynvml()
     for state in (no_driver.value.state, STATES[DRIVER_NOT_LOADED]):
         assert without_gpus(machine, "no driver", state).why.keys().isdisjoint(ON_GPUS)
-
-
-def test_where_there_is_no_proc_that_is_the_reason(tmp_path: Path):
-    machine = Machine(tmp_path / "absent")
-    assert machine.look() == Reading(why={"processes": "not reported here"})
 
 
 def test_a_process_that_does_not_answer_keeps_nobody_waiting(tmp_path: Path, monkeypatch):
@@ -342,16 +319,6 @@ def test_a_user_whose_name_is_not_known_in_time_is_a_number(tmp_path: Path):
     assert reported[0].user == str(tmp_path.stat().st_uid)
 
 
-def test_an_answer_that_comes_late_is_reported_from_then_on():
-    answer = threading.Event()
-    answers = TimedLookups(lambda key: answer.wait(60) and key * 2, patience_s=0.001)
-    assert answers.get([4]) == {}
-    thread = answers._unanswered[4]
-    answer.set()
-    thread.join(60)
-    assert answers.get([4]) == {4: 8}
-
-
 def test_questions_that_nobody_answers_take_few_threads():
     answer = threading.Event()
     asked = []
@@ -362,15 +329,6 @@ def test_questions_that_nobody_answers_take_few_threads():
         assert len(asked) <= MAX_UNANSWERED
     finally:
         answer.set()
-
-
-def test_what_is_not_asked_any_more_is_forgotten():
-    asked = []
-    answers = TimedLookups(lambda key: asked.append(key) or key)
-    assert answers.get([1, 2]) == {1: 1, 2: 2}
-    assert answers.get([2]) == {2: 2}
-    assert answers.get([1, 2]) == {1: 1, 2: 2}
-    assert sorted(asked) == [1, 1, 2]
 
 
 def test_on_a_large_machine_idle_processes_are_read_in_turns(tmp_path: Path, monkeypatch):
@@ -399,17 +357,6 @@ def test_a_busy_process_of_a_large_machine_is_read_each_time(tmp_path: Path, mon
         looking.update(number * LOOK, {})
         assert looking.samples[119].t == number * LOOK
     assert looking.samples[119].cpu_pct == 100
-
-
-def test_the_percent_of_one_that_was_not_read_for_long_is_of_all_that_time(tmp_path: Path):
-    machine = Machine(tmp_path)
-    machine.process(7)
-    looking = Scan(str(tmp_path))
-    looking.find(7, 0)
-    machine.process(7, cpu_s=10.0)
-    look = looking.find(7, 20 * SECOND)
-    assert look is not None
-    assert look.cpu_pct == 50
 
 
 @given(

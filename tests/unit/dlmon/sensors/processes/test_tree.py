@@ -111,10 +111,6 @@ def test_a_line_that_is_no_stat_is_refused(text):
         parse_stat(text)
 
 
-def test_descendants_are_found_over_generations():
-    assert descendants([10], {11: 10, 12: 11, 13: 12, 20: 1, 21: 20}) == {11, 12, 13}
-
-
 @given(st.dictionaries(st.integers(2, 40), st.integers(1, 40)))
 def test_descendants_end_for_any_parents_and_hold_all_children(parents):
     found = descendants([1], parents)
@@ -139,14 +135,6 @@ def test_a_tree_adds_up_its_processes(proc: Proc):
     assert tree(provider, SECOND) == ProcessTree(
         cpu_pct=150.0, rss_mib=9, processes=3, threads=4, major_faults_s=0.0, blocked=0
     )
-
-
-def test_cpu_time_is_counted_from_one_reading_to_the_next(proc: Proc):
-    proc.stat(10, ticks=10_000)
-    provider = watching(proc, 10)
-    assert tree(provider, SECOND).cpu_pct == 0.0
-    proc.stat(10, ticks=10_000 + TICKS_PER_S)
-    assert tree(provider, 3 * SECOND).cpu_pct == 50.0
 
 
 def test_a_new_child_joins_in_the_slow_tier_without_its_past(proc: Proc):
@@ -191,13 +179,6 @@ def test_the_end_of_the_last_process_is_said(proc: Proc):
     assert tree(provider, 2 * SECOND).why == dict.fromkeys(FIELDS, "the process has ended")
 
 
-def test_a_zombie_has_ended(proc: Proc):
-    proc.stat(10)
-    provider = watching(proc, 10)
-    proc.stat(10, state="Z")
-    assert tree(provider, SECOND).why["cpu_pct"] == "the process has ended"
-
-
 def test_a_pid_that_is_used_again_is_another_process(proc: Proc):
     proc.stat(10, started=100)
     provider = watching(proc, 10)
@@ -207,12 +188,6 @@ def test_a_pid_that_is_used_again_is_another_process(proc: Proc):
 
 def test_a_pid_that_never_was_is_said_so(proc: Proc):
     assert tree(watching(proc, 4711), SECOND).why == dict.fromkeys(FIELDS, "no such process")
-
-
-def test_where_there_is_no_proc_that_is_the_reason(tmp_path: Path):
-    provider = ProcessProvider(tmp_path / "absent")
-    provider.watch(1, 0)
-    assert tree(provider, SECOND).why["cpu_pct"] == "not reported here"
 
 
 def test_the_busiest_thread_is_measured_between_slow_readings(proc: Proc):
@@ -274,14 +249,6 @@ def test_where_the_kernel_does_not_count_reads_that_is_the_reason(proc: Proc, io
     assert (reported.read_mib_s, list(reported.why)) == (None, ["read_mib_s"])
 
 
-def test_those_of_its_processes_are_counted_that_wait_for_a_disk(proc: Proc):
-    proc.stat(10)
-    proc.stat(11, parent=10)
-    provider = watching(proc, 10)
-    proc.stat(11, parent=10, state="D")
-    assert tree(provider, SECOND).blocked == 1
-
-
 @pytest.mark.parametrize("schedstat", ["", "0 0 0\n", "what is this\n"])
 def test_where_the_kernel_does_not_count_waits_that_is_the_reason(proc: Proc, schedstat):
     (proc.folder / "self" / "schedstat").write_text(schedstat)
@@ -291,25 +258,6 @@ def test_where_the_kernel_does_not_count_waits_that_is_the_reason(proc: Proc, sc
     reported = threads_of(provider, 5 * SECOND)
     assert (reported.cpu_wait_pct, list(reported.why)) == (None, ["cpu_wait_pct"])
     assert reported.busiest_thread_pct == 100 * 10 / TICKS_PER_S / 5
-
-
-def test_while_no_thread_runs_none_waits_for_a_cpu(proc: Proc):
-    proc.stat(10, ticks=50)
-    provider = watching(proc, 10)
-    reported = threads_of(provider, 5 * SECOND)
-    assert (reported.cpu_wait_pct, reported.why) == (0.0, {})
-
-
-def test_without_a_window_what_threads_did_is_unknown_and_not_as_before(proc: Proc):
-    proc.stat(10, threads={10: 50})
-    provider = watching(proc, 10)
-    provider.slow(5 * SECOND)
-    provider.watch(10, 6 * SECOND)
-    why = dict.fromkeys(
-        ("busiest_thread_pct", "busiest_process_pct", "cpu_wait_pct", "read_mib_s"),
-        "no earlier reading yet",
-    )
-    assert provider.slow(6 * SECOND).process == ProcessTree(why=why)
 
 
 def test_a_child_whose_pid_was_a_strangers_before_is_found(proc: Proc):

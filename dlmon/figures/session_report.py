@@ -55,16 +55,13 @@ from dlmon.figures.tables import (
 from dlmon.log.directory import list_sessions, read_entry
 from dlmon.log.folder import LogError, log_directory_of, reason_of
 from dlmon.log.follower import LogFollower
-from dlmon.log.label import Label, read_label
+from dlmon.log.label import read_label
 from dlmon.options.jobs import recorded_options
 from dlmon.options.option import as_text
 from dlmon.records import (
     FRAMEWORKS,
-    Alert,
     Epoch,
-    GpuFacts,
     Model,
-    Notice,
     Process,
     Profile,
     Record,
@@ -74,7 +71,6 @@ from dlmon.records import (
     to_json,
 )
 from dlmon.session.figures import OnRead, ignore
-from dlmon.session.gaps import Gap
 from dlmon.session.metric_figures import figures_json, metric_figures
 from dlmon.session.session import Session
 from dlmon.session.snapshot import Snapshot
@@ -145,7 +141,77 @@ def session_report(path: Path, full: bool = False, on_read: OnRead = ignore) -> 
             kept = redaction.record(record)
             session.fold(kept)
             metric_curves.fold(kept)
-    return _Gathered(path, session, metric_curves, status, redaction, full).report()
+    snapshot = session.snapshot(ended=status == Status.INTERRUPTED)
+    if snapshot.header.is_machine_recording:
+        # Nothing ran whose time or whose figures there is anything to say of.
+        snapshot = replace(snapshot, account={}, validity=None)
+    it, header, text = (
+        Outcome(session, snapshot, status, read_label(path)),
+        snapshot.header,
+        redaction.text,
+    )
+    entries = list_sessions(log_directory_of(path))
+    earlier = earlier_sessions(entries, header, metric=metric_of(snapshot))
+    comparison = comparison_of(snapshot, earlier)
+    longest = sorted(longest_gaps(snapshot.gaps, SHOWN_GAPS), key=lambda gap: gap.start)
+    gaps = [Mark(_at_s(gap.start, it), text(gap_of_session(gap, snapshot))) for gap in longest]
+    figures = with_texts(
+        tuple(
+            (name, said)
+            for name, said in summary_rows(it)
+            if name != METRICS and (full or name != COMMAND)
+        ),
+        text,
+    )
+    heading, command = _heading(it), _command(snapshot)
+    output = tuple(line.text for line in snapshot.output[-SHOWN_OUTPUT:])
+    trainers = session.trainers.known.values()
+    environment = environment_rows(header, snapshot.model, trainers)
+    environment += [("host", header.host), ("log", str(path))] if full else []
+    options = redaction.options(header.options)
+    sections = (
+        heading,
+        *_verdict(snapshot, comparison),
+        *describe_comparison(comparison),
+        OverTime(),
+        account_section(snapshot),
+        _under(
+            "The longest times without a batch",
+            [(units.clock(mark.at_s), mark.text) for mark in gaps],
+        ),
+        Figures("Figures", tuple(row for row in figures if row[0] not in _JUDGED)),
+        metric_table(metric_figures(snapshot.epochs, session.learning), epoch_word(header)),
+        loop_table(snapshot),
+        epoch_table(snapshot.epochs, snapshot.model),
+        *(
+            section
+            for number, profile in enumerate(session.profiles)
+            for section in describe_profile(profile, "" if number else "Profiles")
+        ),
+        _under("Notices", [(units.clock(_at_s(n.t, it)), n.text) for n in snapshot.notices]),
+        _under("Environment", environment),
+        _under(
+            "Options",
+            [
+                (name.replace("_", " "), as_word(value))
+                for name, value in options.items()
+                if value not in (None, "", False) and name != "backend"
+            ],
+        ),
+        Code("To run it again", (command,)) if command is not None else None,
+        _processes(snapshot) if full else None,
+        Code("Output", output) if full and output else None,
+    )
+    return SessionReport(
+        id=text(header.id),
+        title=text(heading.text),
+        sections=with_texts(tuple(one for one in sections if one is not None), text),
+        figures=figures,
+        session=session,
+        metric_curves=metric_curves.renamed(text),
+        marks=(*epoch_marks(session), *gaps),
+        as_json=redaction.value({**_json(it, comparison, full), "options": options}),
+    )
 
 
 def records_of(follower: LogFollower, on_read: OnRead = ignore) -> Iterator[Record]:
@@ -162,211 +228,127 @@ def records_of(follower: LogFollower, on_read: OnRead = ignore) -> Iterator[Reco
         raise LogError(f"{follower.path} can't be read: {reason_of(error)}") from None
 
 
-@dataclass(frozen=True)
-class _Gathered:
-    """A session that was read to its end, and what is made of it."""
+def _at_s(t: int, it: Outcome) -> float:
+    return (t - it.session.header.t) / 1e9
 
-    path: Path
-    session: Session
-    metric_curves: MetricCurves
-    status: Status
-    redaction: Redaction
-    full: bool
 
-    def report(self) -> SessionReport:
-        snapshot = self.session.snapshot(ended=self.status == Status.INTERRUPTED)
-        if snapshot.header.is_machine_recording:
-            # Nothing ran whose time or whose figures there is anything to say of.
-            snapshot = replace(snapshot, account={}, validity=None)
-        text = self.redaction.text
-        header = snapshot.header
-        workload = WORKLOADS.get(header.workload)
-        label = read_label(self.path)
-        gaps = [
-            Mark((gap.start - header.t) / 1e9, text(gap_of_session(gap, snapshot)))
-            for gap in sorted(longest_gaps(snapshot.gaps, SHOWN_GAPS), key=_begin_of)
-        ]
-        listed = list_sessions(log_directory_of(self.path))
-        entries = earlier_sessions(listed, header, metric=metric_of(snapshot))
-        comparison = comparison_of(snapshot, entries)
-        figures = tuple(
-            (name, said)
-            for name, said in summary_rows(Outcome(self.session, snapshot, self.status, label))
-            if name != METRICS and (self.full or name != COMMAND)
-        )
-        metrics = metric_figures(snapshot.epochs, self.session.learning)
-        ran = (header.workload or NO_WORKLOAD) + (f" – {workload.title}" if workload else "")
-        when = units.day_and_time(header.wall)
-        heading = Heading(
-            label.name or header.id,
-            (f"{ran} · {when} · {self.status}", ", ".join(identity(self.session.facts))),
-        )
-        sections = [
-            heading,
-            *self._verdict(snapshot, comparison),
-            *describe_comparison(comparison),
-            OverTime(),
-            account_section(snapshot),
-            _under(
-                "The longest times without a batch",
-                [(units.clock(mark.at_s), mark.text) for mark in gaps],
-            ),
-            Figures("Figures", tuple(row for row in figures if row[0] not in _JUDGED)),
-            metric_table(metrics, epoch_word(header)),
-            loop_table(snapshot),
-            epoch_table(snapshot.epochs, snapshot.model),
-            *(
-                section
-                for number, profile in enumerate(self.session.profiles)
-                for section in describe_profile(profile, "" if number else "Profiles")
-            ),
-            _under("Notices", [self._notice(notice) for notice in snapshot.notices]),
-            _under("Environment", self._environment(snapshot)),
-            _under("Options", self._options(snapshot)),
-        ]
-        command = self._command(snapshot)
-        if command is not None:
-            sections.append(Code("To run it again", (command,)))
-        if self.full:
-            sections.append(_processes(snapshot))
-            output = tuple(line.text for line in snapshot.output[-SHOWN_OUTPUT:])
-            sections.append(Code("Output", output) if output else None)
-        return SessionReport(
-            id=text(header.id),
-            title=text(heading.text),
-            sections=with_texts(tuple(one for one in sections if one is not None), text),
-            figures=with_texts(figures, text),
-            session=self.session,
-            metric_curves=self.metric_curves.renamed(text),
-            marks=(*epoch_marks(self.session), *gaps),
-            as_json=self._json(snapshot, comparison, label),
-        )
+def _heading(it: Outcome) -> Heading:
+    header = it.snapshot.header
+    workload = WORKLOADS.get(header.workload)
+    ran = (header.workload or NO_WORKLOAD) + (f" – {workload.title}" if workload else "")
+    facts = f"{ran} · {units.day_and_time(header.wall)} · {it.status}"
+    return Heading(it.label.name or header.id, (facts, ", ".join(identity(it.session.facts))))
 
-    def _verdict(self, snapshot: Snapshot, comparison: Comparison) -> Iterator[Section]:
-        """Yield what it found, and what speaks for its figures or against them."""
-        found = (
-            self._headline(snapshot),
-            comparison.against_nearest(),
-            comparison.against_before(),
-            *_limit_sentences(snapshot),
-        )
-        yield Note(tuple(as_sentence(one) for one in found if one), "verdict")
-        if snapshot.validity is not None and snapshot.validity.is_valid:
-            yield Note(("Nothing casts doubt on these figures.",), "good")
-        elif snapshot.validity is not None:
-            yield Note(("Take these figures with care.",), "warning")
-            yield Note(tuple(map(as_sentence, snapshot.validity.against.values())), "list")
 
-    def _headline(self, snapshot: Snapshot) -> str:
-        result, timing = snapshot.result, timing_of(snapshot)
-        if result is not None and result.error:
-            return f"failed: {result.error}"
-        if timing is not None and snapshot.header.workload in WORKLOADS:
-            return f"{units.band(timing)} {timed_unit(metric_of(snapshot))}"
-        if snapshot.samples_per_second is not None:
-            unit = units.rate_unit(snapshot.counts_steps)
-            return units.throughput(snapshot.samples_per_second, unit=unit)
-        return ""
+def _verdict(snapshot: Snapshot, comparison: Comparison) -> Iterator[Section]:
+    """Yield what it found, and what speaks for its figures or against them."""
+    limit = snapshot.limit
+    found = (
+        _headline(snapshot),
+        comparison.against_nearest(),
+        comparison.against_before(),
+        limit.text if limit else "",
+        f"Try: {limit.advice}" if limit and limit.advice else "",
+    )
+    yield Note(tuple(as_sentence(one) for one in found if one), "verdict")
+    if snapshot.validity is not None and snapshot.validity.is_valid:
+        yield Note(("Nothing casts doubt on these figures.",), "good")
+    elif snapshot.validity is not None:
+        yield Note(("Take these figures with care.",), "warning")
+        yield Note(tuple(map(as_sentence, snapshot.validity.against.values())), "list")
 
-    def _notice(self, notice: Notice | Alert) -> Row:
-        at_s = (notice.t - self.session.header.t) / 1e9
-        return units.clock(at_s), notice.text
 
-    def _environment(self, snapshot: Snapshot) -> list[Row]:
-        header = snapshot.header
-        trainers = self.session.trainers.known.values()
-        rows = environment_rows(header, snapshot.model, trainers)
-        if self.full:
-            rows += [("host", header.host), ("log", str(self.path))]
-        return rows
+def _headline(snapshot: Snapshot) -> str:
+    result, timing = snapshot.result, timing_of(snapshot)
+    if result is not None and result.error:
+        return f"failed: {result.error}"
+    if timing is not None and snapshot.header.workload in WORKLOADS:
+        return f"{units.band(timing)} {timed_unit(metric_of(snapshot))}"
+    if snapshot.samples_per_second is not None:
+        unit = units.rate_unit(snapshot.counts_steps)
+        return units.throughput(snapshot.samples_per_second, unit=unit)
+    return ""
 
-    def _options(self, snapshot: Snapshot) -> list[Row]:
-        options = self.redaction.options(snapshot.header.options)
-        return [
-            (name.replace("_", " "), as_word(value))
-            for name, value in options.items()
-            if value not in (None, "", False) and name != "backend"
-        ]
 
-    def _command(self, snapshot: Snapshot) -> str | None:
-        header = snapshot.header
-        options, workload = recorded_options(header), WORKLOADS.get(header.workload)
-        if options is None or workload is None:
-            return None
-        if options.batch_size == workload.batch_size:
-            options = replace(options, batch_size=None)
-        if options.epochs == workload.epochs:
-            options = replace(options, epochs=None)
-        return self.redaction.text(options.command_line(workload))
+def _command(snapshot: Snapshot) -> str | None:
+    header = snapshot.header
+    options, workload = recorded_options(header), WORKLOADS.get(header.workload)
+    if options is None or workload is None:
+        return None
+    if options.batch_size == workload.batch_size:
+        options = replace(options, batch_size=None)
+    if options.epochs == workload.epochs:
+        options = replace(options, epochs=None)
+    return options.command_line(workload)
 
-    def _json(self, snapshot: Snapshot, comparison: Comparison, label: Label) -> dict[str, Any]:
-        header, result, validity = snapshot.header, snapshot.result, snapshot.validity
-        evaluation = snapshot.evaluation
-        # What stands beside it here, made of what is not left out.
-        hidden = ["name", "account", "valid", "against", "options", "loops", "t"]
-        hidden += [] if self.full else ["log"]
-        machine = to_json(self.session.facts)
-        if not self.full:
-            machine["gpus"] = _without_ids(self.session.facts.gpus)
-        whole = {
-            "session": header.id,
-            "name": label.name,
-            "note": label.note,
-            "workload": header.workload,
-            "status": str(self.status),
-            "wall": header.wall,
-            "host": header.host if self.full else None,
-            "options": self.redaction.options(header.options),
-            "versions": header.versions,
-            "machine": machine,
-            "model": to_json(snapshot.model) if snapshot.model is not None else None,
-            "result": None
-            if result is None
-            else {name: value for name, value in to_json(result).items() if name not in hidden},
-            "figures": summary_numbers(Outcome(self.session, snapshot, self.status, label)),
-            "limit": None if snapshot.limit is None else snapshot.limit.text,
-            "advice": None if snapshot.limit is None else snapshot.limit.advice or None,
-            "account": {str(part): seconds for part, seconds in snapshot.account.items()},
-            "valid": None if validity is None else validity.is_valid,
-            "against": {} if validity is None else {str(d): t for d, t in validity.against.items()},
-            "comparison": [
-                {
-                    # The label of a row may hold a whole command, with its secrets.
-                    "label": comparison.names.get(row.session or "", row.label),
-                    **{name: getattr(row, name) for name in _OF_ROW},
-                }
-                for row in comparison.rows
-            ],
-            "metrics": figures_json(metric_figures(snapshot.epochs, self.session.learning)),
-            "loops": to_json(snapshot.longest_loops(MOST_LOOPS)) if snapshot.loops[1:] else [],
-            "evaluation": None if evaluation is None else evaluation_json(evaluation),
-            "epochs": [self._epoch_json(epoch) for epoch in snapshot.epochs],
-            "profiles": [self._profile_json(profile) for profile in self.session.profiles],
-            "notices": [
-                {"at_s": (notice.t - header.t) / 1e9, "text": notice.text}
-                for notice in snapshot.notices
-            ],
-            "command": self._command(snapshot),
-        }
-        cleaned: dict[str, Any] = self.redaction.value(whole)
-        return cleaned
 
-    def _profile_json(self, profile: Profile) -> dict[str, Any]:
-        hidden = ("t", "request", "begin", "end")
-        known = {name: value for name, value in to_json(profile).items() if name not in hidden}
-        return {"at_s": ((profile.begin or profile.t) - self.session.header.t) / 1e9, **known}
+def _json(it: Outcome, comparison: Comparison, full: bool) -> dict[str, Any]:
+    session, snapshot, label = it.session, it.snapshot, it.label
+    header, result, validity = snapshot.header, snapshot.result, snapshot.validity
+    evaluation = snapshot.evaluation
+    # What stands beside it here, made of what is not left out.
+    hidden = ["name", "account", "valid", "against", "options", "loops", "t"]
+    hidden += [] if full else ["log"]
+    machine, gpus = to_json(session.facts), session.facts.gpus
+    if not full and gpus is not None:
+        # Without what tells one from all others of its kind.
+        machine["gpus"] = [to_json(replace(gpu, uuid=None, bus_id=None)) for gpu in gpus]
+    return {
+        "session": header.id,
+        "name": label.name,
+        "note": label.note,
+        "workload": header.workload,
+        "status": str(it.status),
+        "wall": header.wall,
+        "host": header.host if full else None,
+        "versions": header.versions,
+        "machine": machine,
+        "model": to_json(snapshot.model) if snapshot.model is not None else None,
+        "result": None
+        if result is None
+        else {name: value for name, value in to_json(result).items() if name not in hidden},
+        "figures": summary_numbers(it),
+        "limit": None if snapshot.limit is None else snapshot.limit.text,
+        "advice": None if snapshot.limit is None else snapshot.limit.advice or None,
+        "account": {str(part): seconds for part, seconds in snapshot.account.items()},
+        "valid": None if validity is None else validity.is_valid,
+        "against": {} if validity is None else {str(d): t for d, t in validity.against.items()},
+        "comparison": [
+            {
+                # The label of a row may hold a whole command, with its secrets.
+                "label": comparison.names.get(row.session or "", row.label),
+                **{name: getattr(row, name) for name in _OF_ROW},
+            }
+            for row in comparison.rows
+        ],
+        "metrics": figures_json(metric_figures(snapshot.epochs, session.learning)),
+        "loops": to_json(snapshot.longest_loops(MOST_LOOPS)) if snapshot.loops[1:] else [],
+        "evaluation": None if evaluation is None else evaluation_json(evaluation),
+        "epochs": [_epoch_json(epoch, it) for epoch in snapshot.epochs],
+        "profiles": [_profile_json(profile, it) for profile in session.profiles],
+        "notices": [
+            {"at_s": _at_s(notice.t, it), "text": notice.text} for notice in snapshot.notices
+        ],
+        "command": _command(snapshot),
+    }
 
-    def _epoch_json(self, epoch: Epoch) -> dict[str, Any]:
-        began = self.session.header.t
-        return {
-            "epoch": epoch.epoch + 1,
-            "begin_s": (epoch.begin - began) / 1e9,
-            "seconds": (epoch.end - epoch.begin) / 1e9,
-            "train_s": (epoch.train_end - epoch.begin) / 1e9,
-            "whole": epoch.whole,
-            "samples": epoch.samples,
-            "metrics": epoch.metrics,
-        }
+
+def _profile_json(profile: Profile, it: Outcome) -> dict[str, Any]:
+    hidden = ("t", "request", "begin", "end")
+    known = {name: value for name, value in to_json(profile).items() if name not in hidden}
+    return {"at_s": _at_s(profile.begin or profile.t, it), **known}
+
+
+def _epoch_json(epoch: Epoch, it: Outcome) -> dict[str, Any]:
+    return {
+        "epoch": epoch.epoch + 1,
+        "begin_s": _at_s(epoch.begin, it),
+        "seconds": (epoch.end - epoch.begin) / 1e9,
+        "train_s": (epoch.train_end - epoch.begin) / 1e9,
+        "whole": epoch.whole,
+        "samples": epoch.samples,
+        "metrics": epoch.metrics,
+    }
 
 
 def _under(heading: str, rows: Sequence[Row]) -> Figures | None:
@@ -393,25 +375,6 @@ def _processes(snapshot: Snapshot) -> Table | None:
         (True, False, False, True, True, False),
         heading="Processes at the end",
     )
-
-
-def _limit_sentences(snapshot: Snapshot) -> tuple[str, ...]:
-    """Return what limited it, and what to try where the readings speak for something."""
-    limit = snapshot.limit
-    if limit is None:
-        return ()
-    return (limit.text, f"Try: {limit.advice}" if limit.advice else "")
-
-
-def _begin_of(gap: Gap) -> int:
-    return gap.start
-
-
-def _without_ids(gpus: Sequence[GpuFacts] | None) -> list[Any] | None:
-    """Return GPUs without what tells one from all others of its kind."""
-    if gpus is None:
-        return None
-    return [to_json(replace(gpu, uuid=None, bus_id=None)) for gpu in gpus]
 
 
 def environment_rows(

@@ -13,8 +13,6 @@ from dlmon.statistics.series import Series
 
 # A report of an hour is to have under 500 KB, one of a day under 3 MB; a number takes about six.
 _VALUES, _VALUES_OF_AN_HOUR = 40_000, 12_000
-# However much else a report holds.
-_FEWEST_VALUES = 10_000
 _LONGEST_H = 24.0
 _MOST_MARKS = 200
 _MOST_LINES = 16
@@ -123,9 +121,7 @@ def _overlaid(session: Session, name: str) -> Iterator[_Quantity]:
             yield replace(each, label=name)
 
 
-def charts_of(
-    sessions: Sequence[Session], names: Sequence[str], values_beside: int = 0
-) -> tuple[Chart, ...]:
+def charts_of(sessions: Sequence[Session], names: Sequence[str]) -> tuple[Chart, ...]:
     """Return the charts of one session, or those of several from their starts on.
 
     Sessions that count steps have a chart of throughput of their own.
@@ -133,7 +129,6 @@ def charts_of(
     Args:
         sessions: that were read to their ends.
         names: what to call each.
-        values_beside: how many other numbers the report is to hold.
     """
     if len(sessions) == 1:
         found = list(_quantities_of(sessions[0]))
@@ -143,7 +138,7 @@ def charts_of(
         title: [each for each in found if each.chart == title and each.length_ns][:_MOST_LINES]
         for title in _CHARTS
     }
-    width_ns = _width_of([each.length_ns for of in drawn.values() for each in of], values_beside)
+    width_ns = _width_of([each.length_ns for of in drawn.values() for each in of])
     return tuple(
         Chart(
             title=THROUGHPUT if title == IN_STEPS and not drawn[THROUGHPUT] else title,
@@ -157,10 +152,10 @@ def charts_of(
     )
 
 
-def _width_of(lengths_ns: Sequence[int], values_beside: int) -> int:
+def _width_of(lengths_ns: Sequence[int]) -> int:
     """Return how wide columns must be for a report that isn't too large."""
     hours = min(max(lengths_ns, default=0) / 3.6e12, _LONGEST_H)
-    room = max(_FEWEST_VALUES, _VALUES + _VALUES_OF_AN_HOUR * hours - values_beside)
+    room = _VALUES + _VALUES_OF_AN_HOUR * hours
     width_ns = _FINEST_NS
     while sum(3 * length_ns / width_ns for length_ns in lengths_ns) > room:
         width_ns *= 2

@@ -109,12 +109,11 @@ def make_report(
     )
     names = _names(reports)
     metrics = metric_charts([report.metric_curves for report in reports], names)
-    beside = 4 * sum(len(line.xs) for chart in metrics for line in chart.lines)
     return Report(
         sessions=reports,
         sweeps=tuple(sweep_report(path, full) for path in sweeps),
         names=names,
-        charts=charts_of([report.session for report in reports], names, beside) if reports else (),
+        charts=charts_of([report.session for report in reports], names) if reports else (),
         metrics=metrics,
         marks=reports[0].marks if len(reports) == 1 else (),
         together=_together(reports, names) if len(reports) > 1 else None,

@@ -174,10 +174,11 @@ def address_of(text: str, *, here: bool = True) -> Address:
     from importlib.util import find_spec
     from urllib.parse import parse_qs, urlsplit
 
+    no_address = AddressError(f"an alert needs an address such as {EXAMPLE}")
     scheme = _SCHEME.match(text)
     usable = text.isprintable() and not any(map(str.isspace, text))
     if scheme is None or not usable or len(text) > LONGEST_ADDRESS:
-        raise AddressError(f"an alert needs an address such as {EXAMPLE}")
+        raise no_address
     kind, over = scheme[1].lower(), scheme[2]
     if over is not None and kind not in _NAMED:
         raise AddressError(f"before the + of an address stands one of {', '.join(_NAMED)}")
@@ -193,11 +194,9 @@ def address_of(text: str, *, here: bool = True) -> Address:
         name, _ = parts.hostname, parts.port
     except ValueError:
         name = None
-    if not name:
-        raise AddressError(f"the address of an alert has no host: write one such as {EXAMPLE}")
-    service = _NAMED[kind] if over is not None else _service_at(name)
-    if service is Service.NTFY and not parts.path.strip("/"):
-        raise AddressError(f"an address of ntfy ends with its topic: {EXAMPLE}")
+    service = _NAMED[kind] if over is not None else _service_at(name or "")
+    if not name or (service is Service.NTFY and not parts.path.strip("/")):
+        raise no_address
     if service is Service.TELEGRAM and not parse_qs(parts.query).get("chat_id"):
         raise AddressError(_NO_TELEGRAM_CHAT)
     return Address(service, plain, _shown_host(parts))

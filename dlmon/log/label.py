@@ -34,21 +34,14 @@ class Label:
 
 def refuse_name(name: str) -> str | None:
     """Say in one sentence why nothing can be called that; None where it can."""
-    length = len(name.strip())
-    if not 1 <= length <= LONGEST_NAME:
-        return f"a name has 1 to {LONGEST_NAME} characters, not {length:,}"
-    if name != clean(name):
-        return "a name has no control characters and no invisible ones"
-    if name != name.strip():
-        return f"leave out the blanks around {quoted(name.strip())}"
-    for part in _MEANS_MORE:
-        if part in name:
-            return f'a name has no "{part}": {quoted(name)} can\'t be one'
-    if name.startswith("-"):
-        return f"a name can't start with a hyphen, as {quoted(name)} does"
-    if runs_before_last(name) is not None:
-        return f'"{name}" means a session by when it began: choose another name'
-    return None
+    means_more = any(part in name for part in _MEANS_MORE) or runs_before_last(name) is not None
+    is_plain = name == clean(name).strip() and not name.startswith("-")
+    if 1 <= len(name) <= LONGEST_NAME and is_plain and not means_more:
+        return None
+    return (
+        f"{quoted(name)} can't be a name: it has 1 to {LONGEST_NAME} visible characters, none of "
+        ", * ? [ /, no hyphen or blank first, and does not end in .jsonl or mean the last session"
+    )
 
 
 def runs_before_last(text: str) -> int | None:
@@ -62,11 +55,9 @@ def runs_before_last(text: str) -> int | None:
 
 def refuse_note(note: str) -> str | None:
     """Say in one sentence why something can't be noted; None where it can."""
-    if len(note) > LONGEST_NOTE:
-        return f"a note has {LONGEST_NOTE:,} characters at most, not {len(note):,}"
-    if note != clean(note):
-        return "a note is one line, without control characters and invisible ones"
-    return None
+    if len(note) <= LONGEST_NOTE and note == clean(note):
+        return None
+    return f"a note is one line of at most {LONGEST_NOTE:,} visible characters"
 
 
 def read_label(log: Path) -> Label:

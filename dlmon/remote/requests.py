@@ -14,8 +14,8 @@ from typing import Any, TypeVar
 
 from dlmon.exit_codes import FAILED
 from dlmon.launch.job import Job
-from dlmon.log.folder import LogError, place_options
-from dlmon.log.label import Label, refuse_name, refuse_note
+from dlmon.log.folder import place_options
+from dlmon.log.label import Label
 from dlmon.records import Record, SessionHeader
 from dlmon.remote.follower import asked_records, find_remote
 from dlmon.remote.link import Link, linked
@@ -69,18 +69,10 @@ async def ask_remote(
 async def name_remote(
     host: str, meant: str, change: Callable[[Label], Label], log_dir: str | None = None
 ) -> tuple[str, Label]:
-    """Give a session of a host another name or note; return its id, and what it is called now.
-
-    Raises:
-        LogError: it can't be called that.
-    """
+    """Give a session of a host another name or note; return its id, and what it is called now."""
     async with linked(host) as link:
         listed = await find_remote(link, meant, log_dir)
         label = change(listed.label)
-        problem = None if label.name is None else refuse_name(label.name)
-        problem = problem or (None if label.note is None else refuse_note(label.note))
-        if problem is not None:
-            raise LogError(problem)
         fields = {"session": listed.session, "name": label.name, "note": label.note}
         await link.ask_one("name", **fields, log_dir=log_dir)
         return listed.session, label

@@ -98,14 +98,11 @@ class ExpectedTraining:
         size = self._expected.samples_per_step
         if size is None:
             return model
-        if model.batch_size is not None:
+        if model.batch_size is not None or model.inferred is not None:
             if model.batch_size != size:
                 self._say(
-                    f"--samples-per-step {size:,} is not used: the script says {model.batch_size:,}"
+                    f"--samples-per-step {size:,} is not used: batches have a size themselves"
                 )
-            return model
-        if model.inferred is not None:
-            self._say(f"--samples-per-step {size:,} is used only where a batch shows no size")
             return model
         samples = model.steps_per_epoch and model.steps_per_epoch * size
         return _known(

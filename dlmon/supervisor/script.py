@@ -7,7 +7,6 @@ leaves running is ended.
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 import shutil
 import signal
@@ -80,7 +79,7 @@ class Script(Child):
                 start_new_session=True,
             )
         except OSError as error:
-            why = f"{command[0]} could not be started: {_why_not_started(error, job.directory)}"
+            why = f"{command[0]} could not be started: {error.strerror or error}"
             self.failure = Failure(time.monotonic_ns(), why, FailureKind.NOT_STARTED)
             self.ended.set()
         finally:
@@ -135,20 +134,6 @@ class Script(Child):
         return f"{NOTHING_SEEN}: no Python was started that looks at PYTHONPATH"
 
 
-def _why_not_started(error: OSError, directory: str | None) -> str:
-    """Say in words what the kernel refused, of a script by what its first line names."""
-    path = Path(directory or ".", str(error.filename))
-    if error.errno == errno.ENOEXEC:
-        return "it has no #! line; start it with its shell, as in bash SCRIPT"
-    if error.errno == errno.ENOENT and path.is_file():
-        with path.open("rb") as file:
-            first = file.readline(256)
-        words = first[2:].decode("utf-8", "replace").split() if first.startswith(b"#!") else []
-        if words:
-            return f"{words[0]}, which its first line names, is not there"
-    return error.strerror or str(error)
-
-
 def check_script(job: Job) -> None:
     """See that a script can be started, and entered.
 
@@ -157,22 +142,19 @@ def check_script(job: Job) -> None:
         ScriptError: its command isn't there or can't be run, or its directory isn't there.
     """
     script_folder()
+    name, directory = job.command[0], Path(job.directory or ".")
     try:
-        _check_command(job)
+        is_there = directory.is_dir()
+        path = {**os.environ, **job.environment}.get("PATH")
+        # One with a folder in its name is looked for from there.
+        word = str(directory / name) if os.sep in name else name
+        is_command = shutil.which(word, path=path) is not None
     except OSError as error:
         raise ScriptError(f"it can't be looked for: {error.strerror}") from None
-
-
-def _check_command(job: Job) -> None:
-    name, directory = job.command[0], Path(job.directory or ".")
-    if not directory.is_dir():
+    if not is_there:
         raise ScriptError(f"the directory {directory} is not there")
-    path, named = {**os.environ, **job.environment}.get("PATH"), directory / name
-    is_there = named.is_file() and os.access(named, os.X_OK)
-    if not (is_there if os.sep in name else shutil.which(name, path=path)):
-        step = ": it is not executable" if os.sep in name and named.is_file() else ""
-        if name.endswith(".py") and named.is_file():
-            step = f": for a Python script, say python {name}"
+    if not is_command:
+        step = f": for a Python script, say python {name}" if name.endswith(".py") else ""
         raise ScriptError(f"there is no command {name}{step}")
 
 

@@ -12,8 +12,7 @@ from dlmon.exit_codes import NOT_STARTED
 @pytest.mark.parametrize(
     ("option", "value", "says"),
     [
-        ("--name", "a,b", 'a name has no ","'),
-        ("--name", "last", "choose another name"),
+        ("--name", "a,b", "can't be a name"),
         ("--interval", "0", "the interval must be from 0.1"),
         ("--price", "x", "give US dollars per hour"),
         ("--host", "-x", "host"),

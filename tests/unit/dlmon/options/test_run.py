@@ -45,7 +45,7 @@ WRONG = {
     "interval": (float("nan"), "the interval must be from 0.1 to 3,600 seconds, not nan"),
     "price": ("free", '"free" is not a price: give US dollars per hour, such as 0.5'),
     "host": ("-x", '"-x" is not a host'),
-    "name": ("a,b", 'a name has no ",": "a,b" can\'t be one'),
+    "name": ("a,b", '"a,b" can\'t be a name: it has 1 to 60 visible characters'),
     "alert": ("not an address", "an alert needs an address such as https://ntfy.sh/my-topic"),
     "log_dir": (__file__, f"the log directory can't be there: {__file__} is not a directory"),
 }

@@ -55,7 +55,7 @@ def test_what_the_script_says_stays_and_the_person_is_told(training):
     told.describe(known)
     assert notices == [
         "--epochs 8 is not used: the script says 3",
-        "--samples-per-step 32 is not used: the script says 64",
+        "--samples-per-step 32 is not used: batches have a size themselves",
     ]
 
 

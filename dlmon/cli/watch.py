@@ -85,9 +85,9 @@ def watch(
     if not view.on_screen:
         import asyncio
 
-        from dlmon.render.watch import WatchedMachine
+        from dlmon.render.watch import watch_here
 
-        return asyncio.run(WatchedMachine(options.interval, options.pcie, as_json).run())
+        return asyncio.run(watch_here(options.interval, options.pcie, as_json))
     return _open_watch(view, options)
 
 
@@ -123,10 +123,9 @@ def _watch_hosts(words: Sequence[str], view: View, options: RunOptions) -> int:
         return _open_watch(replace(view, settings=settings), options, hosts=hosts)
     import asyncio
 
-    from dlmon.render.hosts import WatchedHosts
+    from dlmon.render.watch import watch_hosts
 
-    watched = WatchedHosts(hosts, options.interval, options.pcie, view.as_json, alerts)
-    return asyncio.run(watched.run())
+    return asyncio.run(watch_hosts(hosts, options.interval, options.pcie, view.as_json, alerts))
 
 
 def _open_watch(view: View, options: RunOptions, **shown: Any) -> int:

@@ -413,3 +413,21 @@ def _level(value: float | None, limits: tuple[float, float]) -> Level:
     if value is None or value < limits[0]:
         return ""
     return "bad" if value >= limits[1] else "high"
+
+
+def machine_line(machine: Machine, facts: MachineFacts | None = None) -> str:
+    """Return a sample, merged, in a line; `facts` say of how much memory it is."""
+    parts = []
+    if machine.cpu is not None:
+        parts.append(f"CPU {units.percent(machine.cpu.pct)}")
+    if machine.memory is not None:
+        total_mib = facts.memory_limit_mib or facts.memory_mib if facts is not None else None
+        parts.append(f"memory {units.memory_in_use(machine.memory.used_mib, total_mib)}")
+    for gpu in machine.gpus or ():
+        power = "–" if gpu.power_w is None else f"{gpu.power_w:.0f} W"
+        heat = "–" if gpu.temperature_c is None else f"{gpu.temperature_c} °C"
+        parts.append(
+            f"GPU {gpu.index} {units.percent(gpu.utilization_pct)} "
+            f"{units.gibibytes(gpu.memory_used_mib)} {power} {heat}"
+        )
+    return "  ".join(parts)

@@ -18,6 +18,7 @@ from dlmon.comparison.compare import missing_part
 from dlmon.exit_codes import DONE, FAILED, INTERRUPTED_BY_USER
 from dlmon.figures import units
 from dlmon.figures.comparison import epoch_text, epoch_word
+from dlmon.figures.machine import identity, machine_line
 from dlmon.figures.phases import doing_text, phase_text
 from dlmon.figures.reading import reading_text
 from dlmon.figures.sessions import after_the_batch, called
@@ -34,6 +35,7 @@ from dlmon.records import (
     Notice,
     Phase,
     Record,
+    SessionHeader,
     Stack,
     Status,
 )
@@ -43,7 +45,6 @@ from dlmon.render.console import line_console, print_error
 from dlmon.render.exit_messages import leaving_running_on_error
 from dlmon.render.progress import reading_progress
 from dlmon.render.summary import print_outcome, print_problem, result_json
-from dlmon.render.watch import facts_line, machine_line
 from dlmon.session.follower import SessionFollower
 from dlmon.session.gaps import MIN_GAP_NS
 from dlmon.session.session import alert_text
@@ -217,7 +218,7 @@ class _Lines:
         self._print(f"session {called(self._header.id, read_label(follower.path))}")
         self._print(f"log {shown_path(follower.path)}")
         if self._header.is_machine_recording:
-            self._print(facts_line(self._header.host, self._header.machine))
+            self._print(_facts_line(self._header))
 
     def show(self, records: list[Record]) -> None:
         """Print what these records tell, and how far it is where that is due."""
@@ -249,7 +250,7 @@ class _Lines:
                 self._latest = merge_machine(self._latest, record)
                 return record.t, machine_line(self._latest)
             case Facts() if is_recording:
-                return record.t, facts_line(record.host, record.machine)
+                return record.t, _facts_line(record)
             case Notice():
                 return record.t, f"notice: {record.text}"
             case Alert():
@@ -289,6 +290,10 @@ class _Lines:
         of = model and model.epochs_in_all
         total = f"/{max(of, epoch.epoch + 1)}" if of else "" if model else "/?"
         return f"{name}{total} took {in_all}{part}  {_metrics_text(epoch)}".rstrip()
+
+
+def _facts_line(of: SessionHeader | Facts) -> str:
+    return f"{of.host}: {', '.join(identity(of.machine))}"
 
 
 def _metrics_text(epoch: Epoch, known: Collection[str] = ()) -> str:

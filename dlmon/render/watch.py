@@ -1,35 +1,43 @@
-"""This machine without a screen: a line for each sample."""
+"""Machines without a screen: a line for each sample, of this one or of others."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import Sequence
+from concurrent.futures import Future
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 from rich.console import Console
 from rich.text import Text
 
-from dlmon.exit_codes import DONE
+from dlmon.alerts.of_hosts import HostAlerts
+from dlmon.alerts.settings import AlertSettings
+from dlmon.exit_codes import UNREACHABLE
+from dlmon.figures import hosts as words
 from dlmon.figures import units
+from dlmon.figures.machine import identity, machine_line
 from dlmon.host import host_name
 from dlmon.launch.sensing import Sensing
-from dlmon.records import Facts, Machine, MachineFacts
+from dlmon.records import Facts, Machine
 from dlmon.records.changes import merge_machine
+from dlmon.remote.host import HostState, WatchedHost
 from dlmon.render.console import line_console
 from dlmon.signals import on_signals
 
+# How soon a change of a host is said.
+_LOOKS_S = 0.25
 
-class WatchedLines:
-    """Prints lines until Ctrl-C, or until nobody reads them any more."""
+
+class Lines:
+    """What is printed, as lines or as objects of JSON, until Ctrl-C, or until nobody reads it."""
 
     def __init__(self, as_json: bool) -> None:
-        self._as_json = as_json
+        self.as_json = as_json
         self._console, self._errors = line_console(), line_console(stderr=True)
-        self._ended = asyncio.Event()
-        self._exit_code = DONE
-        self._unwritable: OSError | None = None
+        self._ended: Future[int] = Future()
 
     async def until_end(self) -> int:
         """Wait for the end, and return the exit code.
@@ -37,19 +45,21 @@ class WatchedLines:
         Raises:
             OSError: a line can't be written.
         """
-        await self._ended.wait()
-        if self._unwritable is not None:
-            raise self._unwritable
-        return self._exit_code
+        on_signals(self.end)
+        return await asyncio.wrap_future(self._ended)
 
     def end(self, exit_code: int) -> None:
         """End with this exit code."""
-        self._exit_code = exit_code
-        self._ended.set()
+        if not self._ended.done():
+            self._ended.set_result(exit_code)
 
     def print(self, line: str) -> None:
         """Print a line on stdout."""
         self._write(self._console, line)
+
+    def print_json(self, **fields: Any) -> None:
+        """Print an object of JSON in one line."""
+        self.print(json.dumps(fields, allow_nan=False, separators=(",", ":")))
 
     def print_error(self, sentence: str) -> None:
         """Print a sentence on stderr."""
@@ -60,70 +70,110 @@ class WatchedLines:
             console.print(Text(line))
             console.file.flush()
         except OSError as error:
-            self._unwritable = error
-            self._ended.set()
+            if not self._ended.done():
+                self._ended.set_exception(error)
 
 
-class WatchedMachine(WatchedLines):
-    """Prints a line for each sample of this machine, or an object of JSON."""
+async def watch_here(interval_s: float, pcie: bool, as_json: bool) -> int:
+    """Print a line for each sample of this machine, and return the exit code."""
+    lines, latest = Lines(as_json), None
 
-    def __init__(self, interval_s: float, pcie: bool, as_json: bool) -> None:
-        super().__init__(as_json)
-        self._latest: Machine | None = None
-        says = (self._print_facts, self._print_sample, self.print_error)
-        self._sensing = Sensing(interval_s, *says, pcie=pcie, at_once=True)
+    def print_facts(facts: Facts) -> None:
+        if not as_json:
+            lines.print(f"{facts.host}: {', '.join(identity(facts.machine))}")
 
-    async def run(self) -> int:
-        """Print until interrupted; return the exit code."""
-        on_signals(self.end)
-        self._sensing.start()
-        try:
-            return await self.until_end()
-        finally:
-            self._sensing.close()
-
-    def _print_facts(self, facts: Facts) -> None:
-        if not self._as_json:
-            self.print(facts_line(facts.host, facts.machine))
-
-    def _print_sample(self, sample: Machine) -> None:
-        self._latest = merge_machine(self._latest, sample)
-        if self._as_json:
-            self.print(json_line({"host": host_name(), **asdict(self._latest)}))
+    def print_sample(sample: Machine) -> None:
+        nonlocal latest
+        latest = merge_machine(latest, sample)
+        if as_json:
+            lines.print_json(host=host_name(), **asdict(latest))
         else:
-            self.print(f"{units.time_of_day(sample.wall)}  {machine_line(self._latest)}")
+            lines.print(f"{units.time_of_day(sample.wall)}  {machine_line(latest)}")
 
-
-def facts_line(host: str, machine: MachineFacts) -> str:
-    """Say in a line what a machine is."""
-    gpus = ", ".join(gpu.name for gpu in machine.gpus or ())
-    cores = units.cores(machine.cores) if machine.cores else "cores unknown"
-    memory_mib = machine.memory_limit_mib or machine.memory_mib
-    return (
-        f"{host}: {machine.cpu_model or 'CPU'}, {cores}, "
-        f"{units.gibibytes(memory_mib)}; "
-        f"GPU: {gpus or machine.why.get('gpus', 'none')}"
+    sensing = Sensing(
+        interval_s, print_facts, print_sample, lines.print_error, pcie=pcie, at_once=True
     )
+    sensing.start()
+    try:
+        return await lines.until_end()
+    finally:
+        sensing.close()
 
 
-def json_line(fields: Mapping[str, Any]) -> str:
-    """Return an object of JSON in one line."""
-    return json.dumps(fields, allow_nan=False, separators=(",", ":"))
+async def watch_hosts(
+    names: Sequence[str],
+    interval_s: float,
+    pcie: bool,
+    as_json: bool,
+    alerts: AlertSettings | None,
+) -> int:
+    """Print samples and problems of other machines, and return the exit code.
+
+    Args:
+        names: the hosts, as ssh knows them.
+        interval_s: time between the samples of each.
+        pcie: have what crosses the GPUs' PCIe links measured.
+        as_json: print an object a line, for problems too.
+        alerts: what is told of hosts that are lost.
+    """
+    lines, hosts, cells = Lines(as_json), list[WatchedHost](), max(map(len, names))
+    for number, name in enumerate(names):
+        on_sample = partial(_print_sample, lines, hosts, number, cells)
+        hosts.append(WatchedHost(name, interval_s, pcie, on_sample=on_sample))
+        hosts[-1].start()
+    told = None if alerts is None else HostAlerts(alerts)
+    looking = asyncio.create_task(_look(lines, hosts, told))
+    try:
+        return await lines.until_end()
+    finally:
+        looking.cancel()
+        await asyncio.gather(*(host.close() for host in hosts))
 
 
-def machine_line(machine: Machine, facts: MachineFacts | None = None) -> str:
-    """Return a sample, merged, in a line; `facts` say of how much memory it is."""
-    parts = []
-    if machine.cpu is not None:
-        parts.append(f"CPU {units.percent(machine.cpu.pct)}")
-    if machine.memory is not None:
-        total_mib = facts.memory_limit_mib or facts.memory_mib if facts is not None else None
-        parts.append(f"memory {units.memory_in_use(machine.memory.used_mib, total_mib)}")
-    for gpu in machine.gpus or ():
-        power = "–" if gpu.power_w is None else f"{gpu.power_w:.0f} W"
-        heat = "–" if gpu.temperature_c is None else f"{gpu.temperature_c} °C"
-        parts.append(
-            f"GPU {gpu.index} {units.percent(gpu.utilization_pct)} "
-            f"{units.gibibytes(gpu.memory_used_mib)} {power} {heat}"
-        )
-    return "  ".join(parts)
+async def _look(lines: Lines, hosts: Sequence[WatchedHost], told: HostAlerts | None) -> None:
+    """Say what keeps a host away, that it is back, and that its clock differs, each once.
+
+    End where no host could be reached at first.
+    """
+    was_reached, said, clocks = False, dict[str, str | None](), set[str]()
+    while True:
+        for host in hosts:
+            if told is not None:
+                told.look(host.name, host.link.is_up, host.link.problem)
+            if host.state == HostState.CONNECTING:
+                continue
+            problem = None if host.state == HostState.CONNECTED else host.link.problem
+            if problem != said.get(host.name):
+                said[host.name] = problem
+                if lines.as_json:
+                    lines.print_json(host=host.name, problem=problem)
+                else:
+                    lines.print_error(problem or f"{host.name} is connected again")
+            ahead = words.clock_away(host.snapshot())
+            if ahead and problem is None and host.name not in clocks:
+                clocks.add(host.name)
+                lines.print_error(f"{host.name}: {ahead}")
+        for failure in () if told is None else told.failures():
+            lines.print_error(failure)
+        states = [host.state for host in hosts]
+        was_reached = was_reached or HostState.CONNECTED in states
+        if not was_reached and HostState.CONNECTING not in states:
+            lines.end(UNREACHABLE)
+        await asyncio.sleep(_LOOKS_S)
+
+
+def _print_sample(lines: Lines, hosts: Sequence[WatchedHost], number: int, cells: int) -> None:
+    host = hosts[number]
+    machine, sessions = host.machine.history.latest, host.snapshot().sessions
+    if machine is None:
+        return
+    if lines.as_json:
+        running = None if sessions is None else [asdict(each) for each in sessions]
+        lines.print_json(host=host.name, **asdict(machine), sessions=running)
+        return
+    at = units.time_of_day(machine.wall - (host.clock_ahead_s or 0.0))
+    parts = [f"{host.name:<{cells}}", at, machine_line(machine, host.machine.facts)]
+    for each in sessions or ():
+        known = (words.session_title(each), words.session_rate(each))
+        parts.append(" ".join(part for part in known if part))
+    lines.print("  ".join(parts))

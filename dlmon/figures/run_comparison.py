@@ -205,11 +205,7 @@ def comparison_of(
     rows = [
         row
         if row.kind != "earlier"
-        else replace(
-            row,
-            label=", ".join([row.label, *computed_otherwise(runs[row.session or ""], this)]),
-            badges=(*given[row.session or ""], *row.badges),
-        )
+        else replace(row, badges=(*given[row.session or ""], *row.badges))
         for row in compare(metric_of(snapshot), this, ours, defaults, list(runs.values()))
     ]
     earlier = {entry.header.id: entry for entry in entries}

@@ -81,6 +81,8 @@ class SweepRun:
         self.ended = False
         self.stopping = False
         """Whether the current runs were asked to stop."""
+        self.stops_after_run = False
+        """Whether no further run will begin; that may be taken back."""
         self.on_event: Callable[[Event], None] | None = None
         """Called with each event once it is recorded."""
         self.at_end: Callable[[], Awaitable[str | None]] | None = None
@@ -91,7 +93,6 @@ class SweepRun:
         self._place_of = place_of
         self._poll_s = poll_s
         self._places: dict[str | None, Place] = {}
-        self._stop_after_run = False
 
     @property
     def sweep(self) -> Sweep:
@@ -107,11 +108,6 @@ class SweepRun:
         """How long what is left will take, None before any run has completed."""
         running_for_s = {run.slot: run.running_for_s for run in self.current.values()}
         return self.sweep.seconds_left(running_for_s, self.unreached)
-
-    @property
-    def stops_after_run(self) -> bool:
-        """Whether no further run will begin."""
-        return self._stop_after_run or self.stopping
 
     @property
     def left_running(self) -> list[tuple[str, str]]:
@@ -149,13 +145,9 @@ class SweepRun:
 
     def stop(self) -> None:
         """Stop all runs, wherever they are made, and begin no other."""
-        self.stopping = True
+        self.stopping = self.stops_after_run = True
         for place in self._places.values():
             place.stop()
-
-    def stop_after_run(self, stop: bool = True) -> None:
-        """Let the current runs be the last ones, or take that back."""
-        self._stop_after_run = stop
 
     async def close(self) -> None:
         """Let go of all machines; what still runs there is stopped."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
@@ -237,17 +238,7 @@ class SweepScreen(TickingScreen):
         """Ask whether the sweep is to stop, and when; or to go on where it would stop soon."""
         last = self.run.stops_after_run
         question = SweepGoOnScreen() if last else SweepStopScreen(after=(self._rest,))
-        self.ask(question, self._take_stop_answer)
-
-    def _take_stop_answer(self, answer: str) -> None:
-        if self.run.ended:
-            return
-        if answer == "stop":
-            self.run.stop()
-        elif answer in ("after", "go_on"):
-            self.run.stop_after_run(answer == "after")
-        self.refresh_bindings()
-        self.tick()
+        self.ask(question, partial(self._take_answer, False))
 
     def action_leave(self) -> None:
         """Leave; ask first where the sweep is not at its end, and again at once while it stops."""
@@ -257,17 +248,19 @@ class SweepScreen(TickingScreen):
             self._go(interrupted=True)
         else:
             question = "The sweep is still running."
-            self.ask(SweepStopScreen(question, after=(ONCE_MORE, self._rest)), self._take_answer)
+            asked = SweepStopScreen(question, after=(ONCE_MORE, self._rest))
+            self.ask(asked, partial(self._take_answer, True))
 
-    def _take_answer(self, answer: str) -> None:
+    def _take_answer(self, leaves: bool, answer: str) -> None:
+        """Stop now, after the current run, or not at all; where somebody leaves, go at the end."""
         if self.run.ended:
-            if answer == "stop":
+            if leaves and answer == "stop":
                 self._go(interrupted=False)
-        elif answer == "after":
-            self.run.stop_after_run()
         elif answer == "stop":
             self.run.stop()
-            self._leave_when_ended = True
+            self._leave_when_ended = leaves
+        elif answer in ("after", "go_on"):
+            self.run.stops_after_run = answer == "after"
         self.refresh_bindings()
         self.tick()
 

@@ -278,11 +278,11 @@ async def test_a_machine_whose_run_has_ended_begins_no_other_once_none_is_to_fol
 ):
     run = sweeping(BOTH)
     await until(lambda: len(network.running()) == 2)
-    run.stop_after_run()
+    run.stops_after_run = True
     network.running()["gpu1"].end()
     await until(lambda: "gpu1" not in run.current)
     # Where that is taken back, the other goes on.
-    run.stop_after_run(False)
+    run.stops_after_run = False
     network.running()["gpu2"].end()
     await until(lambda: len(network.launched) == 3)
     network.running()["gpu2"].end()

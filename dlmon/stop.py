@@ -28,9 +28,6 @@ ASKS_TO_END = frozenset((signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SI
 PASS_ON = b"signal"
 """What a viewer sends, with its number, for a signal that is meant for a script."""
 
-PASSED_ON = b"passed"
-"""What it sends with the number of a stream, and how much of what a script wrote it has written."""
-
 # What a dlmon sends that holds no lifeline; a supervisor that knows them handles them.
 BY_OTHER_SCREEN = signal.SIGUSR1
 BY_COMMAND = signal.SIGUSR2

@@ -18,7 +18,7 @@ from pathlib import Path
 from dlmon.exit_codes import NOT_STARTED, code_of_script
 from dlmon.launch.job import Job, Refused
 from dlmon.launch.lifeline import Lifeline, launch
-from dlmon.launch.spool import make_spool
+from dlmon.launch.spool import free_beginning, make_spool
 from dlmon.notification import DesktopAlerts
 from dlmon.records import Status
 from dlmon.render.console import print_error
@@ -26,13 +26,14 @@ from dlmon.render.exit_messages import leaving_running_on_error
 from dlmon.render.summary import print_script_outcome, result_json
 from dlmon.session.follower import SessionFollower
 from dlmon.session.source import SLICE_S
-from dlmon.stop import ASKS_TO_END, PASS_ON, PASSED_ON
+from dlmon.stop import ASKS_TO_END, PASS_ON
 
 # How long what the script wrote may wait until it is passed on.
 POLL_S = 0.05
 READ_BYTES = 1 << 18
-# The supervisor hears how far it may give back the disk each time that so much was passed on.
-REPORTED_BYTES = 16 << 20
+# The disk gets back what was passed on but for the last of it: the supervisor reads it too, and it
+# is never so far behind.
+KEPT_BYTES = 64 << 20
 # So long whoever interrupts waits for what is left to pass on.
 PATIENCE_S = 2.0
 # What a script alone would get from its terminal, a scheduler or a person.
@@ -103,6 +104,7 @@ class _Stream:
         self.fd = make_spool()
         self.offset = 0
         """Up to where it is passed on."""
+        self._freed = 0
         self._end: int | None = None
         self._to_fd = to_fd
 
@@ -129,6 +131,9 @@ class _Stream:
                 except BlockingIOError:
                     select.select([], [self._to_fd], [])
         self.offset = end
+        if end - self._freed > 2 * KEPT_BYTES:
+            self._freed = end - KEPT_BYTES
+            free_beginning(self.fd, self._freed)
         return bool(data)
 
     def end(self) -> None:
@@ -141,12 +146,11 @@ class _PassingOn(threading.Thread):
 
     Args:
         streams: what it writes to.
-        lifeline: to the supervisor, which reads the same.
     """
 
-    def __init__(self, streams: list[_Stream], lifeline: Lifeline) -> None:
+    def __init__(self, streams: list[_Stream]) -> None:
         super().__init__(daemon=True)
-        self._streams, self._lifeline = streams, lifeline
+        self._streams = streams
         self._script_ended = threading.Event()
 
     async def finish(self, asked_to_end: Sequence[object]) -> bool:
@@ -173,16 +177,9 @@ class _PassingOn(threading.Thread):
         return False
 
     def run(self) -> None:
-        reported = [0] * len(self._streams)
         while True:
             is_last = self._script_ended.is_set()
-            has_written = False
-            for number, stream in enumerate(self._streams):
-                has_written |= stream.pass_on()
-                if stream.offset - reported[number] > REPORTED_BYTES:
-                    reported[number] = stream.offset
-                    self._lifeline.send(f"{PASSED_ON.decode()} {number} {stream.offset}")
-            if not has_written:
+            if not sum(stream.pass_on() for stream in self._streams):
                 if is_last:
                     return
                 self._script_ended.wait(POLL_S)
@@ -228,7 +225,7 @@ async def _follow(
     for number in _SIGNALS:
         if signal.getsignal(number) is not signal.SIG_IGN:
             asyncio.get_running_loop().add_signal_handler(number, take, number)
-    passing_on = _PassingOn(streams, lifeline)
+    passing_on = _PassingOn(streams)
     passing_on.start()
     while True:
         records = follower.poll(SLICE_S)

@@ -108,11 +108,6 @@ class Script(Child):
         else:
             end_group(self.pid, number)
 
-    def passed_on(self, stream: int, offset: int) -> None:
-        """Note how much of what it wrote to a stream its viewer has passed on."""
-        if self._output is not None:
-            self._output.passed_on(stream, offset)
-
     async def drain(self, ended_t: int) -> None:
         """Read what it has left behind, and hear no more of it."""
         self._ended_t = ended_t

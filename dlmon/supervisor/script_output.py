@@ -26,7 +26,7 @@ SLICE_S = 0.01
 _READ_ON = "read -r _; exec cat <&1 >/dev/null"
 # More than a terminal holds when nobody reads it.
 TERMINAL_BYTES = 1 << 20
-# What a file holds that everybody has read before its beginning is given back to the disk.
+# What a file of ours holds that was read before its beginning is given back to the disk.
 KEPT_BYTES = 16 << 20
 
 
@@ -74,11 +74,6 @@ class TerminalOutput:
             left -= count
         self.close()
 
-    def passed_on(self, stream: int, offset: int) -> None:
-        """Give back what the copy holds up to there."""
-        if self._copy_fd is not None:
-            free_beginning(self._copy_fd, offset)
-
     def close(self) -> None:
         if self._fd >= 0:
             asyncio.get_running_loop().remove_reader(self._fd)
@@ -117,13 +112,13 @@ class FileOutput:
 
     def __init__(self, fds: tuple[int, int] | None, take: Callable[[str, bytes], None]) -> None:
         self._take = take
-        self._is_ours = fds is None
+        is_ours = fds is None
         if fds is None:
             fds = make_spool(), make_spool()
         self.stdout, self.stderr = fds
         one = os.path.sameopenfile(self.stdout, self.stderr)
         streams = {"stdout": self.stdout} if one else {"stdout": fds[0], "stderr": fds[1]}
-        self._files = {name: _File(fd, self._is_ours) for name, fd in streams.items()}
+        self._files = {name: _File(fd, is_ours) for name, fd in streams.items()}
         self._timer: asyncio.TimerHandle | None = None
 
     def started(self) -> None:
@@ -146,12 +141,6 @@ class FileOutput:
         for file in self._files.values():
             os.close(file.fd)
         self._files = {}
-
-    def passed_on(self, stream: int, offset: int) -> None:
-        """Note how much of a file of somebody else's its owner has read too."""
-        files = list(self._files.values())
-        if stream < len(files):
-            files[stream].passed_on = offset
 
     def _poll(self) -> None:
         has_more = self._read_for(SLICE_S)
@@ -178,24 +167,22 @@ class _File:
 
     Args:
         fd: of the file.
-        is_ours: whether nobody else reads it.
+        is_ours: whether nobody else reads it; else who does gives back what it holds.
     """
 
     def __init__(self, fd: int, is_ours: bool) -> None:
         self.fd = fd
         self.end: int | None = None
         """Up to where it is read; None for all that is ever written."""
-        self.passed_on: int | None = None if is_ours else 0
-        """Up to where somebody else has read it; None where nobody else does."""
+        self._is_ours = is_ours
         self._offset = self._freed = 0
 
     def read(self) -> bytes:
-        """Return what is new, up to `READ_BYTES`; nobody needs what everybody has read."""
+        """Return what is new, up to `READ_BYTES`; nobody needs what was read of a file of ours."""
         count = READ_BYTES if self.end is None else min(READ_BYTES, self.end - self._offset)
         data = os.pread(self.fd, max(0, count), self._offset)
         self._offset += len(data)
-        done = self._offset if self.passed_on is None else min(self._offset, self.passed_on)
-        if done - self._freed > KEPT_BYTES:
-            free_beginning(self.fd, done)
-            self._freed = done
+        if self._is_ours and self._offset - self._freed > KEPT_BYTES:
+            free_beginning(self.fd, self._offset)
+            self._freed = self._offset
         return data

@@ -68,7 +68,6 @@ from dlmon.stop import (
     CAUSE_BY_WORD,
     CAUSE_TEXT,
     PASS_ON,
-    PASSED_ON,
     STOP_SIGNALS,
     cause_of_signal,
     signal_name,
@@ -470,12 +469,9 @@ class Supervisor:
                 self._notice(f"stopping: {reason}")
 
     def _take_word_for(self, script: Script, word: bytes) -> None:
-        kind, _, rest = word.partition(b" ")
-        numbers = [int(text) for text in rest.split() if text.isdigit()]
-        if kind == PASS_ON and len(numbers) == 1 and numbers[0] in STOP_SIGNALS:
-            self._pass_on(script, signal.Signals(numbers[0]))
-        elif kind == PASSED_ON and len(numbers) == 2:
-            script.passed_on(*numbers)
+        kind, _, number = word.partition(b" ")
+        if kind == PASS_ON and number.isdigit() and int(number) in STOP_SIGNALS:
+            self._pass_on(script, signal.Signals(int(number)))
 
     def _pass_on(self, script: Script, number: signal.Signals) -> None:
         """Send the script a signal that its viewer got; what becomes of it is the script's own."""

@@ -99,16 +99,20 @@ def shown(session, t):
 
 @pytest.mark.parametrize("second", [115, 130, 147.7, 160, 208, 223])
 def test_an_entry_and_the_rest_come_to_the_same_figures_as_the_whole_log(second):
-    index, _ = indexed(LONG)
+    facts = Facts(BEGIN_NS, LONG[0].wall, "tower", replace(LONG[0].machine, driver="999"))
+    records = [LONG[0], facts, *LONG[1:]]
+    index, _ = indexed(records)
     t = BEGIN_NS + int(second * SECOND)
-    session = by_index(index, LONG, t)
-    assert shown(session, t) == shown(whole(LONG, t), t)
-    expected = whole(LONG, t)
+    session, expected = by_index(index, records, t), whole(records, t)
+    assert shown(session, t) == shown(expected, t)
     now, expected_now = (one.snapshot(t).samples_per_second_now for one in (session, expected))
     assert now == (expected_now and pytest.approx(expected_now, rel=1e-6))
     assert session.epoch_starts == expected.epoch_starts
     assert session.phase_spans == expected.phase_spans
     assert session.facts == expected.facts
+    assert session.facts.driver == "999"
+    assert session.epoch_uses.ended == expected.epoch_uses.ended
+    assert all(use.readings >= 8 for use in session.epoch_uses.ended.values())
 
 
 @pytest.mark.parametrize("second", [120, 130, 140, 169])
@@ -157,15 +161,6 @@ def test_the_charts_are_the_same():
 def test_no_entry_is_so_late_that_what_limits_the_run_would_not_be_seen():
     index, _ = indexed(LONG)
     assert index.restored_before(BEGIN_NS + 95 * SECOND) is None
-
-
-def test_the_last_lines_of_output_are_there():
-    records = recorded_session(epochs=12)[:-1]
-    outputs = [record for record in records if isinstance(record, Output)]
-    index, session = indexed(records)
-    found = by_index(index, records, session.last_t).snapshot().output
-    assert found == tuple(outputs)[-len(found) :]
-    assert found
 
 
 def test_where_earlier_output_is_left_out_that_is_said():
@@ -341,17 +336,17 @@ def is_no_index(path):
         lambda index: index[4:20] + index[:4] + index[20:],
     ],
 )
-def test_an_index_that_is_no_such_comes_to_nothing(log, change):
-    index_of(log).write_bytes(change(index_of(log).read_bytes()))
+def test_an_index_that_is_no_such_comes_to_nothing_and_of_a_torn_one_its_whole_entries_count(
+    log, change
+):
+    written = index_of(log).read_bytes()
+    before = len(list(read_index(log, LONG[0].id)))
+    index_of(log).write_bytes(written[:-1])
+    assert len(list(read_index(log, LONG[0].id))) == before - 1
+    assert near_end(log) is not None
+    index_of(log).write_bytes(change(written))
     assert list(read_index(log, LONG[0].id)) == []
     assert is_no_index(log)
-
-
-def test_of_an_index_that_is_torn_the_whole_entries_count(log):
-    before = len(list(read_index(log, LONG[0].id)))
-    index_of(log).write_bytes(index_of(log).read_bytes()[:-1])
-    assert len(list(read_index(log, LONG[0].id))) == before - 1
-    assert shown(near_end(log).session, None)
 
 
 def test_nothing_is_loaded_that_another_key_signed(log, tmp_path, monkeypatch):
@@ -404,63 +399,38 @@ def test_who_goes_on_from_an_index_makes_the_same_entries(log):
         assert columns == [one and pytest.approx(one, rel=0.1) for one in expected]
 
 
-@pytest.fixture
-def write(tmp_path):
-    """Return a function that writes a log and its index as a supervisor does."""
-    writers = []
-
-    def write(before=lambda writer: None):
-        writer, session = LogWriter(tmp_path / "sessions", LONG[0]), Session(LONG[0])
-        writers.append(writer)
-        before(writer)
-        index = SessionIndex(writer, session, 10 * SECOND, 0)
-        for record in LONG[1:]:
-            writer.write(record)
-            session.fold(record)
-            index.take(record)
-        index.close()
-        return writer.path
-
-    yield write
-    for writer in writers:
-        writer.close()
-
-
-def test_a_log_can_be_taken_up_from_the_index_that_was_written_with_it(write):
-    path = write()
-    found, follower = near_end(path), LogFollower(path)
-    follower.go_to(found.place.offset)
-    for record in follower.new_records():
-        found.session.fold(record)
-    follower.close()
-    assert shown(found.session, None) == shown(whole(LONG, 2**62), None)
-    assert stat.S_IMODE(index_of(path).stat().st_mode) == 0o600
+@pytest.mark.parametrize("can_be_written", [True, False])
+def test_a_log_can_be_taken_up_from_the_index_that_was_written_with_it(tmp_path, can_be_written):
+    writer, session = LogWriter(tmp_path / "sessions", LONG[0]), Session(LONG[0])
+    if not can_be_written:
+        index_of(writer.path).mkdir()
+    index = SessionIndex(writer, session, 10 * SECOND, 0)
+    for record in LONG[1:]:
+        writer.write(record)
+        session.fold(record)
+        index.take(record)
+    index.close()
+    writer.close()
+    assert len(writer.path.read_bytes().splitlines()) == len(LONG)
+    found = near_end(writer.path)
+    assert (found is not None) is can_be_written
+    if can_be_written:
+        follower = LogFollower(writer.path)
+        follower.go_to(found.place.offset)
+        for record in follower.new_records():
+            found.session.fold(record)
+        follower.close()
+        assert shown(found.session, None) == shown(whole(LONG, 2**62), None)
+        assert stat.S_IMODE(index_of(writer.path).stat().st_mode) == 0o600
 
 
-def test_a_log_whose_index_can_not_be_written_is_whole(write):
-    path = write(before=lambda writer: index_of(writer.path).mkdir())
-    assert near_end(path) is None
-    assert len(path.read_bytes().splitlines()) == len(LONG)
-
-
-def test_an_index_of_a_log_that_was_replaced_is_ignored(log):
-    lines = log.read_bytes().splitlines(keepends=True)
-    log.write_bytes(b"".join([lines[0], encode(Notice(BEGIN_NS, "x" * 77)), *lines[1:]]))
+def test_an_index_of_another_log_or_of_more_than_it_holds_is_ignored(log):
+    whole_log = log.read_bytes()
+    log.write_bytes(whole_log[: len(whole_log) // 2])
     assert near_end(log) is None
-
-
-def test_an_index_of_more_than_the_log_holds_is_ignored(log):
-    size = log.stat().st_size
-    log.write_bytes(log.read_bytes()[: size // 2])
+    first, *lines = whole_log.splitlines(keepends=True)
+    log.write_bytes(b"".join([first, encode(Notice(BEGIN_NS, "x" * 77)), *lines]))
     assert near_end(log) is None
-
-
-def test_newer_facts_are_kept():
-    header = LONG[0]
-    facts = Facts(BEGIN_NS, header.wall, "tower", replace(header.machine, driver="999"))
-    records = [header, facts, *LONG[1:]]
-    index, session = indexed(records)
-    assert by_index(index, records, session.last_t).facts.driver == "999"
 
 
 def test_what_is_compared_comes_out_the_same_by_the_index(log, monkeypatch):
@@ -500,15 +470,6 @@ def test_what_is_gone_to_in_pieces_is_what_is_gone_to_at_once(log, monkeypatch):
             assert (found.phase, found.account) == (expected.phase, expected.account)
     source.close()
     assert took_pieces > 100
-
-
-@pytest.mark.parametrize("second", [115, 130, 147.7, 160, 208, 223])
-def test_what_is_known_of_each_epoch_comes_with_an_entry(second):
-    t = BEGIN_NS + int(second * SECOND)
-    index, _ = indexed(LONG)
-    resumed, all_of_it = by_index(index, LONG, t), whole(LONG, t)
-    assert resumed.epoch_uses.ended == all_of_it.epoch_uses.ended
-    assert all(use.readings >= 8 for use in resumed.epoch_uses.ended.values())
 
 
 @pytest.mark.parametrize("most", [1e30, 1e270, -1e30])

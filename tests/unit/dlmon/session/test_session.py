@@ -28,7 +28,6 @@ from dlmon.records import (
     Validation,
     encode,
 )
-from dlmon.session.machine_history import MachineHistory
 from dlmon.session.session import (
     NO_BAND,
     NOT_IN_PROJECTION,
@@ -227,13 +226,17 @@ def test_a_workload_without_epochs_has_progress_and_no_seconds_per_epoch():
 
 
 def test_how_sure_a_run_is_that_was_measured_once_is_not_known():
-    snapshot = folded(recorded_session(workload="mnist-mlp-small", samples=6_400)).snapshot()
-    assert (snapshot.run_seconds.low, snapshot.run_seconds.high) == (None, None)
-    assert snapshot.why["run_seconds.band"] == ONE_RUN
-    more = recorded_session(workload="mnist-mlp-small", samples=6_400, epochs=6)
+    options = {"workload": "mnist-mlp-small", "samples": 6_400}
+    measured = folded(recorded_session(**options)).snapshot()
+    assert (measured.run_seconds.low, measured.run_seconds.high) == (None, None)
+    assert measured.why["run_seconds.band"] == ONE_RUN
+    # Epochs beyond those that were asked for are no part of a published run.
+    asked = folded(recorded_session(epochs=4, **options)).snapshot().run_seconds
+    more = recorded_session(epochs=6, **options)
     more = [replace(r, epochs=4, extra_epochs=2) if isinstance(r, Model) else r for r in more]
     beyond = folded(more).snapshot()
     assert beyond.run_seconds.projected
+    assert beyond.run_seconds.value == pytest.approx(asked.value, rel=0.02)
     assert (beyond.run_seconds.low, beyond.why["run_seconds.band"]) == (None, ONE_RUN)
 
 
@@ -264,17 +267,14 @@ def test_the_projected_time_of_a_run_closes_in_on_the_measured_one():
     assert off_by[-1] == pytest.approx(evaluation_s / measured, abs=0.01)
 
 
-def test_the_projection_of_a_capped_epoch_holds_the_whole_set_and_its_validation():
-    capped = folded(recorded_session(steps_cap=200, epochs=1)).snapshot()
-    whole = folded(recorded_session(epochs=5)).snapshot()
-    assert capped.seconds_per_epoch.projected
-    assert capped.seconds_per_epoch.value == pytest.approx(whole.seconds_per_epoch.value, rel=0.01)
-
-
-def test_the_projection_of_a_capped_run_holds_the_whole_evaluation():
-    options = {"workload": "mnist-mlp-small", "step_us": 2_000}
-    capped = folded(recorded_session(steps_cap=1_200, epochs=4, **options)).snapshot()
-    whole = folded(recorded_session(epochs=4, **options)).snapshot()
+def test_the_projections_of_a_capped_run_hold_the_whole_set_its_validation_and_evaluation():
+    capped = folded(recorded_session(steps_cap=200, epochs=1)).snapshot().seconds_per_epoch
+    whole = folded(recorded_session(epochs=5)).snapshot().seconds_per_epoch
+    assert capped.projected
+    assert capped.value == pytest.approx(whole.value, rel=0.01)
+    options = {"workload": "mnist-mlp-small", "step_us": 2_000, "epochs": 4}
+    capped = folded(recorded_session(steps_cap=1_200, **options)).snapshot()
+    whole = folded(recorded_session(**options)).snapshot()
     assert capped.run_seconds.projected
     assert capped.run_seconds.low < capped.run_seconds.value < capped.run_seconds.high
     assert capped.run_seconds.value == pytest.approx(whole.run_seconds.value, rel=0.02)
@@ -313,16 +313,6 @@ def test_the_last_word_on_how_many_epochs_there_are_counts():
     assert progress.run_left_s == 0
 
 
-def test_epochs_beyond_those_that_were_asked_for_are_no_part_of_a_published_run():
-    options = {"workload": "mnist-mlp-small", "samples": 6_400}
-    asked = folded(recorded_session(epochs=4, **options)).snapshot().run_seconds
-    records = recorded_session(epochs=6, **options)
-    more = [replace(r, epochs=4, extra_epochs=2) if isinstance(r, Model) else r for r in records]
-    run_seconds = folded(more).snapshot().run_seconds
-    assert run_seconds.projected
-    assert run_seconds.value == pytest.approx(asked.value, rel=0.02)
-
-
 def test_a_projection_says_when_validation_is_not_in_it_yet():
     snapshot = folded(recorded_session("training", ended=0)).snapshot()
     assert snapshot.seconds_per_epoch.projected
@@ -355,6 +345,13 @@ def test_the_pauses_between_epochs_are_reckoned_into_what_is_left():
     assert paused_run(pause_s=1.0).end_left_s == pytest.approx(60 * 0.020)
     left_s = paused_run(pause_s=1.0, epochs=5).end_left_s
     assert left_s == pytest.approx(60 * 0.020 + 2 * (2.0 + 1.0))
+    # It is not known while more epochs may follow.
+    assert paused_run(options={"seconds": 60}).end_left_s is None
+    known = paused_run(options={"seconds": 60}, extra_epochs=1)
+    assert known.end_left_s == pytest.approx(60 * 0.020 + 2.0)
+    # It is that of the training where the evaluation after it was never timed.
+    assert paused_run(evaluation_steps=20).end_of_training
+    assert not paused_run().end_of_training
 
 
 def validated_after_epochs(measured, validating_s, epochs=3):
@@ -378,15 +375,14 @@ def validated_after_epochs(measured, validating_s, epochs=3):
     return session(*records).snapshot(t + int(validating_s * 1e9)).progress
 
 
-def test_while_an_epoch_of_a_loop_is_validated_it_is_that_epoch_and_whole():
-    progress = validated_after_epochs(measured=1, validating_s=1.0)
-    assert (progress.epoch, progress.step, progress.steps) == (1, 100, 100)
-
-
 def test_what_is_left_counts_the_validations_of_a_loop_once_one_was_timed():
-    progress = validated_after_epochs(measured=1, validating_s=1.0)
-    assert progress.epoch_left_s == pytest.approx(2.0, rel=0.02)
-    assert progress.run_left_s == pytest.approx(2.0 + 2.0 + 3.0, rel=0.02)
+    first = validated_after_epochs(measured=0, validating_s=1.0)
+    assert (first.epoch, first.epoch_left_s, first.run_left_s) == (0, None, None)
+    second = validated_after_epochs(measured=1, validating_s=1.0)
+    # It is still that epoch, and whole.
+    assert (second.epoch, second.step, second.steps) == (1, 100, 100)
+    assert second.epoch_left_s == pytest.approx(2.0, rel=0.02)
+    assert second.run_left_s == pytest.approx(2.0 + 2.0 + 3.0, rel=0.02)
     last = validated_after_epochs(measured=2, validating_s=1.0)
     assert (last.epoch, last.run_left_s) == (2, pytest.approx(2.0, rel=0.02))
 
@@ -462,22 +458,6 @@ def test_the_loss_of_an_epoch_may_come_when_the_next_one_has_ended():
     assert [one.metrics for one in known.snapshot().epochs] == [{"loss": 0.5}, {"loss": 0.5}, {}]
 
 
-def test_during_the_first_validation_nobody_knows_what_is_left():
-    progress = validated_after_epochs(measured=0, validating_s=1.0)
-    assert (progress.epoch, progress.epoch_left_s, progress.run_left_s) == (0, None, None)
-
-
-def test_the_end_is_that_of_the_training_where_the_evaluation_after_it_was_never_timed():
-    assert paused_run(evaluation_steps=20).end_of_training
-    assert not paused_run().end_of_training
-
-
-def test_the_end_is_not_known_while_more_epochs_may_follow():
-    assert paused_run(options={"seconds": 60}).end_left_s is None
-    known = paused_run(options={"seconds": 60}, extra_epochs=1)
-    assert known.end_left_s == pytest.approx(60 * 0.020 + 2.0)
-
-
 def test_progress_after_the_last_epoch_is_whole():
     ended = Epoch(2, 0, 1, 2, True, 10_000, {})
     progress = session(*steady_run(), ended).snapshot().progress
@@ -505,21 +485,21 @@ def test_there_is_no_rate_of_now_outside_training(name):
     assert made.snapshot(8 * SECOND_NS).samples_per_second_now is None
 
 
-def test_compilation_is_no_throughput():
-    made = session(
-        MODEL, Phase(0, "compiling"), batches(0, [4_000_000] + [20_000] * 100, 4 * SECOND_NS)
-    )
+def test_compilation_is_no_throughput_and_each_batch_behind_it_has_its_own():
+    times = [4_000_000] + [20_000] * 100
+    made = session(MODEL, Phase(0, "compiling"), batches(0, times, 4 * SECOND_NS))
     columns = made.throughput.columns(0, SECOND_NS, 6)
-    assert columns[:4] == [None] * 4
-    assert columns[4] == pytest.approx(5_000)
+    assert columns[:5] == [*[None] * 4, pytest.approx(5_000)]
     assert made.snapshot().compile_s == pytest.approx(4, abs=0.03)
-
-
-def test_each_batch_behind_the_compiled_one_has_its_own_throughput():
     times, samples = (3_000_000, 1_000_000, 1_000_000, 2_000_000), (10, 100, 200, 50)
     made = session(MODEL, batches(0, times, 3 * SECOND_NS, samples=samples))
     assert made.throughput.columns(0, SECOND_NS, 8) == [None] * 3 + [100, 200, 25, 25, None]
     assert made.last_t == 7 * SECOND_NS
+    # Of several batches an execution, none of the first is throughput.
+    reported = replace(batches(0, [500_000] * 4 + [20_000] * 196), per_execution=4)
+    made = session(MODEL, reported)
+    assert made.throughput.columns(0, SECOND_NS, 5) == [None] * 2 + [5_000] * 3
+    assert made.snapshot().compile_s == pytest.approx(4 * 0.5 - 4 * 0.02)
 
 
 def test_summaries_count_like_batches():
@@ -561,14 +541,16 @@ def test_the_first_validation_compiles_and_the_next_ones_do_not():
     assert left_s == pytest.approx(100 * 0.020 + 0.107)
 
 
-def test_phases_become_stretches_that_the_result_closes():
+def test_phases_become_stretches_that_the_result_closes_and_each_epoch_begins_once():
     records = recorded_session()
-    phase_spans = list(folded(records).phase_spans)
+    made = folded(records)
+    phase_spans = list(made.phase_spans)
     assert [stretch.phase for stretch in phase_spans[:6]] == [
         *("importing", "loading", "building", "compiling", "training", "compiling"),
     ]
     assert all(a.end == b.start for a, b in pairwise(phase_spans))
     assert phase_spans[-1].end == records[-1].t
+    assert [*made.epoch_starts] == [(e.epoch, e.begin) for e in made.snapshot().epochs]
 
 
 def opened_late(opening_us):
@@ -614,29 +596,6 @@ def test_stalls_are_not_known_from_a_log_whose_summaries_do_not_count_them():
     assert "summaries" in snapshot.why["stalls"]
 
 
-def test_of_several_batches_an_execution_none_of_the_first_is_throughput():
-    reported = replace(batches(0, [500_000] * 4 + [20_000] * 196), per_execution=4)
-    made = session(MODEL, reported)
-    assert made.throughput.columns(0, SECOND_NS, 5) == [None] * 2 + [5_000] * 3
-    assert made.snapshot().compile_s == pytest.approx(4 * 0.5 - 4 * 0.02)
-
-
-def test_each_epoch_begins_once():
-    made = folded(recorded_session(epochs=4, samples=2_000))
-    assert [epoch for epoch, _ in made.epoch_starts] == [0, 1, 2, 3]
-    assert [begin for _, begin in made.epoch_starts] == [e.begin for e in made.snapshot().epochs]
-
-
-def test_the_build_is_known_however_many_phases_follow():
-    model = replace(MODEL, evaluation_steps=10, epochs=4_000)
-    made = session(Phase(0, "building"), Phase(7 * SECOND_NS, "compiling"), *steady_run()[1:])
-    made.fold(model)
-    before = made.snapshot().run_seconds.value
-    for number in range(3_000):
-        made.fold(Phase((9 + number) * SECOND_NS, "validating"))
-    assert made.snapshot().run_seconds.value == before
-
-
 def test_all_epochs_are_reported_and_only_the_last_lines():
     made = session()
     for number in range(2 * OUTPUT_LINES):
@@ -651,20 +610,11 @@ def test_all_epochs_are_reported_and_only_the_last_lines():
     assert len(snapshot.notices) == NOTICES
 
 
-def test_a_finished_session_stands_still():
-    made = folded(recorded_session(samples=2_000))
-    assert made.snapshot(made.last_t + 3_600 * SECOND_NS) == made.snapshot()
-
-
-def sample(second, **readings):
-    return Machine(t=second * SECOND_NS, wall=float(second), **readings)
-
-
-def test_a_late_sample_leaves_no_gap_and_missed_ones_do():
-    history = MachineHistory()
-    for second in (1, 2, 4, 9):
-        history.fold(sample(second, cpu=Cpu(pct=float(second))))
-    assert history.cpu_pct.columns(0, SECOND_NS, 9) == [1, 2, 4, 4, None, None, None, None, 9]
+def test_a_session_that_goes_on_ages_and_a_finished_one_stands_still():
+    made = session(Machine(5 * SECOND_NS, 5.0, cpu=Cpu(pct=1.0)))
+    assert made.snapshot(9 * SECOND_NS).machine_age_s == 4
+    over = folded(recorded_session(samples=2_000))
+    assert over.snapshot(over.last_t + 3_600 * SECOND_NS) == over.snapshot()
 
 
 @pytest.mark.parametrize(
@@ -681,32 +631,19 @@ def test_nothing_is_known_of_a_session_that_just_began():
     assert {name for name in FIGURES if snapshot.why.get(name)} == set(FIGURES)
 
 
-def test_a_stale_sample_reports_its_age():
-    made = session(sample(5, cpu=Cpu(pct=1.0)))
-    assert made.snapshot(9 * SECOND_NS).machine_age_s == 4
-
-
-def newer_facts(*gpus, t=2 * SECOND_NS, **changes):
-    return Facts(t, 0.0, "box", MachineFacts(gpus=gpus or None, **changes))
-
-
 def test_the_facts_are_the_headers_until_newer_ones_are_reported():
-    first = MachineFacts(cores=2, why={"gpus": "asleep"})
-    made = session(machine=first)
-    assert made.facts == first
-    late = GpuFacts(0, "Late", uuid="GPU-a", memory_mib=100)
-    made.fold(newer_facts(late, cores=2))
-    assert made.facts == MachineFacts(cores=2, gpus=(late,))
-    assert made.header.machine == first
+    def report(*gpus, **changes):
+        made.fold(Facts(2 * SECOND_NS, 0.0, "box", MachineFacts(gpus=gpus or None, **changes)))
 
-
-def test_what_is_known_of_a_gpu_stands_while_it_can_not_be_asked():
+    made = session(machine=MachineFacts(cores=2, why={"gpus": "asleep"}))
+    assert made.facts == made.header.machine == MachineFacts(cores=2, why={"gpus": "asleep"})
     first, second = GpuFacts(0, "One", uuid="GPU-a"), GpuFacts(1, "Two", uuid="GPU-b")
-    made = session(machine=MachineFacts(gpus=(first,)))
-    lost = GpuFacts(0, "NVIDIA GPU", why={"uuid": "lost"})
-    made.fold(newer_facts(lost, second))
+    report(first, cores=2)
+    assert made.facts == MachineFacts(cores=2, gpus=(first,))
+    # What is known of a GPU stands while it can't be asked.
+    report(GpuFacts(0, "NVIDIA GPU", why={"uuid": "lost"}), second)
     assert made.facts.gpus == (first, second)
-    made.fold(newer_facts(why={"gpus": "lost: the sensors ended"}, cores=4))
+    report(why={"gpus": "lost: the sensors ended"}, cores=4)
     assert made.facts.gpus == (first, second)
     assert made.facts.cores == 4
 

@@ -9,13 +9,11 @@ import textwrap
 from pathlib import Path
 
 import pytest
-import textual
 from textual.message_pump import MessagePump
 
 import tui
 
 INTERNALS = "textual_internals.py"
-SOURCES = sorted(Path(tui.__file__).parent.rglob("*.py"))
 
 
 def all_classes():
@@ -67,42 +65,3 @@ def test_no_widget_of_ours_takes_a_private_name_of_textual():
         bases = [base for base in cls.__mro__ if base.__module__.startswith("textual.")]
         ours = private_names(parsed(cls)) | methods(parsed(cls))
         assert not ours & {name for base in bases for name in private_to(base)}, cls
-
-
-def all_private_names_of_textual():
-    """Return every private attribute that Textual sets on some object, or method that it has."""
-    names = set()
-    for path in Path(textual.__file__).parent.rglob("*.py"):
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        names |= private_names(tree, ast.Store) | methods(tree)
-    return names
-
-
-def imports(tree):
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
-
-
-@pytest.mark.slow
-def test_only_one_file_uses_what_textual_and_rich_keep_private():
-    private = all_private_names_of_textual()
-    for path in SOURCES:
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        imported = {
-            name
-            for name in imports(tree)
-            if name.startswith(("textual.", "rich.")) and any(map(is_private, name.split(".")))
-        }
-        # Of an object that is not `self`: the test above looks at those.
-        of_others = {
-            node.attr
-            for node in ast.walk(tree)
-            if isinstance(node, ast.Attribute)
-            and is_private(node.attr)
-            and not (isinstance(node.value, ast.Name) and node.value.id in ("self", "cls", "os"))
-        }
-        used = imported | (of_others & private)
-        assert bool(used) == (path.name == INTERNALS), (path, used)

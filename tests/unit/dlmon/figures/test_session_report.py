@@ -4,9 +4,10 @@ import json
 from dataclasses import replace
 
 import pytest
-from fakes.recorded import BEGIN_WALL, recorded_session, with_a_slow_epoch, write_log
+from fakes.recorded import BEGIN_WALL, recorded_session, write_log
 from fakes.scripts import script_session
 from fakes.sections import bars, said, under
+from fakes.slow_epoch import with_slow_epoch
 
 from dlmon.figures.report import make_report
 from dlmon.figures.sections import as_sentence
@@ -33,7 +34,7 @@ def only(path, full=False):
 
 
 def test_an_alert_explains_no_slow_epoch(tmp_path):
-    header, *records = with_a_slow_epoch()
+    header, *records = with_slow_epoch(recorded_session(), 2, 40.0, hot=False)
     slow = next(one for one in records if isinstance(one, Epoch) and one.epoch == 2)
     alert = Alert(slow.end - 1, AlertEvent.STALLED, "no batch for 60 s", slow.begin, False, ())
     at = records.index(slow)

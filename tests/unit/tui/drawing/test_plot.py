@@ -211,14 +211,6 @@ def test_a_short_number_is_true_to_a_fortieth(value):
     assert read_back == pytest.approx(value, rel=0.026, abs=0.00051)
 
 
-@given(st.sampled_from((1, 2, 2.5, 5)), st.integers(-1, 9))
-def test_the_middle_of_an_axis_can_be_labelled_exactly(step, exponent):
-    middle = float(f"{step}e{exponent}") / 2
-    text = short_number(middle)
-    factor = {"k": 1e3, "M": 1e6, "G": 1e9}.get(text[-1], 1)
-    assert float(text.rstrip("kMG")) * factor == pytest.approx(middle, rel=1e-9)
-
-
 @given(st.none() | st.floats(), st.integers(-3, 40))
 def test_a_bar_is_exactly_as_wide_as_asked(fraction, width):
     assert len(bar(fraction, width)) == max(0, width)

@@ -50,15 +50,6 @@ def test_epochs_are_marked_where_they_begin_and_numbered_from_one():
     assert axis.marks(begins) == ((0, "2"), (16, "3"), (29, "4"))
 
 
-def test_of_epochs_too_short_for_their_numbers_only_round_ones_are_marked():
-    axis = one_second_columns(count=200, known=100)
-    begins = [(epoch, epoch * S) for epoch in range(100)]
-    rounded = [(n - 1, str(n)) for n in range(10, 101, 10)]
-    assert axis.marks(begins) == ((0, "1"), *rounded)
-    at_once = [(epoch, 5 * S) for epoch in range(2000)]
-    assert len(axis.marks(at_once)) <= 1
-
-
 def drawn(axis, begins, cells=10):
     """Return the row of marks under a chart."""
     return mark_row(axis.marks(begins), (), cells).rstrip()
@@ -83,17 +74,6 @@ def test_marks_of_even_epochs_are_even_have_room_and_at_least_one_is_there(count
     assert len({b - a for a, b in itertools.pairwise(numbers[1:])}) <= 1
 
 
-def test_what_opens_and_closes_an_epoch_is_shaded_as_a_pause():
-    axis = one_second_columns()
-    stretches = [PhaseSpan("opening", 1 * S, 3 * S - 1), PhaseSpan("closing", 6 * S, None)]
-    assert axis.shades(stretches) == ((1, 2, "pause"), (6, 9, "pause"))
-
-
-def test_a_stall_has_a_shade_of_its_own_be_it_ever_so_short_beside_a_column():
-    axis = TimeAxis(0, 60 * S, 10, 10)
-    assert axis.shades([PhaseSpan("stalled", 130 * S, 132 * S)]) == ((2, 2, "stall"),)
-
-
 def test_a_wide_column_knows_the_least_and_the_greatest_value_within_it():
     series = Series()
     for second, value in enumerate((5.0, 9.0, 7.0, 6.0)):
@@ -102,24 +82,45 @@ def test_a_wide_column_knows_the_least_and_the_greatest_value_within_it():
     assert axis.extremes(series) == ((5.0, 6.0, None, None), (9.0, 7.0, None, None))
 
 
-def test_only_what_compiles_or_validates_is_shaded():
-    axis = one_second_columns()
-    stretches = [
-        PhaseSpan("importing", 0, 1 * S),
-        PhaseSpan("compiling", 1 * S, 2 * S),
-        PhaseSpan("training", 2 * S, 5 * S),
-        PhaseSpan("validating", 5 * S, 6 * S - 1),
-        PhaseSpan("evaluating", 8 * S, None),
-    ]
-    assert axis.shades(stretches) == ((1, 2, "compile"), (5, 5, "validation"), (8, 9, "validation"))
-
-
-def test_a_shade_ends_with_what_is_known_and_begins_with_the_axis():
-    axis = one_second_columns(begin_s=10, known=4)
-    assert axis.shades([PhaseSpan("compiling", 0, 12 * S)]) == ((0, 2, "compile"),)
-    assert axis.shades([PhaseSpan("compiling", 12 * S, None)]) == ((2, 3, "compile"),)
-    assert axis.shades([PhaseSpan("compiling", 0, 9 * S)]) == ()
-    assert axis.shades([PhaseSpan("compiling", 14 * S, 20 * S)]) == ()
+@pytest.mark.parametrize(
+    ("axis", "stretches", "shades"),
+    [
+        (
+            TimeAxis(0, S, 10, 10),
+            [
+                PhaseSpan("importing", 0, 1 * S),
+                PhaseSpan("compiling", 1 * S, 2 * S),
+                PhaseSpan("training", 2 * S, 5 * S),
+                PhaseSpan("validating", 5 * S, 6 * S - 1),
+                PhaseSpan("evaluating", 8 * S, None),
+            ],
+            ((1, 2, "compile"), (5, 5, "validation"), (8, 9, "validation")),
+        ),
+        (
+            TimeAxis(0, S, 10, 10),
+            [PhaseSpan("opening", 1 * S, 3 * S - 1), PhaseSpan("closing", 6 * S, None)],
+            ((1, 2, "pause"), (6, 9, "pause")),
+        ),
+        # However short it is beside a column.
+        (
+            TimeAxis(0, 60 * S, 10, 10),
+            [PhaseSpan("stalled", 130 * S, 132 * S)],
+            ((2, 2, "stall"),),
+        ),
+        # A shade ends with what is known, and begins with the axis.
+        *(
+            (TimeAxis(10 * S, S, 10, 4), [PhaseSpan("compiling", *span)], shades)
+            for span, shades in (
+                ((0, 12 * S), ((0, 2, "compile"),)),
+                ((12 * S, None), ((2, 3, "compile"),)),
+                ((0, 9 * S), ()),
+                ((14 * S, 20 * S), ()),
+            )
+        ),
+    ],
+)
+def test_what_is_not_training_is_shaded(axis, stretches, shades):
+    assert axis.shades(stretches) == shades
 
 
 # ---- a run that goes on, at one width of column ----
@@ -201,19 +202,17 @@ def run_of(seconds, is_running=True, interval_ns=S):
 
 
 @pytest.mark.parametrize(
-    ("count", "column_s"),
-    [(30, 2), (44, 2), (60, 1), (104, 1), (119, 1), (120, 0.5), (240, 0.25), (300, 0.2)],
+    ("count", "interval_s", "column_s"),
+    [
+        *((30, 1, 2), (60, 1, 1), (104, 1, 1), (120, 1, 0.5), (300, 1, 0.2)),
+        *((104, 0.1, 0.6), (104, 0.5, 1), (104, 2, 1), (104, 60, 0.6)),
+    ],
 )
-def test_the_last_minute_is_in_whole_samples_or_whole_parts_of_one(count, column_s):
-    axis = TimeWindow(View.MINUTE).axis(run_of(3600), count)
+def test_the_last_minute_is_in_whole_samples_or_whole_parts_of_one(count, interval_s, column_s):
+    run = run_of(7200, interval_ns=int(interval_s * S))
+    axis = TimeWindow(View.MINUTE).axis(run, count)
     assert axis.column_ns == column_s * S
     assert axis.column_ns * count >= 60 * S
-
-
-@pytest.mark.parametrize(("interval_s", "column_s"), [(0.1, 0.6), (0.5, 1), (2, 1), (60, 0.6)])
-def test_columns_follow_the_sampling_interval(interval_s, column_s):
-    run = run_of(7200, interval_ns=int(interval_s * S))
-    assert TimeWindow(View.MINUTE).axis(run, 104).column_ns == column_s * S
 
 
 def test_a_run_that_goes_on_is_seen_whole_in_columns_that_grow_seldom():
@@ -244,16 +243,13 @@ def test_the_columns_of_a_young_run_are_whole_parts_of_a_sample_and_never_grow_n
     assert now.column_ns % interval_ns == 0 or interval_ns % now.column_ns == 0
 
 
-@pytest.mark.parametrize(("seconds", "count"), [(63, 62), (20, 62), (100, 62), (9_000, 62)])
-def test_a_run_that_is_over_fills_the_chart_whatever_its_length(seconds, count):
-    axis = TimeWindow().axis(run_of(seconds, is_running=False), count)
-    assert axis.known >= count - 2
+@pytest.mark.parametrize("seconds", [20, 63, 100, 9_000])
+def test_a_run_that_is_over_fills_the_chart_whatever_its_length(seconds):
+    axis = TimeWindow().axis(run_of(seconds, is_running=False), 62)
+    assert axis.known >= 62 - 2
     assert axis.end_ns > run_of(seconds).end_ns
-
-
-def test_a_session_without_any_length_has_one_column_at_least():
-    axis = TimeWindow().axis(run_of(0, is_running=False), 104)
-    assert 1 <= axis.known <= 104
+    # One without any length has one column at least.
+    assert 1 <= TimeWindow().axis(run_of(0, is_running=False), 62).known <= 62
 
 
 def test_what_goes_on_opens_on_the_last_minute_and_what_is_over_on_the_whole_run():
@@ -374,12 +370,10 @@ def test_what_is_seen_is_the_view_or_its_length_where_that_is_more():
     assert TimeWindow(View.TEN_MINUTES).shown_part(run, 104) == "last 10:24"
     assert TimeWindow(View.TEN_MINUTES).shown_part(run, 200) == "last ten minutes"
     assert TimeWindow(View.WHOLE).shown_part(run, 104) == "whole run"
-
-
-@pytest.mark.parametrize("view", list(View)[1:])
-@pytest.mark.parametrize("is_running", [True, False])
-def test_a_run_that_is_seen_from_its_begin_is_seen_whole_whatever_the_view(view, is_running):
-    assert TimeWindow(view).shown_part(run_of(20, is_running), 120) == "whole run"
+    # One that is seen from its begin is seen whole, whatever the view.
+    for view in list(View)[1:]:
+        assert TimeWindow(view).shown_part(run_of(20), 120) == "whole run"
+        assert TimeWindow(view).shown_part(run_of(20, False), 120) == "whole run"
 
 
 def test_a_zoom_that_would_change_nothing_is_skipped():

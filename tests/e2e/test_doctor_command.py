@@ -51,13 +51,7 @@ def test_a_framework_that_sees_fewer_gpus_than_nvml_says_why(dlmon, two_gpus, tm
     assert "ImportError: broken" in broken["text"]
 
 
-def test_what_would_end_a_detached_run_is_reported(dlmon):
-    environment = {"SLURM_JOB_ID": "4711"}
-    reported = findings(
-        dlmon("doctor", "--quick", "--json", environment=environment), "detached runs"
-    )
-    assert "with this Slurm job 4711" in reported[0]["text"]
-
-
-def test_quick_asks_no_framework(dlmon):
-    assert not findings(dlmon("doctor", "--quick", "--json"), "frameworks")
+def test_quick_asks_no_framework_and_says_what_would_end_a_detached_run(dlmon):
+    done = dlmon("doctor", "--quick", "--json", environment={"SLURM_JOB_ID": "4711"})
+    assert not findings(done, "frameworks")
+    assert "with this Slurm job 4711" in findings(done, "detached runs")[0]["text"]

@@ -120,30 +120,19 @@ def test_a_fetched_session_is_one_of_this_machine_with_its_name(laptop, recorded
     assert copied.path.read_bytes() == (box.log_dir / recorded / "session.jsonl").read_bytes()
     assert (copied.label.name, copied.status) == ("first", Status.COMPLETED)
     assert laptop.dlmon("attach", "first", "--plain").returncode == DONE
-    # Once more, with nothing that is new.
-    assert laptop.dlmon("fetch", "--host", "box", recorded).returncode == DONE
-    assert len(list_sessions(laptop.sessions)) == 1
-
-
-def test_a_session_is_fetched_with_the_traces_of_its_profiles_where_that_is_asked_for(
-    laptop, recorded, box
-):
-    trace = bytes(range(256)) * 5_000
-    (box.log_dir / recorded / "profile-1.json.gz").write_bytes(trace)
-    here = laptop.sessions / recorded
-    fetched = laptop.dlmon("fetch", "--host", "box", "--traces", recorded)
-    assert fetched.returncode == DONE, fetched.stderr
-    assert fetched.stdout.splitlines()[1] == (
-        f"  {here / 'profile-1.json.gz'} opens in ui.perfetto.dev"
-    )
-    assert (here / "profile-1.json.gz").read_bytes() == trace
-
-
-def test_a_run_is_known_for_the_same_wherever_its_log_lies(laptop, recorded):
-    assert laptop.dlmon("fetch", "--host", "box", "first").returncode == DONE
+    # It is known for the same wherever its log lies.
     compared = laptop.dlmon("compare", "first", recorded, "--host", "box")
     assert compared.returncode == WRONG_ARGUMENTS
     assert "a run can't be compared with itself" in compared.stderr
+    # Once more, with the traces of its profiles.
+    trace = bytes(range(256)) * 5_000
+    (box.log_dir / recorded / "profile-1.json.gz").write_bytes(trace)
+    fetched = laptop.dlmon("fetch", "--host", "box", "--traces", recorded)
+    assert fetched.returncode == DONE, fetched.stderr
+    kept = laptop.sessions / recorded / "profile-1.json.gz"
+    assert fetched.stdout.splitlines()[1] == f"  {kept} opens in ui.perfetto.dev"
+    assert kept.read_bytes() == trace
+    assert len(list_sessions(laptop.sessions)) == 1
 
 
 def test_a_run_of_this_machine_is_compared_with_one_of_a_host(laptop, box, recorded):
@@ -160,7 +149,16 @@ def test_a_run_of_this_machine_is_compared_with_one_of_a_host(laptop, box, recor
     shutil.rmtree(there.parent)
 
 
-def test_a_run_on_a_host_outlives_its_screen_and_is_stopped_from_here(laptop, box, running):
+def test_a_run_on_a_host_is_named_outlives_its_screen_and_is_stopped_from_here(
+    laptop, box, running
+):
+    named = laptop.dlmon("name", "--host", "box", running, "slow", "--note", "to be stopped")
+    assert named.stdout == f'{running} is called "slow"; noted\n'
+    (entry,) = [each for each in list_sessions(box.log_dir) if each.header.id == running]
+    assert (entry.label.name, entry.label.note) == ("slow", "to be stopped")
+    refused = laptop.dlmon("name", "--host", "box", running, "a,b")
+    assert refused.returncode == WRONG_ARGUMENTS
+    assert '"a,b" can\'t be a name' in refused.stderr
     with PseudoTerminal(
         [laptop.command, "attach", "--host", "box", running], laptop.environment
     ) as terminal:
@@ -212,26 +210,6 @@ def test_the_processes_of_a_session_of_a_host_say_where_they_are(laptop, box):
     finally:
         laptop.dlmon("stop", "--host", "box", "hangs")
     eventually(lambda: b'"result"' in log.read_bytes(), "its end")
-
-
-def test_a_session_of_a_host_gets_a_name_there(laptop, box, running):
-    named = laptop.dlmon("name", "--host", "box", running, "slow", "--note", "to be stopped")
-    assert named.stdout == f'{running} is called "slow"; noted\n'
-    (entry,) = [each for each in list_sessions(box.log_dir) if each.header.id == running]
-    assert (entry.label.name, entry.label.note) == ("slow", "to be stopped")
-    refused = laptop.dlmon("name", "--host", "box", running, "a,b")
-    assert refused.returncode == WRONG_ARGUMENTS
-    assert '"a,b" can\'t be a name' in refused.stderr
-
-
-def test_hosts_record_themselves(laptop, box):
-    watched = laptop.dlmon("watch", "box", "--record", "--detach", "--name", "night")
-    assert watched.returncode == DONE, watched.stderr
-    session = watched.stdout.split()[0]
-    assert f"dlmon attach --host box {session} shows it" in watched.stdout
-    assert status_of(box, session) == Status.RUNNING
-    assert laptop.dlmon("stop", "--host", "box", "night").returncode == DONE
-    eventually(lambda: status_of(box, session) == Status.STOPPED, "its end")
 
 
 def test_a_host_is_examined(laptop):

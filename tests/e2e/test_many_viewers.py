@@ -5,7 +5,6 @@ from __future__ import annotations
 import fcntl
 import os
 import re
-import shutil
 import subprocess
 import time
 from pathlib import Path
@@ -180,19 +179,3 @@ def test_a_stop_by_one_is_seen_by_all(start, attach, screen):
         codes.append(terminal.process.wait(DEADLINE_S))
     # Whoever stopped it was interrupted by its own user.
     assert codes == [130, 1]
-
-
-def test_a_log_that_is_gone_with_its_folder_is_said_by_all(start, attach, screen, log_dir, files):
-    go_on = files()
-    session = start(epochs=EPOCHS, steps=STEPS, script={"epoch 1": [["wait_for", go_on]]})
-    session.wait_for(Epoch)
-    viewer, terminal = attach(), screen()
-    viewer.wait_for(f"epoch 1/{EPOCHS} took")
-    shows(terminal, "fake")
-    shutil.rmtree(log_dir)
-    sentence = "the log was removed by another program: what it held until then is shown"
-    viewer.wait_for(f"dlmon: {sentence}")
-    shows(terminal, sentence)
-    Path(go_on).touch()
-    assert viewer.exit_code() == 0
-    assert viewer.out.count(f"epoch {EPOCHS}/{EPOCHS} took") == 1

@@ -8,24 +8,13 @@ import sys
 import zlib
 from dataclasses import replace
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-
-import keras
 import numpy as np
 import pytest
-import tensorflow as tf
-from keras.src.backend.common import variables
 
 from workloads.catalog import WORKLOADS
-from workloads.data.batches import (
-    AugmentedBatches,
-    RepeatedBatches,
-    repeated_batches,
-    shifted_and_flipped,
-    untuned,
-)
-from workloads.data.dataset import Data, Feed
-from workloads.data.load import DATASETS, load
+
+# One process alone imports TensorFlow, and only where these tests run.
+pytestmark = pytest.mark.xdist_group("models")
 
 SAMPLES = 8
 SIDE = 64
@@ -47,11 +36,24 @@ every_kind = workloads(
         if name not in ("resnet101", "resnet152", "overfeat", "vgg16", "mnist-mlp-wide")
     ]
 )
-in_epochs = workloads([name for name in WORKLOADS if WORKLOADS[name].steps is None])
 
 
 VOCABULARY = 20_500
 """Ids of words where the full number of them would only take memory."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _frameworks():
+    """Import what takes seconds, and memory, once a test needs it."""
+    global keras, tf, variables, batches, Data, Feed, DATASETS, load
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    import keras
+    import tensorflow as tf
+    from keras.src.backend.common import variables
+
+    from workloads.data import batches
+    from workloads.data.dataset import Data, Feed
+    from workloads.data.load import DATASETS, load
 
 
 def build(workload, vocabulary=VOCABULARY):
@@ -232,7 +234,7 @@ def checksum(weight):
 
 
 @every_kind
-def test_a_training_step_has_a_finite_loss_and_moves_every_kernel(workload):
+def test_a_training_step_moves_every_kernel_and_probabilities_are_whole_and_evaluated(workload):
     keras.utils.set_random_seed(1)
     workload = quick(workload)
     samples = 1 if workload.steps is not None else SAMPLES
@@ -246,16 +248,11 @@ def test_a_training_step_has_a_finite_loss_and_moves_every_kernel(workload):
     assert np.isfinite(losses).all()
     for weight, old in zip(kernels(model), before, strict=True):
         assert checksum(weight) != old, weight.path
-
-
-@in_epochs
-def test_probabilities_are_whole_and_evaluated_on_labels_as_the_data_holds_them(workload):
-    workload = quick(workload)
-    model, few = build(workload), few_samples(workload)
+    if workload.steps is not None:
+        return
+    # On labels as the data holds them.
     x, y = (few.x_test, few.y_test) if len(few.x_test) else (few.x_train, few.y_train)
-
     probabilities = model.predict(x, verbose=0)
-
     assert probabilities.shape == (SAMPLES, *model.output_shape[1:])
     assert ((probabilities >= 0) & (probabilities <= 1)).all()
     if model.output_shape != (None, 1):
@@ -283,68 +280,91 @@ def test_a_user_who_has_keras_put_channels_first_gets_the_same_network(workload)
     assert np.isfinite(model(few_samples(small, 1).x_train)).all()
 
 
-def test_the_cifar10_network_has_no_activation_on_its_convolutions():
-    model = built("cifar10-cnn")
-    assert kinds(model) == [
-        *["Conv2D", "Conv2D", "MaxPooling2D"] * 2,
-        *["Conv2D", "Conv2D", "Flatten", "Dropout", "Dense", "Dense"],
-    ]
-    convolutions = [layer for layer in model.layers if isinstance(layer, keras.layers.Conv2D)]
-    assert {layer.activation for layer in convolutions} == {keras.activations.linear}
-    dropout, hidden, last = model.layers[-3:]
-    assert dropout.rate == 0.3
-    assert (hidden.activation, last.activation) == (
-        keras.activations.relu,
-        keras.activations.softmax,
-    )
+# Layers, what is dropped, the activations, the optimizer and its learning rate.
+PUBLISHED = {
+    "cifar10-cnn": (
+        [
+            *["Conv2D", "Conv2D", "MaxPooling2D"] * 2,
+            *["Conv2D", "Conv2D", "Flatten", "Dropout", "Dense", "Dense"],
+        ],
+        [0.3],
+        [*["linear"] * 6, "relu", "softmax"],
+        ("Adam", 0.001),
+    ),
+    "mnist-mlp-small": (
+        ["Flatten", "Dense", "Dropout", "Dense"],
+        [0.2],
+        ["relu", "softmax"],
+        ("Adam", 0.001),
+    ),
+    "mnist-mlp-wide": (
+        ["Flatten", *["Dense", "Dropout"] * 2, "Dense"],
+        [0.2, 0.2],
+        ["relu", "relu", "softmax"],
+        ("Adam", 0.001),
+    ),
+    "mnist-mlp": (
+        [*["Dense", "Dropout"] * 2, "Dense"],
+        [0.2, 0.2],
+        ["relu", "relu", "softmax"],
+        ("RMSprop", 0.001),
+    ),
+    "mnist-cnn": (
+        [
+            *["Conv2D", "Conv2D", "MaxPooling2D", "Dropout"],
+            *["Flatten", "Dense", "Dropout", "Dense"],
+        ],
+        [0.25, 0.5],
+        ["relu", "relu", "relu", "softmax"],
+        ("Adadelta", 1.0),
+    ),
+    "cifar10-deep-cnn": (
+        [
+            *["Conv2D", "Conv2D", "MaxPooling2D", "Dropout"] * 2,
+            *["Flatten", "Dense", "Dropout", "Dense"],
+        ],
+        [0.25, 0.25, 0.5],
+        [*["relu"] * 5, "softmax"],
+        ("RMSprop", 1e-4),
+    ),
+    "imdb-fasttext": (
+        ["Embedding", "GlobalAveragePooling1D", "Dense"],
+        [],
+        ["sigmoid"],
+        ("Adam", 0.001),
+    ),
+    "imdb-bilstm": (
+        ["Embedding", "Bidirectional", "Dropout", "Dense"],
+        [0.5],
+        ["sigmoid"],
+        ("Adam", 0.001),
+    ),
+    "nietzsche-lstm": (["LSTM", "Dense"], [], ["tanh", "softmax"], ("RMSprop", 0.01)),
+}
 
 
-@pytest.mark.parametrize(
-    ("name", "layers", "dropouts"),
-    [
-        ("mnist-mlp-small", ["Flatten", "Dense", "Dropout", "Dense"], [0.2]),
-        ("mnist-mlp-wide", ["Flatten", *["Dense", "Dropout"] * 2, "Dense"], [0.2, 0.2]),
-        ("mnist-mlp", [*["Dense", "Dropout"] * 2, "Dense"], [0.2, 0.2]),
-        (
-            "mnist-cnn",
-            [
-                *["Conv2D", "Conv2D", "MaxPooling2D", "Dropout"],
-                *["Flatten", "Dense", "Dropout", "Dense"],
-            ],
-            [0.25, 0.5],
-        ),
-        (
-            "cifar10-deep-cnn",
-            [
-                *["Conv2D", "Conv2D", "MaxPooling2D", "Dropout"] * 2,
-                *["Flatten", "Dense", "Dropout", "Dense"],
-            ],
-            [0.25, 0.25, 0.5],
-        ),
-    ],
-)
-def test_networks_of_rectified_layers_drop_what_was_published(name, layers, dropouts):
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_networks_are_as_published(name):
     model = built(name)
+    layers, dropped, activations, optimizer = PUBLISHED[name]
     assert kinds(model) == layers
-    assert [layer.rate for layer in model.layers if hasattr(layer, "rate")] == dropouts
-    *relus, last = [layer.activation for layer in model.layers if hasattr(layer, "activation")]
-    assert set(relus) == {keras.activations.relu}
-    assert last is keras.activations.softmax
-
-
-def test_the_reviews_networks_are_as_published():
-    assert kinds(built("imdb-fasttext")) == ["Embedding", "GlobalAveragePooling1D", "Dense"]
-    assert kinds(built("imdb-bilstm")) == ["Embedding", "Bidirectional", "Dropout", "Dense"]
-    assert built("imdb-bilstm").layers[2].rate == 0.5
-    for name in ("imdb-fasttext", "imdb-bilstm"):
-        assert built(name).layers[-1].activation is keras.activations.sigmoid
-        assert built(name).loss == "binary_crossentropy"
+    assert [layer.rate for layer in model.layers if hasattr(layer, "rate")] == dropped
+    found = [each.activation for each in model.layers if hasattr(each, "activation")]
+    assert [each.__name__ for each in found] == activations
+    assert (type(model.optimizer).__name__, float(model.optimizer.learning_rate)) == (
+        optimizer[0],
+        pytest.approx(optimizer[1]),
+    )
+    if activations[-1] == "sigmoid":
+        assert model.loss == "binary_crossentropy"
 
 
 @workloads([name for name in WORKLOADS if WORKLOADS[name].steps is not None])
 def test_benchmark_networks_have_no_dropout_and_give_logits(workload):
     model = built(workload.name)
     assert "Dropout" not in kinds(model)
+    assert type(model.optimizer).__name__ == "SGD"
+    assert float(model.optimizer.learning_rate) == pytest.approx(0.01)
     assert model.layers[-1].activation is keras.activations.linear
     assert model.loss.get_config()["from_logits"] is True
     assert model.output_shape == (None, 1000)
@@ -354,29 +374,6 @@ def test_benchmark_networks_have_no_dropout_and_give_logits(workload):
     rectified = {layer.activation for layer in convolutions} == {keras.activations.relu}
     # Keras's residual networks rectify after a normalization.
     assert rectified != ("BatchNormalization" in kinds(model))
-
-
-@pytest.mark.parametrize(
-    ("name", "kind", "learning_rate"),
-    [
-        ("cifar10-cnn", "Adam", 0.001),
-        ("mnist-mlp-small", "Adam", 0.001),
-        ("mnist-mlp-wide", "Adam", 0.001),
-        ("mnist-mlp", "RMSprop", 0.001),
-        ("mnist-cnn", "Adadelta", 1.0),
-        ("cifar10-deep-cnn", "RMSprop", 1e-4),
-        ("imdb-fasttext", "Adam", 0.001),
-        ("imdb-bilstm", "Adam", 0.001),
-        ("nietzsche-lstm", "RMSprop", 0.01),
-        ("alexnet", "SGD", 0.01),
-        ("googlenet", "SGD", 0.01),
-        ("resnet50", "SGD", 0.01),
-    ],
-)
-def test_the_optimizer_is_the_published_one(name, kind, learning_rate):
-    optimizer = built(name).optimizer
-    assert type(optimizer).__name__ == kind
-    assert float(optimizer.learning_rate) == pytest.approx(learning_rate)
 
 
 def test_the_learning_rate_of_the_deep_cifar10_network_wanes_batch_by_batch():
@@ -396,16 +393,16 @@ def test_an_augmented_epoch_has_whole_batches_of_different_samples_in_a_new_orde
     data = Data(images, numbers, images[:0], numbers[:0], "synthetic", augmented=True)
     feed = data.training(8)
     assert (feed.samples, feed.steps, feed.y, feed.shuffle) == (48, 6, None, False)
-    assert isinstance(feed.x, AugmentedBatches)
+    assert isinstance(feed.x, batches.AugmentedBatches)
 
     epochs = []
     for _ in range(2):
-        batches = [feed.x[index] for index in range(feed.x.num_batches)]
-        assert {x.shape for x, _ in batches} == {(8, 8, 8, 3)}
-        seen = np.concatenate([y for _, y in batches])
+        taken = [feed.x[index] for index in range(feed.x.num_batches)]
+        assert {x.shape for x, _ in taken} == {(8, 8, 8, 3)}
+        seen = np.concatenate([y for _, y in taken])
         assert len(set(seen)) == 48
         # Each image stays with its label.
-        pixels = np.concatenate([x[:, 0, 0, 0] for x, _ in batches])
+        pixels = np.concatenate([x[:, 0, 0, 0] for x, _ in taken])
         assert np.allclose(pixels, seen, atol=1e-5)
         epochs.append(seen)
         feed.x.on_epoch_end()
@@ -428,7 +425,7 @@ def slope(axis):
 
 def test_augmented_images_are_shifted_by_up_to_a_tenth_and_keep_their_edge():
     images = np.repeat(slope(0)[None], 500, axis=0)
-    seen = shifted_and_flipped(images, np.random.default_rng(1))
+    seen = batches.shifted_and_flipped(images, np.random.default_rng(1))
 
     assert (seen.shape, seen.dtype) == (images.shape, np.float32)
     # No column differs from another: shifted down or up, and mirrored, it is the same.
@@ -443,7 +440,7 @@ def test_augmented_images_are_shifted_by_up_to_a_tenth_and_keep_their_edge():
 
 def test_every_other_augmented_image_is_mirrored():
     images = np.repeat(slope(1)[None], 500, axis=0)
-    seen = shifted_and_flipped(images, np.random.default_rng(1))
+    seen = batches.shifted_and_flipped(images, np.random.default_rng(1))
     mirrored = seen[:, 0, 0, 0] > seen[:, 0, -1, 0]
     assert 0.4 < mirrored.mean() < 0.6
     for image, is_mirrored in zip(seen, mirrored, strict=True):
@@ -462,9 +459,9 @@ def test_repeated_batches_come_over_and_over_as_many_as_asked_for(batch_size, di
     for passes in (data.training, data.inference):
         feed = passes(batch_size, 7)
         assert (feed.samples, feed.steps, feed.y, feed.shuffle) == (7 * batch_size, 7, None, False)
-        batches = batches_of(feed.x)
-        assert len(batches) == 7
-        for index, (x, y) in enumerate(batches):
+        taken = batches_of(feed.x)
+        assert len(taken) == 7
+        for index, (x, y) in enumerate(taken):
             first = index % different * batch_size
             assert y.tolist() == [n % 10 for n in range(first, first + batch_size)]
             assert np.array_equal(x[:, 0, 0, 0], y)
@@ -473,7 +470,7 @@ def test_repeated_batches_come_over_and_over_as_many_as_asked_for(batch_size, di
 def test_batches_without_autotuning_are_those_that_keras_cuts():
     images = np.arange(10, dtype=np.float32).reshape(10, 1)
     numbers = np.arange(10, dtype=np.uint8)
-    feed = untuned(Feed(images, numbers, 4, 10))
+    feed = batches.untuned(Feed(images, numbers, 4, 10))
     assert not feed.x.options().autotune.enabled
     assert (feed.steps, feed.samples, feed.shuffle) == (3, 10, False)
     assert int(feed.x.cardinality()) == 3
@@ -485,7 +482,9 @@ def test_batches_without_autotuning_are_shuffled_anew_each_epoch():
     # Another test's seed would hold here: each iterator then begins its random numbers again.
     tf.random.set_seed(None)
     numbers = np.arange(200, dtype=np.uint8)
-    feed = untuned(Feed(numbers[:, None].astype(np.float32), numbers, 50, 200), shuffle=True)
+    feed = batches.untuned(
+        Feed(numbers[:, None].astype(np.float32), numbers, 50, 200), shuffle=True
+    )
     epochs = [[n for _, y in feed.x for n in y.numpy().tolist()] for _ in range(2)]
     assert epochs[0] != epochs[1]
     assert [sorted(epoch) for epoch in epochs] == [list(range(200))] * 2
@@ -493,21 +492,23 @@ def test_batches_without_autotuning_are_shuffled_anew_each_epoch():
 
 def test_repeated_batches_need_no_autotuning_and_others_keep_their_own_way():
     images, numbers = np.zeros((8, 2), np.float32), np.zeros(8, np.uint8)
-    repeated = untuned(Feed(repeated_batches(images, numbers, 4, 7), None, 4, 28))
+    repeated = batches.untuned(Feed(batches.repeated_batches(images, numbers, 4, 7), None, 4, 28))
     assert not repeated.x.options().autotune.enabled
     assert int(repeated.x.cardinality()) == 7
-    own = Feed(AugmentedBatches(np.zeros((8, 4, 4, 3), np.float32), numbers, 4, 2), None, 4, 8)
-    assert untuned(own) is own
+    own = Feed(
+        batches.AugmentedBatches(np.zeros((8, 4, 4, 3), np.float32), numbers, 4, 2), None, 4, 8
+    )
+    assert batches.untuned(own) is own
 
 
 def test_repeated_batches_know_their_number_on_every_backend(monkeypatch):
     images, numbers = numbered_images(10)
-    on_tensorflow = repeated_batches(images, numbers, 3, 7)
+    on_tensorflow = batches.repeated_batches(images, numbers, 3, 7)
     assert int(on_tensorflow.cardinality()) == 7
 
     monkeypatch.setattr(keras.backend, "backend", lambda: "jax")
-    elsewhere = repeated_batches(images, numbers, 3, 7)
-    assert isinstance(elsewhere, RepeatedBatches)
+    elsewhere = batches.repeated_batches(images, numbers, 3, 7)
+    assert isinstance(elsewhere, batches.RepeatedBatches)
     assert elsewhere.num_batches == 7
     for index in range(7):
         x, y = elsewhere[index]
@@ -515,51 +516,32 @@ def test_repeated_batches_know_their_number_on_every_backend(monkeypatch):
         assert y.tolist() == numbers[index % 3 * 3 :][:3].tolist()
 
 
-class Ends(keras.callbacks.Callback):
-    """Remembers the last index of each kind of batch."""
-
-    def __init__(self):
-        super().__init__()
-        self.trained = self.predicted = -1
-
-    def on_train_batch_end(self, batch, logs=None):
-        self.trained = batch
-
-    def on_predict_batch_end(self, batch, logs=None):
-        self.predicted = batch
-
-
 @pytest.mark.parametrize("name", ["alexnet", "cifar10-deep-cnn"])
 @pytest.mark.filterwarnings("error")
 def test_keras_takes_every_batch_that_the_feed_promises(name):
     images, labels = numbered_images(10)
-    repeated, augmented = name == "alexnet", name == "cifar10-deep-cnn"
+    repeated = name == "alexnet"
     data = Data(
-        images,
-        labels,
-        *(images[:0], labels[:0], "synthetic"),
+        *(images, labels, images[:0], labels[:0], "synthetic"),
         repeated=repeated,
-        augmented=augmented,
+        augmented=not repeated,
     )
     flat = [keras.Input((8, 8, 3)), keras.layers.Flatten(), keras.layers.Dense(10)]
     model = keras.Sequential(flat)
     model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
-    ends = Ends()
+    ends = keras.callbacks.Callback()
+    last = {}
+    ends.on_train_batch_end = lambda batch, logs=None: last.update(trained=batch)
+    ends.on_predict_batch_end = lambda batch, logs=None: last.update(predicted=batch)
 
     feed = data.training(4, 5 if repeated else None)
-    model.fit(
-        *(feed.x, feed.y),
-        batch_size=4,
-        epochs=2,
-        shuffle=feed.shuffle,
-        callbacks=[ends],
-        verbose=0,
-    )
-    assert ends.trained == feed.steps - 1 == (4 if repeated else 1)
+    how = {"batch_size": 4, "callbacks": [ends], "verbose": 0}
+    model.fit(feed.x, feed.y, epochs=2, shuffle=feed.shuffle, **how)
+    assert last["trained"] == feed.steps - 1 == (4 if repeated else 1)
 
     feed = data.inference(4, 5 if repeated else None)
-    given = model.predict(feed.x, batch_size=4, callbacks=[ends], verbose=0)
-    assert ends.predicted == feed.steps - 1 == (4 if repeated else 2)
+    given = model.predict(feed.x, **how)
+    assert last["predicted"] == feed.steps - 1 == (4 if repeated else 2)
     assert len(given) == feed.samples
 
 

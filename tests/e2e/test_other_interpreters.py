@@ -14,7 +14,6 @@ import pytest
 from fakes.hostile_folder import HostileFolder
 from fakes.sessions import Session, eventually, is_alive
 
-from dlmon.doctor.calibrate import calibrate
 from dlmon.launch.job import Refused
 from dlmon.records import Machine, Model
 
@@ -175,17 +174,4 @@ def test_doctor_and_the_frameworks_import_nothing_from_the_working_directory(dlm
     findings = json.loads(done.stdout)
     assert {"topic", "state", "text"} <= findings[0].keys()
     assert any("TensorFlow" in finding["text"] for finding in findings)
-    assert hostile.imported == []
-
-
-def test_calibration_imports_nothing_from_the_working_directory(tmp_path, hostile):
-    reported = []
-
-    def end_once_it_measures(line):
-        reported.append(line)
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        calibrate(tmp_path / "calibration.json", None, end_once_it_measures)
-    assert "FLOP/s at" in reported[0]
     assert hostile.imported == []

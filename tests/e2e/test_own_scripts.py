@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -79,6 +80,45 @@ def execute(log_dir):
     return run
 
 
+@pytest.fixture
+def begin(log_dir):
+    """Return a function that starts a script under `dlmon exec`; both end with the test."""
+    processes = []
+
+    def start(script, cwd, **streams):
+        words = [*DLMON, "exec", "--plain", "--log-dir", str(log_dir), "--"]
+        command = [*words, sys.executable, "-c", script]
+        streams = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, **streams}
+        processes.append(subprocess.Popen(command, cwd=cwd, **streams))
+        return processes[-1]
+
+    yield start
+    for process in processes:
+        process.kill()
+        process.wait()
+
+
+@pytest.fixture
+def on_a_terminal(begin):
+    """Return a function that starts one on a terminal, and what reads all of that."""
+
+    def start(script, cwd):
+        master, slave = pty.openpty()
+        process = begin(script, cwd, stdin=subprocess.DEVNULL, stdout=slave, stderr=slave)
+        os.close(slave)
+
+        def read():
+            seen = b""
+            with contextlib.suppress(OSError), os.fdopen(master, "rb", buffering=0) as terminal:
+                while data := terminal.read(65536):
+                    seen += data
+            return seen
+
+        return process, read
+
+    return start
+
+
 def _run(command, cwd, stdin=b"", environment=()):
     process = subprocess.Popen(
         command,
@@ -152,15 +192,29 @@ def test_a_script_runs_as_it_does_alone(script, folder, execute):
     assert watched.files == alone.files
 
 
-def test_what_it_writes_is_in_the_log_too(folder, execute, log_dir):
-    execute([sys.executable, "-c", "print('to be found')"], folder("w", {}))
+def test_what_it_writes_is_in_the_log_and_its_end_says_how_to_come_back(
+    folder, execute, log_dir, tmp_path
+):
+    command = [sys.executable, "-c", "print('to be found')"]
+    runtime = tmp_path / "run"
+    runtime.mkdir(mode=0o700)
+    environment = {"XDG_RUNTIME_DIR": str(runtime)}
+    done = execute(command, folder("w", {}), options=["--name", "base"], environment=environment)
+    assert done.stdout == b"to be found\n"
     records, entry = records_of(log_dir)
     assert "to be found" in [record.text for record in records if isinstance(record, Output)]
-    assert entry.header.command == (sys.executable, "-c", "print('to be found')")
+    assert entry.header.command == tuple(command)
     assert entry.header.is_script
     assert entry.header.script_sha256 is None
     assert "names no script" in entry.header.why["script_sha256"]
     assert (entry.result.status, entry.result.exit_code) == ("completed", 0)
+    session, said = entry.header.id, done.stderr.decode()
+    assert f"\n{session} (base) completed; recorded in {entry.path}\n" in said
+    assert f"\ndlmon attach --log-dir {log_dir} {session} shows it again\n" in said
+    attached = _run([*DLMON, "attach", "--plain", "--log-dir", str(log_dir), session], log_dir)
+    assert attached.code == 0
+    # Nothing is left of the socket.
+    assert list(runtime.iterdir()) == []
 
 
 def test_a_loop_that_reports_itself_is_counted_exactly(folder, execute, log_dir):
@@ -376,47 +430,31 @@ parser.parse_args()
     assert done.stderr.startswith(alone.stderr)
 
 
-def test_what_it_leaves_running_goes_on(folder, execute):
-    path = folder("w", {})
-    left = "import subprocess; print(subprocess.Popen(['sleep', '60'], start_new_session=True).pid)"
-    done = execute([sys.executable, "-c", left], path)
-    process = psutil.Process(int(done.stdout))
-    assert process.status() != psutil.STATUS_ZOMBIE
-    process.kill()
-
-
 @pytest.mark.parametrize(
-    ("command", "sentence"),
+    ("command", "options", "sentence"),
     [
-        ([], "say what to run after --: dlmon exec -- python train.py"),
+        ([], (), "say what to run after --: dlmon exec -- python train.py"),
         (
             ["./train.py"],
+            (),
             "there is no command ./train.py: for a Python script, say python ./train.py",
         ),
-        (["./"], "there is no command ./"),
+        (["./"], (), "there is no command ./"),
+        (["true"], ["--directory", "nowhere"], "the directory "),
+        (
+            ["./run.sh"],
+            (),
+            "./run.sh could not be started: No such file or directory",
+        ),
+        ([sys.executable], ["--repeat", "2", "--detach"], "--repeat "),
     ],
 )
-def test_what_can_not_be_started_is_one_sentence(command, sentence, folder, execute, log_dir):
-    done = execute(command, folder("w", {"train.py": ""}))
-    assert (done.code, done.stdout) == (125, b"")
-    text = done.stderr.decode()
-    assert text.startswith(f"dlmon: {sentence}")
-    assert text.count("\n") == 1
-    assert list_sessions(log_dir) == []
-
-
-def test_a_script_that_the_kernel_refuses_is_said_with_its_reason(folder, execute):
-    place = folder("w", {"run.sh": "#!/no/python\n"})
+def test_what_can_not_be_started_is_said(command, options, sentence, folder, execute):
+    place = folder("w", {"train.py": "", "run.sh": "#!/no/python\n"})
     (place / "run.sh").chmod(0o755)
-    done = execute(["./run.sh"], place)
-    assert done.code == 125
-    assert "./run.sh could not be started: No such file or directory\n" in done.stderr.decode()
-
-
-def test_a_directory_that_is_not_there_is_one_sentence(folder, execute):
-    done = execute(["true"], folder("w", {}), options=["--directory", "nowhere"])
-    assert done.code == 125
-    assert done.stderr.decode().endswith("nowhere is not there\n")
+    done = execute(command, place, options=options)
+    assert (done.code, done.stdout) == (125, b"")
+    assert f"{sentence}" in done.stderr.decode()
 
 
 def test_a_command_may_stand_without_the_dashes_and_keeps_its_options(folder, log_dir):
@@ -431,18 +469,6 @@ def test_a_command_may_stand_without_the_dashes_and_keeps_its_options(folder, lo
     ]
     done = _run([*words, "--json", "--lr", "1"], folder("w", {}))
     assert (done.code, done.stdout) == (0, b"['-c', '--json', '--lr', '1']\n")
-
-
-def test_its_end_says_which_session_it_was_and_how_to_come_back(folder, execute, log_dir):
-    done = execute([sys.executable, "-c", "print(1)"], folder("w", {}), options=["--name", "base"])
-    _, entry = records_of(log_dir)
-    session = entry.header.id
-    said = done.stderr.decode()
-    assert f"\n{session} (base) completed; recorded in {entry.path}\n" in said
-    assert f"\ndlmon attach --log-dir {log_dir} {session} shows it again\n" in said
-    assert done.stdout == b"1\n"
-    attached = _run([*DLMON, "attach", "--plain", "--log-dir", str(log_dir), session], log_dir)
-    assert attached.code == 0
 
 
 def test_json_is_the_result_alone(folder, execute):
@@ -467,39 +493,30 @@ def test_it_runs_as_often_as_is_asked_and_stops_where_it_fails(folder, execute, 
     ]
 
 
-def test_what_runs_unwatched_is_not_repeated(folder, execute, log_dir):
-    done = execute([sys.executable], folder("w", {}), options=["--repeat", "2", "--detach"])
-    assert (done.code, done.stdout) == (125, b"")
-    assert ": leave out --detach" in done.stderr.decode()
-    assert not log_dir.exists()
-
-
-def test_a_signal_is_the_scripts_own(folder, log_dir):
-    number = signal.SIGINT
-    script = f"""
+def test_a_signal_is_the_scripts_own(folder, begin):
+    script = """
 import signal, sys, time
 def handle(number, frame):
     print("got", number, flush=True)
     sys.exit(5)
-signal.signal({int(number)}, handle)
+signal.signal(signal.SIGINT, handle)
 open("ready", "w").close()
 time.sleep(60)
 """
-    path = folder("w", {"script.py": script})
-    words = [*DLMON, "exec", "--plain", "--log-dir", str(log_dir), "--"]
-    process = subprocess.Popen(
-        [*words, sys.executable, "script.py"], cwd=path, stdout=subprocess.PIPE
-    )
+    path = folder("w", {})
+    process = begin(script, path)
     eventually(lambda: (path / "ready").exists(), "the script runs")
-    process.send_signal(number)
+    process.send_signal(signal.SIGINT)
     stdout, _ = process.communicate(timeout=DEADLINE_S)
-    assert (process.returncode, stdout) == (5, b"got %d\n" % number)
+    assert (process.returncode, stdout) == (5, b"got %d\n" % signal.SIGINT)
 
 
 @pytest.mark.parametrize(
     ("number", "status"), [(signal.SIGUSR1, "failed"), (signal.SIGTERM, "stopped")]
 )
-def test_a_signal_that_a_script_goes_on_after_decides_nothing(number, status, folder, log_dir):
+def test_a_signal_that_a_script_goes_on_after_decides_nothing(
+    number, status, folder, log_dir, begin
+):
     """What asks it to end makes its end a stop; what it leaves running goes on after either."""
     script = f"""
 import signal, subprocess, time
@@ -511,14 +528,7 @@ while not handled:
     time.sleep(0.01)
 raise ValueError("later, of its own")
 """
-    path = folder("w", {"script.py": script})
-    words = [*DLMON, "exec", "--plain", "--log-dir", str(log_dir), "--"]
-    process = subprocess.Popen(
-        [*words, sys.executable, "script.py"],
-        cwd=path,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-    )
+    process = begin(script, folder("w", {}))
     left = int(process.stdout.readline())
     try:
         process.send_signal(number)
@@ -549,21 +559,10 @@ while lines:
     assert all(record.t <= entry.result.t for record in records[1:])
 
 
-def executing(script, path, log_dir):
-    """Start a script whose output nobody reads."""
-    words = [*DLMON, "exec", "--plain", "--log-dir", str(log_dir), "--"]
-    return subprocess.Popen(
-        [*words, sys.executable, "-c", script],
-        cwd=path,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-    )
-
-
-def test_ctrl_c_ends_a_flood_that_nobody_reads(folder, log_dir):
+def test_ctrl_c_ends_a_flood_that_nobody_reads(folder, log_dir, begin):
     path = folder("w", {})
     flood = "import os; open('ready', 'w').close()\nwhile True: os.write(1, b'x' * 99 + b'\\n')"
-    process = executing(flood, path, log_dir)
+    process = begin(flood, path)
     eventually(lambda: (path / "ready").exists(), "the script runs")
     process.send_signal(signal.SIGINT)
     assert process.wait(DEADLINE_S) == 130
@@ -582,33 +581,14 @@ print(subprocess.Popen(["python3", "-c", endless]).pid, flush=True)
     assert done.code == 0
 
 
-def test_one_that_has_a_terminal_writes_to_one(folder, log_dir):
-    master, slave = pty.openpty()
+def test_one_that_has_a_terminal_writes_to_one(folder, on_a_terminal):
     script = "import sys, os; print(sys.stdout.isatty(), sys.stderr.isatty(), flush=True)"
-    words = [*DLMON, "exec", "--plain", "--log-dir", str(log_dir), "--"]
-    process = subprocess.Popen(
-        [*words, sys.executable, "-c", script],
-        cwd=folder("w", {}),
-        stdin=subprocess.DEVNULL,
-        stdout=slave,
-        stderr=slave,
-    )
-    os.close(slave)
-    seen = b""
-    while True:
-        try:
-            data = os.read(master, 65536)
-        except OSError:
-            break
-        if not data:
-            break
-        seen += data
-    os.close(master)
+    process, read = on_a_terminal(script, folder("w", {}))
+    assert read().startswith(b"True True")
     assert process.wait(DEADLINE_S) == 0
-    assert seen.startswith(b"True True")
 
 
-def test_a_script_outlives_its_supervisor(folder, log_dir):
+def test_a_script_outlives_its_supervisor(folder, on_a_terminal):
     path = folder("w", {})
     script = """
 import os, time
@@ -618,16 +598,7 @@ while not os.path.exists('killed'):
 print('x' * 1_000_000, flush=True)
 open('end', 'w').close()
 """
-    words = [*DLMON, "exec", "--plain", "--log-dir", str(log_dir), "--"]
-    master, slave = pty.openpty()
-    process = subprocess.Popen(
-        [*words, sys.executable, "-c", script],
-        cwd=path,
-        stdin=subprocess.DEVNULL,
-        stdout=slave,
-        stderr=slave,
-    )
-    os.close(slave)
+    process, read = on_a_terminal(script, path)
     eventually(lambda: (path / "ready").exists(), "the script runs")
     (supervisor,) = [
         child
@@ -637,9 +608,8 @@ open('end', 'w').close()
     supervisor.kill()
     supervisor.wait()
     (path / "killed").touch()
+    said = read().replace(b"\r\n", b" ").decode()
     assert process.wait(DEADLINE_S) == 124
-    said = os.read(master, 65536).replace(b"\r\n", b" ").decode()
-    os.close(master)
     assert "the script was not ended with it" in said
     eventually(lambda: (path / "end").exists(), "the script ends")
 
@@ -682,12 +652,3 @@ print("still here")
     assert records_of(logs)[1].result.status == "stopped"
     stdout, _ = process.communicate(b"", timeout=DEADLINE_S)
     assert (process.returncode, stdout.splitlines()[-1]) == (0, b"still here")
-
-
-def test_nothing_is_left_of_the_socket(folder, execute, tmp_path):
-    runtime = tmp_path / "run"
-    runtime.mkdir(mode=0o700)
-    execute(
-        [sys.executable, "-c", "1"], folder("w", {}), environment={"XDG_RUNTIME_DIR": str(runtime)}
-    )
-    assert list(runtime.iterdir()) == []

@@ -82,11 +82,7 @@ def test_every_chart_is_painted_and_nothing_is_asked_for(browser, page, width, s
     assert browser.value("document.documentElement.scrollWidth <= innerWidth")
     paper = browser.value("getComputedStyle(document.body).backgroundColor")
     assert paper == ("rgb(255, 255, 255)" if scheme == "light" else "rgb(18, 20, 22)")
-
-
-@pytest.mark.parametrize("width", [1200, 400])
-def test_bars_have_one_scale_and_their_notes_at_any_width(browser, page, width):
-    browser.open(page, width)
+    # Bars have one scale, and their notes are seen.
     rows = browser.value(BARS)
     assert len(rows) > 5
     assert len({round(bar) for bar, _, _ in rows}) == 1
@@ -121,6 +117,11 @@ def test_the_cursor_reads_all_charts_at_one_time(browser, page):
     assert any("training 0." in text and "validation" in text for text in readings)
     assert "samples/s" in readings[0]
     assert sum("GPU 0 9" in text for text in readings) == 1
+    # Each line has a dot under it, and no band has one.
+    for lines, dots in browser.value(DOTS):
+        assert len(dots) == lines
+        # An edge of a line is softened.
+        assert all(painted == pytest.approx(colour, abs=10) for colour, painted in dots)
 
 
 def test_a_metric_reads_under_the_cursor_as_in_a_table(browser, tmp_path):
@@ -139,17 +140,6 @@ def test_a_metric_reads_under_the_cursor_as_in_a_table(browser, tmp_path):
     readings = [text.split("training ")[1] for text in browser.value(READINGS)]
     mean, *banded = [(units.metric(value), units.metric(2 * value)) for value in values]
     assert readings == [mean[0], *(f"{low} ({low} to {high})" for low, high in banded)]
-
-
-def test_under_the_cursor_each_line_has_a_dot_and_no_band_has_one(browser, page):
-    browser.open(page, 1200)
-    x, y, width, height = browser.value(OVER)
-    browser.mouse("mouseMoved", x + width * 0.5, y + height / 2)
-    browser.until(lambda: all(text.startswith("00:") for text in browser.value(READINGS)))
-    for lines, dots in browser.value(DOTS):
-        assert len(dots) == lines
-        # An edge of a line is softened.
-        assert all(painted == pytest.approx(colour, abs=10) for colour, painted in dots)
 
 
 def test_a_hostile_log_runs_nothing(browser, tmp_path):

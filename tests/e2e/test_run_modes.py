@@ -92,7 +92,9 @@ def test_gradients_are_computed_batch_by_batch_as_in_training_but_without_its_ep
     assert "no weight is updated" in result.why["seconds_per_epoch"]
 
 
-def test_inference_is_measured_and_a_stop_ends_it_after_the_current_batch(start_job):
+def test_inference_is_measured_on_the_cpus_it_may_use_and_a_stop_ends_it_after_the_current_batch(
+    start_job,
+):
     session = start_job(
         mode="inference",
         jit="on",
@@ -101,9 +103,15 @@ def test_inference_is_measured_and_a_stop_ends_it_after_the_current_batch(start_
         epochs=100_000,
         batch_size=32,
         price="3.6",
+        cpus=1,
     )
     enough = session.wait_for(Batches, lambda record: record.epoch == 1)
     assert enough.first == 0, "a pass does not count its batches from 0"
+    pid = session.child("workloads")
+    first = [min(os.sched_getaffinity(0))]
+    assert psutil.Process(pid).cpu_affinity() == first
+    threads = [int(task.name) for task in Path(f"/proc/{pid}/task").iterdir()]
+    assert all(sorted(os.sched_getaffinity(thread)) == first for thread in threads)
     session.say("stop")
     result = session.wait_for_end()
     assert (result.status, result.exit_code, result.error) == ("stopped", 75, None)
@@ -115,20 +123,6 @@ def test_inference_is_measured_and_a_stop_ends_it_after_the_current_batch(start_
     flop_s = find(SMALL).forward_flops * result.samples_per_second.mean
     assert result.effective_flop_s == pytest.approx(flop_s)
     assert result.cost_usd == pytest.approx(result.wall_s / 1000, rel=0.01)
-
-
-def test_a_step_is_compiled_in_half_precision_on_as_many_cpus_as_it_may_use(start_job):
-    session = start_job(cpus=1, jit="on", precision="mixed_bfloat16", steps=None, epochs=1000)
-    session.wait_for(Batches)
-    (model,) = session.records(Model)
-    assert (model.precision, model.jit) == ("mixed_bfloat16", True)
-    pid = session.child("workloads")
-    first = [min(os.sched_getaffinity(0))]
-    assert psutil.Process(pid).cpu_affinity() == first
-    threads = [int(task.name) for task in Path(f"/proc/{pid}/task").iterdir()]
-    assert all(sorted(os.sched_getaffinity(thread)) == first for thread in threads)
-    session.say("stop")
-    assert session.wait_for_end().status == "stopped"
 
 
 def test_where_no_system_reports_the_cpus_of_a_process_a_run_uses_them_all(

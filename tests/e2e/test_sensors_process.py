@@ -29,7 +29,7 @@ from dlmon.records import (
 )
 from dlmon.records.changes import merge
 from dlmon.sensors.kernel_files import MAY_BE_HIDDEN
-from dlmon.sensors.provider import SLOW_TIER_S, Reading
+from dlmon.sensors.provider import Reading
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the sensors run on Linux")
 
@@ -208,12 +208,13 @@ def test_who_asks_for_it_at_once_has_a_whole_sample_with_the_facts_and_then_one_
 def test_the_first_sample_comes_soon_whatever_the_interval_and_the_end_of_stdin_ends_it(start):
     sensors = start("--interval", "3600")
     sensors.facts()
+    # Words that it does not know change nothing.
+    sensors.say("dance")
+    sensors.say("watch me")
     assert sensors.sample().cpu.pct is not None
     assert sensors.end() == 0
     assert unread(sensors) == b""
-
-
-def test_nobody_reading_any_more_ends_it_cleanly(start):
+    # So does the end of whoever reads it.
     sensors = start()
     sensors.facts()
     sensors.stdout.close()
@@ -265,16 +266,6 @@ def test_a_watched_tree_is_reported_with_its_child_and_its_end(start):
     assert set(ended.why.values()) == {"the process has ended"}
 
 
-def test_a_word_that_it_does_not_know_changes_nothing(start):
-    sensors = start()
-    sensors.facts()
-    sensors.say("dance")
-    sensors.say("watch me")
-    sensors.sample()
-    sensors.sample()
-    assert sensors.end() == 0
-
-
 @pytest.fixture
 def hide(tmp_path: Path) -> Callable[..., dict[str, str]]:
     """Return the environment of a process that can't import these modules."""
@@ -311,13 +302,21 @@ def test_without_packages_it_reports_all_that_it_does_with_them(start, hide):
     assert unread(without) == b""
 
 
-def test_with_a_driver_and_without_pynvml_that_is_the_reason(start, hide, driver):
-    sensors = start(driver=driver, environment=hide("pynvml"))
+@pytest.mark.parametrize("is_hidden", [True, False])
+def test_a_driver_without_pynvml_or_that_is_not_to_be_asked_is_left_alone(
+    start, hide, driver, is_hidden
+):
+    why = "the driver did not answer"
+    if is_hidden:
+        sensors = start(driver=driver, environment=hide("pynvml"))
+        why = "the Python package nvidia-ml-py is not installed"
+    else:
+        sensors = start("--no-gpus", why, driver=driver)
     facts = sensors.facts()
     assert facts.cores is not None
-    assert (facts.gpus, facts.gpus_state) == (None, GpuState.NO_PACKAGE)
-    assert facts.why["gpus"] == "the Python package nvidia-ml-py is not installed"
-    assert sensors.sample().why["gpus"] == facts.why["gpus"]
+    assert (facts.gpus, facts.why["gpus"]) == (None, why)
+    assert (facts.gpus_state is GpuState.NO_PACKAGE) is is_hidden
+    assert sensors.sample().why == {"gpus": why}
     assert driver.calls() == []
 
 
@@ -336,13 +335,6 @@ def test_a_library_that_cannot_be_loaded_is_a_reason(start, tmp_path):
     why = start(driver=FakeDriver(tmp_path, tmp_path)).facts().why
     assert why["gpus"].startswith("no NVIDIA driver: ")
     assert "libnvidia-ml.so.1" in why["gpus"]
-
-
-def test_nvml_is_left_alone_when_asked_to(start, driver):
-    sensors = start("--no-gpus", "the driver did not answer", driver=driver)
-    assert sensors.facts().why["gpus"] == "the driver did not answer"
-    assert sensors.sample().why == {"gpus": "the driver did not answer"}
-    assert driver.calls() == []
 
 
 @pytest.mark.parametrize("count", [0, 8])
@@ -540,17 +532,6 @@ def test_pids_of_another_namespace_are_not_taken_for_this_ones(start, driver):
     assert sensors.facts().why["foreign_gpu_processes"] == MAY_BE_HIDDEN
 
 
-def test_what_crosses_the_nvlinks_is_reported_at_the_next_slow_reading(start, driver):
-    sensors = start(driver=driver)
-    sensors.facts()
-    sensors.sample()
-    driver.says("gpus 1", "set 0 nvlink_send_kib 1048576")
-    reported = sensors.sample_until(lambda known: known.gpus[0].nvlink_send_mib_s)
-    # On a busy machine a reading is late, and its window longer or the next one's shorter.
-    assert reported.gpus[0].nvlink_send_mib_s == pytest.approx(1024 / SLOW_TIER_S, rel=0.5)
-    assert reported.gpus[0].nvlink_receive_mib_s == 0.0
-
-
 def test_a_gpu_that_sleeps_is_not_woken_to_be_looked_at(start, driver, tmp_path):
     card = tmp_path / "sys/bus/pci/drivers/nvidia/0000:0a:00.0"
     (card / "power").mkdir(parents=True)
@@ -584,26 +565,3 @@ def test_sigterm_ends_it_even_inside_a_driver_that_hangs(start, driver):
             pass
         sensors.process.send_signal(signal.SIGTERM)
         assert sensors.process.wait() == -signal.SIGTERM
-
-
-def test_memory_that_the_driver_cannot_report_is_unknown(start, driver):
-    driver.says(
-        "gpus 3",
-        f"set 0 memory_used_mib {2**64 - 1}",
-        "set 1 memory_total_mib 0",
-        f"answer nvmlDeviceGetMemoryInfo_v2 2 {NOT_SUPPORTED}",
-        f"answer nvmlDeviceGetMemoryInfo 2 {NOT_SUPPORTED}",
-        f"process 0 {os.getpid()} -1",
-    )
-    sensors = start(driver=driver)
-    facts = sensors.facts()
-    assert facts.gpus is not None
-    assert [gpu.memory_mib for gpu in facts.gpus] == [81920, None, None]
-    sensors.sample()
-    assert [gpu.memory_used_mib for gpu in sensors.known.gpus] == [None, None, None]
-    assert [gpu.why["memory_used_mib"] for gpu in sensors.known.gpus] == [
-        "the driver reported an impossible value",
-        "this GPU has no memory of its own",
-        "not supported",
-    ]
-    assert on_gpus(sensors)[os.getpid()] == ((0,), None)

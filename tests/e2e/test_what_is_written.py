@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 import signal
-import sys
 
 import pytest
 from fakes.recorded import recorded_session, write_log
-from fakes.sessions import DEADLINE_S, FAKES, Log, the_log_in
+from fakes.sessions import DEADLINE_S
 from fakes.terminal import PseudoTerminal
 
 LEAVES_ALTERNATE_SCREEN = b"\x1b[?1049l"
@@ -64,18 +63,3 @@ def test_an_end_by_signal_leaves_a_terminal_that_can_be_used(attach):
         terminal.process.wait(DEADLINE_S)
         terminal.wait_for(LEAVES_ALTERNATE_SCREEN)
         terminal.wait_for(SHOWS_CURSOR)
-
-
-def test_the_end_of_a_run_rings_the_bell_and_notifies_the_desktop(make_job, tmp_path):
-    config = tmp_path / "config.toml"
-    config.write_text("bell = true\nnotification = true\n")
-    job = tmp_path / "job"
-    job.write_bytes(make_job(step_s=0.002).to_line())
-    command = [sys.executable, FAKES / "screen_viewer.py", job]
-    with PseudoTerminal(command, {"DLMON_CONFIG": str(config)}) as terminal:
-        terminal.wait_for(b"completed after")
-        terminal.wait_for(b"\x1b]9;dlmon: ")
-        before, _, after = terminal.written.partition(b"\x1b]9;dlmon: ")
-        assert b"completed" in after.partition(b"\x07")[0]
-        assert b"\x07" in before
-    assert Log(the_log_in(tmp_path / "sessions")).status == "completed"

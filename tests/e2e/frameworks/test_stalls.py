@@ -189,10 +189,10 @@ def test_a_checkpoint_that_takes_long_is_named_with_what_it_called(interpreter, 
 def test_a_callback_of_keras_that_waits_is_named(script):
     words = (sys.executable, "train.py", "tensorflow")
     script.start(KERAS_WAITS, *words, until=is_long_pause, options=("--plain",))
-    ended = [each for each in script.records() if is_long_pause(each) and not each.goes_on]
-    stack = max(ended, key=lambda each: each.t - each.begin)
-    assert 2.4 < (stack.t - stack.begin) / 1e9 < 5, ended
-    assert stack.places[0].script.function == "read_a_file"
+    ended = [each for each in script.records() if isinstance(each, Stack) and not each.goes_on]
+    # A machine that is busy makes pauses of its own.
+    (stack,) = [each for each in ended if each.places[0].script.function == "read_a_file"]
+    assert stack.t - stack.begin > 2.4e9
     assert stack.places[0].looks > stack.looks / 2
 
 
@@ -215,18 +215,23 @@ def test_what_a_loaders_worker_is_at_is_shown(interpreter, script):
     assert any(line.endswith("in read_a_file") and "loader worker" in line for line in lines)
 
 
-def test_steps_of_pytorch_are_profiled_and_count_nowhere(interpreter, script):
-    _is_profiled(script, GOES_ON, interpreter, "train.py", profiler="torch", operation="aten::")
-
-
-def test_steps_of_keras_on_jax_are_profiled(interpreter, script):
-    _is_profiled(script, KERAS, interpreter, "train.py", "jax", profiler="jax", operation="")
-
-
-def test_steps_of_tensorflow_are_profiled(script):
-    _is_profiled(
-        script, KERAS, sys.executable, "train.py", "tensorflow", profiler="tensorflow", operation=""
+@pytest.mark.parametrize("profiler", ["torch", "jax", "tensorflow"])
+def test_steps_are_profiled_and_count_nowhere(profiler, interpreter, script):
+    python = sys.executable if profiler == "tensorflow" else interpreter
+    text = GOES_ON if profiler == "torch" else KERAS
+    script.start(
+        text, python, "train.py", profiler, until=lambda record: isinstance(record, Batches)
     )
+    said = script.dlmon("profile", "--steps", "3", "last")
+    assert said.startswith("3 steps by ")
+    [made] = [each for each in script.records() if isinstance(each, Profile)]
+    assert (made.profiler, made.steps, made.file) == (profiler, 3, "profile-1.json.gz")
+    assert profiler != "torch" or any(each.name.startswith("aten::") for each in made.operations)
+    assert 0.5 < sum(each.share for each in made.operations) < 1.01
+    trace = json.loads(gzip.decompress((script.entry.path.parent / made.file).read_bytes()))
+    assert len(trace["traceEvents"]) >= 3
+    profiled = [each for each in script.records() if isinstance(each, Batches) and each.profiled]
+    assert 1 <= sum(len(each.dt_us) for each in profiled) <= 5
 
 
 QUEUES = """
@@ -274,17 +279,3 @@ def test_a_run_that_ends_in_the_middle_of_a_profile_says_so_and_leaves_no_trace(
     assert "ended" in errors
     eventually(lambda: script.entry.result is not None, "the end")
     assert not [path for path in script.entry.path.parent.iterdir() if "profile" in path.name]
-
-
-def _is_profiled(script, text, *words, profiler, operation):
-    script.start(text, *words, until=lambda record: isinstance(record, Batches))
-    said = script.dlmon("profile", "--steps", "3", "last")
-    assert said.startswith("3 steps by ")
-    [made] = [each for each in script.records() if isinstance(each, Profile)]
-    assert (made.profiler, made.steps, made.file) == (profiler, 3, "profile-1.json.gz")
-    assert any(each.name.startswith(operation) for each in made.operations)
-    assert 0.5 < sum(each.share for each in made.operations) < 1.01
-    trace = json.loads(gzip.decompress((script.entry.path.parent / made.file).read_bytes()))
-    assert len(trace["traceEvents"]) >= 3
-    profiled = [each for each in script.records() if isinstance(each, Batches) and each.profiled]
-    assert 1 <= sum(len(each.dt_us) for each in profiled) <= 5

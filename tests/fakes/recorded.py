@@ -78,18 +78,6 @@ _WORKLOADS = {
 }
 
 
-def with_a_slow_epoch(seconds: float = 40.0) -> list[Record]:
-    """Return a session whose last epoch, of three, took so much longer."""
-    records = recorded_session()
-    last = max(record.epoch for record in records if isinstance(record, Epoch))
-    return [
-        replace(record, end=record.end + int(seconds * 1e9))
-        if isinstance(record, Epoch) and record.epoch == last
-        else record
-        for record in records
-    ]
-
-
 def recorded_session(
     reached: str = RESULT,
     *,

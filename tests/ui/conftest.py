@@ -19,6 +19,7 @@ from fakes.screens import (
     fake_machine,
     screen_text,
 )
+from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 from textual.app import App
 
 from dlmon.cli.start import Sources
@@ -46,6 +47,19 @@ def toasts_stay(monkeypatch):
     monkeypatch.setattr(App, "NOTIFICATION_TIMEOUT", 600)
     for module in (panel, time_charts):
         monkeypatch.setattr(module, "ZOOM_NOTE_S", 600)
+
+
+class TextFile(SingleFileSnapshotExtension):
+    """A text file for each test."""
+
+    _write_mode = WriteMode.TEXT
+    _file_extension = "txt"
+
+
+@pytest.fixture
+def text_snapshot(snapshot):
+    """The text of this test in `__snapshots__`."""
+    return snapshot.use_extension(TextFile)
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """The app: which screen it opens, how one gets from one to another, and its exit code."""
 
-import os
 import re
 from dataclasses import replace
 from functools import partial
@@ -33,11 +32,12 @@ from tui.live.comparison.bars import ComparisonBars
 from tui.live.replay_screen import ReplayScreen
 from tui.live.screen import LiveScreen
 from tui.palette import commands_of
-from tui.requests import GoBack, Replay, ShowSession, TrainSeveral
+from tui.requests import ShowSession, TrainSeveral
 from tui.screens.help import HelpScreen
 from tui.screens.starting import StartingScreen
 from tui.screens.stop import AgainScreen, QuitScreen
 from tui.screens.themes import ThemesScreen
+from tui.sessions.compare import CompareScreen
 from tui.sessions.screen import SessionsScreen
 from tui.watch.screen import WatchScreen
 from workloads.catalog import WORKLOADS
@@ -116,24 +116,20 @@ def live(app):
 # ---- how it is opened and left ----
 
 
-def test_home_is_left_with_exit_code_0_and_without_a_word(dlmon_app, log_dir, sensing, capsys):
+@pytest.mark.parametrize(
+    ("options", "screen"), [({}, HomeScreen), ({"watch_interval_s": 0.5}, WatchScreen)]
+)
+def test_home_and_watch_are_left_with_exit_code_0_and_without_a_word(
+    dlmon_app, log_dir, sensing, capsys, options, screen
+):
     async def quit_at_once(pilot):
-        await until(pilot, lambda: isinstance(pilot.app.screen, HomeScreen))
+        await until(pilot, lambda: isinstance(pilot.app.screen, screen))
         await until(pilot, lambda: pilot.app.screen.is_mounted)
         await pilot.press("q")
 
-    assert run(dlmon_app(log_dir), quit_at_once) == 0
+    assert run(dlmon_app(log_dir, **options), quit_at_once) == 0
     assert capsys.readouterr() == ("", "")
-
-
-def test_watch_is_left_with_exit_code_0(dlmon_app, log_dir, sensing):
-    async def quit_at_once(pilot):
-        await pilot.pause()
-        assert isinstance(pilot.app.screen, WatchScreen)
-        await pilot.press("q")
-
-    assert run(dlmon_app(log_dir, watch_interval_s=0.5), quit_at_once) == 0
-    assert [sensors.interval_s for sensors in sensing] == [0.5]
+    assert not options or [sensors.interval_s for sensors in sensing] == [0.5]
 
 
 @pytest.mark.parametrize(
@@ -183,41 +179,10 @@ def test_an_interrupted_session_is_exit_code_1(dlmon_app, log_dir, capsys):
     )
 
 
-def test_a_session_that_is_left_running_says_how_to_come_back(dlmon_app, log_dir, running, capsys):
-    log, _ = running
-    lifeline = FakeLaunch()
-
-    async def leave_it(pilot):
-        await pilot.pause()
-        await pilot.press("q", "d")
-
-    assert run(dlmon_app(log_dir, log.path, lifeline), leave_it) == 0
-    assert lifeline.words == ["detach"]
-    assert lifeline.released
-    there = f"--log-dir {log_dir} {ID}"
-    assert capsys.readouterr().out == f"{ID} is still running; dlmon attach {there} shows it\n"
-
-
 def summed_up_a_stopped_run(out, log):
     """Whether its summary was printed, and where it is recorded."""
     summary, _, last = out.rpartition(f"\n{ID} ")
     return "throughput  " in summary and last == f"stopped; recorded in {log.path}\n"
-
-
-def test_a_session_that_was_stopped_here_is_exit_code_130(dlmon_app, log_dir, running, capsys):
-    log, result = running
-    lifeline = FakeLaunch()
-
-    async def stop_it(pilot):
-        await pilot.pause()
-        await pilot.press("s", "s")
-        assert lifeline.words == ["stop"]
-        log.write(result)
-        await until(pilot, lambda: " stopped " in screen_text(pilot.app))
-        await pilot.press("q")
-
-    assert run(dlmon_app(log_dir, log.path, lifeline), stop_it) == 130
-    assert summed_up_a_stopped_run(capsys.readouterr().out, log)
 
 
 def test_whoever_stops_it_on_leaving_leaves_though_its_end_is_read_between_two_ticks(
@@ -267,24 +232,6 @@ async def test_enter_trains_and_leaving_comes_back_home_with_the_result(
         assert isinstance(app.screen, HomeScreen)
         assert launches[0].released
         assert sensing[-1].running
-
-
-async def test_a_session_left_running_from_home_comes_back_home(
-    dlmon_app, log_dir, running, launched, sensing
-):
-    log, _ = running
-    launches = launched(Started(ID, str(log.path)))
-    app = dlmon_app(log_dir)
-    async with app.run_test() as pilot:
-        await pilot.press("enter")
-        await until(pilot, lambda: live(app))
-        await pilot.press("q", "d")
-        await until(pilot, lambda: isinstance(app.screen, HomeScreen))
-        assert launches[0].words == ["detach"]
-        assert launches[0].released
-        await pilot.press("enter")
-        await until(pilot, lambda: live(app))
-        assert len(launches) == 2
 
 
 @pytest.mark.parametrize(
@@ -344,22 +291,16 @@ async def test_whoever_does_not_wait_for_a_long_log_leaves_at_once(
     assert app.return_code == 0
 
 
-async def choose_the_one_of_the_list(app, pilot):
-    await until(pilot, lambda: isinstance(app.screen, HomeScreen))
-    await pilot.press("ctrl+r")
-    await until(pilot, lambda: isinstance(app.screen, SessionsScreen))
-    await until_read(pilot)
-    await until(pilot, lambda: "completed" in screen_text(app))
-    await pilot.press("enter")
-
-
 async def test_a_long_log_of_the_list_is_read_before_it_is_shown(
     dlmon_app, log_dir, slow_reading, sensing
 ):
     write_log(log_dir, recorded_session())
     app = dlmon_app(log_dir, sources=slow_reading.sources)
     async with app.run_test(size=(120, 40)) as pilot:
-        await choose_the_one_of_the_list(app, pilot)
+        await until(pilot, lambda: isinstance(app.screen, HomeScreen))
+        await pilot.press("ctrl+r")
+        await until(pilot, lambda: "completed" in screen_text(app))
+        await pilot.press("enter")
         await until(pilot, lambda: "reading the log: " in screen_text(app))
         await pilot.press("q")
         await until(pilot, lambda: isinstance(app.screen, SessionsScreen))
@@ -368,40 +309,6 @@ async def test_a_long_log_of_the_list_is_read_before_it_is_shown(
         await pilot.press("enter")
         await until(pilot, lambda: live(app))
         await until(pilot, lambda: "completed after 32.2 s" in screen_text(app))
-
-
-async def test_a_log_whose_screen_is_taken_off_is_read_no_more(
-    dlmon_app, log_dir, slow_reading, sensing
-):
-    write_log(log_dir, recorded_session())
-    app = dlmon_app(log_dir, sources=slow_reading.sources)
-    async with app.run_test(size=(120, 40)) as pilot:
-        await choose_the_one_of_the_list(app, pilot)
-        await until(pilot, lambda: "reading the log: " in screen_text(app))
-        home = app.screen_stack[0]
-        app.uncover(home)
-        slow_reading.finish()
-        await until(pilot, lambda: not list(app.workers))
-        assert app.screen_stack == [home]
-        # Another one can be opened.
-        await choose_the_one_of_the_list(app, pilot)
-        await until(pilot, lambda: live(app))
-
-
-async def test_a_replay_that_is_left_twice_at_once_takes_nothing_else_with_it(
-    dlmon_app, log_dir, sensing
-):
-    log = write_log(log_dir, recorded_session())
-    app = dlmon_app(log_dir)
-    async with app.run_test(size=(120, 40)) as pilot:
-        await until(pilot, lambda: isinstance(app.screen, HomeScreen))
-        home = app.screen
-        app.post_message(Replay([log]))
-        await until(pilot, lambda: isinstance(app.screen, ReplayScreen))
-        for _ in range(2):
-            app.post_message(GoBack(app.screen))
-        await pilot.pause()
-        assert app.screen_stack == [home]
 
 
 async def test_a_launch_from_the_shell_that_nobody_wants_to_wait_for_is_given_up(
@@ -572,6 +479,8 @@ async def test_a_recorded_session_is_renamed_and_deleted(dlmon_app, log_dir, sen
     log = write_log(log_dir, of_this_boot(recorded_session()))
     other = write_log(log_dir, of_this_boot(recorded_session(session_id="other")))
     write_label(other, Label("stays"))
+    notes = log.with_name("notes.txt")
+    notes.write_text("mine")
     app = dlmon_app(log_dir)
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.press("ctrl+r")
@@ -584,44 +493,30 @@ async def test_a_recorded_session_is_renamed_and_deleted(dlmon_app, log_dir, sen
         await pilot.press("x")
         await until(pilot, lambda: "(baseline)?" in screen_text(app))
         await pilot.press("y")
+        await until(pilot, lambda: app._notifications)
+        (notification,) = app._notifications
+        assert notification.message.endswith("it holds files that dlmon didn't make")
         await until(pilot, lambda: "0 of 1 recorded" in screen_text(app))
-        assert not log.parent.exists()
+        assert [*log.parent.iterdir()] == [notes]
         assert other.exists()
 
 
-@pytest.mark.parametrize(
-    ("keys", "screen"), [(["space", "space", "c"], "CompareScreen"), (["v"], "ReplayScreen")]
-)
-async def test_recorded_sessions_are_compared_and_replayed(
-    dlmon_app, log_dir, sensing, keys, screen
-):
+async def test_recorded_sessions_are_compared_and_replayed(dlmon_app, log_dir, sensing):
     for name in ("one", "two"):
         write_log(log_dir, of_this_boot(recorded_session(session_id=name)))
     app = dlmon_app(log_dir)
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.press("ctrl+r")
         await until(pilot, lambda: "2 recorded" in screen_text(app))
-        await pilot.press(*keys)
-        await until(pilot, lambda: type(app.screen).__name__ == screen)
-        await pilot.press("q")
-        await until(pilot, lambda: isinstance(app.screen, SessionsScreen))
-        await until_read(pilot)
-
-
-async def test_what_can_not_be_deleted_is_said_and_stays_in_the_list(dlmon_app, log_dir, sensing):
-    log = write_log(log_dir, of_this_boot(recorded_session()))
-    log.with_name("notes.txt").write_text("mine")
-    app = dlmon_app(log_dir)
-    async with app.run_test(size=(120, 40)) as pilot:
-        await pilot.press("ctrl+r")
-        await until(pilot, lambda: "1 recorded" in screen_text(app))
-        await pilot.press("x")
-        await until(pilot, lambda: "Delete 2026" in screen_text(app))
-        await pilot.press("y")
-        await until(pilot, lambda: app._notifications)
-        (notification,) = app._notifications
-        assert notification.message.endswith("it holds files that dlmon didn't make")
-        assert log.with_name("notes.txt").exists()
+        for keys, screen in (
+            (("space", "space", "c"), CompareScreen),
+            (("escape", "v"), ReplayScreen),
+        ):
+            await pilot.press(*keys)
+            await until(pilot, lambda screen=screen: isinstance(app.screen, screen))
+            await pilot.press("q")
+            await until(pilot, lambda: isinstance(app.screen, SessionsScreen))
+            await until_read(pilot)
 
 
 async def test_quitting_anywhere_asks_about_a_session_that_would_stop(
@@ -678,7 +573,9 @@ def test_an_error_in_the_plain_output_leaves_a_run_going_on_too(running, capsys,
 # ---- help, commands, themes ----
 
 
-async def test_help_explains_the_screen_and_names_its_keys(dlmon_app, log_dir, sensing):
+async def test_every_screen_explains_itself_and_offers_its_actions_in_the_palette(
+    dlmon_app, log_dir, sensing
+):
     log = write_log(log_dir, of_this_boot(recorded_session()))
     for app in (
         dlmon_app(log_dir),
@@ -688,6 +585,18 @@ async def test_help_explains_the_screen_and_names_its_keys(dlmon_app, log_dir, s
         async with app.run_test(size=(120, 400)) as pilot:
             await pilot.pause()
             screen = app.screen
+            commands = [*commands_of(app, screen)]
+            keys = {command.name: command.keys for command in commands}
+            assert len(keys) == len(commands)
+            # The menu offers everything but itself.
+            offered = {
+                active.binding.description
+                for active in screen.active_bindings.values()
+                if active.binding.show and active.enabled and active.binding.description
+            } - {"Menu"}
+            assert all(keys.get(name) for name in offered)
+            assert not {"Menu", "Focus Next"} & set(keys)
+            assert "Theme" in "".join(keys)
             await pilot.press("f1")
             await until(pilot, lambda app=app: isinstance(app.screen, HelpScreen))
             await pilot.pause()
@@ -703,31 +612,6 @@ async def test_help_explains_the_screen_and_names_its_keys(dlmon_app, log_dir, s
             assert app.screen is screen
 
 
-async def test_every_action_of_a_screen_is_in_the_command_palette(dlmon_app, log_dir, sensing):
-    log = write_log(log_dir, of_this_boot(recorded_session()))
-    for app in (
-        dlmon_app(log_dir),
-        dlmon_app(log_dir, log),
-        dlmon_app(log_dir, watch_interval_s=1),
-    ):
-        async with app.run_test(size=(120, 40)) as pilot:
-            await pilot.pause()
-            titles = {command.name for command in commands_of(app, app.screen)}
-            offered = {
-                active.binding.description
-                for active in app.screen.active_bindings.values()
-                if active.binding.show and active.enabled and active.binding.description
-            }
-            # The menu offers everything but itself.
-            assert offered - {"Menu"} <= titles
-            assert "Menu" not in titles
-            keys = {command.name: command.keys for command in commands_of(app, app.screen)}
-            assert len(keys) == len([*commands_of(app, app.screen)])
-            assert all(keys[name] for name in offered - {"Menu"})
-            assert "Focus Next" not in titles
-            assert "Theme" in "".join(titles)
-
-
 async def test_a_command_of_the_palette_does_what_its_key_does(dlmon_app, log_dir, sensing):
     app = dlmon_app(log_dir)
     async with app.run_test(size=(120, 40)) as pilot:
@@ -739,23 +623,6 @@ async def test_a_command_of_the_palette_does_what_its_key_does(dlmon_app, log_di
         await until(pilot, lambda: "Watch" in screen_text(app))
         await pilot.press("enter")
         await until(pilot, lambda: isinstance(app.screen, WatchScreen))
-
-
-async def test_a_picture_of_the_screen_is_saved_where_dlmon_was_started(
-    dlmon_app, log_dir, tmp_path, monkeypatch
-):
-    here = tmp_path / "here"
-    here.mkdir()
-    monkeypatch.chdir(here)
-    app = dlmon_app(log_dir, write_log(log_dir, of_this_boot(recorded_session())))
-    async with app.run_test(size=(120, 40), notifications=True) as pilot:
-        await until(pilot, lambda: live(app))
-        await until(pilot, lambda: "completed" in screen_text(app))
-        commands = {c.name: c.run for c in commands_of(app, app.screen)}
-        commands["Screenshot"]()
-        await until(pilot, lambda: "saved" in screen_text(app))
-    (picture,) = here.glob("dlmon-*.svg")
-    assert "Throughput" in picture.read_text()
 
 
 async def test_a_theme_is_chosen_from_a_list_that_opens_on_the_current_one(
@@ -791,25 +658,6 @@ async def test_a_theme_that_can_not_be_kept_is_said(dlmon_app, log_dir, sensing,
     async with app.run_test(size=(120, 40), notifications=True) as pilot:
         app.theme = "nord"
         await until(pilot, lambda: "can't be saved" in screen_text(app))
-
-
-async def test_without_colour_none_is_sent(dlmon_app, log_dir, sensing, monkeypatch):
-    monkeypatch.setenv("NO_COLOR", "1")
-    log = write_log(log_dir, of_this_boot(recorded_session()))
-    app = dlmon_app(log_dir, log)
-    assert os.environ["NO_COLOR"] == "1"
-    async with app.run_test(size=(120, 40)) as pilot:
-        await until(pilot, lambda: live(app))
-        await until(pilot, lambda: "completed" in screen_text(app))
-        colours = {
-            colour.name
-            for strip in app.screen._compositor.render_strips()
-            for segment in strip
-            if segment.style
-            for colour in (segment.style.color, segment.style.bgcolor)
-            if colour is not None
-        }
-    assert colours <= {"default"}
 
 
 # ---- the end of a run ----
@@ -879,7 +727,7 @@ async def test_an_end_that_is_waited_for_closes_no_other_session(dlmon_app, log_
     assert app.return_value == 130
 
 
-async def test_no_second_run_is_launched_while_one_of_ours_runs(
+async def test_no_second_run_or_sweep_is_begun_while_one_of_ours_runs(
     dlmon_app, log_dir, two_sessions, launched
 ):
     log, _, _ = two_sessions
@@ -888,7 +736,9 @@ async def test_no_second_run_is_launched_while_one_of_ours_runs(
     app = dlmon_app(log_dir, log.path, lifeline)
     async with app.run_test(size=(120, 40), notifications=True) as pilot:
         await until(pilot, lambda: live(app))
-        await until(pilot, lambda: live(app))
+        app.post_message(TrainSeveral(WORKLOADS["mnist-mlp-small"], RunOptions()))
+        await until(pilot, lambda: "is still running: stop" in screen_text(app))
+        app.clear_notifications()
         await open_the_other(pilot, app)
         await pilot.press("a")
         await until(pilot, lambda: "is still running: stop" in screen_text(app))
@@ -918,16 +768,6 @@ async def test_going_back_to_a_session_stops_none_that_lies_above(
         assert live(app)
         assert app.screen is not first
         assert not lifeline.released
-
-
-async def test_no_sweep_is_begun_while_one_of_our_sessions_runs(dlmon_app, log_dir, two_sessions):
-    log, _, _ = two_sessions
-    app = dlmon_app(log_dir, log.path, FakeLaunch())
-    async with app.run_test(size=(120, 40), notifications=True) as pilot:
-        await until(pilot, lambda: live(app))
-        app.post_message(TrainSeveral(WORKLOADS["mnist-mlp-small"], RunOptions()))
-        await until(pilot, lambda: "is still running: stop" in screen_text(app))
-        assert live(app)
 
 
 # ---- own reference figures ----

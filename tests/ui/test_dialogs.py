@@ -94,17 +94,3 @@ async def test_the_palette_is_opened_again_before_the_one_before_is_gone():
             stage.app.action_command_palette()
             await pilot.pause()
             assert len(stage.app.screen_stack) == 2
-
-
-async def test_a_command_of_the_palette_is_done_once(monkeypatch):
-    with staged(STATES["earlier-runs"], "watch") as stage:
-        async with stage.app.run_test(size=(120, 40)) as pilot:
-            done = []
-            monkeypatch.setattr(stage.app, "action_watch", lambda: done.append("watch"))
-            monkeypatch.setattr(stage.app, "action_help", lambda: done.append("help"))
-            await stage.begin(pilot)
-            await stage.press("ctrl+p", *"explain")
-            hands = Hands(stage.app)
-            hands.press("enter", "enter", "enter")
-            await pilot.pause()
-            assert done == ["help"]

@@ -42,35 +42,10 @@ async def on_screen(pilot, app, kind, log):
         await until(pilot, lambda: app.screen.table.highlighted is not None)
 
 
-SCREENS = [LiveScreen, ReplayScreen, SessionsScreen]
-
-
-@pytest.mark.parametrize("kind", SCREENS)
-async def test_two_keys_write_a_report_and_say_where(dlmon_app, log_dir, log, here, kind):
-    app = dlmon_app(log_dir, log)
-    async with app.run_test(size=(120, 40), notifications=True) as pilot:
-        await on_screen(pilot, app, kind, log)
-        await pilot.press("e", "h")
-        await until(pilot, lambda: "saved" in screen_text(app))
-    (report,) = here.glob("dlmon-report-*.html")
-    assert "cifar10-cnn" in report.read_text()
-
-
-@pytest.mark.parametrize("size", [(60, 16), (80, 24), (120, 40)])
-async def test_all_that_can_be_made_can_be_read_at_every_size(dlmon_app, log_dir, log, here, size):
-    app = dlmon_app(log_dir, log)
-    async with app.run_test(size=size) as pilot:
-        await on_screen(pilot, app, LiveScreen, log)
-        await pilot.press("e")
-        await until(pilot, lambda: "Share as" in screen_text(app))
-        text = screen_text(app)
-        buttons = ("│ Report (h) │", "│ Markdown (m) │", "│ Picture (p) │", "┃ Back (esc) ┃")
-        texts = [each.follows for each in ExportScreen.ANSWERS]
-        assert [each for each in (*buttons, *texts) if each not in text] == []
-
-
-@pytest.mark.parametrize("kind", SCREENS)
-async def test_two_keys_send_markdown_to_the_clipboard(dlmon_app, log_dir, log, here, kind):
+@pytest.mark.parametrize("kind", [LiveScreen, ReplayScreen, SessionsScreen])
+async def test_two_keys_write_a_report_send_markdown_and_save_a_picture(
+    dlmon_app, log_dir, log, here, kind
+):
     app = dlmon_app(log_dir, log)
     async with app.run_test(size=(120, 40), notifications=True) as pilot:
         await on_screen(pilot, app, kind, log)
@@ -78,28 +53,36 @@ async def test_two_keys_send_markdown_to_the_clipboard(dlmon_app, log_dir, log, 
         await until(pilot, lambda: app.clipboard)
         assert app.clipboard.startswith("## 20261120-145600-cifar10-cnn")
         await until(pilot, lambda: "clipboard" in screen_text(app))
-    assert list(here.iterdir()) == []
+        assert list(here.iterdir()) == []
+        # The picture is of the screen without the question.
+        for key, pattern, hidden in (
+            ("p", "dlmon-*.svg", "Hand"),
+            ("h", "dlmon-report-*.html", "\x1b"),
+        ):
+            app.clear_notifications()
+            await until(pilot, lambda: "saved" not in screen_text(app))
+            await pilot.press("e", key)
+            await until(pilot, lambda: "saved" in screen_text(app))
+            assert isinstance(app.screen, kind)
+            (written,) = here.glob(pattern)
+            assert "cifar10" in written.read_text()
+            assert hidden not in written.read_text()
 
 
-@pytest.mark.parametrize("kind", SCREENS)
-async def test_two_keys_save_a_picture_of_the_screen_without_the_question(
-    dlmon_app, log_dir, log, here, kind
-):
+async def test_all_that_can_be_made_can_be_read_at_every_size(dlmon_app, log_dir, log, here):
     app = dlmon_app(log_dir, log)
-    async with app.run_test(size=(120, 40), notifications=True) as pilot:
-        await on_screen(pilot, app, kind, log)
-        await pilot.press("e", "p")
-        await until(pilot, lambda: "saved" in screen_text(app))
-        assert isinstance(app.screen, kind)
-    (picture,) = here.glob("dlmon-*.svg")
-    text = picture.read_text()
-    assert "cifar10" in text
-    assert "Hand" not in text
+    async with app.run_test(size=(120, 40)) as pilot:
+        await on_screen(pilot, app, LiveScreen, log)
+        await pilot.press("e")
+        buttons = ("│ Report (h) │", "│ Markdown (m) │", "│ Picture (p) │", "┃ Back (esc) ┃")
+        texts = [each.follows for each in ExportScreen.ANSWERS]
+        for size in ((120, 40), (80, 24), (60, 16)):
+            await pilot.resize_terminal(*size)
+            await until(pilot, lambda: all(each in screen_text(app) for each in (*buttons, *texts)))
 
 
-@pytest.mark.parametrize(("key", "said"), [("h", "can't be written"), ("p", "can't be saved")])
-async def test_a_folder_that_cant_be_written_is_one_sentence(
-    dlmon_app, log_dir, log, here, monkeypatch, key, said
+async def test_what_cant_be_written_or_read_is_one_sentence(
+    dlmon_app, log_dir, log, here, monkeypatch
 ):
     app = dlmon_app(log_dir, log)
     async with app.run_test(size=(120, 40), notifications=True) as pilot:
@@ -108,14 +91,10 @@ async def test_a_folder_that_cant_be_written_is_one_sentence(
         gone.mkdir()
         monkeypatch.chdir(gone)
         gone.rmdir()
-        await pilot.press("e", key)
-        await until(pilot, lambda: said in " ".join(screen_text(app).split()))
-
-
-async def test_a_log_that_is_gone_is_one_sentence(dlmon_app, log_dir, log, here):
-    app = dlmon_app(log_dir, log)
-    async with app.run_test(size=(120, 40), notifications=True) as pilot:
-        await on_screen(pilot, app, LiveScreen, log)
+        for key, said in (("h", "can't be written"), ("p", "can't be saved")):
+            await pilot.press("e", key)
+            await until(pilot, lambda said=said: said in " ".join(screen_text(app).split()))
+        monkeypatch.chdir(here)
         log.unlink()
         await pilot.press("e", "h")
         await until(pilot, lambda: "session.jsonl" in screen_text(app))

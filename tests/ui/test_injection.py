@@ -101,7 +101,7 @@ async def test_no_screen_obeys_what_a_log_or_the_sensors_say(view):
                 assert SHOWN in stage.text
 
 
-@pytest.mark.parametrize("view", ["live", "log", "gpus", "processes", "home", "sessions"])
+@pytest.mark.parametrize("view", ["live", "processes", "sessions"])
 async def test_no_screen_is_broken_by_ten_thousand_characters(view):
     with staged(hostile_state(LONG), view) as stage:
         async with stage.app.run_test(size=(80, 24)) as pilot:

@@ -7,9 +7,9 @@ a change that is meant to show, accept with `pytest tests/ui/test_states.py --sn
 
 import pytest
 from fakes.recorded import HOST, folded
+from fakes.screens import until
 from fakes.states import NAMED_SESSIONS, RECORDINGS, SIZES, STATES, pictures, staged
 from rich.cells import cell_len
-from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 
 from dlmon.figures import units
 from dlmon.figures.phases import phase_text
@@ -57,37 +57,6 @@ ODD_SIZES = ((1, 1), (60, 16), (300, 80))
 FOREIGN = ("long-names", "wide-names", "right-to-left-names")
 
 
-def each(names, cases, alphabet="unicode"):
-    """Parametrize a test; all tests of a case run in one process, which takes its pictures once."""
-    params = []
-    for case in cases:
-        view, state, alphabet_of_case = (*case, alphabet)[:3]
-        group = pytest.mark.xdist_group("-".join((view, state, alphabet_of_case)))
-        params.append(pytest.param(*case, marks=group, id="-".join(case)))
-    return pytest.mark.parametrize(names, params)
-
-
-every_case = each(("view", "state", "alphabet"), CASES)
-every_shape = each(("view", "state"), SHAPES)
-
-
-@pytest.fixture(scope="module")
-def taken():
-    """Return a function that takes the pictures of a case, once for all tests here."""
-    kept = {}
-
-    async def take(view, state, alphabet="unicode"):
-        case = (view, state, alphabet)
-        if case not in kept:
-            plain = alphabet == "ascii"
-            large = state in LARGE and not plain and view not in OVER_ANOTHER
-            sizes = SIZES if large else SIZES[:2]
-            kept[case] = await pictures(STATES[state], view, sizes, ascii=plain)
-        return kept[case]
-
-    return take
-
-
 def assert_it_fits(text, size):
     width, height = size
     rows = text.split("\n")
@@ -98,41 +67,27 @@ def assert_it_fits(text, size):
 # ---- what always holds ----
 
 
-@every_case
-async def test_every_row_fits_and_the_last_one_shows_the_keys(taken, view, state, alphabet):
-    for size, text in (await taken(view, state, alphabet)).items():
-        assert_it_fits(text, size)
-        if view not in ("quit", "delete", "palette"):
-            last = text.splitlines()[-1]
-            assert any(way_out in last for way_out in (" Quit", " Back", " Close")), last
+def assert_plain_characters_can_stand_for_it(text, state, is_ascii):
+    # This key is written as a word then.
+    text = text.replace("⏎", "")
+    sent = text if is_ascii else plain(text)
+    assert not {c for c in sent if not " " <= c <= "~"} - {"\n"}
+    # What has no plain character became a question mark.
+    if state not in FOREIGN:
+        assert sent.count("?") == text.count("?")
 
 
-@every_case
-async def test_plain_characters_are_all_that_ascii_mode_sends(taken, view, state, alphabet):
-    for text in (await taken(view, state, alphabet)).values():
-        # This key is written as a word then.
-        text = text.replace("⏎", "")
-        sent = text if alphabet == "ascii" else plain(text)
-        assert not {c for c in sent if not " " <= c <= "~"} - {"\n"}
-        # What has no plain character became a question mark.
-        if state not in FOREIGN:
-            assert sent.count("?") == text.count("?")
-
-
-@each(("view", "state"), [("live", state) for state in SHOWN_LIVE if state not in RECORDINGS])
-async def test_the_live_screen_shows_what_matters_most_at_every_size(taken, view, state):
-    recorded = STATES[state]
+def assert_it_shows_what_matters_most(text, recorded):
     session = folded(recorded.records)
     snapshot = session.snapshot()
     speed = snapshot.samples_per_second_now
     if snapshot.samples_per_second is not None:
         speed = snapshot.samples_per_second.mean
-    for text in (await taken(view, state)).values():
-        assert recorded.header.workload in text
-        assert standing(recorded, session) in text
-        if speed is not None:
-            assert f"{units.rate(speed)} " in text
-            assert "samples/s" in text
+    assert recorded.header.workload in text
+    assert standing(recorded, session) in text
+    if speed is not None:
+        assert f"{units.rate(speed)} " in text
+        assert "samples/s" in text
 
 
 def standing(recorded, session):
@@ -144,19 +99,25 @@ def standing(recorded, session):
     return phase_text(session.phase)
 
 
-@every_shape
-async def test_no_size_breaks_a_screen_and_none_leaves_a_trace(taken, view, state):
-    resized = await taken(view, state)
-    first, *_, last = resized
+@pytest.mark.parametrize(("view", "state"), SHAPES)
+async def test_no_size_breaks_a_screen_and_none_leaves_a_trace(view, state):
+    small, large = SIZES[:2]
     with staged(STATES[state], view) as stage:
-        async with stage.app.run_test(size=last) as pilot:
+        async with stage.app.run_test(size=large) as pilot:
             await stage.begin(pilot)
-            assert stage.text == resized[last], "opened at a size it looks other than resized to it"
-            for size in ODD_SIZES:
+            opened = stage.text
+            for size in (*ODD_SIZES, small):
                 await stage.resize(size)
                 assert_it_fits(stage.text, size)
-            await stage.resize(first)
-            assert stage.text == resized[first]
+            await stage.settle()
+            resized = stage.text
+            await stage.resize(large)
+            await until(pilot, lambda: stage.text == opened)
+    with staged(STATES[state], view) as stage:
+        async with stage.app.run_test(size=small) as pilot:
+            await stage.begin(pilot)
+            # Opened at a size, it looks as resized to it.
+            await until(pilot, lambda: stage.text == resized)
 
 
 @pytest.mark.parametrize("view", ["live", "gpus", "home", "watch", "sessions"])
@@ -174,17 +135,21 @@ async def test_where_there_is_no_room_the_size_that_is_needed_is_shown(view):
 # ---- how it looks ----
 
 
-class TextFile(SingleFileSnapshotExtension):
-    """A text file for each test."""
-
-    _write_mode = WriteMode.TEXT
-    _file_extension = "txt"
-
-
-@every_case
-async def test_it_looks_right(taken, snapshot, view, state, alphabet):
+@pytest.mark.parametrize(("view", "state", "alphabet"), CASES)
+async def test_it_looks_right(text_snapshot, view, state, alphabet):
+    is_ascii = alphabet == "ascii"
+    large = state in LARGE and not is_ascii and view not in OVER_ANOTHER
+    taken = await pictures(STATES[state], view, SIZES if large else SIZES[:2], ascii=is_ascii)
+    for size, text in taken.items():
+        assert_it_fits(text, size)
+        assert_plain_characters_can_stand_for_it(text, state, is_ascii)
+        if view not in ("quit", "delete", "palette"):
+            last = text.splitlines()[-1]
+            assert any(way_out in last for way_out in (" Quit", " Back", " Close")), last
+        if view == "live" and state not in RECORDINGS and not is_ascii:
+            assert_it_shows_what_matters_most(text, STATES[state])
     text = "".join(
         f"{f' {view}, {state}, {width}×{height} ':═^{width}}\n{picture}\n"
-        for (width, height), picture in (await taken(view, state, alphabet)).items()
+        for (width, height), picture in taken.items()
     )
-    assert text == snapshot(extension_class=TextFile)
+    assert text == text_snapshot

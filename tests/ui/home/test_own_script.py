@@ -54,32 +54,32 @@ async def test_f8_asks_for_the_command_and_shows_the_one_that_does_the_same(laun
         await open_form(app, pilot)
         app.focused.value = f"{sys.executable} 'my train.py'"
         await until(pilot, lambda: "$ dlmon exec -- " in screen_text(app))
-        await pilot.press("enter")
-        await until(pilot, lambda: jobs)
+        # Two keys that come at once start one run.
+        app.screen.action_submit()
+        app.screen.action_submit()
+        await until(pilot, lambda: isinstance(app.screen, HomeScreen))
+        await pilot.pause()
         (job,) = jobs
         assert job.script
         assert job.command == (sys.executable, "my train.py")
         assert job.terminal == (76, 24)
 
 
-@pytest.mark.parametrize(
-    ("typed", "sentence"),
-    [
-        ("no-such-command train.py", "there is no command no-such-command here."),
-        ("python3 'train.py", "a quote is not closed: python3 'train.py."),
-        ("", "Type what is to be run"),
-    ],
-)
-async def test_what_cannot_be_run_is_one_sentence_in_the_form(launched, typed, sentence):
+async def test_what_cannot_be_run_is_one_sentence_in_the_form(launched):
     app, jobs, _ = launched
     async with app.run_test(size=(80, 24)) as pilot:
         await open_form(app, pilot)
-        app.focused.value = typed
-        await pilot.pause()
-        assert sentence not in screen_text(app)
-        await pilot.press("enter")
-        await until(pilot, lambda: sentence in " ".join(screen_text(app).split()))
-        assert isinstance(app.screen, ScriptForm)
+        for typed, sentence in (
+            ("no-such-command train.py", "there is no command no-such-command here."),
+            ("python3 'train.py", "a quote is not closed: python3 'train.py."),
+            ("", "Type what is to be run"),
+        ):
+            app.focused.value = typed
+            await pilot.pause()
+            assert sentence not in screen_text(app)
+            await pilot.press("enter")
+            await until(pilot, lambda said=sentence: said in " ".join(screen_text(app).split()))
+            assert isinstance(app.screen, ScriptForm)
         assert jobs == []
         await pilot.press("escape")
         await until(pilot, lambda: isinstance(app.screen, HomeScreen))
@@ -108,10 +108,9 @@ async def test_a_script_is_repeated_while_it_succeeds(launched, log_dir, exit_co
         assert len([s for s in app.screen_stack if isinstance(s, LiveScreen)]) == 1
 
 
-@pytest.mark.parametrize("width", [80, 120])
-async def test_the_first_row_names_all_there_is_to_watch_and_a_click_opens_it(launched, width):
+async def test_the_first_row_names_all_there_is_to_watch_and_a_click_opens_it(launched):
     app, _, _ = launched
-    async with app.run_test(size=(width, 24)) as pilot:
+    async with app.run_test(size=(80, 24)) as pilot:
         await until(pilot, lambda: isinstance(app.screen, HomeScreen) and app.screen._is_complete)
         row = screen_text(app).splitlines()[0]
         for key in ("f8", "f7", "^r"):
@@ -201,7 +200,9 @@ async def test_the_next_run_waits_until_a_person_is_back_at_this_one(launched, l
     async with app.run_test(size=(120, 40)) as pilot:
         await begin_twice(app, pilot)
         run = app.screen
-        await pilot.press("r")
+        await pilot.press("a")
+        await until(pilot, lambda: "no other run of this series follows" in screen_text(app))
+        await pilot.press("escape", "r")
         await until(
             pilot, lambda: isinstance(app.screen, SessionsScreen) and app.screen.table.count
         )
@@ -213,16 +214,6 @@ async def test_the_next_run_waits_until_a_person_is_back_at_this_one(launched, l
         assert len(jobs) == 1
         await pilot.press("escape")
         await until(pilot, lambda: len(jobs) == 2)
-
-
-async def test_to_run_one_of_a_series_again_is_said_to_end_that(launched, log_dir, growing):
-    app, _, answers = launched
-    runs_of_a_script(log_dir, answers, growing=growing)
-    async with app.run_test(size=(80, 24)) as pilot:
-        await begin_twice(app, pilot)
-        await pilot.press("a")
-        await until(pilot, lambda: "no other run of this series follows" in screen_text(app))
-        await pilot.press("escape")
 
 
 async def test_a_series_that_was_left_is_over_whatever_ends_later(launched, log_dir, growing):
@@ -242,16 +233,3 @@ async def test_a_series_that_was_left_is_over_whatever_ends_later(launched, log_
             await pilot.pause()
         assert len(jobs) == 2
         assert app.screen is run
-
-
-async def test_two_keys_that_come_at_once_start_one_run(launched):
-    app, jobs, _ = launched
-    async with app.run_test(size=(80, 24)) as pilot:
-        await open_form(app, pilot)
-        app.focused.value = sys.executable
-        app.screen.action_submit()
-        app.screen.action_submit()
-        await until(pilot, lambda: isinstance(app.screen, HomeScreen))
-        await pilot.pause()
-        assert len(jobs) == 1
-        assert isinstance(app.screen, HomeScreen)

@@ -10,7 +10,6 @@ from fakes.screens import OneScreen, fake_machine, of_this_boot, screen_text, un
 from textual.events import Key, Paste
 from textual.widgets import Static
 
-import tui.home.screen
 from dlmon.log.directory import list_sessions
 from dlmon.options.run import OPTIONS, RunOptions
 from dlmon.records import Facts, GpuFacts, Machine, MachineFacts
@@ -139,20 +138,6 @@ async def paint(pilot):
 # ---- workloads ----
 
 
-async def test_every_workload_can_be_picked_and_the_first_one_is_described(show_home):
-    async with show_home() as shown:
-        assert all(f" {name} " in shown.text for name in NAMES)
-        await shown.pilot.resize_terminal(80, 24)
-        await shown.pilot.pause()
-        first = WORKLOADS[NAMES[0]]
-        assert shown.highlighted == NAMES[0]
-        assert first.title in shown.about
-        assert "1.34 M parameters, 236 MFLOP/sample" in shown.about
-        assert "batch 100, 10 epochs of 50,000 samples" in shown.about
-        assert f"source: {first.source}" in shown.about
-        assert shown.command == f"$ dlmon run {NAMES[0]}"
-
-
 async def test_before_a_launch_the_batch_size_that_matches_published_numbers_is_named(show_home):
     async with show_home() as shown:
         assert "published: 6 comparable" in shown.about
@@ -160,28 +145,6 @@ async def test_before_a_launch_the_batch_size_that_matches_published_numbers_is_
         await until(shown.pilot, lambda: "none comparable; 6 with batch 100" in shown.about)
         shown.screen.query_one("#batch_size").value = ""
         await until(shown.pilot, lambda: "published: 6 comparable" in shown.about)
-
-
-async def test_the_arrows_highlight_another_and_enter_trains_it(show_home):
-    async with show_home() as shown:
-        await press(shown, "down")
-        assert shown.highlighted == NAMES[1]
-        assert WORKLOADS[NAMES[1]].title in shown.about
-        assert shown.focused == "filter"
-        await press(shown, "enter")
-        assert shown.launched == [(WORKLOADS[NAMES[1]], RunOptions())]
-
-
-async def test_the_highlight_stops_at_both_ends_and_never_rests_on_a_heading(show_home):
-    async with show_home() as shown:
-        await press(shown, "up")
-        assert shown.highlighted == NAMES[0]
-        await press(shown, "pagedown")
-        assert shown.highlighted == NAMES[-1]
-        await press(shown, "down")
-        assert shown.highlighted == NAMES[-1]
-        await press(shown, "pageup")
-        assert shown.highlighted == NAMES[0]
 
 
 async def test_a_click_highlights_and_a_double_click_trains(show_home, monkeypatch):
@@ -198,30 +161,23 @@ async def test_a_click_highlights_and_a_double_click_trains(show_home, monkeypat
 # ---- more workloads than rows ----
 
 
-@pytest.fixture
-def many(monkeypatch):
-    """Have seven families of two workloads after the first one."""
-    workloads = {NAMES[0]: WORKLOADS[NAMES[0]]}
-    for family in "ABCDEFG":
-        for number in range(2):
-            name = f"{family.lower()}-{number}"
-            workloads[name] = replace(WORKLOADS[NAMES[0]], name=name, family=f"Family {family}")
-    monkeypatch.setattr(tui.home.screen, "WORKLOADS", workloads)
-    return list(workloads)
-
-
-async def test_the_highlighted_workload_is_always_in_sight(many, show_home):
+async def test_the_arrows_go_through_all_workloads_each_in_sight_and_enter_trains_it(show_home):
     async with show_home((80, 24)) as shown:
-        seen = []
-        for _ in many:
-            seen.append(shown.highlighted)
-            assert any(f"▸ {shown.highlighted} " in f"{row} " for row in shown.rows("#workloads"))
-            await press(shown, "down")
-        assert seen == many
-        for name in reversed(many):
-            assert shown.highlighted == name
-            assert any(f"▸ {shown.highlighted} " in f"{row} " for row in shown.rows("#workloads"))
-            await press(shown, "up")
+        for names, key in ((NAMES, "down"), (NAMES[::-1], "up")):
+            seen = []
+            for _ in names:
+                seen.append(shown.highlighted)
+                rows = shown.rows("#workloads")
+                assert any(f"▸ {shown.highlighted} " in f"{row} " for row in rows)
+                await press(shown, key)
+            assert seen == names
+        await press(shown, *["pagedown"] * 4)
+        assert shown.highlighted == NAMES[-1]
+        await press(shown, *["pageup"] * 4, "down")
+        assert WORKLOADS[NAMES[1]].title in shown.about
+        assert shown.focused == "filter"
+        await press(shown, "enter")
+        assert shown.launched == [(WORKLOADS[NAMES[1]], RunOptions())]
 
 
 # ---- the filter ----
@@ -256,7 +212,7 @@ async def test_where_nothing_matches_it_says_how_to_go_on_and_trains_nothing(sho
         assert shown.launched == [(WORKLOADS[NAMES[0]], RunOptions())]
 
 
-async def test_what_is_pasted_is_cleaned_and_only_its_first_line_counts(show_home):
+async def test_what_is_pasted_is_cleaned_and_only_its_first_line_counts(show_home, tmp_path):
     async with show_home() as shown:
         shown.app.post_message(Paste("\n\x1b[31mwi\x07de\u202e\nrm -rf /\n"))
         await shown.pilot.pause()
@@ -266,6 +222,12 @@ async def test_what_is_pasted_is_cleaned_and_only_its_first_line_counts(show_hom
         shown.app.post_message(Paste("\x1b[31m \n "))
         await shown.pilot.pause()
         assert shown.typed("filter") == "wide"
+        shown.screen.query_one("#log_dir").focus()
+        await shown.pilot.pause()
+        shown.app.post_message(Paste(f"{tmp_path}/\x1b]0;owned\x07a[/x]\nb\n"))
+        await shown.pilot.pause()
+        await shown.pilot.pause()
+        assert shown.typed("log_dir") == f"{tmp_path}/a[/x]"
 
 
 # ---- keys ----
@@ -437,33 +399,23 @@ async def test_what_is_typed_and_chosen_is_trained_with(show_home, tmp_path):
         assert shown.launched == [(WORKLOADS[NAMES[0]], chosen)]
 
 
-async def test_what_is_typed_stays_when_another_workload_is_highlighted(show_home):
-    async with show_home() as shown:
-        await enter(shown, "epochs", "2")
-        await press(shown, "escape", "down")
-        assert shown.command == f"$ dlmon run {NAMES[1]} --epochs 2"
-        await press(shown, "enter")
-        assert shown.launched == [(WORKLOADS[NAMES[1]], RunOptions(epochs=2))]
-
-
 async def test_the_users_own_defaults_are_shown_and_trained_with(show_home):
-    configured = RunOptions(device="gpu:3", epochs=3, detach=True)
+    configured = RunOptions(device="gpu:3", epochs=3, steps=50, detach=True)
     async with show_home(options=configured) as shown:
-        assert shown.screen.query_one("#epochs").placeholder == "3"
+        for field, default in (("epochs", "3"), ("steps", "50")):
+            assert shown.screen.query_one(f"#{field}").placeholder == default
         assert "gpu:3" in shown.rows("#device")[0]
         assert "yes" in shown.rows("#detach")[0]
-        assert shown.command == "$ dlmon run cifar10-cnn --device gpu:3 --epochs 3 --detach"
+        command = "$ dlmon run cifar10-cnn --device gpu:3 --epochs 3 --steps 50 --detach"
+        assert shown.command == command
         await press(shown, "enter")
         assert shown.launched == [(WORKLOADS[NAMES[0]], configured)]
-
-
-async def test_the_word_none_undoes_a_default_of_the_user(show_home):
-    async with show_home(options=RunOptions(steps=50)) as shown:
-        assert shown.screen.query_one("#steps").placeholder == "50"
+        # The word none undoes one; what is typed stays when another workload is highlighted.
         await enter(shown, "steps", "none")
-        assert shown.command == "$ dlmon run cifar10-cnn --steps none"
+        await press(shown, "escape", "down")
+        assert shown.command == command.replace("50", "none").replace(NAMES[0], NAMES[1])
         await press(shown, "enter")
-        assert shown.launched == [(WORKLOADS[NAMES[0]], RunOptions())]
+        assert shown.launched[1:] == [(WORKLOADS[NAMES[1]], replace(configured, steps=None))]
 
 
 async def test_without_keras_it_says_how_to_get_it(show_home, monkeypatch):
@@ -516,14 +468,24 @@ async def test_the_devices_of_the_machine_are_offered_once_they_are_known(show_h
 
 
 async def test_a_wrong_field_is_marked_and_shown_in_place_of_the_command(show_home):
-    async with show_home((80, 24)) as shown:
+    async with show_home((80, 24), options=RunOptions(batch_size=60_000)) as shown:
+        # A default of the user that can't be is one at once.
+        assert shown.marked == ["Batch size"]
+        await press(shown, "enter")
+        assert (shown.launched, shown.focused) == ([], "batch_size")
         await enter(shown, "batch_size", "0")
         sentence = "the batch size must be from 1 to 50,000, the samples of cifar10-cnn, not 0"
         assert shown.command == f"! {sentence}"
         assert sentence in shown.text
-        assert shown.marked == ["Batch size"]
-        await press(shown, "backspace", "8")
-        assert shown.command == "$ dlmon run cifar10-cnn --batch-size 8"
+        # Of two, the one with the focus is shown.
+        await enter(shown, "epochs", "0")
+        assert shown.marked == ["Batch size", "Epochs"]
+        assert "epochs must be at least 1" in shown.command
+        await press(shown, "escape")
+        assert shown.command == f"! {sentence}"
+        for field in ("batch_size", "epochs"):
+            await enter(shown, field, ["backspace", "8"])
+        assert shown.command == "$ dlmon run cifar10-cnn --batch-size 8 --epochs 8"
         assert shown.marked == []
 
 
@@ -546,35 +508,6 @@ async def test_enter_refuses_what_can_not_be_and_goes_to_the_field(show_home):
             # A long word of what was typed may stand on a line of its own.
             assert shown.command[:40] in shown.text
             shown.screen.query_one(f"#{field}").value = ""
-
-
-async def test_of_two_wrong_fields_the_one_with_the_focus_is_shown(show_home):
-    async with show_home() as shown:
-        await enter(shown, "batch_size", "x")
-        await enter(shown, "epochs", "0")
-        assert shown.marked == ["Batch size", "Epochs"]
-        assert "epochs must be at least 1" in shown.command
-        await press(shown, "escape")
-        assert "batch size must be a whole number" in shown.command
-
-
-async def test_what_is_pasted_into_a_field_holds_no_escapes(show_home, tmp_path):
-    async with show_home() as shown:
-        shown.screen.query_one("#log_dir").focus()
-        await shown.pilot.pause()
-        shown.app.post_message(Paste(f"{tmp_path}/\x1b]0;owned\x07a[/x]\nb\n"))
-        await shown.pilot.pause()
-        await shown.pilot.pause()
-        assert shown.typed("log_dir") == f"{tmp_path}/a[/x]"
-        await press(shown, "enter")
-        assert shown.launched == [(WORKLOADS[NAMES[0]], RunOptions(log_dir=f"{tmp_path}/a[/x]"))]
-
-
-async def test_a_default_of_the_user_that_can_not_be_is_shown_at_once(show_home):
-    async with show_home(options=RunOptions(batch_size=60_000)) as shown:
-        assert shown.marked == ["Batch size"]
-        await press(shown, "enter")
-        assert (shown.launched, shown.focused) == ([], "batch_size")
 
 
 # ---- the command ----
@@ -624,30 +557,24 @@ async def test_what_is_typed_stays_when_the_terminal_changes(show_home):
 # ---- what it took here before ----
 
 
-async def test_the_last_result_of_this_machine_is_shown(home, log_dir, utc):
-    for day in range(2):
-        records = recorded_session(
-            session_id=f"day-{day}", begin_wall=BEGIN_WALL + day * 86_400, epochs=3 - day
-        )
-        write_log(log_dir, of_this_boot(records))
-    write_log(log_dir, recorded_session(session_id="elsewhere", begin_wall=BEGIN_WALL + 9e5))
-    cut = recorded_session("training", session_id="cut", begin_wall=BEGIN_WALL + 1e6)
-    write_log(log_dir, of_this_boot(cut))
-    shown = home()
-    async with shown.app.run_test() as pilot:
-        await pilot.pause()
-        assert "last here: 9.16 s ± 0.02 per epoch, 2026-11-21 14:56" in shown.about
-
-
-async def test_results_that_came_meanwhile_are_taken(home, log_dir):
+async def test_the_last_result_of_this_machine_is_shown_also_one_that_came_meanwhile(
+    home, log_dir, utc
+):
     shown = home()
     async with shown.app.run_test() as pilot:
         await pilot.pause()
         assert "not trained here yet" in shown.about
-        write_log(log_dir, of_this_boot(recorded_session()))
+        for day in range(2):
+            records = recorded_session(
+                session_id=f"day-{day}", begin_wall=BEGIN_WALL + day * 86_400, epochs=3 - day
+            )
+            write_log(log_dir, of_this_boot(records))
+        write_log(log_dir, recorded_session(session_id="elsewhere", begin_wall=BEGIN_WALL + 9e5))
+        cut = recorded_session("training", session_id="cut", begin_wall=BEGIN_WALL + 1e6)
+        write_log(log_dir, of_this_boot(cut))
         shown.screen.show_entries(list_sessions(log_dir))
         await pilot.pause()
-        assert "last here: 9.16 s ± 0.01 per epoch" in shown.about
+        assert "last here: 9.16 s ± 0.02 per epoch, 2026-11-21 14:56" in shown.about
 
 
 # ---- the machine ----
@@ -669,25 +596,19 @@ async def test_the_sensors_are_waited_for_and_their_devices_offered_and_end_with
     assert [sensors.running for sensors in sensing] == [False]
 
 
-async def test_sensors_that_fall_silent_are_shown_with_their_reason(home, sensing, clock):
+async def test_while_another_screen_samples_it_samples_nothing_and_nothing_goes_stale(
+    home, sensing, clock
+):
     shown = home()
     async with shown.app.run_test(size=(120, 40)) as pilot:
         await pilot.pause()
         clock.now_ns = speak(sensing[0])
-        clock.advance(7)
-        sensing[0].notify("the sensors ended (segmentation fault); they are started again")
-        await paint(pilot)
-        assert "stale 7 s" in shown.text
-        assert "the sensors ended (segmentation fault)" in shown.text
-
-
-async def test_while_another_screen_is_on_top_nothing_is_sampled_and_nothing_goes_stale(
-    home, sensing, clock
-):
-    shown = home()
-    async with shown.app.run_test(size=(80, 24)) as pilot:
+        # Help over it leaves no hole in its charts.
+        await pilot.press("f1")
         await pilot.pause()
-        clock.now_ns = speak(sensing[0])
+        assert isinstance(shown.app.screen, HelpScreen)
+        assert [sensors.running for sensors in sensing] == [True]
+        await pilot.press("escape")
         shown.app.push_screen(WatchScreen(fake_machine(clock=clock)))
         await pilot.pause()
         assert [sensors.running for sensors in sensing] == [False, True]
@@ -698,22 +619,10 @@ async def test_while_another_screen_is_on_top_nothing_is_sampled_and_nothing_goe
         await paint(pilot)
         assert "stale" not in shown.text
         clock.advance(10)
+        sensing[-1].notify("the sensors ended (segmentation fault); they are started again")
         await paint(pilot)
         assert "stale 10 s" in shown.text
-
-
-async def test_help_over_it_leaves_no_hole_in_its_charts(home, sensing):
-    shown = home()
-    async with shown.app.run_test(size=(120, 40)) as pilot:
-        await pilot.pause()
-        await pilot.press("f1")
-        await pilot.pause()
-        assert isinstance(shown.app.screen, HelpScreen)
-        assert [sensors.running for sensors in sensing] == [True]
-        await pilot.press("escape")
-        await pilot.pause()
-        assert isinstance(shown.app.screen, HomeScreen)
-        assert [sensors.running for sensors in sensing] == [True]
+        assert "the sensors ended (segmentation fault)" in shown.text
 
 
 async def test_enter_before_the_form_is_there_trains_once_it_is(home, sensing, monkeypatch):

@@ -8,7 +8,6 @@ from functools import partial
 import pytest
 from fakes.recorded import recorded_host, recorded_session, write_log
 from fakes.screens import Clock, OneScreen, dlmon_app_with, screen_text, until
-from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 
 from dlmon.cli.start import Sources
 from dlmon.remote.fleet import Fleet
@@ -86,15 +85,8 @@ def play(tmp_path, clock):
     return begin
 
 
-class TextFile(SingleFileSnapshotExtension):
-    """A text file for each test."""
-
-    _write_mode = WriteMode.TEXT
-    _file_extension = "txt"
-
-
 @pytest.mark.parametrize("count", [4, 32])
-async def test_it_looks_right(play, snapshot, count):
+async def test_it_looks_right(play, text_snapshot, count):
     pictures = []
     async with play(count, SIZES[0], seconds=20) as played:
         await played.press("space", "colon", "2", "3", "enter")
@@ -103,7 +95,7 @@ async def test_it_looks_right(play, snapshot, count):
             await played.settle()
             title = f" {count} hosts, {size[0]}×{size[1]} "
             pictures.append(f"{title:═^{size[0]}}\n{played.text}\n")
-    assert "".join(pictures) == snapshot(extension_class=TextFile)
+    assert "".join(pictures) == text_snapshot
 
 
 async def test_the_lines_say_when_it_was_and_how_far_it_is(play):

@@ -15,7 +15,6 @@ from fakes.screens import Clock, OneScreen, dlmon_app_with, fake_machine, screen
 from fakes.states import LONG_NAME, RIGHT_TO_LEFT_NAME, WIDE_NAME
 from fakes.sweeps import completed, plan_of
 from rich.cells import cell_len
-from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 
 from dlmon.cli.start import Sources
 from dlmon.exit_codes import UNREACHABLE
@@ -157,15 +156,8 @@ def _connecting(host, clock):
 # ---- what it shows ----
 
 
-class TextFile(SingleFileSnapshotExtension):
-    """A text file for each test."""
-
-    _write_mode = WriteMode.TEXT
-    _file_extension = "txt"
-
-
 @pytest.mark.parametrize("count", [7, 32])
-async def test_it_looks_right(show, snapshot, count):
+async def test_it_looks_right(show, text_snapshot, count):
     shown = show(count)
     pictures = []
     async with shown.app.run_test(size=SIZES[0]) as pilot:
@@ -178,7 +170,7 @@ async def test_it_looks_right(show, snapshot, count):
                 f"{f' {count} hosts, {size[0]}×{size[1]} ':═^{size[0]}}\n{shown.text}\n"
             )
     text = "".join(pictures)
-    assert text == snapshot(extension_class=TextFile)
+    assert text == text_snapshot
 
 
 @pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="the pictures are of Python 3.11")
@@ -403,7 +395,7 @@ async def test_the_filter_shows_only_hosts_that_match(show):
         assert shown.text.startswith(" 3 hosts   3 connecting")
 
 
-async def test_retry_tries_all_that_are_not_connected(show):
+async def test_retry_tries_all_that_are_not_connected_and_leaving_ends_all(show):
     shown = show(3)
     async with shown.app.run_test(size=(80, 24)) as pilot:
         await shown.begin(pilot)
@@ -411,15 +403,7 @@ async def test_retry_tries_all_that_are_not_connected(show):
         shown.hosts["gpu2"].link.fail("gone")
         await shown.press("R")
         assert [host.link.retries for host in shown.hosts.values()] == [0, 1, 1]
-
-
-@pytest.mark.parametrize("key", ["q", "ctrl+c"])
-async def test_leaving_ends_all_connections(show, key):
-    shown = show(3)
-    async with shown.app.run_test(size=(80, 24)) as pilot:
-        await shown.begin(pilot)
-        await shown.press(key)
-        assert shown.app.asked or not shown.app.is_running
+        await shown.press("ctrl+c")
     assert all(host.link.is_closed for host in shown.hosts.values())
 
 
@@ -479,49 +463,28 @@ async def test_a_host_in_full_says_which_it_is_and_is_left_with_its_connection_u
     assert all(host.link.is_closed for host in hosts.values())
 
 
-@pytest.fixture
-def connecting(app_of, clock):
-    """Return a context in which a session was chosen, and its host has still to answer."""
-
-    @asynccontextmanager
-    async def begin():
-        app, hosts = app_of("gpu1")
-        async with app.run_test(size=(120, 40), notifications=True) as pilot:
-            await until(pilot, lambda: hosts["gpu1"].link.is_started)
-            live(hosts["gpu1"], clock)
-            hosts["gpu1"].run(session(1))
-            app.screen.tick()
-            await pilot.press("tab", "enter")
-            await until(pilot, lambda: "connecting to gpu1" in screen_text(app))
-            await until(pilot, lambda: app.links and app.links[0].is_started)
-            yield app, pilot
-
-    return begin
-
-
-async def test_nobody_has_to_wait_for_a_session_of_a_host(connecting):
-    async with connecting() as (app, pilot):
+async def test_nobody_has_to_wait_for_a_session_of_a_host_and_why_it_is_not_shown_is_said(
+    app_of, clock
+):
+    app, hosts = app_of("gpu1")
+    async with app.run_test(size=(120, 40), notifications=True) as pilot:
+        await until(pilot, lambda: hosts["gpu1"].link.is_started)
+        live(hosts["gpu1"], clock)
+        hosts["gpu1"].run(session(1))
+        app.screen.tick()
+        await pilot.press("tab", "enter")
+        await until(pilot, lambda: "connecting to gpu1" in screen_text(app))
+        await until(pilot, lambda: app.links and app.links[0].is_started)
         await pilot.press("q")
         await until(pilot, lambda: isinstance(app.screen, HostsScreen))
         assert app.screen_stack == [app.screen]
-    assert app.links[0].is_closed
-
-
-async def test_a_session_of_a_host_whose_screen_is_taken_off_is_waited_for_no_more(connecting):
-    async with connecting() as (app, pilot):
-        app.uncover(app.screen_stack[0])
-        await until(pilot, lambda: app.links[0].is_closed)
-        assert isinstance(app.screen, HostsScreen)
+        assert app.links[0].is_closed
         await pilot.press("enter")
-        await until(pilot, lambda: "connecting to gpu1" in screen_text(app))
-
-
-async def test_why_a_session_of_a_host_can_not_be_shown_is_said_over_the_cards(connecting):
-    async with connecting() as (app, pilot):
-        app.links[0].fail("gpu1 refuses connections by ssh")
+        await until(pilot, lambda: len(app.links) == 2)
+        app.links[1].fail("gpu1 refuses connections by ssh")
         await until(pilot, lambda: "gpu1 refuses connections" in screen_text(app))
         assert isinstance(app.screen, HostsScreen)
-        assert app.links[0].is_closed
+        assert app.links[1].is_closed
 
 
 async def test_a_host_that_can_not_be_reached_ends_what_was_to_show_a_session_of_it(

@@ -19,7 +19,6 @@ from dlmon.session.session import (
 )
 from tui.live.limit_line import WAITING, LimitLine
 
-TRAINING = folded(recorded_session("training")).snapshot()
 COMPLETED = folded(recorded_session()).snapshot()
 FAILED = folded(recorded_session(status="failed")).snapshot()
 WITHOUT_LIMIT = replace(COMPLETED, limit=None, samples_per_second=None)
@@ -100,13 +99,6 @@ def test_all_of_why_it_failed_is_shown_but_of_a_reason_of_over_three_rows(error,
         assert "use a smaller batch" in text
     if kind == FailureKind.UNKNOWN:
         assert "the last line" in text
-
-
-def test_what_limited_a_run_that_is_over_stands_in_the_past():
-    over, now = rows_of(COMPLETED), rows_of(TRAINING, running=True)
-    assert over[0].startswith("┃ What limited it  GPU 0 was slowed by its power cap")
-    assert over[1].startswith("┃ Try              raise the power limit")
-    assert now[0].startswith("┃ What limits it  GPU 0 is slowed by its power cap")
 
 
 def test_a_run_that_is_over_and_has_no_figure_says_why():

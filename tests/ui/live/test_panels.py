@@ -197,25 +197,6 @@ def test_in_the_headline_each_sentence_has_a_place_of_its_own():
     chosen = EpochHeadline()
     chosen.show(COMPLETED, NEAREST, BEFORE, chosen=True)
     assert texts(chosen, 40, 2)[1] == BEFORE
-    # How sure it is comes last, and is left out whole.
-    unsure = "3.50× as fast as Intel i5-6200U (one published figure)"
-    assert shown(EpochHeadline(), COMPLETED, unsure, width=70, height=2)[1] == unsure
-    narrow = shown(EpochHeadline(), COMPLETED, unsure, width=36, height=2)
-    assert narrow[1] == "3.50× as fast as Intel i5-6200U"
-
-
-def test_the_digits_say_beside_them_that_they_are_projected():
-    early = folded(recorded_session("training", ended=0)).snapshot()
-    large = shown(EpochHeadline(), early, "", width=60, height=4)
-    assert large[0].endswith("   projected without validation")
-    assert [row[0] for row in large[:3]] == [" ", "~", " "]
-    small = shown(EpochHeadline(), early, "", width=56, height=2)
-    assert re.match(r"~ 9\.\d\d s ± 0.01   projected without validation", small[0])
-    capped = folded(recorded_session(steps_cap=200, epochs=1)).snapshot()
-    assert "   projected   " in shown(EpochHeadline(), capped, "", width=90, height=2)[0]
-    whole = shown(EpochHeadline(), WHOLE_RUN, "", width=120, height=4)
-    assert whole[0].endswith("   s   projected without evaluation")
-    assert re.search(r"   \d\.\d\d s per epoch   compile \d\.\d\d s$", whole[1])
 
 
 def epoch_of(records, status):
@@ -245,11 +226,6 @@ def test_a_run_that_is_over_awaits_nothing(reached):
     assert not any("yet" in text or "once" in text for text in texts)
     if reached == "importing":
         assert texts[0] == "–  the run ended before the model was built"
-
-
-def test_without_a_figure_the_reason_is_shown_in_full():
-    rows = shown(EpochHeadline(), EARLY, "", width=56, height=2)
-    assert " ".join(" ".join(rows).split()) == f"– {EARLY.why['seconds_per_epoch']}"
 
 
 def test_inference_is_headed_by_the_time_of_a_batch():
@@ -530,18 +506,6 @@ LONG_PAUSE = Gap(5 * SECOND_NS, 8 * SECOND_NS, GapKind.OPENING, 1, meanwhile={"c
 IN_ACCOUNT = replace(TRAINING, account=PARTS, gaps=())
 WITH_PAUSES = replace(IN_ACCOUNT, gaps=(SHORT_PAUSE, LONG_PAUSE))
 LONGEST = "Longest pause  3.00 s at the start of epoch 2: CPU 1 %"
-
-
-def test_a_run_that_is_over_has_its_seconds_too():
-    over = replace(COMPLETED, account=PARTS)
-    (row,) = shown(AccountLine(), over, width=116, height=1)
-    assert "▓ start 3.00 s, 12 %  ▒ compiling 1.50 s, 6 %  █ steps 19.5 s, 78 %" in row
-    (row,) = shown(AccountLine(), over, width=76, height=1)
-    assert re.fullmatch(r"Time  [█▓▒░]{10,}  ▓ start 12 %  ▒ compiling 6 %  █ steps 78 %.*", row)
-    # What takes 0 % is not named.
-    account = {AccountPart.STARTUP: 3.0, AccountPart.TRAINING: 996.5, AccountPart.STALLS: 2.5}
-    (row,) = shown(AccountLine(), replace(TRAINING, account=account), width=76, height=1)
-    assert not re.search(r"\b0 %", row)
 
 
 def test_the_longest_pause_stands_below_where_there_is_room():

@@ -139,9 +139,8 @@ async def test_no_replay_key_is_one_of_a_session_that_is_followed(show_session):
         assert not keys & {"space", "n", "colon", "left_square_bracket", "right_square_bracket"}
 
 
-@pytest.mark.parametrize("size", [(80, 24), (200, 60)])
-async def test_a_machine_alone_is_played_without_what_only_a_run_has(play, size):
-    async with play(recorded_machine(status="completed"), size) as played:
+async def test_a_machine_alone_is_played_without_what_only_a_run_has(play):
+    async with play(recorded_machine(status="completed"), (200, 60)) as played:
         await played.press("space", "right_square_bracket")
         await played.pass_s(5)
         assert "recording" in played.text.splitlines()[0]

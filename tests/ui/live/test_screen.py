@@ -1,14 +1,11 @@
 """The live screen: what it shows of a session, and what becomes of the session when one leaves."""
 
 import re
-from dataclasses import replace
 
 import pytest
 from fakes.recorded import (
-    BEGIN_WALL,
     folded,
     recorded_session,
-    write_log,
 )
 from fakes.screens import of_this_boot, until
 from textual.screen import Screen
@@ -18,8 +15,6 @@ from dlmon.records import (
     Batches,
     Epoch,
     Frame,
-    Gpu,
-    Machine,
     Model,
     Notice,
     Operation,
@@ -34,7 +29,6 @@ from dlmon.records import (
 from dlmon.session.follower import SessionFollower
 from tui.live.output_pane import OutputPane
 from tui.live.progress_line import ProgressLine
-from tui.machine.gpu_rows import GpuRows
 from tui.widgets.chart import Chart
 
 WIDE, NARROW = (120, 40), (80, 24)
@@ -130,44 +124,6 @@ async def test_a_projection_is_marked_until_an_epoch_was_measured(show_session):
 # ---- like with like ----
 
 
-async def test_published_numbers_and_this_machines_earlier_runs_stand_among_the_bars(
-    show_session, log_dir
-):
-    yesterday = BEGIN_WALL - 86_400
-    write_log(log_dir, recorded_session(session_id="mine", begin_wall=yesterday))
-    elsewhere = recorded_session(session_id="elsewhere", begin_wall=yesterday)
-    write_log(log_dir, [replace(elsewhere[0], host="another"), *elsewhere[1:]])
-    other = recorded_session(workload="mnist-mlp-small", session_id="x", begin_wall=yesterday)
-    write_log(log_dir, other)
-    write_log(log_dir, recorded_session(session_id="later", begin_wall=BEGIN_WALL + 60))
-    async with show_session(recorded_session()) as shown:
-        labels = [" ".join(re.sub("[█▏▎▍▌▋▊▉┃]", "", row).split()) for row in bars(shown)]
-        assert labels[:5] == [
-            "NVIDIA GTX 1080 Ti 4.00 s 2019",
-            "NVIDIA GTX 1060 9.00 s 2019",
-            "▶ this run 9.16 s",
-            "· run of 19 Nov 14:56 9.16 s",
-            "Colab GPU 16.0 s 2019",
-        ]
-        assert sum("this run" in row for row in labels) == 1
-        headline = shown.rows("EpochHeadline")
-        assert any("  1.7 % slower than NVIDIA GTX 1060" in row for row in headline)
-        assert any(row.startswith("no clear difference from the run before") for row in headline)
-
-
-async def test_a_stall_is_shown_beside_the_throughput(show_session):
-    records = recorded_session("training")
-    last = max(record.t for record in records if isinstance(record, Batches))
-    stall = Batches(1, 250, 100, last + 1_000_000_000, (1_000_000,))
-    async with show_session([*records, stall], size=(120, 40)) as shown:
-        assert shown.follower.snapshot().stalls == 1
-        assert shown.titles("#throughput")[0].endswith("1 stall")
-        await shown.pilot.resize_terminal(*NARROW)
-        await until(shown.pilot, lambda: "stall" not in shown.titles("#throughput")[0])
-        assert shown.titles("#throughput")[0].startswith("Throughput ")
-        assert shown.titles("#throughput")[0].endswith(" samples/s")
-
-
 async def test_a_stall_of_over_a_second_is_marked_under_all_charts(show_session):
     records = recorded_session("training")
     last = max(record.t for record in records if isinstance(record, Batches))
@@ -188,55 +144,6 @@ async def test_the_opening_of_an_epoch_is_a_shaded_gap_in_the_chart(show_session
         first, last, _ = pause
         assert all(value is None for value in picture.columns[first + 1 : last + 1])
         assert any(value is not None for value in picture.columns[:first])
-
-
-# ---- the machine ----
-
-
-async def test_one_gpu_has_its_chart_and_no_rows(show_session):
-    async with show_session(recorded_session("training")) as shown:
-        above, below = shown.titles("#gpu-0")
-        figures = "96 %  61 °C  118 of 120 W  power cap  1860 MHz"
-        assert above.startswith("GPU 0 ─")
-        assert above.endswith(figures)
-        assert below.endswith("NVIDIA GTX 1060 6GB")
-        above, below = shown.titles("#gpu-memory")
-        assert above.endswith("4.7 of 6.0 GiB  peak 4.7  1.3 left")
-        assert "┴0:15" in below
-        assert not shown.screen.query_one(GpuRows).display
-
-
-@pytest.mark.parametrize(("size", "gpus"), [(NARROW, 2), (WIDE, 8), (NARROW, 8)])
-async def test_every_gpu_has_a_place(show_session, size, gpus):
-    async with show_session(recorded_session("training", gpus=gpus), size=size) as shown:
-        text = "\n".join(shown.rows("GpuRows"))
-        if shown.screen.query("#gpu-0"):
-            text = f"{shown.titles('#gpu-0')[0]}\n{text}"
-        # A number, its history or the border's line, and how busy it is.
-        rows = re.findall("([0-9]+) +[⠀-⣿ ─]{2,}[0-9]+ %", text)
-        assert [int(index) for index in rows] == [*range(gpus)]
-        assert "…" not in text
-
-
-async def test_a_gpu_without_a_reading_shows_the_reason_in_its_place(show_session):
-    async with show_session(recorded_session("training", gpus=2), size=NARROW) as shown:
-        t = shown.follower.session.last_t + 1_000_000_000
-        why = {"utilization_pct": "lost: fallen off the bus"}
-        shown.log.write(Machine(t, 0.0, gpus=(Gpu(0, utilization_pct=50), Gpu(1, why=why))))
-        await shown.tick()
-        assert shown.rows("GpuRows") == [" GPU 1 lost: fallen off the bus"]
-        await shown.resize(*WIDE)
-        assert shown.titles("#gpu-1")[0].endswith("lost: fallen off the bus")
-
-
-async def test_readings_that_are_too_old_say_how_old(show_session):
-    async with show_session(recorded_session("training", silent_s=12), size=NARROW) as shown:
-        assert shown.titles("#cpu")[0].endswith(" stale 12 s")
-        assert shown.titles("#gpu-0")[0].endswith(" stale 12 s")
-        t = shown.follower.session.last_t + 1_000_000_000
-        shown.log.write(Machine(t, 0.0, gpus=(Gpu(0, utilization_pct=50),)))
-        await shown.tick()
-        assert "stale" not in shown.text
 
 
 # ---- leaving ----
@@ -273,25 +180,6 @@ async def test_what_ends_a_run_is_asked_first_and_the_harmless_answer_is_the_def
         await shown.press("q", "left", "enter")
         assert shown.launch.words == ["detach"]
         assert shown.left == [False]
-
-
-async def test_again_after_stop_is_launched_once_the_run_has_ended(show_session):
-    running, ended = split_before(recorded_session(status="stopped"), Result)
-    async with show_session(running, size=NARROW, repeatable=True) as shown:
-        await shown.press("a", "a")
-        assert shown.launch.words == ["stop"]
-        assert shown.left == []
-        shown.log.write(*ended)
-        await shown.tick()
-        assert shown.left == ["again"]
-
-
-async def test_detach_leaves_the_session_running(show_session):
-    async with show_session(recorded_session("training"), size=NARROW) as shown:
-        await shown.press("d")
-        assert shown.launch.words == ["detach"]
-        assert shown.left == [False]
-        assert shown.screen.detached
 
 
 @pytest.mark.parametrize(("reached", "ours"), [("result", True), ("training", False)])
@@ -365,14 +253,18 @@ async def test_after_a_stop_that_is_refused_its_end_is_not_waited_for(
         assert shown.left == []
 
 
-async def test_after_stop_it_is_left_when_the_session_has_ended(show_session):
+@pytest.mark.parametrize(("keys", "left"), [(("q", "s"), True), (("a", "a"), "again")])
+async def test_after_stop_it_is_left_or_launched_again_when_the_session_has_ended(
+    show_session, keys, left
+):
     running, ended = split_before(recorded_session(status="stopped"), Result)
-    async with show_session(running, size=NARROW) as shown:
-        await shown.press("q", "s")
+    async with show_session(running, size=NARROW, repeatable=True) as shown:
+        await shown.press(*keys)
+        assert shown.launch.words == ["stop"]
         assert shown.left == []
         shown.log.write(*ended)
         await shown.tick()
-        assert shown.left == [True]
+        assert shown.left == [left]
 
 
 async def test_the_question_goes_away_when_the_session_ends_meanwhile(show_session):
@@ -388,13 +280,15 @@ async def test_the_question_goes_away_when_the_session_ends_meanwhile(show_sessi
         assert shown.left == [False]
 
 
-async def test_nothing_is_read_or_left_twice_once_the_screen_was_left(show_session):
+async def test_detach_leaves_it_running_and_nothing_is_read_or_left_twice(show_session):
     async with show_session(recorded_session("training"), size=NARROW) as shown:
         await shown.press("d", "d", "q")
         shown.follower.poll = None
         await shown.tick()
         shown.screen.paint()
+        assert set(shown.launch.words) == {"detach"}
         assert shown.left == [False]
+        assert shown.screen.detached
 
 
 # ---- sizes, and what is drawn ----
@@ -455,9 +349,6 @@ async def test_what_is_read_while_the_app_ends_is_painted_nowhere(show_session, 
     async with show_session(recorded_session(reached="training")):
         pass
     assert ticks
-
-
-# ---- help ----
 
 
 # ---- where it is while no batch comes ----

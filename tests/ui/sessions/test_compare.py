@@ -8,7 +8,6 @@ import pytest
 from fakes.recorded import recorded_session, write_log
 from fakes.screens import OneScreen, screen_text, until
 from fakes.scripts import script_session
-from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 
 from dlmon.cli.start import Start
 from dlmon.records import Model
@@ -19,13 +18,6 @@ from tui.sessions.compare import CompareScreen
 from tui.sessions.screen import SessionsScreen
 
 SIZES = ((80, 24), (120, 40))
-
-
-class TextFile(SingleFileSnapshotExtension):
-    """A text file for each test."""
-
-    _write_mode = WriteMode.TEXT
-    _file_extension = "txt"
 
 
 def side(log_dir, name, *steps_us, **options):
@@ -69,32 +61,29 @@ async def shown(sides, size=(120, 40), keys=()):
 # ---- what it shows ----
 
 
-async def test_the_verdict_stands_above_the_table(three):
+async def test_the_verdict_stands_above_the_table_and_the_curves_lie_over_each_other(three):
     text = await shown(three)
     assert "% slower than base (" in text
     (rate,) = (line for line in text.splitlines() if "samples/s" in line and "│" in line[:1])
     assert "-10." in rate
     assert "3+3" in rate
     assert text.index("slower than base") < text.index("seconds per epoch")
-
-
-async def test_it_looks_right(three, snapshot):
-    texts = [await shown(three, size) for size in SIZES]
-    assert "\n\n".join(texts) == snapshot(extension_class=TextFile)
-
-
-async def test_one_run_a_side_looks_right(tmp_path, snapshot):
-    sides = side(tmp_path, "base", 18_000), side(tmp_path, "new", 20_000, gpus=0)
-    texts = [await shown(sides, size) for size in SIZES]
-    assert "--repeat 3" in texts[1]
-    assert "\n\n".join(texts) == snapshot(extension_class=TextFile)
-
-
-async def test_the_curves_of_both_sides_lie_over_each_other(three):
-    lines = (await shown(three)).splitlines()
+    lines = text.splitlines()
     top = next(index for index, line in enumerate(lines) if "⠒ ⠒ base  ━━ new" in line)
     drawn = "".join(line[8:-1] for line in lines[top + 1 : -2])
     assert len({character for character in drawn if character > "\u2800"}) > 3
+
+
+async def test_it_looks_right(three, text_snapshot):
+    texts = [await shown(three, size) for size in SIZES]
+    assert "\n\n".join(texts) == text_snapshot
+
+
+async def test_one_run_a_side_looks_right(tmp_path, text_snapshot):
+    sides = side(tmp_path, "base", 18_000), side(tmp_path, "new", 20_000, gpus=0)
+    texts = [await shown(sides, size) for size in SIZES]
+    assert "--repeat 3" in texts[1]
+    assert "\n\n".join(texts) == text_snapshot
 
 
 def sized(log_dir, name, samples):

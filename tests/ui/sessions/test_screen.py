@@ -7,7 +7,6 @@ from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
-from fakes.forged_logs import forge_logs
 from fakes.recorded import (
     BEGIN_WALL,
     FOREIGN_NAME,
@@ -117,28 +116,22 @@ def write_three(log_dir):
 # ---- what it shows ----
 
 
-async def test_sessions_are_listed_newest_first_with_what_came_of_them(shown, log_dir):
+async def test_sessions_are_listed_newest_first_and_one_of_them_is_shown_in_detail(shown, log_dir):
     write_three(log_dir)
     write(log_dir, "cut", 1, reached="training")
-    async with shown.app.run_test(size=(180, 24)) as pilot:
+    async with shown.app.run_test(size=(180, 40)) as pilot:
         await shown.begin(pilot)
         heading, *rows = [" ".join(row.split()) for row in shown.rows("#sessions")]
         assert heading == "▼started workload device status host time"
         host = list_sessions(log_dir)[0].header.host
         device = "NVIDIA GTX 1060 6GB"
+        why = "memory ran out with batch size 100 (ResourceExhaustedError: OOM when allocating)"
         assert rows == [
             f"▸ 2026-11-20 14:56 cifar10-cnn {device} completed {host} 9.16 s ± 0.01 per epoch",
             f"2026-11-20 13:56 cifar10-cnn interrupted {host} left no result",
-            f"2026-11-20 12:56 cifar10-cnn {device} failed {host} memory ran out with batch size "
-            "100 (ResourceExhaustedError: OOM when allocating)",
+            f"2026-11-20 12:56 cifar10-cnn {device} failed {host} {why}",
             f"2026-11-19 08:56 mnist-mlp-small {device} completed {host} 5.66 s per run",
         ]
-
-
-async def test_the_highlighted_session_is_shown_in_detail(shown, log_dir):
-    write_three(log_dir)
-    async with shown.app.run_test(size=(120, 40)) as pilot:
-        await shown.begin(pilot)
         assert shown.rows("#details") == [
             "newest",
             "cifar10-cnn  on NVIDIA GTX 1060 6GB  3 epochs  synthetic data",
@@ -146,7 +139,7 @@ async def test_the_highlighted_session_is_shown_in_detail(shown, log_dir):
             "5,500 ± 7 samples/s   18.0 ms per step   compile 1.50 s   took 32.2 s",
             str(log_dir / "newest" / "session.jsonl"),
         ]
-        await shown.press("down")
+        await shown.press("down", "down")
         assert shown.rows("#details")[0] == "failed-one"
         assert shown.rows("#details")[2].startswith("memory ran out with batch size 100 (Resource")
 
@@ -263,78 +256,35 @@ async def test_sessions_are_read_once_and_again_when_one_comes_back(shown, log_d
         assert shown.reads == 2
 
 
-class SlowReader:
-    """Reads the sessions of a directory when its test says so, one answer at a time."""
+async def test_while_the_sessions_are_read_the_screen_answers_and_shows_what_it_did(log_dir):
+    begun, may_end = threading.Semaphore(0), threading.Semaphore(0)
 
-    def __init__(self, log_dir):
-        self._log_dir = log_dir
-        self._gates = [threading.Event() for _ in range(4)]
-        self.started = 0
-        self.ended = 0
-
-    def __call__(self):
-        entries, gate = list_sessions(self._log_dir), self._gates[self.started]
-        self.started += 1
-        assert gate.wait(DEADLINE_S)
-        self.ended += 1
+    def read():
+        entries = list_sessions(log_dir)
+        begun.release()
+        assert may_end.acquire(timeout=DEADLINE_S)
         return entries
 
-    def let_end(self, *reads):
-        for read in reads:
-            self._gates[read].set()
-
-
-@pytest.fixture
-def slow_reader(log_dir):
-    reader = SlowReader(log_dir)
-    yield reader
-    reader.let_end(*range(4))
-
-
-def reading_screen(reader):
-    screen = SessionsScreen(reader)
-    return screen, OneScreen(screen)
-
-
-async def test_while_the_sessions_are_read_the_screen_answers_and_shows_what_it_did(
-    slow_reader, log_dir
-):
     write_three(log_dir)
-    screen, app = reading_screen(slow_reader)
+    screen = SessionsScreen(read)
+    app = OneScreen(screen)
     async with app.run_test(size=(80, 24)) as pilot:
-        await until(pilot, lambda: slow_reader.started == 1)
+        await until(pilot, lambda: begun.acquire(blocking=False))
         assert "Reading the sessions" in screen_text(app)
-        slow_reader.let_end(0)
+        may_end.release()
         await until_read(pilot)
         write(log_dir, "brand-new", -1)
         await pilot.press("ctrl+l")
-        await until(pilot, lambda: slow_reader.started == 2)
+        await until(pilot, lambda: begun.acquire(blocking=False))
         await pilot.press("down", "space", "up", "up")
         await pilot.pause()
         assert "1 marked, 3 recorded" in screen_text(app)
         assert screen.table.highlighted.header.id == "newest"
-        slow_reader.let_end(1)
+        may_end.release()
         await until_read(pilot)
         assert "1 marked, 4 recorded" in screen_text(app)
         assert screen.table.highlighted.header.id == "newest"
         assert [entry.header.id for entry in screen.table.marked] == ["failed-one"]
-
-
-async def test_a_screen_that_is_left_while_it_reads_shows_nothing_more(slow_reader, log_dir):
-    write_three(log_dir)
-    screen, app = reading_screen(slow_reader)
-    slow_reader.let_end(0)
-    async with app.run_test(size=(80, 24)) as pilot:
-        await until_read(pilot)
-        other = SessionsScreen(slow_reader)
-        app.push_screen(other)
-        await until(pilot, lambda: slow_reader.started == 2)
-        await app.pop_screen()
-        slow_reader.let_end(1, 2)
-        await until(pilot, lambda: slow_reader.ended == 3)
-        await until_read(pilot)
-        assert other.table.all_rows is None
-        assert screen.table.count == 3
 
 
 # ---- sweeps ----
@@ -375,9 +325,10 @@ def with_sweeps(log_dir, **options):
     return ShownSessions(log_dir, read_sweeps=lambda: list_sweeps(log_dir), **options)
 
 
-async def test_the_runs_of_a_sweep_stand_below_it_and_are_joined_to_it(log_dir, swept):
+async def test_the_runs_of_a_sweep_stand_below_it_and_each_is_shown_in_detail(log_dir, swept):
     shown = with_sweeps(log_dir)
-    async with shown.app.run_test(size=(140, 40)) as pilot:
+    name = swept.header.id
+    async with shown.app.run_test(size=(200, 40)) as pilot:
         await shown.begin(pilot)
         _, after, sweep, run, before = shown.rows("#sessions")
         assert [row[0] for row in (after, sweep, run, before)] == [" ", " ", "╰", " "]
@@ -385,10 +336,15 @@ async def test_the_runs_of_a_sweep_stand_below_it_and_are_joined_to_it(log_dir, 
         assert "mnist-mlp-small" in sweep
         assert sweep.endswith("sweep, 1 of 2: batch 32, 64")
         assert "stopped" in sweep
-    shown = with_sweeps(log_dir)
-    async with shown.app.run_test(size=(80, 24)) as pilot:
-        await shown.begin(pilot)
-        assert "sweep, 1 of 2: batch" in shown.rows("#sessions")[2]
+        await shown.press("down", "down")
+        assert shown.rows("#details")[0] == f"a-run  batch 32, a run of {name}"
+        await shown.press("up")
+        assert shown.rows("#details") == [
+            name,
+            "2 runs: mnist-mlp-small × batch 32, 64",
+            "1 of 2 combinations done; Enter resumes it",
+            str(swept.path),
+        ]
 
 
 async def test_a_run_between_two_runs_of_a_sweep_does_not_break_its_tree(log_dir, swept_twice):
@@ -424,23 +380,6 @@ async def test_a_session_without_a_figure_says_why_in_the_list_and_in_full_below
         assert short.endswith("  too short to measure")
         assert left.endswith("left no result")
         assert why["seconds_per_epoch"] in shown.text
-
-
-async def test_a_sweep_and_its_run_are_shown_in_detail(log_dir, swept):
-    shown = with_sweeps(log_dir)
-    name = swept.header.id
-    async with shown.app.run_test(size=(200, 40)) as pilot:
-        await shown.begin(pilot)
-        await shown.press("down", "down")
-        assert shown.rows("#details")[0] == f"a-run  batch 32, a run of {name}"
-        await shown.press("up")
-        assert shown.rows("#details") == [
-            name,
-            "2 runs: mnist-mlp-small × batch 32, 64",
-            "1 of 2 combinations done; Enter resumes it",
-            str(swept.path),
-        ]
-        assert "Sweep" in shown.text
 
 
 async def test_enter_asks_whether_a_sweep_goes_on_and_shows_a_session(log_dir, swept):
@@ -559,37 +498,24 @@ async def test_a_sweep_is_marked_with_its_runs(log_dir, swept):
 # ---- what is done with them ----
 
 
-@pytest.fixture
-def three_shown(log_dir):
-    """Return a screen of three sessions."""
+async def test_sessions_are_compared_replayed_and_reported(shown, log_dir):
     write_three(log_dir)
-    return ShownSessions(log_dir)
-
-
-async def test_two_marked_sessions_are_compared_the_older_one_is_the_base(three_shown, log_dir):
-    logs = {name: log_dir / name / "session.jsonl" for name in ("newest", "failed-one", "oldest")}
-    async with three_shown.app.run_test(size=(120, 40), notifications=True) as pilot:
-        await three_shown.begin(pilot)
-        await three_shown.press("c", "space", "c")
-        assert three_shown.asked_for(Compare) == []
-        assert " c Compare " in three_shown.text
-        assert "mark two sessions" in three_shown.text
-        await three_shown.press("space", "c")
-        asked = three_shown.asked_for(Compare)
-        assert asked == [{"base": [logs["failed-one"]], "new": [logs["newest"]]}]
-
-
-async def test_a_session_is_replayed_and_reported(three_shown, log_dir):
-    async with three_shown.app.run_test(size=(80, 24)) as pilot:
-        await three_shown.begin(pilot)
+    logs = {name: log_dir / name / "session.jsonl" for name in ("newest", "failed-one")}
+    async with shown.app.run_test(size=(120, 40), notifications=True) as pilot:
+        await shown.begin(pilot)
         for name in ("space Mark", "c Compare", "/ Filter", "x Delete", "q Back"):
-            assert f" {name} " in three_shown.text
-        await three_shown.press("v", "w")
-        log = log_dir / "newest" / "session.jsonl"
-        assert three_shown.asked_for(Replay) == [{"logs": [log]}]
-        assert three_shown.asked_for(Export) == [{"form": "html", "logs": [log]}]
-        await three_shown.press("space", "down", "space", "w")
-        assert len(three_shown.asked_for(Export)[1]["logs"]) == 2
+            assert f" {name} " in shown.text
+        await shown.press("v", "w")
+        assert shown.asked_for(Replay) == [{"logs": [logs["newest"]]}]
+        assert shown.asked_for(Export) == [{"form": "html", "logs": [logs["newest"]]}]
+        await shown.press("c", "space", "c")
+        assert shown.asked_for(Compare) == []
+        assert "mark two sessions" in shown.text
+        await shown.press("space", "c", "w")
+        # The older one is the base.
+        asked = shown.asked_for(Compare)
+        assert asked == [{"base": [logs["failed-one"]], "new": [logs["newest"]]}]
+        assert len(shown.asked_for(Export)[1]["logs"]) == 2
 
 
 # ---- names ----
@@ -599,6 +525,10 @@ async def test_a_session_is_given_a_name_and_a_note(shown, log_dir):
     write_three(log_dir)
     async with shown.app.run_test(size=(80, 24)) as pilot:
         await shown.begin(pilot)
+        await shown.press("u", *"a[/x]", "enter")
+        assert '"a[/x]" can\'t be a name' in shown.text
+        await shown.press("escape", "u", "enter")
+        assert shown.asked_for(Rename) == []
         await shown.press("u", *"batch 256", "tab", *"after [b]", "enter")
         log = log_dir / "newest" / "session.jsonl"
         label = Label("batch 256", "after [b]")
@@ -607,18 +537,6 @@ async def test_a_session_is_given_a_name_and_a_note(shown, log_dir):
         await shown.press("ctrl+l")
         await shown.press("u", *["backspace"] * 9, "enter")
         assert shown.asked_for(Rename)[1:] == [{"log": log, "label": Label(None, "after [b]")}]
-
-
-async def test_what_can_be_no_name_is_said_and_not_taken(shown, log_dir):
-    write_three(log_dir)
-    async with shown.app.run_test(size=(80, 24)) as pilot:
-        await shown.begin(pilot)
-        await shown.press("u", *"a[/x]", "enter")
-        assert '"a[/x]" can\'t be a name' in shown.text
-        await shown.press("escape")
-        assert shown.asked_for(Rename) == []
-        await shown.press("u", "enter")
-        assert shown.asked_for(Rename) == []
 
 
 async def test_names_stand_in_the_list_and_in_the_details_and_are_found(shown, log_dir):
@@ -642,14 +560,13 @@ async def test_names_stand_in_the_list_and_in_the_details_and_are_found(shown, l
 # ---- deleting ----
 
 
-@pytest.mark.parametrize("key", ["x", "delete"])
-async def test_a_session_is_deleted_once_that_is_confirmed(shown, log_dir, key):
+async def test_a_session_is_deleted_once_that_is_confirmed(shown, log_dir):
     write_three(log_dir)
     async with shown.app.run_test(size=(80, 24)) as pilot:
         await shown.begin(pilot)
         # A key that repeats itself confirms nothing.
         for answer in ("escape", "n", "q", "enter", "ctrl+c", "x"):
-            await shown.press(key)
+            await shown.press("delete")
             assert "Delete newest?" in shown.text
             await shown.press(answer)
         assert shown.app.asked == []
@@ -735,16 +652,3 @@ def test_neither_list_nor_details_leave_their_room(size, text, typed):
         for drawn in (sessions.draw(*size), details.draw(*size)):
             assert len(drawn) <= size[1]
             assert all(cell_len("".join(text for text, _ in row)) <= size[0] for row in drawn)
-
-
-async def test_a_directory_of_forged_logs_is_listed_and_shown_in_detail(shown, log_dir):
-    forge_logs(log_dir)
-    async with shown.app.run_test(size=(180, 40)) as pilot:
-        await shown.begin(pilot)
-        sessions = shown.screen.query_one(SessionList)
-        assert sessions.count == len(list_sessions(log_dir)) > 500
-        for index in range(0, sessions.count, 60):
-            sessions.highlight(index)
-            await pilot.pause()
-            assert all(row.isprintable() for row in shown.rows("#sessions"))
-            assert all(row.isprintable() for row in shown.rows("#details"))

@@ -16,7 +16,6 @@ from fakes.recorded import folded, recorded_session, write_log
 from fakes.screens import OneScreen, of_this_boot, screen_text, until_read
 from fakes.sweeps import SMALL, completed, plan_of
 from rich.cells import cell_len
-from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 
 import dlmon.options.sweep
 import dlmon.sweep.log
@@ -36,7 +35,7 @@ from dlmon.sweep.runner import CurrentRun, SweepRun
 from tui.app import DlmonApp
 from tui.home.screen import HomeScreen
 from tui.live.screen import LiveScreen
-from tui.requests import GoBack, ShowSweep, ShowSweptSession, Train
+from tui.requests import GoBack, ShowSweep, ShowSweptSession, Train, TrainSeveral
 from tui.sessions.screen import SessionsScreen
 from tui.sweep.form import SweepForm
 from tui.sweep.screen import SweepScreen
@@ -277,47 +276,29 @@ async def test_s_asks_whether_the_sweep_stops_now_after_this_run_or_goes_on(make
         assert not run.stops_after_run
 
 
-async def test_s_and_now_stops_the_run_and_stays_on_the_screen(make_run, show):
+@pytest.mark.parametrize("key", ["s", "q"])
+async def test_s_and_q_stop_the_run_and_q_leaves_at_its_end(make_run, show, key):
     run = make_run()
     async with show(run) as shown:
-        await shown.press("s", "s")
-        assert run.stopping
-        assert "s Stop" not in shown.text.splitlines()[-1]
-        run.end("stopped")
-        await shown.settle()
-        assert shown.left == []
-
-
-async def test_q_and_now_stops_the_run_and_leaves_at_its_end(make_run, show):
-    run = make_run()
-    async with show(run) as shown:
-        await shown.press("q")
-        assert "dlmon sweep --resume" in shown.text
-        assert run.writer.header.id in shown.text
+        await shown.press(key)
+        if key == "q":
+            assert "dlmon sweep --resume" in shown.text
+            assert run.writer.header.id in shown.text
         await shown.press("escape")
         assert not run.stops_after_run
-        await shown.press("q", "s")
+        await shown.press(key, "s")
         assert run.stopping
-        assert shown.left == []
         assert "stopping" in shown.text
+        assert "s Stop" not in shown.text.splitlines()[-1]
+        assert shown.left == []
         run.end("stopped")
-        await shown.pilot.pause()
-        assert shown.left == [True]
+        await shown.settle()
+        assert shown.left == [True] * (key == "q")
 
 
-async def test_q_leaves_a_sweep_that_is_over(make_run, show):
+async def test_a_question_goes_away_when_the_sweep_ends_and_q_leaves_it_then(make_run, show):
     run = make_run()
     run.make(*[completed(time) for time in (0.5, 0.4, 0.3, 0.2)])
-    async with show(run) as shown:
-        run.end()
-        await shown.settle()
-        assert "completed: all runs done" in shown.text
-        await shown.press("q")
-        assert shown.left == [False]
-
-
-async def test_a_question_goes_away_when_the_sweep_ends_meanwhile(make_run, show):
-    run = make_run()
     async with show(run) as shown:
         await shown.press("q")
         run.end()
@@ -325,6 +306,9 @@ async def test_a_question_goes_away_when_the_sweep_ends_meanwhile(make_run, show
         await shown.settle()
         assert shown.app.screen is shown.screen
         assert shown.left == []
+        assert "completed: all runs done" in shown.text
+        await shown.press("q")
+        assert shown.left == [False]
 
 
 async def test_why_a_sweep_could_not_go_on_is_shown(make_run, show):
@@ -386,16 +370,16 @@ async def test_the_session_of_a_host_is_shown_from_there_and_its_copy_once_it_is
         assert len(opened) == 2
 
 
-async def test_no_run_is_launched_on_a_machine_that_is_swept(on_hosts, monkeypatch):
-    opened = []
+async def test_no_other_run_is_launched_on_a_machine_that_is_swept(on_hosts, make_run, monkeypatch):
+    opened, launched = [], []
     monkeypatch.setattr(tui.flows.runs, "show_remote", lambda app, start: opened.append(start.host))
-    async with in_app(on_hosts) as (app, pilot):
-        for host in ("gpu1", "gpu3"):
-            options = RunOptions(host=host)
-            app.post_message(Train(WORKLOADS[SMALL], options))
-            await pilot.pause()
-        assert opened == ["gpu3"]
-        assert "the sweep is still running" in screen_text(app)
+    for run, hosts in ((on_hosts, ("gpu1", "gpu3")), (make_run(), (None,))):
+        async with in_app(run, launch=launched.append) as (app, pilot):
+            for host in hosts:
+                app.post_message(Train(WORKLOADS[SMALL], RunOptions(host=host)))
+                await pilot.pause()
+            assert "the sweep is still running" in screen_text(app)
+    assert (opened, launched) == (["gpu3"], [])
 
 
 # ---- in the app ----
@@ -425,30 +409,17 @@ async def test_the_session_of_a_run_opens_and_closes_over_the_sweep(make_run, tr
         assert not run.stops_after_run
 
 
-@pytest.mark.parametrize(
-    ("keys", "status", "code"),
-    [(("q", "s"), "stopped", 130), (("q", "e", "q"), "stopped", 1)],
-)
-async def test_the_exit_code_shows_how_it_was_left(make_run, keys, status, code):
+async def test_the_exit_code_shows_that_it_was_stopped(make_run):
     run = make_run()
     async with in_app(run) as (app, pilot):
-        await pilot.press(*keys[:2])
+        await pilot.press("q", "s")
         await pilot.pause()
-        run.end(status)
+        run.end("stopped")
         await pilot.pause()
-        await pilot.press(*keys[2:])
-        await pilot.pause()
-    assert app.return_value == code
+    assert app.return_value == 130
 
 
 # ---- how it looks ----
-
-
-class TextFile(SingleFileSnapshotExtension):
-    """A text file for each test."""
-
-    _write_mode = WriteMode.TEXT
-    _file_extension = "txt"
 
 
 def under_way(run, training):
@@ -513,7 +484,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
-async def test_it_looks_right(make_run, training, show, snapshot, case):
+async def test_it_looks_right(make_run, training, show, text_snapshot, case):
     prepare, plan = CASES[case]
     run = make_run(**plan)
     prepare(run, training)
@@ -526,7 +497,7 @@ async def test_it_looks_right(make_run, training, show, snapshot, case):
             assert len(rows) == height
             assert max(map(cell_len, rows)) <= width
             pictures += f"{f' {case}, {width}×{height} ':═^{width}}\n{shown.text}\n"
-    assert pictures == snapshot(extension_class=TextFile)
+    assert pictures == text_snapshot
 
 
 # ---- from the home screen ----
@@ -561,8 +532,7 @@ def at_home(log_dir, sensing, monkeypatch):
 async def test_a_sweep_is_begun_from_the_home_screen_and_leads_back_to_it(at_home):
     async with at_home() as (app, pilot, runs):
         assert isinstance(app.screen, SweepForm)
-        await pilot.press(*"batch_size=32,64", "tab")
-        await pilot.press(*"3")
+        await pilot.press(*"batch_size=32,64", "tab", "3")
         await pilot.pause()
         assert "6 runs: mnist-mlp-small × batch 32, 64; 3 times each" in screen_text(app)
         await pilot.press("enter")
@@ -570,6 +540,11 @@ async def test_a_sweep_is_begun_from_the_home_screen_and_leads_back_to_it(at_hom
         assert isinstance(app.screen, SweepScreen)
         (run,) = runs
         assert (run.sweep.plan.workloads, run.sweep.plan.repeats) == ((SMALL,), 3)
+        # No second one is begun while it runs.
+        app.post_message(TrainSeveral(WORKLOADS[SMALL], RunOptions()))
+        await pilot.pause()
+        assert "the sweep is still running" in screen_text(app)
+        assert isinstance(app.screen, SweepScreen)
         run.end()
         await pilot.pause()
         await pilot.press("q")

@@ -185,23 +185,6 @@ async def test_a_chart_that_is_hidden_is_dragged_no_more():
         assert app.received == ["grabbed"]
 
 
-async def test_a_narrow_chart_gives_all_its_width_to_the_line():
-    app = ChartApp()
-    async with app.run_test(size=(46, 5)) as pilot:
-        assert app.chart.plot_columns == 2 * 40
-        await pilot.resize_terminal(8, 2)
-        await pilot.pause()
-        assert app.chart.plot_columns == 16
-        app.chart.show(ChartPicture((1,) * 16, top=1, marks=((0, "1"),)))
-        assert rows(app.chart) == ["⠉" * 8, " " * 8]
-        # On a picture of a wider chart a click shows its own column.
-        await pilot.resize_terminal(20, 4)
-        await pilot.pause()
-        app.chart.show(ChartPicture((1.0,) * 100, top=9))
-        await pilot.click(Chart, offset=(6, 1))
-        assert app.received == ["grabbed", 72]
-
-
 async def test_only_what_differs_is_repainted_and_nothing_is_laid_out():
     app = ChartApp(border=True)
     async with app.run_test(size=(26, 9)) as pilot:

@@ -86,9 +86,7 @@ async def test_the_key_under_the_mouse_is_explained(stage):
     [
         (26, " a Apple  x Extra  ←→ Move "),
         (25, " a Apple  x Extra       … "),
-        (19, " a Apple  x Extra … "),
         (18, " a Apple         … "),
-        (3, "… "),
         (1, "… "),
     ],
 )

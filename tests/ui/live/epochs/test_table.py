@@ -69,15 +69,6 @@ def test_no_two_metrics_have_one_heading(names):
     assert len(metrics) == len(set(metrics)) == len(names)
 
 
-def test_the_bar_gives_way_before_a_metric_does():
-    shown, left_out = headings(63, *TWO_METRICS)
-    assert shown == ["#", "time", "loss", "val_loss", "acc", "val_acc", "auc", "val_auc"]
-    assert left_out == 0
-    shown, left_out = headings(51, *TWO_METRICS)
-    assert shown == ["#", "time", "bar", "loss", "val_loss", "acc", "val_acc"]
-    assert left_out == 2
-
-
 @given(
     st.lists(st.sampled_from(["loss", "acc", "auc", "lr", "f1"]), unique=True, max_size=5),
     st.booleans(),

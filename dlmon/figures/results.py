@@ -8,17 +8,12 @@ from dlmon.records import Result
 from dlmon.session.measures import NO_PRICE
 
 
-def cost_or_reason(result: Result) -> str:
-    """Return what the run cost, or why that isn't known; empty without a price."""
-    reason = result.why.get("cost_usd")
-    if result.cost_usd is None and reason and reason != NO_PRICE:
-        return f"– ({reason})"
-    return cost_text(result)
-
-
 def cost_text(result: Result) -> str:
-    """Return what the run cost; empty without a price."""
-    return "" if result.cost_usd is None else units.dollars(result.cost_usd)
+    """Return what the run cost, or why that isn't known; empty without a price."""
+    if result.cost_usd is not None:
+        return units.dollars(result.cost_usd)
+    reason = result.why.get("cost_usd")
+    return f"– ({reason})" if reason and reason != NO_PRICE else ""
 
 
 def energy_text(result: Result) -> str:

@@ -31,14 +31,8 @@ _IN_BRIEF = {
     Requirement.MODEL: "ended before training",
 }
 
-_NO_RESULT = {
-    Status.RUNNING: "still running",
-    Status.INTERRUPTED: "left no result",
-    Status.UNKNOWN: "recorded on another machine",
-}
-
 WHY_NO_RESULT = {
-    Status.INTERRUPTED: "its recording ended without a result",
+    Status.INTERRUPTED: "left no result",
     Status.UNKNOWN: "recorded on another machine; whether it still runs can't be seen from here",
 }
 
@@ -147,7 +141,8 @@ def outcome(entry: SessionEntry, whole: bool = False, unsaid: Container[str] = (
     """
     result = entry.result
     if result is None:
-        return _NO_RESULT.get(entry.status, "")
+        why = WHY_NO_RESULT.get(entry.status, f"still {entry.status}")
+        return why if whole else why.partition(";")[0]
     if result.error:
         return result.error
     if entry.header.is_machine_recording:

@@ -31,7 +31,7 @@ from dlmon.figures.comparison import (
 )
 from dlmon.figures.epochs import epoch_text_of
 from dlmon.figures.learning import evaluation_text, metrics_line
-from dlmon.figures.results import cost_or_reason, effective_or_reason, energy_text
+from dlmon.figures.results import cost_text, effective_or_reason, energy_text
 from dlmon.figures.run_comparison import comparison_of, describe_comparison
 from dlmon.figures.sections import Bar, Bars, Figures, Note, Row, Section
 from dlmon.figures.sessions import device_name, energy_used, status_text
@@ -177,8 +177,11 @@ def _compile(outcome: Outcome) -> Iterator[Row]:
     snapshot = outcome.snapshot
     if snapshot.compile_s is not None and snapshot.compiles:
         yield "compile", units.seconds(snapshot.compile_s)
-    elif first := _first_batch(snapshot.first_batch_s, snapshot.validation_compile_s):
-        yield "first batch", first
+        return
+    took = (("", snapshot.first_batch_s), (" in validation", snapshot.validation_compile_s))
+    more = [f"+{units.seconds(s)}{where}" for where, s in took if s and s >= _A_DELAY_S]
+    if more:
+        yield "first batch", ", ".join(more)
 
 
 def _learned(outcome: Outcome) -> Iterator[Row]:
@@ -194,7 +197,9 @@ def _held_up(outcome: Outcome) -> Iterator[Row]:
     snapshot = outcome.snapshot
     yield from _slow_epochs(outcome.session, snapshot)
     if snapshot.stalls:
-        yield "stalls", _stalls(snapshot)
+        word, openings = epoch_word(snapshot.header), snapshot.opening_stalls or 0
+        stalls = units.stalls(snapshot.stalls, openings, word)
+        yield "stalls", f"{stalls}: over ten times the median batch"
     if snapshot.regular_steps is not None:
         regular = snapshot.regular_steps
         text = f"{regular_steps_text(regular)}, {units.counted(regular.times, 'time')}"
@@ -219,7 +224,7 @@ def _of_result(outcome: Outcome) -> Iterator[Row]:
     if result is not None:
         rows = (
             ("wall", units.seconds(result.wall_s)),
-            ("cost", cost_or_reason(result)),
+            ("cost", cost_text(result)),
             ("energy", energy_text(result)),
             ("effective", effective_or_reason(result)),
         )
@@ -253,16 +258,6 @@ def _length(model: Model) -> str:
     return f"{units.counted(number, noun)}, as {model.length_from} says"
 
 
-def _first_batch(more_s: float | None, in_validation_s: float) -> str:
-    """Say what it took beyond a usual one, and that of the first validation; else nothing."""
-    parts = []
-    if more_s is not None and more_s >= _A_DELAY_S:
-        parts.append(f"{units.seconds(more_s)} more than a usual one")
-    if more_s is not None and in_validation_s >= _A_DELAY_S:
-        parts.append(f"{units.seconds(in_validation_s)} in validation")
-    return ", and ".join(parts)
-
-
 def _slow_epochs(session: Session, snapshot: Snapshot) -> list[tuple[str, str]]:
     """Return each epoch that was slow, and what differed in it: the slowest ones."""
     each, slow = epoch_word(snapshot.header), session.slow_epochs(snapshot.epochs)
@@ -276,16 +271,6 @@ def _slow_epochs(session: Session, snapshot: Snapshot) -> list[tuple[str, str]]:
     if left > 0:
         rows.append((f"slow {units.plural(each)}", f"{left:,} more"))
     return rows
-
-
-def _stalls(snapshot: Snapshot) -> str:
-    count, openings = snapshot.stalls or 0, snapshot.opening_stalls or 0
-    parts = []
-    if count > openings:
-        parts.append(units.counted(count - openings, "batch"))
-    if openings:
-        parts.append(f"the start of {units.counted(openings, epoch_word(snapshot.header))}")
-    return f"{' and '.join(parts)} took over ten times the median batch"
 
 
 def _epoch_text(timing: SecondsPerEpoch, snapshot: Snapshot) -> str:

@@ -7,7 +7,6 @@ from dlmon.figures import units
 from dlmon.figures.comparison import compile_text, unusual_settings
 from dlmon.figures.results import cost_text, effective_text, energy_text
 from dlmon.figures.sessions import (
-    WHY_NO_RESULT,
     Recorded,
     RunOfSweep,
     called,
@@ -27,10 +26,9 @@ from dlmon.sweep.log import SweepEntry
 from tui.widgets.lines import BAD, MUTED, PLAIN, STRONG, Lines, shows, wrapped
 from tui.widgets.rows import TextRow
 
-_UNFINISHED = {
-    Status.RUNNING: "still running: Enter shows it live",
-    Status.INTERRUPTED: f"{WHY_NO_RESULT[Status.INTERRUPTED]}; Enter shows what there is",
-    Status.UNKNOWN: WHY_NO_RESULT[Status.UNKNOWN],
+_ENTER = {
+    Status.RUNNING: ": Enter shows it live",
+    Status.INTERRUPTED: "; Enter shows what there is",
 }
 
 
@@ -101,8 +99,8 @@ class SessionDetails(Lines):
     def _came_of_it(self, entry: SessionEntry, width: int, height: int) -> list[TextRow]:
         result = entry.result
         if result is None:
-            unfinished = {} if self.is_opening else _UNFINISHED
-            return [((unfinished.get(entry.status, entry.status), MUTED),)]
+            said = f"{outcome(entry, whole=True)}{_ENTER.get(entry.status, '')}"
+            return [((entry.status if self.is_opening else said, MUTED),)]
         if result.error:
             lines = wrapped(result.error, width, max(1, height))
             return [((line, BAD),) for line in lines]

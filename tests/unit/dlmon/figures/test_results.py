@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from fakes.recorded import recorded_session
 
-from dlmon.figures.results import cost_or_reason, effective_or_reason, effective_text, energy_text
+from dlmon.figures.results import cost_text, effective_or_reason, effective_text, energy_text
 from dlmon.session.measures import NO_PRICE
 
 RESULT = replace(recorded_session()[-1], effective_flop_s=None, why={})
@@ -13,7 +13,7 @@ RESULT = replace(recorded_session()[-1], effective_flop_s=None, why={})
 
 def figures(**changes):
     result = replace(RESULT, **changes)
-    writers = {"cost": cost_or_reason, "energy": energy_text, "effective": effective_or_reason}
+    writers = {"cost": cost_text, "energy": energy_text, "effective": effective_or_reason}
     return {name: text for name, write in writers.items() if (text := write(result))}
 
 

@@ -80,7 +80,9 @@ def opening_late(records, epoch):
 def test_a_long_opening_is_shown_with_its_epoch_and_counted_as_a_stall(tmp_path, capsys):
     printed = followed(tmp_path, capsys, opening_late(recorded_session(epochs=4), 2))
     assert re.findall("  (starting epoch.*)$", printed, re.MULTILINE) == ["starting epoch 3"]
-    assert re.search("^stalls +the start of 1 epoch took over ten times", printed, re.MULTILINE)
+    assert re.search(
+        "^stalls +1 stall at the start of an epoch: over ten times", printed, re.MULTILINE
+    )
 
 
 @pytest.mark.parametrize(("step_us", "fewest", "most"), [(11_600, 4, 10), (50_000, 40, 40)])

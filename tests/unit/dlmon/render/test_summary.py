@@ -82,7 +82,7 @@ def test_a_run_without_a_figure_gets_no_table_of_others(tmp_path, capsys):
     assert "GTX 1080 Ti" in followed(tmp_path / "whole", capsys, whole)
 
 
-@pytest.mark.parametrize(("validated", "text"), [(False, None), (True, "0.10 s in validation")])
+@pytest.mark.parametrize(("validated", "text"), [(False, None), (True, "+0.10 s in validation")])
 def test_a_first_batch_is_told_from_that_of_a_validation(validated, text):
     session = folded(script_session(validated=validated))
     rows = dict(summary_rows(Outcome(session, session.snapshot(), Status.COMPLETED, Label())))
@@ -94,7 +94,7 @@ def test_a_first_batch_is_told_from_that_of_a_validation(validated, text):
     ("status", "text"),
     [
         (Status.COMPLETED, "completed"),
-        (Status.INTERRUPTED, "interrupted: its recording ended without a result"),
+        (Status.INTERRUPTED, "interrupted: left no result"),
         (
             Status.UNKNOWN,
             "unknown: recorded on another machine; whether it still runs can't be seen from here",

@@ -124,12 +124,6 @@ async def test_why_nothing_can_be_compared_is_said(tmp_path):
     assert "early has no throughput to compare" in await shown(sides)
 
 
-async def test_a_log_that_is_gone_is_said(three):
-    for log in three[1]:
-        log.unlink()
-    assert "can't be read" in await shown(three)
-
-
 def script(log_dir, name, step_us, *arguments):
     """Write the log of a script; return its path as a side."""
     header, *rest = recorded_session(session_id=name, step_us=step_us)

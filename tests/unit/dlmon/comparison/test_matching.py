@@ -32,12 +32,6 @@ def alike(ours, metric=None):
     return [row for row in rows if row.comparable]
 
 
-@pytest.mark.parametrize("name", list(WORKLOADS))
-def test_every_workload_has_a_comparable_published_row_at_its_defaults_in_some_mode(name):
-    modes = OPTIONS["mode"].choices
-    assert any(alike(conditions(name, mode=mode)) for mode in modes)
-
-
 def test_the_articles_batch_of_64_stays_where_it_has_a_row_of_its_own():
     assert {name: WORKLOADS[name].batch_size for name in WORKLOADS if name.startswith("vgg")} == {
         "vgg-a": 64,

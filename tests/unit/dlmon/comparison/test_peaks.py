@@ -58,15 +58,11 @@ def test_it_lies_in_the_state_directory():
     "text",
     [
         b"",
-        b"{",
-        b"[]",
         b"null",
-        b"\xff\xfe",
         b"[" * 100_000,
         b'{"schema": 2, "peaks": []}',
         b'{"schema": 1}',
         b'{"schema": 1, "peaks": [1]}',
-        b'{"schema": 1, "peaks": {"a": 1}}',
         b" " * 1_000_001,
     ],
 )

@@ -237,15 +237,6 @@ def script(session, *arguments, **changes):
     return side(session, 1_000.0, workload="torch_loop.py", command=command, **changes)
 
 
-def test_only_the_arguments_that_differ_are_named():
-    alike = ("--batch-size", "64", "--sleep", "0.005", "--epochs", "5")
-    comparison = compare_sides(script("a", *alike), script("b", *alike, "--workers", "4"))
-    assert not comparison.unlike
-    assert differences(comparison) == [
-        Figures("Different arguments", (("--workers", "not given → 4"),))
-    ]
-
-
 def test_a_long_value_is_cut_to_where_it_differs():
     ends = [
         changed_text(Difference("data", f"/{'x' * 200}/{name}", f"/{'x' * 200}/b")) for name in "ac"

@@ -39,9 +39,9 @@ from dlmon.sweep.progress import Sweep
 
 SWEEP_NAME = f"{SweepHeader.TYPE}.jsonl"
 
-# The sweeps whose lock this process holds, by device and inode: whoever lists sweeps must not
+# The sweeps whose lock this process holds, by their paths: whoever lists sweeps must not
 # open their logs, because closing any descriptor of them would drop the lock.
-_open_here: dict[tuple[int, int], SweepWriter] = {}
+_open_here: dict[Path, SweepWriter] = {}
 
 
 @record(frozen=True)
@@ -96,7 +96,7 @@ class SweepWriter:
         self.sweep = sweep
         """What the log says, kept as it grows."""
         self._fd = fd
-        _open_here[_identity(os.fstat(fd))] = self
+        _open_here[path.resolve()] = self
 
     @classmethod
     def create(cls, log_dir: Path, header: SweepHeader) -> SweepWriter:
@@ -141,7 +141,8 @@ class SweepWriter:
                 writer._append(b"\n")
             writer.write(Resumed(wall))
         except BaseException:
-            _unlock(fd)
+            _open_here.pop(path.resolve(), None)
+            os.close(fd)
             raise
         return writer
 
@@ -155,7 +156,8 @@ class SweepWriter:
         self.sweep.fold(event)
 
     def close(self) -> None:
-        _unlock(self._fd)
+        _open_here.pop(self.path.resolve(), None)
+        os.close(self._fd)
 
     def _append(self, line: bytes) -> None:
         try:
@@ -246,7 +248,7 @@ def refuse_another_sweep(directory: Path) -> None:
         SweepError: another process runs a sweep of this directory on this machine.
     """
     for path in log_paths(SweepHeader, directory):
-        holder = None if _writer_here(path) else _lock_holder(path)
+        holder = None if _open_here.get(path.resolve()) else _lock_holder(path)
         if holder is not None:
             raise SweepError(_running_sentence(path, holder))
 
@@ -268,7 +270,7 @@ def _folded(follower: RecordFollower[SweepHeader]) -> tuple[SweepHeader, Sweep]:
 
 
 def _read_entry(path: Path) -> SweepEntry:
-    held = _writer_here(path)
+    held = _open_here.get(path.resolve())
     if held is not None:
         label = read_label(path)
         return SweepEntry(held.header, path, held.sweep, Status.RUNNING, os.getpid(), label)
@@ -279,23 +281,6 @@ def _read_entry(path: Path) -> SweepEntry:
     if status != Status.RUNNING and sweep.closed is not None:
         status = sweep.closed
     return SweepEntry(header, path, sweep, status, pid, read_label(path))
-
-
-def _writer_here(path: Path) -> SweepWriter | None:
-    """Return what writes a log, where that is this process."""
-    try:
-        return _open_here.get(_identity(path.stat()))
-    except OSError:
-        return None
-
-
-def _unlock(fd: int) -> None:
-    _open_here.pop(_identity(os.fstat(fd)), None)
-    os.close(fd)
-
-
-def _identity(status: os.stat_result) -> tuple[int, int]:
-    return status.st_dev, status.st_ino
 
 
 def _running_sentence(path: Path, pid: int | None) -> str:

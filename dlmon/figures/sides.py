@@ -33,7 +33,6 @@ from dlmon.figures.sections import (
     Kind,
     Level,
     Note,
-    Row,
     Section,
     Table,
     as_sentence,
@@ -57,7 +56,6 @@ LEGENDS = {
     "show how much runs differ from time to time",
 }
 """What the signs before a change mean."""
-MOST_DIFFERENCES = 12
 UNKNOWN = "–"
 
 _SHOWN_BEFORE = 8
@@ -84,15 +82,12 @@ _NAMES = {
 }
 
 
-def describe_sides(
-    it: SidesComparison, anyway: bool = True, most: int | None = MOST_DIFFERENCES
-) -> Iterator[Section]:
+def describe_sides(it: SidesComparison, anyway: bool = True) -> Iterator[Section]:
     """Yield two sides beside each other: what may be said of them, their figures, what differs.
 
     Args:
         it: the sides.
         anyway: show the figures of unlike runs too.
-        most: of very many differences the first.
     """
     names = tuple(run.name or run.session for run in (*it.base, *it.new, *it.left_out))
     yield Figures("", (("base", clean(side_name(it.base))), ("new", clean(side_name(it.new)))))
@@ -109,7 +104,8 @@ def describe_sides(
         ("Different environment", it.environment),
     )
     of_arguments, *of_others = (
-        Figures(heading, _differences(found, most)) for heading, found in differing
+        Figures(heading, tuple((each.name, changed_text(each)) for each in found))
+        for heading, found in differing
     )
     if not is_refused:
         yield from note(doubts(it), "warning")
@@ -121,12 +117,6 @@ def describe_sides(
         yield table
         yield from note([*legends(table), *notes(it)])
     yield from (section for section in of_others if section.rows)
-
-
-def _differences(found: Sequence[Difference], most: int | None) -> tuple[Row, ...]:
-    rows = [(clean(each.name, SHOWN_LENGTH), changed_text(each)) for each in found[:most]]
-    more = len(found) - len(rows)
-    return (*rows, *([("", f"and {more:,} more")] if more else []))
 
 
 def figure_table(comparison: SidesComparison) -> Table:
@@ -434,7 +424,7 @@ def compared(
     )
     sides = replace(sides, base=base_runs, new=new_runs)
     # The heading has the names of both.
-    _, *sections = describe_sides(sides, anyway=False, most=None)
+    _, *sections = describe_sides(sides, anyway=False)
     return Compared(
         (heading, *with_texts(tuple(sections), redaction.text)),
         None if sides.unlike else redaction.value(sides_json(sides)),

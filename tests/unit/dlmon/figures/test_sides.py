@@ -229,28 +229,11 @@ def test_unlike_sides_are_shown_without_figures_unless_that_is_asked_for():
     assert isinstance(table, Table)
 
 
-LONG = "/home/ada/work/experiments/of-this-year/torch_loop.py"
-
-
-def script(session, *arguments, **changes):
-    command = ("python3", LONG, *arguments)
-    return side(session, 1_000.0, workload="torch_loop.py", command=command, **changes)
-
-
 def test_a_long_value_is_cut_to_where_it_differs():
     ends = [
         changed_text(Difference("data", f"/{'x' * 200}/{name}", f"/{'x' * 200}/b")) for name in "ac"
     ]
     assert ends == ["…xxxxxxx/a → …xxxxxxx/b", "…xxxxxxx/c → …xxxxxxx/b"]
-
-
-def test_of_very_many_arguments_the_first_are_named():
-    comparison = compare_sides(script("a"), script("b", *map(str, range(100))))
-    (found,) = differences(comparison)
-    assert len(found.rows) == 13
-    assert found.rows[-1] == ("", "and 88 more")
-    (whole,) = differences(comparison, most=None)
-    assert len(whole.rows) == 100
 
 
 # ---- what else ran ----

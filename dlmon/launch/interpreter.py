@@ -12,6 +12,7 @@ import contextlib
 import importlib.util
 import json
 import os
+import platform
 import signal
 import subprocess
 import sys
@@ -80,19 +81,22 @@ class Interpreter:
     backend_version: str | None
 
 
-def installed_versions(backend: str) -> dict[str, str | None]:
-    """Return the versions of Keras and of a backend in our own interpreter, by module."""
-    return {module: _installed(names) for module, names in _modules(backend).items()}
+def own_interpreter(backend: str | None) -> Interpreter:
+    """Return what our own interpreter has; nothing is imported for it.
 
-
-def check_own_backend(backend: str) -> None:
-    """Raise `InterpreterError` unless our own interpreter has a backend that Keras knows."""
-    _check_known(backend)
-    if importlib.util.find_spec(backend) is None:
-        raise InterpreterError(
-            f"{backend} is not installed in {sys.executable}; install it there with: "
-            f"{sys.executable} -m pip install {backend}"
-        )
+    Raises:
+        InterpreterError: it lacks the backend that is asked for, or Keras knows none of that name.
+    """
+    if backend is not None:
+        _check_known(backend)
+        if importlib.util.find_spec(backend) is None:
+            raise InterpreterError(
+                f"{backend} is not installed in {sys.executable}; install it there with: "
+                f"{sys.executable} -m pip install {backend}"
+            )
+    backend = backend or "tensorflow"
+    keras, version = map(_installed, _modules(backend).values())
+    return Interpreter(sys.executable, platform.python_version(), keras, backend, version)
 
 
 async def examine_interpreter(

@@ -36,9 +36,8 @@ from dlmon.launch.device import (
 from dlmon.launch.interpreter import (
     Interpreter,
     InterpreterError,
-    check_own_backend,
     examine_interpreter,
-    installed_versions,
+    own_interpreter,
 )
 from dlmon.launch.job import Job, Refused, Started
 from dlmon.launch.sensing import FACTS_S, Sensing
@@ -187,16 +186,16 @@ class Supervisor:
             loop.add_signal_handler(number, self._stop, *cause_of_signal(number))
 
     async def _interpreter(self) -> Interpreter | None:
-        """Examine the interpreter that is asked for; None for our own, or when a stop comes sooner.
+        """Return what a workload runs in; None where there is none, or when a stop comes sooner.
 
         Raises:
             InterpreterError: the workload can't run in it.
         """
+        if self._job.is_machine_recording or self._job.script:
+            return None
         backend, python = self._job.options.get("backend"), self._job.options.get("python")
         if python is None:
-            if backend is not None:
-                check_own_backend(backend)
-            return None
+            return own_interpreter(backend)
         return await self._unless_stopped(
             examine_interpreter(str(python), str(backend or "tensorflow"))
         )
@@ -232,7 +231,10 @@ class Supervisor:
                 check_script(self._job)
             gpus = tuple(facts.machine.gpus or ()) if facts else ()
             return list(self._job.command), DeviceChoice("auto", {}, gpus=gpus)
-        command = self._command(interpreter)
+        command = list(self._job.command)
+        if interpreter is not None and self._job.options.get("python") is not None:
+            # Elsewhere it runs from a bundle.
+            command = command_of_folders(interpreter.command, WORKLOADS, str(bundle_folder()))
         device = choose_device(self._job.device, facts.machine if facts else None, os.environ)
         cpus = self._job.options.get("cpus")
         # Only Linux reports which CPUs a process may use.
@@ -242,21 +244,20 @@ class Supervisor:
             self._notice(device.notice)
         return command, device
 
-    def _command(self, interpreter: Interpreter | None) -> list[str]:
-        """Return the command that starts the workload; elsewhere it runs from a bundle."""
-        if interpreter is None:
-            return list(self._job.command)
-        return command_of_folders(interpreter.command, WORKLOADS, str(bundle_folder()))
-
     def _open_log(
         self, facts: Facts | None, interpreter: Interpreter | None, alerts: AlertSettings | None
     ) -> None:
         job = self._job
         wall = time.time()
-        versions, why = own_versions(), dict[str, str]()
-        if not job.is_machine_recording and not job.script:
-            backend = str(job.options.get("backend") or "tensorflow")
-            versions, why = versions_of_workload(backend, interpreter)
+        versions: dict[str, Any]
+        versions = {"python": platform.python_version(), "dlmon": dlmon.__version__}
+        why: dict[str, str] = {}
+        if interpreter is not None:
+            versions |= {"python": interpreter.python, "backend": interpreter.backend}
+            packages = {"keras": interpreter.keras, "backend_version": interpreter.backend_version}
+            versions |= packages
+            no_version = f"no package in {interpreter.command} gives its version"
+            why = {f"versions.{name}": no_version for name, known in packages.items() if not known}
         source = None
         if job.script and job.process is None:
             source = script_source(job.command, job.directory)
@@ -584,33 +585,3 @@ def _children() -> set[int]:
     except OSError:
         return set()
     return {int(pid) for pid in pids.split()}
-
-
-def own_versions() -> dict[str, Any]:
-    """Return the versions of what always runs: of Python and of dlmon."""
-    return {"python": platform.python_version(), "dlmon": dlmon.__version__}
-
-
-def versions_of_workload(
-    backend: str, interpreter: Interpreter | None
-) -> tuple[dict[str, Any], dict[str, str]]:
-    """Return what the workload will run with, and why of what isn't known; nothing is imported."""
-    if interpreter is None:
-        python, found = platform.python_version(), installed_versions(backend)
-        place = "this Python"
-    else:
-        python, place = interpreter.python, interpreter.command
-        found = {"keras": interpreter.keras, backend: interpreter.backend_version}
-    versions: dict[str, Any] = {
-        "python": python,
-        "backend": backend,
-        "dlmon": dlmon.__version__,
-        "keras": found["keras"],
-        "backend_version": found[backend],
-    }
-    why = {
-        f"versions.{key}": f"no package in {place} gives the version of {module}"
-        for key, module in (("keras", "keras"), ("backend_version", backend))
-        if found[module] is None
-    }
-    return versions, why

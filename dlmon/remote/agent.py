@@ -334,7 +334,6 @@ async def _follow(
     path = _log_of(session, log_dir)
     log = LogFollower(path)
     at = offset if file == path.name and log.knows(Place(offset, checked, digest)) else 0
-    sent_label: Label | None = None
     sent: Answer = {}
     yield {"file": path.name, "at": at, "size": log.size}
     try:
@@ -345,11 +344,6 @@ async def _follow(
                 yield {"at": at, "text": data.decode("latin-1")}
                 at += len(data)
             loss = log.find_loss()
-            label = read_label(path)
-            # Where the log is gone its name may be, too.
-            if loss is None and label != sent_label:
-                sent_label = label
-                yield {"name": label.name, "note": label.note}
             now: Answer = {"status": str(status), "loss": loss}
             if now != sent:
                 sent = now

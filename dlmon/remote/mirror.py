@@ -20,10 +20,9 @@ import platformdirs
 from dlmon.exit_codes import FAILED
 from dlmon.log.folder import LogError, reason_of
 from dlmon.log.index import CHECKED_BYTES, place_after
-from dlmon.log.label import Label, write_label
+from dlmon.log.label import write_label
 from dlmon.private_files import FILE_MODE, NotPrivateError, own_private_folder
 from dlmon.records import Status
-from dlmon.records.sanitize import clean
 from dlmon.remote.connection import Answer
 from dlmon.remote.link import Link, Standing
 from dlmon.remote.listing import ListedSession
@@ -89,7 +88,6 @@ class Mirror:
         self.log_dir = log_dir
         self._size = listed.size
         self._folder = mirror_directory(link.host) / listed.session
-        self._is_over_limit = False
         self._changed = asyncio.Event()
         self._asked = Standing("follow", self._fields, self._take)
         try:
@@ -100,6 +98,7 @@ class Mirror:
         except OSError as error:
             raise LogError(f"it can't be copied to {self._folder}: {reason_of(error)}") from None
         self._at = os.fstat(self._fd).st_size
+        write_label(self.path, listed.label)
 
     @property
     def share(self) -> float | None:
@@ -164,15 +163,17 @@ class Mirror:
         }
 
     def _take(self, answer: Answer) -> None:
-        if self._is_over_limit:
-            # What was sent before it was asked for no more.
+        if self.problem is not None:
+            # It was sent before it was asked for no more.
             return
         try:
             self._follow(answer)
         except OSError as error:
-            self._fail(f"the copy of the log can't be written: {reason_of(error)}", FAILED)
+            self._fail(f"the copy of the log can't be written: {reason_of(error)}")
+        except LogError as error:
+            self._fail(str(error))
         except (KeyError, OverflowError, TypeError, ValueError):
-            self._fail(f"{self.link.host} sent no log that can be copied", FAILED)
+            self._fail(f"{self.link.host} sent no log that can be copied")
         self._changed.set()
 
     def _follow(self, answer: Answer) -> None:
@@ -186,11 +187,9 @@ class Mirror:
             if file != self.path.name or not 0 <= at <= os.fstat(self._fd).st_size:
                 raise ValueError
             self._at, self._size = at, size
-            self._is_too_large(size)
+            self._check_size(size)
         elif "text" in answer:
             self._write(int(answer["at"]), _text(answer["text"]).encode("latin-1"))
-        elif "name" in answer:
-            self._keep_label(answer["name"], answer["note"])
         elif "status" in answer:
             self.status = Status(str(answer["status"]))
             loss = answer.get("loss")
@@ -198,28 +197,28 @@ class Mirror:
             if self.status != Status.RUNNING:
                 self.refusal = None
 
-    def _is_too_large(self, size: int) -> bool:
-        """Copy no more of a log that has more than any; return whether it has."""
+    def _check_size(self, size: int) -> None:
+        """Copy no more of a log that has more than any.
+
+        Raises:
+            LogError: it has.
+        """
         if size > LARGEST_LOG_BYTES:
-            self._is_over_limit = True
-            self._ask_no_more()
-            self._fail(
+            raise LogError(
                 f"the log of {self._session} on {self.link.host} has {size / (1 << 30):.1f} GiB, "
                 f"and no more than {LARGEST_LOG_BYTES >> 30} GiB of a log are copied: replay or "
-                "report it there",
-                FAILED,
+                "report it there"
             )
-        return self._is_over_limit
 
-    def _fail(self, problem: str, exit_code: int) -> None:
+    def _fail(self, problem: str, exit_code: int = FAILED) -> None:
         self.problem, self.exit_code = problem, exit_code
+        self._ask_no_more()
 
     def _write(self, at: int, data: bytes) -> None:
         """Put what arrived behind what is there; a copy of something else makes way."""
         if at != self._at or at > os.fstat(self._fd).st_size:
             raise ValueError
-        if self._is_too_large(at + len(data)):
-            return
+        self._check_size(at + len(data))
         there = os.pread(self._fd, len(data), at)
         if there != data:
             # Another viewer may copy the same, and be ahead or behind: what is right stays.
@@ -229,15 +228,6 @@ class Mirror:
             while done < len(data):
                 done += os.pwrite(self._fd, data[done:], at + done)
         self._at = at + len(data)
-
-    def _keep_label(self, name: Any, note: Any) -> None:
-        label = Label(
-            clean(name, 60) if isinstance(name, str) else None,
-            clean(note, 1_000) if isinstance(note, str) else None,
-        )
-        # A name that can't be one stays where it is.
-        with contextlib.suppress(LogError):
-            write_label(self.path, label)
 
 
 def _text(value: Any) -> str:

@@ -12,7 +12,6 @@ from fakes.screens import GrowingLog
 from fakes.scripts import script_session
 
 from dlmon.host import boot_id, host_name
-from dlmon.log.label import Label, write_label
 from dlmon.records import Model
 from dlmon.records.codec import encode
 from dlmon.remote import agent
@@ -206,15 +205,11 @@ def test_what_is_written_to_a_removed_log_is_sent_with_its_result(followed):
     assert shown.texts == {"session.jsonl": b"".join(map(encode, shown.records))}
 
 
-def test_a_log_that_was_moved_away_with_its_folder_keeps_its_name(followed, tmp_path):
+def test_a_log_that_was_moved_away_stands_as_its_lock_says(followed, tmp_path):
     async def play(shown):
-        write_label(shown.path, Label("mine"))
-        await shown.until(lambda: {"name": "mine", "note": None} in shown.said)
         shown.path.parent.rename(tmp_path / "elsewhere")
         await shown.until(lambda: shown.standings[-1] == ("running", "was moved away"))
         shown.log.drop_lock()
         await shown.until_end()
 
-    shown = followed(play)
-    assert [answer["name"] for answer in shown.said if "name" in answer] == [None, "mine"]
-    assert shown.standings[-1] == ("interrupted", "was moved away")
+    assert followed(play).standings[-1] == ("interrupted", "was moved away")

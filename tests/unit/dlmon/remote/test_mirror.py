@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from dlmon.log.folder import LogError
 from dlmon.log.index import Place, place_after
+from dlmon.log.label import Label
 from dlmon.records import Status
 from dlmon.remote.listing import ListedSession
 from dlmon.remote.mirror import Mirror, mirror_directory
@@ -43,7 +44,8 @@ class FakeLink:
 
 
 def listed():
-    return ListedSession("run-1", "session.jsonl", len(LOG), Status.RUNNING, None, None, None)
+    label = Label("base", "why")
+    return ListedSession("run-1", "session.jsonl", len(LOG), Status.RUNNING, label, None, None)
 
 
 @pytest.fixture(autouse=True)
@@ -196,16 +198,8 @@ def test_a_link_in_place_of_the_copy_is_not_followed(make, tmp_path):
 
 
 def test_what_it_is_called_there_it_is_called_here(make):
-    mirror = make()
-    answer(mirror, {"name": "base\x1b[31m", "note": "why"})
-    label = mirror.path.with_name("label.json")
+    label = make().path.with_name("label.json")
     assert json.loads(label.read_text()) == {"name": "base", "note": "why"}
-    # What nothing can be called changes nothing.
-    answer(mirror, {"name": "a/b", "note": None}, {"name": "last", "note": None})
-    assert json.loads(label.read_text())["name"] == "base"
-    answer(mirror, {"name": None, "note": 7})
-    assert json.loads(label.read_text()) == {"name": None, "note": None}
-    assert mirror.problem is None
 
 
 async def test_who_waits_hears_when_all_is_copied(make):
@@ -271,7 +265,6 @@ answers = st.one_of(
     st.fixed_dictionaries(
         {"at": numbers, "text": st.one_of(letters, st.none(), st.lists(letters))}
     ),
-    st.fixed_dictionaries({"name": words, "note": words}),
     st.fixed_dictionaries({"status": words}, optional={"loss": words}),
     st.fixed_dictionaries({"error": words}, optional={"code": numbers}),
     st.dictionaries(

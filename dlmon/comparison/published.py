@@ -7,7 +7,7 @@ import io
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import fields
-from functools import cache, lru_cache
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -168,18 +168,11 @@ def own_published() -> tuple[tuple[Published, ...], str | None]:
     """
     try:
         path = own_published_path()
-        status = path.stat()
-    except (OSError, RuntimeError):
-        return (), None
-    return _own_published(path, (status.st_mtime_ns, status.st_size, status.st_ino))
-
-
-@lru_cache(maxsize=4)
-def _own_published(path: Path, stamp: tuple[int, ...]) -> tuple[tuple[Published, ...], str | None]:
-    try:
-        return read_own_published(path), None
+        return (read_own_published(path) if path.exists() else ()), None
     except PublishedError as error:
         return (), str(error)
+    except (OSError, RuntimeError):
+        return (), None
 
 
 def read_own_published(path: Path) -> tuple[Published, ...]:

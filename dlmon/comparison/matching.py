@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from dlmon.comparison.compare import published_differences
 from dlmon.comparison.conditions import SIZED_BY_DATA, Conditions
-from dlmon.comparison.published import STEP_MS, Published, published, published_metrics
+from dlmon.comparison.published import STEP_MS, published, published_metrics
 from dlmon.records.record import record
 
 Changes = tuple[tuple[str, int | str], ...]
@@ -36,36 +36,28 @@ def find_match(conditions: Conditions, defaults: Conditions) -> Match | None:
         conditions: of the run.
         defaults: the workload's own: what its published numbers were taken with.
     """
-    ways = Counter(
-        _changes(conditions, wanted)
-        for row in published(conditions.workload)
-        if (wanted := _wanted(row, conditions, defaults)) is not None
-    )
+    ways: Counter[Changes] = Counter()
+    for row in published(conditions.workload):
+        metric = STEP_MS if row.metric.endswith("_ms") else row.metric
+        wanted = replace(
+            conditions,
+            batch_size=row.batch_size,
+            mode=row.mode,
+            # No option asks for float16 alone, so a row of it is never comparable.
+            precision="float32",
+            epochs=defaults.epochs if metric == "run_seconds" else conditions.epochs,
+            data="real" if row.workload in SIZED_BY_DATA else conditions.data,
+            # A projection stands for the whole epoch.
+            steps_cap=None,
+        )
+        beside = published_metrics(metric, row.mode)
+        of_metric = beside.get(row.metric, ("another metric",))
+        if not published_differences(row, wanted, defaults, of_metric):
+            ways[_changes(conditions, wanted)] += 1
     if not ways:
         return None
-    best = min(ways, key=lambda way: (*_effort(way), -ways[way], way))
+    best = min(ways, key=lambda way: (_mode_changed(way), len(way), -ways[way], way))
     return Match(ways[best], best)
-
-
-def _wanted(row: Published, conditions: Conditions, defaults: Conditions) -> Conditions | None:
-    """Return the conditions under which a row is comparable, None where it never is."""
-    metric = STEP_MS if row.metric.endswith("_ms") else row.metric
-    wanted = replace(
-        conditions,
-        batch_size=row.batch_size,
-        mode=row.mode,
-        # No option asks for float16 alone, so a row of it is never comparable.
-        precision="float32",
-        epochs=defaults.epochs if metric == "run_seconds" else conditions.epochs,
-        data="real" if row.workload in SIZED_BY_DATA else conditions.data,
-        # A projection stands for the whole epoch.
-        steps_cap=None,
-    )
-    beside = published_metrics(metric, row.mode)
-    if row.metric not in beside:
-        return None
-    unlike = published_differences(row, wanted, defaults, beside[row.metric])
-    return None if unlike else wanted
 
 
 def _changes(conditions: Conditions, wanted: Conditions) -> Changes:
@@ -77,6 +69,6 @@ def _changes(conditions: Conditions, wanted: Conditions) -> Changes:
     )
 
 
-def _effort(way: Changes) -> tuple[int, int]:
+def _mode_changed(way: Changes) -> int:
     mode = dict(way).get("mode")
-    return (0 if mode is None else 1 + _MODES.index(str(mode))), len(way)
+    return 0 if mode is None else 1 + _MODES.index(str(mode))

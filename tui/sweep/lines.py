@@ -35,10 +35,8 @@ class SweepTopLine(Lines):
 
     DEFAULT_CSS = "SweepTopLine { height: 1; padding: 0 1; }"
 
-    def rows(
-        self, width: int, height: int, run: SweepRun, elapsed_s: float | None
-    ) -> list[TextRow]:
-        """Return how far a sweep is; `elapsed_s` is None where no run was left to make."""
+    def rows(self, width: int, height: int, run: SweepRun, elapsed_s: float) -> list[TextRow]:
+        """Return how far a sweep is."""
         right, plan = _how_far(run, elapsed_s), run.sweep.plan
         left: TextRow = (("dlmon  ", ACCENT), ("sweep  ", PLAIN), (swept_text(plan), STRONG))
         left = (*left, (f"  {' × '.join(map(option_name, plan.varied))}", MUTED))
@@ -90,18 +88,16 @@ def status_of(run: SweepRun) -> str:
     return "stopping" if run.stopping else "running"
 
 
-def _how_far(run: SweepRun, elapsed_s: float | None) -> TextRow:
+def _how_far(run: SweepRun, elapsed_s: float) -> TextRow:
     """Say how many runs are done, how long that took, and how long the others will take."""
     status, count = status_of(run), len(run.sweep.plan.order)
     if status == "running" and run.stops_after_run:
         status = f"stops after {'these runs' if len(run.current) > 1 else 'this run'}"
     done = f"{count - len(run.sweep.left())} of {count} runs done{without_result_text(run.sweep)}"
-    row: TextRow = ((done, PLAIN),)
+    row: TextRow = ((f"{done}  {units.clock(elapsed_s)}", PLAIN),)
     if status != "running":
         style = STRONG if not run.ended else GOOD if status == "completed" else BAD
         row = ((f"{status}  ", style), *row)
-    if elapsed_s is not None:
-        row = (*row, (f"  {units.clock(elapsed_s)}", PLAIN))
     if status == "running" and run.seconds_left is not None:
         row = (*row, (f"  ~ {units.time_left(run.seconds_left)}", PLAIN))
     return row

@@ -74,7 +74,6 @@ class SweepScreen(TickingScreen):
         self._rest = ("", f"The rest is run by  {resume}")
         self._clock = clock
         self._begun_at = clock()
-        self._was_over = not run.sweep.left()
         self._ended_at: float | None = None
         self._changed = True
         self._findings: list[str] = []
@@ -132,7 +131,8 @@ class SweepScreen(TickingScreen):
         if self._changed:
             self._changed = False
             self._paint_results()
-        self.query_one(SweepTopLine).show(self.run, self._elapsed_s)
+        elapsed_s = (self._ended_at or self._clock()) - self._begun_at
+        self.query_one(SweepTopLine).show(self.run, elapsed_s)
         self._paint_run()
 
     def _paint_results(self) -> None:
@@ -185,13 +185,6 @@ class SweepScreen(TickingScreen):
             return f"{name}  {follower.problem}"
         return run_text(name, follower.snapshot())
 
-    @property
-    def _elapsed_s(self) -> float | None:
-        """How long it took so far; None where it was over before it was shown."""
-        if self._was_over:
-            return None
-        return (self._ended_at or self._clock()) - self._begun_at
-
     def _end_text(self) -> str:
         found = findings(self.run.sweep)
         name = self.run.writer.header.id
@@ -212,27 +205,22 @@ class SweepScreen(TickingScreen):
 
     def action_show(self) -> None:
         """Show the session of the highlighted combination: the running one, else its last."""
-        session = self._session()
-        if session is None:
-            why = self._table.notes[self._table.index]
-            self.notify(why or "nothing was run there yet", severity="warning", markup=False)
-        else:
-            self.post_message(session)
-
-    def _session(self) -> ShowSweptSession | None:
-        """Return the session of the highlighted combination: the running one, else its last."""
         index, run, plan = self._highlighted.index, self.run, self.run.sweep.plan
         host = plan.host_of(Slot(index, 0))
         current = run.current.get(host)
         if current is not None and current.slot.combination == index and current.follower:
             follower = current.follower
-            return ShowSweptSession(follower.path, host, follower.session.header.id, True)
+            session = follower.session.header.id
+            self.post_message(ShowSweptSession(follower.path, host, session, True))
+            return
         for repeat in reversed(range(plan.repeats)):
             outcome = run.sweep.outcomes.get(Slot(index, repeat))
             if outcome is not None and outcome.session is not None:
                 log = log_of(run.directory / outcome.session)
-                return ShowSweptSession(log, host, outcome.session)
-        return None
+                self.post_message(ShowSweptSession(log, host, outcome.session))
+                return
+        why = self._table.notes[index] or "nothing was run there yet"
+        self.notify(why, severity="warning", markup=False)
 
     def action_stop(self) -> None:
         """Ask whether the sweep is to stop, and when; or to go on where it would stop soon."""

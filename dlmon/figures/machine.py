@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, replace
-from typing import Literal
+from typing import Any, Literal
 
 from rich.cells import cell_len
 
 from dlmon.figures import units
-from dlmon.records import Cpu, Gpu, GpuFacts, GpuState, Machine, MachineFacts, ProcessTree
+from dlmon.records import (
+    Cpu,
+    Disk,
+    Gpu,
+    GpuFacts,
+    GpuState,
+    Machine,
+    MachineFacts,
+    Memory,
+    Network,
+    ProcessTree,
+)
 from dlmon.records.record import record
 
 Level = Literal["", "high", "bad"]
@@ -28,10 +39,15 @@ _WORKS_PCT = 30
 # Throttle reasons that mean a problem; the others come from a setting.
 _SLOWED = ("thermal", "hardware", "brake", "slowdown")
 NO_READING_YET = "no reading yet"
+NOT_READ = "no reading"
 GPU_READINGS = tuple(spec.name for spec in fields(Gpu) if spec.name not in ("index", "why"))
 _GONE = (GpuState.LOST, GpuState.ASLEEP)
 LEVELS: tuple[Level, ...] = ("", "high", "bad")
 """How much attention a figure asks for: the last one the most."""
+# What a border says without its label, for the value says what it is.
+_NAMED_BY_VALUE = ("temp", "power", "memory", "clock", "held by", "busy")
+# Of these even a chart says why they are unknown; of the rest the list of all readings does.
+_SAYS_WHY = ("temp", "power", "memory", "disk", "network")
 
 
 @record(frozen=True)
@@ -39,8 +55,7 @@ class Figure:
     """One reading: what it is, its value, its share of the most there can be.
 
     What is near its limit has a level, and may have a word for it. An unknown
-    one has its reason for a value. `short` stands in a border, where nothing
-    else names it.
+    one has its reason for a value. `short` stands in a border in place of the value.
     """
 
     label: str
@@ -58,12 +73,13 @@ class Figure:
 
     @property
     def brief(self) -> str:
-        """What stands in a border, and its word."""
-        return f"{self.short or self.value} {self.word}".rstrip()
+        """What stands in a border: the value and its word, and the label where it needs one."""
+        name = "" if self.label in _NAMED_BY_VALUE else f"{self.label} "
+        return f"{name}{self.short or self.value} {self.word}".rstrip()
 
     @property
     def marked(self) -> str:
-        """The same, with a mark in place of the word where there is little room."""
+        """The value, with a mark in place of the word where there is little room."""
         return (self.short or self.value) + self.mark
 
     @property
@@ -72,117 +88,152 @@ class Figure:
         return {"": "", "high": "!", "bad": "!!"}[self.level if self.word else ""]
 
 
-def cpu_figures(machine: Machine | None, facts: MachineFacts) -> list[Figure]:
-    """Return the CPU's figures beside its utilisation, the most important first."""
+class Part:
+    """Collects the figures of one part of a machine, the most important first.
+
+    Args:
+        source: what has the readings.
+        why: the reason of each that is unknown.
+        in_depth: whether to take those too that say nothing unusual, and all that are unknown.
+    """
+
+    def __init__(self, source: object, why: Mapping[str, str], in_depth: bool) -> None:
+        self._source, self._why, self._in_depth = source, why, in_depth
+        self.figures: list[Figure] = []
+
+    def take(
+        self, label: str, name: str, write: Callable[[Any], Figure | str], *, deep: bool = False
+    ) -> None:
+        """Take a reading as `write` makes a figure of it, else why it is unknown."""
+        value = getattr(self._source, name)
+        self.add(label, None if value is None else write(value), name, deep=deep)
+
+    def add(self, label: str, figure: Figure | str | None, *names: str, deep: bool = False) -> None:
+        """Take a figure, else the reason of the first reading that has one.
+
+        What is `deep` is of interest in depth alone.
+        """
+        if deep and not self._in_depth:
+            return
+        if figure:
+            made = figure if isinstance(figure, Figure) else Figure(label, figure)
+            self.figures.append(replace(made, label=label))
+            return
+        why = next((self._why[name] for name in names if name in self._why), "")
+        if self._in_depth or (why and label in _SAYS_WHY):
+            self.figures.append(Figure(label, why or NOT_READ, known=False))
+
+
+def cpu_figures(
+    machine: Machine | None,
+    facts: MachineFacts,
+    energy_j: float | None = None,
+    *,
+    in_depth: bool = False,
+) -> list[Figure]:
+    """Return the CPU's figures; in depth its utilisation is among them."""
     cpu = machine.cpu if machine is not None else None
-    if machine is None or cpu is None:
+    if cpu is None:
         return []
-    found = []
+    part = Part(cpu, cpu.why, in_depth)
+    part.take("utilisation", "pct", _utilization, deep=True)
     # The percentage is of all cores, of which the run may use but some.
     cores = len(cpu.cores or ()) or facts.cores
+    busy = None
     if cores and cpu.pct is not None:
-        busy = cpu.pct * cores / 100
-        found.append(Figure("busy", f"{busy:.1f} of {units.cores(cores)}", cpu.pct / 100))
-    if cpu.mhz:
-        found.append(Figure("clock", f"{cpu.mhz / 1000:.1f} GHz"))
-    if cpu.temperature_c is not None:
-        found.append(_temperature(cpu.temperature_c, CPU_HOT_C))
-    elif "temperature_c" in cpu.why:
-        found.append(_unknown("temp", cpu.why["temperature_c"]))
-    if cpu.throttled_pct:
-        found.append(_named("limited", f"{cpu.throttled_pct:.0f} % of periods", level="high"))
-    if facts.cpu_limit is not None and cpu.limit_used_pct is not None:
-        found.append(_of_limit(cpu.limit_used_pct, facts.cpu_limit))
-    elif facts.cpu_limit is not None and not cpu.throttled_pct:
-        found.append(_named("limited", f"to {units.cores(facts.cpu_limit)}"))
-    found += _of_tree(machine.process)
-    if cpu.load_1m is not None:
-        found.append(_named("load", f"{cpu.load_1m:.2f}"))
-    if cpu.power_w is not None:
-        found.append(Figure("package", f"{cpu.power_w:.0f} W"))
-    # Last, for they come and go, and nothing below is to move.
-    return [*found, *_of_faults(machine)]
+        busy = Figure("", f"{cpu.pct * cores / 100:.1f} of {units.cores(cores)}", cpu.pct / 100)
+    part.add("busy", busy, "pct")
+    part.take("temp", "temperature_c", lambda degrees: _temperature(degrees, CPU_HOT_C))
+    part.take("clock", "mhz", lambda mhz: f"{mhz / 1000:.1f} GHz")
+    if facts.cpu_limit is not None or cpu.throttled_pct:
+        part.take("limited", "throttled_pct", _throttled, deep=not cpu.throttled_pct)
+    part.add("allowed", _allowed(cpu, facts.cpu_limit), deep=facts.cpu_limit is None)
+    part.take("load", "load_1m", "{:.2f}".format)
+    part.take("package", "power_w", "{:.0f} W".format)
+    energy = None if energy_j is None else units.energy(energy_j)
+    part.add("energy", energy, "energy_j", "power_w", deep=True)
+    for label, text in (("governor", facts.governor), ("runs on", _supply(facts.on_battery))):
+        if text:
+            part.add(label, text, deep=True)
+    return part.figures
 
 
-def _of_limit(used_pct: float, cores: float) -> Figure:
-    """Return the share that is used of what a control group may use."""
-    return Figure(
-        "allowed",
-        f"{used_pct:.0f} % of {units.cores(cores)}",
-        used_pct / 100,
-        level="high" if used_pct >= BUSY_PCT else "",
-        short=f"{used_pct:.0f} % of its {units.cores(cores)}",
-    )
+def _allowed(cpu: Cpu, cores: float | None) -> Figure:
+    """Return what a control group may use of the CPU, and how much of that it uses."""
+    if cores is None:
+        return Figure("", "all cores")
+    used_pct, why = cpu.limit_used_pct, cpu.why.get("limit_used_pct")
+    if used_pct is None:
+        return Figure("", f"{units.cores(cores)}{f', {why}' if why else ''}")
+    level: Level = "high" if used_pct >= BUSY_PCT else ""
+    return Figure("", f"{used_pct:.0f} % of {units.cores(cores)}", used_pct / 100, level)
 
 
-def _of_tree(tree: ProcessTree | None) -> list[Figure]:
+def _throttled(pct: float) -> Figure:
+    return Figure("", f"{pct:.0f} % of periods", level="high" if pct else "")
+
+
+def _supply(on_battery: bool | None) -> str:
+    return "" if on_battery is None else "battery" if on_battery else "mains"
+
+
+def run_figures(tree: ProcessTree | None, *, in_depth: bool = False) -> list[Figure]:
     """Return what the run itself takes of the machine."""
     if tree is None:
         return []
-    parts = []
-    if tree.cpu_pct is not None:
-        parts.append(f"{tree.cpu_pct / 100:.1f} cores")
-    if tree.rss_mib is not None:
-        parts.append(units.gibibytes(tree.rss_mib))
-    found = [Figure("run", "  ".join(parts), short=f"run {' '.join(parts)}")] if parts else []
-    if tree.processes is not None:
-        count = units.counted(tree.processes, "process")
-        threads = "" if tree.threads is None else f"{tree.threads} in "
-        found.append(Figure("threads", f"{threads}{count}", short=count))
-    return found
+    part = Part(tree, tree.why, in_depth)
+    part.take("run", "cpu_pct", lambda pct: units.cores(round(pct / 100, 1)))
+    part.take("top thread", "busiest_thread_pct", _share, deep=True)
+    part.take("run mem", "rss_mib", units.gibibytes)
+    part.take("threads", "threads", "{:,}".format)
+    part.take("processes", "processes", "{:,}".format, deep=True)
+    part.take("faults", "major_faults_s", _faults, deep=(tree.major_faults_s or 0) < 0.5)
+    return part.figures
 
 
-def _of_faults(machine: Machine) -> list[Figure]:
-    """Return the pages that had to come from a disk, the run's own first."""
-    tree, memory = machine.process, machine.memory
-    of_run = tree.major_faults_s if tree is not None else None
-    rate = of_run or (memory.major_faults_s if memory is not None else None)
-    if not rate or rate < 0.5:
-        return []
-    return [Figure("faults", f"{rate:,.0f} per second", short=f"{rate:,.0f} major faults/s")]
+def _faults(per_second: float) -> str:
+    return f"{per_second:,.0f} per second"
 
 
 def gpu_figures(
-    gpu: Gpu, facts: GpuFacts | None = None, energy_j: float | None = None
+    gpu: Gpu,
+    facts: GpuFacts | None = None,
+    energy_j: float | None = None,
+    *,
+    in_depth: bool = False,
 ) -> list[Figure]:
-    """Return a GPU's figures beside its utilisation, the most important first.
+    """Return a GPU's figures; in depth its utilisation is among them.
 
     `energy_j` is what it has taken since the run began.
     """
-    found = []
-    if gpu.ecc_uncorrected:
-        found.append(_named("ECC", f"{gpu.ecc_uncorrected:,} uncorrected", level="bad"))
-    if gpu.temperature_c is not None:
-        found.append(gpu_temperature(gpu.temperature_c, facts))
-    if gpu.power_w is not None:
-        found.append(power_figure(gpu.power_w, gpu.power_limit_w))
-    elif "power_w" in gpu.why:
-        found.append(_unknown("power", gpu.why["power_w"]))
-    if gpu.throttle:
-        found.append(throttle_figure(gpu.throttle))
-    found += _of_link(gpu, facts)
-    if gpu.memory_used_mib is not None:
-        total_mib = facts.memory_mib if facts else None
-        found.append(gpu_memory_figure("memory", gpu.memory_used_mib, total_mib))
-    elif "memory_used_mib" in gpu.why:
-        found.append(_unknown("memory", gpu.why["memory_used_mib"]))
-    if gpu.sm_mhz:
-        found.append(clock_figure("clock", gpu.sm_mhz, facts.sm_max_mhz if facts else None))
-    if gpu.mig:
-        found.append(_named("MIG", "on"))
-    if gpu.fan_pct is not None:
-        found.append(_named("fan", f"{gpu.fan_pct} %", gpu.fan_pct / 100))
-    for label, pct in (("encoder", gpu.encoder_pct), ("decoder", gpu.decoder_pct)):
-        if pct:
-            found.append(_named(label, f"{pct} %", pct / 100))
-    nvlink = traffic_text(gpu.nvlink_receive_mib_s, gpu.nvlink_send_mib_s)
-    if nvlink and (gpu.nvlink_receive_mib_s or gpu.nvlink_send_mib_s):
-        found.append(_named("NVLink", nvlink))
-    if gpu.ecc_corrected and not gpu.ecc_uncorrected:
-        found.append(_named("ECC", f"{gpu.ecc_corrected:,} corrected"))
-    if energy_j is not None:
-        found.append(Figure("energy", units.energy(energy_j)))
-    return found
+    facts = facts or GpuFacts(gpu.index, "")
+    mig = {"utilization_pct": "unknown while MIG is on"} if gpu.mig else {}
+    part = Part(gpu, {**gpu.why, **mig}, in_depth)
+    # What comes and goes stands behind what is always there.
+    part.take("utilisation", "utilization_pct", _utilization, deep=True)
+    part.take("memory", "memory_used_mib", lambda mib: _gpu_memory(mib, facts.memory_mib))
+    part.take("temp", "temperature_c", lambda degrees: _gpu_temperature(degrees, facts.slowdown_c))
+    part.take("power", "power_w", lambda watts: _power(watts, gpu.power_limit_w))
+    part.take("clock", "sm_mhz", lambda mhz: _clock(mhz, facts.sm_max_mhz))
+    part.take("mem clock", "memory_mhz", lambda mhz: _clock(mhz, facts.memory_max_mhz), deep=True)
+    part.take("held by", "throttle", _held_by, deep=not gpu.throttle)
+    link = _link(gpu, facts)
+    part.add("PCIe", link, "pcie_generation", "pcie_width", deep=not (link and link.level))
+    traffic = _traffic(gpu.pcie_receive_mib_s, gpu.pcie_send_mib_s)
+    part.add("over PCIe", traffic, "pcie_receive_mib_s", "pcie_send_mib_s", deep=True)
+    part.take("fan", "fan_pct", _share)
+    part.take("encoder", "encoder_pct", _share, deep=not gpu.encoder_pct)
+    part.take("decoder", "decoder_pct", _share, deep=not gpu.decoder_pct)
+    part.take("NVLinks", "nvlinks", "{} active".format, deep=True)
+    moved = gpu.nvlink_receive_mib_s or gpu.nvlink_send_mib_s
+    if gpu.nvlinks or moved:
+        traffic = _traffic(gpu.nvlink_receive_mib_s, gpu.nvlink_send_mib_s)
+        part.add("NVLink", traffic, "nvlink_receive_mib_s", "nvlink_send_mib_s", deep=not moved)
+    errors = gpu.ecc_uncorrected or gpu.ecc_corrected
+    part.add("ECC", _ecc(gpu), "ecc_uncorrected", "ecc_corrected", deep=not errors)
+    part.add("energy", _energy(gpu, energy_j), "energy_j", deep=energy_j is None)
+    part.take("MIG", "mig", lambda is_on: "on" if is_on else "off", deep=not gpu.mig)
+    return part.figures
 
 
 def has_no_readings(gpu: Gpu) -> bool:
@@ -198,119 +249,142 @@ def no_utilization(gpu: Gpu, without_reason: str = NO_READING_YET) -> str:
     return gpu.why.get("utilization_pct", without_reason)
 
 
-def gpu_temperature(degrees: float, facts: GpuFacts | None) -> Figure:
+def _utilization(pct: float) -> Figure:
+    return replace(_share(pct), level=busy_level(pct))
+
+
+def busy_level(pct: float | None) -> Level:
+    """Return how much attention a utilisation asks for."""
+    return "high" if pct is not None and pct >= BUSY_PCT else ""
+
+
+def _share(pct: float) -> Figure:
+    return Figure("", f"{pct:.0f} %", pct / 100)
+
+
+def _gpu_temperature(degrees: float, slowdown_c: float | None) -> Figure:
     """Return a GPU's temperature, beside that from which it slows down where that is known."""
-    slowdown_c = facts.slowdown_c if facts is not None else None
     if not slowdown_c:
         return _temperature(degrees, GPU_HOT_C)
     figure = _temperature(degrees, (slowdown_c - _HOT_BELOW_SLOWDOWN_C, slowdown_c))
-    of_slowdown = f"{degrees:.0f} of {slowdown_c} °C"
-    return replace(
-        figure, value=of_slowdown, fraction=degrees / slowdown_c, short=f"{degrees:.0f} °C"
-    )
+    value = f"{degrees:.0f} of {slowdown_c} °C"
+    return replace(figure, value=value, fraction=degrees / slowdown_c, short=f"{degrees:.0f} °C")
 
 
-def power_figure(power_w: float, limit_w: float | None) -> Figure:
-    """Return a GPU's power, of its limit."""
+def _temperature(degrees: float, hot: tuple[float, float]) -> Figure:
+    level = _level(degrees, hot)
+    word = {"": "", "high": "hot", "bad": "too hot"}[level]
+    return Figure("", f"{degrees:.0f} °C", degrees / 100, level, word)
+
+
+def _power(power_w: float, limit_w: float | None) -> Figure:
     of_limit = f" of {limit_w:.0f}" if limit_w else ""
-    return Figure("power", f"{power_w:.0f}{of_limit} W", power_w / limit_w if limit_w else None)
+    return Figure("", f"{power_w:.0f}{of_limit} W", power_w / limit_w if limit_w else None)
 
 
-def throttle_figure(reasons: tuple[str, ...]) -> Figure:
+def _held_by(reasons: tuple[str, ...]) -> Figure:
     """Return what keeps a GPU's clock down."""
     slowed = any(word in reason for reason in reasons for word in _SLOWED)
-    return Figure("held by", ", ".join(reasons), level="high" if slowed else "")
+    return Figure("", ", ".join(reasons) or "nothing", level="high" if slowed else "")
 
 
-def clock_figure(label: str, mhz: int, most_mhz: int | None) -> Figure:
+def _clock(mhz: int, most_mhz: int | None) -> Figure:
     """Return a clock, of the fastest that there is."""
     if not most_mhz:
-        return Figure(label, f"{mhz} MHz")
-    return Figure(label, f"{mhz} of {most_mhz} MHz", mhz / most_mhz, short=f"{mhz} MHz")
+        return Figure("", f"{mhz} MHz")
+    return Figure("", f"{mhz} of {most_mhz} MHz", mhz / most_mhz, short=f"{mhz} MHz")
 
 
-def link_text(generation: int | None, width: int | None) -> str:
-    """Write a PCIe link: 4 × 16, its generation and its lanes; empty where neither is known."""
+def _link(gpu: Gpu, facts: GpuFacts) -> Figure | None:
+    """Return the PCIe link: it stands out where it is less than card and slot can do."""
+    width, most_width = gpu.pcie_width, facts.pcie_max_width
+    generation, most_generation = gpu.pcie_generation, facts.pcie_max_generation
+    now, most = _lanes(generation, width), _lanes(most_generation, most_width)
+    narrow = width is not None and most_width is not None and width < most_width
+    works = (gpu.utilization_pct or 0) >= _WORKS_PCT
+    slow = works and 0 < (generation or 0) < (most_generation or 0)
+    level: Level = "high" if narrow or slow else ""
+    return Figure("", f"{now} of {most}" if most else now, level=level) if now else None
+
+
+def _lanes(generation: int | None, width: int | None) -> str:
+    """Write a PCIe link: 4 × 16; empty where neither is known."""
     lanes = "" if width is None else f"× {width}"
     return " ".join(filter(None, ("" if generation is None else f"{generation}", lanes)))
 
 
-def _of_link(gpu: Gpu, facts: GpuFacts | None) -> list[Figure]:
-    """Return the PCIe link where it is less than card and slot can do, and should not be."""
-    if facts is None:
-        return []
-    width, most_width = gpu.pcie_width, facts.pcie_max_width
-    generation, most_generation = gpu.pcie_generation, facts.pcie_max_generation
-    narrow = width is not None and most_width is not None and width < most_width
-    works = (gpu.utilization_pct or 0) >= _WORKS_PCT
-    slower = generation is not None and most_generation is not None
-    slow = works and slower and (generation or 0) < (most_generation or 0)
-    if not narrow and not slow:
-        return []
-    now = link_text(generation if slow else None, width)
-    most = link_text(most_generation if slow else None, most_width)
-    return [_named("PCIe", f"{now} of {most}", level="high")]
+def _ecc(gpu: Gpu) -> Figure | None:
+    counts = ((gpu.ecc_corrected, "corrected"), (gpu.ecc_uncorrected, "uncorrected"))
+    if all(count is None for count, _ in counts):
+        return None
+    text = ", ".join(f"{count:,} {word}" for count, word in counts if count)
+    return Figure("", text or "none", level="bad" if gpu.ecc_uncorrected else "")
 
 
-def traffic_text(receive_mib_s: float | None, send_mib_s: float | None) -> str:
-    """Write what goes in and out: `in 3.0  out 4.0 MiB/s`; empty where nothing is known."""
-    rates = _rates("", (receive_mib_s, "in"), (send_mib_s, "out"), None)
-    return rates.value if rates.known else ""
+def _energy(gpu: Gpu, since_begin_j: float | None) -> Figure | None:
+    """Return what a GPU has taken since the run began, and in all since its driver was loaded."""
+    here = "" if since_begin_j is None else units.energy(since_begin_j)
+    ever = "" if gpu.energy_j is None else f"{units.energy(gpu.energy_j)} in all"
+    text = ", ".join(filter(None, (here, ever)))
+    return Figure("", text, short=here) if text else None
 
 
-def rate_text(mib_s: float) -> str:
-    """Write one rate: 3.0 MiB/s."""
-    unit, factor = _rate_unit(mib_s)
-    return f"{_rate(mib_s, factor)} {unit}"
+def memory_figures(
+    machine: Machine | None, facts: MachineFacts, *, in_depth: bool = False
+) -> list[Figure]:
+    """Return memory, disk, network and swap, the most important first."""
+    total_mib = facts.memory_limit_mib or facts.memory_mib
+    if machine is None:
+        return [memory_figure(None, total_mib)]
+    memory, disk = machine.memory or Memory(), machine.disk or Disk()
+    network = machine.network or Network()
+    # The first reading of a rate is that of the second sample.
+    why = dict.fromkeys(("read_mib_s", "receive_mib_s"), NO_READING_YET)
+    for source in (machine, memory, disk, network):
+        why.update(source.why)
+    part = Part(memory, why, in_depth)
+    is_unknown = memory.used_mib is None and bool({"used_mib", "memory"} & {*why})
+    in_use = None if is_unknown else memory_figure(memory.used_mib, total_mib)
+    part.add("memory", in_use, "used_mib", "memory")
+    read = _rates((disk.read_mib_s, "read"), (disk.write_mib_s, "written"))
+    part.add("disk", read, "disk", "read_mib_s", deep=machine.disk is None)
+    received = _traffic(network.receive_mib_s, network.send_mib_s)
+    part.add("network", received, "network", "receive_mib_s", deep=machine.network is None)
+    if facts.swap_mib:
+        swap_mib = facts.swap_mib
+        part.take("swap", "swap_used_mib", lambda mib: memory_figure(mib, swap_mib))
+        part.take("swapped", "swap_mib_s", _swapped, deep=True)
+    part.take("faults", "major_faults_s", _faults, deep=(memory.major_faults_s or 0) < 0.5)
+    return part.figures
 
 
-def memory_figure(label: str, used_mib: float | None, total_mib: float | None) -> Figure:
+def _swapped(mib_s: float) -> Figure:
+    return Figure("", f"{mib_s:.1f} MiB/s", level="high" if mib_s >= 0.05 else "")
+
+
+def memory_figure(used_mib: float | None, total_mib: float | None) -> Figure:
     """Return how much of a memory is in use."""
     share = used_mib / total_mib if used_mib is not None and total_mib else None
     level = _level(share, MEMORY_FULL)
     word = {"": "", "high": "nearly full", "bad": "full"}[level]
-    return Figure(label, units.memory_in_use(used_mib, total_mib), share, level, word)
+    return Figure("memory", units.memory_in_use(used_mib, total_mib), share, level, word)
 
 
-def gpu_memory_figure(label: str, used_mib: float, total_mib: float | None) -> Figure:
-    """Return how much of a GPU's memory is in use."""
-    figure = memory_figure(label, used_mib, total_mib)
+def _gpu_memory(used_mib: float, total_mib: float | None) -> Figure:
+    figure = memory_figure(used_mib, total_mib)
     # Frameworks take all of it at their start: that is no trouble.
     return replace(figure, level="high") if figure.level else figure
 
 
 def cpu_meter(machine: Machine | None, facts: MachineFacts) -> Figure:
     """Return the CPU's utilisation, for where it has no chart."""
-    pct = machine.cpu.pct if machine is not None and machine.cpu is not None else None
-    if pct is None:
-        why = machine.cpu.why.get("pct") if machine is not None and machine.cpu else None
-        return _unknown("CPU", why or "waiting for the first sample")
-    busy = [figure.text for figure in cpu_figures(machine, facts)[:1]]
-    level: Level = "high" if pct >= BUSY_PCT else ""
-    return Figure("CPU", "  ".join([units.percent(pct), *busy]), pct / 100, level)
-
-
-def machine_meters(machine: Machine | None, facts: MachineFacts) -> list[Figure]:
-    """Return memory, swap, disk and network, the most important first."""
-    memory = machine.memory if machine is not None else None
-    total_mib = facts.memory_limit_mib or facts.memory_mib
-    if memory is not None and memory.used_mib is None and "used_mib" in memory.why:
-        found = [_unknown("memory", memory.why["used_mib"])]
-    else:
-        found = [memory_figure("memory", memory.used_mib if memory else None, total_mib)]
-    if machine is None:
-        return found
-    if machine.disk is not None:
-        read, write = machine.disk.read_mib_s, machine.disk.write_mib_s
-        why = machine.disk.why.get("read_mib_s")
-        found.append(_rates("disk", (read, "read"), (write, "written"), why))
-    if machine.network is not None:
-        receive, send = machine.network.receive_mib_s, machine.network.send_mib_s
-        why = machine.network.why.get("receive_mib_s")
-        found.append(_rates("network", (receive, "in"), (send, "out"), why))
-    if memory is not None and memory.swap_used_mib is not None and facts.swap_mib:
-        found.append(memory_figure("swap", memory.swap_used_mib, facts.swap_mib))
-    return found
+    cpu = machine.cpu if machine is not None else None
+    if cpu is None or cpu.pct is None:
+        why = "waiting for the first sample" if cpu is None else cpu.why.get("pct", NO_READING_YET)
+        return Figure("CPU", why, known=False)
+    busy = [figure.text for figure in cpu_figures(machine, facts) if figure.label == "busy"]
+    text = "  ".join([units.percent(cpu.pct), *busy])
+    return Figure("CPU", text, cpu.pct / 100, busy_level(cpu.pct))
 
 
 def without_detail(text: str, width: int) -> str:
@@ -361,25 +435,19 @@ def worst(found: Iterable[Figure]) -> Level:
     return max((figure.level for figure in found), key=LEVELS.index, default="")
 
 
-_RateOf = tuple[float | None, str]
-"""A rate in MiB/s, and what to call what it is of."""
+def _traffic(receive_mib_s: float | None, send_mib_s: float | None) -> str:
+    return _rates((receive_mib_s, "in"), (send_mib_s, "out"))
 
 
-def _rates(label: str, first: _RateOf, second: _RateOf, why: str | None) -> Figure:
-    """Return two rates in one unit: `read 0.5  written 120 MiB/s`."""
-    larger = max(first[0] or 0.0, second[0] or 0.0)
-    if first[0] is None and second[0] is None:
-        return _unknown(label, why or NO_READING_YET)
-    unit, factor = _rate_unit(larger)
-    both = "  ".join(f"{word} {_rate(mib_s, factor)}" for mib_s, word in (first, second))
-    return Figure(label, f"{both} {unit}")
-
-
-def _rate_unit(mib_s: float) -> tuple[str, float]:
-    """Return the unit for a rate, and how many of it make a MiB/s."""
-    if mib_s >= 1000:
-        return "GiB/s", 1 / 1024
-    return ("MiB/s", 1.0) if mib_s >= 0.95 else ("KiB/s", 1024.0)
+def _rates(*rates: tuple[float | None, str]) -> str:
+    """Write rates in MiB/s in one unit: `read 0.5  written 120 MiB/s`; empty for unknown ones."""
+    known = [mib_s for mib_s, _ in rates if mib_s is not None]
+    if not known:
+        return ""
+    unit, factor = ("KiB/s", 1024.0) if max(known) < 0.95 else ("MiB/s", 1.0)
+    if max(known) >= 1000:
+        unit, factor = "GiB/s", 1 / 1024
+    return "  ".join(f"{word} {_rate(mib_s, factor)}" for mib_s, word in rates) + f" {unit}"
 
 
 def _rate(mib_s: float | None, factor: float) -> str:
@@ -387,26 +455,6 @@ def _rate(mib_s: float | None, factor: float) -> str:
         return "–"
     value = mib_s * factor
     return f"{value:.1f}" if 0 < value < 9.95 else f"{value:.0f}"
-
-
-def _temperature(degrees: float, hot: tuple[float, float]) -> Figure:
-    level = _level(degrees, hot)
-    word = {"": "", "high": "hot", "bad": "too hot"}[level]
-    return Figure("temp", f"{degrees:.0f} °C", degrees / 100, level, word)
-
-
-def temperature_of_cpu(cpu: Cpu) -> Figure | None:
-    """Return a CPU's temperature, where it is known."""
-    return None if cpu.temperature_c is None else _temperature(cpu.temperature_c, CPU_HOT_C)
-
-
-def _named(label: str, value: str, fraction: float | None = None, level: Level = "") -> Figure:
-    """Return a figure that shows its label in a border too."""
-    return Figure(label, value, fraction, level, short=f"{label} {value}")
-
-
-def _unknown(label: str, reason: str) -> Figure:
-    return Figure(label, reason, known=False)
 
 
 def _level(value: float | None, limits: tuple[float, float]) -> Level:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from itertools import groupby
 
-from dlmon.figures.machine import BUSY_PCT, NO_READING_YET
+from dlmon.figures.machine import BUSY_PCT, NO_READING_YET, Figure, busy_level
 from dlmon.records import Cpu
-from tui.drawing.plot import COLUMNS_PER_CELL, bar, braille_rows
+from tui.machine.meters import meters_side_by_side
 from tui.widgets.lines import BAD, BAR, BRIGHT, HIGH, MUTED, GrowingLines, cut
 from tui.widgets.rows import TextRow
 
-# "core  12  95 % ━━━━" and a gap.
-_MOST_BARS, _LEAST_ENTRY, _LONGEST_ENTRY, _GAP = 16, 14, 44, 2
+# "12 ━━━━━━ 100 %" and a gap; "core 12 " where there is more room.
+_MOST_BARS, _LEAST_ENTRY, _ROOM_FOR_WORD, _GAP = 16, 15, 26, 2
 # Columns of cores stand in groups, so that one can be found by counting.
 _GROUP = 8
 _TALLEST_BAND = 4
@@ -52,24 +52,14 @@ class CoreRows(GrowingLines):
             return [cut(((self._reason or self._without_reason, style),), width)]
         in_a_row = _in_a_row(len(cores), width, height)
         if len(cores) <= _MOST_BARS and -(-len(cores) // in_a_row) <= height:
-            rows = self._bars(in_a_row, width)
-        else:
-            rows = core_columns(cores, width, height)
+            word = "core " if width // in_a_row >= _ROOM_FOR_WORD else ""
+            bars = [
+                Figure(f"{word}{number:>2}", f"{pct:>3} %", pct / 100, busy_level(pct))
+                for number, pct in enumerate(cores)
+            ]
+            return meters_side_by_side(bars, in_a_row, width, stale=self._stale)
+        rows = core_columns(cores, width, height)
         return [tuple((text, MUTED) for text, _ in row) for row in rows] if self._stale else rows
-
-    def _bars(self, in_a_row: int, width: int) -> list[TextRow]:
-        entry = min(_LONGEST_ENTRY, (width + _GAP) // in_a_row)
-        # A number alone reads as the beginning of a range: 0 100 %.
-        name = "core" if entry >= 2 * _LEAST_ENTRY else ""
-        rows = []
-        for first in range(0, len(self._cores), in_a_row):
-            runs = []
-            for number, pct in enumerate(self._cores[first : first + in_a_row], first):
-                label = f"{name}{number:>3}{pct:>4} % "
-                drawn = bar(pct / 100, entry - len(label) - _GAP)
-                runs += [(label, MUTED), (drawn, _tint(pct)), (" " * _GAP, MUTED)]
-            rows.append(tuple(runs[:-1]))
-        return rows
 
 
 def _in_a_row(cores: int, width: int, height: int) -> int:
@@ -82,15 +72,14 @@ def _in_a_row(cores: int, width: int, height: int) -> int:
 def core_columns(cores: tuple[int, ...], width: int, height: int) -> list[TextRow]:
     """Return bands of columns, each behind the number of its first core.
 
-    Where whole cells have no room two cores share one, and where that has none they are counted.
+    Where they have no room they are counted.
     """
     digits = len(str(len(cores) - 1))
     # A blank stands after each group, but behind the last.
-    groups = max(1, (width - digits) // (_GROUP + 1))
-    in_a_row, dense = _even(len(cores), groups * _GROUP), False
-    if -(-len(cores) // in_a_row) > height:
-        most = COLUMNS_PER_CELL * (width - digits - 1) // _GROUP * _GROUP
-        in_a_row, dense = _even(len(cores), max(1, most)), True
+    most = max(1, (width - digits) // (_GROUP + 1)) * _GROUP
+    # As few bands as have room, even, and of whole groups.
+    bands = -(-len(cores) // most)
+    in_a_row = min(most, -(-len(cores) // bands // _GROUP) * _GROUP)
     bands = -(-len(cores) // in_a_row)
     if bands > height:
         busy = sum(pct >= BUSY_PCT for pct in cores)
@@ -100,32 +89,22 @@ def core_columns(cores: tuple[int, ...], width: int, height: int) -> list[TextRo
     rows: list[TextRow] = []
     for first in range(0, len(cores), in_a_row):
         some = cores[first : first + in_a_row]
-        drawn = _dense(some, tall) if dense else _solid(some, tall)
-        for y, text in enumerate(drawn):
+        for y, text in enumerate(_columns(some, tall)):
             label = f"{first if y == tall - 1 else '':>{digits}} "
-            tints = [BRIGHT] * len(text) if dense else [_tint(pct) for pct in some]
-            rows.append(((label, MUTED), *_grouped(text, tints, 0 if dense else _GROUP)))
+            rows.append(((label, MUTED), *_grouped(text, some)))
     return rows
 
 
-def _even(cores: int, most: int) -> int:
-    """Return how many to put in each of as few bands as have room, in whole groups."""
-    each = -(-cores // -(-cores // most))
-    return min(most, -(-each // _GROUP) * _GROUP)
-
-
-def _grouped(text: str, tints: list[tuple[str, ...]], group: int) -> TextRow:
-    """Return characters in their colours, with a blank after each group."""
+def _grouped(text: str, cores: tuple[int, ...]) -> TextRow:
+    """Return characters in the colours of their cores, with a blank after each group."""
     runs: list[tuple[str, tuple[str, ...]]] = []
-    for tint, same in groupby(enumerate(text), lambda pair: tints[pair[0]]):
-        letters = (
-            f" {letter}" if group and at and at % group == 0 else letter for at, letter in same
-        )
+    for tint, same in groupby(enumerate(text), lambda pair: _tint(cores[pair[0]])):
+        letters = (f" {letter}" if at and at % _GROUP == 0 else letter for at, letter in same)
         runs.append(("".join(letters), tint))
     return tuple(runs)
 
 
-def _solid(cores: tuple[int, ...], tall: int) -> list[str]:
+def _columns(cores: tuple[int, ...], tall: int) -> list[str]:
     """Draw a column of whole cells for each core, from the top row down."""
     levels = "▁▂▃▄▅▆▇█"
     most = tall * len(levels)
@@ -135,12 +114,6 @@ def _solid(cores: tuple[int, ...], tall: int) -> list[str]:
         inside = (min(step - floor, len(levels) - 1) for step in steps)
         rows.append("".join(levels[level] if level >= 0 else " " for level in inside))
     return rows
-
-
-def _dense(cores: tuple[int, ...], tall: int) -> list[str]:
-    """Draw two cores to a cell."""
-    cells = -(-len(cores) // COLUMNS_PER_CELL)
-    return braille_rows([float(pct) for pct in cores], cells, tall, 100.0, 0.0, True)
 
 
 def _tint(pct: float) -> tuple[str, ...]:

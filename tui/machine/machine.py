@@ -12,42 +12,33 @@ from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.containers import Container
-from textual.geometry import Size
 from textual.widget import Widget
 
 from dlmon.figures.machine import (
     NO_GPU,
     cpu_meter,
     identity,
-    machine_meters,
+    memory_figures,
     why_no_gpu,
     without_detail,
 )
-from dlmon.records import Gpu, MachineFacts
+from dlmon.records import MachineFacts
 from dlmon.records.record import record
 from tui.drawing.time_axis import NO_LABELS, TimeAxis, TimeLabels
 from tui.machine.cores import CoreRows
-from tui.machine.gpu_rows import GpuRows, gpus_in_a_row
+from tui.machine.gpu_rows import GpuRows
 from tui.machine.meters import Meters
 from tui.machine.process_list import ProcessList
-from tui.machine.readings import (
-    Reading,
-    cpu_reading,
-    gpu_memory_reading,
-    gpu_power_reading,
-    gpu_reading,
-    gpu_temperature_reading,
-    memory_reading,
-)
+from tui.machine.readings import CURVES, cpu_reading, gpu_curve, gpu_reading, memory_reading
 from tui.machine.tile import MachineTile, Reader
-from tui.machine.view import MachineView, at_the_end, is_over
+from tui.machine.view import MachineView, is_over
 from tui.widgets.lines import BAD, GrowingLines, in_rows, shows
 from tui.widgets.rows import TextRow
 
 MOST_CHARTS = 8
 # Fewer stand below each other where they can: an instant is one line through them.
 _GRID_FROM = 4
-_LEAST_TILE_WIDTH, _LEAST_TILE_HEIGHT, _GOOD_TILE_HEIGHT = 28, 5, 6
+_LEAST_TILE_WIDTH, _LEAST_TILE_HEIGHT, _GOOD_TILE_HEIGHT = 20, 5, 6
 # A cell is about twice as tall as wide, and a chart reads well when it is longer than tall.
 _TILE_SHAPE = 3.2
 # From here on parts stand side by side.
@@ -57,6 +48,7 @@ _LEAST_FOR_PROCESSES, _LEAST_BELOW_GPUS = 36, 48
 _TALL = 14
 # A narrow one of less height has a row each for cores and meters; a higher one has more for cores.
 _LOW, _HIGH = 12, 28
+_MOST_CORES = {"low": 1, "": 4, "high": 8}
 _FRAME = 2
 # A narrower chart says what it uses in place of the time.
 _LABELLED_FROM = 50
@@ -69,29 +61,25 @@ class Form:
     Attributes:
         arrangement: `column`, each below the other; `wide`, cores beside the CPU, GPUs below; or
             `beside`, the GPUs beside the CPU.
-        charts: how many GPUs have a chart.
+        charts: how many there are beside that of the CPU: of GPUs, then of memory.
         columns: of the grid in which they stand.
-        rows: the height of those of the other GPUs; empty for none.
-        gpus_height: the height of all of them, as a style sheet has it.
+        rows: whether the GPUs have a row each instead.
+        gpus_height: the height of that grid, or of the rows, as a style sheet has it.
         cpu: whether the CPU has a chart.
         side: whether cores and meters are shown.
-        memory: whether the memory has a chart.
-        gpu_memory: whether that of the first GPU has one.
-        curves: whether its power and its temperature do.
         processes: whether they are listed.
+        size: of a column: `low`, `high`, or neither; `tight` where rows have no room for a frame.
     """
 
     arrangement: str = "column"
     charts: int = 0
     columns: int = 1
-    rows: str = ""
+    rows: bool = False
     gpus_height: str = "1fr"
     cpu: bool = True
     side: bool = True
-    memory: bool = False
-    gpu_memory: bool = False
-    curves: bool = False
     processes: bool = False
+    size: str = ""
 
 
 def alone(width: int, height: int, gpus: int, side_rows: int, processes: bool) -> Form:
@@ -102,45 +90,43 @@ def alone(width: int, height: int, gpus: int, side_rows: int, processes: bool) -
     least = _LEAST_FOR_PROCESSES if gpus < 2 else _LEAST_BELOW_GPUS
     if width >= _WIDE and height >= _LEAST_WIDE_HEIGHT:
         below = processes and height >= least
-        room = (height - 1) * (0.8 if below else 1.0) * 0.55
+        room = int((height - 1) * (0.8 if below else 1.0) * 0.55)
         # The memory fills the last place of the grid.
-        memory = gpus % 2 == 1 or gpus == 0
-        columns = grid_columns(gpus + memory, width, int(room))
-        if gpus > MOST_CHARTS or not columns:
-            most = str(min(gpus + _FRAME, int(room)))
-            return Form("wide", rows="1fr", gpus_height=most, processes=below)
+        charts = gpus + (gpus % 2 or gpus == 0)
+        columns = grid_columns(charts, width, room) if gpus <= MOST_CHARTS else 0
+        if not columns:
+            most = str(min(gpus + _FRAME, room))
+            return Form("wide", rows=True, gpus_height=most, processes=below)
         share = "1fr" if gpus < 2 else "1.4fr"
-        return Form("wide", gpus, columns, memory=memory, gpus_height=share, processes=below)
+        return Form("wide", charts, columns, gpus_height=share, processes=below)
+    size = "low" if height < _LOW else "high" if height >= _HIGH else ""
     left = height - side_rows
-    rows = (gpus if gpus <= 4 else -(-gpus // 2)) + (0 if height < _LOW else _FRAME) if gpus else 0
+    rows = (gpus if gpus <= 4 else -(-gpus // 2)) + (0 if size == "low" else _FRAME) if gpus else 0
     has_chart = left - rows >= _LEAST_TILE_HEIGHT
-    columns = grid_columns(max(1, gpus), width, left // 2)
-    if gpus > MOST_CHARTS or not columns:
-        return Form(rows="1fr" if gpus else "", gpus_height=str(min(rows, left)), cpu=has_chart)
+    columns = grid_columns(max(1, gpus), width, left // 2) if gpus <= MOST_CHARTS else 0
+    if not columns:
+        most = str(min(rows, left))
+        return Form(rows=gpus > 0, gpus_height=most, cpu=has_chart, size=size)
     half = str(left // 2)
-    return Form(charts=gpus, columns=columns, memory=gpus == 0, gpus_height=half, cpu=has_chart)
+    return Form("column", max(1, gpus), columns, gpus_height=half, cpu=has_chart, size=size)
 
 
 def among_charts(width: int, height: int, gpus: int) -> Form:
     """Return how a machine stands under other charts; the size is that of the room for GPUs."""
-    form = partial(Form, "beside", side=height >= _TALL)
+    side = height >= _TALL
     if gpus == 0:
-        return form(memory=True) if height >= _TALL else Form("wide")
+        return Form("beside", charts=1) if side else Form("wide")
+    charts, columns = gpus, grid_columns(gpus, width, height) if gpus <= MOST_CHARTS else 0
     if gpus == 1:
-        memory = height >= _GOOD_TILE_HEIGHT + _LEAST_TILE_HEIGHT
-        curves = height >= 3 * _GOOD_TILE_HEIGHT + _LEAST_TILE_HEIGHT
-        return form(charts=1, gpu_memory=memory, curves=curves)
-    columns = grid_columns(gpus, width, height) if gpus <= MOST_CHARTS else 0
-    if height >= _GOOD_TILE_HEIGHT + _LEAST_TILE_HEIGHT * (gpus - 1) and gpus < _GRID_FROM:
+        # Its memory has a chart too, and its power and temperature where they have room.
+        good = height >= _GOOD_TILE_HEIGHT + _LEAST_TILE_HEIGHT
+        charts = 4 if height >= 4 * _GOOD_TILE_HEIGHT else 1 + good
+    if gpus < _GRID_FROM and height >= _GOOD_TILE_HEIGHT + _LEAST_TILE_HEIGHT * (gpus - 1):
         columns = 1
-    if columns:
-        return form(charts=gpus, columns=columns)
-    left = height - _GOOD_TILE_HEIGHT
-    others = gpus - 1
-    wanted = min(left, -(-others // 2))
-    if left >= 1 and others <= wanted * gpus_in_a_row(others, width - 2, wanted):
-        return form(charts=1, rows=str(wanted))
-    return form(rows="1fr")
+    if not columns:
+        is_tight = gpus > 2 * (height - _FRAME)
+        return Form("beside", rows=True, side=side, size="tight" if is_tight else "")
+    return Form("beside", charts, columns, side=side)
 
 
 def grid_columns(tiles: int, width: int, height: int) -> int:
@@ -173,16 +159,15 @@ class Machine(Widget):
         height: 1fr;
 
         & > Container { width: 1fr; height: 1fr; }
-        AboutLines, CoreRows, Meters, GpuRows { height: auto; padding: 0 1; }
+        AboutLines, CoreRows, Meters { height: auto; padding: 0 1; }
         CoreRows { max-height: 4; }
         Meters { max-height: 2; }
+        GpuRows { padding: 0 1; }
         #side { height: auto; }
-        #curves { layout: horizontal; height: 5; }
-        #gpu-memory { height: 7; }
         ProcessList { height: 20%; }
 
         &.-low CoreRows, &.-low Meters { max-height: 1; }
-        &.-tall CoreRows { max-height: 8; }
+        &.-high CoreRows { max-height: 8; }
         &.-wide {
             & > #top { layout: horizontal; }
             #top > * { width: 1fr; height: 100%; }
@@ -206,33 +191,22 @@ class Machine(Widget):
         self._cores = CoreRows(id="cores")
         self._meters = Meters(id="meters")
         self._side = Container(self._cores, self._meters, id="side")
-        self._top = Container(self._cpu, self._side, id="top")
         self._tiles: list[MachineTile] = []
-        self._gpu_memory = MachineTile(id="gpu-memory")
-        self._power = MachineTile(id="gpu-power")
-        self._temperature = MachineTile(id="gpu-temperature")
-        self._curves = Container(self._power, self._temperature, id="curves")
-        self._memory = MachineTile(large=not beside, id="memory")
         self._rows = GpuRows(id="gpus")
-        parts = (self._gpu_memory, self._curves, self._memory, self._rows)
-        self._grid = Container(*parts, id="gpus-grid")
+        self._grid = Container(self._rows, id="gpus-grid")
         self._processes = ProcessList(id="processes", classes="panel")
-        self._form: Form | None = None
+        self._processes.display = False
+        self.form = Form("")
+        """How the parts stand; that of nothing before something is shown."""
         self._shown: Callable[[], None] | None = None
-        for part in (*parts, self._processes):
-            part.display = False
         self.about.display = not beside
 
     def compose(self) -> ComposeResult:
-        """Lay out the parts that every machine has; a GPU's chart is made once it is known."""
+        """Lay out the parts of every machine; charts of the grid are made when needed."""
         yield self.about
-        yield self._top
+        yield Container(self._cpu, self._side, id="top")
         yield self._grid
         yield self._processes
-
-    def on_mount(self) -> None:
-        self._cpu.set_titles("CPU")
-        self._cores.set_titles("Cores")
 
     def on_resize(self) -> None:
         """Show the same once all parts have their new size."""
@@ -247,14 +221,8 @@ class Machine(Widget):
     def plot_columns(self) -> int:
         """How many columns charts have room for that are about as wide as the CPU's."""
         columns = self._cpu.plot_columns
-        charts = (*self._tiles, self._gpu_memory, self._memory)
-        counts = (chart.plot_columns for chart in charts if chart.display)
+        counts = (tile.plot_columns for tile in self._tiles if tile.display)
         return min((count for count in counts if 10 * count > 9 * columns), default=columns)
-
-    @property
-    def form(self) -> Form:
-        """How the parts stand."""
-        return self._form or Form()
 
     def show(
         self,
@@ -274,16 +242,20 @@ class Machine(Widget):
             note: stands below the CPU's chart.
         """
         self._shown = partial(self.show, view, axis, times, time_shown, note)
-        if self._take_form(view):
+        form = self._form_for(view)
+        if form != self.form:
+            self._arrange(form)
             # What has another place has its size once it is laid out.
             self.call_after_refresh(self.show_again)
-        form, latest, stale = self.form, view.history.latest, bool(view.stale)
-        labelled_tiles = {tile for tile in self._lowest(view) if tile.size.width >= _LABELLED_FROM}
+        latest, stale = view.history.latest, bool(view.stale)
         show = partial(MachineTile.show_reading, view=view, axis=axis, times=times)
+        tiles = self._tiles[: form.charts]
+        lowest = tiles[-((len(tiles) - 1) % form.columns + 1) :]
+        labelled = [tile for tile in lowest if tile.size.width >= _LABELLED_FROM]
         if form.cpu:
-            labelled = self._beside or not labelled_tiles
-            notes = ", ".join(filter(None, ("" if labelled else time_shown, note)))
-            show(self._cpu, cpu_reading, labelled=labelled, note=notes)
+            own_labels = self._beside or not labelled
+            notes = ", ".join(filter(None, ("" if own_labels else time_shown, note)))
+            show(self._cpu, cpu_reading, labelled=own_labels, note=notes)
         if form.side:
             cpu = latest.cpu if latest is not None else None
             self._cores.show(cpu, stale=stale, without_reason=view.no_reading)
@@ -291,20 +263,17 @@ class Machine(Widget):
             now = " now" if view.cursor_ns is not None else ""
             self._cores.set_titles(f"Cores{' at the end' if is_over(view) else now}")
             self._show_meters(view, axis)
-        for tile, read in self._charts(view):
-            show(tile, read, labelled=tile in labelled_tiles)
+        for tile, read in zip(tiles, self._readers(view), strict=False):
+            show(tile, read, labelled=tile in labelled)
         if form.rows:
-            main = view.main_gpu
-            self._rows.set_titles(f"GPUs{at_the_end(view)}")
-            without = main.index if main is not None and form.charts else None
-            self._rows.show(view, axis, without=without)
+            self._rows.show(view, axis)
         if form.processes:
             self._processes.show(view)
 
     def _show_meters(self, view: MachineView, axis: TimeAxis) -> None:
         machine = view.machine_at(axis)
-        meters = machine_meters(machine, view.facts)
-        if self.form.memory:
+        meters = memory_figures(machine, view.facts)
+        if self.form.charts > len(view.gpus):
             del meters[0]
         if not self.form.cpu:
             meters.insert(0, cpu_meter(machine, view.facts))
@@ -316,131 +285,60 @@ class Machine(Widget):
         self._meters.set_titles(names[:1].upper() + names[1:], note, "".join(own))
         self._meters.show(meters, stale=bool(view.stale))
 
-    def _charts(self, view: MachineView) -> list[tuple[MachineTile, Reader]]:
-        """Return the charts beside the CPU's, in the order in which they stand, and what of."""
-        form, main = self.form, view.main_gpu
-        found: list[tuple[MachineTile, Reader]] = []
-        if main is not None:
-            others = [gpu for gpu in view.gpus if gpu.index != main.index]
-            # Under the charts of a run, what trains comes first.
-            gpus = [main, *others] if self._beside else [*view.gpus]
-            shown = zip(self._tiles[: form.charts], gpus, strict=False)
-            read = partial(gpu_reading, with_memory=not form.gpu_memory)
-            found += ((tile, partial(_of_gpu, read, gpu.index)) for tile, gpu in shown)
-            if form.gpu_memory:
-                found.append((self._gpu_memory, partial(_of_gpu, gpu_memory_reading, main.index)))
-            if form.curves:
-                curves = (gpu_power_reading, gpu_temperature_reading)
-                tiles = (self._power, self._temperature)
-                found += (
-                    (tile, partial(_of_gpu, curve, main.index))
-                    for tile, curve in zip(tiles, curves, strict=True)
-                )
-        if form.memory:
-            found.append((self._memory, memory_reading))
-        return found
-
-    def _lowest(self, view: MachineView) -> list[MachineTile]:
-        """Return the charts of the last row."""
-        tiles = [tile for tile, _ in self._charts(view) if tile.parent is self._grid]
-        return tiles[-((len(tiles) - 1) % self.form.columns + 1) :]
-
-    def _take_form(self, view: MachineView) -> bool:
-        """Arrange the parts for the size and for what the machine has; return whether that is new.
-
-        What has no room is left out rather than squeezed.
-        """
-        count = len(view.gpus)
-        width, height = self._room
+    def _readers(self, view: MachineView) -> list[Reader]:
+        """Return what the charts beside the CPU's are of, in the order in which they stand."""
+        main = view.main_gpu
+        if main is None:
+            return [memory_reading]
+        if self._beside and len(view.gpus) == 1:
+            curves = [partial(gpu_curve, gpu=main, quantity=name) for name in CURVES]
+            return [partial(gpu_reading, gpu=main, with_memory=self.form.charts == 1), *curves]
+        gpus = view.gpus
         if self._beside:
-            form = among_charts(*self._room_for_gpus, count)
-        else:
-            form = alone(width, height, count, self._side_rows, self._lists_processes)
-        new = [
-            MachineTile(large=not self._beside, id=f"gpu-{number}")
-            for number in range(len(self._tiles), form.charts)
-        ]
-        if new:
-            self._tiles += new
-            self._grid.mount(*new, before=self._gpu_memory)
-        is_column = form.arrangement == "column"
-        classes = self.classes, self._rows.classes
-        self.set_class(is_column and height < _LOW, "-low", update=False)
-        self.set_class(is_column and height >= _HIGH, "-tall", update=False)
-        # A frame takes two rows, which those that have no room without them need.
-        room = self._room_for_gpus[1] - _FRAME if self._beside else height - _LOW
-        is_tight = count > 2 * room if self._beside else is_column and room < 0
-        self._rows.set_framed(not form.charts and not is_tight)
-        is_new = form != self._form
-        if is_new:
-            self._arrange(form)
-        if is_new or (self.classes, self._rows.classes) != classes:
-            # Once for all of them: it looks at every part.
-            self.update_node_styles()
-        return is_new
+            # Under the charts of a run, what trains comes first.
+            gpus = (main, *(gpu for gpu in gpus if gpu.index != main.index))
+        return [*(partial(gpu_reading, gpu=gpu) for gpu in gpus), memory_reading]
+
+    def _form_for(self, view: MachineView) -> Form:
+        """Return how the parts stand; what has no room is left out rather than squeezed."""
+        count, size = len(view.gpus), self.size
+        if self._beside:
+            # Beside the CPU, or below it where a style sheet puts one below the other.
+            is_below = self.styles.layout is not None and self.styles.layout.name == "vertical"
+            room = (size.width, size.height // 2) if is_below else (size.width // 2, size.height)
+            return among_charts(*room, count)
+        # Before it is laid out it has the screen but for its last row.
+        width, height = size or self.app.size - (0, 1)
+        most = _MOST_CORES["low" if height < _LOW else "high" if height >= _HIGH else ""]
+        parts = (self.about, 2), (self._cores, most), (self._meters, 1 if height < _LOW else 2)
+        side_rows = sum(min(most, part.rows_needed(width - 2)) for part, most in parts)
+        return alone(width, height, count, side_rows, self._lists_processes)
 
     def _arrange(self, form: Form) -> None:
-        """Have the parts stand as `form` says; their styles are to be updated after it."""
-        self._form = form
-        is_column = form.arrangement == "column"
-        for name in ("column", "wide", "beside"):
-            self.set_class(form.arrangement == name, f"-{name}", update=False)
+        """Have the parts stand as `form` says."""
+        self.form = form
+        for number in range(len(self._tiles), form.charts):
+            self._tiles.append(MachineTile(large=not self._beside, id=f"chart-{number}"))
+            self._grid.mount(self._tiles[-1], before=self._rows)
         for number, tile in enumerate(self._tiles):
             tile.display = number < form.charts
-        shown = {
-            self._cpu: form.cpu,
-            self._side: form.side,
-            self._meters: form.arrangement != "beside",
-            self._gpu_memory: form.gpu_memory,
-            self._curves: form.curves,
-            self._memory: form.memory,
-            self._rows: bool(form.rows),
-            self._processes: form.processes,
-            self._grid: bool(form.charts or form.rows or form.memory),
-        }
-        for part, is_shown in shown.items():
-            part.display = is_shown
-        for lines in (self._cores, self._meters):
-            lines.set_class(not is_column, "panel", update=False)
+        is_column = form.arrangement == "column"
+        self._cpu.display, self._side.display = form.cpu, form.side
+        self._meters.display = form.arrangement != "beside"
+        self._rows.display = form.rows
+        self._grid.display = form.rows or form.charts > 0
+        self._processes.display = form.processes
         self._meters.in_a_row = 2 if is_column else 1
         self._grid.styles.height = form.gpus_height
-        self._rows.styles.height = form.rows or "1fr"
-        in_grid = form.columns > 1
-        self._grid.styles.layout = "grid" if in_grid else "vertical"
+        self._grid.styles.layout = "grid" if form.columns > 1 else "vertical"
         self._grid.styles.grid_size_columns = form.columns
-
-    @property
-    def _room(self) -> Size:
-        """The size; before it is laid out, that of the screen without its last row."""
-        return self.size or self.app.size - (0, 1)
-
-    @property
-    def _side_rows(self) -> int:
-        """How many rows a narrow machine has for what is no chart, as its style sheet has it."""
-        height, inner = self._room.height, self._room.width - 2
-        most = 1 if height < _LOW else 8 if height >= _HIGH else 4
-        cores = min(most, self._cores.rows_needed(inner))
-        meters = min(1 if height < _LOW else 2, self._meters.rows_needed(inner))
-        return self.about.rows_needed(inner) + cores + meters
-
-    @property
-    def _room_for_gpus(self) -> tuple[int, int]:
-        """The room beside the CPU, or below it where a style sheet puts one below the other."""
-        width, height = self.size
-        if self.styles.layout is not None and self.styles.layout.name == "vertical":
-            return width, height // 2
-        return width // 2, height
-
-
-def _of_gpu(
-    read: Callable[[MachineView, Gpu, TimeAxis, TimeAxis], Reading],
-    index: int,
-    view: MachineView,
-    shared: TimeAxis,
-    axis: TimeAxis,
-) -> Reading:
-    gpu = next(gpu for gpu in view.gpus if gpu.index == index)
-    return read(view, gpu, shared, axis)
+        for name in ("column", "wide", "beside", "low", "high"):
+            self.set_class(name in (form.arrangement, form.size), f"-{name}", update=False)
+        for lines in (self._cores, self._meters):
+            lines.set_class(not is_column, "panel", update=False)
+        self._rows.set_class(form.size not in ("low", "tight"), "panel", update=False)
+        # Once for all of them: it looks at every part.
+        self.update_node_styles()
 
 
 class AboutLines(GrowingLines):

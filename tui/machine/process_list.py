@@ -20,7 +20,7 @@ from tui.machine.process_rows import (
     running_for,
 )
 from tui.machine.view import MachineView, is_over
-from tui.widgets.lines import ACCENT, BAD, MUTED, PLAIN, STRONG, Lines, shows, wrapped
+from tui.widgets.lines import ACCENT, BAD, MUTED, PLAIN, STRONG, Lines, fitting, shows, wrapped
 from tui.widgets.row_list import MARGIN
 from tui.widgets.rows import TextRow, TextRun, fit
 from tui.widgets.sorted_table import Column, SortedTable
@@ -30,16 +30,6 @@ _BORDER = 6
 """What of a border has no text."""
 _LATER = "None yet: processes are read every 5 s."
 _SCOPE = f"those on GPUs, and the {MAX_BUSIEST} busiest"
-
-
-def notes_with_room(notes: Sequence[str], room: int) -> str:
-    """Join the notes that have room as a whole, the first ones before those behind them."""
-    text = ""
-    for note in filter(None, notes):
-        longer = f"{text}  {note}" if text else note
-        if cell_len(longer) <= room:
-            text = longer
-    return text
 
 
 class ProcessList(SortedTable[Process]):
@@ -126,7 +116,10 @@ class ProcessList(SortedTable[Process]):
             scope if self.can_highlight else "",
             "" if self._over else "read every 5 s",
         )
-        below = notes_with_room(notes, self.outer_size.width - _BORDER) if total else ""
+        runs = fitting(
+            tuple((note, PLAIN) for note in notes if note), self.outer_size.width - _BORDER
+        )
+        below = "".join(text for text, _ in runs) if total else ""
         title = f"Processes {total}" if total and not typed else "Processes"
         # The panel of a machine stands below the name of it.
         if self.can_highlight and self._host is not None:

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from dlmon.figures import units
 from dlmon.figures.machine import (
-    BUSY_PCT,
     Figure,
     Level,
+    busy_level,
     cpu_figures,
-    gpu_memory_figure,
-    gpu_temperature,
     has_no_readings,
-    machine_meters,
+    memory_figures,
     no_utilization,
-    power_figure,
+    run_figures,
 )
 from dlmon.figures.value_axis import nice_top
-from dlmon.records import Gpu
+from dlmon.records import Gpu, GpuFacts
 from dlmon.records.record import record
 from dlmon.statistics.series import Series
 from tui.drawing.time_axis import TimeAxis
@@ -74,6 +74,7 @@ def cpu_reading(view: MachineView, shared: TimeAxis, axis: TimeAxis) -> Reading:
     """
     machine, cores = view.machine_at(shared), view.cores
     cpu = machine.cpu if machine is not None else None
+    tree = machine.process if machine is not None else None
     pct = cpu.pct if cpu is not None else None
     reason = view.no_sample or view.no_reading
     if cpu is not None:
@@ -92,8 +93,8 @@ def cpu_reading(view: MachineView, shared: TimeAxis, axis: TimeAxis) -> Reading:
         axis.columns(view.history.cpu_pct),
         value="" if cpu is None else units.percent(pct),
         percent="" if pct is None else units.percent(pct),
-        level=_busy(pct),
-        figures=tuple(cpu_figures(machine, view.facts)),
+        level=busy_level(pct),
+        figures=(*cpu_figures(machine, view.facts), *run_figures(tree)),
         words=words,
         reason=reason,
         part=part,
@@ -101,7 +102,7 @@ def cpu_reading(view: MachineView, shared: TimeAxis, axis: TimeAxis) -> Reading:
 
 
 def gpu_reading(
-    view: MachineView, gpu: Gpu, shared: TimeAxis, axis: TimeAxis, *, with_memory: bool = True
+    view: MachineView, shared: TimeAxis, axis: TimeAxis, gpu: Gpu, *, with_memory: bool = True
 ) -> Reading:
     """Return a GPU's utilisation, with the memory in use as a row of its own, unless it has one."""
     facts, then = view.facts_of(gpu), view.gpu_at(gpu, shared)
@@ -124,7 +125,7 @@ def gpu_reading(
         axis.columns(view.history.gpu_utilization_pct.get(gpu.index, Series())),
         value=units.percent(pct) if pct is not None else unknown or units.percent(None),
         percent="" if pct is None else units.percent(pct),
-        level=_busy(pct),
+        level=busy_level(pct),
         name=name,
         figures=figures,
         below=below,
@@ -160,65 +161,47 @@ def peak_and_own(gpu: Gpu, view: MachineView) -> tuple[str, ...]:
     return tuple(text.format(mib / 1024) for text, mib in named if mib is not None)
 
 
-def gpu_memory_reading(view: MachineView, gpu: Gpu, shared: TimeAxis, axis: TimeAxis) -> Reading:
-    """Return how much of a GPU's memory is in use, was at most, is this run's own, and is left."""
-    facts, used_mib = view.facts_of(gpu), view.gpu_at(gpu, shared).memory_used_mib
-    total_mib = facts.memory_mib if facts is not None else None
-    figure = None if used_mib is None else gpu_memory_figure("memory", used_mib, total_mib)
-    peak_mib = view.history.gpu_memory_peak_mib.get(gpu.index, 1)
-    return Reading(
-        f"GPU memory{at_the_end(view)}",
-        "memory",
-        axis.columns(view.history.gpu_memory_mib.get(gpu.index, Series())),
-        float(total_mib or max(1, peak_mib)),
-        (f"{total_mib / 1024:.3g}G", "0") if total_mib else ("",),
-        units.memory_in_use(used_mib, total_mib),
-        level="" if figure is None else figure.level,
-        words=peak_and_own(gpu, view),
-        reason="" if used_mib is not None else gpu.why.get("memory_used_mib", view.no_reading),
-    )
+def _gibibytes(mib: float) -> str:
+    return f"{mib / 1024:.3g}G"
 
 
-def gpu_power_reading(view: MachineView, gpu: Gpu, shared: TimeAxis, axis: TimeAxis) -> Reading:
-    """Return a GPU's power up to its limit."""
-    power_w = view.gpu_at(gpu, shared).power_w
-    columns = axis.columns(view.history.gpu_power_w.get(gpu.index, Series()))
-    most_w = max((value for value in columns if value is not None), default=1.0)
-    top_w = gpu.power_limit_w or nice_top(most_w)
-    return Reading(
-        f"GPU power{at_the_end(view)}",
-        "power",
-        columns,
-        top_w,
-        (f"{top_w:.0f}W", "0"),
-        "" if power_w is None else power_figure(power_w, gpu.power_limit_w).text,
-        reason="" if power_w is not None else gpu.why.get("power_w", "no reading"),
-    )
+# The figure and the field of each, its history, and how the top of its axis is written.
+CURVES: dict[str, tuple[str, str, str, Callable[[float], str]]] = {
+    "memory": ("memory", "memory_used_mib", "gpu_memory_mib", _gibibytes),
+    "power": ("power", "power_w", "gpu_power_w", "{:.0f}W".format),
+    "temperature": ("temp", "temperature_c", "gpu_temperature_c", "{:.0f}°".format),
+}
 
 
-def gpu_temperature_reading(
-    view: MachineView, gpu: Gpu, shared: TimeAxis, axis: TimeAxis
+def gpu_curve(
+    view: MachineView, shared: TimeAxis, axis: TimeAxis, gpu: Gpu, quantity: str
 ) -> Reading:
-    """Return a GPU's temperature up to where it slows down."""
-    facts, degrees = view.facts_of(gpu), view.gpu_at(gpu, shared).temperature_c
-    figure = None if degrees is None else gpu_temperature(degrees, facts)
-    top = float((facts.slowdown_c if facts is not None else None) or 100)
+    """Return a GPU's memory, power or temperature, up to the most that there can be."""
+    facts, history = view.facts_of(gpu) or GpuFacts(gpu.index, ""), view.history
+    label, field, name, written = CURVES[quantity]
+    columns = axis.columns(getattr(history, name).get(gpu.index, Series()))
+    highest = nice_top(max((value for value in columns if value is not None), default=1.0))
+    most = {"memory": facts.memory_mib, "power": gpu.power_limit_w}
+    top = float(most.get(quantity, facts.slowdown_c or 100) or highest)
+    figures = view.figures_of(view.gpu_at(gpu, shared))
+    figure = next((one for one in figures if one.label == label and one.known), None)
     return Reading(
-        f"GPU temperature{at_the_end(view)}",
-        "temperature",
-        axis.columns(view.history.gpu_temperature_c.get(gpu.index, Series())),
+        f"GPU {quantity}{at_the_end(view)}",
+        quantity,
+        columns,
         top,
-        (f"{top:.0f}°", "0"),
+        (written(top), "0"),
         "" if figure is None else figure.text,
         level="" if figure is None else figure.level,
-        reason="" if figure is not None else gpu.why.get("temperature_c", "no reading"),
+        words=peak_and_own(gpu, view) if quantity == "memory" else (),
+        reason="" if figure is not None else gpu.why.get(field, view.no_reading),
     )
 
 
 def memory_reading(view: MachineView, shared: TimeAxis, axis: TimeAxis) -> Reading:
     """Return the machine's memory in use."""
     machine, facts = view.machine_at(shared), view.facts
-    in_use, *others = machine_meters(machine, facts)
+    in_use, *others = memory_figures(machine, facts)
     top_mib = facts.memory_limit_mib or facts.memory_mib
     known = view.history.latest is not None or facts.memory_mib is not None
     share = None if in_use.fraction is None else 100 * in_use.fraction
@@ -229,7 +212,7 @@ def memory_reading(view: MachineView, shared: TimeAxis, axis: TimeAxis) -> Readi
         "memory",
         axis.columns(view.history.memory_mib),
         float(top_mib or 1),
-        (f"{top_mib / 1024:.3g}G", "0") if top_mib else ("",),
+        (_gibibytes(top_mib), "0") if top_mib else ("",),
         in_use.text if known else "",
         "" if share is None else units.percent(share),
         in_use.level,
@@ -238,7 +221,3 @@ def memory_reading(view: MachineView, shared: TimeAxis, axis: TimeAxis) -> Readi
         below=(view.no_gpus,) if view.no_gpus else (),
         reason="" if known and view.goes_on else view.no_sample,
     )
-
-
-def _busy(pct: float | None) -> Level:
-    return "high" if pct is not None and pct >= BUSY_PCT else ""

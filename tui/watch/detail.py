@@ -72,8 +72,9 @@ class MachineDetail(ScrollingLines):
             rows += [((f" {line}", BAD if view.gpus else PLAIN),) for line in lines]
         in_a_row = max(1, min(_MOST_COLUMNS, (room + _GAP) // (_LEAST_COLUMN + _GAP)))
         each = (room - _GAP * (in_a_row - 1)) // in_a_row - _LABEL
-        long = [figure for figure in section.figures if _is_too_long(figure, each)]
-        short = [figure for figure in section.figures if figure not in long]
+        known = [figure for figure in section.figures if figure.known]
+        long = [figure for figure in known if _is_too_long(figure, each)]
+        short = [figure for figure in known if figure not in long]
         stale = bool(view.stale)
         meters = meters_side_by_side(short, in_a_row, room, _LABEL, stale=stale)
         rows += [((" ", PLAIN), *row) for row in meters]
@@ -81,7 +82,7 @@ class MachineDetail(ScrollingLines):
             style = MUTED if stale else LEVEL_STYLES[figure.level]
             lines = wrapped(figure.text, room - _LABEL, 3)
             rows += beside(f" {fit(figure.label, _LABEL)}", lines, style)
-        for reason, names in section.unknown:
+        for reason, names in section.unknown.items():
             lines = wrapped(f"{names}: {reason}", room, 3)
             rows += [((f" {line}", MUTED),) for line in lines]
         return rows

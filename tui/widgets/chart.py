@@ -170,15 +170,14 @@ class Chart(Lines):
                 style += Style(foreground=low.blend(high, rise))
         return style
 
-    def ruler_of(self, times: TimeLabels, name: str = "", left: int = 0) -> Ruler:
+    def ruler_of(self, times: TimeLabels, name: str = "") -> Ruler:
         """Return times as labels of the border, whose line begins a cell before the chart.
 
-        `name` stands at the right end where `times` say nothing there; `left` are the cells
-        before the chart.
+        `name` stands at the right end where `times` say nothing there.
         """
         if not times.are_shown:
             return NO_RULER
-        start = 1 + left + self._axis_width(self.size.width - left)
+        start = 1 + self._axis_width(self.size.width)
         marks = ((start + column // COLUMNS_PER_CELL, text) for column, text in times.marks)
         return Ruler(tuple(marks), times.last or name)
 

@@ -129,7 +129,7 @@ async def test_a_stall_of_over_a_second_is_marked_under_all_charts(show_session)
     last = max(record.t for record in records if isinstance(record, Batches))
     stall = Batches(1, 250, 100, last + 3_000_000_000, (3_000_000, *[18_000] * 100))
     async with show_session([*records, stall], size=NARROW) as shown:
-        for chart in ("#throughput", "#cpu", "#gpu-0"):
+        for chart in ("#throughput", "#cpu", "#chart-0"):
             rows = [row for row in shown.rows(chart) if not row.startswith("  mem ")]
             assert "▲" in rows[-1]
         kinds = [kind for *_, kind in shown.screen.query_one("#throughput", Chart)._picture.shades]

@@ -9,7 +9,7 @@ from dlmon.records import Output, Result
 from tui.live.output_pane import OutputPane
 from tui.widgets.chart import Chart
 
-CHARTS = ("#throughput", "#cpu", "#gpu-0")
+CHARTS = ("#throughput", "#cpu", "#chart-0")
 
 WIDE, NARROW = (120, 40), (80, 24)
 # In columns of whole seconds, the charts of WIDE show more than the last minute.
@@ -75,7 +75,7 @@ async def test_the_titles_show_the_values_at_the_cursor(show_session):
 
 async def test_a_click_sets_the_cursor_in_any_chart(show_session):
     async with show_session(recorded_session("training")) as shown:
-        for chart, cell in (("#throughput", 3), ("#cpu", 5), ("#gpu-0", 4)):
+        for chart, cell in (("#throughput", 3), ("#cpu", 5), ("#chart-0", 4)):
             # The border and the labels stand before the first cell.
             await shown.pilot.click(chart, offset=(1 + Chart.AXIS_WIDTH + cell, 3))
             await shown.pilot.pause()

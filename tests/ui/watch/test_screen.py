@@ -127,11 +127,11 @@ async def test_a_lost_gpu_says_so_and_leaves_a_gap(watch, sensing, clock):
             sensing[0].say(Machine(t, 0.0, gpus=(Gpu(0, why=lost),)))
         clock.now_ns = last.t + 8_000_000_000
         await shown.paint(pilot)
-        assert shown.titles("#gpu-0")[0].endswith("─ lost")
-        assert shown.stands_out("#gpu-0") == "lines--high"
+        assert shown.titles("#chart-0")[0].endswith("─ lost")
+        assert shown.stands_out("#chart-0") == "lines--high"
         assert "98 %" not in shown.text
         # Its history stays, up to when it was lost.
-        assert any("⣿" in row for row in shown.rows("#gpu-0"))
+        assert any("⣿" in row for row in shown.rows("#chart-0"))
 
 
 async def test_gpus_whose_driver_hangs_stay_in_sight_with_the_reason(watch, sensing, clock):
@@ -148,7 +148,7 @@ async def test_gpus_whose_driver_hangs_stay_in_sight_with_the_reason(watch, sens
         sensing[0].notify("the sensors gave no sample for 3 s; they go on without the GPUs")
         clock.now_ns = last.t + 1_000_000_000
         await shown.paint(pilot)
-        for tile in ("#gpu-0", "#gpu-1"):
+        for tile in ("#chart-0", "#chart-1"):
             assert "lost: the sensors gave no sample" in shown.titles(tile)[0]
         assert "2 × NVIDIA" in shown.text
         assert "no GPU" not in shown.text
@@ -170,9 +170,9 @@ async def test_readings_that_are_too_old_say_how_old_and_are_muted(watch, sensin
         for seconds, is_stale in ((1, False), (7, True)):
             clock.now_ns = last.t + seconds * 1_000_000_000
             await shown.paint(pilot)
-            for selector in ("#cpu", "#gpu-0"):
+            for selector in ("#cpu", "#chart-0"):
                 assert shown.titles(selector)[0].endswith("─ stale 7 s") is is_stale
-            for selector in ("#cpu", "#gpu-0", "#cores", "#meters"):
+            for selector in ("#cpu", "#chart-0", "#cores", "#meters"):
                 assert bool(styles_of(selector) & vivid) is not is_stale, selector
         sensing[0].notify("the sensors ended (killed); they are started again")
         await shown.paint(pilot)

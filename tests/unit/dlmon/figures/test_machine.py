@@ -9,9 +9,10 @@ from dlmon.figures.machine import (
     gpu_figures,
     has_no_readings,
     identity,
-    machine_meters,
     memory_figure,
+    memory_figures,
     no_utilization,
+    run_figures,
     without_detail,
     worst,
 )
@@ -23,8 +24,6 @@ from dlmon.records import (
     GpuState,
     Machine,
     MachineFacts,
-    Memory,
-    Network,
     ProcessTree,
 )
 
@@ -95,7 +94,7 @@ def test_a_gpu_is_hot_by_its_own_threshold(degrees, text, level):
         # At rest it lowers its generation to save power.
         (0, 1, 16, None),
         (None, 1, 16, None),
-        (0, 1, 8, "PCIe × 8 of × 16"),
+        (0, 1, 8, "PCIe 1 × 8 of 4 × 16"),
         (97, 3, 8, "PCIe 3 × 8 of 4 × 16"),
         (97, None, None, None),
     ],
@@ -113,7 +112,7 @@ def test_a_link_is_shown_where_it_is_less_than_it_should_be(
     ("gpu", "brief", "level"),
     [
         (Gpu(0, ecc_corrected=3, ecc_uncorrected=0), "ECC 3 corrected", ""),
-        (Gpu(0, ecc_corrected=3, ecc_uncorrected=2), "ECC 2 uncorrected", "bad"),
+        (Gpu(0, ecc_corrected=3, ecc_uncorrected=2), "ECC 3 corrected, 2 uncorrected", "bad"),
         (Gpu(0, encoder_pct=12), "encoder 12 %", ""),
         (Gpu(0, decoder_pct=7), "decoder 7 %", ""),
         (Gpu(0, nvlink_receive_mib_s=3.0, nvlink_send_mib_s=0.0), "NVLink in 3.0  out 0 MiB/s", ""),
@@ -144,7 +143,7 @@ def test_what_is_as_it_should_be_is_not_shown():
 
 def test_what_a_gpu_took_is_shown_since_the_run_began():
     (energy,) = gpu_figures(Gpu(0), CARD, energy_j=2_060.0)
-    assert energy == Figure("energy", "2.06 kJ")
+    assert (energy.text, energy.brief) == ("2.06 kJ", "energy 2.06 kJ")
 
 
 @pytest.mark.parametrize(
@@ -189,7 +188,7 @@ def test_a_reading_that_is_unknown_has_its_reason():
     ],
 )
 def test_a_full_memory_says_so_in_a_word_or_a_mark(used_mib, text, level, marked):
-    figure = memory_figure("memory", used_mib, 32_768)
+    figure = memory_figure(used_mib, 32_768)
     assert (figure.text, figure.level, figure.marked) == (text, level, marked)
 
 
@@ -211,23 +210,19 @@ def test_a_cpu_without_a_reading_says_why():
 
 def test_the_cpu_shows_its_load_its_power_and_what_the_run_takes():
     tree = ProcessTree(cpu_pct=281.0, rss_mib=1_900, processes=3, threads=42, major_faults_s=12.0)
-    reading = machine(cpu=Cpu(load_1m=3.2, power_w=64.4), process=tree)
+    reading = machine(cpu=Cpu(load_1m=3.2, power_w=64.4))
     assert texts(cpu_figures(reading, MachineFacts(cpu_limit=2.5))) == {
-        "limited": "to 2.5 cores",
-        "run": "2.8 cores  1.9 GiB",
-        "threads": "42 in 3 processes",
-        "faults": "12 per second",
+        "allowed": "2.5 cores",
         "load": "3.20",
         "package": "64 W",
     }
-
-
-def test_major_faults_of_the_machine_are_shown_where_the_run_has_none():
-    memory = Memory(major_faults_s=7.0)
-    tree = ProcessTree(major_faults_s=0.0)
-    reading = machine(cpu=Cpu(), memory=memory, process=tree)
-    assert texts(cpu_figures(reading, FACTS)) == {"faults": "7 per second"}
-    assert cpu_figures(machine(cpu=Cpu(), memory=Memory(major_faults_s=0.0)), FACTS) == []
+    assert texts(run_figures(tree)) == {
+        "run": "2.8 cores",
+        "run mem": "1.9 GiB",
+        "threads": "42",
+        "faults": "12 per second",
+    }
+    assert run_figures(ProcessTree(major_faults_s=0.0)) == []
 
 
 @pytest.mark.parametrize(
@@ -241,19 +236,7 @@ def test_major_faults_of_the_machine_are_shown_where_the_run_has_none():
     ],
 )
 def test_rates_are_shown_in_one_unit_or_with_their_reason(disk, text):
-    assert texts(machine_meters(machine(disk=disk), FACTS))["disk"] == text
-
-
-def test_memory_swap_disk_and_network_are_shown():
-    reading = machine(
-        memory=Memory(used_mib=8_192, swap_used_mib=512), disk=Disk(1.0, 2.0), network=Network(3, 4)
-    )
-    assert texts(machine_meters(reading, FACTS)) == {
-        "memory": "8.0 of 32.0 GiB",
-        "disk": "read 1.0  written 2.0 MiB/s",
-        "network": "in 3.0  out 4.0 MiB/s",
-        "swap": "0.5 of 2.0 GiB",
-    }
+    assert texts(memory_figures(machine(disk=disk), FACTS))["disk"] == text
 
 
 @pytest.mark.parametrize(
@@ -291,17 +274,25 @@ def test_a_machine_is_shown_in_parts_and_equal_gpus_are_counted():
 
 
 @pytest.mark.parametrize(
-    ("throttled_pct", "used_pct", "expected"),
+    ("limit", "throttled_pct", "used_pct", "expected", "level"),
     [
-        (None, None, {"limited": "to 6 cores"}),
-        (0.0, 48.0, {"allowed": "48 % of 6 cores"}),
-        (4.0, 48.0, {"limited": "4 % of periods", "allowed": "48 % of 6 cores"}),
+        (None, None, None, {}, ""),
+        (6.0, None, None, {"allowed": "6 cores"}, ""),
+        (1.0, 0.0, 75.0, {"allowed": "75 % of 1 core"}, ""),
+        (6.0, 4.0, 48.0, {"limited": "4 % of periods", "allowed": "48 % of 6 cores"}, "high"),
+        (6.0, 0.0, 97.0, {"allowed": "97 % of 6 cores"}, "high"),
     ],
 )
-def test_a_limited_cpu_shows_how_much_it_uses_of_that(throttled_pct, used_pct, expected):
+def test_a_limited_cpu_shows_how_much_it_uses_of_that(
+    limit, throttled_pct, used_pct, expected, level
+):
     reading = machine(cpu=Cpu(throttled_pct=throttled_pct, limit_used_pct=used_pct))
-    found = cpu_figures(reading, MachineFacts(cpu_limit=6.0))
+    found = cpu_figures(reading, MachineFacts(cpu_limit=limit))
     assert texts(found) == expected
-    assert worst(figure for figure in found if figure.label == "allowed") == ""
-    nearly_all = machine(cpu=Cpu(limit_used_pct=97.0))
-    assert worst(cpu_figures(nearly_all, MachineFacts(cpu_limit=6.0))) == "high"
+    assert worst(found) == level
+
+
+def test_that_the_use_of_a_limit_is_unknown_is_said():
+    reading = machine(cpu=Cpu(why={"limit_used_pct": "denied"}))
+    found = cpu_figures(reading, MachineFacts(cpu_limit=6.0))
+    assert texts(found) == {"allowed": "6 cores, denied"}

@@ -16,7 +16,6 @@ from tui.machine.process_rows import (
     gpus_text,
     in_order,
     matching,
-    process_key,
     reasons,
 )
 
@@ -80,13 +79,6 @@ def test_an_order_loses_nothing_and_reversed_keeps_the_unknown_last(some, by, re
     assert known == sorted(known, reverse=descends)
 
 
-@given(processes, st.sampled_from(NAMES), st.booleans(), st.randoms())
-def test_the_order_does_not_depend_on_the_order_in_which_they_were_read(some, by, down, random):
-    shuffled = list(some)
-    random.shuffle(shuffled)
-    assert in_order(some, by, down) == in_order(shuffled, by, down)
-
-
 def test_equal_ones_stand_by_cpu_then_by_pid():
     alike = [Process(3, cpu_pct=1.0), Process(2, cpu_pct=9.0), Process(1, cpu_pct=1.0)]
     assert pids(in_order(alike, "user")) == [2, 1, 3]
@@ -107,13 +99,6 @@ def test_equal_ones_stand_by_cpu_then_by_pid():
 )
 def test_a_filter_leaves_what_holds_every_word(typed, expected):
     assert pids(matching(ALL, typed)) == expected
-
-
-@given(processes, st.text(max_size=4))
-def test_a_filter_keeps_the_order_and_finds_a_part_of_itself(some, typed):
-    found = matching(some, typed)
-    assert found == [process for process in some if process in found]
-    assert matching(found, typed) == found
 
 
 @pytest.mark.parametrize(
@@ -172,11 +157,6 @@ def test_in_place_of_an_unknown_command_stands_the_reason():
     assert reasons(TRAINS) == ""
 
 
-def test_one_pid_in_two_namespaces_is_two_processes():
-    assert process_key(Process(48)) != process_key(FOREIGN)
-    assert process_key(FOREIGN) == process_key(Process(48, cpu_pct=3.0, why=FOREIGN.why))
-
-
 @pytest.mark.parametrize(
     ("typed", "expected"),
     [("gpu:1", [1]), ("gpu:10", [2]), ("gpu:01", []), ("gpu:0", [4]), ("gpu:", [1, 2, 3, 4])],
@@ -185,14 +165,6 @@ def test_a_number_of_a_gpu_is_that_one_alone(typed, expected):
     some = [Process(1, gpus=(1,)), Process(2, gpus=(10, 11)), Process(3, gpus=(15,))]
     some += [Process(4, gpus=(0, 2)), Process(5, command="run --device gpu:1")]
     assert pids(matching(some, typed)) == expected
-
-
-@pytest.mark.parametrize("by", ["gpus", "gpu_memory_mib"])
-@pytest.mark.parametrize("reverse", [False, True])
-def test_gpus_that_are_unknown_come_last_either_way(by, reverse):
-    unknown = Process(3, cpu_pct=500.0, why=dict.fromkeys(("gpus", "gpu_memory_mib"), OUTSIDE))
-    assert pids(in_order((unknown, TRAINS, SERVES), by, reverse))[-1] == 3
-    assert "GPU, GPU mem" in reasons(unknown)
 
 
 @pytest.mark.parametrize(

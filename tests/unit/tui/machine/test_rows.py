@@ -37,24 +37,23 @@ def cores(levels, width, height):
 
 def test_few_cores_have_a_bar_each_and_many_their_numbers_alone():
     first, second = cores([50, 100], 34, 4)
-    assert re.fullmatch("core  0  50 % ━+╸?", first)
-    assert re.fullmatch("core  1 100 % ━{19,20}", second)
-    assert cores([50] * 8, 68, 2)[0].startswith("  0  50 % ━━╸      1  50 % ")
+    assert re.fullmatch("core  0 ━+╸?─+  50 %", first)
+    assert re.fullmatch("core  1 ━+ 100 %", second)
+    assert re.match(" 0 ━+╸?─+  50 %   1 ", cores([50] * 8, 68, 2)[0])
 
 
-@pytest.mark.parametrize("size", [(34, 3), (34, 8), (50, 6), (78, 4), (110, 12)])
-@pytest.mark.parametrize("count", [1, 2, 6, 8, 16, 24, 64, 128, 192, 256])
+@pytest.mark.parametrize("size", [(34, 3), (34, 8), (78, 4), (110, 12)])
+@pytest.mark.parametrize("count", [1, 2, 6, 8, 16, 64, 192, 256])
 def test_every_core_has_a_place_or_all_are_counted(count, size):
     rows = cores([100] * count, *size)
     if "above" in rows[0]:
         assert rows == [f"{count} cores, {count} of them above 90 %"]
-        assert 2 * size[0] * size[1] < 3 * count
+        assert size[0] * size[1] < 2 * count
     elif "%" in rows[0]:
         assert "".join(rows).count("%") == count
     else:
         labelled = [row for row in rows if re.match(r" *\d+ [^ ]", row)]
-        drawn = sum(len("".join(row.split()[1:])) for row in labelled)
-        assert drawn in (count, -(-count // 2))
+        assert sum(len("".join(row.split()[1:])) for row in labelled) == count
         starts = [int(row.split()[0]) for row in labelled]
         assert starts[0] == 0
         assert all(start % 8 == 0 for start in starts)
@@ -106,9 +105,9 @@ def view_of(gpus, change=lambda gpu: gpu, **changes):
     return replace(view, **changes)
 
 
-def gpu_rows(width, height, gpus=8, change=lambda gpu: gpu, without=None, **changes):
-    widget = GpuRows()
-    widget._view, widget._without = view_of(gpus, change, **changes), without
+def gpu_rows(width, height, gpus=8, change=lambda gpu: gpu, **changes):
+    widget = GpuRows(classes="panel")
+    widget._view = view_of(gpus, change, **changes)
     widget._axis = TimeAxis(BEGIN_NS, SECOND_NS, 104, 18)
     return widget.draw(width, height)
 
@@ -128,11 +127,11 @@ def test_every_gpu_has_its_utilisation_or_those_without_room_are_counted(gpus, s
 
 
 def test_where_there_is_room_a_row_has_all_that_matters_and_numbers_end_alike():
-    first, _, third, *_ = gpu_texts(118, 8, without=None)
+    first, _, third, *_ = gpu_texts(118, 8)
     assert re.fullmatch(
-        r"▸0 [⠀-⣿ ]+ 96 %  4\.7/6G +61 °C  118 of 120 W +1860 MHz  power cap", first
+        r"▸0 [⠀-⣿ ]+ 96 %  +4\.7/6G +61 °C  118 of 120 W +1860 MHz  power cap", first
     )
-    assert re.fullmatch(r" 2 [⠀-⣿ ]+  0 %  0\.0/6G +34 °C +10 of 120 W +139 MHz", third)
+    assert re.fullmatch(r" 2 [⠀-⣿ ]+  0 %  +0\.0/6G +34 °C +10 of 120 W +139 MHz", third)
     assert first.index("/6G") == third.index("/6G")
     assert first.index(" °C") == third.index(" °C")
 

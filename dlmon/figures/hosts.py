@@ -46,35 +46,22 @@ def next_try(host: HostSnapshot) -> str:
         return ""
     if host.retry_in_s is None:
         return "trying again"
-    return f"next try in {_time_left(host.retry_in_s)}"
-
-
-def _time_left(seconds: float) -> str:
     # Rounded up: it is not over before it is.
-    whole = -int(-seconds // 1)
-    return f"{whole} s" if whole < 100 else units.clock(whole)
+    whole = -int(-host.retry_in_s // 1)
+    return f"next try in {f'{whole} s' if whole < 100 else units.clock(whole)}"
 
 
 def sentence_of(host: HostSnapshot) -> str:
     """Say what a person should know of a host: its problem, how old its figures are, its clock."""
     if host.problem is not None:
+        is_shown = not host.is_there and host.machine is not None
+        since = f"its figures are from {_time(host.sample_wall)}" if is_shown else ""
         # What ssh prints may end in a period.
-        parts = [host.problem.rstrip("."), figures_since(host), next_try(host)]
-        return "; ".join(filter(None, parts))
-    parts = []
-    if host.state == HostState.NOT_STARTED:
-        parts.append(f"its recording begins at {_time(host.edge_wall)}")
-    elif host.state == HostState.ENDED:
-        parts.append(f"its recording ended at {_time(host.edge_wall)}; its last figures are shown")
-    elif host.is_there and host.age in (Age.LATE, Age.OLD):
-        parts.append(f"no sample since {_time(host.sample_wall)}")
-        parts.append(host.notice)
-    elif host.state == HostState.RECORDED and host.age is None:
-        parts.append("no sample yet")
-    elif host.state == HostState.CONNECTED and host.age is None:
-        parts.append(host.notice or "waiting for the sensors")
-    parts.append(clock_away(host))
-    parts.append(sessions_problem(host))
+        parts = [host.problem.rstrip("."), since, next_try(host)]
+    else:
+        is_usual = host.is_current or host.state == HostState.CONNECTING
+        standing = [] if is_usual else [status_of(host)[0], host.notice]
+        parts = [*standing, clock_away(host), sessions_problem(host)]
     return "; ".join(filter(None, parts))
 
 
@@ -82,12 +69,6 @@ def short_problem(host: HostSnapshot) -> str:
     """Say what keeps a host away beside its name: closed by remote host; empty for nothing."""
     problem = (host.problem or "").rstrip(".")
     return problem.removeprefix(host.name).removeprefix(":").strip()
-
-
-def figures_since(host: HostSnapshot) -> str:
-    """Say from when the figures are that are still shown of a host; empty where none are."""
-    is_shown = not host.is_there and host.machine is not None
-    return f"its figures are from {_time(host.sample_wall)}" if is_shown else ""
 
 
 def sessions_problem(host: HostSnapshot) -> str:
@@ -110,33 +91,9 @@ def _time(wall: float | None) -> str:
     return "–" if wall is None else units.time_of_day(wall)
 
 
-def whole_memory(used_mib: float | None, total_mib: float | None) -> str:
-    """Write how much of a memory is in use in at most 14 cells: 71 of 80 GiB, 4.7 of 6.0 GiB."""
-    if total_mib is None:
-        return "–" if used_mib is None else units.gibibytes(used_mib)
-    unit, size_mib = ("TiB", 1024.0 * 1024.0) if total_mib >= 1000 * 1024 else ("GiB", 1024.0)
-    total = total_mib / size_mib
-    used = "–" if used_mib is None else _digits(used_mib / size_mib)
-    return f"{used} of {_digits(total)} {unit}"
-
-
-def _digits(value: float) -> str:
-    return f"{value:.1f}" if value < 9.95 else f"{value:.0f}"
-
-
-def power(watts: float | None) -> str:
-    """Write a power: 512 W; a dash where it isn't known."""
-    return "–" if watts is None else f"{watts:.0f} W"
-
-
-def temperature(degrees: float | None) -> str:
-    """Write a temperature: 64 °C; a dash where it isn't known."""
-    return "–" if degrees is None else f"{degrees:.0f} °C"
-
-
 def load_words(load: float | None) -> str:
     """Write the kernel's load average of the last minute; empty where it isn't known."""
-    return "" if load is None else f"load {_digits(load)}"
+    return "" if load is None else f"load {load:.1f}" if load < 9.95 else f"load {load:.0f}"
 
 
 def users_of(machine: Machine | None, gpu: Gpu | None = None) -> str:

@@ -128,7 +128,7 @@ class FleetScreen(CardsScreen, TransportControls):
     def remark(self) -> str:
         """The day and time that are shown, and what the hosts are sorted by."""
         at = units.day_and_second(self._fleet.now() / 1e9)
-        parts = (self.table.order, reading_text(self._fleet.read_share), at)
+        parts = (super().remark, reading_text(self._fleet.read_share), at)
         return "   ".join(part for part in parts if part)
 
     def show_moment(self) -> None:
@@ -144,7 +144,9 @@ class FleetScreen(CardsScreen, TransportControls):
 
     def action_open(self) -> None:
         """Ask for the highlighted host in full."""
-        name = self.table.chosen_host
-        host = next((host for host in self._fleet.hosts if host.name == name), None)
+        chosen = self.chosen_host
+        host = next(
+            (each for each in self._fleet.hosts if chosen and each.name == chosen.name), None
+        )
         if host is not None:
             self.post_message(ReplayHost(self._fleet, host))

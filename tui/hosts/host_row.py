@@ -8,18 +8,18 @@ from dlmon.figures import hosts as words
 from dlmon.figures import units
 from dlmon.figures.hosts import ORDERS, in_order, matching
 from dlmon.figures.machine import BUSY_PCT
-from dlmon.records import Gpu
+from dlmon.records import Gpu, Memory
 from dlmon.remote.host import Age, HostSnapshot
 from tui.hosts.card import MOST_GPUS, STATUS_STYLES
 from tui.widgets.lines import BAR, GOOD, HIGH, MUTED, PLAIN, STRONG
 from tui.widgets.rows import TextRow, TextRun, fit
 from tui.widgets.sorted_table import Column, SortedTable
 
-_NAME, _LEAST_LEVELS, _FREE, _PERCENT, _MEMORY = 18, 4, 14, 6, 16
+_NAME, _LEAST_LEVELS, _FREE, _PERCENT, _MEMORY = 18, 4, 14, 6, 11
 # Hosts that are sorted by what changes take their new places so seldom: each time is a jump.
 _SORTED_EVERY = 10
 # What only a wide terminal has of all GPUs of a host.
-_WIDTH_FOR_GPUS, _GPU_MEMORY, _WHO, _POWER = 150, 17, 20, 10
+_WIDTH_FOR_GPUS, _GPU_MEMORY, _WHO, _POWER = 118, 11, 20, 10
 
 
 class HostTable(SortedTable[HostSnapshot]):
@@ -103,14 +103,14 @@ class HostTable(SortedTable[HostSnapshot]):
         assert machine is not None
         gpus = host.gpus[: cells - 2]
         count = words.free_words(host) if host.gpus else "no GPU"
-        cpu, memory, facts = machine.cpu, machine.memory, host.facts
-        total_mib = facts.memory_limit_mib or facts.memory_mib
-        in_use = words.whole_memory(memory.used_mib if memory else None, total_mib)
+        cpu, memory, facts = machine.cpu, machine.memory or Memory(), host.facts
+        in_use = _in_use(memory.used_mib, facts.memory_limit_mib or facts.memory_mib)
         pct = cpu.pct if cpu else None
         more = " " * (_GPU_MEMORY + _WHO + _POWER + 2)
         if host.gpus:
-            gpu_memory = words.whole_memory(*words.gpu_memory_mib(host))
-            who, power = words.users_of(machine), words.power(words.gpu_power_w(host))
+            who, power_w = words.users_of(machine), words.gpu_power_w(host)
+            power = "–" if power_w is None else f"{power_w:.0f} W"
+            gpu_memory = _in_use(*words.gpu_memory_mib(host))
             more = f"{gpu_memory:>{_GPU_MEMORY}}  {fit(who, _WHO)}{power:>{_POWER}}"
         return (
             *((_level_of(gpu), GOOD if gpu.index in free else BAR) for gpu in gpus),
@@ -121,6 +121,12 @@ class HostTable(SortedTable[HostSnapshot]):
             (f"{in_use:>{_MEMORY}}  ", PLAIN),
             (_sessions(host), PLAIN),
         )
+
+
+def _in_use(used_mib: float | None, total_mib: float | None) -> str:
+    if used_mib is None or not total_mib:
+        return "–"
+    return units.short_memory_in_use(used_mib, total_mib)
 
 
 def _level_of(gpu: Gpu) -> str:

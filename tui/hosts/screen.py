@@ -78,7 +78,7 @@ class HostsScreen(CardsScreen):
     def paint(self) -> None:
         """Show the hosts as they are now."""
         self.show_hosts([host.snapshot() for host in self._hosts])
-        offered = self.table.has_sessions, self._answers
+        offered = bool(self.sessions), self._answers
         if offered != self._offered:
             self._offered = offered
             self.refresh_bindings()
@@ -86,39 +86,35 @@ class HostsScreen(CardsScreen):
     @property
     def _answers(self) -> bool:
         """Whether the highlighted host is connected."""
-        host = self.chosen_snapshot
+        host = self.chosen_host
         return host is not None and host.state == HostState.CONNECTED
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Offer only what can be done with what is highlighted."""
         if action == "session":
-            return self.table.has_sessions
+            return bool(self.sessions)
         if action == "sessions":
             return self._answers
         return super().check_action(action, parameters)
 
     def action_open(self) -> None:
         """Ask for the highlighted session, else for the host in full."""
-        session, host = self.table.chosen_session, self._chosen_host
-        if host is None:
-            return
-        if session is not None:
-            self.post_message(ShowHostSession(host.name, session))
-        else:
+        session, host = self.chosen_session, self._watched
+        if host is not None and session is not None:
+            self.post_message(ShowHostSession(host.name, session.session))
+        elif host is not None:
             self.post_message(ShowHost(host))
 
     def action_sessions(self) -> None:
         """Ask for the sessions that were recorded on the highlighted host."""
-        if self._chosen_host is not None:
-            self.post_message(ListHostSessions(self._chosen_host))
+        if self._watched is not None:
+            self.post_message(ListHostSessions(self._watched))
 
     @property
-    def _chosen_host(self) -> WatchedHost | None:
-        name = self.table.chosen_host
-        return next((host for host in self._hosts if host.name == name), None)
-
-    def action_session(self, step: int) -> None:
-        self.table.next_session(step)
+    def _watched(self) -> WatchedHost | None:
+        """What watches the highlighted host."""
+        chosen = self.chosen_host
+        return next((host for host in self._hosts if chosen and host.name == chosen.name), None)
 
     def action_retry(self) -> None:
         """Try at once to reach the hosts that are not connected."""

@@ -145,13 +145,13 @@ async def test_marks_are_gone_to_and_named_with_their_host(play):
 async def test_arrows_move_the_highlight_and_home_and_end_the_moment(play):
     async with play(4) as played:
         await played.press("space", "right", "down", "end")
-        assert played.screen.table.chosen_host == "gpu4"
+        assert played.screen.chosen_host.name == "gpu4"
         assert played.fleet.now() == played.fleet.end_ns
         await played.press("home")
-        assert played.screen.table.chosen_host == "gpu4"
+        assert played.screen.chosen_host.name == "gpu4"
         assert played.fleet.now() == played.fleet.start_ns
         await played.press("ctrl+home")
-        assert played.screen.table.chosen_host == "gpu1"
+        assert played.screen.chosen_host.name == "gpu1"
 
 
 async def test_the_filter_takes_letters_and_gives_the_keys_back(play):

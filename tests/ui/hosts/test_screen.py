@@ -25,7 +25,6 @@ from dlmon.sweep.log import new_header
 from tui.drawing.themes import DARK, LIGHT
 from tui.flows.sessions import session_screen
 from tui.hosts.card import HostCard
-from tui.hosts.cards import HostCards
 from tui.hosts.host_row import HostTable
 from tui.hosts.host_screen import HostScreen
 from tui.hosts.pick import HostPicker
@@ -78,19 +77,21 @@ class ShownHosts:
         return screen_text(self.app)
 
     @property
-    def cards(self):
-        return self.screen.query_one(HostCards)
+    def chosen(self):
+        host = self.screen.chosen_host
+        return host and host.name
 
     @property
-    def chosen(self):
-        return self.cards.chosen_host
+    def chosen_session(self):
+        session = self.screen.chosen_session
+        return session and session.session
 
     def titles(self):
         return re.findall(r"╭─ (\S+) ", self.text)
 
     def styles_of(self, text):
         """Return the styles of what stands on the cards and holds a text."""
-        shown = [*self.cards.query(HostCard), self.cards.query_one(HostTable)]
+        shown = [*self.screen.query(HostCard), self.screen.query_one(HostTable)]
         rows = [row for lines in shown if lines.region.area for row in lines.draw(*lines.size)]
         return {style for row in rows for run, (style,) in row if text in run}
 
@@ -270,7 +271,7 @@ async def test_enter_and_a_double_click_ask_for_the_host(show):
     async with shown.app.run_test(size=(120, 40)) as pilot:
         await shown.begin(pilot)
         await shown.press("right", "enter")
-        await pilot.click(HostCards, offset=(5, 1), times=2)
+        await pilot.click(HostCard, offset=(5, 1), times=2)
         await pilot.pause()
         assert [message.host.name for message in shown.app.asked] == ["gpu2", "gpu1"]
 
@@ -288,7 +289,7 @@ async def test_tab_highlights_a_session_and_enter_asks_for_it(show):
         seen = []
         for key in ("tab", "tab", "tab", "shift+tab"):
             await shown.press(key)
-            seen.append(shown.cards.chosen_session)
+            seen.append(shown.chosen_session)
         assert seen == [first, second, None, second]
         assert shown.styles_of("cifar10-cnn") >= {CHOSEN[0]}
         await shown.press("enter")
@@ -297,7 +298,7 @@ async def test_tab_highlights_a_session_and_enter_asks_for_it(show):
         # One that has ended is highlighted no more.
         shown.hosts["gpu1"].run(session(1))
         await shown.paint()
-        assert shown.cards.chosen_session is None
+        assert shown.chosen_session is None
 
 
 async def test_tab_chooses_a_session_of_a_host_in_a_row_and_says_all_of_it_below(show):
@@ -313,7 +314,7 @@ async def test_tab_chooses_a_session_of_a_host_in_a_row_and_says_all_of_it_below
         assert "tab Session" in shown.text
         await shown.press("tab", "tab")
         asked_for = session(2)["session"]
-        assert shown.cards.chosen_session == asked_for
+        assert shown.chosen_session == asked_for
         details = "\n".join(shown.text.splitlines()[-3:-1])
         for part in (name, "epoch 12 of 90", "5,540 samples/s", "GPU 1"):
             assert part in details
@@ -321,12 +322,12 @@ async def test_tab_chooses_a_session_of_a_host_in_a_row_and_says_all_of_it_below
         (asked,) = shown.app.asked
         assert (asked.host, asked.session) == ("gpu2", asked_for)
         await shown.press("tab")
-        assert shown.cards.chosen_session is None
+        assert shown.chosen_session is None
         # None is in a row that says why its host is gone.
         await shown.press("tab")
         shown.hosts["gpu2"].link.fail("gpu2: the connection was closed")
         await shown.paint()
-        assert shown.cards.chosen_session is None
+        assert shown.chosen_session is None
         assert "tab Session" not in shown.text
 
 
@@ -363,7 +364,7 @@ async def test_hosts_that_change_do_not_change_places_all_the_time(show):
         live(shown.hosts["gpu1"], shown.clock, gpus=2, busy=())
         live(shown.hosts["gpu2"], shown.clock, gpus=2, busy=(0, 1))
         await shown.paint()
-        table = shown.cards._table
+        table = shown.screen.table
         table._times_shown = 0
         await shown.press("o", "o")
         assert shown.titles() == ["gpu1", "gpu2"]

@@ -111,7 +111,7 @@ def test_all_gpus_of_a_host_are_said_as_one(host, clock):
     live(host, clock, gpus=2, busy=(0, 1))
     shown = host.snapshot()
     assert words.users_of(shown.machine) == "ada"
-    assert words.whole_memory(*words.gpu_memory_mib(shown)) == "142 of 160 GiB"
+    assert words.gpu_memory_mib(shown) == (142 * 1024, 160 * 1024)
     assert words.gpu_power_w(shown) == 1024.0
 
 

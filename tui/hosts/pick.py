@@ -9,7 +9,7 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.content import Content
-from textual.widgets import Input, SelectionList, Static
+from textual.widgets import Input, OptionList, Static
 
 from dlmon.records.sanitize import clean
 from dlmon.remote.hosts import GROUP_MARK
@@ -83,11 +83,11 @@ class HostPicker(BaseScreen):
         super().__init__()
         named = {f"{GROUP_MARK}{name}": ", ".join(members) for name, members in groups.items()}
         self._known = {**named, **dict.fromkeys(hosts, "")}
+        self._marked: dict[str, None] = {}
 
     def compose_parts(self) -> ComposeResult:
         if self._known:
-            choices = ((_prompt(name, members), name) for name, members in self._known.items())
-            yield SelectionList(*choices, id="choices", classes="panel")
+            yield OptionList(*map(self._shown, self._known), id="choices", classes="panel")
         else:
             yield Static(_NOTHING, id="choices", classes="panel", markup=False)
         yield _HostField(placeholder="another host: NAME or USER@NAME, as ssh takes it", id="typed")
@@ -95,19 +95,33 @@ class HostPicker(BaseScreen):
     def on_mount(self) -> None:
         self.query_one("#choices").border_title = "Hosts"
 
+    def _shown(self, name: str) -> Content:
+        mark = "●" if name in self._marked else " "
+        members = (clean(self._known[name]), "$text-muted")
+        called = fit(clean(name), _LONGEST_NAME)
+        return Content.assemble((f"{mark} ", "bold $text-accent"), f"{called}  ", members)
+
     @property
     def _typed(self) -> TextField:
         return self.query_one("#typed", TextField)
 
     @property
-    def _choices(self) -> SelectionList[str] | None:
-        return next(iter(self.query(SelectionList)), None)
+    def _choices(self) -> OptionList | None:
+        return next(iter(self.query(OptionList)), None)
 
-    def on_selection_list_selected_changed(
-        self, message: SelectionList.SelectedChanged[str]
-    ) -> None:
-        count = len(message.selection_list.selected)
-        message.selection_list.border_subtitle = f"{count} marked" if count else ""
+    def _toggle(self, index: int) -> None:
+        choices, name = self._choices, list(self._known)[index]
+        if choices is None:
+            return
+        if name in self._marked:
+            del self._marked[name]
+        else:
+            self._marked[name] = None
+        choices.replace_option_prompt_at_index(index, self._shown(name))
+        choices.border_subtitle = f"{len(self._marked)} marked" if self._marked else ""
+
+    def on_option_list_option_selected(self, message: OptionList.OptionSelected) -> None:
+        self._toggle(message.option_index)
 
     def on_input_submitted(self, message: Input.Submitted) -> None:
         """Ask for the cards of the hosts that were typed."""
@@ -123,15 +137,16 @@ class HostPicker(BaseScreen):
     def action_watch(self) -> None:
         """Ask for the cards of what is marked, or highlighted."""
         choices = self._choices
-        if choices is not None and choices.highlighted is not None:
-            highlighted = choices.get_option_at_index(choices.highlighted).value
-            self.post_message(WatchHosts(tuple(choices.selected) or (highlighted,)))
+        highlighted = None if choices is None else choices.highlighted
+        if self._marked or highlighted is not None:
+            names = tuple(self._marked) or (list(self._known)[highlighted or 0],)
+            self.post_message(WatchHosts(names))
 
     def action_mark(self) -> None:
         """Mark what is highlighted, or mark it no more; then go on."""
         choices = self._choices
         if choices is not None and choices.highlighted is not None:
-            choices.action_select()
+            self._toggle(choices.highlighted)
             if choices.highlighted < choices.option_count - 1:
                 choices.action_cursor_down()
 
@@ -144,9 +159,3 @@ class HostPicker(BaseScreen):
             self.set_focus(self._choices)
         else:
             self.action_leave()
-
-
-def _prompt(name: str, members: str) -> Content:
-    """Return a host, or a group with what is in it."""
-    called = fit(clean(name), _LONGEST_NAME)
-    return Content.assemble(f"{called}  ", (clean(members), "$text-muted"))

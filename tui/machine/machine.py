@@ -191,9 +191,9 @@ class Machine(Widget):
         self._cores = CoreRows(id="cores")
         self._meters = Meters(id="meters")
         self._side = Container(self._cores, self._meters, id="side")
-        self._tiles: list[MachineTile] = []
+        self._tiles = [MachineTile(large=not beside, id="chart-0")]
         self._rows = GpuRows(id="gpus")
-        self._grid = Container(self._rows, id="gpus-grid")
+        self._grid = Container(*self._tiles, self._rows, id="gpus-grid")
         self._processes = ProcessList(id="processes", classes="panel")
         self._processes.display = False
         self.form = Form("")
@@ -242,12 +242,10 @@ class Machine(Widget):
             note: stands below the CPU's chart.
         """
         self._shown = partial(self.show, view, axis, times, time_shown, note)
-        form = self._form_for(view)
-        if form != self.form:
-            self._arrange(form)
+        if self._take_form(view):
             # What has another place has its size once it is laid out.
             self.call_after_refresh(self.show_again)
-        latest, stale = view.history.latest, bool(view.stale)
+        form, latest, stale = self.form, view.history.latest, bool(view.stale)
         show = partial(MachineTile.show_reading, view=view, axis=axis, times=times)
         tiles = self._tiles[: form.charts]
         lowest = tiles[-((len(tiles) - 1) % form.columns + 1) :]
@@ -314,8 +312,11 @@ class Machine(Widget):
         side_rows = sum(min(most, part.rows_needed(width - 2)) for part, most in parts)
         return alone(width, height, count, side_rows, self._lists_processes)
 
-    def _arrange(self, form: Form) -> None:
-        """Have the parts stand as `form` says."""
+    def _take_form(self, view: MachineView) -> bool:
+        """Have the parts stand as they do best; return whether that is new."""
+        form = self._form_for(view)
+        if form == self.form:
+            return False
         self.form = form
         for number in range(len(self._tiles), form.charts):
             self._tiles.append(MachineTile(large=not self._beside, id=f"chart-{number}"))
@@ -339,6 +340,7 @@ class Machine(Widget):
         self._rows.set_class(form.size not in ("low", "tight"), "panel", update=False)
         # Once for all of them: it looks at every part.
         self.update_node_styles()
+        return True
 
 
 class AboutLines(GrowingLines):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from rich.cells import cell_len
 
-from dlmon.figures.machine import Figure
 from tui.machine.meters import LEVEL_STYLES, meters_side_by_side
 from tui.machine.view import MachineView, is_over
 from tui.watch.sections import Section, sections
@@ -17,11 +16,12 @@ from tui.widgets.lines import (
     STRONG,
     beside,
     cut,
+    fitting,
     row_width,
     shows,
     wrapped,
 )
-from tui.widgets.rows import TextRow, fit
+from tui.widgets.rows import TextRow, TextRun, fit
 
 _LEAST_COLUMN, _GAP, _MOST_COLUMNS = 36, 2, 4
 _LABEL = 13
@@ -48,21 +48,16 @@ class MachineDetail(ScrollingLines):
         return [cut(row, width) for row in rows[:-1]]
 
     def _heading(self, section: Section, view: MachineView, width: int) -> TextRow:
-        """Return a title, a line, and at its end what has room of what the part is."""
-        row: TextRow = ((f" {section.title}", ACCENT),)
+        """Return a title, what has room of what the part is, and a line."""
+        runs: list[TextRun] = [(f" {section.title}", ACCENT)]
         if view.stale:
-            row = (*row, (f"  {view.stale}", BAD))
+            runs.append((view.stale, BAD))
         elif is_over(view):
-            row = (*row, ("  as last read", MUTED))
-        if section.about:
-            row = (*row, (f"  {section.about[0]}", STRONG))
-        for text in section.about[1:]:
-            longer: TextRow = (*row, (f"  {text}", MUTED))
-            if row_width(longer) > width - 2:
-                break
-            row = longer
+            runs.append(("as last read", MUTED))
+        runs += ((text, MUTED if number else STRONG) for number, text in enumerate(section.about))
+        row = fitting(tuple(runs), width - 2)
         rest = width - row_width(row) - 1
-        return (*row, (f" {'─' * rest}", MUTED)) if rest > 0 else row
+        return (*row, (f" {'─' * rest}", MUTED))
 
     def _body(self, section: Section, view: MachineView, width: int) -> list[TextRow]:
         room = width - _INDENT
@@ -73,7 +68,9 @@ class MachineDetail(ScrollingLines):
         in_a_row = max(1, min(_MOST_COLUMNS, (room + _GAP) // (_LEAST_COLUMN + _GAP)))
         each = (room - _GAP * (in_a_row - 1)) // in_a_row - _LABEL
         known = [figure for figure in section.figures if figure.known]
-        long = [figure for figure in known if _is_too_long(figure, each)]
+        # A text without a bar may be longer than its column.
+        texts = (figure for figure in known if figure.fraction is None)
+        long = [figure for figure in texts if cell_len(figure.text) > each]
         short = [figure for figure in known if figure not in long]
         stale = bool(view.stale)
         meters = meters_side_by_side(short, in_a_row, room, _LABEL, stale=stale)
@@ -86,8 +83,3 @@ class MachineDetail(ScrollingLines):
             lines = wrapped(f"{names}: {reason}", room, 3)
             rows += [((f" {line}", MUTED),) for line in lines]
         return rows
-
-
-def _is_too_long(figure: Figure, room: int) -> bool:
-    """Return whether a text without a bar is longer than its column."""
-    return figure.fraction is None and cell_len(figure.text) > room

@@ -28,7 +28,6 @@ from tui.widgets.lines import (
     MUTED,
     PLAIN,
     GrowingLines,
-    cut_inside,
     joined,
     shows,
     wrapped,
@@ -117,7 +116,7 @@ class RecordingLine(GrowingLines):
         text = reading_text(session.read_share) or recording_text(session.snapshot(), status)
         left: TextRow = ((text, ACCENT if status == Status.RUNNING else PLAIN),)
         room = width - cell_len(text) - APART
-        where = cut_inside(shown_path(folder), room) if room >= _SHORTEST_PATH else ""
+        where = _end_of(shown_path(folder), room) if room >= _SHORTEST_PATH else ""
         problem = wrapped(session.problem or "", width, height - 1)
         first = joined(left, ((where, MUTED),), width) if where else left
         return [first, *(((line, BAD),) for line in problem)]
@@ -146,3 +145,10 @@ def _moment(wall: float, other: float) -> str:
     day = units.day_and_time(wall)
     same = day.split()[0] == units.day_and_time(other).split()[0]
     return units.time_of_day(wall) if same else day
+
+
+def _end_of(text: str, width: int) -> str:
+    """Return the end of a text where not all of it has room."""
+    while cell_len(text) > width:
+        text = f"…{text.removeprefix('…')[1:]}"
+    return text

@@ -227,19 +227,6 @@ async def test_keys_choose_the_column_that_it_is_sorted_by_and_turn_it_round():
         assert "▲GPU " in heading(stage)
 
 
-async def test_a_click_on_a_column_sorts_by_it_and_another_turns_it_round():
-    async with shown("in-depth") as stage:
-        at = heading(stage).index("memory")
-        for mark, first in (("▼", 7_402), ("▲", 1)):
-            await stage.pilot.click(ProcessList, offset=(at + 3, 1))
-            await stage.settle()
-            assert f"{mark}memory" in heading(stage)
-            assert pids(stage)[0] == first
-        await stage.pilot.click(ProcessList, offset=(20, 3))
-        await stage.settle()
-        assert chosen(stage) == pids(stage)[1]
-
-
 async def test_what_is_chosen_stays_chosen_when_the_order_changes_and_is_shown_whole():
     async with shown("in-depth") as stage:
         assert chosen(stage) is None
@@ -291,31 +278,6 @@ async def test_what_is_typed_filters_and_the_footer_offers_what_works_then():
         assert chosen(stage) == 7_311
         await stage.press("enter", "i")
         assert set(pids(stage)) == {7_311, 1}
-
-
-async def test_a_kept_filter_leaves_its_keys_to_the_table_and_esc_alone_clears_it():
-    async with shown("in-depth") as stage:
-        await stage.press("slash", *"root", "enter")
-        assert "esc Clear" in footer(stage)
-        assert "q Back" in footer(stage)
-        await stage.press("q")
-        assert type(stage.app.screen) is LiveScreen
-        await stage.press("p", "slash", *"root", "enter", "p")
-        assert type(stage.app.screen) is LiveScreen
-        await stage.press("p", "slash", *"root", "enter", "slash", "x")
-        assert stage.app.screen.query_one(Input).value == "rootx"
-        await stage.press("enter", "escape")
-        assert type(stage.app.screen) is ProcessesScreen
-        assert len(pids(stage)) == 6
-
-
-async def test_the_help_names_how_many_are_shown_and_how_unknown_looks():
-    async with shown("in-depth", "processes-help", (120, 60), ascii=True) as stage:
-        text = " ".join(stage.text.replace("|", " ").split())
-        assert "The 12 busiest processes of the run, the 16 that hold the most on GPUs" in text
-        assert "8 busiest others" in text
-        assert "( . )" not in text
-        assert " - Unknown" in text
 
 
 async def test_why_there_are_no_processes_is_said():

@@ -1,6 +1,5 @@
 """The machine alone: what its sensors report, for as long as the screen is up."""
 
-import re
 from dataclasses import fields, replace
 from functools import partial
 
@@ -17,7 +16,6 @@ from tui.watch.screen import WatchScreen
 from tui.widgets.rows import RowWidget
 
 SIZES = [(60, 16), (80, 24), (120, 40), (200, 60)]
-LONG_NAME = "NVIDIA 漢字漢字 " + "accelerator with a name that goes on and on " * 4
 
 
 class ShownWatch:
@@ -96,24 +94,6 @@ async def test_the_first_sample_is_painted_before_it_is_time_to_paint(watch, sen
         shown.screen.query_one(MachinePanel)._timer.pause()
         clock.now_ns = speak(sensing[0], gpus=1).t
         await until(pilot, lambda: "of 120 W" in shown.text)
-
-
-@pytest.mark.parametrize(("size", "gpus"), [(SIZES[0], 2), (SIZES[1], 8), (SIZES[2], 1)])
-async def test_no_row_is_wider_than_its_room(watch, sensing, clock, size, gpus):
-    def renamed(machine):
-        named = tuple(replace(gpu, name=LONG_NAME) for gpu in machine.gpus)
-        return replace(machine, gpus=named, cpu_model=LONG_NAME)
-
-    shown = watch()
-    async with shown.app.run_test(size=size) as pilot:
-        await pilot.pause()
-        clock.now_ns = speak(sensing[0], gpus=gpus, cores=24, facts=renamed).t
-        await shown.paint(pilot)
-        for widget in shown.screen.query(RowWidget):
-            for y in range(widget.size.height):
-                assert widget.render_line(y).cell_length == widget.size.width
-        for strip in shown.app.screen._compositor.render_strips():
-            assert strip.cell_length == size[0]
 
 
 async def test_a_lost_gpu_says_so_and_leaves_a_gap(watch, sensing, clock):
@@ -228,30 +208,6 @@ async def test_all_charts_show_the_same_time_up_to_now(watch, sensing, clock, si
             rows = [row.ljust(tile.size.width) for row in shown.rows(f"#{tile.id}")]
             cells = [x for row in rows for x, c in enumerate(row) if "\u2801" <= c <= "\u28ff"]
             assert max(cells) == tile.size.width - 1
-
-
-@pytest.mark.parametrize(("size", "gpus"), [((80, 24), 0), ((80, 24), 2), ((120, 40), 1)])
-async def test_the_lowest_charts_label_the_time_before_now(watch, sensing, clock, size, gpus):
-    shown = watch()
-    async with shown.app.run_test(size=size) as pilot:
-        await pilot.pause()
-        clock.now_ns = speak(sensing[0], gpus=gpus).t
-        before = ()
-        for _ in range(3):
-            clock.advance(1)
-            await shown.paint(pilot)
-            tiles = [tile for tile in shown.screen.query(MachineTile) if tile.region.area]
-            below = {tile.id: shown.titles(f"#{tile.id}")[1] for tile in tiles}
-            labelled = {
-                name for name, text in below.items() if re.search("┴-[0-9]+[ms].* now", text)
-            }
-            lowest = max(tile.region.bottom for tile in tiles)
-            lowest_ones = {tile.id for tile in tiles if tile.region.bottom == lowest}
-            # Narrow ones say what they use in place of the time.
-            assert labelled == ({"cpu"} if size[0] == 80 and gpus == 2 else lowest_ones)
-            lines = tuple(text for name, text in sorted(below.items()) if name in labelled)
-            assert before in ((), lines)
-            before = lines
 
 
 async def test_it_is_left_by_a_key(watch):

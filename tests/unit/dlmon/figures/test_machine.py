@@ -118,6 +118,8 @@ def test_a_link_is_shown_where_it_is_less_than_it_should_be(
         (Gpu(0, nvlink_receive_mib_s=3.0, nvlink_send_mib_s=0.0), "NVLink in 3.0  out 0 MiB/s", ""),
         (Gpu(0, fan_pct=0), "fan 0 %", ""),
         (Gpu(0, mig=True), "MIG on", ""),
+        (Gpu(0, throttle=("power cap",)), "power cap", ""),
+        (Gpu(0, throttle=("thermal slowdown",)), "thermal slowdown", "high"),
     ],
 )
 def test_what_is_seldom_so_is_shown_when_it_is(gpu, brief, level):
@@ -165,12 +167,6 @@ def test_a_divided_gpu_says_why_it_has_no_utilisation():
     why = {"utilization_pct": "not supported"}
     assert no_utilization(Gpu(0, mig=True, why=why)) == "MIG on: no utilisation"
     assert no_utilization(Gpu(0, why=why)) == "not supported"
-
-
-@pytest.mark.parametrize(("throttle", "level"), [("power cap", ""), ("thermal slowdown", "high")])
-def test_only_a_throttle_that_means_trouble_stands_out(throttle, level):
-    (held,) = gpu_figures(Gpu(0, throttle=(throttle,)), None)
-    assert (held.text, held.level) == (throttle, level)
 
 
 def test_a_reading_that_is_unknown_has_its_reason():

@@ -14,7 +14,7 @@ from tui.machine.gpu_rows import GpuRows
 from tui.machine.meters import Meters
 from tui.machine.tile import coarser
 from tui.machine.view import MachineView, gpu_that_trains
-from tui.widgets.lines import HIGH, MUTED, PLAIN, row_width
+from tui.widgets.lines import MUTED, row_width
 
 SECOND_NS = 1_000_000_000
 
@@ -134,15 +134,6 @@ def test_where_there_is_room_a_row_has_all_that_matters_and_numbers_end_alike():
     assert re.fullmatch(r" 2 [⠀-⣿ ]+  0 %  +0\.0/6G +34 °C +10 of 120 W +139 MHz", third)
     assert first.index("/6G") == third.index("/6G")
     assert first.index(" °C") == third.index(" °C")
-
-
-def test_memory_that_is_nearly_full_is_marked():
-    used_mib = (3_000, 5_800, 6_100)
-    rows = gpu_rows(
-        58, 3, gpus=3, change=lambda gpu: replace(gpu, memory_used_mib=used_mib[gpu.index])
-    )
-    styles = {text.strip(): style for row in rows for text, style in row}
-    assert (styles["2.9/6G"], styles["5.7/6G"], styles["6.0/6G"]) == (PLAIN, HIGH, HIGH)
 
 
 def test_a_stale_gpu_has_no_figures():

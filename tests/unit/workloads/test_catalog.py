@@ -30,34 +30,6 @@ def test_opens_without_keras_and_numpy():
     assert reported.stdout.split() == []
 
 
-@pytest.mark.parametrize(
-    ("name", "batch_size", "epochs", "samples", "validation", "evaluation", "metric"),
-    [
-        ("cifar10-cnn", 100, 10, 50_000, 1_000, None, "seconds_per_epoch"),
-        ("mnist-mlp-small", 32, 10, 60_000, None, 10_000, "run_seconds"),
-        ("mnist-mlp-wide", 32, 10, 60_000, None, 10_000, "run_seconds"),
-        ("mnist-mlp", 128, 20, 60_000, 10_000, None, "seconds_per_epoch"),
-        ("mnist-cnn", 128, 12, 60_000, 10_000, None, "seconds_per_epoch"),
-        ("cifar10-deep-cnn", 32, 20, 50_000, 10_000, None, "seconds_per_epoch"),
-        ("imdb-fasttext", 32, 5, 25_000, 25_000, None, "seconds_per_epoch"),
-        ("imdb-bilstm", 32, 4, 25_000, 25_000, None, "seconds_per_epoch"),
-        ("nietzsche-lstm", 128, 10, 200_285, None, None, "seconds_per_epoch"),
-        *((name, 128, 1, 12_800, None, None, "step_ms") for name in ("alexnet", "overfeat")),
-        *((name, 64, 1, 6_400, None, None, "step_ms") for name in ("vgg-a", "vgg16")),
-        *((name, 64, 1, 6_400, None, None, "step_ms") for name in ("resnet50", "resnet152")),
-        *((name, 16, 1, 1_600, None, None, "step_ms") for name in ("googlenet", "resnet101")),
-    ],
-)
-def test_defaults_are_those_of_the_published_runs(
-    name, batch_size, epochs, samples, validation, evaluation, metric
-):
-    workload = WORKLOADS[name]
-    assert (workload.batch_size, workload.epochs, workload.samples) == (batch_size, epochs, samples)
-    assert (workload.validation_samples, workload.evaluation_samples) == (validation, evaluation)
-    assert (workload.metric, workload.precision, workload.mode) == (metric, "float32", "train")
-    assert workload.steps == (100 if metric == "step_ms" else None)
-
-
 def published_rows(name):
     with (importlib.resources.files("dlmon.comparison") / "published.csv").open(newline="") as file:
         return [row for row in csv.DictReader(file) if row["workload"] == name]

@@ -9,7 +9,6 @@ from types import SimpleNamespace
 import pytest
 
 import workloads.calibrate
-from workloads import matrix_products
 from workloads.calibrate import (
     REPETITION_S,
     SMALLEST_SIZE,
@@ -86,7 +85,7 @@ class MadeUpBackend:
         self.device, self.fails_at, self.error = device, fails_at, error
 
     def devices(self):
-        yield matrix_products.Device("cpu", "cpu")
+        yield workloads.calibrate.Device("cpu", "cpu")
 
     def products(self, device, precision, size):
         if size >= self.fails_at:
@@ -128,11 +127,11 @@ def test_a_size_that_fails_leaves_the_peak_so_far_and_where_there_is_none_the_re
 @pytest.mark.parametrize("installed", [["jax"], ["torch"], ["jax", "torch"]])
 def test_without_tensorflow_the_next_framework_that_is_installed_serves(monkeypatch, installed):
     cuda = SimpleNamespace(matmul=SimpleNamespace(allow_tf32=False))
-    for backend in matrix_products.BACKENDS:
+    for backend in workloads.calibrate.BACKENDS:
         module = None
         if backend.name in installed:
             module = types.ModuleType(backend.name)
             module.__version__, module.backends = "2.0", SimpleNamespace(cuda=cuda)
         monkeypatch.setitem(sys.modules, backend.name, module)
-    found = matrix_products.first_installed()
+    found = workloads.calibrate.first_installed()
     assert (found.name, found.version) == (installed[0], "2.0")

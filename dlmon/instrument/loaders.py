@@ -202,27 +202,18 @@ class Sizes:
         is_counted = None not in (loader.batch_size, loader.samples, loader.steps)
         return (loader.steps or 0) - 1 - self.lost if is_counted and not loader.may_vary else 0
 
-    def look(self, number: int, batch: Any) -> int | None:
-        """Return the first size of a batch's first array, or what its parts say together."""
-        if not self._loader.is_collated:
-            return leading_size(batch)
-        due = self._rest(number) or self._loader.batch_size or 0
-        found = collated_size(batch, due)
-        self.are_fewer |= found < due
-        return found
-
-    def of(self, number: int, leading: int | None) -> int | None:
-        """Return the samples of a batch.
-
-        Args:
-            number: the batch, from 0.
-            leading: the first size of its first array; None if it has none.
-        """
-        loader = self._loader
+    def of(self, number: int, batch: Any) -> int | None:
+        """Return the samples of a batch; `number` counts from 0."""
+        loader, rest = self._loader, self._rest(number)
         whole = loader.batch_size
+        if loader.is_collated:
+            due = rest or whole or 0
+            found = collated_size(batch, due)
+            self.are_fewer |= found < due
+            return found
+        leading = leading_size(batch)
         if whole is None or leading == whole:
             return leading
-        rest = self._rest(number)
         if not loader.may_vary:
             if rest is not None:
                 return rest

@@ -142,8 +142,8 @@ class Passes:
         self._events = read.fetched_after = self._events + 1
         self._done()
 
-    def fetched(self, read: Pass, leading: int | None) -> None:
-        """Note that it came; `leading` is the first size of its first array."""
+    def fetched(self, read: Pass, size: int | None) -> None:
+        """Note that it came, with so many samples."""
         wait_ns = self._clock() - read.asked
         if read.state == BESIDE:
             if read.thread.stack:
@@ -151,8 +151,7 @@ class Passes:
         elif read.state != OVER:
             read.in_hand = True
             read.wait_ns = wait_ns
-            whole = read.loader.batch_size
-            read.size = leading if leading == whole else read.sizes.of(read.number, leading)
+            read.size = size
             if read.sizes.are_fewer and read.loader.inferred is None:
                 self.reports.leaves_out(read)
 

@@ -319,8 +319,8 @@ def fetching(
         thread.inside = False
         try:
             is_certain = read.number < read.certain
-            look = read.sizes.look
-            fetched(read, read.loader.batch_size if is_certain else look(read.number, batch))
+            size_of = read.sizes.of
+            fetched(read, read.loader.batch_size if is_certain else size_of(read.number, batch))
         except Exception as error:  # noqa: BLE001 - as above
             read.state = OVER
             reporter.turn_off(error)

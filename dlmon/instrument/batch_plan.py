@@ -64,12 +64,6 @@ class BatchPlan:
         short = 0 if self.period is None else (start + count) // self.period - start // self.period
         return count * self.batch_size - short * (self.batch_size - self.last)
 
-    def is_short_within(self, start: int, count: int | None) -> bool:
-        """Return whether one of so many batches, or of all that follow, is short."""
-        if self.period is None or self.last in (None, self.batch_size):
-            return False
-        return count is None or (start + count) // self.period > start // self.period
-
 
 def plan_of_arrays(batch_size: int, batches: int, last: int | None) -> BatchPlan:
     """Return the plan of arrays, whose last batch may have a size of its own."""

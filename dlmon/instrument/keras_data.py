@@ -119,8 +119,6 @@ class Data:
         if plan.batches is not None and self._stride > 1:
             count = max(1, min(count, plan.batches - start))
         self._position += count
-        if not plan.is_short_within(start, count):
-            return [plan.batch_size] * count, []
         return [plan.size(position) for position in range(start, start + count)], []
 
 

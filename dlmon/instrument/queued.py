@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
+from dlmon.instrument.keras_data import Data
 from dlmon.records import Metrics, NamedPause, Record, Validation, finite
 
 # A pause is a phase of its own from this long on: epochs of milliseconds would flood the log.
@@ -17,19 +18,6 @@ LEAST_NAMED_NS = 50_000_000
 _SAME_PAUSE_NS = 10_000_000
 # Of a network with more of them, the first ones are read.
 MOST_METRICS = 16
-
-
-class Sizes(Protocol):
-    """What an epoch's batches are taken from, in their order, by the side thread."""
-
-    def open(self, stride: int) -> int | None:
-        """Begin an epoch whose batches end so many at a time; return how many are due."""
-
-    def take(self, count: int) -> tuple[list[int | None], list[tuple[int, int]]]:
-        """Return the samples of the next batches, which are so many at most.
-
-        And when the wait for each began and ended, where that is known.
-        """
 
 
 @dataclass(frozen=True)
@@ -46,7 +34,7 @@ class EpochStart:
 
     epoch: int
     t: int
-    sizes: Sizes | None = None
+    sizes: Data | None = None
     stride: int = 1
     phase: str = "training"
     capped: bool = False

@@ -54,7 +54,6 @@ def test_samples_are_the_sum_of_the_sizes(samples, size, start, count):
     plan = plan_of_arrays(size, batches, samples % size or None)
     found = [plan.size(position) for position in range(start, start + count)]
     assert plan.samples(start, count) == sum(found)
-    assert plan.is_short_within(start, count) == any(one < size for one in found)
     assert plan.samples(0, batches) == samples
 
 
@@ -76,13 +75,11 @@ def test_repeated_batches_are_short_in_the_middle():
     plan = plan_of_dataset(made("_RepeatDataset", INFINITE, batched(70)))
     assert sizes(plan, 7) == [32, 32, 6, 32, 32, 6, 32]
     assert plan.batches is None
-    assert plan.is_short_within(0, None)
-    assert not plan.is_short_within(3, 2)
 
 
 def test_batches_of_repeated_samples_are_all_whole():
     plan = plan_of_dataset(batched(INFINITE))
-    assert (plan.size(1000), plan.last, plan.is_short_within(0, None)) == (32, 32, False)
+    assert (plan.size(1000), plan.last) == (32, 32)
 
 
 def test_what_is_taken_before_the_short_batch_is_whole():

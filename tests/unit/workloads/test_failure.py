@@ -10,116 +10,52 @@ def error_of(name, text, base=Exception):
     return type(name, (base,), {})(text)
 
 
-OUT_OF_MEMORY = {
-    "TensorFlow, host": (
-        error_of(
-            "ResourceExhaustedError",
-            "Graph execution error:\n\nOOM when allocating tensor with shape[4096,64,224,224] and "
-            "type float on /job:localhost/replica:0/task:0/device:CPU:0 by allocator cpu",
-        ),
-        "cpu",
-        "memory ran out with batch size 4,096 (",
-    ),
-    "TensorFlow, GPU": (
-        error_of(
-            "ResourceExhaustedError",
-            "OOM when allocating tensor with shape[4096,64,224,224] and type float on "
-            "/job:localhost/replica:0/task:0/device:GPU:0 by allocator GPU_0_bfc [Op:Conv2D]",
-        ),
-        "gpu:0",
-        "GPU memory ran out with batch size 4,096 (",
-    ),
-    "TensorFlow, no room for the input": (
-        error_of(
-            "InternalError",
-            "Failed copying input tensor from CPU:0 to GPU:0 in order to run _EagerConst: "
-            "Dst tensor is not initialized.",
-        ),
-        "gpu:0",
-        "GPU memory ran out with batch size 4,096 (",
-    ),
-    "JAX, GPU": (
-        error_of(
-            "JaxRuntimeError",
-            "RESOURCE_EXHAUSTED: Out of memory while trying to allocate 52613349376 bytes.",
-            RuntimeError,
-        ),
-        "gpu:1",
-        "GPU memory ran out with batch size 4,096 (",
-    ),
-    "JAX, CPU": (
-        error_of(
-            "XlaRuntimeError",
-            "RESOURCE_EXHAUSTED: Out of memory allocating 52613349376 bytes.",
-            RuntimeError,
-        ),
-        "cpu",
-        "memory ran out with batch size 4,096 (",
-    ),
-    "PyTorch, GPU": (
-        error_of(
-            "OutOfMemoryError", "CUDA out of memory. Tried to allocate 48.00 GiB.", RuntimeError
-        ),
-        "gpu:0",
-        "GPU memory ran out with batch size 4,096 (",
-    ),
-    "PyTorch, CPU": (
-        RuntimeError(
-            "[enforce fail at alloc_cpu.cpp:121] err == 0. DefaultCPUAllocator: can't allocate "
-            "memory: you tried to allocate 52613349376 bytes. Error code 12"
-        ),
-        "cpu",
-        "memory ran out with batch size 4,096 (",
-    ),
-    "cuBLAS": (
-        RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"),
-        "gpu:0",
-        "GPU memory ran out with batch size 4,096 (",
-    ),
-    "TensorFlow, host, in a program that was made for GPUs": (
-        error_of(
+GPU, HOST = "GPU memory ran out with batch size 4,096 (", "memory ran out with batch size 4,096 ("
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "device", "says"),
+    [
+        (
             "ResourceExhaustedError",
             "Graph execution error:\n\nDetected at node defined at /opt/gpu-env/train.py\nOOM when "
             "allocating tensor with shape[4096,64] on device:CPU:0 by allocator cpu",
+            "gpu:0",
+            HOST,
         ),
-        "gpu:0",
-        "memory ran out with batch size 4,096 (",
-    ),
-    "PyTorch on the CPU, in a path that speaks of GPUs": (
-        RuntimeError("/opt/cuda-env: DefaultCPUAllocator: can't allocate memory"),
-        "cpu",
-        "memory ran out with batch size 4,096 (",
-    ),
-    "a ship is no HIP": (
-        RuntimeError("ships.py: DefaultCPUAllocator: not enough memory"),
-        None,
-        "memory ran out with batch size 4,096 (",
-    ),
-    "PyTorch, AMD": (
-        error_of("OutOfMemoryError", "HIP out of memory. Tried to allocate 48 GiB.", RuntimeError),
-        "gpu:0",
-        "GPU memory ran out with batch size 4,096 (",
-    ),
-    "AMD's own name": (
-        RuntimeError("hipErrorOutOfMemory: out of memory"),
-        "gpu:0",
-        "GPU memory ran out with batch size 4,096 (",
-    ),
-    "Python": (MemoryError(), "gpu:0", "memory ran out with batch size 4,096 (MemoryError)"),
-    "NumPy": (
-        error_of(
-            "_ArrayMemoryError",
-            "Unable to allocate 45.9 GiB for an array with shape (60000, 784)",
-            MemoryError,
+        (
+            "ResourceExhaustedError",
+            "OOM when allocating tensor with shape[4096,64,224,224] and type float on "
+            "/job:localhost/replica:0/task:0/device:GPU:0 by allocator GPU_0_bfc [Op:Conv2D]",
+            "gpu:0",
+            GPU,
         ),
-        None,
-        "memory ran out with batch size 4,096 (_ArrayMemoryError: Unable to allocate",
-    ),
-}
-
-
-@pytest.mark.parametrize(("error", "device", "says"), OUT_OF_MEMORY.values(), ids=OUT_OF_MEMORY)
-def test_a_lack_of_memory_is_reported_with_the_batch_size_and_which_memory(error, device, says):
+        (
+            "InternalError",
+            "Failed copying input tensor from CPU:0 to GPU:0 in order to run _EagerConst: "
+            "Dst tensor is not initialized.",
+            "gpu:0",
+            GPU,
+        ),
+        ("JaxRuntimeError", "RESOURCE_EXHAUSTED: Out of memory allocating 5 bytes.", "gpu:1", GPU),
+        ("XlaRuntimeError", "RESOURCE_EXHAUSTED: Out of memory allocating 5 bytes.", "cpu", HOST),
+        ("OutOfMemoryError", "CUDA out of memory. Tried to allocate 48.00 GiB.", "gpu:0", GPU),
+        ("OutOfMemoryError", "HIP out of memory. Tried to allocate 48 GiB.", "gpu:0", GPU),
+        ("RuntimeError", "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling", "gpu:0", GPU),
+        (
+            "RuntimeError",
+            "/opt/cuda-env: DefaultCPUAllocator: can't allocate memory: you tried",
+            "cpu",
+            HOST,
+        ),
+        ("RuntimeError", "ships.py: DefaultCPUAllocator: not enough memory", None, HOST),
+        ("_ArrayMemoryError", "Unable to allocate 45.9 GiB for an array", None, HOST),
+    ],
+)
+def test_a_lack_of_memory_is_reported_with_the_batch_size_and_which_memory(
+    kind, text, device, says
+):
+    error = error_of(kind, text)
     reported = in_words(error, 4096, device)
     assert reported.startswith(says)
     assert kind_of(error) == FailureKind.OUT_OF_MEMORY

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlmon.instrument.batch_plan import BatchPlan, plan_of_arrays, plan_of_dataset
+from dlmon.instrument.batch_plan import plan_of_arrays, plan_of_dataset
 
 INFINITE, UNKNOWN = -1, -2
 
@@ -96,15 +96,6 @@ def test_where_a_short_batch_may_be_anywhere_the_last_is_not_known(name):
     assert "may be smaller" in plan.inferred
 
 
-def test_the_last_batch_of_a_dataset_of_unknown_length_is_not_known():
-    plan = plan_of_dataset(batched(UNKNOWN))
-    assert (plan.batch_size, plan.last, plan.batches) == (32, None, None)
-
-
 def test_nothing_is_said_of_batches_that_were_made_in_another_way():
     assert plan_of_dataset(made("_GroupByWindowDataset", UNKNOWN)) is None
     assert plan_of_dataset(made("_MapDataset", 3, made("_FlatMapDataset", UNKNOWN))) is None
-
-
-def test_a_plan_without_a_period_never_ends():
-    assert BatchPlan(10, 10).samples(5, 7) == 70

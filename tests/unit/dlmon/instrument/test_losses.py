@@ -1,6 +1,5 @@
 """The loss that a PyTorch script goes backward from, with tensors of our own."""
 
-import math
 import sys
 from types import SimpleNamespace
 
@@ -112,12 +111,6 @@ def test_what_is_read_is_the_mean_of_all_steps_since_the_last_time(losses, repor
 
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
-def test_an_epoch_with_a_loss_that_is_no_number_has_none(losses, device):
-    train(losses, 4.0, math.nan, 2.0, optimizer=Optimizer(), device=device)
-    assert math.isnan(epoch_loss(losses))
-
-
-@pytest.mark.parametrize("device", ["cpu", "cuda"])
 def test_what_is_left_over_at_the_end_of_an_epoch_is_of_the_next_ones_first_step(losses, device):
     optimizer = Optimizer()
     train(losses, 4.0, 2.0, optimizer=optimizer, device=device)
@@ -126,13 +119,6 @@ def test_what_is_left_over_at_the_end_of_an_epoch_is_of_the_next_ones_first_step
     losses.went_backward(Tensor(0.5, device))
     losses.stepped(optimizer)
     assert (first, epoch_loss(losses)) == (3.0, 0.75)
-
-
-def test_an_epoch_whose_loss_the_framework_says_has_none_of_ours(losses):
-    train(losses, 4.0, optimizer=Optimizer())
-    ended = losses.end_epoch()
-    ended.is_told = True
-    assert ended.metrics == {}
 
 
 def test_what_was_scaled_is_read_as_it_was_and_an_epoch_that_misses_a_loss_has_none(losses):

@@ -306,16 +306,6 @@ def test_of_two_loaders_that_give_single_batches_the_first_counts_and_both_are_w
     assert reported.wait_ms == 4 * 5
 
 
-def test_a_step_that_takes_no_batch_trains_on_the_one_before(script):
-    optimizer, loader = Optimizer(), script.loader(100, 10, wait_ms=2)
-    draw(script, loader, optimizer, steps=3)
-    script.step(optimizer)
-    draw(script, loader, optimizer, steps=2)
-    reported = script.reported()
-    assert [sum(batches.counted) for batches in reported.batches] == [60]
-    assert reported.wait_ms == 4 * 2
-
-
 def test_a_loop_over_one_batch_that_was_taken_before_it_has_no_samples(script):
     optimizer = Optimizer()
     next(iter(script.loader(100, 10)))

@@ -20,14 +20,6 @@ def listener():
         yield listening
 
 
-def test_without_a_monitor_nothing_is_reported():
-    reporter = Reporter(None)
-    assert not reporter.is_on
-    assert not reporter.may_take("torch")
-    assert not reporter.take("torch")
-    assert not reporter.start("torch", "2")
-
-
 def test_the_first_that_takes_it_counts_until_it_lets_go():
     reporter = Reporter("/nowhere/socket")
     assert reporter.take("keras")

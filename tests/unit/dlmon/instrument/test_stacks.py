@@ -84,14 +84,6 @@ def test_the_line_of_the_script_and_the_innermost_of_all_are_told_apart():
     assert (script[0], script[2]) == (__file__, "wait_for_a_lock")
 
 
-def test_nothing_is_looked_at_while_steps_are_on_time(monkeypatch):
-    training = Training(step_us=200_000)
-    monkeypatch.setattr(sys, "_current_frames", lambda: pytest.fail("it looked"))
-    for step in range(20):
-        training.run(step * S, step * S + 990 * MS)
-    assert training.looks.wait_s is None
-
-
 def test_a_pause_is_reported_as_it_ends_with_the_line_that_was_seen_most():
     training = Training()
     training.run(0, int(2.8 * S))

@@ -1,7 +1,5 @@
-import os
 import sys
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -165,13 +163,6 @@ def test_the_cache_is_in_the_home_folder_unless_keras_home_says_otherwise(tmp_pa
 
     monkeypatch.setenv("KERAS_HOME", "~/elsewhere")
     assert data.cache_folders() == [tmp_path / "elsewhere/datasets"]
-
-
-def test_where_keras_may_not_write_its_second_choice_is_read_too(tmp_path, monkeypatch):
-    monkeypatch.setenv("KERAS_HOME", str(tmp_path))
-    reachable = os.access
-    monkeypatch.setattr(os, "access", lambda path, mode: mode != os.W_OK and reachable(path, mode))
-    assert data.cache_folders() == [tmp_path / "datasets", Path("/tmp/.keras/datasets")]
 
 
 @pytest.mark.parametrize("dataset", ["mnist", "mnist-rows", "mnist-planes", "cifar10"])

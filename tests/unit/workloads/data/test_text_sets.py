@@ -66,11 +66,6 @@ def test_reviews_are_numbered_cut_and_padded(keras):
     assert (read.y_train.tolist(), read.y_test.tolist()) == ([0, 1, 0, 1], [0, 1])
 
 
-def test_a_long_review_keeps_its_end(keras):
-    let_keras_load(keras, train=[[*range(1, 301)], [1]])
-    assert load("imdb-words", "real").x_train[0].tolist() == [*range(204, 304)]
-
-
 def test_pairs_of_words_of_the_training_set_get_ids_of_their_own(keras):
     let_keras_load(keras)
     read = load("imdb-bigrams", "real")

@@ -13,10 +13,9 @@ from typing import Any
 
 from dlmon.records.sanitize import SHOWN_LENGTH, quoted
 
-# More threads than any machine has; a backend that is asked for millions aborts.
-MAX_THREADS = 4096
-# Beyond this, numbers get too large for a record.
-MAX_EPOCHS = MAX_STEPS = 1_000_000_000
+# Larger numbers get too large for a record; and of threads no machine has more, and a backend that
+# is asked for millions aborts.
+MOST = {"epochs": 1_000_000_000, "steps": 1_000_000_000, "threads": 4096}
 
 ESTIMATED_VOCABULARY = 1_200_000
 """Words and pairs of words in IMDB's reviews: an estimate, which synthetic data keep to."""
@@ -123,28 +122,12 @@ def find(name: str) -> Workload:
     )
 
 
-def refuse_options(
-    workload: Workload,
-    *,
-    batch_size: int | None = None,
-    epochs: int | None = None,
-    steps: int | None = None,
-    threads: int | None = None,
-) -> str | None:
-    """Say in one sentence why these options can't be run; None when they can.
-
-    An option that is None was not given.
-    """
-    if batch_size is not None and not 1 <= batch_size <= workload.samples:
-        return (
-            f"the batch size must be from 1 to {workload.samples:,}, "
-            f"the samples of {workload.name}, not {batch_size:,}"
-        )
-    for what, number, most in (("epochs", epochs, MAX_EPOCHS), ("steps", steps, MAX_STEPS)):
-        if number is not None and number < 1:
-            return f"the number of {what} must be at least 1, not {number:,}"
-        if number is not None and number > most:
-            return f"the number of {what} must be at most {most:,}, not {number:,}"
-    if threads is not None and not 1 <= threads <= MAX_THREADS:
-        return f"the number of threads must be from 1 to {MAX_THREADS:,}, not {threads:,}"
-    return None
+def refuse_option(workload: Workload, name: str, value: int | None) -> str | None:
+    """Say in one sentence why a number can't be run; None where it can, or was not given."""
+    most = workload.samples if name == "batch_size" else MOST[name]
+    if value is None or 1 <= value <= most:
+        return None
+    subject, of = f"the number of {name}", ""
+    if name == "batch_size":
+        subject, of = "the batch size", f", the samples of {workload.name}"
+    return f"{subject} must be from 1 to {most:,}{of}, not {value:,}"

@@ -163,9 +163,9 @@ class Option:
         if self.limits:
             if workload is None:
                 return None
-            from workloads.catalog import refuse_options
+            from workloads.catalog import refuse_option
 
-            return refuse_options(workload, **{self.name: cast(int, value)})
+            return refuse_option(workload, self.name, cast("int | None", value))
         if self.check is not None:
             return self.check(value, here) if value is not None or self.checks_unset else None
         if not self.choices or value in self.choices:

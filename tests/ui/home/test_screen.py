@@ -535,7 +535,10 @@ async def test_the_command_is_copied(show_home, monkeypatch, way):
         await enter(shown, "steps", "0")
         await press(shown, "ctrl+y")
         assert copied == [command]
-        assert notified[1][0] == "not copied: the number of steps must be at least 1, not 0"
+        assert (
+            notified[1][0]
+            == "not copied: the number of steps must be from 1 to 1,000,000,000, not 0"
+        )
 
 
 # ---- sizes ----

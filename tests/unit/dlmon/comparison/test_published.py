@@ -16,7 +16,7 @@ from dlmon.comparison.published import (
 )
 from dlmon.figures.run_comparison import operations, peak_share
 from workloads.catalog import WORKLOADS as CATALOG
-from workloads.catalog import refuse_options
+from workloads.catalog import refuse_option
 
 ROWS = tuple(row for name in CATALOG for row in published(name))
 TABLE = resources.files("dlmon.comparison").joinpath("devices.csv")
@@ -100,7 +100,7 @@ def test_every_row_is_reached_from_its_workload_and_compares_where_nothing_diffe
         mode=row.mode,
         data="real",
     )
-    assert refuse_options(workload, batch_size=row.batch_size) is None
+    assert refuse_option(workload, "batch_size", row.batch_size) is None
     (found,) = (
         each
         for each in compare(workload.metric, ours, defaults)

@@ -69,7 +69,7 @@ def test_what_is_empty_stays_as_it_is_configured():
         ("batch_size", "1,5", 'the batch size must be a whole number, not "1,5"'),
         ("batch_size", "٣", 'the batch size must be a whole number, not "٣"'),
         ("batch_size", "0", "the batch size must be from 1 to 50,000"),
-        ("epochs", "1000000001", "the number of epochs must be at most 1,000,000,000"),
+        ("epochs", "1000000001", "the number of epochs must be from 1 to 1,000,000,000"),
         ("epochs", "9" * 5000, "the number of epochs can't be as large as \"99999"),
         ("steps", "0x10", 'the number of steps must be a whole number, not "0x10"'),
         ("threads", "\x1b[31m4", 'the number of threads must be a whole number, not "4"'),

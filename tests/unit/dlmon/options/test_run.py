@@ -28,8 +28,8 @@ CIFAR = WORKLOADS["cifar10-cnn"]
 WRONG = {
     "device": ("gpu:x", 'there is no device "gpu:x"'),
     "batch_size": (0, "the batch size must be from 1 to 50,000"),
-    "epochs": (-1, "the number of epochs must be at least 1, not -1"),
-    "steps": (0, "the number of steps must be at least 1, not 0"),
+    "epochs": (-1, "the number of epochs must be from 1 to 1,000,000,000, not -1"),
+    "steps": (0, "the number of steps must be from 1 to 1,000,000,000, not 0"),
     "seconds": (-0.5, "the minimum time must be from 0 to 86,400 seconds, not -0.5"),
     "threads": (5000, "the number of threads must be from 1 to 4,096, not 5,000"),
     "cpus": (100_000, "the number of CPUs must be from 1 to "),

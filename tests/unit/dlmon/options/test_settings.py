@@ -114,7 +114,7 @@ def test_every_key_is_taken(config):
         ("[run]\nepochs = 2.5", "run.epochs must be a whole number, not 2.5"),
         ("[run]\nepochs = true", "run.epochs must be a whole number, not True"),
         ("[run]\ninterval = '1'", "run.interval must be a number, not '1'"),
-        ("[run]\nepochs = 0", "in [run], the number of epochs must be at least 1"),
+        ("[run]\nepochs = 0", "in [run], the number of epochs must be from 1 to 1,000,000,000"),
         ("[run]\ninterval = nan", "in [run], the interval must be from"),
         ("[run]\ndevice = 'tpu'", "in [run], "),
         ("[run]\ndata = 'fake'", 'in [run], there is no data "fake": use auto, synthetic or real'),

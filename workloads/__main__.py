@@ -43,7 +43,7 @@ def main() -> int:
     reporter.attach(emitter)
     run = WorkloadRun(find(options["workload"]), options, reporter)
     signal.signal(signal.SIGUSR1, run.stop)
-    emitter.take_requests({"stop": run.stop_on_request})
+    emitter.take_requests()
     try:
         if refused is not None:
             raise refused

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import importlib
-import signal
-import threading
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -76,12 +73,6 @@ class WorkloadRun:
         self.evaluation_samples = workload.evaluation_samples if training else None
         self.device: str | None = None
         self._in_batches = False
-
-    def stop_on_request(self, number: int, request: Mapping[str, Any]) -> None:
-        """Stop as by the signal, asked on the thread that records go out on."""
-        main = threading.main_thread().ident
-        assert main is not None
-        signal.pthread_kill(main, signal.SIGUSR1)
 
     def stop(self, number: int, frame: FrameType | None) -> None:
         """Handle the stop signal: after this batch where batches run, at once otherwise."""

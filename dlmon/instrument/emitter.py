@@ -22,7 +22,7 @@ from dlmon.instrument.collector import BatchCollector
 from dlmon.instrument.held_lock import HeldLock
 from dlmon.instrument.profiles import Profiles
 from dlmon.instrument.queued import EpochStart, Mark, MetricsRead, Queued
-from dlmon.instrument.requests import Handler, Requests
+from dlmon.instrument.requests import Requests
 from dlmon.instrument.stacks import Looks, stacks_of_threads
 from dlmon.records import Model, ProcessStack, Record, Trainer, encode
 
@@ -103,20 +103,17 @@ class Emitter:
         warm_up_us = self._collector.steady.warm_up_left_us
         return warm_up_us + max(0, steady_us - self._collector.steady_us)
 
-    def take_requests(
-        self, handlers: Mapping[str, Handler], read: Callable[[int], bytes] | None = None
-    ) -> None:
-        """Answer the supervisor's requests from now on: `stack`, `profile`, and these.
+    def take_requests(self, read: Callable[[int], bytes] | None = None) -> None:
+        """Answer the supervisor's requests from now on: `stack` and `profile`.
 
         Args:
-            handlers: what answers each of them, by its name.
             read: reads so many bytes from where records are written to.
         """
 
         def read_fd(size: int) -> bytes:
             return os.read(self._fd, size) if self._fd >= 0 else b""
 
-        answers = {"stack": self._stack, "profile": self._profiles.begin, **handlers}
+        answers = {"stack": self._stack, "profile": self._profiles.begin}
         requests = Requests(answers, read or read_fd, self.send)
         self.send(requests.hello())
         self._requests = requests

@@ -172,7 +172,7 @@ class Reporter:
             )
         )
         emitter.held_lock = HeldLock(str(Path(self._path).with_name(f"{HELD}{os.getpid()}")))
-        emitter.take_requests({}, connection.recv)
+        emitter.take_requests(connection.recv)
         while self._early:
             emitter.send(self._early.popleft())
         if self._collecting not in gc.callbacks:

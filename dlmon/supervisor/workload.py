@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import json
 import os
@@ -30,14 +29,11 @@ from dlmon.records import (
     Record,
     Stack,
 )
-from dlmon.supervisor.channel import ANSWERS, Asked, Channel, NotAnswered
+from dlmon.supervisor.channel import ANSWERS, Asked, Channel
 from dlmon.supervisor.child import Child
 from dlmon.supervisor.records_in import HELD_BYTES, IncomingRecords, LostMetrics, Reader
 
 RECORDS_FD = "DLMON_RECORDS_FD"
-
-STOP_REQUEST = 1 << 30
-"""A number that no question of what it does has."""
 
 # What a workload may send; everything else in a log is the supervisor's own.
 WORKLOAD_RECORDS = (
@@ -56,7 +52,6 @@ class Workload(Child):
         self._records = IncomingRecords(WORKLOAD_RECORDS, self._take_record, notice)
         self._lost_metrics = LostMetrics(notice)
         self._channel: Channel | None = None
-        self._stopping: asyncio.Task[None] | None = None
 
     def processes(self) -> list[Asked]:
         """Return its process, once it may be asked what it does."""
@@ -66,20 +61,8 @@ class Workload(Child):
 
     def ask_to_end(self) -> None:
         """Have it end after the batch that it is at."""
-        if self.processes():
-            self._stopping = asyncio.ensure_future(self._ask_to_end())
-        elif self.pid is not None:
-            # It has not said yet that it takes requests, or is older than these.
+        if self.pid is not None:
             end_process(self.pid, signal.SIGUSR1)
-
-    async def _ask_to_end(self) -> None:
-        assert self._channel is not None
-        try:
-            await self._channel.ask(STOP_REQUEST, "stop")
-        except NotAnswered as error:
-            if self.pid is not None and not self.ended.is_set():
-                self._notice(f"the workload was asked to stop, and {error}: it gets SIGUSR1")
-                end_process(self.pid, signal.SIGUSR1)
 
     def start(self, command: list[str], job: Job, device: DeviceChoice) -> None:
         """Start it with a connection for its records, and read all that it says."""

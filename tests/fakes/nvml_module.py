@@ -18,6 +18,47 @@ def process(pid, mib, instance=0):
     return SimpleNamespace(pid=pid, usedGpuMemory=used, gpuInstanceId=instance, computeInstanceId=0)
 
 
+# What a call is named in `errors` and `calls`, by its arguments, and what is answered of a GPU.
+ANSWERS = {
+    "nvmlDeviceGetUUID": ("uuid", lambda nvml, gpu: gpu),
+    "nvmlDeviceGetName": ("name", lambda nvml, gpu: f"GPU {gpu}"),
+    "nvmlDeviceGetPciInfo_v3": (
+        "pci",
+        lambda nvml, gpu: SimpleNamespace(busId=f"00000000:0{gpu}:00.0".upper()),
+    ),
+    "nvmlSystemGetDriverVersion": ("driver", lambda nvml, gpu: "580.65"),
+    "nvmlSystemGetCudaDriverVersion_v2": ("cuda", lambda nvml, gpu: 12040),
+    "nvmlDeviceGetComputeRunningProcesses_v2": ("compute_v2", lambda nvml, gpu: nvml.computing),
+    "nvmlDeviceGetGraphicsRunningProcesses_v3": ("graphics", lambda nvml, gpu: nvml.drawing),
+    "nvmlDeviceGetMaxMigDeviceCount": ("instances", lambda nvml, gpu: 7),
+    "nvmlDeviceGetUtilizationRates": (
+        "utilization",
+        lambda nvml, gpu: SimpleNamespace(gpu=nvml.values["utilization"]),
+    ),
+    "nvmlDeviceGetMemoryInfo": (
+        "memory_v{0}",
+        lambda nvml, gpu: SimpleNamespace(total=nvml.values["total"], used=nvml.values["used"]),
+    ),
+    "nvmlDeviceGetPowerUsage": ("power", lambda nvml, gpu: nvml.values["power"]),
+    "nvmlDeviceGetTotalEnergyConsumption": ("energy", lambda nvml, gpu: nvml.values["energy"]),
+    "nvmlDeviceGetEnforcedPowerLimit": ("limit", lambda nvml, gpu: 120_000),
+    "nvmlDeviceGetTemperature": ("temperature", lambda nvml, gpu: 61),
+    "nvmlDeviceGetTemperatureThreshold": ("threshold", lambda nvml, gpu: 92),
+    "nvmlDeviceGetClockInfo": ("clock{0}", lambda nvml, gpu: 1700),
+    "nvmlDeviceGetMaxClockInfo": ("max_clock{0}", lambda nvml, gpu: 1980),
+    "nvmlDeviceGetCurrentClocksEventReasons": ("reasons", lambda nvml, gpu: 0x5),
+    "nvmlDeviceGetMaxPcieLinkGeneration": ("max_generation", lambda nvml, gpu: 4),
+    "nvmlDeviceGetMaxPcieLinkWidth": ("max_width", lambda nvml, gpu: 16),
+    "nvmlDeviceGetCurrPcieLinkGeneration": ("generation", lambda nvml, gpu: 3),
+    "nvmlDeviceGetCurrPcieLinkWidth": ("width", lambda nvml, gpu: nvml.values["width"]),
+    "nvmlDeviceGetFanSpeed": ("fan", lambda nvml, gpu: nvml.values["fan"]),
+    "nvmlDeviceGetTotalEccErrors": ("ecc{0}", lambda nvml, gpu: nvml.values["ecc"]),
+    "nvmlDeviceGetEncoderUtilization": ("encoder", lambda nvml, gpu: [7, 167_000]),
+    "nvmlDeviceGetDecoderUtilization": ("decoder", lambda nvml, gpu: [8, 167_000]),
+    "nvmlDeviceGetMigMode": ("mig", lambda nvml, gpu: [nvml.values["mig"], 0]),
+}
+
+
 class NvmlModule:
     """Enough of pynvml; `errors` maps a call, or a call and a GPU's uuid, to a code.
 
@@ -75,25 +116,16 @@ class NvmlModule:
         self._answer("handle", handle)
         return None if self.uuids[index] == "null" else handle
 
-    def nvmlDeviceGetUUID(self, handle):
-        self._answer("uuid", handle)
-        return handle[1]
+    def __getattr__(self, name):
+        if name not in ANSWERS:
+            raise AttributeError(name)
+        call, answer = ANSWERS[name]
 
-    def nvmlDeviceGetName(self, handle):
-        self._answer("name", handle)
-        return f"GPU {handle[1]}"
+        def called(handle=None, *arguments, version=1):
+            self._answer(call.format(*(arguments or (version,))), handle)
+            return answer(self, handle and handle[1])
 
-    def nvmlDeviceGetPciInfo_v3(self, handle):
-        self._answer("pci", handle)
-        return SimpleNamespace(busId=f"00000000:0{handle[1]}:00.0".upper())
-
-    def nvmlSystemGetDriverVersion(self):
-        self._answer("driver")
-        return "580.65"
-
-    def nvmlSystemGetCudaDriverVersion_v2(self):
-        self._answer("cuda")
-        return 12040
+        return called
 
     def nvmlDeviceGetComputeRunningProcesses_v3(self, handle):
         if handle in self.on_instances:
@@ -101,102 +133,14 @@ class NvmlModule:
         self._answer("compute", handle)
         return self.computing
 
-    def nvmlDeviceGetComputeRunningProcesses_v2(self, handle):
-        self._answer("compute_v2", handle)
-        return self.computing
-
-    def nvmlDeviceGetGraphicsRunningProcesses_v3(self, handle):
-        self._answer("graphics", handle)
-        return self.drawing
-
-    def nvmlDeviceGetMaxMigDeviceCount(self, handle):
-        self._answer("instances", handle)
-        return 7
-
     def nvmlDeviceGetMigDeviceHandleByIndex(self, handle, index):
         if index not in self.on_instances:
             raise NVMLError(NOT_FOUND)
         return index
 
-    def nvmlDeviceGetUtilizationRates(self, handle):
-        self._answer("utilization", handle)
-        return SimpleNamespace(gpu=self.values["utilization"])
-
-    def nvmlDeviceGetMemoryInfo(self, handle, version=1):
-        self._answer(f"memory_v{version}", handle)
-        return SimpleNamespace(total=self.values["total"], used=self.values["used"])
-
-    def nvmlDeviceGetPowerUsage(self, handle):
-        self._answer("power", handle)
-        return self.values["power"]
-
-    def nvmlDeviceGetTotalEnergyConsumption(self, handle):
-        self._answer("energy", handle)
-        return self.values["energy"]
-
-    def nvmlDeviceGetEnforcedPowerLimit(self, handle):
-        self._answer("limit", handle)
-        return 120_000
-
-    def nvmlDeviceGetTemperature(self, handle, sensor):
-        self._answer("temperature", handle)
-        return 61
-
-    def nvmlDeviceGetTemperatureThreshold(self, handle, threshold):
-        self._answer("threshold", handle)
-        return 92
-
-    def nvmlDeviceGetClockInfo(self, handle, clock):
-        self._answer(f"clock{clock}", handle)
-        return 1700
-
-    def nvmlDeviceGetMaxClockInfo(self, handle, clock):
-        self._answer(f"max_clock{clock}", handle)
-        return 1980
-
-    def nvmlDeviceGetCurrentClocksEventReasons(self, handle):
-        self._answer("reasons", handle)
-        return 0x5
-
-    def nvmlDeviceGetMaxPcieLinkGeneration(self, handle):
-        self._answer("max_generation", handle)
-        return 4
-
-    def nvmlDeviceGetMaxPcieLinkWidth(self, handle):
-        self._answer("max_width", handle)
-        return 16
-
-    def nvmlDeviceGetCurrPcieLinkGeneration(self, handle):
-        self._answer("generation", handle)
-        return 3
-
-    def nvmlDeviceGetCurrPcieLinkWidth(self, handle):
-        self._answer("width", handle)
-        return self.values["width"]
-
     def nvmlDeviceGetPcieThroughput(self, handle, direction):
         self._answer(f"pcie{direction}", handle)
         return 2048 * (1 + direction)
-
-    def nvmlDeviceGetFanSpeed(self, handle):
-        self._answer("fan", handle)
-        return self.values["fan"]
-
-    def nvmlDeviceGetTotalEccErrors(self, handle, kind, counter):
-        self._answer(f"ecc{kind}", handle)
-        return self.values["ecc"]
-
-    def nvmlDeviceGetEncoderUtilization(self, handle):
-        self._answer("encoder", handle)
-        return [7, 167_000]
-
-    def nvmlDeviceGetDecoderUtilization(self, handle):
-        self._answer("decoder", handle)
-        return [8, 167_000]
-
-    def nvmlDeviceGetMigMode(self, handle):
-        self._answer("mig", handle)
-        return [self.values["mig"], 0]
 
     def nvmlDeviceGetNvLinkState(self, handle, link):
         self._answer("link", handle)

@@ -66,14 +66,6 @@ def test_the_end_of_a_run_is_sent_once_before_its_result(start, hook, log_dir):
     assert_no_secret_in(log_dir)
 
 
-def test_a_failure_is_sent_with_its_kind(start, hook):
-    script = {"step 5": [["fail", "no file /data/x.bin"]]}
-    start(alerts=alerts_to(hook), script=script).wait_for_end()
-    assert heard(hook) == [("failed", False)]
-    assert hook.bodies[0]["text"].startswith("Failed with an exception after")
-    assert "/data" not in hook.bodies[0]["text"]
-
-
 def test_a_stall_is_sent_while_it_lasts_and_its_end_with_the_next_message(start, hook, files):
     go_on, end = files(), files()
     script = {"step 15": [["wait_for", go_on]], "end of epoch 2": [["wait_for", end]]}

@@ -85,27 +85,16 @@ def light(packages, tmp_path):
     return run
 
 
-def test_a_run_is_refused_in_one_sentence_that_says_how_to_get_keras(light, tmp_path):
+def test_what_trains_is_refused_in_one_sentence_and_all_else_goes_without_keras(light, tmp_path):
     done = light("run", SMALL, "--json")
     assert (done.returncode, done.stdout, done.stderr) == (2, "", f"dlmon: {NO_KERAS}\n")
-    assert not (tmp_path / "state").exists()
-
-
-def test_so_is_a_sweep(light, tmp_path):
     done = light("sweep", SMALL, "--vary", "threads=1,2")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == f"dlmon: no combination can be run: {NO_KERAS}\n"
     assert not (tmp_path / "state").exists()
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [("list",), ("sessions",), ("run", "--help")],
-    ids=" ".join,
-)
-def test_what_trains_nothing_goes_without(light, arguments):
-    done = light(*arguments)
-    assert (done.returncode, done.stderr) == (0, "")
+    for arguments in (("list",), ("sessions",), ("run", "--help")):
+        done = light(*arguments)
+        assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_the_doctor_says_what_is_missing(light):

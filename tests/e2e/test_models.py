@@ -168,7 +168,7 @@ def test_parameters_shapes_and_operations_equal_the_catalogs(workload):
     assert flops_of(model) == (workload.forward_flops, workload.train_flops)
 
 
-@every_kind
+@workloads(["mnist-cnn", "imdb-fasttext", "imdb-bilstm", "nietzsche-lstm", "googlenet", "resnet50"])
 def test_operations_of_training_are_the_products_that_tensorflow_needs_for_gradients(workload):
     workload = quick(workload)
     model, few = build(workload), few_samples(workload)

@@ -126,14 +126,16 @@ def test_a_stop_in_the_middle_of_an_epoch_leaves_it_cut(start, files):
     assert not Path(never).exists()
 
 
-def test_two_stops_are_one(start):
+def test_two_stops_are_one_whatever_asks(start):
     session = start(epochs=MANY)
     # One that is detached heeds them too.
     session.say("detach")
     session.wait_for(Epoch)
+    supervisor = session.supervisor_pid
     session.say("stop")
     session.say("stop")
-    os.kill(session.supervisor_pid, signal.SIGTERM)
+    os.kill(supervisor, signal.SIGTERM)
+    os.kill(supervisor, signal.SIGHUP)
     assert session.wait_for_end().status == "stopped"
     assert sum("stopping" in text for text in session.notices()) == 1
 
@@ -189,16 +191,6 @@ def test_every_signal_that_ends_a_process_ends_the_session_with_its_result(start
     assert session.wait_for_end().status == "stopped"
     said = f"stopping: the process that records it got {stop.signal_name(number)}"
     assert said in session.notices()
-
-
-def test_two_signals_at_once_end_the_session_with_its_result(start):
-    session = start(epochs=MANY)
-    session.wait_for(Epoch)
-    supervisor = session.supervisor_pid
-    os.kill(supervisor, signal.SIGTERM)
-    os.kill(supervisor, signal.SIGHUP)
-    assert session.wait_for_end().status == "stopped"
-    assert sum("stopping" in text for text in session.notices()) == 1
 
 
 def test_signals_of_failed_writes_end_no_session(start, files):
@@ -335,22 +327,19 @@ def test_a_viewer_that_dies_before_the_answer_leaves_nothing_behind(make_job, lo
     assert not Path(began).exists()
 
 
-def test_a_supervisor_that_is_sent_nonsense_says_so_in_one_line(make_job):
-    started = launch(make_job(device="toaster"))
-    answer = started.answer()
-    assert isinstance(answer, Refused)
-    assert (answer.exit_code, answer.permanent) == (2, True)
-    assert "toaster" in answer.reason
-    eventually(lambda: started.process.poll() is not None, "the supervisor to end")
-
-
-def test_a_log_directory_that_cannot_be_written_is_nothing_that_the_machine_lacks(
-    make_job, tmp_path
-):
+def test_what_a_supervisor_can_not_do_is_one_sentence(make_job, tmp_path):
     (tmp_path / "file").touch()
-    answer = launch(make_job(log_dir=str(tmp_path / "file" / "sessions"))).answer()
-    assert isinstance(answer, Refused)
-    assert (answer.exit_code, answer.permanent) == (2, False)
+    for job, why, is_permanent in (
+        (make_job(device="toaster"), "toaster", True),
+        # Nothing that the machine lacks.
+        (make_job(log_dir=str(tmp_path / "file" / "sessions")), "can't be written", False),
+    ):
+        started = launch(job)
+        answer = started.answer()
+        assert isinstance(answer, Refused)
+        assert (answer.exit_code, answer.permanent) == (2, is_permanent)
+        assert why in answer.reason
+        eventually(lambda started=started: started.process.poll() is not None, "its end")
 
 
 def test_output_after_the_last_record_is_kept(start):

@@ -17,7 +17,7 @@ from pathlib import Path
 import psutil
 import pytest
 from fakes.interpreter import scripted_interpreter
-from fakes.recorded import recorded_host, recorded_session, write_log
+from fakes.recorded import recorded_session, write_log
 from fakes.sessions import (
     DEADLINE_S,
     FAKES,
@@ -242,47 +242,6 @@ def test_a_detached_run_is_replayed_from_another_terminal_while_it_runs_and_afte
     shell.press("q")
 
 
-def test_a_session_that_is_over_is_played(terminal, log_dir, dlmon_command):
-    write_log(log_dir, recorded_session())
-    shell = terminal(width=80, height=24)
-    shell.run(dlmon_command, "replay", "last", "--log-dir", log_dir)
-    shell.wait_for("replay 1×", "00:32", "space Pause")
-    shell.press("Space", "]", "]")
-    shell.wait_for("replay 5×")
-    shell.press("Space", ":")
-    shell.wait_for("Go to a time", "say a time such as 12m30s")
-    shell.press(*"0:19")
-    shell.wait_for("Time           0:19")
-    shell.press("Enter")
-    shell.wait_for("replay paused 00:19", "epoch 2/3")
-    shell.press("End")
-    shell.wait_for("completed after 32.2 s")
-    shell.press("q")
-    shell.wait_for("exit code: 0")
-    shell.assert_left_as_it_was()
-
-
-def test_recordings_of_several_machines_are_played_together(terminal, log_dir, dlmon_command):
-    recorded_host(log_dir, "gpu1")
-    recorded_host(log_dir, "gpu2", begin_s=3)
-    shell = terminal(width=80, height=24)
-    shell.run(dlmon_command, "replay", "*machine*", "--log-dir", log_dir)
-    shell.wait_for("2 hosts", "gpu1", "begins at", "replay 1×")
-    shell.press("Space", ":")
-    shell.wait_for("Go to a time", "say a time such as 12m30s")
-    shell.press(*"20")
-    shell.wait_for("Time           20 ")
-    shell.press("Enter")
-    shell.wait_for("replay paused 00:20")
-    shell.press("Enter")
-    shell.wait_for("machine  gpu1", "replay paused 00:20")
-    shell.press("q")
-    shell.wait_for("2 hosts")
-    shell.press("q")
-    shell.wait_for("exit code: 0")
-    shell.assert_left_as_it_was()
-
-
 def test_the_screen_follows_the_size_of_its_terminal(terminal, log_dir, dlmon_command):
     write_log(log_dir, recorded_session("training"))
     shell = terminal()
@@ -307,15 +266,6 @@ def test_a_run_that_is_left_running_goes_on_without_its_terminal(run_on_screen):
     epochs = len(log.records(Epoch))
     log.wait_for(Epoch, lambda epoch: epoch.epoch > epochs)
     assert log.status == "running"
-
-
-def test_a_run_stops_when_its_screen_is_killed_and_the_shell_goes_on(run_on_screen):
-    shell, log = run_on_screen(epochs=MANY)
-    shell.wait_for(TRAINING)
-    os.kill(shell.viewer("screen_viewer.py"), signal.SIGKILL)
-    assert log.wait_for_end().status == "stopped"
-    assert any("its viewer is gone" in notice for notice in log.notices())
-    shell.wait_for("exit code: 137")
 
 
 def test_a_screen_ends_with_a_terminal_that_sends_no_signal(tmp_path):

@@ -32,7 +32,7 @@ from tui.live.comparison.bars import ComparisonBars
 from tui.live.replay_screen import ReplayScreen
 from tui.live.screen import LiveScreen
 from tui.palette import commands_of
-from tui.requests import ShowSession, TrainSeveral
+from tui.requests import TrainSeveral
 from tui.screens.help import HelpScreen
 from tui.screens.starting import StartingScreen
 from tui.screens.stop import AgainScreen, QuitScreen
@@ -743,30 +743,6 @@ async def test_no_second_run_or_sweep_is_begun_while_one_of_ours_runs(
         await pilot.press("a")
         await until(pilot, lambda: "is still running: stop" in screen_text(app))
         assert launches == []
-        assert not lifeline.released
-
-
-async def test_going_back_to_a_session_stops_none_that_lies_above(
-    dlmon_app, log_dir, two_sessions, launched
-):
-    """One opens a session, launches another from it, and then asks for the first again."""
-    log, _, over = two_sessions
-    launched(Started(ID, str(log.path)))
-    app = dlmon_app(log_dir, over)
-    async with app.run_test(size=(120, 40)) as pilot:
-        await until(pilot, lambda: live(app))
-        await until(pilot, lambda: " completed " in screen_text(app))
-        first = app.screen
-        await pilot.press("r")
-        await until(pilot, lambda: isinstance(app.screen, SessionsScreen))
-        await until_read(pilot)
-        app.post_message(ShowSession(log.path))
-        await until(pilot, lambda: live(app) and app.screen is not first)
-        lifeline = app.shown[-1].launch = FakeLaunch()
-        app.post_message(ShowSession(over))
-        await pilot.pause()
-        assert live(app)
-        assert app.screen is not first
         assert not lifeline.released
 
 

@@ -6,7 +6,6 @@ import pkgutil
 import string
 from collections import defaultdict
 
-from fakes.recorded import recorded_session
 from textual.binding import Binding
 from textual.dom import DOMNode
 from textual.screen import Screen
@@ -137,23 +136,3 @@ def test_no_letter_stops_a_run_without_a_question():
         "SweepStopScreen",
         "SweepGoOnScreen",
     }
-
-
-async def test_the_footer_shows_whole_keys_alone(show_session):
-    async with show_session(recorded_session("training"), size=(120, 24)) as shown:
-        every_key = shown.footer.replace("  ? Help", "").strip()
-        assert every_key.endswith("… ? all keys")
-        await shown.resize(80, 24)
-        await until(shown, lambda: shown.footer.endswith("… ? all keys"))
-        kept = shown.footer.removesuffix("… ? all keys").strip()
-        assert every_key.startswith(kept)
-        assert every_key[len(kept) :].startswith("  ")
-        assert len(shown.footer) <= 80
-
-
-async def until(shown, condition):
-    for _ in range(100):
-        if condition():
-            return
-        await shown.pilot.pause(0.01)
-    raise AssertionError(shown.footer)

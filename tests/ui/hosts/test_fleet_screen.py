@@ -154,15 +154,6 @@ async def test_arrows_move_the_highlight_and_home_and_end_the_moment(play):
         assert played.screen.chosen_host.name == "gpu1"
 
 
-async def test_the_filter_takes_letters_and_gives_the_keys_back(play):
-    async with play(4) as played:
-        await played.press("space", "slash", *"gpu2", "enter")
-        assert re.findall(r"╭─ (\S+) ", played.text) == ["gpu2"]
-        before = played.fleet.now()
-        await played.press("n")
-        assert played.fleet.now() != before
-
-
 # ---- in the app ----
 
 

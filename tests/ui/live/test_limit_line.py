@@ -36,18 +36,6 @@ def failed(error, kind, output=(), **changes):
     return replace(FAILED, result=result, output=lines, **changes)
 
 
-def test_a_run_that_failed_says_why_and_not_what_limited_it():
-    assert FAILED.limit is not None
-    lost = failed("the data can't be downloaded: no network", FailureKind.EXCEPTION, ["a line"])
-    for height in (1, 2):
-        assert rows_of(lost, height=height) == [
-            "┃ Failed  the data can't be downloaded: no network"
-        ]
-    line = LimitLine()
-    line.show(lost, False)
-    assert {style for _, style in line.draw(118, 2)[0][:2]} == {("limit--failed",)}
-
-
 def test_a_script_that_gives_only_an_exit_code_is_shown_with_its_last_line():
     said = failed(
         "the script ended with exit code 1", FailureKind.UNKNOWN, ["ValueError: no such file", " "]
@@ -139,17 +127,3 @@ async def test_why_a_script_trained_nothing_is_shown_in_full_once_it_is_over(sho
         assert len(said) == 3
         words = " ".join(" ".join(row.strip("┃ ") for row in said).split())
         assert words == f"What limited it {why}"
-
-
-def test_a_loss_that_is_no_number_comes_before_what_makes_the_run_slow():
-    snapshot = folded(recorded_session("training", ended=2, nan_loss=True)).snapshot()
-    assert rows_of(snapshot, running=True) == [
-        "┃ What limits it  The loss is NaN  from epoch 2 on, GPU 0 slowed by SW power cap",
-        "┃ Try             stop the run",
-    ]
-    assert rows_of(snapshot, running=True, width=78, height=1) == [
-        "┃ The loss is NaN  from epoch 2 on  Try: stop the run"
-    ]
-    line = LimitLine()
-    line.show(snapshot)
-    assert ("limit--loss",) in {style for _, style in line.draw(118, 2)[0]}

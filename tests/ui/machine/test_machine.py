@@ -131,19 +131,6 @@ async def test_readings_at_the_cursor_are_never_stale():
         assert "stale" not in shown.text
 
 
-async def test_without_a_gpu_memory_is_a_bar_beside_the_cores_and_says_why():
-    async with charts(120, 8, gpus=0) as shown:
-        (row,) = shown.rows("#meters")
-        assert re.fullmatch(r"memory ━+─+ 5\.1 of 32\.0 GiB", row)
-        above, below = shown.titles("#meters")
-        assert above.endswith("this run 1.9 GiB")
-        assert below.startswith("no GPU")
-        assert "39 %" in shown.rows("#cores")[0]
-        await shown.read(1)
-        assert shown.rows("#meters")[0].endswith("5.1 of 32.0 GiB")
-        assert "Cores now" in shown.titles("#cores")[0]
-
-
 async def test_memory_has_a_curve_with_the_peak_and_what_is_the_runs_and_what_is_left():
     async with charts(160, height=11) as shown:
         latest = shown.view.history.latest
@@ -215,20 +202,3 @@ async def test_it_says_what_it_waits_for_then_posts_the_facts_and_gives_gpus_a_p
         two = await speak(sensing[0], clock, pilot, gpus=2)
         assert "GPU 1" in screen_text(pilot.app)
         assert pilot.app.screen.facts == [one, two]
-
-
-async def test_while_it_is_stopped_it_does_not_paint_and_nothing_goes_stale(sensing, clock):
-    async with panel(clock, (42, 21)) as pilot:
-        await speak(sensing[0], clock, pilot)
-        shown = pilot.app.screen.query_one(MachinePanel)
-        paints = shown._timer._active
-        assert paints.is_set()
-        shown.stop()
-        assert not paints.is_set()
-        assert not sensing[0].running
-        clock.advance(60)
-        shown.start()
-        assert paints.is_set()
-        shown.paint()
-        await pilot.pause()
-        assert "stale" not in screen_text(pilot.app)

@@ -1,9 +1,7 @@
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
-from fakes.recorded import FOREIGN_NAME, recorded_session
-from rich.cells import cell_len
+from fakes.recorded import recorded_session
 
 from dlmon.log.directory import SessionEntry
 from dlmon.records import Status
@@ -25,13 +23,6 @@ def test_the_details_say_in_full_what_speaks_against_a_time():
     doubted = drawn({"too_short": SHORT, "busy_at_start": BUSY})
     assert doubted[2] == f"{without[2]}, in doubt: {SHORT}; {BUSY}"
     assert doubted[3:] == without[3:]
-
-
-@pytest.mark.parametrize(("width", "height"), [(20, 3), (40, 5), (80, 8), (200, 20)])
-def test_doubts_that_a_log_made_up_stay_in_their_room(width, height):
-    rows = drawn({"stalls": FOREIGN_NAME * 20, FOREIGN_NAME: "x" * 5000}, width, height)
-    assert len(rows) <= height
-    assert all(cell_len(row) <= width for row in rows)
 
 
 def test_a_session_that_is_being_opened_needs_no_key_to_be_opened():

@@ -526,7 +526,6 @@ def test_each_rule_says_what_was_measured_and_what_the_readings_speak_for(
                 (on_cores(4, run=2.9, others=0.1), {"threads": 2}),
                 (on_cores(4, run=2.0, others=2.0), {"threads": 2}),
                 (on_cores(4, run=2.0, others=0.1), {"threads": 2, "cpus": 2}),
-                (on_cores(4, run=2.0, others=0.1), {}),
                 (on_cores(4, run=2.0, others=0.1), {"threads": "2"}),
             )
         ),
